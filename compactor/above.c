@@ -19,8 +19,8 @@ struct opened {
     uint32_t end;
 };
 
-struct running {
-    const struct above *above;
+struct above_running {
+    const struct cmp_above *above;
     struct fg_arena *arena;
     struct opened *blocks;
     struct fg_block_writer *writer;
@@ -29,9 +29,9 @@ struct running {
 
     /* Of the service at hand. */
     struct fg_arena *scratch;
-    struct merge_above_part *parts; /* [n_blocks] */
-    struct opened **of;             /* [n_parts]: whose they are */
-    struct fetched *fetched;        /* [n_parts] */
+    struct cmp_merge_above_part *parts; /* [n_blocks] */
+    struct opened **of;                 /* [n_parts]: whose they are */
+    struct cmp_fetched *fetched;        /* [n_parts] */
     uint32_t n_parts;
 };
 
@@ -42,15 +42,16 @@ static enum fg_code no_room(struct fg_err *err)
 
 /* ---- blocks ---- */
 
-static enum fg_code read_tail(struct running *running, struct opened *opened, struct fg_err *err)
+static enum fg_code read_tail(struct above_running *running, struct opened *opened,
+                              struct fg_err *err)
 {
     const struct fg_blocks_entry *entry = opened->entry;
     uint64_t from = entry->nodes_bytes > 0 ? entry->nodes_offset : entry->directory_offset;
     struct fg_buf body;
     enum fg_code code;
 
-    if (fetch_range(running->above->env, opened->name,
-                    (struct fg_block_range){from, entry->bytes - from}, &body, err) != FG_OK)
+    if (cmp_fetch_range(running->above->env, opened->name,
+                        (struct fg_block_range){from, entry->bytes - from}, &body, err) != FG_OK)
         return err->code;
     running->read_bytes += body.len;
     opened->tail = fg_arena_copy(running->arena, fg_buf_slice(&body));
@@ -67,13 +68,13 @@ static enum fg_code read_tail(struct running *running, struct opened *opened, st
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", opened->name);
 }
 
-static enum fg_code open_block(struct running *running, uint32_t number, struct fg_err *err)
+static enum fg_code open_block(struct above_running *running, uint32_t number, struct fg_err *err)
 {
     struct opened *opened = &running->blocks[number];
-    const struct above *above = running->above;
+    const struct cmp_above *above = running->above;
 
     opened->entry = above->blocks[number];
-    if (env_check(above->env, err) != FG_OK ||
+    if (cmp_env_check(above->env, err) != FG_OK ||
         fg_name_block(opened->name, above->tenant, opened->entry->id, err) != FG_OK ||
         read_tail(running, opened, err) != FG_OK)
         return err->code;
@@ -89,7 +90,7 @@ static const struct fg_block_part *next_part(const struct opened *opened)
     return opened->next < opened->end ? &opened->directory.parts[opened->next] : NULL;
 }
 
-static bool next_service(const struct running *running, struct fg_slice *ret_service)
+static bool next_service(const struct above_running *running, struct fg_slice *ret_service)
 {
     bool found = false;
 
@@ -124,35 +125,36 @@ static struct fg_block_range range_of(const struct fg_block_part *part, bool pro
     return range;
 }
 
-static enum fg_code read_part(struct running *running, uint32_t number, bool profiles,
+static enum fg_code read_part(struct above_running *running, uint32_t number, bool profiles,
                               struct fg_err *err)
 {
-    struct merge_above_part *part = &running->parts[number];
+    struct cmp_merge_above_part *part = &running->parts[number];
     const struct opened *opened = running->of[number];
-    struct fetched *fetched = &running->fetched[number];
+    struct cmp_fetched *fetched = &running->fetched[number];
     const struct fg_block_part *of = &opened->directory.parts[opened->next];
 
-    fetched_done(fetched);
-    if (env_check(running->above->env, err) != FG_OK ||
-        fetch_mapped(running->above->env, opened->name, range_of(of, profiles), fetched, err) !=
+    cmp_fetched_done(fetched);
+    if (cmp_env_check(running->above->env, err) != FG_OK ||
+        cmp_fetch_mapped(running->above->env, opened->name, range_of(of, profiles), fetched, err) !=
             FG_OK)
         return err->code;
     running->read_bytes += fetched->map_len;
     fetched->source.parts = of;
     fetched->source.n_parts = 1;
-    return merge_part_open(&fetched->source, 0, running->scratch, &part->part, err);
+    return cmp_merge_part_open(&fetched->source, 0, running->scratch, &part->part, err);
 }
 
-static enum fg_code add_part(struct running *running, struct opened *opened, struct fg_err *err)
+static enum fg_code add_part(struct above_running *running, struct opened *opened,
+                             struct fg_err *err)
 {
     const struct fg_block_part *of = next_part(opened);
     struct fg_block_range nod = fg_nodes_ranges(of).nod;
     uint32_t number = running->n_parts++;
-    struct merge_above_part *part = &running->parts[number];
+    struct cmp_merge_above_part *part = &running->parts[number];
 
-    *part = (struct merge_above_part){.id = opened->entry->id};
+    *part = (struct cmp_merge_above_part){.id = opened->entry->id};
     running->of[number] = opened;
-    running->fetched[number] = (struct fetched){.map = NULL};
+    running->fetched[number] = (struct cmp_fetched){.map = NULL};
     if (nod.len > 0 &&
         fg_nodes_parse(of,
                        fg_slice_sub(opened->tail,
@@ -165,7 +167,8 @@ static enum fg_code add_part(struct running *running, struct opened *opened, str
 
 /* ---- a service ---- */
 
-static enum fg_code add_parts(struct running *running, struct fg_slice service, struct fg_err *err)
+static enum fg_code add_parts(struct above_running *running, struct fg_slice service,
+                              struct fg_err *err)
 {
     for (uint32_t i = 0; i < running->above->n_blocks; i++) {
         const struct fg_block_part *part = next_part(&running->blocks[i]);
@@ -178,7 +181,7 @@ static enum fg_code add_parts(struct running *running, struct fg_slice service, 
 }
 
 /* The first block may have profiles that begin before its span, and so before all of it. */
-static int64_t start_of(const struct above *above)
+static int64_t start_of(const struct cmp_above *above)
 {
     int64_t start_ns = above->start_ns;
 
@@ -187,28 +190,29 @@ static int64_t start_of(const struct above *above)
     return start_ns;
 }
 
-static enum fg_code sum_up(struct running *running, struct fg_slice service, struct fg_err *err)
+static enum fg_code sum_up(struct above_running *running, struct fg_slice service,
+                           struct fg_err *err)
 {
-    const struct above *above = running->above;
-    struct merge_above merge = {.tenant = above->tenant,
-                                .service = service,
-                                .parts = running->parts,
-                                .n_parts = running->n_parts,
-                                .start_ns = start_of(above),
-                                .end_ns = above->end_ns,
-                                .alone = above->alone,
-                                .parts_ns = above->parts_ns,
-                                .max_bytes = above->env->memory_max_bytes / SHARE_SUMS,
-                                .arena = running->scratch};
+    const struct cmp_above *above = running->above;
+    struct cmp_merge_above merge = {.tenant = above->tenant,
+                                    .service = service,
+                                    .parts = running->parts,
+                                    .n_parts = running->n_parts,
+                                    .start_ns = start_of(above),
+                                    .end_ns = above->end_ns,
+                                    .alone = above->alone,
+                                    .parts_ns = above->parts_ns,
+                                    .max_bytes = above->env->memory_max_bytes / SHARE_SUMS,
+                                    .arena = running->scratch};
     bool left_out = false;
 
-    if (merge_above_plan(&merge, err) != FG_OK)
+    if (cmp_merge_above_plan(&merge, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < merge.n_parts; i++)
         if (merge.parts[i].raw && merge.parts[i].nodes.n_rows > 0 &&
             read_part(running, i, true, err) != FG_OK)
             return err->code;
-    if (merge_above_write(&merge, running->writer, &left_out, err) != FG_OK)
+    if (cmp_merge_above_write(&merge, running->writer, &left_out, err) != FG_OK)
         return err->code;
     running->left_out += left_out;
     return FG_OK;
@@ -216,7 +220,7 @@ static enum fg_code sum_up(struct running *running, struct fg_slice service, str
 
 /* What does not fit into memory has no nodes over this span: that is no reason to fail, unless they
  * are all that would be left. */
-static enum fg_code write_service(struct running *running, struct fg_slice service,
+static enum fg_code write_service(struct above_running *running, struct fg_slice service,
                                   struct fg_err *err)
 {
     enum fg_code code;
@@ -227,7 +231,7 @@ static enum fg_code write_service(struct running *running, struct fg_slice servi
     if (code == FG_OK && (running->n_parts > 1 || running->above->alone))
         code = sum_up(running, service, err);
     for (uint32_t i = 0; i < running->n_parts; i++)
-        fetched_done(&running->fetched[i]);
+        cmp_fetched_done(&running->fetched[i]);
     for (uint32_t i = 0; i < running->above->n_blocks; i++) {
         const struct fg_block_part *part = next_part(&running->blocks[i]);
 
@@ -242,16 +246,16 @@ static enum fg_code write_service(struct running *running, struct fg_slice servi
 
 /* ---- all of it ---- */
 
-static enum fg_code run(struct running *running, struct fg_block_summary *ret_summary,
+static enum fg_code run(struct above_running *running, struct fg_block_summary *ret_summary,
                         struct fg_err *err)
 {
     uint32_t n = running->above->n_blocks;
     struct fg_slice service = {NULL, 0};
 
     running->blocks = fg_arena_new(running->arena, struct opened, n);
-    running->parts = fg_arena_new(running->arena, struct merge_above_part, n);
+    running->parts = fg_arena_new(running->arena, struct cmp_merge_above_part, n);
     running->of = fg_arena_new(running->arena, struct opened *, n);
-    running->fetched = fg_arena_new(running->arena, struct fetched, n);
+    running->fetched = fg_arena_new(running->arena, struct cmp_fetched, n);
     if (running->blocks == NULL || running->parts == NULL || running->of == NULL ||
         running->fetched == NULL)
         return no_room(err);
@@ -264,15 +268,16 @@ static enum fg_code run(struct running *running, struct fg_block_summary *ret_su
     return fg_block_writer_finish(running->writer, ret_summary, err);
 }
 
-enum fg_code above_write(const struct above *above, const struct fg_block_sink *sink,
-                         struct merge_written *ret_written, uint64_t *ret_read_bytes,
-                         struct fg_err *err)
+enum fg_code cmp_above_write(const struct cmp_above *above, const struct fg_block_sink *sink,
+                             struct cmp_merge_written *ret_written, uint64_t *ret_read_bytes,
+                             struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     fg_auto(fg_arena) *scratch = fg_arena_create(above->env->memory_max_bytes / SHARE_SERVICE);
     fg_auto(fg_block_writer) *writer = fg_block_writer_create(sink, above->level);
-    struct running running = {.above = above, .arena = arena, .scratch = scratch, .writer = writer};
-    struct merge_written written = {.left_out = 0};
+    struct above_running running = {
+        .above = above, .arena = arena, .scratch = scratch, .writer = writer};
+    struct cmp_merge_written written = {.left_out = 0};
 
     fg_block_writer_set_version(writer, above->env->block_version);
     if (run(&running, &written.summary, err) != FG_OK)

@@ -12,8 +12,8 @@
 #include "compactor/fetch.h"
 #include "compactor/merge/merge.h"
 
-struct above {
-    struct env *env;
+struct cmp_above {
+    struct cmp_env *env;
     struct fg_slice tenant;
     const struct fg_blocks_entry *const *blocks; /* ascending by id */
     uint32_t n_blocks;
@@ -23,9 +23,9 @@ struct above {
     int64_t parts_ns; /* as of merge_above */
 };
 
-/* *ret_read_bytes: fetched. Codes as of job_run(). */
-enum fg_code above_write(const struct above *above, const struct fg_block_sink *sink,
-                         struct merge_written *ret_written, uint64_t *ret_read_bytes,
-                         struct fg_err *err) fg_must_check;
+/* *ret_read_bytes: fetched. Codes as of cmp_job_run(). */
+enum fg_code cmp_above_write(const struct cmp_above *above, const struct fg_block_sink *sink,
+                             struct cmp_merge_written *ret_written, uint64_t *ret_read_bytes,
+                             struct fg_err *err) fg_must_check;
 
 #endif

@@ -24,19 +24,19 @@ enum { FAILURES_TO_TELL = 3 }; /* in a row, before operators are told */
 struct shown {
     struct fg_slice name; /* the tenant's, which lives as long as the compaction */
     bool own;             /* not another compactor's */
-    struct tenant_counts counts;
+    struct cmp_tenant_counts counts;
     unsigned failures;
     struct fg_err err;
     char waits_for[ENDING_TEXT_MAX_BYTES];
     bool hurry; /* not copied: somebody wants it to be looked at */
 };
 
-struct compaction {
-    struct compactor_config config;
-    struct presence *presence;
+struct cmp_compaction {
+    struct cmp_config config;
+    struct cmp_presence *presence;
     struct fg_condition *failing, *tenants_failing;
-    struct env env;
-    struct upkeep_config upkeep;
+    struct cmp_env env;
+    struct cmp_upkeep_config upkeep;
 
     pthread_t thread;
     bool started;
@@ -46,8 +46,8 @@ struct compaction {
 
     /* The thread's own. */
     struct fg_manifest *l0;
-    struct stores stores;    /* not older */
-    struct tenant **tenants; /* by name, as in the L0 manifest */
+    struct cmp_stores stores;    /* not older */
+    struct cmp_tenant **tenants; /* by name, as in the L0 manifest */
     uint32_t n_tenants;
     unsigned failures;                  /* of rounds, in a row */
     uint64_t heard[PRESENCE_HEARD_MAX]; /* hashes of tenants that others were asked about */
@@ -67,21 +67,21 @@ struct compaction {
 
 /* ---- waiting ---- */
 
-static void wait_until(struct compaction *compaction, int64_t ns)
+static void wait_until(struct cmp_compaction *compaction, int64_t ns)
 {
     int64_t until_ns = fg_time_add(fg_mono_ns(fg_clock_real()), ns);
     const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
 
     (void)pthread_mutex_lock(&compaction->lock);
-    while (!env_stopping(&compaction->env) && !compaction->hurry)
+    while (!cmp_env_stopping(&compaction->env) && !compaction->hurry)
         if (pthread_cond_timedwait(&compaction->wake, &compaction->lock, &until) != 0)
             break;
     (void)pthread_mutex_unlock(&compaction->lock);
 }
 
-static void pause_env(struct env *env, int64_t ns)
+static void pause_env(struct cmp_env *env, int64_t ns)
 {
-    struct compaction *compaction = fg_container(env, struct compaction, env);
+    struct cmp_compaction *compaction = fg_container(env, struct cmp_compaction, env);
 
     if (compaction->config.pause != NULL)
         compaction->config.pause(compaction->config.pause_arg, ns);
@@ -90,13 +90,13 @@ static void pause_env(struct env *env, int64_t ns)
 }
 
 /* With the lock held. */
-static void wake(struct compaction *compaction)
+static void wake(struct cmp_compaction *compaction)
 {
     compaction->hurry = true;
     (void)pthread_cond_signal(&compaction->wake);
 }
 
-static struct shown *find_shown(struct compaction *compaction, struct fg_slice tenant)
+static struct shown *find_shown(struct cmp_compaction *compaction, struct fg_slice tenant)
 {
     for (uint32_t i = 0; i < compaction->n_shown; i++)
         if (fg_slice_eq(compaction->shown[i].name, tenant))
@@ -105,7 +105,7 @@ static struct shown *find_shown(struct compaction *compaction, struct fg_slice t
 }
 
 /* A tenant that is not known yet has no blocks: there is nothing to look at. */
-void compaction_wake(struct compaction *compaction, struct fg_slice tenant)
+void cmp_compaction_wake(struct cmp_compaction *compaction, struct fg_slice tenant)
 {
     struct shown *shown;
 
@@ -115,10 +115,10 @@ void compaction_wake(struct compaction *compaction, struct fg_slice tenant)
         shown->hurry = true;
     wake(compaction);
     (void)pthread_mutex_unlock(&compaction->lock);
-    presence_ask(compaction->presence, tenant);
+    cmp_presence_ask(compaction->presence, tenant);
 }
 
-static bool was_heard(const struct compaction *compaction, struct fg_slice tenant)
+static bool was_heard(const struct cmp_compaction *compaction, struct fg_slice tenant)
 {
     uint64_t hash = compaction->n_heard == 0 ? 0 : fg_hash64(tenant);
 
@@ -129,7 +129,7 @@ static bool was_heard(const struct compaction *compaction, struct fg_slice tenan
 }
 
 /* Was it woken for this tenant, or another compactor in its place? Once. */
-static bool take_hurry(struct compaction *compaction, uint32_t number)
+static bool take_hurry(struct cmp_compaction *compaction, uint32_t number)
 {
     bool hurry;
 
@@ -142,9 +142,9 @@ static bool take_hurry(struct compaction *compaction, uint32_t number)
 
 /* ---- tenants ---- */
 
-static void on_job(void *arg, const struct tenant *tenant, const struct plan_job *job)
+static void on_job(void *arg, const struct cmp_tenant *tenant, const struct cmp_plan_job *job)
 {
-    struct compaction *compaction = arg;
+    struct cmp_compaction *compaction = arg;
 
     (void)pthread_mutex_lock(&compaction->lock);
     (void)snprintf(compaction->job, sizeof compaction->job, "%s", job->why);
@@ -154,11 +154,12 @@ static void on_job(void *arg, const struct tenant *tenant, const struct plan_job
     (void)pthread_mutex_unlock(&compaction->lock);
 }
 
-static struct tenant_rules rules_of(struct compaction *compaction, const struct tenant *tenant)
+static struct cmp_tenant_rules rules_of(struct cmp_compaction *compaction,
+                                        const struct cmp_tenant *tenant)
 {
-    const struct compactor_settings *settings = compaction->config.settings;
+    const struct cmp_settings *settings = compaction->config.settings;
     struct fg_limits *limits = fg_tenants_limits(compaction->config.tenants, tenant->name);
-    struct tenant_rules rules = {
+    struct cmp_tenant_rules rules = {
         .plan = {.hour_delay_ns = settings->hour_delay_ns,
                  .day_delay_ns = settings->day_delay_ns,
                  .segment_wait_ns = SEGMENT_WAIT_NS,
@@ -179,11 +180,11 @@ static struct tenant_rules rules_of(struct compaction *compaction, const struct 
     return rules;
 }
 
-static void show(struct compaction *compaction, uint32_t number)
+static void show(struct cmp_compaction *compaction, uint32_t number)
 {
-    const struct tenant *tenant = compaction->tenants[number];
+    const struct cmp_tenant *tenant = compaction->tenants[number];
     struct shown *shown = &compaction->shown[number];
-    bool own = presence_owns(compaction->presence, tenant->name);
+    bool own = cmp_presence_owns(compaction->presence, tenant->name);
 
     (void)pthread_mutex_lock(&compaction->lock);
     shown->own = own;
@@ -195,7 +196,7 @@ static void show(struct compaction *compaction, uint32_t number)
     (void)pthread_mutex_unlock(&compaction->lock);
 }
 
-static void show_tenants(struct compaction *compaction)
+static void show_tenants(struct cmp_compaction *compaction)
 {
     struct shown *shown = fg_calloc(compaction->n_tenants, sizeof *shown);
 
@@ -210,7 +211,7 @@ static void show_tenants(struct compaction *compaction)
         show(compaction, i);
 }
 
-static bool same_tenants(const struct compaction *compaction)
+static bool same_tenants(const struct cmp_compaction *compaction)
 {
     const struct fg_l0 *l0 = &compaction->l0->l0;
     bool same = l0->n_tenants == compaction->n_tenants;
@@ -221,10 +222,10 @@ static bool same_tenants(const struct compaction *compaction)
 }
 
 /* Both lists are by name. Tenants do not leave the manifest, unless people put an old one back. */
-static void follow_tenants(struct compaction *compaction)
+static void follow_tenants(struct cmp_compaction *compaction)
 {
     const struct fg_l0 *l0 = &compaction->l0->l0;
-    struct tenant **before = compaction->tenants;
+    struct cmp_tenant **before = compaction->tenants;
     uint32_t n_before = compaction->n_tenants, old = 0;
 
     if (same_tenants(compaction))
@@ -239,17 +240,17 @@ static void follow_tenants(struct compaction *compaction)
             before[old++] = NULL;
         } else {
             compaction->tenants[i] =
-                tenant_create(l0->tenants[i].name, compaction->config.settings->job_max_bytes);
+                cmp_tenant_create(l0->tenants[i].name, compaction->config.settings->job_max_bytes);
         }
     }
     show_tenants(compaction); /* which borrows names */
     for (uint32_t i = 0; i < n_before; i++)
-        tenant_destroy(before[i]);
+        cmp_tenant_destroy(before[i]);
     free(before);
 }
 
 /* Has it data in live segments, and is some of it in no block as far as we know? */
-static void live_segments(const struct compaction *compaction, uint32_t number, bool *ret_any,
+static void live_segments(const struct cmp_compaction *compaction, uint32_t number, bool *ret_any,
                           bool *ret_uncovered)
 {
     const struct fg_l0 *l0 = &compaction->l0->l0;
@@ -266,35 +267,37 @@ static void live_segments(const struct compaction *compaction, uint32_t number, 
 }
 
 /* What is done once for all: "" is nobody's tenant. */
-static bool is_keeper(struct compaction *compaction)
+static bool is_keeper(struct cmp_compaction *compaction)
 {
-    return presence_owns(compaction->presence, fg_cstr(""));
+    return cmp_presence_owns(compaction->presence, fg_cstr(""));
 }
 
 /* Is everybody clean of what a deletion of the tenant waits for? Where it is not known who there
  * is, the tenant's own look says why. */
-static bool may_deletion_end(struct compaction *compaction, struct tenant *tenant)
+static bool may_deletion_end(struct cmp_compaction *compaction, struct cmp_tenant *tenant)
 {
-    const struct ending_stores *stores;
+    const struct cmp_ending_stores *stores;
     struct fg_err err;
 
     tenant->waits_for[0] = '\0';
     if (tenant->counts.awaits == 0 ||
-        stores_get(&compaction->stores, &compaction->env, &stores, &err) != FG_OK)
+        cmp_stores_get(&compaction->stores, &compaction->env, &stores, &err) != FG_OK)
         return false;
-    ending_waits_for(stores, &compaction->l0->l0, tenant->counts.awaits, tenant->waits_for);
+    cmp_ending_waits_for(stores, &compaction->l0->l0, tenant->counts.awaits, tenant->waits_for);
     return tenant->waits_for[0] == '\0';
 }
 
 /* What there is to do for one's own tenant. */
-static enum fg_code look_at_own(struct compaction *compaction, uint32_t number, struct fg_err *err)
+static enum fg_code look_at_own(struct cmp_compaction *compaction, uint32_t number,
+                                struct fg_err *err)
 {
-    struct tenant *tenant = compaction->tenants[number];
-    struct tenant_rules rules = rules_of(compaction, tenant);
-    enum fg_code code = tenant_look(tenant, &compaction->env, &rules, &compaction->l0->l0, err);
+    struct cmp_tenant *tenant = compaction->tenants[number];
+    struct cmp_tenant_rules rules = rules_of(compaction, tenant);
+    enum fg_code code = cmp_tenant_look(tenant, &compaction->env, &rules, &compaction->l0->l0, err);
 
     if (code == FG_OK && tenant->blocks != NULL &&
-        tidy_blocks(&compaction->env, &compaction->upkeep, &tenant->blocks->blocks, err) != FG_OK)
+        cmp_tidy_blocks(&compaction->env, &compaction->upkeep, &tenant->blocks->blocks, err) !=
+            FG_OK)
         fg_log_warn("replaced blocks could not be deleted, will retry",
                     fg_lb("tenant", tenant->name), fg_ls("err", err->msg));
     return code;
@@ -302,16 +305,16 @@ static enum fg_code look_at_own(struct compaction *compaction, uint32_t number, 
 
 /* Another one's: whoever retires segments has to know what its blocks cover, and no more. Where
  * that cannot be read its segments stay, and those of others go. */
-static enum fg_code look_at_others(struct compaction *compaction, uint32_t number, bool uncovered,
-                                   struct fg_err *err)
+static enum fg_code look_at_others(struct cmp_compaction *compaction, uint32_t number,
+                                   bool uncovered, struct fg_err *err)
 {
-    struct tenant *tenant = compaction->tenants[number];
+    struct cmp_tenant *tenant = compaction->tenants[number];
     enum fg_code code;
 
-    tenant_disown(tenant);
+    cmp_tenant_disown(tenant);
     if (!uncovered || !is_keeper(compaction))
         return FG_OK;
-    code = manifests_blocks(&compaction->env, tenant->name, &tenant->blocks, err);
+    code = cmp_manifests_blocks(&compaction->env, tenant->name, &tenant->blocks, err);
     if (code == FG_OK)
         code = fg_blocks_check(&tenant->blocks->blocks, &compaction->l0->l0, err);
     if (code == FG_OK || code == FG_E_CANCELED || fg_code_retry(code))
@@ -322,15 +325,15 @@ static enum fg_code look_at_others(struct compaction *compaction, uint32_t numbe
 }
 
 /* Manifests are kept as long as there are segments to be retired, which they decide. */
-static enum fg_code look(struct compaction *compaction, uint32_t number, struct fg_err *err)
+static enum fg_code look(struct cmp_compaction *compaction, uint32_t number, struct fg_err *err)
 {
-    struct tenant *tenant = compaction->tenants[number];
+    struct cmp_tenant *tenant = compaction->tenants[number];
     int64_t now_ns = fg_mono_ns(compaction->env.clock);
     bool any, uncovered, hurry = take_hurry(compaction, number);
     enum fg_code code = FG_OK;
 
     live_segments(compaction, number, &any, &uncovered);
-    if (!presence_owns(compaction->presence, tenant->name)) {
+    if (!cmp_presence_owns(compaction->presence, tenant->name)) {
         code = look_at_others(compaction, number, uncovered, err);
         show(compaction, number);
     } else {
@@ -350,7 +353,7 @@ static enum fg_code look(struct compaction *compaction, uint32_t number, struct 
 
 /* ---- a round ---- */
 
-static enum fg_code retire(struct compaction *compaction, struct fg_err *err)
+static enum fg_code retire(struct cmp_compaction *compaction, struct fg_err *err)
 {
     const struct fg_blocks **blocks = fg_calloc(compaction->n_tenants, sizeof(void *));
     enum fg_code code;
@@ -358,29 +361,29 @@ static enum fg_code retire(struct compaction *compaction, struct fg_err *err)
     for (uint32_t i = 0; i < compaction->n_tenants; i++)
         if (compaction->tenants[i]->blocks != NULL)
             blocks[i] = &compaction->tenants[i]->blocks->blocks;
-    code = tidy_retire(&compaction->env, &compaction->upkeep, &compaction->l0->l0, blocks, err);
+    code = cmp_tidy_retire(&compaction->env, &compaction->upkeep, &compaction->l0->l0, blocks, err);
     free(blocks);
     return code;
 }
 
-static enum fg_code sweep(struct compaction *compaction, struct fg_err *err)
+static enum fg_code sweep(struct cmp_compaction *compaction, struct fg_err *err)
 {
     int64_t now_ns = fg_mono_ns(compaction->env.clock);
 
     if (now_ns < compaction->sweep_mono_ns)
         return FG_OK;
     compaction->sweep_mono_ns = fg_time_add(now_ns, SWEEP_NS);
-    return tidy_orphans(&compaction->env, &compaction->upkeep, err);
+    return cmp_tidy_orphans(&compaction->env, &compaction->upkeep, err);
 }
 
-static void count_all(struct compaction *compaction)
+static void count_all(struct cmp_compaction *compaction)
 {
     struct fg_metrics *metrics = compaction->env.metrics;
-    struct tenant_counts sum = {.oldest_entered_wall_ns = INT64_MAX};
+    struct cmp_tenant_counts sum = {.oldest_entered_wall_ns = INT64_MAX};
     int64_t now_ns = fg_wall_ns(compaction->env.clock), failing = 0, own = 0;
 
     for (uint32_t i = 0; i < compaction->n_tenants; i++) {
-        const struct tenant_counts *counts = &compaction->tenants[i]->counts;
+        const struct cmp_tenant_counts *counts = &compaction->tenants[i]->counts;
 
         sum.hours += counts->hours;
         sum.days += counts->days;
@@ -392,10 +395,10 @@ static void count_all(struct compaction *compaction)
         sum.oldest_entered_wall_ns =
             FG_MIN(sum.oldest_entered_wall_ns, counts->oldest_entered_wall_ns);
         failing += compaction->tenants[i]->failures > 0;
-        own += presence_owns(compaction->presence, compaction->tenants[i]->name);
+        own += cmp_presence_owns(compaction->presence, compaction->tenants[i]->name);
     }
     fg_metric_set(metrics, COMPACTOR_TENANTS, own);
-    fg_metric_set(metrics, COMPACTOR_MATES, presence_count(compaction->presence));
+    fg_metric_set(metrics, COMPACTOR_MATES, cmp_presence_count(compaction->presence));
     fg_metric_set(metrics, COMPACTOR_FAILING, failing);
     fg_metric_set(metrics, COMPACTOR_HOUR_BLOCKS, sum.hours);
     fg_metric_set(metrics, COMPACTOR_DAY_BLOCKS, sum.days);
@@ -411,13 +414,13 @@ static void count_all(struct compaction *compaction)
 }
 
 /* What does not pass by itself: a race or a bucket that is slow does within some tries. */
-static void tell_failing(struct compaction *compaction)
+static void tell_failing(struct cmp_compaction *compaction)
 {
-    const struct tenant *first = NULL;
+    const struct cmp_tenant *first = NULL;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < compaction->n_tenants; i++) {
-        const struct tenant *tenant = compaction->tenants[i];
+        const struct cmp_tenant *tenant = compaction->tenants[i];
 
         if (tenant->failures < FAILURES_TO_TELL)
             continue;
@@ -432,19 +435,19 @@ static void tell_failing(struct compaction *compaction)
                            FG_S(first->name), first->err.msg);
 }
 
-static enum fg_code look_at_all(struct compaction *compaction, struct fg_err *err)
+static enum fg_code look_at_all(struct cmp_compaction *compaction, struct fg_err *err)
 {
     for (uint32_t i = 0; i < compaction->n_tenants; i++) {
-        if (env_check(&compaction->env, err) != FG_OK || look(compaction, i, err) != FG_OK)
+        if (cmp_env_check(&compaction->env, err) != FG_OK || look(compaction, i, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
 }
 
 /* Upkeep of one kind does not depend on the other: the first failure is told, all are tried. */
-static enum fg_code tidy(struct compaction *compaction, struct fg_err *err)
+static enum fg_code tidy(struct cmp_compaction *compaction, struct fg_err *err)
 {
-    enum fg_code (*const steps[])(struct compaction *, struct fg_err *) = {retire, sweep};
+    enum fg_code (*const steps[])(struct cmp_compaction *, struct fg_err *) = {retire, sweep};
     enum fg_code first = FG_OK;
     struct fg_err other;
 
@@ -453,29 +456,29 @@ static enum fg_code tidy(struct compaction *compaction, struct fg_err *err)
 
         first = first == FG_OK ? code : first;
     }
-    if (tidy_segments(&compaction->env, &compaction->upkeep, &compaction->l0->l0,
-                      first == FG_OK ? err : &other) != FG_OK &&
+    if (cmp_tidy_segments(&compaction->env, &compaction->upkeep, &compaction->l0->l0,
+                          first == FG_OK ? err : &other) != FG_OK &&
         first == FG_OK)
         first = err->code;
     return first;
 }
 
-static enum fg_code one_round(struct compaction *compaction, struct fg_err *err)
+static enum fg_code one_round(struct cmp_compaction *compaction, struct fg_err *err)
 {
     enum fg_code code;
 
-    if (manifests_l0(&compaction->env, &compaction->l0, err) != FG_OK)
+    if (cmp_manifests_l0(&compaction->env, &compaction->l0, err) != FG_OK)
         return err->code;
-    stores_age(&compaction->stores);
+    cmp_stores_age(&compaction->stores);
     follow_tenants(compaction);
-    compaction->n_heard = presence_heard(compaction->presence, compaction->heard);
+    compaction->n_heard = cmp_presence_heard(compaction->presence, compaction->heard);
     code = look_at_all(compaction, err);
     count_all(compaction);
     tell_failing(compaction);
     return code == FG_OK && is_keeper(compaction) ? tidy(compaction, err) : code;
 }
 
-enum fg_code compaction_round(struct compaction *compaction, struct fg_err *err)
+enum fg_code cmp_compaction_round(struct cmp_compaction *compaction, struct fg_err *err)
 {
     int64_t begun_ns = fg_mono_ns(compaction->env.clock);
     enum fg_code code;
@@ -507,12 +510,12 @@ enum fg_code compaction_round(struct compaction *compaction, struct fg_err *err)
 
 static void *run(void *arg)
 {
-    struct compaction *compaction = arg;
+    struct cmp_compaction *compaction = arg;
     struct fg_err err;
 
     (void)pthread_setname_np(pthread_self(), "compactor");
-    while (!env_stopping(&compaction->env)) {
-        enum fg_code code = compaction_round(compaction, &err);
+    while (!cmp_env_stopping(&compaction->env)) {
+        enum fg_code code = cmp_compaction_round(compaction, &err);
 
         if (code != FG_OK && code != FG_E_CANCELED)
             fg_log_warn("a round of the compactor failed, will retry", fg_ls("err", err.msg));
@@ -521,31 +524,31 @@ static void *run(void *arg)
     return NULL;
 }
 
-enum fg_code compaction_create(const struct compactor_config *config, struct presence *presence,
-                               struct compaction **ret_compaction, struct fg_err *err)
+enum fg_code cmp_compaction_create(const struct cmp_config *config, struct cmp_presence *presence,
+                                   struct cmp_compaction **ret_compaction, struct fg_err *err)
 {
-    const struct compactor_settings *settings = config->settings;
-    struct compaction *compaction = fg_new(struct compaction);
+    const struct cmp_settings *settings = config->settings;
+    struct cmp_compaction *compaction = fg_new(struct cmp_compaction);
     pthread_condattr_t monotonic;
 
     compaction->config = *config;
     compaction->presence = presence;
     compaction->failing = fg_condition_create(config->conditions, "compaction_failing");
     compaction->tenants_failing = fg_condition_create(config->conditions, "tenants_failing");
-    stores_init(&compaction->stores, config->store);
+    cmp_stores_init(&compaction->stores, config->store);
     compaction->env =
-        (struct env){.bucket = config->bucket,
-                     .clock = config->clock,
-                     .scratch = config->scratch,
-                     .disk = config->disk,
-                     .memory_max_bytes = (size_t)settings->memory_max_bytes,
-                     .block_version = fg_block_version_chosen(settings->block_version),
-                     .metrics = fg_metrics_register(config->registry, compactor_metrics,
-                                                    FG_COUNT(compactor_metrics)),
-                     .pause = pause_env};
-    compaction->upkeep = (struct upkeep_config){.retire_after_ns = settings->retire_after_ns,
-                                                .grace_ns = settings->grace_ns,
-                                                .orphan_after_ns = settings->orphan_after_ns};
+        (struct cmp_env){.bucket = config->bucket,
+                         .clock = config->clock,
+                         .scratch = config->scratch,
+                         .disk = config->disk,
+                         .memory_max_bytes = (size_t)settings->memory_max_bytes,
+                         .block_version = fg_block_version_chosen(settings->block_version),
+                         .metrics = fg_metrics_register(config->registry, compactor_metrics,
+                                                        FG_COUNT(compactor_metrics)),
+                         .pause = pause_env};
+    compaction->upkeep = (struct cmp_upkeep_config){.retire_after_ns = settings->retire_after_ns,
+                                                    .grace_ns = settings->grace_ns,
+                                                    .orphan_after_ns = settings->orphan_after_ns};
     compaction->sweep_mono_ns = fg_time_add(fg_mono_ns(config->clock), SWEEP_NS / 12);
     (void)pthread_mutex_init(&compaction->lock, NULL);
     (void)pthread_condattr_init(&monotonic);
@@ -555,15 +558,15 @@ enum fg_code compaction_create(const struct compactor_config *config, struct pre
     if (getrandom(&compaction->env.random, sizeof compaction->env.random, 0) !=
         sizeof compaction->env.random)
         compaction->env.random = (uint64_t)fg_wall_ns(fg_clock_real());
-    if (fetch_prepare(&compaction->env, err) != FG_OK) {
-        compaction_destroy(compaction);
+    if (cmp_fetch_prepare(&compaction->env, err) != FG_OK) {
+        cmp_compaction_destroy(compaction);
         return err->code;
     }
     *ret_compaction = compaction;
     return FG_OK;
 }
 
-enum fg_code compaction_start(struct compaction *compaction, struct fg_err *err)
+enum fg_code cmp_compaction_start(struct cmp_compaction *compaction, struct fg_err *err)
 {
     int failed = pthread_create(&compaction->thread, NULL, run, compaction);
 
@@ -573,7 +576,7 @@ enum fg_code compaction_start(struct compaction *compaction, struct fg_err *err)
     return FG_OK;
 }
 
-void compaction_stop(struct compaction *compaction)
+void cmp_compaction_stop(struct cmp_compaction *compaction)
 {
     atomic_store(&compaction->env.stopping, true);
     (void)pthread_mutex_lock(&compaction->lock);
@@ -584,19 +587,19 @@ void compaction_stop(struct compaction *compaction)
     compaction->started = false;
 }
 
-void compaction_destroy(struct compaction *compaction)
+void cmp_compaction_destroy(struct cmp_compaction *compaction)
 {
     if (compaction == NULL)
         return;
     fg_assert(!compaction->started);
     for (uint32_t i = 0; i < compaction->n_tenants; i++)
-        tenant_destroy(compaction->tenants[i]);
+        cmp_tenant_destroy(compaction->tenants[i]);
     free(compaction->tenants);
     free(compaction->shown);
     fg_condition_destroy(compaction->failing);
     fg_condition_destroy(compaction->tenants_failing);
     fg_manifest_unref(compaction->l0);
-    stores_done(&compaction->stores);
+    cmp_stores_done(&compaction->stores);
     (void)pthread_cond_destroy(&compaction->wake);
     (void)pthread_mutex_destroy(&compaction->lock);
     free(compaction);
@@ -618,7 +621,7 @@ static void put_ms(struct fg_buf *out, const char *key, int64_t ns)
 
 static void put_tenant(const struct shown *shown, int64_t now_ns, struct fg_buf *out)
 {
-    const struct tenant_counts *counts = &shown->counts;
+    const struct cmp_tenant_counts *counts = &shown->counts;
     bool covered = counts->oldest_entered_wall_ns == INT64_MAX;
 
     fg_buf_puts(out, "{");
@@ -640,7 +643,7 @@ static void put_tenant(const struct shown *shown, int64_t now_ns, struct fg_buf 
     fg_buf_puts(out, "}");
 }
 
-static void put_job(const struct compaction *compaction, struct fg_buf *out)
+static void put_job(const struct cmp_compaction *compaction, struct fg_buf *out)
 {
     fg_buf_puts(out, ",\"job\":");
     if (compaction->job_begun_wall_ns == 0) {
@@ -656,10 +659,10 @@ static void put_job(const struct compaction *compaction, struct fg_buf *out)
     fg_buf_puts(out, "}");
 }
 
-void compaction_status(struct compaction *compaction, struct fg_buf *out)
+void cmp_compaction_status(struct cmp_compaction *compaction, struct fg_buf *out)
 {
     int64_t now_ns = fg_wall_ns(compaction->env.clock);
-    uint32_t mates = presence_count(compaction->presence);
+    uint32_t mates = cmp_presence_count(compaction->presence);
 
     (void)pthread_mutex_lock(&compaction->lock);
     fg_buf_printf(out, "{\"compactors\":%u,\"rounds\":%llu,", mates,

@@ -16,24 +16,26 @@
 #include "compactor/presence.h"
 #include "compactor/tenant.h"
 
-struct compaction;
+struct cmp_compaction;
 
 /* Creates the scratch folder. presence: borrowed; NULL: there are no other compactors.
  * FG_E_UNAVAILABLE, FG_E_DENIED. */
-enum fg_code compaction_create(const struct compactor_config *config, struct presence *presence,
-                               struct compaction **ret_compaction,
-                               struct fg_err *err) fg_must_check;
-enum fg_code compaction_start(struct compaction *compaction, struct fg_err *err) fg_must_check;
-void compaction_stop(struct compaction *compaction);    /* what was begun is broken off */
-void compaction_destroy(struct compaction *compaction); /* NULL is fine */
+enum fg_code cmp_compaction_create(const struct cmp_config *config, struct cmp_presence *presence,
+                                   struct cmp_compaction **ret_compaction,
+                                   struct fg_err *err) fg_must_check;
+enum fg_code cmp_compaction_start(struct cmp_compaction *compaction,
+                                  struct fg_err *err) fg_must_check;
+void cmp_compaction_stop(struct cmp_compaction *compaction);    /* what was begun is broken off */
+void cmp_compaction_destroy(struct cmp_compaction *compaction); /* NULL is fine */
 
 /* One round, on the caller's thread; what the thread does. For tests. */
-enum fg_code compaction_round(struct compaction *compaction, struct fg_err *err) fg_must_check;
+enum fg_code cmp_compaction_round(struct cmp_compaction *compaction,
+                                  struct fg_err *err) fg_must_check;
 
 /* There is something new to do for this tenant: looks at it now. Any thread. */
-void compaction_wake(struct compaction *compaction, struct fg_slice tenant);
+void cmp_compaction_wake(struct cmp_compaction *compaction, struct fg_slice tenant);
 
 /* How it stands, as JSON. Any thread. */
-void compaction_status(struct compaction *compaction, struct fg_buf *out);
+void cmp_compaction_status(struct cmp_compaction *compaction, struct fg_buf *out);
 
 #endif

@@ -10,10 +10,10 @@ enum {
     MEMORY_MIN_BYTES = 64 * 1024 * 1024,
 };
 
-#define CONF(field) FG_CONF_AT(struct compactor_settings, field)
+#define CONF(field) FG_CONF_AT(struct cmp_settings, field)
 
 /* clang-format off */
-const struct fg_conf_field compactor_fields[] = {
+const struct fg_conf_field cmp_fields[] = {
     {"interval", FG_CONF_NS, CONF(interval_ns), .def = "30s", .min = "1s", .max = "1h",
      .doc = "Pause between two rounds over all tenants."},
     {"hour_delay", FG_CONF_NS, CONF(hour_delay_ns), .def = "10m", .min = "0s", .max = "1d",
@@ -44,9 +44,9 @@ const struct fg_conf_field compactor_fields[] = {
      .doc = "The version of the format in which blocks are written. While programs of an older version still read the bucket it has to be theirs (deploy/operations/upgrade.md)."},
 };
 /* clang-format on */
-const size_t compactor_n_fields = FG_COUNT(compactor_fields);
+const size_t cmp_n_fields = FG_COUNT(cmp_fields);
 
-void compactor_share(struct compactor_settings *settings, uint64_t memory_max_bytes)
+void cmp_share(struct cmp_settings *settings, uint64_t memory_max_bytes)
 {
     if (settings->memory_max_bytes == 0)
         settings->memory_max_bytes =
@@ -54,54 +54,55 @@ void compactor_share(struct compactor_settings *settings, uint64_t memory_max_by
 }
 
 struct compactor {
-    struct compactor_config config;
-    struct presence *presence; /* NULL: it is alone */
-    struct compaction *compaction;
-    struct routes routes;
+    struct cmp_config config;
+    struct cmp_presence *presence; /* NULL: it is alone */
+    struct cmp_compaction *compaction;
+    struct cmp_routes routes;
 };
 
-enum fg_code compactor_create(const struct compactor_config *config,
-                              struct compactor **ret_compactor, struct fg_err *err)
+enum fg_code cmp_create(const struct cmp_config *config, struct compactor **ret_compactor,
+                        struct fg_err *err)
 {
-    const struct presence_config presence = {config->bucket, config->clock, config->name};
+    const struct cmp_presence_config presence = {config->bucket, config->clock, config->name};
     struct compactor *compactor = fg_new(struct compactor);
 
     compactor->config = *config;
-    if ((config->name != NULL && presence_create(&presence, &compactor->presence, err) != FG_OK) ||
-        compaction_create(config, compactor->presence, &compactor->compaction, err) != FG_OK) {
-        compactor_destroy(compactor);
+    if ((config->name != NULL &&
+         cmp_presence_create(&presence, &compactor->presence, err) != FG_OK) ||
+        cmp_compaction_create(config, compactor->presence, &compactor->compaction, err) != FG_OK) {
+        cmp_destroy(compactor);
         return err->code;
     }
-    compactor->routes = (struct routes){&compactor->config, compactor->compaction};
+    compactor->routes = (struct cmp_routes){&compactor->config, compactor->compaction};
     *ret_compactor = compactor;
     return FG_OK;
 }
 
-enum fg_code compactor_start(struct compactor *compactor, struct fg_err *err)
+enum fg_code cmp_start(struct compactor *compactor, struct fg_err *err)
 {
-    if (compactor->presence != NULL && presence_start(compactor->presence, err) != FG_OK)
+    if (compactor->presence != NULL && cmp_presence_start(compactor->presence, err) != FG_OK)
         return err->code;
-    return compaction_start(compactor->compaction, err);
+    return cmp_compaction_start(compactor->compaction, err);
 }
 
-void compactor_stop(struct compactor *compactor)
+void cmp_stop(struct compactor *compactor)
 {
     if (compactor == NULL)
         return;
-    compaction_stop(compactor->compaction);
-    presence_stop(compactor->presence);
+    cmp_compaction_stop(compactor->compaction);
+    cmp_presence_stop(compactor->presence);
 }
 
-void compactor_destroy(struct compactor *compactor)
+void cmp_destroy(struct compactor *compactor)
 {
     if (compactor == NULL)
         return;
-    compaction_destroy(compactor->compaction);
-    presence_destroy(compactor->presence);
+    cmp_compaction_destroy(compactor->compaction);
+    cmp_presence_destroy(compactor->presence);
     free(compactor);
 }
 
-void compactor_routes(struct compactor *compactor, struct fg_http_server *server)
+void cmp_routes(struct compactor *compactor, struct fg_http_server *server)
 {
-    routes_add(&compactor->routes, server);
+    cmp_routes_add(&compactor->routes, server);
 }

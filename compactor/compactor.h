@@ -26,34 +26,34 @@
 #include "common/storage/bucket/bucket.h"
 
 /* Settings, section "compactor". */
-struct compactor_settings {
+struct cmp_settings {
     int64_t interval_ns;
     int64_t hour_delay_ns, day_delay_ns, fold_after_ns, fold_quiet_ns;
     uint64_t job_max_bytes, job_max_sources, nodes_min_bytes;
-    uint64_t memory_max_bytes; /* 0: the share that compactor_share() gives */
+    uint64_t memory_max_bytes; /* 0: the share that cmp_share() gives */
     int64_t retire_after_ns, grace_ns, orphan_after_ns, deletion_wait_ns;
     unsigned block_version; /* of FG_BLOCK_VERSION_CHOICES */
 };
-extern const struct fg_conf_field compactor_fields[];
-extern const size_t compactor_n_fields;
+extern const struct fg_conf_field cmp_fields[];
+extern const size_t cmp_n_fields;
 
 /* Sets what is 0 of the memory settings to a share of the process's budget. */
-void compactor_share(struct compactor_settings *settings, uint64_t memory_max_bytes);
+void cmp_share(struct cmp_settings *settings, uint64_t memory_max_bytes);
 
 /* That of the one ingester there is, in this process: it is found while others ask already. */
-struct compactor_store {
+struct cmp_store {
     struct fg_id id;
     _Atomic bool known; /* set last */
 };
 
 /* All borrowed. */
-struct compactor_config {
-    const struct compactor_settings *settings;
+struct cmp_config {
+    const struct cmp_settings *settings;
     struct fg_bucket *bucket;
     const char *scratch;        /* a folder of its own; what it made there before is removed */
     const struct fg_disk *disk; /* the scratch folder is on; NULL: it is not watched */
     const char *name;           /* among the compactors of the bucket; NULL: there are no others */
-    const struct compactor_store *store; /* NULL: the ring says which ingesters there are */
+    const struct cmp_store *store; /* NULL: the ring says which ingesters there are */
     struct fg_work *work;
     struct fg_tenants *tenants;
     struct fg_registry *registry;
@@ -70,19 +70,19 @@ struct compactor_config {
 struct compactor;
 
 /* FG_E_UNAVAILABLE, FG_E_DENIED: the scratch folder cannot be made. */
-enum fg_code compactor_create(const struct compactor_config *config,
-                              struct compactor **ret_compactor, struct fg_err *err) fg_must_check;
+enum fg_code cmp_create(const struct cmp_config *config, struct compactor **ret_compactor,
+                        struct fg_err *err) fg_must_check;
 
 /* Begins to work. */
-enum fg_code compactor_start(struct compactor *compactor, struct fg_err *err) fg_must_check;
+enum fg_code cmp_start(struct compactor *compactor, struct fg_err *err) fg_must_check;
 
 /* Breaks off what it is at. NULL is fine. */
-void compactor_stop(struct compactor *compactor);
+void cmp_stop(struct compactor *compactor);
 
 /* Stopped, or never started; the server and the pool have stopped before. NULL is fine. */
-void compactor_destroy(struct compactor *compactor);
+void cmp_destroy(struct compactor *compactor);
 
 /* Adds its routes to a server of operators' (admin_listen) that has not started yet. */
-void compactor_routes(struct compactor *compactor, struct fg_http_server *server);
+void cmp_routes(struct compactor *compactor, struct fg_http_server *server);
 
 #endif

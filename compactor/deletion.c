@@ -22,8 +22,8 @@ static enum fg_code check_names(const struct fg_selector *selector, struct fg_er
     return FG_OK;
 }
 
-enum fg_code deletion_check(struct fg_slice selector, int64_t start_ns, int64_t end_ns,
-                            struct fg_err *err)
+enum fg_code cmp_deletion_check(struct fg_slice selector, int64_t start_ns, int64_t end_ns,
+                                struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(CHECK_ARENA_BYTES);
     struct fg_selector parsed = {0};
@@ -43,15 +43,15 @@ enum fg_code deletion_check(struct fg_slice selector, int64_t start_ns, int64_t 
 /* ---- looking into blocks ---- */
 
 /* A part that is looked into, page by page. */
-struct looking {
-    struct env *env;
+struct deletion_looking {
+    struct cmp_env *env;
     const char *name;
     const struct fg_deletion *deletion;
     struct fg_block_index index;
     struct fg_arena *arena;
 };
 
-static enum fg_code look_at_page(struct looking *looking, uint32_t number, uint32_t series,
+static enum fg_code look_at_page(struct deletion_looking *looking, uint32_t number, uint32_t series,
                                  bool *ret_names, struct fg_err *err)
 {
     const struct fg_block_page *page = &looking->index.pages[FG_BLOCK_IDX].pages[number];
@@ -61,8 +61,8 @@ static enum fg_code look_at_page(struct looking *looking, uint32_t number, uint3
     enum fg_code code;
 
     *ret_names = false;
-    if (fetch_range(looking->env, looking->name, (struct fg_block_range){page->offset, page->bytes},
-                    &body, err) != FG_OK)
+    if (cmp_fetch_range(looking->env, looking->name,
+                        (struct fg_block_range){page->offset, page->bytes}, &body, err) != FG_OK)
         return err->code;
     code = fg_block_rows_parse(&looking->index, number, fg_buf_slice(&body), looking->arena, &rows,
                                err);
@@ -87,7 +87,7 @@ static bool has_any(const struct fg_block_index *index, const struct fg_block_pa
 }
 
 /* Some of its profiles are in the time, or none: only rows can tell. */
-static enum fg_code look_at_rows(struct looking *looking, uint32_t series, bool *ret_names,
+static enum fg_code look_at_rows(struct deletion_looking *looking, uint32_t series, bool *ret_names,
                                  struct fg_err *err)
 {
     const struct fg_block_pages *pages = &looking->index.pages[FG_BLOCK_IDX];
@@ -102,7 +102,8 @@ static enum fg_code look_at_rows(struct looking *looking, uint32_t series, bool 
     return FG_OK;
 }
 
-static enum fg_code look_at_series(struct looking *looking, bool *ret_names, struct fg_err *err)
+static enum fg_code look_at_series(struct deletion_looking *looking, bool *ret_names,
+                                   struct fg_err *err)
 {
     *ret_names = false;
     for (uint32_t i = 0; i < looking->index.n_series && !*ret_names; i++) {
@@ -120,14 +121,16 @@ static enum fg_code look_at_series(struct looking *looking, bool *ret_names, str
 }
 
 /* Of merged nodes that are alone: groups have to tell. */
-static enum fg_code look_at_nodes(struct looking *looking, const struct fg_block_part *part,
-                                  bool *ret_names, struct fg_err *err)
+static enum fg_code look_at_nodes(struct deletion_looking *looking,
+                                  const struct fg_block_part *part, bool *ret_names,
+                                  struct fg_err *err)
 {
     struct fg_nodes nodes;
     struct fg_buf body;
     enum fg_code code;
 
-    if (fetch_range(looking->env, looking->name, fg_nodes_ranges(part).nod, &body, err) != FG_OK)
+    if (cmp_fetch_range(looking->env, looking->name, fg_nodes_ranges(part).nod, &body, err) !=
+        FG_OK)
         return err->code;
     code = fg_nodes_parse(part, fg_buf_slice(&body), looking->arena, &nodes, err);
     fg_buf_done(&body);
@@ -136,7 +139,7 @@ static enum fg_code look_at_nodes(struct looking *looking, const struct fg_block
                : code;
 }
 
-static enum fg_code look_at_part(struct looking *looking, const struct fg_block_part *part,
+static enum fg_code look_at_part(struct deletion_looking *looking, const struct fg_block_part *part,
                                  bool *ret_names, struct fg_err *err)
 {
     struct fg_buf body;
@@ -144,22 +147,23 @@ static enum fg_code look_at_part(struct looking *looking, const struct fg_block_
 
     if (part->n_series == 0)
         return look_at_nodes(looking, part, ret_names, err);
-    if (fetch_range(looking->env, looking->name, fg_block_part_range(part, FG_BLOCK_WANT_SERIES),
-                    &body, err) != FG_OK)
+    if (cmp_fetch_range(looking->env, looking->name,
+                        fg_block_part_range(part, FG_BLOCK_WANT_SERIES), &body, err) != FG_OK)
         return err->code;
     code = fg_block_part_parse(part, fg_buf_slice(&body), looking->arena, &looking->index, err);
     fg_buf_done(&body);
     return code == FG_OK ? look_at_series(looking, ret_names, err) : code;
 }
 
-static enum fg_code look_at_block(struct looking *looking, const struct fetch_place *place,
-                                  struct fg_slice tenant, bool *ret_names, struct fg_err *err)
+static enum fg_code look_at_block(struct deletion_looking *looking,
+                                  const struct cmp_fetch_place *place, struct fg_slice tenant,
+                                  bool *ret_names, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(LOOK_ARENA_BYTES);
     struct fg_block_directory directory;
 
     *ret_names = false;
-    if (fetch_directory(looking->env, place, arena, &directory, err) != FG_OK)
+    if (cmp_fetch_directory(looking->env, place, arena, &directory, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < directory.n_parts && !*ret_names; i++) {
         const struct fg_block_part *part = &directory.parts[i];
@@ -169,19 +173,20 @@ static enum fg_code look_at_block(struct looking *looking, const struct fetch_pl
             !fg_deletion_may_name(looking->deletion, part->service))
             continue;
         fg_arena_reset(looking->arena);
-        if (env_check(looking->env, err) != FG_OK ||
+        if (cmp_env_check(looking->env, err) != FG_OK ||
             look_at_part(looking, part, ret_names, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
 }
 
-enum fg_code deletion_names(struct env *env, struct fg_slice tenant,
-                            const struct fg_blocks_entry *block, const struct fg_deletion *deletion,
-                            bool *ret_names, struct fg_err *err)
+enum fg_code cmp_deletion_names(struct cmp_env *env, struct fg_slice tenant,
+                                const struct fg_blocks_entry *block,
+                                const struct fg_deletion *deletion, bool *ret_names,
+                                struct fg_err *err)
 {
     char name[FG_NAME_MAX_BYTES];
-    struct looking looking = {.env = env, .name = name, .deletion = deletion};
+    struct deletion_looking looking = {.env = env, .name = name, .deletion = deletion};
     enum fg_code code;
 
     *ret_names = false;
@@ -190,10 +195,10 @@ enum fg_code deletion_names(struct env *env, struct fg_slice tenant,
     if (fg_name_block(name, tenant, block->id, err) != FG_OK)
         return err->code;
     looking.arena = fg_arena_create(LOOK_ARENA_BYTES);
-    code = look_at_block(
-        &looking,
-        &(struct fetch_place){name, block->bytes, block->directory_offset, block->directory_bytes},
-        tenant, ret_names, err);
+    code = look_at_block(&looking,
+                         &(struct cmp_fetch_place){name, block->bytes, block->directory_offset,
+                                                   block->directory_bytes},
+                         tenant, ret_names, err);
     fg_arena_destroy(looking.arena);
     return code;
 }

@@ -16,12 +16,13 @@
  * What a user asks: the matchers of `selector`, times [start, end). FG_E_INVALID: what is wrong
  * with it.
  */
-enum fg_code deletion_check(struct fg_slice selector, int64_t start_ns, int64_t end_ns,
-                            struct fg_err *err) fg_must_check;
+enum fg_code cmp_deletion_check(struct fg_slice selector, int64_t start_ns, int64_t end_ns,
+                                struct fg_err *err) fg_must_check;
 
 /* Does a block have profiles that it names? Reads labels, and rows where times do not say. */
-enum fg_code deletion_names(struct env *env, struct fg_slice tenant,
-                            const struct fg_blocks_entry *block, const struct fg_deletion *deletion,
-                            bool *ret_names, struct fg_err *err) fg_must_check;
+enum fg_code cmp_deletion_names(struct cmp_env *env, struct fg_slice tenant,
+                                const struct fg_blocks_entry *block,
+                                const struct fg_deletion *deletion, bool *ret_names,
+                                struct fg_err *err) fg_must_check;
 
 #endif

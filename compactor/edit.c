@@ -6,18 +6,18 @@
 #define EDIT_PAUSE_MIN_NS (50 * FG_MS_NS)
 #define EDIT_PAUSE_MAX_NS (10 * FG_SECOND_NS)
 
-void edit_init(struct edit *edit, const struct edit_task *task, uint64_t seed)
+void cmp_edit_init(struct cmp_edit *edit, const struct cmp_edit_task *task, uint64_t seed)
 {
-    *edit = (struct edit){.state = EDIT_READING, .task = *task, .random = seed};
+    *edit = (struct cmp_edit){.state = EDIT_READING, .task = *task, .random = seed};
 }
 
-bool edit_is_l0(enum edit_kind kind)
+bool cmp_edit_is_l0(enum cmp_edit_kind kind)
 {
     return kind == EDIT_ASK || kind == EDIT_RETIRE || kind == EDIT_DELETED_SEGMENTS;
 }
 
 /* Another try, later; or no more. */
-static void again(struct edit *edit, const char *what, int64_t mono_ns)
+static void again(struct cmp_edit *edit, const char *what, int64_t mono_ns)
 {
     int64_t most = EDIT_PAUSE_MIN_NS << FG_MIN(edit->attempts, 16);
 
@@ -33,11 +33,11 @@ static void again(struct edit *edit, const char *what, int64_t mono_ns)
 }
 
 /* The manifest with the change; *ret_changed false: it has it already. */
-static enum fg_code change(struct edit *edit, const struct fg_l0 *l0,
+static enum fg_code change(struct cmp_edit *edit, const struct fg_l0 *l0,
                            const struct fg_blocks *blocks, int64_t wall_ns, struct fg_arena *arena,
                            bool *ret_changed)
 {
-    const struct edit_task *task = &edit->task;
+    const struct cmp_edit_task *task = &edit->task;
     struct fg_err *err = &edit->err;
 
     switch (task->kind) {
@@ -67,8 +67,8 @@ static enum fg_code change(struct edit *edit, const struct fg_l0 *l0,
     return fg_l0_deleted(l0, task->segments, task->count, arena, &edit->l0, ret_changed, err);
 }
 
-void edit_read(struct edit *edit, const struct fg_l0 *l0, const struct fg_blocks *blocks,
-               int64_t wall_ns, struct fg_arena *arena)
+void cmp_edit_read(struct cmp_edit *edit, const struct fg_l0 *l0, const struct fg_blocks *blocks,
+                   int64_t wall_ns, struct fg_arena *arena)
 {
     bool changed;
 
@@ -79,7 +79,7 @@ void edit_read(struct edit *edit, const struct fg_l0 *l0, const struct fg_blocks
         edit->state = changed ? EDIT_SWAPPING : EDIT_DONE;
 }
 
-void edit_swapped(struct edit *edit, bool won, int64_t mono_ns)
+void cmp_edit_swapped(struct cmp_edit *edit, bool won, int64_t mono_ns)
 {
     fg_assert(edit->state == EDIT_SWAPPING);
     again(edit, "the manifest was changed by others", mono_ns);
@@ -87,7 +87,7 @@ void edit_swapped(struct edit *edit, bool won, int64_t mono_ns)
         edit->not_before_mono_ns = mono_ns;
 }
 
-void edit_read_failed(struct edit *edit, const struct fg_err *err, int64_t mono_ns)
+void cmp_edit_read_failed(struct cmp_edit *edit, const struct fg_err *err, int64_t mono_ns)
 {
     fg_assert(edit->state == EDIT_READING);
     again(edit, err->msg, mono_ns);

@@ -15,7 +15,7 @@
 
 #include "common/cluster/manifest/blocks.h"
 
-enum edit_kind {
+enum cmp_edit_kind {
     EDIT_APPLY,            /* a tenant: blocks enter and leave, segments are covered */
     EDIT_BURY,             /* a tenant: a deletion was asked for */
     EDIT_AWAIT,            /* a tenant: deletions wait for their end */
@@ -26,8 +26,8 @@ enum edit_kind {
     EDIT_DELETED_SEGMENTS, /* L0: objects were deleted */
 };
 
-struct edit_task {
-    enum edit_kind kind;
+struct cmp_edit_task {
+    enum cmp_edit_kind kind;
     struct fg_blocks_change change;       /* APPLY */
     struct fg_blocks_tombstone tombstone; /* BURY; UNBURY: its id */
     const struct fg_blocks_await *awaits; /* AWAIT */
@@ -38,13 +38,13 @@ struct edit_task {
     uint32_t count;                       /* of awaits, blocks, generations, segments */
 };
 
-enum edit_state { EDIT_READING, EDIT_SWAPPING, EDIT_DONE, EDIT_LOST, EDIT_FAILED };
+enum cmp_edit_state { EDIT_READING, EDIT_SWAPPING, EDIT_DONE, EDIT_LOST, EDIT_FAILED };
 
 enum { EDIT_ATTEMPTS_MAX = 10 };
 
-struct edit {
-    enum edit_state state;
-    struct edit_task task;      /* what it points to is borrowed */
+struct cmp_edit {
+    enum cmp_edit_state state;
+    struct cmp_edit_task task;  /* what it points to is borrowed */
     struct fg_err err;          /* LOST, FAILED */
     int64_t not_before_mono_ns; /* READING: not earlier than then */
     uint32_t attempts;
@@ -55,22 +55,22 @@ struct edit {
 };
 
 /* seed: for the pauses. Begins with READING. */
-void edit_init(struct edit *edit, const struct edit_task *task, uint64_t seed);
+void cmp_edit_init(struct cmp_edit *edit, const struct cmp_edit_task *task, uint64_t seed);
 
 /* Does it change the L0 manifest? Else a tenant's. */
-bool edit_is_l0(enum edit_kind kind);
+bool cmp_edit_is_l0(enum cmp_edit_kind kind);
 
 /*
  * What READING read, now and not from a cache: the L0 manifest, then the tenant's where that is
  * changed (else NULL). Both and the arena live until the swap has ended.
  */
-void edit_read(struct edit *edit, const struct fg_l0 *l0, const struct fg_blocks *blocks,
-               int64_t wall_ns, struct fg_arena *arena);
+void cmp_edit_read(struct cmp_edit *edit, const struct fg_l0 *l0, const struct fg_blocks *blocks,
+                   int64_t wall_ns, struct fg_arena *arena);
 
 /* How SWAPPING ended. won: as far as is known. */
-void edit_swapped(struct edit *edit, bool won, int64_t mono_ns);
+void cmp_edit_swapped(struct cmp_edit *edit, bool won, int64_t mono_ns);
 
 /* READING failed. */
-void edit_read_failed(struct edit *edit, const struct fg_err *err, int64_t mono_ns);
+void cmp_edit_read_failed(struct cmp_edit *edit, const struct fg_err *err, int64_t mono_ns);
 
 #endif

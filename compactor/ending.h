@@ -31,13 +31,13 @@
 
 enum { ENDING_QUIET = 2, ENDING_TEXT_MAX_BYTES = FG_RING_TEXT_MAX_BYTES + 32 };
 
-struct ending_store {
+struct cmp_ending_store {
     struct fg_id id;
     struct fg_slice name;
 };
 
-struct ending_stores {
-    const struct ending_store *items;
+struct cmp_ending_stores {
+    const struct cmp_ending_store *items;
     uint32_t n;
     uint64_t
         generation; /* what others held is committed at this one of the L0 manifest or before */
@@ -45,21 +45,22 @@ struct ending_stores {
 };
 
 /* Of a ring; names are borrowed from it. FG_E_LIMIT: the arena is full. */
-enum fg_code ending_stores_of(const struct fg_ring *ring, struct fg_arena *arena,
-                              struct ending_stores *ret_stores, struct fg_err *err) fg_must_check;
+enum fg_code cmp_ending_stores_of(const struct fg_ring *ring, struct fg_arena *arena,
+                                  struct cmp_ending_stores *ret_stores,
+                                  struct fg_err *err) fg_must_check;
 
 /* Who is not clean of that number, for people: "ingester-2 and 3 more"; "": all are. */
-void ending_waits_for(const struct ending_stores *stores, const struct fg_l0 *l0, uint64_t number,
-                      char text[ENDING_TEXT_MAX_BYTES]);
+void cmp_ending_waits_for(const struct cmp_ending_stores *stores, const struct fg_l0 *l0,
+                          uint64_t number, char text[ENDING_TEXT_MAX_BYTES]);
 
-enum ending_step {
-    ENDING_WAIT, /* see ending_waits_for() */
+enum cmp_ending_step {
+    ENDING_WAIT, /* see cmp_ending_waits_for() */
     ENDING_ASK,  /* `number` has to be in the L0 manifest, then this in the tombstone */
     ENDING_END,
 };
 
-struct ending {
-    enum ending_step step;
+struct cmp_ending {
+    enum cmp_ending_step step;
     struct fg_blocks_await await; /* ASK */
 };
 
@@ -69,7 +70,8 @@ struct ending {
  * tenant's manifest was read after the L0 manifest, the ring not before it. number: greater than
  * what was ever asked.
  */
-struct ending ending_next(const struct fg_blocks_tombstone *tombstone, const struct fg_l0 *l0,
-                          const struct ending_stores *stores, uint64_t number);
+struct cmp_ending cmp_ending_next(const struct fg_blocks_tombstone *tombstone,
+                                  const struct fg_l0 *l0, const struct cmp_ending_stores *stores,
+                                  uint64_t number);
 
 #endif

@@ -14,36 +14,36 @@
 #define ENV_REQUEST_TIMEOUT_NS (60 * FG_SECOND_NS) /* of a manifest, or a piece of an object */
 #define ENV_UPLOAD_TIMEOUT_NS  (60 * FG_MINUTE_NS)
 
-struct env {
+struct cmp_env {
     struct fg_bucket *bucket;
     struct fg_clock *clock;
-    struct fg_metrics *metrics;                 /* of metrics.h */
-    const char *scratch;                        /* a folder of its own */
-    const struct fg_disk *disk;                 /* it is on; NULL: it is not watched */
-    size_t memory_max_bytes;                    /* of a job */
-    uint32_t block_version;                     /* of blocks that are written; 0: the newest */
-    uint64_t random;                            /* for names and pauses */
-    _Atomic bool stopping;                      /* what takes long ends with FG_E_CANCELED */
-    void (*pause)(struct env *env, int64_t ns); /* waits, less long when it is time to end */
+    struct fg_metrics *metrics;                     /* of metrics.h */
+    const char *scratch;                            /* a folder of its own */
+    const struct fg_disk *disk;                     /* it is on; NULL: it is not watched */
+    size_t memory_max_bytes;                        /* of a job */
+    uint32_t block_version;                         /* of blocks that are written; 0: the newest */
+    uint64_t random;                                /* for names and pauses */
+    _Atomic bool stopping;                          /* what takes long ends with FG_E_CANCELED */
+    void (*pause)(struct cmp_env *env, int64_t ns); /* waits, less long when it is time to end */
 };
 
-static inline bool env_stopping(struct env *env)
+static inline bool cmp_env_stopping(struct cmp_env *env)
 {
     return atomic_load_explicit(&env->stopping, memory_order_relaxed);
 }
 
-static inline enum fg_code env_check(struct env *env, struct fg_err *err)
+static inline enum fg_code cmp_env_check(struct cmp_env *env, struct fg_err *err)
 {
-    return env_stopping(env) ? fg_fail(err, FG_E_CANCELED, "the compactor ends") : FG_OK;
+    return cmp_env_stopping(env) ? fg_fail(err, FG_E_CANCELED, "the compactor ends") : FG_OK;
 }
 
-static inline int64_t env_deadline(struct env *env, int64_t timeout_ns)
+static inline int64_t cmp_env_deadline(struct cmp_env *env, int64_t timeout_ns)
 {
     return fg_mono_ns(env->clock) + timeout_ns;
 }
 
 /* Well spread, another one each time (SplitMix64). */
-static inline uint64_t env_random(struct env *env)
+static inline uint64_t cmp_env_random(struct cmp_env *env)
 {
     env->random += 0x9e3779b97f4a7c15u;
     return fg_mix64(env->random);

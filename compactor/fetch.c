@@ -16,7 +16,7 @@ enum {
 
 /* ---- the folder ---- */
 
-enum fg_code fetch_prepare(struct env *env, struct fg_err *err)
+enum fg_code cmp_fetch_prepare(struct cmp_env *env, struct fg_err *err)
 {
     char path[PATH_MAX_BYTES];
     struct dirent *entry;
@@ -38,13 +38,13 @@ enum fg_code fetch_prepare(struct env *env, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code open_nameless(struct env *env, int *ret_fd, struct fg_err *err)
+static enum fg_code open_nameless(struct cmp_env *env, int *ret_fd, struct fg_err *err)
 {
     char path[PATH_MAX_BYTES];
     int fd;
 
     (void)snprintf(path, sizeof path, "%s/source-%016llx", env->scratch,
-                   (unsigned long long)env_random(env));
+                   (unsigned long long)cmp_env_random(env));
     fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
     if (fd < 0)
         return fg_fail_errno(err, errno, "%s", path);
@@ -55,7 +55,7 @@ static enum fg_code open_nameless(struct env *env, int *ret_fd, struct fg_err *e
 
 /* ---- pieces ---- */
 
-static struct fg_bucket_request piece_of(struct env *env, const char *name,
+static struct fg_bucket_request piece_of(struct cmp_env *env, const char *name,
                                          struct fg_block_range range)
 {
     return (struct fg_bucket_request){.verb = FG_BUCKET_GET,
@@ -64,7 +64,7 @@ static struct fg_bucket_request piece_of(struct env *env, const char *name,
                                       .length = range.len,
                                       .content_max_bytes = (size_t)range.len,
                                       .deadline_mono_ns =
-                                          env_deadline(env, ENV_REQUEST_TIMEOUT_NS)};
+                                          cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS)};
 }
 
 static enum fg_code check_piece(const struct fg_bucket_request *request, struct fg_err *err)
@@ -80,8 +80,8 @@ static enum fg_code check_piece(const struct fg_bucket_request *request, struct 
     return FG_OK;
 }
 
-enum fg_code fetch_range(struct env *env, const char *name, struct fg_block_range range,
-                         struct fg_buf *body, struct fg_err *err)
+enum fg_code cmp_fetch_range(struct cmp_env *env, const char *name, struct fg_block_range range,
+                             struct fg_buf *body, struct fg_err *err)
 {
     struct fg_bucket_request request = piece_of(env, name, range);
     enum fg_code code;
@@ -116,7 +116,7 @@ static enum fg_code write_at(int fd, struct fg_slice bytes, uint64_t offset, str
 
 /* A range on its way into a file. */
 struct copying {
-    struct env *env;
+    struct cmp_env *env;
     const char *name;
     struct fg_block_range range;
     uint64_t sent; /* bytes that were asked for */
@@ -148,7 +148,7 @@ static enum fg_code copy_pieces(struct copying *copying, struct fg_bucket_reques
             code = write_at(copying->fd, fg_buf_slice(&request->body),
                             request->offset - copying->range.offset, err);
         fg_bucket_clear(request);
-        if (code != FG_OK || env_check(copying->env, err) != FG_OK)
+        if (code != FG_OK || cmp_env_check(copying->env, err) != FG_OK)
             return err->code;
         if (copying->sent < copying->range.len)
             send_piece(copying, request);
@@ -156,7 +156,7 @@ static enum fg_code copy_pieces(struct copying *copying, struct fg_bucket_reques
     return FG_OK;
 }
 
-static enum fg_code copy(struct env *env, const char *name, struct fg_block_range range, int fd,
+static enum fg_code copy(struct cmp_env *env, const char *name, struct fg_block_range range, int fd,
                          struct fg_err *err)
 {
     struct fg_bucket_request requests[PIECES] = {{0}};
@@ -172,9 +172,9 @@ static enum fg_code copy(struct env *env, const char *name, struct fg_block_rang
 
 /* ---- objects ---- */
 
-enum fg_code fetch_directory(struct env *env, const struct fetch_place *place,
-                             struct fg_arena *arena, struct fg_block_directory *ret_directory,
-                             struct fg_err *err)
+enum fg_code cmp_fetch_directory(struct cmp_env *env, const struct cmp_fetch_place *place,
+                                 struct fg_arena *arena, struct fg_block_directory *ret_directory,
+                                 struct fg_err *err)
 {
     struct fg_buf body;
     enum fg_code code;
@@ -182,9 +182,9 @@ enum fg_code fetch_directory(struct env *env, const struct fetch_place *place,
     if (place->directory_bytes > FG_BLOCK_DIRECTORY_MAX_BYTES ||
         place->directory_offset + place->directory_bytes != place->bytes)
         return fg_fail(err, FG_E_CORRUPT, "%s: the manifest's place of its directory", place->name);
-    if (fetch_range(env, place->name,
-                    (struct fg_block_range){place->directory_offset, place->directory_bytes}, &body,
-                    err) != FG_OK)
+    if (cmp_fetch_range(env, place->name,
+                        (struct fg_block_range){place->directory_offset, place->directory_bytes},
+                        &body, err) != FG_OK)
         return err->code;
     code = fg_block_directory_parse(fg_buf_slice(&body), place->bytes, arena, ret_directory, err);
     fg_buf_done(&body);
@@ -193,7 +193,7 @@ enum fg_code fetch_directory(struct env *env, const struct fetch_place *place,
 
 /* All sections of the tenant's parts but groups and NOD, which stand elsewhere and are made anew.
  */
-static struct fg_block_range range_of(const struct merge_source *source)
+static struct fg_block_range range_of(const struct cmp_merge_source *source)
 {
     uint64_t first = UINT64_MAX, end = 0;
 
@@ -211,7 +211,7 @@ static struct fg_block_range range_of(const struct merge_source *source)
     return (struct fg_block_range){first, end - first};
 }
 
-static void find_parts(struct fetched *fetched, struct fg_slice tenant)
+static void find_parts(struct cmp_fetched *fetched, struct fg_slice tenant)
 {
     const struct fg_block_directory *directory = &fetched->directory;
     uint32_t first = fg_block_part_find(directory, tenant, FG_LIT("")), end = first;
@@ -222,8 +222,8 @@ static void find_parts(struct fetched *fetched, struct fg_slice tenant)
     fetched->source.n_parts = end - first;
 }
 
-static enum fg_code map_range(struct env *env, struct fetched *fetched, struct fg_block_range range,
-                              struct fg_err *err)
+static enum fg_code map_range(struct cmp_env *env, struct cmp_fetched *fetched,
+                              struct fg_block_range range, struct fg_err *err)
 {
     enum fg_code code;
     void *map;
@@ -247,10 +247,10 @@ static enum fg_code map_range(struct env *env, struct fetched *fetched, struct f
     return FG_OK;
 }
 
-enum fg_code fetch_mapped(struct env *env, const char *name, struct fg_block_range range,
-                          struct fetched *ret_fetched, struct fg_err *err)
+enum fg_code cmp_fetch_mapped(struct cmp_env *env, const char *name, struct fg_block_range range,
+                              struct cmp_fetched *ret_fetched, struct fg_err *err)
 {
-    struct fetched fetched = {.source.name = name};
+    struct cmp_fetched fetched = {.source.name = name};
 
     if (map_range(env, &fetched, range, err) != FG_OK)
         return err->code;
@@ -258,27 +258,27 @@ enum fg_code fetch_mapped(struct env *env, const char *name, struct fg_block_ran
     return FG_OK;
 }
 
-void fetched_done(struct fetched *fetched)
+void cmp_fetched_done(struct cmp_fetched *fetched)
 {
     if (fetched->map != NULL)
         (void)munmap(fetched->map, fetched->map_len);
     fg_arena_destroy(fetched->arena);
-    *fetched = (struct fetched){.map = NULL};
+    *fetched = (struct cmp_fetched){.map = NULL};
 }
 
-enum fg_code fetch(struct env *env, const struct fetch_place *place, struct fg_slice tenant,
-                   struct fetched *ret_fetched, struct fg_err *err)
+enum fg_code cmp_fetch(struct cmp_env *env, const struct cmp_fetch_place *place,
+                       struct fg_slice tenant, struct cmp_fetched *ret_fetched, struct fg_err *err)
 {
-    struct fetched fetched = {.source.name = place->name,
-                              .arena = fg_arena_create(DIRECTORY_ARENA_BYTES)};
+    struct cmp_fetched fetched = {.source.name = place->name,
+                                  .arena = fg_arena_create(DIRECTORY_ARENA_BYTES)};
 
-    if (fetch_directory(env, place, fetched.arena, &fetched.directory, err) != FG_OK) {
-        fetched_done(&fetched);
+    if (cmp_fetch_directory(env, place, fetched.arena, &fetched.directory, err) != FG_OK) {
+        cmp_fetched_done(&fetched);
         return err->code;
     }
     find_parts(&fetched, tenant);
     if (map_range(env, &fetched, range_of(&fetched.source), err) != FG_OK) {
-        fetched_done(&fetched);
+        cmp_fetched_done(&fetched);
         return err->code;
     }
     *ret_fetched = fetched;

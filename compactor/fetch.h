@@ -12,8 +12,8 @@
 #include "compactor/merge/source.h"
 
 /* What one tenant has in an object: its directory, and its parts mapped. */
-struct fetched {
-    struct merge_source source; /* its name is borrowed */
+struct cmp_fetched {
+    struct cmp_merge_source source; /* its name is borrowed */
     struct fg_arena *arena;
     struct fg_block_directory directory;
     void *map;
@@ -21,7 +21,7 @@ struct fetched {
 };
 
 /* Where an object's directory is, as manifests say. */
-struct fetch_place {
+struct cmp_fetch_place {
     const char *name;
     uint64_t bytes, directory_offset, directory_bytes;
 };
@@ -31,24 +31,25 @@ struct fetch_place {
  * FG_E_CORRUPT: it is not what the manifest says. After an error there is nothing to be done with
  * `fetched`.
  */
-enum fg_code fetch(struct env *env, const struct fetch_place *place, struct fg_slice tenant,
-                   struct fetched *ret_fetched, struct fg_err *err) fg_must_check;
-void fetched_done(struct fetched *fetched); /* zeroed is fine */
+enum fg_code cmp_fetch(struct cmp_env *env, const struct cmp_fetch_place *place,
+                       struct fg_slice tenant, struct cmp_fetched *ret_fetched,
+                       struct fg_err *err) fg_must_check;
+void cmp_fetched_done(struct cmp_fetched *fetched); /* zeroed is fine */
 
 /* A range of an object, mapped: its source has bytes and offset, and no parts. name is borrowed. */
-enum fg_code fetch_mapped(struct env *env, const char *name, struct fg_block_range range,
-                          struct fetched *ret_fetched, struct fg_err *err) fg_must_check;
+enum fg_code cmp_fetch_mapped(struct cmp_env *env, const char *name, struct fg_block_range range,
+                              struct cmp_fetched *ret_fetched, struct fg_err *err) fg_must_check;
 
 /* The directory alone, in the arena. */
-enum fg_code fetch_directory(struct env *env, const struct fetch_place *place,
-                             struct fg_arena *arena, struct fg_block_directory *ret_directory,
-                             struct fg_err *err) fg_must_check;
+enum fg_code cmp_fetch_directory(struct cmp_env *env, const struct cmp_fetch_place *place,
+                                 struct fg_arena *arena, struct fg_block_directory *ret_directory,
+                                 struct fg_err *err) fg_must_check;
 
 /* Bytes [offset, offset + len) of an object: exactly so many. body is initialised by this. */
-enum fg_code fetch_range(struct env *env, const char *name, struct fg_block_range range,
-                         struct fg_buf *body, struct fg_err *err) fg_must_check;
+enum fg_code cmp_fetch_range(struct cmp_env *env, const char *name, struct fg_block_range range,
+                             struct fg_buf *body, struct fg_err *err) fg_must_check;
 
 /* Makes the scratch folder, and empties it: what is there is of a process that died. */
-enum fg_code fetch_prepare(struct env *env, struct fg_err *err) fg_must_check;
+enum fg_code cmp_fetch_prepare(struct cmp_env *env, struct fg_err *err) fg_must_check;
 
 #endif

@@ -22,20 +22,20 @@ enum {
 };
 
 /* A job on its way. */
-struct running {
-    struct job *job;
+struct job_running {
+    struct cmp_job *job;
     struct fg_arena *arena;
-    struct fetched *sources; /* [n_sources] */
-    struct merge_source *merge_sources;
+    struct cmp_fetched *sources; /* [n_sources] */
+    struct cmp_merge_source *merge_sources;
     uint32_t n_sources;
-    struct merge merge;
+    struct cmp_merge merge;
     int64_t wall_ns; /* spans are of this moment */
     bool months;     /* scattered so far that days would be too many */
-    struct merge_survey survey;
-    struct merge_tally out;
+    struct cmp_merge_survey survey;
+    struct cmp_merge_tally out;
     struct fg_blocks_entry *entries; /* uploaded */
     uint32_t n_entries, cap_entries;
-    struct job_result result;
+    struct cmp_job_result result;
 };
 
 static enum fg_code no_memory(struct fg_err *err)
@@ -45,20 +45,21 @@ static enum fg_code no_memory(struct fg_err *err)
 
 /* ---- sources ---- */
 
-static enum fg_code add_source(struct running *running, const struct fetch_place *place,
+static enum fg_code add_source(struct job_running *running, const struct cmp_fetch_place *place,
                                struct fg_err *err)
 {
-    struct fetched *fetched = &running->sources[running->n_sources];
+    struct cmp_fetched *fetched = &running->sources[running->n_sources];
 
-    if (env_check(running->job->env, err) != FG_OK ||
-        fetch(running->job->env, place, running->job->blocks->tenant, fetched, err) != FG_OK)
+    if (cmp_env_check(running->job->env, err) != FG_OK ||
+        cmp_fetch(running->job->env, place, running->job->blocks->tenant, fetched, err) != FG_OK)
         return err->code;
     running->result.read_bytes += fetched->map_len;
     running->merge_sources[running->n_sources++] = fetched->source;
     return FG_OK;
 }
 
-static enum fg_code add_segment(struct running *running, uint64_t generation, struct fg_err *err)
+static enum fg_code add_segment(struct job_running *running, uint64_t generation,
+                                struct fg_err *err)
 {
     const struct fg_l0_segment *segment = fg_l0_segment(running->job->l0, generation);
     char *name = fg_arena_alloc(running->arena, FG_NAME_MAX_BYTES);
@@ -68,12 +69,12 @@ static enum fg_code add_segment(struct running *running, uint64_t generation, st
         return no_memory(err);
     fg_name_segment(name, &segment->id);
     return add_source(running,
-                      &(struct fetch_place){name, segment->bytes, segment->directory_offset,
-                                            segment->directory_bytes},
+                      &(struct cmp_fetch_place){name, segment->bytes, segment->directory_offset,
+                                                segment->directory_bytes},
                       err);
 }
 
-static enum fg_code add_block(struct running *running, struct fg_id id, struct fg_err *err)
+static enum fg_code add_block(struct job_running *running, struct fg_id id, struct fg_err *err)
 {
     const struct fg_blocks_entry *block = fg_blocks_find(running->job->blocks, id);
     char *name = fg_arena_alloc(running->arena, FG_NAME_MAX_BYTES);
@@ -83,19 +84,19 @@ static enum fg_code add_block(struct running *running, struct fg_id id, struct f
         return no_memory(err);
     if (fg_name_block(name, running->job->blocks->tenant, id, err) != FG_OK)
         return err->code;
-    return add_source(
-        running,
-        &(struct fetch_place){name, block->bytes, block->directory_offset, block->directory_bytes},
-        err);
+    return add_source(running,
+                      &(struct cmp_fetch_place){name, block->bytes, block->directory_offset,
+                                                block->directory_bytes},
+                      err);
 }
 
-static enum fg_code add_sources(struct running *running, struct fg_err *err)
+static enum fg_code add_sources(struct job_running *running, struct fg_err *err)
 {
-    const struct plan_job *plan = running->job->plan;
+    const struct cmp_plan_job *plan = running->job->plan;
     uint32_t n = plan->n_segments + plan->n_blocks;
 
-    running->sources = fg_arena_new(running->arena, struct fetched, n);
-    running->merge_sources = fg_arena_new(running->arena, struct merge_source, n);
+    running->sources = fg_arena_new(running->arena, struct cmp_fetched, n);
+    running->merge_sources = fg_arena_new(running->arena, struct cmp_merge_source, n);
     if (running->sources == NULL || running->merge_sources == NULL)
         return no_memory(err);
     for (uint32_t i = 0; i < plan->n_segments; i++)
@@ -104,58 +105,58 @@ static enum fg_code add_sources(struct running *running, struct fg_err *err)
     for (uint32_t i = 0; i < plan->n_blocks; i++)
         if (add_block(running, plan->blocks[i], err) != FG_OK)
             return err->code;
-    running->merge = (struct merge){.tenant = running->job->blocks->tenant,
-                                    .sources = running->merge_sources,
-                                    .n_sources = running->n_sources,
-                                    .deletions = running->job->deletions,
-                                    .memory_max_bytes = running->job->env->memory_max_bytes,
-                                    .block_version = running->job->env->block_version};
+    running->merge = (struct cmp_merge){.tenant = running->job->blocks->tenant,
+                                        .sources = running->merge_sources,
+                                        .n_sources = running->n_sources,
+                                        .deletions = running->job->deletions,
+                                        .memory_max_bytes = running->job->env->memory_max_bytes,
+                                        .block_version = running->job->env->block_version};
     return FG_OK;
 }
 
 /* ---- which blocks ---- */
 
-static struct plan_span span_of(const struct running *running, int64_t time_ns)
+static struct cmp_plan_span span_of(const struct job_running *running, int64_t time_ns)
 {
-    const struct plan_job *plan = running->job->plan;
+    const struct cmp_plan_job *plan = running->job->plan;
 
     if (plan->kind == PLAN_MERGE)
-        return (struct plan_span){plan->level, plan->start_ns, plan->end_ns};
-    return running->months ? plan_month_of(time_ns)
-                           : plan_span_of(running->job->config, running->wall_ns, time_ns);
+        return (struct cmp_plan_span){plan->level, plan->start_ns, plan->end_ns};
+    return running->months ? cmp_plan_month_of(time_ns)
+                           : cmp_plan_span_of(running->job->config, running->wall_ns, time_ns);
 }
 
 static void survey_span_of(const void *arg, int64_t time_ns, int64_t *ret_start_ns,
                            int64_t *ret_end_ns)
 {
-    struct plan_span span = span_of(arg, time_ns);
+    struct cmp_plan_span span = span_of(arg, time_ns);
 
     *ret_start_ns = span.start_ns;
     *ret_end_ns = span.end_ns;
 }
 
-static enum fg_code survey(struct running *running, struct fg_err *err)
+static enum fg_code survey(struct job_running *running, struct fg_err *err)
 {
-    struct merge_survey_options options = {
+    struct cmp_merge_survey_options options = {
         .span_of = survey_span_of,
         .arg = running,
         .bins_max = SPANS_MAX,
-        .keep_from_ns = plan_keep_from_ns(running->job->config, running->wall_ns)};
+        .keep_from_ns = cmp_plan_keep_from_ns(running->job->config, running->wall_ns)};
     enum fg_code code =
-        merge_survey(&running->merge, &options, running->arena, &running->survey, err);
+        cmp_merge_survey(&running->merge, &options, running->arena, &running->survey, err);
 
     if (code != FG_E_TOO_LARGE)
         return code;
     running->months = true;
     options.bins_max = BLOCKS_MAX;
-    return merge_survey(&running->merge, &options, running->arena, &running->survey, err);
+    return cmp_merge_survey(&running->merge, &options, running->arena, &running->survey, err);
 }
 
 /* ---- a block ---- */
 
 /* One that is written: its file, mapped for a last look at it. */
-static enum fg_code read_back(struct running *running, const char *path, uint64_t bytes,
-                              struct merge_tally *ret_tally, struct fg_err *err)
+static enum fg_code read_back(struct job_running *running, const char *path, uint64_t bytes,
+                              struct cmp_merge_tally *ret_tally, struct fg_err *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     enum fg_code code;
@@ -167,15 +168,15 @@ static enum fg_code read_back(struct running *running, const char *path, uint64_
     (void)close(fd);
     if (map == MAP_FAILED)
         return fg_fail_errno(err, errno, "%s", path);
-    code = merge_read_back(fg_bytes(map, (size_t)bytes), path, running->merge.memory_max_bytes,
-                           ret_tally, err);
+    code = cmp_merge_read_back(fg_bytes(map, (size_t)bytes), path, running->merge.memory_max_bytes,
+                               ret_tally, err);
     (void)munmap(map, (size_t)bytes);
     return code;
 }
 
-static enum fg_code write_file(struct running *running, const char *path,
-                               const struct merge_span *span, uint32_t level,
-                               struct merge_written *ret_written, struct fg_err *err)
+static enum fg_code write_file(struct job_running *running, const char *path,
+                               const struct cmp_merge_span *span, uint32_t level,
+                               struct cmp_merge_written *ret_written, struct fg_err *err)
 {
     fg_auto(fg_block_file) *file = NULL;
     struct fg_block_sink sink;
@@ -183,27 +184,27 @@ static enum fg_code write_file(struct running *running, const char *path,
     if (fg_block_file_create(path, &file, err) != FG_OK)
         return err->code;
     sink = fg_block_file_sink(file);
-    if (merge_write(&running->merge, span, level, &sink, ret_written, err) != FG_OK)
+    if (cmp_merge_write(&running->merge, span, level, &sink, ret_written, err) != FG_OK)
         return err->code;
     return fg_block_file_finish(file, err);
 }
 
-static void block_path(const struct running *running, char path[PATH_MAX_BYTES])
+static void block_path(const struct job_running *running, char path[PATH_MAX_BYTES])
 {
     (void)snprintf(path, PATH_MAX_BYTES, "%s/block-%016llx", running->job->env->scratch,
-                   (unsigned long long)env_random(running->job->env));
+                   (unsigned long long)cmp_env_random(running->job->env));
 }
 
-static enum fg_code upload(struct running *running, const char *path, const char *name,
+static enum fg_code upload(struct job_running *running, const char *path, const char *name,
                            struct fg_err *err)
 {
-    struct env *env = running->job->env;
+    struct cmp_env *env = running->job->env;
     struct fg_bucket_request request = {.verb = FG_BUCKET_PUT,
                                         .name = name,
                                         .path = path,
                                         .condition = FG_BUCKET_IF_ABSENT,
                                         .deadline_mono_ns =
-                                            env_deadline(env, ENV_UPLOAD_TIMEOUT_NS)};
+                                            cmp_env_deadline(env, ENV_UPLOAD_TIMEOUT_NS)};
     enum fg_code code = fg_bucket_call(env->bucket, &request);
 
     /* Unsure or not: the next try has another name. */
@@ -215,8 +216,8 @@ static enum fg_code upload(struct running *running, const char *path, const char
     return code;
 }
 
-static enum fg_code add_entry(struct running *running, struct fg_id id,
-                              const struct plan_span *span, struct plan_range shards,
+static enum fg_code add_entry(struct job_running *running, struct fg_id id,
+                              const struct cmp_plan_span *span, struct cmp_plan_range shards,
                               const struct fg_block_summary *summary, struct fg_err *err)
 {
     if (!fg_arena_grow(running->arena, &running->entries, running->n_entries, 1,
@@ -226,7 +227,7 @@ static enum fg_code add_entry(struct running *running, struct fg_id id,
         (struct fg_blocks_entry){.id = id,
                                  .level = (uint8_t)span->level,
                                  .patch = running->job->plan->kind == PLAN_SEGMENTS &&
-                                          plan_span_has_block(running->job->blocks, span),
+                                          cmp_plan_span_has_block(running->job->blocks, span),
                                  .start_ns = span->start_ns,
                                  .end_ns = span->end_ns,
                                  .t_min_ns = summary->t_min_ns,
@@ -245,14 +246,14 @@ static enum fg_code add_entry(struct running *running, struct fg_id id,
     return FG_OK;
 }
 
-static enum fg_code finish_block(struct running *running, const char *path,
-                                 const struct plan_span *span, struct plan_range shards,
+static enum fg_code finish_block(struct job_running *running, const char *path,
+                                 const struct cmp_plan_span *span, struct cmp_plan_range shards,
                                  const struct fg_block_summary *summary, struct fg_err *err)
 {
     struct fg_id id =
-        plan_block_id(fg_wall_ns(running->job->env->clock), env_random(running->job->env));
+        cmp_plan_block_id(fg_wall_ns(running->job->env->clock), cmp_env_random(running->job->env));
     char name[FG_NAME_MAX_BYTES];
-    struct merge_tally tally;
+    struct cmp_merge_tally tally;
 
     if (summary->n_profiles == 0)
         return FG_OK;
@@ -260,27 +261,28 @@ static enum fg_code finish_block(struct running *running, const char *path,
         fg_name_block(name, running->job->blocks->tenant, id, err) != FG_OK ||
         upload(running, path, name, err) != FG_OK)
         return err->code;
-    merge_tally_add(&running->out, &tally);
+    cmp_merge_tally_add(&running->out, &tally);
     running->result.written += summary->n_profiles;
     return add_entry(running, id, span, shards, summary, err);
 }
 
 /* *ret_too_large, where it fails: there is not enough memory to write it. */
-static enum fg_code make_block(struct running *running, const struct merge_bin *bin,
-                               struct plan_range shards, bool *ret_too_large, struct fg_err *err)
+static enum fg_code make_block(struct job_running *running, const struct cmp_merge_bin *bin,
+                               struct cmp_plan_range shards, bool *ret_too_large,
+                               struct fg_err *err)
 {
-    struct plan_span span = span_of(running, bin->start_ns);
-    const struct merge_span what = {
+    struct cmp_plan_span span = span_of(running, bin->start_ns);
+    const struct cmp_merge_span what = {
         .start_ns = bin->start_ns,
         .end_ns = bin->end_ns,
         .shard_first = shards.first,
         .shard_last = shards.last,
         .early_ns = bin->t_min_ns < bin->start_ns ? bin->start_ns - bin->t_min_ns : 0};
-    struct merge_written written = {.left_out = 0};
+    struct cmp_merge_written written = {.left_out = 0};
     char path[PATH_MAX_BYTES];
     enum fg_code code;
 
-    if (env_check(running->job->env, err) != FG_OK)
+    if (cmp_env_check(running->job->env, err) != FG_OK)
         return err->code;
     block_path(running, path);
     if (write_file(running, path, &what, (uint32_t)span.level, &written, err) != FG_OK) {
@@ -306,8 +308,8 @@ static enum fg_code make_block(struct running *running, const struct merge_bin *
  * are of one day: what comes of the day before is a patch, until the day is merged an hour later,
  * and a day has its own profiles only.
  */
-static bool joins_next(const struct running *running, const struct merge_bin *early,
-                       const struct merge_bin *next)
+static bool joins_next(const struct job_running *running, const struct cmp_merge_bin *early,
+                       const struct cmp_merge_bin *next)
 {
     uint64_t late = early->profiles - early->spilling;
 
@@ -317,12 +319,12 @@ static bool joins_next(const struct running *running, const struct merge_bin *ea
 }
 
 /* Bins that went into the next one are left without profiles. */
-static void join_bins(struct running *running)
+static void join_bins(struct job_running *running)
 {
-    struct merge_bin *bins = running->survey.bins;
+    struct cmp_merge_bin *bins = running->survey.bins;
 
     for (uint32_t i = running->survey.n_bins; i-- > 1;) {
-        struct merge_bin *early = &bins[i - 1], *next = &bins[i];
+        struct cmp_merge_bin *early = &bins[i - 1], *next = &bins[i];
 
         if (!joins_next(running, early, next))
             continue;
@@ -338,7 +340,7 @@ static void join_bins(struct running *running)
 /* ---- all blocks ---- */
 
 /* Bytes that a bin will have, at most about: its share of the sources. */
-static uint64_t bytes_of(const struct running *running, const struct merge_bin *bin)
+static uint64_t bytes_of(const struct job_running *running, const struct cmp_merge_bin *bin)
 {
     return (uint64_t)((double)running->result.read_bytes * (double)bin->profiles /
                       (double)running->survey.n_profiles);
@@ -349,15 +351,15 @@ static uint64_t bytes_of(const struct running *running, const struct merge_bin *
  * of that hour, as its day will be, and not many of minutes. Blocks that are merged are left to the
  * plan: it would put the halves together again.
  */
-static enum fg_code make_range(struct running *running, const struct merge_bin *bin,
-                               struct plan_range shards, struct fg_err *err)
+static enum fg_code make_range(struct job_running *running, const struct cmp_merge_bin *bin,
+                               struct cmp_plan_range shards, struct fg_err *err)
 {
-    struct plan_range halves[2];
+    struct cmp_plan_range halves[2];
     bool too_large = false;
 
     if (make_block(running, bin, shards, &too_large, err) == FG_OK)
         return FG_OK;
-    if (!too_large || running->job->plan->kind != PLAN_SEGMENTS || !plan_halve(shards, halves))
+    if (!too_large || running->job->plan->kind != PLAN_SEGMENTS || !cmp_plan_halve(shards, halves))
         return err->code;
     for (uint32_t h = 0; h < 2; h++)
         if (make_range(running, bin, halves[h], err) != FG_OK)
@@ -365,18 +367,18 @@ static enum fg_code make_range(struct running *running, const struct merge_bin *
     return FG_OK;
 }
 
-static enum fg_code make_bin(struct running *running, const struct merge_bin *bin,
+static enum fg_code make_bin(struct job_running *running, const struct cmp_merge_bin *bin,
                              struct fg_err *err)
 {
-    const struct plan_job *plan = running->job->plan;
-    const struct plan_range shards = {bin->shard_min, bin->shard_max};
-    struct plan_range divided[PLAN_SHARES_MAX];
-    const struct plan_range *ranges = plan->ranges;
+    const struct cmp_plan_job *plan = running->job->plan;
+    const struct cmp_plan_range shards = {bin->shard_min, bin->shard_max};
+    struct cmp_plan_range divided[PLAN_SHARES_MAX];
+    const struct cmp_plan_range *ranges = plan->ranges;
     uint32_t n = plan->n_ranges;
 
     if (plan->kind == PLAN_SEGMENTS) {
-        n = plan_divide(running->job->config, span_of(running, bin->start_ns).level,
-                        bytes_of(running, bin), shards, divided);
+        n = cmp_plan_divide(running->job->config, span_of(running, bin->start_ns).level,
+                            bytes_of(running, bin), shards, divided);
         ranges = divided;
     }
     for (uint32_t i = 0; i < n; i++)
@@ -385,9 +387,9 @@ static enum fg_code make_bin(struct running *running, const struct merge_bin *bi
     return FG_OK;
 }
 
-static enum fg_code make_blocks(struct running *running, struct fg_err *err)
+static enum fg_code make_blocks(struct job_running *running, struct fg_err *err)
 {
-    const struct merge_survey *seen = &running->survey;
+    const struct cmp_merge_survey *seen = &running->survey;
     uint64_t seen_profiles = seen->kept.profiles + seen->deleted + seen->expired;
 
     if (running->job->plan->kind == PLAN_SEGMENTS)
@@ -402,41 +404,41 @@ static enum fg_code make_blocks(struct running *running, struct fg_err *err)
     if (seen_profiles != seen->n_profiles)
         return fg_fail(err, FG_E_INTERNAL, "%llu profiles in the sources, %llu in their rows",
                        (unsigned long long)seen->n_profiles, (unsigned long long)seen_profiles);
-    return merge_tally_check(&seen->kept, &running->out, err);
+    return cmp_merge_tally_check(&seen->kept, &running->out, err);
 }
 
 /* ---- nodes of other blocks ---- */
 
-static enum fg_code write_stripped_file(struct running *running, const char *path,
-                                        struct merge_written *ret_written, struct fg_err *err)
+static enum fg_code write_stripped_file(struct job_running *running, const char *path,
+                                        struct cmp_merge_written *ret_written, struct fg_err *err)
 {
-    const struct job *job = running->job;
-    const struct strip strip = {.env = job->env,
-                                .tenant = job->blocks->tenant,
-                                .block = fg_blocks_find(job->blocks, job->plan->blocks[0]),
-                                .deletions = &running->job->deletions};
+    const struct cmp_job *job = running->job;
+    const struct cmp_strip strip = {.env = job->env,
+                                    .tenant = job->blocks->tenant,
+                                    .block = fg_blocks_find(job->blocks, job->plan->blocks[0]),
+                                    .deletions = &running->job->deletions};
     fg_auto(fg_block_file) *file = NULL;
     struct fg_block_sink sink;
 
     if (fg_block_file_create(path, &file, err) != FG_OK)
         return err->code;
     sink = fg_block_file_sink(file);
-    if (strip_write(&strip, &sink, &ret_written->summary, err) != FG_OK)
+    if (cmp_strip_write(&strip, &sink, &ret_written->summary, err) != FG_OK)
         return err->code;
     running->result.read_bytes = strip.block->bytes;
     running->result.deleted = strip.block->profiles - ret_written->summary.n_profiles;
     return fg_block_file_finish(file, err);
 }
 
-static enum fg_code write_nodes_file(struct running *running, const char *path,
-                                     struct merge_written *ret_written, struct fg_err *err)
+static enum fg_code write_nodes_file(struct job_running *running, const char *path,
+                                     struct cmp_merge_written *ret_written, struct fg_err *err)
 {
-    const struct plan_job *plan = running->job->plan;
+    const struct cmp_plan_job *plan = running->job->plan;
     const struct fg_blocks_entry **blocks =
         fg_arena_new(running->arena, const struct fg_blocks_entry *, plan->n_blocks);
     fg_auto(fg_block_file) *file = NULL;
     struct fg_block_sink sink;
-    struct above above = {
+    struct cmp_above above = {
         .env = running->job->env,
         .tenant = running->job->blocks->tenant,
         .blocks = blocks,
@@ -454,28 +456,29 @@ static enum fg_code write_nodes_file(struct running *running, const char *path,
     if (fg_block_file_create(path, &file, err) != FG_OK)
         return err->code;
     sink = fg_block_file_sink(file);
-    if (above_write(&above, &sink, ret_written, &running->result.read_bytes, err) != FG_OK)
+    if (cmp_above_write(&above, &sink, ret_written, &running->result.read_bytes, err) != FG_OK)
         return err->code;
     return fg_block_file_finish(file, err);
 }
 
 /* An object without any nodes enters the manifest too: so nobody tries again; not one of which a
  * deletion left nothing. */
-static enum fg_code finish_nodes(struct running *running, const char *path,
+static enum fg_code finish_nodes(struct job_running *running, const char *path,
                                  const struct fg_block_summary *summary, struct fg_err *err)
 {
-    const struct plan_job *plan = running->job->plan;
-    const struct plan_span span = {plan->level, plan->start_ns, plan->end_ns};
+    const struct cmp_plan_job *plan = running->job->plan;
+    const struct cmp_plan_span span = {plan->level, plan->start_ns, plan->end_ns};
     struct fg_id id =
-        plan_block_id(fg_wall_ns(running->job->env->clock), env_random(running->job->env));
+        cmp_plan_block_id(fg_wall_ns(running->job->env->clock), cmp_env_random(running->job->env));
     char name[FG_NAME_MAX_BYTES];
     struct fg_blocks_entry *entry;
-    struct merge_tally none;
+    struct cmp_merge_tally none;
 
     if (read_back(running, path, summary->file_bytes, &none, err) != FG_OK ||
         fg_name_block(name, running->job->blocks->tenant, id, err) != FG_OK ||
         upload(running, path, name, err) != FG_OK ||
-        add_entry(running, id, &span, (struct plan_range){0, UINT16_MAX}, summary, err) != FG_OK)
+        add_entry(running, id, &span, (struct cmp_plan_range){0, UINT16_MAX}, summary, err) !=
+            FG_OK)
         return err->code;
     entry = &running->entries[running->n_entries - 1];
     entry->nodes_only = true;
@@ -486,9 +489,9 @@ static enum fg_code finish_nodes(struct running *running, const char *path,
     return FG_OK;
 }
 
-static enum fg_code make_nodes(struct running *running, struct fg_err *err)
+static enum fg_code make_nodes(struct job_running *running, struct fg_err *err)
 {
-    struct merge_written written = {.left_out = 0};
+    struct cmp_merge_written written = {.left_out = 0};
     char path[PATH_MAX_BYTES];
     enum fg_code code;
 
@@ -511,12 +514,12 @@ static enum fg_code make_nodes(struct running *running, struct fg_err *err)
 /* ---- the swap ---- */
 
 /* Nobody knows of them, and nobody will. */
-static void discard_blocks(struct running *running)
+static void discard_blocks(struct job_running *running)
 {
     for (uint32_t i = 0; i < running->n_entries; i++) {
         struct fg_bucket_request request = {
             .verb = FG_BUCKET_DELETE,
-            .deadline_mono_ns = env_deadline(running->job->env, ENV_REQUEST_TIMEOUT_NS)};
+            .deadline_mono_ns = cmp_env_deadline(running->job->env, ENV_REQUEST_TIMEOUT_NS)};
         char name[FG_NAME_MAX_BYTES];
         struct fg_err err;
 
@@ -529,7 +532,7 @@ static void discard_blocks(struct running *running)
     }
 }
 
-static enum fg_code find_taken(const struct running *running, struct fg_blocks_change *change,
+static enum fg_code find_taken(const struct job_running *running, struct fg_blocks_change *change,
                                struct fg_err *err)
 {
     const struct fg_deletions *deletions = &running->job->deletions;
@@ -546,10 +549,10 @@ static enum fg_code find_taken(const struct running *running, struct fg_blocks_c
     return FG_OK;
 }
 
-static enum fg_code swap(struct running *running, struct fg_err *err)
+static enum fg_code swap(struct job_running *running, struct fg_err *err)
 {
-    const struct plan_job *plan = running->job->plan;
-    struct edit_task task = {
+    const struct cmp_plan_job *plan = running->job->plan;
+    struct cmp_edit_task task = {
         .kind = EDIT_APPLY,
         .change = {.add = running->entries,
                    .n_add = running->n_entries,
@@ -562,7 +565,7 @@ static enum fg_code swap(struct running *running, struct fg_err *err)
     if (plan->kind != PLAN_DROP && plan->kind != PLAN_NODES &&
         find_taken(running, &task.change, err) != FG_OK)
         return err->code;
-    return manifests_edit(running->job->env, running->job->blocks->tenant, &task, err);
+    return cmp_manifests_edit(running->job->env, running->job->blocks->tenant, &task, err);
 }
 
 /* After an answer that was lost, or a deadline, a swap may be there: then the blocks have to stay.
@@ -573,7 +576,7 @@ static bool is_certainly_lost(enum fg_code code)
 }
 
 /* Profiles of nodes that are alone were dropped before. */
-static void count_dropped(struct running *running)
+static void count_dropped(struct job_running *running)
 {
     for (uint32_t i = 0; i < running->job->plan->n_blocks; i++) {
         const struct fg_blocks_entry *block =
@@ -584,16 +587,16 @@ static void count_dropped(struct running *running)
     }
 }
 
-static bool makes_nodes(const struct running *running)
+static bool makes_nodes(const struct job_running *running)
 {
-    enum plan_kind kind = running->job->plan->kind;
+    enum cmp_plan_kind kind = running->job->plan->kind;
 
     return kind == PLAN_NODES || kind == PLAN_KEEP || kind == PLAN_STRIP;
 }
 
 /* Sources and blocks are in the scratch folder, and the blocks may be a third time in a bucket on
  * the same disk. Of nodes, a quarter of what they are of is fetched, and little written. */
-static enum fg_code check_room(const struct running *running, struct fg_err *err)
+static enum fg_code check_room(const struct job_running *running, struct fg_err *err)
 {
     const struct fg_disk *disk = running->job->env->disk;
     uint64_t bytes = running->job->plan->bytes;
@@ -602,7 +605,7 @@ static enum fg_code check_room(const struct running *running, struct fg_err *err
                         "a merge", err);
 }
 
-static enum fg_code run(struct running *running, struct fg_err *err)
+static enum fg_code run(struct job_running *running, struct fg_err *err)
 {
     enum fg_code code;
 
@@ -629,10 +632,10 @@ static enum fg_code run(struct running *running, struct fg_err *err)
     return code;
 }
 
-static void count(const struct running *running, enum fg_code code)
+static void count(const struct job_running *running, enum fg_code code)
 {
     struct fg_metrics *metrics = running->job->env->metrics;
-    const struct job_result *result = &running->result;
+    const struct cmp_job_result *result = &running->result;
 
     fg_metric_add(metrics, COMPACTOR_READ_BYTES, result->read_bytes);
     fg_metric_add(metrics, COMPACTOR_WRITTEN_BYTES, result->written_bytes);
@@ -648,15 +651,16 @@ static void count(const struct running *running, enum fg_code code)
     fg_metric_add(metrics, COMPACTOR_WITHOUT_NODES, result->without_nodes);
 }
 
-enum fg_code job_run(struct job *job, struct job_result *ret_result, struct fg_err *err)
+enum fg_code cmp_job_run(struct cmp_job *job, struct cmp_job_result *ret_result, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
-    struct running running = {.job = job, .arena = arena, .wall_ns = fg_wall_ns(job->env->clock)};
+    struct job_running running = {
+        .job = job, .arena = arena, .wall_ns = fg_wall_ns(job->env->clock)};
     int64_t begun_ns = fg_mono_ns(job->env->clock);
     enum fg_code code = run(&running, err);
 
     for (uint32_t i = 0; i < running.n_sources; i++)
-        fetched_done(&running.sources[i]);
+        cmp_fetched_done(&running.sources[i]);
     count(&running, code);
     fg_metric_observe_ns(job->env->metrics, COMPACTOR_SECONDS,
                          fg_mono_ns(job->env->clock) - begun_ns);
@@ -669,14 +673,14 @@ enum fg_code job_run(struct job *job, struct job_result *ret_result, struct fg_e
 /* ---- what was wrong ---- */
 
 /* Is the object there, right, and where the manifest says? */
-static enum fg_code probe(const struct job *job, const struct fetch_place *place,
+static enum fg_code probe(const struct cmp_job *job, const struct cmp_fetch_place *place,
                           struct fg_err *err)
 {
     struct fg_block_verified verified;
-    struct fetched fetched;
+    struct cmp_fetched fetched;
     uint64_t offset = 0;
-    enum fg_code code = fetch_mapped(job->env, place->name,
-                                     (struct fg_block_range){0, place->bytes}, &fetched, err);
+    enum fg_code code = cmp_fetch_mapped(job->env, place->name,
+                                         (struct fg_block_range){0, place->bytes}, &fetched, err);
 
     if (code == FG_E_INVALID) /* the range begins beyond its end */
         return fg_fail(err, FG_E_CORRUPT, "%s: it is empty", place->name);
@@ -687,34 +691,35 @@ static enum fg_code probe(const struct job *job, const struct fetch_place *place
         code = fg_block_directory_offset(fetched.source.bytes, place->bytes, &offset, err);
     if (code == FG_OK && offset != place->directory_offset)
         code = fg_fail(err, FG_E_CORRUPT, "its directory is not where the manifest says");
-    fetched_done(&fetched);
+    cmp_fetched_done(&fetched);
     return code;
 }
 
 /* true: the search ends. */
-static bool is_culprit(const struct job *job, const struct fetch_place *place,
-                       struct job_culprit *culprit)
+static bool is_culprit(const struct cmp_job *job, const struct cmp_fetch_place *place,
+                       struct cmp_job_culprit *culprit)
 {
     enum fg_code code = probe(job, place, &culprit->why);
 
     culprit->found = fg_damage_unusable(code);
-    return culprit->found || env_stopping(job->env);
+    return culprit->found || cmp_env_stopping(job->env);
 }
 
-void job_find_culprit(const struct job *job, struct job_culprit *ret_culprit)
+void cmp_job_find_culprit(const struct cmp_job *job, struct cmp_job_culprit *ret_culprit)
 {
-    const struct plan_job *plan = job->plan;
+    const struct cmp_plan_job *plan = job->plan;
     struct fg_err err;
 
-    *ret_culprit = (struct job_culprit){.found = false};
+    *ret_culprit = (struct cmp_job_culprit){.found = false};
     for (uint32_t i = 0; i < plan->n_segments; i++) {
         const struct fg_l0_segment *segment = fg_l0_segment(job->l0, plan->segments[i]);
 
         fg_name_segment(ret_culprit->name, &segment->id);
         ret_culprit->generation = segment->generation;
         if (is_culprit(job,
-                       &(struct fetch_place){ret_culprit->name, segment->bytes,
-                                             segment->directory_offset, segment->directory_bytes},
+                       &(struct cmp_fetch_place){ret_culprit->name, segment->bytes,
+                                                 segment->directory_offset,
+                                                 segment->directory_bytes},
                        ret_culprit))
             return;
     }
@@ -726,8 +731,8 @@ void job_find_culprit(const struct job *job, struct job_culprit *ret_culprit)
             return;
         ret_culprit->block = block->id;
         if (is_culprit(job,
-                       &(struct fetch_place){ret_culprit->name, block->bytes,
-                                             block->directory_offset, block->directory_bytes},
+                       &(struct cmp_fetch_place){ret_culprit->name, block->bytes,
+                                                 block->directory_offset, block->directory_bytes},
                        ret_culprit))
             return;
     }

@@ -15,7 +15,7 @@
 #include "compactor/plan.h"
 
 /* The source that a job failed with. */
-struct job_culprit {
+struct cmp_job_culprit {
     bool found;
     uint64_t generation; /* of a segment; 0: a block */
     struct fg_id block;
@@ -23,16 +23,16 @@ struct job_culprit {
     struct fg_err why;
 };
 
-struct job {
-    struct env *env;
-    const struct plan_config *config;
+struct cmp_job {
+    struct cmp_env *env;
+    const struct cmp_plan_config *config;
     const struct fg_l0 *l0;         /* as the plan was made of */
     const struct fg_blocks *blocks; /* too */
     struct fg_deletions deletions;  /* those of blocks, in its order; their counts are set anew */
-    const struct plan_job *plan;
+    const struct cmp_plan_job *plan;
 };
 
-struct job_result {
+struct cmp_job_result {
     uint64_t profiles;                  /* of the sources */
     uint64_t written, deleted, expired; /* profiles: together as many */
     uint64_t read_bytes, written_bytes;
@@ -45,14 +45,14 @@ struct job_result {
  * anew. FG_E_LIMIT: it needs more memory than it may have: plan smaller ones. FG_E_CORRUPT: a
  * source is broken. FG_E_INTERNAL: what came out is not what went in; nothing was swapped.
  */
-enum fg_code job_run(struct job *job, struct job_result *ret_result,
-                     struct fg_err *err) fg_must_check;
+enum fg_code cmp_job_run(struct cmp_job *job, struct cmp_job_result *ret_result,
+                         struct fg_err *err) fg_must_check;
 
 /*
  * After a job failed with FG_E_CORRUPT, FG_E_NOT_FOUND or FG_E_UNIMPLEMENTED: reads its sources,
  * whole, one after the other, and finds the first that is missing or damaged. Nothing is found if
  * each is right by itself (two of them have the same profile), or if the bucket is away.
  */
-void job_find_culprit(const struct job *job, struct job_culprit *ret_culprit);
+void cmp_job_find_culprit(const struct cmp_job *job, struct cmp_job_culprit *ret_culprit);
 
 #endif

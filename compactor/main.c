@@ -5,24 +5,24 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-struct place {
+struct compactor_place {
     char *scratch, *name;
 };
 
-static struct compactor_settings settings;
+static struct cmp_settings settings;
 static struct fg_bucket_settings bucket;
 static struct fg_bucket_s3_settings s3;
-static struct place place;
+static struct compactor_place place;
 static const struct fg_conf_field place_fields[] = {
-    {"scratch", FG_CONF_STRING, FG_CONF_AT(struct place, scratch), .def = "./compactor-scratch",
-     .min = "1", .max = "4000",
+    {"scratch", FG_CONF_STRING, FG_CONF_AT(struct compactor_place, scratch),
+     .def = "./compactor-scratch", .min = "1", .max = "4000",
      .doc = "Folder for blocks on their way; made when it is not there, emptied at the start."},
-    {"name", FG_CONF_STRING, FG_CONF_AT(struct place, name), .def = "",
+    {"name", FG_CONF_STRING, FG_CONF_AT(struct compactor_place, name), .def = "",
      .doc = "This compactor's name, another one for each of the bucket's: they share the tenants "
             "by it. Empty: the host's name."},
 };
 
-struct service {
+struct compactor_service {
     struct fg_bucket *bucket;
     struct compactor *compactor;
 };
@@ -37,36 +37,35 @@ static enum fg_code open_scratch(struct fg_program *program, const struct fg_dis
 
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
-    struct service *service = fg_new(struct service);
+    struct compactor_service *service = fg_new(struct compactor_service);
     const struct fg_disk *disk;
     const struct fg_bucket_host host = fg_program_bucket_host(program, NULL);
 
     program->service = service;
-    compactor_share(&settings, program->settings.memory_max_bytes);
+    cmp_share(&settings, program->settings.memory_max_bytes);
     if (fg_conf_default_host(&place.name, "name", err) != FG_OK ||
         open_scratch(program, &disk, err) != FG_OK ||
         fg_bucket_open(&bucket, &s3, &host, &service->bucket, err) != FG_OK ||
-        compactor_create(
-            &(struct compactor_config){.settings = &settings,
-                                       .bucket = service->bucket,
-                                       .scratch = place.scratch,
-                                       .disk = disk,
-                                       .name = place.name,
-                                       .work = program->work,
-                                       .tenants = program->tenants,
-                                       .registry = program->registry,
-                                       .conditions = program->conditions,
-                                       .clock = fg_cluster_clock_earlier(program->cluster_clock)},
-            &service->compactor, err) != FG_OK)
+        cmp_create(&(struct cmp_config){.settings = &settings,
+                                        .bucket = service->bucket,
+                                        .scratch = place.scratch,
+                                        .disk = disk,
+                                        .name = place.name,
+                                        .work = program->work,
+                                        .tenants = program->tenants,
+                                        .registry = program->registry,
+                                        .conditions = program->conditions,
+                                        .clock = fg_cluster_clock_earlier(program->cluster_clock)},
+                   &service->compactor, err) != FG_OK)
         return err->code;
-    compactor_routes(service->compactor, program->admin);
+    cmp_routes(service->compactor, program->admin);
     return FG_OK;
 }
 
 static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mono_ns,
                                  struct fg_err *err)
 {
-    const struct service *service = program->service;
+    const struct compactor_service *service = program->service;
 
     return fg_bucket_prove(service->bucket, deadline_mono_ns, err);
 }
@@ -74,23 +73,23 @@ static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mo
 /* The bucket may be slow to answer. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
-    struct service *service = program->service;
+    struct compactor_service *service = program->service;
 
     if (fg_program_await_bucket(program, prove_bucket, err) != FG_OK)
         return err->code;
-    return compactor_start(service->compactor, err);
+    return cmp_start(service->compactor, err);
 }
 
 static void stop(struct fg_program *program)
 {
-    struct service *service = program->service;
+    struct compactor_service *service = program->service;
 
     if (service == NULL)
         return;
-    compactor_stop(service->compactor);
+    cmp_stop(service->compactor);
     fg_work_destroy(program->work);
     program->work = NULL;
-    compactor_destroy(service->compactor);
+    cmp_destroy(service->compactor);
     fg_bucket_close(service->bucket);
     free(service);
 }
@@ -101,7 +100,7 @@ int main(int argc, char **argv)
         {"", place_fields, FG_COUNT(place_fields), &place},
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
         {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &s3},
-        {"compactor", compactor_fields, compactor_n_fields, &settings},
+        {"compactor", cmp_fields, cmp_n_fields, &settings},
     };
     const struct fg_program_def def = {
         .name = "flamegrid-compactor",

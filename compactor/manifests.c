@@ -3,14 +3,14 @@
 /* ---- reading ---- */
 
 /* request: its content, or nothing where there is no object. */
-static enum fg_code get(struct env *env, const char *name, const struct fg_manifest *known,
+static enum fg_code get(struct cmp_env *env, const char *name, const struct fg_manifest *known,
                         struct fg_bucket_request *request, struct fg_err *err)
 {
-    *request =
-        (struct fg_bucket_request){.verb = FG_BUCKET_GET,
-                                   .name = name,
-                                   .content_max_bytes = FG_MANIFEST_MAX_BYTES,
-                                   .deadline_mono_ns = env_deadline(env, ENV_REQUEST_TIMEOUT_NS)};
+    *request = (struct fg_bucket_request){.verb = FG_BUCKET_GET,
+                                          .name = name,
+                                          .content_max_bytes = FG_MANIFEST_MAX_BYTES,
+                                          .deadline_mono_ns =
+                                              cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS)};
     if (known != NULL && known->etag.len > 0 && known->etag.len < sizeof request->if_etag.text) {
         request->condition = FG_BUCKET_IF_CHANGED;
         memcpy(request->if_etag.text, known->etag.ptr, known->etag.len);
@@ -33,7 +33,8 @@ static void replace(struct fg_manifest **manifest, struct fg_manifest *with)
     *manifest = with;
 }
 
-enum fg_code manifests_l0(struct env *env, struct fg_manifest **manifest, struct fg_err *err)
+enum fg_code cmp_manifests_l0(struct cmp_env *env, struct fg_manifest **manifest,
+                              struct fg_err *err)
 {
     struct fg_bucket_request request;
     struct fg_manifest *read = NULL;
@@ -53,8 +54,8 @@ enum fg_code manifests_l0(struct env *env, struct fg_manifest **manifest, struct
     return FG_OK;
 }
 
-enum fg_code manifests_blocks(struct env *env, struct fg_slice tenant,
-                              struct fg_manifest **manifest, struct fg_err *err)
+enum fg_code cmp_manifests_blocks(struct cmp_env *env, struct fg_slice tenant,
+                                  struct fg_manifest **manifest, struct fg_err *err)
 {
     char name[FG_NAME_MAX_BYTES];
     struct fg_bucket_request request;
@@ -78,7 +79,7 @@ enum fg_code manifests_blocks(struct env *env, struct fg_slice tenant,
 
 /* The manifests an edit works on, read anew for each try. */
 struct editing {
-    struct env *env;
+    struct cmp_env *env;
     struct fg_slice tenant; /* empty: L0 */
     struct fg_manifest *l0, *blocks;
     struct fg_arena *arena;
@@ -92,31 +93,31 @@ static void forget(struct editing *editing)
     fg_arena_reset(editing->arena);
 }
 
-static void read_step(struct editing *editing, struct edit *edit)
+static void read_step(struct editing *editing, struct cmp_edit *edit)
 {
-    struct env *env = editing->env;
+    struct cmp_env *env = editing->env;
     int64_t wait_ns = edit->not_before_mono_ns - fg_mono_ns(env->clock);
     struct fg_err err;
 
     if (wait_ns > 0)
         env->pause(env, wait_ns);
     forget(editing);
-    if (manifests_l0(env, &editing->l0, &err) != FG_OK ||
+    if (cmp_manifests_l0(env, &editing->l0, &err) != FG_OK ||
         (editing->tenant.len > 0 &&
-         manifests_blocks(env, editing->tenant, &editing->blocks, &err) != FG_OK)) {
-        edit_read_failed(edit, &err, fg_mono_ns(env->clock));
+         cmp_manifests_blocks(env, editing->tenant, &editing->blocks, &err) != FG_OK)) {
+        cmp_edit_read_failed(edit, &err, fg_mono_ns(env->clock));
         return;
     }
     if (editing->blocks != NULL &&
         fg_blocks_check(&editing->blocks->blocks, &editing->l0->l0, &err) != FG_OK) {
-        edit_read_failed(edit, &err, fg_mono_ns(env->clock));
+        cmp_edit_read_failed(edit, &err, fg_mono_ns(env->clock));
         return;
     }
-    edit_read(edit, &editing->l0->l0, editing->blocks == NULL ? NULL : &editing->blocks->blocks,
-              fg_wall_ns(env->clock), editing->arena);
+    cmp_edit_read(edit, &editing->l0->l0, editing->blocks == NULL ? NULL : &editing->blocks->blocks,
+                  fg_wall_ns(env->clock), editing->arena);
 }
 
-static enum fg_code encode(const struct editing *editing, const struct edit *edit,
+static enum fg_code encode(const struct editing *editing, const struct cmp_edit *edit,
                            struct fg_buf *out, struct fg_err *err)
 {
     return editing->tenant.len == 0 ? fg_l0_encode(&edit->l0, out, err)
@@ -124,9 +125,9 @@ static enum fg_code encode(const struct editing *editing, const struct edit *edi
 }
 
 /* Whether it was won is seen when it is read again; only what cannot be written ends it here. */
-static enum fg_code swap_step(struct editing *editing, struct edit *edit, struct fg_err *err)
+static enum fg_code swap_step(struct editing *editing, struct cmp_edit *edit, struct fg_err *err)
 {
-    struct env *env = editing->env;
+    struct cmp_env *env = editing->env;
     const struct fg_manifest *old = editing->tenant.len == 0 ? editing->l0 : editing->blocks;
     char name[FG_NAME_MAX_BYTES] = FG_NAME_L0;
     struct fg_bucket_request request = {.verb = FG_BUCKET_PUT, .name = name};
@@ -143,21 +144,21 @@ static enum fg_code swap_step(struct editing *editing, struct edit *edit, struct
     request.condition = old->etag.len == 0 ? FG_BUCKET_IF_ABSENT : FG_BUCKET_IF_MATCH;
     if (old->etag.len > 0)
         memcpy(request.if_etag.text, old->etag.ptr, old->etag.len);
-    request.deadline_mono_ns = env_deadline(env, ENV_REQUEST_TIMEOUT_NS);
+    request.deadline_mono_ns = cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS);
     if (fg_bucket_call(env->bucket, &request) == FG_OK)
         fg_kept_offer(env->bucket->kept, name, request.content);
-    edit_swapped(edit, request.code == FG_OK, fg_mono_ns(env->clock));
+    cmp_edit_swapped(edit, request.code == FG_OK, fg_mono_ns(env->clock));
     fg_bucket_clear(&request);
     fg_buf_done(&out);
     return FG_OK;
 }
 
-static enum fg_code carry_out(struct editing *editing, struct edit *edit, struct fg_err *err)
+static enum fg_code carry_out(struct editing *editing, struct cmp_edit *edit, struct fg_err *err)
 {
     for (;;) {
         switch (edit->state) {
         case EDIT_READING:
-            if (env_check(editing->env, err) != FG_OK)
+            if (cmp_env_check(editing->env, err) != FG_OK)
                 return err->code;
             read_step(editing, edit);
             break;
@@ -178,16 +179,16 @@ static enum fg_code carry_out(struct editing *editing, struct edit *edit, struct
     }
 }
 
-enum fg_code manifests_edit(struct env *env, struct fg_slice tenant, const struct edit_task *task,
-                            struct fg_err *err)
+enum fg_code cmp_manifests_edit(struct cmp_env *env, struct fg_slice tenant,
+                                const struct cmp_edit_task *task, struct fg_err *err)
 {
     struct editing editing = {
         .env = env, .tenant = tenant, .arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES)};
-    struct edit edit;
+    struct cmp_edit edit;
     enum fg_code code;
 
-    fg_assert(edit_is_l0(task->kind) == (tenant.len == 0));
-    edit_init(&edit, task, env_random(env));
+    fg_assert(cmp_edit_is_l0(task->kind) == (tenant.len == 0));
+    cmp_edit_init(&edit, task, cmp_env_random(env));
     code = carry_out(&editing, &edit, err);
     forget(&editing);
     fg_arena_destroy(editing.arena);

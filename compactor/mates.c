@@ -10,7 +10,7 @@ enum { MATE_MIN_BYTES = 1 + 3, ASKED_MIN_BYTES = 8 + 1 };
 
 /* ---- bytes ---- */
 
-static void put_asked(struct fg_buf *out, const struct mate *mate)
+static void put_asked(struct fg_buf *out, const struct cmp_mate *mate)
 {
     fg_buf_varint(out, mate->n_asked);
     for (uint32_t i = 0; i < mate->n_asked; i++) {
@@ -19,7 +19,8 @@ static void put_asked(struct fg_buf *out, const struct mate *mate)
     }
 }
 
-enum fg_code mates_encode(const struct mates_list *list, struct fg_buf *out, struct fg_err *err)
+enum fg_code cmp_mates_encode(const struct cmp_mates_list *list, struct fg_buf *out,
+                              struct fg_err *err)
 {
     size_t start = out->len;
     struct fg_buf record;
@@ -41,10 +42,10 @@ enum fg_code mates_encode(const struct mates_list *list, struct fg_buf *out, str
     return fg_envelope_end(&envelope, out, start, err);
 }
 
-static void get_asked(struct fg_cur *cur, struct fg_arena *arena, struct mate *mate)
+static void get_asked(struct fg_cur *cur, struct fg_arena *arena, struct cmp_mate *mate)
 {
-    struct mates_asked *asked = fg_envelope_list(cur, arena, ASKED_MIN_BYTES, MATES_ASKED_MAX,
-                                                 sizeof *asked, &mate->n_asked);
+    struct cmp_mates_asked *asked = fg_envelope_list(cur, arena, ASKED_MIN_BYTES, MATES_ASKED_MAX,
+                                                     sizeof *asked, &mate->n_asked);
 
     for (uint32_t i = 0; i < mate->n_asked && !cur->bad; i++) {
         asked[i].tenant = fg_cur_le64(cur);
@@ -54,7 +55,7 @@ static void get_asked(struct fg_cur *cur, struct fg_arena *arena, struct mate *m
 }
 
 /* false: it is broken, or there is no room for it. */
-static bool get_mate(struct fg_cur *list, struct fg_arena *arena, struct mate *mate)
+static bool get_mate(struct fg_cur *list, struct fg_arena *arena, struct cmp_mate *mate)
 {
     struct fg_cur cur = fg_cur(fg_cur_lenbytes(list));
 
@@ -69,10 +70,10 @@ static bool get_mate(struct fg_cur *list, struct fg_arena *arena, struct mate *m
     return mate->name.ptr != NULL;
 }
 
-enum fg_code mates_decode(struct fg_slice in, struct fg_arena *arena, struct mates_list *ret_list,
-                          struct fg_err *err)
+enum fg_code cmp_mates_decode(struct fg_slice in, struct fg_arena *arena,
+                              struct cmp_mates_list *ret_list, struct fg_err *err)
 {
-    struct mates_list list = {.n = 0};
+    struct cmp_mates_list list = {.n = 0};
     struct fg_cur cur;
 
     if (fg_envelope_open(&envelope, in, &cur, err) != FG_OK)
@@ -90,7 +91,7 @@ enum fg_code mates_decode(struct fg_slice in, struct fg_arena *arena, struct mat
     return FG_OK;
 }
 
-void mates_json(const struct mates_list *list, struct fg_buf *out)
+void cmp_mates_json(const struct cmp_mates_list *list, struct fg_buf *out)
 {
     fg_buf_puts(out, "{\"compactors\":[");
     for (uint32_t i = 0; i < list->n; i++)
@@ -101,21 +102,21 @@ void mates_json(const struct mates_list *list, struct fg_buf *out)
 
 /* ---- what one knows ---- */
 
-enum fg_code mates_init(struct mates *mates, const char *self, int64_t beat_ns, int64_t gone_ns,
-                        struct fg_err *err)
+enum fg_code cmp_mates_init(struct cmp_mates *mates, const char *self, int64_t beat_ns,
+                            int64_t gone_ns, struct fg_err *err)
 {
     const char *fault = fg_ring_name_fault(fg_cstr(self));
 
     if (fault != NULL)
         return fg_fail(err, FG_E_INVALID, "name \"%.*s\" of a compactor %s", MATES_NAME_MAX_BYTES,
                        self, fault);
-    *mates = (struct mates){
+    *mates = (struct cmp_mates){
         .self_hash = fg_hash64(fg_cstr(self)), .beat_ns = beat_ns, .gone_ns = gone_ns};
     memcpy(mates->self, self, strlen(self) + 1);
     return FG_OK;
 }
 
-static const struct mate_seen *find_seen(const struct mates *mates, struct fg_slice name)
+static const struct cmp_mate_seen *find_seen(const struct cmp_mates *mates, struct fg_slice name)
 {
     for (uint32_t i = 0; i < mates->n_seen; i++)
         if (fg_slice_is(name, mates->seen[i].name))
@@ -124,10 +125,10 @@ static const struct mate_seen *find_seen(const struct mates *mates, struct fg_sl
 }
 
 /* before: the same one as it was known, or NULL. */
-static struct mate_seen see(const struct mates *mates, const struct mate *mate,
-                            const struct mate_seen *before, int64_t now_mono_ns)
+static struct cmp_mate_seen see(const struct cmp_mates *mates, const struct cmp_mate *mate,
+                                const struct cmp_mate_seen *before, int64_t now_mono_ns)
 {
-    struct mate_seen seen = {
+    struct cmp_mate_seen seen = {
         .hash = fg_hash64(mate->name), .beat = mate->beat, .since_mono_ns = now_mono_ns};
 
     memcpy(seen.name, mate->name.ptr, mate->name.len); /* a name, so it fits */
@@ -140,7 +141,7 @@ static struct mate_seen see(const struct mates *mates, const struct mate *mate,
 
 /* What was written last has not come through. What was to come with the beat after it comes with
  * the next one, too: nothing may have a beat that is in the list already without it. */
-static void say_again(struct mates *mates, uint64_t beat)
+static void say_again(struct cmp_mates *mates, uint64_t beat)
 {
     for (uint32_t i = 0; i < mates->n_asked; i++)
         if (mates->asked[i].beat > mates->beat)
@@ -148,9 +149,9 @@ static void say_again(struct mates *mates, uint64_t beat)
     mates->beat = beat;
 }
 
-void mates_read(struct mates *mates, const struct mates_list *list, int64_t now_mono_ns)
+void cmp_mates_read(struct cmp_mates *mates, const struct cmp_mates_list *list, int64_t now_mono_ns)
 {
-    struct mate_seen seen[MATES_MAX];
+    struct cmp_mate_seen seen[MATES_MAX];
     uint32_t n = 0;
     /* Else the bucket was away, or this one: who was silent meanwhile could not do otherwise. */
     bool looked = mates->known && now_mono_ns - mates->read_mono_ns < mates->gone_ns / 2;
@@ -159,7 +160,7 @@ void mates_read(struct mates *mates, const struct mates_list *list, int64_t now_
     mates->read_mono_ns = now_mono_ns;
     mates->listed = false;
     for (uint32_t i = 0; i < list->n; i++) {
-        const struct mate *mate = &list->mates[i];
+        const struct cmp_mate *mate = &list->mates[i];
 
         if (fg_slice_is(mate->name, mates->self)) {
             mates->listed = true;
@@ -178,12 +179,12 @@ void mates_read(struct mates *mates, const struct mates_list *list, int64_t now_
 }
 
 /* What no list has had yet. */
-static bool has_more_to_say(const struct mates *mates)
+static bool has_more_to_say(const struct cmp_mates *mates)
 {
     return mates->n_asked > 0 && mates->asked[mates->n_asked - 1].beat > mates->beat;
 }
 
-bool mates_is_due(const struct mates *mates, int64_t now_mono_ns)
+bool cmp_mates_is_due(const struct cmp_mates *mates, int64_t now_mono_ns)
 {
     return mates->known &&
            (!mates->listed || now_mono_ns >= mates->due_mono_ns || has_more_to_say(mates));
@@ -192,12 +193,12 @@ bool mates_is_due(const struct mates *mates, int64_t now_mono_ns)
 /* ---- whose it is ---- */
 
 /* Rendezvous: whoever draws highest for the name. */
-static bool owns_hash(const struct mates *mates, uint64_t name_hash)
+static bool owns_hash(const struct cmp_mates *mates, uint64_t name_hash)
 {
     uint64_t hash = fg_mix64(name_hash), own = fg_mix64(mates->self_hash ^ hash);
 
     for (uint32_t i = 0; i < mates->n_seen; i++) {
-        const struct mate_seen *seen = &mates->seen[i];
+        const struct cmp_mate_seen *seen = &mates->seen[i];
         uint64_t weight = fg_mix64(seen->hash ^ hash);
 
         if (!seen->gone && (weight > own || (weight == own && strcmp(seen->name, mates->self) > 0)))
@@ -206,7 +207,7 @@ static bool owns_hash(const struct mates *mates, uint64_t name_hash)
     return mates->known;
 }
 
-bool mates_own(const struct mates *mates, struct fg_slice name)
+bool cmp_mates_own(const struct cmp_mates *mates, struct fg_slice name)
 {
     return owns_hash(mates, fg_hash64(name));
 }
@@ -214,7 +215,7 @@ bool mates_own(const struct mates *mates, struct fg_slice name)
 /* ---- what others are asked ---- */
 
 /* How many of the first have been in the list for long enough, when it has this beat. */
-static uint32_t n_old(const struct mates *mates, uint64_t beat)
+static uint32_t n_old(const struct cmp_mates *mates, uint64_t beat)
 {
     uint32_t n = 0;
 
@@ -223,9 +224,9 @@ static uint32_t n_old(const struct mates *mates, uint64_t beat)
     return n;
 }
 
-bool mates_ask(struct mates *mates, struct fg_slice tenant)
+bool cmp_mates_ask(struct cmp_mates *mates, struct fg_slice tenant)
 {
-    struct mates_asked asked = {fg_hash64(tenant), mates->beat + 1};
+    struct cmp_mates_asked asked = {fg_hash64(tenant), mates->beat + 1};
     uint32_t old = n_old(mates, asked.beat);
 
     if (!mates->listed)
@@ -241,14 +242,14 @@ bool mates_ask(struct mates *mates, struct fg_slice tenant)
     return true;
 }
 
-uint32_t mates_heard(const struct mates *mates, const struct mates_list *list, uint64_t *tenants,
-                     uint32_t max)
+uint32_t cmp_mates_heard(const struct cmp_mates *mates, const struct cmp_mates_list *list,
+                         uint64_t *tenants, uint32_t max)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < list->n; i++) {
-        const struct mate *mate = &list->mates[i];
-        const struct mate_seen *seen = find_seen(mates, mate->name);
+        const struct cmp_mate *mate = &list->mates[i];
+        const struct cmp_mate_seen *seen = find_seen(mates, mate->name);
         uint64_t beat = seen == NULL ? 0 : seen->beat;
 
         for (uint32_t k = 0; k < mate->n_asked && n < max; k++)
@@ -260,16 +261,17 @@ uint32_t mates_heard(const struct mates *mates, const struct mates_list *list, u
 
 /* ---- what to write ---- */
 
-enum fg_code mates_next(struct mates *mates, const struct mates_list *list, bool leaves,
-                        struct mate *room, struct mates_list *ret_next, struct fg_err *err)
+enum fg_code cmp_mates_next(struct cmp_mates *mates, const struct cmp_mates_list *list, bool leaves,
+                            struct cmp_mate *room, struct cmp_mates_list *ret_next,
+                            struct fg_err *err)
 {
-    struct mates_list next = {.mates = room, .later = list->later};
-    struct mate self = {.name = fg_cstr(mates->self), .beat = 1};
+    struct cmp_mates_list next = {.mates = room, .later = list->later};
+    struct cmp_mate self = {.name = fg_cstr(mates->self), .beat = 1};
     bool placed = leaves;
 
     for (uint32_t i = 0; i < list->n; i++) {
-        const struct mate *mate = &list->mates[i];
-        const struct mate_seen *seen = find_seen(mates, mate->name);
+        const struct cmp_mate *mate = &list->mates[i];
+        const struct cmp_mate_seen *seen = find_seen(mates, mate->name);
         int order = fg_slice_cmp(mate->name, self.name);
 
         if (order == 0) {
@@ -296,12 +298,12 @@ enum fg_code mates_next(struct mates *mates, const struct mates_list *list, bool
     return FG_OK;
 }
 
-void mates_written(struct mates *mates, int64_t now_mono_ns)
+void cmp_mates_written(struct cmp_mates *mates, int64_t now_mono_ns)
 {
     mates->due_mono_ns = now_mono_ns + mates->beat_ns;
 }
 
-uint32_t mates_count(const struct mates *mates)
+uint32_t cmp_mates_count(const struct cmp_mates *mates)
 {
     uint32_t count = 1;
 

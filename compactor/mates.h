@@ -39,38 +39,38 @@ enum {
     MATES_ASKED_BEATS = 8, /* so many later it leaves the list: two minutes at the least */
 };
 
-struct mates_asked {
+struct cmp_mates_asked {
     uint64_t tenant; /* fg_hash64() of its name */
     uint64_t beat;
 };
 
-struct mate {
+struct cmp_mate {
     struct fg_slice name; /* as of a member of the ring (common/cluster/ring/ring.h) */
     uint64_t beat;
-    const struct mates_asked *asked; /* by beat */
+    const struct cmp_mates_asked *asked; /* by beat */
     uint32_t n_asked;
     struct fg_slice later; /* fields that we do not know */
 };
 
 /* In an arena. */
-struct mates_list {
-    struct mate *mates;
+struct cmp_mates_list {
+    struct cmp_mate *mates;
     uint32_t n;
     struct fg_slice later;
 };
 
 /* FG_E_LIMIT: it does not fit. */
-enum fg_code mates_encode(const struct mates_list *list, struct fg_buf *out,
-                          struct fg_err *err) fg_must_check;
+enum fg_code cmp_mates_encode(const struct cmp_mates_list *list, struct fg_buf *out,
+                              struct fg_err *err) fg_must_check;
 /* FG_E_CORRUPT, FG_E_TOO_LARGE; FG_E_UNIMPLEMENTED: of a newer version. */
-enum fg_code mates_decode(struct fg_slice in, struct fg_arena *arena, struct mates_list *ret_list,
-                          struct fg_err *err) fg_must_check;
+enum fg_code cmp_mates_decode(struct fg_slice in, struct fg_arena *arena,
+                              struct cmp_mates_list *ret_list, struct fg_err *err) fg_must_check;
 
 /* For people: {"compactors":[{"name":"…","beat":1}]} and a newline. */
-void mates_json(const struct mates_list *list, struct fg_buf *out);
+void cmp_mates_json(const struct cmp_mates_list *list, struct fg_buf *out);
 
 /* One that was in the list when it was read last. */
-struct mate_seen {
+struct cmp_mate_seen {
     char name[MATES_NAME_MAX_BYTES + 1];
     uint64_t hash; /* of the name */
     uint64_t beat;
@@ -79,40 +79,41 @@ struct mate_seen {
 };
 
 /* What one of them knows of all. */
-struct mates {
+struct cmp_mates {
     char self[MATES_NAME_MAX_BYTES + 1];
     uint64_t self_hash;
     int64_t beat_ns, gone_ns;
-    bool known;                       /* the list was read once */
-    int64_t read_mono_ns;             /* the last time */
-    bool listed;                      /* this one was in it */
-    uint64_t beat;                    /* this one's, as it was read, or is being written */
-    int64_t due_mono_ns;              /* its next one */
-    struct mate_seen seen[MATES_MAX]; /* the others */
+    bool known;                           /* the list was read once */
+    int64_t read_mono_ns;                 /* the last time */
+    bool listed;                          /* this one was in it */
+    uint64_t beat;                        /* this one's, as it was read, or is being written */
+    int64_t due_mono_ns;                  /* its next one */
+    struct cmp_mate_seen seen[MATES_MAX]; /* the others */
     uint32_t n_seen;
-    struct mates_asked asked[MATES_ASKED_MAX]; /* this one, about others' tenants; by beat */
+    struct cmp_mates_asked asked[MATES_ASKED_MAX]; /* this one, about others' tenants; by beat */
     uint32_t n_asked;
 };
 
 /* beat_ns: between two beats; gone_ns: who has the same one for that long is gone. FG_E_INVALID:
  * not a name. */
-enum fg_code mates_init(struct mates *mates, const char *self, int64_t beat_ns, int64_t gone_ns,
-                        struct fg_err *err) fg_must_check;
+enum fg_code cmp_mates_init(struct cmp_mates *mates, const char *self, int64_t beat_ns,
+                            int64_t gone_ns, struct fg_err *err) fg_must_check;
 
 /* The list was read at this time. */
-void mates_read(struct mates *mates, const struct mates_list *list, int64_t now_mono_ns);
+void cmp_mates_read(struct cmp_mates *mates, const struct cmp_mates_list *list,
+                    int64_t now_mono_ns);
 
 /* Somebody asked for something about a tenant that is not this one's. false: there is no room, or
  * this one is not in the list. */
-bool mates_ask(struct mates *mates, struct fg_slice tenant);
+bool cmp_mates_ask(struct cmp_mates *mates, struct fg_slice tenant);
 
 /* Hashes of tenants of this one's that others have been asked about since the list was read before:
- * call it before mates_read(). At most max of them are put into `tenants`; returns how many. */
-uint32_t mates_heard(const struct mates *mates, const struct mates_list *list, uint64_t *tenants,
-                     uint32_t max);
+ * call it before cmp_mates_read(). At most max of them are put into `tenants`; returns how many. */
+uint32_t cmp_mates_heard(const struct cmp_mates *mates, const struct cmp_mates_list *list,
+                         uint64_t *tenants, uint32_t max);
 
 /* Is it time to write? */
-bool mates_is_due(const struct mates *mates, int64_t now_mono_ns) fg_must_check;
+bool cmp_mates_is_due(const struct cmp_mates *mates, int64_t now_mono_ns) fg_must_check;
 
 /*
  * What to write in the place of the list that was read last: with another beat for this one, or
@@ -120,18 +121,18 @@ bool mates_is_due(const struct mates *mates, int64_t now_mono_ns) fg_must_check;
  * has, with texts of the list and what this one was asked: write it before either changes. What
  * is asked from now on comes with the beat after this one. FG_E_LIMIT: there are too many.
  */
-enum fg_code mates_next(struct mates *mates, const struct mates_list *list, bool leaves,
-                        struct mate *room, struct mates_list *ret_next,
-                        struct fg_err *err) fg_must_check;
+enum fg_code cmp_mates_next(struct cmp_mates *mates, const struct cmp_mates_list *list, bool leaves,
+                            struct cmp_mate *room, struct cmp_mates_list *ret_next,
+                            struct fg_err *err) fg_must_check;
 
 /* It was written, as far as one can tell. */
-void mates_written(struct mates *mates, int64_t now_mono_ns);
+void cmp_mates_written(struct cmp_mates *mates, int64_t now_mono_ns);
 
 /* Is this one's what has that name? A tenant's, or "" for what is done once for all tenants.
  * Nothing is before the list was read. */
-bool mates_own(const struct mates *mates, struct fg_slice name) fg_must_check;
+bool cmp_mates_own(const struct cmp_mates *mates, struct fg_slice name) fg_must_check;
 
 /* Those that are not gone, this one among them. */
-uint32_t mates_count(const struct mates *mates);
+uint32_t cmp_mates_count(const struct cmp_mates *mates);
 
 #endif

@@ -1,11 +1,11 @@
 #include "compactor/plan.h"
 
 /* A plan on its way. */
-struct planning {
-    const struct plan_config *config;
-    const struct plan_input *input;
+struct compaction_planning {
+    const struct cmp_plan_config *config;
+    const struct cmp_plan_input *input;
     struct fg_arena *arena;
-    struct plan plan;
+    struct cmp_plan plan;
     uint32_t cap_jobs;
     bool *taken;           /* [n_blocks]: by a job */
     int64_t *late_from_ns; /* [n_ready]: times of segments that are to be merged first */
@@ -13,7 +13,7 @@ struct planning {
 };
 
 /* Blocks that are looked at together. */
-struct set {
+struct plan_set {
     const struct fg_blocks_entry **items;
     uint32_t count;
 };
@@ -30,16 +30,16 @@ static int64_t floor_to(int64_t time_ns, int64_t unit_ns)
 }
 
 /* The first and the last unit of all are cut short. */
-static struct plan_span span_at(enum plan_level level, int64_t unit_ns, int64_t time_ns)
+static struct cmp_plan_span span_at(enum cmp_plan_level level, int64_t unit_ns, int64_t time_ns)
 {
     int64_t start_ns = floor_to(time_ns, unit_ns), rest_ns = time_ns % unit_ns;
 
     if (rest_ns < 0)
         rest_ns += unit_ns;
-    return (struct plan_span){level, start_ns, fg_time_add(time_ns, unit_ns - rest_ns)};
+    return (struct cmp_plan_span){level, start_ns, fg_time_add(time_ns, unit_ns - rest_ns)};
 }
 
-struct plan_span plan_month_of(int64_t time_ns)
+struct cmp_plan_span cmp_plan_month_of(int64_t time_ns)
 {
     return span_at(PLAN_MONTH, 28 * PLAN_DAY_NS, time_ns);
 }
@@ -49,16 +49,17 @@ static bool is_over(int64_t end_ns, int64_t delay_ns, int64_t wall_ns)
     return wall_ns >= fg_time_add(end_ns, delay_ns);
 }
 
-struct plan_span plan_span_of(const struct plan_config *config, int64_t wall_ns, int64_t time_ns)
+struct cmp_plan_span cmp_plan_span_of(const struct cmp_plan_config *config, int64_t wall_ns,
+                                      int64_t time_ns)
 {
-    struct plan_span day = span_at(PLAN_DAY, PLAN_DAY_NS, time_ns);
+    struct cmp_plan_span day = span_at(PLAN_DAY, PLAN_DAY_NS, time_ns);
 
     return is_over(day.end_ns, config->day_delay_ns, wall_ns)
                ? day
                : span_at(PLAN_HOUR, FG_HOUR_NS, time_ns);
 }
 
-bool plan_span_has_block(const struct fg_blocks *blocks, const struct plan_span *span)
+bool cmp_plan_span_has_block(const struct fg_blocks *blocks, const struct cmp_plan_span *span)
 {
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
         if (!blocks->blocks[i].nodes_only && blocks->blocks[i].level == (uint8_t)span->level &&
@@ -74,12 +75,12 @@ static int64_t from_ns(int64_t wall_ns, int64_t retention_ns)
 }
 
 /* What is older than that is kept as merged nodes, if at all. */
-static int64_t profiles_from_ns(const struct planning *planning)
+static int64_t profiles_from_ns(const struct compaction_planning *planning)
 {
     return from_ns(planning->input->wall_ns, planning->config->retention_ns);
 }
 
-int64_t plan_keep_from_ns(const struct plan_config *config, int64_t wall_ns)
+int64_t cmp_plan_keep_from_ns(const struct cmp_plan_config *config, int64_t wall_ns)
 {
     return FG_MIN(from_ns(wall_ns, config->retention_ns),
                   from_ns(wall_ns, config->nodes_retention_ns));
@@ -87,7 +88,7 @@ int64_t plan_keep_from_ns(const struct plan_config *config, int64_t wall_ns)
 
 /* ---- shards ---- */
 
-bool plan_halve(struct plan_range range, struct plan_range halves[2])
+bool cmp_plan_halve(struct cmp_plan_range range, struct cmp_plan_range halves[2])
 {
     unsigned differ = range.first ^ range.last, bits;
     uint32_t mid;
@@ -96,13 +97,14 @@ bool plan_halve(struct plan_range range, struct plan_range halves[2])
         return false;
     bits = 31 - (unsigned)__builtin_clz(differ);
     mid = (uint32_t)range.last >> bits << bits;
-    halves[0] = (struct plan_range){range.first, (uint16_t)(mid - 1)};
-    halves[1] = (struct plan_range){(uint16_t)mid, range.last};
+    halves[0] = (struct cmp_plan_range){range.first, (uint16_t)(mid - 1)};
+    halves[1] = (struct cmp_plan_range){(uint16_t)mid, range.last};
     return true;
 }
 
-uint32_t plan_divide(const struct plan_config *config, enum plan_level level, uint64_t bytes,
-                     struct plan_range shards, struct plan_range ranges[PLAN_SHARES_MAX])
+uint32_t cmp_plan_divide(const struct cmp_plan_config *config, enum cmp_plan_level level,
+                         uint64_t bytes, struct cmp_plan_range shards,
+                         struct cmp_plan_range ranges[PLAN_SHARES_MAX])
 {
     uint64_t most = level == PLAN_HOUR ? config->job_max_bytes / 24 : config->job_max_bytes;
     uint32_t n = 1;
@@ -112,9 +114,9 @@ uint32_t plan_divide(const struct plan_config *config, enum plan_level level, ui
         bool divided = false;
 
         for (uint32_t i = n; i-- > 0;) { /* from the end: each leaves room for its halves */
-            struct plan_range halves[2] = {ranges[i], ranges[i]};
+            struct cmp_plan_range halves[2] = {ranges[i], ranges[i]};
 
-            divided = plan_halve(ranges[i], halves) || divided;
+            divided = cmp_plan_halve(ranges[i], halves) || divided;
             ranges[(size_t)i * 2] = halves[0];
             ranges[(size_t)i * 2 + 1] = halves[1];
         }
@@ -139,14 +141,15 @@ static enum fg_code no_memory(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "too many blocks to plan for at once");
 }
 
-static struct plan_job *job_add(struct planning *planning, enum plan_kind kind, const char *why)
+static struct cmp_plan_job *job_add(struct compaction_planning *planning, enum cmp_plan_kind kind,
+                                    const char *why)
 {
-    struct plan *plan = &planning->plan;
+    struct cmp_plan *plan = &planning->plan;
 
     if (!fg_arena_grow(planning->arena, &plan->jobs, plan->n_jobs, 1, &planning->cap_jobs,
                        sizeof *plan->jobs))
         return NULL;
-    plan->jobs[plan->n_jobs] = (struct plan_job){.kind = kind, .why = why};
+    plan->jobs[plan->n_jobs] = (struct cmp_plan_job){.kind = kind, .why = why};
     return &plan->jobs[plan->n_jobs++];
 }
 
@@ -156,7 +159,8 @@ static int by_id(const void *a, const void *b)
 }
 
 /* The sources of a job. */
-static bool job_name(struct planning *planning, struct plan_job *job, const struct set *set)
+static bool job_name(struct compaction_planning *planning, struct cmp_plan_job *job,
+                     const struct plan_set *set)
 {
     job->blocks = fg_arena_new(planning->arena, struct fg_id, set->count);
     if (job->blocks == NULL)
@@ -172,62 +176,64 @@ static bool job_name(struct planning *planning, struct plan_job *job, const stru
 }
 
 /* They are nobody else's from now on. */
-static bool job_take(struct planning *planning, struct plan_job *job, const struct set *set)
+static bool job_take(struct compaction_planning *planning, struct cmp_plan_job *job,
+                     const struct plan_set *set)
 {
     for (uint32_t i = 0; i < set->count; i++)
         planning->taken[set->items[i] - planning->input->blocks->blocks] = true;
     return job_name(planning, job, set);
 }
 
-static enum fg_code merge(struct planning *planning, const struct set *set,
-                          const struct plan_span *span, const char *why, struct fg_err *err)
+static enum fg_code merge(struct compaction_planning *planning, const struct plan_set *set,
+                          const struct cmp_plan_span *span, const char *why, struct fg_err *err)
 {
-    struct plan_job *job = job_add(planning, PLAN_MERGE, why);
+    struct cmp_plan_job *job = job_add(planning, PLAN_MERGE, why);
 
     if (job == NULL || !job_take(planning, job, set))
         return no_memory(err);
     job->level = span->level;
     job->start_ns = span->start_ns;
     job->end_ns = span->end_ns;
-    job->ranges[0] = (struct plan_range){0, UINT16_MAX};
+    job->ranges[0] = (struct cmp_plan_range){0, UINT16_MAX};
     job->n_ranges = 1;
     return FG_OK;
 }
 
 /* ---- retention ---- */
 
-static enum plan_trouble trouble_of(const struct planning *planning,
-                                    const struct fg_blocks_entry *block)
+static enum cmp_plan_trouble trouble_of(const struct compaction_planning *planning,
+                                        const struct fg_blocks_entry *block)
 {
-    const struct plan_input *input = planning->input;
+    const struct cmp_plan_input *input = planning->input;
 
     return input->troubles == NULL ? PLAN_SOUND : input->troubles[block - input->blocks->blocks];
 }
 
 /* Is it older than anything that is kept? */
-static bool is_expired(const struct planning *planning, const struct fg_blocks_entry *block)
+static bool is_expired(const struct compaction_planning *planning,
+                       const struct fg_blocks_entry *block)
 {
     return (!block->nodes_only || block->alone) && /* else it goes with what it is made of */
-           block->t_max_ns < plan_keep_from_ns(planning->config, planning->input->wall_ns);
+           block->t_max_ns < cmp_plan_keep_from_ns(planning->config, planning->input->wall_ns);
 }
 
 /* Merged nodes of it were to stay, but cannot be made. */
-static bool is_lost(const struct planning *planning, const struct fg_blocks_entry *block)
+static bool is_lost(const struct compaction_planning *planning, const struct fg_blocks_entry *block)
 {
     return !block->nodes_only && trouble_of(planning, block) == PLAN_BROKEN &&
            !is_expired(planning, block) &&
            block->t_max_ns < fg_time_add(profiles_from_ns(planning), -PLAN_LOST_NS);
 }
 
-static enum fg_code plan_drop(struct planning *planning,
-                              bool (*goes)(const struct planning *planning,
+static enum fg_code plan_drop(struct compaction_planning *planning,
+                              bool (*goes)(const struct compaction_planning *planning,
                                            const struct fg_blocks_entry *block),
                               bool lost, struct fg_err *err)
 {
     const struct fg_blocks *blocks = planning->input->blocks;
-    struct set set = {
+    struct plan_set set = {
         fg_arena_new(planning->arena, const struct fg_blocks_entry *, blocks->n_blocks), 0};
-    struct plan_job *job;
+    struct cmp_plan_job *job;
 
     if (set.items == NULL)
         return no_memory(err);
@@ -243,7 +249,7 @@ static enum fg_code plan_drop(struct planning *planning,
     return FG_OK;
 }
 
-static enum fg_code plan_drops(struct planning *planning, struct fg_err *err)
+static enum fg_code plan_drops(struct compaction_planning *planning, struct fg_err *err)
 {
     if (plan_drop(planning, is_expired, false, err) != FG_OK)
         return err->code;
@@ -252,7 +258,7 @@ static enum fg_code plan_drops(struct planning *planning, struct fg_err *err)
 
 /* ---- segments ---- */
 
-uint64_t plan_segment_bytes(const struct fg_l0_segment *segment, const struct fg_l0_part *part)
+uint64_t cmp_plan_segment_bytes(const struct fg_l0_segment *segment, const struct fg_l0_part *part)
 {
     if (part->profiles >= segment->profiles)
         return segment->bytes;
@@ -264,23 +270,23 @@ uint64_t plan_segment_bytes(const struct fg_l0_segment *segment, const struct fg
  * one's merge, where what is little finds a place (job.c). In an open day only: elsewhere it is
  * merged with nothing.
  */
-static bool can_wait(const struct planning *planning, const struct fg_l0_segment *segment,
-                     const struct plan_span *last)
+static bool can_wait(const struct compaction_planning *planning,
+                     const struct fg_l0_segment *segment, const struct cmp_plan_span *last)
 {
-    const struct plan_config *config = planning->config;
-    struct plan_span came = span_at(PLAN_HOUR, FG_HOUR_NS, segment->entered_wall_ns);
+    const struct cmp_plan_config *config = planning->config;
+    struct cmp_plan_span came = span_at(PLAN_HOUR, FG_HOUR_NS, segment->entered_wall_ns);
 
     return came.start_ns == last->end_ns && came.start_ns % PLAN_DAY_NS != 0 &&
            is_over(last->end_ns, config->hour_delay_ns, segment->entered_wall_ns) &&
            !is_over(came.end_ns, config->hour_delay_ns, planning->input->wall_ns);
 }
 
-static bool is_ready(const struct planning *planning, const struct fg_l0_segment *segment,
-                     const struct fg_l0_part *part)
+static bool is_ready(const struct compaction_planning *planning,
+                     const struct fg_l0_segment *segment, const struct fg_l0_part *part)
 {
-    const struct plan_config *config = planning->config;
+    const struct cmp_plan_config *config = planning->config;
     int64_t wall_ns = planning->input->wall_ns;
-    struct plan_span last = span_at(PLAN_HOUR, FG_HOUR_NS, part->t_max_ns);
+    struct cmp_plan_span last = span_at(PLAN_HOUR, FG_HOUR_NS, part->t_max_ns);
 
     return (is_over(last.end_ns, config->hour_delay_ns, wall_ns) &&
             !can_wait(planning, segment, &last)) ||
@@ -289,12 +295,12 @@ static bool is_ready(const struct planning *planning, const struct fg_l0_segment
 }
 
 /* Another job, unless the segment still fits into the last one. */
-static enum fg_code take_segment(struct planning *planning, const struct fg_l0_segment *segment,
-                                 const struct fg_l0_part *part, struct plan_job **job,
-                                 struct fg_err *err)
+static enum fg_code take_segment(struct compaction_planning *planning,
+                                 const struct fg_l0_segment *segment, const struct fg_l0_part *part,
+                                 struct cmp_plan_job **job, struct fg_err *err)
 {
-    const struct plan_config *config = planning->config;
-    uint64_t bytes = plan_segment_bytes(segment, part);
+    const struct cmp_plan_config *config = planning->config;
+    uint64_t bytes = cmp_plan_segment_bytes(segment, part);
 
     if (*job == NULL || config->segments_apart || (*job)->n_segments == config->sources_max ||
         (*job)->bytes + bytes > config->job_max_bytes) {
@@ -312,11 +318,11 @@ static enum fg_code take_segment(struct planning *planning, const struct fg_l0_s
     return FG_OK;
 }
 
-static enum fg_code plan_segments(struct planning *planning, struct fg_err *err)
+static enum fg_code plan_segments(struct compaction_planning *planning, struct fg_err *err)
 {
     const struct fg_l0 *l0 = planning->input->l0;
     uint32_t tenant = fg_l0_tenant(l0, planning->input->blocks->tenant);
-    struct plan_job *job = NULL;
+    struct cmp_plan_job *job = NULL;
 
     for (uint32_t i = 0; i < l0->n_segments && tenant != FG_L0_NO_TENANT; i++) {
         const struct fg_l0_segment *segment = &l0->segments[i];
@@ -335,7 +341,7 @@ static enum fg_code plan_segments(struct planning *planning, struct fg_err *err)
 
 /* ---- blocks of one span ---- */
 
-static uint64_t bytes_of(const struct set *set)
+static uint64_t bytes_of(const struct plan_set *set)
 {
     uint64_t bytes = 0;
 
@@ -355,9 +361,10 @@ static int by_size(const void *a, const void *b)
 }
 
 /* The smallest blocks, as many as a job may take. */
-static struct set smallest(const struct planning *planning, const struct set *set)
+static struct plan_set smallest(const struct compaction_planning *planning,
+                                const struct plan_set *set)
 {
-    struct set some = {set->items, 0};
+    struct plan_set some = {set->items, 0};
     uint64_t bytes = 0;
 
     qsort(set->items, set->count, sizeof(void *), by_size);
@@ -369,15 +376,15 @@ static struct set smallest(const struct planning *planning, const struct set *se
 
 /* Has what is not in the largest block waited long enough? set is sorted by size, of two or more.
  */
-static bool is_late_due(const struct planning *planning, const struct set *set)
+static bool is_late_due(const struct compaction_planning *planning, const struct plan_set *set)
 {
-    const struct plan_config *config = planning->config;
+    const struct cmp_plan_config *config = planning->config;
     const struct fg_blocks_entry *base = set->items[set->count - 1];
     int64_t oldest_ns = INT64_MAX, newest_ns = INT64_MIN;
     uint64_t late = 0;
 
     for (uint32_t i = 0; i + 1 < set->count; i++) {
-        int64_t made_ns = (int64_t)set->items[i]->id.hi; /* plan_block_id() */
+        int64_t made_ns = (int64_t)set->items[i]->id.hi; /* cmp_plan_block_id() */
 
         late += set->items[i]->profiles;
         oldest_ns = FG_MIN(oldest_ns, made_ns);
@@ -389,7 +396,7 @@ static bool is_late_due(const struct planning *planning, const struct set *set)
            is_over(newest_ns, config->fold_quiet_ns, planning->input->wall_ns);
 }
 
-static bool has_hours(const struct set *set)
+static bool has_hours(const struct plan_set *set)
 {
     for (uint32_t i = 0; i < set->count; i++)
         if (set->items[i]->level == PLAN_HOUR)
@@ -401,10 +408,10 @@ static bool has_hours(const struct set *set)
  * Blocks of one span that are to be one, as many of them as fit into a job. whole: those of hours
  * among them in any case. What is too large to have company stays as it is.
  */
-static enum fg_code plan_fitting(struct planning *planning, struct set *set,
-                                 const struct plan_span *span, bool whole, struct fg_err *err)
+static enum fg_code plan_fitting(struct compaction_planning *planning, struct plan_set *set,
+                                 const struct cmp_plan_span *span, bool whole, struct fg_err *err)
 {
-    struct set some = smallest(planning, set);
+    struct plan_set some = smallest(planning, set);
 
     if (whole && has_hours(set) && (some.count > 1 || set->count == 1))
         return merge(planning, &some, span, "day", err);
@@ -421,9 +428,9 @@ static enum fg_code plan_fitting(struct planning *planning, struct set *set,
     return merge(planning, &some, span, "many", err);
 }
 
-static struct plan_range hull(const struct set *set)
+static struct cmp_plan_range hull(const struct plan_set *set)
 {
-    struct plan_range range = {UINT16_MAX, 0};
+    struct cmp_plan_range range = {UINT16_MAX, 0};
 
     for (uint32_t i = 0; i < set->count; i++) {
         range.first = FG_MIN(range.first, set->items[i]->shard_first);
@@ -433,11 +440,13 @@ static struct plan_range hull(const struct set *set)
 }
 
 /* A block that lies in both halves is divided, so that each half fits into jobs of its own. */
-static enum fg_code divide(struct planning *planning, const struct fg_blocks_entry *block,
-                           const struct plan_range halves[2], struct fg_err *err)
+static enum fg_code divide(struct compaction_planning *planning,
+                           const struct fg_blocks_entry *block,
+                           const struct cmp_plan_range halves[2], struct fg_err *err)
 {
-    const struct set one = {(const struct fg_blocks_entry *[]){block}, 1};
-    const struct plan_span span = {(enum plan_level)block->level, block->start_ns, block->end_ns};
+    const struct plan_set one = {(const struct fg_blocks_entry *[]){block}, 1};
+    const struct cmp_plan_span span = {(enum cmp_plan_level)block->level, block->start_ns,
+                                       block->end_ns};
 
     if (merge(planning, &one, &span, "division", err) != FG_OK)
         return err->code;
@@ -448,14 +457,14 @@ static enum fg_code divide(struct planning *planning, const struct fg_blocks_ent
 }
 
 /* What is to become one block, but may be too much for one: then by halves of its shards. */
-static enum fg_code plan_shards(struct planning *planning, struct set set,
-                                const struct plan_span *span, bool whole, struct fg_err *err)
+static enum fg_code plan_shards(struct compaction_planning *planning, struct plan_set set,
+                                const struct cmp_plan_span *span, bool whole, struct fg_err *err)
 {
-    struct plan_range halves[2];
-    struct set parts[2] = {{NULL, 0}, {NULL, 0}};
+    struct cmp_plan_range halves[2];
+    struct plan_set parts[2] = {{NULL, 0}, {NULL, 0}};
 
     if (set.count == 0 || bytes_of(&set) <= planning->config->job_max_bytes ||
-        !plan_halve(hull(&set), halves))
+        !cmp_plan_halve(hull(&set), halves))
         return set.count == 0 ? FG_OK : plan_fitting(planning, &set, span, whole, err);
     for (uint32_t h = 0; h < 2; h++) {
         parts[h].items = fg_arena_new(planning->arena, const struct fg_blocks_entry *, set.count);
@@ -493,14 +502,15 @@ static int by_span(const void *a, const void *b)
     return fg_id_cmp(left->id, right->id);
 }
 
-static struct set sub(const struct set *set, uint32_t from, uint32_t to)
+static struct plan_set sub(const struct plan_set *set, uint32_t from, uint32_t to)
 {
-    return (struct set){set->items + from, to - from};
+    return (struct plan_set){set->items + from, to - from};
 }
 
 /* Segments that are merged before: the day would have to be written again for them. But not for
  * ever: while somebody sends late data all the time, days come to an end too. */
-static bool waits_for_segments(const struct planning *planning, const struct plan_span *day)
+static bool waits_for_segments(const struct compaction_planning *planning,
+                               const struct cmp_plan_span *day)
 {
     int64_t patience_ns = planning->config->day_delay_ns + PLAN_DAY_NS;
 
@@ -512,10 +522,11 @@ static bool waits_for_segments(const struct planning *planning, const struct pla
     return false;
 }
 
-static enum fg_code plan_hours(struct planning *planning, const struct set *day, struct fg_err *err)
+static enum fg_code plan_hours(struct compaction_planning *planning, const struct plan_set *day,
+                               struct fg_err *err)
 {
     for (uint32_t i = 0, end; i < day->count; i = end) {
-        struct plan_span hour = {PLAN_HOUR, day->items[i]->start_ns, day->items[i]->end_ns};
+        struct cmp_plan_span hour = {PLAN_HOUR, day->items[i]->start_ns, day->items[i]->end_ns};
 
         for (end = i; end < day->count && day->items[end]->start_ns == hour.start_ns &&
                       day->items[end]->end_ns == hour.end_ns;
@@ -527,9 +538,10 @@ static enum fg_code plan_hours(struct planning *planning, const struct set *day,
     return FG_OK;
 }
 
-static enum fg_code plan_day(struct planning *planning, const struct set *set, struct fg_err *err)
+static enum fg_code plan_day(struct compaction_planning *planning, const struct plan_set *set,
+                             struct fg_err *err)
 {
-    struct plan_span day = span_at(PLAN_DAY, PLAN_DAY_NS, set->items[0]->start_ns);
+    struct cmp_plan_span day = span_at(PLAN_DAY, PLAN_DAY_NS, set->items[0]->start_ns);
 
     if (!is_over(day.end_ns, planning->config->day_delay_ns, planning->input->wall_ns))
         return plan_hours(planning, set, err);
@@ -540,9 +552,10 @@ static enum fg_code plan_day(struct planning *planning, const struct set *set, s
     return plan_shards(planning, *set, &day, true, err);
 }
 
-static enum fg_code plan_month(struct planning *planning, const struct set *set, struct fg_err *err)
+static enum fg_code plan_month(struct compaction_planning *planning, const struct plan_set *set,
+                               struct fg_err *err)
 {
-    const struct plan_span month = {PLAN_MONTH, set->items[0]->start_ns, set->items[0]->end_ns};
+    const struct cmp_plan_span month = {PLAN_MONTH, set->items[0]->start_ns, set->items[0]->end_ns};
 
     return plan_shards(planning, *set, &month, false, err);
 }
@@ -553,11 +566,11 @@ static bool is_month(const struct fg_blocks_entry *block)
 }
 
 /* Blocks that nobody has taken, of months or of what is shorter; sorted. */
-static bool gather(const struct planning *planning, bool months, struct set *set)
+static bool gather(const struct compaction_planning *planning, bool months, struct plan_set *set)
 {
     const struct fg_blocks *blocks = planning->input->blocks;
 
-    *set = (struct set){
+    *set = (struct plan_set){
         fg_arena_new(planning->arena, const struct fg_blocks_entry *, blocks->n_blocks), 0};
     if (set->items == NULL)
         return false;
@@ -570,16 +583,17 @@ static bool gather(const struct planning *planning, bool months, struct set *set
     return true;
 }
 
-static enum fg_code plan_spans(struct planning *planning, bool months, struct fg_err *err)
+static enum fg_code plan_spans(struct compaction_planning *planning, bool months,
+                               struct fg_err *err)
 {
     int64_t unit_ns = months ? 28 * PLAN_DAY_NS : PLAN_DAY_NS;
-    struct set all;
+    struct plan_set all;
 
     if (!gather(planning, months, &all))
         return no_memory(err);
     for (uint32_t i = 0, end; i < all.count; i = end) {
         int64_t start_ns = floor_to(all.items[i]->start_ns, unit_ns);
-        struct set set;
+        struct plan_set set;
 
         for (end = i; end < all.count && floor_to(all.items[end]->start_ns, unit_ns) == start_ns;
              end++)
@@ -594,15 +608,15 @@ static enum fg_code plan_spans(struct planning *planning, bool months, struct fg
 /* ---- deletions ---- */
 
 /* Blocks that no other job writes anew. */
-static enum fg_code plan_deletions(struct planning *planning, struct fg_err *err)
+static enum fg_code plan_deletions(struct compaction_planning *planning, struct fg_err *err)
 {
     const struct fg_blocks *blocks = planning->input->blocks;
 
     for (uint32_t i = 0; planning->input->deleted != NULL && i < blocks->n_blocks; i++) {
         const struct fg_blocks_entry *block = &blocks->blocks[i];
-        const struct set one = {&block, 1};
-        const struct plan_span span = {(enum plan_level)block->level, block->start_ns,
-                                       block->end_ns};
+        const struct plan_set one = {&block, 1};
+        const struct cmp_plan_span span = {(enum cmp_plan_level)block->level, block->start_ns,
+                                           block->end_ns};
 
         if (planning->taken[i] || !planning->input->deleted[i])
             continue;
@@ -618,17 +632,18 @@ static enum fg_code plan_deletions(struct planning *planning, struct fg_err *err
 
 /* A level of them: its span, and the blocks they are made of. */
 struct nodes_level {
-    enum plan_level level, of;
+    enum cmp_plan_level level, of;
     int64_t unit_ns;
     const char *why;
 };
 
 /* Blocks that could be sources of nodes, sorted. */
-static bool gather_level(const struct planning *planning, enum plan_level level, struct set *set)
+static bool gather_level(const struct compaction_planning *planning, enum cmp_plan_level level,
+                         struct plan_set *set)
 {
     const struct fg_blocks *blocks = planning->input->blocks;
 
-    *set = (struct set){
+    *set = (struct plan_set){
         fg_arena_new(planning->arena, const struct fg_blocks_entry *, blocks->n_blocks), 0};
     if (set->items == NULL)
         return false;
@@ -641,8 +656,8 @@ static bool gather_level(const struct planning *planning, enum plan_level level,
 }
 
 /* Something else that is in the span: nodes of it, or hours that are to become days. */
-static bool is_in_the_way(const struct planning *planning, const struct nodes_level *level,
-                          const struct plan_span *span)
+static bool is_in_the_way(const struct compaction_planning *planning,
+                          const struct nodes_level *level, const struct cmp_plan_span *span)
 {
     const struct fg_blocks *blocks = planning->input->blocks;
 
@@ -658,7 +673,7 @@ static bool is_in_the_way(const struct planning *planning, const struct nodes_le
 }
 
 /* Will they stay as they are for a while? set is of several. */
-static bool are_settled(const struct planning *planning, const struct set *set)
+static bool are_settled(const struct compaction_planning *planning, const struct plan_set *set)
 {
     const struct fg_blocks *blocks = planning->input->blocks;
 
@@ -666,7 +681,8 @@ static bool are_settled(const struct planning *planning, const struct set *set)
         const struct fg_blocks_entry *block = set->items[i];
 
         if (block->patch || planning->taken[block - blocks->blocks] ||
-            !is_over((int64_t)block->id.hi, planning->config->fold_quiet_ns, /* plan_block_id() */
+            !is_over((int64_t)block->id.hi,
+                     planning->config->fold_quiet_ns, /* cmp_plan_block_id() */
                      planning->input->wall_ns))
             return false;
     }
@@ -674,7 +690,7 @@ static bool are_settled(const struct planning *planning, const struct set *set)
 }
 
 /* Are they enough to be worth nodes over them, and no more than these can be of? */
-static bool are_many(const struct planning *planning, const struct set *set)
+static bool are_many(const struct compaction_planning *planning, const struct plan_set *set)
 {
     uint64_t profiles = 0;
 
@@ -686,12 +702,12 @@ static bool are_many(const struct planning *planning, const struct set *set)
 }
 
 /* Is it time? Not of what retention is about to take, nor of hours that are about to be a day. */
-static bool is_time(const struct planning *planning, const struct nodes_level *level,
-                    const struct plan_span *span)
+static bool is_time(const struct compaction_planning *planning, const struct nodes_level *level,
+                    const struct cmp_plan_span *span)
 {
-    const struct plan_config *config = planning->config;
+    const struct cmp_plan_config *config = planning->config;
     int64_t wall_ns = planning->input->wall_ns;
-    struct plan_span day = span_at(PLAN_DAY, PLAN_DAY_NS, span->start_ns);
+    struct cmp_plan_span day = span_at(PLAN_DAY, PLAN_DAY_NS, span->start_ns);
     bool days = level->of == PLAN_DAY;
 
     return is_over(span->end_ns, days ? config->day_delay_ns : config->hour_delay_ns, wall_ns) &&
@@ -699,11 +715,12 @@ static bool is_time(const struct planning *planning, const struct nodes_level *l
            span->start_ns >= profiles_from_ns(planning) && !waits_for_segments(planning, span);
 }
 
-static enum fg_code plan_nodes_span(struct planning *planning, const struct nodes_level *level,
-                                    const struct set *set, struct fg_err *err)
+static enum fg_code plan_nodes_span(struct compaction_planning *planning,
+                                    const struct nodes_level *level, const struct plan_set *set,
+                                    struct fg_err *err)
 {
-    struct plan_span span = span_at(level->level, level->unit_ns, set->items[0]->start_ns);
-    struct plan_job *job;
+    struct cmp_plan_span span = span_at(level->level, level->unit_ns, set->items[0]->start_ns);
+    struct cmp_plan_job *job;
 
     if (!are_many(planning, set) || !is_time(planning, level, &span) ||
         !are_settled(planning, set) || is_in_the_way(planning, level, &span))
@@ -717,16 +734,16 @@ static enum fg_code plan_nodes_span(struct planning *planning, const struct node
     return FG_OK;
 }
 
-static enum fg_code plan_nodes(struct planning *planning, const struct nodes_level *level,
-                               struct fg_err *err)
+static enum fg_code plan_nodes(struct compaction_planning *planning,
+                               const struct nodes_level *level, struct fg_err *err)
 {
-    struct set all;
+    struct plan_set all;
 
     if (!gather_level(planning, level->of, &all))
         return no_memory(err);
     for (uint32_t i = 0, end; i < all.count; i = end) {
         int64_t start_ns = floor_to(all.items[i]->start_ns, level->unit_ns);
-        struct set set;
+        struct plan_set set;
 
         for (end = i;
              end < all.count && floor_to(all.items[end]->start_ns, level->unit_ns) == start_ns;
@@ -739,7 +756,7 @@ static enum fg_code plan_nodes(struct planning *planning, const struct nodes_lev
     return FG_OK;
 }
 
-static enum fg_code plan_all_nodes(struct planning *planning, struct fg_err *err)
+static enum fg_code plan_all_nodes(struct compaction_planning *planning, struct fg_err *err)
 {
     static const struct nodes_level levels[] = {
         {PLAN_6_HOURS, PLAN_HOUR, 6 * FG_HOUR_NS, "nodes of 6 hours"},
@@ -756,14 +773,14 @@ static enum fg_code plan_all_nodes(struct planning *planning, struct fg_err *err
 /* ---- merged nodes in place of blocks ---- */
 
 /* Nothing more comes for a while, or it comes all the time; and nothing is to be taken out. */
-static bool are_quiet(const struct planning *planning, const struct set *set)
+static bool are_quiet(const struct compaction_planning *planning, const struct plan_set *set)
 {
-    const struct plan_config *config = planning->config;
+    const struct cmp_plan_config *config = planning->config;
     const bool *deleted = planning->input->deleted;
     int64_t oldest_ns = INT64_MAX, newest_ns = INT64_MIN;
 
     for (uint32_t i = 0; i < set->count; i++) {
-        int64_t made_ns = (int64_t)set->items[i]->id.hi; /* plan_block_id() */
+        int64_t made_ns = (int64_t)set->items[i]->id.hi; /* cmp_plan_block_id() */
 
         if (deleted != NULL && deleted[set->items[i] - planning->input->blocks->blocks])
             return false;
@@ -776,7 +793,7 @@ static bool are_quiet(const struct planning *planning, const struct set *set)
 
 /* The first of the set, as many as nodes can be made of at once. Days stay together where they
  * can: sets ascend by time. */
-static uint32_t keep_at_once(const struct planning *planning, const struct set *set)
+static uint32_t keep_at_once(const struct compaction_planning *planning, const struct plan_set *set)
 {
     uint64_t bytes = 0, profiles = 0;
     uint32_t n = 0;
@@ -791,14 +808,14 @@ static uint32_t keep_at_once(const struct planning *planning, const struct set *
     return n;
 }
 
-static enum fg_code keep_span(struct planning *planning, const struct set *set,
-                              const struct plan_span *span, struct fg_err *err)
+static enum fg_code keep_span(struct compaction_planning *planning, const struct plan_set *set,
+                              const struct cmp_plan_span *span, struct fg_err *err)
 {
     if (span->end_ns > profiles_from_ns(planning) || !are_quiet(planning, set))
         return FG_OK;
     for (uint32_t i = 0, n; i < set->count; i += n) {
-        struct set some = sub(set, i, set->count);
-        struct plan_job *job;
+        struct plan_set some = sub(set, i, set->count);
+        struct cmp_plan_job *job;
 
         n = some.count = keep_at_once(planning, &some);
         if (merge(planning, &some, span, "retention", err) != FG_OK)
@@ -811,13 +828,13 @@ static enum fg_code keep_span(struct planning *planning, const struct set *set,
 }
 
 /* Each that may be the broken one is tried by itself, so that it holds up none of the others. */
-static enum fg_code keep_apart(struct planning *planning, struct set *set,
-                               const struct plan_span *span, struct fg_err *err)
+static enum fg_code keep_apart(struct compaction_planning *planning, struct plan_set *set,
+                               const struct cmp_plan_span *span, struct fg_err *err)
 {
     uint32_t sound = 0;
 
     for (uint32_t i = 0; i < set->count; i++) {
-        struct set one = sub(set, i, i + 1);
+        struct plan_set one = sub(set, i, i + 1);
 
         if (trouble_of(planning, one.items[0]) == PLAN_SOUND)
             set->items[sound++] = one.items[0];
@@ -828,19 +845,21 @@ static enum fg_code keep_apart(struct planning *planning, struct set *set,
     return sound == 0 ? FG_OK : keep_span(planning, set, span, err);
 }
 
-static enum fg_code plan_keeps(struct planning *planning, bool months, struct fg_err *err)
+static enum fg_code plan_keeps(struct compaction_planning *planning, bool months,
+                               struct fg_err *err)
 {
-    enum plan_level level = months ? PLAN_MONTH : PLAN_WEEK;
+    enum cmp_plan_level level = months ? PLAN_MONTH : PLAN_WEEK;
     int64_t unit_ns = (months ? 28 : 7) * PLAN_DAY_NS;
-    struct set all;
+    struct plan_set all;
 
-    if (plan_keep_from_ns(planning->config, planning->input->wall_ns) >= profiles_from_ns(planning))
+    if (cmp_plan_keep_from_ns(planning->config, planning->input->wall_ns) >=
+        profiles_from_ns(planning))
         return FG_OK; /* nodes are not kept for longer */
     if (!gather(planning, months, &all))
         return no_memory(err);
     for (uint32_t i = 0, end; i < all.count; i = end) {
-        struct plan_span span = span_at(level, unit_ns, all.items[i]->start_ns);
-        struct set set;
+        struct cmp_plan_span span = span_at(level, unit_ns, all.items[i]->start_ns);
+        struct plan_set set;
 
         for (end = i; end < all.count && all.items[end]->start_ns < span.end_ns; end++)
             ;
@@ -853,18 +872,18 @@ static enum fg_code plan_keeps(struct planning *planning, bool months, struct fg
 }
 
 /* What follows does not take them. Retention, which does, comes before. */
-static void leave_aside(struct planning *planning)
+static void leave_aside(struct compaction_planning *planning)
 {
-    const struct plan_input *input = planning->input;
+    const struct cmp_plan_input *input = planning->input;
 
     for (uint32_t i = 0; input->blocks_aside != NULL && i < input->blocks->n_blocks; i++)
         planning->taken[i] = planning->taken[i] || input->blocks_aside[i];
 }
 
-enum fg_code plan_make(const struct plan_config *config, const struct plan_input *input,
-                       struct fg_arena *arena, struct plan *ret_plan, struct fg_err *err)
+enum fg_code cmp_plan_make(const struct cmp_plan_config *config, const struct cmp_plan_input *input,
+                           struct fg_arena *arena, struct cmp_plan *ret_plan, struct fg_err *err)
 {
-    struct planning planning = {
+    struct compaction_planning planning = {
         .config = config,
         .input = input,
         .arena = arena,

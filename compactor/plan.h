@@ -40,7 +40,7 @@
  * may take anyway, the other one is for somebody to mend it. */
 #define PLAN_LOST_NS (14 * PLAN_DAY_NS)
 
-enum plan_level {
+enum cmp_plan_level {
     PLAN_HOUR = 1,
     PLAN_6_HOURS = 2, /* nodes only */
     PLAN_DAY = 3,
@@ -56,7 +56,7 @@ enum {
     PLAN_LATE_SHARE = 100, /* late data is folded when it is more than one in so many */
 };
 
-struct plan_config {
+struct cmp_plan_config {
     int64_t hour_delay_ns, day_delay_ns;
     int64_t segment_wait_ns;    /* a segment whose hour is not over goes in after that all the same:
                                    somebody's clock is wrong */
@@ -71,24 +71,24 @@ struct plan_config {
 };
 
 /* What jobs that failed say of a block, by what was wrong with it and not with the world. */
-enum plan_trouble {
+enum cmp_plan_trouble {
     PLAN_SOUND,
     PLAN_SUSPECT, /* one of several */
     PLAN_BROKEN,  /* it was the only one, and is for long */
 };
 
-struct plan_input {
+struct cmp_plan_input {
     const struct fg_l0 *l0;
     const struct fg_blocks *blocks;
     const bool *deleted; /* [blocks->n_blocks]: holds something that a deletion names; NULL: none */
-    const enum plan_trouble *troubles; /* [blocks->n_blocks]; NULL: none */
+    const enum cmp_plan_trouble *troubles; /* [blocks->n_blocks]; NULL: none */
     int64_t wall_ns;
     /* Damaged or missing objects: no job but one of retention (DROP, KEEP) has them. NULL: none. */
     const bool *blocks_aside;   /* [blocks->n_blocks] */
     const bool *segments_aside; /* [l0->n_segments] */
 };
 
-enum plan_kind {
+enum cmp_plan_kind {
     PLAN_DROP,
     PLAN_SEGMENTS,
     PLAN_MERGE,
@@ -97,68 +97,71 @@ enum plan_kind {
     PLAN_STRIP, /* one of these, without the services that a deletion may name */
 };
 
-struct plan_range {
+struct cmp_plan_range {
     uint16_t first, last; /* shards, inclusive */
 };
 
-struct plan_job {
-    enum plan_kind kind;
+struct cmp_plan_job {
+    enum cmp_plan_kind kind;
     const char *why;      /* for people: "retention", "segments", "day", "late", ... */
     bool lost;            /* DROP: what could not be kept as it should */
     uint64_t *segments;   /* [n_segments]: generations, ascending */
     struct fg_id *blocks; /* [n_blocks], ascending */
     uint32_t n_segments, n_blocks;
     uint64_t bytes; /* of the sources */
-    /* MERGE, NODES, KEEP, STRIP: the block's span; SEGMENTS: plan_span_of() says for each time. */
-    enum plan_level level;
+    /* MERGE, NODES, KEEP, STRIP: the block's span; SEGMENTS: cmp_plan_span_of() says for each time.
+     */
+    enum cmp_plan_level level;
     int64_t start_ns, end_ns;
     /* MERGE: a block for each; empty ones are left out. */
-    struct plan_range ranges[2];
+    struct cmp_plan_range ranges[2];
     uint32_t n_ranges;
 };
 
-struct plan {
-    struct plan_job *jobs; /* the most urgent first */
+struct cmp_plan {
+    struct cmp_plan_job *jobs; /* the most urgent first */
     uint32_t n_jobs;
     uint32_t n_ready, n_waiting; /* segments that are not covered */
 };
 
 /* FG_E_LIMIT: the arena is full. */
-enum fg_code plan_make(const struct plan_config *config, const struct plan_input *input,
-                       struct fg_arena *arena, struct plan *ret_plan,
-                       struct fg_err *err) fg_must_check;
+enum fg_code cmp_plan_make(const struct cmp_plan_config *config, const struct cmp_plan_input *input,
+                           struct fg_arena *arena, struct cmp_plan *ret_plan,
+                           struct fg_err *err) fg_must_check;
 
 /* What is older than that is not kept, not even as merged nodes; INT64_MIN: everything is. */
-int64_t plan_keep_from_ns(const struct plan_config *config, int64_t wall_ns);
+int64_t cmp_plan_keep_from_ns(const struct cmp_plan_config *config, int64_t wall_ns);
 
 /* The span that profiles of a time go into when they come from segments. */
-struct plan_span {
-    enum plan_level level;
+struct cmp_plan_span {
+    enum cmp_plan_level level;
     int64_t start_ns, end_ns;
 };
-struct plan_span plan_span_of(const struct plan_config *config, int64_t wall_ns, int64_t time_ns);
+struct cmp_plan_span cmp_plan_span_of(const struct cmp_plan_config *config, int64_t wall_ns,
+                                      int64_t time_ns);
 /* Of 28 days, whatever the time. */
-struct plan_span plan_month_of(int64_t time_ns);
+struct cmp_plan_span cmp_plan_month_of(int64_t time_ns);
 
 /* Returns whether a block with profiles was made for the span: another one is a patch of it. */
-bool plan_span_has_block(const struct fg_blocks *blocks, const struct plan_span *span);
+bool cmp_plan_span_has_block(const struct fg_blocks *blocks, const struct cmp_plan_span *span);
 
 /* The halves of the smallest power of two of shards that holds the range, aligned as such; false:
  * it is a single shard. */
-bool plan_halve(struct plan_range range, struct plan_range halves[2]);
+bool cmp_plan_halve(struct cmp_plan_range range, struct cmp_plan_range halves[2]);
 
 /*
  * Ranges that `bytes` of profiles of shards [first, last] are divided into, so that a day of such
  * blocks is no larger than a job. Returns how many, up to PLAN_SHARES_MAX.
  */
-uint32_t plan_divide(const struct plan_config *config, enum plan_level level, uint64_t bytes,
-                     struct plan_range shards, struct plan_range ranges[PLAN_SHARES_MAX]);
+uint32_t cmp_plan_divide(const struct cmp_plan_config *config, enum cmp_plan_level level,
+                         uint64_t bytes, struct cmp_plan_range shards,
+                         struct cmp_plan_range ranges[PLAN_SHARES_MAX]);
 
 /* Bytes of a segment that are the tenant's, as far as the manifest tells. */
-uint64_t plan_segment_bytes(const struct fg_l0_segment *segment, const struct fg_l0_part *part);
+uint64_t cmp_plan_segment_bytes(const struct fg_l0_segment *segment, const struct fg_l0_part *part);
 
 /* Ids of blocks say when they were made, in front of 64 random bits. */
-static inline struct fg_id plan_block_id(int64_t wall_ns, uint64_t random)
+static inline struct fg_id cmp_plan_block_id(int64_t wall_ns, uint64_t random)
 {
     return (struct fg_id){.lo = random, .hi = (uint64_t)wall_ns};
 }

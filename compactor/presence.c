@@ -16,7 +16,7 @@ static const int64_t GONE_NS = 4 * FG_MINUTE_NS;
 static const int64_t REQUEST_TIMEOUT_NS = 20 * FG_SECOND_NS;
 static const int64_t LEAVE_TIMEOUT_NS = 5 * FG_SECOND_NS;
 
-struct presence {
+struct cmp_presence {
     struct fg_bucket *bucket;
     struct fg_clock *clock;
 
@@ -25,20 +25,20 @@ struct presence {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool stopping;                      /* under lock */
-    struct mates mates;                 /* under lock */
+    struct cmp_mates mates;             /* under lock */
     uint64_t heard[PRESENCE_HEARD_MAX]; /* under lock: of tenants, until they are taken */
     uint32_t n_heard;
 
     /* The thread's own: what was read last. */
     struct fg_arena *arena;
-    struct mates_list list;
+    struct cmp_mates_list list;
     struct fg_bucket_etag etag; /* "": there was none */
-    struct mate next[MATES_MAX + 1];
+    struct cmp_mate next[MATES_MAX + 1];
 };
 
 /* ---- the object ---- */
 
-static struct fg_bucket_request request_to(const struct presence *presence,
+static struct fg_bucket_request request_to(const struct cmp_presence *presence,
                                            enum fg_bucket_verb verb, int64_t timeout_ns)
 {
     return (struct fg_bucket_request){.verb = verb,
@@ -49,15 +49,16 @@ static struct fg_bucket_request request_to(const struct presence *presence,
 
 /* A broken list is no list: all that is in it can be said again. One of a newer version is not ours
  * to change, and is read anew the next time. */
-static enum fg_code decode(struct presence *presence, const struct fg_bucket_request *get,
+static enum fg_code decode(struct cmp_presence *presence, const struct fg_bucket_request *get,
                            struct fg_err *err)
 {
-    struct mates_list list = {.n = 0};
+    struct cmp_mates_list list = {.n = 0};
 
     fg_arena_reset(presence->arena);
     presence->list = list; /* what it was is in the arena no more */
     presence->etag.text[0] = '\0';
-    if (mates_decode(fg_buf_slice(&get->body), presence->arena, &list, err) == FG_E_UNIMPLEMENTED)
+    if (cmp_mates_decode(fg_buf_slice(&get->body), presence->arena, &list, err) ==
+        FG_E_UNIMPLEMENTED)
         return err->code;
     if (err->code == FG_E_CORRUPT)
         fg_log_error("the list of compactors is written anew", fg_ls("err", err->msg));
@@ -66,7 +67,7 @@ static enum fg_code decode(struct presence *presence, const struct fg_bucket_req
     return FG_OK;
 }
 
-static enum fg_code read_list(struct presence *presence, int64_t timeout_ns, struct fg_err *err)
+static enum fg_code read_list(struct cmp_presence *presence, int64_t timeout_ns, struct fg_err *err)
 {
     struct fg_bucket_request get = request_to(presence, FG_BUCKET_GET, timeout_ns);
     enum fg_code code = FG_OK;
@@ -77,7 +78,7 @@ static enum fg_code read_list(struct presence *presence, int64_t timeout_ns, str
         get.if_etag = presence->etag;
     }
     if (fg_bucket_call(presence->bucket, &get) == FG_E_NOT_FOUND) {
-        presence->list = (struct mates_list){.n = 0};
+        presence->list = (struct cmp_mates_list){.n = 0};
         presence->etag.text[0] = '\0';
     } else if (get.code != FG_OK) {
         *err = get.err;
@@ -90,30 +91,30 @@ static enum fg_code read_list(struct presence *presence, int64_t timeout_ns, str
         return fg_wrap(err, FG_NAME_COMPACTORS);
     (void)pthread_mutex_lock(&presence->lock);
     presence->n_heard +=
-        mates_heard(&presence->mates, &presence->list, presence->heard + presence->n_heard,
-                    PRESENCE_HEARD_MAX - presence->n_heard);
-    mates_read(&presence->mates, &presence->list, fg_mono_ns(presence->clock));
+        cmp_mates_heard(&presence->mates, &presence->list, presence->heard + presence->n_heard,
+                        PRESENCE_HEARD_MAX - presence->n_heard);
+    cmp_mates_read(&presence->mates, &presence->list, fg_mono_ns(presence->clock));
     (void)pthread_mutex_unlock(&presence->lock);
     return FG_OK;
 }
 
 /* What is to be in the place of the list that was read. */
-static enum fg_code make_list(struct presence *presence, bool leaves, struct fg_buf *bytes,
+static enum fg_code make_list(struct cmp_presence *presence, bool leaves, struct fg_buf *bytes,
                               struct fg_err *err)
 {
-    struct mates_list next;
+    struct cmp_mates_list next;
     enum fg_code code;
 
     (void)pthread_mutex_lock(&presence->lock);
-    code = mates_next(&presence->mates, &presence->list, leaves, presence->next, &next, err);
+    code = cmp_mates_next(&presence->mates, &presence->list, leaves, presence->next, &next, err);
     if (code == FG_OK)
-        code = mates_encode(&next, bytes, err);
+        code = cmp_mates_encode(&next, bytes, err);
     (void)pthread_mutex_unlock(&presence->lock);
     return code;
 }
 
 /* FG_E_PRECONDITION: there is another one by now. */
-static enum fg_code write_list(struct presence *presence, bool leaves, int64_t timeout_ns,
+static enum fg_code write_list(struct cmp_presence *presence, bool leaves, int64_t timeout_ns,
                                struct fg_err *err)
 {
     struct fg_bucket_request put = request_to(presence, FG_BUCKET_PUT, timeout_ns);
@@ -134,19 +135,19 @@ static enum fg_code write_list(struct presence *presence, bool leaves, int64_t t
     return code == FG_OK ? FG_OK : fg_wrap(err, FG_NAME_COMPACTORS);
 }
 
-static bool is_due(struct presence *presence, bool leaves)
+static bool is_due(struct cmp_presence *presence, bool leaves)
 {
     bool due;
 
     (void)pthread_mutex_lock(&presence->lock);
     due = leaves ? presence->mates.listed
-                 : mates_is_due(&presence->mates, fg_mono_ns(presence->clock));
+                 : cmp_mates_is_due(&presence->mates, fg_mono_ns(presence->clock));
     (void)pthread_mutex_unlock(&presence->lock);
     return due;
 }
 
 /* Read and written until nobody was faster. */
-static enum fg_code change(struct presence *presence, bool leaves, int64_t timeout_ns,
+static enum fg_code change(struct cmp_presence *presence, bool leaves, int64_t timeout_ns,
                            struct fg_err *err)
 {
     enum fg_code code = FG_E_PRECONDITION;
@@ -160,14 +161,14 @@ static enum fg_code change(struct presence *presence, bool leaves, int64_t timeo
         code = due ? write_list(presence, leaves, timeout_ns, err) : FG_OK;
         if (due && code == FG_OK && !leaves) {
             (void)pthread_mutex_lock(&presence->lock);
-            mates_written(&presence->mates, fg_mono_ns(presence->clock));
+            cmp_mates_written(&presence->mates, fg_mono_ns(presence->clock));
             (void)pthread_mutex_unlock(&presence->lock);
         }
     }
     return code;
 }
 
-enum fg_code presence_turn(struct presence *presence, struct fg_err *err)
+enum fg_code cmp_presence_turn(struct cmp_presence *presence, struct fg_err *err)
 {
     return change(presence, false, REQUEST_TIMEOUT_NS, err);
 }
@@ -175,7 +176,7 @@ enum fg_code presence_turn(struct presence *presence, struct fg_err *err)
 /* ---- the thread ---- */
 
 /* Is it time to end? */
-static bool wait_turn(struct presence *presence)
+static bool wait_turn(struct cmp_presence *presence)
 {
     int64_t until_ns = fg_time_add(fg_mono_ns(fg_clock_real()), POLL_NS);
     const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
@@ -192,12 +193,12 @@ static bool wait_turn(struct presence *presence)
 
 static void *run(void *arg)
 {
-    struct presence *presence = arg;
+    struct cmp_presence *presence = arg;
     struct fg_err err;
 
     (void)pthread_setname_np(pthread_self(), "presence");
     while (!wait_turn(presence))
-        if (presence_turn(presence, &err) != FG_OK)
+        if (cmp_presence_turn(presence, &err) != FG_OK)
             fg_log_warn("other compactors may take this one for gone, will retry",
                         fg_ls("err", err.msg));
     if (change(presence, true, LEAVE_TIMEOUT_NS, &err) != FG_OK)
@@ -206,13 +207,13 @@ static void *run(void *arg)
     return NULL;
 }
 
-enum fg_code presence_create(const struct presence_config *config, struct presence **ret_presence,
-                             struct fg_err *err)
+enum fg_code cmp_presence_create(const struct cmp_presence_config *config,
+                                 struct cmp_presence **ret_presence, struct fg_err *err)
 {
-    struct presence *presence = fg_new(struct presence);
+    struct cmp_presence *presence = fg_new(struct cmp_presence);
     pthread_condattr_t monotonic;
 
-    if (mates_init(&presence->mates, config->name, BEAT_NS, GONE_NS, err) != FG_OK) {
+    if (cmp_mates_init(&presence->mates, config->name, BEAT_NS, GONE_NS, err) != FG_OK) {
         free(presence);
         return err->code;
     }
@@ -228,11 +229,11 @@ enum fg_code presence_create(const struct presence_config *config, struct presen
     return FG_OK;
 }
 
-enum fg_code presence_start(struct presence *presence, struct fg_err *err)
+enum fg_code cmp_presence_start(struct cmp_presence *presence, struct fg_err *err)
 {
     int failed;
 
-    if (presence_turn(presence, err) != FG_OK)
+    if (cmp_presence_turn(presence, err) != FG_OK)
         return err->code;
     failed = pthread_create(&presence->thread, NULL, run, presence);
     if (failed != 0)
@@ -241,7 +242,7 @@ enum fg_code presence_start(struct presence *presence, struct fg_err *err)
     return FG_OK;
 }
 
-void presence_stop(struct presence *presence)
+void cmp_presence_stop(struct cmp_presence *presence)
 {
     if (presence == NULL || !presence->started)
         return;
@@ -253,7 +254,7 @@ void presence_stop(struct presence *presence)
     presence->started = false;
 }
 
-void presence_destroy(struct presence *presence)
+void cmp_presence_destroy(struct cmp_presence *presence)
 {
     if (presence == NULL)
         return;
@@ -264,34 +265,34 @@ void presence_destroy(struct presence *presence)
     free(presence);
 }
 
-bool presence_owns(struct presence *presence, struct fg_slice name)
+bool cmp_presence_owns(struct cmp_presence *presence, struct fg_slice name)
 {
     bool owns;
 
     if (presence == NULL)
         return true;
     (void)pthread_mutex_lock(&presence->lock);
-    owns = mates_own(&presence->mates, name);
+    owns = cmp_mates_own(&presence->mates, name);
     (void)pthread_mutex_unlock(&presence->lock);
     return owns;
 }
 
-void presence_ask(struct presence *presence, struct fg_slice tenant)
+void cmp_presence_ask(struct cmp_presence *presence, struct fg_slice tenant)
 {
     bool said = true;
 
     if (presence == NULL)
         return;
     (void)pthread_mutex_lock(&presence->lock);
-    if (!mates_own(&presence->mates, tenant))
-        said = mates_ask(&presence->mates, tenant);
+    if (!cmp_mates_own(&presence->mates, tenant))
+        said = cmp_mates_ask(&presence->mates, tenant);
     (void)pthread_mutex_unlock(&presence->lock);
     if (!said)
         fg_log_info("another compactor's tenant has to wait for its next look",
                     fg_lb("tenant", tenant));
 }
 
-uint32_t presence_heard(struct presence *presence, uint64_t tenants[PRESENCE_HEARD_MAX])
+uint32_t cmp_presence_heard(struct cmp_presence *presence, uint64_t tenants[PRESENCE_HEARD_MAX])
 {
     uint32_t n;
 
@@ -305,14 +306,14 @@ uint32_t presence_heard(struct presence *presence, uint64_t tenants[PRESENCE_HEA
     return n;
 }
 
-uint32_t presence_count(struct presence *presence)
+uint32_t cmp_presence_count(struct cmp_presence *presence)
 {
     uint32_t count;
 
     if (presence == NULL)
         return 1;
     (void)pthread_mutex_lock(&presence->lock);
-    count = mates_count(&presence->mates);
+    count = cmp_mates_count(&presence->mates);
     (void)pthread_mutex_unlock(&presence->lock);
     return count;
 }

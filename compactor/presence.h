@@ -13,42 +13,44 @@
 #include "common/storage/bucket/bucket.h"
 
 /* All borrowed. */
-struct presence_config {
+struct cmp_presence_config {
     struct fg_bucket *bucket;
     struct fg_clock *clock;
     const char *name; /* another one for each compactor of the bucket, as a member's of a ring */
 };
 
-struct presence;
+struct cmp_presence;
 
 /* FG_E_INVALID: not a name. */
-enum fg_code presence_create(const struct presence_config *config, struct presence **ret_presence,
-                             struct fg_err *err) fg_must_check;
+enum fg_code cmp_presence_create(const struct cmp_presence_config *config,
+                                 struct cmp_presence **ret_presence,
+                                 struct fg_err *err) fg_must_check;
 
 /* Waits until the list was read and has this one in it; then keeps it so. The bucket's errors. */
-enum fg_code presence_start(struct presence *presence, struct fg_err *err) fg_must_check;
+enum fg_code cmp_presence_start(struct cmp_presence *presence, struct fg_err *err) fg_must_check;
 
 /* Takes this one off the list, if the bucket lets it at once: else it counts as gone later. NULL is
  * fine. */
-void presence_stop(struct presence *presence);
-void presence_destroy(struct presence *presence); /* stopped, or never started; NULL is fine */
+void cmp_presence_stop(struct cmp_presence *presence);
+void cmp_presence_destroy(
+    struct cmp_presence *presence); /* stopped, or never started; NULL is fine */
 
 /* Reads the list, and writes it where that is due; what the thread does. For tests. */
-enum fg_code presence_turn(struct presence *presence, struct fg_err *err) fg_must_check;
+enum fg_code cmp_presence_turn(struct cmp_presence *presence, struct fg_err *err) fg_must_check;
 
-/* Is what has that name this one's (mates_own())? NULL: it is alone, so all is. */
-bool presence_owns(struct presence *presence, struct fg_slice name) fg_must_check;
+/* Is what has that name this one's (cmp_mates_own())? NULL: it is alone, so all is. */
+bool cmp_presence_owns(struct cmp_presence *presence, struct fg_slice name) fg_must_check;
 
 /* Somebody asked for something about this tenant: its own compactor, if that is another one, hears
- * of it within half a minute (presence_heard()). NULL is fine. */
-void presence_ask(struct presence *presence, struct fg_slice tenant);
+ * of it within half a minute (cmp_presence_heard()). NULL is fine. */
+void cmp_presence_ask(struct cmp_presence *presence, struct fg_slice tenant);
 
 enum { PRESENCE_HEARD_MAX = 256 }; /* at a time */
 
 /* Hashes of tenants of this one's that others were asked about; each is given once. NULL: none. */
-uint32_t presence_heard(struct presence *presence, uint64_t tenants[PRESENCE_HEARD_MAX]);
+uint32_t cmp_presence_heard(struct cmp_presence *presence, uint64_t tenants[PRESENCE_HEARD_MAX]);
 
 /* How many there are, this one among them; NULL: 1. */
-uint32_t presence_count(struct presence *presence);
+uint32_t cmp_presence_count(struct cmp_presence *presence);
 
 #endif

@@ -15,16 +15,16 @@ enum { ANSWER_MAX_BYTES = 64 * 1024 * 1024 };
 /* A request on its way. */
 struct asking {
     struct fg_job job;
-    struct routes *routes;
+    struct cmp_routes *routes;
     struct fg_http_request *req;
-    struct env env; /* its own: many of them may be at work */
+    struct cmp_env env; /* its own: many of them may be at work */
     struct fg_slice tenant, selector;
     int64_t start_ns, end_ns;
     struct fg_id id;
     struct fg_buf body;
 };
 
-static void pause_here(struct env *env, int64_t ns)
+static void pause_here(struct cmp_env *env, int64_t ns)
 {
     const struct timespec span = {ns / FG_SECOND_NS, ns % FG_SECOND_NS};
 
@@ -34,10 +34,10 @@ static void pause_here(struct env *env, int64_t ns)
 
 static void init_env(struct asking *asking)
 {
-    const struct compactor_config *config = asking->routes->config;
+    const struct cmp_config *config = asking->routes->config;
 
     asking->env =
-        (struct env){.bucket = config->bucket, .clock = config->clock, .pause = pause_here};
+        (struct cmp_env){.bucket = config->bucket, .clock = config->clock, .pause = pause_here};
     if (getrandom(&asking->env.random, sizeof asking->env.random, 0) != sizeof asking->env.random)
         asking->env.random = (uint64_t)fg_mono_ns(fg_clock_real());
 }
@@ -81,15 +81,15 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
 {
     struct asking *asking = fg_container(job, struct asking, job);
     const struct fg_blocks_tombstone tombstone = {
-        .id = plan_block_id(fg_wall_ns(asking->env.clock), env_random(&asking->env)),
+        .id = cmp_plan_block_id(fg_wall_ns(asking->env.clock), cmp_env_random(&asking->env)),
         .selector = asking->selector,
         .start_ns = asking->start_ns,
         .end_ns = asking->end_ns,
         .asked_wall_ns = fg_wall_ns(asking->env.clock)};
-    const struct edit_task task = {.kind = EDIT_BURY, .tombstone = tombstone};
-    const struct compactor_config *config = asking->routes->config;
+    const struct cmp_edit_task task = {.kind = EDIT_BURY, .tombstone = tombstone};
+    const struct cmp_config *config = asking->routes->config;
 
-    if (manifests_edit(&asking->env, asking->tenant, &task, err) != FG_OK)
+    if (cmp_manifests_edit(&asking->env, asking->tenant, &task, err) != FG_OK)
         return err->code;
     fg_log_info("deletion asked for", fg_lb("tenant", asking->tenant),
                 fg_lb("selector", asking->selector), fg_li("start_ns", asking->start_ns),
@@ -98,58 +98,59 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
     fg_buf_puts(&asking->body, "\n");
     if (config->on_deletion != NULL)
         config->on_deletion(config->on_deletion_arg);
-    compaction_wake(asking->routes->compaction, asking->tenant);
+    cmp_compaction_wake(asking->routes->compaction, asking->tenant);
     return FG_OK;
 }
 
 /* ---- GET /compactor/deletions ---- */
 
 /* What a list of deletions is made of. */
-struct listing {
+struct routes_listing {
     struct fg_manifest *blocks;
     /* Where one that is pending waits for ingesters; else NULL. */
     struct fg_manifest *l0;
-    const struct ending_stores *known;
-    struct stores stores;
+    const struct cmp_ending_stores *known;
+    struct cmp_stores stores;
 };
 
-static void put_list(struct fg_buf *out, const struct listing *listing,
+static void put_list(struct fg_buf *out, const struct routes_listing *listing,
                      const struct fg_blocks_tombstone *tombstones, uint32_t n, const char **between)
 {
     for (uint32_t i = 0; i < n; i++) {
         char waits_for[ENDING_TEXT_MAX_BYTES] = "";
 
         if (listing->known != NULL && tombstones[i].awaits > 0)
-            ending_waits_for(listing->known, &listing->l0->l0, tombstones[i].awaits, waits_for);
+            cmp_ending_waits_for(listing->known, &listing->l0->l0, tombstones[i].awaits, waits_for);
         fg_buf_puts(out, *between);
         put_deletion(out, &tombstones[i], waits_for);
         *between = ",";
     }
 }
 
-static enum fg_code read_listing(struct asking *asking, struct listing *listing, struct fg_err *err)
+static enum fg_code read_listing(struct asking *asking, struct routes_listing *listing,
+                                 struct fg_err *err)
 {
     bool any = false;
 
-    if (manifests_blocks(&asking->env, asking->tenant, &listing->blocks, err) != FG_OK)
+    if (cmp_manifests_blocks(&asking->env, asking->tenant, &listing->blocks, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < listing->blocks->blocks.n_tombstones; i++)
         any = any || listing->blocks->blocks.tombstones[i].awaits > 0;
     if (!any)
         return FG_OK;
-    if (manifests_l0(&asking->env, &listing->l0, err) != FG_OK)
+    if (cmp_manifests_l0(&asking->env, &listing->l0, err) != FG_OK)
         return err->code;
-    return stores_get(&listing->stores, &asking->env, &listing->known, err);
+    return cmp_stores_get(&listing->stores, &asking->env, &listing->known, err);
 }
 
 static enum fg_code list(struct fg_job *job, struct fg_err *err)
 {
     struct asking *asking = fg_container(job, struct asking, job);
-    struct listing listing = {.blocks = NULL};
+    struct routes_listing listing = {.blocks = NULL};
     const char *between = "";
     enum fg_code code;
 
-    stores_init(&listing.stores, asking->routes->config->store);
+    cmp_stores_init(&listing.stores, asking->routes->config->store);
     code = read_listing(asking, &listing, err);
     if (code == FG_OK) {
         const struct fg_blocks *blocks = &listing.blocks->blocks;
@@ -159,7 +160,7 @@ static enum fg_code list(struct fg_job *job, struct fg_err *err)
         put_list(&asking->body, &listing, blocks->ended, blocks->n_ended, &between);
         fg_buf_puts(&asking->body, "]}\n");
     }
-    stores_done(&listing.stores);
+    cmp_stores_done(&listing.stores);
     fg_manifest_unref(listing.l0);
     fg_manifest_unref(listing.blocks);
     return code;
@@ -204,10 +205,10 @@ static enum fg_code read_deletion(struct asking *asking, struct fg_err *err)
         param_time(asking->req, "end", now_ns, &asking->end_ns, err) != FG_OK)
         return err->code;
     asking->end_ns = fg_time_add(asking->end_ns, 1);
-    return deletion_check(asking->selector, asking->start_ns, asking->end_ns, err);
+    return cmp_deletion_check(asking->selector, asking->start_ns, asking->end_ns, err);
 }
 
-static struct asking *asking_create(struct routes *routes, struct fg_http_request *req)
+static struct asking *asking_create(struct cmp_routes *routes, struct fg_http_request *req)
 {
     struct asking *asking = fg_new(struct asking);
 
@@ -263,15 +264,15 @@ static void on_deletions(struct fg_http_request *req, void *arg)
 
 static void on_status(struct fg_http_request *req, void *arg)
 {
-    struct routes *routes = arg;
+    struct cmp_routes *routes = arg;
     struct fg_buf body;
 
     fg_buf_init(&body, ANSWER_MAX_BYTES);
-    compaction_status(routes->compaction, &body);
+    cmp_compaction_status(routes->compaction, &body);
     fg_http_respond(req, 200, "application/json", &body);
 }
 
-void routes_add(struct routes *routes, struct fg_http_server *server)
+void cmp_routes_add(struct cmp_routes *routes, struct fg_http_server *server)
 {
     const struct fg_http_route added[] = {
         {FG_HTTP_GET, "/compactor/status", .handler = on_status, .kind = FG_HTTP_READS},

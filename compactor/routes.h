@@ -5,11 +5,11 @@
 #include "compactor/compaction.h"
 
 /* What handlers need; borrowed, lives as long as the server. */
-struct routes {
-    const struct compactor_config *config;
-    struct compaction *compaction;
+struct cmp_routes {
+    const struct cmp_config *config;
+    struct cmp_compaction *compaction;
 };
 
-void routes_add(struct routes *routes, struct fg_http_server *server);
+void cmp_routes_add(struct cmp_routes *routes, struct fg_http_server *server);
 
 #endif

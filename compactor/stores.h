@@ -11,24 +11,25 @@
 #include "compactor/ending.h"
 #include "compactor/env.h"
 
-struct stores {
-    const struct compactor_store *own; /* NULL: those of the ring */
-    struct ending_store own_store;
-    bool young;                 /* it was read since stores_age() */
+struct cmp_stores {
+    const struct cmp_store *own; /* NULL: those of the ring */
+    struct cmp_ending_store own_store;
+    bool young;                 /* it was read since cmp_stores_age() */
     struct fg_bucket_etag etag; /* of what it was read as */
     struct fg_arena *arena;     /* of known */
-    struct ending_stores known;
+    struct cmp_ending_stores known;
 };
 
 /* In place. own: borrowed. */
-void stores_init(struct stores *stores, const struct compactor_store *own);
-void stores_done(struct stores *stores);
+void cmp_stores_init(struct cmp_stores *stores, const struct cmp_store *own);
+void cmp_stores_done(struct cmp_stores *stores);
 
 /* What was read before is too old from now on. */
-void stores_age(struct stores *stores);
+void cmp_stores_age(struct cmp_stores *stores);
 
 /* *ret_known lives until the next call. The bucket's errors; FG_E_CORRUPT, FG_E_UNIMPLEMENTED. */
-enum fg_code stores_get(struct stores *stores, struct env *env,
-                        const struct ending_stores **ret_known, struct fg_err *err) fg_must_check;
+enum fg_code cmp_stores_get(struct cmp_stores *stores, struct cmp_env *env,
+                            const struct cmp_ending_stores **ret_known,
+                            struct fg_err *err) fg_must_check;
 
 #endif

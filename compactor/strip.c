@@ -6,7 +6,7 @@
 enum { ARENA_BYTES = 256 * 1024 * 1024 }; /* the directory, and what nodes one part has */
 
 struct stripping {
-    const struct strip *strip;
+    const struct cmp_strip *strip;
     struct fg_arena *arena, *scratch;
     struct fg_slice file;
     struct fg_block_directory directory;
@@ -73,7 +73,7 @@ static enum fg_code strip_parts(struct stripping *stripping, struct fg_block_sum
         const struct fg_block_part *part = &stripping->directory.parts[i];
         struct fg_deletion *deletion;
 
-        if (env_check(stripping->strip->env, err) != FG_OK ||
+        if (cmp_env_check(stripping->strip->env, err) != FG_OK ||
             taken_by(stripping, part, &deletion, err) != FG_OK)
             return err->code;
         if (deletion != NULL)
@@ -84,7 +84,7 @@ static enum fg_code strip_parts(struct stripping *stripping, struct fg_block_sum
     return fg_block_writer_finish(stripping->writer, ret_summary, err);
 }
 
-static enum fg_code strip_file(struct stripping *stripping, const struct fetched *fetched,
+static enum fg_code strip_file(struct stripping *stripping, const struct cmp_fetched *fetched,
                                struct fg_block_summary *ret_summary, struct fg_err *err)
 {
     const struct fg_blocks_entry *block = stripping->strip->block;
@@ -99,24 +99,24 @@ static enum fg_code strip_file(struct stripping *stripping, const struct fetched
     return strip_parts(stripping, ret_summary, err);
 }
 
-enum fg_code strip_write(const struct strip *strip, const struct fg_block_sink *sink,
-                         struct fg_block_summary *ret_summary, struct fg_err *err)
+enum fg_code cmp_strip_write(const struct cmp_strip *strip, const struct fg_block_sink *sink,
+                             struct fg_block_summary *ret_summary, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     fg_auto(fg_arena) *scratch = fg_arena_create(ARENA_BYTES);
     fg_auto(fg_block_writer) *writer = fg_block_writer_create(sink, strip->block->level);
     struct stripping stripping = {
         .strip = strip, .arena = arena, .scratch = scratch, .writer = writer};
-    struct fetched fetched = {.map = NULL};
+    struct cmp_fetched fetched = {.map = NULL};
     char name[FG_NAME_MAX_BYTES];
     enum fg_code code;
 
     fg_block_writer_set_version(writer, strip->env->block_version);
     if (fg_name_block(name, strip->tenant, strip->block->id, err) != FG_OK ||
-        fetch_mapped(strip->env, name, (struct fg_block_range){0, strip->block->bytes}, &fetched,
-                     err) != FG_OK)
+        cmp_fetch_mapped(strip->env, name, (struct fg_block_range){0, strip->block->bytes},
+                         &fetched, err) != FG_OK)
         return err->code;
     code = strip_file(&stripping, &fetched, ret_summary, err);
-    fetched_done(&fetched);
+    cmp_fetched_done(&fetched);
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", name);
 }

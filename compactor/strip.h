@@ -12,16 +12,17 @@
 #include "common/storage/block/writer.h"
 #include "compactor/env.h"
 
-struct strip {
-    struct env *env;
+struct cmp_strip {
+    struct cmp_env *env;
     struct fg_slice tenant;
     const struct fg_blocks_entry *block;
     struct fg_deletions *deletions; /* the first that takes a part counts its profiles */
 };
 
 /* Writes the object anew with the parts that are left; the summary has no profiles if none is.
- * Codes as of job_run(). */
-enum fg_code strip_write(const struct strip *strip, const struct fg_block_sink *sink,
-                         struct fg_block_summary *ret_summary, struct fg_err *err) fg_must_check;
+ * Codes as of cmp_job_run(). */
+enum fg_code cmp_strip_write(const struct cmp_strip *strip, const struct fg_block_sink *sink,
+                             struct fg_block_summary *ret_summary,
+                             struct fg_err *err) fg_must_check;
 
 #endif

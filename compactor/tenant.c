@@ -18,13 +18,13 @@ static const int64_t BACKOFF_NS = 10 * FG_SECOND_NS; /* doubled up to ten minute
 static const uint64_t JOB_MIN_BYTES = UINT64_C(1024) * 1024;
 
 /* A look at a tenant. */
-struct looking {
-    struct tenant *tenant;
-    struct env *env;
-    const struct tenant_rules *rules;
+struct tenant_looking {
+    struct cmp_tenant *tenant;
+    struct cmp_env *env;
+    const struct cmp_tenant_rules *rules;
     const struct fg_l0 *l0;
     const struct fg_blocks *blocks;
-    struct plan_config config;
+    struct cmp_plan_config config;
     struct fg_arena *arena; /* of one round */
     struct fg_deletions deletions;
     bool *deleted;        /* [n_blocks]; NULL: there are no deletions */
@@ -34,9 +34,9 @@ struct looking {
     bool asked;           /* deletions wait for something else than was read */
 };
 
-struct tenant *tenant_create(struct fg_slice name, uint64_t job_max_bytes)
+struct cmp_tenant *cmp_tenant_create(struct fg_slice name, uint64_t job_max_bytes)
 {
-    struct tenant *tenant = fg_new(struct tenant);
+    struct cmp_tenant *tenant = fg_new(struct cmp_tenant);
     uint8_t *copy = fg_malloc(name.len + 1);
 
     memcpy(copy, name.ptr, name.len);
@@ -46,23 +46,23 @@ struct tenant *tenant_create(struct fg_slice name, uint64_t job_max_bytes)
     fg_map_init(&tenant->clean);
     fg_map_init(&tenant->troubles);
     fg_map_init(&tenant->aside);
-    tenant_disown(tenant);
+    cmp_tenant_disown(tenant);
     return tenant;
 }
 
-void tenant_disown(struct tenant *tenant)
+void cmp_tenant_disown(struct cmp_tenant *tenant)
 {
     tenant->look_mono_ns = tenant->retry_mono_ns = INT64_MIN;
     tenant->failures = 0;
     tenant->err = (struct fg_err){.code = FG_OK};
-    tenant->counts = (struct tenant_counts){.oldest_entered_wall_ns = INT64_MAX};
+    tenant->counts = (struct cmp_tenant_counts){.oldest_entered_wall_ns = INT64_MAX};
     tenant->waits_for[0] = '\0';
     fg_map_clear(&tenant->clean);
     fg_map_clear(&tenant->troubles);
     fg_map_clear(&tenant->aside);
 }
 
-void tenant_destroy(struct tenant *tenant)
+void cmp_tenant_destroy(struct cmp_tenant *tenant)
 {
     if (tenant == NULL)
         return;
@@ -85,7 +85,7 @@ static bool is_own_fault(enum fg_code code)
 
 /* What is in the map of troubles: PLAN_SUSPECT, or PLAN_BROKEN and the minute of the clock of when
  * it was found out. PLAN_SOUND: nothing. */
-static uint32_t mark_of(const struct tenant *tenant, struct fg_id block)
+static uint32_t mark_of(const struct cmp_tenant *tenant, struct fg_id block)
 {
     struct fg_map_walk walk;
     uint32_t worst = PLAN_SOUND;
@@ -97,24 +97,24 @@ static uint32_t mark_of(const struct tenant *tenant, struct fg_id block)
 }
 
 /* As a mark may have it: of a clock that never goes back. */
-static uint32_t minute_now(const struct looking *looking)
+static uint32_t minute_now(const struct tenant_looking *looking)
 {
     return (uint32_t)(fg_mono_ns(looking->env->clock) / FG_MINUTE_NS);
 }
 
 /* Only what stays broken is: the disk, the bucket or memory may be what was wrong for a while. */
-static enum plan_trouble trouble_of(const struct looking *looking, struct fg_id block)
+static enum cmp_plan_trouble trouble_of(const struct tenant_looking *looking, struct fg_id block)
 {
     uint32_t mark = mark_of(looking->tenant, block);
 
     if (mark < PLAN_BROKEN)
-        return (enum plan_trouble)mark;
+        return (enum cmp_plan_trouble)mark;
     return minute_now(looking) - (mark - PLAN_BROKEN) < BROKEN_MINUTES ? PLAN_SUSPECT : PLAN_BROKEN;
 }
 
-static void set_trouble(struct looking *looking, struct fg_id block, bool alone)
+static void set_trouble(struct tenant_looking *looking, struct fg_id block, bool alone)
 {
-    struct tenant *tenant = looking->tenant;
+    struct cmp_tenant *tenant = looking->tenant;
     uint32_t before = mark_of(tenant, block);
     uint32_t mark = alone ? PLAN_BROKEN + minute_now(looking) : PLAN_SUSPECT;
 
@@ -123,7 +123,7 @@ static void set_trouble(struct looking *looking, struct fg_id block, bool alone)
 }
 
 /* Retention must not wait for them; merges of several that fail are tried again as they are. */
-static void suspect(struct looking *looking, const struct plan_job *job)
+static void suspect(struct tenant_looking *looking, const struct cmp_plan_job *job)
 {
     bool alone = job->n_blocks == 1 && job->n_segments == 0;
 
@@ -134,16 +134,16 @@ static void suspect(struct looking *looking, const struct plan_job *job)
 }
 
 /* *ret_troubles NULL: there are none. */
-static enum fg_code prepare_troubles(const struct looking *looking,
-                                     const enum plan_trouble **ret_troubles, struct fg_err *err)
+static enum fg_code prepare_troubles(const struct tenant_looking *looking,
+                                     const enum cmp_plan_trouble **ret_troubles, struct fg_err *err)
 {
     const struct fg_blocks *blocks = looking->blocks;
-    enum plan_trouble *troubles;
+    enum cmp_plan_trouble *troubles;
 
     *ret_troubles = NULL;
     if (looking->tenant->troubles.count == 0)
         return FG_OK;
-    troubles = fg_arena_new(looking->arena, enum plan_trouble, blocks->n_blocks);
+    troubles = fg_arena_new(looking->arena, enum cmp_plan_trouble, blocks->n_blocks);
     if (troubles == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", blocks->n_blocks);
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
@@ -166,7 +166,7 @@ static uint64_t segment_hash(uint64_t generation)
 
 /* Returns true while the object is set aside: a job failed because of it, and the retry is not due
  * yet. */
-static bool is_aside(const struct looking *looking, uint64_t hash)
+static bool is_aside(const struct tenant_looking *looking, uint64_t hash)
 {
     const struct fg_map *aside = &looking->tenant->aside;
     uint32_t now = minute_now(looking);
@@ -180,7 +180,7 @@ static bool is_aside(const struct looking *looking, uint64_t hash)
 }
 
 /* What the planner leaves out; NULL: nothing. Counts it. */
-static enum fg_code prepare_aside(struct looking *looking, struct plan_input *input,
+static enum fg_code prepare_aside(struct tenant_looking *looking, struct cmp_plan_input *input,
                                   struct fg_err *err)
 {
     const struct fg_blocks *blocks = looking->blocks;
@@ -207,13 +207,13 @@ static enum fg_code prepare_aside(struct looking *looking, struct plan_input *in
 }
 
 /* Does the manifest of this moment still need it? Another compactor may have replaced it. */
-static bool is_needed(const struct looking *looking, const struct job_culprit *culprit)
+static bool is_needed(const struct tenant_looking *looking, const struct cmp_job_culprit *culprit)
 {
     struct fg_manifest *now = fg_manifest_ref(looking->tenant->blocks);
     struct fg_err err;
     bool needed = false;
 
-    if (manifests_blocks(looking->env, looking->tenant->name, &now, &err) == FG_OK)
+    if (cmp_manifests_blocks(looking->env, looking->tenant->name, &now, &err) == FG_OK)
         needed = culprit->generation != 0 ? !fg_blocks_covers(&now->blocks, culprit->generation)
                                           : fg_blocks_find(&now->blocks, culprit->block) != NULL;
     fg_manifest_unref(now);
@@ -224,15 +224,15 @@ static bool is_needed(const struct looking *looking, const struct job_culprit *c
  * After a job failed: if one of its sources is damaged, missing, or of a newer version, no job
  * takes that for a while, and others go on. Retention has its own way with such blocks (suspect()).
  */
-static bool set_aside(struct looking *looking, const struct job *job)
+static bool set_aside(struct tenant_looking *looking, const struct cmp_job *job)
 {
-    struct job_culprit culprit;
+    struct cmp_job_culprit culprit;
     uint64_t hash;
 
     if (job->plan->kind != PLAN_SEGMENTS && job->plan->kind != PLAN_MERGE &&
         job->plan->kind != PLAN_NODES)
         return false;
-    job_find_culprit(job, &culprit);
+    cmp_job_find_culprit(job, &culprit);
     if (!culprit.found || !is_needed(looking, &culprit))
         return false;
     hash = culprit.generation != 0 ? segment_hash(culprit.generation) : block_hash(culprit.block);
@@ -255,7 +255,7 @@ static uint64_t pair_hash(struct fg_id block, struct fg_id deletion)
     return fg_mix64(fg_mix64(block.lo ^ deletion.hi) + fg_mix64(block.hi + deletion.lo));
 }
 
-static enum fg_code find_deleted(struct looking *looking, uint32_t block, uint32_t number,
+static enum fg_code find_deleted(struct tenant_looking *looking, uint32_t block, uint32_t number,
                                  struct fg_err *err)
 {
     const struct fg_blocks_entry *entry = &looking->blocks->blocks[block];
@@ -266,8 +266,8 @@ static enum fg_code find_deleted(struct looking *looking, uint32_t block, uint32
 
     if (fg_map_first(&looking->tenant->clean, hash, &walk) != FG_MAP_NONE)
         return FG_OK;
-    if (deletion_names(looking->env, looking->blocks->tenant, entry,
-                       &looking->deletions.items[number], &names, &unread) != FG_OK) {
+    if (cmp_deletion_names(looking->env, looking->blocks->tenant, entry,
+                           &looking->deletions.items[number], &names, &unread) != FG_OK) {
         if (!is_own_fault(unread.code)) {
             *err = unread;
             return err->code;
@@ -290,7 +290,7 @@ static bool has_own(const struct fg_blocks_entry *block)
     return !block->nodes_only || block->alone;
 }
 
-static enum fg_code prepare_deletions(struct looking *looking, struct fg_err *err)
+static enum fg_code prepare_deletions(struct tenant_looking *looking, struct fg_err *err)
 {
     const struct fg_blocks *blocks = looking->blocks;
 
@@ -315,7 +315,7 @@ static enum fg_code prepare_deletions(struct looking *looking, struct fg_err *er
 }
 
 /* Is there a segment whose data may be named and is in no block yet? */
-static bool has_uncovered(const struct looking *looking,
+static bool has_uncovered(const struct tenant_looking *looking,
                           const struct fg_blocks_tombstone *tombstone)
 {
     uint32_t tenant = fg_l0_tenant(looking->l0, looking->blocks->tenant);
@@ -332,12 +332,12 @@ static bool has_uncovered(const struct looking *looking,
     return false;
 }
 
-static enum fg_code end_deletion(struct looking *looking,
+static enum fg_code end_deletion(struct tenant_looking *looking,
                                  const struct fg_blocks_tombstone *tombstone, struct fg_err *err)
 {
-    const struct edit_task task = {.kind = EDIT_UNBURY, .tombstone = *tombstone};
+    const struct cmp_edit_task task = {.kind = EDIT_UNBURY, .tombstone = *tombstone};
 
-    if (manifests_edit(looking->env, looking->blocks->tenant, &task, err) != FG_OK)
+    if (cmp_manifests_edit(looking->env, looking->blocks->tenant, &task, err) != FG_OK)
         return err->code;
     fg_log_info("deletion carried out", fg_lb("tenant", looking->blocks->tenant),
                 fg_lb("selector", tombstone->selector), fg_li("start_ns", tombstone->start_ns),
@@ -348,7 +348,7 @@ static enum fg_code end_deletion(struct looking *looking,
 
 /* Its data is gone from all blocks, for now, and it has taken what still arrived for long enough.
  */
-static bool is_ready(const struct looking *looking, uint32_t number)
+static bool is_ready(const struct tenant_looking *looking, uint32_t number)
 {
     const struct fg_blocks_tombstone *tombstone = &looking->blocks->tombstones[number];
 
@@ -358,7 +358,7 @@ static bool is_ready(const struct looking *looking, uint32_t number)
 }
 
 /* Greater than what was asked in any manifest that there was. */
-static uint64_t next_number(const struct looking *looking)
+static uint64_t next_number(const struct tenant_looking *looking)
 {
     uint64_t asked = looking->l0->asked;
 
@@ -369,22 +369,23 @@ static uint64_t next_number(const struct looking *looking)
 
 /* All that are to be asked for share the number; others' tombstones may have it, too. Where this
  * ends in the middle it is asked once more. */
-static enum fg_code ask_writers(struct looking *looking, const struct fg_blocks_await *awaits,
-                                uint32_t n, struct fg_err *err)
+static enum fg_code ask_writers(struct tenant_looking *looking,
+                                const struct fg_blocks_await *awaits, uint32_t n,
+                                struct fg_err *err)
 {
-    const struct edit_task ask = {.kind = EDIT_ASK, .asked = awaits[0].awaits};
-    const struct edit_task await = {.kind = EDIT_AWAIT, .awaits = awaits, .count = n};
+    const struct cmp_edit_task ask = {.kind = EDIT_ASK, .asked = awaits[0].awaits};
+    const struct cmp_edit_task await = {.kind = EDIT_AWAIT, .awaits = awaits, .count = n};
 
-    if (manifests_edit(looking->env, FG_LIT(""), &ask, err) != FG_OK ||
-        manifests_edit(looking->env, looking->blocks->tenant, &await, err) != FG_OK)
+    if (cmp_manifests_edit(looking->env, FG_LIT(""), &ask, err) != FG_OK ||
+        cmp_manifests_edit(looking->env, looking->blocks->tenant, &await, err) != FG_OK)
         return err->code;
     looking->asked = true;
     return FG_OK;
 }
 
 /* What is next for each that is ready. */
-static enum fg_code advance_deletions(struct looking *looking, const struct ending_stores *stores,
-                                      struct fg_err *err)
+static enum fg_code advance_deletions(struct tenant_looking *looking,
+                                      const struct cmp_ending_stores *stores, struct fg_err *err)
 {
     const struct fg_blocks *blocks = looking->blocks;
     struct fg_blocks_await *awaits =
@@ -395,11 +396,11 @@ static enum fg_code advance_deletions(struct looking *looking, const struct endi
     if (awaits == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u deletions", blocks->n_tombstones);
     for (uint32_t i = 0; i < blocks->n_tombstones; i++) {
-        struct ending next;
+        struct cmp_ending next;
 
         if (!is_ready(looking, i))
             continue;
-        next = ending_next(&blocks->tombstones[i], looking->l0, stores, number);
+        next = cmp_ending_next(&blocks->tombstones[i], looking->l0, stores, number);
         if (next.step == ENDING_ASK)
             awaits[n++] = next.await;
         if (next.step == ENDING_END && end_deletion(looking, &blocks->tombstones[i], err) != FG_OK)
@@ -409,28 +410,28 @@ static enum fg_code advance_deletions(struct looking *looking, const struct endi
 }
 
 /* (end-when-clean) */
-static enum fg_code end_deletions(struct looking *looking, struct fg_err *err)
+static enum fg_code end_deletions(struct tenant_looking *looking, struct fg_err *err)
 {
-    const struct ending_stores *stores;
+    const struct cmp_ending_stores *stores;
     bool any = false;
 
     for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++)
         any = any || is_ready(looking, i);
     if (!any)
         return FG_OK;
-    if (stores_get(looking->rules->stores, looking->env, &stores, err) != FG_OK)
+    if (cmp_stores_get(looking->rules->stores, looking->env, &stores, err) != FG_OK)
         return fg_wrap(err, "who may hold deleted profiles");
     return advance_deletions(looking, stores, err);
 }
 
 /* ---- counts ---- */
 
-static void count_blocks(struct looking *looking)
+static void count_blocks(struct tenant_looking *looking)
 {
-    struct tenant_counts *counts = &looking->tenant->counts;
+    struct cmp_tenant_counts *counts = &looking->tenant->counts;
 
-    *counts = (struct tenant_counts){.oldest_entered_wall_ns = INT64_MAX,
-                                     .deletions = looking->blocks->n_tombstones};
+    *counts = (struct cmp_tenant_counts){.oldest_entered_wall_ns = INT64_MAX,
+                                         .deletions = looking->blocks->n_tombstones};
     for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++) {
         uint64_t awaits = looking->blocks->tombstones[i].awaits;
 
@@ -451,9 +452,9 @@ static void count_blocks(struct looking *looking)
     }
 }
 
-static void count_segments(struct looking *looking)
+static void count_segments(struct tenant_looking *looking)
 {
-    struct tenant_counts *counts = &looking->tenant->counts;
+    struct cmp_tenant_counts *counts = &looking->tenant->counts;
     uint32_t tenant = fg_l0_tenant(looking->l0, looking->blocks->tenant);
 
     for (uint32_t i = 0; i < looking->l0->n_segments && tenant != FG_L0_NO_TENANT; i++) {
@@ -470,20 +471,20 @@ static void count_segments(struct looking *looking)
 
 /* ---- jobs ---- */
 
-static enum fg_code run_job(struct looking *looking, const struct plan_job *plan,
+static enum fg_code run_job(struct tenant_looking *looking, const struct cmp_plan_job *plan,
                             struct fg_err *err)
 {
-    struct job job = {.env = looking->env,
-                      .config = &looking->config,
-                      .l0 = looking->l0,
-                      .blocks = looking->blocks,
-                      .deletions = looking->deletions,
-                      .plan = plan};
+    struct cmp_job job = {.env = looking->env,
+                          .config = &looking->config,
+                          .l0 = looking->l0,
+                          .blocks = looking->blocks,
+                          .deletions = looking->deletions,
+                          .plan = plan};
     int64_t begun_ns = fg_mono_ns(looking->env->clock);
-    struct job_result result;
+    struct cmp_job_result result;
 
     looking->rules->on_job(looking->rules->arg, looking->tenant, plan);
-    if (job_run(&job, &result, err) != FG_OK)
+    if (cmp_job_run(&job, &result, err) != FG_OK)
         return fg_damage_unusable(err->code) && set_aside(looking, &job) ? FG_OK : err->code;
     if (plan->lost)
         fg_log_error("dropped what could not be made merged nodes of",
@@ -501,12 +502,13 @@ static enum fg_code run_job(struct looking *looking, const struct plan_job *plan
     return FG_OK;
 }
 
-static bool can_be_less(const struct plan_job *job)
+static bool can_be_less(const struct cmp_plan_job *job)
 {
     return job->kind != PLAN_KEEP || job->n_blocks > 1;
 }
 
-static enum fg_code run_jobs(struct looking *looking, const struct plan *plan, struct fg_err *err)
+static enum fg_code run_jobs(struct tenant_looking *looking, const struct cmp_plan *plan,
+                             struct fg_err *err)
 {
     enum fg_code first = FG_OK;
     struct fg_err other;
@@ -533,9 +535,9 @@ static enum fg_code run_jobs(struct looking *looking, const struct plan *plan, s
 }
 
 /* As it is now: what manifests say, and what status shows. */
-static enum fg_code know(struct looking *looking, struct fg_err *err)
+static enum fg_code know(struct tenant_looking *looking, struct fg_err *err)
 {
-    if (manifests_blocks(looking->env, looking->tenant->name, &looking->tenant->blocks, err) !=
+    if (cmp_manifests_blocks(looking->env, looking->tenant->name, &looking->tenant->blocks, err) !=
             FG_OK ||
         fg_blocks_check(&looking->tenant->blocks->blocks, looking->l0, err) != FG_OK)
         return err->code;
@@ -546,13 +548,13 @@ static enum fg_code know(struct looking *looking, struct fg_err *err)
 }
 
 /* One round: what the plan of this moment says. *ret_more: another one may find more. */
-static enum fg_code one_round(struct looking *looking, bool *ret_more, struct fg_err *err)
+static enum fg_code one_round(struct tenant_looking *looking, bool *ret_more, struct fg_err *err)
 {
-    struct plan_input input = {.l0 = looking->l0};
-    struct plan plan;
+    struct cmp_plan_input input = {.l0 = looking->l0};
+    struct cmp_plan plan;
 
     *ret_more = false;
-    if (env_check(looking->env, err) != FG_OK || know(looking, err) != FG_OK)
+    if (cmp_env_check(looking->env, err) != FG_OK || know(looking, err) != FG_OK)
         return err->code;
     if (prepare_deletions(looking, err) != FG_OK ||
         prepare_troubles(looking, &input.troubles, err) != FG_OK ||
@@ -561,13 +563,13 @@ static enum fg_code one_round(struct looking *looking, bool *ret_more, struct fg
     input.blocks = looking->blocks;
     input.deleted = looking->deleted;
     input.wall_ns = fg_wall_ns(looking->env->clock);
-    if (plan_make(&looking->config, &input, looking->arena, &plan, err) != FG_OK)
+    if (cmp_plan_make(&looking->config, &input, looking->arena, &plan, err) != FG_OK)
         return err->code;
     *ret_more = plan.n_jobs > 0;
     return plan.n_jobs > 0 ? run_jobs(looking, &plan, err) : end_deletions(looking, err);
 }
 
-static enum fg_code rounds(struct looking *looking, struct fg_err *err)
+static enum fg_code rounds(struct tenant_looking *looking, struct fg_err *err)
 {
     bool more = true;
 
@@ -596,16 +598,16 @@ static enum fg_code rounds(struct looking *looking, struct fg_err *err)
 
 /* ---- failures ---- */
 
-static void failed(struct looking *looking, const struct fg_err *err)
+static void failed(struct tenant_looking *looking, const struct fg_err *err)
 {
-    struct tenant *tenant = looking->tenant;
+    struct cmp_tenant *tenant = looking->tenant;
     int64_t pause_ns = BACKOFF_NS << FG_MIN(tenant->failures, BACKOFF_SHIFT_MAX);
 
     tenant->failures++;
     tenant->err = *err;
-    tenant->retry_mono_ns =
-        fg_time_add(fg_mono_ns(looking->env->clock),
-                    pause_ns / 2 + (int64_t)(env_random(looking->env) % (uint64_t)(pause_ns / 2)));
+    tenant->retry_mono_ns = fg_time_add(
+        fg_mono_ns(looking->env->clock),
+        pause_ns / 2 + (int64_t)(cmp_env_random(looking->env) % (uint64_t)(pause_ns / 2)));
     if (looking->too_large)
         tenant->job_max_bytes = FG_MAX(tenant->job_max_bytes / 2, JOB_MIN_BYTES);
     if (err->code == FG_E_CORRUPT || err->code == FG_E_INTERNAL)
@@ -623,16 +625,17 @@ static bool is_race(enum fg_code code)
     return code == FG_E_ABORTED || code == FG_E_NOT_FOUND;
 }
 
-enum fg_code tenant_look(struct tenant *tenant, struct env *env, const struct tenant_rules *rules,
-                         const struct fg_l0 *l0, struct fg_err *err)
+enum fg_code cmp_tenant_look(struct cmp_tenant *tenant, struct cmp_env *env,
+                             const struct cmp_tenant_rules *rules, const struct fg_l0 *l0,
+                             struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
-    struct looking looking = {.tenant = tenant,
-                              .env = env,
-                              .rules = rules,
-                              .l0 = l0,
-                              .config = rules->plan,
-                              .arena = arena};
+    struct tenant_looking looking = {.tenant = tenant,
+                                     .env = env,
+                                     .rules = rules,
+                                     .l0 = l0,
+                                     .config = rules->plan,
+                                     .arena = arena};
     enum fg_code code;
 
     /* One broken segment is not to keep the others back. */

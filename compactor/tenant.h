@@ -11,7 +11,7 @@
 #include "compactor/job.h"
 #include "compactor/stores.h"
 
-struct tenant_counts {
+struct cmp_tenant_counts {
     uint32_t hours, days, others; /* blocks */
     uint64_t bytes, profiles;
     uint32_t uncovered;             /* segments */
@@ -21,7 +21,7 @@ struct tenant_counts {
     uint64_t awaits;                /* the least number that one of them waits for; 0: none does */
 };
 
-struct tenant {
+struct cmp_tenant {
     struct fg_slice name;       /* owned */
     struct fg_manifest *blocks; /* as it was read last; NULL: it was let go */
     int64_t look_mono_ns;       /* not before then, unless there are segments to cover */
@@ -33,24 +33,24 @@ struct tenant {
     struct fg_map troubles;     /* blocks that jobs failed with, and since when */
     struct fg_map
         aside; /* damaged or missing segments and blocks, and until when none takes them */
-    struct tenant_counts counts;
+    struct cmp_tenant_counts counts;
     char waits_for[ENDING_TEXT_MAX_BYTES]; /* whom deletions wait for; "": for nobody */
 };
 
-struct tenant *tenant_create(struct fg_slice name, uint64_t job_max_bytes);
-void tenant_destroy(struct tenant *tenant);
+struct cmp_tenant *cmp_tenant_create(struct fg_slice name, uint64_t job_max_bytes);
+void cmp_tenant_destroy(struct cmp_tenant *tenant);
 
 /* Another compactor's now: what is known of its work is forgotten, so that it begins anew when it
  * comes back. The manifest stays. */
-void tenant_disown(struct tenant *tenant);
+void cmp_tenant_disown(struct cmp_tenant *tenant);
 
 /* How a tenant is looked after. */
-struct tenant_rules {
-    struct plan_config plan;  /* retention is the tenant's own */
-    int64_t look_ns;          /* between two looks where nothing is to be covered */
-    int64_t deletion_wait_ns; /* so long after it was asked for a deletion takes what arrives */
-    struct stores *stores;    /* not older than the L0 manifest */
-    void (*on_job)(void *arg, const struct tenant *tenant, const struct plan_job *job);
+struct cmp_tenant_rules {
+    struct cmp_plan_config plan; /* retention is the tenant's own */
+    int64_t look_ns;             /* between two looks where nothing is to be covered */
+    int64_t deletion_wait_ns;    /* so long after it was asked for a deletion takes what arrives */
+    struct cmp_stores *stores;   /* not older than the L0 manifest */
+    void (*on_job)(void *arg, const struct cmp_tenant *tenant, const struct cmp_plan_job *job);
     void *arg;
 };
 
@@ -58,7 +58,8 @@ struct tenant_rules {
  * Does everything there is to do now, or as far as it gets. Failures are the tenant's: logged, and
  * tried again later. FG_E_CANCELED: it is time to end.
  */
-enum fg_code tenant_look(struct tenant *tenant, struct env *env, const struct tenant_rules *rules,
-                         const struct fg_l0 *l0, struct fg_err *err) fg_must_check;
+enum fg_code cmp_tenant_look(struct cmp_tenant *tenant, struct cmp_env *env,
+                             const struct cmp_tenant_rules *rules, const struct fg_l0 *l0,
+                             struct fg_err *err) fg_must_check;
 
 #endif

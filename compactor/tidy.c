@@ -14,18 +14,18 @@ struct name {
     char text[FG_NAME_MAX_BYTES];
 };
 
-static void send_delete(struct env *env, struct fg_bucket_wave *wave,
+static void send_delete(struct cmp_env *env, struct fg_bucket_wave *wave,
                         struct fg_bucket_request *request, const struct name *name)
 {
-    *request =
-        (struct fg_bucket_request){.verb = FG_BUCKET_DELETE,
-                                   .name = name->text,
-                                   .deadline_mono_ns = env_deadline(env, ENV_REQUEST_TIMEOUT_NS)};
+    *request = (struct fg_bucket_request){.verb = FG_BUCKET_DELETE,
+                                          .name = name->text,
+                                          .deadline_mono_ns =
+                                              cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS)};
     fg_bucket_wave_send(wave, env->bucket, request);
 }
 
 /* What is not there is deleted. */
-static enum fg_code delete_all(struct env *env, const struct name *names, uint32_t count,
+static enum fg_code delete_all(struct cmp_env *env, const struct name *names, uint32_t count,
                                struct fg_err *err)
 {
     struct fg_bucket_request requests[AT_ONCE] = {{0}}, *request;
@@ -49,14 +49,14 @@ static enum fg_code delete_all(struct env *env, const struct name *names, uint32
 }
 
 /* Objects go first, then the manifest forgets them; tenant: whose it is, empty for the L0 one. */
-static enum fg_code delete_and_forget(struct env *env, struct fg_slice tenant,
-                                      const struct name *names, const struct edit_task *task,
+static enum fg_code delete_and_forget(struct cmp_env *env, struct fg_slice tenant,
+                                      const struct name *names, const struct cmp_edit_task *task,
                                       struct fg_err *err)
 {
     if (delete_all(env, names, task->count, err) != FG_OK)
         return err->code;
     fg_metric_add(env->metrics, COMPACTOR_OBJECTS_DELETED, task->count);
-    return manifests_edit(env, tenant, task, err);
+    return cmp_manifests_edit(env, tenant, task, err);
 }
 
 static struct name *make_names(struct fg_arena *arena, uint32_t count, struct fg_err *err)
@@ -70,36 +70,36 @@ static struct name *make_names(struct fg_arena *arena, uint32_t count, struct fg
 
 /* ---- the L0 manifest ---- */
 
-enum fg_code tidy_retire(struct env *env, const struct upkeep_config *config,
-                         const struct fg_l0 *l0, const struct fg_blocks *const *blocks,
-                         struct fg_err *err)
+enum fg_code cmp_tidy_retire(struct cmp_env *env, const struct cmp_upkeep_config *config,
+                             const struct fg_l0 *l0, const struct fg_blocks *const *blocks,
+                             struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
-    struct edit_task task = {.kind = EDIT_RETIRE};
+    struct cmp_edit_task task = {.kind = EDIT_RETIRE};
     uint64_t *generations;
 
-    if (upkeep_retirable(config, l0, blocks, fg_wall_ns(env->clock), arena, &generations,
-                         &task.count, err) != FG_OK)
+    if (cmp_upkeep_retirable(config, l0, blocks, fg_wall_ns(env->clock), arena, &generations,
+                             &task.count, err) != FG_OK)
         return err->code;
     task.generations = generations;
     if (task.count == 0)
         return FG_OK;
-    if (manifests_edit(env, FG_LIT(""), &task, err) != FG_OK)
+    if (cmp_manifests_edit(env, FG_LIT(""), &task, err) != FG_OK)
         return err->code;
     fg_metric_add(env->metrics, COMPACTOR_RETIRED, task.count);
     return FG_OK;
 }
 
-enum fg_code tidy_segments(struct env *env, const struct upkeep_config *config,
-                           const struct fg_l0 *l0, struct fg_err *err)
+enum fg_code cmp_tidy_segments(struct cmp_env *env, const struct cmp_upkeep_config *config,
+                               const struct fg_l0 *l0, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
-    struct edit_task task = {.kind = EDIT_DELETED_SEGMENTS};
+    struct cmp_edit_task task = {.kind = EDIT_DELETED_SEGMENTS};
     struct fg_segment_id *ids;
     struct name *names;
 
-    if (upkeep_deletable_segments(config, l0, fg_wall_ns(env->clock), arena, &ids, &task.count,
-                                  err) != FG_OK)
+    if (cmp_upkeep_deletable_segments(config, l0, fg_wall_ns(env->clock), arena, &ids, &task.count,
+                                      err) != FG_OK)
         return err->code;
     if (task.count == 0)
         return FG_OK;
@@ -114,16 +114,16 @@ enum fg_code tidy_segments(struct env *env, const struct upkeep_config *config,
 
 /* ---- a tenant's ---- */
 
-enum fg_code tidy_blocks(struct env *env, const struct upkeep_config *config,
-                         const struct fg_blocks *blocks, struct fg_err *err)
+enum fg_code cmp_tidy_blocks(struct cmp_env *env, const struct cmp_upkeep_config *config,
+                             const struct fg_blocks *blocks, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
-    struct edit_task task = {.kind = EDIT_DELETED_BLOCKS};
+    struct cmp_edit_task task = {.kind = EDIT_DELETED_BLOCKS};
     struct fg_id *ids;
     struct name *names;
 
-    if (upkeep_deletable_blocks(config, blocks, fg_wall_ns(env->clock), arena, &ids, &task.count,
-                                err) != FG_OK)
+    if (cmp_upkeep_deletable_blocks(config, blocks, fg_wall_ns(env->clock), arena, &ids,
+                                    &task.count, err) != FG_OK)
         return err->code;
     if (task.count == 0)
         return FG_OK;
@@ -141,8 +141,8 @@ enum fg_code tidy_blocks(struct env *env, const struct upkeep_config *config,
 
 /* A sweep, page by page of the list. */
 struct sweeping {
-    struct env *env;
-    const struct upkeep_config *config;
+    struct cmp_env *env;
+    const struct cmp_upkeep_config *config;
     int64_t wall_ns;
     struct fg_manifest *l0, *blocks;
     char tenant[FG_TENANT_MAX_BYTES + 1]; /* of blocks */
@@ -168,7 +168,7 @@ static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name 
     }
     sweeping->tenant_read = true;
     sweeping->tenant_lost = false;
-    if (manifests_blocks(sweeping->env, fg_cstr(sweeping->tenant), &sweeping->blocks, err) !=
+    if (cmp_manifests_blocks(sweeping->env, fg_cstr(sweeping->tenant), &sweeping->blocks, err) !=
         FG_OK) {
         if (err->code != FG_E_CORRUPT)
             return err->code;
@@ -203,10 +203,10 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
             return FG_OK;
         blocks = &sweeping->blocks->blocks;
     }
-    sweeping->n_unheard += upkeep_is_unheard(sweeping->config, &name, entry->modified_wall_ns,
-                                             sweeping->wall_ns, &sweeping->l0->l0);
-    if (upkeep_is_orphan(sweeping->config, &name, entry->modified_wall_ns, sweeping->wall_ns,
-                         &sweeping->l0->l0, blocks))
+    sweeping->n_unheard += cmp_upkeep_is_unheard(sweeping->config, &name, entry->modified_wall_ns,
+                                                 sweeping->wall_ns, &sweeping->l0->l0);
+    if (cmp_upkeep_is_orphan(sweeping->config, &name, entry->modified_wall_ns, sweeping->wall_ns,
+                             &sweeping->l0->l0, blocks))
         (void)snprintf(sweeping->names[sweeping->n_names++].text, FG_NAME_MAX_BYTES, "%s",
                        entry->name);
     return FG_OK;
@@ -218,8 +218,8 @@ static enum fg_code sweep_page(struct sweeping *sweeping, const struct fg_bucket
 {
     sweeping->n_names = 0;
     sweeping->tenant_read = false;
-    if (env_check(sweeping->env, err) != FG_OK ||
-        manifests_l0(sweeping->env, &sweeping->l0, err) != FG_OK)
+    if (cmp_env_check(sweeping->env, err) != FG_OK ||
+        cmp_manifests_l0(sweeping->env, &sweeping->l0, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < page->n_entries; i++)
         if (look_at(sweeping, &page->entries[i], err) != FG_OK)
@@ -240,7 +240,7 @@ static enum fg_code sweep(struct sweeping *sweeping, const char *prefix, struct 
 
     do {
         page.after = after;
-        page.deadline_mono_ns = env_deadline(sweeping->env, ENV_REQUEST_TIMEOUT_NS);
+        page.deadline_mono_ns = cmp_env_deadline(sweeping->env, ENV_REQUEST_TIMEOUT_NS);
         if (fg_bucket_call(sweeping->env->bucket, &page) != FG_OK) {
             *err = page.err;
             code = err->code;
@@ -255,13 +255,13 @@ static enum fg_code sweep(struct sweeping *sweeping, const char *prefix, struct 
 }
 
 /* Uploads that were never completed are in no list, and cost what objects cost. */
-static enum fg_code tidy_uploads(struct env *env, const struct upkeep_config *config,
+static enum fg_code tidy_uploads(struct cmp_env *env, const struct cmp_upkeep_config *config,
                                  struct fg_err *err)
 {
     struct fg_bucket_request request = {
         .verb = FG_BUCKET_TIDY,
         .older_than_ns = config->orphan_after_ns,
-        .deadline_mono_ns = env_deadline(env, ENV_UPLOAD_TIMEOUT_NS),
+        .deadline_mono_ns = cmp_env_deadline(env, ENV_UPLOAD_TIMEOUT_NS),
     };
     enum fg_code code = fg_bucket_call(env->bucket, &request);
 
@@ -273,7 +273,8 @@ static enum fg_code tidy_uploads(struct env *env, const struct upkeep_config *co
     return code;
 }
 
-enum fg_code tidy_orphans(struct env *env, const struct upkeep_config *config, struct fg_err *err)
+enum fg_code cmp_tidy_orphans(struct cmp_env *env, const struct cmp_upkeep_config *config,
+                              struct fg_err *err)
 {
     struct sweeping *sweeping = fg_new(struct sweeping);
     enum fg_code code;

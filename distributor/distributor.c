@@ -6,10 +6,10 @@
 #include "distributor/push_v1.h"
 #include "distributor/upload.h"
 
-#define CONF(field) FG_CONF_AT(struct distributor_settings, field)
+#define CONF(field) FG_CONF_AT(struct dist_settings, field)
 
 /* clang-format off */
-const struct fg_conf_field distributor_fields[] = {
+const struct fg_conf_field dist_fields[] = {
     {"body_max_bytes", FG_CONF_BYTES, CONF(body_max_bytes), .def = "32MiB", .min = "64KiB", .max = "1GiB",
      .doc = "Largest upload, as received. Larger ones are refused with 413."},
     {"upload_max_bytes", FG_CONF_BYTES, CONF(upload_max_bytes), .def = "128MiB", .min = "64KiB", .max = "16GiB",
@@ -30,7 +30,7 @@ const struct fg_conf_field distributor_fields[] = {
      .doc = "Memory of copies for ingesters that are slower than those that acknowledged a profile. Above it such copies are dropped before they are sent; these ingesters get the profile from the others."},
 };
 /* clang-format on */
-const size_t distributor_n_fields = FG_COUNT(distributor_fields);
+const size_t dist_n_fields = FG_COUNT(dist_fields);
 
 static const struct fg_metric_def distributor_metrics[] = FG_METRICS_DEFS(DISTRIBUTOR_METRICS);
 
@@ -38,21 +38,22 @@ static void on_scrape(void *arg)
 {
     struct distributor *distributor = arg;
 
-    fg_metric_set(distributor->metrics, DIST_KNOWN_BYTES, (int64_t)known_bytes(distributor->known));
+    fg_metric_set(distributor->metrics, DIST_KNOWN_BYTES,
+                  (int64_t)dist_known_bytes(distributor->known));
     fg_metric_set(distributor->metrics, DIST_TENANTS, fg_rates_count(distributor->rates));
     fg_metric_set(distributor->metrics, DIST_STRAGGLER_BYTES,
                   (int64_t)atomic_load(&distributor->deliveries.straggler_bytes));
 }
 
-struct distributor *distributor_create(const struct distributor_config *config)
+struct distributor *dist_create(const struct dist_config *config)
 {
     struct distributor *distributor = fg_new(struct distributor);
 
     distributor->config = *config;
     distributor->rates = fg_rates_create(fg_tenants_max(config->tenants));
     distributor->otlp_senders = dist_otlp_senders_create();
-    distributor->known = known_create((size_t)config->settings->known_stacks_max);
-    distributor->owners = owners_create(&(struct owners_config){
+    distributor->known = dist_known_create((size_t)config->settings->known_stacks_max);
+    distributor->owners = dist_owners_create(&(struct dist_owners_config){
         .ingester = config->ingester,
         .watch = config->watch,
         .peers = config->peers,
@@ -62,7 +63,7 @@ struct distributor *distributor_create(const struct distributor_config *config)
     });
     distributor->metrics =
         fg_metrics_register(config->registry, distributor_metrics, FG_COUNT(distributor_metrics));
-    distributor->deliveries = (struct deliveries){
+    distributor->deliveries = (struct dist_deliveries){
         .owners = distributor->owners,
         .known = distributor->known,
         .metrics = distributor->metrics,
@@ -73,32 +74,32 @@ struct distributor *distributor_create(const struct distributor_config *config)
     return distributor;
 }
 
-void distributor_stop(struct distributor *distributor)
+void dist_stop(struct distributor *distributor)
 {
-    owners_stop(distributor->owners);
+    dist_owners_stop(distributor->owners);
 }
 
-void distributor_destroy(struct distributor *distributor)
+void dist_destroy(struct distributor *distributor)
 {
     if (distributor == NULL)
         return;
-    workspaces_free(distributor);
-    owners_destroy(distributor->owners);
+    dist_workspaces_free(distributor);
+    dist_owners_destroy(distributor->owners);
     fg_rates_destroy(distributor->rates);
     dist_otlp_senders_destroy(distributor->otlp_senders);
-    known_destroy(distributor->known);
+    dist_known_destroy(distributor->known);
     (void)pthread_mutex_destroy(&distributor->lock);
     free(distributor);
 }
 
-void distributor_routes(struct distributor *distributor, struct fg_http_server *server)
+void dist_routes(struct distributor *distributor, struct fg_http_server *server)
 {
     static const char *const paths[] = {"/ingest", "/pyroscope/ingest"};
 
     struct fg_http_route route = {
         .methods = FG_HTTP_POST,
         .body_max_bytes = distributor->config.settings->body_max_bytes,
-        .handler = ingest_handle,
+        .handler = dist_ingest_handle,
         .arg = distributor,
         .kind = FG_HTTP_CHANGES,
     };
@@ -108,13 +109,13 @@ void distributor_routes(struct distributor *distributor, struct fg_http_server *
         fg_http_server_route(server, &route);
     }
     route.path = "/v1development/profiles";
-    route.handler = otlp_handle_http;
+    route.handler = dist_otlp_handle_http;
     fg_http_server_route(server, &route);
     route.methods = FG_CONNECT_METHODS;
     route.path = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
-    route.handler = otlp_handle_rpc;
+    route.handler = dist_otlp_handle_rpc;
     fg_http_server_route(server, &route);
     route.path = "/push.v1.PusherService/Push";
-    route.handler = push_v1_handle;
+    route.handler = dist_push_v1_handle;
     fg_http_server_route(server, &route);
 }

@@ -18,7 +18,7 @@
 #include "common/runtime/work.h"
 
 /* Settings, section "distributor". */
-struct distributor_settings {
+struct dist_settings {
     uint64_t body_max_bytes;   /* of a request, as received */
     uint64_t upload_max_bytes; /* of all profiles of an upload, decompressed */
     uint64_t decode_max_bytes; /* memory of one decoder */
@@ -28,14 +28,14 @@ struct distributor_settings {
     int64_t push_retry_ns;   /* while too few ingesters can be reached */
     uint64_t stragglers_max_bytes;
 };
-extern const struct fg_conf_field distributor_fields[];
-extern const size_t distributor_n_fields;
+extern const struct fg_conf_field dist_fields[];
+extern const size_t dist_n_fields;
 
 struct distributor;
 
 /* Everything named is borrowed and outlives the distributor. */
-struct distributor_config {
-    const struct distributor_settings *settings;
+struct dist_config {
+    const struct dist_settings *settings;
     struct fg_peer *ingester;    /* the only one there is; NULL: they are in a ring */
     struct fg_ring_watch *watch; /* with peers, else NULL */
     struct fg_peers *peers;
@@ -45,17 +45,17 @@ struct distributor_config {
     struct fg_clock *clock;
 };
 
-struct distributor *distributor_create(const struct distributor_config *config);
+struct distributor *dist_create(const struct dist_config *config);
 
 /* Sends nothing more. No request is under way any more, nor a worker; before the peers are
  * destroyed. In a ring it returns when nothing is under way to ingesters any more: some have copies
  * still to store of what others have acknowledged. */
-void distributor_stop(struct distributor *distributor);
+void dist_stop(struct distributor *distributor);
 
 /* After the ingester's peer was destroyed, and before `peers` are. NULL is fine. */
-void distributor_destroy(struct distributor *distributor);
+void dist_destroy(struct distributor *distributor);
 
 /* Adds its routes to a server that has not started yet. */
-void distributor_routes(struct distributor *distributor, struct fg_http_server *server);
+void dist_routes(struct distributor *distributor, struct fg_http_server *server);
 
 #endif

@@ -32,8 +32,9 @@ static enum fg_code session(struct fg_slice value, uint64_t sessions_max, struct
     return FG_OK;
 }
 
-enum fg_code series_labels(const struct fg_labels *sent, const struct fg_limit_settings *limits,
-                           struct fg_arena *arena, struct fg_labels *ret_labels, struct fg_err *err)
+enum fg_code dist_series_labels(const struct fg_labels *sent,
+                                const struct fg_limit_settings *limits, struct fg_arena *arena,
+                                struct fg_labels *ret_labels, struct fg_err *err)
 {
     struct fg_labels labels = {.items = fg_arena_new(arena, struct fg_label, sent->count + 1)};
 

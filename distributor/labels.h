@@ -14,8 +14,8 @@
 #define LABEL_SESSION "__session_id__" /* of a process's life; 16 hex digits, little-endian */
 
 /* New array and values in the arena. FG_E_TOO_LARGE at its end. */
-enum fg_code series_labels(const struct fg_labels *sent, const struct fg_limit_settings *limits,
-                           struct fg_arena *arena, struct fg_labels *ret_labels,
-                           struct fg_err *err) fg_must_check;
+enum fg_code dist_series_labels(const struct fg_labels *sent,
+                                const struct fg_limit_settings *limits, struct fg_arena *arena,
+                                struct fg_labels *ret_labels, struct fg_err *err) fg_must_check;
 
 #endif

@@ -12,27 +12,27 @@ enum {
 
 static const int64_t PEER_IDLE_NS = FG_MINUTE_NS;
 
-static struct distributor_settings settings;
-static struct scraper_settings scraper_settings;
-static struct scraper_kubernetes_settings scraper_kubernetes_settings;
+static struct dist_settings settings;
+static struct dist_scraper_settings scraper_settings;
+static struct dist_scraper_kubernetes_settings scraper_kubernetes_settings;
 static struct fg_rpc_settings rpc;
 static struct fg_bucket_settings bucket;
 static struct fg_bucket_s3_settings bucket_s3;
 static struct fg_ring_settings ring;
 
-struct service {
+struct distributor_service {
     struct fg_bucket *bucket;
     struct fg_ring_watch *watch;
     struct fg_rpc *rpc;
     struct fg_peers *peers;
     struct distributor *distributor;
-    struct scraper *scraper;
+    struct dist_scraper *scraper;
 };
 
-static enum fg_code make_scraper(struct service *service, struct fg_program *program,
+static enum fg_code make_scraper(struct distributor_service *service, struct fg_program *program,
                                  struct fg_err *err)
 {
-    const struct scraper_config config = {
+    const struct dist_scraper_config config = {
         .settings = &scraper_settings,
         .kubernetes = &scraper_kubernetes_settings,
         .memory_max_bytes = program->settings.memory_max_bytes,
@@ -43,13 +43,13 @@ static enum fg_code make_scraper(struct service *service, struct fg_program *pro
         .clock = program->clock,
     };
 
-    if (scraper_create(&config, &service->scraper, err) != FG_OK)
+    if (dist_scraper_create(&config, &service->scraper, err) != FG_OK)
         return err->code;
-    scraper_routes(service->scraper, program->http);
+    dist_scraper_routes(service->scraper, program->http);
     return FG_OK;
 }
 
-static enum fg_code open_ring(struct service *service, struct fg_program *program,
+static enum fg_code open_ring(struct distributor_service *service, struct fg_program *program,
                               struct fg_err *err)
 {
     const struct fg_bucket_host host = fg_program_bucket_host(program, NULL);
@@ -66,7 +66,7 @@ static enum fg_code open_ring(struct service *service, struct fg_program *progra
 
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
-    struct service *service = fg_new(struct service);
+    struct distributor_service *service = fg_new(struct distributor_service);
 
     program->service = service;
     if (open_ring(service, program, err) != FG_OK ||
@@ -78,7 +78,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .peers_max = PEERS_MAX,
         .idle_ns = PEER_IDLE_NS,
     });
-    service->distributor = distributor_create(&(struct distributor_config){
+    service->distributor = dist_create(&(struct dist_config){
         .settings = &settings,
         .watch = service->watch,
         .peers = service->peers,
@@ -88,14 +88,14 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .clock = program->clock,
     });
     fg_ring_route(program->admin, service->watch);
-    distributor_routes(service->distributor, program->http);
+    dist_routes(service->distributor, program->http);
     return make_scraper(service, program, err);
 }
 
 static enum fg_code read_ring(struct fg_program *program, int64_t deadline_mono_ns,
                               struct fg_err *err)
 {
-    const struct service *service = program->service;
+    const struct distributor_service *service = program->service;
     fg_auto(fg_ring_view) *view = NULL;
 
     return fg_ring_watch_fresh(service->watch, deadline_mono_ns, &view, err);
@@ -106,27 +106,27 @@ static enum fg_code read_ring(struct fg_program *program, int64_t deadline_mono_
  * one. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
-    struct service *service = program->service;
+    struct distributor_service *service = program->service;
 
     if (fg_ring_watch_start(service->watch, err) != FG_OK ||
         fg_program_await_bucket(program, read_ring, err) != FG_OK)
         return err->code;
-    return scraper_start(service->scraper, err);
+    return dist_scraper_start(service->scraper, err);
 }
 
 static void stop(struct fg_program *program)
 {
-    struct service *service = program->service;
+    struct distributor_service *service = program->service;
 
     if (service == NULL)
         return;
-    scraper_stop(service->scraper);
+    dist_scraper_stop(service->scraper);
     fg_work_destroy(program->work);
     program->work = NULL;
     if (service->distributor != NULL)
-        distributor_stop(service->distributor);
-    scraper_destroy(service->scraper);
-    distributor_destroy(service->distributor);
+        dist_stop(service->distributor);
+    dist_scraper_destroy(service->scraper);
+    dist_destroy(service->distributor);
     fg_peers_destroy(service->peers);
     fg_rpc_destroy(service->rpc);
     fg_ring_watch_destroy(service->watch);
@@ -141,9 +141,9 @@ int main(int argc, char **argv)
         {"ring", fg_ring_follower_fields, fg_ring_n_follower_fields, &ring},
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
         {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &bucket_s3},
-        {"distributor", distributor_fields, distributor_n_fields, &settings},
-        {"scrape", scraper_fields, scraper_n_fields, &scraper_settings},
-        {"scrape.kubernetes", scraper_kubernetes_fields, scraper_n_kubernetes_fields,
+        {"distributor", dist_fields, dist_n_fields, &settings},
+        {"scrape", dist_scraper_fields, dist_scraper_n_fields, &scraper_settings},
+        {"scrape.kubernetes", dist_scraper_kubernetes_fields, dist_scraper_n_kubernetes_fields,
          &scraper_kubernetes_settings},
     };
     const struct fg_program_def def = {

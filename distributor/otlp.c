@@ -16,7 +16,7 @@ typedef Opentelemetry__Proto__Collector__Profiles__V1development__ExportProfiles
 enum { ANSWER_MAX_BYTES = 4096 };
 
 struct otlp {
-    struct upload upload;
+    struct dist_upload upload;
     struct fg_http_request *req;
     struct fg_connect_call call; /* of calls */
     bool is_call;                /* else plain HTTP */
@@ -27,24 +27,25 @@ struct otlp {
 
 /* ---- decode (worker) ---- */
 
-static enum fg_code read_message(struct otlp *otlp, struct workspace *space,
+static enum fg_code read_message(struct otlp *otlp, struct dist_workspace *space,
                                  struct fg_slice *ret_message, struct fg_err *err)
 {
     uint64_t max = otlp->upload.distributor->config.settings->body_max_bytes;
 
     if (otlp->is_call)
-        return workspace_message(space, &otlp->call, max, ret_message, err);
+        return dist_workspace_message(space, &otlp->call, max, ret_message, err);
     *ret_message = otlp->upload.body;
-    return workspace_inflate(space, otlp->coding, max, ret_message, err);
+    return dist_workspace_inflate(space, otlp->coding, max, ret_message, err);
 }
 
 /* A profile's time is its own, or that of its arrival, which no other upload has. */
 static enum fg_code add(struct fg_batch *batch, void *upload, struct fg_err *err)
 {
-    return upload_add(upload, batch, true, err);
+    return dist_upload_add(upload, batch, true, err);
 }
 
-static enum fg_code decode(struct upload *upload, struct workspace *space, struct fg_err *err)
+static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *space,
+                           struct fg_err *err)
 {
     struct otlp *otlp = fg_container(upload, struct otlp, upload);
     const struct fg_otlp_request request = {
@@ -56,10 +57,10 @@ static enum fg_code decode(struct upload *upload, struct workspace *space, struc
     struct fg_slice message = {NULL, 0};
 
     if (read_message(otlp, space, &message, err) != FG_OK ||
-        upload_admit(upload, message.len, err) != FG_OK)
+        dist_upload_admit(upload, message.len, err) != FG_OK)
         return err->code;
     upload->counts.inflated_bytes += message.len;
-    upload_measure(upload, 1, 1, message.len);
+    dist_upload_measure(upload, 1, 1, message.len);
     return fg_otlp_decode(message, &request, space->arena, add, upload, &otlp->result,
                           &upload->counts.decode, err);
 }
@@ -123,7 +124,7 @@ static void note_version(struct otlp *otlp)
         [FG_OTLP_1_9] = {DIST_OTLP_1_9, "1.9"},
         [FG_OTLP_1_10] = {DIST_OTLP_1_10, "1.10"},
     };
-    const struct upload *upload = &otlp->upload;
+    const struct dist_upload *upload = &otlp->upload;
     struct distributor *distributor = upload->distributor;
     enum fg_otlp_version version = otlp->result.version;
 
@@ -140,7 +141,7 @@ static void note_version(struct otlp *otlp)
                 fg_lb("agent", fg_http_header(otlp->req, "User-Agent")));
 }
 
-static void respond(struct upload *upload)
+static void respond(struct dist_upload *upload)
 {
     struct otlp *otlp = fg_container(upload, struct otlp, upload);
     struct fg_err err = upload->err; /* the upload is gone with the request */
@@ -168,7 +169,7 @@ static void respond(struct upload *upload)
 
 static struct otlp *create(struct fg_http_request *req, struct distributor *distributor)
 {
-    static const struct upload_interface interface = {decode, respond};
+    static const struct dist_upload_interface interface = {decode, respond};
     struct otlp *otlp = fg_arena_new(fg_http_arena(req), struct otlp, 1);
 
     fg_assert(otlp != NULL); /* the first thing in an arena of a MiB */
@@ -182,8 +183,8 @@ static void start(struct otlp *otlp)
 {
     struct fg_err err;
 
-    if (upload_from(&otlp->upload, otlp->req, &err) == FG_OK) {
-        upload_start(&otlp->upload);
+    if (dist_upload_from(&otlp->upload, otlp->req, &err) == FG_OK) {
+        dist_upload_start(&otlp->upload);
         return;
     }
     if (err.code == FG_E_INVALID) /* a tenant's name that is none */
@@ -191,7 +192,7 @@ static void start(struct otlp *otlp)
     refuse(otlp, &err);
 }
 
-void otlp_handle_rpc(struct fg_http_request *req, void *arg)
+void dist_otlp_handle_rpc(struct fg_http_request *req, void *arg)
 {
     struct distributor *distributor = arg;
     struct otlp *otlp = create(req, distributor);
@@ -212,7 +213,7 @@ static bool check_type(struct fg_slice type, bool *ret_json)
            fg_slice_is_nocase(type, "application/protobuf");
 }
 
-void otlp_handle_http(struct fg_http_request *req, void *arg)
+void dist_otlp_handle_http(struct fg_http_request *req, void *arg)
 {
     struct otlp *otlp = create(req, arg);
     struct fg_slice type = fg_http_header(req, "Content-Type");

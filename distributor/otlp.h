@@ -11,7 +11,7 @@
 #include "common/net/http.h"
 
 /* Handlers of the routes; arg is the distributor. */
-void otlp_handle_http(struct fg_http_request *req, void *distributor);
-void otlp_handle_rpc(struct fg_http_request *req, void *distributor);
+void dist_otlp_handle_http(struct fg_http_request *req, void *distributor);
+void dist_otlp_handle_rpc(struct fg_http_request *req, void *distributor);
 
 #endif

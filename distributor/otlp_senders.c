@@ -8,15 +8,15 @@
 
 static const int64_t QUIET_NS = FG_HOUR_NS;
 
-struct sender {
+struct otlp_sender {
     uint64_t hash; /* of tenant and address */
     int64_t logged_mono_ns;
 };
 
 struct dist_otlp_senders {
     pthread_mutex_t lock;
-    struct sender senders[DIST_OTLP_SENDERS_MAX]; /* in the order in which they were logged */
-    uint32_t first, count;                        /* a ring */
+    struct otlp_sender senders[DIST_OTLP_SENDERS_MAX]; /* in the order in which they were logged */
+    uint32_t first, count;                             /* a ring */
 };
 
 struct dist_otlp_senders *dist_otlp_senders_create(void)
@@ -52,7 +52,7 @@ bool dist_otlp_senders_admit(struct dist_otlp_senders *senders, struct fg_slice 
     admitted = !known && senders->count < DIST_OTLP_SENDERS_MAX;
     if (admitted)
         senders->senders[(senders->first + senders->count++) % DIST_OTLP_SENDERS_MAX] =
-            (struct sender){hash, now_mono_ns};
+            (struct otlp_sender){hash, now_mono_ns};
     (void)pthread_mutex_unlock(&senders->lock);
     return admitted;
 }

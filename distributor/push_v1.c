@@ -7,13 +7,13 @@
 #include "proto/push.h"
 #include "proto/push_v1.pb-c.h"
 
-struct push {
-    struct upload upload;
+struct v1_push {
+    struct dist_upload upload;
     struct fg_http_request *req;
     struct fg_connect_call call;
 
     /* Of the decoding that is under way, on a worker. */
-    struct workspace *space;
+    struct dist_workspace *space;
     uint64_t inflated_bytes; /* of all profiles so far */
     uint64_t message_bytes;  /* in protobuf */
 };
@@ -48,7 +48,7 @@ static int cmp_names(const void *a, const void *b)
 }
 
 /* The series' labels: the same for all its profiles. */
-static enum fg_code labels_of(struct push *push, const struct fg_push_series *series,
+static enum fg_code labels_of(struct v1_push *push, const struct fg_push_series *series,
                               struct fg_labels *ret_labels, struct fg_err *err)
 {
     size_t count = series->labels.count;
@@ -61,8 +61,8 @@ static enum fg_code labels_of(struct push *push, const struct fg_push_series *se
     qsort(labels.items, count, sizeof *labels.items, cmp_names);
     if (check_repeated(&labels, err) != FG_OK)
         return err->code;
-    return series_labels(&labels, &push->upload.limits->values, push->space->arena, ret_labels,
-                         err);
+    return dist_series_labels(&labels, &push->upload.limits->values, push->space->arena, ret_labels,
+                              err);
 }
 
 static unsigned quirks_of(const struct fg_labels *labels)
@@ -74,14 +74,14 @@ static unsigned quirks_of(const struct fg_labels *labels)
     return spy.len > 0 ? FG_PPROF_NOT_GO : 0;
 }
 
-static enum fg_code inflate(struct push *push, struct fg_slice *profile, struct fg_err *err)
+static enum fg_code inflate(struct v1_push *push, struct fg_slice *profile, struct fg_err *err)
 {
     size_t sent_bytes = profile->len;
     const struct distributor *distributor = push->upload.distributor;
     uint64_t max = push->upload.limits->values.max_profile_size_bytes;
     uint64_t max_all = distributor->config.settings->upload_max_bytes;
 
-    if (workspace_inflate(push->space, fg_coding_sniff(*profile), max, profile, err) != FG_OK)
+    if (dist_workspace_inflate(push->space, fg_coding_sniff(*profile), max, profile, err) != FG_OK)
         return err->code == FG_E_TOO_LARGE
                    ? fg_fail(err, FG_E_INVALID,
                              "uncompressed profile payload size exceeds limit of %llu bytes "
@@ -95,14 +95,14 @@ static enum fg_code inflate(struct push *push, struct fg_slice *profile, struct 
                        "uncompressed batched profile payload size exceeds limit of %llu bytes "
                        "(distributor.upload_max_bytes)",
                        (unsigned long long)max_all);
-    upload_measure(&push->upload, sent_bytes, push->message_bytes, profile->len);
-    return upload_admit(&push->upload, profile->len, err);
+    dist_upload_measure(&push->upload, sent_bytes, push->message_bytes, profile->len);
+    return dist_upload_admit(&push->upload, profile->len, err);
 }
 
-static enum fg_code decode_profile(struct push *push, const struct fg_labels *labels,
+static enum fg_code decode_profile(struct v1_push *push, const struct fg_labels *labels,
                                    struct fg_slice profile, struct fg_err *err)
 {
-    struct upload *upload = &push->upload;
+    struct dist_upload *upload = &push->upload;
     struct fg_pprof_request request = {
         .upload = {.labels = *labels,
                    .time_ns = upload->now_ns,
@@ -117,13 +117,13 @@ static enum fg_code decode_profile(struct push *push, const struct fg_labels *la
         fg_pprof_decode(profile, &request, push->space->arena, &batch, &info,
                         &upload->counts.decode, err) != FG_OK)
         return err->code;
-    return upload_add(upload, &batch, info.has_time, err);
+    return dist_upload_add(upload, &batch, info.has_time, err);
 }
 
 /* ---- the request (worker) ---- */
 
 /* JSON becomes the same bytes that protobuf would have been: there is one way to read them. */
-static enum fg_code transcode(struct push *push, struct fg_slice *message, struct fg_err *err)
+static enum fg_code transcode(struct v1_push *push, struct fg_slice *message, struct fg_err *err)
 {
     ProtobufCMessage *parsed = NULL;
     size_t len;
@@ -140,12 +140,12 @@ static enum fg_code transcode(struct push *push, struct fg_slice *message, struc
     return FG_OK;
 }
 
-static enum fg_code read_request(struct push *push, struct fg_push *ret_push, struct fg_err *err)
+static enum fg_code read_request(struct v1_push *push, struct fg_push *ret_push, struct fg_err *err)
 {
     uint64_t max = push->upload.distributor->config.settings->body_max_bytes;
     struct fg_slice message = {NULL, 0};
 
-    if (workspace_message(push->space, &push->call, max, &message, err) != FG_OK ||
+    if (dist_workspace_message(push->space, &push->call, max, &message, err) != FG_OK ||
         (push->call.json && transcode(push, &message, err) != FG_OK))
         return err->code;
     push->message_bytes = message.len;
@@ -156,40 +156,41 @@ static enum fg_code read_request(struct push *push, struct fg_push *ret_push, st
     return FG_OK;
 }
 
-static enum fg_code decode_series(struct push *push, const struct fg_push_series *series,
+static enum fg_code decode_series(struct v1_push *push, const struct fg_push_series *series,
                                   struct fg_err *err)
 {
     struct fg_labels labels;
 
-    workspace_next(push->space); /* what the series before made is not needed */
+    dist_workspace_next(push->space); /* what the series before made is not needed */
     if (labels_of(push, series, &labels, err) != FG_OK)
         return err->code;
-    workspace_keep(push->space);
+    dist_workspace_keep(push->space);
     for (uint32_t i = 0; i < series->n_profiles; i++) {
         struct fg_err wrong;
 
-        workspace_next(push->space);
+        dist_workspace_next(push->space);
         if (decode_profile(push, &labels, series->profiles[i], &wrong) == FG_OK)
             continue;
         if (push->inflated_bytes > push->upload.distributor->config.settings->upload_max_bytes) {
             *err = wrong; /* there is no end to what might come */
             return err->code;
         }
-        upload_note(&push->upload, &wrong);
+        dist_upload_note(&push->upload, &wrong);
     }
     return FG_OK;
 }
 
-static enum fg_code decode(struct upload *upload, struct workspace *space, struct fg_err *err)
+static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *space,
+                           struct fg_err *err)
 {
-    struct push *push = fg_container(upload, struct push, upload);
+    struct v1_push *push = fg_container(upload, struct v1_push, upload);
     struct fg_push request = {0};
 
     push->space = space;
     push->inflated_bytes = 0;
     if (read_request(push, &request, err) != FG_OK)
         return err->code;
-    workspace_keep(space);
+    dist_workspace_keep(space);
     for (uint32_t i = 0; i < request.n_series; i++) {
         struct fg_err wrong;
 
@@ -199,16 +200,16 @@ static enum fg_code decode(struct upload *upload, struct workspace *space, struc
             *err = wrong;
             return err->code;
         }
-        upload_note(upload, &wrong);
+        dist_upload_note(upload, &wrong);
     }
     return FG_OK;
 }
 
 /* ---- the answer (loop) ---- */
 
-static void respond(struct upload *upload)
+static void respond(struct dist_upload *upload)
 {
-    struct push *push = fg_container(upload, struct push, upload);
+    struct v1_push *push = fg_container(upload, struct v1_push, upload);
     struct fg_err err = upload->err;
     Push__V1__PushResponse response;
     struct fg_buf body;
@@ -223,11 +224,11 @@ static void respond(struct upload *upload)
     fg_connect_respond(push->req, &push->call, &body);
 }
 
-void push_v1_handle(struct fg_http_request *req, void *arg)
+void dist_push_v1_handle(struct fg_http_request *req, void *arg)
 {
-    static const struct upload_interface interface = {decode, respond};
+    static const struct dist_upload_interface interface = {decode, respond};
     struct distributor *distributor = arg;
-    struct push *push = fg_arena_new(fg_http_arena(req), struct push, 1);
+    struct v1_push *push = fg_arena_new(fg_http_arena(req), struct v1_push, 1);
     struct fg_err err;
 
     fg_assert(push != NULL); /* the first thing in an arena of a MiB */
@@ -237,8 +238,8 @@ void push_v1_handle(struct fg_http_request *req, void *arg)
     push->upload.interface = &interface;
     push->upload.distributor = distributor;
     push->req = req;
-    if (upload_from(&push->upload, req, &err) == FG_OK) {
-        upload_start(&push->upload);
+    if (dist_upload_from(&push->upload, req, &err) == FG_OK) {
+        dist_upload_start(&push->upload);
         return;
     }
     if (err.code == FG_E_INVALID) /* a tenant's name that is none */

@@ -11,6 +11,6 @@
 #include "common/net/http.h"
 
 /* Handler of the route; arg is the distributor. */
-void push_v1_handle(struct fg_http_request *req, void *distributor);
+void dist_push_v1_handle(struct fg_http_request *req, void *distributor);
 
 #endif

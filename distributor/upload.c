@@ -40,22 +40,22 @@ static const int64_t SILENT_PAUSE_NS = 100 * FG_MS_NS, SILENT_DRAWN_NS = 400 * F
 
 static const int64_t EXPIRED_LOG_NS = FG_MINUTE_NS; /* between two lines */
 
-struct upload_item {
-    struct delivery *delivery;
-    struct parcel *parcel; /* as it was sent last */
-    bool done;             /* there is no other round */
+struct dist_upload_item {
+    struct dist_delivery *delivery;
+    struct dist_parcel *parcel; /* as it was sent last */
+    bool done;                  /* there is no other round */
 };
 
 /* ---- items ---- */
 
-static void item_end(struct upload_item *item)
+static void item_end(struct dist_upload_item *item)
 {
-    delivery_leave(fg_take(item->delivery));
-    parcel_unref(fg_take(item->parcel));
+    dist_delivery_leave(fg_take(item->delivery));
+    dist_parcel_unref(fg_take(item->parcel));
     item->done = true;
 }
 
-static void items_free(struct upload *upload)
+static void items_free(struct dist_upload *upload)
 {
     for (uint32_t i = 0; i < upload->n_items; i++) {
         item_end(upload->items[i]);
@@ -66,13 +66,14 @@ static void items_free(struct upload *upload)
     fg_map_done(&upload->id_map);
 }
 
-static struct upload_item *item_add(struct upload *upload)
+static struct dist_upload_item *item_add(struct dist_upload *upload)
 {
     if (upload->n_items == upload->cap_items) {
         upload->cap_items = FG_MAX(4, upload->cap_items * 2);
-        upload->items = fg_realloc(upload->items, upload->cap_items * sizeof(struct upload_item *));
+        upload->items =
+            fg_realloc(upload->items, upload->cap_items * sizeof(struct dist_upload_item *));
     }
-    upload->items[upload->n_items] = fg_new(struct upload_item);
+    upload->items[upload->n_items] = fg_new(struct dist_upload_item);
     return upload->items[upload->n_items++];
 }
 
@@ -90,7 +91,7 @@ static void count_refusal(struct distributor *distributor, enum fg_code code)
 }
 
 /* They are stored, and gone with the next compaction: their sender is told with the answer. */
-static void tell_expired(const struct upload *upload)
+static void tell_expired(const struct dist_upload *upload)
 {
     struct distributor *distributor = upload->distributor;
     int64_t now_ns = fg_mono_ns(distributor->config.clock);
@@ -107,7 +108,7 @@ static void tell_expired(const struct upload *upload)
                     fg_lu("profiles", upload->counts.expired));
 }
 
-static void answer(struct upload *upload)
+static void answer(struct dist_upload *upload)
 {
     if (upload->err.code == FG_OK && upload->counts.expired > 0)
         tell_expired(upload);
@@ -120,7 +121,7 @@ static void answer(struct upload *upload)
     upload->interface->respond(upload);
 }
 
-static bool is_done(const struct upload *upload)
+static bool is_done(const struct dist_upload *upload)
 {
     for (uint32_t i = 0; i < upload->n_items; i++)
         if (!upload->items[i]->done)
@@ -128,14 +129,14 @@ static bool is_done(const struct upload *upload)
     return true;
 }
 
-static void keep_error(struct upload *upload, const struct fg_err *err)
+static void keep_error(struct dist_upload *upload, const struct fg_err *err)
 {
     upload->failed++;
     if (upload->err.code == FG_OK)
         upload->err = *err;
 }
 
-static void item_fail(struct upload *upload, struct upload_item *item, unsigned metric,
+static void item_fail(struct dist_upload *upload, struct dist_upload_item *item, unsigned metric,
                       const struct fg_err *err)
 {
     fg_metric_add(upload->distributor->metrics, metric, 1);
@@ -143,8 +144,8 @@ static void item_fail(struct upload *upload, struct upload_item *item, unsigned 
     item_end(item);
 }
 
-static void item_stored(struct upload *upload, struct upload_item *item,
-                        const struct delivery_result *result)
+static void item_stored(struct dist_upload *upload, struct dist_upload_item *item,
+                        const struct dist_delivery_result *result)
 {
     struct fg_metrics *metrics = upload->distributor->metrics;
 
@@ -156,21 +157,21 @@ static void item_stored(struct upload *upload, struct upload_item *item,
 
 /* ---- rounds (loop) ---- */
 
-static int64_t drawn_ns(const struct upload *upload, int64_t least_ns, int64_t more_ns)
+static int64_t drawn_ns(const struct dist_upload *upload, int64_t least_ns, int64_t more_ns)
 {
     uint64_t number = (uint64_t)fg_mono_ns(fg_clock_real()) ^ (uint64_t)(uintptr_t)upload;
 
     return least_ns + (int64_t)(fg_mix64(number) % (uint64_t)more_ns);
 }
 
-static int64_t deadline_of(const struct upload *upload)
+static int64_t deadline_of(const struct dist_upload *upload)
 {
     return upload->begun_mono_ns + upload->distributor->config.settings->push_timeout_ns;
 }
 
 /* Another round after a pause, if there is time for it. */
-static void pause_for(struct upload *upload, struct upload_item *item,
-                      const struct delivery_result *result, int64_t *pause_ns)
+static void pause_for(struct dist_upload *upload, struct dist_upload_item *item,
+                      const struct dist_delivery_result *result, int64_t *pause_ns)
 {
     const struct distributor *distributor = upload->distributor;
     int64_t until_ns = deadline_of(upload), wish_ns;
@@ -197,11 +198,11 @@ static void pause_for(struct upload *upload, struct upload_item *item,
     *pause_ns = FG_MAX(*pause_ns, wish_ns);
 }
 
-static void take_over(struct upload *upload, struct upload_item *item, int64_t *pause_ns)
+static void take_over(struct dist_upload *upload, struct dist_upload_item *item, int64_t *pause_ns)
 {
-    struct delivery_result result;
+    struct dist_delivery_result result;
 
-    delivery_result(item->delivery, &result);
+    dist_delivery_result(item->delivery, &result);
     switch (result.state) {
     case DELIVERY_STORED:
         item_stored(upload, item, &result);
@@ -224,10 +225,10 @@ static void take_over(struct upload *upload, struct upload_item *item, int64_t *
     }
 }
 
-static void decode(struct upload *upload);
-static void send_again(struct upload *upload);
+static void decode(struct dist_upload *upload);
+static void send_again(struct dist_upload *upload);
 
-static void go_on(struct upload *upload)
+static void go_on(struct dist_upload *upload)
 {
     if (upload->lacks)
         decode(upload);
@@ -237,22 +238,22 @@ static void go_on(struct upload *upload)
 
 static void on_pause_closed(uv_handle_t *handle)
 {
-    go_on(fg_container(handle, struct upload, pause));
+    go_on(fg_container(handle, struct dist_upload, pause));
 }
 
 static void on_pause_over(uv_timer_t *timer)
 {
-    struct upload *upload = fg_container(timer, struct upload, pause);
+    struct dist_upload *upload = fg_container(timer, struct dist_upload, pause);
     struct distributor *distributor = upload->distributor;
-    bool known =
-        owners_are_known(distributor->owners) && owners_know(distributor->owners, upload->awaited);
+    bool known = dist_owners_are_known(distributor->owners) &&
+                 dist_owners_know(distributor->owners, upload->awaited);
 
     if (!known && fg_mono_ns(distributor->config.clock) < deadline_of(upload))
         return; /* the timer comes again */
     uv_close((uv_handle_t *)timer, on_pause_closed);
 }
 
-static void start_pause(struct upload *upload, int64_t pause_ns)
+static void start_pause(struct dist_upload *upload, int64_t pause_ns)
 {
     uint64_t pause_ms = (uint64_t)(pause_ns / FG_MS_NS);
 
@@ -262,7 +263,7 @@ static void start_pause(struct upload *upload, int64_t pause_ns)
 
 static void on_ended(struct fg_msg *msg)
 {
-    struct upload *upload = fg_container(msg, struct upload, ended);
+    struct dist_upload *upload = fg_container(msg, struct dist_upload, ended);
     int64_t pause_ns = 0;
 
     fg_assert(upload->magic == UPLOAD_MAGIC);
@@ -280,7 +281,7 @@ static void on_ended(struct fg_msg *msg)
 }
 
 /* Any thread. One thing less is under way; after the last the upload is the loop's. */
-static void finish_one(struct upload *upload)
+static void finish_one(struct dist_upload *upload)
 {
     if (atomic_fetch_sub(&upload->under_way, 1) != 1)
         return;
@@ -302,21 +303,21 @@ static struct fg_slice service_of(const struct fg_profile *profile)
 }
 
 /* A batch of one shard. */
-struct part {
+struct upload_part {
     struct fg_batch batch;
     struct fg_slice service;
     uint16_t shard;
 };
 
-static enum fg_code encode(const struct upload *upload, const struct part *part,
-                           struct upload_item *item, struct fg_err *err)
+static enum fg_code encode(const struct dist_upload *upload, const struct upload_part *part,
+                           struct dist_upload_item *item, struct fg_err *err)
 {
-    struct workspace *space = upload->space;
+    struct dist_workspace *space = upload->space;
     bool *define = fg_arena_new(space->arena, bool, part->batch.n_stacks);
 
     if (define == NULL)
         return fg_fail(err, FG_E_TOO_LARGE, "upload needs more memory than decoding may use");
-    delivery_define(item->delivery, &part->batch, define);
+    dist_delivery_define(item->delivery, &part->batch, define);
     /* Something keeps going wrong: send all there is. */
     if (upload->attempt > 2)
         memset(define, true, part->batch.n_stacks);
@@ -324,24 +325,25 @@ static enum fg_code encode(const struct upload *upload, const struct part *part,
     fg_batch_encode(&part->batch, define, &space->wire);
     if (space->wire.full)
         return fg_fail(err, FG_E_TOO_LARGE, "upload is larger than one message may be");
-    parcel_unref(fg_take(item->parcel));
-    item->parcel = parcel_create(upload->tenant, part->service, &part->batch, define,
-                                 fg_buf_slice(&space->wire));
+    dist_parcel_unref(fg_take(item->parcel));
+    item->parcel = dist_parcel_create(upload->tenant, part->service, &part->batch, define,
+                                      fg_buf_slice(&space->wire));
     return FG_OK;
 }
 
-static void send_item(struct upload *upload, struct upload_item *item)
+static void send_item(struct dist_upload *upload, struct dist_upload_item *item)
 {
     if (upload->begun_mono_ns == 0)
         upload->begun_mono_ns = fg_mono_ns(upload->distributor->config.clock);
     (void)atomic_fetch_add(&upload->under_way, 1);
-    delivery_send(item->delivery, item->parcel, deadline_of(upload));
+    dist_delivery_send(item->delivery, item->parcel, deadline_of(upload));
 }
 
-static enum fg_code send_part(struct upload *upload, const struct part *part, struct fg_err *err)
+static enum fg_code send_part(struct dist_upload *upload, const struct upload_part *part,
+                              struct fg_err *err)
 {
     uint32_t number = upload->next_item++;
-    struct upload_item *item;
+    struct dist_upload_item *item;
 
     if (number >= ITEMS_MAX)
         return fg_fail(err, FG_E_TOO_LARGE, "upload of more than %d series", ITEMS_MAX);
@@ -349,10 +351,10 @@ static enum fg_code send_part(struct upload *upload, const struct part *part, st
     if (item->done)
         return FG_OK;
     if (item->delivery == NULL)
-        item->delivery =
-            delivery_create(&upload->distributor->deliveries, part->shard,
-                            known_service(upload->tenant, part->service), on_round, upload);
-    if (delivery_begin(item->delivery, err) != FG_OK) {
+        item->delivery = dist_delivery_create(&upload->distributor->deliveries, part->shard,
+                                              dist_known_service(upload->tenant, part->service),
+                                              on_round, upload);
+    if (dist_delivery_begin(item->delivery, err) != FG_OK) {
         item_fail(upload, item, DIST_QUORUM_MISSED, err);
         return FG_OK; /* it was told, and the others go on */
     }
@@ -365,7 +367,7 @@ static enum fg_code send_part(struct upload *upload, const struct part *part, st
 }
 
 /* Sorts them by their shards. */
-static void shard_profiles(const struct upload *upload, const struct fg_batch *batch,
+static void shard_profiles(const struct dist_upload *upload, const struct fg_batch *batch,
                            struct fg_keyed *by_shard, struct fg_keyed *scratch)
 {
     struct fg_slice service = service_of(&batch->profiles[0]);
@@ -381,11 +383,11 @@ static void shard_profiles(const struct upload *upload, const struct fg_batch *b
 }
 
 /* A batch whose profiles are all of one service, which is spread. */
-static enum fg_code send_shards(struct upload *upload, const struct fg_batch *batch,
+static enum fg_code send_shards(struct dist_upload *upload, const struct fg_batch *batch,
                                 struct fg_err *err)
 {
     struct fg_arena *arena = upload->space->arena;
-    struct part part = {.batch = *batch, .service = service_of(&batch->profiles[0])};
+    struct upload_part part = {.batch = *batch, .service = service_of(&batch->profiles[0])};
     uint32_t n = batch->n_profiles, n_before = 0;
     struct fg_keyed *by_shard = fg_arena_new(arena, struct fg_keyed, n);
     struct fg_keyed *scratch = fg_arena_new(arena, struct fg_keyed, n);
@@ -409,10 +411,10 @@ static enum fg_code send_shards(struct upload *upload, const struct fg_batch *ba
 }
 
 /* A batch whose profiles are all of one service. */
-static enum fg_code send_service(struct upload *upload, const struct fg_batch *batch,
+static enum fg_code send_service(struct dist_upload *upload, const struct fg_batch *batch,
                                  struct fg_err *err)
 {
-    struct part part = {.batch = *batch, .service = service_of(&batch->profiles[0])};
+    struct upload_part part = {.batch = *batch, .service = service_of(&batch->profiles[0])};
 
     if (upload->ring != NULL &&
         fg_ring_spread_at(&upload->ring->ring, upload->tenant, INT64_MAX) > 0)
@@ -441,15 +443,15 @@ static uint32_t gather_service(struct fg_profile *profiles, uint32_t n)
     return front;
 }
 
-static enum fg_code send_all(struct upload *upload, const struct fg_batch *batch,
+static enum fg_code send_all(struct dist_upload *upload, const struct fg_batch *batch,
                              struct fg_err *err)
 {
     struct fg_batch part = *batch;
     uint32_t left = batch->n_profiles;
 
     if (upload->ring == NULL &&
-        owners_ring(upload->distributor->owners, upload->tenant,
-                    (unsigned)upload->limits->values.spread, &upload->ring, err) != FG_OK)
+        dist_owners_ring(upload->distributor->owners, upload->tenant,
+                         (unsigned)upload->limits->values.spread, &upload->ring, err) != FG_OK)
         return err->code;
     while (left > 0) {
         part.n_profiles = gather_service(part.profiles, left);
@@ -502,7 +504,7 @@ static bool is_broken(int64_t time_ns)
     return time_ns < INT64_C(365) * 24 * FG_HOUR_NS;
 }
 
-static enum fg_code check_time(struct upload *upload, struct fg_profile *profile,
+static enum fg_code check_time(struct dist_upload *upload, struct fg_profile *profile,
                                struct fg_err *err)
 {
     const struct fg_limit_settings *limits = &upload->limits->values;
@@ -529,7 +531,7 @@ static enum fg_code check_time(struct upload *upload, struct fg_profile *profile
  * The key of the batch at hand. A client's key is of its request, so each batch in it has one of
  * its own: the hash of the whole key, which may be as long as a header, and the batch's number.
  */
-static struct fg_slice key_of(const struct upload *upload, uint8_t bytes[BATCH_KEY_BYTES])
+static struct fg_slice key_of(const struct dist_upload *upload, uint8_t bytes[BATCH_KEY_BYTES])
 {
     uint32_t number = htole32(upload->next_item);
 
@@ -540,7 +542,7 @@ static struct fg_slice key_of(const struct upload *upload, uint8_t bytes[BATCH_K
     return fg_bytes(bytes, BATCH_KEY_BYTES);
 }
 
-static bool id_is_taken(const struct upload *upload, struct fg_id id)
+static bool id_is_taken(const struct dist_upload *upload, struct fg_id id)
 {
     struct fg_map_walk walk;
 
@@ -551,7 +553,7 @@ static bool id_is_taken(const struct upload *upload, struct fg_id id)
     return false;
 }
 
-static void take_id(struct upload *upload, struct fg_id id)
+static void take_id(struct dist_upload *upload, struct fg_id id)
 {
     if (upload->n_ids == upload->cap_ids) {
         upload->cap_ids = FG_MAX(4, upload->cap_ids * 2);
@@ -561,7 +563,7 @@ static void take_id(struct upload *upload, struct fg_id id)
     upload->ids[upload->n_ids++] = id;
 }
 
-static void identify(struct upload *upload, struct fg_batch *batch, bool has_time)
+static void identify(struct dist_upload *upload, struct fg_batch *batch, bool has_time)
 {
     /* Two hosts may well send the same text for the same ten seconds: these are two profiles. */
     struct fg_slice origin = has_time ? FG_LIT("") : upload->sender;
@@ -581,8 +583,8 @@ static void identify(struct upload *upload, struct fg_batch *batch, bool has_tim
         take_id(upload, batch->profiles[i].id);
 }
 
-void upload_measure(struct upload *upload, uint64_t part_bytes, uint64_t whole_bytes,
-                    uint64_t raw_bytes)
+void dist_upload_measure(struct dist_upload *upload, uint64_t part_bytes, uint64_t whole_bytes,
+                         uint64_t raw_bytes)
 {
     upload->wire_bytes =
         whole_bytes == 0 ? 0 : fg_usage_share(upload->body.len, 0, part_bytes, whole_bytes);
@@ -590,7 +592,7 @@ void upload_measure(struct upload *upload, uint64_t part_bytes, uint64_t whole_b
 }
 
 /* Profiles of a batch have the same stacks more or less, so samples say how large each is. */
-static enum fg_code set_sizes(const struct upload *upload, struct fg_batch *batch,
+static enum fg_code set_sizes(const struct dist_upload *upload, struct fg_batch *batch,
                               struct fg_err *err)
 {
     struct fg_arena *arena = upload->space->arena;
@@ -613,8 +615,8 @@ static enum fg_code set_sizes(const struct upload *upload, struct fg_batch *batc
     return FG_OK;
 }
 
-enum fg_code upload_add(struct upload *upload, struct fg_batch *batch, bool has_time,
-                        struct fg_err *err)
+enum fg_code dist_upload_add(struct dist_upload *upload, struct fg_batch *batch, bool has_time,
+                             struct fg_err *err)
 {
     if (set_sizes(upload, batch, err) != FG_OK)
         return err->code;
@@ -625,12 +627,12 @@ enum fg_code upload_add(struct upload *upload, struct fg_batch *batch, bool has_
     return send_all(upload, batch, err);
 }
 
-enum fg_code upload_sink(struct fg_batch *batch, void *upload, struct fg_err *err)
+enum fg_code dist_upload_sink(struct fg_batch *batch, void *upload, struct fg_err *err)
 {
-    return upload_add(upload, batch, false, err);
+    return dist_upload_add(upload, batch, false, err);
 }
 
-enum fg_code upload_admit(struct upload *upload, uint64_t bytes, struct fg_err *err)
+enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struct fg_err *err)
 {
     struct distributor *distributor = upload->distributor;
     uint32_t number = upload->next_profile++;
@@ -648,7 +650,7 @@ enum fg_code upload_admit(struct upload *upload, uint64_t bytes, struct fg_err *
     return err->code;
 }
 
-void upload_note(struct upload *upload, const struct fg_err *err)
+void dist_upload_note(struct dist_upload *upload, const struct fg_err *err)
 {
     if (upload->attempt == 1) /* what is wrong is wrong again */
         keep_error(upload, err);
@@ -656,7 +658,7 @@ void upload_note(struct upload *upload, const struct fg_err *err)
 
 /* ---- decode (worker) ---- */
 
-static void count_cuts(struct distributor *distributor, const struct ingest_counts *counts)
+static void count_cuts(struct distributor *distributor, const struct dist_ingest_counts *counts)
 {
     fg_metric_add(distributor->metrics, DIST_INFLATED, counts->inflated_bytes);
     if (counts->decode.stacks_cut > 0)
@@ -677,14 +679,14 @@ static void count_cuts(struct distributor *distributor, const struct ingest_coun
 
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
-    struct upload *upload = fg_container(job, struct upload, job);
+    struct dist_upload *upload = fg_container(job, struct dist_upload, job);
     struct distributor *distributor = upload->distributor;
     int64_t start = fg_mono_ns(distributor->config.clock);
     enum fg_code code;
 
-    upload->space = workspace_take(distributor);
+    upload->space = dist_workspace_take(distributor);
     code = upload->interface->decode(upload, upload->space, err);
-    workspace_give(distributor, upload->space);
+    dist_workspace_give(distributor, upload->space);
     if (upload->attempt == 1)
         count_cuts(distributor, &upload->counts);
     fg_metric_observe_ns(distributor->metrics, DIST_DECODE_SECONDS,
@@ -695,24 +697,24 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
 /* On the worker, which does not touch the upload any more. */
 static void done(struct fg_job *job)
 {
-    struct upload *upload = fg_container(job, struct upload, job);
+    struct dist_upload *upload = fg_container(job, struct dist_upload, job);
 
     if (job->code != FG_OK)
-        upload_note(upload, &job->err);
+        dist_upload_note(upload, &job->err);
     finish_one(upload);
 }
 
 /* The same bytes to those who do not have them yet. */
 static enum fg_code run_again(struct fg_job *job, struct fg_err *err)
 {
-    struct upload *upload = fg_container(job, struct upload, job);
+    struct dist_upload *upload = fg_container(job, struct dist_upload, job);
 
     for (uint32_t i = 0; i < upload->n_items; i++) {
-        struct upload_item *item = upload->items[i];
+        struct dist_upload_item *item = upload->items[i];
 
         if (item->done)
             continue;
-        if (delivery_begin(item->delivery, err) == FG_OK)
+        if (dist_delivery_begin(item->delivery, err) == FG_OK)
             send_item(upload, item);
         else
             item_fail(upload, item, DIST_QUORUM_MISSED, err);
@@ -722,7 +724,8 @@ static enum fg_code run_again(struct fg_job *job, struct fg_err *err)
 
 /* ---- read (loop) ---- */
 
-static void submit(struct upload *upload, enum fg_code (*work)(struct fg_job *, struct fg_err *))
+static void submit(struct dist_upload *upload,
+                   enum fg_code (*work)(struct fg_job *, struct fg_err *))
 {
     upload->under_way = 1;
     upload->job.run = work;
@@ -733,12 +736,12 @@ static void submit(struct upload *upload, enum fg_code (*work)(struct fg_job *, 
     answer(upload);
 }
 
-static void send_again(struct upload *upload)
+static void send_again(struct dist_upload *upload)
 {
     submit(upload, run_again);
 }
 
-static void decode(struct upload *upload)
+static void decode(struct dist_upload *upload)
 {
     upload->attempt++;
     upload->next_item = upload->next_profile = 0;
@@ -748,7 +751,7 @@ static void decode(struct upload *upload)
     submit(upload, run);
 }
 
-static enum fg_code check_body(const struct upload *upload, struct fg_err *err)
+static enum fg_code check_body(const struct dist_upload *upload, struct fg_err *err)
 {
     struct fg_limits *limits =
         fg_tenants_limits(upload->distributor->config.tenants, upload->tenant);
@@ -763,7 +766,8 @@ static enum fg_code check_body(const struct upload *upload, struct fg_err *err)
                : FG_OK;
 }
 
-enum fg_code upload_from(struct upload *upload, struct fg_http_request *req, struct fg_err *err)
+enum fg_code dist_upload_from(struct dist_upload *upload, struct fg_http_request *req,
+                              struct fg_err *err)
 {
     upload->req = req;
     upload->home = fg_http_loop(req);
@@ -791,14 +795,14 @@ static struct fg_decode_limits decode_limits_of(const struct fg_limit_settings *
 }
 
 /* It came while the program started: the ring is here in a moment. */
-static void await_ring(struct upload *upload)
+static void await_ring(struct dist_upload *upload)
 {
     upload->begun_mono_ns = fg_mono_ns(upload->distributor->config.clock);
     upload->lacks = true;
     start_pause(upload, RING_PAUSE_NS);
 }
 
-void upload_start(struct upload *upload)
+void dist_upload_start(struct dist_upload *upload)
 {
     struct distributor *distributor = upload->distributor;
 
@@ -811,7 +815,7 @@ void upload_start(struct upload *upload)
     upload->rules.types = upload->limits->type_rules;
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);
     fg_metric_add(distributor->metrics, DIST_BYTES, upload->body.len);
-    if (owners_are_known(distributor->owners))
+    if (dist_owners_are_known(distributor->owners))
         decode(upload);
     else
         await_ring(upload);

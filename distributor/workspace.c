@@ -2,9 +2,9 @@
 
 #include "distributor/upload.h"
 
-static struct workspace *workspace_create(uint64_t max_bytes)
+static struct dist_workspace *workspace_create(uint64_t max_bytes)
 {
-    struct workspace *space = fg_new(struct workspace);
+    struct dist_workspace *space = fg_new(struct dist_workspace);
 
     space->max_bytes = max_bytes;
     space->arena = fg_arena_create((size_t)max_bytes);
@@ -14,9 +14,9 @@ static struct workspace *workspace_create(uint64_t max_bytes)
     return space;
 }
 
-struct workspace *workspace_take(struct distributor *distributor)
+struct dist_workspace *dist_workspace_take(struct distributor *distributor)
 {
-    struct workspace *space;
+    struct dist_workspace *space;
 
     (void)pthread_mutex_lock(&distributor->lock);
     space = distributor->workspaces;
@@ -37,7 +37,7 @@ static void shrink(struct fg_buf *buf)
 }
 
 /* What is not inflated is the arena's. */
-static uint64_t bytes_left(const struct workspace *space)
+static uint64_t bytes_left(const struct dist_workspace *space)
 {
     uint64_t left = space->max_bytes;
 
@@ -46,7 +46,7 @@ static uint64_t bytes_left(const struct workspace *space)
     return left;
 }
 
-void workspace_give(struct distributor *distributor, struct workspace *space)
+void dist_workspace_give(struct distributor *distributor, struct dist_workspace *space)
 {
     fg_arena_reset(space->arena);
     fg_arena_set_limit(space->arena, (size_t)space->max_bytes);
@@ -60,10 +60,10 @@ void workspace_give(struct distributor *distributor, struct workspace *space)
     (void)pthread_mutex_unlock(&distributor->lock);
 }
 
-void workspaces_free(struct distributor *distributor)
+void dist_workspaces_free(struct distributor *distributor)
 {
     while (distributor->workspaces != NULL) {
-        struct workspace *space = distributor->workspaces;
+        struct dist_workspace *space = distributor->workspaces;
 
         distributor->workspaces = space->next;
         fg_arena_destroy(space->arena);
@@ -74,13 +74,13 @@ void workspaces_free(struct distributor *distributor)
     }
 }
 
-void workspace_keep(struct workspace *space)
+void dist_workspace_keep(struct dist_workspace *space)
 {
     space->n_kept = space->n_inflated;
     space->mark = fg_arena_mark(space->arena);
 }
 
-void workspace_next(struct workspace *space)
+void dist_workspace_next(struct dist_workspace *space)
 {
     space->n_inflated = space->n_kept;
     fg_arena_release(space->arena, space->mark);
@@ -88,7 +88,7 @@ void workspace_next(struct workspace *space)
 }
 
 /* Another buffer to decompress into. */
-static struct fg_buf *take_buffer(struct workspace *space)
+static struct fg_buf *take_buffer(struct dist_workspace *space)
 {
     struct fg_buf *buf = &space->inflated[space->n_inflated];
 
@@ -98,8 +98,8 @@ static struct fg_buf *take_buffer(struct workspace *space)
     return buf;
 }
 
-enum fg_code workspace_inflate(struct workspace *space, enum fg_coding coding, uint64_t max_bytes,
-                               struct fg_slice *body, struct fg_err *err)
+enum fg_code dist_workspace_inflate(struct dist_workspace *space, enum fg_coding coding,
+                                    uint64_t max_bytes, struct fg_slice *body, struct fg_err *err)
 {
     uint64_t max = FG_MIN(max_bytes, bytes_left(space));
     struct fg_buf *out;
@@ -116,8 +116,9 @@ enum fg_code workspace_inflate(struct workspace *space, enum fg_coding coding, u
     return FG_OK;
 }
 
-enum fg_code workspace_message(struct workspace *space, const struct fg_connect_call *call,
-                               uint64_t max_bytes, struct fg_slice *ret_message, struct fg_err *err)
+enum fg_code dist_workspace_message(struct dist_workspace *space,
+                                    const struct fg_connect_call *call, uint64_t max_bytes,
+                                    struct fg_slice *ret_message, struct fg_err *err)
 {
     uint64_t max = FG_MIN(max_bytes, bytes_left(space));
 

@@ -13,18 +13,18 @@ enum {
 
 /* A group of this batch, and the open round of it, which is written to. */
 struct touched {
-    struct round before;           /* this batch */
-    struct round added;            /* by this batch */
+    struct ing_round before;       /* this batch */
+    struct ing_round added;        /* by this batch */
     uint32_t first_older, n_older; /* in commit->older: numbers of the group's other rounds */
 };
 
-struct commit {
+struct ing_commit {
     struct fg_store *store;
-    struct rounds *rounds;
-    struct driver *driver;
-    struct dict_table *dicts;
-    const struct member *member;
-    struct intake *intake;
+    struct ing_rounds *rounds;
+    struct ing_driver *driver;
+    struct ing_dict_table *dicts;
+    const struct ing_member *member;
+    struct ing_intake *intake;
     struct fg_clock *clock;
     struct fg_metrics *metrics;
     uint64_t queue_max_bytes;
@@ -33,9 +33,9 @@ struct commit {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    struct commit_item *first, *last; /* under the lock, as all below */
+    struct ing_commit_item *first, *last; /* under the lock, as all below */
     uint64_t queued_bytes, queued_items;
-    struct commit_visit *first_visit, *last_visit;
+    struct ing_commit_visit *first_visit, *last_visit;
     bool stop;
 
     /*
@@ -49,7 +49,7 @@ struct commit {
     struct fg_map touched_map;
     uint32_t *older;
     uint32_t n_older, cap_older;
-    struct round *group_rounds; /* scratch */
+    struct ing_round *group_rounds; /* scratch */
     size_t cap_group_rounds;
     struct fg_id *ids; /* of the profiles in the batch, to find those that came twice */
     uint32_t n_ids, cap_ids;
@@ -61,14 +61,14 @@ static const struct fg_metric_def commit_metrics[] = FG_METRICS_DEFS(COMMIT_METR
 
 /* ---- items ---- */
 
-void commit_item_init(struct commit_item *item)
+void ing_commit_item_init(struct ing_commit_item *item)
 {
-    *item = (struct commit_item){0};
+    *item = (struct ing_commit_item){0};
     fg_store_batch_init(&item->defs);
     fg_buf_init(&item->records, SIZE_MAX);
 }
 
-void commit_item_done(struct commit_item *item)
+void ing_commit_item_done(struct ing_commit_item *item)
 {
     fg_store_batch_done(&item->defs);
     fg_buf_done(&item->records);
@@ -76,7 +76,7 @@ void commit_item_done(struct commit_item *item)
     free(item->marks);
 }
 
-void commit_item_mark(struct commit_item *item, struct commit_mark mark)
+void ing_commit_item_mark(struct ing_commit_item *item, struct ing_commit_mark mark)
 {
     if (item->n_marks == item->cap_marks) {
         item->cap_marks = FG_MAX(4, item->cap_marks * 2);
@@ -85,7 +85,7 @@ void commit_item_mark(struct commit_item *item, struct commit_mark mark)
     item->marks[item->n_marks++] = mark;
 }
 
-static void set_mark(const struct commit_mark *mark)
+static void set_mark(const struct ing_commit_mark *mark)
 {
     if (mark->types != NULL)
         (void)atomic_fetch_or(mark->types, mark->bits);
@@ -101,7 +101,7 @@ static void raise_to(_Atomic uint32_t *number, uint32_t least)
         ;
 }
 
-void commit_spoil(struct catalog_service *service, uint32_t generation)
+void ing_commit_spoil(struct ing_catalog_service *service, uint32_t generation)
 {
     raise_to(&service->generation, generation + 1);
     raise_to(&service->valid_from, generation + 1);
@@ -109,13 +109,13 @@ void commit_spoil(struct catalog_service *service, uint32_t generation)
 
 /* The log has the fault of the disk. The agent only needs to know that it may retry, and it does so
  * after FG_E_UNAVAILABLE and FG_E_LIMIT only. */
-static enum fg_code not_durable(struct commit_item *item, enum fg_code code)
+static enum fg_code not_durable(struct ing_commit_item *item, enum fg_code code)
 {
     return fg_fail(&item->err, code == FG_E_LIMIT ? FG_E_LIMIT : FG_E_UNAVAILABLE,
                    "the profile could not be made durable, try again");
 }
 
-static bool is_stale(const struct commit_item *item)
+static bool is_stale(const struct ing_commit_item *item)
 {
     return item->generation < atomic_load(&item->service->valid_from);
 }
@@ -123,12 +123,12 @@ static bool is_stale(const struct commit_item *item)
 /* ---- a batch ---- */
 
 /* The group's rounds, into the scratch. */
-static size_t read_rounds(struct commit *commit, const struct head_group_key *group)
+static size_t read_rounds(struct ing_commit *commit, const struct ing_head_group_key *group)
 {
     size_t n;
 
-    while ((n = rounds_of_group(commit->rounds, group, commit->group_rounds,
-                                commit->cap_group_rounds)) > commit->cap_group_rounds) {
+    while ((n = ing_rounds_of_group(commit->rounds, group, commit->group_rounds,
+                                    commit->cap_group_rounds)) > commit->cap_group_rounds) {
         commit->cap_group_rounds = FG_MAX(8, n);
         commit->group_rounds = fg_realloc(commit->group_rounds,
                                           commit->cap_group_rounds * sizeof *commit->group_rounds);
@@ -136,7 +136,7 @@ static size_t read_rounds(struct commit *commit, const struct head_group_key *gr
     return n;
 }
 
-static void add_older(struct commit *commit, uint32_t number)
+static void add_older(struct ing_commit *commit, uint32_t number)
 {
     if (commit->n_older == commit->cap_older) {
         commit->cap_older = FG_MAX(16, commit->cap_older * 2);
@@ -145,13 +145,13 @@ static void add_older(struct commit *commit, uint32_t number)
     commit->older[commit->n_older++] = number;
 }
 
-static struct touched start_touched(struct commit *commit, const struct head_round_key *key,
+static struct touched start_touched(struct ing_commit *commit, const struct ing_head_round_key *key,
                                     bool unchecked)
 {
-    struct touched touched = {.before = round_empty(key), .first_older = commit->n_older};
+    struct touched touched = {.before = ing_round_empty(key), .first_older = commit->n_older};
     size_t n = read_rounds(commit, &key->group);
 
-    touched.before.born = rounds_cuts(commit->rounds);
+    touched.before.born = ing_rounds_cuts(commit->rounds);
     touched.before.opened_wall_ns = fg_wall_ns(commit->clock);
     touched.before.state = unchecked ? ROUND_UNCHECKED : ROUND_OPEN;
     for (size_t i = 0; i < n; i++) {
@@ -161,22 +161,22 @@ static struct touched start_touched(struct commit *commit, const struct head_rou
             add_older(commit, commit->group_rounds[i].key.number);
     }
     touched.n_older = commit->n_older - touched.first_older;
-    touched.added = round_empty(&touched.before.key);
+    touched.added = ing_round_empty(&touched.before.key);
     return touched;
 }
 
 /* key: of the group's open round, or of its unchecked one. */
-static struct touched *touch(struct commit *commit, const struct head_round_key *key,
+static struct touched *touch(struct ing_commit *commit, const struct ing_head_round_key *key,
                              bool unchecked)
 {
-    const struct head_group_key *group = &key->group;
+    const struct ing_head_group_key *group = &key->group;
     uint64_t hash =
         fg_mix64((uint64_t)group->tenant << 48 ^ (uint64_t)group->window << 16 ^ group->shard);
     struct fg_map_walk walk;
 
     for (uint32_t i = fg_map_first(&commit->touched_map, hash, &walk); i != FG_MAP_NONE;
          i = fg_map_next(&commit->touched_map, &walk))
-        if (head_same_round(&commit->touched[i].before.key, key))
+        if (ing_head_same_round(&commit->touched[i].before.key, key))
             return &commit->touched[i];
     if (commit->n_touched == commit->cap_touched) {
         commit->cap_touched = FG_MAX(64, commit->cap_touched * 2);
@@ -189,7 +189,7 @@ static struct touched *touch(struct commit *commit, const struct head_round_key 
 }
 
 /* Was this id in the batch before? Remembers it. */
-static bool seen(struct commit *commit, struct fg_id id)
+static bool seen(struct ing_commit *commit, struct fg_id id)
 {
     struct fg_map_walk walk;
 
@@ -206,24 +206,24 @@ static bool seen(struct commit *commit, struct fg_id id)
     return false;
 }
 
-static enum fg_code contains(struct commit *commit, const struct head_profile_key *key,
+static enum fg_code contains(struct ing_commit *commit, const struct ing_head_profile_key *key,
                              uint32_t round, struct fg_buf *scratch, bool *ret_found,
                              struct fg_err *err)
 {
-    struct head_profile_key there = *key;
+    struct ing_head_profile_key there = *key;
 
     there.round.number = round;
     fg_buf_clear(scratch);
-    head_put_profile_key(scratch, &there);
+    ing_head_put_profile_key(scratch, &there);
     return fg_store_contains(commit->store, HEAD_PROFILES, fg_buf_slice(scratch), ret_found, err);
 }
 
 /* Is the profile there already? Looks into all rounds of its group. */
-static enum fg_code find_profile(struct commit *commit, const struct touched *touched,
-                                 const struct head_profile_key *key, struct fg_buf *scratch,
+static enum fg_code find_profile(struct ing_commit *commit, const struct touched *touched,
+                                 const struct ing_head_profile_key *key, struct fg_buf *scratch,
                                  bool *ret_found, struct fg_err *err)
 {
-    const struct round *open = &touched->before;
+    const struct ing_round *open = &touched->before;
     bool found = false;
 
     for (uint32_t i = 0; i < touched->n_older && !found; i++)
@@ -237,13 +237,13 @@ static enum fg_code find_profile(struct commit *commit, const struct touched *to
 }
 
 /* Puts what is new into the batch. */
-static void add_profile(struct commit *commit, struct commit_item *item,
-                        const struct commit_profile *profile, struct fg_buf *scratch)
+static void add_profile(struct ing_commit *commit, struct ing_commit_item *item,
+                        const struct ing_commit_profile *profile, struct fg_buf *scratch)
 {
     struct touched *touched;
 
     if (profile->held) /* before it is said that it is stored */
-        driver_found(commit->driver, item->looked.generation);
+        ing_driver_found(commit->driver, item->looked.generation);
     if (profile->held || profile->found || seen(commit, profile->key.id)) {
         item->duplicates++;
         return;
@@ -251,16 +251,16 @@ static void add_profile(struct commit *commit, struct commit_item *item,
     touched = touch(commit, &profile->key.round, profile->unchecked);
     item->stored++;
     /* A write that fails may be done all the same. */
-    catalog_series_holds(profile->series, touched->before.born, profile->key.time_ns);
-    round_add(&touched->added, profile->key.time_ns, profile->key.id, profile->len);
+    ing_catalog_series_holds(profile->series, touched->before.born, profile->key.time_ns);
+    ing_round_add(&touched->added, profile->key.time_ns, profile->key.id, profile->len);
     fg_buf_clear(scratch);
-    head_put_profile_key(scratch, &profile->key);
+    ing_head_put_profile_key(scratch, &profile->key);
     fg_store_put(&commit->batch, HEAD_PROFILES, fg_buf_slice(scratch),
                  fg_slice_sub(fg_buf_slice(&item->records), profile->offset, profile->len));
     fg_store_delete(&commit->taking, HEAD_PROFILES, fg_buf_slice(scratch));
 }
 
-static enum fg_code cannot_look(struct commit_item *item, struct segments_looked looked)
+static enum fg_code cannot_look(struct ing_commit_item *item, struct ing_segments_looked looked)
 {
     if (looked.cannot)
         return fg_fail(&item->err, FG_E_UNAVAILABLE,
@@ -272,18 +272,18 @@ static enum fg_code cannot_look(struct commit_item *item, struct segments_looked
 }
 
 /* Into which rounds the profiles go. */
-static enum fg_code choose_rounds(struct commit *commit, struct commit_item *item)
+static enum fg_code choose_rounds(struct ing_commit *commit, struct ing_commit_item *item)
 {
     for (uint32_t i = 0; i < item->n_profiles; i++) {
-        struct commit_profile *profile = &item->profiles[i];
-        struct head_round_key *round = &profile->key.round;
-        const struct segments_looked looked =
-            profile->unsure ? (struct segments_looked){.cannot = true} : item->looked;
-        enum segments_admission admission;
+        struct ing_commit_profile *profile = &item->profiles[i];
+        struct ing_head_round_key *round = &profile->key.round;
+        const struct ing_segments_looked looked =
+            profile->unsure ? (struct ing_segments_looked){.cannot = true} : item->looked;
+        enum ing_segments_admission admission;
 
         if (profile->held) /* a round for nothing would be in the way of those who wait for it */
             continue;
-        admission = driver_admit(commit->driver, &round->group, looked, &round->number);
+        admission = ing_driver_admit(commit->driver, &round->group, looked, &round->number);
         if (admission == SEGMENTS_LOOK)
             return cannot_look(item, looked);
         if (admission == SEGMENTS_FULL)
@@ -294,22 +294,22 @@ static enum fg_code choose_rounds(struct commit *commit, struct commit_item *ite
 }
 
 /* May it be inserted, now? The ring comes last: whoever says that all is drained that came under
- * older revisions has what was let in before (driver_drain()). */
-static enum fg_code admit_item(struct commit *commit, struct commit_item *item)
+ * older revisions has what was let in before (ing_driver_drain()). */
+static enum fg_code admit_item(struct ing_commit *commit, struct ing_commit_item *item)
 {
     if (is_stale(item))
         return not_durable(item, FG_E_UNAVAILABLE);
     if (choose_rounds(commit, item) != FG_OK)
         return item->err.code;
-    return member_admits(commit->member, item->revision, &item->err);
+    return ing_member_admits(commit->member, item->revision, &item->err);
 }
 
 /* If the head cannot be read for an item, only that item fails, and adds nothing to the batch. */
-static enum fg_code find_profiles(struct commit *commit, struct commit_item *item,
+static enum fg_code find_profiles(struct ing_commit *commit, struct ing_commit_item *item,
                                   struct fg_buf *scratch)
 {
     for (uint32_t i = 0; i < item->n_profiles; i++) {
-        struct commit_profile *profile = &item->profiles[i];
+        struct ing_commit_profile *profile = &item->profiles[i];
         struct fg_err err;
 
         if (profile->held ||
@@ -324,7 +324,7 @@ static enum fg_code find_profiles(struct commit *commit, struct commit_item *ite
     return FG_OK;
 }
 
-static enum fg_code add_item(struct commit *commit, struct commit_item *item)
+static enum fg_code add_item(struct ing_commit *commit, struct ing_commit_item *item)
 {
     struct fg_buf key;
     enum fg_code code;
@@ -343,32 +343,32 @@ static enum fg_code add_item(struct commit *commit, struct commit_item *item)
 /* ---- writing ---- */
 
 /* Every write of the head. */
-static enum fg_code write_store(struct commit *commit, struct fg_store_batch *batch,
+static enum fg_code write_store(struct ing_commit *commit, struct fg_store_batch *batch,
                                 struct fg_err *err)
 {
     if (fg_store_write(commit->store, batch, err) == FG_OK)
         return FG_OK;
     fg_metric_add(commit->metrics, COMMIT_FAILED, 1);
     if (err->code != FG_E_LIMIT) /* that is the batch's own fault */
-        intake_failed(commit->intake, err);
+        ing_intake_failed(commit->intake, err);
     return err->code;
 }
 
-enum fg_code commit_settle(struct commit *commit, struct fg_err *err)
+enum fg_code ing_commit_settle(struct ing_commit *commit, struct fg_err *err)
 {
     if (commit->undo.count == 0)
         return FG_OK;
     if (write_store(commit, &commit->undo, err) != FG_OK)
         return err->code;
     fg_store_batch_clear(&commit->undo);
-    rounds_settle(commit->rounds);
+    ing_rounds_settle(commit->rounds);
     return FG_OK;
 }
 
-enum fg_code commit_write(struct commit *commit, struct fg_store_batch *batch,
-                          const struct fg_store_batch *undo, struct fg_err *err)
+enum fg_code ing_commit_write(struct ing_commit *commit, struct fg_store_batch *batch,
+                              const struct fg_store_batch *undo, struct fg_err *err)
 {
-    if (commit_settle(commit, err) != FG_OK ||
+    if (ing_commit_settle(commit, err) != FG_OK ||
         (undo != NULL && fg_store_batch_check(undo, err) != FG_OK))
         return err->code;
     if (write_store(commit, batch, err) == FG_OK)
@@ -379,7 +379,7 @@ enum fg_code commit_write(struct commit *commit, struct fg_store_batch *batch,
 }
 
 /* Takes over what was written; after a failure nobody knows what was. */
-static void settle_rounds(struct commit *commit, bool written)
+static void settle_rounds(struct ing_commit *commit, bool written)
 {
     for (uint32_t i = 0; i < commit->n_touched; i++) {
         struct touched *touched = &commit->touched[i];
@@ -387,31 +387,32 @@ static void settle_rounds(struct commit *commit, bool written)
         if (touched->added.count == 0)
             continue;
         if (!written) {
-            rounds_put_known(commit->rounds, &touched->before.key, &commit->undo);
+            ing_rounds_put_known(commit->rounds, &touched->before.key, &commit->undo);
             continue;
         }
         fg_assert(touched->before.state == ROUND_OPEN || touched->before.state == ROUND_UNCHECKED);
-        round_join(&touched->before, &touched->added);
-        rounds_set(commit->rounds, &touched->before);
-        driver_added(commit->driver, &touched->before.key, touched->before.state == ROUND_UNCHECKED,
-                     touched->added.count, touched->added.bytes, touched->before.opened_wall_ns);
+        ing_round_join(&touched->before, &touched->added);
+        ing_rounds_set(commit->rounds, &touched->before);
+        ing_driver_added(commit->driver, &touched->before.key,
+                         touched->before.state == ROUND_UNCHECKED, touched->added.count,
+                         touched->added.bytes, touched->before.opened_wall_ns);
     }
     if (!written)
         fg_store_batch_append(&commit->undo, &commit->taking);
 }
 
-static enum fg_code write_batch(struct commit *commit, struct fg_err *err)
+static enum fg_code write_batch(struct ing_commit *commit, struct fg_err *err)
 {
     int64_t start = fg_mono_ns(fg_clock_real());
     enum fg_code code;
 
     for (uint32_t i = 0; i < commit->n_touched; i++) {
-        struct round round = commit->touched[i].before;
+        struct ing_round round = commit->touched[i].before;
 
         if (commit->touched[i].added.count == 0)
             continue;
-        round_join(&round, &commit->touched[i].added);
-        round_put(&round, &commit->batch);
+        ing_round_join(&round, &commit->touched[i].added);
+        ing_round_put(&round, &commit->batch);
     }
     if (commit->batch.count == 0) /* duplicates and nothing else */
         return FG_OK;
@@ -422,14 +423,14 @@ static enum fg_code write_batch(struct commit *commit, struct fg_err *err)
 }
 
 /* With what is in its err. */
-static void finish_item(struct commit *commit, struct commit_item *item)
+static void finish_item(struct ing_commit *commit, struct ing_commit_item *item)
 {
     /* Each profile of an acknowledged push was written, or is there already. */
     fg_assert(item->err.code != FG_OK || item->stored + item->duplicates == item->n_profiles);
     item->code = item->err.code;
     if (item->code != FG_OK) {
         if (item->defs.count > 0) /* what was numbered for it is not on disk */
-            commit_spoil(item->service, item->generation);
+            ing_commit_spoil(item->service, item->generation);
     } else {
         for (uint32_t i = 0; i < item->n_marks; i++)
             set_mark(&item->marks[i]);
@@ -437,12 +438,12 @@ static void finish_item(struct commit *commit, struct commit_item *item)
         fg_metric_add(commit->metrics, COMMIT_DUPLICATES, item->duplicates);
         fg_metric_add(commit->metrics, COMMIT_BYTES, item->records.len);
     }
-    dict_unref(commit->dicts, item->dict);
+    ing_dict_unref(commit->dicts, item->dict);
     item->dict = NULL;
     item->done(item);
 }
 
-static void batch_clear(struct commit *commit)
+static void batch_clear(struct ing_commit *commit)
 {
     fg_store_batch_clear(&commit->batch);
     fg_store_batch_clear(&commit->taking);
@@ -457,16 +458,16 @@ static void batch_clear(struct commit *commit)
  * All items of a batch stand or fall together. Those that cannot even be added (their service's
  * dictionary was spoilt) are answered at once.
  */
-static void commit_items(struct commit *commit, struct commit_item *items)
+static void commit_items(struct ing_commit *commit, struct ing_commit_item *items)
 {
-    struct commit_item *added = NULL, **tail = &added;
+    struct ing_commit_item *added = NULL, **tail = &added;
     struct fg_err err = {.code = FG_OK};
     enum fg_code code;
 
     batch_clear(commit);
-    code = commit_settle(commit, &err);
+    code = ing_commit_settle(commit, &err);
     while (items != NULL) {
-        struct commit_item *item = items;
+        struct ing_commit_item *item = items;
 
         items = item->next;
         item->next = NULL;
@@ -487,9 +488,9 @@ static void commit_items(struct commit *commit, struct commit_item *items)
     }
     settle_rounds(commit, code == FG_OK);
     /* First, so that a fault that has passed refuses no push. */
-    intake_heal(commit->intake);
+    ing_intake_heal(commit->intake);
     while (added != NULL) {
-        struct commit_item *item = added;
+        struct ing_commit_item *item = added;
 
         added = item->next;
         if (code != FG_OK)
@@ -500,13 +501,13 @@ static void commit_items(struct commit *commit, struct commit_item *items)
 
 /* ---- the thread ---- */
 
-static uint64_t item_bytes(const struct commit_item *item)
+static uint64_t item_bytes(const struct ing_commit_item *item)
 {
     return sizeof *item + item->records.len + item->defs.ops.len;
 }
 
 /* Waits a moment for others to share the fsync with. Locked. */
-static void gather(struct commit *commit)
+static void gather(struct ing_commit *commit)
 {
     int64_t until_ns = fg_mono_ns(fg_clock_real()) + commit->delay_ns;
     const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
@@ -520,7 +521,7 @@ static void gather(struct commit *commit)
 }
 
 /* Locked. */
-static void check_queue(const struct commit *commit)
+static void check_queue(const struct ing_commit *commit)
 {
     fg_assert((commit->first == NULL) == (commit->queued_items == 0));
     fg_assert((commit->first == NULL) == (commit->queued_bytes == 0));
@@ -528,9 +529,9 @@ static void check_queue(const struct commit *commit)
 }
 
 /* Up to a batch's size. Locked. */
-static struct commit_item *take_items(struct commit *commit)
+static struct ing_commit_item *take_items(struct ing_commit *commit)
 {
-    struct commit_item *items = commit->first, *end = NULL;
+    struct ing_commit_item *items = commit->first, *end = NULL;
     uint64_t bytes = 0;
 
     for (size_t n = 0; commit->first != NULL && n < BATCH_ITEMS_MAX && bytes < BATCH_BYTES_MAX;
@@ -551,14 +552,14 @@ static struct commit_item *take_items(struct commit *commit)
 }
 
 /* What is to be done next; both are NULL when it is time to end. */
-struct work {
-    struct commit_item *items;
-    struct commit_visit *visits;
+struct commit_work {
+    struct ing_commit_item *items;
+    struct ing_commit_visit *visits;
 };
 
-static struct work take(struct commit *commit)
+static struct commit_work take(struct ing_commit *commit)
 {
-    struct work work;
+    struct commit_work work;
 
     (void)pthread_mutex_lock(&commit->lock);
     while (commit->first == NULL && commit->first_visit == NULL && !commit->stop)
@@ -573,25 +574,25 @@ static struct work take(struct commit *commit)
 
 static void *run(void *arg)
 {
-    struct commit *commit = arg;
-    struct work work;
+    struct ing_commit *commit = arg;
+    struct commit_work work;
 
     (void)pthread_setname_np(pthread_self(), "committer");
     while (work = take(commit), work.items != NULL || work.visits != NULL) {
         if (work.items != NULL)
             commit_items(commit, work.items);
         while (work.visits != NULL) {
-            struct commit_visit *visit = work.visits;
+            struct ing_commit_visit *visit = work.visits;
 
             work.visits = visit->next;
             visit->run(visit);
         }
-        intake_heal(commit->intake);
+        ing_intake_heal(commit->intake);
     }
     return NULL;
 }
 
-void commit_post(struct commit *commit, struct commit_visit *visit)
+void ing_commit_post(struct ing_commit *commit, struct ing_commit_visit *visit)
 {
     visit->next = NULL;
     (void)pthread_mutex_lock(&commit->lock);
@@ -604,7 +605,7 @@ void commit_post(struct commit *commit, struct commit_visit *visit)
     (void)pthread_mutex_unlock(&commit->lock);
 }
 
-bool commit_submit(struct commit *commit, struct commit_item *item)
+bool ing_commit_submit(struct ing_commit *commit, struct ing_commit_item *item)
 {
     uint64_t bytes = item_bytes(item);
     bool fits;
@@ -631,17 +632,17 @@ bool commit_submit(struct commit *commit, struct commit_item *item)
 
 static void on_scrape(void *arg)
 {
-    struct commit *commit = arg;
+    struct ing_commit *commit = arg;
 
     (void)pthread_mutex_lock(&commit->lock);
     fg_metric_set(commit->metrics, COMMIT_QUEUED, (int64_t)commit->queued_items);
     (void)pthread_mutex_unlock(&commit->lock);
 }
 
-enum fg_code commit_create(const struct commit_config *config, struct commit **ret_commit,
-                           struct fg_err *err)
+enum fg_code ing_commit_create(const struct ing_commit_config *config,
+                               struct ing_commit **ret_commit, struct fg_err *err)
 {
-    struct commit *commit = fg_new(struct commit);
+    struct ing_commit *commit = fg_new(struct ing_commit);
     pthread_condattr_t monotonic;
     int failed;
 
@@ -674,7 +675,7 @@ enum fg_code commit_create(const struct commit_config *config, struct commit **r
     return FG_OK;
 }
 
-void commit_destroy(struct commit *commit)
+void ing_commit_destroy(struct ing_commit *commit)
 {
     if (commit == NULL)
         return;

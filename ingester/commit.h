@@ -21,11 +21,11 @@
 #include "ingester/rounds.h"
 #include "ingester/segments/driver.h"
 
-struct commit;
+struct ing_commit;
 
-struct commit_profile {
-    struct head_profile_key key; /* the round is for the committer to say */
-    struct catalog_series *series;
+struct ing_commit_profile {
+    struct ing_head_profile_key key; /* the round is for the committer to say */
+    struct ing_catalog_series *series;
     size_t offset, len; /* of the record in the item's records */
     bool held;          /* it is in a block already: a duplicate */
     bool unsure;        /* what may hold it cannot be read */
@@ -34,7 +34,7 @@ struct commit_profile {
 };
 
 /* What becomes true once an item is on disk. */
-struct commit_mark {
+struct ing_commit_mark {
     _Atomic bool *durable;
     _Atomic uint64_t *types; /* NULL, or where these bits are set too */
     uint64_t bits;
@@ -42,35 +42,37 @@ struct commit_mark {
 
 /* One push. Filled by the worker, owned by the committer from submit to done(). Who made it stays
  * inside the catalog until then. */
-struct commit_item {
-    struct commit_item *next;
-    struct catalog_tenant *tenant;
-    struct catalog_service *service;
-    struct dict *dict;             /* referenced; the committer lets go of it */
-    uint32_t generation;           /* of dict: refused when it was spoilt */
-    uint64_t revision;             /* of the ring, under which it comes; 0 without one */
-    struct segments_looked looked; /* for profiles that may be held */
-    struct fg_store_batch defs;    /* definitions and dictionary chunks */
-    struct commit_profile *profiles;
+struct ing_commit_item {
+    struct ing_commit_item *next;
+    struct ing_catalog_tenant *tenant;
+    struct ing_catalog_service *service;
+    struct ing_dict *dict;             /* referenced; the committer lets go of it */
+    uint32_t generation;               /* of dict: refused when it was spoilt */
+    uint64_t revision;                 /* of the ring, under which it comes; 0 without one */
+    struct ing_segments_looked looked; /* for profiles that may be held */
+    struct fg_store_batch defs;        /* definitions and dictionary chunks */
+    struct ing_commit_profile *profiles;
     uint32_t n_profiles;
     struct fg_buf records;
-    struct commit_mark *marks; /* set once written: what defs defined */
+    struct ing_commit_mark *marks; /* set once written: what defs defined */
     uint32_t n_marks, cap_marks;
 
     /* Committer's thread; may free the item. */
-    void (*done)(struct commit_item *item);
+    void (*done)(struct ing_commit_item *item);
     enum fg_code code; /* as of err */
-    struct fg_err err; /* nothing of the item is stored, as far as is known; see member_admits() */
-    bool look_again;   /* FG_E_ABORTED, since something was committed after the blocks were looked
-                        * at: it may be tried again at once */
+    struct fg_err
+        err; /* nothing of the item is stored, as far as is known; see ing_member_admits() */
+    bool look_again; /* FG_E_ABORTED, since something was committed after the blocks were looked
+                      * at: it may be tried again at once */
     uint32_t stored, duplicates;
 };
 
-void commit_item_init(struct commit_item *item);
-void commit_item_done(struct commit_item *item); /* frees what the item holds, not the item */
+void ing_commit_item_init(struct ing_commit_item *item);
+void ing_commit_item_done(
+    struct ing_commit_item *item); /* frees what the item holds, not the item */
 
 /* Remembers what to set once the item is on disk. */
-void commit_item_mark(struct commit_item *item, struct commit_mark mark);
+void ing_commit_item_mark(struct ing_commit_item *item, struct ing_commit_mark mark);
 
 /* clang-format off */
 #define COMMIT_METRICS(M)                                                                          \
@@ -90,54 +92,54 @@ void commit_item_mark(struct commit_item *item, struct commit_mark mark);
  * queue_max_bytes: records waiting; beyond it submit refuses. delay_ns: how long a first item waits
  * for others to share its fsync with; 0: not at all. Starts the thread.
  */
-struct commit_config {
+struct ing_commit_config {
     struct fg_store *store; /* borrowed, as are those below */
-    struct rounds *rounds;
-    struct driver *driver;
-    struct dict_table *dicts;
-    const struct member *member;
-    struct intake *intake;
+    struct ing_rounds *rounds;
+    struct ing_driver *driver;
+    struct ing_dict_table *dicts;
+    const struct ing_member *member;
+    struct ing_intake *intake;
     struct fg_clock *clock; /* the driver's */
     uint64_t queue_max_bytes;
     int64_t delay_ns;
     struct fg_registry *registry;
 };
-enum fg_code commit_create(const struct commit_config *config, struct commit **ret_commit,
-                           struct fg_err *err) fg_must_check;
+enum fg_code ing_commit_create(const struct ing_commit_config *config,
+                               struct ing_commit **ret_commit, struct fg_err *err) fg_must_check;
 
 /* Writes what is queued and makes the visits that were posted, then ends. NULL is fine. */
-void commit_destroy(struct commit *commit);
+void ing_commit_destroy(struct ing_commit *commit);
 
 /* Any thread. false: the queue is full; the item is the caller's still. */
-bool commit_submit(struct commit *commit, struct commit_item *item) fg_must_check;
+bool ing_commit_submit(struct ing_commit *commit, struct ing_commit_item *item) fg_must_check;
 
 /* Something else that has to happen where the head is written. */
-struct commit_visit {
-    struct commit_visit *next;
-    void (*run)(struct commit_visit *visit); /* may free it; may take a while: pushes wait */
+struct ing_commit_visit {
+    struct ing_commit_visit *next;
+    void (*run)(struct ing_commit_visit *visit); /* may free it; may take a while: pushes wait */
 };
 
 /*
- * Writes as fg_store_write() does, after commit_settle(). After a failure nobody knows whether the
- * batch was written. undo: restores the state before the batch; if the write fails, it is kept and
- * written before anything else. NULL: the batch does no harm whether it was written or not.
+ * Writes as fg_store_write() does, after ing_commit_settle(). After a failure nobody knows whether
+ * the batch was written. undo: restores the state before the batch; if the write fails, it is kept
+ * and written before anything else. NULL: the batch does no harm whether it was written or not.
  * FG_E_LIMIT: batch or undo is too large, and nothing was written. On the committer's thread only.
  */
-enum fg_code commit_write(struct commit *commit, struct fg_store_batch *batch,
-                          const struct fg_store_batch *undo, struct fg_err *err) fg_must_check;
+enum fg_code ing_commit_write(struct ing_commit *commit, struct fg_store_batch *batch,
+                              const struct fg_store_batch *undo, struct fg_err *err) fg_must_check;
 
 /* Undoes what failed writes may have done. After FG_OK the store has what the rounds say; a visit
  * that reads profiles to move them calls it before. The committer's thread. */
-enum fg_code commit_settle(struct commit *commit, struct fg_err *err) fg_must_check;
+enum fg_code ing_commit_settle(struct ing_commit *commit, struct fg_err *err) fg_must_check;
 
 /* Runs it between two batches, on the committer's thread; visits come in their order. Any thread,
  * while the committer is there. */
-void commit_post(struct commit *commit, struct commit_visit *visit);
+void ing_commit_post(struct ing_commit *commit, struct ing_commit_visit *visit);
 
 /*
  * The service's dictionary has numbered what will not be written: whoever comes next begins a new
  * generation (dict.h).
  */
-void commit_spoil(struct catalog_service *service, uint32_t generation);
+void ing_commit_spoil(struct ing_catalog_service *service, uint32_t generation);
 
 #endif

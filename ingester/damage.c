@@ -4,7 +4,7 @@
 
 #include <stdarg.h>
 
-void damage_repaired(struct damage *damage, const char *format, ...)
+void ing_damage_repaired(struct ing_damage *damage, const char *format, ...)
 {
     char text[DAMAGE_TEXT_MAX_BYTES];
     va_list args;
@@ -16,7 +16,7 @@ void damage_repaired(struct damage *damage, const char *format, ...)
     fg_log_warn("head: record repaired", fg_ls("record", text));
 }
 
-void damage_set_aside(struct damage *damage, const char *format, ...)
+void ing_damage_set_aside(struct ing_damage *damage, const char *format, ...)
 {
     char text[DAMAGE_TEXT_MAX_BYTES];
     va_list args;

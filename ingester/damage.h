@@ -17,13 +17,13 @@
 
 enum { DAMAGE_TEXT_MAX_BYTES = 256 };
 
-struct damage {
+struct ing_damage {
     uint64_t repaired, set_aside;      /* records */
     char first[DAMAGE_TEXT_MAX_BYTES]; /* what was set aside first; "" while nothing was */
 };
 
 /* Count a finding and log it. The text says which record and what is wrong with it. */
-void damage_repaired(struct damage *damage, const char *format, ...) fg_printf(2, 3);
-void damage_set_aside(struct damage *damage, const char *format, ...) fg_printf(2, 3);
+void ing_damage_repaired(struct ing_damage *damage, const char *format, ...) fg_printf(2, 3);
+void ing_damage_set_aside(struct ing_damage *damage, const char *format, ...) fg_printf(2, 3);
 
 #endif

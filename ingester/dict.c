@@ -4,20 +4,20 @@
 
 enum dict_state { DICT_READING, DICT_READY, DICT_FAILED };
 
-struct dict {
+struct ing_dict {
     uint32_t service, generation;
     /* Under the table's lock. */
     uint32_t refs;
     enum dict_state state;
-    struct fg_err err; /* of reading it, once that has failed */
-    uint64_t used_at;  /* the table's tick when it was last taken */
-    uint64_t bytes;    /* as counted by the table */
-    struct dict *next; /* in its bucket */
+    struct fg_err err;     /* of reading it, once that has failed */
+    uint64_t used_at;      /* the table's tick when it was last taken */
+    uint64_t bytes;        /* as counted by the table */
+    struct ing_dict *next; /* in its bucket */
 
     /* The pinned worker's, or of the thread that reads it from the store. */
     struct fg_tree tree;
     struct fg_map stack_map; /* fg_id_table(id) -> number of the stack */
-    struct dict_stack *stacks;
+    struct ing_dict_stack *stacks;
     uint32_t n_stacks, cap_stacks;
     struct fg_outgrown outgrown; /* since the last publish(): views point to it still */
     /* How far the chunks go. */
@@ -25,7 +25,7 @@ struct dict {
     uint32_t n_nodes_put, n_stacks_put, seq;
 
     pthread_mutex_t lock; /* of the rest; held to copy words and nothing else */
-    struct dict_view published;
+    struct ing_dict_view published;
     uint64_t published_bytes; /* of memory, without `old` */
     uint32_t n_views;
     struct fg_outgrown old; /* what some of these views may point to */
@@ -33,11 +33,11 @@ struct dict {
 
 enum { TABLE_BUCKETS = 1024 }; /* services in use at a time are hundreds */
 
-struct dict_table {
+struct ing_dict_table {
     pthread_mutex_t lock;
     pthread_cond_t was_read; /* a dictionary is not DICT_READING any more */
     struct fg_store *store;
-    struct dict *buckets[TABLE_BUCKETS];
+    struct ing_dict *buckets[TABLE_BUCKETS];
     uint64_t tick, memory_max_bytes;
     /* Changed under the lock. Atomic, because a scrape must not wait for the lock, which is held
      * while a dictionary is read from the store. */
@@ -48,10 +48,10 @@ struct dict_table {
 /* ---- one dictionary ---- */
 
 /* Makes what was added visible to views that begin from here on. The worker's. */
-static void publish(struct dict *dict)
+static void publish(struct ing_dict *dict)
 {
     struct fg_outgrown unused = {0};
-    struct dict_view view = {dict->tree, dict->stacks, dict->n_stacks};
+    struct ing_dict_view view = {dict->tree, dict->stacks, dict->n_stacks};
 
     view.tree.self = NULL;
     view.tree.map = (struct fg_map){0};
@@ -72,9 +72,9 @@ static void publish(struct dict *dict)
     fg_outgrown_free(&unused);
 }
 
-static struct dict *dict_create(uint32_t service, uint32_t generation)
+static struct ing_dict *dict_create(uint32_t service, uint32_t generation)
 {
-    struct dict *dict = fg_new(struct dict);
+    struct ing_dict *dict = fg_new(struct ing_dict);
 
     dict->service = service;
     dict->generation = generation;
@@ -86,7 +86,7 @@ static struct dict *dict_create(uint32_t service, uint32_t generation)
     return dict;
 }
 
-static void dict_free(struct dict *dict)
+static void dict_free(struct ing_dict *dict)
 {
     fg_assert(dict->n_views == 0);
     fg_tree_done(&dict->tree);
@@ -98,7 +98,7 @@ static void dict_free(struct dict *dict)
     free(dict);
 }
 
-static uint64_t dict_memory(struct dict *dict)
+static uint64_t dict_memory(struct ing_dict *dict)
 {
     uint64_t bytes;
 
@@ -109,7 +109,7 @@ static uint64_t dict_memory(struct dict *dict)
 }
 
 /* Node + 1 of the stack, or UINT32_MAX. */
-static uint32_t find_stack(const struct dict *dict, struct fg_id id)
+static uint32_t find_stack(const struct ing_dict *dict, struct fg_id id)
 {
     struct fg_map_walk walk;
 
@@ -120,7 +120,7 @@ static uint32_t find_stack(const struct dict *dict, struct fg_id id)
     return UINT32_MAX;
 }
 
-static void add_stack(struct dict *dict, struct fg_id id, uint32_t node)
+static void add_stack(struct ing_dict *dict, struct fg_id id, uint32_t node)
 {
     if (dict->n_stacks == dict->cap_stacks) {
         dict->cap_stacks = FG_MAX(256, dict->cap_stacks * 2);
@@ -129,11 +129,11 @@ static void add_stack(struct dict *dict, struct fg_id id, uint32_t node)
                        dict->cap_stacks * sizeof *dict->stacks);
     }
     fg_map_add(&dict->stack_map, fg_id_table(id), dict->n_stacks);
-    dict->stacks[dict->n_stacks++] = (struct dict_stack){id, node};
+    dict->stacks[dict->n_stacks++] = (struct ing_dict_stack){id, node};
 }
 
 /* The tree's node + 1 of a stack that the batch defines. */
-static uint32_t grow_tree(struct dict *dict, const struct fg_wire_stack *stack,
+static uint32_t grow_tree(struct ing_dict *dict, const struct fg_wire_stack *stack,
                           struct fg_symbols_import *import)
 {
     uint32_t node = FG_TREE_ROOT;
@@ -147,7 +147,7 @@ static uint32_t grow_tree(struct dict *dict, const struct fg_wire_stack *stack,
 /* Two misses wait for each stack, its slot and what the slot names: have both on their way
  * early.
  */
-static void prefetch(const struct dict *dict, const struct fg_wire_batch *batch, uint32_t i)
+static void prefetch(const struct ing_dict *dict, const struct fg_wire_batch *batch, uint32_t i)
 {
     enum { SLOT_AHEAD = 16, STACK_AHEAD = 8 };
     struct fg_map_walk walk;
@@ -162,7 +162,7 @@ static void prefetch(const struct dict *dict, const struct fg_wire_batch *batch,
         __builtin_prefetch(&dict->stacks[stack]);
 }
 
-uint32_t dict_resolve(struct dict *dict, const struct fg_wire_batch *batch, uint32_t *nodes)
+uint32_t ing_dict_resolve(struct ing_dict *dict, const struct fg_wire_batch *batch, uint32_t *nodes)
 {
     uint32_t n_new = 0, n_undefined = 0;
     struct fg_symbols_import import;
@@ -194,7 +194,7 @@ static int cmp_nodes(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-void dict_view_begin(struct dict *dict, struct dict_view *ret_view)
+void ing_dict_view_begin(struct ing_dict *dict, struct ing_dict_view *ret_view)
 {
     (void)pthread_mutex_lock(&dict->lock);
     dict->n_views++;
@@ -202,7 +202,7 @@ void dict_view_begin(struct dict *dict, struct dict_view *ret_view)
     (void)pthread_mutex_unlock(&dict->lock);
 }
 
-void dict_view_end(struct dict *dict, struct dict_view *view)
+void ing_dict_view_end(struct ing_dict *dict, struct ing_dict_view *view)
 {
     struct fg_outgrown unused = {0};
 
@@ -212,11 +212,11 @@ void dict_view_end(struct dict *dict, struct dict_view *view)
         fg_outgrown_move(&unused, &dict->old);
     (void)pthread_mutex_unlock(&dict->lock);
     fg_outgrown_free(&unused);
-    *view = (struct dict_view){0};
+    *view = (struct ing_dict_view){0};
 }
 
-bool dict_view_ids(const struct dict_view *view, const uint32_t *nodes, uint32_t n,
-                   struct fg_id *ids)
+bool ing_dict_view_ids(const struct ing_dict_view *view, const uint32_t *nodes, uint32_t n,
+                       struct fg_id *ids)
 {
     uint32_t found = 0;
 
@@ -240,7 +240,7 @@ static void put_chunk_key(struct fg_buf *out, uint32_t service, uint32_t generat
     fg_buf_be32(out, seq);
 }
 
-static void encode_chunk(const struct dict *dict, struct fg_buf *out)
+static void encode_chunk(const struct ing_dict *dict, struct fg_buf *out)
 {
     const struct fg_tree *tree = &dict->tree;
 
@@ -259,7 +259,7 @@ static void encode_chunk(const struct dict *dict, struct fg_buf *out)
     }
 }
 
-void dict_put_chunk(struct dict *dict, struct fg_store_batch *out)
+void ing_dict_put_chunk(struct ing_dict *dict, struct fg_store_batch *out)
 {
     struct fg_buf key, value;
 
@@ -278,7 +278,7 @@ void dict_put_chunk(struct dict *dict, struct fg_store_batch *out)
     dict->seq++;
 }
 
-static bool decode_nodes(struct dict *dict, struct fg_cur *cur)
+static bool decode_nodes(struct ing_dict *dict, struct fg_cur *cur)
 {
     struct fg_tree *tree = &dict->tree;
     uint64_t first = fg_cur_varint(cur);
@@ -301,7 +301,7 @@ static bool decode_nodes(struct dict *dict, struct fg_cur *cur)
     return true;
 }
 
-static bool decode_stacks(struct dict *dict, struct fg_cur *cur)
+static bool decode_stacks(struct ing_dict *dict, struct fg_cur *cur)
 {
     uint64_t count = fg_cur_count(cur, FG_ID_BYTES + 1);
 
@@ -319,7 +319,7 @@ static bool decode_stacks(struct dict *dict, struct fg_cur *cur)
     return fg_cur_end(cur);
 }
 
-static enum fg_code decode_chunk(struct dict *dict, struct fg_slice in, struct fg_err *err)
+static enum fg_code decode_chunk(struct ing_dict *dict, struct fg_slice in, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
 
@@ -330,7 +330,7 @@ static enum fg_code decode_chunk(struct dict *dict, struct fg_slice in, struct f
     return FG_OK;
 }
 
-static enum fg_code load(struct dict *dict, struct fg_store *store, struct fg_err *err)
+static enum fg_code load(struct ing_dict *dict, struct fg_store *store, struct fg_err *err)
 {
     struct fg_buf from, to;
     struct fg_store_iter *iter;
@@ -360,9 +360,9 @@ static enum fg_code load(struct dict *dict, struct fg_store *store, struct fg_er
                          : fg_wrap(err, "dictionary %u.%u", dict->service, dict->generation);
 }
 
-enum fg_code dict_each(struct fg_store *store,
-                       void (*each)(uint32_t service, uint32_t generation, void *arg), void *arg,
-                       struct fg_err *err)
+enum fg_code ing_dict_each(struct fg_store *store,
+                           void (*each)(uint32_t service, uint32_t generation, void *arg),
+                           void *arg, struct fg_err *err)
 {
     fg_auto(fg_store_iter) *iter = fg_store_iter_create(store, HEAD_DICT, FG_LIT(""), FG_LIT(""));
     struct fg_buf next;
@@ -385,8 +385,8 @@ enum fg_code dict_each(struct fg_store *store,
     return fg_wrap(err, "dictionaries");
 }
 
-enum fg_code dict_stored(struct fg_store *store, uint32_t service, uint32_t generation,
-                         bool *ret_stored, struct fg_err *err)
+enum fg_code ing_dict_stored(struct fg_store *store, uint32_t service, uint32_t generation,
+                             bool *ret_stored, struct fg_err *err)
 {
     struct fg_buf key;
     enum fg_code code;
@@ -398,8 +398,8 @@ enum fg_code dict_stored(struct fg_store *store, uint32_t service, uint32_t gene
     return code;
 }
 
-enum fg_code dict_any_stored(struct fg_store *store, uint32_t service, bool *ret_stored,
-                             struct fg_err *err)
+enum fg_code ing_dict_any_stored(struct fg_store *store, uint32_t service, bool *ret_stored,
+                                 struct fg_err *err)
 {
     struct fg_store_iter *iter;
     struct fg_buf from, to;
@@ -422,9 +422,9 @@ enum fg_code dict_any_stored(struct fg_store *store, uint32_t service, bool *ret
 
 /* ---- the table ---- */
 
-struct dict_table *dict_table_create(struct fg_store *store, uint64_t memory_max_bytes)
+struct ing_dict_table *ing_dict_table_create(struct fg_store *store, uint64_t memory_max_bytes)
 {
-    struct dict_table *table = fg_new(struct dict_table);
+    struct ing_dict_table *table = fg_new(struct ing_dict_table);
 
     (void)pthread_mutex_init(&table->lock, NULL);
     (void)pthread_cond_init(&table->was_read, NULL);
@@ -433,15 +433,15 @@ struct dict_table *dict_table_create(struct fg_store *store, uint64_t memory_max
     return table;
 }
 
-void dict_table_destroy(struct dict_table *table)
+void ing_dict_table_destroy(struct ing_dict_table *table)
 {
     if (table == NULL)
         return;
     for (size_t b = 0; b < TABLE_BUCKETS; b++) {
-        struct dict *dict = table->buckets[b];
+        struct ing_dict *dict = table->buckets[b];
 
         while (dict != NULL) {
-            struct dict *next = dict->next;
+            struct ing_dict *next = dict->next;
 
             fg_assert(dict->refs == 0);
             dict_free(dict);
@@ -453,28 +453,28 @@ void dict_table_destroy(struct dict_table *table)
     free(table);
 }
 
-uint64_t dict_table_bytes(struct dict_table *table)
+uint64_t ing_dict_table_bytes(struct ing_dict_table *table)
 {
     return atomic_load(&table->bytes);
 }
 
-static struct dict **bucket(struct dict_table *table, uint32_t service)
+static struct ing_dict **bucket(struct ing_dict_table *table, uint32_t service)
 {
     return &table->buckets[service % TABLE_BUCKETS]; /* services are counted, so this spreads */
 }
 
-static struct dict *find(struct dict_table *table, uint32_t service, uint32_t generation)
+static struct ing_dict *find(struct ing_dict_table *table, uint32_t service, uint32_t generation)
 {
-    struct dict *dict = *bucket(table, service);
+    struct ing_dict *dict = *bucket(table, service);
 
     while (dict != NULL && (dict->service != service || dict->generation != generation))
         dict = dict->next;
     return dict;
 }
 
-static void take_out(struct dict_table *table, struct dict *dict)
+static void take_out(struct ing_dict_table *table, struct ing_dict *dict)
 {
-    struct dict **link = bucket(table, dict->service);
+    struct ing_dict **link = bucket(table, dict->service);
 
     while (*link != dict)
         link = &(*link)->next;
@@ -483,15 +483,15 @@ static void take_out(struct dict_table *table, struct dict *dict)
     table->count--;
 }
 
-static void forget(struct dict_table *table, struct dict *dict)
+static void forget(struct ing_dict_table *table, struct ing_dict *dict)
 {
     take_out(table, dict);
     dict_free(dict);
 }
 
-bool dict_in_use(struct dict_table *table, uint32_t service, uint32_t generation)
+bool ing_dict_in_use(struct ing_dict_table *table, uint32_t service, uint32_t generation)
 {
-    const struct dict *dict;
+    const struct ing_dict *dict;
     bool in_use;
 
     (void)pthread_mutex_lock(&table->lock);
@@ -514,10 +514,10 @@ static void put_deletes(uint32_t service, uint32_t generation, struct fg_store_b
     fg_buf_done(&to);
 }
 
-bool dict_delete(struct dict_table *table, uint32_t service, uint32_t generation,
-                 struct fg_store_batch *out)
+bool ing_dict_delete(struct ing_dict_table *table, uint32_t service, uint32_t generation,
+                     struct fg_store_batch *out)
 {
-    struct dict *dict;
+    struct ing_dict *dict;
     bool in_use;
 
     (void)pthread_mutex_lock(&table->lock);
@@ -533,13 +533,13 @@ bool dict_delete(struct dict_table *table, uint32_t service, uint32_t generation
 
 /* Makes room: the longest unused go. Who has chunks on their way to the store holds a
  * reference. */
-static void shrink(struct dict_table *table)
+static void shrink(struct ing_dict_table *table)
 {
     while (table->bytes > table->memory_max_bytes) {
-        struct dict *oldest = NULL;
+        struct ing_dict *oldest = NULL;
 
         for (size_t b = 0; b < TABLE_BUCKETS; b++)
-            for (struct dict *dict = table->buckets[b]; dict != NULL; dict = dict->next)
+            for (struct ing_dict *dict = table->buckets[b]; dict != NULL; dict = dict->next)
                 if (dict->refs == 0 && (oldest == NULL || dict->used_at < oldest->used_at))
                     oldest = dict;
         if (oldest == NULL)
@@ -550,9 +550,9 @@ static void shrink(struct dict_table *table)
 
 /* Puts a dictionary into the table and reads it. Under the table's lock, which is not held
  * meanwhile: reading a large one takes long, and pushes of other services need the table. */
-static struct dict *read_in(struct dict_table *table, uint32_t service, uint32_t generation)
+static struct ing_dict *read_in(struct ing_dict_table *table, uint32_t service, uint32_t generation)
 {
-    struct dict *dict = dict_create(service, generation);
+    struct ing_dict *dict = dict_create(service, generation);
     enum fg_code code;
 
     dict->refs = 1;
@@ -573,11 +573,11 @@ static struct dict *read_in(struct dict_table *table, uint32_t service, uint32_t
     return dict;
 }
 
-enum fg_code dict_ref(struct dict_table *table, uint32_t service, uint32_t generation,
-                      struct dict **ret_dict, struct fg_err *err)
+enum fg_code ing_dict_ref(struct ing_dict_table *table, uint32_t service, uint32_t generation,
+                          struct ing_dict **ret_dict, struct fg_err *err)
 {
     enum fg_code code = FG_OK;
-    struct dict *dict;
+    struct ing_dict *dict;
 
     (void)pthread_mutex_lock(&table->lock);
     dict = find(table, service, generation);
@@ -603,7 +603,7 @@ enum fg_code dict_ref(struct dict_table *table, uint32_t service, uint32_t gener
     return code;
 }
 
-void dict_unref(struct dict_table *table, struct dict *dict)
+void ing_dict_unref(struct ing_dict_table *table, struct ing_dict *dict)
 {
     if (dict == NULL)
         return;
@@ -616,7 +616,7 @@ void dict_unref(struct dict_table *table, struct dict *dict)
     (void)pthread_mutex_unlock(&table->lock);
 }
 
-bool dict_outgrown(struct dict_table *table, const struct dict *dict)
+bool ing_dict_outgrown(struct ing_dict_table *table, const struct ing_dict *dict)
 {
     enum { SHARES_MIN = 4, KEEP_MIN_BYTES = 256 * 1024 };
     bool outgrown;

@@ -32,11 +32,11 @@
 #include "common/storage/store/store.h"
 #include "ingester/catalog/catalog.h"
 
-struct dict;
-struct dict_table;
+struct ing_dict;
+struct ing_dict_table;
 
 /* A stack of a dictionary. */
-struct dict_stack {
+struct ing_dict_stack {
     struct fg_id id;
     uint32_t node; /* + 1 */
 };
@@ -46,55 +46,55 @@ struct dict_stack {
  * or added, and self is NULL, because callers merge the tree with their own values. Later views
  * keep the numbers of this one and continue them.
  */
-struct dict_view {
+struct ing_dict_view {
     struct fg_tree tree;
-    const struct dict_stack *stacks;
+    const struct ing_dict_stack *stacks;
     uint32_t n_stacks;
 };
 
 /* memory_max_bytes: beyond it dictionaries not in use are forgotten, the longest unused first. */
-struct dict_table *dict_table_create(struct fg_store *store, uint64_t memory_max_bytes);
-void dict_table_destroy(struct dict_table *table);
-uint64_t dict_table_bytes(struct dict_table *table);
+struct ing_dict_table *ing_dict_table_create(struct fg_store *store, uint64_t memory_max_bytes);
+void ing_dict_table_destroy(struct ing_dict_table *table);
+uint64_t ing_dict_table_bytes(struct ing_dict_table *table);
 
 /*
  * The dictionary of a service and generation, read from the store when it is not in memory; an
- * empty one when nothing is there. Counted: dict_unref() when done. Those who ask for one that is
- * being read wait for it, and nobody else does. FG_E_CORRUPT, FG_E_UNAVAILABLE.
+ * empty one when nothing is there. Counted: ing_dict_unref() when done. Those who ask for one that
+ * is being read wait for it, and nobody else does. FG_E_CORRUPT, FG_E_UNAVAILABLE.
  */
-enum fg_code dict_ref(struct dict_table *table, uint32_t service, uint32_t generation,
-                      struct dict **ret_dict, struct fg_err *err) fg_must_check;
-void dict_unref(struct dict_table *table, struct dict *dict);
+enum fg_code ing_dict_ref(struct ing_dict_table *table, uint32_t service, uint32_t generation,
+                          struct ing_dict **ret_dict, struct fg_err *err) fg_must_check;
+void ing_dict_unref(struct ing_dict_table *table, struct ing_dict *dict);
 
 /* Calls each() for every dictionary that the store has, ascending by service and generation. */
-enum fg_code dict_each(struct fg_store *store,
-                       void (*each)(uint32_t service, uint32_t generation, void *arg), void *arg,
-                       struct fg_err *err) fg_must_check;
+enum fg_code ing_dict_each(struct fg_store *store,
+                           void (*each)(uint32_t service, uint32_t generation, void *arg),
+                           void *arg, struct fg_err *err) fg_must_check;
 
 /* Is there anything of it in the store? */
-enum fg_code dict_stored(struct fg_store *store, uint32_t service, uint32_t generation,
-                         bool *ret_stored, struct fg_err *err) fg_must_check;
+enum fg_code ing_dict_stored(struct fg_store *store, uint32_t service, uint32_t generation,
+                             bool *ret_stored, struct fg_err *err) fg_must_check;
 
 /* Is there anything of any dictionary of the service in the store? */
-enum fg_code dict_any_stored(struct fg_store *store, uint32_t service, bool *ret_stored,
-                             struct fg_err *err) fg_must_check;
+enum fg_code ing_dict_any_stored(struct fg_store *store, uint32_t service, bool *ret_stored,
+                                 struct fg_err *err) fg_must_check;
 
 /* Has anybody a reference? */
-bool dict_in_use(struct dict_table *table, uint32_t service, uint32_t generation);
+bool ing_dict_in_use(struct ing_dict_table *table, uint32_t service, uint32_t generation);
 
 /*
  * Nothing names it any more: as deletes, and out of memory. false: somebody has a reference, and
  * nothing happens.
  */
-bool dict_delete(struct dict_table *table, uint32_t service, uint32_t generation,
-                 struct fg_store_batch *out) fg_must_check;
+bool ing_dict_delete(struct ing_dict_table *table, uint32_t service, uint32_t generation,
+                     struct fg_store_batch *out) fg_must_check;
 
 /*
  * Has it grown beyond its share, while memory is short? Then it is time for a new generation: the
  * old one can be forgotten once what is under way is done, and read again by who asks for that
  * time.
  */
-bool dict_outgrown(struct dict_table *table, const struct dict *dict);
+bool ing_dict_outgrown(struct ing_dict_table *table, const struct ing_dict *dict);
 
 /* --- the pinned worker --- */
 
@@ -103,24 +103,24 @@ bool dict_outgrown(struct dict_table *table, const struct dict *dict);
  * batch defines. Returns the number of stacks that are neither known nor defined. If it is not 0,
  * none was added, and nothing of the batch may be stored.
  */
-uint32_t dict_resolve(struct dict *dict, const struct fg_wire_batch *batch,
-                      uint32_t *nodes) fg_must_check;
+uint32_t ing_dict_resolve(struct ing_dict *dict, const struct fg_wire_batch *batch,
+                          uint32_t *nodes) fg_must_check;
 
 /* What was added since the last chunk, as a put; nothing when nothing was. */
-void dict_put_chunk(struct dict *dict, struct fg_store_batch *out);
+void ing_dict_put_chunk(struct ing_dict *dict, struct fg_store_batch *out);
 
 /* --- readers: any thread that has a reference --- */
 
-/* Takes a snapshot with all stacks resolved so far. It is valid until dict_view_end(), which the
- * caller calls before dict_unref(). Never waits for the writer. */
-void dict_view_begin(struct dict *dict, struct dict_view *ret_view);
+/* Takes a snapshot with all stacks resolved so far. It is valid until ing_dict_view_end(), which
+ * the caller calls before ing_dict_unref(). Never waits for the writer. */
+void ing_dict_view_begin(struct ing_dict *dict, struct ing_dict_view *ret_view);
 
 /* Ends the view; frees outgrown arrays that no other view may point to. */
-void dict_view_end(struct dict *dict, struct dict_view *view);
+void ing_dict_view_end(struct ing_dict *dict, struct ing_dict_view *view);
 
 /* Sets ids[i] to the id of the stack numbered nodes[i] (node + 1); nodes ascend without repetition.
  * Returns false if the view lacks one of them. */
-bool dict_view_ids(const struct dict_view *view, const uint32_t *nodes, uint32_t n,
-                   struct fg_id *ids) fg_must_check;
+bool ing_dict_view_ids(const struct ing_dict_view *view, const uint32_t *nodes, uint32_t n,
+                       struct fg_id *ids) fg_must_check;
 
 #endif

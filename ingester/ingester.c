@@ -8,10 +8,10 @@
 
 #include <unistd.h>
 
-#define CONF(field) FG_CONF_AT(struct ingester_settings, field)
+#define CONF(field) FG_CONF_AT(struct ing_settings, field)
 
 /* clang-format off */
-const struct fg_conf_field ingester_fields[] = {
+const struct fg_conf_field ing_fields[] = {
     {"dictionary_max_bytes", FG_CONF_BYTES, CONF(dictionary_max_bytes), .def = "0",
      .doc = "Memory for the stack dictionaries of services; those not in use are read again when needed. 0: a quarter of memory_max_bytes."},
     {"catalog_max_bytes", FG_CONF_BYTES, CONF(catalog_max_bytes), .def = "0",
@@ -44,7 +44,7 @@ const struct fg_conf_field ingester_fields[] = {
      .doc = "Memory for what was read of blocks to find late profiles."},
 };
 /* clang-format on */
-const size_t ingester_n_fields = FG_COUNT(ingester_fields);
+const size_t ing_n_fields = FG_COUNT(ing_fields);
 
 /* clang-format off */
 #define INGESTER_METRICS(M)                                                                              \
@@ -70,22 +70,22 @@ static const struct fg_metric_def ingester_metrics[] = FG_METRICS_DEFS(INGESTER_
 
 struct ingester {
     struct fg_store *store;
-    struct damage damage; /* found at the start */
+    struct ing_damage damage; /* found at the start */
     struct fg_condition *damaged;
-    struct member member;
-    struct catalog *catalog;
-    struct rounds *rounds;
-    struct dict_table *dicts;
-    struct retire *retire;
+    struct ing_member member;
+    struct ing_catalog *catalog;
+    struct ing_rounds *rounds;
+    struct ing_dict_table *dicts;
+    struct ing_retire *retire;
     struct fg_work *work;
-    struct held *held;
-    struct driver *driver;
-    struct intake *intake;
-    struct commit *commit;
+    struct ing_held *held;
+    struct ing_driver *driver;
+    struct ing_intake *intake;
+    struct ing_commit *commit;
     struct fg_metrics *metrics;
-    struct push_context push;
-    struct query_context query;
-    struct repair *repair;
+    struct ing_push_context push;
+    struct ing_query_context query;
+    struct ing_repair *repair;
 };
 
 static void share(uint64_t *setting, uint64_t part, uint64_t least)
@@ -94,7 +94,7 @@ static void share(uint64_t *setting, uint64_t part, uint64_t least)
         *setting = FG_MAX(part, least);
 }
 
-void ingester_share(struct ingester_settings *settings, uint64_t memory_max_bytes)
+void ing_share(struct ing_settings *settings, uint64_t memory_max_bytes)
 {
     const uint64_t mib = UINT64_C(1) << 20;
 
@@ -105,7 +105,7 @@ void ingester_share(struct ingester_settings *settings, uint64_t memory_max_byte
     share(&settings->store_write_buffer_bytes, FG_MIN(memory_max_bytes / 32, 256 * mib), 4 * mib);
 }
 
-struct fg_store_config ingester_store_config(const struct ingester_settings *settings)
+struct fg_store_config ing_store_config(const struct ing_settings *settings)
 {
     return (struct fg_store_config){
         .cache_bytes = settings->store_cache_bytes,
@@ -132,14 +132,16 @@ static void on_scrape(void *arg)
 
     fg_work_state(ingester->work, FG_LANE_INGEST, &pushes);
     fg_work_state(ingester->work, FG_LANE_QUERY, &queries);
-    fg_metric_set(metrics, INGESTER_SERIES, (int64_t)catalog_count_series(ingester->catalog, NULL));
-    fg_metric_set(metrics, INGESTER_TENANTS, catalog_count_active(ingester->catalog));
+    fg_metric_set(metrics, INGESTER_SERIES,
+                  (int64_t)ing_catalog_count_series(ingester->catalog, NULL));
+    fg_metric_set(metrics, INGESTER_TENANTS, ing_catalog_count_active(ingester->catalog));
     for (unsigned why = 0; why < CATALOG_REFUSALS; why++)
         fg_metric_set(metrics, refusals[why],
-                      (int64_t)catalog_count_refused(ingester->catalog, why));
-    fg_metric_set(metrics, INGESTER_CATALOG_BYTES,
-                  (int64_t)(catalog_bytes(ingester->catalog) + rounds_bytes(ingester->rounds)));
-    fg_metric_set(metrics, INGESTER_DICT_BYTES, (int64_t)dict_table_bytes(ingester->dicts));
+                      (int64_t)ing_catalog_count_refused(ingester->catalog, why));
+    fg_metric_set(
+        metrics, INGESTER_CATALOG_BYTES,
+        (int64_t)(ing_catalog_bytes(ingester->catalog) + ing_rounds_bytes(ingester->rounds)));
+    fg_metric_set(metrics, INGESTER_DICT_BYTES, (int64_t)ing_dict_table_bytes(ingester->dicts));
     fg_metric_set(metrics, INGESTER_STORE_MEMORY, (int64_t)fg_store_memory_bytes(ingester->store));
     fg_metric_set(metrics, INGESTER_STORE_DISK, (int64_t)fg_store_disk_bytes(ingester->store));
     fg_metric_set(metrics, INGESTER_QUEUED_PUSHES, pushes.queued);
@@ -157,8 +159,8 @@ static unsigned or_processors(uint64_t threads)
     return processors < 1 ? 1 : (unsigned)processors;
 }
 
-static enum fg_code start_workers(struct ingester *ingester,
-                                  const struct ingester_settings *settings, struct fg_err *err)
+static enum fg_code start_workers(struct ingester *ingester, const struct ing_settings *settings,
+                                  struct fg_err *err)
 {
     const struct fg_lane_config lanes[FG_LANES] = {
         [FG_LANE_INGEST] = {or_processors(settings->workers), (unsigned)settings->queue_max},
@@ -170,19 +172,19 @@ static enum fg_code start_workers(struct ingester *ingester,
     return fg_work_create("ingester", lanes, &ingester->work, err);
 }
 
-static enum fg_code start_segments(struct ingester *ingester, const struct ingester_config *config,
+static enum fg_code start_segments(struct ingester *ingester, const struct ing_config *config,
                                    struct fg_err *err)
 {
-    const struct ingester_settings *settings = config->settings;
+    const struct ing_settings *settings = config->settings;
 
-    ingester->held = held_create(&(struct held_config){
+    ingester->held = ing_held_create(&(struct ing_held_config){
         .bucket = config->bucket,
         .clock = config->clock,
         .registry = config->registry,
         .cache_max_bytes = settings->late_cache_max_bytes,
     });
-    if (driver_create(
-            &(struct driver_config){
+    if (ing_driver_create(
+            &(struct ing_driver_config){
                 .settings = config->segments,
                 .bucket = config->bucket,
                 .scratch = config->scratch,
@@ -200,8 +202,8 @@ static enum fg_code start_segments(struct ingester *ingester, const struct inges
                 .clock = config->clock,
             },
             &ingester->driver, err) != FG_OK ||
-        commit_create(
-            &(struct commit_config){
+        ing_commit_create(
+            &(struct ing_commit_config){
                 .store = config->store,
                 .rounds = ingester->rounds,
                 .driver = ingester->driver,
@@ -215,34 +217,35 @@ static enum fg_code start_segments(struct ingester *ingester, const struct inges
             },
             &ingester->commit, err) != FG_OK)
         return err->code;
-    return intake_start(ingester->intake, ingester->commit, err) == FG_OK
-               ? driver_start(ingester->driver, ingester->commit, err)
+    return ing_intake_start(ingester->intake, ingester->commit, err) == FG_OK
+               ? ing_driver_start(ingester->driver, ingester->commit, err)
                : err->code;
 }
 
-static enum fg_code start(struct ingester *ingester, const struct ingester_config *config,
+static enum fg_code start(struct ingester *ingester, const struct ing_config *config,
                           struct fg_err *err)
 {
-    const struct ingester_settings *settings = config->settings;
+    const struct ing_settings *settings = config->settings;
 
-    const struct catalog_bounds bounds = {settings->catalog_max_bytes,
-                                          fg_tenants_max(config->tenants)};
+    const struct ing_catalog_bounds bounds = {settings->catalog_max_bytes,
+                                              fg_tenants_max(config->tenants)};
 
-    if (catalog_open(config->store, &bounds, &ingester->damage, &ingester->catalog, err) != FG_OK ||
-        rounds_open(config->store, ingester->catalog, settings->catalog_max_bytes / 2,
-                    &ingester->damage, &ingester->rounds, err) != FG_OK ||
-        member_find_store(config->store, &ingester->member.store, err) != FG_OK ||
+    if (ing_catalog_open(config->store, &bounds, &ingester->damage, &ingester->catalog, err) !=
+            FG_OK ||
+        ing_rounds_open(config->store, ingester->catalog, settings->catalog_max_bytes / 2,
+                        &ingester->damage, &ingester->rounds, err) != FG_OK ||
+        ing_member_find_store(config->store, &ingester->member.store, err) != FG_OK ||
         start_workers(ingester, settings, err) != FG_OK)
         return err->code;
-    ingester->intake =
-        intake_create(&(struct intake_config){config->store, config->disk, config->registry});
-    ingester->dicts = dict_table_create(config->store, settings->dictionary_max_bytes);
-    if (retire_create(&(struct retire_config){config->store, ingester->catalog, ingester->dicts,
-                                              ingester->rounds},
-                      &ingester->retire, err) != FG_OK ||
+    ingester->intake = ing_intake_create(
+        &(struct ing_intake_config){config->store, config->disk, config->registry});
+    ingester->dicts = ing_dict_table_create(config->store, settings->dictionary_max_bytes);
+    if (ing_retire_create(&(struct ing_retire_config){config->store, ingester->catalog,
+                                                      ingester->dicts, ingester->rounds},
+                          &ingester->retire, err) != FG_OK ||
         start_segments(ingester, config, err) != FG_OK)
         return err->code;
-    ingester->push = (struct push_context){
+    ingester->push = (struct ing_push_context){
         .catalog = ingester->catalog,
         .rounds = ingester->rounds,
         .dicts = ingester->dicts,
@@ -255,7 +258,7 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
         .tenants = config->tenants,
         .start_id = fg_mix64((uint64_t)fg_wall_ns(config->clock) ^ (uint64_t)getpid() << 48),
     };
-    ingester->query = (struct query_context){
+    ingester->query = (struct ing_query_context){
         .store = config->store,
         .catalog = ingester->catalog,
         .rounds = ingester->rounds,
@@ -269,13 +272,13 @@ static enum fg_code start(struct ingester *ingester, const struct ingester_confi
     return FG_OK;
 }
 
-static enum fg_code start_repair(struct ingester *ingester, const struct ingester_config *config,
+static enum fg_code start_repair(struct ingester *ingester, const struct ing_config *config,
                                  struct fg_err *err)
 {
     if (config->watch == NULL || config->peers == NULL)
         return FG_OK;
-    return repair_create(
-        &(struct repair_config){
+    return ing_repair_create(
+        &(struct ing_repair_config){
             .settings = config->repair,
             .store = config->store,
             .catalog = ingester->catalog,
@@ -291,7 +294,7 @@ static enum fg_code start_repair(struct ingester *ingester, const struct ingeste
 
 static void tell_damage(struct ingester *ingester, struct fg_conditions *conditions)
 {
-    const struct damage *damage = &ingester->damage;
+    const struct ing_damage *damage = &ingester->damage;
 
     ingester->damaged = fg_condition_create(conditions, "head_damaged");
     fg_metric_set(ingester->metrics, INGESTER_RECORDS_REPAIRED, (int64_t)damage->repaired);
@@ -304,8 +307,8 @@ static void tell_damage(struct ingester *ingester, struct fg_conditions *conditi
             (unsigned long long)damage->set_aside, damage->first);
 }
 
-enum fg_code ingester_create(const struct ingester_config *config, struct ingester **ret_ingester,
-                             struct fg_err *err)
+enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_ingester,
+                        struct fg_err *err)
 {
     struct ingester *ingester = fg_new(struct ingester);
     int64_t before = fg_mono_ns(config->clock);
@@ -313,65 +316,64 @@ enum fg_code ingester_create(const struct ingester_config *config, struct ingest
     ingester->store = config->store;
     ingester->member.watch = config->watch;
     if (start(ingester, config, err) != FG_OK || start_repair(ingester, config, err) != FG_OK) {
-        ingester_destroy(ingester);
+        ing_destroy(ingester);
         return fg_wrap(err, "ingester");
     }
     ingester->metrics =
         fg_metrics_register(config->registry, ingester_metrics, FG_COUNT(ingester_metrics));
     fg_registry_on_scrape(config->registry, on_scrape, ingester);
     tell_damage(ingester, config->conditions);
-    fg_log_info("head opened", fg_lu("series", catalog_count_series(ingester->catalog, NULL)),
+    fg_log_info("head opened", fg_lu("series", ing_catalog_count_series(ingester->catalog, NULL)),
                 fg_lu("disk_bytes", fg_store_disk_bytes(config->store)),
                 fg_li("took_ms", (fg_mono_ns(config->clock) - before) / FG_MS_NS));
     *ret_ingester = ingester;
     return FG_OK;
 }
 
-void ingester_destroy(struct ingester *ingester)
+void ing_destroy(struct ingester *ingester)
 {
     if (ingester == NULL)
         return;
-    repair_destroy(ingester->repair);
+    ing_repair_destroy(ingester->repair);
     fg_work_destroy(ingester->work); /* hands its last items to the committer */
-    driver_stop(ingester->driver);
-    intake_stop(ingester->intake);
-    commit_destroy(ingester->commit);
-    intake_destroy(ingester->intake);
-    driver_destroy(ingester->driver);
-    held_destroy(ingester->held);
-    retire_destroy(ingester->retire);
-    dict_table_destroy(ingester->dicts);
+    ing_driver_stop(ingester->driver);
+    ing_intake_stop(ingester->intake);
+    ing_commit_destroy(ingester->commit);
+    ing_intake_destroy(ingester->intake);
+    ing_driver_destroy(ingester->driver);
+    ing_held_destroy(ingester->held);
+    ing_retire_destroy(ingester->retire);
+    ing_dict_table_destroy(ingester->dicts);
     fg_condition_destroy(ingester->damaged);
-    rounds_close(ingester->rounds);
-    catalog_close(ingester->catalog);
+    ing_rounds_close(ingester->rounds);
+    ing_catalog_close(ingester->catalog);
     free(ingester);
 }
 
-enum fg_code ingester_flush(struct ingester *ingester, int64_t deadline_mono_ns, struct fg_err *err)
+enum fg_code ing_flush(struct ingester *ingester, int64_t deadline_mono_ns, struct fg_err *err)
 {
-    return driver_flush(ingester->driver, deadline_mono_ns, err);
+    return ing_driver_flush(ingester->driver, deadline_mono_ns, err);
 }
 
-enum fg_code ingester_salvage(struct ingester *ingester, int64_t deadline_mono_ns,
-                              struct fg_err *err)
+enum fg_code ing_salvage(struct ingester *ingester, int64_t deadline_mono_ns, struct fg_err *err)
 {
-    return driver_salvage(ingester->driver, deadline_mono_ns, err);
+    return ing_driver_salvage(ingester->driver, deadline_mono_ns, err);
 }
 
-void ingester_drain(struct ingester *ingester, uint64_t revision)
+void ing_drain(struct ingester *ingester, uint64_t revision)
 {
-    driver_drain(ingester->driver, revision);
+    ing_driver_drain(ingester->driver, revision);
 }
 
-bool ingester_refuses(struct ingester *ingester, struct fg_buf *why)
+bool ing_refuses(struct ingester *ingester, struct fg_buf *why)
 {
-    return ingester != NULL && intake_refuses(ingester->intake, why);
+    return ingester != NULL && ing_intake_refuses(ingester->intake, why);
 }
 
-void ingester_hurry(struct ingester *ingester)
+void ing_hurry(struct ingester *ingester)
 {
     if (ingester != NULL)
-        driver_hurry(ingester->driver);
+        ing_driver_hurry(ingester->driver);
 }
 
 static void handle_ping(struct fg_rpc_request *req, void *arg)
@@ -380,14 +382,14 @@ static void handle_ping(struct fg_rpc_request *req, void *arg)
     fg_rpc_reply(req, fg_bytes(NULL, 0), fg_bytes(NULL, 0));
 }
 
-void ingester_serve(struct ingester *ingester, struct fg_rpc_server *server)
+void ing_serve(struct ingester *ingester, struct fg_rpc_server *server)
 {
     fg_rpc_server_handle(server, FG_RPC_PING, handle_ping, NULL);
-    fg_rpc_server_handle(server, FG_RPC_PUSH, push_handle, &ingester->push);
-    fg_rpc_server_handle(server, FG_RPC_SELECT, query_handle_select, &ingester->query);
-    fg_rpc_server_handle(server, FG_RPC_SERIES, query_handle_series, &ingester->query);
-    fg_rpc_server_handle(server, FG_RPC_POINTS, query_handle_points, &ingester->query);
-    fg_rpc_server_handle(server, FG_RPC_STATS, query_handle_stats, &ingester->query);
-    fg_rpc_server_handle(server, FG_RPC_GROUPS, repair_handle_groups, &ingester->query);
-    fg_rpc_server_handle(server, FG_RPC_FETCH, repair_handle_fetch, &ingester->query);
+    fg_rpc_server_handle(server, FG_RPC_PUSH, ing_push_handle, &ingester->push);
+    fg_rpc_server_handle(server, FG_RPC_SELECT, ing_query_handle_select, &ingester->query);
+    fg_rpc_server_handle(server, FG_RPC_SERIES, ing_query_handle_series, &ingester->query);
+    fg_rpc_server_handle(server, FG_RPC_POINTS, ing_query_handle_points, &ingester->query);
+    fg_rpc_server_handle(server, FG_RPC_STATS, ing_query_handle_stats, &ingester->query);
+    fg_rpc_server_handle(server, FG_RPC_GROUPS, ing_repair_handle_groups, &ingester->query);
+    fg_rpc_server_handle(server, FG_RPC_FETCH, ing_repair_handle_fetch, &ingester->query);
 }

@@ -26,8 +26,8 @@
 struct ingester;
 
 /* Settings, section "ingester". */
-struct ingester_settings {
-    /* Memory; 0: the share that ingester_share() gives. */
+struct ing_settings {
+    /* Memory; 0: the share that ing_share() gives. */
     uint64_t dictionary_max_bytes; /* of dictionaries kept in memory */
     uint64_t catalog_max_bytes;
     uint64_t commit_queue_max_bytes;
@@ -42,29 +42,29 @@ struct ingester_settings {
     uint64_t late_queue_max;  /* pushes whose profiles are looked for in blocks */
     uint64_t late_cache_max_bytes;
 };
-extern const struct fg_conf_field ingester_fields[];
-extern const size_t ingester_n_fields;
+extern const struct fg_conf_field ing_fields[];
+extern const size_t ing_n_fields;
 
 /* Sets what is 0 of the memory settings to a share of the process's budget. */
-void ingester_share(struct ingester_settings *settings, uint64_t memory_max_bytes);
+void ing_share(struct ing_settings *settings, uint64_t memory_max_bytes);
 
 /* The store's own settings out of these. */
-struct fg_store_config ingester_store_config(const struct ingester_settings *settings);
+struct fg_store_config ing_store_config(const struct ing_settings *settings);
 
-struct ingester_config {
-    const struct ingester_settings *settings;
-    const struct driver_settings *segments;
+struct ing_config {
+    const struct ing_settings *settings;
+    const struct ing_driver_settings *segments;
     struct fg_store *store;     /* borrowed, with the families of keys.h */
     const struct fg_disk *disk; /* of the store; borrowed; NULL: not watched */
     struct fg_bucket *bucket;   /* borrowed; what is committed goes there */
     const char *scratch;        /* a folder for files on their way to the bucket; borrowed */
     struct fg_tenants *tenants; /* borrowed */
-    /* With a seat whose store is this one's (member_find_store()) and whose on_drain calls
-     * ingester_drain(); started later, stopped before the ingester ends. Borrowed; NULL: alone. */
+    /* With a seat whose store is this one's (ing_member_find_store()) and whose on_drain calls
+     * ing_drain(); started later, stopped before the ingester ends. Borrowed; NULL: alone. */
     struct fg_ring_watch *watch;
     /* With a ring: how to call the others; NULL: nothing is repaired. Borrowed, as the settings. */
     struct fg_peers *peers;
-    const struct repair_settings *repair;
+    const struct ing_repair_settings *repair;
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* borrowed; NULL: none */
     struct fg_clock *clock;
@@ -74,35 +74,35 @@ struct ingester_config {
  * the store takes no writes, for example because the disk is full, the ingester answers queries and
  * refuses pushes until it does (intake.h). FG_E_CORRUPT, FG_E_UNAVAILABLE: the store cannot be
  * read. */
-enum fg_code ingester_create(const struct ingester_config *config, struct ingester **ret_ingester,
-                             struct fg_err *err) fg_must_check;
+enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_ingester,
+                        struct fg_err *err) fg_must_check;
 
 /* Puts what is in the head into segments, and waits for it. FG_E_DEADLINE; FG_E_CORRUPT: some of it
  * is set aside; FG_E_CANCELED: the ingester ends. Any thread that may wait. */
-enum fg_code ingester_flush(struct ingester *ingester, int64_t deadline_mono_ns,
-                            struct fg_err *err) fg_must_check;
+enum fg_code ing_flush(struct ingester *ingester, int64_t deadline_mono_ns,
+                       struct fg_err *err) fg_must_check;
 
 /* The same, but that rounds which were set aside are committed without what cannot be read of them:
  * it is given up. For an operator who knows that it will not come back. */
-enum fg_code ingester_salvage(struct ingester *ingester, int64_t deadline_mono_ns,
-                              struct fg_err *err) fg_must_check;
+enum fg_code ing_salvage(struct ingester *ingester, int64_t deadline_mono_ns,
+                         struct fg_err *err) fg_must_check;
 
 /* Commits what came under revisions of the ring below this one, and then says so to the watch. Does
  * not wait; any thread. */
-void ingester_drain(struct ingester *ingester, uint64_t revision);
+void ing_drain(struct ingester *ingester, uint64_t revision);
 
 /* Appends why pushes are refused, as a sentence for operators, and returns true; returns false if
  * they are taken. Any thread. Accepts NULL. */
-bool ingester_refuses(struct ingester *ingester, struct fg_buf *why) fg_must_check;
+bool ing_refuses(struct ingester *ingester, struct fg_buf *why) fg_must_check;
 
 /* Nobody waits any more for what the bucket has to be asked for: the end is near. NULL is fine. */
-void ingester_hurry(struct ingester *ingester);
+void ing_hurry(struct ingester *ingester);
 
 /* Answers what it has taken, then ends. The server that feeds it has stopped before. NULL is fine.
  */
-void ingester_destroy(struct ingester *ingester);
+void ing_destroy(struct ingester *ingester);
 
 /* Sets the handlers of a server that has not started yet. */
-void ingester_serve(struct ingester *ingester, struct fg_rpc_server *server);
+void ing_serve(struct ingester *ingester, struct fg_rpc_server *server);
 
 #endif

@@ -28,13 +28,13 @@ static const int64_t HEAL_PAUSE_MIN_NS = FG_SECOND_NS / 2, HEAL_PAUSE_MAX_NS = 2
 FG_METRICS_ENUM(intake_metric, INTAKE_METRICS)
 static const struct fg_metric_def intake_metrics[] = FG_METRICS_DEFS(INTAKE_METRICS);
 
-struct intake {
-    struct intake_config config;
+struct ing_intake {
+    struct ing_intake_config config;
     struct fg_metrics *metrics;
-    struct commit *commit; /* NULL: not started */
+    struct ing_commit *commit; /* NULL: not started */
     struct fg_ticker *ticker;
     atomic_bool failing;
-    struct commit_visit visit;
+    struct ing_commit_visit visit;
     atomic_bool visiting; /* the committer has it */
 
     pthread_mutex_t lock;
@@ -52,12 +52,12 @@ struct intake {
 
 /* ---- the store ---- */
 
-static bool is_full(const struct intake *intake)
+static bool is_full(const struct ing_intake *intake)
 {
     return fg_disk_state(intake->config.disk) == FG_DISK_FULL;
 }
 
-static enum fg_code probe(struct intake *intake, struct fg_err *err)
+static enum fg_code probe(struct ing_intake *intake, struct fg_err *err)
 {
     struct fg_store_batch batch;
     enum fg_code code;
@@ -65,13 +65,13 @@ static enum fg_code probe(struct intake *intake, struct fg_err *err)
     fg_store_batch_init(&batch);
     fg_store_put(&batch, HEAD_META, FG_LIT("probe"), FG_LIT(""));
     code = intake->commit == NULL ? fg_store_write(intake->config.store, &batch, err)
-                                  : commit_write(intake->commit, &batch, NULL, err);
+                                  : ing_commit_write(intake->commit, &batch, NULL, err);
     fg_store_batch_done(&batch);
     return code;
 }
 
 /* The first fault is what an operator has to know of: what follows from it says less. */
-static void set_why(struct intake *intake, const struct fg_err *err)
+static void set_why(struct ing_intake *intake, const struct fg_err *err)
 {
     (void)pthread_mutex_lock(&intake->lock);
     if (!atomic_load(&intake->failing))
@@ -80,7 +80,7 @@ static void set_why(struct intake *intake, const struct fg_err *err)
     (void)pthread_mutex_unlock(&intake->lock);
 }
 
-void intake_failed(struct intake *intake, const struct fg_err *err)
+void ing_intake_failed(struct ing_intake *intake, const struct fg_err *err)
 {
     bool first = !atomic_load(&intake->failing);
 
@@ -91,7 +91,7 @@ void intake_failed(struct intake *intake, const struct fg_err *err)
                  fg_ls("err", err->msg));
 }
 
-static void try_to_heal(struct intake *intake)
+static void try_to_heal(struct ing_intake *intake)
 {
     struct fg_err err;
 
@@ -102,7 +102,7 @@ static void try_to_heal(struct intake *intake)
     fg_log_info("head takes writes again");
 }
 
-void intake_heal(struct intake *intake)
+void ing_intake_heal(struct ing_intake *intake)
 {
     int64_t now_mono_ns = fg_mono_ns(fg_clock_real());
 
@@ -118,13 +118,13 @@ void intake_heal(struct intake *intake)
 
 /* ---- what is said ---- */
 
-static uint64_t count_refused(const struct intake *intake)
+static uint64_t count_refused(const struct ing_intake *intake)
 {
     return fg_metric_get(intake->metrics, INTAKE_REFUSED_FULL) +
            fg_metric_get(intake->metrics, INTAKE_REFUSED_FAILED);
 }
 
-bool intake_refuses(struct intake *intake, struct fg_buf *why)
+bool ing_intake_refuses(struct ing_intake *intake, struct fg_buf *why)
 {
     bool full = is_full(intake), failing = atomic_load(&intake->failing);
 
@@ -142,7 +142,7 @@ bool intake_refuses(struct intake *intake, struct fg_buf *why)
     return full || failing;
 }
 
-static void report(struct intake *intake)
+static void report(struct ing_intake *intake)
 {
     int64_t now_mono_ns = fg_mono_ns(fg_clock_real());
     uint64_t refused = count_refused(intake);
@@ -150,7 +150,7 @@ static void report(struct intake *intake)
     bool refuses;
 
     fg_buf_init(&why, WHY_MAX_BYTES);
-    refuses = intake_refuses(intake, &why);
+    refuses = ing_intake_refuses(intake, &why);
     if (refuses && !intake->refused_before) { /* those since the last tick are of this time */
         intake->since_mono_ns = intake->said_mono_ns = now_mono_ns;
         intake->counted_begin = intake->counted_said = intake->counted;
@@ -171,26 +171,26 @@ static void report(struct intake *intake)
     fg_buf_done(&why);
 }
 
-static void on_visit(struct commit_visit *visit)
+static void on_visit(struct ing_commit_visit *visit)
 {
-    atomic_store(&fg_container(visit, struct intake, visit)->visiting, false);
+    atomic_store(&fg_container(visit, struct ing_intake, visit)->visiting, false);
 }
 
 static void tick(void *arg)
 {
-    struct intake *intake = arg;
+    struct ing_intake *intake = arg;
 
     report(intake);
     if (atomic_load(&intake->failing) && !is_full(intake) &&
         !atomic_exchange(&intake->visiting, true))
-        commit_post(intake->commit, &intake->visit); /* after visits it heals */
+        ing_commit_post(intake->commit, &intake->visit); /* after visits it heals */
 }
 
 /* ---- who asks ---- */
 
 /* Agents need to know that they may try again; what is wrong with our disk is in the log and
  * /ready. */
-enum fg_code intake_admits(struct intake *intake, struct fg_err *err)
+enum fg_code ing_intake_admits(struct ing_intake *intake, struct fg_err *err)
 {
     bool full = is_full(intake);
 
@@ -203,7 +203,7 @@ enum fg_code intake_admits(struct intake *intake, struct fg_err *err)
 
 static void on_scrape(void *arg)
 {
-    const struct intake *intake = arg;
+    const struct ing_intake *intake = arg;
 
     fg_metric_set(intake->metrics, INTAKE_OPEN, !is_full(intake) && !atomic_load(&intake->failing));
     fg_metric_set(intake->metrics, INTAKE_DAMAGED, atomic_load(&intake->config.store->damaged));
@@ -211,9 +211,9 @@ static void on_scrape(void *arg)
 
 /* ---- life ---- */
 
-struct intake *intake_create(const struct intake_config *config)
+struct ing_intake *ing_intake_create(const struct ing_intake_config *config)
 {
-    struct intake *intake = fg_new(struct intake);
+    struct ing_intake *intake = fg_new(struct ing_intake);
     struct fg_err err;
 
     intake->config = *config;
@@ -222,11 +222,12 @@ struct intake *intake_create(const struct intake_config *config)
         fg_metrics_register(config->registry, intake_metrics, FG_COUNT(intake_metrics));
     fg_registry_on_scrape(config->registry, on_scrape, intake);
     if (fg_store_heal(config->store, &err) != FG_OK || probe(intake, &err) != FG_OK)
-        intake_failed(intake, &err);
+        ing_intake_failed(intake, &err);
     return intake;
 }
 
-enum fg_code intake_start(struct intake *intake, struct commit *commit, struct fg_err *err)
+enum fg_code ing_intake_start(struct ing_intake *intake, struct ing_commit *commit,
+                              struct fg_err *err)
 {
     intake->commit = commit;
     intake->visit.run = on_visit;
@@ -234,7 +235,7 @@ enum fg_code intake_start(struct intake *intake, struct commit *commit, struct f
                             &intake->ticker, err);
 }
 
-void intake_stop(struct intake *intake)
+void ing_intake_stop(struct ing_intake *intake)
 {
     if (intake == NULL)
         return;
@@ -242,11 +243,11 @@ void intake_stop(struct intake *intake)
     intake->ticker = NULL;
 }
 
-void intake_destroy(struct intake *intake)
+void ing_intake_destroy(struct ing_intake *intake)
 {
     if (intake == NULL)
         return;
-    intake_stop(intake);
+    ing_intake_stop(intake);
     (void)pthread_mutex_destroy(&intake->lock);
     free(intake);
 }

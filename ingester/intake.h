@@ -16,10 +16,10 @@
 #include "common/runtime/disk.h"
 #include "common/storage/store/store.h"
 
-struct commit;
-struct intake;
+struct ing_commit;
+struct ing_intake;
 
-struct intake_config {
+struct ing_intake_config {
     struct fg_store *store;     /* borrowed, as are those below */
     const struct fg_disk *disk; /* of the store; NULL: not watched */
     struct fg_registry *registry;
@@ -27,28 +27,28 @@ struct intake_config {
 
 /* Tests with a write whether the store takes writes. A failure is no error, it only refuses pushes.
  * Call it before anything else writes. */
-struct intake *intake_create(const struct intake_config *config);
+struct ing_intake *ing_intake_create(const struct ing_intake_config *config);
 
 /* Starts the thread that wakes the committer while the store needs healing. FG_E_UNAVAILABLE: the
  * thread could not be started. */
-enum fg_code intake_start(struct intake *intake, struct commit *commit,
-                          struct fg_err *err) fg_must_check;
+enum fg_code ing_intake_start(struct ing_intake *intake, struct ing_commit *commit,
+                              struct fg_err *err) fg_must_check;
 
 /* Stops the thread. Call it before the committer ends. Accepts NULL. */
-void intake_stop(struct intake *intake);
-void intake_destroy(struct intake *intake); /* NULL is fine */
+void ing_intake_stop(struct ing_intake *intake);
+void ing_intake_destroy(struct ing_intake *intake); /* NULL is fine */
 
 /* Returns FG_OK if a push may be processed; else counts a refusal and returns FG_E_UNAVAILABLE. */
-enum fg_code intake_admits(struct intake *intake, struct fg_err *err) fg_must_check;
+enum fg_code ing_intake_admits(struct ing_intake *intake, struct fg_err *err) fg_must_check;
 
 /* Notes that a write failed with this error. The committer's thread. */
-void intake_failed(struct intake *intake, const struct fg_err *err);
+void ing_intake_failed(struct ing_intake *intake, const struct fg_err *err);
 
 /* Tries to heal the store if a write failed and the last attempt is at least a second ago. The
  * committer's thread, between two batches. */
-void intake_heal(struct intake *intake);
+void ing_intake_heal(struct ing_intake *intake);
 
 /* Appends why pushes are refused and returns true, or returns false if they are taken. */
-bool intake_refuses(struct intake *intake, struct fg_buf *why) fg_must_check;
+bool ing_intake_refuses(struct ing_intake *intake, struct fg_buf *why) fg_must_check;
 
 #endif

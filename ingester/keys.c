@@ -1,7 +1,7 @@
 #include "ingester/keys.h"
 
-const char *const head_families[HEAD_FAMILIES] = {"default", "series", "dict", "rounds",
-                                                  "profiles"};
+const char *const ing_head_families[HEAD_FAMILIES] = {"default", "series", "dict", "rounds",
+                                                      "profiles"};
 
 /* Signed numbers in the order of their bytes. */
 static uint64_t flip_sign(int64_t value)
@@ -9,7 +9,7 @@ static uint64_t flip_sign(int64_t value)
     return (uint64_t)value ^ (UINT64_C(1) << 63);
 }
 
-uint32_t head_window(int64_t time_ns, int64_t duration_ns)
+uint32_t ing_head_window(int64_t time_ns, int64_t duration_ns)
 {
     int64_t counted = FG_MAX(FG_MIN(duration_ns, HEAD_DURATION_MAX_NS), 0);
     int64_t window = fg_time_add(time_ns, counted) / HEAD_WINDOW_NS;
@@ -17,30 +17,30 @@ uint32_t head_window(int64_t time_ns, int64_t duration_ns)
     return window < 0 ? 0 : window > UINT32_MAX ? UINT32_MAX : (uint32_t)window;
 }
 
-int64_t head_window_first_ns(uint32_t window)
+int64_t ing_head_window_first_ns(uint32_t window)
 {
     if (window == 0)
         return INT64_MIN;
     return FG_MIN(window, INT64_MAX / HEAD_WINDOW_NS) * HEAD_WINDOW_NS - HEAD_DURATION_MAX_NS;
 }
 
-int64_t head_window_end_ns(uint32_t window)
+int64_t ing_head_window_end_ns(uint32_t window)
 {
     return window >= INT64_MAX / HEAD_WINDOW_NS ? INT64_MAX
                                                 : ((int64_t)window + 1) * HEAD_WINDOW_NS;
 }
 
-bool head_same_group(const struct head_group_key *a, const struct head_group_key *b)
+bool ing_head_same_group(const struct ing_head_group_key *a, const struct ing_head_group_key *b)
 {
     return a->tenant == b->tenant && a->shard == b->shard && a->window == b->window;
 }
 
-bool head_same_round(const struct head_round_key *a, const struct head_round_key *b)
+bool ing_head_same_round(const struct ing_head_round_key *a, const struct ing_head_round_key *b)
 {
-    return head_same_group(&a->group, &b->group) && a->number == b->number;
+    return ing_head_same_group(&a->group, &b->group) && a->number == b->number;
 }
 
-int head_group_cmp(const struct head_group_key *a, const struct head_group_key *b)
+int ing_head_group_cmp(const struct ing_head_group_key *a, const struct ing_head_group_key *b)
 {
     if (a->tenant != b->tenant)
         return a->tenant < b->tenant ? -1 : 1;
@@ -49,14 +49,14 @@ int head_group_cmp(const struct head_group_key *a, const struct head_group_key *
     return (a->window > b->window) - (a->window < b->window);
 }
 
-int head_round_cmp(const struct head_round_key *a, const struct head_round_key *b)
+int ing_head_round_cmp(const struct ing_head_round_key *a, const struct ing_head_round_key *b)
 {
-    int order = head_group_cmp(&a->group, &b->group);
+    int order = ing_head_group_cmp(&a->group, &b->group);
 
     return order != 0 ? order : (a->number > b->number) - (a->number < b->number);
 }
 
-void head_put_round_key(struct fg_buf *out, const struct head_round_key *key)
+void ing_head_put_round_key(struct fg_buf *out, const struct ing_head_round_key *key)
 {
     fg_buf_be32(out, key->group.tenant);
     fg_buf_be16(out, key->group.shard);
@@ -64,26 +64,26 @@ void head_put_round_key(struct fg_buf *out, const struct head_round_key *key)
     fg_buf_be32(out, key->number);
 }
 
-void head_put_series_seek(struct fg_buf *out, const struct head_round_key *round, uint32_t series,
-                          int64_t time_ns)
+void ing_head_put_series_seek(struct fg_buf *out, const struct ing_head_round_key *round,
+                              uint32_t series, int64_t time_ns)
 {
-    head_put_round_key(out, round);
+    ing_head_put_round_key(out, round);
     fg_buf_be32(out, series);
     fg_buf_be64(out, flip_sign(time_ns));
 }
 
-void head_put_profile_key(struct fg_buf *out, const struct head_profile_key *key)
+void ing_head_put_profile_key(struct fg_buf *out, const struct ing_head_profile_key *key)
 {
     uint8_t id[FG_ID_BYTES];
 
-    head_put_series_seek(out, &key->round, key->series, key->time_ns);
+    ing_head_put_series_seek(out, &key->round, key->series, key->time_ns);
     fg_id_put(id, key->id);
     fg_buf_append(out, id, sizeof id);
 }
 
-static struct head_round_key get_round(struct fg_cur *cur)
+static struct ing_head_round_key get_round(struct fg_cur *cur)
 {
-    struct head_round_key key;
+    struct ing_head_round_key key;
 
     key.group.tenant = fg_cur_be32(cur);
     key.group.shard = fg_cur_be16(cur);
@@ -92,7 +92,7 @@ static struct head_round_key get_round(struct fg_cur *cur)
     return key;
 }
 
-bool head_get_round_key(struct fg_slice in, struct head_round_key *ret_key)
+bool ing_head_get_round_key(struct fg_slice in, struct ing_head_round_key *ret_key)
 {
     struct fg_cur cur = fg_cur(in);
 
@@ -100,7 +100,7 @@ bool head_get_round_key(struct fg_slice in, struct head_round_key *ret_key)
     return fg_cur_end(&cur);
 }
 
-bool head_get_profile_key(struct fg_slice in, struct head_profile_key *ret_key)
+bool ing_head_get_profile_key(struct fg_slice in, struct ing_head_profile_key *ret_key)
 {
     struct fg_cur cur = fg_cur(in);
     struct fg_slice id;

@@ -30,7 +30,7 @@
 #include "common/base/hash.h"
 #include "common/base/time.h"
 
-enum head_family {
+enum ing_head_family {
     HEAD_META,
     HEAD_SERIES,
     HEAD_DICT,
@@ -48,21 +48,21 @@ enum {
 #define HEAD_WINDOW_NS (10 * FG_MINUTE_NS)
 
 /* Families by number, for fg_store_open(). */
-extern const char *const head_families[HEAD_FAMILIES];
+extern const char *const ing_head_families[HEAD_FAMILIES];
 
-struct head_group_key {
+struct ing_head_group_key {
     uint32_t tenant;
     uint16_t shard;
     uint32_t window;
 };
 
-struct head_round_key {
-    struct head_group_key group;
+struct ing_head_round_key {
+    struct ing_head_group_key group;
     uint32_t number;
 };
 
-struct head_profile_key {
-    struct head_round_key round;
+struct ing_head_profile_key {
+    struct ing_head_round_key round;
     uint32_t series;
     int64_t time_ns;
     struct fg_id id;
@@ -73,28 +73,29 @@ struct head_profile_key {
 #define HEAD_DURATION_MAX_NS (24 * FG_HOUR_NS)
 
 /* Of a profile. Windows before 1970 and after 83,000 AD share the first and the last. */
-uint32_t head_window(int64_t time_ns, int64_t duration_ns);
+uint32_t ing_head_window(int64_t time_ns, int64_t duration_ns);
 
 /* Times of a window's profiles are in [first, end). */
-int64_t head_window_first_ns(uint32_t window);
-int64_t head_window_end_ns(uint32_t window);
+int64_t ing_head_window_first_ns(uint32_t window);
+int64_t ing_head_window_end_ns(uint32_t window);
 
-bool head_same_group(const struct head_group_key *a, const struct head_group_key *b);
-bool head_same_round(const struct head_round_key *a, const struct head_round_key *b);
+bool ing_head_same_group(const struct ing_head_group_key *a, const struct ing_head_group_key *b);
+bool ing_head_same_round(const struct ing_head_round_key *a, const struct ing_head_round_key *b);
 
 /* In the order in which they are kept: less than, equal to, or greater than 0. */
-int head_group_cmp(const struct head_group_key *a, const struct head_group_key *b);
-int head_round_cmp(const struct head_round_key *a, const struct head_round_key *b);
+int ing_head_group_cmp(const struct ing_head_group_key *a, const struct ing_head_group_key *b);
+int ing_head_round_cmp(const struct ing_head_round_key *a, const struct ing_head_round_key *b);
 
-void head_put_round_key(struct fg_buf *out, const struct head_round_key *key);
-void head_put_profile_key(struct fg_buf *out, const struct head_profile_key *key);
+void ing_head_put_round_key(struct fg_buf *out, const struct ing_head_round_key *key);
+void ing_head_put_profile_key(struct fg_buf *out, const struct ing_head_profile_key *key);
 
 /* false: not such a key. */
-bool head_get_round_key(struct fg_slice in, struct head_round_key *ret_key) fg_must_check;
-bool head_get_profile_key(struct fg_slice in, struct head_profile_key *ret_key) fg_must_check;
+bool ing_head_get_round_key(struct fg_slice in, struct ing_head_round_key *ret_key) fg_must_check;
+bool ing_head_get_profile_key(struct fg_slice in,
+                              struct ing_head_profile_key *ret_key) fg_must_check;
 
 /* Key of the first profile of a series in a round at or after a time. */
-void head_put_series_seek(struct fg_buf *out, const struct head_round_key *round, uint32_t series,
-                          int64_t time_ns);
+void ing_head_put_series_seek(struct fg_buf *out, const struct ing_head_round_key *round,
+                              uint32_t series, int64_t time_ns);
 
 #endif

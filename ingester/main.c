@@ -10,29 +10,29 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-struct place {
+struct ingester_place {
     char *data;
     char *rpc_listen;
     uint64_t requests_max;
     int64_t leave_timeout_ns;
 };
 
-static struct ingester_settings settings;
-static struct driver_settings segments;
+static struct ing_settings settings;
+static struct ing_driver_settings segments;
 static struct fg_bucket_settings bucket;
 static struct fg_bucket_s3_settings bucket_s3;
-static struct place place;
+static struct ingester_place place;
 static struct fg_rpc_settings rpc;
 static struct fg_ring_settings ring;
-static struct repair_settings repair;
+static struct ing_repair_settings repair;
 static const struct fg_conf_field place_fields[] = {
-    {"data", FG_CONF_STRING, FG_CONF_AT(struct place, data), .def = "./head", .min = "1",
+    {"data", FG_CONF_STRING, FG_CONF_AT(struct ingester_place, data), .def = "./head", .min = "1",
      .doc = "Folder of the head; made when it is not there."},
-    {"rpc_listen", FG_CONF_STRING, FG_CONF_AT(struct place, rpc_listen),
+    {"rpc_listen", FG_CONF_STRING, FG_CONF_AT(struct ingester_place, rpc_listen),
      .def = "tcp://127.0.0.1:4101", .min = "1", .doc = "Address for calls of other services."},
-    {"requests_max", FG_CONF_UINT, FG_CONF_AT(struct place, requests_max), .def = "576", .min = "1",
-     .max = "65536", .doc = "Calls worked on at a time."},
-    {"leave_timeout", FG_CONF_NS, FG_CONF_AT(struct place, leave_timeout_ns), .def = "10m",
+    {"requests_max", FG_CONF_UINT, FG_CONF_AT(struct ingester_place, requests_max), .def = "576",
+     .min = "1", .max = "65536", .doc = "Calls worked on at a time."},
+    {"leave_timeout", FG_CONF_NS, FG_CONF_AT(struct ingester_place, leave_timeout_ns), .def = "10m",
      .min = "1s", .max = "1d",
      .doc = "How long the end waits, after POST /ingester/prepare-shutdown, until all is committed "
             "and the ring was left. After it the seat and the disk stay, as at a restart."},
@@ -42,14 +42,14 @@ enum { PATH_MAX_BYTES = 4096 };
 
 static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 
-struct service {
+struct ingester_service {
     struct fg_store *store;
     const struct fg_disk *disk; /* of the head */
     struct fg_bucket *bucket;
     char scratch[PATH_MAX_BYTES];
     struct fg_ring_watch *watch;
     struct ingester *ingester;
-    struct ingester_routes routes;
+    struct ing_routes routes;
     struct fg_rpc *rpc;
     struct fg_rpc_server *server;
     struct fg_peers *peers; /* the other members */
@@ -57,12 +57,12 @@ struct service {
 
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
-    struct service *service = fg_new(struct service);
+    struct ingester_service *service = fg_new(struct ingester_service);
 
     program->service = service;
     service->routes.work = program->work;
-    ingester_routes(&service->routes, program->admin);
-    ingester_ring_routes(&service->routes, program->admin);
+    ing_routes(&service->routes, program->admin);
+    ing_ring_routes(&service->routes, program->admin);
     fg_rpc_share(&rpc, program->settings.memory_max_bytes);
     if (fg_rpc_create(&rpc, program->registry, &service->rpc, err) != FG_OK)
         return err->code;
@@ -76,12 +76,12 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
 static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mono_ns,
                                  struct fg_err *err)
 {
-    const struct service *service = program->service;
+    const struct ingester_service *service = program->service;
 
     return fg_bucket_prove(service->bucket, deadline_mono_ns, err);
 }
 
-static enum fg_code open_bucket(struct service *service, struct fg_program *program,
+static enum fg_code open_bucket(struct ingester_service *service, struct fg_program *program,
                                 struct fg_err *err)
 {
     const struct fg_bucket_host host = fg_program_bucket_host(program, place.data);
@@ -97,20 +97,20 @@ static enum fg_code open_bucket(struct service *service, struct fg_program *prog
 
 static enum fg_code check_unused(void *arg, struct fg_err *err)
 {
-    struct service *service = arg;
+    struct ingester_service *service = arg;
 
-    return ring.allow_new ? FG_OK : unused_check_ring(service->bucket, fg_clock_real(), err);
+    return ring.allow_new ? FG_OK : ing_unused_check_ring(service->bucket, fg_clock_real(), err);
 }
 
 static void on_drain(void *arg, uint64_t revision)
 {
-    struct service *service = arg;
+    struct ingester_service *service = arg;
 
-    ingester_drain(service->ingester, revision);
+    ing_drain(service->ingester, revision);
 }
 
 /* The seat is the store's; nothing is read of the ring before the ingester is there. */
-static enum fg_code make_watch(struct service *service, const struct fg_program *program,
+static enum fg_code make_watch(struct ingester_service *service, const struct fg_program *program,
                                struct fg_err *err)
 {
     struct fg_ring_watch_config config = {
@@ -123,7 +123,7 @@ static enum fg_code make_watch(struct service *service, const struct fg_program 
     struct fg_ring_watch_seat seat;
     struct fg_id store;
 
-    if (member_find_store(service->store, &store, err) != FG_OK ||
+    if (ing_member_find_store(service->store, &store, err) != FG_OK ||
         fg_ring_settings_seat(&ring, place.rpc_listen, program->settings.listen, store, &seat,
                               err) != FG_OK)
         return err->code;
@@ -135,7 +135,7 @@ static enum fg_code make_watch(struct service *service, const struct fg_program 
 }
 
 /* From now on others may find this member. */
-static enum fg_code join(struct service *service, struct fg_err *err)
+static enum fg_code join(struct ingester_service *service, struct fg_err *err)
 {
     if (fg_rpc_server_start(service->server, place.rpc_listen, err) != FG_OK)
         return err->code;
@@ -146,38 +146,38 @@ static enum fg_code join(struct service *service, struct fg_err *err)
 /* Reading what the last run left may take a while. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
-    struct service *service = program->service;
+    struct ingester_service *service = program->service;
     struct fg_store_config store_config;
 
-    ingester_share(&settings, program->settings.memory_max_bytes);
-    store_config = ingester_store_config(&settings);
-    if (fg_store_open(place.data, head_families, HEAD_FAMILIES, &store_config, &service->store,
+    ing_share(&settings, program->settings.memory_max_bytes);
+    store_config = ing_store_config(&settings);
+    if (fg_store_open(place.data, ing_head_families, HEAD_FAMILIES, &store_config, &service->store,
                       err) != FG_OK)
         return err->code;
     if (open_bucket(service, program, err) != FG_OK || make_watch(service, program, err) != FG_OK)
         return err->code;
-    if (ingester_create(&(struct ingester_config){.settings = &settings,
-                                                  .segments = &segments,
-                                                  .store = service->store,
-                                                  .disk = service->disk,
-                                                  .bucket = service->bucket,
-                                                  .scratch = service->scratch,
-                                                  .tenants = program->tenants,
-                                                  .watch = service->watch,
-                                                  .peers = service->peers,
-                                                  .repair = &repair,
-                                                  .registry = program->registry,
-                                                  .conditions = program->conditions,
-                                                  .clock = program->clock},
-                        &service->ingester, err) != FG_OK)
+    if (ing_create(&(struct ing_config){.settings = &settings,
+                                        .segments = &segments,
+                                        .store = service->store,
+                                        .disk = service->disk,
+                                        .bucket = service->bucket,
+                                        .scratch = service->scratch,
+                                        .tenants = program->tenants,
+                                        .watch = service->watch,
+                                        .peers = service->peers,
+                                        .repair = &repair,
+                                        .registry = program->registry,
+                                        .conditions = program->conditions,
+                                        .clock = program->clock},
+                   &service->ingester, err) != FG_OK)
         return err->code;
     service->server = fg_rpc_server_create(service->rpc, (unsigned)place.requests_max);
-    ingester_serve(service->ingester, service->server);
+    ing_serve(service->ingester, service->server);
     atomic_store(&service->routes.ingester, service->ingester);
     return join(service, err);
 }
 
-static const char *seat_fault(const struct service *service)
+static const char *seat_fault(const struct ingester_service *service)
 {
     switch (fg_ring_watch_seat_state(service->watch)) {
     case FG_RING_SEAT_ACTIVE:
@@ -194,17 +194,17 @@ static const char *seat_fault(const struct service *service)
 
 static bool unready(struct fg_program *program, struct fg_buf *why)
 {
-    const struct service *service = program->service;
+    const struct ingester_service *service = program->service;
     const char *fault = seat_fault(service);
 
     if (fault == NULL)
-        return ingester_refuses(service->ingester, why);
+        return ing_refuses(service->ingester, why);
     fg_buf_puts(why, fault);
     return true;
 }
 
 /* Others are served until all that is here is committed and written down. */
-static void leave(struct service *service, const struct fg_program *program)
+static void leave(struct ingester_service *service, const struct fg_program *program)
 {
     struct fg_err err;
 
@@ -217,17 +217,17 @@ static void leave(struct service *service, const struct fg_program *program)
 
 static void stop(struct fg_program *program)
 {
-    struct service *service = program->service;
+    struct ingester_service *service = program->service;
 
     if (service == NULL)
         return;
     if (service->watch != NULL && atomic_load(&service->routes.leaves))
         leave(service, program);
     fg_ring_watch_stop(service->watch);
-    ingester_hurry(service->ingester);
+    ing_hurry(service->ingester);
     if (service->server != NULL)
         fg_rpc_server_stop(service->server);
-    ingester_destroy(service->ingester);
+    ing_destroy(service->ingester);
     fg_ring_watch_destroy(service->watch);
     fg_rpc_server_destroy(service->server);
     fg_peers_destroy(service->peers);
@@ -243,9 +243,9 @@ int main(int argc, char **argv)
         {"", place_fields, FG_COUNT(place_fields), &place},
         {"rpc", fg_rpc_fields, fg_rpc_n_fields, &rpc},
         {"ring", fg_ring_member_fields, fg_ring_n_member_fields, &ring},
-        {"ingester", ingester_fields, ingester_n_fields, &settings},
-        {"ingester.segments", driver_fields, driver_n_fields, &segments},
-        {"ingester.repair", repair_fields, repair_n_fields, &repair},
+        {"ingester", ing_fields, ing_n_fields, &settings},
+        {"ingester.segments", ing_driver_fields, ing_driver_n_fields, &segments},
+        {"ingester.repair", ing_repair_fields, ing_repair_n_fields, &repair},
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
         {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &bucket_s3},
     };

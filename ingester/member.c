@@ -21,7 +21,7 @@ static enum fg_code make_store_id(struct fg_store *store, uint8_t id[FG_ID_BYTES
     return code;
 }
 
-enum fg_code member_find_store(struct fg_store *store, struct fg_id *ret_id, struct fg_err *err)
+enum fg_code ing_member_find_store(struct fg_store *store, struct fg_id *ret_id, struct fg_err *err)
 {
     uint8_t id[FG_ID_BYTES];
     struct fg_buf value;
@@ -42,8 +42,8 @@ enum fg_code member_find_store(struct fg_store *store, struct fg_id *ret_id, str
     return code;
 }
 
-enum fg_code member_check_store(const struct member *member, struct fg_slice store,
-                                struct fg_err *err)
+enum fg_code ing_member_check_store(const struct ing_member *member, struct fg_slice store,
+                                    struct fg_err *err)
 {
     bool meant = store.len == 0
                      ? member->watch == NULL
@@ -54,7 +54,8 @@ enum fg_code member_check_store(const struct member *member, struct fg_slice sto
     return fg_fail(err, FG_E_PRECONDITION, "another store is meant: read the ring again");
 }
 
-enum fg_code member_admits(const struct member *member, uint64_t revision, struct fg_err *err)
+enum fg_code ing_member_admits(const struct ing_member *member, uint64_t revision,
+                               struct fg_err *err)
 {
     if (member->watch == NULL)
         return FG_OK;
@@ -63,7 +64,8 @@ enum fg_code member_admits(const struct member *member, uint64_t revision, struc
         return FG_OK;
     case FG_RING_ADMITS_NOT_OLDER:
         return fg_fail(err, FG_E_PRECONDITION, "revision %llu of the ring is known here, not %llu",
-                       (unsigned long long)member_revision(member), (unsigned long long)revision);
+                       (unsigned long long)ing_member_revision(member),
+                       (unsigned long long)revision);
     case FG_RING_ADMITS_NOT_YET:
         fg_ring_watch_look(member->watch, revision);
         return fg_fail(err, FG_E_ABORTED, "revision %llu of the ring is not known here yet",
@@ -74,7 +76,7 @@ enum fg_code member_admits(const struct member *member, uint64_t revision, struc
     return fg_fail(err, FG_E_UNAVAILABLE, "this ingester has no seat in the ring");
 }
 
-uint64_t member_revision(const struct member *member)
+uint64_t ing_member_revision(const struct ing_member *member)
 {
     return member->watch == NULL ? 0 : fg_ring_watch_revision(member->watch);
 }

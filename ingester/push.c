@@ -15,36 +15,36 @@
  * On the worker the stacks get their numbers and the profiles become records; from there on nothing
  * of the request's own form is needed. Who is the last to finish sends the reply.
  */
-struct push {
+struct ingester_push {
     struct fg_job job;
-    struct commit_item item;
-    struct message *message;
-    struct push_context *context;
+    struct ing_commit_item item;
+    struct push_message *message;
+    struct ing_push_context *context;
     const Fg__Inner__PushItem *head;
     struct fg_slice batch;
-    uint32_t n_undefined; /* stacks that are neither known nor defined */
-    unsigned entered;     /* the catalog, while it is on the worker or with the committer */
-    struct look *look;    /* NULL: none of its profiles was looked for */
-    unsigned tries;       /* that found the manifest changed */
+    uint32_t n_undefined;   /* stacks that are neither known nor defined */
+    unsigned entered;       /* the catalog, while it is on the worker or with the committer */
+    struct push_look *look; /* NULL: none of its profiles was looked for */
+    unsigned tries;         /* that found the manifest changed */
 };
 
 /* Are these in blocks already? */
-struct look {
+struct push_look {
     uint64_t least; /* generation of what is looked at */
     bool ended;
-    struct segments_looked looked; /* once it has ended */
+    struct ing_segments_looked looked; /* once it has ended */
     uint32_t n;
-    struct head_profile_key *keys; /* [n]: those of all profiles, in the batch's order */
-    bool *found, *unsure;          /* [n] */
+    struct ing_head_profile_key *keys; /* [n]: those of all profiles, in the batch's order */
+    bool *found, *unsure;              /* [n] */
 };
 
-struct message {
-    struct push_context *context;
+struct push_message {
+    struct ing_push_context *context;
     struct fg_rpc_request *req;
     Fg__Inner__PushHead *head;
     _Atomic size_t under_way;
     size_t n_pushes;
-    struct push pushes[];
+    struct ingester_push pushes[];
 };
 
 enum { PUSH_ARENA_MAX_BYTES = 256 * 1024 * 1024, ITEMS_MAX = 1024, TRIES_MAX = 3 };
@@ -57,7 +57,7 @@ enum { PUSH_ARENA_MAX_BYTES = 256 * 1024 * 1024, ITEMS_MAX = 1024, TRIES_MAX = 3
 static const int64_t LOOK_TRIES_NS = FG_SECOND_NS, LOOK_PAUSE_NS = 100 * FG_MS_NS;
 static const int64_t LOOK_AGAIN_NS = 5 * FG_SECOND_NS;
 
-static void look_free(struct look *look)
+static void look_free(struct push_look *look)
 {
     if (look == NULL)
         return;
@@ -67,17 +67,17 @@ static void look_free(struct look *look)
     free(look);
 }
 
-static void message_free(struct message *message)
+static void message_free(struct push_message *message)
 {
     for (size_t i = 0; i < message->n_pushes; i++) {
-        commit_item_done(&message->pushes[i].item);
+        ing_commit_item_done(&message->pushes[i].item);
         look_free(message->pushes[i].look);
     }
     fg__inner__push_head__free_unpacked(message->head, NULL);
     free(message);
 }
 
-static Fg__Inner__PushResult result_of(struct push *push)
+static Fg__Inner__PushResult result_of(struct ingester_push *push)
 {
     Fg__Inner__PushResult result;
 
@@ -94,7 +94,7 @@ static Fg__Inner__PushResult result_of(struct push *push)
     return result;
 }
 
-static void reply(struct message *message)
+static void reply(struct push_message *message)
 {
     Fg__Inner__PushReply answer = FG__INNER__PUSH_REPLY__INIT;
     Fg__Inner__PushResult *results = fg_calloc(message->n_pushes, sizeof *results);
@@ -110,7 +110,7 @@ static void reply(struct message *message)
     answer.results = pointers;
     answer.n_results = message->n_pushes;
     answer.start_id = message->context->start_id;
-    answer.revision = member_revision(message->context->member);
+    answer.revision = ing_member_revision(message->context->member);
     bytes = fg_malloc(fg__inner__push_reply__get_packed_size(&answer));
     len = fg__inner__push_reply__pack(&answer, bytes);
     fg_rpc_reply(message->req, fg_bytes(bytes, len), fg_bytes(NULL, 0));
@@ -120,15 +120,15 @@ static void reply(struct message *message)
 }
 
 /* Nothing of the catalog's is used any more. */
-static void leave(const struct push *push)
+static void leave(const struct ingester_push *push)
 {
-    catalog_leave(push->context->catalog, push->entered);
+    ing_catalog_leave(push->context->catalog, push->entered);
 }
 
 /* Any thread. The push is not touched any more: the message may be gone. */
-static void finish(struct push *push)
+static void finish(struct ingester_push *push)
 {
-    struct message *message = push->message;
+    struct push_message *message = push->message;
 
     if (atomic_fetch_sub(&message->under_way, 1) != 1)
         return;
@@ -136,22 +136,22 @@ static void finish(struct push *push)
     message_free(message);
 }
 
-static void submit(struct push *push);
+static void submit(struct ingester_push *push);
 
 /* From the start, as if nothing had been done for it yet. */
-static void begin_anew(struct push *push)
+static void begin_anew(struct ingester_push *push)
 {
-    commit_item_done(&push->item);
-    commit_item_init(&push->item);
+    ing_commit_item_done(&push->item);
+    ing_commit_item_init(&push->item);
     push->n_undefined = 0;
     submit(push);
 }
 
 /* ---- committer's thread ---- */
 
-static void on_committed(struct commit_item *item)
+static void on_committed(struct ing_commit_item *item)
 {
-    struct push *push = fg_container(item, struct push, item);
+    struct ingester_push *push = fg_container(item, struct ingester_push, item);
 
     leave(push);
     if (item->look_again && push->tries++ < TRIES_MAX) {
@@ -164,13 +164,13 @@ static void on_committed(struct commit_item *item)
 
 /* ---- worker ---- */
 
-static enum fg_code current_generation(struct push *push, struct fg_err *err)
+static enum fg_code current_generation(struct ingester_push *push, struct fg_err *err)
 {
-    struct catalog_service *service = push->item.service;
+    struct ing_catalog_service *service = push->item.service;
     uint32_t generation = atomic_load(&service->generation);
 
     push->item.generation = generation;
-    if (dict_ref(push->context->dicts, service->number, generation, &push->item.dict, err) !=
+    if (ing_dict_ref(push->context->dicts, service->number, generation, &push->item.dict, err) !=
         FG_OK) {
         if (err->code != FG_E_CORRUPT)
             return err->code;
@@ -178,34 +178,34 @@ static enum fg_code current_generation(struct push *push, struct fg_err *err)
         fg_log_error("dictionary cannot be read, a new one begins",
                      fg_ls("tenant", push->head->tenant), fg_ls("service", push->head->service),
                      fg_ls("err", err->msg));
-        commit_spoil(service, generation);
+        ing_commit_spoil(service, generation);
         push->item.generation = atomic_load(&service->generation);
-        return dict_ref(push->context->dicts, service->number, push->item.generation,
-                        &push->item.dict, err);
+        return ing_dict_ref(push->context->dicts, service->number, push->item.generation,
+                            &push->item.dict, err);
     }
-    if (!dict_outgrown(push->context->dicts, push->item.dict))
+    if (!ing_dict_outgrown(push->context->dicts, push->item.dict))
         return FG_OK;
-    dict_unref(push->context->dicts, push->item.dict);
+    ing_dict_unref(push->context->dicts, push->item.dict);
     push->item.dict = NULL;
     (void)atomic_compare_exchange_strong(&service->generation, &generation, generation + 1);
     push->item.generation = atomic_load(&service->generation);
-    return dict_ref(push->context->dicts, service->number, push->item.generation, &push->item.dict,
-                    err);
+    return ing_dict_ref(push->context->dicts, service->number, push->item.generation,
+                        &push->item.dict, err);
 }
 
 /* Definitions that are not on disk yet go into the same batch as what needs them. */
-static void define(struct push *push)
+static void define(struct ingester_push *push)
 {
-    struct commit_item *item = &push->item;
-    _Atomic bool *tenant_durable = catalog_tenant_durable(item->tenant);
+    struct ing_commit_item *item = &push->item;
+    _Atomic bool *tenant_durable = ing_catalog_tenant_durable(item->tenant);
 
     if (!atomic_load(tenant_durable)) {
-        catalog_put_tenant(item->tenant, &item->defs);
-        commit_item_mark(item, (struct commit_mark){.durable = tenant_durable});
+        ing_catalog_put_tenant(item->tenant, &item->defs);
+        ing_commit_item_mark(item, (struct ing_commit_mark){.durable = tenant_durable});
     }
     if (!atomic_load(&item->service->durable)) {
-        catalog_put_service(item->service, &item->defs);
-        commit_item_mark(item, (struct commit_mark){.durable = &item->service->durable});
+        ing_catalog_put_service(item->service, &item->defs);
+        ing_commit_item_mark(item, (struct ing_commit_mark){.durable = &item->service->durable});
     }
 }
 
@@ -245,13 +245,14 @@ static uint64_t types_with_values(const struct fg_profile *profile, uint32_t n_t
 }
 
 /* Is there room for what this profile would be the first of? */
-static enum fg_code check_group(const struct push *push, const struct head_group_key *group,
-                                const struct catalog_quota *quota, struct fg_err *err)
+static enum fg_code check_group(const struct ingester_push *push,
+                                const struct ing_head_group_key *group,
+                                const struct ing_catalog_quota *quota, struct fg_err *err)
 {
-    struct rounds *rounds = push->context->rounds;
+    struct ing_rounds *rounds = push->context->rounds;
 
-    if (rounds_have_room(rounds, group->tenant, quota->share) ||
-        rounds_of_group(rounds, group, NULL, 0) > 0)
+    if (ing_rounds_have_room(rounds, group->tenant, quota->share) ||
+        ing_rounds_of_group(rounds, group, NULL, 0) > 0)
         return FG_OK;
     return fg_fail(err, FG_E_LIMIT,
                    "tenant %s has profiles of too many times: the catalog has no room for more "
@@ -261,35 +262,35 @@ static enum fg_code check_group(const struct push *push, const struct head_group
 
 /* For what was asked of the catalog and not given. Since then some may have left: then it is to be
  * tried again, too. */
-static enum fg_code no_room(const struct push *push, const struct catalog_quota *quota,
+static enum fg_code no_room(const struct ingester_push *push, const struct ing_catalog_quota *quota,
                             struct fg_err *err)
 {
-    if (catalog_check_room(push->context->catalog, push->item.tenant, quota, err) != FG_OK)
+    if (ing_catalog_check_room(push->context->catalog, push->item.tenant, quota, err) != FG_OK)
         return err->code;
     return fg_fail(err, FG_E_LIMIT, "the catalog was full (ingester.catalog_max_bytes)");
 }
 
 /* Where the profile belongs. */
-static enum fg_code find_place(struct push *push, const struct fg_wire_batch *batch,
-                               uint32_t number, const struct catalog_quota *quota,
+static enum fg_code find_place(struct ingester_push *push, const struct fg_wire_batch *batch,
+                               uint32_t number, const struct ing_catalog_quota *quota,
                                struct fg_err *err)
 {
     const struct fg_profile *profile = &batch->profiles[number];
-    struct commit_item *item = &push->item;
-    struct commit_profile *out = &item->profiles[number];
-    struct catalog_series *series;
+    struct ing_commit_item *item = &push->item;
+    struct ing_commit_profile *out = &item->profiles[number];
+    struct ing_catalog_series *series;
 
     /* A series' stacks are in the dictionary of its service: no other may be named beside it. */
     if (!fg_slice_is(fg_labels_get(&profile->labels, FG_LABEL_SERVICE), push->head->service))
         return fg_fail(err, FG_E_INVALID, "profile of another service than %s",
                        push->head->service);
-    series = catalog_series(push->context->catalog, item->tenant, item->service,
-                            (uint16_t)push->head->shard, batch, &profile->labels, quota);
+    series = ing_catalog_series(push->context->catalog, item->tenant, item->service,
+                                (uint16_t)push->head->shard, batch, &profile->labels, quota);
     if (series == NULL)
         return no_room(push, quota, err);
-    out->key = (struct head_profile_key){
-        .round.group = {catalog_tenant_number(item->tenant), series->shard,
-                        head_window(profile->time_ns, profile->duration_ns)},
+    out->key = (struct ing_head_profile_key){
+        .round.group = {ing_catalog_tenant_number(item->tenant), series->shard,
+                        ing_head_window(profile->time_ns, profile->duration_ns)},
         .series = series->number,
         .time_ns = profile->time_ns,
         .id = profile->id,
@@ -298,34 +299,35 @@ static enum fg_code find_place(struct push *push, const struct fg_wire_batch *ba
     return check_group(push, &out->key.round.group, quota, err);
 }
 
-static void add_record(struct push *push, const struct fg_wire_batch *batch, uint32_t number,
-                       const uint32_t *nodes, const struct scratch *scratch)
+static void add_record(struct ingester_push *push, const struct fg_wire_batch *batch,
+                       uint32_t number, const uint32_t *nodes, const struct scratch *scratch)
 {
     const struct fg_profile *profile = &batch->profiles[number];
-    struct commit_item *item = &push->item;
-    struct commit_profile *out = &item->profiles[number];
-    struct catalog_series *series = out->series;
+    struct ing_commit_item *item = &push->item;
+    struct ing_commit_profile *out = &item->profiles[number];
+    struct ing_catalog_series *series = out->series;
 
-    if (catalog_series_saw(series, types_with_values(profile, batch->n_types))) {
+    if (ing_catalog_series_saw(series, types_with_values(profile, batch->n_types))) {
         uint64_t seen = atomic_load(&series->seen); /* grows on this thread only */
 
-        catalog_put_series(item->tenant, series, &item->defs);
-        commit_item_mark(item, (struct commit_mark){&series->durable, &series->stored, seen});
+        ing_catalog_put_series(item->tenant, series, &item->defs);
+        ing_commit_item_mark(item,
+                             (struct ing_commit_mark){&series->durable, &series->stored, seen});
     }
     for (uint32_t i = 0; i < profile->n_samples; i++)
         scratch->samples[i] = (struct fg_keyed){nodes[profile->stacks[i]], i};
     fg_radix_sort(scratch->samples, scratch->spare, profile->n_samples);
     out->offset = item->records.len;
-    record_encode(profile, batch->n_types, item->generation, scratch->samples, scratch->positions,
-                  &item->records);
+    ing_record_encode(profile, batch->n_types, item->generation, scratch->samples,
+                      scratch->positions, &item->records);
     out->len = item->records.len - out->offset;
 }
 
-static struct catalog_quota quota_of(const struct push *push)
+static struct ing_catalog_quota quota_of(const struct ingester_push *push)
 {
     struct fg_limits *limits =
         fg_tenants_limits(push->context->tenants, fg_cstr(push->head->tenant));
-    const struct catalog_quota quota = {
+    const struct ing_catalog_quota quota = {
         .series_max = limits->values.max_series_per_tenant,
         .share = limits->values.tenant_catalog_share,
     };
@@ -337,20 +339,20 @@ static struct catalog_quota quota_of(const struct push *push)
 /* ---- late profiles ---- */
 
 /* Remembers what has to be looked for; true: there is something, and it was not looked for yet. */
-static bool must_look(struct push *push)
+static bool must_look(struct ingester_push *push)
 {
-    const struct commit_item *item = &push->item;
-    struct look *look = push->look;
+    const struct ing_commit_item *item = &push->item;
+    struct push_look *look = push->look;
     uint64_t seen = 0;
     bool late = false;
 
     if (look != NULL)
         return false;
     for (uint32_t i = 0; i < item->n_profiles && !late; i++)
-        late = driver_is_late(push->context->driver, &item->profiles[i].key.round.group, &seen);
+        late = ing_driver_is_late(push->context->driver, &item->profiles[i].key.round.group, &seen);
     if (!late)
         return false;
-    look = push->look = fg_new(struct look);
+    look = push->look = fg_new(struct push_look);
     look->least = seen;
     look->n = item->n_profiles;
     look->keys = fg_calloc(look->n, sizeof *look->keys);
@@ -362,9 +364,9 @@ static bool must_look(struct push *push)
 }
 
 /* What was found is known to the committer. */
-static void take_look(struct push *push)
+static void take_look(struct ingester_push *push)
 {
-    const struct look *look = push->look;
+    const struct push_look *look = push->look;
 
     if (look == NULL)
         return;
@@ -375,11 +377,11 @@ static void take_look(struct push *push)
     }
 }
 
-static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch,
-                            const struct catalog_quota *quota, struct fg_arena *arena,
+static enum fg_code prepare(struct ingester_push *push, const struct fg_wire_batch *batch,
+                            const struct ing_catalog_quota *quota, struct fg_arena *arena,
                             struct fg_err *err)
 {
-    struct commit_item *item = &push->item;
+    struct ing_commit_item *item = &push->item;
     uint32_t *nodes = fg_arena_alloc(arena, batch->n_stacks * sizeof *nodes);
     struct scratch scratch;
 
@@ -396,33 +398,33 @@ static enum fg_code prepare(struct push *push, const struct fg_wire_batch *batch
     take_look(push);
     if (current_generation(push, err) != FG_OK)
         return err->code;
-    push->n_undefined = dict_resolve(item->dict, batch, nodes);
+    push->n_undefined = ing_dict_resolve(item->dict, batch, nodes);
     if (push->n_undefined > 0)
         return FG_OK;
     define(push);
     for (uint32_t i = 0; i < batch->n_profiles; i++)
         add_record(push, batch, i, nodes, &scratch);
-    dict_put_chunk(item->dict, &item->defs);
+    ing_dict_put_chunk(item->dict, &item->defs);
     return FG_OK;
 }
 
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
-    struct push *push = fg_container(job, struct push, job);
-    const struct catalog_quota quota = quota_of(push);
+    struct ingester_push *push = fg_container(job, struct ingester_push, job);
+    const struct ing_catalog_quota quota = quota_of(push);
     struct fg_wire_batch batch;
     enum fg_code code;
 
-    push->entered = catalog_enter(push->context->catalog);
+    push->entered = ing_catalog_enter(push->context->catalog);
     push->item.revision = push->message->head->revision;
     /* Both matter later, but here nothing was decoded, and no stack numbered, for nothing. */
-    if (intake_admits(push->context->intake, err) != FG_OK ||
-        member_admits(push->context->member, push->item.revision, err) != FG_OK)
+    if (ing_intake_admits(push->context->intake, err) != FG_OK ||
+        ing_member_admits(push->context->member, push->item.revision, err) != FG_OK)
         return err->code;
-    push->item.tenant = catalog_tenant(push->context->catalog, fg_cstr(push->head->tenant));
+    push->item.tenant = ing_catalog_tenant(push->context->catalog, fg_cstr(push->head->tenant));
     if (push->item.tenant != NULL)
-        push->item.service = catalog_service(push->context->catalog, push->item.tenant,
-                                             fg_cstr(push->head->service), &quota);
+        push->item.service = ing_catalog_service(push->context->catalog, push->item.tenant,
+                                                 fg_cstr(push->head->service), &quota);
     if (push->item.service == NULL)
         return no_room(push, &quota, err);
     fg_auto(fg_arena) *arena = fg_arena_create(PUSH_ARENA_MAX_BYTES);
@@ -435,23 +437,23 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     return code;
 }
 
-static void let_go(struct push *push)
+static void let_go(struct ingester_push *push)
 {
-    dict_unref(push->context->dicts, push->item.dict);
+    ing_dict_unref(push->context->dicts, push->item.dict);
     push->item.dict = NULL;
 }
 
-static bool is_to_be_looked_for(const struct push *push)
+static bool is_to_be_looked_for(const struct ingester_push *push)
 {
     return push->look != NULL && !push->look->ended;
 }
 
-static void start_look(struct push *push);
+static void start_look(struct ingester_push *push);
 
 /* Still on the worker, so that items of one service reach the committer in order. */
 static void done(struct fg_job *job)
 {
-    struct push *push = fg_container(job, struct push, job);
+    struct ingester_push *push = fg_container(job, struct ingester_push, job);
 
     if (job->code == FG_OK && is_to_be_looked_for(push)) {
         leave(push); /* looking takes its time, and then all is found anew */
@@ -460,11 +462,11 @@ static void done(struct fg_job *job)
     }
     if (job->code == FG_OK && push->n_undefined == 0) {
         push->item.done = on_committed;
-        if (commit_submit(push->context->commit, &push->item))
+        if (ing_commit_submit(push->context->commit, &push->item))
             return;
         /* What the dictionary numbered for this push will not be on disk. */
         if (push->item.defs.count > 0)
-            commit_spoil(push->item.service, push->item.generation);
+            ing_commit_spoil(push->item.service, push->item.generation);
         (void)fg_fail(&push->item.err, FG_E_LIMIT, "ingester's commit queue is full");
     } else if (job->code != FG_OK) {
         push->item.err = job->err;
@@ -476,7 +478,7 @@ static void done(struct fg_job *job)
 
 static void on_looked(struct fg_job *job)
 {
-    struct push *push = fg_container(job, struct push, job);
+    struct ingester_push *push = fg_container(job, struct ingester_push, job);
 
     if (job->code == FG_OK) {
         begin_anew(push);
@@ -487,10 +489,11 @@ static void on_looked(struct fg_job *job)
 }
 
 /* One question for each profile. */
-static enum fg_code ask_for_all(struct push *push, int64_t deadline_mono_ns, struct fg_err *err)
+static enum fg_code ask_for_all(struct ingester_push *push, int64_t deadline_mono_ns,
+                                struct fg_err *err)
 {
-    struct look *look = push->look;
-    struct held_question *questions = fg_calloc(look->n, sizeof *questions);
+    struct push_look *look = push->look;
+    struct ing_held_question *questions = fg_calloc(look->n, sizeof *questions);
     struct fg_id *ids = fg_calloc(look->n, sizeof *ids);
     enum fg_code code;
 
@@ -498,7 +501,7 @@ static enum fg_code ask_for_all(struct push *push, int64_t deadline_mono_ns, str
     memset(look->unsure, 0, look->n * sizeof *look->unsure);
     for (uint32_t i = 0; i < look->n; i++) {
         ids[i] = look->keys[i].id;
-        questions[i] = (struct held_question){
+        questions[i] = (struct ing_held_question){
             .tenant = fg_cstr(push->head->tenant),
             .shard = look->keys[i].round.group.shard,
             .window = look->keys[i].round.group.window,
@@ -508,9 +511,9 @@ static enum fg_code ask_for_all(struct push *push, int64_t deadline_mono_ns, str
             .unsure = &look->unsure[i],
         };
     }
-    code = held_find(push->context->held, questions, look->n, 0, look->least,
-                     (struct held_until){.deadline_mono_ns = deadline_mono_ns},
-                     &look->looked.generation, err);
+    code = ing_held_find(push->context->held, questions, look->n, 0, look->least,
+                         (struct ing_held_until){.deadline_mono_ns = deadline_mono_ns},
+                         &look->looked.generation, err);
     /* Generation 0 has no segments, and so no late profiles either. */
     look->looked.generation = FG_MAX(look->looked.generation, 1);
     free(questions);
@@ -519,7 +522,8 @@ static enum fg_code ask_for_all(struct push *push, int64_t deadline_mono_ns, str
 }
 
 /* Asks until the bucket answers, for LOOK_TRIES_NS at most. */
-static enum fg_code ask_until(struct push *push, int64_t deadline_mono_ns, struct fg_err *err)
+static enum fg_code ask_until(struct ingester_push *push, int64_t deadline_mono_ns,
+                              struct fg_err *err)
 {
     int64_t last_ns = FG_MIN(
         deadline_mono_ns, fg_time_add(fg_mono_ns(fg_clock_real()), LOOK_TRIES_NS) - LOOK_PAUSE_NS);
@@ -539,18 +543,18 @@ static enum fg_code ask_until(struct push *push, int64_t deadline_mono_ns, struc
  */
 static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
 {
-    struct push *push = fg_container(job, struct push, job);
-    struct push_context *context = push->context;
+    struct ingester_push *push = fg_container(job, struct ingester_push, job);
+    struct ing_push_context *context = push->context;
     int64_t now_ns = fg_mono_ns(fg_clock_real());
     int64_t left_ns = fg_rpc_deadline_mono_ns(push->message->req) - now_ns;
-    struct look *look = push->look;
+    struct push_look *look = push->look;
 
     look->ended = true;
     if (left_ns <= 0)
         return fg_fail(err, FG_E_DEADLINE, "the push waited too long to be looked for");
     if (now_ns < context->no_look_before_mono_ns &&
-        held_count_found(context->held) == context->found_before) {
-        look->looked = (struct segments_looked){.cannot = true};
+        ing_held_count_found(context->held) == context->found_before) {
+        look->looked = (struct ing_segments_looked){.cannot = true};
         return FG_OK;
     }
     if (ask_until(push, fg_time_add(now_ns, left_ns / 2), err) == FG_OK) {
@@ -563,13 +567,13 @@ static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
         fg_log_warn("late profiles cannot be looked for in the bucket, they are taken all the same",
                     fg_ls("err", err->msg));
     context->no_look_before_mono_ns = fg_time_add(fg_mono_ns(fg_clock_real()), LOOK_AGAIN_NS);
-    context->found_before = held_count_found(context->held);
+    context->found_before = ing_held_count_found(context->held);
     memset(look->found, 0, look->n * sizeof *look->found);
-    look->looked = (struct segments_looked){.cannot = true};
+    look->looked = (struct ing_segments_looked){.cannot = true};
     return FG_OK;
 }
 
-static void start_look(struct push *push)
+static void start_look(struct ingester_push *push)
 {
     push->job.run = run_look;
     push->job.done = on_looked;
@@ -581,7 +585,7 @@ static void start_look(struct push *push)
 
 /* ---- transport thread, or after a look ---- */
 
-static void submit(struct push *push)
+static void submit(struct ingester_push *push)
 {
     uint64_t pin =
         fg_hash64(fg_cstr(push->head->service)) ^ fg_mix64(fg_hash64(fg_cstr(push->head->tenant)));
@@ -595,14 +599,14 @@ static void submit(struct push *push)
 }
 
 /* Each push gets its part of the payload. */
-static enum fg_code divide(struct message *message, struct fg_err *err)
+static enum fg_code divide(struct push_message *message, struct fg_err *err)
 {
     struct fg_slice rest = fg_rpc_payload(message->req);
 
     for (size_t i = 0; i < message->n_pushes; i++)
-        commit_item_init(&message->pushes[i].item);
+        ing_commit_item_init(&message->pushes[i].item);
     for (size_t i = 0; i < message->n_pushes; i++) {
-        struct push *push = &message->pushes[i];
+        struct ingester_push *push = &message->pushes[i];
 
         push->message = message;
         push->context = message->context;
@@ -620,18 +624,18 @@ static enum fg_code divide(struct message *message, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code check_store(const struct message *message, struct fg_err *err)
+static enum fg_code check_store(const struct push_message *message, struct fg_err *err)
 {
     const ProtobufCBinaryData *store = &message->head->store;
 
-    return member_check_store(message->context->member, fg_bytes(store->data, store->len), err);
+    return ing_member_check_store(message->context->member, fg_bytes(store->data, store->len), err);
 }
 
-void push_handle(struct fg_rpc_request *req, void *context)
+void ing_push_handle(struct fg_rpc_request *req, void *context)
 {
     struct fg_slice bytes = fg_rpc_head(req);
     Fg__Inner__PushHead *head = fg__inner__push_head__unpack(NULL, bytes.len, bytes.ptr);
-    struct message *message;
+    struct push_message *message;
     struct fg_err err;
     size_t n;
 

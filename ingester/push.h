@@ -17,26 +17,26 @@
 #include "ingester/segments/driver.h"
 #include "ingester/segments/held.h"
 
-struct push_context {
-    struct catalog *catalog;
-    struct rounds *rounds;
-    struct dict_table *dicts;
-    struct commit *commit;
-    struct driver *driver;
-    struct held *held;
-    const struct member *member;
-    struct intake *intake;
+struct ing_push_context {
+    struct ing_catalog *catalog;
+    struct ing_rounds *rounds;
+    struct ing_dict_table *dicts;
+    struct ing_commit *commit;
+    struct ing_driver *driver;
+    struct ing_held *held;
+    const struct ing_member *member;
+    struct ing_intake *intake;
     struct fg_work *work;
     struct fg_tenants *tenants;
     uint64_t start_id; /* of this run, told to distributors */
     /* The BACKGROUND worker's, of which there is one. After a look that failed the worker does not
-     * ask the bucket before no_look_before_mono_ns, unless held_count_found() has grown from
+     * ask the bucket before no_look_before_mono_ns, unless ing_held_count_found() has grown from
      * found_before: then the bucket has answered somebody else. 0: the last look succeeded. */
     int64_t no_look_before_mono_ns;
     uint64_t found_before;
 };
 
 /* A handler for fg_rpc_server_handle(); arg is the context, which outlives the server. */
-void push_handle(struct fg_rpc_request *req, void *context);
+void ing_push_handle(struct fg_rpc_request *req, void *context);
 
 #endif

@@ -11,12 +11,12 @@ enum {
 
 struct query_job {
     struct fg_job job;
-    struct query query;
-    struct driver_waiter waiter; /* between two runs */
-    enum fg_code (*kind)(struct query *query, struct fg_err *err);
+    struct ing_query query;
+    struct ing_driver_waiter waiter; /* between two runs */
+    enum fg_code (*kind)(struct ing_query *query, struct fg_err *err);
 };
 
-static enum fg_code check_wanted(const struct query *query, struct fg_err *err)
+static enum fg_code check_wanted(const struct ing_query *query, struct fg_err *err)
 {
     if (fg_rpc_is_abandoned(query->req))
         return fg_fail(err, FG_E_CANCELED, "the caller is gone");
@@ -27,14 +27,15 @@ static enum fg_code check_wanted(const struct query *query, struct fg_err *err)
 }
 
 /* As it is before a run. */
-static void begin(struct query *query, struct query_context *context, struct fg_rpc_request *req)
+static void begin(struct ing_query *query, struct ing_query_context *context,
+                  struct fg_rpc_request *req)
 {
-    *query = (struct query){.context = context, .req = req};
+    *query = (struct ing_query){.context = context, .req = req};
     fg_buf_init(&query->head, FG_RPC_MESSAGE_MAX_BYTES / 2);
     fg_buf_init(&query->payload, FG_RPC_REPLY_MAX_BYTES);
 }
 
-static void end(struct query *query)
+static void end(struct ing_query *query)
 {
     fg_buf_done(&query->head);
     fg_buf_done(&query->payload);
@@ -44,7 +45,7 @@ static void end(struct query *query)
 static enum fg_code run(struct fg_job *base, struct fg_err *err)
 {
     struct query_job *job = fg_container(base, struct query_job, job);
-    struct catalog *catalog = job->query.context->catalog;
+    struct ing_catalog *catalog = job->query.context->catalog;
     enum fg_code code;
     unsigned entered;
 
@@ -54,9 +55,9 @@ static enum fg_code run(struct fg_job *base, struct fg_err *err)
     if (fg_rpc_head(job->query.req).len > QUERY_HEAD_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "query of %zu bytes, at most %d",
                        fg_rpc_head(job->query.req).len, QUERY_HEAD_MAX_BYTES);
-    entered = catalog_enter(catalog);
+    entered = ing_catalog_enter(catalog);
     code = job->kind(&job->query, err);
-    catalog_leave(catalog, entered);
+    ing_catalog_leave(catalog, entered);
     return code;
 }
 
@@ -77,7 +78,7 @@ static void submit(struct query_job *job)
     refuse(job, &err);
 }
 
-static void caught_up(struct driver_waiter *waiter, const struct fg_err *err)
+static void caught_up(struct ing_driver_waiter *waiter, const struct fg_err *err)
 {
     struct query_job *job = fg_container(waiter, struct query_job, waiter);
 
@@ -90,23 +91,23 @@ static void caught_up(struct driver_waiter *waiter, const struct fg_err *err)
 /* No worker waits for the manifest: the query begins again when it was read. */
 static void wait_for_manifest(struct query_job *job)
 {
-    struct query_context *context = job->query.context;
+    struct ing_query_context *context = job->query.context;
     struct fg_rpc_request *req = job->query.req;
     struct fg_err err;
 
-    job->waiter = (struct driver_waiter){.generation = job->query.generation,
-                                         .deadline_mono_ns = fg_rpc_deadline_mono_ns(req),
-                                         .on_end = caught_up};
+    job->waiter = (struct ing_driver_waiter){.generation = job->query.generation,
+                                             .deadline_mono_ns = fg_rpc_deadline_mono_ns(req),
+                                             .on_end = caught_up};
     end(&job->query);
     begin(&job->query, context, req);
-    if (driver_wait(context->driver, &job->waiter, &err) != FG_OK)
+    if (ing_driver_wait(context->driver, &job->waiter, &err) != FG_OK)
         refuse(job, &err);
 }
 
 static void done(struct fg_job *base)
 {
     struct query_job *job = fg_container(base, struct query_job, job);
-    struct query *query = &job->query;
+    struct ing_query *query = &job->query;
     struct fg_err full;
 
     if (job->job.code == FG_E_ABORTED && query->behind) {
@@ -125,8 +126,8 @@ static void done(struct fg_job *base)
     free(job);
 }
 
-void query_submit(struct fg_rpc_request *req, struct query_context *context,
-                  enum fg_code (*kind)(struct query *query, struct fg_err *err))
+void ing_query_submit(struct fg_rpc_request *req, struct ing_query_context *context,
+                      enum fg_code (*kind)(struct ing_query *query, struct fg_err *err))
 {
     struct query_job *job = fg_new(struct query_job);
 
@@ -137,24 +138,24 @@ void query_submit(struct fg_rpc_request *req, struct query_context *context,
     submit(job);
 }
 
-void query_handle_select(struct fg_rpc_request *req, void *context)
+void ing_query_handle_select(struct fg_rpc_request *req, void *context)
 {
-    query_submit(req, context, query_select);
+    ing_query_submit(req, context, ing_query_select);
 }
 
-void query_handle_series(struct fg_rpc_request *req, void *context)
+void ing_query_handle_series(struct fg_rpc_request *req, void *context)
 {
-    query_submit(req, context, query_series);
+    ing_query_submit(req, context, ing_query_series);
 }
 
-void query_handle_points(struct fg_rpc_request *req, void *context)
+void ing_query_handle_points(struct fg_rpc_request *req, void *context)
 {
-    query_submit(req, context, query_points);
+    ing_query_submit(req, context, ing_query_points);
 }
 
-void query_handle_stats(struct fg_rpc_request *req, void *context)
+void ing_query_handle_stats(struct fg_rpc_request *req, void *context)
 {
-    query_submit(req, context, query_stats);
+    ing_query_submit(req, context, ing_query_stats);
 }
 
 /* ---- scope ---- */
@@ -221,7 +222,7 @@ static enum fg_code read_deletions(const Fg__Inner__Selection *selection, struct
 }
 
 /* Has the series anything at a time that is left? As far as its first and last profile tell. */
-static bool may_have(const struct catalog_series *series, const struct fg_left *left)
+static bool may_have(const struct ing_catalog_series *series, const struct fg_left *left)
 {
     int64_t least_ns = atomic_load(&series->least_ns);
     int64_t greatest_ns = atomic_load(&series->greatest_ns);
@@ -230,8 +231,8 @@ static bool may_have(const struct catalog_series *series, const struct fg_left *
 }
 
 /* Finds what is left of the matches; those of which nothing is go. */
-static enum fg_code leave_out(struct query *query, const struct fg_deletions *deletions,
-                              struct query_scope *scope, struct fg_err *err)
+static enum fg_code leave_out(struct ing_query *query, const struct fg_deletions *deletions,
+                              struct ing_query_scope *scope, struct fg_err *err)
 {
     struct fg_leaving leaving;
     size_t kept = 0;
@@ -243,7 +244,7 @@ static enum fg_code leave_out(struct query *query, const struct fg_deletions *de
         return fg_fail(err, FG_E_LIMIT, "query needs too much memory: %zu series",
                        scope->n_matches);
     for (size_t i = 0; i < scope->n_matches; i++) {
-        const struct catalog_match match = scope->matches[i];
+        const struct ing_catalog_match match = scope->matches[i];
 
         if (fg_leaving_of(&leaving, &match.series->labels, &scope->left[kept], err) != FG_OK)
             return err->code;
@@ -254,15 +255,16 @@ static enum fg_code leave_out(struct query *query, const struct fg_deletions *de
     return fg_leaving_of(&leaving, NULL, &scope->every, err);
 }
 
-static struct fg_store_iter *make_iter(const struct query *query, const struct query_scope *scope)
+static struct fg_store_iter *make_iter(const struct ing_query *query,
+                                       const struct ing_query_scope *scope)
 {
     struct fg_store_iter *iter;
     struct fg_buf from, to;
 
     fg_buf_init(&from, 64);
     fg_buf_init(&to, 64);
-    fg_buf_be32(&from, catalog_tenant_number(scope->tenant));
-    fg_buf_be32(&to, catalog_tenant_number(scope->tenant) + 1);
+    fg_buf_be32(&from, ing_catalog_tenant_number(scope->tenant));
+    fg_buf_be32(&to, ing_catalog_tenant_number(scope->tenant) + 1);
     iter = fg_store_iter_create(query->context->store, HEAD_PROFILES, fg_buf_slice(&from),
                                 fg_buf_slice(&to));
     fg_buf_done(&from);
@@ -270,13 +272,13 @@ static struct fg_store_iter *make_iter(const struct query *query, const struct q
     return iter;
 }
 
-static bool is_wanted(const struct query_shards *shards, uint16_t shard)
+static bool is_wanted(const struct ing_query_shards *shards, uint16_t shard)
 {
-    return query_shards_data(shards, shard) || query_shards_sums(shards, shard);
+    return ing_query_shards_data(shards, shard) || ing_query_shards_sums(shards, shard);
 }
 
 /* Is any of the series that are wanted in that shard? */
-static bool has_series_in(const struct query_scope *scope, uint16_t shard)
+static bool has_series_in(const struct ing_query_scope *scope, uint16_t shard)
 {
     for (size_t i = 0; i < scope->n_matches; i++)
         if (scope->matches[i].series->shard == shard)
@@ -285,7 +287,7 @@ static bool has_series_in(const struct query_scope *scope, uint16_t shard)
 }
 
 /* Why a round cannot be in an answer; NULL: it can. */
-static const char *why_unsure(const struct round *round)
+static const char *why_unsure(const struct ing_round *round)
 {
     if (round->in_doubt)
         return "profiles of this time that a failed write may have moved in the head; it is undone "
@@ -297,12 +299,13 @@ static const char *why_unsure(const struct round *round)
 }
 
 /* Removes rounds that may have less than they should, or that may be in the bucket as well. */
-static enum fg_code leave_unsure(struct query *query, struct query_scope *scope, struct fg_err *err)
+static enum fg_code leave_unsure(struct ing_query *query, struct ing_query_scope *scope,
+                                 struct fg_err *err)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < scope->n_rounds; i++) {
-        const struct round *round = &scope->rounds[i];
+        const struct ing_round *round = &scope->rounds[i];
         const char *why = why_unsure(round);
 
         if (why == NULL || query->lists)
@@ -319,7 +322,7 @@ static enum fg_code leave_unsure(struct query *query, struct query_scope *scope,
 }
 
 /* What is in other shards than those asked about goes. */
-static void keep_shards(struct query *query, struct query_scope *scope)
+static void keep_shards(struct ing_query *query, struct ing_query_scope *scope)
 {
     size_t matches = 0, rounds = 0;
 
@@ -330,7 +333,7 @@ static void keep_shards(struct query *query, struct query_scope *scope)
             continue;
         scope->left[matches] = scope->left[i];
         scope->matches[matches++] = scope->matches[i];
-        query->series += query_shards_data(&scope->shards, shard);
+        query->series += ing_query_shards_data(&scope->shards, shard);
     }
     for (size_t i = 0; i < scope->n_rounds; i++)
         if (is_wanted(&scope->shards, scope->rounds[i].key.group.shard))
@@ -340,32 +343,32 @@ static void keep_shards(struct query *query, struct query_scope *scope)
 }
 
 /* Rounds and iterator are of one moment, at which nothing is on its way into a segment. */
-static enum fg_code choose_rounds(struct query *query, uint64_t generation,
-                                  struct query_scope *scope, struct fg_err *err)
+static enum fg_code choose_rounds(struct ing_query *query, uint64_t generation,
+                                  struct ing_query_scope *scope, struct fg_err *err)
 {
-    struct driver *driver = query->context->driver;
+    struct ing_driver *driver = query->context->driver;
     enum fg_code code;
 
-    code = driver_fence(driver, generation, err);
+    code = ing_driver_fence(driver, generation, err);
     query->behind = code == FG_E_ABORTED;
     query->generation = generation;
     if (code != FG_OK)
         return code;
-    code = rounds_select(query->context->rounds,
-                         &(struct rounds_filter){
-                             .tenant = catalog_tenant_number(scope->tenant),
-                             .start_ns = scope->start_ns,
-                             .end_ns = scope->end_ns,
-                             .generation = generation,
-                         },
-                         query->arena, &scope->rounds, &scope->n_rounds, err);
+    code = ing_rounds_select(query->context->rounds,
+                             &(struct ing_rounds_filter){
+                                 .tenant = ing_catalog_tenant_number(scope->tenant),
+                                 .start_ns = scope->start_ns,
+                                 .end_ns = scope->end_ns,
+                                 .generation = generation,
+                             },
+                             query->arena, &scope->rounds, &scope->n_rounds, err);
     if (code == FG_OK && scope->n_rounds > 0)
         scope->iter = make_iter(query, scope);
-    driver_unfence(driver);
+    ing_driver_unfence(driver);
     return code;
 }
 
-static enum fg_code check_store(const struct query_context *context, ProtobufCBinaryData meant,
+static enum fg_code check_store(const struct ing_query_context *context, ProtobufCBinaryData meant,
                                 struct fg_err *err)
 {
     if (meant.len == 0 ||
@@ -374,13 +377,13 @@ static enum fg_code check_store(const struct query_context *context, ProtobufCBi
     return fg_fail(err, FG_E_PRECONDITION, "this ingester has another store than the one meant");
 }
 
-void query_scope_done(struct query_scope *scope)
+void ing_query_scope_done(struct ing_query_scope *scope)
 {
     fg_store_iter_destroy(fg_take(scope->iter));
 }
 
-static enum fg_code choose_series(struct query *query, const Fg__Inner__Selection *selection,
-                                  const char *profile_type, struct query_scope *scope,
+static enum fg_code choose_series(struct ing_query *query, const Fg__Inner__Selection *selection,
+                                  const char *profile_type, struct ing_query_scope *scope,
                                   struct fg_err *err)
 {
     struct fg_selector selector = {0};
@@ -390,9 +393,10 @@ static enum fg_code choose_series(struct query *query, const Fg__Inner__Selectio
     if (code == FG_OK)
         code = read_deletions(selection, query->arena, &deletions, err);
     if (code == FG_OK)
-        code = catalog_select(query->context->catalog, scope->tenant,
-                              &(struct catalog_filter){&selector, scope->start_ns, scope->end_ns},
-                              query->arena, &scope->matches, &scope->n_matches, err);
+        code = ing_catalog_select(
+            query->context->catalog, scope->tenant,
+            &(struct ing_catalog_filter){&selector, scope->start_ns, scope->end_ns}, query->arena,
+            &scope->matches, &scope->n_matches, err);
     if (code == FG_OK)
         code = leave_out(query, &deletions, scope, err);
     fg_deletions_done(&deletions);
@@ -401,12 +405,12 @@ static enum fg_code choose_series(struct query *query, const Fg__Inner__Selectio
 }
 
 /* Some of the tenant's profiles may be lost: which series they are of nobody knows. */
-static enum fg_code check_whole(struct query *query, const struct catalog_tenant *tenant,
+static enum fg_code check_whole(struct ing_query *query, const struct ing_catalog_tenant *tenant,
                                 struct fg_err *err)
 {
     static const char why[] = "profiles in the head name definitions that are lost";
 
-    if (tenant == NULL || !catalog_tenant_lacks(tenant))
+    if (tenant == NULL || !ing_catalog_tenant_lacks(tenant))
         return FG_OK;
     if (!query->lenient)
         return fg_fail(err, FG_E_CORRUPT, "%s", why);
@@ -414,20 +418,20 @@ static enum fg_code check_whole(struct query *query, const struct catalog_tenant
     return FG_OK;
 }
 
-enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *selection,
-                         const char *profile_type, int64_t start_ns, int64_t end_ns,
-                         struct query_scope *ret_scope, struct fg_err *err)
+enum fg_code ing_query_scope(struct ing_query *query, const Fg__Inner__Selection *selection,
+                             const char *profile_type, int64_t start_ns, int64_t end_ns,
+                             struct ing_query_scope *ret_scope, struct fg_err *err)
 {
-    struct query_scope scope = {.start_ns = start_ns, .end_ns = end_ns};
+    struct ing_query_scope scope = {.start_ns = start_ns, .end_ns = end_ns};
     enum fg_code code;
 
     if (selection == NULL)
         return fg_fail(err, FG_E_INVALID, "query without a selection");
     if (check_store(query->context, selection->store, err) != FG_OK ||
-        query_shards_read(selection->shards, query->arena, &scope.shards, err) != FG_OK ||
-        query_ids_read(selection->only_ids, query->arena, &scope.ids, err) != FG_OK)
+        ing_query_shards_read(selection->shards, query->arena, &scope.shards, err) != FG_OK ||
+        ing_query_ids_read(selection->only_ids, query->arena, &scope.ids, err) != FG_OK)
         return err->code;
-    scope.tenant = catalog_find_tenant(query->context->catalog, fg_cstr(selection->tenant));
+    scope.tenant = ing_catalog_find_tenant(query->context->catalog, fg_cstr(selection->tenant));
     query->lenient = selection->lenient;
     if (check_whole(query, scope.tenant, err) != FG_OK)
         return err->code;
@@ -439,7 +443,7 @@ enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *select
         code = leave_unsure(query, &scope, err);
     }
     if (code != FG_OK)
-        query_scope_done(&scope);
+        ing_query_scope_done(&scope);
     *ret_scope = scope;
     return code;
 }
@@ -447,36 +451,36 @@ enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *select
 /* ---- scanning ---- */
 
 struct scan {
-    struct query *query;
-    const struct query_scope *scope;
+    struct ing_query *query;
+    const struct ing_query_scope *scope;
     query_visit visit;
     void *arg;
-    struct query_sums *sums;
+    struct ing_query_sums *sums;
     struct fg_store_iter *iter;
     struct fg_buf key;
     bool data, summing; /* what is wanted of the round at hand */
 };
 
 /* To the first record of the series in the round that is not too early. */
-static void seek(struct scan *scan, const struct head_round_key *round, uint32_t series,
+static void seek(struct scan *scan, const struct ing_head_round_key *round, uint32_t series,
                  int64_t start_ns)
 {
     fg_buf_clear(&scan->key);
-    head_put_series_seek(&scan->key, round, series, start_ns);
+    ing_head_put_series_seek(&scan->key, round, series, start_ns);
     /* We only go forward: when what we stand on is at or after the goal, nothing lies between. */
     if (!scan->iter->valid || fg_slice_cmp(scan->iter->key, fg_buf_slice(&scan->key)) < 0)
         fg_store_iter_seek(scan->iter, fg_buf_slice(&scan->key));
 }
 
-static enum fg_code visit_data(struct scan *scan, const struct catalog_match *matches, size_t n,
-                               const struct head_profile_key *key, struct fg_err *err)
+static enum fg_code visit_data(struct scan *scan, const struct ing_catalog_match *matches, size_t n,
+                               const struct ing_head_profile_key *key, struct fg_err *err)
 {
-    struct query *query = scan->query;
-    struct record record;
+    struct ing_query *query = scan->query;
+    struct ing_record record;
 
     query->profiles++;
     query->bytes += scan->iter->key.len + scan->iter->value.len;
-    if (record_open(scan->iter->value, &record, err) != FG_OK)
+    if (ing_record_open(scan->iter->value, &record, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < n; i++)
         if (scan->visit(scan->arg, &matches[i], key, &record, err) != FG_OK)
@@ -484,14 +488,15 @@ static enum fg_code visit_data(struct scan *scan, const struct catalog_match *ma
     return FG_OK;
 }
 
-static enum fg_code visit_record(struct scan *scan, const struct catalog_match *matches, size_t n,
-                                 const struct head_profile_key *key, struct fg_err *err)
+static enum fg_code visit_record(struct scan *scan, const struct ing_catalog_match *matches,
+                                 size_t n, const struct ing_head_profile_key *key,
+                                 struct fg_err *err)
 {
-    struct query *query = scan->query;
+    struct ing_query *query = scan->query;
 
     if (++query->keys % CHECK_WANTED_EVERY == 0 && check_wanted(query, err) != FG_OK)
         return err->code;
-    if (!query_ids_have(&scan->scope->ids, key->id))
+    if (!ing_query_ids_have(&scan->scope->ids, key->id))
         return FG_OK;
     if (scan->data && visit_data(scan, matches, n, key, err) != FG_OK) {
         if (err->code != FG_E_CORRUPT || !query->lenient)
@@ -500,24 +505,24 @@ static enum fg_code visit_record(struct scan *scan, const struct catalog_match *
             memcpy(query->why_unreadable, err->msg, sizeof query->why_unreadable);
         return FG_OK; /* it is in no sum, so that other replicas can bring it */
     }
-    if (scan->summing && query_sums_add(scan->sums, key->time_ns, key->id, err) != FG_OK)
+    if (scan->summing && ing_query_sums_add(scan->sums, key->time_ns, key->id, err) != FG_OK)
         return err->code;
     return FG_OK;
 }
 
 /* n matches, all of one series. */
-static enum fg_code scan_span(struct scan *scan, const struct head_round_key *round,
-                              const struct catalog_match *matches, size_t n,
+static enum fg_code scan_span(struct scan *scan, const struct ing_head_round_key *round,
+                              const struct ing_catalog_match *matches, size_t n,
                               struct fg_time_span span, struct fg_err *err)
 {
     uint32_t series = matches[0].series->number;
-    struct head_profile_key key;
+    struct ing_head_profile_key key;
 
     for (seek(scan, round, series, span.start_ns); scan->iter->valid;
          fg_store_iter_next(scan->iter)) {
-        if (!head_get_profile_key(scan->iter->key, &key))
+        if (!ing_head_get_profile_key(scan->iter->key, &key))
             return fg_fail(err, FG_E_CORRUPT, "head: key of %zu bytes", scan->iter->key.len);
-        if (key.series != series || !head_same_round(&key.round, round) ||
+        if (key.series != series || !ing_head_same_round(&key.round, round) ||
             key.time_ns > span.end_ns)
             break;
         if (visit_record(scan, matches, n, &key, err) != FG_OK)
@@ -531,7 +536,7 @@ static enum fg_code scan_span(struct scan *scan, const struct head_round_key *ro
 }
 
 /* Matches [from, to) of the scope, all of one series. */
-static enum fg_code scan_series(struct scan *scan, const struct round *round, size_t from,
+static enum fg_code scan_series(struct scan *scan, const struct ing_round *round, size_t from,
                                 size_t to, struct fg_err *err)
 {
     const struct fg_left *left = &scan->scope->left[from];
@@ -545,15 +550,15 @@ static enum fg_code scan_series(struct scan *scan, const struct round *round, si
     return FG_OK;
 }
 
-static enum fg_code scan_round(struct scan *scan, const struct round *round, size_t from, size_t to,
-                               struct fg_err *err)
+static enum fg_code scan_round(struct scan *scan, const struct ing_round *round, size_t from,
+                               size_t to, struct fg_err *err)
 {
-    const struct catalog_match *matches = scan->scope->matches;
+    const struct ing_catalog_match *matches = scan->scope->matches;
     uint16_t shard = round->key.group.shard;
 
-    scan->data = query_shards_data(&scan->scope->shards, shard);
-    scan->summing = query_shards_sums(&scan->scope->shards, shard);
-    if (scan->summing && query_sums_group(scan->sums, &round->key.group, err) != FG_OK)
+    scan->data = ing_query_shards_data(&scan->scope->shards, shard);
+    scan->summing = ing_query_shards_sums(&scan->scope->shards, shard);
+    if (scan->summing && ing_query_sums_group(scan->sums, &round->key.group, err) != FG_OK)
         return err->code;
     for (size_t i = from, next; i < to; i = next) {
         for (next = i + 1; next < to && matches[next].series == matches[i].series;)
@@ -567,7 +572,7 @@ static enum fg_code scan_round(struct scan *scan, const struct round *round, siz
 /* Rounds and matches are both sorted by shard: walk them side by side. */
 static enum fg_code scan_rounds(struct scan *scan, struct fg_err *err)
 {
-    const struct query_scope *scope = scan->scope;
+    const struct ing_query_scope *scope = scan->scope;
     size_t from = 0;
 
     for (size_t r = 0; r < scope->n_rounds; r++) {
@@ -584,8 +589,9 @@ static enum fg_code scan_rounds(struct scan *scan, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code query_scan(struct query *query, const struct query_scope *scope, query_visit visit,
-                        void *arg, struct query_sums *sums, struct fg_err *err)
+enum fg_code ing_query_scan(struct ing_query *query, const struct ing_query_scope *scope,
+                            query_visit visit, void *arg, struct ing_query_sums *sums,
+                            struct fg_err *err)
 {
     struct scan scan = {.query = query,
                         .scope = scope,
@@ -600,10 +606,10 @@ enum fg_code query_scan(struct query *query, const struct query_scope *scope, qu
     fg_buf_init(&scan.key, 64);
     code = scan_rounds(&scan, err);
     fg_buf_done(&scan.key);
-    return code == FG_OK ? query_sums_finish(sums, err) : code;
+    return code == FG_OK ? ing_query_sums_finish(sums, err) : code;
 }
 
-void query_stats_fill(struct query *query, Fg__Inner__Stats *stats)
+void ing_query_stats_fill(struct ing_query *query, Fg__Inner__Stats *stats)
 {
     fg__inner__stats__init(stats);
     stats->profiles = query->profiles;
@@ -616,7 +622,7 @@ void query_stats_fill(struct query *query, Fg__Inner__Stats *stats)
     stats->lacks = query->lacks;
 }
 
-void query_put_reply(struct query *query, const ProtobufCMessage *reply)
+void ing_query_put_reply(struct ing_query *query, const ProtobufCMessage *reply)
 {
     /* One more: a message of nothing but zeros has no bytes, and NULL + 0 is undefined. */
     if (fg_buf_reserve(&query->head, protobuf_c_message_get_packed_size(reply) + 1))

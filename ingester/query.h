@@ -17,12 +17,12 @@
 #include "ingester/segments/driver.h"
 #include "proto/inner.pb-c.h"
 
-struct query_context {
+struct ing_query_context {
     struct fg_store *store;
-    struct catalog *catalog;
-    struct rounds *rounds;
-    struct dict_table *dicts;
-    struct driver *driver;
+    struct ing_catalog *catalog;
+    struct ing_rounds *rounds;
+    struct ing_dict_table *dicts;
+    struct ing_driver *driver;
     struct fg_work *work;
     struct fg_id store_id;       /* what is asked of another store is not answered */
     struct fg_ring_watch *watch; /* NULL: alone */
@@ -32,8 +32,8 @@ struct query_context {
 enum { QUERY_LACKS_BYTES = 160 };
 
 /* One call at work. The answers of a kind fill the two buffers. */
-struct query {
-    struct query_context *context;
+struct ing_query {
+    struct ing_query_context *context;
     struct fg_rpc_request *req;
     struct fg_arena *arena;
     struct fg_buf head, payload; /* of the reply */
@@ -50,31 +50,31 @@ struct query {
 };
 
 /* Handlers for fg_rpc_server_handle(); arg is a context that outlives the server. */
-void query_handle_select(struct fg_rpc_request *req, void *context);
-void query_handle_series(struct fg_rpc_request *req, void *context);
-void query_handle_points(struct fg_rpc_request *req, void *context);
-void query_handle_stats(struct fg_rpc_request *req, void *context);
+void ing_query_handle_select(struct fg_rpc_request *req, void *context);
+void ing_query_handle_series(struct fg_rpc_request *req, void *context);
+void ing_query_handle_points(struct fg_rpc_request *req, void *context);
+void ing_query_handle_stats(struct fg_rpc_request *req, void *context);
 
 /* What a handler does: the kind fills the reply on a worker, inside the catalog. */
-void query_submit(struct fg_rpc_request *req, struct query_context *context,
-                  enum fg_code (*kind)(struct query *query, struct fg_err *err));
+void ing_query_submit(struct fg_rpc_request *req, struct ing_query_context *context,
+                      enum fg_code (*kind)(struct ing_query *query, struct fg_err *err));
 
 /* The kinds: read the head, fill the reply. On a worker. */
-enum fg_code query_select(struct query *query, struct fg_err *err);
-enum fg_code query_series(struct query *query, struct fg_err *err);
-enum fg_code query_points(struct query *query, struct fg_err *err);
-enum fg_code query_stats(struct query *query, struct fg_err *err);
+enum fg_code ing_query_select(struct ing_query *query, struct fg_err *err);
+enum fg_code ing_query_series(struct ing_query *query, struct fg_err *err);
+enum fg_code ing_query_points(struct ing_query *query, struct fg_err *err);
+enum fg_code ing_query_stats(struct ing_query *query, struct fg_err *err);
 
 /* What a selection picked. */
-struct query_scope {
-    struct query_shards shards;    /* that are asked about */
-    struct query_ids ids;          /* of the profiles, likewise */
-    struct catalog_tenant *tenant; /* NULL: nobody has heard of it, nothing matches */
-    struct catalog_match *matches;
+struct ing_query_scope {
+    struct ing_query_shards shards;    /* that are asked about */
+    struct ing_query_ids ids;          /* of the profiles, likewise */
+    struct ing_catalog_tenant *tenant; /* NULL: nobody has heard of it, nothing matches */
+    struct ing_catalog_match *matches;
     size_t n_matches;
-    struct fg_left *left; /* [n_matches]: of the time, by deletions; something of each */
-    struct fg_left every; /* the same of every series, whatever its labels */
-    struct round *rounds; /* sorted by shard, then window, then number */
+    struct fg_left *left;     /* [n_matches]: of the time, by deletions; something of each */
+    struct fg_left every;     /* the same of every series, whatever its labels */
+    struct ing_round *rounds; /* sorted by shard, then window, then number */
     size_t n_rounds;
     int64_t start_ns, end_ns;   /* inclusive */
     struct fg_store_iter *iter; /* of the moment at which the rounds were chosen; NULL: no round */
@@ -85,16 +85,16 @@ struct query_scope {
  * any. The times are given apart, since a kind may read more than it was asked about.
  * FG_E_PRECONDITION: another store is meant, or the snapshot is too old; nothing was read.
  */
-enum fg_code query_scope(struct query *query, const Fg__Inner__Selection *selection,
-                         const char *profile_type, int64_t start_ns, int64_t end_ns,
-                         struct query_scope *ret_scope, struct fg_err *err) fg_must_check;
+enum fg_code ing_query_scope(struct ing_query *query, const Fg__Inner__Selection *selection,
+                             const char *profile_type, int64_t start_ns, int64_t end_ns,
+                             struct ing_query_scope *ret_scope, struct fg_err *err) fg_must_check;
 /* Lets go of the iterator: the rest is the arena's. */
-void query_scope_done(struct query_scope *scope);
+void ing_query_scope_done(struct ing_query_scope *scope);
 
 /* Called for each record of the scope that is data, with the match it belongs to. */
-typedef enum fg_code (*query_visit)(void *arg, const struct catalog_match *match,
-                                    const struct head_profile_key *key, const struct record *record,
-                                    struct fg_err *err);
+typedef enum fg_code (*query_visit)(void *arg, const struct ing_catalog_match *match,
+                                    const struct ing_head_profile_key *key,
+                                    const struct ing_record *record, struct fg_err *err);
 
 /*
  * Reads every record of the scope that is not deleted, once for each type that matched; of shards
@@ -102,13 +102,14 @@ typedef enum fg_code (*query_visit)(void *arg, const struct catalog_match *match
  * for which visit() says FG_E_CORRUPT is left out of a lenient query, and ends any other.
  * FG_E_DEADLINE when it is too late.
  */
-enum fg_code query_scan(struct query *query, const struct query_scope *scope, query_visit visit,
-                        void *arg, struct query_sums *sums, struct fg_err *err) fg_must_check;
+enum fg_code ing_query_scan(struct ing_query *query, const struct ing_query_scope *scope,
+                            query_visit visit, void *arg, struct ing_query_sums *sums,
+                            struct fg_err *err) fg_must_check;
 
 /* Borrows from the query. */
-void query_stats_fill(struct query *query, Fg__Inner__Stats *stats);
+void ing_query_stats_fill(struct ing_query *query, Fg__Inner__Stats *stats);
 
 /* The reply's head. */
-void query_put_reply(struct query *query, const ProtobufCMessage *reply);
+void ing_query_put_reply(struct ing_query *query, const ProtobufCMessage *reply);
 
 #endif

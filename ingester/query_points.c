@@ -8,7 +8,7 @@ struct point {
 };
 
 struct points {
-    struct query *query;
+    struct ing_query *query;
     const Fg__Inner__PointsHead *head;
     int64_t start_ns, step_ns;
     uint64_t last_step;
@@ -23,7 +23,8 @@ struct points {
 };
 
 /* The labels of group_by that the series has, in that order. */
-static struct fg_labels group_labels(const struct points *points, const struct catalog_match *match)
+static struct fg_labels group_labels(const struct points *points,
+                                     const struct ing_catalog_match *match)
 {
     const Fg__Inner__PointsHead *head = points->head;
     struct fg_labels out = {fg_arena_new(points->query->arena, struct fg_label, head->n_group_by),
@@ -31,7 +32,7 @@ static struct fg_labels group_labels(const struct points *points, const struct c
 
     for (size_t i = 0; out.items != NULL && i < head->n_group_by; i++) {
         struct fg_slice value =
-            series_label(match->series, match->type, fg_cstr(head->group_by[i]));
+            ing_series_label(match->series, match->type, fg_cstr(head->group_by[i]));
 
         if (value.len > 0)
             out.items[out.count++] = (struct fg_label){fg_cstr(head->group_by[i]), value};
@@ -39,7 +40,7 @@ static struct fg_labels group_labels(const struct points *points, const struct c
     return out;
 }
 
-static enum fg_code find_set(struct points *points, const struct catalog_match *match,
+static enum fg_code find_set(struct points *points, const struct ing_catalog_match *match,
                              uint32_t *ret_set, struct fg_err *err)
 {
     struct fg_labels labels = group_labels(points, match);
@@ -138,8 +139,8 @@ static enum fg_code add_point(struct points *points, struct point point, struct 
     return FG_OK;
 }
 
-static enum fg_code visit(void *arg, const struct catalog_match *match,
-                          const struct head_profile_key *key, const struct record *record,
+static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
+                          const struct ing_head_profile_key *key, const struct ing_record *record,
                           struct fg_err *err)
 {
     struct points *points = arg;
@@ -147,7 +148,7 @@ static enum fg_code visit(void *arg, const struct catalog_match *match,
 
     if (point.step > points->last_step)
         return FG_OK;
-    if (record_total(record, match->type, &point.sum, err) != FG_OK)
+    if (ing_record_total(record, match->type, &point.sum, err) != FG_OK)
         return err->code;
     if (point.sum == 0) /* of this type there is no profile then */
         return FG_OK;
@@ -183,24 +184,24 @@ static void write_points(const struct points *points, struct fg_buf *out)
     fg_buf_done(&labels);
 }
 
-static void write_reply(struct query *query, const struct query_sums *sums)
+static void write_reply(struct ing_query *query, const struct ing_query_sums *sums)
 {
     Fg__Inner__PointsReply reply = FG__INNER__POINTS_REPLY__INIT;
     Fg__Inner__Stats stats;
 
-    query_stats_fill(query, &stats);
+    ing_query_stats_fill(query, &stats);
     reply.stats = &stats;
     reply.sums = sums->items;
     reply.n_sums = sums->n;
-    query_put_reply(query, &reply.base);
+    ing_query_put_reply(query, &reply.base);
 }
 
 static enum fg_code answer(struct points *points, struct fg_err *err)
 {
     const Fg__Inner__PointsHead *head = points->head;
-    struct query *query = points->query;
-    struct query_scope scope;
-    struct query_sums sums;
+    struct ing_query *query = points->query;
+    struct ing_query_scope scope;
+    struct ing_query_sums sums;
     enum fg_code code;
 
     if (head->selection == NULL || head->step_ns <= 0 ||
@@ -210,23 +211,23 @@ static enum fg_code answer(struct points *points, struct fg_err *err)
     points->step_ns = head->step_ns;
     points->last_step =
         ((uint64_t)head->selection->end_ns - (uint64_t)points->start_ns) / (uint64_t)head->step_ns;
-    if (query_scope(query, head->selection, head->profile_type,
-                    fg_time_add(points->start_ns, 1 - head->step_ns), head->selection->end_ns,
-                    &scope, err) != FG_OK)
+    if (ing_query_scope(query, head->selection, head->profile_type,
+                        fg_time_add(points->start_ns, 1 - head->step_ns), head->selection->end_ns,
+                        &scope, err) != FG_OK)
         return err->code;
-    query_sums_init(&sums, &scope.shards, query->arena, query->context->memory_max_bytes / 2);
-    code = query_scan(query, &scope, visit, points, &sums, err);
-    query_scope_done(&scope);
+    ing_query_sums_init(&sums, &scope.shards, query->arena, query->context->memory_max_bytes / 2);
+    code = ing_query_scan(query, &scope, visit, points, &sums, err);
+    ing_query_scope_done(&scope);
     if (code == FG_OK) {
         settle(points);
         write_points(points, &query->payload);
         write_reply(query, &sums);
     }
-    query_sums_done(&sums);
+    ing_query_sums_done(&sums);
     return code;
 }
 
-enum fg_code query_points(struct query *query, struct fg_err *err)
+enum fg_code ing_query_points(struct ing_query *query, struct fg_err *err)
 {
     struct fg_slice bytes = fg_rpc_head(query->req);
     Fg__Inner__PointsHead *head = fg__inner__points_head__unpack(NULL, bytes.len, bytes.ptr);

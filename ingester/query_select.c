@@ -5,36 +5,36 @@
  */
 #include "ingester/query.h"
 
-struct sums {
-    struct sums *next;
+struct select_sums {
+    struct select_sums *next;
     uint32_t service, generation;
-    struct dict *dict;
-    struct dict_view view;
+    struct ing_dict *dict;
+    struct ing_dict_view view;
     uint64_t *values; /* [nodes of the view + 1]; of the empty stack first */
 };
 
-struct select {
-    struct query *query;
+struct head_select {
+    struct ing_query *query;
     const Fg__Inner__SelectHead *head;
-    struct sums *sums; /* the one used last first */
-    struct record_columns columns;
+    struct select_sums *sums; /* the one used last first */
+    struct ing_record_columns columns;
 };
 
-static enum fg_code sums_add(struct select *select, uint32_t service, uint32_t generation,
+static enum fg_code sums_add(struct head_select *select, uint32_t service, uint32_t generation,
                              struct fg_err *err)
 {
-    struct query *query = select->query;
-    struct sums *sums = fg_arena_new(query->arena, struct sums, 1);
+    struct ing_query *query = select->query;
+    struct select_sums *sums = fg_arena_new(query->arena, struct select_sums, 1);
 
     if (sums == NULL)
         return fg_fail(err, FG_E_LIMIT, "query needs too much memory");
     sums->service = service;
     sums->generation = generation;
-    if (dict_ref(query->context->dicts, service, generation, &sums->dict, err) != FG_OK)
+    if (ing_dict_ref(query->context->dicts, service, generation, &sums->dict, err) != FG_OK)
         return err->code;
     sums->next = select->sums;
     select->sums = sums; /* from here on sums_done() lets go of the dictionary */
-    dict_view_begin(sums->dict, &sums->view);
+    ing_dict_view_begin(sums->dict, &sums->view);
     sums->values = fg_arena_new(query->arena, uint64_t, (size_t)sums->view.tree.n_nodes + 1);
     return sums->values == NULL ? fg_fail(err, FG_E_LIMIT, "query needs too much memory: %u nodes",
                                           sums->view.tree.n_nodes)
@@ -42,17 +42,17 @@ static enum fg_code sums_add(struct select *select, uint32_t service, uint32_t g
 }
 
 /* The sums of a dictionary, which come to the front. */
-static enum fg_code sums_find(struct select *select, uint32_t service, uint32_t generation,
+static enum fg_code sums_find(struct head_select *select, uint32_t service, uint32_t generation,
                               struct fg_err *err)
 {
-    struct sums **link = &select->sums;
+    struct select_sums **link = &select->sums;
 
     while (*link != NULL && ((*link)->service != service || (*link)->generation != generation))
         link = &(*link)->next;
     if (*link == NULL)
         return sums_add(select, service, generation, err);
     if (link != &select->sums) {
-        struct sums *found = *link;
+        struct select_sums *found = *link;
 
         *link = found->next;
         found->next = select->sums;
@@ -87,8 +87,8 @@ static bool wanted_link(const Fg__Inner__SelectHead *head, const struct fg_link 
     return false;
 }
 
-static enum fg_code add_all(const struct record_columns *columns, uint32_t n, struct sums *sums,
-                            struct fg_err *err)
+static enum fg_code add_all(const struct ing_record_columns *columns, uint32_t n,
+                            struct select_sums *sums, struct fg_err *err)
 {
     /* Nodes ascend, so the last is the largest. */
     if (n > 0 && columns->nodes[n - 1] > sums->view.tree.n_nodes)
@@ -99,8 +99,8 @@ static enum fg_code add_all(const struct record_columns *columns, uint32_t n, st
     return FG_OK;
 }
 
-static enum fg_code add_linked(const struct record_columns *columns, uint32_t n,
-                               const Fg__Inner__SelectHead *head, struct sums *sums,
+static enum fg_code add_linked(const struct ing_record_columns *columns, uint32_t n,
+                               const Fg__Inner__SelectHead *head, struct select_sums *sums,
                                struct fg_err *err)
 {
     if (n > 0 && columns->nodes[n - 1] > sums->view.tree.n_nodes)
@@ -115,18 +115,18 @@ static enum fg_code add_linked(const struct record_columns *columns, uint32_t n,
     return FG_OK;
 }
 
-static enum fg_code visit(void *arg, const struct catalog_match *match,
-                          const struct head_profile_key *key, const struct record *record,
+static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
+                          const struct ing_head_profile_key *key, const struct ing_record *record,
                           struct fg_err *err)
 {
-    struct select *select = arg;
+    struct head_select *select = arg;
     const Fg__Inner__SelectHead *head = select->head;
     bool linked = head->n_spans + head->n_traces > 0;
 
     if (!wanted_id(head, key->id))
         return FG_OK;
     if (sums_find(select, match->series->service->number, record->generation, err) != FG_OK ||
-        record_read(record, match->type, linked, &select->columns, err) != FG_OK)
+        ing_record_read(record, match->type, linked, &select->columns, err) != FG_OK)
         return err->code;
     return linked ? add_linked(&select->columns, record->n_samples, head, select->sums, err)
                   : add_all(&select->columns, record->n_samples, select->sums, err);
@@ -134,7 +134,7 @@ static enum fg_code visit(void *arg, const struct catalog_match *match,
 
 /* ---- from sums to a tree ---- */
 
-static void add_tree(struct select *select, struct sums *sums, struct fg_tree *into)
+static void add_tree(struct head_select *select, struct select_sums *sums, struct fg_tree *into)
 {
     const Fg__Inner__SelectHead *head = select->head;
     struct fg_tree view = sums->view.tree, names;
@@ -154,68 +154,68 @@ static void add_tree(struct select *select, struct sums *sums, struct fg_tree *i
     }
 }
 
-static void sums_done(struct select *select)
+static void sums_done(struct head_select *select)
 {
-    for (struct sums *sums = select->sums; sums != NULL; sums = sums->next) {
-        dict_view_end(sums->dict, &sums->view);
-        dict_unref(select->query->context->dicts, sums->dict);
+    for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
+        ing_dict_view_end(sums->dict, &sums->view);
+        ing_dict_unref(select->query->context->dicts, sums->dict);
     }
-    record_columns_done(&select->columns);
+    ing_record_columns_done(&select->columns);
 }
 
-static void write_reply(struct query *query, const struct query_sums *sums)
+static void write_reply(struct ing_query *query, const struct ing_query_sums *sums)
 {
     Fg__Inner__SelectReply reply = FG__INNER__SELECT_REPLY__INIT;
     Fg__Inner__Stats stats;
 
-    query_stats_fill(query, &stats);
+    ing_query_stats_fill(query, &stats);
     reply.stats = &stats;
     reply.sums = sums->items;
     reply.n_sums = sums->n;
-    query_put_reply(query, &reply.base);
+    ing_query_put_reply(query, &reply.base);
 }
 
 /* What was summed as a tree. */
-static void write_tree(struct select *select)
+static void write_tree(struct head_select *select)
 {
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    for (struct sums *sums = select->sums; sums != NULL; sums = sums->next)
+    for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next)
         add_tree(select, sums, &tree);
     fg_tree_encode(&tree, &select->query->payload);
     fg_tree_done(&tree);
 }
 
-static enum fg_code answer(struct select *select, struct fg_err *err)
+static enum fg_code answer(struct head_select *select, struct fg_err *err)
 {
-    struct query *query = select->query;
+    struct ing_query *query = select->query;
     const Fg__Inner__Selection *selection = select->head->selection;
-    struct query_scope scope;
-    struct query_sums sums;
+    struct ing_query_scope scope;
+    struct ing_query_sums sums;
     enum fg_code code;
 
     if (selection == NULL)
         return fg_fail(err, FG_E_INVALID, "query without a selection");
-    if (query_scope(query, selection, select->head->profile_type, selection->start_ns,
-                    selection->end_ns, &scope, err) != FG_OK)
+    if (ing_query_scope(query, selection, select->head->profile_type, selection->start_ns,
+                        selection->end_ns, &scope, err) != FG_OK)
         return err->code;
-    query_sums_init(&sums, &scope.shards, query->arena, query->context->memory_max_bytes / 2);
-    code = query_scan(query, &scope, visit, select, &sums, err);
-    query_scope_done(&scope);
+    ing_query_sums_init(&sums, &scope.shards, query->arena, query->context->memory_max_bytes / 2);
+    code = ing_query_scan(query, &scope, visit, select, &sums, err);
+    ing_query_scope_done(&scope);
     if (code == FG_OK) {
         write_tree(select);
         write_reply(query, &sums);
     }
-    query_sums_done(&sums);
+    ing_query_sums_done(&sums);
     return code;
 }
 
-enum fg_code query_select(struct query *query, struct fg_err *err)
+enum fg_code ing_query_select(struct ing_query *query, struct fg_err *err)
 {
     struct fg_slice bytes = fg_rpc_head(query->req);
     Fg__Inner__SelectHead *head = fg__inner__select_head__unpack(NULL, bytes.len, bytes.ptr);
-    struct select select = {.query = query, .head = head};
+    struct head_select select = {.query = query, .head = head};
     enum fg_code code;
 
     if (head == NULL)

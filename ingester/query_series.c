@@ -8,7 +8,7 @@
 
 /* Distinct label sets, encoded one after another. */
 struct sets {
-    struct query *query;
+    struct ing_query *query;
     struct fg_map map; /* hash of the set -> position in ends */
     struct fg_labels *items;
     size_t count, cap;
@@ -60,7 +60,7 @@ static bool sets_add(struct sets *sets, const struct fg_labels *labels)
 }
 
 /* Has the series' shard a group in the range? Groups are sorted by shard. */
-static bool shard_has_data(const struct query_scope *scope, uint16_t shard)
+static bool shard_has_data(const struct ing_query_scope *scope, uint16_t shard)
 {
     size_t low = 0, high = scope->n_rounds;
 
@@ -89,36 +89,36 @@ static void write_sets(const struct sets *sets, struct fg_buf *out)
     fg_buf_done(&labels);
 }
 
-static void write_reply(struct query *query)
+static void write_reply(struct ing_query *query)
 {
     Fg__Inner__SeriesReply reply = FG__INNER__SERIES_REPLY__INIT;
     Fg__Inner__Stats stats;
 
-    query_stats_fill(query, &stats);
+    ing_query_stats_fill(query, &stats);
     reply.stats = &stats;
-    query_put_reply(query, &reply.base);
+    ing_query_put_reply(query, &reply.base);
 }
 
-static enum fg_code answer(struct query *query, const Fg__Inner__SeriesHead *head,
+static enum fg_code answer(struct ing_query *query, const Fg__Inner__SeriesHead *head,
                            struct sets *sets, struct fg_err *err)
 {
-    struct query_scope scope;
+    struct ing_query_scope scope;
 
     if (head->selection == NULL)
         return fg_fail(err, FG_E_INVALID, "query without a selection");
     query->lists = true;
-    if (query_scope(query, head->selection, NULL, head->selection->start_ns,
-                    head->selection->end_ns, &scope, err) != FG_OK)
+    if (ing_query_scope(query, head->selection, NULL, head->selection->start_ns,
+                        head->selection->end_ns, &scope, err) != FG_OK)
         return err->code;
-    query_scope_done(&scope); /* no profile is read */
+    ing_query_scope_done(&scope); /* no profile is read */
     for (size_t i = 0; i < scope.n_matches; i++) {
-        const struct catalog_match *match = &scope.matches[i];
+        const struct ing_catalog_match *match = &scope.matches[i];
         struct fg_labels all, labels;
 
-        if (!query_shards_data(&scope.shards, match->series->shard) ||
+        if (!ing_query_shards_data(&scope.shards, match->series->shard) ||
             !shard_has_data(&scope, match->series->shard))
             continue;
-        all = series_type_labels(match->series, match->type, query->arena);
+        all = ing_series_type_labels(match->series, match->type, query->arena);
         if (all.items == NULL)
             return fg_fail(err, FG_E_LIMIT, "query needs too much memory");
         labels = restrict_labels(&all, head->label_names, head->n_label_names, query->arena);
@@ -130,7 +130,7 @@ static enum fg_code answer(struct query *query, const Fg__Inner__SeriesHead *hea
     return FG_OK;
 }
 
-enum fg_code query_series(struct query *query, struct fg_err *err)
+enum fg_code ing_query_series(struct ing_query *query, struct fg_err *err)
 {
     struct fg_slice bytes = fg_rpc_head(query->req);
     Fg__Inner__SeriesHead *head = fg__inner__series_head__unpack(NULL, bytes.len, bytes.ptr);
@@ -146,8 +146,8 @@ enum fg_code query_series(struct query *query, struct fg_err *err)
 }
 
 /* A round that is not deleted as a whole. */
-static enum fg_code count_round(const struct query_scope *scope, const struct round *round,
-                                struct query_sums *sums, Fg__Inner__StatsReply *reply,
+static enum fg_code count_round(const struct ing_query_scope *scope, const struct ing_round *round,
+                                struct ing_query_sums *sums, Fg__Inner__StatsReply *reply,
                                 struct fg_err *err)
 {
     int64_t least_ns = round->least_ns, greatest_ns = round->greatest_ns;
@@ -158,38 +158,38 @@ static enum fg_code count_round(const struct query_scope *scope, const struct ro
     reply->oldest_ns = first ? least_ns : FG_MIN(reply->oldest_ns, least_ns);
     reply->newest_ns = first ? greatest_ns : FG_MAX(reply->newest_ns, greatest_ns);
     reply->profiles += round->count;
-    if (!query_shards_sums(&scope->shards, round->key.group.shard))
+    if (!ing_query_shards_sums(&scope->shards, round->key.group.shard))
         return FG_OK;
-    if (query_sums_group(sums, &round->key.group, err) != FG_OK)
+    if (ing_query_sums_group(sums, &round->key.group, err) != FG_OK)
         return err->code;
-    query_sums_add_all(sums, round->count, round->digest);
+    ing_query_sums_add_all(sums, round->count, round->digest);
     return FG_OK;
 }
 
-static enum fg_code count_rounds(struct query *query, const struct query_scope *scope,
-                                 struct query_sums *sums, struct fg_err *err)
+static enum fg_code count_rounds(struct ing_query *query, const struct ing_query_scope *scope,
+                                 struct ing_query_sums *sums, struct fg_err *err)
 {
     Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
 
     for (size_t i = 0; i < scope->n_rounds; i++)
         if (count_round(scope, &scope->rounds[i], sums, &reply, err) != FG_OK)
             return err->code;
-    if (query_sums_finish(sums, err) != FG_OK)
+    if (ing_query_sums_finish(sums, err) != FG_OK)
         return err->code;
     if (scope->tenant != NULL)
-        reply.series = catalog_count_series(query->context->catalog, scope->tenant);
+        reply.series = ing_catalog_count_series(query->context->catalog, scope->tenant);
     reply.sums = sums->items;
     reply.n_sums = sums->n;
-    query_put_reply(query, &reply.base);
+    ing_query_put_reply(query, &reply.base);
     return FG_OK;
 }
 
-static enum fg_code stats_of(struct query *query, const Fg__Inner__StatsHead *head,
+static enum fg_code stats_of(struct ing_query *query, const Fg__Inner__StatsHead *head,
                              struct fg_err *err)
 {
     Fg__Inner__Selection selection;
-    struct query_scope scope;
-    struct query_sums sums;
+    struct ing_query_scope scope;
+    struct ing_query_sums sums;
     enum fg_code code;
 
     fg__inner__selection__init(&selection);
@@ -200,16 +200,16 @@ static enum fg_code stats_of(struct query *query, const Fg__Inner__StatsHead *he
     selection.store = head->store;
     selection.shards = head->shards;
     selection.lenient = true; /* what cannot be read is counted as well */
-    if (query_scope(query, &selection, NULL, INT64_MIN, INT64_MAX, &scope, err) != FG_OK)
+    if (ing_query_scope(query, &selection, NULL, INT64_MIN, INT64_MAX, &scope, err) != FG_OK)
         return err->code;
-    query_scope_done(&scope);
-    query_sums_init(&sums, &scope.shards, query->arena, 0);
+    ing_query_scope_done(&scope);
+    ing_query_sums_init(&sums, &scope.shards, query->arena, 0);
     code = count_rounds(query, &scope, &sums, err);
-    query_sums_done(&sums);
+    ing_query_sums_done(&sums);
     return code;
 }
 
-enum fg_code query_stats(struct query *query, struct fg_err *err)
+enum fg_code ing_query_stats(struct ing_query *query, struct fg_err *err)
 {
     struct fg_slice bytes = fg_rpc_head(query->req);
     Fg__Inner__StatsHead *head = fg__inner__stats_head__unpack(NULL, bytes.len, bytes.ptr);

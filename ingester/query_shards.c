@@ -36,7 +36,7 @@ static int cmp_numbers(const void *left, const void *right)
 }
 
 static enum fg_code read_groups(const Fg__Inner__Shards *from, struct fg_arena *arena,
-                                struct query_shards *shards, struct fg_err *err)
+                                struct ing_query_shards *shards, struct fg_err *err)
 {
     if (from->n_ids_of > QUERY_GROUPS_MAX)
         return fg_fail(err, FG_E_INVALID, "shards: ids of %zu groups, at most %d", from->n_ids_of,
@@ -58,10 +58,10 @@ static enum fg_code read_groups(const Fg__Inner__Shards *from, struct fg_arena *
     return FG_OK;
 }
 
-enum fg_code query_shards_read(const Fg__Inner__Shards *from, struct fg_arena *arena,
-                               struct query_shards *ret_shards, struct fg_err *err)
+enum fg_code ing_query_shards_read(const Fg__Inner__Shards *from, struct fg_arena *arena,
+                                   struct ing_query_shards *ret_shards, struct fg_err *err)
 {
-    struct query_shards shards = {.all = from == NULL};
+    struct ing_query_shards shards = {.all = from == NULL};
 
     if (from != NULL) {
         shards.first = from->first;
@@ -78,19 +78,19 @@ enum fg_code query_shards_read(const Fg__Inner__Shards *from, struct fg_arena *a
     return FG_OK;
 }
 
-static bool is_in(const struct query_shards *shards, struct fg_slice map, uint16_t shard)
+static bool is_in(const struct ing_query_shards *shards, struct fg_slice map, uint16_t shard)
 {
     size_t bit = (size_t)shard - shards->first;
 
     return shard >= shards->first && bit / 8 < map.len && (map.ptr[bit / 8] >> bit % 8 & 1) != 0;
 }
 
-bool query_shards_data(const struct query_shards *shards, uint16_t shard)
+bool ing_query_shards_data(const struct ing_query_shards *shards, uint16_t shard)
 {
     return shards->all || is_in(shards, shards->data, shard);
 }
 
-bool query_shards_sums(const struct query_shards *shards, uint16_t shard)
+bool ing_query_shards_sums(const struct ing_query_shards *shards, uint16_t shard)
 {
     return !shards->all && is_in(shards, shards->sums, shard);
 }
@@ -102,10 +102,10 @@ static int cmp_ids(const void *left, const void *right)
     return fg_id_cmp(*(const struct fg_id *)left, *(const struct fg_id *)right);
 }
 
-enum fg_code query_ids_read(ProtobufCBinaryData from, struct fg_arena *arena,
-                            struct query_ids *ret_ids, struct fg_err *err)
+enum fg_code ing_query_ids_read(ProtobufCBinaryData from, struct fg_arena *arena,
+                                struct ing_query_ids *ret_ids, struct fg_err *err)
 {
-    struct query_ids ids = {.n = from.len / FG_ID_BYTES};
+    struct ing_query_ids ids = {.n = from.len / FG_ID_BYTES};
 
     if (from.len % FG_ID_BYTES != 0)
         return fg_fail(err, FG_E_INVALID, "ids of profiles: %zu bytes, not a multiple of %d",
@@ -124,7 +124,7 @@ enum fg_code query_ids_read(ProtobufCBinaryData from, struct fg_arena *arena,
     return FG_OK;
 }
 
-size_t query_ids_find(const struct query_ids *ids, struct fg_id id)
+size_t ing_query_ids_find(const struct ing_query_ids *ids, struct fg_id id)
 {
     const struct fg_id *found =
         ids->n == 0 ? NULL : bsearch(&id, ids->items, ids->n, sizeof *ids->items, cmp_ids);
@@ -132,27 +132,27 @@ size_t query_ids_find(const struct query_ids *ids, struct fg_id id)
     return found == NULL ? SIZE_MAX : (size_t)(found - ids->items);
 }
 
-bool query_ids_have(const struct query_ids *ids, struct fg_id id)
+bool ing_query_ids_have(const struct ing_query_ids *ids, struct fg_id id)
 {
-    return ids->items == NULL || query_ids_find(ids, id) != SIZE_MAX;
+    return ids->items == NULL || ing_query_ids_find(ids, id) != SIZE_MAX;
 }
 
 /* ---- sums ---- */
 
-void query_sums_init(struct query_sums *sums, const struct query_shards *shards,
-                     struct fg_arena *arena, uint64_t max_bytes)
+void ing_query_sums_init(struct ing_query_sums *sums, const struct ing_query_shards *shards,
+                         struct fg_arena *arena, uint64_t max_bytes)
 {
-    *sums = (struct query_sums){.shards = shards, .arena = arena};
+    *sums = (struct ing_query_sums){.shards = shards, .arena = arena};
     fg_buf_init(&sums->ids, max_bytes);
 }
 
-void query_sums_done(struct query_sums *sums)
+void ing_query_sums_done(struct ing_query_sums *sums)
 {
     fg_buf_done(&sums->ids);
 }
 
 /* Ascending, as bytes. */
-static bool put_ids(const struct query_sums *sums, ProtobufCBinaryData *ret_bytes)
+static bool put_ids(const struct ing_query_sums *sums, ProtobufCBinaryData *ret_bytes)
 {
     struct fg_id *ids = (struct fg_id *)sums->ids.ptr;
     size_t n = sums->ids.len / sizeof *ids;
@@ -168,7 +168,7 @@ static bool put_ids(const struct query_sums *sums, ProtobufCBinaryData *ret_byte
     return true;
 }
 
-static bool put_digest(const struct query_sums *sums, ProtobufCBinaryData *ret_bytes)
+static bool put_digest(const struct ing_query_sums *sums, ProtobufCBinaryData *ret_bytes)
 {
     uint8_t *bytes = fg_arena_alloc(sums->arena, FG_ID_BYTES);
 
@@ -179,7 +179,7 @@ static bool put_digest(const struct query_sums *sums, ProtobufCBinaryData *ret_b
     return true;
 }
 
-static enum fg_code close_group(struct query_sums *sums, struct fg_err *err)
+static enum fg_code close_group(struct ing_query_sums *sums, struct fg_err *err)
 {
     Fg__Inner__GroupSum *item;
 
@@ -201,14 +201,14 @@ static enum fg_code close_group(struct query_sums *sums, struct fg_err *err)
     return FG_OK;
 }
 
-static bool is_named(const struct query_shards *shards, uint64_t number)
+static bool is_named(const struct ing_query_shards *shards, uint64_t number)
 {
     return shards->n_ids_of > 0 && bsearch(&number, shards->ids_of, shards->n_ids_of,
                                            sizeof *shards->ids_of, cmp_numbers) != NULL;
 }
 
-enum fg_code query_sums_group(struct query_sums *sums, const struct head_group_key *group,
-                              struct fg_err *err)
+enum fg_code ing_query_sums_group(struct ing_query_sums *sums,
+                                  const struct ing_head_group_key *group, struct fg_err *err)
 {
     if (sums->open && sums->shard == group->shard && sums->window == group->window)
         return FG_OK;
@@ -224,24 +224,24 @@ enum fg_code query_sums_group(struct query_sums *sums, const struct head_group_k
     return FG_OK;
 }
 
-enum fg_code query_sums_add(struct query_sums *sums, int64_t time_ns, struct fg_id id,
-                            struct fg_err *err)
+enum fg_code ing_query_sums_add(struct ing_query_sums *sums, int64_t time_ns, struct fg_id id,
+                                struct fg_err *err)
 {
     if (!sums->by_ids && time_ns < sums->shards->ids_since_ns) {
-        query_sums_add_all(sums, 1, id);
+        ing_query_sums_add_all(sums, 1, id);
         return FG_OK;
     }
     fg_buf_append(&sums->ids, &id, sizeof id);
     return sums->ids.full ? too_large(err) : FG_OK;
 }
 
-void query_sums_add_all(struct query_sums *sums, uint64_t count, struct fg_id digest)
+void ing_query_sums_add_all(struct ing_query_sums *sums, uint64_t count, struct fg_id digest)
 {
     sums->count += count;
     sums->digest = fg_id_add(sums->digest, digest);
 }
 
-enum fg_code query_sums_finish(struct query_sums *sums, struct fg_err *err)
+enum fg_code ing_query_sums_finish(struct ing_query_sums *sums, struct fg_err *err)
 {
     return sums->open ? close_group(sums, err) : FG_OK;
 }

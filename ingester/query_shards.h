@@ -22,7 +22,7 @@ enum {
     QUERY_IDS_MAX = 65536,           /* of only_ids */
 };
 
-struct query_shards {
+struct ing_query_shards {
     bool all; /* nothing was said: data of all, no sums */
     uint32_t first;
     struct fg_slice data, sums; /* maps, borrowed */
@@ -33,29 +33,30 @@ struct query_shards {
 
 /* from NULL: all. FG_E_INVALID: maps that are too long or go beyond the last shard, too many
  * groups; FG_E_LIMIT. */
-enum fg_code query_shards_read(const Fg__Inner__Shards *from, struct fg_arena *arena,
-                               struct query_shards *ret_shards, struct fg_err *err) fg_must_check;
+enum fg_code ing_query_shards_read(const Fg__Inner__Shards *from, struct fg_arena *arena,
+                                   struct ing_query_shards *ret_shards,
+                                   struct fg_err *err) fg_must_check;
 
-bool query_shards_data(const struct query_shards *shards, uint16_t shard);
-bool query_shards_sums(const struct query_shards *shards, uint16_t shard);
+bool ing_query_shards_data(const struct ing_query_shards *shards, uint16_t shard);
+bool ing_query_shards_sums(const struct ing_query_shards *shards, uint16_t shard);
 
 /* Profiles that are asked for by their ids. */
-struct query_ids {
+struct ing_query_ids {
     struct fg_id *items; /* sorted; NULL: all are */
     size_t n;
 };
 
 /* FG_E_INVALID: not a number of whole ids, or too many; FG_E_LIMIT. */
-enum fg_code query_ids_read(ProtobufCBinaryData from, struct fg_arena *arena,
-                            struct query_ids *ret_ids, struct fg_err *err) fg_must_check;
+enum fg_code ing_query_ids_read(ProtobufCBinaryData from, struct fg_arena *arena,
+                                struct ing_query_ids *ret_ids, struct fg_err *err) fg_must_check;
 /* The number of an id in items; SIZE_MAX: it is not there, or there are none. */
-size_t query_ids_find(const struct query_ids *ids, struct fg_id id);
+size_t ing_query_ids_find(const struct ing_query_ids *ids, struct fg_id id);
 /* True of all where there are none. */
-bool query_ids_have(const struct query_ids *ids, struct fg_id id);
+bool ing_query_ids_have(const struct ing_query_ids *ids, struct fg_id id);
 
 /* The sums of a scan, group after group in ascending order; in the arena. */
-struct query_sums {
-    const struct query_shards *shards;
+struct ing_query_sums {
+    const struct ing_query_shards *shards;
     struct fg_arena *arena;
     Fg__Inner__GroupSum **items;
     uint32_t n, cap;
@@ -68,20 +69,21 @@ struct query_sums {
     struct fg_buf ids; /* as struct fg_id */
 };
 
-/* max_bytes: memory for ids of one group. query_sums_done() in any case. */
-void query_sums_init(struct query_sums *sums, const struct query_shards *shards,
-                     struct fg_arena *arena, uint64_t max_bytes);
-void query_sums_done(struct query_sums *sums);
+/* max_bytes: memory for ids of one group. ing_query_sums_done() in any case. */
+void ing_query_sums_init(struct ing_query_sums *sums, const struct ing_query_shards *shards,
+                         struct fg_arena *arena, uint64_t max_bytes);
+void ing_query_sums_done(struct ing_query_sums *sums);
 
 /* What comes from now on is of this group. It does not change while the group is the same. */
-enum fg_code query_sums_group(struct query_sums *sums, const struct head_group_key *group,
-                              struct fg_err *err) fg_must_check;
-enum fg_code query_sums_add(struct query_sums *sums, int64_t time_ns, struct fg_id id,
-                            struct fg_err *err) fg_must_check;
+enum fg_code ing_query_sums_group(struct ing_query_sums *sums,
+                                  const struct ing_head_group_key *group,
+                                  struct fg_err *err) fg_must_check;
+enum fg_code ing_query_sums_add(struct ing_query_sums *sums, int64_t time_ns, struct fg_id id,
+                                struct fg_err *err) fg_must_check;
 /* So many at once, with the sum of their ids. */
-void query_sums_add_all(struct query_sums *sums, uint64_t count, struct fg_id digest);
+void ing_query_sums_add_all(struct ing_query_sums *sums, uint64_t count, struct fg_id digest);
 
 /* The last group is complete, and the list too. */
-enum fg_code query_sums_finish(struct query_sums *sums, struct fg_err *err) fg_must_check;
+enum fg_code ing_query_sums_finish(struct ing_query_sums *sums, struct fg_err *err) fg_must_check;
 
 #endif

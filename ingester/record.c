@@ -102,8 +102,8 @@ static void encode_links(const struct fg_profile *profile, const struct fg_keyed
     }
 }
 
-void record_encode(const struct fg_profile *profile, uint32_t n_types, uint32_t generation,
-                   const struct fg_keyed *samples, uint32_t *positions, struct fg_buf *out)
+void ing_record_encode(const struct fg_profile *profile, uint32_t n_types, uint32_t generation,
+                       const struct fg_keyed *samples, uint32_t *positions, struct fg_buf *out)
 {
     uint32_t before = 0;
 
@@ -140,10 +140,10 @@ static enum fg_code corrupt(struct fg_err *err, const char *where)
     return fg_fail(err, FG_E_CORRUPT, "stored profile: %s", where);
 }
 
-enum fg_code record_open(struct fg_slice in, struct record *ret_record, struct fg_err *err)
+enum fg_code ing_record_open(struct fg_slice in, struct ing_record *ret_record, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
-    struct record record = {0};
+    struct ing_record record = {0};
 
     if (fg_cur_varint(&cur) != RECORD_VERSION)
         return corrupt(err, "version");
@@ -159,8 +159,8 @@ enum fg_code record_open(struct fg_slice in, struct record *ret_record, struct f
     return FG_OK;
 }
 
-enum fg_code record_total(const struct record *record, uint32_t type, uint64_t *ret_total,
-                          struct fg_err *err)
+enum fg_code ing_record_total(const struct ing_record *record, uint32_t type, uint64_t *ret_total,
+                              struct fg_err *err)
 {
     struct fg_cur cur = record->totals;
     uint64_t total = 0;
@@ -173,15 +173,15 @@ enum fg_code record_total(const struct record *record, uint32_t type, uint64_t *
     return FG_OK;
 }
 
-void record_columns_done(struct record_columns *columns)
+void ing_record_columns_done(struct ing_record_columns *columns)
 {
     free(columns->nodes);
     free(columns->values);
     free(columns->links);
-    *columns = (struct record_columns){0};
+    *columns = (struct ing_record_columns){0};
 }
 
-static void columns_reserve(struct record_columns *columns, uint32_t count)
+static void columns_reserve(struct ing_record_columns *columns, uint32_t count)
 {
     if (count <= columns->cap)
         return;
@@ -209,7 +209,7 @@ struct column_place {
     struct fg_cur cur; /* after the kind */
 };
 
-static bool find_columns(struct fg_cur *cur, const struct record *record,
+static bool find_columns(struct fg_cur *cur, const struct ing_record *record,
                          struct column_place *places)
 {
     for (uint32_t t = 0; t < record->n_types; t++) {
@@ -251,8 +251,8 @@ static void read_column(const struct column_place *places, uint32_t type, uint32
         values[i] *= factor;
 }
 
-static enum fg_code read_links(struct fg_cur *cur, const struct record *record,
-                               struct record_columns *columns, struct fg_err *err)
+static enum fg_code read_links(struct fg_cur *cur, const struct ing_record *record,
+                               struct ing_record_columns *columns, struct fg_err *err)
 {
     uint32_t count = (uint32_t)fg_cur_count(cur, 1 + 8 + FG_ID_BYTES);
 
@@ -294,8 +294,8 @@ static enum fg_code read_size(struct fg_cur *cur, struct fg_profile_size *ret_si
     return FG_OK;
 }
 
-enum fg_code record_read(const struct record *record, uint32_t type, bool links,
-                         struct record_columns *columns, struct fg_err *err)
+enum fg_code ing_record_read(const struct ing_record *record, uint32_t type, bool links,
+                             struct ing_record_columns *columns, struct fg_err *err)
 {
     struct column_place places[TYPES_MAX];
     struct fg_cur cur = record->totals;

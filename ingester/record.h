@@ -26,25 +26,25 @@
  * samples: sorted by node (common/base/radix.h), profile->n_samples of them; index: where each
  * stood in the profile's columns. positions: scratch of n_samples numbers.
  */
-void record_encode(const struct fg_profile *profile, uint32_t n_types, uint32_t generation,
-                   const struct fg_keyed *samples, uint32_t *positions, struct fg_buf *out);
+void ing_record_encode(const struct fg_profile *profile, uint32_t n_types, uint32_t generation,
+                       const struct fg_keyed *samples, uint32_t *positions, struct fg_buf *out);
 
 /* The front of a record; what follows is read on demand. Borrowed. */
-struct record {
+struct ing_record {
     uint32_t generation, n_types, n_samples;
     int64_t duration_ns, period;
     struct fg_cur totals; /* at the first total */
 };
 
-enum fg_code record_open(struct fg_slice in, struct record *ret_record,
-                         struct fg_err *err) fg_must_check;
+enum fg_code ing_record_open(struct fg_slice in, struct ing_record *ret_record,
+                             struct fg_err *err) fg_must_check;
 
 /* Total of one type, without looking at the samples. */
-enum fg_code record_total(const struct record *record, uint32_t type, uint64_t *ret_total,
-                          struct fg_err *err) fg_must_check;
+enum fg_code ing_record_total(const struct ing_record *record, uint32_t type, uint64_t *ret_total,
+                              struct fg_err *err) fg_must_check;
 
 /* Arrays for a record's content, kept from record to record; zeroed before the first. */
-struct record_columns {
+struct ing_record_columns {
     uint32_t *nodes;  /* [n_samples] */
     uint64_t *values; /* [n_samples], of the type asked for */
     struct fg_link *links;
@@ -52,10 +52,10 @@ struct record_columns {
     struct fg_profile_size size; /* read with links */
     uint32_t cap, cap_links;
 };
-void record_columns_done(struct record_columns *columns);
+void ing_record_columns_done(struct ing_record_columns *columns);
 
 /* Nodes and values of one type; links and the size where asked for. FG_E_CORRUPT. */
-enum fg_code record_read(const struct record *record, uint32_t type, bool links,
-                         struct record_columns *columns, struct fg_err *err) fg_must_check;
+enum fg_code ing_record_read(const struct ing_record *record, uint32_t type, bool links,
+                             struct ing_record_columns *columns, struct fg_err *err) fg_must_check;
 
 #endif

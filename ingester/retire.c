@@ -6,21 +6,21 @@
 
 enum state { WRITTEN, OLD, UNNEEDED, DELETED };
 
-struct leaver {
-    struct catalog_service *service;
+struct retire_leaver {
+    struct ing_catalog_service *service;
     uint32_t generation;
     enum state state;
     uint32_t cuts; /* OLD: rounds that began later do not name it */
 };
 
-struct retire {
-    struct retire_config config;
-    struct leaver *leavers;
+struct ing_retire {
+    struct ing_retire_config config;
+    struct retire_leaver *leavers;
     size_t n_leavers, cap_leavers;
     struct fg_store_batch deletes; /* of series and services that left the catalog */
 };
 
-static void add(struct retire *retire, struct catalog_service *service, uint32_t generation)
+static void add(struct ing_retire *retire, struct ing_catalog_service *service, uint32_t generation)
 {
     if (retire->n_leavers == retire->cap_leavers) {
         retire->cap_leavers = FG_MAX(16, retire->cap_leavers * 2);
@@ -28,7 +28,7 @@ static void add(struct retire *retire, struct catalog_service *service, uint32_t
             fg_realloc(retire->leavers, retire->cap_leavers * sizeof *retire->leavers);
     }
     retire->leavers[retire->n_leavers++] =
-        (struct leaver){.service = service, .generation = generation};
+        (struct retire_leaver){.service = service, .generation = generation};
     service->retiring++;
 }
 
@@ -36,20 +36,20 @@ static void add(struct retire *retire, struct catalog_service *service, uint32_t
 
 /* Services by number; the numbers of some may never have become durable. */
 struct start {
-    struct retire *retire;
-    struct catalog_service **services;
+    struct ing_retire *retire;
+    struct ing_catalog_service **services;
     uint32_t n_services;
     uint16_t skip;
 };
 
-static void note_service(struct catalog_service *service, void *arg)
+static void note_service(struct ing_catalog_service *service, void *arg)
 {
     struct start *start = arg;
 
     if (service->number >= start->n_services) {
         uint32_t n = service->number + 1;
 
-        start->services = fg_realloc(start->services, n * sizeof(struct catalog_service *));
+        start->services = fg_realloc(start->services, n * sizeof(struct ing_catalog_service *));
         for (uint32_t i = start->n_services; i < n; i++)
             start->services[i] = NULL;
         start->n_services = n;
@@ -61,7 +61,8 @@ static void note_service(struct catalog_service *service, void *arg)
 static void note_dictionary(uint32_t service, uint32_t generation, void *arg)
 {
     struct start *start = arg;
-    struct catalog_service *found = service < start->n_services ? start->services[service] : NULL;
+    struct ing_catalog_service *found =
+        service < start->n_services ? start->services[service] : NULL;
 
     if (found == NULL)
         return; /* a service that nothing was stored of */
@@ -76,37 +77,37 @@ static void note_dictionary(uint32_t service, uint32_t generation, void *arg)
  * stacks. Like this they cannot be read. It costs nothing: distributors send all definitions to an
  * ingester that has started.
  */
-static void begin_after_start(struct catalog_service *service, void *arg)
+static void begin_after_start(struct ing_catalog_service *service, void *arg)
 {
     const struct start *start = arg;
 
     atomic_fetch_add(&service->generation, start->skip);
 }
 
-enum fg_code retire_create(const struct retire_config *config, struct retire **ret_retire,
-                           struct fg_err *err)
+enum fg_code ing_retire_create(const struct ing_retire_config *config,
+                               struct ing_retire **ret_retire, struct fg_err *err)
 {
-    struct retire *retire = fg_new(struct retire);
+    struct ing_retire *retire = fg_new(struct ing_retire);
     struct start start = {.retire = retire};
     enum fg_code code;
 
     retire->config = *config;
     fg_store_batch_init(&retire->deletes);
-    catalog_assume_held(config->catalog, rounds_cuts(config->rounds));
-    catalog_each_service(config->catalog, note_service, &start);
+    ing_catalog_assume_held(config->catalog, ing_rounds_cuts(config->rounds));
+    ing_catalog_each_service(config->catalog, note_service, &start);
     code = getrandom(&start.skip, sizeof start.skip, 0) == sizeof start.skip
-               ? dict_each(config->store, note_dictionary, &start, err)
+               ? ing_dict_each(config->store, note_dictionary, &start, err)
                : fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
-    catalog_each_service(config->catalog, begin_after_start, &start);
+    ing_catalog_each_service(config->catalog, begin_after_start, &start);
     free(start.services);
     if (code != FG_OK)
-        retire_destroy(retire);
+        ing_retire_destroy(retire);
     else
         *ret_retire = retire;
     return code;
 }
 
-void retire_destroy(struct retire *retire)
+void ing_retire_destroy(struct ing_retire *retire)
 {
     if (retire == NULL)
         return;
@@ -118,45 +119,45 @@ void retire_destroy(struct retire *retire)
 /* ---- cuts ---- */
 
 struct cut {
-    struct retire *retire;
+    struct ing_retire *retire;
     enum fg_code code;
     struct fg_err *err;
 };
 
-static void begin_generation(struct catalog_service *service, void *arg)
+static void begin_generation(struct ing_catalog_service *service, void *arg)
 {
     struct cut *cut = arg;
     uint32_t generation = atomic_load(&service->generation);
     bool stored = false;
 
     if (cut->code == FG_OK)
-        cut->code =
-            dict_stored(cut->retire->config.store, service->number, generation, &stored, cut->err);
+        cut->code = ing_dict_stored(cut->retire->config.store, service->number, generation, &stored,
+                                    cut->err);
     if (stored && atomic_compare_exchange_strong(&service->generation, &generation, generation + 1))
         add(cut->retire, service, generation);
 }
 
-enum fg_code retire_cut(struct retire *retire, struct fg_err *err)
+enum fg_code ing_retire_cut(struct ing_retire *retire, struct fg_err *err)
 {
     struct cut cut = {.retire = retire, .err = err};
 
-    catalog_each_service(retire->config.catalog, begin_generation, &cut);
+    ing_catalog_each_service(retire->config.catalog, begin_generation, &cut);
     return cut.code;
 }
 
 /* ---- sweeps ---- */
 
 /* Nobody works with it, and nobody will: who read its number a moment ago is refused. */
-static void grow_old(const struct retire *retire, struct leaver *leaver)
+static void grow_old(const struct ing_retire *retire, struct retire_leaver *leaver)
 {
-    if (dict_in_use(retire->config.dicts, leaver->service->number, leaver->generation))
+    if (ing_dict_in_use(retire->config.dicts, leaver->service->number, leaver->generation))
         return;
-    commit_spoil(leaver->service, leaver->generation);
+    ing_commit_spoil(leaver->service, leaver->generation);
     leaver->state = OLD;
-    leaver->cuts = rounds_cuts(retire->config.rounds);
+    leaver->cuts = ing_rounds_cuts(retire->config.rounds);
 }
 
-static void sweep_one(const struct retire *retire, struct leaver *leaver, uint32_t least,
+static void sweep_one(const struct ing_retire *retire, struct retire_leaver *leaver, uint32_t least,
                       struct fg_store_batch *batch)
 {
     switch (leaver->state) {
@@ -169,13 +170,14 @@ static void sweep_one(const struct retire *retire, struct leaver *leaver, uint32
         break;
     case UNNEEDED:
     case DELETED: /* but that could not be written */
-        if (dict_delete(retire->config.dicts, leaver->service->number, leaver->generation, batch))
+        if (ing_dict_delete(retire->config.dicts, leaver->service->number, leaver->generation,
+                            batch))
             leaver->state = DELETED;
         break;
     }
 }
 
-static void drop_deleted(struct retire *retire)
+static void drop_deleted(struct ing_retire *retire)
 {
     size_t kept = 0;
 
@@ -188,9 +190,10 @@ static void drop_deleted(struct retire *retire)
     retire->n_leavers = kept;
 }
 
-enum fg_code retire_sweep(struct retire *retire, struct retire_writer writer, struct fg_err *err)
+enum fg_code ing_retire_sweep(struct ing_retire *retire, struct ing_retire_writer writer,
+                              struct fg_err *err)
 {
-    uint32_t least = rounds_least_born(retire->config.rounds);
+    uint32_t least = ing_rounds_least_born(retire->config.rounds);
     struct fg_store_batch batch;
     enum fg_code code = FG_OK;
 
@@ -205,26 +208,27 @@ enum fg_code retire_sweep(struct retire *retire, struct retire_writer writer, st
     return code;
 }
 
-static bool has_no_dictionary(const struct catalog_service *service, void *arg)
+static bool has_no_dictionary(const struct ing_catalog_service *service, void *arg)
 {
-    const struct retire *retire = arg;
+    const struct ing_retire *retire = arg;
     struct fg_err err;
     bool stored;
 
     return service->retiring == 0 &&
-           dict_any_stored(retire->config.store, service->number, &stored, &err) == FG_OK &&
+           ing_dict_any_stored(retire->config.store, service->number, &stored, &err) == FG_OK &&
            !stored;
 }
 
 /* What has left has to be deleted before more leaves. */
-enum fg_code retire_series(struct retire *retire, struct retire_writer writer, struct fg_err *err)
+enum fg_code ing_retire_series(struct ing_retire *retire, struct ing_retire_writer writer,
+                               struct fg_err *err)
 {
     struct fg_store_batch *deletes = &retire->deletes;
 
     if (deletes->count == 0) {
-        catalog_sweep_series(retire->config.catalog, rounds_least_born(retire->config.rounds),
-                             deletes);
-        catalog_sweep_services(retire->config.catalog, has_no_dictionary, retire, deletes);
+        ing_catalog_sweep_series(retire->config.catalog,
+                                 ing_rounds_least_born(retire->config.rounds), deletes);
+        ing_catalog_sweep_services(retire->config.catalog, has_no_dictionary, retire, deletes);
     }
     if (deletes->count == 0)
         return FG_OK;
@@ -234,7 +238,7 @@ enum fg_code retire_series(struct retire *retire, struct retire_writer writer, s
     return FG_OK;
 }
 
-size_t retire_count(const struct retire *retire)
+size_t ing_retire_count(const struct ing_retire *retire)
 {
     return retire->n_leavers;
 }

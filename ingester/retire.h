@@ -24,44 +24,45 @@
 #include "ingester/dict.h"
 #include "ingester/rounds.h"
 
-struct retire;
+struct ing_retire;
 
 /* Borrowed. */
-struct retire_config {
+struct ing_retire_config {
     struct fg_store *store;
-    struct catalog *catalog;
-    struct dict_table *dicts;
-    struct rounds *rounds;
+    struct ing_catalog *catalog;
+    struct ing_dict_table *dicts;
+    struct ing_rounds *rounds;
 };
 
 /* Finds what the store has, and sets the generation of every service; any series may be in any
  * round there is. Before the first push.
  * FG_E_CORRUPT, FG_E_UNAVAILABLE. */
-enum fg_code retire_create(const struct retire_config *config, struct retire **ret_retire,
-                           struct fg_err *err) fg_must_check;
-void retire_destroy(struct retire *retire);
+enum fg_code ing_retire_create(const struct ing_retire_config *config,
+                               struct ing_retire **ret_retire, struct fg_err *err) fg_must_check;
+void ing_retire_destroy(struct ing_retire *retire);
 
 /* After rounds were sealed. FG_E_UNAVAILABLE: some services have not begun a new generation; the
  * next cut is time enough. */
-enum fg_code retire_cut(struct retire *retire, struct fg_err *err) fg_must_check;
+enum fg_code ing_retire_cut(struct ing_retire *retire, struct fg_err *err) fg_must_check;
 
-/* Writes a batch: commit_write(), so that nothing is deleted before what a failed write has left.
+/* Writes a batch: ing_commit_write(), so that nothing is deleted before what a failed write has
+ * left.
  */
-struct retire_writer {
+struct ing_retire_writer {
     enum fg_code (*write)(void *arg, struct fg_store_batch *batch, struct fg_err *err);
     void *arg;
 };
 
 /* Dictionaries; minutes after the sweep before. FG_E_UNAVAILABLE: later. */
-enum fg_code retire_sweep(struct retire *retire, struct retire_writer writer,
-                          struct fg_err *err) fg_must_check;
+enum fg_code ing_retire_sweep(struct ing_retire *retire, struct ing_retire_writer writer,
+                              struct fg_err *err) fg_must_check;
 
 /* Goes on with series and services: some milliseconds, as often as one likes. FG_E_UNAVAILABLE:
  * later. */
-enum fg_code retire_series(struct retire *retire, struct retire_writer writer,
-                           struct fg_err *err) fg_must_check;
+enum fg_code ing_retire_series(struct ing_retire *retire, struct ing_retire_writer writer,
+                               struct fg_err *err) fg_must_check;
 
 /* How many dictionaries are on their way. */
-size_t retire_count(const struct retire *retire);
+size_t ing_retire_count(const struct ing_retire *retire);
 
 #endif

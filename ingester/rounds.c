@@ -4,19 +4,19 @@
 #include "common/model/tenant_share.h"
 #include "common/runtime/rwlock.h"
 
-struct place {
-    struct round round;
+struct rounds_place {
+    struct ing_round round;
     bool gone;
 };
 
 /* Of one tenant. */
 struct tenant_rounds {
-    struct place *places;
+    struct rounds_place *places;
     uint32_t n_places, cap_places, n_gone;
     struct fg_map map; /* group_hash() -> place */
 };
 
-struct rounds {
+struct ing_rounds {
     struct fg_rwlock lock;
     struct tenant_rounds *tenants; /* by number */
     uint32_t n_tenants, cap_tenants;
@@ -33,12 +33,12 @@ static const struct fg_slice seen_key = {(const uint8_t *)"manifest", 8};
 
 /* ---- one round ---- */
 
-struct round round_empty(const struct head_round_key *key)
+struct ing_round ing_round_empty(const struct ing_head_round_key *key)
 {
-    return (struct round){.key = *key, .least_ns = INT64_MAX, .greatest_ns = INT64_MIN};
+    return (struct ing_round){.key = *key, .least_ns = INT64_MAX, .greatest_ns = INT64_MIN};
 }
 
-void round_add(struct round *round, int64_t time_ns, struct fg_id id, size_t bytes)
+void ing_round_add(struct ing_round *round, int64_t time_ns, struct fg_id id, size_t bytes)
 {
     round->count++;
     round->bytes += bytes;
@@ -47,7 +47,7 @@ void round_add(struct round *round, int64_t time_ns, struct fg_id id, size_t byt
     round->digest = fg_id_add(round->digest, id);
 }
 
-void round_join(struct round *round, const struct round *other)
+void ing_round_join(struct ing_round *round, const struct ing_round *other)
 {
     round->count += other->count;
     round->bytes += other->bytes;
@@ -56,14 +56,14 @@ void round_join(struct round *round, const struct round *other)
     round->digest = fg_id_add(round->digest, other->digest);
 }
 
-void round_put(const struct round *round, struct fg_store_batch *out)
+void ing_round_put(const struct ing_round *round, struct fg_store_batch *out)
 {
     uint8_t digest[FG_ID_BYTES];
     struct fg_buf key, value;
 
     fg_buf_init(&key, HEAD_ROUND_KEY_BYTES);
     fg_buf_init(&value, SIZE_MAX);
-    head_put_round_key(&key, &round->key);
+    ing_head_put_round_key(&key, &round->key);
     fg_buf_varint(&value, round->count);
     fg_buf_varint(&value, round->bytes);
     fg_buf_varint(&value, round->born);
@@ -80,16 +80,16 @@ void round_put(const struct round *round, struct fg_store_batch *out)
     fg_buf_done(&value);
 }
 
-void round_delete(const struct head_round_key *key, struct fg_store_batch *out)
+void ing_round_delete(const struct ing_head_round_key *key, struct fg_store_batch *out)
 {
-    struct head_round_key after = *key;
+    struct ing_head_round_key after = *key;
     struct fg_buf from, to;
 
     after.number++; /* numbers count cuts: there will not be 2^32 of them */
     fg_buf_init(&from, HEAD_ROUND_KEY_BYTES);
     fg_buf_init(&to, HEAD_ROUND_KEY_BYTES);
-    head_put_round_key(&from, key);
-    head_put_round_key(&to, &after);
+    ing_head_put_round_key(&from, key);
+    ing_head_put_round_key(&to, &after);
     fg_store_delete(out, HEAD_ROUNDS, fg_buf_slice(&from));
     fg_store_delete_range(out, HEAD_PROFILES, fg_buf_slice(&from), fg_buf_slice(&to));
     fg_buf_done(&from);
@@ -98,17 +98,17 @@ void round_delete(const struct head_round_key *key, struct fg_store_batch *out)
 
 /* ---- places (under the lock) ---- */
 
-static uint64_t group_hash(const struct head_group_key *key)
+static uint64_t group_hash(const struct ing_head_group_key *key)
 {
     return fg_mix64((uint64_t)key->window << 16 | key->shard);
 }
 
-static struct tenant_rounds *tenant_of(const struct rounds *rounds, uint32_t number)
+static struct tenant_rounds *tenant_of(const struct ing_rounds *rounds, uint32_t number)
 {
     return number < rounds->n_tenants ? &rounds->tenants[number] : NULL;
 }
 
-static struct tenant_rounds *make_tenant(struct rounds *rounds, uint32_t number)
+static struct tenant_rounds *make_tenant(struct ing_rounds *rounds, uint32_t number)
 {
     if (number >= rounds->cap_tenants) {
         rounds->cap_tenants = FG_MAX(number + 1, rounds->cap_tenants * 2);
@@ -122,7 +122,8 @@ static struct tenant_rounds *make_tenant(struct rounds *rounds, uint32_t number)
     return &rounds->tenants[number];
 }
 
-static struct place *find(const struct tenant_rounds *tenant, const struct head_round_key *key)
+static struct rounds_place *find(const struct tenant_rounds *tenant,
+                                 const struct ing_head_round_key *key)
 {
     struct fg_map_walk walk;
 
@@ -130,7 +131,7 @@ static struct place *find(const struct tenant_rounds *tenant, const struct head_
         return NULL;
     for (uint32_t i = fg_map_first(&tenant->map, group_hash(&key->group), &walk); i != FG_MAP_NONE;
          i = fg_map_next(&tenant->map, &walk))
-        if (!tenant->places[i].gone && head_same_round(&tenant->places[i].round.key, key))
+        if (!tenant->places[i].gone && ing_head_same_round(&tenant->places[i].round.key, key))
             return &tenant->places[i];
     return NULL;
 }
@@ -158,7 +159,7 @@ static void close_gaps(struct tenant_rounds *tenant)
 }
 
 /* It has none any more: an idle tenant takes no room. */
-static void forget_tenant(struct rounds *rounds, struct tenant_rounds *tenant)
+static void forget_tenant(struct ing_rounds *rounds, struct tenant_rounds *tenant)
 {
     rounds->bytes -= tenant_bytes(tenant);
     free(tenant->places);
@@ -167,7 +168,7 @@ static void forget_tenant(struct rounds *rounds, struct tenant_rounds *tenant)
 }
 
 /* The drawing of rounds.h, and what COMPARE does (segments/segments.h). */
-static void check_move(const struct round *from, const struct round *to)
+static void check_move(const struct ing_round *from, const struct ing_round *to)
 {
     static const unsigned moves[ROUND_STATES] = {
         [ROUND_OPEN] =
@@ -185,10 +186,10 @@ static void check_move(const struct round *from, const struct round *to)
     fg_assert(from->state != ROUND_COMMITTED || from->generation == to->generation);
 }
 
-static void set(struct rounds *rounds, const struct round *round)
+static void set(struct ing_rounds *rounds, const struct ing_round *round)
 {
     struct tenant_rounds *tenant = make_tenant(rounds, round->key.group.tenant);
-    struct place *place = find(tenant, &round->key);
+    struct rounds_place *place = find(tenant, &round->key);
     size_t before = tenant_bytes(tenant);
 
     if (place != NULL) {
@@ -203,23 +204,23 @@ static void set(struct rounds *rounds, const struct round *round)
         tenant->places = fg_realloc(tenant->places, tenant->cap_places * sizeof *tenant->places);
     }
     fg_map_add(&tenant->map, group_hash(&round->key.group), tenant->n_places);
-    tenant->places[tenant->n_places++] = (struct place){.round = *round};
+    tenant->places[tenant->n_places++] = (struct rounds_place){.round = *round};
     rounds->bytes += tenant_bytes(tenant) - before;
 }
 
 /* ---- the committer's side ---- */
 
-void rounds_set(struct rounds *rounds, const struct round *round)
+void ing_rounds_set(struct ing_rounds *rounds, const struct ing_round *round)
 {
     fg_rwlock_write(&rounds->lock);
     set(rounds, round);
     fg_rwlock_unlock(&rounds->lock);
 }
 
-void rounds_remove(struct rounds *rounds, const struct head_round_key *key)
+void ing_rounds_remove(struct ing_rounds *rounds, const struct ing_head_round_key *key)
 {
     struct tenant_rounds *tenant;
-    struct place *place;
+    struct rounds_place *place;
 
     fg_rwlock_write(&rounds->lock);
     tenant = tenant_of(rounds, key->group.tenant);
@@ -233,9 +234,9 @@ void rounds_remove(struct rounds *rounds, const struct head_round_key *key)
     fg_rwlock_unlock(&rounds->lock);
 }
 
-void rounds_doubt(struct rounds *rounds, const struct head_round_key *key)
+void ing_rounds_doubt(struct ing_rounds *rounds, const struct ing_head_round_key *key)
 {
-    struct place *place;
+    struct rounds_place *place;
 
     fg_rwlock_write(&rounds->lock);
     place = find(tenant_of(rounds, key->group.tenant), key);
@@ -246,7 +247,7 @@ void rounds_doubt(struct rounds *rounds, const struct head_round_key *key)
     fg_rwlock_unlock(&rounds->lock);
 }
 
-void rounds_settle(struct rounds *rounds)
+void ing_rounds_settle(struct ing_rounds *rounds)
 {
     fg_rwlock_write(&rounds->lock);
     for (uint32_t t = 0; rounds->any_in_doubt && t < rounds->n_tenants; t++)
@@ -256,7 +257,7 @@ void rounds_settle(struct rounds *rounds)
     fg_rwlock_unlock(&rounds->lock);
 }
 
-uint32_t rounds_cuts(struct rounds *rounds)
+uint32_t ing_rounds_cuts(struct ing_rounds *rounds)
 {
     uint32_t cuts;
 
@@ -276,22 +277,22 @@ static void put_number(struct fg_slice key, uint64_t number, struct fg_store_bat
     fg_buf_done(&value);
 }
 
-void rounds_put_cuts(uint32_t cuts, struct fg_store_batch *out)
+void ing_rounds_put_cuts(uint32_t cuts, struct fg_store_batch *out)
 {
     put_number(cuts_key, cuts, out);
 }
 
-uint64_t rounds_seen(const struct rounds *rounds)
+uint64_t ing_rounds_seen(const struct ing_rounds *rounds)
 {
     return rounds->seen;
 }
 
-void rounds_put_seen(uint64_t generation, struct fg_store_batch *out)
+void ing_rounds_put_seen(uint64_t generation, struct fg_store_batch *out)
 {
     put_number(seen_key, generation, out);
 }
 
-void rounds_set_cuts(struct rounds *rounds, uint32_t cuts)
+void ing_rounds_set_cuts(struct ing_rounds *rounds, uint32_t cuts)
 {
     fg_rwlock_write(&rounds->lock);
     rounds->cuts = cuts;
@@ -300,7 +301,7 @@ void rounds_set_cuts(struct rounds *rounds, uint32_t cuts)
 
 /* ---- looking ---- */
 
-uint32_t rounds_least_born(struct rounds *rounds)
+uint32_t ing_rounds_least_born(struct ing_rounds *rounds)
 {
     uint32_t least = UINT32_MAX;
 
@@ -313,9 +314,10 @@ uint32_t rounds_least_born(struct rounds *rounds)
     return least;
 }
 
-bool rounds_find(struct rounds *rounds, const struct head_round_key *key, struct round *ret_round)
+bool ing_rounds_find(struct ing_rounds *rounds, const struct ing_head_round_key *key,
+                     struct ing_round *ret_round)
 {
-    const struct place *place;
+    const struct rounds_place *place;
 
     fg_rwlock_read(&rounds->lock);
     place = find(tenant_of(rounds, key->group.tenant), key);
@@ -325,24 +327,24 @@ bool rounds_find(struct rounds *rounds, const struct head_round_key *key, struct
     return place != NULL;
 }
 
-void rounds_put_known(struct rounds *rounds, const struct head_round_key *key,
-                      struct fg_store_batch *out)
+void ing_rounds_put_known(struct ing_rounds *rounds, const struct ing_head_round_key *key,
+                          struct fg_store_batch *out)
 {
-    struct round known;
+    struct ing_round known;
     struct fg_buf bytes;
 
-    if (rounds_find(rounds, key, &known)) {
-        round_put(&known, out);
+    if (ing_rounds_find(rounds, key, &known)) {
+        ing_round_put(&known, out);
         return;
     }
     fg_buf_init(&bytes, HEAD_ROUND_KEY_BYTES);
-    head_put_round_key(&bytes, key);
+    ing_head_put_round_key(&bytes, key);
     fg_store_delete(out, HEAD_ROUNDS, fg_buf_slice(&bytes));
     fg_buf_done(&bytes);
 }
 
-size_t rounds_of_group(struct rounds *rounds, const struct head_group_key *key,
-                       struct round *ret_rounds, size_t max)
+size_t ing_rounds_of_group(struct ing_rounds *rounds, const struct ing_head_group_key *key,
+                           struct ing_round *ret_rounds, size_t max)
 {
     const struct tenant_rounds *tenant;
     struct fg_map_walk walk;
@@ -353,9 +355,9 @@ size_t rounds_of_group(struct rounds *rounds, const struct head_group_key *key,
     for (uint32_t i = tenant == NULL ? FG_MAP_NONE
                                      : fg_map_first(&tenant->map, group_hash(key), &walk);
          i != FG_MAP_NONE; i = fg_map_next(&tenant->map, &walk)) {
-        const struct place *place = &tenant->places[i];
+        const struct rounds_place *place = &tenant->places[i];
 
-        if (place->gone || !head_same_group(&place->round.key.group, key))
+        if (place->gone || !ing_head_same_group(&place->round.key.group, key))
             continue;
         if (n < max)
             ret_rounds[n] = place->round;
@@ -365,9 +367,9 @@ size_t rounds_of_group(struct rounds *rounds, const struct head_group_key *key,
     return n;
 }
 
-static bool passes(const struct rounds_filter *filter, const struct place *place)
+static bool passes(const struct ing_rounds_filter *filter, const struct rounds_place *place)
 {
-    const struct round *round = &place->round;
+    const struct ing_round *round = &place->round;
 
     if (place->gone || round->count == 0 || round->least_ns > filter->end_ns ||
         round->greatest_ns < filter->start_ns)
@@ -378,15 +380,16 @@ static bool passes(const struct rounds_filter *filter, const struct place *place
 
 static int round_order(const void *left, const void *right)
 {
-    return head_round_cmp(&((const struct round *)left)->key, &((const struct round *)right)->key);
+    return ing_head_round_cmp(&((const struct ing_round *)left)->key,
+                              &((const struct ing_round *)right)->key);
 }
 
 /* Tenants [from, to). Under the lock. */
-static struct round *collect(const struct rounds *rounds, uint32_t from, uint32_t to,
-                             const struct rounds_filter *filter, struct fg_arena *arena,
-                             size_t *ret_count)
+static struct ing_round *collect(const struct ing_rounds *rounds, uint32_t from, uint32_t to,
+                                 const struct ing_rounds_filter *filter, struct fg_arena *arena,
+                                 size_t *ret_count)
 {
-    struct round *found;
+    struct ing_round *found;
     size_t most = 0, count = 0;
 
     for (uint32_t t = from; t < to; t++)
@@ -400,11 +403,11 @@ static struct round *collect(const struct rounds *rounds, uint32_t from, uint32_
     return found;
 }
 
-enum fg_code rounds_select(struct rounds *rounds, const struct rounds_filter *filter,
-                           struct fg_arena *arena, struct round **ret_rounds, size_t *ret_count,
-                           struct fg_err *err)
+enum fg_code ing_rounds_select(struct ing_rounds *rounds, const struct ing_rounds_filter *filter,
+                               struct fg_arena *arena, struct ing_round **ret_rounds,
+                               size_t *ret_count, struct fg_err *err)
 {
-    struct round *found;
+    struct ing_round *found;
     uint32_t from, to;
 
     fg_rwlock_read(&rounds->lock);
@@ -420,7 +423,7 @@ enum fg_code rounds_select(struct rounds *rounds, const struct rounds_filter *fi
     return FG_OK;
 }
 
-size_t rounds_bytes(struct rounds *rounds)
+size_t ing_rounds_bytes(struct ing_rounds *rounds)
 {
     size_t bytes;
 
@@ -430,7 +433,7 @@ size_t rounds_bytes(struct rounds *rounds)
     return bytes;
 }
 
-bool rounds_have_room(struct rounds *rounds, uint32_t tenant, double share)
+bool ing_rounds_have_room(struct ing_rounds *rounds, uint32_t tenant, double share)
 {
     const struct tenant_rounds *of;
     uint64_t used, growth = 0;
@@ -450,15 +453,15 @@ bool rounds_have_room(struct rounds *rounds, uint32_t tenant, double share)
 
 /* ---- reading back ---- */
 
-static bool decode_round(struct fg_slice key, struct fg_slice value, struct round *ret_round)
+static bool decode_round(struct fg_slice key, struct fg_slice value, struct ing_round *ret_round)
 {
     struct fg_cur cur = fg_cur(value);
-    struct round round = {.count = 0};
+    struct ing_round round = {.count = 0};
     struct fg_slice digest;
     uint64_t born, cut;
     uint8_t state;
 
-    if (!head_get_round_key(key, &round.key))
+    if (!ing_head_get_round_key(key, &round.key))
         return false;
     round.count = fg_cur_varint(&cur);
     round.bytes = fg_cur_varint(&cur);
@@ -475,28 +478,29 @@ static bool decode_round(struct fg_slice key, struct fg_slice value, struct roun
     if (!fg_cur_end(&cur) || state >= ROUND_STATES || cut > UINT32_MAX || born > UINT32_MAX)
         return false;
     round.digest = fg_id_get(digest.ptr);
-    round.state = (enum round_state)state;
+    round.state = (enum ing_round_state)state;
     *ret_round = round;
     return true;
 }
 
-static enum fg_code load_rounds(struct rounds *rounds, struct fg_store *store,
-                                struct catalog *catalog, struct damage *damage, struct fg_err *err)
+static enum fg_code load_rounds(struct ing_rounds *rounds, struct fg_store *store,
+                                struct ing_catalog *catalog, struct ing_damage *damage,
+                                struct fg_err *err)
 {
     fg_auto(fg_store_iter) *iter = fg_store_iter_create(store, HEAD_ROUNDS, FG_LIT(""), FG_LIT(""));
 
     for (; iter->valid; fg_store_iter_next(iter)) {
-        struct round round;
+        struct ing_round round;
 
         if (!decode_round(iter->key, iter->value, &round)) {
-            damage_repaired(damage, "a round cannot be read: made again from its profiles");
-        } else if (catalog_has_tenant(catalog, round.key.group.tenant)) {
+            ing_damage_repaired(damage, "a round cannot be read: made again from its profiles");
+        } else if (ing_catalog_has_tenant(catalog, round.key.group.tenant)) {
             set(rounds, &round);
             /* A cut is counted in the write that seals its rounds: the count cannot be less. */
             rounds->cuts = FG_MAX(rounds->cuts, FG_MAX(round.cut, round.born));
         } else {
-            (void)catalog_reserve_tenant(catalog, round.key.group.tenant);
-            damage_set_aside(
+            (void)ing_catalog_reserve_tenant(catalog, round.key.group.tenant);
+            ing_damage_set_aside(
                 damage,
                 "round %u of shard %u, window %u with %llu profiles: tenant %u is not known",
                 round.key.number, round.key.group.shard, round.key.group.window,
@@ -528,8 +532,8 @@ static enum fg_code load_number(struct fg_store *store, struct fg_slice key, uin
     return code;
 }
 
-static enum fg_code load_numbers(struct rounds *rounds, struct fg_store *store,
-                                 struct damage *damage, struct fg_err *err)
+static enum fg_code load_numbers(struct ing_rounds *rounds, struct fg_store *store,
+                                 struct ing_damage *damage, struct fg_err *err)
 {
     uint64_t cuts, seen;
 
@@ -537,25 +541,25 @@ static enum fg_code load_numbers(struct rounds *rounds, struct fg_store *store,
         load_number(store, seen_key, &seen, err) != FG_OK)
         return err->code;
     if (cuts > UINT32_MAX || cuts < rounds->cuts)
-        damage_repaired(damage, "the number of cuts: %u, as the rounds say", rounds->cuts);
+        ing_damage_repaired(damage, "the number of cuts: %u, as the rounds say", rounds->cuts);
     else
         rounds->cuts = (uint32_t)cuts;
     if (seen == UINT64_MAX)
-        damage_repaired(damage, "the generation that was seen: it will be noted again");
+        ing_damage_repaired(damage, "the generation that was seen: it will be noted again");
     else
         rounds->seen = seen;
     return FG_OK;
 }
 
 /* Where the profiles of the round end. */
-static void seek_past_round(struct fg_store_iter *iter, const struct head_round_key *key)
+static void seek_past_round(struct fg_store_iter *iter, const struct ing_head_round_key *key)
 {
-    struct head_round_key after = *key;
+    struct ing_head_round_key after = *key;
     struct fg_buf bytes;
 
     after.number++;
     fg_buf_init(&bytes, HEAD_ROUND_KEY_BYTES);
-    head_put_round_key(&bytes, &after);
+    ing_head_put_round_key(&bytes, &after);
     fg_store_iter_seek(iter, fg_buf_slice(&bytes));
     fg_buf_done(&bytes);
 }
@@ -564,50 +568,50 @@ static void seek_past_round(struct fg_store_iter *iter, const struct head_round_
  * A round made of its profiles, on the first of which the iterator stands; it ends behind the last.
  * It is set aside, so that it is committed by itself: its group may have an open round.
  */
-static struct round make_round(const struct rounds *rounds, struct fg_store_iter *iter,
-                               const struct head_round_key *key)
+static struct ing_round make_round(const struct ing_rounds *rounds, struct fg_store_iter *iter,
+                                   const struct ing_head_round_key *key)
 {
-    struct round round = round_empty(key);
-    struct head_profile_key profile;
+    struct ing_round round = ing_round_empty(key);
+    struct ing_head_profile_key profile;
 
     round.state = ROUND_ASIDE;
     round.born = 0; /* what its profiles name may be as old as anything here */
     round.cut = rounds->cuts;
-    for (; iter->valid && head_get_profile_key(iter->key, &profile) &&
-           head_same_round(&profile.round, key);
+    for (; iter->valid && ing_head_get_profile_key(iter->key, &profile) &&
+           ing_head_same_round(&profile.round, key);
          fg_store_iter_next(iter))
-        round_add(&round, profile.time_ns, profile.id, iter->value.len);
+        ing_round_add(&round, profile.time_ns, profile.id, iter->value.len);
     return round;
 }
 
 /* Finds profiles whose round has no record: a seek for each round, since there are few of them and
  * many profiles in each. */
-static enum fg_code adopt_profiles(struct rounds *rounds, struct fg_store *store,
-                                   struct catalog *catalog, struct damage *damage,
+static enum fg_code adopt_profiles(struct ing_rounds *rounds, struct fg_store *store,
+                                   struct ing_catalog *catalog, struct ing_damage *damage,
                                    struct fg_err *err)
 {
     fg_auto(fg_store_iter) *iter =
         fg_store_iter_create(store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
-    struct head_profile_key key;
+    struct ing_head_profile_key key;
 
     while (iter->valid) {
-        struct round round;
+        struct ing_round round;
 
-        if (!head_get_profile_key(iter->key, &key)) {
-            damage_set_aside(damage, "profile with a key of %zu bytes", iter->key.len);
+        if (!ing_head_get_profile_key(iter->key, &key)) {
+            ing_damage_set_aside(damage, "profile with a key of %zu bytes", iter->key.len);
             fg_store_iter_next(iter);
             continue;
         }
-        if (!catalog_has_tenant(catalog, key.round.group.tenant) ||
-            rounds_find(rounds, &key.round, &round)) {
+        if (!ing_catalog_has_tenant(catalog, key.round.group.tenant) ||
+            ing_rounds_find(rounds, &key.round, &round)) {
             seek_past_round(iter, &key.round);
             continue;
         }
         round = make_round(rounds, iter, &key.round);
-        damage_repaired(damage,
-                        "round %u of tenant %u, shard %u, window %u: made again from %llu profiles",
-                        key.round.number, key.round.group.tenant, key.round.group.shard,
-                        key.round.group.window, (unsigned long long)round.count);
+        ing_damage_repaired(
+            damage, "round %u of tenant %u, shard %u, window %u: made again from %llu profiles",
+            key.round.number, key.round.group.tenant, key.round.group.shard, key.round.group.window,
+            (unsigned long long)round.count);
         set(rounds, &round);
     }
     if (iter->err.code == FG_OK)
@@ -616,24 +620,25 @@ static enum fg_code adopt_profiles(struct rounds *rounds, struct fg_store *store
     return fg_wrap(err, "head");
 }
 
-enum fg_code rounds_open(struct fg_store *store, struct catalog *catalog, uint64_t max_bytes,
-                         struct damage *damage, struct rounds **ret_rounds, struct fg_err *err)
+enum fg_code ing_rounds_open(struct fg_store *store, struct ing_catalog *catalog,
+                             uint64_t max_bytes, struct ing_damage *damage,
+                             struct ing_rounds **ret_rounds, struct fg_err *err)
 {
-    struct rounds *rounds = fg_new(struct rounds);
+    struct ing_rounds *rounds = fg_new(struct ing_rounds);
 
     fg_rwlock_init(&rounds->lock);
     rounds->max_bytes = max_bytes;
     if (load_rounds(rounds, store, catalog, damage, err) != FG_OK ||
         load_numbers(rounds, store, damage, err) != FG_OK ||
         adopt_profiles(rounds, store, catalog, damage, err) != FG_OK) {
-        rounds_close(rounds);
+        ing_rounds_close(rounds);
         return err->code;
     }
     *ret_rounds = rounds;
     return FG_OK;
 }
 
-void rounds_close(struct rounds *rounds)
+void ing_rounds_close(struct ing_rounds *rounds)
 {
     if (rounds == NULL)
         return;

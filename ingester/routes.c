@@ -19,8 +19,8 @@ static enum fg_code run_flush(struct fg_job *job, struct fg_err *err)
     struct flush *flush = fg_container(job, struct flush, job);
     int64_t deadline_mono_ns = fg_mono_ns(fg_clock_real()) + FLUSH_TIMEOUT_NS;
 
-    return flush->salvage ? ingester_salvage(flush->ingester, deadline_mono_ns, err)
-                          : ingester_flush(flush->ingester, deadline_mono_ns, err);
+    return flush->salvage ? ing_salvage(flush->ingester, deadline_mono_ns, err)
+                          : ing_flush(flush->ingester, deadline_mono_ns, err);
 }
 
 static void flush_done(struct fg_job *job)
@@ -38,7 +38,7 @@ static void flush_done(struct fg_job *job)
     free(flush);
 }
 
-static void submit_flush(struct fg_http_request *req, struct ingester_routes *routes, bool salvage)
+static void submit_flush(struct fg_http_request *req, struct ing_routes *routes, bool salvage)
 {
     struct ingester *ingester = atomic_load(&routes->ingester);
     struct flush *flush;
@@ -75,12 +75,12 @@ static void post_salvage(struct fg_http_request *req, void *arg)
 
 static void get_ring(struct fg_http_request *req, void *arg)
 {
-    struct ingester_routes *routes = arg;
+    struct ing_routes *routes = arg;
 
     fg_ring_respond(req, atomic_load(&routes->watch));
 }
 
-static void respond_leaves(struct fg_http_request *req, const struct ingester_routes *routes)
+static void respond_leaves(struct fg_http_request *req, const struct ing_routes *routes)
 {
     struct fg_buf body;
 
@@ -89,7 +89,7 @@ static void respond_leaves(struct fg_http_request *req, const struct ingester_ro
     fg_http_respond(req, 200, "text/plain", &body);
 }
 
-static void set_leaves(struct fg_http_request *req, struct ingester_routes *routes, bool leaves)
+static void set_leaves(struct fg_http_request *req, struct ing_routes *routes, bool leaves)
 {
     if (atomic_exchange(&routes->leaves, leaves) != leaves)
         fg_log_info(leaves ? "the end will leave the ring" : "the end will keep the seat",
@@ -112,7 +112,7 @@ static void delete_leaves(struct fg_http_request *req, void *arg)
     set_leaves(req, arg, false);
 }
 
-void ingester_ring_routes(struct ingester_routes *routes, struct fg_http_server *server)
+void ing_ring_routes(struct ing_routes *routes, struct fg_http_server *server)
 {
     static const char prepare[] = "/ingester/prepare-shutdown";
     const struct fg_http_route list[] = {
@@ -130,7 +130,7 @@ void ingester_ring_routes(struct ingester_routes *routes, struct fg_http_server 
     }
 }
 
-void ingester_routes(struct ingester_routes *routes, struct fg_http_server *server)
+void ing_routes(struct ing_routes *routes, struct fg_http_server *server)
 {
     fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_POST,
                                                          .path = "/ingester/flush",

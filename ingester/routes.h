@@ -21,7 +21,7 @@
 
 #include <stdatomic.h>
 
-struct ingester_routes {
+struct ing_routes {
     _Atomic(struct ingester *) ingester;   /* set when it is there; until then 503 */
     struct fg_work *work;                  /* its QUERY lane waits */
     _Atomic(struct fg_ring_watch *) watch; /* likewise; only of one with a seat */
@@ -29,8 +29,8 @@ struct ingester_routes {
 };
 
 /* Before the server, the operators' (admin_listen), starts; routes is borrowed and outlives it. */
-void ingester_routes(struct ingester_routes *routes, struct fg_http_server *server);
+void ing_routes(struct ing_routes *routes, struct fg_http_server *server);
 /* Those of one with a seat. */
-void ingester_ring_routes(struct ingester_routes *routes, struct fg_http_server *server);
+void ing_ring_routes(struct ing_routes *routes, struct fg_http_server *server);
 
 #endif

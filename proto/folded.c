@@ -2,7 +2,7 @@
 
 #include "common/base/str.h"
 
-struct reader {
+struct folded_reader {
     const struct fg_folded_request *request;
     struct fg_builder *builder;
     uint32_t *stack; /* leaf first, filled from the end */
@@ -45,8 +45,8 @@ static uint32_t count_frames(struct fg_slice stack)
 }
 
 /* The frames of "a;b;c", root first, become locations leaf first. */
-static enum fg_code read_stack(struct reader *reader, struct fg_arena *arena, struct fg_slice text,
-                               uint32_t *ret_stack, struct fg_err *err)
+static enum fg_code read_stack(struct folded_reader *reader, struct fg_arena *arena,
+                               struct fg_slice text, uint32_t *ret_stack, struct fg_err *err)
 {
     uint32_t frames = count_frames(text);
 
@@ -77,8 +77,8 @@ static enum fg_code read_count(struct fg_slice text, int64_t *ret_count, struct 
     return FG_OK;
 }
 
-static enum fg_code read_line(struct reader *reader, struct fg_arena *arena, struct fg_slice line,
-                              struct fg_err *err)
+static enum fg_code read_line(struct folded_reader *reader, struct fg_arena *arena,
+                              struct fg_slice line, struct fg_err *err)
 {
     int64_t count = 1, value;
     uint32_t stack = 0;
@@ -107,7 +107,7 @@ enum fg_code fg_folded_decode(struct fg_slice in, const struct fg_folded_request
                               struct fg_decode_counts *counts, struct fg_err *err)
 {
     const struct fg_labels no_labels = {0};
-    struct reader reader = {
+    struct folded_reader reader = {
         .request = request,
         .builder = fg_builder_create(arena, &request->upload.limits, batch, counts),
     };

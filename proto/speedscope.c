@@ -31,7 +31,7 @@ struct later {
     bool there;
 };
 
-struct profile {
+struct speedscope_profile {
     struct fg_slice name;
     int type, unit; /* unit: enum fg_speedscope_unit */
     double start;
@@ -45,7 +45,7 @@ struct frame {
     uint32_t batch, location;
 };
 
-struct reader {
+struct speedscope_reader {
     const struct fg_speedscope_request *request;
     struct fg_arena *arena;
     struct fg_decode_counts *counts;
@@ -53,7 +53,7 @@ struct reader {
 
     struct frame *frames;
     uint32_t n_frames, cap_frames;
-    struct profile *profiles;
+    struct speedscope_profile *profiles;
     uint32_t n_profiles, cap_profiles;
     bool has_profiles; /* or an array of none */
     bool several;      /* profiles that the peer would not join */
@@ -74,8 +74,9 @@ static enum fg_code too_large(struct fg_err *err)
 /* ---- members ---- */
 
 /* The text of the string that was just read; for null it stays what it was. */
-static enum fg_code read_text(struct reader *reader, struct fg_json *json, enum fg_json_token token,
-                              const char *wrong, struct fg_slice *ret_text, struct fg_err *err)
+static enum fg_code read_text(struct speedscope_reader *reader, struct fg_json *json,
+                              enum fg_json_token token, const char *wrong,
+                              struct fg_slice *ret_text, struct fg_err *err)
 {
     struct fg_slice text;
 
@@ -108,7 +109,8 @@ static enum fg_code read_later(struct fg_json *json, struct later *later, const 
 
 /* ---- frames ---- */
 
-static enum fg_code read_frame(struct reader *reader, struct fg_json *json, struct fg_err *err)
+static enum fg_code read_frame(struct speedscope_reader *reader, struct fg_json *json,
+                               struct fg_err *err)
 {
     struct frame frame = {.name = FG_LIT("")};
 
@@ -131,7 +133,8 @@ static enum fg_code read_frame(struct reader *reader, struct fg_json *json, stru
     return FG_OK;
 }
 
-static enum fg_code read_frames(struct reader *reader, struct fg_json *json, struct fg_err *err)
+static enum fg_code read_frames(struct speedscope_reader *reader, struct fg_json *json,
+                                struct fg_err *err)
 {
     enum fg_json_token token = fg_json_next(json);
 
@@ -148,8 +151,8 @@ static enum fg_code read_frames(struct reader *reader, struct fg_json *json, str
 
 /* ---- profiles without their samples ---- */
 
-static enum fg_code read_type(struct reader *reader, struct fg_json *json, struct profile *profile,
-                              struct fg_err *err)
+static enum fg_code read_type(struct speedscope_reader *reader, struct fg_json *json,
+                              struct speedscope_profile *profile, struct fg_err *err)
 {
     struct fg_slice text = FG_LIT("");
 
@@ -164,8 +167,8 @@ static enum fg_code read_type(struct reader *reader, struct fg_json *json, struc
                : fg_json_fail(json, "a profile is neither sampled nor evented", err);
 }
 
-static enum fg_code read_unit(struct reader *reader, struct fg_json *json, struct profile *profile,
-                              struct fg_err *err)
+static enum fg_code read_unit(struct speedscope_reader *reader, struct fg_json *json,
+                              struct speedscope_profile *profile, struct fg_err *err)
 {
     struct fg_slice text = FG_LIT("");
 
@@ -178,8 +181,8 @@ static enum fg_code read_unit(struct reader *reader, struct fg_json *json, struc
     return profile->unit != NO_UNIT ? FG_OK : fg_json_fail(json, "unknown unit of a profile", err);
 }
 
-static enum fg_code read_profile_member(struct reader *reader, struct fg_json *json,
-                                        struct profile *profile, struct fg_err *err)
+static enum fg_code read_profile_member(struct speedscope_reader *reader, struct fg_json *json,
+                                        struct speedscope_profile *profile, struct fg_err *err)
 {
     struct fg_slice key = fg_json_text(json, reader->arena);
 
@@ -206,9 +209,11 @@ static enum fg_code read_profile_member(struct reader *reader, struct fg_json *j
     return FG_OK;
 }
 
-static enum fg_code read_profile(struct reader *reader, struct fg_json *json, struct fg_err *err)
+static enum fg_code read_profile(struct speedscope_reader *reader, struct fg_json *json,
+                                 struct fg_err *err)
 {
-    struct profile profile = {.name = FG_LIT(""), .unit = NO_UNIT, .number = reader->n_profiles};
+    struct speedscope_profile profile = {
+        .name = FG_LIT(""), .unit = NO_UNIT, .number = reader->n_profiles};
 
     while (fg_json_next(json) == FG_JSON_KEY)
         if (read_profile_member(reader, json, &profile, err) != FG_OK)
@@ -222,7 +227,8 @@ static enum fg_code read_profile(struct reader *reader, struct fg_json *json, st
     return FG_OK;
 }
 
-static enum fg_code read_profiles(struct reader *reader, struct fg_json *json, struct fg_err *err)
+static enum fg_code read_profiles(struct speedscope_reader *reader, struct fg_json *json,
+                                  struct fg_err *err)
 {
     enum fg_json_token token = fg_json_next(json);
 
@@ -240,7 +246,8 @@ static enum fg_code read_profiles(struct reader *reader, struct fg_json *json, s
 
 /* ---- the file ---- */
 
-static enum fg_code read_shared(struct reader *reader, struct fg_json *json, struct fg_err *err)
+static enum fg_code read_shared(struct speedscope_reader *reader, struct fg_json *json,
+                                struct fg_err *err)
 {
     enum fg_json_token token = fg_json_next(json);
 
@@ -259,7 +266,8 @@ static enum fg_code read_shared(struct reader *reader, struct fg_json *json, str
     return token == FG_JSON_BAD ? fg_json_fail(json, "", err) : FG_OK;
 }
 
-static enum fg_code read_member(struct reader *reader, struct fg_json *json, struct fg_err *err)
+static enum fg_code read_member(struct speedscope_reader *reader, struct fg_json *json,
+                                struct fg_err *err)
 {
     struct fg_slice key = fg_json_text(json, reader->arena);
 
@@ -277,7 +285,8 @@ static enum fg_code read_member(struct reader *reader, struct fg_json *json, str
 }
 
 /* All but the samples, which need the frames, and those may come last. */
-static enum fg_code read_file(struct reader *reader, struct fg_slice in, struct fg_err *err)
+static enum fg_code read_file(struct speedscope_reader *reader, struct fg_slice in,
+                              struct fg_err *err)
 {
     struct fg_json json = fg_json(in);
     enum fg_json_token token = fg_json_next(&json);
@@ -299,7 +308,7 @@ static enum fg_code read_file(struct reader *reader, struct fg_slice in, struct 
 
 static int order_by_series(const void *left, const void *right)
 {
-    const struct profile *a = left, *b = right;
+    const struct speedscope_profile *a = left, *b = right;
     int order = fg_slice_cmp(a->name, b->name);
 
     if (order == 0)
@@ -307,16 +316,17 @@ static int order_by_series(const void *left, const void *right)
     return order != 0 ? order : (a->number > b->number) - (a->number < b->number);
 }
 
-static bool same_series(const struct profile *a, const struct profile *b)
+static bool same_series(const struct speedscope_profile *a, const struct speedscope_profile *b)
 {
     return a->unit == b->unit && fg_slice_eq(a->name, b->name);
 }
 
 /* Those of one series together; and whether there is more than one, as the peer counts. */
-static void sort_profiles(struct reader *reader)
+static void sort_profiles(struct speedscope_reader *reader)
 {
     for (uint32_t i = 1; i < reader->n_profiles; i++) {
-        const struct profile *first = &reader->profiles[0], *other = &reader->profiles[i];
+        const struct speedscope_profile *first = &reader->profiles[0],
+                                        *other = &reader->profiles[i];
 
         reader->several |= !same_series(first, other) || first->type != other->type ||
                            first->start != other->start;
@@ -328,7 +338,7 @@ static void sort_profiles(struct reader *reader)
 /* ---- values ---- */
 
 /* The number that was just read, times the factor, rounded. */
-static enum fg_code read_value(const struct reader *reader, const struct fg_json *json,
+static enum fg_code read_value(const struct speedscope_reader *reader, const struct fg_json *json,
                                int64_t *ret_value, struct fg_err *err)
 {
     int64_t whole;
@@ -349,7 +359,7 @@ static enum fg_code read_value(const struct reader *reader, const struct fg_json
 }
 
 /* The location of the frame whose index was just read. */
-static enum fg_code find_frame(struct reader *reader, const struct fg_json *json,
+static enum fg_code find_frame(struct speedscope_reader *reader, const struct fg_json *json,
                                enum fg_json_token token, uint32_t *ret_location, struct fg_err *err)
 {
     struct frame *frame;
@@ -369,7 +379,7 @@ static enum fg_code find_frame(struct reader *reader, const struct fg_json *json
 }
 
 /* The stack at hand has that value. */
-static enum fg_code add_sample(struct reader *reader, int64_t value, struct fg_err *err)
+static enum fg_code add_sample(struct speedscope_reader *reader, int64_t value, struct fg_err *err)
 {
     uint32_t max = reader->request->upload.limits.samples_max, stack = 0;
 
@@ -386,7 +396,8 @@ static enum fg_code add_sample(struct reader *reader, int64_t value, struct fg_e
 
 /* ---- sampled profiles ---- */
 
-static enum fg_code read_stack(struct reader *reader, struct fg_json *json, struct fg_err *err)
+static enum fg_code read_stack(struct speedscope_reader *reader, struct fg_json *json,
+                               struct fg_err *err)
 {
     enum fg_json_token token;
     uint32_t location = 0;
@@ -401,7 +412,7 @@ static enum fg_code read_stack(struct reader *reader, struct fg_json *json, stru
     return FG_OK;
 }
 
-static enum fg_code read_weight(const struct reader *reader, struct fg_json *json,
+static enum fg_code read_weight(const struct speedscope_reader *reader, struct fg_json *json,
                                 int64_t *ret_weight, struct fg_err *err)
 {
     enum fg_json_token token = fg_json_next(json);
@@ -416,7 +427,7 @@ static enum fg_code read_weight(const struct reader *reader, struct fg_json *jso
 }
 
 /* Both arrays side by side. */
-static enum fg_code read_samples(struct reader *reader, struct fg_json *samples,
+static enum fg_code read_samples(struct speedscope_reader *reader, struct fg_json *samples,
                                  struct fg_json *weights, struct fg_err *err)
 {
     int64_t weight = 0;
@@ -448,7 +459,7 @@ struct event {
     enum fg_json_token frame_token;
 };
 
-static enum fg_code read_event_type(struct reader *reader, struct fg_json *json,
+static enum fg_code read_event_type(struct speedscope_reader *reader, struct fg_json *json,
                                     struct event *event, bool *has_type, struct fg_err *err)
 {
     struct fg_slice text = FG_LIT("");
@@ -461,8 +472,8 @@ static enum fg_code read_event_type(struct reader *reader, struct fg_json *json,
     return *has_type ? FG_OK : fg_json_fail(json, "an event is neither O nor C", err);
 }
 
-static enum fg_code read_event(struct reader *reader, struct fg_json *json, struct event *event,
-                               struct fg_err *err)
+static enum fg_code read_event(struct speedscope_reader *reader, struct fg_json *json,
+                               struct event *event, struct fg_err *err)
 {
     bool has_type = false, has_time = false;
 
@@ -495,7 +506,7 @@ static enum fg_code read_event(struct reader *reader, struct fg_json *json, stru
 }
 
 /* Opens the frame, or closes it, when it is the one on top. */
-static enum fg_code follow_event(struct reader *reader, const struct event *event,
+static enum fg_code follow_event(struct speedscope_reader *reader, const struct event *event,
                                  struct fg_err *err)
 {
     struct fg_frames *stack = &reader->stack;
@@ -512,7 +523,8 @@ static enum fg_code follow_event(struct reader *reader, const struct event *even
 }
 
 /* What was open between two events has that time. */
-static enum fg_code read_events(struct reader *reader, struct fg_json *json, struct fg_err *err)
+static enum fg_code read_events(struct speedscope_reader *reader, struct fg_json *json,
+                                struct fg_err *err)
 {
     struct event event = {.at = INT64_MIN};
     int64_t before, time;
@@ -547,8 +559,8 @@ static enum fg_code read_events(struct reader *reader, struct fg_json *json, str
 
 /* ---- batches ---- */
 
-static enum fg_code read_profile_samples(struct reader *reader, struct profile *profile,
-                                         struct fg_err *err)
+static enum fg_code read_profile_samples(struct speedscope_reader *reader,
+                                         struct speedscope_profile *profile, struct fg_err *err)
 {
     struct later *samples = &profile->samples, *weights = &profile->weights;
     enum fg_code code = FG_OK;
@@ -563,7 +575,7 @@ static enum fg_code read_profile_samples(struct reader *reader, struct profile *
 }
 
 /* The series' labels, and the profile's name. */
-static enum fg_code batch_labels(struct reader *reader, const struct fg_labels *series,
+static enum fg_code batch_labels(struct speedscope_reader *reader, const struct fg_labels *series,
                                  struct fg_slice name, struct fg_labels *ret_labels,
                                  struct fg_err *err)
 {
@@ -579,11 +591,11 @@ static enum fg_code batch_labels(struct reader *reader, const struct fg_labels *
 }
 
 /* The profiles [from, to), which are of one series. */
-static enum fg_code build_batch(struct reader *reader, uint32_t from, uint32_t to,
+static enum fg_code build_batch(struct speedscope_reader *reader, uint32_t from, uint32_t to,
                                 const struct fg_speedscope_series *series, struct fg_batch *batch,
                                 struct fg_err *err)
 {
-    const struct profile *first = &reader->profiles[from];
+    const struct speedscope_profile *first = &reader->profiles[from];
     const struct fg_labels no_labels = {0};
     struct fg_upload upload = reader->request->upload;
 
@@ -605,10 +617,10 @@ static enum fg_code build_batch(struct reader *reader, uint32_t from, uint32_t t
     return fg_builder_finish(reader->builder, &upload, series->period, err);
 }
 
-static enum fg_code decode_batch(struct reader *reader, uint32_t from, uint32_t to,
+static enum fg_code decode_batch(struct speedscope_reader *reader, uint32_t from, uint32_t to,
                                  fg_batch_sink sink, void *sink_arg, struct fg_err *err)
 {
-    const struct profile *first = &reader->profiles[from];
+    const struct speedscope_profile *first = &reader->profiles[from];
     const struct fg_speedscope_profile profile = {
         .name = first->name,
         .unit = (enum fg_speedscope_unit)first->unit,
@@ -637,7 +649,7 @@ enum fg_code fg_speedscope_decode(struct fg_slice in, const struct fg_speedscope
                                   struct fg_arena *arena, fg_batch_sink sink, void *sink_arg,
                                   struct fg_decode_counts *counts, struct fg_err *err)
 {
-    struct reader reader = {.request = request, .arena = arena, .counts = counts};
+    struct speedscope_reader reader = {.request = request, .arena = arena, .counts = counts};
 
     if (read_file(&reader, in, err) != FG_OK)
         return err->code;

@@ -22,13 +22,13 @@ struct node {
 };
 
 /* An open node: what is to be as it was when it ends. */
-struct level {
+struct tree_level {
     uint32_t n_left; /* children that follow */
     uint32_t depth;
     uint32_t text_len, name_at;
 };
 
-struct reader {
+struct tree_reader {
     const struct fg_tree_request *request;
     struct fg_arena *arena;
     struct fg_builder *builder;
@@ -37,7 +37,7 @@ struct reader {
     struct fg_cur cur;
     size_t in_len;
 
-    struct level *levels;
+    struct tree_level *levels;
     uint32_t n_levels, cap_levels;
     struct fg_frames frames; /* of a trie: those that are complete */
     uint8_t *text;           /* of a trie: the names so far, put together */
@@ -53,7 +53,7 @@ static enum fg_code too_large(struct fg_err *err)
     return fg_fail(err, FG_E_TOO_LARGE, "profile needs more memory than decoding may use");
 }
 
-static enum fg_code read_node(struct reader *reader, struct node *node, struct fg_err *err)
+static enum fg_code read_node(struct tree_reader *reader, struct node *node, struct fg_err *err)
 {
     size_t at = reader->in_len - reader->cur.left;
     uint64_t n_children;
@@ -74,7 +74,7 @@ static enum fg_code read_node(struct reader *reader, struct node *node, struct f
 
 /* ---- frames ---- */
 
-static enum fg_code check_name(struct reader *reader, struct fg_slice name, struct fg_err *err)
+static enum fg_code check_name(struct tree_reader *reader, struct fg_slice name, struct fg_err *err)
 {
     reader->names_bytes += name.len;
     if (reader->names_bytes > NAMES_MAX_BYTES)
@@ -86,7 +86,8 @@ static enum fg_code check_name(struct reader *reader, struct fg_slice name, stru
 }
 
 /* A node of a tree: its name is a frame, but for a root that has none. */
-static enum fg_code enter_tree_node(struct reader *reader, struct fg_slice name, struct fg_err *err)
+static enum fg_code enter_tree_node(struct tree_reader *reader, struct fg_slice name,
+                                    struct fg_err *err)
 {
     uint32_t max = reader->request->upload.limits.symbol_max_bytes, location = 0;
 
@@ -102,7 +103,7 @@ static enum fg_code enter_tree_node(struct reader *reader, struct fg_slice name,
 
 /* The text since the last ';' as a frame. It does not stay where it is, so the builder gets a copy.
  */
-static enum fg_code push_text(struct reader *reader, struct fg_err *err)
+static enum fg_code push_text(struct tree_reader *reader, struct fg_err *err)
 {
     struct fg_arena_mark mark = fg_arena_mark(reader->arena);
     uint32_t n_functions = reader->batch->n_functions, location = 0;
@@ -123,7 +124,8 @@ static enum fg_code push_text(struct reader *reader, struct fg_err *err)
 }
 
 /* A node of a trie: each ';' in its name completes a frame. */
-static enum fg_code enter_trie_node(struct reader *reader, struct fg_slice name, struct fg_err *err)
+static enum fg_code enter_trie_node(struct tree_reader *reader, struct fg_slice name,
+                                    struct fg_err *err)
 {
     if (name.len > UINT32_MAX || !fg_arena_grow(reader->arena, &reader->text, reader->text_len,
                                                 (uint32_t)name.len, &reader->cap_text, 1))
@@ -148,7 +150,7 @@ static enum fg_code enter_trie_node(struct reader *reader, struct fg_slice name,
 
 /* ---- samples ---- */
 
-static enum fg_code add_stack(struct reader *reader, int64_t value, struct fg_err *err)
+static enum fg_code add_stack(struct tree_reader *reader, int64_t value, struct fg_err *err)
 {
     uint32_t max = reader->request->upload.limits.stack_depth_max, stack = 0;
     const struct fg_frames *frames = &reader->frames;
@@ -163,7 +165,7 @@ static enum fg_code add_stack(struct reader *reader, int64_t value, struct fg_er
     return fg_builder_sample(reader->builder, reader->group, stack, NULL, &value, err);
 }
 
-static enum fg_code add_sample(struct reader *reader, uint64_t value, struct fg_err *err)
+static enum fg_code add_sample(struct tree_reader *reader, uint64_t value, struct fg_err *err)
 {
     uint32_t max = reader->request->upload.limits.samples_max;
     uint32_t depth = reader->frames.depth;
@@ -189,9 +191,9 @@ static enum fg_code add_sample(struct reader *reader, uint64_t value, struct fg_
 
 /* ---- nodes ---- */
 
-static enum fg_code enter(struct reader *reader, struct fg_err *err)
+static enum fg_code enter(struct tree_reader *reader, struct fg_err *err)
 {
-    struct level before = {
+    struct tree_level before = {
         .depth = reader->frames.depth,
         .text_len = reader->text_len,
         .name_at = reader->name_at,
@@ -216,21 +218,21 @@ static enum fg_code enter(struct reader *reader, struct fg_err *err)
     return FG_OK;
 }
 
-static void leave(struct reader *reader)
+static void leave(struct tree_reader *reader)
 {
-    const struct level *level = &reader->levels[--reader->n_levels];
+    const struct tree_level *level = &reader->levels[--reader->n_levels];
 
     fg_frames_pop_to(&reader->frames, level->depth);
     reader->text_len = level->text_len;
     reader->name_at = level->name_at;
 }
 
-static enum fg_code read_nodes(struct reader *reader, struct fg_err *err)
+static enum fg_code read_nodes(struct tree_reader *reader, struct fg_err *err)
 {
     if (enter(reader, err) != FG_OK)
         return err->code;
     while (reader->n_levels > 0) {
-        struct level *level = &reader->levels[reader->n_levels - 1];
+        struct tree_level *level = &reader->levels[reader->n_levels - 1];
 
         if (level->n_left == 0) {
             leave(reader);
@@ -250,7 +252,7 @@ enum fg_code fg_tree_format_decode(struct fg_slice in, const struct fg_tree_requ
                                    struct fg_decode_counts *counts, struct fg_err *err)
 {
     const struct fg_labels no_labels = {0};
-    struct reader reader = {
+    struct tree_reader reader = {
         .request = request,
         .arena = arena,
         .builder = fg_builder_create(arena, &request->upload.limits, batch, counts),

@@ -2,12 +2,12 @@
 
 #include "common/base/str.h"
 
-enum fg_code api_too_large(struct fg_err *err)
+enum fg_code qry_api_too_large(struct fg_err *err)
 {
     return fg_fail(err, FG_E_LIMIT, "the answer needs more memory than one may have");
 }
 
-char *api_text(struct fg_arena *arena, struct fg_slice from)
+char *qry_api_text(struct fg_arena *arena, struct fg_slice from)
 {
     char *text = fg_arena_text(arena, from);
     bool valid = fg_utf8_valid(from);
@@ -18,7 +18,7 @@ char *api_text(struct fg_arena *arena, struct fg_slice from)
     return text;
 }
 
-void *api_messages(struct fg_arena *arena, const ProtobufCMessageDescriptor *type, size_t n)
+void *qry_api_messages(struct fg_arena *arena, const ProtobufCMessageDescriptor *type, size_t n)
 {
     char *items = fg_arena_calloc(arena, n, type->sizeof_message);
     ProtobufCMessage **array = fg_arena_new(arena, ProtobufCMessage *, n);
@@ -32,14 +32,14 @@ void *api_messages(struct fg_arena *arena, const ProtobufCMessageDescriptor *typ
     return array;
 }
 
-Types__V1__LabelPair **api_pairs(struct fg_arena *arena, const struct fg_labels *labels)
+Types__V1__LabelPair **qry_api_pairs(struct fg_arena *arena, const struct fg_labels *labels)
 {
     Types__V1__LabelPair **pairs =
-        api_messages(arena, &types__v1__label_pair__descriptor, labels->count);
+        qry_api_messages(arena, &types__v1__label_pair__descriptor, labels->count);
 
     for (size_t i = 0; pairs != NULL && i < labels->count; i++) {
-        pairs[i]->name = api_text(arena, labels->items[i].name);
-        pairs[i]->value = api_text(arena, labels->items[i].value);
+        pairs[i]->name = qry_api_text(arena, labels->items[i].name);
+        pairs[i]->value = qry_api_text(arena, labels->items[i].value);
         if (pairs[i]->name == NULL || pairs[i]->value == NULL)
             return NULL;
     }
@@ -51,21 +51,21 @@ Types__V1__LabelPair **api_pairs(struct fg_arena *arena, const struct fg_labels 
 #define METHOD(name) "/querier.v1.QuerierService/" name, name
 
 /* clang-format off */
-const struct endpoint api_endpoints[] = {
-    {METHOD("ProfileTypes"), &querier__v1__profile_types_request__descriptor, api_profile_types},
-    {METHOD("LabelNames"), &types__v1__label_names_request__descriptor, api_label_names},
-    {METHOD("LabelValues"), &types__v1__label_values_request__descriptor, api_label_values},
-    {METHOD("Series"), &querier__v1__series_request__descriptor, api_series},
+const struct qry_endpoint qry_api_endpoints[] = {
+    {METHOD("ProfileTypes"), &querier__v1__profile_types_request__descriptor, qry_api_profile_types},
+    {METHOD("LabelNames"), &types__v1__label_names_request__descriptor, qry_api_label_names},
+    {METHOD("LabelValues"), &types__v1__label_values_request__descriptor, qry_api_label_values},
+    {METHOD("Series"), &querier__v1__series_request__descriptor, qry_api_series},
     {METHOD("SelectMergeStacktraces"),
-     &querier__v1__select_merge_stacktraces_request__descriptor, api_select_merge_stacktraces},
+     &querier__v1__select_merge_stacktraces_request__descriptor, qry_api_select_merge_stacktraces},
     {METHOD("SelectMergeSpanProfile"),
-     &querier__v1__select_merge_span_profile_request__descriptor, api_select_merge_span_profile},
+     &querier__v1__select_merge_span_profile_request__descriptor, qry_api_select_merge_span_profile},
     {METHOD("SelectMergeProfile"),
-     &querier__v1__select_merge_profile_request__descriptor, api_select_merge_profile},
-    {METHOD("SelectSeries"), &querier__v1__select_series_request__descriptor, api_select_series},
-    {METHOD("Diff"), &querier__v1__diff_request__descriptor, api_diff_method},
-    {METHOD("GetProfileStats"), &types__v1__get_profile_stats_request__descriptor, api_profile_stats},
-    {METHOD("AnalyzeQuery"), &querier__v1__analyze_query_request__descriptor, api_analyze_query},
+     &querier__v1__select_merge_profile_request__descriptor, qry_api_select_merge_profile},
+    {METHOD("SelectSeries"), &querier__v1__select_series_request__descriptor, qry_api_select_series},
+    {METHOD("Diff"), &querier__v1__diff_request__descriptor, qry_api_diff_method},
+    {METHOD("GetProfileStats"), &types__v1__get_profile_stats_request__descriptor, qry_api_profile_stats},
+    {METHOD("AnalyzeQuery"), &querier__v1__analyze_query_request__descriptor, qry_api_analyze_query},
 };
 /* clang-format on */
-const size_t n_api_endpoints = FG_COUNT(api_endpoints);
+const size_t qry_n_api_endpoints = FG_COUNT(qry_api_endpoints);

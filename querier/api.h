@@ -10,42 +10,42 @@
 #include "proto/types_v1.pb-c.h"
 #include "querier/question.h"
 
-enum fg_code api_too_large(struct fg_err *err);
+enum fg_code qry_api_too_large(struct fg_err *err);
 
 /*
  * A string of a message. Clients refuse whole answers for one string that is not UTF-8, and C
  * strings end at a NUL, so both kinds of bytes are shown as '?'. NULL at the arena's end.
  */
-char *api_text(struct fg_arena *arena, struct fg_slice from);
+char *qry_api_text(struct fg_arena *arena, struct fg_slice from);
 
 /* An array of pointers to n messages of defaults; NULL at the arena's end. */
-void *api_messages(struct fg_arena *arena, const ProtobufCMessageDescriptor *type, size_t n);
+void *qry_api_messages(struct fg_arena *arena, const ProtobufCMessageDescriptor *type, size_t n);
 
 /* The same of label pairs. */
-Types__V1__LabelPair **api_pairs(struct fg_arena *arena, const struct fg_labels *labels);
+Types__V1__LabelPair **qry_api_pairs(struct fg_arena *arena, const struct fg_labels *labels);
 
 /* Methods: `message` is of the request's type. */
-enum fg_code api_profile_types(struct question *question, const ProtobufCMessage *message,
-                               struct fg_err *err);
-enum fg_code api_label_names(struct question *question, const ProtobufCMessage *message,
-                             struct fg_err *err);
-enum fg_code api_label_values(struct question *question, const ProtobufCMessage *message,
-                              struct fg_err *err);
-enum fg_code api_series(struct question *question, const ProtobufCMessage *message,
-                        struct fg_err *err);
-enum fg_code api_select_merge_stacktraces(struct question *question,
+enum fg_code qry_api_profile_types(struct qry_question *question, const ProtobufCMessage *message,
+                                   struct fg_err *err);
+enum fg_code qry_api_label_names(struct qry_question *question, const ProtobufCMessage *message,
+                                 struct fg_err *err);
+enum fg_code qry_api_label_values(struct qry_question *question, const ProtobufCMessage *message,
+                                  struct fg_err *err);
+enum fg_code qry_api_series(struct qry_question *question, const ProtobufCMessage *message,
+                            struct fg_err *err);
+enum fg_code qry_api_select_merge_stacktraces(struct qry_question *question,
+                                              const ProtobufCMessage *message, struct fg_err *err);
+enum fg_code qry_api_select_merge_span_profile(struct qry_question *question,
+                                               const ProtobufCMessage *message, struct fg_err *err);
+enum fg_code qry_api_select_merge_profile(struct qry_question *question,
                                           const ProtobufCMessage *message, struct fg_err *err);
-enum fg_code api_select_merge_span_profile(struct question *question,
-                                           const ProtobufCMessage *message, struct fg_err *err);
-enum fg_code api_select_merge_profile(struct question *question, const ProtobufCMessage *message,
-                                      struct fg_err *err);
-enum fg_code api_select_series(struct question *question, const ProtobufCMessage *message,
-                               struct fg_err *err);
-enum fg_code api_diff_method(struct question *question, const ProtobufCMessage *message,
-                             struct fg_err *err);
-enum fg_code api_profile_stats(struct question *question, const ProtobufCMessage *message,
-                               struct fg_err *err);
-enum fg_code api_analyze_query(struct question *question, const ProtobufCMessage *message,
-                               struct fg_err *err);
+enum fg_code qry_api_select_series(struct qry_question *question, const ProtobufCMessage *message,
+                                   struct fg_err *err);
+enum fg_code qry_api_diff_method(struct qry_question *question, const ProtobufCMessage *message,
+                                 struct fg_err *err);
+enum fg_code qry_api_profile_stats(struct qry_question *question, const ProtobufCMessage *message,
+                                   struct fg_err *err);
+enum fg_code qry_api_analyze_query(struct qry_question *question, const ProtobufCMessage *message,
+                                   struct fg_err *err);
 
 #endif

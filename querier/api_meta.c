@@ -2,14 +2,14 @@
 #include "querier/api.h"
 
 /* ProfileTypes may leave out the range: the last hour. */
-static enum fg_code types_range(struct question *question, struct selection *selection,
+static enum fg_code types_range(struct qry_question *question, struct qry_selection *selection,
                                 int64_t start_ms, int64_t end_ms, struct fg_err *err)
 {
     if (start_ms == 0 && end_ms == 0) {
         end_ms = fg_wall_ns(question->querier->clock) / FG_MS_NS;
         start_ms = end_ms - FG_HOUR_NS / FG_MS_NS;
     }
-    return select_range(question, selection, start_ms, end_ms, err);
+    return qry_select_range(question, selection, start_ms, end_ms, err);
 }
 
 static enum fg_code fill_type(struct fg_arena *arena, struct fg_slice id,
@@ -19,28 +19,28 @@ static enum fg_code fill_type(struct fg_arena *arena, struct fg_slice id,
 
     if (fg_profile_type_parse(id, &parts, err) != FG_OK)
         return fg_fail(err, FG_E_CORRUPT, "stored profile type %.*s", FG_S(id));
-    type->id = api_text(arena, id);
-    type->name = api_text(arena, parts.name);
-    type->sample_type = api_text(arena, parts.type);
-    type->sample_unit = api_text(arena, parts.unit);
-    type->period_type = api_text(arena, parts.period_type);
-    type->period_unit = api_text(arena, parts.period_unit);
+    type->id = qry_api_text(arena, id);
+    type->name = qry_api_text(arena, parts.name);
+    type->sample_type = qry_api_text(arena, parts.type);
+    type->sample_unit = qry_api_text(arena, parts.unit);
+    type->period_type = qry_api_text(arena, parts.period_type);
+    type->period_unit = qry_api_text(arena, parts.period_unit);
     if (type->id == NULL || type->name == NULL || type->sample_type == NULL ||
         type->sample_unit == NULL || type->period_type == NULL || type->period_unit == NULL)
-        return api_too_large(err);
+        return qry_api_too_large(err);
     return FG_OK;
 }
 
-static enum fg_code reply_types(struct question *question, const struct label_sets *sets,
+static enum fg_code reply_types(struct qry_question *question, const struct qry_label_sets *sets,
                                 struct fg_err *err)
 {
     Querier__V1__ProfileTypesResponse out;
 
     querier__v1__profile_types_response__init(&out);
     out.profile_types =
-        api_messages(question->arena, &types__v1__profile_type__descriptor, sets->n);
+        qry_api_messages(question->arena, &types__v1__profile_type__descriptor, sets->n);
     if (out.profile_types == NULL)
-        return api_too_large(err);
+        return qry_api_too_large(err);
     for (size_t i = 0; i < sets->n; i++) {
         struct fg_slice id = fg_labels_get(&sets->items[i], FG_LABEL_PROFILE_TYPE);
 
@@ -50,36 +50,36 @@ static enum fg_code reply_types(struct question *question, const struct label_se
             return err->code;
         out.n_profile_types++;
     }
-    return question_reply(question, &out.base, err);
+    return qry_question_reply(question, &out.base, err);
 }
 
-enum fg_code api_profile_types(struct question *question, const ProtobufCMessage *message,
-                               struct fg_err *err)
+enum fg_code qry_api_profile_types(struct qry_question *question, const ProtobufCMessage *message,
+                                   struct fg_err *err)
 {
     const Querier__V1__ProfileTypesRequest *in = (const Querier__V1__ProfileTypesRequest *)message;
     static const char *const names[] = {FG_LABEL_PROFILE_TYPE};
-    struct selection selection = {0};
-    struct label_sets sets;
+    struct qry_selection selection = {0};
+    struct qry_label_sets sets;
 
     if (types_range(question, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
-    label_sets_init(&sets);
-    enum fg_code code = plan_series(question, &selection, names, FG_COUNT(names), &sets, err);
+    qry_label_sets_init(&sets);
+    enum fg_code code = qry_plan_series(question, &selection, names, FG_COUNT(names), &sets, err);
     if (code == FG_OK)
         code = reply_types(question, &sets, err);
-    label_sets_done(&sets);
+    qry_label_sets_done(&sets);
     return code;
 }
 
 /* Selectors of the metadata methods; selection and sets are the caller's to end. */
-static enum fg_code find_series(struct question *question, struct selection *selection,
+static enum fg_code find_series(struct qry_question *question, struct qry_selection *selection,
                                 char *const *matchers, size_t n_matchers, const char *context,
-                                const char *const *names, size_t n_names, struct label_sets *sets,
-                                struct fg_err *err)
+                                const char *const *names, size_t n_names,
+                                struct qry_label_sets *sets, struct fg_err *err)
 {
-    if (select_matchers(question, selection, matchers, n_matchers, context, err) != FG_OK)
+    if (qry_select_matchers(question, selection, matchers, n_matchers, context, err) != FG_OK)
         return err->code;
-    return plan_series(question, selection, names, n_names, sets, err);
+    return qry_plan_series(question, selection, names, n_names, sets, err);
 }
 
 static int cmp_slices(const void *a, const void *b)
@@ -95,22 +95,22 @@ static enum fg_code distinct(struct fg_arena *arena, struct fg_slice *texts, siz
     size_t kept = 0;
 
     if (out == NULL)
-        return api_too_large(err);
+        return qry_api_too_large(err);
     if (n > 1)
         qsort(texts, n, sizeof *texts, cmp_slices);
     for (size_t i = 0; i < n; i++) {
         if (i > 0 && fg_slice_eq(texts[i], texts[i - 1]))
             continue;
-        out[kept] = api_text(arena, texts[i]);
+        out[kept] = qry_api_text(arena, texts[i]);
         if (out[kept++] == NULL)
-            return api_too_large(err);
+            return qry_api_too_large(err);
     }
     *ret_texts = out;
     *ret_n = kept;
     return FG_OK;
 }
 
-static enum fg_code reply_names(struct question *question, const struct label_sets *sets,
+static enum fg_code reply_names(struct qry_question *question, const struct qry_label_sets *sets,
                                 bool utf8_names, struct fg_err *err)
 {
     Types__V1__LabelNamesResponse out;
@@ -121,39 +121,39 @@ static enum fg_code reply_names(struct question *question, const struct label_se
         n += sets->items[i].count;
     struct fg_slice *names = fg_arena_new(question->arena, struct fg_slice, n);
     if (names == NULL)
-        return api_too_large(err);
+        return qry_api_too_large(err);
     for (size_t i = 0; i < sets->n; i++)
         for (size_t j = 0; j < sets->items[i].count; j++)
-            if (utf8_names || is_plain_label_name(sets->items[i].items[j].name))
+            if (utf8_names || qry_is_plain_label_name(sets->items[i].items[j].name))
                 names[kept++] = sets->items[i].items[j].name;
     if (distinct(question->arena, names, kept, &out.names, &out.n_names, err) != FG_OK)
         return err->code;
-    return question_reply(question, &out.base, err);
+    return qry_question_reply(question, &out.base, err);
 }
 
-enum fg_code api_label_names(struct question *question, const ProtobufCMessage *message,
-                             struct fg_err *err)
+enum fg_code qry_api_label_names(struct qry_question *question, const ProtobufCMessage *message,
+                                 struct fg_err *err)
 {
     const Types__V1__LabelNamesRequest *in = (const Types__V1__LabelNamesRequest *)message;
-    struct selection selection = {0};
-    struct label_sets sets;
+    struct qry_selection selection = {0};
+    struct qry_label_sets sets;
     bool utf8_names;
 
-    if (select_utf8_names(question->accept, &utf8_names, err) != FG_OK ||
-        select_range(question, &selection, in->start, in->end, err) != FG_OK)
+    if (qry_select_utf8_names(question->accept, &utf8_names, err) != FG_OK ||
+        qry_select_range(question, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
-    label_sets_init(&sets);
+    qry_label_sets_init(&sets);
     enum fg_code code =
         find_series(question, &selection, in->matchers, in->n_matchers,
                     "parsing label selector: failed to parse label selector", NULL, 0, &sets, err);
     if (code == FG_OK)
         code = reply_names(question, &sets, utf8_names, err);
-    label_sets_done(&sets);
-    selection_done(&selection);
+    qry_label_sets_done(&sets);
+    qry_selection_done(&selection);
     return code;
 }
 
-static enum fg_code reply_values(struct question *question, const struct label_sets *sets,
+static enum fg_code reply_values(struct qry_question *question, const struct qry_label_sets *sets,
                                  const char *name, struct fg_err *err)
 {
     Types__V1__LabelValuesResponse out;
@@ -162,7 +162,7 @@ static enum fg_code reply_values(struct question *question, const struct label_s
 
     types__v1__label_values_response__init(&out);
     if (values == NULL)
-        return api_too_large(err);
+        return qry_api_too_large(err);
     for (size_t i = 0; i < sets->n; i++) {
         struct fg_slice value = fg_labels_get(&sets->items[i], name);
 
@@ -171,75 +171,77 @@ static enum fg_code reply_values(struct question *question, const struct label_s
     }
     if (distinct(question->arena, values, n, &out.names, &out.n_names, err) != FG_OK)
         return err->code;
-    return question_reply(question, &out.base, err);
+    return qry_question_reply(question, &out.base, err);
 }
 
-enum fg_code api_label_values(struct question *question, const ProtobufCMessage *message,
-                              struct fg_err *err)
+enum fg_code qry_api_label_values(struct qry_question *question, const ProtobufCMessage *message,
+                                  struct fg_err *err)
 {
     const Types__V1__LabelValuesRequest *in = (const Types__V1__LabelValuesRequest *)message;
     const char *const names[] = {in->name};
-    struct selection selection = {0};
-    struct label_sets sets;
+    struct qry_selection selection = {0};
+    struct qry_label_sets sets;
 
-    if (select_range(question, &selection, in->start, in->end, err) != FG_OK)
+    if (qry_select_range(question, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
     if (in->name[0] == '\0')
         return fg_fail(err, FG_E_INVALID, "name is required");
-    label_sets_init(&sets);
+    qry_label_sets_init(&sets);
     enum fg_code code =
         find_series(question, &selection, in->matchers, in->n_matchers,
                     "parsing label selector: failed to parse label selector", names, 1, &sets, err);
     if (code == FG_OK)
         code = reply_values(question, &sets, in->name, err);
-    label_sets_done(&sets);
-    selection_done(&selection);
+    qry_label_sets_done(&sets);
+    qry_selection_done(&selection);
     return code;
 }
 
-static enum fg_code reply_series(struct question *question, const struct label_sets *sets,
+static enum fg_code reply_series(struct qry_question *question, const struct qry_label_sets *sets,
                                  struct fg_err *err)
 {
     Querier__V1__SeriesResponse out;
 
     querier__v1__series_response__init(&out);
-    out.labels_set = api_messages(question->arena, &types__v1__labels__descriptor, sets->n);
+    out.labels_set = qry_api_messages(question->arena, &types__v1__labels__descriptor, sets->n);
     if (out.labels_set == NULL)
-        return api_too_large(err);
+        return qry_api_too_large(err);
     out.n_labels_set = sets->n;
     for (size_t i = 0; i < sets->n; i++) {
-        out.labels_set[i]->labels = api_pairs(question->arena, &sets->items[i]);
+        out.labels_set[i]->labels = qry_api_pairs(question->arena, &sets->items[i]);
         out.labels_set[i]->n_labels = sets->items[i].count;
         if (out.labels_set[i]->labels == NULL)
-            return api_too_large(err);
+            return qry_api_too_large(err);
     }
-    return question_reply(question, &out.base, err);
+    return qry_question_reply(question, &out.base, err);
 }
 
 /* Without names beyond the plain ones; what becomes equal becomes one. */
-static enum fg_code plain_names_only(struct question *question, const struct label_sets *from,
-                                     struct label_sets *into, struct fg_err *err)
+static enum fg_code plain_names_only(struct qry_question *question,
+                                     const struct qry_label_sets *from, struct qry_label_sets *into,
+                                     struct fg_err *err)
 {
     for (size_t i = 0; i < from->n; i++) {
         struct fg_labels labels = from->items[i];
         size_t kept = 0;
 
         for (size_t j = 0; j < labels.count; j++)
-            if (is_plain_label_name(labels.items[j].name))
+            if (qry_is_plain_label_name(labels.items[j].name))
                 labels.items[kept++] = labels.items[j];
         labels.count = kept;
-        if (label_sets_add(into, &labels, question->arena, err) != FG_OK)
+        if (qry_label_sets_add(into, &labels, question->arena, err) != FG_OK)
             return err->code;
     }
-    label_sets_sort(into);
+    qry_label_sets_sort(into);
     return FG_OK;
 }
 
-static enum fg_code series_answer(struct question *question, const Querier__V1__SeriesRequest *in,
-                                  struct selection *selection, bool utf8_names,
-                                  struct label_sets sets[2], struct fg_err *err)
+static enum fg_code series_answer(struct qry_question *question,
+                                  const Querier__V1__SeriesRequest *in,
+                                  struct qry_selection *selection, bool utf8_names,
+                                  struct qry_label_sets sets[2], struct fg_err *err)
 {
-    struct label_sets *shown = &sets[0];
+    struct qry_label_sets *shown = &sets[0];
 
     if (find_series(question, selection, in->matchers, in->n_matchers,
                     "failed to parse label selector", (const char *const *)in->label_names,
@@ -253,36 +255,36 @@ static enum fg_code series_answer(struct question *question, const Querier__V1__
     return reply_series(question, shown, err);
 }
 
-enum fg_code api_series(struct question *question, const ProtobufCMessage *message,
-                        struct fg_err *err)
+enum fg_code qry_api_series(struct qry_question *question, const ProtobufCMessage *message,
+                            struct fg_err *err)
 {
     const Querier__V1__SeriesRequest *in = (const Querier__V1__SeriesRequest *)message;
-    struct selection selection = {0};
-    struct label_sets sets[2]; /* as they came, and with plain names only */
+    struct qry_selection selection = {0};
+    struct qry_label_sets sets[2]; /* as they came, and with plain names only */
     bool utf8_names;
 
-    if (select_utf8_names(question->accept, &utf8_names, err) != FG_OK ||
-        select_range(question, &selection, in->start, in->end, err) != FG_OK)
+    if (qry_select_utf8_names(question->accept, &utf8_names, err) != FG_OK ||
+        qry_select_range(question, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
-    label_sets_init(&sets[0]);
-    label_sets_init(&sets[1]);
+    qry_label_sets_init(&sets[0]);
+    qry_label_sets_init(&sets[1]);
     enum fg_code code = series_answer(question, in, &selection, utf8_names, sets, err);
-    label_sets_done(&sets[0]);
-    label_sets_done(&sets[1]);
-    selection_done(&selection);
+    qry_label_sets_done(&sets[0]);
+    qry_label_sets_done(&sets[1]);
+    qry_selection_done(&selection);
     return code;
 }
 
-enum fg_code api_profile_stats(struct question *question, const ProtobufCMessage *message,
-                               struct fg_err *err)
+enum fg_code qry_api_profile_stats(struct qry_question *question, const ProtobufCMessage *message,
+                                   struct fg_err *err)
 {
     Types__V1__GetProfileStatsResponse out;
-    struct tenant_stats stats;
+    struct qry_tenant_stats stats;
 
     (void)message;
     if (question->tenants.n > 1)
         return fg_fail(err, FG_E_INVALID, "multiple org IDs present");
-    if (plan_stats(question, &stats, err) != FG_OK)
+    if (qry_plan_stats(question, &stats, err) != FG_OK)
         return err->code;
     types__v1__get_profile_stats_response__init(&out);
     if (stats.profiles > 0) {
@@ -290,15 +292,15 @@ enum fg_code api_profile_stats(struct question *question, const ProtobufCMessage
         out.oldest_profile_time = stats.oldest_ns / FG_MS_NS;
         out.newest_profile_time = stats.newest_ns / FG_MS_NS;
     }
-    return question_reply(question, &out.base, err);
+    return qry_question_reply(question, &out.base, err);
 }
 
-enum fg_code api_analyze_query(struct question *question, const ProtobufCMessage *message,
-                               struct fg_err *err)
+enum fg_code qry_api_analyze_query(struct qry_question *question, const ProtobufCMessage *message,
+                                   struct fg_err *err)
 {
     Querier__V1__AnalyzeQueryResponse out;
 
     (void)message;
     querier__v1__analyze_query_response__init(&out);
-    return question_reply(question, &out.base, err);
+    return qry_question_reply(question, &out.base, err);
 }

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static void add_up(struct points *series)
+static void add_up(struct qry_points *series)
 {
     series->total = 0;
     for (size_t i = 0; i < series->n; i++)
@@ -12,14 +12,14 @@ static void add_up(struct points *series)
 
 static int cmp_series(const void *a, const void *b)
 {
-    const struct points *x = a, *y = b;
+    const struct qry_points *x = a, *y = b;
 
     if (x->total != y->total)
         return x->total > y->total ? -1 : 1;
     return fg_labels_cmp(&x->labels, &y->labels);
 }
 
-void points_order(struct points *all, size_t *n, int64_t limit)
+void qry_points_order(struct qry_points *all, size_t *n, int64_t limit)
 {
     for (size_t i = 0; i < *n; i++)
         add_up(&all[i]);
@@ -44,7 +44,7 @@ static Types__V1__LabelPair **group_labels(struct fg_arena *arena, const struct 
             ordered.items[ordered.count++] = (struct fg_label){fg_cstr(group_by[i]), value};
     }
     *ret_n = ordered.count;
-    return api_pairs(arena, &ordered);
+    return qry_api_pairs(arena, &ordered);
 }
 
 struct grid {
@@ -52,42 +52,42 @@ struct grid {
     bool average;
 };
 
-static Types__V1__Point **make_points(struct fg_arena *arena, const struct points *from,
+static Types__V1__Point **make_points(struct fg_arena *arena, const struct qry_points *from,
                                       const struct grid *grid)
 {
-    Types__V1__Point **points = api_messages(arena, &types__v1__point__descriptor, from->n);
+    Types__V1__Point **points = qry_api_messages(arena, &types__v1__point__descriptor, from->n);
 
     for (size_t i = 0; points != NULL && i < from->n; i++) {
-        const struct point *point = &from->items[i];
+        const struct qry_point *point = &from->items[i];
         double count = grid->average && point->count > 0 ? (double)point->count : 1;
 
         points[i]->value = (double)point->sum / count;
-        points[i]->timestamp = point_ms(point, grid->start_ms, grid->step_ms);
+        points[i]->timestamp = qry_point_ms(point, grid->start_ms, grid->step_ms);
     }
     return points;
 }
 
-static enum fg_code reply_points(struct question *question,
+static enum fg_code reply_points(struct qry_question *question,
                                  const Querier__V1__SelectSeriesRequest *in,
-                                 const struct grid *grid, const struct points *from, size_t n,
+                                 const struct grid *grid, const struct qry_points *from, size_t n,
                                  struct fg_err *err)
 {
     Querier__V1__SelectSeriesResponse out;
 
     querier__v1__select_series_response__init(&out);
-    out.series = api_messages(question->arena, &types__v1__series__descriptor, n);
+    out.series = qry_api_messages(question->arena, &types__v1__series__descriptor, n);
     out.n_series = n;
     if (out.series == NULL)
-        return api_too_large(err);
+        return qry_api_too_large(err);
     for (size_t i = 0; i < n; i++) {
         out.series[i]->labels = group_labels(question->arena, &from[i].labels, in->group_by,
                                              in->n_group_by, &out.series[i]->n_labels);
         out.series[i]->points = make_points(question->arena, &from[i], grid);
         out.series[i]->n_points = from[i].n;
         if (out.series[i]->labels == NULL || out.series[i]->points == NULL)
-            return api_too_large(err);
+            return qry_api_too_large(err);
     }
-    return question_reply(question, &out.base, err);
+    return qry_question_reply(question, &out.base, err);
 }
 
 enum { STEP_MAX_S = 1000000000 }; /* thirty years: one grid point; keeps sums of times in 64 bits */
@@ -107,35 +107,36 @@ static enum fg_code read_grid(const Querier__V1__SelectSeriesRequest *in, struct
     return FG_OK;
 }
 
-static enum fg_code answer_points(struct question *question,
+static enum fg_code answer_points(struct qry_question *question,
                                   const Querier__V1__SelectSeriesRequest *in,
-                                  struct selection *selection, struct fg_err *err)
+                                  struct qry_selection *selection, struct fg_err *err)
 {
     bool has_limit = in->opt_limit_case == QUERIER__V1__SELECT_SERIES_REQUEST__OPT_LIMIT_LIMIT;
-    struct points *found = NULL;
+    struct qry_points *found = NULL;
     struct grid grid = {0};
     size_t n;
 
-    if (select_range(question, selection, in->start, in->end, err) != FG_OK ||
+    if (qry_select_range(question, selection, in->start, in->end, err) != FG_OK ||
         read_grid(in, &grid, err) != FG_OK ||
-        select_profiles(question, selection, in->profile_typeid, in->label_selector, err) != FG_OK)
+        qry_select_profiles(question, selection, in->profile_typeid, in->label_selector, err) !=
+            FG_OK)
         return err->code;
     if (in->exemplar_type == TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN)
         return fg_fail(err, FG_E_UNIMPLEMENTED, "span exemplars are not supported");
-    if (plan_points(question, selection, grid.step_ms * FG_MS_NS, in->group_by, in->n_group_by,
-                    &found, &n, err) != FG_OK)
+    if (qry_plan_points(question, selection, grid.step_ms * FG_MS_NS, in->group_by, in->n_group_by,
+                        &found, &n, err) != FG_OK)
         return err->code;
-    points_order(found, &n, has_limit ? in->limit : 0);
+    qry_points_order(found, &n, has_limit ? in->limit : 0);
     return reply_points(question, in, &grid, found, n, err);
 }
 
-enum fg_code api_select_series(struct question *question, const ProtobufCMessage *message,
-                               struct fg_err *err)
+enum fg_code qry_api_select_series(struct qry_question *question, const ProtobufCMessage *message,
+                                   struct fg_err *err)
 {
-    struct selection selection = {0};
+    struct qry_selection selection = {0};
     enum fg_code code =
         answer_points(question, (const Querier__V1__SelectSeriesRequest *)message, &selection, err);
 
-    selection_done(&selection);
+    qry_selection_done(&selection);
     return code;
 }

@@ -20,13 +20,13 @@ static uint64_t le64(const uint8_t bytes[8])
 
 /* Sixteen hex digits; stored as the eight bytes read little-endian (ingest.md, 3.4). */
 static enum fg_code read_spans(struct fg_arena *arena, const struct stack_request *in,
-                               struct stacks *stacks, struct fg_err *err)
+                               struct qry_stacks *stacks, struct fg_err *err)
 {
     uint8_t bytes[8];
 
     stacks->spans = fg_arena_new(arena, uint64_t, in->n_spans);
     if (stacks->spans == NULL)
-        return api_too_large(err);
+        return qry_api_too_large(err);
     for (size_t i = 0; i < in->n_spans; i++) {
         const char *text = in->span_selector[i];
 
@@ -45,12 +45,12 @@ static enum fg_code read_ids(struct fg_arena *arena, char **texts, size_t n, con
     ProtobufCBinaryData *ids = fg_arena_new(arena, ProtobufCBinaryData, n);
 
     if (ids == NULL)
-        return api_too_large(err);
+        return qry_api_too_large(err);
     for (size_t i = 0; i < n; i++) {
         uint8_t *bytes = fg_arena_alloc(arena, FG_ID_BYTES);
 
         if (bytes == NULL)
-            return api_too_large(err);
+            return qry_api_too_large(err);
         if (strlen(texts[i]) != 2 * (size_t)FG_ID_BYTES ||
             !fg_parse_hex(fg_cstr(texts[i]), bytes, FG_ID_BYTES))
             return fg_fail(err, FG_E_UNKNOWN, "invalid %s: \"%.64s\"", what, texts[i]);
@@ -76,25 +76,25 @@ static enum fg_code without_dashes(struct fg_arena *arena, char **uuids, size_t 
                                             uuid + 19, uuid + 24)
                           : fg_arena_text(arena, fg_cstr(uuid));
         if (texts[i] == NULL)
-            return api_too_large(err);
+            return qry_api_too_large(err);
     }
     if (texts == NULL)
-        return api_too_large(err);
+        return qry_api_too_large(err);
     *ret_texts = texts;
     return FG_OK;
 }
 
 static enum fg_code read_stacks(struct fg_arena *arena, const struct stack_request *in,
-                                struct stacks *stacks, struct fg_err *err)
+                                struct qry_stacks *stacks, struct fg_err *err)
 {
     const Types__V1__StackTraceSelector *selector = in->selector;
     char **uuids = NULL;
 
-    *stacks = (struct stacks){0};
+    *stacks = (struct qry_stacks){0};
     if (selector != NULL && selector->n_call_site > 0) {
         stacks->call_site = fg_arena_new(arena, const char *, selector->n_call_site);
         if (stacks->call_site == NULL)
-            return api_too_large(err);
+            return qry_api_too_large(err);
         for (size_t i = 0; i < selector->n_call_site; i++)
             stacks->call_site[stacks->n_call_site++] = selector->call_site[i]->name;
     }
@@ -111,14 +111,14 @@ static enum fg_code read_stacks(struct fg_arena *arena, const struct stack_reque
  * An id that cannot be one is an error only where there is data that it could have been of: clients
  * were built against that.
  */
-static enum fg_code bad_ids(struct question *question, const struct selection *selection,
+static enum fg_code bad_ids(struct qry_question *question, const struct qry_selection *selection,
                             const struct fg_err *why, struct fg_err *err)
 {
-    struct stacks all = {0};
+    struct qry_stacks all = {0};
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    enum fg_code code = plan_tree(question, selection, &all, true, &tree, err);
+    enum fg_code code = qry_plan_tree(question, selection, &all, true, &tree, err);
     if (code == FG_OK && tree.n_nodes > 0) {
         *err = *why;
         code = why->code;
@@ -128,16 +128,16 @@ static enum fg_code bad_ids(struct question *question, const struct selection *s
 }
 
 /* What a request selects. *ret_stacks NULL: nothing. In the question's arena. */
-static enum fg_code find_stacks(struct question *question, const struct stack_request *in,
-                                struct selection *selection, const struct stacks **ret_stacks,
-                                struct fg_err *err)
+static enum fg_code find_stacks(struct qry_question *question, const struct stack_request *in,
+                                struct qry_selection *selection,
+                                const struct qry_stacks **ret_stacks, struct fg_err *err)
 {
-    struct stacks *stacks = fg_arena_new(question->arena, struct stacks, 1);
+    struct qry_stacks *stacks = fg_arena_new(question->arena, struct qry_stacks, 1);
     struct fg_err why;
 
     if (stacks == NULL)
-        return api_too_large(err);
-    if (select_profiles(question, selection, in->type_id, in->label_selector, err) != FG_OK)
+        return qry_api_too_large(err);
+    if (qry_select_profiles(question, selection, in->type_id, in->label_selector, err) != FG_OK)
         return err->code;
     if (in->n_spans > 0 && in->n_traces > 0)
         return fg_fail(err, FG_E_INVALID, "span_selector and trace_id_selector cannot be combined");
@@ -151,7 +151,8 @@ static enum fg_code find_stacks(struct question *question, const struct stack_re
 static Querier__V1__Level **make_levels(struct fg_arena *arena, int64_t *values,
                                         const size_t *level_ends, size_t n_levels)
 {
-    Querier__V1__Level **levels = api_messages(arena, &querier__v1__level__descriptor, n_levels);
+    Querier__V1__Level **levels =
+        qry_api_messages(arena, &querier__v1__level__descriptor, n_levels);
 
     for (size_t i = 0; levels != NULL && i < n_levels; i++) {
         size_t from = i == 0 ? 0 : level_ends[i - 1];
@@ -167,7 +168,7 @@ static char **make_names(struct fg_arena *arena, const struct fg_slice *names, s
     char **texts = fg_arena_new(arena, char *, n);
 
     for (size_t i = 0; texts != NULL && i < n; i++) {
-        texts[i] = api_text(arena, names[i]);
+        texts[i] = qry_api_text(arena, names[i]);
         if (texts[i] == NULL)
             return NULL;
     }
@@ -180,8 +181,8 @@ struct drawing {
     struct fg_flame flame; /* what graph borrows from */
 };
 
-static enum fg_code draw(struct question *question, const struct fg_tree *tree, size_t max_nodes,
-                         struct drawing *drawing, struct fg_err *err)
+static enum fg_code draw(struct qry_question *question, const struct fg_tree *tree,
+                         size_t max_nodes, struct drawing *drawing, struct fg_err *err)
 {
     fg_flame_make(tree, max_nodes, &drawing->flame);
 
@@ -196,11 +197,11 @@ static enum fg_code draw(struct question *question, const struct fg_tree *tree, 
     graph->levels = make_levels(question->arena, flame->values, flame->level_ends, flame->n_levels);
     graph->n_levels = flame->n_levels;
     if (graph->names == NULL || graph->levels == NULL)
-        return api_too_large(err);
+        return qry_api_too_large(err);
     return FG_OK;
 }
 
-static enum fg_code reply_flamegraph(struct question *question, const struct fg_tree *tree,
+static enum fg_code reply_flamegraph(struct qry_question *question, const struct fg_tree *tree,
                                      size_t max_nodes, struct fg_err *err)
 {
     Querier__V1__SelectMergeStacktracesResponse out;
@@ -210,12 +211,12 @@ static enum fg_code reply_flamegraph(struct question *question, const struct fg_
     enum fg_code code = draw(question, tree, max_nodes, &drawing, err);
     out.flamegraph = &drawing.graph;
     if (code == FG_OK)
-        code = question_reply(question, &out.base, err);
+        code = qry_question_reply(question, &out.base, err);
     fg_flame_done(&drawing.flame);
     return code;
 }
 
-static enum fg_code reply_tree(struct question *question, const struct fg_tree *tree,
+static enum fg_code reply_tree(struct qry_question *question, const struct fg_tree *tree,
                                size_t max_nodes, struct fg_err *err)
 {
     Querier__V1__SelectMergeStacktracesResponse out;
@@ -225,13 +226,14 @@ static enum fg_code reply_tree(struct question *question, const struct fg_tree *
     fg_buf_init(&bytes, question->querier->answer_max_bytes);
     fg_flame_write_tree(tree, max_nodes, &bytes);
     out.tree = (ProtobufCBinaryData){bytes.len, bytes.ptr};
-    enum fg_code code = bytes.full ? api_too_large(err) : question_reply(question, &out.base, err);
+    enum fg_code code =
+        bytes.full ? qry_api_too_large(err) : qry_question_reply(question, &out.base, err);
     fg_buf_done(&bytes);
     return code;
 }
 
 /* pprof bytes. max_nodes 0: all of it. */
-static enum fg_code write_pprof(const struct fg_tree *tree, const struct selection *selection,
+static enum fg_code write_pprof(const struct fg_tree *tree, const struct qry_selection *selection,
                                 size_t max_nodes, struct fg_buf *out, struct fg_err *err)
 {
     struct fg_pprof_head head = {.type = selection->type, .time_ns = selection->end_ns};
@@ -242,10 +244,10 @@ static enum fg_code write_pprof(const struct fg_tree *tree, const struct selecti
         fg_tree_truncate(tree, max_nodes, &small);
     fg_pprof_write(max_nodes > 0 ? &small : tree, &head, out);
     fg_tree_done(&small);
-    return out->full ? api_too_large(err) : FG_OK;
+    return out->full ? qry_api_too_large(err) : FG_OK;
 }
 
-static enum fg_code reply_pprof(struct question *question, const struct fg_buf *pprof,
+static enum fg_code reply_pprof(struct qry_question *question, const struct fg_buf *pprof,
                                 struct fg_err *err)
 {
     Querier__V1__SelectMergeStacktracesResponse out;
@@ -254,16 +256,16 @@ static enum fg_code reply_pprof(struct question *question, const struct fg_buf *
 
     if (fg_pb_read(fg_buf_slice(pprof), &google__v1__profile__descriptor, question->arena, &profile,
                    err) != FG_OK)
-        return api_too_large(err);
+        return qry_api_too_large(err);
     querier__v1__select_merge_stacktraces_response__init(&out);
     querier__v1__pprof_profile__init(&wrapped);
     wrapped.profile = (Google__V1__Profile *)profile;
     out.pprof = &wrapped;
-    return question_reply(question, &out.base, err);
+    return qry_question_reply(question, &out.base, err);
 }
 
-static enum fg_code answer_pprof(struct question *question, const struct fg_tree *tree,
-                                 const struct selection *selection, size_t max_nodes,
+static enum fg_code answer_pprof(struct qry_question *question, const struct fg_tree *tree,
+                                 const struct qry_selection *selection, size_t max_nodes,
                                  struct fg_err *err)
 {
     struct fg_buf pprof;
@@ -277,17 +279,17 @@ static enum fg_code answer_pprof(struct question *question, const struct fg_tree
 }
 
 /* Drawn in any form but pprof. Tree: what was found, into an empty one. */
-static enum fg_code answer_picture(struct question *question, const struct stacks *stacks,
-                                   const struct selection *selection, size_t max_nodes,
+static enum fg_code answer_picture(struct qry_question *question, const struct qry_stacks *stacks,
+                                   const struct qry_selection *selection, size_t max_nodes,
                                    Querier__V1__ProfileFormat format, struct fg_tree *tree,
                                    struct fg_err *err)
 {
     bool tree_bytes = format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE;
 
     if (stacks != NULL &&
-        plan_picture(question, selection, stacks, max_nodes, !tree_bytes, tree, err) != FG_OK)
+        qry_plan_picture(question, selection, stacks, max_nodes, !tree_bytes, tree, err) != FG_OK)
         return err->code;
-    if (question_check(question, err) != FG_OK)
+    if (qry_question_check(question, err) != FG_OK)
         return err->code;
     if (tree_bytes)
         return reply_tree(question, tree, max_nodes, err);
@@ -300,28 +302,29 @@ static enum fg_code answer_picture(struct question *question, const struct stack
 }
 
 /* What a pprof is made of. *ret_max_nodes 0: whole, unless the client asked for less. */
-static enum fg_code find_pprof(struct question *question, const struct stack_request *in,
-                               struct selection *selection, struct fg_tree *tree,
+static enum fg_code find_pprof(struct qry_question *question, const struct stack_request *in,
+                               struct qry_selection *selection, struct fg_tree *tree,
                                size_t *ret_max_nodes, struct fg_err *err)
 {
-    const struct stacks *stacks = NULL;
+    const struct qry_stacks *stacks = NULL;
     size_t max_nodes = 0;
 
-    if (select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
-        select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
+    if (qry_select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
+        qry_select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
         find_stacks(question, in, selection, &stacks, err) != FG_OK ||
-        (stacks != NULL && plan_tree(question, selection, stacks, false, tree, err) != FG_OK) ||
-        question_check(question, err) != FG_OK)
+        (stacks != NULL && qry_plan_tree(question, selection, stacks, false, tree, err) != FG_OK) ||
+        qry_question_check(question, err) != FG_OK)
         return err->code;
     *ret_max_nodes = in->max_nodes > 0 ? max_nodes : 0;
     return FG_OK;
 }
 
-static enum fg_code answer_stacks(struct question *question, const struct stack_request *in,
-                                  Querier__V1__ProfileFormat format, struct selection *selection,
-                                  struct fg_tree *tree, struct fg_err *err)
+static enum fg_code answer_stacks(struct qry_question *question, const struct stack_request *in,
+                                  Querier__V1__ProfileFormat format,
+                                  struct qry_selection *selection, struct fg_tree *tree,
+                                  struct fg_err *err)
 {
-    const struct stacks *stacks = NULL;
+    const struct qry_stacks *stacks = NULL;
     size_t max_nodes = 0;
 
     if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF) {
@@ -329,23 +332,23 @@ static enum fg_code answer_stacks(struct question *question, const struct stack_
             return err->code;
         return answer_pprof(question, tree, selection, max_nodes, err);
     }
-    if (select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
-        select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
+    if (qry_select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
+        qry_select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
         find_stacks(question, in, selection, &stacks, err) != FG_OK)
         return err->code;
     return answer_picture(question, stacks, selection, max_nodes, format, tree, err);
 }
 
-static enum fg_code with_stacks(struct question *question, const struct stack_request *in,
+static enum fg_code with_stacks(struct qry_question *question, const struct stack_request *in,
                                 Querier__V1__ProfileFormat format, struct fg_err *err)
 {
-    struct selection selection = {0};
+    struct qry_selection selection = {0};
     struct fg_tree tree;
 
     fg_tree_init(&tree);
     enum fg_code code = answer_stacks(question, in, format, &selection, &tree, err);
     fg_tree_done(&tree);
-    selection_done(&selection);
+    qry_selection_done(&selection);
     return code;
 }
 
@@ -371,8 +374,8 @@ stacktraces_request(const Querier__V1__SelectMergeStacktracesRequest *in)
     };
 }
 
-enum fg_code api_select_merge_stacktraces(struct question *question,
-                                          const ProtobufCMessage *message, struct fg_err *err)
+enum fg_code qry_api_select_merge_stacktraces(struct qry_question *question,
+                                              const ProtobufCMessage *message, struct fg_err *err)
 {
     const Querier__V1__SelectMergeStacktracesRequest *in =
         (const Querier__V1__SelectMergeStacktracesRequest *)message;
@@ -382,8 +385,8 @@ enum fg_code api_select_merge_stacktraces(struct question *question,
 }
 
 /* Its response is the beginning of the other's: the same fields by number and name. */
-enum fg_code api_select_merge_span_profile(struct question *question,
-                                           const ProtobufCMessage *message, struct fg_err *err)
+enum fg_code qry_api_select_merge_span_profile(struct qry_question *question,
+                                               const ProtobufCMessage *message, struct fg_err *err)
 {
     const Querier__V1__SelectMergeSpanProfileRequest *in =
         (const Querier__V1__SelectMergeSpanProfileRequest *)message;
@@ -406,8 +409,8 @@ enum fg_code api_select_merge_span_profile(struct question *question,
                        err);
 }
 
-static enum fg_code bare_pprof(struct question *question, const struct stack_request *in,
-                               struct selection *selection, struct fg_tree *tree,
+static enum fg_code bare_pprof(struct qry_question *question, const struct stack_request *in,
+                               struct qry_selection *selection, struct fg_tree *tree,
                                struct fg_err *err)
 {
     ProtobufCMessage *profile;
@@ -425,13 +428,13 @@ static enum fg_code bare_pprof(struct question *question, const struct stack_req
         code = fg_pb_read(fg_buf_slice(&pprof), &google__v1__profile__descriptor, question->arena,
                           &profile, err);
     if (code == FG_OK)
-        code = question_reply(question, profile, err);
+        code = qry_question_reply(question, profile, err);
     fg_buf_done(&pprof);
     return code;
 }
 
-enum fg_code api_select_merge_profile(struct question *question, const ProtobufCMessage *message,
-                                      struct fg_err *err)
+enum fg_code qry_api_select_merge_profile(struct qry_question *question,
+                                          const ProtobufCMessage *message, struct fg_err *err)
 {
     const Querier__V1__SelectMergeProfileRequest *in =
         (const Querier__V1__SelectMergeProfileRequest *)message;
@@ -449,32 +452,33 @@ enum fg_code api_select_merge_profile(struct question *question, const ProtobufC
         .profile_selector = in->profile_id_selector,
         .n_profiles = in->n_profile_id_selector,
     };
-    struct selection selection = {0};
+    struct qry_selection selection = {0};
     struct fg_tree tree;
 
     fg_tree_init(&tree);
     enum fg_code code = bare_pprof(question, &request, &selection, &tree, err);
     fg_tree_done(&tree);
-    selection_done(&selection);
+    qry_selection_done(&selection);
     return code;
 }
 
 /* --- Diff --- */
 
-static enum fg_code read_side(struct question *question,
+static enum fg_code read_side(struct qry_question *question,
                               const Querier__V1__SelectMergeStacktracesRequest *in,
-                              struct side *side, struct fg_err *err)
+                              struct qry_side *side, struct fg_err *err)
 {
     struct stack_request request = {.type_id = "", .label_selector = ""};
 
     if (in != NULL)
         request = stacktraces_request(in);
-    if (select_range(question, &side->selection, request.start_ms, request.end_ms, err) != FG_OK)
+    if (qry_select_range(question, &side->selection, request.start_ms, request.end_ms, err) !=
+        FG_OK)
         return err->code;
     return find_stacks(question, &request, &side->selection, &side->stacks, err);
 }
 
-static enum fg_code reply_diff(struct question *question, const struct diff *diff,
+static enum fg_code reply_diff(struct qry_question *question, const struct qry_diff *diff,
                                struct fg_err *err)
 {
     Querier__V1__DiffResponse out;
@@ -491,9 +495,9 @@ static enum fg_code reply_diff(struct question *question, const struct diff *dif
     graph.leftticks = diff->left_ticks;
     graph.rightticks = diff->right_ticks;
     if (graph.names == NULL || graph.levels == NULL)
-        return api_too_large(err);
+        return qry_api_too_large(err);
     out.flamegraph = &graph;
-    return question_reply(question, &out.base, err);
+    return qry_question_reply(question, &out.base, err);
 }
 
 static int64_t max_nodes_of(const Querier__V1__SelectMergeStacktracesRequest *in)
@@ -501,34 +505,34 @@ static int64_t max_nodes_of(const Querier__V1__SelectMergeStacktracesRequest *in
     return in == NULL ? 0 : stacktraces_request(in).max_nodes;
 }
 
-static enum fg_code diff_sides(struct question *question, const Querier__V1__DiffRequest *in,
-                               struct side sides[2], struct fg_err *err)
+static enum fg_code diff_sides(struct qry_question *question, const Querier__V1__DiffRequest *in,
+                               struct qry_side sides[2], struct fg_err *err)
 {
     int64_t asked = FG_MAX(max_nodes_of(in->left), max_nodes_of(in->right));
-    struct diff diff;
+    struct qry_diff diff;
     size_t max_nodes;
 
-    if (select_max_nodes(asked, &max_nodes, err) != FG_OK ||
+    if (qry_select_max_nodes(asked, &max_nodes, err) != FG_OK ||
         read_side(question, in->left, &sides[0], err) != FG_OK ||
         read_side(question, in->right, &sides[1], err) != FG_OK)
         return err->code;
-    enum fg_code code = plan_diff(question, &sides[0], &sides[1], max_nodes, &diff, err);
+    enum fg_code code = qry_plan_diff(question, &sides[0], &sides[1], max_nodes, &diff, err);
     if (code == FG_OK)
-        code = question_check(question, err);
+        code = qry_question_check(question, err);
     if (code == FG_OK)
         code = reply_diff(question, &diff, err);
-    diff_done(&diff);
+    qry_diff_done(&diff);
     return code;
 }
 
-enum fg_code api_diff_method(struct question *question, const ProtobufCMessage *message,
-                             struct fg_err *err)
+enum fg_code qry_api_diff_method(struct qry_question *question, const ProtobufCMessage *message,
+                                 struct fg_err *err)
 {
-    struct side sides[2] = {0};
+    struct qry_side sides[2] = {0};
     enum fg_code code = diff_sides(question, (const Querier__V1__DiffRequest *)message, sides, err);
 
-    selection_done(&sides[0].selection);
-    selection_done(&sides[1].selection);
+    qry_selection_done(&sides[0].selection);
+    qry_selection_done(&sides[1].selection);
     if (code == FG_E_UNKNOWN) /* ids that are none; here everything wrong is the client's fault */
         code = err->code = FG_E_INVALID;
     return code;

@@ -10,8 +10,8 @@
  */
 #include "querier/question.h"
 
-void cut_make(const struct fg_crown_sum *sum, size_t max_nodes, bool fold, struct fg_tree *into,
-              struct fg_crown_verdict *ret_verdict)
+void qry_cut_make(const struct fg_crown_sum *sum, size_t max_nodes, bool fold, struct fg_tree *into,
+                  struct fg_crown_verdict *ret_verdict)
 {
     struct fg_crown_sum folded;
 

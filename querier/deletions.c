@@ -7,16 +7,16 @@
 #include "querier/blocks/blocks.h"
 
 /* The last moment that is too old; INT64_MIN: none is. */
-static int64_t too_old_ns(const struct question *question, int64_t retention_ns)
+static int64_t too_old_ns(const struct qry_question *question, int64_t retention_ns)
 {
     return retention_ns <= 0 ? INT64_MIN
                              : fg_time_add(fg_wall_ns(question->querier->clock), -retention_ns - 1);
 }
 
-static enum fg_code take(struct question *question, size_t tenant, struct fg_deletions *deletions,
-                         struct fg_err *err)
+static enum fg_code take(struct qry_question *question, size_t tenant,
+                         struct fg_deletions *deletions, struct fg_err *err)
 {
-    const struct fg_blocks *blocks = blocks_manifest(question, tenant);
+    const struct fg_blocks *blocks = qry_blocks_manifest(question, tenant);
     const struct fg_deletion old = {.start_ns = INT64_MIN,
                                     .end_ns = too_old_ns(question, question->retention_ns[tenant])};
 
@@ -26,9 +26,9 @@ static enum fg_code take(struct question *question, size_t tenant, struct fg_del
                                    : fg_deletions_add(deletions, &old, question->arena, err);
 }
 
-enum fg_code deletions_take(struct question *question, struct fg_err *err)
+enum fg_code qry_deletions_take(struct qry_question *question, struct fg_err *err)
 {
-    deletions_drop(question);
+    qry_deletions_drop(question);
     question->deletions = fg_arena_new(question->arena, struct fg_deletions, question->tenants.n);
     if (question->deletions == NULL)
         return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
@@ -38,14 +38,14 @@ enum fg_code deletions_take(struct question *question, struct fg_err *err)
     return FG_OK;
 }
 
-void deletions_drop(struct question *question)
+void qry_deletions_drop(struct qry_question *question)
 {
     for (size_t i = 0; i < question->tenants.n && question->deletions != NULL; i++)
         fg_deletions_done(&question->deletions[i]);
     question->deletions = NULL;
 }
 
-int64_t deletions_oldest_ns(const struct question *question)
+int64_t qry_deletions_oldest_ns(const struct qry_question *question)
 {
     int64_t longest_ns = 0;
 

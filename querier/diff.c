@@ -12,7 +12,7 @@ static const char other_name[] = "other";
 enum { BAR_NUMBERS = 7 };
 
 /* Of a node of the merged tree, left and right. */
-struct sums {
+struct diff_sums {
     int64_t self[2], total[2];
     int64_t rest[2]; /* below it, but in none of its children */
 };
@@ -26,7 +26,7 @@ struct doubt {
 struct bar {
     uint32_t node; /* or FG_TREE_ROOT: a remainder, or the root in level 0 */
     int64_t x[2];
-    struct sums sums;
+    struct diff_sums sums;
 };
 
 struct bars {
@@ -34,11 +34,11 @@ struct bars {
     size_t n, cap;
 };
 
-struct work {
-    struct diff *diff;
-    struct sums *sums; /* of each node */
-    uint32_t *order;   /* nodes by parent, then name */
-    uint32_t *first;   /* of a node's children in order; the root's stand at [n_nodes] */
+struct diff_work {
+    struct qry_diff *diff;
+    struct diff_sums *sums; /* of each node */
+    uint32_t *order;        /* nodes by parent, then name */
+    uint32_t *first;        /* of a node's children in order; the root's stand at [n_nodes] */
     int64_t threshold;
     struct bars level, next;
     struct doubt *doubts[2]; /* by node; NULL: there are none on that side */
@@ -71,11 +71,11 @@ static uint32_t *place_nodes(struct fg_tree *both, const struct fg_tree *side)
     return placed;
 }
 
-static void add_self(struct sums *sums, const struct fg_crown_sum *side, const uint32_t *placed,
-                     unsigned which)
+static void add_self(struct diff_sums *sums, const struct fg_crown_sum *side,
+                     const uint32_t *placed, unsigned which)
 {
     for (uint32_t i = 0; i < side->tree.n_nodes; i++) {
-        struct sums *to = &sums[placed[i]];
+        struct diff_sums *to = &sums[placed[i]];
 
         to->self[which] = fg_value_add(to->self[which], side->tree.self[i]);
         to->rest[which] = fg_value_add(to->rest[which], side->known[i].rest);
@@ -83,10 +83,12 @@ static void add_self(struct sums *sums, const struct fg_crown_sum *side, const u
 }
 
 /* Parents come before their children, so one walk from the end adds everything up. */
-static void add_totals(struct sums *sums, const struct fg_tree *tree, struct sums *ret_all)
+static void add_totals(struct diff_sums *sums, const struct fg_tree *tree,
+                       struct diff_sums *ret_all)
 {
     for (uint32_t i = tree->n_nodes; i-- > 0;) {
-        struct sums *parent = tree->parents[i] == FG_TREE_ROOT ? ret_all : &sums[tree->parents[i]];
+        struct diff_sums *parent =
+            tree->parents[i] == FG_TREE_ROOT ? ret_all : &sums[tree->parents[i]];
 
         for (unsigned side = 0; side < 2; side++) {
             sums[i].total[side] = fg_value_add(
@@ -118,8 +120,8 @@ static struct doubt *doubts_of(const struct fg_crown_sum *side,
     return doubts;
 }
 
-static void doubt_side(struct work *work, const struct fg_crown_sum *side, const uint32_t *placed,
-                       unsigned which)
+static void doubt_side(struct diff_work *work, const struct fg_crown_sum *side,
+                       const uint32_t *placed, unsigned which)
 {
     struct fg_crown_judged judged;
 
@@ -131,8 +133,8 @@ static void doubt_side(struct work *work, const struct fg_crown_sum *side, const
     fg_crown_judged_done(&judged);
 }
 
-static void merge_sides(struct work *work, const struct fg_crown_sum *left,
-                        const struct fg_crown_sum *right, struct sums *ret_all)
+static void merge_sides(struct diff_work *work, const struct fg_crown_sum *left,
+                        const struct fg_crown_sum *right, struct diff_sums *ret_all)
 {
     struct fg_tree *both = &work->diff->tree;
     uint32_t *placed_left = place_nodes(both, &left->tree);
@@ -145,13 +147,13 @@ static void merge_sides(struct work *work, const struct fg_crown_sum *left,
     doubt_side(work, right, placed_right, 1);
     free(placed_left);
     free(placed_right);
-    *ret_all = (struct sums){.rest = {left->root_rest, right->root_rest}};
+    *ret_all = (struct diff_sums){.rest = {left->root_rest, right->root_rest}};
     add_totals(work->sums, both, ret_all);
 }
 
 /* --- which nodes are shown --- */
 
-static int64_t larger(const struct sums *sums)
+static int64_t larger(const struct diff_sums *sums)
 {
     return FG_MAX(sums->total[0], sums->total[1]);
 }
@@ -164,7 +166,8 @@ static int cmp_descending(const void *a, const void *b)
 }
 
 /* The max_nodes-th largest total, counting the root; 0 when all have room. */
-static int64_t find_threshold(const struct work *work, const struct sums *all, size_t max_nodes)
+static int64_t find_threshold(const struct diff_work *work, const struct diff_sums *all,
+                              size_t max_nodes)
 {
     size_t n = (size_t)work->diff->tree.n_nodes + 1;
 
@@ -191,7 +194,7 @@ static int cmp_siblings(const void *a, const void *b, void *arg)
 }
 
 /* The root's number is the largest, so its children come last. */
-static void sort_nodes(struct work *work)
+static void sort_nodes(struct diff_work *work)
 {
     struct fg_tree *tree = &work->diff->tree;
     uint32_t n = tree->n_nodes;
@@ -220,7 +223,7 @@ static void *grow(void *items, size_t *cap, size_t n, size_t size)
     return fg_realloc(items, *cap * size);
 }
 
-static uint32_t name_number(struct diff *diff, struct fg_slice name)
+static uint32_t name_number(struct qry_diff *diff, struct fg_slice name)
 {
     uint64_t hash = fg_hash64_table(name);
     struct fg_map_walk walk;
@@ -236,7 +239,8 @@ static uint32_t name_number(struct diff *diff, struct fg_slice name)
 }
 
 /* Offsets count from the end of the bar before in the level: *ends. */
-static void put_bar(struct diff *diff, const struct bar *bar, struct fg_slice name, int64_t ends[2])
+static void put_bar(struct qry_diff *diff, const struct bar *bar, struct fg_slice name,
+                    int64_t ends[2])
 {
     diff->values =
         grow(diff->values, &diff->cap_values, diff->n_values + BAR_NUMBERS, sizeof *diff->values);
@@ -251,9 +255,9 @@ static void put_bar(struct diff *diff, const struct bar *bar, struct fg_slice na
 }
 
 /* Moves x over the bar; what is small is gathered in *rest instead. */
-static void add_child(struct work *work, uint32_t node, int64_t x[2], struct sums *rest)
+static void add_child(struct diff_work *work, uint32_t node, int64_t x[2], struct diff_sums *rest)
 {
-    const struct sums *sums = &work->sums[node];
+    const struct diff_sums *sums = &work->sums[node];
 
     if (larger(sums) < work->threshold) {
         for (unsigned side = 0; side < 2; side++)
@@ -266,13 +270,13 @@ static void add_child(struct work *work, uint32_t node, int64_t x[2], struct sum
 }
 
 /* The children of a node (n_nodes: of the root) go to the next level. */
-static void add_children(struct work *work, const struct bar *bar, uint32_t node)
+static void add_children(struct diff_work *work, const struct bar *bar, uint32_t node)
 {
     const struct fg_tree *tree = &work->diff->tree;
     uint32_t parent = node == tree->n_nodes ? (uint32_t)FG_TREE_ROOT : node;
     int64_t x[2] = {fg_value_add(bar->x[0], bar->sums.self[0]),
                     fg_value_add(bar->x[1], bar->sums.self[1])};
-    struct sums rest = {.total = {bar->sums.rest[0], bar->sums.rest[1]}};
+    struct diff_sums rest = {.total = {bar->sums.rest[0], bar->sums.rest[1]}};
 
     for (uint32_t i = work->first[node];
          i < tree->n_nodes && tree->parents[work->order[i]] == parent; i++)
@@ -284,14 +288,14 @@ static void add_children(struct work *work, const struct bar *bar, uint32_t node
     }
 }
 
-static void end_level(struct diff *diff)
+static void end_level(struct qry_diff *diff)
 {
     diff->level_ends =
         grow(diff->level_ends, &diff->cap_levels, diff->n_levels + 1, sizeof *diff->level_ends);
     diff->level_ends[diff->n_levels++] = diff->n_values;
 }
 
-static void draw_level(struct work *work)
+static void draw_level(struct diff_work *work)
 {
     int64_t ends[2] = {0, 0};
 
@@ -312,7 +316,7 @@ static void draw_level(struct work *work)
 }
 
 /* Could the node be shown if all that is doubtful were its own? */
-static bool could_show(const struct work *work, uint32_t node)
+static bool could_show(const struct diff_work *work, uint32_t node)
 {
     for (unsigned side = 0; side < 2; side++) {
         uint64_t error = work->doubts[side] == NULL ? 0 : work->doubts[side][node].error;
@@ -326,7 +330,7 @@ static bool could_show(const struct work *work, uint32_t node)
     return false;
 }
 
-static uint64_t error_of(const struct work *work, uint32_t node)
+static uint64_t error_of(const struct diff_work *work, uint32_t node)
 {
     uint64_t error = 0;
 
@@ -337,7 +341,7 @@ static uint64_t error_of(const struct work *work, uint32_t node)
 }
 
 /* As for one sum (crown_sum.c): nothing that is in doubt may be shown. Threshold 0: all is. */
-static struct fg_crown_verdict verdict_of(const struct work *work)
+static struct fg_crown_verdict verdict_of(const struct diff_work *work)
 {
     struct fg_crown_verdict verdict = {.exact = true};
 
@@ -354,14 +358,15 @@ static struct fg_crown_verdict verdict_of(const struct work *work)
     return verdict;
 }
 
-void diff_make(const struct fg_crown_sum *left, const struct fg_crown_sum *right, size_t max_nodes,
-               struct diff *ret_diff, struct fg_crown_verdict *ret_verdict)
+void qry_diff_make(const struct fg_crown_sum *left, const struct fg_crown_sum *right,
+                   size_t max_nodes, struct qry_diff *ret_diff,
+                   struct fg_crown_verdict *ret_verdict)
 {
-    struct work work = {.diff = ret_diff};
-    struct sums all = {0};
+    struct diff_work work = {.diff = ret_diff};
+    struct diff_sums all = {0};
     int64_t ends[2] = {0, 0};
 
-    *ret_diff = (struct diff){0};
+    *ret_diff = (struct qry_diff){0};
     fg_map_init(&ret_diff->name_map);
     fg_tree_init(&ret_diff->tree);
     merge_sides(&work, left, right, &all);
@@ -390,7 +395,7 @@ void diff_make(const struct fg_crown_sum *left, const struct fg_crown_sum *right
     free(work.next.items);
 }
 
-void diff_done(struct diff *diff)
+void qry_diff_done(struct qry_diff *diff)
 {
     free(diff->names);
     free(diff->values);

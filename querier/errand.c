@@ -6,38 +6,39 @@ enum {
     SNAPSHOTS_MAX = 4
 }; /* of an errand: a second one is rare, a fourth means that all is not well */
 
-enum fg_code errand_too_large(struct fg_err *err)
+enum fg_code qry_errand_too_large(struct fg_err *err)
 {
     return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
 }
 
-enum fg_code errand_selection(struct question *question, const struct selection *from,
-                              Fg__Inner__Selection *ret_selection, struct fg_err *err)
+enum fg_code qry_errand_selection(struct qry_question *question, const struct qry_selection *from,
+                                  Fg__Inner__Selection *ret_selection, struct fg_err *err)
 {
     fg__inner__selection__init(ret_selection);
     ret_selection->start_ns = from->start_ns;
     ret_selection->end_ns = from->end_ns;
-    return heads_matchers(question->arena, &from->selector, &ret_selection->n_matchers,
-                          &ret_selection->matchers, err);
+    return qry_heads_matchers(question->arena, &from->selector, &ret_selection->n_matchers,
+                              &ret_selection->matchers, err);
 }
 
-struct replicas_head errand_head(const ProtobufCMessage *message, Fg__Inner__Selection *selection,
-                                 const struct selection *from, int64_t start_ns)
+struct qry_replicas_head qry_errand_head(const ProtobufCMessage *message,
+                                         Fg__Inner__Selection *selection,
+                                         const struct qry_selection *from, int64_t start_ns)
 {
-    return (struct replicas_head){.message = message,
-                                  .tenant = &selection->tenant,
-                                  .n_deletions = &selection->n_deletions,
-                                  .deletions = &selection->deletions,
-                                  .store = &selection->store,
-                                  .shards = &selection->shards,
-                                  .only_ids = &selection->only_ids,
-                                  .lenient = &selection->lenient,
-                                  .start_ns = start_ns,
-                                  .end_ns = selection->end_ns,
-                                  .selector = &from->selector};
+    return (struct qry_replicas_head){.message = message,
+                                      .tenant = &selection->tenant,
+                                      .n_deletions = &selection->n_deletions,
+                                      .deletions = &selection->deletions,
+                                      .store = &selection->store,
+                                      .shards = &selection->shards,
+                                      .only_ids = &selection->only_ids,
+                                      .lenient = &selection->lenient,
+                                      .start_ns = start_ns,
+                                      .end_ns = selection->end_ns,
+                                      .selector = &from->selector};
 }
 
-char **errand_texts(struct question *question, const char *const *from, size_t n)
+char **qry_errand_texts(struct qry_question *question, const char *const *from, size_t n)
 {
     char **copies = fg_arena_new(question->arena, char *, n);
 
@@ -49,7 +50,7 @@ char **errand_texts(struct question *question, const char *const *from, size_t n
     return copies;
 }
 
-void errand_count(struct question *question, const Fg__Inner__Stats *stats)
+void qry_errand_count(struct qry_question *question, const Fg__Inner__Stats *stats)
 {
     if (stats == NULL)
         return;
@@ -57,27 +58,27 @@ void errand_count(struct question *question, const Fg__Inner__Stats *stats)
     question->bytes += stats->bytes;
     question->series += stats->series;
     if (stats->lacks[0] != '\0')
-        question_lacks(question, fg_cstr(stats->lacks));
+        qry_question_lacks(question, fg_cstr(stats->lacks));
 }
 
 /* --- what SELECT is for --- */
 
-enum fg_code errand_select_head(struct question *question, const struct selection *from,
-                                const struct stacks *stacks, bool names_only,
-                                Fg__Inner__Selection *selection, Fg__Inner__SelectHead *ret_head,
-                                struct fg_err *err)
+enum fg_code qry_errand_select_head(struct qry_question *question, const struct qry_selection *from,
+                                    const struct qry_stacks *stacks, bool names_only,
+                                    Fg__Inner__Selection *selection,
+                                    Fg__Inner__SelectHead *ret_head, struct fg_err *err)
 {
     Fg__Inner__SelectHead head;
 
     fg__inner__select_head__init(&head);
-    if (errand_selection(question, from, selection, err) != FG_OK)
+    if (qry_errand_selection(question, from, selection, err) != FG_OK)
         return err->code;
     head.selection = selection;
     head.profile_type = fg_arena_text(question->arena, fg_cstr(from->type_text));
     head.names_only = names_only;
-    head.call_site = errand_texts(question, stacks->call_site, stacks->n_call_site);
+    head.call_site = qry_errand_texts(question, stacks->call_site, stacks->n_call_site);
     if (head.profile_type == NULL || head.call_site == NULL)
-        return errand_too_large(err);
+        return qry_errand_too_large(err);
     head.n_call_site = stacks->n_call_site;
     head.spans = stacks->spans;
     head.n_spans = stacks->n_spans;
@@ -89,15 +90,15 @@ enum fg_code errand_select_head(struct question *question, const struct selectio
     return FG_OK;
 }
 
-enum fg_code errand_take_tree(struct question *question, const struct fg_call *call,
-                              struct fg_tree *into, struct fg_err *err)
+enum fg_code qry_errand_take_tree(struct qry_question *question, const struct fg_call *call,
+                                  struct fg_tree *into, struct fg_err *err)
 {
     ProtobufCMessage *head;
 
     if (fg_pb_read(call->reply_head, &fg__inner__select_reply__descriptor, question->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "answer of an ingester");
-    errand_count(question, ((Fg__Inner__SelectReply *)head)->stats);
+    qry_errand_count(question, ((Fg__Inner__SelectReply *)head)->stats);
     if (call->reply_payload.len == 0)
         return FG_OK;
     return fg_tree_decode(into, call->reply_payload, err);
@@ -106,29 +107,29 @@ enum fg_code errand_take_tree(struct question *question, const struct fg_call *c
 /* --- errands --- */
 
 /* Ingesters answer while blocks are read. */
-static enum fg_code try_errand(struct question *question, struct errand *errand, bool last_try,
-                               struct fg_err *err)
+static enum fg_code try_errand(struct qry_question *question, struct qry_errand *errand,
+                               bool last_try, struct fg_err *err)
 {
-    struct asked *asked;
+    struct qry_asked *asked;
 
-    *errand->generation = blocks_generation(question);
-    if (replicas_ask(question, errand->method, &errand->head, last_try, &asked, err) != FG_OK)
+    *errand->generation = qry_blocks_generation(question);
+    if (qry_replicas_ask(question, errand->method, &errand->head, last_try, &asked, err) != FG_OK)
         return err->code;
     if (errand->read(question, errand, err) != FG_OK) {
-        replicas_drop(asked);
+        qry_replicas_drop(asked);
         return err->code;
     }
-    return replicas_take(question, asked, errand->take, errand->into, err);
+    return qry_replicas_take(question, asked, errand->take, errand->into, err);
 }
 
-static bool is_too_old(const struct question *question, enum fg_code code)
+static bool is_too_old(const struct qry_question *question, enum fg_code code)
 {
     return question->querier->blocks != NULL &&
            (code == FG_E_PRECONDITION || code == FG_E_NOT_FOUND);
 }
 
 /* Fresh snapshots did not help: that is no fault of the client's. */
-static enum fg_code give_up(const struct question *question, struct fg_err *err)
+static enum fg_code give_up(const struct qry_question *question, struct fg_err *err)
 {
     if (question->querier->blocks == NULL && err->code == FG_E_PRECONDITION)
         err->code = FG_E_UNAVAILABLE;
@@ -139,16 +140,16 @@ static enum fg_code give_up(const struct question *question, struct fg_err *err)
 }
 
 /* The ring, then a snapshot, and what is deleted in it. */
-static enum fg_code begin(struct question *question, bool fresh, struct fg_err *err)
+static enum fg_code begin(struct qry_question *question, bool fresh, struct fg_err *err)
 {
-    if (replicas_begin(question, fresh, err) != FG_OK ||
-        blocks_begin(question, fresh, err) != FG_OK)
+    if (qry_replicas_begin(question, fresh, err) != FG_OK ||
+        qry_blocks_begin(question, fresh, err) != FG_OK)
         return err->code;
-    return question->deletions != NULL && !fresh ? FG_OK : deletions_take(question, err);
+    return question->deletions != NULL && !fresh ? FG_OK : qry_deletions_take(question, err);
 }
 
 /* Does the question lack what this record says was given up? selector NULL: every series. */
-static bool lacks(const struct fg_blocks_lost *lost, const struct replicas_head *head)
+static bool lacks(const struct fg_blocks_lost *lost, const struct qry_replicas_head *head)
 {
     if (lost->t_min_ns > head->end_ns || lost->t_max_ns < head->start_ns)
         return false;
@@ -157,10 +158,10 @@ static bool lacks(const struct fg_blocks_lost *lost, const struct replicas_head 
 }
 
 /* What operators gave up of that time is in no answer, and the answer says so. */
-static void tell_lost(struct question *question, const struct replicas_head *head)
+static void tell_lost(struct qry_question *question, const struct qry_replicas_head *head)
 {
     for (size_t t = 0; t < question->tenants.n; t++) {
-        const struct fg_blocks *blocks = blocks_manifest(question, t);
+        const struct fg_blocks *blocks = qry_blocks_manifest(question, t);
 
         for (uint32_t i = 0; blocks != NULL && i < blocks->n_lost; i++) {
             const struct fg_blocks_lost *lost = &blocks->lost[i];
@@ -173,31 +174,31 @@ static void tell_lost(struct question *question, const struct replicas_head *hea
             if (lost->service.len > 0)
                 fg_buf_printf(&why, "service %.*s: ", FG_S(lost->service));
             fg_buf_printf(&why, "given up, %llu profiles", (unsigned long long)lost->profiles);
-            question_lacks(question, fg_buf_slice(&why));
+            qry_question_lacks(question, fg_buf_slice(&why));
             fg_buf_done(&why);
         }
     }
 }
 
-enum fg_code errand_begin(struct question *question, struct fg_err *err)
+enum fg_code qry_errand_begin(struct qry_question *question, struct fg_err *err)
 {
     return begin(question, false, err);
 }
 
 /* What a try adds to, so that the next one begins as it did. */
-struct tally {
+struct errand_tally {
     uint64_t profiles, series;
     size_t missing;
     bool incomplete;
 };
 
-static struct tally tally_of(const struct question *question)
+static struct errand_tally tally_of(const struct qry_question *question)
 {
-    return (struct tally){question->profiles, question->series, question->missing.len,
-                          question->incomplete};
+    return (struct errand_tally){question->profiles, question->series, question->missing.len,
+                                 question->incomplete};
 }
 
-static void take_back(struct question *question, const struct tally *to)
+static void take_back(struct qry_question *question, const struct errand_tally *to)
 {
     question->profiles = to->profiles;
     question->series = to->series;
@@ -205,17 +206,18 @@ static void take_back(struct question *question, const struct tally *to)
     question->incomplete = to->incomplete;
 }
 
-enum fg_code errand_run(struct question *question, struct errand *errand, struct fg_err *err)
+enum fg_code qry_errand_run(struct qry_question *question, struct qry_errand *errand,
+                            struct fg_err *err)
 {
-    const struct tally before = tally_of(question);
-    struct tally begun;
+    const struct errand_tally before = tally_of(question);
+    struct errand_tally begun;
 
     if (begin(question, false, err) != FG_OK)
         return err->code;
     begun = tally_of(question);
     for (unsigned snapshots = 1;
          try_errand(question, errand, snapshots == SNAPSHOTS_MAX, err) != FG_OK;) {
-        if (blocks_leave_out(question, snapshots > 1, err)) {
+        if (qry_blocks_leave_out(question, snapshots > 1, err)) {
             take_back(question, &begun);
         } else {
             if (snapshots++ == SNAPSHOTS_MAX || !is_too_old(question, err->code) ||

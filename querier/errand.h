@@ -16,47 +16,50 @@
 #include "querier/replicas/replicas.h"
 
 /* First in the struct of its kind. */
-struct errand {
+struct qry_errand {
     enum fg_rpc_method method;
-    struct replicas_head head;
+    struct qry_replicas_head head;
     uint64_t *generation; /* where the head has it */
     replicas_reply take;  /* adds a peer's reply to `into` */
-    enum fg_code (*read)(struct question *question, struct errand *errand, struct fg_err *err);
-    void (*restart)(struct errand *errand); /* empties `into` */
+    enum fg_code (*read)(struct qry_question *question, struct qry_errand *errand,
+                         struct fg_err *err);
+    void (*restart)(struct qry_errand *errand); /* empties `into` */
     void *into;
 };
 /* Takes a snapshot, unless there is one: for who has to look at it before the errand. */
-enum fg_code errand_begin(struct question *question, struct fg_err *err) fg_must_check;
-enum fg_code errand_run(struct question *question, struct errand *errand,
-                        struct fg_err *err) fg_must_check;
+enum fg_code qry_errand_begin(struct qry_question *question, struct fg_err *err) fg_must_check;
+enum fg_code qry_errand_run(struct qry_question *question, struct qry_errand *errand,
+                            struct fg_err *err) fg_must_check;
 
 /* ---- what errands have in common ---- */
 
-enum fg_code errand_too_large(struct fg_err *err);
+enum fg_code qry_errand_too_large(struct fg_err *err);
 
 /* What a reply says that it was made from. */
-void errand_count(struct question *question, const Fg__Inner__Stats *stats);
+void qry_errand_count(struct qry_question *question, const Fg__Inner__Stats *stats);
 
 /* In the question's arena; NULL: it is full. protobuf-c's messages want strings that may be written
  * to; packing does not. */
-char **errand_texts(struct question *question, const char *const *from, size_t n);
+char **qry_errand_texts(struct qry_question *question, const char *const *from, size_t n);
 
-enum fg_code errand_selection(struct question *question, const struct selection *from,
-                              Fg__Inner__Selection *ret_selection,
-                              struct fg_err *err) fg_must_check;
+enum fg_code qry_errand_selection(struct qry_question *question, const struct qry_selection *from,
+                                  Fg__Inner__Selection *ret_selection,
+                                  struct fg_err *err) fg_must_check;
 
 /* A head with such a selection; what is read of it begins at start_ns. */
-struct replicas_head errand_head(const ProtobufCMessage *message, Fg__Inner__Selection *selection,
-                                 const struct selection *from, int64_t start_ns);
+struct qry_replicas_head qry_errand_head(const ProtobufCMessage *message,
+                                         Fg__Inner__Selection *selection,
+                                         const struct qry_selection *from, int64_t start_ns);
 
 /* Of SELECT. The head refers to *selection. */
-enum fg_code errand_select_head(struct question *question, const struct selection *from,
-                                const struct stacks *stacks, bool names_only,
-                                Fg__Inner__Selection *selection, Fg__Inner__SelectHead *ret_head,
-                                struct fg_err *err) fg_must_check;
+enum fg_code qry_errand_select_head(struct qry_question *question, const struct qry_selection *from,
+                                    const struct qry_stacks *stacks, bool names_only,
+                                    Fg__Inner__Selection *selection,
+                                    Fg__Inner__SelectHead *ret_head,
+                                    struct fg_err *err) fg_must_check;
 
 /* A peer's tree, and counts what it was made from; an empty one where it has nothing. */
-enum fg_code errand_take_tree(struct question *question, const struct fg_call *call,
-                              struct fg_tree *into, struct fg_err *err) fg_must_check;
+enum fg_code qry_errand_take_tree(struct qry_question *question, const struct fg_call *call,
+                                  struct fg_tree *into, struct fg_err *err) fg_must_check;
 
 #endif

@@ -2,10 +2,10 @@
 
 #include "querier/blocks/blocks.h"
 
-static void begin(struct question *question, struct fg_querier *querier,
+static void begin(struct qry_question *question, struct querier *querier,
                   const struct fg_export *what)
 {
-    *question = (struct question){
+    *question = (struct qry_question){
         .querier = querier,
         .tenants = {.ids = {what->tenant}, .n = 1},
         .start_mono_ns = fg_mono_ns(querier->clock),
@@ -14,20 +14,21 @@ static void begin(struct question *question, struct fg_querier *querier,
     };
 }
 
-static void end(struct question *question, struct selection *selection)
+static void end(struct qry_question *question, struct qry_selection *selection)
 {
-    selection_done(selection);
-    blocks_end(question);
-    blocks_forget(question);
+    qry_selection_done(selection);
+    qry_blocks_end(question);
+    qry_blocks_forget(question);
     fg_arena_destroy(question->arena);
 }
 
-static enum fg_code select_what(struct question *question, const struct fg_export *what,
-                                const char *type, struct selection *selection, struct fg_err *err)
+static enum fg_code select_what(struct qry_question *question, const struct fg_export *what,
+                                const char *type, struct qry_selection *selection,
+                                struct fg_err *err)
 {
-    if (select_range(question, selection, what->start_ms, what->end_ms, err) != FG_OK)
+    if (qry_select_range(question, selection, what->start_ms, what->end_ms, err) != FG_OK)
         return err->code;
-    return select_profiles(question, selection, type, what->selector, err);
+    return qry_select_profiles(question, selection, type, what->selector, err);
 }
 
 /* ---- types ---- */
@@ -37,7 +38,7 @@ static int cmp_slices(const void *a, const void *b)
     return fg_slice_cmp(*(const struct fg_slice *)a, *(const struct fg_slice *)b);
 }
 
-static enum fg_code copy_types(const struct label_sets *sets, struct fg_arena *arena,
+static enum fg_code copy_types(const struct qry_label_sets *sets, struct fg_arena *arena,
                                struct fg_slice **ret_ids, size_t *ret_n, struct fg_err *err)
 {
     struct fg_slice *ids = fg_arena_new(arena, struct fg_slice, sets->n);
@@ -56,55 +57,56 @@ static enum fg_code copy_types(const struct label_sets *sets, struct fg_arena *a
     return FG_OK;
 }
 
-enum fg_code fg_export_types(struct fg_querier *querier, const struct fg_export *what,
+enum fg_code fg_export_types(struct querier *querier, const struct fg_export *what,
                              struct fg_arena *arena, struct fg_slice **ret_ids, size_t *ret_n,
                              struct fg_err *err)
 {
     static const char *const names[] = {FG_LABEL_PROFILE_TYPE};
-    struct selection selection = {0};
-    struct question question;
-    struct label_sets sets;
+    struct qry_selection selection = {0};
+    struct qry_question question;
+    struct qry_label_sets sets;
 
     begin(&question, querier, what);
-    label_sets_init(&sets);
+    qry_label_sets_init(&sets);
     enum fg_code code = select_what(&question, what, NULL, &selection, err);
     if (code == FG_OK)
-        code = plan_series(&question, &selection, names, FG_COUNT(names), &sets, err);
+        code = qry_plan_series(&question, &selection, names, FG_COUNT(names), &sets, err);
     if (code == FG_OK)
         code = copy_types(&sets, arena, ret_ids, ret_n, err);
-    label_sets_done(&sets);
+    qry_label_sets_done(&sets);
     end(&question, &selection);
     return code;
 }
 
 /* ---- merged ---- */
 
-enum fg_code fg_export_tree(struct fg_querier *querier, const struct fg_export *what,
-                            bool names_only, struct fg_tree *into, struct fg_err *err)
+enum fg_code fg_export_tree(struct querier *querier, const struct fg_export *what, bool names_only,
+                            struct fg_tree *into, struct fg_err *err)
 {
-    static const struct stacks all = {0};
-    struct selection selection = {0};
-    struct question question;
+    static const struct qry_stacks all = {0};
+    struct qry_selection selection = {0};
+    struct qry_question question;
 
     begin(&question, querier, what);
     enum fg_code code = select_what(&question, what, what->type, &selection, err);
     if (code == FG_OK)
-        code = plan_tree(&question, &selection, &all, names_only, into, err);
+        code = qry_plan_tree(&question, &selection, &all, names_only, into, err);
     end(&question, &selection);
     return code;
 }
 
 /* ---- one by one ---- */
 
-struct writing {
+struct export_writing {
     fg_export_visit visit;
     void *arg;
     struct fg_buf pprof;
 };
 
-static enum fg_code write_profile(void *arg, const struct one_profile *profile, struct fg_err *err)
+static enum fg_code write_profile(void *arg, const struct qry_one_profile *profile,
+                                  struct fg_err *err)
 {
-    struct writing *writing = arg;
+    struct export_writing *writing = arg;
 
     fg_buf_clear(&writing->pprof);
     fg_pprof_write_samples(profile->tree, &profile->samples, &profile->head, &writing->pprof);
@@ -119,19 +121,19 @@ static enum fg_code write_profile(void *arg, const struct one_profile *profile, 
                           err);
 }
 
-enum fg_code fg_export_profiles(struct fg_querier *querier, const struct fg_export *what,
+enum fg_code fg_export_profiles(struct querier *querier, const struct fg_export *what,
                                 fg_export_visit visit, void *arg, uint64_t *ret_profiles,
                                 struct fg_err *err)
 {
-    struct writing writing = {.visit = visit, .arg = arg};
-    struct selection selection = {0};
-    struct question question;
+    struct export_writing writing = {.visit = visit, .arg = arg};
+    struct qry_selection selection = {0};
+    struct qry_question question;
 
     begin(&question, querier, what);
     fg_buf_init(&writing.pprof, querier->answer_max_bytes);
     enum fg_code code = select_what(&question, what, what->type, &selection, err);
     if (code == FG_OK)
-        code = plan_profiles(&question, &selection, write_profile, &writing, err);
+        code = qry_plan_profiles(&question, &selection, write_profile, &writing, err);
     if (code == FG_OK)
         *ret_profiles = question.profiles;
     fg_buf_done(&writing.pprof);

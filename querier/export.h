@@ -25,14 +25,13 @@ struct fg_export {
 };
 
 /* Ids of the profile types that there are, sorted, in the arena; type is not looked at. */
-enum fg_code fg_export_types(struct fg_querier *querier, const struct fg_export *what,
+enum fg_code fg_export_types(struct querier *querier, const struct fg_export *what,
                              struct fg_arena *arena, struct fg_slice **ret_ids, size_t *ret_n,
                              struct fg_err *err) fg_must_check;
 
 /* All of a type merged into an empty tree, with names only or with full locations. */
-enum fg_code fg_export_tree(struct fg_querier *querier, const struct fg_export *what,
-                            bool names_only, struct fg_tree *into,
-                            struct fg_err *err) fg_must_check;
+enum fg_code fg_export_tree(struct querier *querier, const struct fg_export *what, bool names_only,
+                            struct fg_tree *into, struct fg_err *err) fg_must_check;
 
 struct fg_export_profile {
     const struct fg_labels *labels; /* as stored: with __name__, without those made from the type */
@@ -51,7 +50,7 @@ typedef enum fg_code (*fg_export_visit)(void *arg, const struct fg_export_profil
  * twice, with the same labels and id; *ret_profiles counts it once. Spans and traces of samples are
  * their labels span_id and trace_id. For a querier without ingesters.
  */
-enum fg_code fg_export_profiles(struct fg_querier *querier, const struct fg_export *what,
+enum fg_code fg_export_profiles(struct querier *querier, const struct fg_export *what,
                                 fg_export_visit visit, void *arg, uint64_t *ret_profiles,
                                 struct fg_err *err) fg_must_check;
 

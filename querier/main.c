@@ -5,9 +5,9 @@
 #include "querier/querier.h"
 #include "querier/share/share.h"
 
-static struct fg_querier_settings settings;
-static struct fg_querier_ingester_settings ingesters;
-static struct share_settings share;
+static struct qry_settings settings;
+static struct qry_ingester_settings ingesters;
+static struct qry_share_settings share;
 static struct fg_ring_settings ring;
 static struct fg_rpc_settings rpc;
 static struct fg_bucket_settings bucket;
@@ -17,18 +17,18 @@ enum { PEERS_MAX = FG_RING_MEMBERS_MAX };
 
 static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 
-struct service {
+struct querier_service {
     struct fg_bucket *bucket;
     struct fg_disk_cache *disk;
     struct fg_rpc *rpc;
     struct fg_peers *peers;
     struct fg_ring_watch *watch;
-    struct share *share; /* NULL: this querier reads for itself alone */
+    struct qry_share *share; /* NULL: this querier reads for itself alone */
     struct fg_rpc_server *server;
-    struct fg_querier *querier;
+    struct querier *querier;
 };
 
-static enum fg_code open_ring(struct service *service, struct fg_program *program,
+static enum fg_code open_ring(struct querier_service *service, struct fg_program *program,
                               struct fg_err *err)
 {
     const struct fg_ring_watch_config config = {
@@ -52,10 +52,10 @@ static enum fg_code open_ring(struct service *service, struct fg_program *progra
 }
 
 /* Where there are other queriers. */
-static enum fg_code open_share(struct service *service, struct fg_program *program,
+static enum fg_code open_share(struct querier_service *service, struct fg_program *program,
                                struct fg_err *err)
 {
-    const struct share_config config = {
+    const struct qry_share_config config = {
         .settings = &share,
         .bucket = service->bucket,
         .disk = service->disk,
@@ -66,26 +66,26 @@ static enum fg_code open_share(struct service *service, struct fg_program *progr
 
     if (share.queriers[0] == '\0')
         return FG_OK;
-    if (share_create(&config, &service->share, err) != FG_OK)
+    if (qry_share_create(&config, &service->share, err) != FG_OK)
         return err->code;
     service->server = fg_rpc_server_create(service->rpc, (unsigned)share.requests_max);
-    share_serve(service->share, service->server);
+    qry_share_serve(service->share, service->server);
     return FG_OK;
 }
 
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
-    struct service *service = fg_new(struct service);
+    struct querier_service *service = fg_new(struct querier_service);
     const struct fg_bucket_host host = fg_program_bucket_host(program, NULL);
 
     program->service = service;
     fg_rpc_share(&rpc, program->settings.memory_max_bytes);
     if (fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK ||
-        fg_querier_open_disk_cache(&settings, NULL, program, &service->disk, err) != FG_OK ||
+        qry_open_disk_cache(&settings, NULL, program, &service->disk, err) != FG_OK ||
         fg_rpc_create(&rpc, program->registry, &service->rpc, err) != FG_OK ||
         open_ring(service, program, err) != FG_OK || open_share(service, program, err) != FG_OK)
         return err->code;
-    service->querier = fg_querier_create(&(struct fg_querier_config){
+    service->querier = qry_create(&(struct qry_config){
         .ring = service->watch,
         .peers = service->peers,
         .hedge_after_ns = ingesters.hedge_after_ns,
@@ -96,21 +96,21 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .clock = program->clock,
         .timeout_ns = settings.timeout_ns,
         .answer_max_bytes = settings.answer_max_bytes,
-        .bucket = service->share == NULL ? service->bucket : share_bucket(service->share),
+        .bucket = service->share == NULL ? service->bucket : qry_share_bucket(service->share),
         .cache_max_bytes = settings.cache_max_bytes,
         .fetch_max_bytes = settings.fetch_max_bytes,
         .refine_max_bytes = settings.refine_max_bytes,
         .manifest_age_ns = settings.manifest_age_ns,
         .disk = service->share == NULL ? service->disk : NULL, /* each thing is on one disk */
     });
-    fg_querier_routes(service->querier, program->http);
+    qry_routes(service->querier, program->http);
     return FG_OK;
 }
 
 static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mono_ns,
                                  struct fg_err *err)
 {
-    const struct service *service = program->service;
+    const struct querier_service *service = program->service;
 
     return fg_bucket_prove(service->bucket, deadline_mono_ns, err);
 }
@@ -118,7 +118,7 @@ static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mo
 static enum fg_code read_ring(struct fg_program *program, int64_t deadline_mono_ns,
                               struct fg_err *err)
 {
-    const struct service *service = program->service;
+    const struct querier_service *service = program->service;
     fg_auto(fg_ring_view) *view = NULL;
 
     return fg_ring_watch_fresh(service->watch, deadline_mono_ns, &view, err);
@@ -127,7 +127,7 @@ static enum fg_code read_ring(struct fg_program *program, int64_t deadline_mono_
 /* The bucket may be slow to answer. Without a ring that was read once no question has an answer. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
-    struct service *service = program->service;
+    struct querier_service *service = program->service;
 
     if (fg_program_await_bucket(program, prove_bucket, err) != FG_OK ||
         fg_ring_watch_start(service->watch, err) != FG_OK ||
@@ -139,7 +139,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 
 static void stop(struct fg_program *program)
 {
-    struct service *service = program->service;
+    struct querier_service *service = program->service;
 
     if (service == NULL)
         return;
@@ -149,9 +149,9 @@ static void stop(struct fg_program *program)
         fg_rpc_server_stop(service->server);
     fg_work_destroy(program->work);
     program->work = NULL;
-    fg_querier_destroy(service->querier);
+    qry_destroy(service->querier);
     fg_rpc_server_destroy(service->server);
-    share_destroy(service->share);
+    qry_share_destroy(service->share);
     fg_peers_destroy(service->peers);
     fg_ring_watch_destroy(service->watch);
     fg_disk_cache_close(service->disk);
@@ -165,9 +165,9 @@ int main(int argc, char **argv)
     const struct fg_conf_section sections[] = {
         {"rpc", fg_rpc_fields, fg_rpc_n_fields, &rpc},
         {"ring", fg_ring_follower_fields, fg_ring_n_follower_fields, &ring},
-        {"querier", fg_querier_fields, fg_querier_n_fields, &settings},
-        {"querier.share", share_fields, share_n_fields, &share},
-        {"querier.ingesters", fg_querier_ingester_fields, fg_querier_n_ingester_fields, &ingesters},
+        {"querier", qry_fields, qry_n_fields, &settings},
+        {"querier.share", qry_share_fields, qry_share_n_fields, &share},
+        {"querier.ingesters", qry_ingester_fields, qry_n_ingester_fields, &ingesters},
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
         {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &bucket_s3},
     };

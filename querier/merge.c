@@ -8,19 +8,20 @@ static enum fg_code too_large(struct fg_err *err)
 
 /* --- label sets --- */
 
-void label_sets_init(struct label_sets *sets)
+void qry_label_sets_init(struct qry_label_sets *sets)
 {
-    *sets = (struct label_sets){0};
+    *sets = (struct qry_label_sets){0};
     fg_map_init(&sets->map);
 }
 
-void label_sets_done(struct label_sets *sets)
+void qry_label_sets_done(struct qry_label_sets *sets)
 {
     fg_map_done(&sets->map);
 }
 
 /* sets->n: it is not there. */
-static size_t find_set(const struct label_sets *sets, const struct fg_labels *labels, uint64_t hash)
+static size_t find_set(const struct qry_label_sets *sets, const struct fg_labels *labels,
+                       uint64_t hash)
 {
     struct fg_map_walk walk;
 
@@ -31,7 +32,7 @@ static size_t find_set(const struct label_sets *sets, const struct fg_labels *la
     return sets->n;
 }
 
-static enum fg_code append_set(struct label_sets *sets, const struct fg_labels *labels,
+static enum fg_code append_set(struct qry_label_sets *sets, const struct fg_labels *labels,
                                uint64_t hash, struct fg_arena *arena, struct fg_err *err)
 {
     if (sets->n == sets->cap) {
@@ -50,8 +51,8 @@ static enum fg_code append_set(struct label_sets *sets, const struct fg_labels *
     return FG_OK;
 }
 
-enum fg_code label_sets_add(struct label_sets *sets, const struct fg_labels *labels,
-                            struct fg_arena *arena, struct fg_err *err)
+enum fg_code qry_label_sets_add(struct qry_label_sets *sets, const struct fg_labels *labels,
+                                struct fg_arena *arena, struct fg_err *err)
 {
     uint64_t hash = fg_id_table(fg_labels_hash(labels));
 
@@ -60,8 +61,8 @@ enum fg_code label_sets_add(struct label_sets *sets, const struct fg_labels *lab
     return append_set(sets, labels, hash, arena, err);
 }
 
-enum fg_code label_sets_take(struct label_sets *sets, const struct fg_labels *labels,
-                             struct fg_arena *arena, size_t *ret_at, struct fg_err *err)
+enum fg_code qry_label_sets_take(struct qry_label_sets *sets, const struct fg_labels *labels,
+                                 struct fg_arena *arena, size_t *ret_at, struct fg_err *err)
 {
     uint64_t hash = fg_id_table(fg_labels_hash(labels));
     size_t at = find_set(sets, labels, hash);
@@ -84,7 +85,7 @@ static int cmp_labels(const void *a, const void *b)
 }
 
 /* The map is of no use afterwards. */
-void label_sets_sort(struct label_sets *sets)
+void qry_label_sets_sort(struct qry_label_sets *sets)
 {
     if (sets->n > 1)
         qsort(sets->items, sets->n, sizeof *sets->items, cmp_labels);
@@ -93,22 +94,22 @@ void label_sets_sort(struct label_sets *sets)
 
 /* --- points --- */
 
-void points_list_init(struct points_list *list)
+void qry_points_list_init(struct qry_points_list *list)
 {
-    *list = (struct points_list){0};
+    *list = (struct qry_points_list){0};
     fg_map_init(&list->map);
 }
 
-void points_list_done(struct points_list *list)
+void qry_points_list_done(struct qry_points_list *list)
 {
     fg_map_done(&list->map);
 }
 
 /* Two ascending runs into one. */
-static enum fg_code merge_points(struct points *into, const struct points *from,
+static enum fg_code merge_points(struct qry_points *into, const struct qry_points *from,
                                  struct fg_arena *arena, struct fg_err *err)
 {
-    struct point *merged = fg_arena_new(arena, struct point, into->n + from->n);
+    struct qry_point *merged = fg_arena_new(arena, struct qry_point, into->n + from->n);
     size_t a = 0, b = 0, n = 0;
 
     if (merged == NULL)
@@ -129,8 +130,8 @@ static enum fg_code merge_points(struct points *into, const struct points *from,
     return FG_OK;
 }
 
-static struct points *find_points(struct points_list *list, const struct fg_labels *labels,
-                                  uint64_t hash)
+static struct qry_points *find_points(struct qry_points_list *list, const struct fg_labels *labels,
+                                      uint64_t hash)
 {
     struct fg_map_walk walk;
 
@@ -141,17 +142,17 @@ static struct points *find_points(struct points_list *list, const struct fg_labe
     return NULL;
 }
 
-enum fg_code points_list_add(struct points_list *list, const struct points *points,
-                             struct fg_arena *arena, struct fg_err *err)
+enum fg_code qry_points_list_add(struct qry_points_list *list, const struct qry_points *points,
+                                 struct fg_arena *arena, struct fg_err *err)
 {
     uint64_t hash = fg_id_table(fg_labels_hash(&points->labels));
-    struct points *there = find_points(list, &points->labels, hash);
+    struct qry_points *there = find_points(list, &points->labels, hash);
 
     if (there != NULL)
         return merge_points(there, points, arena, err);
     if (list->n == list->cap) {
         size_t cap = list->cap == 0 ? 16 : list->cap * 2;
-        struct points *items = fg_arena_new(arena, struct points, cap);
+        struct qry_points *items = fg_arena_new(arena, struct qry_points, cap);
 
         if (items == NULL || cap >= FG_MAP_NONE)
             return too_large(err);

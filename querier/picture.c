@@ -7,20 +7,20 @@
 /* ---- sums ---- */
 
 struct sum_errand {
-    struct errand base;
-    const struct selection *selection;
-    const struct stacks *stacks;
+    struct qry_errand base;
+    const struct qry_selection *selection;
+    const struct qry_stacks *stacks;
     bool full;
-    struct picture_facts facts;
+    struct qry_picture_facts facts;
 };
 
-static enum fg_code take_tree(struct question *question, const struct fg_call *call, void *arg,
+static enum fg_code take_tree(struct qry_question *question, const struct fg_call *call, void *arg,
                               struct fg_err *err)
 {
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    enum fg_code code = errand_take_tree(question, call, &tree, err);
+    enum fg_code code = qry_errand_take_tree(question, call, &tree, err);
     if (code == FG_OK)
         fg_crown_sum_take_tree(arg, &tree);
     fg_tree_done(&tree);
@@ -28,42 +28,44 @@ static enum fg_code take_tree(struct question *question, const struct fg_call *c
 }
 
 /* Call sites are compared with locations: they need the tree itself. */
-static enum fg_code read_site(struct question *question, const struct sum_errand *errand,
+static enum fg_code read_site(struct qry_question *question, const struct sum_errand *errand,
                               struct fg_err *err)
 {
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    enum fg_code code = blocks_tree(question, errand->selection, errand->stacks, true, &tree, err);
+    enum fg_code code =
+        qry_blocks_tree(question, errand->selection, errand->stacks, true, &tree, err);
     if (code == FG_OK)
         fg_crown_sum_take_tree(errand->base.into, &tree);
     fg_tree_done(&tree);
     return code;
 }
 
-static enum fg_code read_sum(struct question *question, struct errand *base, struct fg_err *err)
+static enum fg_code read_sum(struct qry_question *question, struct qry_errand *base,
+                             struct fg_err *err)
 {
     struct sum_errand *errand = fg_container(base, struct sum_errand, base);
 
     if (errand->stacks->n_call_site > 0)
         return read_site(question, errand, err);
-    return blocks_picture(question, errand->selection, errand->stacks, errand->full, base->into,
-                          &errand->facts, err);
+    return qry_blocks_picture(question, errand->selection, errand->stacks, errand->full, base->into,
+                              &errand->facts, err);
 }
 
-static void restart_sum(struct errand *base)
+static void restart_sum(struct qry_errand *base)
 {
     struct sum_errand *errand = fg_container(base, struct sum_errand, base);
 
-    errand->facts = (struct picture_facts){0};
+    errand->facts = (struct qry_picture_facts){0};
     fg_crown_sum_done(base->into);
     fg_crown_sum_init(base->into);
 }
 
 /* Into an empty sum. */
-static enum fg_code add_up(struct question *question, const struct selection *selection,
-                           const struct stacks *stacks, bool full, struct fg_crown_sum *into,
-                           struct picture_facts *facts, struct fg_err *err)
+static enum fg_code add_up(struct qry_question *question, const struct qry_selection *selection,
+                           const struct qry_stacks *stacks, bool full, struct fg_crown_sum *into,
+                           struct qry_picture_facts *facts, struct fg_err *err)
 {
     Fg__Inner__SelectHead head;
     Fg__Inner__Selection inner;
@@ -79,10 +81,10 @@ static enum fg_code add_up(struct question *question, const struct selection *se
         .full = full,
     };
 
-    if (errand_select_head(question, selection, stacks, true, &inner, &head, err) != FG_OK)
+    if (qry_errand_select_head(question, selection, stacks, true, &inner, &head, err) != FG_OK)
         return err->code;
-    errand.base.head = errand_head(&head.base, &inner, selection, inner.start_ns);
-    if (errand_run(question, &errand.base, err) != FG_OK)
+    errand.base.head = qry_errand_head(&head.base, &inner, selection, inner.start_ns);
+    if (qry_errand_run(question, &errand.base, err) != FG_OK)
         return err->code;
     facts->sample_bytes += errand.facts.sample_bytes;
     facts->negatives = facts->negatives || errand.facts.negatives;
@@ -91,29 +93,29 @@ static enum fg_code add_up(struct question *question, const struct selection *se
 
 /* ---- pictures of one or two sums ---- */
 
-struct picture {
-    struct question *question;
-    struct selection selections[QUESTION_SIDES_MAX];
-    const struct stacks *stacks[QUESTION_SIDES_MAX]; /* NULL: that sum is empty */
+struct picture_question {
+    struct qry_question *question;
+    struct qry_selection selections[QUESTION_SIDES_MAX];
+    const struct qry_stacks *stacks[QUESTION_SIDES_MAX]; /* NULL: that sum is empty */
     unsigned n_sides;
     size_t max_nodes;
     bool fold;
     struct fg_crown_sum sums[QUESTION_SIDES_MAX];
     /* Draws the sums, in place of what was drawn before. */
-    void (*draw)(struct picture *picture, struct fg_crown_verdict *ret_verdict);
+    void (*draw)(struct picture_question *picture, struct fg_crown_verdict *ret_verdict);
     void *into;
 };
 
-static void clear_sums(struct picture *picture)
+static void clear_sums(struct picture_question *picture)
 {
     for (unsigned i = 0; i < picture->n_sides; i++)
         fg_crown_sum_done(&picture->sums[i]);
 }
 
-static enum fg_code add_up_sides(struct picture *picture, bool full,
-                                 struct picture_facts *ret_facts, struct fg_err *err)
+static enum fg_code add_up_sides(struct picture_question *picture, bool full,
+                                 struct qry_picture_facts *ret_facts, struct fg_err *err)
 {
-    struct picture_facts facts = {0};
+    struct qry_picture_facts facts = {0};
 
     for (unsigned i = 0; i < picture->n_sides; i++)
         fg_crown_sum_init(&picture->sums[i]);
@@ -132,14 +134,14 @@ static enum fg_code add_up_sides(struct picture *picture, bool full,
  * Once more, in full. It may take half of the time that is left: should that not do, or memory, the
  * picture with its bound is there.
  */
-static enum fg_code refine(struct picture *picture, struct fg_crown_verdict *verdict,
+static enum fg_code refine(struct picture_question *picture, struct fg_crown_verdict *verdict,
                            struct fg_err *err)
 {
-    struct question *question = picture->question;
+    struct qry_question *question = picture->question;
     int64_t deadline_mono_ns = question->deadline_mono_ns;
     int64_t now_ns = fg_mono_ns(question->querier->clock);
     uint64_t profiles = question->profiles, series = question->series;
-    struct picture_facts facts;
+    struct qry_picture_facts facts;
 
     question->deadline_mono_ns = now_ns + (deadline_mono_ns - now_ns) / 2;
     question->profiles = 0; /* they are the same ones */
@@ -157,29 +159,29 @@ static enum fg_code refine(struct picture *picture, struct fg_crown_verdict *ver
 }
 
 /* Of what is older than profiles are kept there are merged nodes, if anything. */
-static enum fg_code fit_sides(struct picture *picture, struct fg_err *err)
+static enum fg_code fit_sides(struct picture_question *picture, struct fg_err *err)
 {
-    if (errand_begin(picture->question, err) != FG_OK)
+    if (qry_errand_begin(picture->question, err) != FG_OK)
         return err->code;
     for (unsigned i = 0; i < picture->n_sides; i++) {
-        const struct stacks *stacks = picture->stacks[i];
+        const struct qry_stacks *stacks = picture->stacks[i];
 
         if (stacks == NULL)
             continue;
         if (stacks->n_call_site + stacks->n_spans + stacks->n_traces + stacks->n_profile_ids == 0)
-            blocks_widen(picture->question, &picture->selections[i]);
-        else if (blocks_need_profiles(picture->question, &picture->selections[i],
-                                      "call sites, spans and traces", err) != FG_OK)
+            qry_blocks_widen(picture->question, &picture->selections[i]);
+        else if (qry_blocks_need_profiles(picture->question, &picture->selections[i],
+                                          "call sites, spans and traces", err) != FG_OK)
             return err->code;
     }
     return FG_OK;
 }
 
-static enum fg_code make_picture(struct picture *picture, struct fg_err *err)
+static enum fg_code make_picture(struct picture_question *picture, struct fg_err *err)
 {
-    struct question *question = picture->question;
+    struct qry_question *question = picture->question;
     struct fg_crown_verdict verdict;
-    struct picture_facts facts;
+    struct qry_picture_facts facts;
 
     if (fit_sides(picture, err) != FG_OK)
         return err->code;
@@ -196,20 +198,20 @@ static enum fg_code make_picture(struct picture *picture, struct fg_err *err)
     return FG_OK;
 }
 
-static void draw_tree(struct picture *picture, struct fg_crown_verdict *ret_verdict)
+static void draw_tree(struct picture_question *picture, struct fg_crown_verdict *ret_verdict)
 {
     struct fg_tree *into = picture->into;
 
     fg_tree_done(into);
     fg_tree_init(into);
-    cut_make(&picture->sums[0], picture->max_nodes, picture->fold, into, ret_verdict);
+    qry_cut_make(&picture->sums[0], picture->max_nodes, picture->fold, into, ret_verdict);
 }
 
-enum fg_code plan_picture(struct question *question, const struct selection *selection,
-                          const struct stacks *stacks, size_t max_nodes, bool fold,
-                          struct fg_tree *into, struct fg_err *err)
+enum fg_code qry_plan_picture(struct qry_question *question, const struct qry_selection *selection,
+                              const struct qry_stacks *stacks, size_t max_nodes, bool fold,
+                              struct fg_tree *into, struct fg_err *err)
 {
-    struct picture picture = {
+    struct picture_question picture = {
         .question = question,
         .selections = {*selection},
         .stacks = {stacks},
@@ -223,18 +225,19 @@ enum fg_code plan_picture(struct question *question, const struct selection *sel
     return make_picture(&picture, err);
 }
 
-static void draw_diff(struct picture *picture, struct fg_crown_verdict *ret_verdict)
+static void draw_diff(struct picture_question *picture, struct fg_crown_verdict *ret_verdict)
 {
-    struct diff *into = picture->into;
+    struct qry_diff *into = picture->into;
 
-    diff_done(into);
-    diff_make(&picture->sums[0], &picture->sums[1], picture->max_nodes, into, ret_verdict);
+    qry_diff_done(into);
+    qry_diff_make(&picture->sums[0], &picture->sums[1], picture->max_nodes, into, ret_verdict);
 }
 
-enum fg_code plan_diff(struct question *question, const struct side *left, const struct side *right,
-                       size_t max_nodes, struct diff *ret_diff, struct fg_err *err)
+enum fg_code qry_plan_diff(struct qry_question *question, const struct qry_side *left,
+                           const struct qry_side *right, size_t max_nodes,
+                           struct qry_diff *ret_diff, struct fg_err *err)
 {
-    struct picture picture = {
+    struct picture_question picture = {
         .question = question,
         .selections = {left->selection, right->selection},
         .stacks = {left->stacks, right->stacks},
@@ -244,6 +247,6 @@ enum fg_code plan_diff(struct question *question, const struct side *left, const
         .into = ret_diff,
     };
 
-    *ret_diff = (struct diff){0};
+    *ret_diff = (struct qry_diff){0};
     return make_picture(&picture, err);
 }

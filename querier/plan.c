@@ -4,19 +4,19 @@
 /* --- SELECT --- */
 
 struct tree_errand {
-    struct errand base;
-    const struct selection *selection;
-    const struct stacks *stacks;
+    struct qry_errand base;
+    const struct qry_selection *selection;
+    const struct qry_stacks *stacks;
     bool names_only;
 };
 
-static enum fg_code take_tree(struct question *question, const struct fg_call *call, void *arg,
+static enum fg_code take_tree(struct qry_question *question, const struct fg_call *call, void *arg,
                               struct fg_err *err)
 {
     struct fg_tree *into = arg, part;
 
     fg_tree_init(&part);
-    enum fg_code code = errand_take_tree(question, call, &part, err);
+    enum fg_code code = qry_errand_take_tree(question, call, &part, err);
     if (code == FG_OK && into->n_nodes == 0) {
         struct fg_tree empty = *into; /* the first part becomes the whole as it is */
 
@@ -30,23 +30,24 @@ static enum fg_code take_tree(struct question *question, const struct fg_call *c
     return code;
 }
 
-static enum fg_code read_tree(struct question *question, struct errand *base, struct fg_err *err)
+static enum fg_code read_tree(struct qry_question *question, struct qry_errand *base,
+                              struct fg_err *err)
 {
     const struct tree_errand *errand = fg_container(base, struct tree_errand, base);
 
-    return blocks_tree(question, errand->selection, errand->stacks, errand->names_only, base->into,
-                       err);
+    return qry_blocks_tree(question, errand->selection, errand->stacks, errand->names_only,
+                           base->into, err);
 }
 
-static void restart_tree(struct errand *base)
+static void restart_tree(struct qry_errand *base)
 {
     fg_tree_done(base->into);
     fg_tree_init(base->into);
 }
 
-enum fg_code plan_tree(struct question *question, const struct selection *selection,
-                       const struct stacks *stacks, bool names_only, struct fg_tree *into,
-                       struct fg_err *err)
+enum fg_code qry_plan_tree(struct qry_question *question, const struct qry_selection *selection,
+                           const struct qry_stacks *stacks, bool names_only, struct fg_tree *into,
+                           struct fg_err *err)
 {
     Fg__Inner__SelectHead head;
     Fg__Inner__Selection inner;
@@ -62,25 +63,26 @@ enum fg_code plan_tree(struct question *question, const struct selection *select
         .names_only = names_only,
     };
 
-    if (errand_begin(question, err) != FG_OK ||
-        blocks_need_profiles(question, selection, "lines and addresses", err) != FG_OK ||
-        errand_select_head(question, selection, stacks, names_only, &inner, &head, err) != FG_OK)
+    if (qry_errand_begin(question, err) != FG_OK ||
+        qry_blocks_need_profiles(question, selection, "lines and addresses", err) != FG_OK ||
+        qry_errand_select_head(question, selection, stacks, names_only, &inner, &head, err) !=
+            FG_OK)
         return err->code;
-    errand.base.head = errand_head(&head.base, &inner, selection, inner.start_ns);
-    return errand_run(question, &errand.base, err);
+    errand.base.head = qry_errand_head(&head.base, &inner, selection, inner.start_ns);
+    return qry_errand_run(question, &errand.base, err);
 }
 
 /* --- SERIES --- */
 
 struct series_errand {
-    struct errand base;
-    const struct selection *selection;
+    struct qry_errand base;
+    const struct qry_selection *selection;
     const char *const *names;
     size_t n_names;
 };
 
-static enum fg_code read_sets(struct question *question, struct fg_cur *cur,
-                              struct label_sets *into, struct fg_err *err)
+static enum fg_code read_sets(struct qry_question *question, struct fg_cur *cur,
+                              struct qry_label_sets *into, struct fg_err *err)
 {
     uint64_t n = fg_cur_count(cur, 1);
 
@@ -91,7 +93,7 @@ static enum fg_code read_sets(struct question *question, struct fg_cur *cur,
         if (cur->bad)
             break;
         if (fg_labels_decode(encoded, question->arena, &labels, err) != FG_OK ||
-            label_sets_add(into, &labels, question->arena, err) != FG_OK)
+            qry_label_sets_add(into, &labels, question->arena, err) != FG_OK)
             return err->code;
     }
     if (!fg_cur_end(cur))
@@ -99,8 +101,8 @@ static enum fg_code read_sets(struct question *question, struct fg_cur *cur,
     return FG_OK;
 }
 
-static enum fg_code take_series(struct question *question, const struct fg_call *call, void *arg,
-                                struct fg_err *err)
+static enum fg_code take_series(struct qry_question *question, const struct fg_call *call,
+                                void *arg, struct fg_err *err)
 {
     struct fg_slice payload = fg_arena_copy(question->arena, call->reply_payload);
     ProtobufCMessage *head;
@@ -108,9 +110,9 @@ static enum fg_code take_series(struct question *question, const struct fg_call 
     if (fg_pb_read(call->reply_head, &fg__inner__series_reply__descriptor, question->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "answer of an ingester");
-    errand_count(question, ((Fg__Inner__SeriesReply *)head)->stats);
+    qry_errand_count(question, ((Fg__Inner__SeriesReply *)head)->stats);
     if (payload.ptr == NULL && call->reply_payload.len > 0)
-        return errand_too_large(err);
+        return qry_errand_too_large(err);
     if (payload.len == 0)
         return FG_OK;
     struct fg_cur cur = fg_cur(payload);
@@ -119,23 +121,24 @@ static enum fg_code take_series(struct question *question, const struct fg_call 
     return FG_OK;
 }
 
-static enum fg_code read_series(struct question *question, struct errand *base, struct fg_err *err)
+static enum fg_code read_series(struct qry_question *question, struct qry_errand *base,
+                                struct fg_err *err)
 {
     const struct series_errand *errand = fg_container(base, struct series_errand, base);
 
-    return blocks_series(question, errand->selection, errand->names, errand->n_names, base->into,
-                         err);
+    return qry_blocks_series(question, errand->selection, errand->names, errand->n_names,
+                             base->into, err);
 }
 
-static void restart_series(struct errand *base)
+static void restart_series(struct qry_errand *base)
 {
-    label_sets_done(base->into);
-    label_sets_init(base->into);
+    qry_label_sets_done(base->into);
+    qry_label_sets_init(base->into);
 }
 
-enum fg_code plan_series(struct question *question, const struct selection *selection,
-                         const char *const *names, size_t n_names, struct label_sets *into,
-                         struct fg_err *err)
+enum fg_code qry_plan_series(struct qry_question *question, const struct qry_selection *selection,
+                             const char *const *names, size_t n_names, struct qry_label_sets *into,
+                             struct fg_err *err)
 {
     Fg__Inner__SeriesHead head;
     Fg__Inner__Selection inner;
@@ -152,38 +155,38 @@ enum fg_code plan_series(struct question *question, const struct selection *sele
     };
 
     fg__inner__series_head__init(&head);
-    if (errand_selection(question, selection, &inner, err) != FG_OK)
+    if (qry_errand_selection(question, selection, &inner, err) != FG_OK)
         return err->code;
-    errand.base.head = errand_head(&head.base, &inner, selection, inner.start_ns);
+    errand.base.head = qry_errand_head(&head.base, &inner, selection, inner.start_ns);
     head.selection = &inner;
-    head.label_names = errand_texts(question, names, n_names);
+    head.label_names = qry_errand_texts(question, names, n_names);
     head.n_label_names = n_names;
     if (head.label_names == NULL)
-        return errand_too_large(err);
-    if (errand_run(question, &errand.base, err) != FG_OK)
+        return qry_errand_too_large(err);
+    if (qry_errand_run(question, &errand.base, err) != FG_OK)
         return err->code;
-    label_sets_sort(into);
+    qry_label_sets_sort(into);
     return FG_OK;
 }
 
 /* --- POINTS --- */
 
 struct points_errand {
-    struct errand base;
-    const struct selection *selection;
+    struct qry_errand base;
+    const struct qry_selection *selection;
     int64_t step_ns;
     const char *const *group_by;
     size_t n_group_by;
 };
 
-static enum fg_code decode_points(struct fg_cur *cur, struct fg_arena *arena, struct points *series,
-                                  struct fg_err *err)
+static enum fg_code decode_points(struct fg_cur *cur, struct fg_arena *arena,
+                                  struct qry_points *series, struct fg_err *err)
 {
     uint64_t n = fg_cur_count(cur, 3), k = 0;
 
-    series->items = fg_arena_new(arena, struct point, n);
+    series->items = fg_arena_new(arena, struct qry_point, n);
     if (series->items == NULL)
-        return errand_too_large(err);
+        return qry_errand_too_large(err);
     for (uint64_t i = 0; i < n && !cur->bad; i++) {
         uint64_t step = fg_cur_varint(cur);
 
@@ -198,14 +201,14 @@ static enum fg_code decode_points(struct fg_cur *cur, struct fg_arena *arena, st
     return FG_OK;
 }
 
-static enum fg_code decode_series(struct question *question, struct fg_cur *cur,
-                                  struct points_list *list, struct fg_err *err)
+static enum fg_code decode_series(struct qry_question *question, struct fg_cur *cur,
+                                  struct qry_points_list *list, struct fg_err *err)
 {
     uint64_t n = fg_cur_count(cur, 2);
 
     for (uint64_t i = 0; i < n; i++) {
         struct fg_slice encoded = fg_cur_lenbytes(cur);
-        struct points series = {0};
+        struct qry_points series = {0};
 
         if (cur->bad)
             break;
@@ -214,7 +217,7 @@ static enum fg_code decode_series(struct question *question, struct fg_cur *cur,
             return err->code;
         if (cur->bad)
             break;
-        if (points_list_add(list, &series, question->arena, err) != FG_OK)
+        if (qry_points_list_add(list, &series, question->arena, err) != FG_OK)
             return err->code;
     }
     if (!fg_cur_end(cur))
@@ -222,8 +225,8 @@ static enum fg_code decode_series(struct question *question, struct fg_cur *cur,
     return FG_OK;
 }
 
-static enum fg_code take_points(struct question *question, const struct fg_call *call, void *arg,
-                                struct fg_err *err)
+static enum fg_code take_points(struct qry_question *question, const struct fg_call *call,
+                                void *arg, struct fg_err *err)
 {
     struct fg_slice payload = fg_arena_copy(question->arena, call->reply_payload);
     ProtobufCMessage *head;
@@ -231,9 +234,9 @@ static enum fg_code take_points(struct question *question, const struct fg_call 
     if (fg_pb_read(call->reply_head, &fg__inner__points_reply__descriptor, question->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "answer of an ingester");
-    errand_count(question, ((Fg__Inner__PointsReply *)head)->stats);
+    qry_errand_count(question, ((Fg__Inner__PointsReply *)head)->stats);
     if (payload.ptr == NULL && call->reply_payload.len > 0)
-        return errand_too_large(err);
+        return qry_errand_too_large(err);
     if (payload.len == 0)
         return FG_OK;
     struct fg_cur cur = fg_cur(payload);
@@ -242,27 +245,28 @@ static enum fg_code take_points(struct question *question, const struct fg_call 
     return FG_OK;
 }
 
-static enum fg_code read_points(struct question *question, struct errand *base, struct fg_err *err)
+static enum fg_code read_points(struct qry_question *question, struct qry_errand *base,
+                                struct fg_err *err)
 {
     const struct points_errand *errand = fg_container(base, struct points_errand, base);
 
-    return blocks_points(question, errand->selection, errand->step_ns, errand->group_by,
-                         errand->n_group_by, base->into, err);
+    return qry_blocks_points(question, errand->selection, errand->step_ns, errand->group_by,
+                             errand->n_group_by, base->into, err);
 }
 
-static void restart_points(struct errand *base)
+static void restart_points(struct qry_errand *base)
 {
-    points_list_done(base->into);
-    points_list_init(base->into);
+    qry_points_list_done(base->into);
+    qry_points_list_init(base->into);
 }
 
-enum fg_code plan_points(struct question *question, const struct selection *selection,
-                         int64_t step_ns, char *const *group_by, size_t n_group_by,
-                         struct points **ret_series, size_t *ret_n, struct fg_err *err)
+enum fg_code qry_plan_points(struct qry_question *question, const struct qry_selection *selection,
+                             int64_t step_ns, char *const *group_by, size_t n_group_by,
+                             struct qry_points **ret_series, size_t *ret_n, struct fg_err *err)
 {
     Fg__Inner__PointsHead head;
     Fg__Inner__Selection inner;
-    struct points_list list;
+    struct qry_points_list list;
     struct points_errand errand = {
         .base = {.method = FG_RPC_POINTS,
                  .generation = &inner.generation,
@@ -277,33 +281,33 @@ enum fg_code plan_points(struct question *question, const struct selection *sele
     };
 
     fg__inner__points_head__init(&head);
-    if (errand_selection(question, selection, &inner, err) != FG_OK)
+    if (qry_errand_selection(question, selection, &inner, err) != FG_OK)
         return err->code;
     errand.base.head =
-        errand_head(&head.base, &inner, selection, points_from_ns(selection, step_ns));
+        qry_errand_head(&head.base, &inner, selection, qry_points_from_ns(selection, step_ns));
     head.selection = &inner;
     head.profile_type = fg_arena_text(question->arena, fg_cstr(selection->type_text));
     head.step_ns = step_ns;
-    head.group_by = errand_texts(question, errand.group_by, n_group_by);
+    head.group_by = qry_errand_texts(question, errand.group_by, n_group_by);
     head.n_group_by = n_group_by;
     if (head.profile_type == NULL || head.group_by == NULL)
-        return errand_too_large(err);
-    points_list_init(&list);
-    enum fg_code code = errand_run(question, &errand.base, err);
+        return qry_errand_too_large(err);
+    qry_points_list_init(&list);
+    enum fg_code code = qry_errand_run(question, &errand.base, err);
     if (code == FG_OK) {
         *ret_series = list.items;
         *ret_n = list.n;
     }
-    points_list_done(&list);
+    qry_points_list_done(&list);
     return code;
 }
 
 /* --- STATS --- */
 
-static enum fg_code take_stats(struct question *question, const struct fg_call *call, void *arg,
+static enum fg_code take_stats(struct qry_question *question, const struct fg_call *call, void *arg,
                                struct fg_err *err)
 {
-    struct tenant_stats *into = arg;
+    struct qry_tenant_stats *into = arg;
     ProtobufCMessage *message;
 
     if (fg_pb_read(call->reply_head, &fg__inner__stats_reply__descriptor, question->arena, &message,
@@ -320,38 +324,39 @@ static enum fg_code take_stats(struct question *question, const struct fg_call *
     return FG_OK;
 }
 
-static enum fg_code read_stats(struct question *question, struct errand *base, struct fg_err *err)
+static enum fg_code read_stats(struct qry_question *question, struct qry_errand *base,
+                               struct fg_err *err)
 {
-    return blocks_stats(question, base->into, err);
+    return qry_blocks_stats(question, base->into, err);
 }
 
-static void restart_stats(struct errand *base)
+static void restart_stats(struct qry_errand *base)
 {
-    *(struct tenant_stats *)base->into = (struct tenant_stats){0};
+    *(struct qry_tenant_stats *)base->into = (struct qry_tenant_stats){0};
 }
 
-enum fg_code plan_stats(struct question *question, struct tenant_stats *ret_stats,
-                        struct fg_err *err)
+enum fg_code qry_plan_stats(struct qry_question *question, struct qry_tenant_stats *ret_stats,
+                            struct fg_err *err)
 {
     Fg__Inner__StatsHead head;
-    struct tenant_stats stats = {0};
-    struct errand errand = {.method = FG_RPC_STATS,
-                            .head = {.message = &head.base,
-                                     .tenant = &head.tenant,
-                                     .n_deletions = &head.n_deletions,
-                                     .deletions = &head.deletions,
-                                     .store = &head.store,
-                                     .shards = &head.shards,
-                                     .start_ns = INT64_MIN,
-                                     .end_ns = INT64_MAX},
-                            .generation = &head.generation,
-                            .take = take_stats,
-                            .read = read_stats,
-                            .restart = restart_stats,
-                            .into = &stats};
+    struct qry_tenant_stats stats = {0};
+    struct qry_errand errand = {.method = FG_RPC_STATS,
+                                .head = {.message = &head.base,
+                                         .tenant = &head.tenant,
+                                         .n_deletions = &head.n_deletions,
+                                         .deletions = &head.deletions,
+                                         .store = &head.store,
+                                         .shards = &head.shards,
+                                         .start_ns = INT64_MIN,
+                                         .end_ns = INT64_MAX},
+                                .generation = &head.generation,
+                                .take = take_stats,
+                                .read = read_stats,
+                                .restart = restart_stats,
+                                .into = &stats};
 
     fg__inner__stats_head__init(&head);
-    if (errand_run(question, &errand, err) != FG_OK)
+    if (qry_errand_run(question, &errand, err) != FG_OK)
         return err->code;
     *ret_stats = stats;
     return FG_OK;
@@ -360,26 +365,26 @@ enum fg_code plan_stats(struct question *question, struct tenant_stats *ret_stat
 /* --- profiles --- */
 
 struct profiles_errand {
-    struct errand base;
-    const struct selection *selection;
+    struct qry_errand base;
+    const struct qry_selection *selection;
     profile_visit visit;
 };
 
-static enum fg_code read_profiles(struct question *question, struct errand *base,
+static enum fg_code read_profiles(struct qry_question *question, struct qry_errand *base,
                                   struct fg_err *err)
 {
     const struct profiles_errand *errand = fg_container(base, struct profiles_errand, base);
 
-    return blocks_profiles(question, errand->selection, errand->visit, base->into, err);
+    return qry_blocks_profiles(question, errand->selection, errand->visit, base->into, err);
 }
 
-static void restart_profiles(struct errand *base)
+static void restart_profiles(struct qry_errand *base)
 {
     (void)base; /* who visits knows that a profile may come twice */
 }
 
-enum fg_code plan_profiles(struct question *question, const struct selection *selection,
-                           profile_visit visit, void *arg, struct fg_err *err)
+enum fg_code qry_plan_profiles(struct qry_question *question, const struct qry_selection *selection,
+                               profile_visit visit, void *arg, struct fg_err *err)
 {
     uint64_t generation; /* for peers, of which there are none */
     struct profiles_errand errand = {
@@ -392,8 +397,8 @@ enum fg_code plan_profiles(struct question *question, const struct selection *se
     };
 
     fg_assert(question->querier->ring == NULL && question->querier->ingester == NULL);
-    if (errand_begin(question, err) != FG_OK ||
-        blocks_need_profiles(question, selection, "single profiles", err) != FG_OK)
+    if (qry_errand_begin(question, err) != FG_OK ||
+        qry_blocks_need_profiles(question, selection, "single profiles", err) != FG_OK)
         return err->code;
-    return errand_run(question, &errand.base, err);
+    return qry_errand_run(question, &errand.base, err);
 }

@@ -29,27 +29,27 @@ static const int64_t BUCKET_PATIENCE_NS = 3 * FG_SECOND_NS;
 FG_METRICS_ENUM(querier_metric, QUERIER_METRICS)
 static const struct fg_metric_def querier_metrics[] = FG_METRICS_DEFS(QUERIER_METRICS);
 
-struct fg_querier *fg_querier_create(const struct fg_querier_config *config)
+struct querier *qry_create(const struct qry_config *config)
 {
-    struct fg_querier *querier = fg_new(struct fg_querier);
+    struct querier *querier = fg_new(struct querier);
 
     querier->ring = config->ring;
     querier->peers = config->peers;
     querier->ingester = config->ingester;
     querier->hedge_after_ns = config->hedge_after_ns;
-    calls_pending_init(&querier->pending);
+    qry_calls_pending_init(&querier->pending);
     querier->work = config->work;
     querier->tenants = config->tenants;
     querier->clock = config->clock;
     querier->metrics =
         fg_metrics_register(config->registry, querier_metrics, FG_COUNT(querier_metrics));
-    querier->replicas_metrics = replicas_register(config->registry);
+    querier->replicas_metrics = qry_replicas_register(config->registry);
     querier->timeout_ns = config->timeout_ns > 0 ? config->timeout_ns : 60 * FG_SECOND_NS;
     querier->answer_max_bytes =
         config->answer_max_bytes > 0 ? config->answer_max_bytes : QUESTION_ANSWER_MAX_BYTES;
     querier->refine_max_bytes = config->refine_max_bytes;
     if (config->bucket != NULL)
-        querier->blocks = blocks_create(&(struct blocks_config){
+        querier->blocks = qry_blocks_create(&(struct qry_blocks_config){
             .bucket = config->bucket,
             .clock = config->clock,
             .registry = config->registry,
@@ -63,30 +63,30 @@ struct fg_querier *fg_querier_create(const struct fg_querier_config *config)
     return querier;
 }
 
-void fg_querier_destroy(struct fg_querier *querier)
+void qry_destroy(struct querier *querier)
 {
     if (querier == NULL)
         return;
-    calls_pending_done(&querier->pending);
-    blocks_destroy(querier->blocks);
+    qry_calls_pending_done(&querier->pending);
+    qry_blocks_destroy(querier->blocks);
     free(querier->bindings);
     free(querier);
 }
 
-void fg_querier_refresh(struct fg_querier *querier)
+void qry_refresh(struct querier *querier)
 {
     if (querier->blocks != NULL)
-        blocks_refresh(querier->blocks);
+        qry_blocks_refresh(querier->blocks);
 }
 
 /* --- one question --- */
 
-static void question_destroy(struct question *question)
+static void question_destroy(struct qry_question *question)
 {
-    deletions_drop(question);
-    blocks_end(question);
-    blocks_forget(question);
-    replicas_end(question);
+    qry_deletions_drop(question);
+    qry_blocks_end(question);
+    qry_blocks_forget(question);
+    qry_replicas_end(question);
     fg_buf_done(&question->missing);
     fg_buf_done(&question->body);
     fg_arena_destroy(question->arena);
@@ -94,7 +94,7 @@ static void question_destroy(struct question *question)
 }
 
 /* The header has room for some. */
-void question_lacks(struct question *question, struct fg_slice why)
+void qry_question_lacks(struct qry_question *question, struct fg_slice why)
 {
     struct fg_buf *missing = &question->missing;
     bool said = missing->len > 0 && memmem(missing->ptr, missing->len, why.ptr, why.len) != NULL;
@@ -107,23 +107,23 @@ void question_lacks(struct question *question, struct fg_slice why)
     fg_buf_put(missing, why);
 }
 
-void question_lacks_since(struct question *question, const char *what, int64_t age_ns,
-                          const struct fg_err *why)
+void qry_question_lacks_since(struct qry_question *question, const char *what, int64_t age_ns,
+                              const struct fg_err *why)
 {
     char text[FG_ERR_MSG_MAX_BYTES + 64];
 
     (void)snprintf(text, sizeof text, "%s of %lld s ago: %s", what,
                    (long long)(age_ns / FG_SECOND_NS), why->msg);
-    question_lacks(question, fg_cstr(text));
+    qry_question_lacks(question, fg_cstr(text));
 }
 
-int64_t question_patience_mono_ns(const struct question *question)
+int64_t qry_question_patience_mono_ns(const struct qry_question *question)
 {
     return FG_MIN(question->deadline_mono_ns,
                   fg_time_add(fg_mono_ns(question->querier->clock), BUCKET_PATIENCE_NS));
 }
 
-enum fg_code question_check(struct question *question, struct fg_err *err)
+enum fg_code qry_question_check(struct qry_question *question, struct fg_err *err)
 {
     if (question->req != NULL && fg_http_gone(question->req))
         return fg_fail(err, FG_E_CANCELED, "client has gone");
@@ -132,8 +132,8 @@ enum fg_code question_check(struct question *question, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code question_reply(struct question *question, const ProtobufCMessage *message,
-                            struct fg_err *err)
+enum fg_code qry_question_reply(struct qry_question *question, const ProtobufCMessage *message,
+                                struct fg_err *err)
 {
     fg_connect_write(&question->call, message, &question->body);
     if (question->body.full)
@@ -145,10 +145,10 @@ enum fg_code question_reply(struct question *question, const ProtobufCMessage *m
 /* Worker. */
 static enum fg_code question_run(struct fg_job *job, struct fg_err *err)
 {
-    struct question *question = fg_container(job, struct question, job);
+    struct qry_question *question = fg_container(job, struct qry_question, job);
     ProtobufCMessage *in = NULL;
 
-    if (question_check(question, err) != FG_OK)
+    if (qry_question_check(question, err) != FG_OK)
         return err->code;
     if (question->endpoint->type != NULL &&
         fg_connect_read(&question->call, question->endpoint->type, QUESTION_MAX_BYTES,
@@ -166,7 +166,7 @@ static void add_number(struct fg_http_request *req, const char *name, uint64_t v
 }
 
 /* How far a picture may be off stands beside it; what is exact says only that. */
-static void add_verdict(struct question *question)
+static void add_verdict(struct qry_question *question)
 {
     fg_http_add_header(question->req, "X-Flamegrid-Exact", question->inexact ? "no" : "yes");
     if (question->inexact)
@@ -177,7 +177,7 @@ static void add_verdict(struct question *question)
  */
 enum { RANGES_MAX_BYTES = QUESTION_SIDES_MAX * 48 };
 
-static void add_ranges(struct question *question)
+static void add_ranges(struct qry_question *question)
 {
     char text[RANGES_MAX_BYTES] = "";
     size_t len = 0;
@@ -191,7 +191,7 @@ static void add_ranges(struct question *question)
 }
 
 /* Errors of others stand in a header: nothing of them may look like its end. */
-static void add_missing(struct question *question)
+static void add_missing(struct qry_question *question)
 {
     struct fg_buf *missing = &question->missing;
 
@@ -202,7 +202,7 @@ static void add_missing(struct question *question)
     fg_http_add_header(question->req, "X-Flamegrid-Missing", (const char *)missing->ptr);
 }
 
-static void add_completeness(struct question *question)
+static void add_completeness(struct qry_question *question)
 {
     fg_http_add_header(question->req, "X-Flamegrid-Complete",
                        question->incomplete ? "false" : "true");
@@ -210,7 +210,7 @@ static void add_completeness(struct question *question)
         add_missing(question);
 }
 
-static void add_statistics(struct question *question, int64_t took_ns)
+static void add_statistics(struct qry_question *question, int64_t took_ns)
 {
     if (question->job.code == FG_OK)
         add_completeness(question);
@@ -231,7 +231,7 @@ static void add_statistics(struct question *question, int64_t took_ns)
 
 /* What an operator should know of: errors of ours, and answers with less than all. Unknown is the
  * client's, as in Pyroscope. */
-static void complain(const struct question *question, int64_t took_ns)
+static void complain(const struct qry_question *question, int64_t took_ns)
 {
     enum fg_code code = question->job.code;
 
@@ -246,7 +246,7 @@ static void complain(const struct question *question, int64_t took_ns)
                     fg_li("millis", took_ns / FG_MS_NS));
 }
 
-static void account(struct question *question, int64_t took_ns)
+static void account(struct qry_question *question, int64_t took_ns)
 {
     struct fg_metrics *metrics = question->querier->metrics;
     bool failed = question->job.code != FG_OK;
@@ -274,7 +274,7 @@ static void account(struct question *question, int64_t took_ns)
 /* Loop. */
 static void question_done(struct fg_job *job)
 {
-    struct question *question = fg_container(job, struct question, job);
+    struct qry_question *question = fg_container(job, struct qry_question, job);
     struct fg_http_request *req = question->req;
     int64_t took_ns = fg_mono_ns(question->querier->clock) - question->start_mono_ns;
 
@@ -291,10 +291,10 @@ static void question_done(struct fg_job *job)
     question_destroy(question);
 }
 
-static struct question *question_create(struct fg_querier *querier, struct fg_http_request *req,
-                                        const struct endpoint *endpoint)
+static struct qry_question *question_create(struct querier *querier, struct fg_http_request *req,
+                                            const struct qry_endpoint *endpoint)
 {
-    struct question *question = fg_new(struct question);
+    struct qry_question *question = fg_new(struct qry_question);
 
     question->querier = querier;
     question->req = req;
@@ -323,7 +323,7 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 /* Whose data it is, and what they may ask for. */
-static enum fg_code identify(struct question *question, struct fg_err *err)
+static enum fg_code identify(struct qry_question *question, struct fg_err *err)
 {
     struct fg_tenants *tenants = question->querier->tenants;
 
@@ -346,9 +346,9 @@ static enum fg_code identify(struct question *question, struct fg_err *err)
 
 /* With several tenants each is a flow, so that none waits for all questions of another one. One
  * that reads the data of several is of the first of them. */
-static bool enqueue(struct question *question)
+static bool enqueue(struct qry_question *question)
 {
-    const struct fg_querier *querier = question->querier;
+    const struct querier *querier = question->querier;
 
     if (!fg_tenants_are_several(querier->tenants))
         return fg_work_submit(querier->work, FG_LANE_QUERY, &question->job);
@@ -356,7 +356,7 @@ static bool enqueue(struct question *question)
                                fg_hash64_table(question->tenants.ids[0]), &question->job);
 }
 
-static void question_submit(struct question *question)
+static void question_submit(struct qry_question *question)
 {
     struct fg_err err;
 
@@ -379,14 +379,14 @@ static void question_submit(struct question *question)
 
 /* What a handler needs: the server passes one pointer. Lives as long as the querier. */
 struct binding {
-    struct fg_querier *querier;
-    const struct endpoint *endpoint;
+    struct querier *querier;
+    const struct qry_endpoint *endpoint;
 };
 
 static void on_connect(struct fg_http_request *req, void *arg)
 {
     struct binding *binding = arg;
-    struct question *question = question_create(binding->querier, req, binding->endpoint);
+    struct qry_question *question = question_create(binding->querier, req, binding->endpoint);
 
     if (!fg_connect_accept(req, question->start_mono_ns, binding->querier->timeout_ns,
                            &question->call)) {
@@ -398,7 +398,7 @@ static void on_connect(struct fg_http_request *req, void *arg)
 }
 
 /* "maxNodes" wins over "max-nodes". */
-static void read_params(struct fg_http_request *req, struct render_params *params)
+static void read_params(struct fg_http_request *req, struct qry_render_params *params)
 {
     const struct {
         const char *name;
@@ -435,14 +435,14 @@ static void read_params(struct fg_http_request *req, struct render_params *param
 static void on_get(struct fg_http_request *req, void *arg)
 {
     struct binding *binding = arg;
-    struct question *question = question_create(binding->querier, req, binding->endpoint);
+    struct qry_question *question = question_create(binding->querier, req, binding->endpoint);
 
     read_params(req, &question->params);
     question_submit(question);
 }
 
-static void add_route(struct fg_querier *querier, struct fg_http_server *server,
-                      struct binding *binding, const struct endpoint *endpoint)
+static void add_route(struct querier *querier, struct fg_http_server *server,
+                      struct binding *binding, const struct qry_endpoint *endpoint)
 {
     bool connect = endpoint->type != NULL;
 
@@ -458,13 +458,15 @@ static void add_route(struct fg_querier *querier, struct fg_http_server *server,
                                  });
 }
 
-void fg_querier_routes(struct fg_querier *querier, struct fg_http_server *server)
+void qry_routes(struct querier *querier, struct fg_http_server *server)
 {
     fg_assert(querier->bindings == NULL);
-    querier->bindings = fg_calloc(n_api_endpoints + n_render_endpoints, sizeof(struct binding));
-    for (size_t i = 0; i < n_api_endpoints; i++)
-        add_route(querier, server, &querier->bindings[i], &api_endpoints[i]);
-    for (size_t i = 0; i < n_render_endpoints; i++)
-        add_route(querier, server, &querier->bindings[n_api_endpoints + i], &render_endpoints[i]);
-    ui_routes(server);
+    querier->bindings =
+        fg_calloc(qry_n_api_endpoints + qry_n_render_endpoints, sizeof(struct binding));
+    for (size_t i = 0; i < qry_n_api_endpoints; i++)
+        add_route(querier, server, &querier->bindings[i], &qry_api_endpoints[i]);
+    for (size_t i = 0; i < qry_n_render_endpoints; i++)
+        add_route(querier, server, &querier->bindings[qry_n_api_endpoints + i],
+                  &qry_render_endpoints[i]);
+    qry_ui_routes(server);
 }

@@ -25,27 +25,27 @@
 #include "common/storage/cache/disk_cache.h"
 
 /* Settings, section "querier". */
-struct fg_querier_settings {
+struct qry_settings {
     int64_t timeout_ns;
     uint64_t answer_max_bytes;
     uint64_t cache_max_bytes, fetch_max_bytes, refine_max_bytes;
     int64_t manifest_age_ns;
-    char *disk_cache; /* folder; "": see fg_querier_open_disk_cache() */
+    char *disk_cache; /* folder; "": see qry_open_disk_cache() */
     uint64_t disk_cache_max_bytes;
 };
-extern const struct fg_conf_field fg_querier_fields[];
-extern const size_t fg_querier_n_fields;
+extern const struct fg_conf_field qry_fields[];
+extern const size_t qry_n_fields;
 
 /* The same, section "querier.ingesters": of a querier that goes by a ring. */
-struct fg_querier_ingester_settings {
+struct qry_ingester_settings {
     uint64_t calls_max;
     int64_t hedge_after_ns;
 };
-extern const struct fg_conf_field fg_querier_ingester_fields[];
-extern const size_t fg_querier_n_ingester_fields;
+extern const struct fg_conf_field qry_ingester_fields[];
+extern const size_t qry_n_ingester_fields;
 
 /* Everything named is borrowed and outlives the querier. */
-struct fg_querier_config {
+struct qry_config {
     /* Ingesters: either those of a ring, with their peers by address; or one that has all; or
      * none, and there is only what they have committed. */
     struct fg_ring_watch *ring;
@@ -74,23 +74,22 @@ struct fg_program;
  * this one; NULL, or disk_cache_max_bytes 0: there is none, which is FG_OK and NULL, and so it is
  * on a disk too full for one.
  */
-enum fg_code fg_querier_open_disk_cache(const struct fg_querier_settings *settings,
-                                        const char *otherwise, struct fg_program *program,
-                                        struct fg_disk_cache **ret_disk,
-                                        struct fg_err *err) fg_must_check;
+enum fg_code qry_open_disk_cache(const struct qry_settings *settings, const char *otherwise,
+                                 struct fg_program *program, struct fg_disk_cache **ret_disk,
+                                 struct fg_err *err) fg_must_check;
 
-struct fg_querier;
+struct querier;
 
 /* Never fails. Destroy accepts NULL; the server and the pool have stopped before. It waits for
  * calls to ingesters that nobody waited for. */
-struct fg_querier *fg_querier_create(const struct fg_querier_config *config);
-void fg_querier_destroy(struct fg_querier *querier);
+struct querier *qry_create(const struct qry_config *config);
+void qry_destroy(struct querier *querier);
 
 /* Something was changed in the bucket that answers have to show at once: questions that come from
  * now on read the manifests anew. Any thread. */
-void fg_querier_refresh(struct fg_querier *querier);
+void qry_refresh(struct querier *querier);
 
 /* Adds its routes to a server that has not started yet. */
-void fg_querier_routes(struct fg_querier *querier, struct fg_http_server *server);
+void qry_routes(struct querier *querier, struct fg_http_server *server);
 
 #endif

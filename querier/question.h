@@ -37,7 +37,7 @@ enum {
 };
 
 /* Parameters of the plain GET routes, read on the loop. ptr NULL: not given. */
-struct render_params {
+struct qry_render_params {
     struct fg_slice query, from, until, max_nodes, format;
     struct fg_slice left_query, left_from, left_until, right_query, right_from, right_until;
     struct fg_slice label;
@@ -45,27 +45,27 @@ struct render_params {
     size_t n_group_by;
 };
 
-struct question;
+struct qry_question;
 struct fg_ring_view;
 
 enum { MISSING_MAX_BYTES = 1024 }; /* of a header's text */
 
-struct endpoint {
+struct qry_endpoint {
     const char *path, *name;
     const ProtobufCMessageDescriptor *type; /* of the request; NULL: a plain GET */
     /* On a worker: fills question->body. `in` is of that type. */
-    enum fg_code (*answer)(struct question *question, const ProtobufCMessage *in,
+    enum fg_code (*answer)(struct qry_question *question, const ProtobufCMessage *in,
                            struct fg_err *err);
 };
 
-struct question {
+struct qry_question {
     struct fg_job job;
-    struct fg_querier *querier;
+    struct querier *querier;
     struct fg_http_request *req; /* NULL: export.c asks */
-    const struct endpoint *endpoint;
-    struct fg_connect_call call; /* of Connect's routes */
-    struct render_params params; /* of the others */
-    struct fg_slice accept;      /* the header */
+    const struct qry_endpoint *endpoint;
+    struct fg_connect_call call;     /* of Connect's routes */
+    struct qry_render_params params; /* of the others */
+    struct fg_slice accept;          /* the header */
     struct fg_tenant_ids tenants;
     int64_t length_max_ns, lookback_ns;      /* the least of the tenants'; 0: any */
     int64_t retention_ns[FG_TENANT_IDS_MAX]; /* of each tenant: as long as something is kept,
@@ -88,8 +88,8 @@ struct question {
     bool incomplete;           /* then something may be missing: what these would have had, */
     struct fg_buf missing;     /* "NAME: why", one after another */
     struct fg_ring_view *ring; /* replicas/; NULL: none was taken, or there is none */
-    struct blocks_snapshot *snapshot; /* blocks/; NULL: none was taken, or there is no bucket */
-    struct blocks_lost *lost;         /* blocks/; what is left out; NULL: nothing so far */
+    struct qry_blocks_snapshot *snapshot; /* blocks/; NULL: none was taken, or there is no bucket */
+    struct blocks_lost *lost;             /* blocks/; what is left out; NULL: nothing so far */
     /* The bucket could not be read, so the snapshot is an older one; what has to be read in the
      * bucket nevertheless may take until then. */
     bool stale;
@@ -98,119 +98,119 @@ struct question {
     struct fg_deletions *deletions; /* [tenants.n], as of the snapshot; NULL: not known yet */
 };
 
-struct fg_querier {
+struct querier {
     struct fg_ring_watch *ring; /* with peers; or one ingester; or none of both */
     struct fg_peers *peers;
     struct fg_peer *ingester;
     int64_t hedge_after_ns;
-    atomic_uint turn;             /* who of several is asked: another one each time */
-    struct calls_pending pending; /* calls to ingesters */
+    atomic_uint turn;                 /* who of several is asked: another one each time */
+    struct qry_calls_pending pending; /* calls to ingesters */
     struct fg_work *work;
     struct fg_tenants *tenants;
     struct fg_clock *clock;
     struct fg_metrics *metrics, *replicas_metrics;
-    struct binding *bindings; /* of the routes */
-    struct blocks *blocks;    /* NULL: there is no bucket */
+    struct binding *bindings;  /* of the routes */
+    struct qry_blocks *blocks; /* NULL: there is no bucket */
     int64_t timeout_ns;
     uint64_t answer_max_bytes, refine_max_bytes;
 };
 
-extern const struct endpoint api_endpoints[];
-extern const size_t n_api_endpoints;
-extern const struct endpoint render_endpoints[];
-extern const size_t n_render_endpoints;
+extern const struct qry_endpoint qry_api_endpoints[];
+extern const size_t qry_n_api_endpoints;
+extern const struct qry_endpoint qry_render_endpoints[];
+extern const size_t qry_n_render_endpoints;
 
-void ui_routes(struct fg_http_server *server);
+void qry_ui_routes(struct fg_http_server *server);
 
 /* Writes a Connect answer. FG_E_LIMIT when it exceeds the largest answer. */
-enum fg_code question_reply(struct question *question, const ProtobufCMessage *message,
-                            struct fg_err *err) fg_must_check;
+enum fg_code qry_question_reply(struct qry_question *question, const ProtobufCMessage *message,
+                                struct fg_err *err) fg_must_check;
 
 /* The answer is not all there is: why is told once. */
-void question_lacks(struct question *question, struct fg_slice why);
+void qry_question_lacks(struct qry_question *question, struct fg_slice why);
 
 /* The same of what could not be read, so that an older copy answers: "ring of 12 s ago: why". */
-void question_lacks_since(struct question *question, const char *what, int64_t age_ns,
-                          const struct fg_err *why);
+void qry_question_lacks_since(struct qry_question *question, const char *what, int64_t age_ns,
+                              const struct fg_err *why);
 
 /* Until when a question waits for something of the bucket of which an older copy is at hand. */
-int64_t question_patience_mono_ns(const struct question *question);
+int64_t qry_question_patience_mono_ns(const struct qry_question *question);
 
 /* Is it still worth working on? FG_E_CANCELED, FG_E_DEADLINE. */
-enum fg_code question_check(struct question *question, struct fg_err *err) fg_must_check;
+enum fg_code qry_question_check(struct qry_question *question, struct fg_err *err) fg_must_check;
 
 /* --- select.c --- */
 
-struct selection {
+struct qry_selection {
     struct fg_selector selector;
     struct fg_profile_type type; /* of what has one */
     const char *type_text;       /* its five parts; NULL: any */
     int64_t start_ns, end_ns;    /* both inclusive */
 };
-void selection_done(struct selection *selection);
+void qry_selection_done(struct qry_selection *selection);
 
 /* Milliseconds into nanoseconds, as far as the tenants may look; with what is wrong with them. */
-enum fg_code select_range(const struct question *question, struct selection *selection,
-                          int64_t start_ms, int64_t end_ms, struct fg_err *err) fg_must_check;
+enum fg_code qry_select_range(const struct qry_question *question, struct qry_selection *selection,
+                              int64_t start_ms, int64_t end_ms, struct fg_err *err) fg_must_check;
 
 /* The profile type's id (NULL: any), and the selector that goes with it. */
-enum fg_code select_profiles(struct question *question, struct selection *selection,
-                             const char *type_id, const char *label_selector,
-                             struct fg_err *err) fg_must_check;
+enum fg_code qry_select_profiles(struct qry_question *question, struct qry_selection *selection,
+                                 const char *type_id, const char *label_selector,
+                                 struct fg_err *err) fg_must_check;
 
 /* The same from one selector whose metric name is the type's id; name is the parameter's, for
  * errors. */
-enum fg_code select_query(struct question *question, struct selection *selection,
-                          struct fg_slice query, const char *name,
-                          struct fg_err *err) fg_must_check;
-
-/* Several selectors, and-ed. context comes before the error's text. */
-enum fg_code select_matchers(struct question *question, struct selection *selection,
-                             char *const *matchers, size_t n, const char *context,
-                             struct fg_err *err) fg_must_check;
-
-/* 0 is the default; beyond the bounds is an error. */
-enum fg_code select_max_nodes(int64_t asked, size_t *ret_max_nodes,
+enum fg_code qry_select_query(struct qry_question *question, struct qry_selection *selection,
+                              struct fg_slice query, const char *name,
                               struct fg_err *err) fg_must_check;
 
+/* Several selectors, and-ed. context comes before the error's text. */
+enum fg_code qry_select_matchers(struct qry_question *question, struct qry_selection *selection,
+                                 char *const *matchers, size_t n, const char *context,
+                                 struct fg_err *err) fg_must_check;
+
+/* 0 is the default; beyond the bounds is an error. */
+enum fg_code qry_select_max_nodes(int64_t asked, size_t *ret_max_nodes,
+                                  struct fg_err *err) fg_must_check;
+
 /* Does the header allow label names beyond [a-zA-Z_][a-zA-Z0-9_]*? FG_E_INVALID: malformed. */
-enum fg_code select_utf8_names(struct fg_slice accept, bool *ret_allowed,
-                               struct fg_err *err) fg_must_check;
-bool is_plain_label_name(struct fg_slice name);
+enum fg_code qry_select_utf8_names(struct fg_slice accept, bool *ret_allowed,
+                                   struct fg_err *err) fg_must_check;
+bool qry_is_plain_label_name(struct fg_slice name);
 
 /* --- merge.c --- */
 
 /* Distinct label sets, sorted; in the question's arena. */
-struct label_sets {
+struct qry_label_sets {
     struct fg_labels *items;
     size_t n, cap;
     struct fg_map map; /* hash -> item */
 };
-void label_sets_init(struct label_sets *sets);
-void label_sets_done(struct label_sets *sets);
+void qry_label_sets_init(struct qry_label_sets *sets);
+void qry_label_sets_done(struct qry_label_sets *sets);
 /* FG_E_LIMIT. The labels' memory is borrowed. */
-enum fg_code label_sets_add(struct label_sets *sets, const struct fg_labels *labels,
-                            struct fg_arena *arena, struct fg_err *err) fg_must_check;
+enum fg_code qry_label_sets_add(struct qry_label_sets *sets, const struct fg_labels *labels,
+                                struct fg_arena *arena, struct fg_err *err) fg_must_check;
 /* The same with a copy of the labels, where they are new; *ret_at: which one they are. */
-enum fg_code label_sets_take(struct label_sets *sets, const struct fg_labels *labels,
-                             struct fg_arena *arena, size_t *ret_at,
-                             struct fg_err *err) fg_must_check;
-void label_sets_sort(struct label_sets *sets);
+enum fg_code qry_label_sets_take(struct qry_label_sets *sets, const struct fg_labels *labels,
+                                 struct fg_arena *arena, size_t *ret_at,
+                                 struct fg_err *err) fg_must_check;
+void qry_label_sets_sort(struct qry_label_sets *sets);
 
 /* Values on the grid start + k * step. */
-struct point {
+struct qry_point {
     int64_t k, sum;
     uint64_t count;
 };
-struct points {
+struct qry_points {
     struct fg_labels labels;
-    struct point *items; /* ascending by k */
+    struct qry_point *items; /* ascending by k */
     size_t n;
-    double total; /* of all points, set by points_order() */
+    double total; /* of all points, set by qry_points_order() */
 };
 
 /* When the point is; steps and k come from outside, so far away is as far as it gets. */
-static inline int64_t point_ms(const struct point *point, int64_t start_ms, int64_t step_ms)
+static inline int64_t qry_point_ms(const struct qry_point *point, int64_t start_ms, int64_t step_ms)
 {
     int64_t ms;
 
@@ -220,33 +220,33 @@ static inline int64_t point_ms(const struct point *point, int64_t start_ms, int6
 }
 
 /* Of each label set once. */
-struct points_list {
-    struct points *items;
+struct qry_points_list {
+    struct qry_points *items;
     size_t n, cap;
     struct fg_map map; /* hash of the labels -> item */
 };
-void points_list_init(struct points_list *list);
-void points_list_done(struct points_list *list); /* the items stay the arena's */
+void qry_points_list_init(struct qry_points_list *list);
+void qry_points_list_done(struct qry_points_list *list); /* the items stay the arena's */
 /* What has the same labels is summed, clamped to 64 bits. Labels and points are borrowed. */
-enum fg_code points_list_add(struct points_list *list, const struct points *points,
-                             struct fg_arena *arena, struct fg_err *err) fg_must_check;
+enum fg_code qry_points_list_add(struct qry_points_list *list, const struct qry_points *points,
+                                 struct fg_arena *arena, struct fg_err *err) fg_must_check;
 
 /* --- deletions.c --- */
 
 /* Finds the deletions of each tenant, in the snapshot at hand. FG_E_CORRUPT, FG_E_LIMIT. */
-enum fg_code deletions_take(struct question *question, struct fg_err *err) fg_must_check;
+enum fg_code qry_deletions_take(struct qry_question *question, struct fg_err *err) fg_must_check;
 
 /* Does nothing where none were taken. */
-void deletions_drop(struct question *question);
+void qry_deletions_drop(struct qry_question *question);
 
 /* What nobody answers for any more, as far as it is the same for all tenants of the question: all
  * that is before it; INT64_MIN: nothing. */
-int64_t deletions_oldest_ns(const struct question *question);
+int64_t qry_deletions_oldest_ns(const struct qry_question *question);
 
 /* --- plan.c --- */
 
 /* A narrower choice of stacks; all arrays may be empty. */
-struct stacks {
+struct qry_stacks {
     const char **call_site; /* root first */
     size_t n_call_site;
     uint64_t *spans;
@@ -256,37 +256,37 @@ struct stacks {
 };
 
 /* Merged stacks, with names only or with full locations. into is empty before. */
-enum fg_code plan_tree(struct question *question, const struct selection *selection,
-                       const struct stacks *stacks, bool names_only, struct fg_tree *into,
-                       struct fg_err *err) fg_must_check;
+enum fg_code qry_plan_tree(struct qry_question *question, const struct qry_selection *selection,
+                           const struct qry_stacks *stacks, bool names_only, struct fg_tree *into,
+                           struct fg_err *err) fg_must_check;
 
 /* names: restricted to these, where there are any. Into initialised sets. */
-enum fg_code plan_series(struct question *question, const struct selection *selection,
-                         const char *const *names, size_t n_names, struct label_sets *into,
-                         struct fg_err *err) fg_must_check;
+enum fg_code qry_plan_series(struct qry_question *question, const struct qry_selection *selection,
+                             const char *const *names, size_t n_names, struct qry_label_sets *into,
+                             struct fg_err *err) fg_must_check;
 
 /* The first moment of what POINTS is made from: the first point has what is after the one before it
  * would have been. */
-static inline int64_t points_from_ns(const struct selection *selection, int64_t step_ns)
+static inline int64_t qry_points_from_ns(const struct qry_selection *selection, int64_t step_ns)
 {
     return fg_time_add(selection->start_ns, 1 - step_ns);
 }
 
 /* In no order; in the question's arena. */
-enum fg_code plan_points(struct question *question, const struct selection *selection,
-                         int64_t step_ns, char *const *group_by, size_t n_group_by,
-                         struct points **ret_series, size_t *ret_n,
-                         struct fg_err *err) fg_must_check;
+enum fg_code qry_plan_points(struct qry_question *question, const struct qry_selection *selection,
+                             int64_t step_ns, char *const *group_by, size_t n_group_by,
+                             struct qry_points **ret_series, size_t *ret_n,
+                             struct fg_err *err) fg_must_check;
 
-struct tenant_stats {
+struct qry_tenant_stats {
     uint64_t profiles;
     int64_t oldest_ns, newest_ns;
 };
-enum fg_code plan_stats(struct question *question, struct tenant_stats *ret_stats,
-                        struct fg_err *err) fg_must_check;
+enum fg_code qry_plan_stats(struct qry_question *question, struct qry_tenant_stats *ret_stats,
+                            struct fg_err *err) fg_must_check;
 
 /* A profile as it was sent. */
-struct one_profile {
+struct qry_one_profile {
     const struct fg_labels *labels; /* as stored: with __name__, without those made from the type */
     struct fg_id id;
     struct fg_pprof_head head;
@@ -295,7 +295,7 @@ struct one_profile {
 };
 
 /* What it is given is gone afterwards. */
-typedef enum fg_code (*profile_visit)(void *arg, const struct one_profile *profile,
+typedef enum fg_code (*profile_visit)(void *arg, const struct qry_one_profile *profile,
                                       struct fg_err *err);
 
 /*
@@ -303,13 +303,13 @@ typedef enum fg_code (*profile_visit)(void *arg, const struct one_profile *profi
  * their sample types, else with those that match. Where the snapshot turns out to be too old it
  * begins again, so a profile may come twice. Blocks only: there are no peers.
  */
-enum fg_code plan_profiles(struct question *question, const struct selection *selection,
-                           profile_visit visit, void *arg, struct fg_err *err) fg_must_check;
+enum fg_code qry_plan_profiles(struct qry_question *question, const struct qry_selection *selection,
+                               profile_visit visit, void *arg, struct fg_err *err) fg_must_check;
 
 /* --- api.c, used by render.c too --- */
 
 /* Series in the order of answers: by descending sum, then labels; cut to limit (0: all). */
-void points_order(struct points *series, size_t *n, int64_t limit);
+void qry_points_order(struct qry_points *series, size_t *n, int64_t limit);
 
 /* --- picture.c --- */
 
@@ -321,31 +321,32 @@ void points_order(struct points *series, size_t *n, int64_t limit);
  * Where it is not, all is read in full, if that is little enough (querier.refine_max_bytes) and
  * there is time; else question->inexact and bound say how far it may be off.
  */
-enum fg_code plan_picture(struct question *question, const struct selection *selection,
-                          const struct stacks *stacks, size_t max_nodes, bool fold,
-                          struct fg_tree *into, struct fg_err *err) fg_must_check;
+enum fg_code qry_plan_picture(struct qry_question *question, const struct qry_selection *selection,
+                              const struct qry_stacks *stacks, size_t max_nodes, bool fold,
+                              struct fg_tree *into, struct fg_err *err) fg_must_check;
 
 /* A side of a comparison. stacks NULL: it is empty. */
-struct side {
-    struct selection selection;
-    const struct stacks *stacks;
+struct qry_side {
+    struct qry_selection selection;
+    const struct qry_stacks *stacks;
 };
-struct diff;
+struct qry_diff;
 
-/* The same of two sides. ret_diff: diff_done(), after a failure too. */
-enum fg_code plan_diff(struct question *question, const struct side *left, const struct side *right,
-                       size_t max_nodes, struct diff *ret_diff, struct fg_err *err) fg_must_check;
+/* The same of two sides. ret_diff: qry_diff_done(), after a failure too. */
+enum fg_code qry_plan_diff(struct qry_question *question, const struct qry_side *left,
+                           const struct qry_side *right, size_t max_nodes,
+                           struct qry_diff *ret_diff, struct fg_err *err) fg_must_check;
 
 /* --- cut.c --- */
 
 /* What of a sum of names is drawn. into is empty before. */
-void cut_make(const struct fg_crown_sum *sum, size_t max_nodes, bool fold, struct fg_tree *into,
-              struct fg_crown_verdict *ret_verdict);
+void qry_cut_make(const struct fg_crown_sum *sum, size_t max_nodes, bool fold, struct fg_tree *into,
+                  struct fg_crown_verdict *ret_verdict);
 
 /* --- diff.c --- */
 
 /* Bars of seven numbers (query.md, 6.2), names[0] "total". Owned. */
-struct diff {
+struct qry_diff {
     struct fg_slice *names; /* into the merged tree below */
     size_t n_names, cap_names;
     int64_t *values;
@@ -357,8 +358,9 @@ struct diff {
     struct fg_map name_map;
 };
 /* Sums of names. */
-void diff_make(const struct fg_crown_sum *left, const struct fg_crown_sum *right, size_t max_nodes,
-               struct diff *ret_diff, struct fg_crown_verdict *ret_verdict);
-void diff_done(struct diff *diff);
+void qry_diff_make(const struct fg_crown_sum *left, const struct fg_crown_sum *right,
+                   size_t max_nodes, struct qry_diff *ret_diff,
+                   struct fg_crown_verdict *ret_verdict);
+void qry_diff_done(struct qry_diff *diff);
 
 #endif

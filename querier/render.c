@@ -28,7 +28,7 @@ static enum fg_code read_max_nodes(struct fg_slice text, size_t *ret_max_nodes, 
 
     if (!fg_parse_i64(text, &asked))
         asked = 0;
-    return select_max_nodes(asked, ret_max_nodes, err);
+    return qry_select_max_nodes(asked, ret_max_nodes, err);
 }
 
 /* Rounds a step to what people read easily, as Grafana does with its intervals. */
@@ -81,7 +81,7 @@ static void write_numbers(const int64_t *values, size_t n, struct fg_buf *out)
 }
 
 /* What flame graphs of one and of two sides have in common. */
-struct picture {
+struct render_picture {
     const struct fg_slice *names;
     size_t n_names;
     const int64_t *values;
@@ -90,7 +90,7 @@ struct picture {
     int64_t ticks, max_self;
 };
 
-static void write_flamebearer(const struct picture *picture, struct fg_buf *out)
+static void write_flamebearer(const struct render_picture *picture, struct fg_buf *out)
 {
     size_t from = 0;
 
@@ -152,7 +152,7 @@ static int64_t round_down(int64_t value, int64_t step)
 }
 
 /* series NULL: zeros. One value per step of [start, end), both rounded down. */
-static void write_timeline(const struct timeline *timeline, const struct points *series,
+static void write_timeline(const struct timeline *timeline, const struct qry_points *series,
                            struct fg_buf *out)
 {
     int64_t step = timeline->step_s;
@@ -162,7 +162,7 @@ static void write_timeline(const struct timeline *timeline, const struct points 
     int64_t *samples = fg_calloc((size_t)n + 1, sizeof *samples);
 
     for (size_t i = 0; series != NULL && i < series->n; i++) {
-        int64_t at_s = point_ms(&series->items[i], timeline->start_ms, step * 1000) / 1000;
+        int64_t at_s = qry_point_ms(&series->items[i], timeline->start_ms, step * 1000) / 1000;
         int64_t index = (at_s - start) / step;
 
         if (index >= 0 && index < n)
@@ -174,7 +174,7 @@ static void write_timeline(const struct timeline *timeline, const struct points 
     free(samples);
 }
 
-static struct fg_slice group_key(const struct points *series, const char *label)
+static struct fg_slice group_key(const struct qry_points *series, const char *label)
 {
     struct fg_slice value = fg_labels_get(&series->labels, label);
 
@@ -182,7 +182,7 @@ static struct fg_slice group_key(const struct points *series, const char *label)
 }
 
 /* By the value of the first label; of several series with one value the last counts, as ever. */
-static void write_groups(const struct timeline *timeline, const struct points *series, size_t n,
+static void write_groups(const struct timeline *timeline, const struct qry_points *series, size_t n,
                          const char *label, struct fg_buf *out)
 {
     bool first = true;
@@ -206,7 +206,7 @@ static void write_groups(const struct timeline *timeline, const struct points *s
     fg_buf_putc(out, '}');
 }
 
-static enum fg_code finish(struct question *question, struct fg_err *err)
+static enum fg_code finish(struct qry_question *question, struct fg_err *err)
 {
     if (question->body.full)
         return fg_fail(err, FG_E_LIMIT, "answer exceeds %llu bytes",
@@ -217,23 +217,23 @@ static enum fg_code finish(struct question *question, struct fg_err *err)
 /* --- /pyroscope/render --- */
 
 struct render {
-    struct selection selection;
+    struct qry_selection selection;
     struct timeline timeline;
     struct fg_tree tree; /* to be drawn */
-    struct points *series;
+    struct qry_points *series;
     size_t n_series, max_nodes;
     char *group_by[RENDER_GROUPS_MAX];
     size_t n_group_by;
 };
 
-static enum fg_code read_render(struct question *question, struct render *render,
+static enum fg_code read_render(struct qry_question *question, struct render *render,
                                 struct fg_err *err)
 {
-    const struct render_params *params = &question->params;
+    const struct qry_render_params *params = &question->params;
     int64_t now_ns = fg_wall_ns(question->querier->clock);
     struct timeline *timeline = &render->timeline;
 
-    if (select_query(question, &render->selection, params->query, "query", err) != FG_OK ||
+    if (qry_select_query(question, &render->selection, params->query, "query", err) != FG_OK ||
         read_max_nodes(params->max_nodes, &render->max_nodes, err) != FG_OK)
         return err->code;
     timeline->start_ms = read_time_ms(params->from, now_ns);
@@ -244,7 +244,7 @@ static enum fg_code read_render(struct question *question, struct render *render
             return fg_fail(err, FG_E_LIMIT, "query is too long");
     }
     render->n_group_by = params->n_group_by;
-    if (select_range(question, &render->selection, timeline->start_ms, timeline->end_ms, err) !=
+    if (qry_select_range(question, &render->selection, timeline->start_ms, timeline->end_ms, err) !=
         FG_OK)
         return err->code;
     timeline->step_s = timeline_step_s(timeline->start_ms, timeline->end_ms);
@@ -256,8 +256,9 @@ static void write_render(const struct render *render, struct fg_buf *out)
     struct fg_flame flame;
 
     fg_flame_make(&render->tree, render->max_nodes, &flame);
-    write_flamebearer(&(struct picture){flame.names, flame.n_names, flame.values, flame.level_ends,
-                                        flame.n_levels, flame.total, flame.max_self},
+    write_flamebearer(&(struct render_picture){flame.names, flame.n_names, flame.values,
+                                               flame.level_ends, flame.n_levels, flame.total,
+                                               flame.max_self},
                       out);
     fg_flame_done(&flame);
     write_metadata(&render->selection.type, "single", out);
@@ -271,14 +272,14 @@ static void write_render(const struct render *render, struct fg_buf *out)
     fg_buf_puts(out, ",\"heatmap\":null}\n");
 }
 
-static enum fg_code answer_render(struct question *question, struct render *render,
+static enum fg_code answer_render(struct qry_question *question, struct render *render,
                                   struct fg_err *err)
 {
-    struct stacks all = {0};
+    struct qry_stacks all = {0};
 
     if (read_render(question, render, err) != FG_OK ||
-        plan_picture(question, &render->selection, &all, render->max_nodes, true, &render->tree,
-                     err) != FG_OK)
+        qry_plan_picture(question, &render->selection, &all, render->max_nodes, true, &render->tree,
+                         err) != FG_OK)
         return err->code;
     if (fg_slice_is(question->params.format, "dot")) {
         if (render->tree.n_nodes > 0)
@@ -286,16 +287,16 @@ static enum fg_code answer_render(struct question *question, struct render *rend
         question->content_type = "text/plain";
         return FG_OK;
     }
-    if (plan_points(question, &render->selection, render->timeline.step_s * FG_SECOND_NS,
-                    render->group_by, render->n_group_by, &render->series, &render->n_series,
-                    err) != FG_OK)
+    if (qry_plan_points(question, &render->selection, render->timeline.step_s * FG_SECOND_NS,
+                        render->group_by, render->n_group_by, &render->series, &render->n_series,
+                        err) != FG_OK)
         return err->code;
-    points_order(render->series, &render->n_series, 0);
+    qry_points_order(render->series, &render->n_series, 0);
     write_render(render, &question->body);
     return finish(question, err);
 }
 
-static enum fg_code render(struct question *question, const ProtobufCMessage *in,
+static enum fg_code render(struct qry_question *question, const ProtobufCMessage *in,
                            struct fg_err *err)
 {
     struct render render = {0};
@@ -304,7 +305,7 @@ static enum fg_code render(struct question *question, const ProtobufCMessage *in
     fg_tree_init(&render.tree);
     enum fg_code code = answer_render(question, &render, err);
     fg_tree_done(&render.tree);
-    selection_done(&render.selection);
+    qry_selection_done(&render.selection);
     return code;
 }
 
@@ -315,26 +316,26 @@ struct side_params {
     const char *name; /* of the parameter */
 };
 
-static enum fg_code read_side(struct question *question, const struct side_params *params,
-                              struct side *side, struct fg_err *err)
+static enum fg_code read_side(struct qry_question *question, const struct side_params *params,
+                              struct qry_side *side, struct fg_err *err)
 {
-    static const struct stacks all;
+    static const struct qry_stacks all;
     int64_t now_ns = fg_wall_ns(question->querier->clock);
 
     side->stacks = &all;
-    if (select_query(question, &side->selection, params->query, params->name, err) != FG_OK)
+    if (qry_select_query(question, &side->selection, params->query, params->name, err) != FG_OK)
         return err->code;
-    return select_range(question, &side->selection, read_time_ms(params->from, now_ns),
-                        read_time_ms(params->until, now_ns), err);
+    return qry_select_range(question, &side->selection, read_time_ms(params->from, now_ns),
+                            read_time_ms(params->until, now_ns), err);
 }
 
-static void write_diff(const struct fg_profile_type *type, const struct diff *diff,
+static void write_diff(const struct fg_profile_type *type, const struct qry_diff *diff,
                        struct fg_buf *out)
 {
-    write_flamebearer(&(struct picture){diff->names, diff->n_names, diff->values, diff->level_ends,
-                                        diff->n_levels,
-                                        fg_value_add(diff->left_ticks, diff->right_ticks),
-                                        diff->max_self},
+    write_flamebearer(&(struct render_picture){diff->names, diff->n_names, diff->values,
+                                               diff->level_ends, diff->n_levels,
+                                               fg_value_add(diff->left_ticks, diff->right_ticks),
+                                               diff->max_self},
                       out);
     write_metadata(type, "double", out);
     fg_buf_puts(out, ",\"timeline\":null,\"groups\":null,\"heatmap\":null");
@@ -345,14 +346,15 @@ static void write_diff(const struct fg_profile_type *type, const struct diff *di
     fg_buf_puts(out, "}\n");
 }
 
-static enum fg_code answer_diff(struct question *question, struct side sides[2], struct fg_err *err)
+static enum fg_code answer_diff(struct qry_question *question, struct qry_side sides[2],
+                                struct fg_err *err)
 {
-    const struct render_params *params = &question->params;
+    const struct qry_render_params *params = &question->params;
     struct side_params left = {params->left_query, params->left_from, params->left_until,
                                "leftQuery"};
     struct side_params right = {params->right_query, params->right_from, params->right_until,
                                 "rightQuery"};
-    struct diff diff;
+    struct qry_diff diff;
     size_t max_nodes;
 
     if (read_side(question, &left, &sides[0], err) != FG_OK ||
@@ -362,28 +364,28 @@ static enum fg_code answer_diff(struct question *question, struct side sides[2],
         return fg_fail(err, FG_E_INVALID, "profile types must match");
     if (read_max_nodes(params->max_nodes, &max_nodes, err) != FG_OK)
         return err->code;
-    enum fg_code code = plan_diff(question, &sides[0], &sides[1], max_nodes, &diff, err);
+    enum fg_code code = qry_plan_diff(question, &sides[0], &sides[1], max_nodes, &diff, err);
     if (code == FG_OK)
         write_diff(&sides[0].selection.type, &diff, &question->body);
-    diff_done(&diff);
+    qry_diff_done(&diff);
     return code != FG_OK ? code : finish(question, err);
 }
 
-static enum fg_code render_diff(struct question *question, const ProtobufCMessage *in,
+static enum fg_code render_diff(struct qry_question *question, const ProtobufCMessage *in,
                                 struct fg_err *err)
 {
-    struct side sides[2] = {0};
+    struct qry_side sides[2] = {0};
     enum fg_code code = answer_diff(question, sides, err);
 
     (void)in;
-    selection_done(&sides[0].selection);
-    selection_done(&sides[1].selection);
+    qry_selection_done(&sides[0].selection);
+    qry_selection_done(&sides[1].selection);
     return code;
 }
 
 /* --- /pyroscope/label-values --- */
 
-static void write_types(const struct label_sets *sets, struct fg_buf *out)
+static void write_types(const struct qry_label_sets *sets, struct fg_buf *out)
 {
     size_t written = 0;
 
@@ -399,12 +401,12 @@ static void write_types(const struct label_sets *sets, struct fg_buf *out)
 }
 
 /* Profile types of the last hour; for any other label there is no way to give a time range. */
-static enum fg_code render_label_values(struct question *question, const ProtobufCMessage *in,
+static enum fg_code render_label_values(struct qry_question *question, const ProtobufCMessage *in,
                                         struct fg_err *err)
 {
     static const char *const names[] = {FG_LABEL_PROFILE_TYPE};
-    struct selection selection = {.end_ns = fg_wall_ns(question->querier->clock)};
-    struct label_sets sets;
+    struct qry_selection selection = {.end_ns = fg_wall_ns(question->querier->clock)};
+    struct qry_label_sets sets;
 
     (void)in;
     if (question->params.label.len == 0)
@@ -412,17 +414,17 @@ static enum fg_code render_label_values(struct question *question, const Protobu
     if (!fg_slice_is(question->params.label, FG_LABEL_NAME))
         return fg_fail(err, FG_E_INVALID, "missing time range in the query");
     selection.start_ns = selection.end_ns - FG_HOUR_NS;
-    label_sets_init(&sets);
-    enum fg_code code = plan_series(question, &selection, names, FG_COUNT(names), &sets, err);
+    qry_label_sets_init(&sets);
+    enum fg_code code = qry_plan_series(question, &selection, names, FG_COUNT(names), &sets, err);
     if (code == FG_OK)
         write_types(&sets, &question->body);
-    label_sets_done(&sets);
+    qry_label_sets_done(&sets);
     return code != FG_OK ? code : finish(question, err);
 }
 
-const struct endpoint render_endpoints[] = {
+const struct qry_endpoint qry_render_endpoints[] = {
     {"/pyroscope/render", "render", NULL, render},
     {"/pyroscope/render-diff", "render_diff", NULL, render_diff},
     {"/pyroscope/label-values", "render_label_values", NULL, render_label_values},
 };
-const size_t n_render_endpoints = FG_COUNT(render_endpoints);
+const size_t qry_n_render_endpoints = FG_COUNT(qry_render_endpoints);

@@ -4,7 +4,7 @@
 
 #define SAMPLED_LABEL "__sampled__" /* "true": a profile that sampling would have dropped */
 
-void selection_done(struct selection *selection)
+void qry_selection_done(struct qry_selection *selection)
 {
     fg_selector_done(&selection->selector);
 }
@@ -38,9 +38,9 @@ static enum fg_code too_long(int64_t length_ns, int64_t max_ns, struct fg_err *e
 
 /* What is before the lookback is left out; of a range that is before it altogether nothing remains.
  */
-static void look_back(const struct question *question, struct selection *selection)
+static void look_back(const struct qry_question *question, struct qry_selection *selection)
 {
-    int64_t oldest_ns = deletions_oldest_ns(question);
+    int64_t oldest_ns = qry_deletions_oldest_ns(question);
 
     if (question->lookback_ns > 0)
         oldest_ns = FG_MAX(oldest_ns, fg_wall_ns(question->querier->clock) - question->lookback_ns);
@@ -51,8 +51,8 @@ static void look_back(const struct question *question, struct selection *selecti
         selection->start_ns = selection->end_ns = INT64_MIN;
 }
 
-enum fg_code select_range(const struct question *question, struct selection *selection,
-                          int64_t start_ms, int64_t end_ms, struct fg_err *err)
+enum fg_code qry_select_range(const struct qry_question *question, struct qry_selection *selection,
+                              int64_t start_ms, int64_t end_ms, struct fg_err *err)
 {
     int64_t length_ns;
 
@@ -82,9 +82,9 @@ static enum fg_code bad_selector(struct fg_err *err, const char *context, const 
     return err->code;
 }
 
-enum fg_code select_matchers(struct question *question, struct selection *selection,
-                             char *const *matchers, size_t n, const char *context,
-                             struct fg_err *err)
+enum fg_code qry_select_matchers(struct qry_question *question, struct qry_selection *selection,
+                                 char *const *matchers, size_t n, const char *context,
+                                 struct fg_err *err)
 {
     for (size_t i = 0; i < n; i++)
         if (fg_selector_parse(fg_cstr(matchers[i]), question->arena, &selection->selector, err) !=
@@ -94,7 +94,7 @@ enum fg_code select_matchers(struct question *question, struct selection *select
 }
 
 /* The id's five parts as text: what a sixth says does not matter. */
-static enum fg_code select_type(struct question *question, struct selection *selection,
+static enum fg_code select_type(struct qry_question *question, struct qry_selection *selection,
                                 const char *type_id, struct fg_err *err)
 {
     struct fg_buf text;
@@ -111,8 +111,8 @@ static enum fg_code select_type(struct question *question, struct selection *sel
 }
 
 /* Profiles that sampling marked are left out, unless the question is about the mark itself. */
-static enum fg_code leave_out_sampled(struct question *question, struct selection *selection,
-                                      struct fg_err *err)
+static enum fg_code leave_out_sampled(struct qry_question *question,
+                                      struct qry_selection *selection, struct fg_err *err)
 {
     for (size_t i = 0; i < selection->selector.n_matchers; i++)
         if (fg_slice_is(selection->selector.matchers[i].name, SAMPLED_LABEL))
@@ -121,8 +121,9 @@ static enum fg_code leave_out_sampled(struct question *question, struct selectio
                            FG_LIT(SAMPLED_LABEL), FG_LIT("true"), err);
 }
 
-enum fg_code select_profiles(struct question *question, struct selection *selection,
-                             const char *type_id, const char *label_selector, struct fg_err *err)
+enum fg_code qry_select_profiles(struct qry_question *question, struct qry_selection *selection,
+                                 const char *type_id, const char *label_selector,
+                                 struct fg_err *err)
 {
     char *matchers[] = {fg_arena_text(question->arena, fg_cstr(label_selector))};
 
@@ -130,7 +131,8 @@ enum fg_code select_profiles(struct question *question, struct selection *select
         return fg_fail(err, FG_E_LIMIT, "selector is too long");
     if (type_id != NULL && select_type(question, selection, type_id, err) != FG_OK)
         return err->code;
-    if (select_matchers(question, selection, matchers, 1, "parsing label selector", err) != FG_OK)
+    if (qry_select_matchers(question, selection, matchers, 1, "parsing label selector", err) !=
+        FG_OK)
         return err->code;
     return leave_out_sampled(question, selection, err);
 }
@@ -150,8 +152,8 @@ static bool take_metric_name(struct fg_selector *selector, struct fg_slice *ret_
     return false;
 }
 
-enum fg_code select_query(struct question *question, struct selection *selection,
-                          struct fg_slice query, const char *name, struct fg_err *err)
+enum fg_code qry_select_query(struct qry_question *question, struct qry_selection *selection,
+                              struct fg_slice query, const char *name, struct fg_err *err)
 {
     struct fg_slice type;
 
@@ -169,7 +171,7 @@ enum fg_code select_query(struct question *question, struct selection *selection
     return leave_out_sampled(question, selection, err);
 }
 
-enum fg_code select_max_nodes(int64_t asked, size_t *ret_max_nodes, struct fg_err *err)
+enum fg_code qry_select_max_nodes(int64_t asked, size_t *ret_max_nodes, struct fg_err *err)
 {
     if (asked < 0)
         return fg_fail(err, FG_E_INVALID, "max flamegraph nodes limit must be set (max allowed %d)",
@@ -184,7 +186,7 @@ enum fg_code select_max_nodes(int64_t asked, size_t *ret_max_nodes, struct fg_er
 
 /* --- label names and the Accept header --- */
 
-bool is_plain_label_name(struct fg_slice name)
+bool qry_is_plain_label_name(struct fg_slice name)
 {
     for (size_t i = 0; i < name.len; i++) {
         uint8_t c = name.ptr[i];
@@ -264,7 +266,7 @@ static bool read_media_range(struct fg_slice range, bool *allowed)
     return true;
 }
 
-enum fg_code select_utf8_names(struct fg_slice accept, bool *ret_allowed, struct fg_err *err)
+enum fg_code qry_select_utf8_names(struct fg_slice accept, bool *ret_allowed, struct fg_err *err)
 {
     bool allowed = false;
     struct fg_slice rest = accept;

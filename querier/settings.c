@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-#define CONF(field) FG_CONF_AT(struct fg_querier_settings, field)
+#define CONF(field) FG_CONF_AT(struct qry_settings, field)
 
-const struct fg_conf_field fg_querier_fields[] = {
+const struct fg_conf_field qry_fields[] = {
     {"timeout", FG_CONF_NS, CONF(timeout_ns), .def = "60s", .min = "100ms", .max = "1h",
      .doc = "How long a query may take that brings no earlier deadline."},
     {"answer_max_bytes", FG_CONF_BYTES, CONF(answer_max_bytes), .def = "256MiB", .min = "1MiB",
@@ -34,18 +34,18 @@ const struct fg_conf_field fg_querier_fields[] = {
          "Largest size of that folder, which takes no more than half of what is free of its disk "
          "at the start. 0: no such folder."},
 };
-const size_t fg_querier_n_fields = FG_COUNT(fg_querier_fields);
+const size_t qry_n_fields = FG_COUNT(qry_fields);
 
-#define INGESTER_CONF(field) FG_CONF_AT(struct fg_querier_ingester_settings, field)
+#define INGESTER_CONF(field) FG_CONF_AT(struct qry_ingester_settings, field)
 
-const struct fg_conf_field fg_querier_ingester_fields[] = {
+const struct fg_conf_field qry_ingester_fields[] = {
     {"calls_max", FG_CONF_UINT, INGESTER_CONF(calls_max), .def = "64", .min = "1", .max = "65536",
      .doc = "Calls to one ingester under way at a time; further ones are asked of its replicas."},
     {"hedge_after", FG_CONF_NS, INGESTER_CONF(hedge_after_ns), .def = "2s", .min = "10ms",
      .max = "1h",
      .doc = "When an ingester has not answered for so long its replicas are asked as well."},
 };
-const size_t fg_querier_n_ingester_fields = FG_COUNT(fg_querier_ingester_fields);
+const size_t qry_n_ingester_fields = FG_COUNT(qry_ingester_fields);
 
 /* Of the disk is left to others: the data folder may be on it. */
 static const uint64_t DISK_FREE_MIN_BYTES = UINT64_C(1) << 30;
@@ -60,9 +60,9 @@ static enum fg_code open_cache(struct fg_disk_cache_config *config, struct fg_pr
     return fg_disk_cache_open(config, ret_disk, err);
 }
 
-enum fg_code fg_querier_open_disk_cache(const struct fg_querier_settings *settings,
-                                        const char *otherwise, struct fg_program *program,
-                                        struct fg_disk_cache **ret_disk, struct fg_err *err)
+enum fg_code qry_open_disk_cache(const struct qry_settings *settings, const char *otherwise,
+                                 struct fg_program *program, struct fg_disk_cache **ret_disk,
+                                 struct fg_err *err)
 {
     struct fg_disk_cache_config config = {
         .path = settings->disk_cache[0] != '\0' ? settings->disk_cache : otherwise,

@@ -18,7 +18,7 @@ static bool is_known(struct fg_http_request *req, const char *etag)
 
 static void on_file(struct fg_http_request *req, void *arg)
 {
-    const struct ui_file *file = arg;
+    const struct qry_ui_file *file = arg;
     struct fg_buf body;
     char etag[24];
 
@@ -38,17 +38,17 @@ static void on_file(struct fg_http_request *req, void *arg)
     fg_http_respond(req, 200, file->content_type, &body);
 }
 
-void ui_routes(struct fg_http_server *server)
+void qry_ui_routes(struct fg_http_server *server)
 {
-    for (size_t i = 0; i < n_ui_files; i++) {
+    for (size_t i = 0; i < qry_n_ui_files; i++) {
         union { /* handlers take a plain pointer; nobody writes through it */
-            const struct ui_file *file;
+            const struct qry_ui_file *file;
             void *arg;
-        } file = {.file = &ui_files[i]};
+        } file = {.file = &qry_ui_files[i]};
 
         fg_http_server_route(server, &(struct fg_http_route){
                                          .methods = FG_HTTP_GET,
-                                         .path = ui_files[i].path,
+                                         .path = qry_ui_files[i].path,
                                          .handler = on_file,
                                          .arg = file.arg,
                                          .name = "ui",

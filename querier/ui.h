@@ -4,14 +4,14 @@
 
 #include <stddef.h>
 
-struct ui_file {
+struct qry_ui_file {
     const char *path; /* in URLs */
     const char *content_type;
     const unsigned char *bytes;
     size_t len;
 };
 
-extern const struct ui_file ui_files[];
-extern const size_t n_ui_files;
+extern const struct qry_ui_file qry_ui_files[];
+extern const size_t qry_n_ui_files;
 
 #endif

@@ -22,7 +22,7 @@ enum profile_field {
     PROFILE_DEFAULT_SAMPLE_TYPE = 14,
 };
 
-struct writing {
+struct pprof_writing {
     const struct fg_tree *tree;
     struct fg_symbols used; /* what the samples refer to */
     struct fg_symbols_import import;
@@ -46,13 +46,13 @@ static void put_bytes(struct fg_buf *out, unsigned field, struct fg_slice bytes)
 }
 
 /* A part that did not fit makes the whole too large, too. */
-static void put_part(struct writing *writing, unsigned field)
+static void put_part(struct pprof_writing *writing, unsigned field)
 {
     put_bytes(writing->out, field, fg_buf_slice(&writing->part));
     writing->out->full = writing->out->full || writing->part.full;
 }
 
-static void put_value_type(struct writing *writing, unsigned field, struct fg_slice type,
+static void put_value_type(struct pprof_writing *writing, unsigned field, struct fg_slice type,
                            struct fg_slice unit)
 {
     fg_buf_clear(&writing->part);
@@ -64,7 +64,7 @@ static void put_value_type(struct writing *writing, unsigned field, struct fg_sl
 /* ---- samples ---- */
 
 /* Nothing for what is 0 as a whole: there is none. */
-static void put_hex_label(struct writing *writing, const char *name, const uint8_t *bytes,
+static void put_hex_label(struct pprof_writing *writing, const char *name, const uint8_t *bytes,
                           size_t len)
 {
     static const uint8_t none[FG_ID_BYTES];
@@ -79,7 +79,7 @@ static void put_hex_label(struct writing *writing, const char *name, const uint8
     put_bytes(&writing->part, 3, fg_buf_slice(&writing->list));
 }
 
-static void put_link(struct writing *writing, const struct fg_link *link)
+static void put_link(struct pprof_writing *writing, const struct fg_link *link)
 {
     uint8_t span[FG_ID_BYTES];
 
@@ -92,7 +92,7 @@ static void put_link(struct writing *writing, const struct fg_link *link)
  * node FG_TREE_ROOT: the sample without a stack; link NULL: without a span. Its values are a column
  * of all values, stride from one to the next.
  */
-static void put_sample(struct writing *writing, uint32_t node, const int64_t *values,
+static void put_sample(struct pprof_writing *writing, uint32_t node, const int64_t *values,
                        uint32_t n_values, uint32_t stride, const struct fg_link *link)
 {
     const struct fg_tree *tree = writing->tree;
@@ -115,7 +115,7 @@ static void put_sample(struct writing *writing, uint32_t node, const int64_t *va
 }
 
 /* Stops at the cap: a tree as deep as it has nodes gives samples of the square of their number. */
-static void put_tree(struct writing *writing)
+static void put_tree(struct pprof_writing *writing)
 {
     const struct fg_tree *tree = writing->tree;
 
@@ -126,7 +126,7 @@ static void put_tree(struct writing *writing)
         put_sample(writing, FG_TREE_ROOT, &tree->root_self, 1, 0, NULL);
 }
 
-static void put_samples(struct writing *writing, const struct fg_pprof_samples *samples)
+static void put_samples(struct pprof_writing *writing, const struct fg_pprof_samples *samples)
 {
     uint32_t next = 0;
 
@@ -141,7 +141,7 @@ static void put_samples(struct writing *writing, const struct fg_pprof_samples *
 
 /* ---- tables ---- */
 
-static void put_mapping(struct writing *writing, uint32_t number)
+static void put_mapping(struct pprof_writing *writing, uint32_t number)
 {
     const struct fg_mapping *mapping = &writing->used.mappings[number];
     struct fg_buf *part = &writing->part;
@@ -160,7 +160,7 @@ static void put_mapping(struct writing *writing, uint32_t number)
     put_part(writing, PROFILE_MAPPING);
 }
 
-static void put_line(struct writing *writing, const struct fg_line *line)
+static void put_line(struct pprof_writing *writing, const struct fg_line *line)
 {
     fg_buf_clear(&writing->list);
     put_number(&writing->list, 1, (uint64_t)line->function + 1);
@@ -168,7 +168,7 @@ static void put_line(struct writing *writing, const struct fg_line *line)
     put_bytes(&writing->part, 4, fg_buf_slice(&writing->list));
 }
 
-static void put_location(struct writing *writing, uint32_t number)
+static void put_location(struct pprof_writing *writing, uint32_t number)
 {
     const struct fg_location *location = &writing->used.locations[number];
     bool mapped = location->mapping != FG_NO_MAPPING;
@@ -183,7 +183,7 @@ static void put_location(struct writing *writing, uint32_t number)
     put_part(writing, PROFILE_LOCATION);
 }
 
-static void put_function(struct writing *writing, uint32_t number)
+static void put_function(struct pprof_writing *writing, uint32_t number)
 {
     const struct fg_function *function = &writing->used.functions[number];
 
@@ -196,7 +196,7 @@ static void put_function(struct writing *writing, uint32_t number)
     put_part(writing, PROFILE_FUNCTION);
 }
 
-static void put_tables(struct writing *writing)
+static void put_tables(struct pprof_writing *writing)
 {
     for (uint32_t i = 0; i < writing->used.n_mappings; i++)
         put_mapping(writing, i);
@@ -221,7 +221,8 @@ static int64_t usual_period(const struct fg_profile_type *type)
 }
 
 /* What follows the samples. */
-static void put_rest(struct writing *writing, const struct fg_pprof_head *head, int64_t period)
+static void put_rest(struct pprof_writing *writing, const struct fg_pprof_head *head,
+                     int64_t period)
 {
     put_tables(writing);
     put_number(writing->out, PROFILE_TIME_NANOS, (uint64_t)head->time_ns);
@@ -232,13 +233,13 @@ static void put_rest(struct writing *writing, const struct fg_pprof_head *head, 
 
 /* The strings that the message's end refers to: they have to be there before the string table is
  * written. */
-static void add_strings(struct writing *writing, const struct fg_profile_type *type)
+static void add_strings(struct pprof_writing *writing, const struct fg_profile_type *type)
 {
     (void)fg_symbols_string(&writing->used, type->period_type);
     (void)fg_symbols_string(&writing->used, type->period_unit);
 }
 
-static void begin(struct writing *writing, const struct fg_tree *tree, struct fg_buf *out)
+static void begin(struct pprof_writing *writing, const struct fg_tree *tree, struct fg_buf *out)
 {
     writing->tree = tree;
     writing->out = out;
@@ -249,7 +250,7 @@ static void begin(struct writing *writing, const struct fg_tree *tree, struct fg
     fg_symbols_import_init(&writing->import, &writing->used, &tree->symbols);
 }
 
-static void done(struct writing *writing)
+static void done(struct pprof_writing *writing)
 {
     fg_symbols_import_done(&writing->import);
     fg_symbols_done(&writing->used);
@@ -270,7 +271,7 @@ void fg_pprof_write(const struct fg_tree *tree, const struct fg_pprof_head *head
                     struct fg_buf *out)
 {
     const struct fg_profile_type *type = &head->type;
-    struct writing writing;
+    struct pprof_writing writing;
 
     if (!has_values(tree))
         return;
@@ -286,7 +287,7 @@ void fg_pprof_write(const struct fg_tree *tree, const struct fg_pprof_head *head
 void fg_pprof_write_samples(const struct fg_tree *tree, const struct fg_pprof_samples *samples,
                             const struct fg_pprof_head *head, struct fg_buf *out)
 {
-    struct writing writing;
+    struct pprof_writing writing;
 
     begin(&writing, tree, out);
     for (uint32_t i = 0; i < samples->n_types; i++)

@@ -49,7 +49,7 @@ static const char *const actions[] = {
 };
 
 /* A rule as it is written. */
-struct draft {
+struct relabel_draft {
     bool given[FIELDS];
     struct fg_slice texts[FIELDS]; /* the list's; not of source_labels */
     struct fg_slice sources[FG_RELABEL_SOURCES_MAX];
@@ -58,7 +58,7 @@ struct draft {
     enum fg_relabel_action action;
 };
 
-struct reader {
+struct relabel_reader {
     struct fg_yaml yaml;
     struct fg_relabel *list;
     size_t number; /* of the rule at hand, in its text, from 1 */
@@ -66,9 +66,9 @@ struct reader {
 };
 
 /* "rule 2: <what> at <name>:<line>" */
-static enum fg_code refuse(struct reader *reader, const char *fmt, ...) fg_printf(2, 3);
+static enum fg_code refuse(struct relabel_reader *reader, const char *fmt, ...) fg_printf(2, 3);
 
-static enum fg_code refuse(struct reader *reader, const char *fmt, ...)
+static enum fg_code refuse(struct relabel_reader *reader, const char *fmt, ...)
 {
     char what[FG_ERR_MSG_MAX_BYTES / 2];
     va_list args;
@@ -79,7 +79,7 @@ static enum fg_code refuse(struct reader *reader, const char *fmt, ...)
     return fg_yaml_refuse(&reader->yaml, "rule %zu: %s", reader->number, what);
 }
 
-static enum fg_code no_memory(struct reader *reader)
+static enum fg_code no_memory(struct relabel_reader *reader)
 {
     return refuse(reader, "the list needs more than %d bytes of memory", ARENA_MAX_BYTES);
 }
@@ -89,7 +89,7 @@ static enum fg_code no_memory(struct reader *reader)
 
 /* ---- a rule that is whole ---- */
 
-static bool is_default(const struct draft *draft, enum field field, const char *text)
+static bool is_default(const struct relabel_draft *draft, enum field field, const char *text)
 {
     return fg_slice_is(draft->texts[field], text);
 }
@@ -110,7 +110,7 @@ static bool needs_target(enum fg_relabel_action action)
     }
 }
 
-static enum fg_code check_unused(struct reader *reader, const struct draft *draft)
+static enum fg_code check_unused(struct relabel_reader *reader, const struct relabel_draft *draft)
 {
     const char *action = actions[draft->action];
     bool own_separator = !is_default(draft, SEPARATOR, SEPARATOR_DEFAULT);
@@ -140,7 +140,7 @@ static enum fg_code check_unused(struct reader *reader, const struct draft *draf
     return FG_OK;
 }
 
-static enum fg_code check(struct reader *reader, const struct draft *draft)
+static enum fg_code check(struct relabel_reader *reader, const struct relabel_draft *draft)
 {
     const char *action = actions[draft->action];
 
@@ -157,7 +157,7 @@ static enum fg_code check(struct reader *reader, const struct draft *draft)
 }
 
 /* What hashing and case mapping need from the libraries, once for a list. */
-static enum fg_code equip(struct reader *reader, enum fg_relabel_action action)
+static enum fg_code equip(struct relabel_reader *reader, enum fg_relabel_action action)
 {
     struct fg_relabel *list = reader->list;
 
@@ -176,8 +176,9 @@ static enum fg_code equip(struct reader *reader, enum fg_relabel_action action)
     return FG_OK;
 }
 
-static enum fg_code add_template(struct reader *reader, const struct draft *draft, enum field field,
-                                 const struct fg_pattern *pattern, struct fg_template *template)
+static enum fg_code add_template(struct relabel_reader *reader, const struct relabel_draft *draft,
+                                 enum field field, const struct fg_pattern *pattern,
+                                 struct fg_template *template)
 {
     struct fg_err err;
 
@@ -197,7 +198,7 @@ static struct fg_relabel_rule *next_rule(struct fg_relabel *list)
     return &list->rules[list->n_rules];
 }
 
-static enum fg_code add_rule(struct reader *reader, const struct draft *draft)
+static enum fg_code add_rule(struct relabel_reader *reader, const struct relabel_draft *draft)
 {
     struct fg_relabel *list = reader->list;
     struct fg_relabel_rule *rule = next_rule(list);
@@ -231,7 +232,8 @@ static enum fg_code add_rule(struct reader *reader, const struct draft *draft)
  * The event is a value of a field; a copy of its text. A value that is not there is refused,
  * because readers of YAML differ about it: for some it is the empty text, for some the default.
  */
-static enum fg_code read_text(struct reader *reader, enum field field, struct fg_slice *ret_text)
+static enum fg_code read_text(struct relabel_reader *reader, enum field field,
+                              struct fg_slice *ret_text)
 {
     struct fg_slice text;
 
@@ -248,7 +250,7 @@ static enum fg_code read_text(struct reader *reader, enum field field, struct fg
 }
 
 /* The event is the value of source_labels; reads to its end. */
-static enum fg_code read_sources(struct reader *reader, struct draft *draft)
+static enum fg_code read_sources(struct relabel_reader *reader, struct relabel_draft *draft)
 {
     if (reader->yaml.event.type != YAML_SEQUENCE_START_EVENT)
         return refuse(reader, "source_labels is a list, such as [namespace, pod]");
@@ -269,7 +271,7 @@ static enum fg_code read_sources(struct reader *reader, struct draft *draft)
     }
 }
 
-static enum fg_code read_modulus(struct reader *reader, struct draft *draft)
+static enum fg_code read_modulus(struct relabel_reader *reader, struct relabel_draft *draft)
 {
     struct fg_slice text = draft->texts[MODULUS];
 
@@ -278,7 +280,7 @@ static enum fg_code read_modulus(struct reader *reader, struct draft *draft)
     return FG_OK;
 }
 
-static enum fg_code read_action(struct reader *reader, struct draft *draft)
+static enum fg_code read_action(struct relabel_reader *reader, struct relabel_draft *draft)
 {
     struct fg_slice text = draft->texts[ACTION];
     const char *nearest = fg_nearest(text, actions, FG_COUNT(actions));
@@ -294,7 +296,8 @@ static enum fg_code read_action(struct reader *reader, struct draft *draft)
     return refuse(reader, "unknown action \"%.*s\" (did you mean \"%s\"?)", SHOW(text), nearest);
 }
 
-static enum fg_code read_value(struct reader *reader, enum field field, struct draft *draft)
+static enum fg_code read_value(struct relabel_reader *reader, enum field field,
+                               struct relabel_draft *draft)
 {
     if (field == SOURCE_LABELS)
         return read_sources(reader, draft);
@@ -316,7 +319,7 @@ static enum field field_of(const struct fg_yaml *yaml)
     return (enum field)i;
 }
 
-static enum fg_code refuse_key(struct reader *reader)
+static enum fg_code refuse_key(struct relabel_reader *reader)
 {
     struct fg_slice key;
     const char *nearest;
@@ -331,7 +334,7 @@ static enum fg_code refuse_key(struct reader *reader)
 }
 
 /* The event is the start of a rule's map; reads to its end. */
-static enum fg_code read_fields(struct reader *reader, struct draft *draft)
+static enum fg_code read_fields(struct relabel_reader *reader, struct relabel_draft *draft)
 {
     for (;;) {
         enum field field;
@@ -352,9 +355,9 @@ static enum fg_code read_fields(struct reader *reader, struct draft *draft)
 }
 
 /* The event is a member of the list. */
-static enum fg_code read_rule(struct reader *reader)
+static enum fg_code read_rule(struct relabel_reader *reader)
 {
-    struct draft draft = {
+    struct relabel_draft draft = {
         .texts =
             {
                 [SEPARATOR] = FG_LIT(SEPARATOR_DEFAULT),
@@ -379,7 +382,7 @@ static enum fg_code read_rule(struct reader *reader)
 }
 
 /* The event is what the document is. */
-static enum fg_code read_rules(struct reader *reader)
+static enum fg_code read_rules(struct relabel_reader *reader)
 {
     if (fg_yaml_is_nothing(&reader->yaml))
         return FG_OK;
@@ -395,7 +398,7 @@ static enum fg_code read_rules(struct reader *reader)
     }
 }
 
-static enum fg_code read_stream(struct reader *reader)
+static enum fg_code read_stream(struct relabel_reader *reader)
 {
     bool had_document = false;
 
@@ -423,7 +426,7 @@ static enum fg_code read_stream(struct reader *reader)
 static enum fg_code append(struct fg_relabel *list, struct fg_slice yaml, const char *name,
                            bool types, struct fg_err *err)
 {
-    struct reader reader = {.list = list, .types = types};
+    struct relabel_reader reader = {.list = list, .types = types};
     enum fg_code code;
 
     if (fg_yaml_init(&reader.yaml, yaml, name, err) != FG_OK)

@@ -82,19 +82,20 @@ void fg_selector_done(struct fg_selector *selector)
  * A metric's name is a matcher of __name__ like others, and there may be several: that PromQL wants
  * one is no part of its grammar of selectors, and Pyroscope does not look.
  */
-struct parser {
+struct selector_parser {
     struct fg_lexer lexer;
     struct fg_token token; /* the one to look at */
     struct fg_selector *selector;
 };
 
-static enum fg_code next(struct parser *parser, struct fg_err *err)
+static enum fg_code next(struct selector_parser *parser, struct fg_err *err)
 {
     return fg_lexer_next(&parser->lexer, &parser->token, err);
 }
 
 /* "unexpected <token><where>" */
-static enum fg_code unexpected(const struct parser *parser, const char *where, struct fg_err *err)
+static enum fg_code unexpected(const struct selector_parser *parser, const char *where,
+                               struct fg_err *err)
 {
     const struct fg_token *token = &parser->token;
     struct fg_slice text = fg_slice_sub(token->text, 0, FG_ERR_MSG_MAX_BYTES / 4);
@@ -113,7 +114,7 @@ static enum fg_code unexpected(const struct parser *parser, const char *where, s
                          FG_S(text), where);
 }
 
-static enum fg_code parser_add(struct parser *parser, size_t at, struct fg_matcher matcher,
+static enum fg_code parser_add(struct selector_parser *parser, size_t at, struct fg_matcher matcher,
                                struct fg_err *err)
 {
     enum fg_code code = add(parser->selector, parser->lexer.arena, matcher, err);
@@ -126,7 +127,7 @@ static enum fg_code parser_add(struct parser *parser, size_t at, struct fg_match
     return code;
 }
 
-static enum fg_code add_metric(struct parser *parser, size_t at, struct fg_slice name,
+static enum fg_code add_metric(struct selector_parser *parser, size_t at, struct fg_slice name,
                                struct fg_err *err)
 {
     struct fg_matcher matcher = {FG_MATCH_EQ, FG_LIT(FG_LABEL_NAME), name, NULL};
@@ -154,7 +155,7 @@ static bool match_op(enum fg_token_kind kind, enum fg_match_op *ret_op)
     }
 }
 
-static enum fg_code parse_matcher(struct parser *parser, struct fg_err *err)
+static enum fg_code parse_matcher(struct selector_parser *parser, struct fg_err *err)
 {
     struct fg_token left = parser->token;
     struct fg_matcher matcher = {0};
@@ -182,7 +183,7 @@ static enum fg_code parse_matcher(struct parser *parser, struct fg_err *err)
 }
 
 /* Behind the opening brace; leaves behind the closing one. */
-static enum fg_code parse_matchers(struct parser *parser, struct fg_err *err)
+static enum fg_code parse_matchers(struct selector_parser *parser, struct fg_err *err)
 {
     while (parser->token.kind != FG_TOKEN_CLOSE) {
         if (parse_matcher(parser, err) != FG_OK)
@@ -198,7 +199,7 @@ static enum fg_code parse_matchers(struct parser *parser, struct fg_err *err)
     return next(parser, err);
 }
 
-static enum fg_code parse(struct parser *parser, struct fg_err *err)
+static enum fg_code parse(struct selector_parser *parser, struct fg_err *err)
 {
     struct fg_token metric;
 
@@ -223,7 +224,7 @@ static enum fg_code parse(struct parser *parser, struct fg_err *err)
 enum fg_code fg_selector_parse(struct fg_slice text, struct fg_arena *arena,
                                struct fg_selector *selector, struct fg_err *err)
 {
-    struct parser parser = {.selector = selector};
+    struct selector_parser parser = {.selector = selector};
     size_t first = selector->n_matchers;
 
     if (text.len > FG_SELECTOR_MAX_BYTES)

@@ -81,7 +81,7 @@ struct override {
     struct fg_limits *limits;
 };
 
-struct table {
+struct limits_table {
     struct override *items;
     size_t n, cap;
     struct fg_map map;
@@ -95,7 +95,7 @@ struct fg_tenants {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t wake;
     struct fg_limits *defaults;
-    struct table table;
+    struct limits_table table;
     bool stop;
 
     pthread_t thread;
@@ -187,7 +187,7 @@ static enum fg_code read_rules(struct fg_limits *limits, const struct fg_limits 
 
 /* ---- the table ---- */
 
-static void table_done(struct table *table)
+static void table_done(struct limits_table *table)
 {
     for (size_t i = 0; i < table->n; i++) {
         free(table->items[i].tenant);
@@ -197,7 +197,7 @@ static void table_done(struct table *table)
     fg_map_done(&table->map);
 }
 
-static struct fg_limits *table_find(const struct table *table, struct fg_slice tenant)
+static struct fg_limits *table_find(const struct limits_table *table, struct fg_slice tenant)
 {
     struct fg_map_walk walk;
 
@@ -208,8 +208,8 @@ static struct fg_limits *table_find(const struct table *table, struct fg_slice t
     return NULL;
 }
 
-struct reading {
-    struct table *table;
+struct limits_reading {
+    struct limits_table *table;
     const struct fg_limit_settings *defaults;
 };
 
@@ -227,8 +227,8 @@ static char *join(const char *prefix, struct fg_slice name)
 
 static void add_tenant(struct fg_slice tenant, void *arg)
 {
-    const struct reading *reading = arg;
-    struct table *table = reading->table;
+    const struct limits_reading *reading = arg;
+    struct limits_table *table = reading->table;
 
     if (table->n == table->cap) {
         table->cap = FG_MAX(16, table->cap * 2);
@@ -242,7 +242,7 @@ static void add_tenant(struct fg_slice tenant, void *arg)
 }
 
 /* Each tenant is a section of settings whose values begin as the defaults. */
-static enum fg_code read_values(struct table *table, const struct fg_limits *defaults,
+static enum fg_code read_values(struct limits_table *table, const struct fg_limits *defaults,
                                 struct fg_slice yaml, const char *name, struct fg_err *err)
 {
     struct fg_conf conf = {.sections = fg_calloc(table->n, sizeof *conf.sections),
@@ -264,10 +264,10 @@ static enum fg_code read_values(struct table *table, const struct fg_limits *def
     return code;
 }
 
-static enum fg_code read_table(const struct fg_tenants *tenants, struct table *table,
+static enum fg_code read_table(const struct fg_tenants *tenants, struct limits_table *table,
                                struct fg_err *err)
 {
-    const struct reading reading = {table, &tenants->defaults->values};
+    const struct limits_reading reading = {table, &tenants->defaults->values};
     const char *file = tenants->config.file;
     struct fg_buf yaml;
     enum fg_code code;
@@ -287,7 +287,7 @@ static enum fg_code read_table(const struct fg_tenants *tenants, struct table *t
 
 static enum fg_code reload(struct fg_tenants *tenants, struct fg_err *err)
 {
-    struct table table = {0}, old;
+    struct limits_table table = {0}, old;
 
     /* Before reading: what is written meanwhile is seen at the next look. */
     tenants->version = fg_file_version(tenants->config.file);

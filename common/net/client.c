@@ -42,7 +42,7 @@ struct fg_client_slot {
     struct fg_client_slot *next_free;
 };
 
-struct list {
+struct client_list {
     struct fg_client_request *first, *last;
     unsigned count;
 };
@@ -52,7 +52,7 @@ struct fg_client {
     CURLM *multi;
     uv_timer_t delay; /* libcurl's */
     uv_timer_t soon;  /* runs while something has failed */
-    struct list waiting, running, failed;
+    struct client_list waiting, running, failed;
     struct fg_client_slot *free_slots;
 };
 
@@ -64,7 +64,7 @@ struct socket {
 
 /* ---- lists ---- */
 
-static void list_add(struct list *list, struct fg_client_request *request)
+static void list_add(struct client_list *list, struct fg_client_request *request)
 {
     request->before = list->last;
     request->after = NULL;
@@ -76,7 +76,7 @@ static void list_add(struct list *list, struct fg_client_request *request)
     list->count++;
 }
 
-static void list_remove(struct list *list, struct fg_client_request *request)
+static void list_remove(struct client_list *list, struct fg_client_request *request)
 {
     if (request->before != NULL)
         request->before->after = request->after;
@@ -90,7 +90,7 @@ static void list_remove(struct list *list, struct fg_client_request *request)
     list->count--;
 }
 
-static struct list *list_of(struct fg_client *client, unsigned state)
+static struct client_list *list_of(struct fg_client *client, unsigned state)
 {
     switch (state) {
     case REQUEST_WAITING:

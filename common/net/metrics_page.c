@@ -19,8 +19,8 @@ struct text {
 };
 
 /* A request that waits for the text being made; lives in the request's arena. */
-struct waiter {
-    struct waiter *next;
+struct page_waiter {
+    struct page_waiter *next;
     struct fg_msg msg;
     struct fg_http_request *req;
     struct fg_loop *home;
@@ -38,7 +38,7 @@ struct fg_metrics_page {
     struct text *text; /* the last; NULL: none yet */
     int64_t made_mono_ns;
     bool making;
-    struct waiter *waiters;
+    struct page_waiter *waiters;
 };
 
 /* --- a text --- */
@@ -109,7 +109,7 @@ static void refuse(struct fg_http_request *req)
 
 static void on_made(struct fg_msg *msg)
 {
-    struct waiter *waiter = fg_container(msg, struct waiter, msg);
+    struct page_waiter *waiter = fg_container(msg, struct page_waiter, msg);
     struct text *text = waiter->text;
 
     if (text == NULL)
@@ -124,7 +124,7 @@ static void on_made(struct fg_msg *msg)
 /* Answers all waiters with the text, whose reference it takes. NULL: refuses them. */
 static void give(struct fg_metrics_page *page, struct text *text)
 {
-    struct waiter *waiters;
+    struct page_waiter *waiters;
     struct text *before = NULL;
 
     pthread_mutex_lock(&page->lock);
@@ -140,7 +140,7 @@ static void give(struct fg_metrics_page *page, struct text *text)
     pthread_mutex_unlock(&page->lock);
     /* From here on fg_metrics_page_stop() may return and the page be destroyed. */
     while (waiters != NULL) {
-        struct waiter *waiter = waiters;
+        struct page_waiter *waiter = waiters;
 
         waiters = waiter->next;
         waiter->text = text == NULL ? NULL : text_ref(text);
@@ -171,7 +171,7 @@ static void done(struct fg_job *job)
 static void get_metrics(struct fg_http_request *req, void *arg)
 {
     struct fg_metrics_page *page = arg;
-    struct waiter *waiter;
+    struct page_waiter *waiter;
     struct text *text = NULL;
     bool make = false;
 
@@ -179,9 +179,10 @@ static void get_metrics(struct fg_http_request *req, void *arg)
     if (page->text != NULL && fg_mono_ns(page->clock) - page->made_mono_ns < FRESH_NS) {
         text = text_ref(page->text);
     } else {
-        waiter = fg_arena_new(fg_http_arena(req), struct waiter, 1);
+        waiter = fg_arena_new(fg_http_arena(req), struct page_waiter, 1);
         fg_assert(waiter != NULL); /* the first thing in an arena of a MiB */
-        *waiter = (struct waiter){.next = page->waiters, .req = req, .home = fg_http_loop(req)};
+        *waiter =
+            (struct page_waiter){.next = page->waiters, .req = req, .home = fg_http_loop(req)};
         page->waiters = waiter;
         make = !page->making;
         page->making = true;

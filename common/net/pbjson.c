@@ -82,17 +82,17 @@ static void *member(ProtobufCMessage *message, unsigned offset)
 
 /* --- reading --- */
 
-struct reader {
+struct pbjson_reader {
     struct fg_arena *arena;
     struct fg_err *err;
     const ProtobufCFieldDescriptor *field; /* being read, for errors */
 };
 
-static enum fg_code read_message(struct reader *reader, json_t *json,
+static enum fg_code read_message(struct pbjson_reader *reader, json_t *json,
                                  const ProtobufCMessageDescriptor *type, unsigned depth,
                                  ProtobufCMessage **ret_message);
 
-static enum fg_code too_much(struct reader *reader)
+static enum fg_code too_much(struct pbjson_reader *reader)
 {
     return fg_fail(reader->err, FG_E_LIMIT, "message is too large");
 }
@@ -114,7 +114,7 @@ static const char *type_name(ProtobufCType type)
     return names[type];
 }
 
-static enum fg_code wrong_value(struct reader *reader, json_t *json)
+static enum fg_code wrong_value(struct pbjson_reader *reader, json_t *json)
 {
     char *shown = json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT);
 
@@ -207,7 +207,8 @@ static bool read_enum(json_t *json, const ProtobufCEnumDescriptor *type, int *re
     return true;
 }
 
-static enum fg_code read_bytes(struct reader *reader, json_t *json, ProtobufCBinaryData *ret_data)
+static enum fg_code read_bytes(struct pbjson_reader *reader, json_t *json,
+                               ProtobufCBinaryData *ret_data)
 {
     if (!json_is_string(json))
         return wrong_value(reader, json);
@@ -223,7 +224,7 @@ static enum fg_code read_bytes(struct reader *reader, json_t *json, ProtobufCBin
     return FG_OK;
 }
 
-static enum fg_code read_string(struct reader *reader, json_t *json, char **ret_text)
+static enum fg_code read_string(struct pbjson_reader *reader, json_t *json, char **ret_text)
 {
     if (!json_is_string(json))
         return wrong_value(reader, json);
@@ -275,7 +276,7 @@ static bool read_number(json_t *json, ProtobufCType type, void *slot)
 }
 
 /* One value into its slot. ret_kept: false when it is to be treated as if it had not been there. */
-static enum fg_code read_value(struct reader *reader, json_t *json,
+static enum fg_code read_value(struct pbjson_reader *reader, json_t *json,
                                const ProtobufCFieldDescriptor *field, unsigned depth, void *slot,
                                bool *ret_kept)
 {
@@ -297,7 +298,7 @@ static enum fg_code read_value(struct reader *reader, json_t *json,
     }
 }
 
-static enum fg_code read_repeated(struct reader *reader, json_t *json,
+static enum fg_code read_repeated(struct pbjson_reader *reader, json_t *json,
                                   const ProtobufCFieldDescriptor *field, unsigned depth,
                                   ProtobufCMessage *message)
 {
@@ -322,7 +323,7 @@ static enum fg_code read_repeated(struct reader *reader, json_t *json,
     return FG_OK;
 }
 
-static enum fg_code read_field(struct reader *reader, json_t *json,
+static enum fg_code read_field(struct pbjson_reader *reader, json_t *json,
                                const ProtobufCFieldDescriptor *field, unsigned depth,
                                ProtobufCMessage *message)
 {
@@ -356,7 +357,7 @@ static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescript
     return NULL;
 }
 
-static enum fg_code read_message(struct reader *reader, json_t *json,
+static enum fg_code read_message(struct pbjson_reader *reader, json_t *json,
                                  const ProtobufCMessageDescriptor *type, unsigned depth,
                                  ProtobufCMessage **ret_message)
 {
@@ -386,7 +387,7 @@ enum fg_code fg_pbjson_read(struct fg_slice json, const ProtobufCMessageDescript
                             struct fg_arena *arena, ProtobufCMessage **ret_message,
                             struct fg_err *err)
 {
-    struct reader reader = {.arena = arena, .err = err};
+    struct pbjson_reader reader = {.arena = arena, .err = err};
     json_error_t why;
 
     if (fg_trim(json).len == 0)

@@ -11,7 +11,7 @@ enum {
     YAML_VALUE_DEPTH_MAX = 16, /* of a value that is YAML itself */
 };
 
-struct reader {
+struct yaml_reader {
     struct fg_yaml yaml;
     struct fg_conf *conf;
     struct fg_buf path; /* of the map we are in: "store.cache" */
@@ -19,12 +19,12 @@ struct reader {
         seen; /* every path met so far, each with a line end; only known ones: it is short */
 };
 
-static bool is_list(const struct reader *reader)
+static bool is_list(const struct yaml_reader *reader)
 {
     return reader->yaml.event.type == YAML_SEQUENCE_START_EVENT;
 }
 
-static enum fg_code next(struct reader *reader)
+static enum fg_code next(struct yaml_reader *reader)
 {
     if (fg_yaml_next(&reader->yaml) != FG_OK)
         return reader->yaml.err->code;
@@ -33,7 +33,7 @@ static enum fg_code next(struct reader *reader)
 
 /* Appends the key of the current event to the path; the path's length before is for leaving again.
  */
-static enum fg_code enter(struct reader *reader)
+static enum fg_code enter(struct yaml_reader *reader)
 {
     struct fg_slice key;
 
@@ -49,13 +49,13 @@ static enum fg_code enter(struct reader *reader)
     return reader->path.full ? fg_yaml_refuse(&reader->yaml, "a key of %zu bytes", key.len) : FG_OK;
 }
 
-static void leave(struct reader *reader, size_t len)
+static void leave(struct yaml_reader *reader, size_t len)
 {
     reader->path.len = len;
 }
 
 /* Is the path among those met before? If not it is from now on. */
-static bool seen_before(struct reader *reader)
+static bool seen_before(struct yaml_reader *reader)
 {
     struct fg_slice path = fg_buf_slice(&reader->path), rest = fg_buf_slice(&reader->seen);
 
@@ -71,7 +71,7 @@ static bool seen_before(struct reader *reader)
     return false;
 }
 
-static enum fg_code unknown(struct reader *reader, size_t line)
+static enum fg_code unknown(struct yaml_reader *reader, size_t line)
 {
     char where[FG_CONF_PATH_MAX_BYTES];
 
@@ -104,7 +104,7 @@ static int deeper(const yaml_event_t *event)
 }
 
 /* To the end of the value at hand. */
-static enum fg_code skip_value(struct reader *reader)
+static enum fg_code skip_value(struct yaml_reader *reader)
 {
     int depth = 0;
 
@@ -121,7 +121,7 @@ static enum fg_code skip_value(struct reader *reader)
 }
 
 /* From the current event to the end of its value. */
-static enum fg_code copy_value(struct reader *reader, yaml_emitter_t *emitter)
+static enum fg_code copy_value(struct yaml_reader *reader, yaml_emitter_t *emitter)
 {
     int depth = 0;
 
@@ -141,7 +141,7 @@ static enum fg_code copy_value(struct reader *reader, yaml_emitter_t *emitter)
 }
 
 /* The value at hand, a list or map, as a document of its own. */
-static enum fg_code write_value(struct reader *reader, struct fg_buf *out)
+static enum fg_code write_value(struct yaml_reader *reader, struct fg_buf *out)
 {
     yaml_emitter_t emitter;
     yaml_event_t event;
@@ -164,7 +164,8 @@ static enum fg_code write_value(struct reader *reader, struct fg_buf *out)
     return code;
 }
 
-static enum fg_code set_value(struct reader *reader, const struct fg_conf_at *at, const char *where)
+static enum fg_code set_value(struct yaml_reader *reader, const struct fg_conf_at *at,
+                              const char *where)
 {
     struct fg_buf text;
     enum fg_code code;
@@ -179,7 +180,7 @@ static enum fg_code set_value(struct reader *reader, const struct fg_conf_at *at
     return code;
 }
 
-static enum fg_code set_here(struct reader *reader, const struct fg_conf_at *at)
+static enum fg_code set_here(struct yaml_reader *reader, const struct fg_conf_at *at)
 {
     char where[FG_CONF_PATH_MAX_BYTES];
 
@@ -195,10 +196,10 @@ static enum fg_code set_here(struct reader *reader, const struct fg_conf_at *at)
     return fg_conf_set(at, fg_yaml_scalar(&reader->yaml), where, reader->yaml.err);
 }
 
-static enum fg_code read_map(struct reader *reader, unsigned depth);
+static enum fg_code read_map(struct yaml_reader *reader, unsigned depth);
 
 /* The event is the value of the path. */
-static enum fg_code read_section(struct reader *reader, unsigned depth)
+static enum fg_code read_section(struct yaml_reader *reader, unsigned depth)
 {
     if (fg_yaml_is_nothing(&reader->yaml))
         return FG_OK;
@@ -211,7 +212,7 @@ static enum fg_code read_section(struct reader *reader, unsigned depth)
 }
 
 /* The event is a key; reads up to the end of its value. */
-static enum fg_code read_pair(struct reader *reader, unsigned depth)
+static enum fg_code read_pair(struct yaml_reader *reader, unsigned depth)
 {
     size_t outside = reader->path.len, line = reader->yaml.line;
     struct fg_conf_at at = {NULL, NULL};
@@ -239,7 +240,7 @@ static enum fg_code read_pair(struct reader *reader, unsigned depth)
 }
 
 /* The event is the start of a map; reads up to its end. */
-static enum fg_code read_map(struct reader *reader, unsigned depth)
+static enum fg_code read_map(struct yaml_reader *reader, unsigned depth)
 {
     for (;;) {
         if (next(reader) != FG_OK)
@@ -252,7 +253,7 @@ static enum fg_code read_map(struct reader *reader, unsigned depth)
 }
 
 /* The event is the start of the document. */
-static enum fg_code read_document(struct reader *reader)
+static enum fg_code read_document(struct yaml_reader *reader)
 {
     if (next(reader) != FG_OK)
         return reader->yaml.err->code;
@@ -264,7 +265,7 @@ static enum fg_code read_document(struct reader *reader)
     return next(reader); /* the document's end */
 }
 
-static enum fg_code read_stream(struct reader *reader)
+static enum fg_code read_stream(struct yaml_reader *reader)
 {
     bool had_document = false;
 
@@ -283,8 +284,8 @@ static enum fg_code read_stream(struct reader *reader)
     }
 }
 
-static enum fg_code start_reading(struct reader *reader, struct fg_slice text, const char *name,
-                                  struct fg_err *err)
+static enum fg_code start_reading(struct yaml_reader *reader, struct fg_slice text,
+                                  const char *name, struct fg_err *err)
 {
     if (fg_yaml_init(&reader->yaml, text, name, err) != FG_OK)
         return err->code;
@@ -293,7 +294,7 @@ static enum fg_code start_reading(struct reader *reader, struct fg_slice text, c
     return FG_OK;
 }
 
-static void end_reading(struct reader *reader)
+static void end_reading(struct yaml_reader *reader)
 {
     fg_yaml_done(&reader->yaml);
     fg_buf_done(&reader->path);
@@ -303,7 +304,7 @@ static void end_reading(struct reader *reader)
 enum fg_code fg_conf_parse_yaml(struct fg_conf *conf, struct fg_slice yaml, const char *name,
                                 struct fg_err *err)
 {
-    struct reader reader = {.conf = conf};
+    struct yaml_reader reader = {.conf = conf};
     enum fg_code code;
 
     if (start_reading(&reader, yaml, name, err) != FG_OK)
@@ -322,7 +323,7 @@ struct keys {
 };
 
 /* The event is the start of a map; tells of its keys. */
-static enum fg_code read_keys(struct reader *reader, const struct keys *keys)
+static enum fg_code read_keys(struct yaml_reader *reader, const struct keys *keys)
 {
     for (;;) {
         size_t outside = reader->path.len;
@@ -344,7 +345,7 @@ static enum fg_code read_keys(struct reader *reader, const struct keys *keys)
 }
 
 /* The event is the start of the map at the top. */
-static enum fg_code read_top(struct reader *reader, const struct keys *keys)
+static enum fg_code read_top(struct yaml_reader *reader, const struct keys *keys)
 {
     if (next(reader) != FG_OK)
         return reader->yaml.err->code;
@@ -370,7 +371,7 @@ static enum fg_code read_top(struct reader *reader, const struct keys *keys)
                                 keys->map);
 }
 
-static enum fg_code read_keys_document(struct reader *reader, const struct keys *keys)
+static enum fg_code read_keys_document(struct yaml_reader *reader, const struct keys *keys)
 {
     for (;;) {
         if (next(reader) != FG_OK)
@@ -388,7 +389,7 @@ enum fg_code fg_conf_yaml_keys(struct fg_slice yaml, const char *name, const cha
                                void (*each)(struct fg_slice key, void *arg), void *arg,
                                struct fg_err *err)
 {
-    struct reader reader = {0};
+    struct yaml_reader reader = {0};
     const struct keys keys = {map, each, arg};
     enum fg_code code;
 

@@ -6,7 +6,7 @@
 /* So many that helpers find one while the owner runs a long one itself. */
 enum { WAITING_MAX = 128 };
 
-struct queue {
+struct crew_queue {
     struct fg_task *first, *last;
     unsigned count;
 };
@@ -23,7 +23,7 @@ struct fg_crew {
     enum fg_lane lane;
     pthread_mutex_t lock; /* over all below but `failed`; the lane's is taken within */
     pthread_cond_t changed;
-    struct queue waiting, done;
+    struct crew_queue waiting, done;
     uint64_t n_put, n_ended;                 /* the owner's */
     unsigned helpers_max, n_lent, n_helping; /* of those lent, running a task */
     bool nudged;
@@ -33,7 +33,7 @@ struct fg_crew {
     struct helper helpers[FG_CREW_HELPERS_MAX];
 };
 
-static void queue_push(struct queue *queue, struct fg_task *task)
+static void queue_push(struct crew_queue *queue, struct fg_task *task)
 {
     task->next = NULL;
     if (queue->first == NULL)
@@ -44,7 +44,7 @@ static void queue_push(struct queue *queue, struct fg_task *task)
     queue->count++;
 }
 
-static struct fg_task *queue_pop(struct queue *queue)
+static struct fg_task *queue_pop(struct crew_queue *queue)
 {
     struct fg_task *task = queue->first;
 

@@ -244,17 +244,17 @@ void fg_registry_on_scrape(struct fg_registry *registry, void (*on_scrape)(void 
 /* ---- writing ---- */
 
 /* One metric of one table, with its name taken apart: family{labels}. */
-struct row {
+struct metrics_row {
     struct fg_slice family, labels; /* labels without the braces */
     const struct fg_metrics *table;
     const struct fg_metric_def *def;
 };
 
-static struct row row_of(const struct fg_metrics *table, size_t i)
+static struct metrics_row row_of(const struct fg_metrics *table, size_t i)
 {
     struct fg_slice name = fg_cstr(table->defs[i].name);
     size_t brace = fg_slice_find(name, '{');
-    struct row row = {.family = name, .table = table, .def = &table->defs[i]};
+    struct metrics_row row = {.family = name, .table = table, .def = &table->defs[i]};
 
     if (brace != SIZE_MAX) {
         fg_assert(fg_slice_ends(name, "}"));
@@ -266,7 +266,7 @@ static struct row row_of(const struct fg_metrics *table, size_t i)
 
 static int by_name(const void *a, const void *b)
 {
-    const struct row *left = a, *right = b;
+    const struct metrics_row *left = a, *right = b;
     int order = fg_slice_cmp(left->family, right->family);
 
     return order != 0 ? order : fg_slice_cmp(left->labels, right->labels);
@@ -276,10 +276,10 @@ static int by_name(const void *a, const void *b)
  * All rows, sorted, so that a family's lines stand together as the format demands, whatever tables
  * they come from. Freed by the caller. Locked.
  */
-static struct row *sorted_rows(const struct fg_registry *registry, size_t *ret_count)
+static struct metrics_row *sorted_rows(const struct fg_registry *registry, size_t *ret_count)
 {
     const struct fg_metrics *table;
-    struct row *rows;
+    struct metrics_row *rows;
     size_t count = 0;
 
     for (table = registry->tables; table != NULL; table = table->next)
@@ -301,7 +301,7 @@ static const char *const kind_names[] = {
 };
 
 /* "Exposition formats": a backslash and a line end are escaped in HELP. */
-static void write_help(struct fg_buf *out, const struct row *row)
+static void write_help(struct fg_buf *out, const struct metrics_row *row)
 {
     fg_buf_puts(out, "# HELP ");
     fg_buf_put(out, row->family);
@@ -315,7 +315,7 @@ static void write_help(struct fg_buf *out, const struct row *row)
 }
 
 /* family + suffix + {labels, le} + blank */
-static void write_name(struct fg_buf *out, const struct row *row, const char *suffix,
+static void write_name(struct fg_buf *out, const struct metrics_row *row, const char *suffix,
                        const char *le)
 {
     fg_buf_put(out, row->family);
@@ -336,7 +336,7 @@ static void write_number(struct fg_buf *out, uint64_t value)
     fg_buf_putc(out, '\n');
 }
 
-static void write_histogram(struct fg_buf *out, const struct row *row,
+static void write_histogram(struct fg_buf *out, const struct metrics_row *row,
                             const uint64_t sums[HISTOGRAM_CELLS])
 {
     uint64_t count = 0;
@@ -358,7 +358,7 @@ static void write_histogram(struct fg_buf *out, const struct row *row,
 }
 
 /* Of one name, whose values are summed. */
-static void write_series(struct fg_buf *out, const struct row *rows,
+static void write_series(struct fg_buf *out, const struct metrics_row *rows,
                          const uint64_t sums[HISTOGRAM_CELLS])
 {
     if (rows->def->kind == FG_METRIC_HISTOGRAM) {
@@ -374,7 +374,7 @@ static void write_series(struct fg_buf *out, const struct row *rows,
 }
 
 /* How many rows from here on have the same name. */
-static size_t run_length(const struct row *rows, size_t count)
+static size_t run_length(const struct metrics_row *rows, size_t count)
 {
     size_t n = 1;
 
@@ -384,13 +384,13 @@ static size_t run_length(const struct row *rows, size_t count)
     return n;
 }
 
-static void write_rows(struct fg_buf *out, const struct row *rows, size_t count)
+static void write_rows(struct fg_buf *out, const struct metrics_row *rows, size_t count)
 {
-    const struct row *written = NULL; /* the last one */
+    const struct metrics_row *written = NULL; /* the last one */
     size_t n;
 
     for (size_t i = 0; i < count; i += n) {
-        const struct row *row = &rows[i];
+        const struct metrics_row *row = &rows[i];
         uint64_t sums[HISTOGRAM_CELLS] = {0};
 
         n = run_length(row, count - i);
@@ -410,7 +410,7 @@ static void write_rows(struct fg_buf *out, const struct row *rows, size_t count)
 void fg_registry_write(struct fg_registry *registry, struct fg_buf *out)
 {
     const struct hook *hook;
-    struct row *rows;
+    struct metrics_row *rows;
     size_t count;
 
     pthread_mutex_lock(&registry->scrape);

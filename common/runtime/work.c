@@ -17,14 +17,14 @@
 
 enum { THREAD_NAME_BYTES = 16 }; /* what Linux keeps of a thread's name, with the NUL */
 
-struct queue {
+struct work_queue {
     struct fg_job *first, *last; /* oldest first */
 };
 
 struct fg_work_flow {
     struct fg_work_flow *next, *prev; /* in the ring */
     uint64_t id;
-    struct queue queue;
+    struct work_queue queue;
     unsigned queued, running;
 };
 
@@ -32,7 +32,7 @@ struct worker {
     struct lane *lane;
     pthread_t thread;
     pthread_cond_t wake;
-    struct queue pinned;
+    struct work_queue pinned;
     bool idle; /* asleep, and nobody has woken it yet */
     char name[THREAD_NAME_BYTES];
 };
@@ -42,7 +42,7 @@ struct lane {
     struct worker *workers;
     unsigned n_workers; /* constant once all run */
     unsigned queue_max; /* constant */
-    struct queue shared;
+    struct work_queue shared;
     struct fg_work_flow *turn; /* of the flow that is looked at first; NULL: there is none */
     unsigned flows_running;    /* jobs of all flows */
     unsigned queued;           /* in all queues */
@@ -61,7 +61,7 @@ static const char *const lane_names[FG_LANES] = {
     [FG_LANE_BACKGROUND] = "backgr",
 };
 
-static void queue_push(struct queue *queue, struct fg_job *job)
+static void queue_push(struct work_queue *queue, struct fg_job *job)
 {
     job->next = NULL;
     if (queue->first == NULL)
@@ -71,7 +71,7 @@ static void queue_push(struct queue *queue, struct fg_job *job)
     queue->last = job;
 }
 
-static struct fg_job *queue_pop(struct queue *queue)
+static struct fg_job *queue_pop(struct work_queue *queue)
 {
     struct fg_job *job = queue->first;
 

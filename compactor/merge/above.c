@@ -10,14 +10,14 @@ enum {
 };
 
 /* What a column sums up: profiles, and what they would take to read. */
-struct counted {
+struct above_counted {
     uint64_t profiles;
     struct fg_id digest;
     uint64_t bytes;
 };
 
 struct summing {
-    const struct merge_above *above;
+    const struct cmp_merge_above *above;
     struct fg_block_writer *block;
     struct fg_arena *scratch; /* of one part */
     struct fg_tree named;     /* names of all stacks */
@@ -32,13 +32,13 @@ struct summing {
 
     /* Types at hand. */
     uint32_t columns[TYPES_MAX], n_columns, n_groups;
-    size_t stride;            /* nodes of names */
-    int64_t *sums;            /* [group][column][stride] */
-    struct counted *counteds; /* [group][column] */
-    int64_t start_ns, end_ns; /* the span at hand */
+    size_t stride;                  /* nodes of names */
+    int64_t *sums;                  /* [group][column][stride] */
+    struct above_counted *counteds; /* [group][column] */
+    int64_t start_ns, end_ns;       /* the span at hand */
 
     /* The part at hand: of a rank the node of names. */
-    const struct merge_above_part *part;
+    const struct cmp_merge_above_part *part;
     struct fg_block_tree tree;
     uint32_t *name_of;
 };
@@ -51,7 +51,7 @@ static int compare_labels(const void *left, const void *right)
 }
 
 /* The label sets of all parts, each once. */
-static struct fg_labels *all_labels(const struct merge_above *above, uint32_t *ret_count)
+static struct fg_labels *all_labels(const struct cmp_merge_above *above, uint32_t *ret_count)
 {
     struct fg_labels *labels;
     size_t count = 0, kept = 0;
@@ -74,8 +74,8 @@ static struct fg_labels *all_labels(const struct merge_above *above, uint32_t *r
     return labels;
 }
 
-static bool group_series(const struct merge_above *above, const struct fg_labels *labels,
-                         uint32_t count, struct merge_above_part *part)
+static bool group_series(const struct cmp_merge_above *above, const struct fg_labels *labels,
+                         uint32_t count, struct cmp_merge_above_part *part)
 {
     const struct fg_block_index *index = &part->part.index;
 
@@ -100,7 +100,7 @@ static uint32_t n_groups_of(const struct fg_nodes *nodes)
 
 /* The row of a group over the whole block, also of what is before the block's span; NULL: there is
  * none. */
-static const struct fg_nodes_row *find_row(const struct merge_above_part *part,
+static const struct fg_nodes_row *find_row(const struct cmp_merge_above_part *part,
                                            const struct fg_profile_type *type, uint32_t group)
 {
     const struct fg_nodes *nodes = &part->nodes;
@@ -131,8 +131,8 @@ static bool has_series_type(const struct fg_block_series_row *series,
 }
 
 /* How many profiles of the type its series say the group has. */
-static uint64_t profiles_of(const struct merge_above_part *part, const struct fg_profile_type *type,
-                            uint32_t group)
+static uint64_t profiles_of(const struct cmp_merge_above_part *part,
+                            const struct fg_profile_type *type, uint32_t group)
 {
     const struct fg_block_index *index = &part->part.index;
     uint64_t count = 0;
@@ -144,7 +144,7 @@ static uint64_t profiles_of(const struct merge_above_part *part, const struct fg
 }
 
 /* All that has a type has a full node. */
-static bool has_full_nodes(const struct merge_above_part *part, uint32_t group)
+static bool has_full_nodes(const struct cmp_merge_above_part *part, uint32_t group)
 {
     const struct fg_block_index *index = &part->part.index;
 
@@ -167,7 +167,7 @@ static bool has_full_nodes(const struct merge_above_part *part, uint32_t group)
 }
 
 /* The new group of all series of a group; FG_MAP_NONE: they are of several. */
-static uint32_t new_group(const struct merge_above_part *part, uint32_t group)
+static uint32_t new_group(const struct cmp_merge_above_part *part, uint32_t group)
 {
     uint32_t found = FG_MAP_NONE;
 
@@ -181,7 +181,7 @@ static uint32_t new_group(const struct merge_above_part *part, uint32_t group)
     return found;
 }
 
-static bool nodes_serve(const struct merge_above_part *part)
+static bool nodes_serve(const struct cmp_merge_above_part *part)
 {
     if (part->nodes.n_rows == 0 || part->nodes.groups.n_series != part->part.index.n_series)
         return false;
@@ -191,7 +191,7 @@ static bool nodes_serve(const struct merge_above_part *part)
     return true;
 }
 
-enum fg_code merge_above_plan(struct merge_above *above, struct fg_err *err)
+enum fg_code cmp_merge_above_plan(struct cmp_merge_above *above, struct fg_err *err)
 {
     static const struct fg_slice wanted[] = FG_GROUPS_DEFAULT;
     uint32_t count = 0;
@@ -203,7 +203,7 @@ enum fg_code merge_above_plan(struct merge_above *above, struct fg_err *err)
                          err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < above->n_parts; i++) {
-        struct merge_above_part *part = &above->parts[i];
+        struct cmp_merge_above_part *part = &above->parts[i];
 
         if (!group_series(above, labels, count, part))
             return fg_fail(err, FG_E_LIMIT, "no room for the series of a span");
@@ -216,17 +216,17 @@ enum fg_code merge_above_plan(struct merge_above *above, struct fg_err *err)
 
 /* Parses the tree of the part at hand, and names its stacks; nodes, no_stack: as fg_tree_name_all()
  * has them. */
-static enum fg_code name_part(struct summing *summing, const struct merge_above_part *part,
+static enum fg_code name_part(struct summing *summing, const struct cmp_merge_above_part *part,
                               uint32_t **ret_nodes, uint32_t *ret_no_stack, struct fg_err *err)
 {
-    const struct merge_part *of = &part->part;
+    const struct cmp_merge_part *of = &part->part;
     struct fg_block_range range = fg_block_part_range(of->part, FG_BLOCK_WANT_TREE);
     uint32_t *nodes;
 
     fg_arena_reset(summing->scratch);
-    if (fg_block_tree_parse(&of->index, merge_part_range(of, range), summing->scratch,
+    if (fg_block_tree_parse(&of->index, cmp_merge_part_range(of, range), summing->scratch,
                             &summing->tree, err) != FG_OK)
-        return merge_part_wrap(of, err);
+        return cmp_merge_part_wrap(of, err);
     nodes = fg_arena_new(summing->scratch, uint32_t, summing->tree.tree.n_nodes);
     if (nodes == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for the names of %u nodes",
@@ -238,7 +238,7 @@ static enum fg_code name_part(struct summing *summing, const struct merge_above_
     return FG_OK;
 }
 
-static enum fg_code open_part(struct summing *summing, const struct merge_above_part *part,
+static enum fg_code open_part(struct summing *summing, const struct cmp_merge_above_part *part,
                               struct fg_err *err)
 {
     uint32_t *nodes = NULL, no_stack = FG_TREE_ROOT;
@@ -342,9 +342,9 @@ static uint32_t place_of(const struct summing *summing, uint32_t group)
 static void count(const struct summing *summing, uint32_t group, uint32_t column, uint64_t profiles,
                   struct fg_id digest)
 {
-    const struct merge_part *part = &summing->part->part;
+    const struct cmp_merge_part *part = &summing->part->part;
     const struct fg_block_pages *pages = &part->index.pages[FG_BLOCK_SMP];
-    struct counted *counted = &summing->counteds[group * summing->n_columns + column];
+    struct above_counted *counted = &summing->counteds[group * summing->n_columns + column];
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < pages->count; i++)
@@ -356,20 +356,20 @@ static void count(const struct summing *summing, uint32_t group, uint32_t column
 
 /* ---- from full nodes ---- */
 
-static struct fg_slice full_bytes(const struct merge_above_part *part,
+static struct fg_slice full_bytes(const struct cmp_merge_above_part *part,
                                   const struct fg_nodes_row *row)
 {
     struct fg_block_range range = fg_nodes_ranges(part->part.part).ful;
     const struct fg_nodes_place *place = &row->places[FG_NODES_FULL];
 
-    return merge_part_range(&part->part,
-                            (struct fg_block_range){range.offset + place->offset, place->bytes});
+    return cmp_merge_part_range(
+        &part->part, (struct fg_block_range){range.offset + place->offset, place->bytes});
 }
 
 static enum fg_code add_full(struct summing *summing, const struct fg_nodes_row *row,
                              uint32_t group, uint32_t column, struct fg_err *err)
 {
-    const struct merge_above_part *part = summing->part;
+    const struct cmp_merge_above_part *part = summing->part;
     struct fg_arena_mark mark = fg_arena_mark(summing->scratch);
     uint32_t n_stacks = summing->tree.n_stacks;
     uint64_t *full = fg_arena_new(summing->scratch, uint64_t, n_stacks);
@@ -394,7 +394,7 @@ static enum fg_code add_full(struct summing *summing, const struct fg_nodes_row 
 
 static enum fg_code add_nodes(struct summing *summing, struct fg_err *err)
 {
-    const struct merge_above_part *part = summing->part;
+    const struct cmp_merge_above_part *part = summing->part;
 
     for (uint32_t g = 0; g < n_groups_of(&part->nodes); g++)
         for (uint32_t c = 0; c < summing->n_columns; c++) {
@@ -419,15 +419,15 @@ static enum fg_code add_nodes(struct summing *summing, struct fg_err *err)
 
 /* ---- from profiles ---- */
 
-struct reading {
+struct above_reading {
     struct summing *summing;
     struct fg_block_samples *samples;
     struct fg_id *digests; /* [n_series]: of its profiles */
 };
 
-static enum fg_code add_ids(void *arg, const struct merge_rows *rows, struct fg_err *err)
+static enum fg_code add_ids(void *arg, const struct cmp_merge_rows *rows, struct fg_err *err)
 {
-    struct reading *reading = arg;
+    struct above_reading *reading = arg;
 
     (void)err;
     for (uint32_t i = 0; i < rows->rows.count; i++) {
@@ -474,16 +474,16 @@ static void add_set(const struct summing *summing, const struct fg_block_sample_
     }
 }
 
-static enum fg_code add_profile(struct reading *reading, uint32_t profile, uint32_t *page,
+static enum fg_code add_profile(struct above_reading *reading, uint32_t profile, uint32_t *page,
                                 const uint32_t *columns, uint32_t group, struct fg_err *err)
 {
-    const struct merge_part *part = &reading->summing->part->part;
-    uint32_t wanted = merge_part_page_of(part, FG_BLOCK_SMP, profile);
+    const struct cmp_merge_part *part = &reading->summing->part->part;
+    uint32_t wanted = cmp_merge_part_page_of(part, FG_BLOCK_SMP, profile);
     struct fg_block_sample_set set;
 
     if (*page != wanted &&
         fg_block_samples_open(reading->samples, &part->index, wanted,
-                              merge_part_page(part, FG_BLOCK_SMP, wanted), err) != FG_OK)
+                              cmp_merge_part_page(part, FG_BLOCK_SMP, wanted), err) != FG_OK)
         return err->code;
     *page = wanted;
     if (fg_block_samples_read(reading->samples, profile, &set, err) != FG_OK)
@@ -492,7 +492,7 @@ static enum fg_code add_profile(struct reading *reading, uint32_t profile, uint3
     return FG_OK;
 }
 
-static enum fg_code add_all(struct reading *reading, struct fg_err *err)
+static enum fg_code add_all(struct above_reading *reading, struct fg_err *err)
 {
     struct summing *summing = reading->summing;
     const struct fg_block_index *index = &summing->part->part.index;
@@ -523,17 +523,17 @@ static enum fg_code add_all(struct reading *reading, struct fg_err *err)
 
 static enum fg_code add_raw(struct summing *summing, struct fg_err *err)
 {
-    const struct merge_part *part = &summing->part->part;
+    const struct cmp_merge_part *part = &summing->part->part;
     fg_auto(fg_block_samples) *samples = fg_block_samples_create(summing->above->max_bytes);
     fg_auto(fg_arena) *arena = fg_arena_create(summing->above->max_bytes);
-    struct reading reading = {.summing = summing, .samples = samples};
-    const struct merge_scan scan = {
+    struct above_reading reading = {.summing = summing, .samples = samples};
+    const struct cmp_merge_scan scan = {
         .start_ns = INT64_MIN, .end_ns = INT64_MAX, .ids = true, .each = add_ids, .arg = &reading};
 
     reading.digests = fg_arena_new(summing->scratch, struct fg_id, part->index.n_series);
     if (reading.digests == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u series", part->index.n_series);
-    if (merge_part_scan(part, &scan, arena, err) != FG_OK)
+    if (cmp_merge_part_scan(part, &scan, arena, err) != FG_OK)
         return err->code;
     return add_all(&reading, err);
 }
@@ -562,7 +562,7 @@ static enum fg_code add_row(struct summing *summing, enum fg_nodes_kind kind, ui
     struct fg_nodes_value values[TYPES_MAX];
 
     for (uint32_t c = 0; c < summing->n_columns; c++) {
-        const struct counted *counted = &summing->counteds[group * summing->n_columns + c];
+        const struct above_counted *counted = &summing->counteds[group * summing->n_columns + c];
 
         values[c] = (struct fg_nodes_value){.type = summing->columns[c],
                                             .self = sums_of(summing, group, c),
@@ -584,8 +584,8 @@ static void unite_groups(struct summing *summing)
         for (size_t i = 0; i < count; i++)
             summing->sums[i] = fg_value_add(summing->sums[i], from[i]);
         for (uint32_t c = 0; c < summing->n_columns; c++) {
-            const struct counted *more = &summing->counteds[g * summing->n_columns + c];
-            struct counted *all = &summing->counteds[c];
+            const struct above_counted *more = &summing->counteds[g * summing->n_columns + c];
+            struct above_counted *all = &summing->counteds[c];
 
             all->profiles += more->profiles;
             all->digest = fg_id_add(all->digest, more->digest);
@@ -616,13 +616,13 @@ static bool is_in_span(const struct summing *summing, const struct fg_block_part
 static enum fg_code sum_parts(struct summing *summing, struct fg_err *err)
 {
     for (uint32_t i = 0; i < summing->above->n_parts; i++) {
-        const struct merge_above_part *part = &summing->above->parts[i];
+        const struct cmp_merge_above_part *part = &summing->above->parts[i];
 
         if (!is_in_span(summing, part->part.part))
             continue;
         if (open_part(summing, part, err) != FG_OK ||
             (part->raw ? add_raw : add_nodes)(summing, err) != FG_OK)
-            return merge_part_wrap(&part->part, err);
+            return cmp_merge_part_wrap(&part->part, err);
     }
     return add_rows(summing, err);
 }
@@ -661,7 +661,7 @@ static enum fg_code sum_span(struct summing *summing, int64_t start_ns, int64_t 
 /* All of it, and what lies in it. */
 static enum fg_code sum_spans(struct summing *summing, struct fg_err *err)
 {
-    const struct merge_above *above = summing->above;
+    const struct cmp_merge_above *above = summing->above;
     enum fg_code code = sum_span(summing, above->start_ns, above->end_ns, err);
 
     if (above->parts_ns == 0)
@@ -694,7 +694,7 @@ static enum fg_code sum_types(struct summing *summing, struct fg_err *err)
 
 static enum fg_code create_writer(struct summing *summing, struct fg_err *err)
 {
-    const struct merge_above *above = summing->above;
+    const struct cmp_merge_above *above = summing->above;
     struct fg_id *ids = fg_arena_new(above->arena, struct fg_id, above->n_parts);
     struct fg_nodes_options options = {.tree = &summing->named,
                                        .groups = &summing->groups,
@@ -718,7 +718,7 @@ static enum fg_code create_writer(struct summing *summing, struct fg_err *err)
 
 static enum fg_code write_part(struct summing *summing, struct fg_err *err)
 {
-    const struct merge_above *above = summing->above;
+    const struct cmp_merge_above *above = summing->above;
     struct fg_block_made made = {.t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
 
     for (uint32_t i = 0; i < above->n_parts; i++) {
@@ -756,8 +756,9 @@ static enum fg_code run(struct summing *summing, struct fg_err *err)
     return write_part(summing, err);
 }
 
-enum fg_code merge_above_write(const struct merge_above *above, struct fg_block_writer *block,
-                               bool *ret_left_out, struct fg_err *err)
+enum fg_code cmp_merge_above_write(const struct cmp_merge_above *above,
+                                   struct fg_block_writer *block, bool *ret_left_out,
+                                   struct fg_err *err)
 {
     struct summing *summing = fg_new(struct summing);
     enum fg_code code;

@@ -1,14 +1,15 @@
 #include "compactor/merge/choose.h"
 
-bool merge_naming_init(struct merge_naming *naming, const struct fg_deletions *deletions,
-                       struct fg_arena *arena)
+bool cmp_merge_naming_init(struct cmp_merge_naming *naming, const struct fg_deletions *deletions,
+                           struct fg_arena *arena)
 {
-    *naming = (struct merge_naming){.deletions = deletions, .series = FG_MAP_NONE};
+    *naming = (struct cmp_merge_naming){.deletions = deletions, .series = FG_MAP_NONE};
     naming->items = fg_arena_new(arena, struct fg_deletion *, deletions->count);
     return naming->items != NULL;
 }
 
-static void name_series(struct merge_naming *naming, const struct merge_part *part, uint32_t series)
+static void name_series(struct cmp_merge_naming *naming, const struct cmp_merge_part *part,
+                        uint32_t series)
 {
     naming->series = series;
     naming->count = 0;
@@ -20,8 +21,9 @@ static void name_series(struct merge_naming *naming, const struct merge_part *pa
     }
 }
 
-struct fg_deletion *merge_naming_find(struct merge_naming *naming, const struct merge_part *part,
-                                      uint32_t series, int64_t time_ns)
+struct fg_deletion *cmp_merge_naming_find(struct cmp_merge_naming *naming,
+                                          const struct cmp_merge_part *part, uint32_t series,
+                                          int64_t time_ns)
 {
     if (naming->deletions->count == 0)
         return NULL;
@@ -33,12 +35,12 @@ struct fg_deletion *merge_naming_find(struct merge_naming *naming, const struct 
     return NULL;
 }
 
-bool merge_chosen_any(const struct merge_choice *choice, uint32_t first, uint32_t count)
+bool cmp_merge_chosen_any(const struct cmp_merge_choice *choice, uint32_t first, uint32_t count)
 {
     for (uint32_t i = first; i < first + count; i++) {
         if ((i & 7) == 0 && first + count - i >= 8 && choice->bits[i >> 3] == 0)
             i += 7;
-        else if (merge_chosen(choice, i))
+        else if (cmp_merge_chosen(choice, i))
             return true;
     }
     return false;
@@ -49,33 +51,33 @@ static int by_id(const void *left, const void *right)
     return fg_id_cmp(*(const struct fg_id *)left, *(const struct fg_id *)right);
 }
 
-bool merge_is_without(const struct merge_without *without, struct fg_id id)
+bool cmp_merge_is_without(const struct cmp_merge_without *without, struct fg_id id)
 {
     return without->count > 0 &&
            bsearch(&id, without->ids, without->count, sizeof id, by_id) != NULL;
 }
 
-struct choosing {
-    const struct merge_part *part;
-    const struct merge_span *span;
-    const struct merge_without *without;
-    struct merge_naming naming;
-    struct merge_choice choice;
+struct merge_choosing {
+    const struct cmp_merge_part *part;
+    const struct cmp_merge_span *span;
+    const struct cmp_merge_without *without;
+    struct cmp_merge_naming naming;
+    struct cmp_merge_choice choice;
 };
 
-static enum fg_code choose_rows(void *arg, const struct merge_rows *page, struct fg_err *err)
+static enum fg_code choose_rows(void *arg, const struct cmp_merge_rows *page, struct fg_err *err)
 {
-    struct choosing *choosing = arg;
+    struct merge_choosing *choosing = arg;
     const struct fg_block_rows *rows = &page->rows;
 
     (void)err;
     for (uint32_t i = 0; i < rows->count; i++) {
         uint32_t profile = rows->first + i;
 
-        if (!merge_span_has(choosing->span, rows->times_ns[i], rows->shards[i]) ||
-            (page->ids != NULL && merge_is_without(choosing->without, page->ids[i])) ||
-            merge_naming_find(&choosing->naming, choosing->part, rows->series[i],
-                              rows->times_ns[i]) != NULL)
+        if (!cmp_merge_span_has(choosing->span, rows->times_ns[i], rows->shards[i]) ||
+            (page->ids != NULL && cmp_merge_is_without(choosing->without, page->ids[i])) ||
+            cmp_merge_naming_find(&choosing->naming, choosing->part, rows->series[i],
+                                  rows->times_ns[i]) != NULL)
             continue;
         choosing->choice.bits[profile >> 3] |= (uint8_t)(1u << (profile & 7));
         choosing->choice.count++;
@@ -83,22 +85,23 @@ static enum fg_code choose_rows(void *arg, const struct merge_rows *page, struct
     return FG_OK;
 }
 
-enum fg_code merge_choose(const struct merge_part *part, const struct merge_span *span,
-                          const struct fg_deletions *deletions, const struct merge_without *without,
-                          struct fg_arena *arena, struct fg_arena *scratch,
-                          struct merge_choice *ret_choice, struct fg_err *err)
+enum fg_code cmp_merge_choose(const struct cmp_merge_part *part, const struct cmp_merge_span *span,
+                              const struct fg_deletions *deletions,
+                              const struct cmp_merge_without *without, struct fg_arena *arena,
+                              struct fg_arena *scratch, struct cmp_merge_choice *ret_choice,
+                              struct fg_err *err)
 {
-    struct choosing choosing = {.part = part, .span = span, .without = without};
-    const struct merge_scan scan = {.start_ns = merge_span_from_ns(span),
-                                    .end_ns = span->end_ns,
-                                    .ids = without->count > 0,
-                                    .each = choose_rows,
-                                    .arg = &choosing};
+    struct merge_choosing choosing = {.part = part, .span = span, .without = without};
+    const struct cmp_merge_scan scan = {.start_ns = cmp_merge_span_from_ns(span),
+                                        .end_ns = span->end_ns,
+                                        .ids = without->count > 0,
+                                        .each = choose_rows,
+                                        .arg = &choosing};
 
     choosing.choice.bits = fg_arena_new(arena, uint8_t, part->part->n_profiles / 8 + 1);
-    if (choosing.choice.bits == NULL || !merge_naming_init(&choosing.naming, deletions, arena))
+    if (choosing.choice.bits == NULL || !cmp_merge_naming_init(&choosing.naming, deletions, arena))
         return fg_fail(err, FG_E_LIMIT, "no room for the rows of %s", part->source->name);
-    if (merge_part_scan(part, &scan, scratch, err) != FG_OK)
+    if (cmp_merge_part_scan(part, &scan, scratch, err) != FG_OK)
         return err->code;
     *ret_choice = choosing.choice;
     return FG_OK;

@@ -10,71 +10,74 @@
 #include "compactor/merge/source.h"
 
 /* Times [start - early, end); an end of INT64_MAX is the end of time itself. */
-struct merge_span {
+struct cmp_merge_span {
     int64_t start_ns, end_ns;
     uint16_t shard_first, shard_last; /* inclusive */
     int64_t early_ns;                 /* what begins so much before the span belongs to it too */
 };
-#define MERGE_SPAN_ALL ((struct merge_span){INT64_MIN, INT64_MAX, 0, UINT16_MAX, 0})
+#define MERGE_SPAN_ALL ((struct cmp_merge_span){INT64_MIN, INT64_MAX, 0, UINT16_MAX, 0})
 
-static inline bool merge_time_in(int64_t time_ns, int64_t start_ns, int64_t end_ns)
+static inline bool cmp_merge_time_in(int64_t time_ns, int64_t start_ns, int64_t end_ns)
 {
     return time_ns >= start_ns && (time_ns < end_ns || end_ns == INT64_MAX);
 }
 
 /* Where its profiles begin. */
-static inline int64_t merge_span_from_ns(const struct merge_span *span)
+static inline int64_t cmp_merge_span_from_ns(const struct cmp_merge_span *span)
 {
     return fg_time_add(span->start_ns, -span->early_ns);
 }
 
-static inline bool merge_span_has(const struct merge_span *span, int64_t time_ns, uint16_t shard)
+static inline bool cmp_merge_span_has(const struct cmp_merge_span *span, int64_t time_ns,
+                                      uint16_t shard)
 {
-    return merge_time_in(time_ns, merge_span_from_ns(span), span->end_ns) &&
+    return cmp_merge_time_in(time_ns, cmp_merge_span_from_ns(span), span->end_ns) &&
            shard >= span->shard_first && shard <= span->shard_last;
 }
 
 /* Those deletions that name the series at hand, kept from row to row. */
-struct merge_naming {
+struct cmp_merge_naming {
     const struct fg_deletions *deletions;
     struct fg_deletion **items; /* [deletions->count] */
     uint32_t count;
     uint32_t series; /* at hand; FG_MAP_NONE: none */
 };
 /* false: the arena is full. */
-bool merge_naming_init(struct merge_naming *naming, const struct fg_deletions *deletions,
-                       struct fg_arena *arena) fg_must_check;
+bool cmp_merge_naming_init(struct cmp_merge_naming *naming, const struct fg_deletions *deletions,
+                           struct fg_arena *arena) fg_must_check;
 
 /* The deletion that takes this profile, NULL: it stays. */
-struct fg_deletion *merge_naming_find(struct merge_naming *naming, const struct merge_part *part,
-                                      uint32_t series, int64_t time_ns);
+struct fg_deletion *cmp_merge_naming_find(struct cmp_merge_naming *naming,
+                                          const struct cmp_merge_part *part, uint32_t series,
+                                          int64_t time_ns);
 
 /* A bit for each profile of a part. */
-struct merge_choice {
+struct cmp_merge_choice {
     uint8_t *bits; /* in the arena */
     uint64_t count;
 };
 
-static inline bool merge_chosen(const struct merge_choice *choice, uint32_t profile)
+static inline bool cmp_merge_chosen(const struct cmp_merge_choice *choice, uint32_t profile)
 {
     return (choice->bits[profile >> 3] >> (profile & 7) & 1) != 0;
 }
 
 /* Is any of [first, first + count) chosen? */
-bool merge_chosen_any(const struct merge_choice *choice, uint32_t first, uint32_t count);
+bool cmp_merge_chosen_any(const struct cmp_merge_choice *choice, uint32_t first, uint32_t count);
 
 /* Profiles to leave out, by their ids, ascending. Borrowed. */
-struct merge_without {
+struct cmp_merge_without {
     const struct fg_id *ids;
     size_t count;
 };
 
-bool merge_is_without(const struct merge_without *without, struct fg_id id);
+bool cmp_merge_is_without(const struct cmp_merge_without *without, struct fg_id id);
 
 /* Looks at the rows of the part; scratch is reset. */
-enum fg_code merge_choose(const struct merge_part *part, const struct merge_span *span,
-                          const struct fg_deletions *deletions, const struct merge_without *without,
-                          struct fg_arena *arena, struct fg_arena *scratch,
-                          struct merge_choice *ret_choice, struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_choose(const struct cmp_merge_part *part, const struct cmp_merge_span *span,
+                              const struct fg_deletions *deletions,
+                              const struct cmp_merge_without *without, struct fg_arena *arena,
+                              struct fg_arena *scratch, struct cmp_merge_choice *ret_choice,
+                              struct fg_err *err) fg_must_check;
 
 #endif

@@ -1,6 +1,6 @@
 #include "compactor/merge/cursor.h"
 
-void merge_cursor_init(struct merge_cursor *cursor, size_t page_max_bytes)
+void cmp_merge_cursor_init(struct cmp_merge_cursor *cursor, size_t page_max_bytes)
 {
     cursor->rows_arena = fg_arena_create(page_max_bytes);
     cursor->ids_arena = fg_arena_create(page_max_bytes);
@@ -9,7 +9,7 @@ void merge_cursor_init(struct merge_cursor *cursor, size_t page_max_bytes)
     cursor->samples_page = FG_MAP_NONE;
 }
 
-void merge_cursor_done(struct merge_cursor *cursor)
+void cmp_merge_cursor_done(struct cmp_merge_cursor *cursor)
 {
     fg_arena_destroy(cursor->rows_arena);
     fg_arena_destroy(cursor->ids_arena);
@@ -19,40 +19,40 @@ void merge_cursor_done(struct merge_cursor *cursor)
 
 /* ---- going forward ---- */
 
-static enum fg_code load_rows(struct merge_cursor *cursor, struct fg_err *err)
+static enum fg_code load_rows(struct cmp_merge_cursor *cursor, struct fg_err *err)
 {
-    const struct merge_part *part = &cursor->part;
-    uint32_t page = merge_part_page_of(part, FG_BLOCK_IDX, cursor->profile);
+    const struct cmp_merge_part *part = &cursor->part;
+    uint32_t page = cmp_merge_part_page_of(part, FG_BLOCK_IDX, cursor->profile);
 
     fg_arena_reset(cursor->rows_arena);
     fg_arena_reset(cursor->ids_arena);
     cursor->rows.count = 0;
-    if (fg_block_rows_parse(&part->index, page, merge_part_page(part, FG_BLOCK_IDX, page),
+    if (fg_block_rows_parse(&part->index, page, cmp_merge_part_page(part, FG_BLOCK_IDX, page),
                             cursor->rows_arena, &cursor->rows, err) != FG_OK ||
-        fg_block_ids_parse(&part->index, page, merge_part_page(part, FG_BLOCK_PID, page),
+        fg_block_ids_parse(&part->index, page, cmp_merge_part_page(part, FG_BLOCK_PID, page),
                            cursor->ids_arena, &cursor->ids, err) != FG_OK)
-        return merge_part_wrap(part, err);
+        return cmp_merge_part_wrap(part, err);
     cursor->sizes = NULL;
     if (part->index.pages[FG_BLOCK_USE].count > 0 &&
-        fg_block_sizes_parse(&part->index, page, merge_part_page(part, FG_BLOCK_USE, page),
+        fg_block_sizes_parse(&part->index, page, cmp_merge_part_page(part, FG_BLOCK_USE, page),
                              cursor->ids_arena, &cursor->sizes, err) != FG_OK)
-        return merge_part_wrap(part, err);
+        return cmp_merge_part_wrap(part, err);
     return FG_OK;
 }
 
 /* The run in which the series has its next chosen profile, which becomes the place's; NULL: it has
  * none. */
-static const struct fg_block_run *next_run(const struct merge_cursor *cursor)
+static const struct fg_block_run *next_run(const struct cmp_merge_cursor *cursor)
 {
     const struct fg_block_series_row *row = &cursor->part.index.series[cursor->series];
-    struct merge_place *place = &cursor->places[cursor->series];
+    struct cmp_merge_place *place = &cursor->places[cursor->series];
 
     for (; place->run < row->n_runs; place->run++) {
         const struct fg_block_run *run = &cursor->part.index.runs[row->runs[place->run]];
 
         place->profile = FG_MAX(place->profile, run->first);
         while (place->profile < run->first + run->count &&
-               !merge_chosen(&cursor->choice, place->profile))
+               !cmp_merge_chosen(&cursor->choice, place->profile))
             place->profile++;
         if (place->profile < run->first + run->count)
             return run;
@@ -62,7 +62,7 @@ static const struct fg_block_run *next_run(const struct merge_cursor *cursor)
 
 /* From where the series is to its next chosen profile, which may be this one. Runs whose time is
  * still to come are not looked at: their rows are elsewhere. */
-static enum fg_code settle(struct merge_cursor *cursor, struct fg_err *err)
+static enum fg_code settle(struct cmp_merge_cursor *cursor, struct fg_err *err)
 {
     const struct fg_block_run *run = next_run(cursor);
     uint32_t at;
@@ -81,13 +81,13 @@ static enum fg_code settle(struct merge_cursor *cursor, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code merge_cursor_next(struct merge_cursor *cursor, struct fg_err *err)
+enum fg_code cmp_merge_cursor_next(struct cmp_merge_cursor *cursor, struct fg_err *err)
 {
     cursor->places[cursor->series].profile++;
     return settle(cursor, err);
 }
 
-static void set_header(struct merge_cursor *cursor, const struct fg_block_series_row *row)
+static void set_header(struct cmp_merge_cursor *cursor, const struct fg_block_series_row *row)
 {
     cursor->header = (struct fg_block_series){.labels = row->labels,
                                               .types = row->schema->types,
@@ -95,18 +95,18 @@ static void set_header(struct merge_cursor *cursor, const struct fg_block_series
                                               .period_type = row->schema->period_type};
 }
 
-static bool any_chosen(const struct merge_cursor *cursor, const struct fg_block_series_row *row)
+static bool any_chosen(const struct cmp_merge_cursor *cursor, const struct fg_block_series_row *row)
 {
     for (uint32_t i = 0; i < row->n_runs; i++) {
         const struct fg_block_run *run = &cursor->part.index.runs[row->runs[i]];
 
-        if (merge_chosen_any(&cursor->choice, run->first, run->count))
+        if (cmp_merge_chosen_any(&cursor->choice, run->first, run->count))
             return true;
     }
     return false;
 }
 
-void merge_cursor_list(struct merge_cursor *cursor, bool first)
+void cmp_merge_cursor_list(struct cmp_merge_cursor *cursor, bool first)
 {
     const struct fg_block_index *index = &cursor->part.index;
 
@@ -118,7 +118,7 @@ void merge_cursor_list(struct merge_cursor *cursor, bool first)
 }
 
 /* The series at hand, or the first one behind it, that has a profile in the stretch. */
-static enum fg_code settle_series(struct merge_cursor *cursor, struct fg_err *err)
+static enum fg_code settle_series(struct cmp_merge_cursor *cursor, struct fg_err *err)
 {
     const struct fg_block_index *index = &cursor->part.index;
 
@@ -133,14 +133,15 @@ static enum fg_code settle_series(struct merge_cursor *cursor, struct fg_err *er
     return FG_OK;
 }
 
-enum fg_code merge_cursor_begin(struct merge_cursor *cursor, int64_t until_ns, struct fg_err *err)
+enum fg_code cmp_merge_cursor_begin(struct cmp_merge_cursor *cursor, int64_t until_ns,
+                                    struct fg_err *err)
 {
     cursor->until_ns = until_ns;
     cursor->series = 0;
     return settle_series(cursor, err);
 }
 
-enum fg_code merge_cursor_series(struct merge_cursor *cursor, struct fg_err *err)
+enum fg_code cmp_merge_cursor_series(struct cmp_merge_cursor *cursor, struct fg_err *err)
 {
     cursor->series++;
     return settle_series(cursor, err);
@@ -148,7 +149,7 @@ enum fg_code merge_cursor_series(struct merge_cursor *cursor, struct fg_err *err
 
 /* ---- reading ---- */
 
-void merge_profile_done(struct merge_profile *profile)
+void cmp_merge_profile_done(struct cmp_merge_profile *profile)
 {
     free(profile->stacks);
     free(profile->links);
@@ -156,45 +157,45 @@ void merge_profile_done(struct merge_profile *profile)
 }
 
 /* The page of samples of the profile at hand, and that of links beside it. */
-static enum fg_code load_samples(struct merge_cursor *cursor, struct fg_err *err)
+static enum fg_code load_samples(struct cmp_merge_cursor *cursor, struct fg_err *err)
 {
-    const struct merge_part *part = &cursor->part;
-    uint32_t page = merge_part_page_of(part, FG_BLOCK_SMP, cursor->profile);
+    const struct cmp_merge_part *part = &cursor->part;
+    uint32_t page = cmp_merge_part_page_of(part, FG_BLOCK_SMP, cursor->profile);
 
     if (page == cursor->samples_page)
         return FG_OK;
     cursor->samples_page = FG_MAP_NONE;
     cursor->links.count = cursor->next_link = 0;
     if (fg_block_samples_open(cursor->samples, &part->index, page,
-                              merge_part_page(part, FG_BLOCK_SMP, page), err) != FG_OK)
-        return merge_part_wrap(part, err);
+                              cmp_merge_part_page(part, FG_BLOCK_SMP, page), err) != FG_OK)
+        return cmp_merge_part_wrap(part, err);
     fg_arena_reset(cursor->links_arena);
     if (part->index.pages[FG_BLOCK_EXM].count > 0 &&
-        fg_block_exemplars_parse(&part->index, page, merge_part_page(part, FG_BLOCK_EXM, page),
+        fg_block_exemplars_parse(&part->index, page, cmp_merge_part_page(part, FG_BLOCK_EXM, page),
                                  cursor->links_arena, &cursor->links, err) != FG_OK)
-        return merge_part_wrap(part, err);
+        return cmp_merge_part_wrap(part, err);
     cursor->samples_page = page;
     return FG_OK;
 }
 
-enum fg_code merge_cursor_samples(struct merge_cursor *cursor, uint32_t profile,
-                                  struct fg_block_sample_set *ret_set, struct fg_err *err)
+enum fg_code cmp_merge_cursor_samples(struct cmp_merge_cursor *cursor, uint32_t profile,
+                                      struct fg_block_sample_set *ret_set, struct fg_err *err)
 {
-    const struct merge_part *part = &cursor->part;
+    const struct cmp_merge_part *part = &cursor->part;
     const struct fg_block_pages *pages = &part->index.pages[FG_BLOCK_SMP];
     uint32_t page = cursor->samples_page;
 
     if (page == FG_MAP_NONE || profile < pages->pages[page].first ||
         profile - pages->pages[page].first >= pages->pages[page].items) {
-        page = merge_part_page_of(part, FG_BLOCK_SMP, profile);
+        page = cmp_merge_part_page_of(part, FG_BLOCK_SMP, profile);
         cursor->samples_page = FG_MAP_NONE;
         if (fg_block_samples_open(cursor->samples, &part->index, page,
-                                  merge_part_page(part, FG_BLOCK_SMP, page), err) != FG_OK)
-            return merge_part_wrap(part, err);
+                                  cmp_merge_part_page(part, FG_BLOCK_SMP, page), err) != FG_OK)
+            return cmp_merge_part_wrap(part, err);
         cursor->samples_page = page;
     }
     if (fg_block_samples_read(cursor->samples, profile, ret_set, err) != FG_OK)
-        return merge_part_wrap(part, err);
+        return cmp_merge_part_wrap(part, err);
     return FG_OK;
 }
 
@@ -205,8 +206,8 @@ static void room(void *array, size_t count, size_t size)
     *at = fg_realloc(*at, count * size);
 }
 
-static void put_samples(const struct merge_cursor *cursor, const struct fg_block_sample_set *set,
-                        struct merge_profile *into)
+static void put_samples(const struct cmp_merge_cursor *cursor,
+                        const struct fg_block_sample_set *set, struct cmp_merge_profile *into)
 {
     if (set->count > into->cap_stacks) {
         into->cap_stacks = set->count * 2;
@@ -219,7 +220,7 @@ static void put_samples(const struct merge_cursor *cursor, const struct fg_block
     into->profile.values = set->values;
 }
 
-static void room_for_links(struct merge_profile *into, uint32_t count, uint32_t n_types)
+static void room_for_links(struct cmp_merge_profile *into, uint32_t count, uint32_t n_types)
 {
     if (count > into->cap_links) {
         into->cap_links = count * 2;
@@ -231,7 +232,8 @@ static void room_for_links(struct merge_profile *into, uint32_t count, uint32_t 
     }
 }
 
-static void put_links(struct merge_cursor *cursor, uint32_t n_types, struct merge_profile *into)
+static void put_links(struct cmp_merge_cursor *cursor, uint32_t n_types,
+                      struct cmp_merge_profile *into)
 {
     const struct fg_block_exemplars *links = &cursor->links;
     uint32_t first, count = 0;
@@ -260,8 +262,8 @@ static void put_links(struct merge_cursor *cursor, uint32_t n_types, struct merg
     into->profile.link_values = into->link_values;
 }
 
-enum fg_code merge_cursor_read(struct merge_cursor *cursor, struct merge_profile *into,
-                               struct fg_err *err)
+enum fg_code cmp_merge_cursor_read(struct cmp_merge_cursor *cursor, struct cmp_merge_profile *into,
+                                   struct fg_err *err)
 {
     const struct fg_block_rows *rows = &cursor->rows;
     uint32_t at = cursor->profile - rows->first;
@@ -270,7 +272,7 @@ enum fg_code merge_cursor_read(struct merge_cursor *cursor, struct merge_profile
     if (load_samples(cursor, err) != FG_OK)
         return err->code;
     if (fg_block_samples_read(cursor->samples, cursor->profile, &set, err) != FG_OK)
-        return merge_part_wrap(&cursor->part, err);
+        return cmp_merge_part_wrap(&cursor->part, err);
     into->profile = (struct fg_block_profile){.id = cursor->id,
                                               .time_ns = cursor->time_ns,
                                               .duration_ns = rows->durations_ns[at],

@@ -10,18 +10,18 @@
 #include "compactor/merge/choose.h"
 
 /* What of a series comes next. */
-struct merge_place {
+struct cmp_merge_place {
     uint32_t run; /* of the series' own */
     uint32_t profile;
 };
 
-struct merge_cursor {
-    struct merge_part part;
-    struct merge_choice choice;
+struct cmp_merge_cursor {
+    struct cmp_merge_part part;
+    struct cmp_merge_choice choice;
     uint32_t *stacks;  /* of a rank: the stack's number in the union */
     uint32_t *numbers; /* of a series: its number in what is written; FG_MAP_NONE: not there */
 
-    struct merge_place *places; /* of a series; zero at first */
+    struct cmp_merge_place *places; /* of a series; zero at first */
 
     int64_t until_ns;              /* of the stretch at hand, inclusive */
     uint32_t series;               /* at hand; part.index.n_series: no more */
@@ -43,32 +43,34 @@ struct merge_cursor {
 };
 
 /* part, choice, stacks, numbers and places are set; page_max_bytes: for what is unpacked. */
-void merge_cursor_init(struct merge_cursor *cursor, size_t page_max_bytes);
-void merge_cursor_done(struct merge_cursor *cursor);
+void cmp_merge_cursor_init(struct cmp_merge_cursor *cursor, size_t page_max_bytes);
+void cmp_merge_cursor_done(struct cmp_merge_cursor *cursor);
 
 /* To the next series that has a chosen profile at any time, without a look at its profiles; first:
  * to the first one. For a walk of its own. */
-void merge_cursor_list(struct merge_cursor *cursor, bool first);
+void cmp_merge_cursor_list(struct cmp_merge_cursor *cursor, bool first);
 
 /* Begins a stretch: what is left up to until_ns. Stretches ascend. To the first series that has a
  * chosen profile in it, and to the first of these. */
-enum fg_code merge_cursor_begin(struct merge_cursor *cursor, int64_t until_ns,
-                                struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_cursor_begin(struct cmp_merge_cursor *cursor, int64_t until_ns,
+                                    struct fg_err *err) fg_must_check;
 
 /* To the next such series. */
-enum fg_code merge_cursor_series(struct merge_cursor *cursor, struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_cursor_series(struct cmp_merge_cursor *cursor,
+                                     struct fg_err *err) fg_must_check;
 
 /* To the next chosen profile of the series in the stretch. */
-enum fg_code merge_cursor_next(struct merge_cursor *cursor, struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_cursor_next(struct cmp_merge_cursor *cursor,
+                                   struct fg_err *err) fg_must_check;
 
 /* Samples of any profile of the part, by its ranks; when the walk is over. Valid until the next
  * call. */
-enum fg_code merge_cursor_samples(struct merge_cursor *cursor, uint32_t profile,
-                                  struct fg_block_sample_set *ret_set,
-                                  struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_cursor_samples(struct cmp_merge_cursor *cursor, uint32_t profile,
+                                      struct fg_block_sample_set *ret_set,
+                                      struct fg_err *err) fg_must_check;
 
 /* What the profiles of a service are read into, used again and again. */
-struct merge_profile {
+struct cmp_merge_profile {
     struct fg_block_profile profile;
     uint32_t *stacks;
     struct fg_block_link *links;
@@ -76,10 +78,10 @@ struct merge_profile {
     uint32_t cap_stacks, cap_links;
     size_t cap_link_values;
 };
-void merge_profile_done(struct merge_profile *profile);
+void cmp_merge_profile_done(struct cmp_merge_profile *profile);
 
 /* All of the profile at hand; valid until the cursor moves or `into` is used again. */
-enum fg_code merge_cursor_read(struct merge_cursor *cursor, struct merge_profile *into,
-                               struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_cursor_read(struct cmp_merge_cursor *cursor, struct cmp_merge_profile *into,
+                                   struct fg_err *err) fg_must_check;
 
 #endif

@@ -28,19 +28,19 @@ enum {
 enum { NAMED_STACKS = 256 * 1024 };
 
 /* A block on its way. */
-struct writing {
-    const struct merge *merge;
-    const struct merge_span *span;
+struct merge_writing {
+    const struct cmp_merge *merge;
+    const struct cmp_merge_span *span;
     struct fg_block_writer *writer;
     uint32_t *next_parts;             /* [n_sources]: of each source, the part that comes next */
     struct fg_block_samples *counter; /* reads samples in the first pass */
-    struct merge_profile profile;
+    struct cmp_merge_profile profile;
 
     /* Of the service at hand. */
     struct fg_arena *arena, *scratch;
-    struct merge_cursor *cursors; /* [n_cursors]: parts with a chosen profile */
+    struct cmp_merge_cursor *cursors; /* [n_cursors]: parts with a chosen profile */
     uint32_t n_cursors;
-    struct merge_stacks stacks;
+    struct cmp_merge_stacks stacks;
     uint32_t *order;                /* [n_cursors]: those that have the series at hand */
     int64_t stripe_ns;              /* INT64_MAX: one stripe */
     struct fg_block_series *series; /* of the part; in the arena */
@@ -52,16 +52,16 @@ struct writing {
 
 /* ---- which service ---- */
 
-static const struct fg_block_part *next_part(const struct writing *writing, uint32_t source)
+static const struct fg_block_part *next_part(const struct merge_writing *writing, uint32_t source)
 {
-    const struct merge_source *from = &writing->merge->sources[source];
+    const struct cmp_merge_source *from = &writing->merge->sources[source];
     uint32_t next = writing->next_parts[source];
 
     return next < from->n_parts ? &from->parts[next] : NULL;
 }
 
 /* The least service that is left; false: none is. */
-static bool next_service(const struct writing *writing, struct fg_slice *ret_service)
+static bool next_service(const struct merge_writing *writing, struct fg_slice *ret_service)
 {
     bool found = false;
 
@@ -78,13 +78,13 @@ static bool next_service(const struct writing *writing, struct fg_slice *ret_ser
 
 /* ---- first pass: stacks ---- */
 
-static enum fg_code number_series(struct writing *writing, struct merge_cursor *cursor,
+static enum fg_code number_series(struct merge_writing *writing, struct cmp_merge_cursor *cursor,
                                   struct fg_err *err)
 {
     uint32_t count = cursor->part.index.n_series;
 
     cursor->numbers = fg_arena_new(writing->arena, uint32_t, count);
-    cursor->places = fg_arena_new(writing->arena, struct merge_place, count);
+    cursor->places = fg_arena_new(writing->arena, struct cmp_merge_place, count);
     if (cursor->numbers == NULL || cursor->places == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u series", count);
     for (uint32_t i = 0; i < count; i++)
@@ -92,37 +92,37 @@ static enum fg_code number_series(struct writing *writing, struct merge_cursor *
     return FG_OK;
 }
 
-static enum fg_code open_part(struct writing *writing, uint32_t source, uint32_t number,
+static enum fg_code open_part(struct merge_writing *writing, uint32_t source, uint32_t number,
                               struct fg_err *err)
 {
-    struct merge_cursor *cursor = &writing->cursors[writing->n_cursors];
+    struct cmp_merge_cursor *cursor = &writing->cursors[writing->n_cursors];
     struct fg_arena_mark mark = fg_arena_mark(writing->arena);
     uint32_t *stacks;
 
-    *cursor = (struct merge_cursor){.series = 0};
-    if (merge_part_open(&writing->merge->sources[source], number, writing->arena, &cursor->part,
-                        err) != FG_OK ||
-        merge_choose(&cursor->part, writing->span, &writing->merge->deletions,
-                     &writing->merge->without, writing->arena, writing->scratch, &cursor->choice,
-                     err) != FG_OK)
+    *cursor = (struct cmp_merge_cursor){.series = 0};
+    if (cmp_merge_part_open(&writing->merge->sources[source], number, writing->arena, &cursor->part,
+                            err) != FG_OK ||
+        cmp_merge_choose(&cursor->part, writing->span, &writing->merge->deletions,
+                         &writing->merge->without, writing->arena, writing->scratch,
+                         &cursor->choice, err) != FG_OK)
         return err->code;
     if (cursor->choice.count == 0) { /* so that what is halved by shards needs less memory */
         fg_arena_release(writing->arena, mark);
         return FG_OK;
     }
-    if (merge_stacks_add(&writing->stacks, &cursor->part, &cursor->choice, writing->counter,
-                         writing->arena, writing->scratch, &stacks, err) != FG_OK)
+    if (cmp_merge_stacks_add(&writing->stacks, &cursor->part, &cursor->choice, writing->counter,
+                             writing->arena, writing->scratch, &stacks, err) != FG_OK)
         return err->code;
     cursor->stacks = stacks;
     if (number_series(writing, cursor, err) != FG_OK)
         return err->code;
-    merge_cursor_init(cursor, writing->merge->memory_max_bytes / SHARE_PAGES);
+    cmp_merge_cursor_init(cursor, writing->merge->memory_max_bytes / SHARE_PAGES);
     writing->n_cursors++;
     return FG_OK;
 }
 
 /* Takes the service's part of every source that has one. */
-static enum fg_code open_service(struct writing *writing, struct fg_slice service,
+static enum fg_code open_service(struct merge_writing *writing, struct fg_slice service,
                                  struct fg_err *err)
 {
     for (uint32_t i = 0; i < writing->merge->n_sources; i++) {
@@ -131,7 +131,7 @@ static enum fg_code open_service(struct writing *writing, struct fg_slice servic
         if (part == NULL || !fg_slice_eq(part->service, service))
             continue;
         if (part->t_min_ns < writing->span->end_ns || writing->span->end_ns == INT64_MAX)
-            if (part->t_max_ns >= merge_span_from_ns(writing->span) &&
+            if (part->t_max_ns >= cmp_merge_span_from_ns(writing->span) &&
                 open_part(writing, i, writing->next_parts[i], err) != FG_OK)
                 return err->code;
         writing->next_parts[i]++;
@@ -141,18 +141,18 @@ static enum fg_code open_service(struct writing *writing, struct fg_slice servic
 
 /* ---- second pass: profiles ---- */
 
-static bool has_series(const struct merge_cursor *cursor)
+static bool has_series(const struct cmp_merge_cursor *cursor)
 {
     return cursor->series < cursor->part.index.n_series;
 }
 
 /* Those cursors that stand at the least series, into order; 0: no series is left. */
-static uint32_t gather_series(struct writing *writing)
+static uint32_t gather_series(struct merge_writing *writing)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < writing->n_cursors; i++) {
-        const struct merge_cursor *cursor = &writing->cursors[i];
+        const struct cmp_merge_cursor *cursor = &writing->cursors[i];
         int order;
 
         if (!has_series(cursor))
@@ -169,10 +169,10 @@ static uint32_t gather_series(struct writing *writing)
 }
 
 /* What merged nodes have to know of it. */
-static void note_series(struct writing *writing, uint32_t n)
+static void note_series(struct merge_writing *writing, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        struct merge_cursor *cursor = &writing->cursors[writing->order[i]];
+        struct cmp_merge_cursor *cursor = &writing->cursors[writing->order[i]];
 
         cursor->numbers[cursor->series] = writing->n_series;
     }
@@ -184,20 +184,20 @@ static void note_series(struct writing *writing, uint32_t n)
 }
 
 /* Series of all of the part, which stripes have in pieces. */
-static void list_series(struct writing *writing)
+static void list_series(struct merge_writing *writing)
 {
     uint32_t n;
 
     for (uint32_t i = 0; i < writing->n_cursors; i++)
-        merge_cursor_list(&writing->cursors[i], true);
+        cmp_merge_cursor_list(&writing->cursors[i], true);
     while ((n = gather_series(writing)) > 0) {
         note_series(writing, n);
         for (uint32_t i = 0; i < n; i++)
-            merge_cursor_list(&writing->cursors[writing->order[i]], false);
+            cmp_merge_cursor_list(&writing->cursors[writing->order[i]], false);
     }
 }
 
-static int profile_cmp(const struct merge_cursor *a, const struct merge_cursor *b)
+static int profile_cmp(const struct cmp_merge_cursor *a, const struct cmp_merge_cursor *b)
 {
     if (a->time_ns != b->time_ns)
         return a->time_ns < b->time_ns ? -1 : 1;
@@ -206,7 +206,7 @@ static int profile_cmp(const struct merge_cursor *a, const struct merge_cursor *
 
 /* The protocol lets a profile into one segment only. Where one is in two all the same, nobody can
  * know which counts were answered meanwhile: that is for people to look at. */
-static enum fg_code twice(const struct merge_cursor *a, const struct merge_cursor *b,
+static enum fg_code twice(const struct cmp_merge_cursor *a, const struct cmp_merge_cursor *b,
                           struct fg_err *err)
 {
     return fg_fail(err, FG_E_CORRUPT, "profile %016llx%016llx is in %s and in %s",
@@ -215,13 +215,13 @@ static enum fg_code twice(const struct merge_cursor *a, const struct merge_curso
 }
 
 /* The cursor with the least profile of the series at hand; NULL: none has one. */
-static enum fg_code least_profile(const struct writing *writing, uint32_t n,
-                                  struct merge_cursor **ret_least, struct fg_err *err)
+static enum fg_code least_profile(const struct merge_writing *writing, uint32_t n,
+                                  struct cmp_merge_cursor **ret_least, struct fg_err *err)
 {
-    struct merge_cursor *least = NULL;
+    struct cmp_merge_cursor *least = NULL;
 
     for (uint32_t i = 0; i < n; i++) {
-        struct merge_cursor *cursor = &writing->cursors[writing->order[i]];
+        struct cmp_merge_cursor *cursor = &writing->cursors[writing->order[i]];
         int order = least == NULL ? -1 : 0;
 
         if (!cursor->has_profile)
@@ -235,9 +235,9 @@ static enum fg_code least_profile(const struct writing *writing, uint32_t n,
     return FG_OK;
 }
 
-static enum fg_code write_series(struct writing *writing, uint32_t n, struct fg_err *err)
+static enum fg_code write_series(struct merge_writing *writing, uint32_t n, struct fg_err *err)
 {
-    struct merge_cursor *cursor = NULL;
+    struct cmp_merge_cursor *cursor = NULL;
 
     if (fg_block_series_begin(writing->writer, &writing->cursors[writing->order[0]].header, err) !=
         FG_OK)
@@ -247,26 +247,27 @@ static enum fg_code write_series(struct writing *writing, uint32_t n, struct fg_
             return err->code;
         if (cursor == NULL)
             break;
-        if (merge_cursor_read(cursor, &writing->profile, err) != FG_OK ||
+        if (cmp_merge_cursor_read(cursor, &writing->profile, err) != FG_OK ||
             fg_block_profile_add(writing->writer, &writing->profile.profile, err) != FG_OK ||
-            merge_cursor_next(cursor, err) != FG_OK)
+            cmp_merge_cursor_next(cursor, err) != FG_OK)
             return err->code;
     }
     for (uint32_t i = 0; i < n; i++)
-        if (merge_cursor_series(&writing->cursors[writing->order[i]], err) != FG_OK)
+        if (cmp_merge_cursor_series(&writing->cursors[writing->order[i]], err) != FG_OK)
             return err->code;
     return FG_OK;
 }
 
 /* Profiles up to until_ns, of which none was written. */
-static enum fg_code write_stripe(struct writing *writing, int64_t until_ns, struct fg_err *err)
+static enum fg_code write_stripe(struct merge_writing *writing, int64_t until_ns,
+                                 struct fg_err *err)
 {
     uint32_t n;
 
     if (fg_block_stripe_begin(writing->writer, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < writing->n_cursors; i++)
-        if (merge_cursor_begin(&writing->cursors[i], until_ns, err) != FG_OK)
+        if (cmp_merge_cursor_begin(&writing->cursors[i], until_ns, err) != FG_OK)
             return err->code;
     while ((n = gather_series(writing)) > 0)
         if (write_series(writing, n, err) != FG_OK)
@@ -283,12 +284,12 @@ static enum fg_code write_stripe(struct writing *writing, int64_t until_ns, stru
  * It depends on nothing but what is written. What is early is a stripe of its own where the rest is
  * one, too: the next merge reads it by itself.
  */
-static int64_t choose_stripe(const struct writing *writing)
+static int64_t choose_stripe(const struct merge_writing *writing)
 {
     static const int64_t lengths_ns[] = {FG_BLOCK_STRIPE_MIN_NS, FG_HOUR_NS, 6 * FG_HOUR_NS};
-    const struct merge_span *span = writing->span;
+    const struct cmp_merge_span *span = writing->span;
     uint32_t each = writing->merge->stripe_samples;
-    double samples = (double)merge_stacks_all_uses(&writing->stacks);
+    double samples = (double)cmp_merge_stacks_all_uses(&writing->stacks);
 
     each = each == 0 ? FG_BLOCK_STRIPE_SAMPLES : each;
     for (size_t i = 0; i < FG_COUNT(lengths_ns); i++) {
@@ -301,9 +302,9 @@ static int64_t choose_stripe(const struct writing *writing)
 }
 
 /* Stripes are counted from the beginning of the span, and what is early comes before. */
-static enum fg_code write_stripes(struct writing *writing, struct fg_err *err)
+static enum fg_code write_stripes(struct merge_writing *writing, struct fg_err *err)
 {
-    const struct merge_span *span = writing->span;
+    const struct cmp_merge_span *span = writing->span;
 
     for (int64_t from_ns = span->start_ns;
          writing->stripe_ns != INT64_MAX && from_ns < span->end_ns;
@@ -313,38 +314,38 @@ static enum fg_code write_stripes(struct writing *writing, struct fg_err *err)
     return write_stripe(writing, INT64_MAX, err);
 }
 
-static bool is_named(const struct writing *writing)
+static bool is_named(const struct merge_writing *writing)
 {
     uint32_t least = writing->merge->named_stacks;
 
     return fg_block_part_n_stacks(writing->writer) >= (least > 0 ? least : (uint32_t)NAMED_STACKS);
 }
 
-static enum fg_code make_nodes(struct writing *writing, struct fg_nodes_writer **ret_nodes,
+static enum fg_code make_nodes(struct merge_writing *writing, struct fg_nodes_writer **ret_nodes,
                                struct fg_err *err)
 {
-    const struct merge_nodes_input input = {.span = writing->span,
-                                            .cursors = writing->cursors,
-                                            .n_cursors = writing->n_cursors,
-                                            .tree = &writing->stacks.tree,
-                                            .series = writing->series,
-                                            .n_series = writing->n_series,
-                                            .block = writing->writer,
-                                            .fine = writing->stripe_ns == FG_BLOCK_STRIPE_MIN_NS,
-                                            .named = is_named(writing),
-                                            .arena = writing->arena,
-                                            .max_bytes =
-                                                writing->merge->memory_max_bytes / SHARE_NODES};
+    const struct cmp_merge_nodes_input input = {
+        .span = writing->span,
+        .cursors = writing->cursors,
+        .n_cursors = writing->n_cursors,
+        .tree = &writing->stacks.tree,
+        .series = writing->series,
+        .n_series = writing->n_series,
+        .block = writing->writer,
+        .fine = writing->stripe_ns == FG_BLOCK_STRIPE_MIN_NS,
+        .named = is_named(writing),
+        .arena = writing->arena,
+        .max_bytes = writing->merge->memory_max_bytes / SHARE_NODES};
     bool left_out = true;
 
     *ret_nodes = NULL;
-    if (!writing->no_nodes && merge_nodes_make(&input, ret_nodes, &left_out, err) != FG_OK)
+    if (!writing->no_nodes && cmp_merge_nodes_make(&input, ret_nodes, &left_out, err) != FG_OK)
         return err->code;
     writing->left_out += left_out;
     return FG_OK;
 }
 
-static enum fg_code end_part(struct writing *writing, struct fg_err *err)
+static enum fg_code end_part(struct merge_writing *writing, struct fg_err *err)
 {
     fg_auto(fg_nodes_writer) *nodes = NULL;
 
@@ -358,14 +359,15 @@ static enum fg_code end_part(struct writing *writing, struct fg_err *err)
     return fg_block_part_end(writing->writer, err);
 }
 
-static enum fg_code write_part(struct writing *writing, struct fg_slice service, struct fg_err *err)
+static enum fg_code write_part(struct merge_writing *writing, struct fg_slice service,
+                               struct fg_err *err)
 {
     writing->stripe_ns = choose_stripe(writing);
-    merge_stacks_seal(&writing->stacks);
+    cmp_merge_stacks_seal(&writing->stacks);
     if (fg_block_part_begin(writing->writer, writing->merge->tenant, service, &writing->stacks.tree,
                             writing->stacks.uses, err) != FG_OK)
         return err->code;
-    merge_stacks_drop_uses(&writing->stacks);
+    cmp_merge_stacks_drop_uses(&writing->stacks);
     list_series(writing);
     if (write_stripes(writing, err) != FG_OK)
         return err->code;
@@ -374,7 +376,7 @@ static enum fg_code write_part(struct writing *writing, struct fg_slice service,
 
 /* ---- a block ---- */
 
-static enum fg_code write_service(struct writing *writing, struct fg_slice service,
+static enum fg_code write_service(struct merge_writing *writing, struct fg_slice service,
                                   struct fg_err *err)
 {
     enum fg_code code;
@@ -384,17 +386,17 @@ static enum fg_code write_service(struct writing *writing, struct fg_slice servi
     writing->series = NULL;
     writing->n_series = writing->cap_series = 0;
     writing->no_nodes = false;
-    merge_stacks_init(&writing->stacks, writing->merge->memory_max_bytes / 8 * STACKS_EIGHTHS);
+    cmp_merge_stacks_init(&writing->stacks, writing->merge->memory_max_bytes / 8 * STACKS_EIGHTHS);
     code = open_service(writing, service, err);
     if (code == FG_OK && writing->n_cursors > 0)
         code = write_part(writing, service, err);
     for (uint32_t i = 0; i < writing->n_cursors; i++)
-        merge_cursor_done(&writing->cursors[i]);
-    merge_stacks_done(&writing->stacks);
+        cmp_merge_cursor_done(&writing->cursors[i]);
+    cmp_merge_stacks_done(&writing->stacks);
     return code == FG_OK ? FG_OK : fg_wrap(err, "service %.*s", FG_S(service));
 }
 
-static enum fg_code write_block(struct writing *writing, struct fg_block_summary *ret_summary,
+static enum fg_code write_block(struct merge_writing *writing, struct fg_block_summary *ret_summary,
                                 struct fg_err *err)
 {
     struct fg_slice service = {NULL, 0};
@@ -405,11 +407,11 @@ static enum fg_code write_block(struct writing *writing, struct fg_block_summary
     return fg_block_writer_finish(writing->writer, ret_summary, err);
 }
 
-enum fg_code merge_write(const struct merge *merge, const struct merge_span *span, uint32_t level,
-                         const struct fg_block_sink *sink, struct merge_written *ret_written,
-                         struct fg_err *err)
+enum fg_code cmp_merge_write(const struct cmp_merge *merge, const struct cmp_merge_span *span,
+                             uint32_t level, const struct fg_block_sink *sink,
+                             struct cmp_merge_written *ret_written, struct fg_err *err)
 {
-    struct writing writing = {
+    struct merge_writing writing = {
         .merge = merge,
         .span = span,
         .writer = fg_block_writer_create(sink, level),
@@ -420,14 +422,14 @@ enum fg_code merge_write(const struct merge *merge, const struct merge_span *spa
         .arena = fg_arena_create(merge->memory_max_bytes / SHARE_INDEXES),
         .scratch = fg_arena_create(merge->memory_max_bytes / SHARE_SCRATCH),
     };
-    struct merge_written written;
+    struct cmp_merge_written written;
     enum fg_code code;
 
     fg_block_writer_set_version(writing.writer, merge->block_version);
     code = write_block(&writing, &written.summary, err);
     fg_block_writer_destroy(writing.writer);
     fg_block_samples_destroy(writing.counter);
-    merge_profile_done(&writing.profile);
+    cmp_merge_profile_done(&writing.profile);
     fg_arena_destroy(writing.arena);
     fg_arena_destroy(writing.scratch);
     free(writing.next_parts);
@@ -441,24 +443,24 @@ enum fg_code merge_write(const struct merge *merge, const struct merge_span *spa
 
 /* ---- reading back ---- */
 
-static enum fg_code tally_file(const struct merge_source *source, size_t memory_max_bytes,
-                               struct merge_tally *tally, struct fg_err *err)
+static enum fg_code tally_file(const struct cmp_merge_source *source, size_t memory_max_bytes,
+                               struct cmp_merge_tally *tally, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(memory_max_bytes / SHARE_INDEXES);
     fg_auto(fg_arena) *scratch = fg_arena_create(memory_max_bytes / SHARE_SCRATCH);
-    struct merge_part part;
+    struct cmp_merge_part part;
 
     for (uint32_t i = 0; i < source->n_parts; i++) {
         fg_arena_reset(arena);
-        if (merge_part_open(source, i, arena, &part, err) != FG_OK ||
-            merge_tally_part(tally, &part, scratch, err) != FG_OK)
+        if (cmp_merge_part_open(source, i, arena, &part, err) != FG_OK ||
+            cmp_merge_tally_part(tally, &part, scratch, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
 }
 
 static enum fg_code read_back(struct fg_slice file, const char *name, size_t memory_max_bytes,
-                              struct merge_tally *tally, struct fg_err *err)
+                              struct cmp_merge_tally *tally, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(memory_max_bytes);
     struct fg_block_directory directory;
@@ -474,15 +476,15 @@ static enum fg_code read_back(struct fg_slice file, const char *name, size_t mem
         if (fg_nodes_verify(&directory.parts[i], file, memory_max_bytes, err) != FG_OK)
             return err->code;
     return tally_file(
-        &(struct merge_source){
+        &(struct cmp_merge_source){
             .name = name, .parts = directory.parts, .n_parts = directory.n_parts, .bytes = file},
         memory_max_bytes, tally, err);
 }
 
-enum fg_code merge_read_back(struct fg_slice file, const char *name, size_t memory_max_bytes,
-                             struct merge_tally *ret_tally, struct fg_err *err)
+enum fg_code cmp_merge_read_back(struct fg_slice file, const char *name, size_t memory_max_bytes,
+                                 struct cmp_merge_tally *ret_tally, struct fg_err *err)
 {
-    struct merge_tally tally = {0};
+    struct cmp_merge_tally tally = {0};
 
     if (read_back(file, name, memory_max_bytes, &tally, err) != FG_OK) {
         if (err->code == FG_E_CORRUPT)

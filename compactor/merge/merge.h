@@ -2,15 +2,14 @@
  * Merges what a tenant has in several objects into one block, streaming: sources are mapped files,
  * and of each service its index, its stacks and a few pages are in memory at a time.
  *
- *   merge_survey   rows only: what there is, when, and what deletions take; says which blocks to
- *                  write
- *   merge_write    one block: for each service, first the stacks that are in use and how often,
- *                  then by stripes (common/storage/block/writer.h) and series the profiles in the
- * order of time and id, then what they add up to merge_read_back  the tally of a block that was
- * written and verified
+ *   cmp_merge_survey   rows only: what there is, when, and what deletions take; says which blocks
+ * to write cmp_merge_write    one block: for each service, first the stacks that are in use and how
+ * often, then by stripes (common/storage/block/writer.h) and series the profiles in the order of
+ * time and id, then what they add up to cmp_merge_read_back  the tally of a block that was written
+ * and verified
  *
  * The tallies of all blocks of a survey add up to its own; who swaps them in has compared
- * (merge_tally_check).
+ * (cmp_merge_tally_check).
  *
  * The same profiles give the same bytes, in whatever sources and order they come.
  *
@@ -22,12 +21,12 @@
 #include "compactor/merge/cursor.h"
 #include "compactor/merge/tally.h"
 
-struct merge {
+struct cmp_merge {
     struct fg_slice tenant;
-    const struct merge_source *sources;
+    const struct cmp_merge_source *sources;
     uint32_t n_sources;
     struct fg_deletions deletions;
-    struct merge_without without; /* but for tools that mend a bucket: none */
+    struct cmp_merge_without without; /* but for tools that mend a bucket: none */
     size_t memory_max_bytes;
     uint32_t block_version;  /* of the format that is written; 0: the newest */
     uint32_t stripe_samples; /* of a stripe, at least, on the average; but for tests 0: as many as
@@ -40,7 +39,7 @@ struct merge {
 #define MERGE_SPILL_NS (10 * FG_MINUTE_NS)
 
 /* Profiles of a span of time. */
-struct merge_bin {
+struct cmp_merge_bin {
     int64_t start_ns, end_ns;
     int64_t t_min_ns; /* of the profiles */
     uint64_t profiles;
@@ -48,10 +47,10 @@ struct merge_bin {
     uint16_t shard_min, shard_max; /* of those there are */
 };
 
-struct merge_survey {
-    struct merge_bin *bins; /* by start; in the arena */
+struct cmp_merge_survey {
+    struct cmp_merge_bin *bins; /* by start; in the arena */
     uint32_t n_bins;
-    struct merge_tally kept;
+    struct cmp_merge_tally kept;
     uint64_t deleted;    /* taken by deletions */
     uint64_t expired;    /* of spans that end before keep_from_ns */
     uint64_t n_profiles; /* of all sources */
@@ -61,17 +60,18 @@ struct merge_survey {
  * span_of(): which span a time belongs to, [start, end) with an end of INT64_MAX being the end of
  * time; the same for every time in it. FG_E_TOO_LARGE: more than bins_max.
  */
-struct merge_survey_options {
+struct cmp_merge_survey_options {
     void (*span_of)(const void *arg, int64_t time_ns, int64_t *ret_start_ns, int64_t *ret_end_ns);
     const void *arg;
     uint32_t bins_max;
     int64_t keep_from_ns; /* spans that end before are left out */
 };
-enum fg_code merge_survey(struct merge *merge, const struct merge_survey_options *options,
-                          struct fg_arena *arena, struct merge_survey *ret_survey,
-                          struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_survey(struct cmp_merge *merge,
+                              const struct cmp_merge_survey_options *options,
+                              struct fg_arena *arena, struct cmp_merge_survey *ret_survey,
+                              struct fg_err *err) fg_must_check;
 
-struct merge_written {
+struct cmp_merge_written {
     struct fg_block_summary summary;
     uint32_t left_out; /* services that have not all merged nodes they should: no memory */
 };
@@ -81,13 +81,15 @@ struct merge_written {
  * level: as in manifests. FG_E_CORRUPT: a source is broken, or two of them have the same profile:
  * its id and both names.
  */
-enum fg_code merge_write(const struct merge *merge, const struct merge_span *span, uint32_t level,
-                         const struct fg_block_sink *sink, struct merge_written *ret_written,
-                         struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_write(const struct cmp_merge *merge, const struct cmp_merge_span *span,
+                             uint32_t level, const struct fg_block_sink *sink,
+                             struct cmp_merge_written *ret_written,
+                             struct fg_err *err) fg_must_check;
 
 /* file: what was written, all of it. Verifies it (common/storage/block/verify.h) and tallies its
  * rows. FG_E_INTERNAL: it is broken. */
-enum fg_code merge_read_back(struct fg_slice file, const char *name, size_t memory_max_bytes,
-                             struct merge_tally *ret_tally, struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_read_back(struct fg_slice file, const char *name, size_t memory_max_bytes,
+                                 struct cmp_merge_tally *ret_tally,
+                                 struct fg_err *err) fg_must_check;
 
 #endif

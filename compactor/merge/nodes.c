@@ -5,22 +5,22 @@ enum { ARENA_SHARE = 2 }; /* of the memory: what is kept of series; the rest is 
 /* ---- sums ---- */
 
 /* All but what is early. */
-static struct stretch span_itself(const struct making *making)
+static struct cmp_stretch span_itself(const struct cmp_making *making)
 {
-    return (struct stretch){making->n_early, making->n_buckets};
+    return (struct cmp_stretch){making->n_early, making->n_buckets};
 }
 
-static size_t names_columns(const struct making *making)
+static size_t names_columns(const struct cmp_making *making)
 {
     return making->n_columns * making->stride;
 }
 
-static int64_t *group_of(const struct making *making, int64_t *sums, uint32_t group)
+static int64_t *group_of(const struct cmp_making *making, int64_t *sums, uint32_t group)
 {
     return sums + group * names_columns(making);
 }
 
-static uint64_t *full_of(const struct making *making, uint32_t group)
+static uint64_t *full_of(const struct cmp_making *making, uint32_t group)
 {
     return making->full == NULL
                ? NULL
@@ -40,7 +40,7 @@ static void zero(int64_t *sums, size_t count)
 }
 
 /* Samples of a profile, into the column of each of its types. */
-static void add_samples(const struct making *making, const struct source *source,
+static void add_samples(const struct cmp_making *making, const struct cmp_source *source,
                         const struct fg_block_sample_set *set, const uint32_t *types, int64_t *sums,
                         int64_t *more, uint64_t *full)
 {
@@ -64,7 +64,7 @@ static void add_samples(const struct making *making, const struct source *source
     }
 }
 
-static bool is_at_hand(const struct making *making, uint32_t series)
+static bool is_at_hand(const struct cmp_making *making, uint32_t series)
 {
     const struct fg_block_series *from = &making->input->series[series];
 
@@ -78,16 +78,17 @@ static bool is_at_hand(const struct making *making, uint32_t series)
 }
 
 /* What a source has of a run in some buckets. grouped: into those of its group too. */
-static enum fg_code add_run(struct making *making, uint32_t number, uint32_t run,
-                            struct stretch stretch, bool grouped, int64_t *sums, struct fg_err *err)
+static enum fg_code add_run(struct cmp_making *making, uint32_t number, uint32_t run,
+                            struct cmp_stretch stretch, bool grouped, int64_t *sums,
+                            struct fg_err *err)
 {
-    struct merge_cursor *cursor = &making->input->cursors[number];
-    const struct source *source = &making->sources[number];
+    struct cmp_merge_cursor *cursor = &making->input->cursors[number];
+    const struct cmp_source *source = &making->sources[number];
     const struct fg_block_index *index = &cursor->part.index;
-    uint32_t first = nodes_first_of(making, source, index, run, stretch.from);
-    uint32_t end = nodes_first_of(making, source, index, run, stretch.to);
+    uint32_t first = cmp_nodes_first_of(making, source, index, run, stretch.from);
+    uint32_t end = cmp_nodes_first_of(making, source, index, run, stretch.to);
     uint32_t merged = cursor->numbers[index->runs[run].series];
-    const struct series *of = merged == FG_MAP_NONE ? NULL : &making->series[merged];
+    const struct cmp_series *of = merged == FG_MAP_NONE ? NULL : &making->series[merged];
     uint32_t group;
 
     if (first == end || of == NULL || !is_at_hand(making, merged))
@@ -96,9 +97,9 @@ static enum fg_code add_run(struct making *making, uint32_t number, uint32_t run
     for (uint32_t p = first; p < end; p++) {
         struct fg_block_sample_set set;
 
-        if (!merge_chosen(&cursor->choice, p))
+        if (!cmp_merge_chosen(&cursor->choice, p))
             continue;
-        if (merge_cursor_samples(cursor, p, &set, err) != FG_OK)
+        if (cmp_merge_cursor_samples(cursor, p, &set, err) != FG_OK)
             return err->code;
         add_samples(making, source, &set, of->types, sums,
                     grouped ? group_of(making, making->middle, group) : NULL,
@@ -108,10 +109,10 @@ static enum fg_code add_run(struct making *making, uint32_t number, uint32_t run
 }
 
 /* What all sources have in a bucket; also into the sums of groups. */
-static enum fg_code sum_bucket(struct making *making, uint32_t bucket, int64_t *sums,
+static enum fg_code sum_bucket(struct cmp_making *making, uint32_t bucket, int64_t *sums,
                                struct fg_err *err)
 {
-    const struct stretch stretch = {bucket, bucket + 1};
+    const struct cmp_stretch stretch = {bucket, bucket + 1};
 
     zero(sums, names_columns(making));
     for (uint32_t i = 0; i < making->input->n_cursors; i++)
@@ -122,22 +123,22 @@ static enum fg_code sum_bucket(struct making *making, uint32_t bucket, int64_t *
 }
 
 /* Buckets of a step, which have rows of their own. */
-static enum fg_code sum_fine(struct making *making, struct stretch step, struct fg_err *err)
+static enum fg_code sum_fine(struct cmp_making *making, struct cmp_stretch step, struct fg_err *err)
 {
     const struct fg_nodes_key all = {.kind = FG_NODES_ALL};
 
     zero(making->step, names_columns(making));
     for (uint32_t b = step.from; b < step.to; b++) {
         if (sum_bucket(making, b, making->fine, err) != FG_OK ||
-            nodes_add_row(making, all, (struct stretch){b, b + 1}, making->fine, NULL, err) !=
-                FG_OK)
+            cmp_nodes_add_row(making, all, (struct cmp_stretch){b, b + 1}, making->fine, NULL,
+                              err) != FG_OK)
             return err->code;
         add_to(making->fine, names_columns(making), making->step);
     }
     return FG_OK;
 }
 
-static enum fg_code sum_step(struct making *making, struct stretch step, struct fg_err *err)
+static enum fg_code sum_step(struct cmp_making *making, struct cmp_stretch step, struct fg_err *err)
 {
     const struct fg_nodes_key all = {.kind = FG_NODES_ALL};
 
@@ -146,12 +147,12 @@ static enum fg_code sum_step(struct making *making, struct stretch step, struct 
         return err->code;
     if (making->n_buckets == 1 + making->n_early && step.from == making->n_early)
         return FG_OK; /* it is the span */
-    return nodes_add_row(making, all, step, making->step, NULL, err);
+    return cmp_nodes_add_row(making, all, step, making->step, NULL, err);
 }
 
 /* Rows of groups, and of all, which is the sum of them: by name in the place of a step, in full
  * in that of the first. */
-static enum fg_code add_rows(struct making *making, struct stretch stretch, int64_t *sums,
+static enum fg_code add_rows(struct cmp_making *making, struct cmp_stretch stretch, int64_t *sums,
                              bool with_full, struct fg_err *err)
 {
     struct fg_nodes_key key = {.kind = FG_NODES_GROUP};
@@ -161,8 +162,8 @@ static enum fg_code add_rows(struct making *making, struct stretch stretch, int6
 
     for (uint32_t g = 0; g < making->n_groups && making->n_groups > 1; g++) {
         key.number = g;
-        if (nodes_add_row(making, key, stretch, group_of(making, sums, g),
-                          n_full == 0 ? NULL : full_of(making, g), err) != FG_OK)
+        if (cmp_nodes_add_row(making, key, stretch, group_of(making, sums, g),
+                              n_full == 0 ? NULL : full_of(making, g), err) != FG_OK)
             return err->code;
     }
     zero(making->step, names_columns(making));
@@ -171,18 +172,18 @@ static enum fg_code add_rows(struct making *making, struct stretch stretch, int6
         for (size_t i = 0; g > 0 && i < n_full; i++)
             fg_value_sum(&first[i], full_of(making, g)[i]);
     }
-    return nodes_add_row(making, (struct fg_nodes_key){.kind = FG_NODES_ALL}, stretch, making->step,
-                         first, err);
+    return cmp_nodes_add_row(making, (struct fg_nodes_key){.kind = FG_NODES_ALL}, stretch,
+                             making->step, first, err);
 }
 
-static enum fg_code sum_middle(struct making *making, uint32_t middle, struct fg_err *err)
+static enum fg_code sum_middle(struct cmp_making *making, uint32_t middle, struct fg_err *err)
 {
-    struct stretch stretch = nodes_middle(making, middle);
+    struct cmp_stretch stretch = cmp_nodes_middle(making, middle);
     size_t count = making->n_groups * names_columns(making);
 
     zero(making->middle, count);
     for (uint32_t b = stretch.from; b < stretch.to; b += making->n_fine)
-        if (sum_step(making, (struct stretch){b, b + making->n_fine}, err) != FG_OK)
+        if (sum_step(making, (struct cmp_stretch){b, b + making->n_fine}, err) != FG_OK)
             return err->code;
     if (making->n_middles == 1)
         return FG_OK; /* it is the span */
@@ -190,7 +191,7 @@ static enum fg_code sum_middle(struct making *making, uint32_t middle, struct fg
     return add_rows(making, stretch, making->middle, false, err);
 }
 
-static bool has_early(const struct making *making)
+static bool has_early(const struct cmp_making *making)
 {
     for (uint32_t i = 0; i < making->input->n_series && making->n_early > 0; i++)
         if (making->series[i].buckets[0].profiles > 0)
@@ -199,7 +200,7 @@ static bool has_early(const struct making *making)
 }
 
 /* Rows of the span, of which sums are known; these become sums of what is early as well. */
-static enum fg_code add_early(struct making *making, int64_t *sums, struct fg_err *err)
+static enum fg_code add_early(struct cmp_making *making, int64_t *sums, struct fg_err *err)
 {
     size_t count = making->n_groups * names_columns(making);
 
@@ -209,7 +210,7 @@ static enum fg_code add_early(struct making *making, int64_t *sums, struct fg_er
         return err->code;
     if (sums != making->middle)
         zero(making->middle, count);
-    if (sum_step(making, (struct stretch){0, 1}, err) != FG_OK)
+    if (sum_step(making, (struct cmp_stretch){0, 1}, err) != FG_OK)
         return err->code;
     if (sums != making->middle)
         add_to(making->middle, count, sums);
@@ -217,30 +218,30 @@ static enum fg_code add_early(struct making *making, int64_t *sums, struct fg_er
 }
 
 /* Is it more than its group, or than all are? */
-static bool is_one_of_many(const struct making *making, uint32_t series)
+static bool is_one_of_many(const struct cmp_making *making, uint32_t series)
 {
     return making->n_groups == 1 ? making->input->n_series > 1
                                  : making->group_sizes[making->series[series].group] > 1;
 }
 
-static enum fg_code add_series(struct making *making, uint32_t number, uint32_t series,
+static enum fg_code add_series(struct cmp_making *making, uint32_t number, uint32_t series,
                                struct fg_err *err)
 {
     const struct fg_block_series_row *row =
         &making->input->cursors[number].part.index.series[series];
 
     for (uint32_t i = 0; i < row->n_runs; i++)
-        if (add_run(making, number, row->runs[i], nodes_whole(making), false, making->step, err) !=
-            FG_OK)
+        if (add_run(making, number, row->runs[i], cmp_nodes_whole(making), false, making->step,
+                    err) != FG_OK)
             return err->code;
     return FG_OK;
 }
 
 /* Series of sources are in the order of those they become. */
-static enum fg_code add_everywhere(struct making *making, uint32_t merged, struct fg_err *err)
+static enum fg_code add_everywhere(struct cmp_making *making, uint32_t merged, struct fg_err *err)
 {
     for (uint32_t i = 0; i < making->input->n_cursors; i++) {
-        const struct merge_cursor *cursor = &making->input->cursors[i];
+        const struct cmp_merge_cursor *cursor = &making->input->cursors[i];
         uint32_t *at = &making->sources[i].at, n = cursor->part.index.n_series;
 
         while (*at < n && (cursor->numbers[*at] == FG_MAP_NONE || cursor->numbers[*at] < merged))
@@ -251,31 +252,31 @@ static enum fg_code add_everywhere(struct making *making, uint32_t merged, struc
     return FG_OK;
 }
 
-static enum fg_code sum_series(struct making *making, uint32_t merged, struct fg_err *err)
+static enum fg_code sum_series(struct cmp_making *making, uint32_t merged, struct fg_err *err)
 {
     const struct fg_nodes_key key = {.kind = FG_NODES_SERIES, .number = merged};
-    struct counted counted = {0};
+    struct cmp_counted counted = {0};
 
-    nodes_count_series(making, merged, nodes_whole(making), &counted);
+    cmp_nodes_count_series(making, merged, cmp_nodes_whole(making), &counted);
     if (!is_at_hand(making, merged) || !is_one_of_many(making, merged) ||
-        nodes_replaced_bytes(making, FG_NODES_SERIES, counted.samples) == 0)
+        cmp_nodes_replaced_bytes(making, FG_NODES_SERIES, counted.samples) == 0)
         return FG_OK;
     zero(making->step, names_columns(making));
     if (add_everywhere(making, merged, err) != FG_OK)
         return err->code;
-    return nodes_add_row(making, key, nodes_whole(making), making->step, NULL, err);
+    return cmp_nodes_add_row(making, key, cmp_nodes_whole(making), making->step, NULL, err);
 }
 
-static enum fg_code sum_columns(struct making *making, struct fg_err *err)
+static enum fg_code sum_columns(struct cmp_making *making, struct fg_err *err)
 {
     int64_t *sums = making->n_middles > 1 ? making->top : making->middle;
 
-    nodes_judge_small(making);
+    cmp_nodes_judge_small(making);
     for (uint32_t m = 0; m < making->n_middles; m++)
         if (sum_middle(making, m, err) != FG_OK)
             return err->code;
     if (add_early(making, sums, err) != FG_OK ||
-        add_rows(making, nodes_whole(making), sums, true, err) != FG_OK)
+        add_rows(making, cmp_nodes_whole(making), sums, true, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < making->input->n_cursors; i++)
         making->sources[i].at = 0;
@@ -287,7 +288,7 @@ static enum fg_code sum_columns(struct making *making, struct fg_err *err)
 
 /* ---- memory ---- */
 
-static uint64_t sums_bytes(const struct making *making, uint32_t n_groups, bool full)
+static uint64_t sums_bytes(const struct cmp_making *making, uint32_t n_groups, bool full)
 {
     uint64_t levels = making->n_middles > 1 ? 2 : 1;
     uint64_t names = ((making->n_fine > 1 ? 2 : 1) + levels * n_groups) * making->stride;
@@ -296,7 +297,7 @@ static uint64_t sums_bytes(const struct making *making, uint32_t n_groups, bool 
            sizeof(int64_t);
 }
 
-static void take_sums(struct making *making, uint32_t n_groups, bool full)
+static void take_sums(struct cmp_making *making, uint32_t n_groups, bool full)
 {
     size_t count = names_columns(making);
 
@@ -312,7 +313,7 @@ static void take_sums(struct making *making, uint32_t n_groups, bool full)
                                  sizeof *making->full);
 }
 
-static void drop_sums(struct making *making)
+static void drop_sums(struct cmp_making *making)
 {
     free(making->fine);
     free(making->step);
@@ -324,7 +325,7 @@ static void drop_sums(struct making *making)
 }
 
 /* The most that fits: full nodes and groups are given up in that order. false: nothing does. */
-static bool make_room(struct making *making)
+static bool make_room(struct cmp_making *making)
 {
     uint64_t max_bytes = making->input->max_bytes - making->input->max_bytes / ARENA_SHARE;
     const struct {
@@ -352,7 +353,7 @@ static bool are_kin(const struct fg_profile_type *a, const struct fg_profile_typ
 }
 
 /* Types that profiles have together are summed together: one may be a multiple of another. */
-static bool next_columns(struct making *making)
+static bool next_columns(struct cmp_making *making)
 {
     uint32_t first = 0;
 
@@ -372,7 +373,7 @@ static bool next_columns(struct making *making)
     return true;
 }
 
-static enum fg_code make_all(struct making *making, struct fg_err *err)
+static enum fg_code make_all(struct cmp_making *making, struct fg_err *err)
 {
     making->stride = making->names->n_nodes;
     while (next_columns(making)) {
@@ -385,7 +386,7 @@ static enum fg_code make_all(struct making *making, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code create_writer(struct making *making, struct fg_err *err)
+static enum fg_code create_writer(struct cmp_making *making, struct fg_err *err)
 {
     const struct fg_nodes_options options = {.tree = making->input->tree,
                                              .groups = making->groups,
@@ -401,44 +402,44 @@ static enum fg_code create_writer(struct making *making, struct fg_err *err)
 }
 
 /* *ret_fits false: the service is to do without. */
-static enum fg_code prepare(struct making *making, bool *ret_fits, struct fg_err *err)
+static enum fg_code prepare(struct cmp_making *making, bool *ret_fits, struct fg_err *err)
 {
     uint32_t n_series = making->input->n_series;
     uint64_t *seen = fg_calloc(FG_MAX(n_series, 1), sizeof *seen);
     enum fg_code code = fg_block_part_close(making->input->block, seen, n_series, &making->samples,
                                             &making->samples_bytes, err);
 
-    *ret_fits = code == FG_OK && nodes_set_series(making, seen);
+    *ret_fits = code == FG_OK && cmp_nodes_set_series(making, seen);
     free(seen);
     if (*ret_fits)
-        code = nodes_scan_sources(making, ret_fits, err);
+        code = cmp_nodes_scan_sources(making, ret_fits, err);
     return code;
 }
 
-static enum fg_code make(struct making *making, struct fg_err *err)
+static enum fg_code make(struct cmp_making *making, struct fg_err *err)
 {
     bool fits;
 
     if (prepare(making, &fits, err) != FG_OK)
         return err->code;
     if (fits)
-        fits = create_writer(making, err) == FG_OK && nodes_map_sources(making);
+        fits = create_writer(making, err) == FG_OK && cmp_nodes_map_sources(making);
     making->left_out = !fits;
     return fits ? make_all(making, err) : FG_OK;
 }
 
-enum fg_code merge_nodes_make(const struct merge_nodes_input *input,
-                              struct fg_nodes_writer **ret_nodes, bool *ret_left_out,
-                              struct fg_err *err)
+enum fg_code cmp_merge_nodes_make(const struct cmp_merge_nodes_input *input,
+                                  struct fg_nodes_writer **ret_nodes, bool *ret_left_out,
+                                  struct fg_err *err)
 {
-    struct making *making = fg_new(struct making);
+    struct cmp_making *making = fg_new(struct cmp_making);
     enum fg_code code = FG_OK;
 
     making->input = input;
     making->n_ranks = fg_block_part_n_stacks(input->block);
     making->arena = fg_arena_create(input->max_bytes / ARENA_SHARE);
     making->scratch = fg_arena_create(input->max_bytes);
-    nodes_set_spans(making);
+    cmp_nodes_set_spans(making);
     if (input->span->start_ns != INT64_MIN && input->span->end_ns != INT64_MAX)
         code = make(making, err);
     *ret_nodes = NULL;

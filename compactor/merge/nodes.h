@@ -29,10 +29,10 @@
 #include "compactor/merge/cursor.h"
 
 /* A service that was written just now, but for the end of its part. */
-struct merge_nodes_input {
-    const struct merge_span *span;
-    struct merge_cursor *cursors; /* [n_cursors]; with numbers of series; they are read from anew,
-                                     and their stacks become ranks of the block */
+struct cmp_merge_nodes_input {
+    const struct cmp_merge_span *span;
+    struct cmp_merge_cursor *cursors; /* [n_cursors]; with numbers of series; they are read from
+                                     anew, and their stacks become ranks of the block */
     uint32_t n_cursors;
     const struct fg_tree *tree;           /* of the part */
     const struct fg_block_series *series; /* [n_series], of the part, in order */
@@ -48,8 +48,8 @@ struct merge_nodes_input {
  * *ret_nodes: to be given to the block (fg_nodes_write()) and destroyed after part_end; NULL: there
  * are none. *ret_left_out: something did not fit into memory. Fails only as reading profiles does.
  */
-enum fg_code merge_nodes_make(const struct merge_nodes_input *input,
-                              struct fg_nodes_writer **ret_nodes, bool *ret_left_out,
-                              struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_nodes_make(const struct cmp_merge_nodes_input *input,
+                                  struct fg_nodes_writer **ret_nodes, bool *ret_left_out,
+                                  struct fg_err *err) fg_must_check;
 
 #endif

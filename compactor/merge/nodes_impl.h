@@ -15,33 +15,33 @@
 enum { NODES_TYPES_MAX = 256 }; /* of a service: more have no nodes */
 
 /* Buckets [from, to). */
-struct stretch {
+struct cmp_stretch {
     uint32_t from, to;
 };
 
 /* Profiles of a series in a bucket of time. */
-struct counted {
+struct cmp_counted {
     uint64_t profiles, samples;
     struct fg_id digest;
 };
 
-struct series {
+struct cmp_series {
     uint32_t group;
-    uint32_t *types;         /* [n_types of its schema]: into making.types; FG_MAP_NONE: not seen */
-    struct counted *buckets; /* [n_buckets] */
+    uint32_t *types; /* [n_types of its schema]: into making.types; FG_MAP_NONE: not seen */
+    struct cmp_counted *buckets; /* [n_buckets] */
 };
 
 /* What is known of a source. Of its run r the first bucket that may have profiles is that of its
  * least time; of those after it firsts[places[r]] and on say with which profile they begin. */
-struct source {
+struct cmp_source {
     uint32_t *firsts;
     uint32_t *places;      /* [n_runs + 1] */
     uint32_t at;           /* series that comes next, when they are gone through in order */
     const uint32_t *ranks; /* of a rank: that in the block */
 };
 
-struct making {
-    const struct merge_nodes_input *input;
+struct cmp_making {
+    const struct cmp_merge_nodes_input *input;
     struct fg_arena *arena, *scratch;
     struct fg_nodes_writer *writer;
     const struct fg_name_tree *names;
@@ -58,8 +58,8 @@ struct making {
 
     struct fg_profile_type types[NODES_TYPES_MAX];
     uint32_t n_types;
-    struct series *series;
-    struct source *sources;
+    struct cmp_series *series;
+    struct cmp_source *sources;
     uint64_t samples, samples_bytes; /* of the part, as stored */
 
     /* Sums of the types at hand: columns. */
@@ -76,41 +76,41 @@ struct making {
 
 /* ---- nodes_parts.c ---- */
 
-void nodes_set_spans(struct making *making);
-struct stretch nodes_middle(const struct making *making, uint32_t middle);
-struct stretch nodes_whole(const struct making *making);
+void cmp_nodes_set_spans(struct cmp_making *making);
+struct cmp_stretch cmp_nodes_middle(const struct cmp_making *making, uint32_t middle);
+struct cmp_stretch cmp_nodes_whole(const struct cmp_making *making);
 /* Where a bucket begins; n_buckets: where the last one ends. */
-int64_t nodes_bucket_start_ns(const struct making *making, uint32_t bucket);
+int64_t cmp_nodes_bucket_start_ns(const struct cmp_making *making, uint32_t bucket);
 
 /* What is known of the part's series but their counts. seen: types of each, as bits. false: no
  * room. */
-bool nodes_set_series(struct making *making, const uint64_t *seen) fg_must_check;
+bool cmp_nodes_set_series(struct cmp_making *making, const uint64_t *seen) fg_must_check;
 
 /* Counts, and where in each source a series' profiles of a bucket are. *ret_fits false: no room. */
-enum fg_code nodes_scan_sources(struct making *making, bool *ret_fits,
-                                struct fg_err *err) fg_must_check;
+enum fg_code cmp_nodes_scan_sources(struct cmp_making *making, bool *ret_fits,
+                                    struct fg_err *err) fg_must_check;
 /* The first profile of a run in a bucket or behind it. */
-uint32_t nodes_first_of(const struct making *making, const struct source *source,
-                        const struct fg_block_index *index, uint32_t run, uint32_t bucket);
+uint32_t cmp_nodes_first_of(const struct cmp_making *making, const struct cmp_source *source,
+                            const struct fg_block_index *index, uint32_t run, uint32_t bucket);
 
 /* Stacks of sources become ranks of the block, in their place, and these get names. false: no room.
  */
-bool nodes_map_sources(struct making *making) fg_must_check;
+bool cmp_nodes_map_sources(struct cmp_making *making) fg_must_check;
 
 /* ---- nodes_rows.c ---- */
 
 /* Adds what a series has in some buckets. */
-void nodes_count_series(const struct making *making, uint32_t series, struct stretch stretch,
-                        struct counted *sum);
+void cmp_nodes_count_series(const struct cmp_making *making, uint32_t series,
+                            struct cmp_stretch stretch, struct cmp_counted *sum);
 /* Are small groups and series worth nodes, all together? Of the types at hand. */
-void nodes_judge_small(struct making *making);
+void cmp_nodes_judge_small(struct cmp_making *making);
 /* What a node of the key takes the place of; 0: it is not worth making. */
-uint64_t nodes_replaced_bytes(const struct making *making, enum fg_nodes_kind kind,
-                              uint64_t samples);
+uint64_t cmp_nodes_replaced_bytes(const struct cmp_making *making, enum fg_nodes_kind kind,
+                                  uint64_t samples);
 /* A row of the key in these buckets, of each type at hand that is worth it. self, full: by column.
  */
-enum fg_code nodes_add_row(struct making *making, struct fg_nodes_key key, struct stretch stretch,
-                           const int64_t *self, const uint64_t *full,
-                           struct fg_err *err) fg_must_check;
+enum fg_code cmp_nodes_add_row(struct cmp_making *making, struct fg_nodes_key key,
+                               struct cmp_stretch stretch, const int64_t *self,
+                               const uint64_t *full, struct fg_err *err) fg_must_check;
 
 #endif

@@ -9,17 +9,17 @@ enum {
 /* ---- spans ---- */
 
 /* Ten minutes by themselves, unless their counts would take the memory of everything else. */
-static bool is_fine(const struct making *making)
+static bool is_fine(const struct cmp_making *making)
 {
     uint64_t buckets = UINT64_C(24) * FINE_STEPS;
-    uint64_t counts = making->input->n_series * buckets * sizeof(struct counted);
+    uint64_t counts = making->input->n_series * buckets * sizeof(struct cmp_counted);
 
     return making->input->fine && counts <= making->input->max_bytes / FINE_COUNTS_SHARE;
 }
 
-void nodes_set_spans(struct making *making)
+void cmp_nodes_set_spans(struct cmp_making *making)
 {
-    const struct merge_span *span = making->input->span;
+    const struct cmp_merge_span *span = making->input->span;
     uint64_t len = (uint64_t)span->end_ns - (uint64_t)span->start_ns;
 
     making->start_ns = span->start_ns;
@@ -36,20 +36,20 @@ void nodes_set_spans(struct making *making)
     making->n_buckets += making->n_early;
 }
 
-struct stretch nodes_middle(const struct making *making, uint32_t middle)
+struct cmp_stretch cmp_nodes_middle(const struct cmp_making *making, uint32_t middle)
 {
     uint32_t each = (making->n_buckets - making->n_early) / making->n_middles;
     uint32_t from = making->n_early + middle * each;
 
-    return (struct stretch){from, from + each};
+    return (struct cmp_stretch){from, from + each};
 }
 
-struct stretch nodes_whole(const struct making *making)
+struct cmp_stretch cmp_nodes_whole(const struct cmp_making *making)
 {
-    return (struct stretch){0, making->n_buckets};
+    return (struct cmp_stretch){0, making->n_buckets};
 }
 
-static uint32_t bucket_of(const struct making *making, int64_t time_ns)
+static uint32_t bucket_of(const struct cmp_making *making, int64_t time_ns)
 {
     uint64_t bucket;
 
@@ -59,17 +59,17 @@ static uint32_t bucket_of(const struct making *making, int64_t time_ns)
     return (uint32_t)FG_MIN(making->n_early + bucket, making->n_buckets - 1);
 }
 
-int64_t nodes_bucket_start_ns(const struct making *making, uint32_t bucket)
+int64_t cmp_nodes_bucket_start_ns(const struct cmp_making *making, uint32_t bucket)
 {
     if (bucket < making->n_early)
-        return merge_span_from_ns(making->input->span);
+        return cmp_merge_span_from_ns(making->input->span);
     return making->start_ns + (bucket - making->n_early) * making->bucket_ns;
 }
 
 /* ---- types and series ---- */
 
 /* Its number, also of one that was not known; FG_MAP_NONE: they are too many. */
-static uint32_t find_type(struct making *making, const struct fg_profile_type *type)
+static uint32_t find_type(struct cmp_making *making, const struct fg_profile_type *type)
 {
     for (uint32_t i = 0; i < making->n_types; i++)
         if (fg_profile_type_eq(&making->types[i], type))
@@ -80,10 +80,10 @@ static uint32_t find_type(struct making *making, const struct fg_profile_type *t
     return making->n_types++;
 }
 
-static bool set_types(struct making *making, uint32_t number, uint64_t seen)
+static bool set_types(struct cmp_making *making, uint32_t number, uint64_t seen)
 {
     const struct fg_block_series *from = &making->input->series[number];
-    struct series *series = &making->series[number];
+    struct cmp_series *series = &making->series[number];
 
     series->types = fg_arena_new(making->arena, uint32_t, from->n_types);
     if (series->types == NULL)
@@ -98,7 +98,7 @@ static bool set_types(struct making *making, uint32_t number, uint64_t seen)
     return true;
 }
 
-static bool set_groups(struct making *making)
+static bool set_groups(struct cmp_making *making)
 {
     static const struct fg_slice wanted[] = FG_GROUPS_DEFAULT;
     uint32_t n_series = making->input->n_series;
@@ -120,13 +120,13 @@ static bool set_groups(struct making *making)
     return true;
 }
 
-bool nodes_set_series(struct making *making, const uint64_t *seen)
+bool cmp_nodes_set_series(struct cmp_making *making, const uint64_t *seen)
 {
     uint32_t n_series = making->input->n_series;
-    struct counted *buckets =
-        fg_arena_new(making->arena, struct counted, (size_t)n_series * making->n_buckets);
+    struct cmp_counted *buckets =
+        fg_arena_new(making->arena, struct cmp_counted, (size_t)n_series * making->n_buckets);
 
-    making->series = fg_arena_new(making->arena, struct series, n_series);
+    making->series = fg_arena_new(making->arena, struct cmp_series, n_series);
     if (buckets == NULL || making->series == NULL)
         return false;
     for (uint32_t i = 0; i < n_series; i++) {
@@ -140,14 +140,14 @@ bool nodes_set_series(struct making *making, const uint64_t *seen)
 /* ---- sources ---- */
 
 struct scanning {
-    struct making *making;
-    const struct merge_cursor *cursor;
-    struct source *source;
+    struct cmp_making *making;
+    const struct cmp_merge_cursor *cursor;
+    struct cmp_source *source;
     uint32_t *next; /* of its runs: where firsts are known up to */
 };
 
-uint32_t nodes_first_of(const struct making *making, const struct source *source,
-                        const struct fg_block_index *index, uint32_t run, uint32_t bucket)
+uint32_t cmp_nodes_first_of(const struct cmp_making *making, const struct cmp_source *source,
+                            const struct fg_block_index *index, uint32_t run, uint32_t bucket)
 {
     uint32_t first = bucket_of(making, index->runs[run].t_min_ns);
     uint32_t count = source->places[run + 1] - source->places[run];
@@ -159,10 +159,10 @@ uint32_t nodes_first_of(const struct making *making, const struct source *source
     return source->firsts[source->places[run] + bucket - first - 1];
 }
 
-static enum fg_code scan_rows(void *arg, const struct merge_rows *page, struct fg_err *err)
+static enum fg_code scan_rows(void *arg, const struct cmp_merge_rows *page, struct fg_err *err)
 {
     struct scanning *scanning = arg;
-    const struct making *making = scanning->making;
+    const struct cmp_making *making = scanning->making;
     const struct fg_block_rows *rows = &page->rows;
     const struct fg_block_index *index = &scanning->cursor->part.index;
     uint32_t r = fg_block_run_of(index, rows->first);
@@ -170,9 +170,9 @@ static enum fg_code scan_rows(void *arg, const struct merge_rows *page, struct f
     (void)err;
     for (uint32_t i = 0; i < rows->count; i++) {
         uint32_t profile = rows->first + i, bucket, behind;
-        struct counted *counted;
+        struct cmp_counted *counted;
 
-        if (!merge_chosen(&scanning->cursor->choice, profile))
+        if (!cmp_merge_chosen(&scanning->cursor->choice, profile))
             continue;
         while (profile >= index->runs[r].first + index->runs[r].count)
             r++;
@@ -189,8 +189,8 @@ static enum fg_code scan_rows(void *arg, const struct merge_rows *page, struct f
 }
 
 /* Where firsts of runs begin. false: no room. */
-static bool set_places(const struct making *making, const struct fg_block_index *index,
-                       struct source *source)
+static bool set_places(const struct cmp_making *making, const struct fg_block_index *index,
+                       struct cmp_source *source)
 {
     uint64_t place = 0;
 
@@ -210,25 +210,25 @@ static bool set_places(const struct making *making, const struct fg_block_index 
 }
 
 /* Fills in firsts, and counts. *ret_fits false: no room. */
-static enum fg_code scan_source(struct making *making, uint32_t number, bool *ret_fits,
+static enum fg_code scan_source(struct cmp_making *making, uint32_t number, bool *ret_fits,
                                 struct fg_err *err)
 {
-    struct merge_cursor *cursor = &making->input->cursors[number];
+    struct cmp_merge_cursor *cursor = &making->input->cursors[number];
     const struct fg_block_index *index = &cursor->part.index;
-    struct source *source = &making->sources[number];
+    struct cmp_source *source = &making->sources[number];
     struct scanning scanning = {.making = making, .cursor = cursor, .source = source};
-    const struct merge_scan scan = {.start_ns = INT64_MIN,
-                                    .end_ns = INT64_MAX,
-                                    .ids = true,
-                                    .each = scan_rows,
-                                    .arg = &scanning};
+    const struct cmp_merge_scan scan = {.start_ns = INT64_MIN,
+                                        .end_ns = INT64_MAX,
+                                        .ids = true,
+                                        .each = scan_rows,
+                                        .arg = &scanning};
 
     scanning.next = fg_arena_new(making->arena, uint32_t, index->n_runs);
     *ret_fits = set_places(making, index, source) && scanning.next != NULL;
     if (!*ret_fits)
         return FG_OK;
     memcpy(scanning.next, source->places, index->n_runs * sizeof *scanning.next);
-    if (merge_part_scan(&cursor->part, &scan, making->scratch, err) != FG_OK)
+    if (cmp_merge_part_scan(&cursor->part, &scan, making->scratch, err) != FG_OK)
         return err->code;
     for (uint32_t r = 0; r < index->n_runs; r++)
         while (scanning.next[r] < source->places[r + 1])
@@ -238,9 +238,9 @@ static enum fg_code scan_source(struct making *making, uint32_t number, bool *re
 
 /* The stacks of a source become ranks of the block: in their place, since there may be millions.
  * rank_of: of a stack of the tree. */
-static void map_source(struct making *making, uint32_t number, const uint32_t *rank_of)
+static void map_source(struct cmp_making *making, uint32_t number, const uint32_t *rank_of)
 {
-    struct merge_cursor *cursor = &making->input->cursors[number];
+    struct cmp_merge_cursor *cursor = &making->input->cursors[number];
 
     for (uint32_t r = 0; r < cursor->part.part->n_stacks; r++)
         if (cursor->stacks[r] != FG_MAP_NONE) /* else of nobody who was chosen */
@@ -249,14 +249,14 @@ static void map_source(struct making *making, uint32_t number, const uint32_t *r
 }
 
 /* Stacks become names, in their place. */
-static void name_stacks(const struct making *making, uint32_t *stacks)
+static void name_stacks(const struct cmp_making *making, uint32_t *stacks)
 {
     for (uint32_t i = 0; i < making->n_ranks; i++) {
         stacks[i] = stacks[i] == 0 ? making->names->no_stack : making->names->nodes[stacks[i] - 1];
     }
 }
 
-bool nodes_map_sources(struct making *making)
+bool cmp_nodes_map_sources(struct cmp_making *making)
 {
     uint32_t *stacks = fg_arena_new(making->arena, uint32_t, making->n_ranks);
     uint32_t *rank_of;
@@ -275,9 +275,9 @@ bool nodes_map_sources(struct making *making)
     return true;
 }
 
-enum fg_code nodes_scan_sources(struct making *making, bool *ret_fits, struct fg_err *err)
+enum fg_code cmp_nodes_scan_sources(struct cmp_making *making, bool *ret_fits, struct fg_err *err)
 {
-    making->sources = fg_arena_new(making->arena, struct source, making->input->n_cursors);
+    making->sources = fg_arena_new(making->arena, struct cmp_source, making->input->n_cursors);
     *ret_fits = making->sources != NULL;
     for (uint32_t i = 0; i < making->input->n_cursors && *ret_fits; i++)
         if (scan_source(making, i, ret_fits, err) != FG_OK)

@@ -18,7 +18,7 @@ enum {
 
 /* ---- rows ---- */
 
-static bool has_column(const struct making *making, uint32_t series, uint32_t column)
+static bool has_column(const struct cmp_making *making, uint32_t series, uint32_t column)
 {
     const struct fg_block_series *from = &making->input->series[series];
 
@@ -28,18 +28,18 @@ static bool has_column(const struct making *making, uint32_t series, uint32_t co
     return false;
 }
 
-static bool is_of(const struct making *making, uint32_t series, const struct fg_nodes_key *key)
+static bool is_of(const struct cmp_making *making, uint32_t series, const struct fg_nodes_key *key)
 {
     return key->kind == FG_NODES_ALL ||
            (key->kind == FG_NODES_GROUP && making->series[series].group == key->number) ||
            (key->kind == FG_NODES_SERIES && series == key->number);
 }
 
-void nodes_count_series(const struct making *making, uint32_t series, struct stretch stretch,
-                        struct counted *sum)
+void cmp_nodes_count_series(const struct cmp_making *making, uint32_t series,
+                            struct cmp_stretch stretch, struct cmp_counted *sum)
 {
     for (uint32_t b = stretch.from; b < stretch.to; b++) {
-        const struct counted *counted = &making->series[series].buckets[b];
+        const struct cmp_counted *counted = &making->series[series].buckets[b];
 
         sum->profiles += counted->profiles;
         sum->samples += counted->samples;
@@ -47,27 +47,27 @@ void nodes_count_series(const struct making *making, uint32_t series, struct str
     }
 }
 
-static struct counted count_key(const struct making *making, const struct fg_nodes_key *key,
-                                struct stretch stretch, uint32_t column)
+static struct cmp_counted count_key(const struct cmp_making *making, const struct fg_nodes_key *key,
+                                    struct cmp_stretch stretch, uint32_t column)
 {
-    struct counted sum = {0};
+    struct cmp_counted sum = {0};
     bool one = key->kind == FG_NODES_SERIES;
 
     for (uint32_t i = one ? key->number : 0; i < (one ? key->number + 1 : making->input->n_series);
          i++)
         if (is_of(making, i, key) && has_column(making, i, column))
-            nodes_count_series(making, i, stretch, &sum);
+            cmp_nodes_count_series(making, i, stretch, &sum);
     return sum;
 }
 
-static uint64_t bytes_of(const struct making *making, uint64_t samples)
+static uint64_t bytes_of(const struct cmp_making *making, uint64_t samples)
 {
     return (uint64_t)((double)samples * (double)making->samples_bytes /
                       (double)FG_MAX(making->samples, 1));
 }
 
 /* Could a crown of so many samples be worth what it takes the place of? Spares making it. */
-static bool is_promising(const struct making *making, uint64_t samples)
+static bool is_promising(const struct cmp_making *making, uint64_t samples)
 {
     uint64_t nodes = FG_MIN(FG_MIN(samples / 2, making->names->n_nodes), FG_CROWN_NODES);
 
@@ -76,16 +76,16 @@ static bool is_promising(const struct making *making, uint64_t samples)
 
 /* Is it worth saying where there is nothing? Of days, where that takes little beside the samples.
  */
-static bool says_nothing(const struct making *making, const struct fg_nodes_key *key,
+static bool says_nothing(const struct cmp_making *making, const struct fg_nodes_key *key,
                          uint32_t column)
 {
     const struct fg_nodes_key all = {.kind = FG_NODES_ALL};
     uint64_t rows = making->n_buckets + (uint64_t)making->n_middles * (1 + making->n_groups);
-    struct counted counted;
+    struct cmp_counted counted;
 
     if (key->kind == FG_NODES_SERIES || making->n_middles == 1)
         return false;
-    counted = count_key(making, &all, nodes_whole(making), column);
+    counted = count_key(making, &all, cmp_nodes_whole(making), column);
     return fg_nodes_worth(rows * ZERO_ROW_BYTES, bytes_of(making, counted.samples));
 }
 
@@ -102,30 +102,30 @@ struct small {
 };
 
 /* Of the part as it is stored: samples, and about what stacks take. */
-static uint64_t part_bytes(const struct making *making)
+static uint64_t part_bytes(const struct cmp_making *making)
 {
     return making->samples_bytes + (uint64_t)making->input->tree->n_nodes * TREE_NODE_BYTES +
            (uint64_t)making->n_ranks * STACK_BYTES;
 }
 
 /* What a node of so many samples takes, at most or nearly. */
-static uint64_t most_bytes(const struct making *making, uint64_t samples)
+static uint64_t most_bytes(const struct cmp_making *making, uint64_t samples)
 {
     uint64_t nodes = FG_MIN(making->names->n_nodes, FG_CROWN_NODES);
 
     return FG_MIN(nodes, samples * SMALL_NODES) * SMALL_NODE_BYTES;
 }
 
-static bool is_small(const struct making *making, uint64_t samples)
+static bool is_small(const struct cmp_making *making, uint64_t samples)
 {
     return !fg_nodes_worth(most_bytes(making, samples), bytes_of(making, samples));
 }
 
-static void add_small(const struct making *making, struct fg_nodes_key key, struct stretch stretch,
-                      struct small *small)
+static void add_small(const struct cmp_making *making, struct fg_nodes_key key,
+                      struct cmp_stretch stretch, struct small *small)
 {
     for (uint32_t c = 0; c < making->n_columns; c++) {
-        struct counted counted = count_key(making, &key, stretch, c);
+        struct cmp_counted counted = count_key(making, &key, stretch, c);
 
         if (counted.profiles == 0 || !is_small(making, counted.samples))
             continue;
@@ -134,31 +134,31 @@ static void add_small(const struct making *making, struct fg_nodes_key key, stru
     }
 }
 
-static bool are_worth_it(const struct making *making, const struct small *small)
+static bool are_worth_it(const struct cmp_making *making, const struct small *small)
 {
     return fg_nodes_worth(small->bytes, part_bytes(making)) &&
            small->rows * making->names->n_nodes <= making->samples * SMALL_NODES_A_SAMPLE;
 }
 
-void nodes_judge_small(struct making *making)
+void cmp_nodes_judge_small(struct cmp_making *making)
 {
     struct fg_nodes_key key = {.kind = FG_NODES_GROUP};
     struct small small = {0, 0};
 
     for (; key.number < making->n_groups && making->n_groups > 1; key.number++) {
-        add_small(making, key, nodes_whole(making), &small);
+        add_small(making, key, cmp_nodes_whole(making), &small);
         for (uint32_t m = 0; m < making->n_middles && making->n_middles > 1; m++)
-            add_small(making, key, nodes_middle(making, m), &small);
+            add_small(making, key, cmp_nodes_middle(making, m), &small);
     }
     making->small_groups = are_worth_it(making, &small);
     key = (struct fg_nodes_key){.kind = FG_NODES_SERIES};
     for (; key.number < making->input->n_series; key.number++)
-        add_small(making, key, nodes_whole(making), &small);
+        add_small(making, key, cmp_nodes_whole(making), &small);
     making->small_series = are_worth_it(making, &small);
 }
 
-uint64_t nodes_replaced_bytes(const struct making *making, enum fg_nodes_kind kind,
-                              uint64_t samples)
+uint64_t cmp_nodes_replaced_bytes(const struct cmp_making *making, enum fg_nodes_kind kind,
+                                  uint64_t samples)
 {
     uint64_t bytes = bytes_of(making, samples);
 
@@ -170,17 +170,18 @@ uint64_t nodes_replaced_bytes(const struct making *making, enum fg_nodes_kind ki
 
 /* ---- rows that are kept ---- */
 
-enum fg_code nodes_add_row(struct making *making, struct fg_nodes_key key, struct stretch stretch,
-                           const int64_t *self, const uint64_t *full, struct fg_err *err)
+enum fg_code cmp_nodes_add_row(struct cmp_making *making, struct fg_nodes_key key,
+                               struct cmp_stretch stretch, const int64_t *self,
+                               const uint64_t *full, struct fg_err *err)
 {
     struct fg_nodes_value values[NODES_TYPES_MAX];
     uint32_t n = 0;
 
-    key.start_ns = nodes_bucket_start_ns(making, stretch.from);
-    key.end_ns = nodes_bucket_start_ns(making, stretch.to);
+    key.start_ns = cmp_nodes_bucket_start_ns(making, stretch.from);
+    key.end_ns = cmp_nodes_bucket_start_ns(making, stretch.to);
     for (uint32_t c = 0; c < making->n_columns; c++) {
-        struct counted counted = count_key(making, &key, stretch, c);
-        uint64_t bytes = nodes_replaced_bytes(making, key.kind, counted.samples);
+        struct cmp_counted counted = count_key(making, &key, stretch, c);
+        uint64_t bytes = cmp_nodes_replaced_bytes(making, key.kind, counted.samples);
 
         if (counted.profiles == 0 ? !says_nothing(making, &key, c) : bytes == 0)
             continue;

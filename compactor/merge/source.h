@@ -9,7 +9,7 @@
 
 #include "common/storage/block/reader.h"
 
-struct merge_source {
+struct cmp_merge_source {
     const char *name;                  /* of the object; for messages */
     const struct fg_block_part *parts; /* the tenant's, ascending by service */
     uint32_t n_parts;
@@ -17,30 +17,32 @@ struct merge_source {
     uint64_t offset;
 };
 
-struct merge_part {
-    const struct merge_source *source;
+struct cmp_merge_part {
+    const struct cmp_merge_source *source;
     const struct fg_block_part *part;
     struct fg_block_index index;
 };
 
 /* Parses series and page table. Wraps errors with the object's name. */
-enum fg_code merge_part_open(const struct merge_source *source, uint32_t number,
-                             struct fg_arena *arena, struct merge_part *ret_part,
-                             struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_part_open(const struct cmp_merge_source *source, uint32_t number,
+                                 struct fg_arena *arena, struct cmp_merge_part *ret_part,
+                                 struct fg_err *err) fg_must_check;
 
-struct fg_slice merge_part_range(const struct merge_part *part, struct fg_block_range range);
+struct fg_slice cmp_merge_part_range(const struct cmp_merge_part *part,
+                                     struct fg_block_range range);
 
 /* The bytes of page number `page` of a kind. */
-struct fg_slice merge_part_page(const struct merge_part *part, uint32_t kind, uint32_t page);
+struct fg_slice cmp_merge_part_page(const struct cmp_merge_part *part, uint32_t kind,
+                                    uint32_t page);
 
 /* Number of the page that holds the profile; there is one. */
-uint32_t merge_part_page_of(const struct merge_part *part, uint32_t kind, uint32_t profile);
+uint32_t cmp_merge_part_page_of(const struct cmp_merge_part *part, uint32_t kind, uint32_t profile);
 
 /* "object segments/…, part shop: …" */
-enum fg_code merge_part_wrap(const struct merge_part *part, struct fg_err *err);
+enum fg_code cmp_merge_part_wrap(const struct cmp_merge_part *part, struct fg_err *err);
 
 /* A page of IDX and what stands beside it. */
-struct merge_rows {
+struct cmp_merge_rows {
     struct fg_block_rows rows;
     const struct fg_id *ids; /* [rows.count]; NULL where they were not asked for */
 };
@@ -49,13 +51,14 @@ struct merge_rows {
  * Pages of IDX with a time in [start, end], one after the other; each() may fail. The arena is
  * reset from page to page.
  */
-struct merge_scan {
+struct cmp_merge_scan {
     int64_t start_ns, end_ns; /* inclusive */
     bool ids;                 /* wanted as well */
-    enum fg_code (*each)(void *arg, const struct merge_rows *rows, struct fg_err *err);
+    enum fg_code (*each)(void *arg, const struct cmp_merge_rows *rows, struct fg_err *err);
     void *arg;
 };
-enum fg_code merge_part_scan(const struct merge_part *part, const struct merge_scan *scan,
-                             struct fg_arena *arena, struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_part_scan(const struct cmp_merge_part *part,
+                                 const struct cmp_merge_scan *scan, struct fg_arena *arena,
+                                 struct fg_err *err) fg_must_check;
 
 #endif

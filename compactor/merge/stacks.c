@@ -2,24 +2,24 @@
 
 enum { NOT_NEEDED = FG_MAP_NONE };
 
-void merge_stacks_init(struct merge_stacks *stacks, size_t max_bytes)
+void cmp_merge_stacks_init(struct cmp_merge_stacks *stacks, size_t max_bytes)
 {
-    *stacks = (struct merge_stacks){.max_bytes = max_bytes};
+    *stacks = (struct cmp_merge_stacks){.max_bytes = max_bytes};
     fg_tree_init(&stacks->tree);
 }
 
-void merge_stacks_done(struct merge_stacks *stacks)
+void cmp_merge_stacks_done(struct cmp_merge_stacks *stacks)
 {
     fg_tree_done(&stacks->tree);
     free(stacks->uses);
 }
 
-void merge_stacks_seal(struct merge_stacks *stacks)
+void cmp_merge_stacks_seal(struct cmp_merge_stacks *stacks)
 {
     fg_tree_seal(&stacks->tree);
 }
 
-uint64_t merge_stacks_all_uses(const struct merge_stacks *stacks)
+uint64_t cmp_merge_stacks_all_uses(const struct cmp_merge_stacks *stacks)
 {
     uint64_t all = 0;
 
@@ -28,7 +28,7 @@ uint64_t merge_stacks_all_uses(const struct merge_stacks *stacks)
     return all;
 }
 
-void merge_stacks_drop_uses(struct merge_stacks *stacks)
+void cmp_merge_stacks_drop_uses(struct cmp_merge_stacks *stacks)
 {
     free(stacks->uses);
     stacks->uses = NULL;
@@ -37,18 +37,18 @@ void merge_stacks_drop_uses(struct merge_stacks *stacks)
 
 /* ---- uses, by rank ---- */
 
-static enum fg_code count_page(const struct merge_part *part, const struct merge_choice *choice,
-                               uint32_t page, struct fg_block_samples *samples, uint32_t *uses,
-                               struct fg_err *err)
+static enum fg_code count_page(const struct cmp_merge_part *part,
+                               const struct cmp_merge_choice *choice, uint32_t page,
+                               struct fg_block_samples *samples, uint32_t *uses, struct fg_err *err)
 {
     const struct fg_block_page *said = &part->index.pages[FG_BLOCK_SMP].pages[page];
     struct fg_block_sample_set set;
 
     if (fg_block_samples_open(samples, &part->index, page,
-                              merge_part_page(part, FG_BLOCK_SMP, page), err) != FG_OK)
+                              cmp_merge_part_page(part, FG_BLOCK_SMP, page), err) != FG_OK)
         return err->code;
     for (uint32_t i = said->first; i < said->first + said->items; i++) {
-        if (!merge_chosen(choice, i))
+        if (!cmp_merge_chosen(choice, i))
             continue;
         if (fg_block_samples_read(samples, i, &set, err) != FG_OK)
             return err->code;
@@ -58,13 +58,14 @@ static enum fg_code count_page(const struct merge_part *part, const struct merge
     return FG_OK;
 }
 
-static enum fg_code count_uses(const struct merge_part *part, const struct merge_choice *choice,
+static enum fg_code count_uses(const struct cmp_merge_part *part,
+                               const struct cmp_merge_choice *choice,
                                struct fg_block_samples *samples, uint32_t *uses, struct fg_err *err)
 {
     const struct fg_block_pages *pages = &part->index.pages[FG_BLOCK_SMP];
 
     for (uint32_t i = 0; i < pages->count; i++)
-        if (merge_chosen_any(choice, pages->pages[i].first, pages->pages[i].items) &&
+        if (cmp_merge_chosen_any(choice, pages->pages[i].first, pages->pages[i].items) &&
             count_page(part, choice, i, samples, uses, err) != FG_OK)
             return err->code;
     return FG_OK;
@@ -99,7 +100,7 @@ static void add_nodes(struct fg_tree *into, const struct fg_tree *from, uint32_t
     fg_symbols_import_done(&import);
 }
 
-static void grow_uses(struct merge_stacks *stacks)
+static void grow_uses(struct cmp_merge_stacks *stacks)
 {
     uint32_t needed = stacks->tree.n_nodes + 1;
 
@@ -111,7 +112,7 @@ static void grow_uses(struct merge_stacks *stacks)
     stacks->cap = needed * 2;
 }
 
-static void add_uses(struct merge_stacks *stacks, const struct fg_block_tree *tree,
+static void add_uses(struct cmp_merge_stacks *stacks, const struct fg_block_tree *tree,
                      const uint32_t *uses, const uint32_t *nodes, uint32_t *map)
 {
     grow_uses(stacks);
@@ -124,7 +125,7 @@ static void add_uses(struct merge_stacks *stacks, const struct fg_block_tree *tr
     }
 }
 
-static enum fg_code add_part(struct merge_stacks *stacks, const struct merge_part *part,
+static enum fg_code add_part(struct cmp_merge_stacks *stacks, const struct cmp_merge_part *part,
                              const uint32_t *uses, struct fg_arena *scratch, uint32_t *map,
                              struct fg_err *err)
 {
@@ -132,7 +133,7 @@ static enum fg_code add_part(struct merge_stacks *stacks, const struct merge_par
     struct fg_block_tree tree;
     uint32_t *nodes;
 
-    if (fg_block_tree_parse(&part->index, merge_part_range(part, range), scratch, &tree, err) !=
+    if (fg_block_tree_parse(&part->index, cmp_merge_part_range(part, range), scratch, &tree, err) !=
         FG_OK)
         return err->code;
     nodes = fg_arena_alloc(scratch, (size_t)tree.tree.n_nodes * sizeof *nodes);
@@ -148,10 +149,11 @@ static enum fg_code add_part(struct merge_stacks *stacks, const struct merge_par
     return FG_OK;
 }
 
-enum fg_code merge_stacks_add(struct merge_stacks *stacks, const struct merge_part *part,
-                              const struct merge_choice *choice, struct fg_block_samples *samples,
-                              struct fg_arena *arena, struct fg_arena *scratch, uint32_t **ret_map,
-                              struct fg_err *err)
+enum fg_code cmp_merge_stacks_add(struct cmp_merge_stacks *stacks,
+                                  const struct cmp_merge_part *part,
+                                  const struct cmp_merge_choice *choice,
+                                  struct fg_block_samples *samples, struct fg_arena *arena,
+                                  struct fg_arena *scratch, uint32_t **ret_map, struct fg_err *err)
 {
     uint32_t *map = fg_arena_new(arena, uint32_t, (size_t)part->part->n_stacks + 1);
     uint32_t *uses;
@@ -160,11 +162,11 @@ enum fg_code merge_stacks_add(struct merge_stacks *stacks, const struct merge_pa
     uses = fg_arena_new(scratch, uint32_t, (size_t)part->part->n_stacks + 1);
     if (map == NULL || uses == NULL) {
         (void)fg_fail(err, FG_E_LIMIT, "no room for %u stacks", part->part->n_stacks);
-        return merge_part_wrap(part, err);
+        return cmp_merge_part_wrap(part, err);
     }
     if (count_uses(part, choice, samples, uses, err) != FG_OK ||
         add_part(stacks, part, uses, scratch, map, err) != FG_OK)
-        return merge_part_wrap(part, err);
+        return cmp_merge_part_wrap(part, err);
     *ret_map = map;
     return FG_OK;
 }

@@ -4,25 +4,25 @@
 enum { SHARE = 4 };
 
 struct surveying {
-    const struct merge *merge;
-    const struct merge_survey_options *options;
-    struct fg_arena *arena; /* of bins */
-    struct merge_bin *bins; /* in the order of arrival */
+    const struct cmp_merge *merge;
+    const struct cmp_merge_survey_options *options;
+    struct fg_arena *arena;     /* of bins */
+    struct cmp_merge_bin *bins; /* in the order of arrival */
     uint32_t n_bins, cap_bins;
     struct fg_map map; /* start -> bin */
-    struct merge_bin *last;
-    struct merge_survey result;
+    struct cmp_merge_bin *last;
+    struct cmp_merge_survey result;
 
     /* Of the part at hand. */
-    const struct merge_part *part;
-    struct merge_naming naming;
-    struct merge_factors factors;
+    const struct cmp_merge_part *part;
+    struct cmp_merge_naming naming;
+    struct cmp_merge_factors factors;
 };
 
-static struct merge_bin *bin_add(struct surveying *surveying, int64_t start_ns, int64_t end_ns,
-                                 struct fg_err *err)
+static struct cmp_merge_bin *bin_add(struct surveying *surveying, int64_t start_ns, int64_t end_ns,
+                                     struct fg_err *err)
 {
-    struct merge_bin *bin;
+    struct cmp_merge_bin *bin;
 
     if (surveying->n_bins == surveying->options->bins_max) {
         (void)fg_fail(err, FG_E_TOO_LARGE, "profiles of more than %u spans of time",
@@ -37,20 +37,21 @@ static struct merge_bin *bin_add(struct surveying *surveying, int64_t start_ns, 
         return NULL;
     }
     bin = &surveying->bins[surveying->n_bins++];
-    *bin = (struct merge_bin){
+    *bin = (struct cmp_merge_bin){
         .start_ns = start_ns, .end_ns = end_ns, .t_min_ns = INT64_MAX, .shard_min = UINT16_MAX};
     return bin;
 }
 
 /* Neighbours in a series are neighbours in time: most often it is the last one. */
-static struct merge_bin *bin_of(struct surveying *surveying, int64_t time_ns, struct fg_err *err)
+static struct cmp_merge_bin *bin_of(struct surveying *surveying, int64_t time_ns,
+                                    struct fg_err *err)
 {
     int64_t start_ns, end_ns;
     struct fg_map_walk walk;
     uint32_t found;
 
     if (surveying->last != NULL &&
-        merge_time_in(time_ns, surveying->last->start_ns, surveying->last->end_ns))
+        cmp_merge_time_in(time_ns, surveying->last->start_ns, surveying->last->end_ns))
         return surveying->last;
     surveying->options->span_of(surveying->options->arg, time_ns, &start_ns, &end_ns);
     found = fg_map_first(&surveying->map, fg_mix64((uint64_t)start_ns), &walk);
@@ -59,28 +60,28 @@ static struct merge_bin *bin_of(struct surveying *surveying, int64_t time_ns, st
     return surveying->last;
 }
 
-static bool is_expired(const struct surveying *surveying, const struct merge_bin *bin)
+static bool is_expired(const struct surveying *surveying, const struct cmp_merge_bin *bin)
 {
     return bin->end_ns != INT64_MAX && bin->end_ns <= surveying->options->keep_from_ns;
 }
 
-static bool spills(const struct merge_bin *bin, int64_t time_ns, int64_t duration_ns)
+static bool spills(const struct cmp_merge_bin *bin, int64_t time_ns, int64_t duration_ns)
 {
     return bin->end_ns != INT64_MAX &&
            fg_time_add(time_ns, FG_MIN(duration_ns, MERGE_SPILL_NS)) >= bin->end_ns;
 }
 
-static enum fg_code survey_rows(void *arg, const struct merge_rows *page, struct fg_err *err)
+static enum fg_code survey_rows(void *arg, const struct cmp_merge_rows *page, struct fg_err *err)
 {
     struct surveying *surveying = arg;
     const struct fg_block_rows *rows = &page->rows;
 
     for (uint32_t i = 0; i < rows->count; i++) {
-        struct fg_deletion *deletion = merge_naming_find(&surveying->naming, surveying->part,
-                                                         rows->series[i], rows->times_ns[i]);
-        struct merge_bin *bin;
+        struct fg_deletion *deletion = cmp_merge_naming_find(&surveying->naming, surveying->part,
+                                                             rows->series[i], rows->times_ns[i]);
+        struct cmp_merge_bin *bin;
 
-        if (merge_is_without(&surveying->merge->without, page->ids[i]))
+        if (cmp_merge_is_without(&surveying->merge->without, page->ids[i]))
             continue;
         if (deletion != NULL) {
             deletion->profiles++;
@@ -99,44 +100,45 @@ static enum fg_code survey_rows(void *arg, const struct merge_rows *page, struct
         bin->t_min_ns = FG_MIN(bin->t_min_ns, rows->times_ns[i]);
         bin->shard_min = FG_MIN(bin->shard_min, rows->shards[i]);
         bin->shard_max = FG_MAX(bin->shard_max, rows->shards[i]);
-        merge_tally_row(&surveying->result.kept, &surveying->factors, surveying->part, page, i);
+        cmp_merge_tally_row(&surveying->result.kept, &surveying->factors, surveying->part, page, i);
     }
     return FG_OK;
 }
 
-static enum fg_code survey_part(struct surveying *surveying, const struct merge_source *source,
+static enum fg_code survey_part(struct surveying *surveying, const struct cmp_merge_source *source,
                                 uint32_t number, struct fg_arena *arena, struct fg_arena *scratch,
                                 struct fg_err *err)
 {
-    const struct merge_scan scan = {.start_ns = INT64_MIN,
-                                    .end_ns = INT64_MAX,
-                                    .ids = true,
-                                    .each = survey_rows,
-                                    .arg = surveying};
-    struct merge_part part;
+    const struct cmp_merge_scan scan = {.start_ns = INT64_MIN,
+                                        .end_ns = INT64_MAX,
+                                        .ids = true,
+                                        .each = survey_rows,
+                                        .arg = surveying};
+    struct cmp_merge_part part;
 
     fg_arena_reset(arena);
-    if (merge_part_open(source, number, arena, &part, err) != FG_OK)
+    if (cmp_merge_part_open(source, number, arena, &part, err) != FG_OK)
         return err->code;
     surveying->part = &part;
     surveying->factors.series = FG_MAP_NONE;
     surveying->result.n_profiles += part.part->n_profiles;
-    if (!merge_naming_init(&surveying->naming, &surveying->merge->deletions, arena))
+    if (!cmp_merge_naming_init(&surveying->naming, &surveying->merge->deletions, arena))
         return fg_fail(err, FG_E_LIMIT, "no room for %u deletions",
                        surveying->merge->deletions.count);
-    return merge_part_scan(&part, &scan, scratch, err);
+    return cmp_merge_part_scan(&part, &scan, scratch, err);
 }
 
 static int by_start(const void *a, const void *b)
 {
-    const struct merge_bin *left = a, *right = b;
+    const struct cmp_merge_bin *left = a, *right = b;
 
     return (left->start_ns > right->start_ns) - (left->start_ns < right->start_ns);
 }
 
-enum fg_code merge_survey(struct merge *merge, const struct merge_survey_options *options,
-                          struct fg_arena *arena, struct merge_survey *ret_survey,
-                          struct fg_err *err)
+enum fg_code cmp_merge_survey(struct cmp_merge *merge,
+                              const struct cmp_merge_survey_options *options,
+                              struct fg_arena *arena, struct cmp_merge_survey *ret_survey,
+                              struct fg_err *err)
 {
     fg_auto(fg_arena) *part_arena = fg_arena_create(merge->memory_max_bytes / SHARE);
     fg_auto(fg_arena) *scratch = fg_arena_create(merge->memory_max_bytes / SHARE);

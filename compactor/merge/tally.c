@@ -1,6 +1,6 @@
 #include "compactor/merge/tally.h"
 
-void merge_tally_add(struct merge_tally *tally, const struct merge_tally *more)
+void cmp_merge_tally_add(struct cmp_merge_tally *tally, const struct cmp_merge_tally *more)
 {
     tally->profiles += more->profiles;
     tally->samples += more->samples;
@@ -9,17 +9,17 @@ void merge_tally_add(struct merge_tally *tally, const struct merge_tally *more)
     tally->totals[1] += more->totals[1];
 }
 
-bool merge_tally_eq(const struct merge_tally *a, const struct merge_tally *b)
+bool cmp_merge_tally_eq(const struct cmp_merge_tally *a, const struct cmp_merge_tally *b)
 {
     return a->profiles == b->profiles && a->samples == b->samples &&
            fg_id_eq(a->digest, b->digest) && a->totals[0] == b->totals[0] &&
            a->totals[1] == b->totals[1];
 }
 
-enum fg_code merge_tally_check(const struct merge_tally *in, const struct merge_tally *out,
-                               struct fg_err *err)
+enum fg_code cmp_merge_tally_check(const struct cmp_merge_tally *in,
+                                   const struct cmp_merge_tally *out, struct fg_err *err)
 {
-    if (merge_tally_eq(in, out))
+    if (cmp_merge_tally_eq(in, out))
         return FG_OK;
     return fg_fail(err, FG_E_INTERNAL,
                    "%llu profiles went in, with %llu samples, ids %016llx%016llx, totals %016llx; "
@@ -36,7 +36,7 @@ static uint64_t mix_text(uint64_t seed, struct fg_slice text)
     return fg_hash128_seed(text, seed).lo;
 }
 
-static void factors_set(struct merge_factors *factors, const struct merge_part *part,
+static void factors_set(struct cmp_merge_factors *factors, const struct cmp_merge_part *part,
                         uint32_t series)
 {
     const struct fg_block_series_row *row = &part->index.series[series];
@@ -55,8 +55,9 @@ static void factors_set(struct merge_factors *factors, const struct merge_part *
     }
 }
 
-void merge_tally_row(struct merge_tally *tally, struct merge_factors *factors,
-                     const struct merge_part *part, const struct merge_rows *rows, uint32_t i)
+void cmp_merge_tally_row(struct cmp_merge_tally *tally, struct cmp_merge_factors *factors,
+                         const struct cmp_merge_part *part, const struct cmp_merge_rows *rows,
+                         uint32_t i)
 {
     if (factors->series != rows->rows.series[i])
         factors_set(factors, part, rows->rows.series[i]);
@@ -70,30 +71,30 @@ void merge_tally_row(struct merge_tally *tally, struct merge_factors *factors,
 }
 
 struct tallying {
-    struct merge_tally *tally;
-    struct merge_factors factors;
-    const struct merge_part *part;
+    struct cmp_merge_tally *tally;
+    struct cmp_merge_factors factors;
+    const struct cmp_merge_part *part;
 };
 
-static enum fg_code tally_rows(void *arg, const struct merge_rows *rows, struct fg_err *err)
+static enum fg_code tally_rows(void *arg, const struct cmp_merge_rows *rows, struct fg_err *err)
 {
     struct tallying *tallying = arg;
 
     (void)err;
     for (uint32_t i = 0; i < rows->rows.count; i++)
-        merge_tally_row(tallying->tally, &tallying->factors, tallying->part, rows, i);
+        cmp_merge_tally_row(tallying->tally, &tallying->factors, tallying->part, rows, i);
     return FG_OK;
 }
 
-enum fg_code merge_tally_part(struct merge_tally *tally, const struct merge_part *part,
-                              struct fg_arena *scratch, struct fg_err *err)
+enum fg_code cmp_merge_tally_part(struct cmp_merge_tally *tally, const struct cmp_merge_part *part,
+                                  struct fg_arena *scratch, struct fg_err *err)
 {
     struct tallying tallying = {tally, {.series = FG_MAP_NONE}, part};
-    const struct merge_scan scan = {.start_ns = INT64_MIN,
-                                    .end_ns = INT64_MAX,
-                                    .ids = true,
-                                    .each = tally_rows,
-                                    .arg = &tallying};
+    const struct cmp_merge_scan scan = {.start_ns = INT64_MIN,
+                                        .end_ns = INT64_MAX,
+                                        .ids = true,
+                                        .each = tally_rows,
+                                        .arg = &tallying};
 
-    return merge_part_scan(part, &scan, scratch, err);
+    return cmp_merge_part_scan(part, &scan, scratch, err);
 }

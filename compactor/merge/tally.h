@@ -13,32 +13,34 @@
 
 #include "compactor/merge/source.h"
 
-struct merge_tally {
+struct cmp_merge_tally {
     uint64_t profiles, samples;
     struct fg_id digest;
     uint64_t totals[2];
 };
 
-void merge_tally_add(struct merge_tally *tally, const struct merge_tally *more);
-bool merge_tally_eq(const struct merge_tally *a, const struct merge_tally *b);
+void cmp_merge_tally_add(struct cmp_merge_tally *tally, const struct cmp_merge_tally *more);
+bool cmp_merge_tally_eq(const struct cmp_merge_tally *a, const struct cmp_merge_tally *b);
 
 /* FG_E_INTERNAL with both, where they are not the same. */
-enum fg_code merge_tally_check(const struct merge_tally *in, const struct merge_tally *out,
-                               struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_tally_check(const struct cmp_merge_tally *in,
+                                   const struct cmp_merge_tally *out,
+                                   struct fg_err *err) fg_must_check;
 
 /* The factors of the series at hand, kept from row to row. */
-struct merge_factors {
+struct cmp_merge_factors {
     uint32_t series; /* FG_MAP_NONE: none yet */
     uint32_t n_types;
     uint64_t of_type[FG_BATCH_TYPES_MAX][2];
 };
 
 /* Row i of a page that was scanned with ids. */
-void merge_tally_row(struct merge_tally *tally, struct merge_factors *factors,
-                     const struct merge_part *part, const struct merge_rows *rows, uint32_t i);
+void cmp_merge_tally_row(struct cmp_merge_tally *tally, struct cmp_merge_factors *factors,
+                         const struct cmp_merge_part *part, const struct cmp_merge_rows *rows,
+                         uint32_t i);
 
 /* All profiles of the part; scratch is reset. */
-enum fg_code merge_tally_part(struct merge_tally *tally, const struct merge_part *part,
-                              struct fg_arena *scratch, struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_tally_part(struct cmp_merge_tally *tally, const struct cmp_merge_part *part,
+                                  struct fg_arena *scratch, struct fg_err *err) fg_must_check;
 
 #endif

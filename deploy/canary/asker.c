@@ -93,7 +93,7 @@ static struct ledger_range draw_range(const struct canary *canary, struct draw *
 
 /* ---- a question and its answer ---- */
 
-struct asked {
+struct canary_asked {
     struct canary *canary;
     struct client *client;
     struct fg_arena *arena;
@@ -102,7 +102,7 @@ struct asked {
     struct ledger_expected expected;
 };
 
-static enum fg_code ask_cells(struct asked *asked, int64_t *cells, int64_t *ret_foreign,
+static enum fg_code ask_cells(struct canary_asked *asked, int64_t *cells, int64_t *ret_foreign,
                               struct fg_err *err)
 {
     const struct ledger_range *range = &asked->expected.range;
@@ -119,7 +119,7 @@ static enum fg_code ask_cells(struct asked *asked, int64_t *cells, int64_t *ret_
     return code;
 }
 
-static enum fg_code judge_graph(struct asked *asked, struct verdict *ret_verdict,
+static enum fg_code judge_graph(struct canary_asked *asked, struct verdict *ret_verdict,
                                 struct fg_err *err)
 {
     struct canary *canary = asked->canary;
@@ -136,7 +136,7 @@ static enum fg_code judge_graph(struct asked *asked, struct verdict *ret_verdict
     return code;
 }
 
-static enum fg_code judge_timeline(struct asked *asked, struct verdict *ret_verdict,
+static enum fg_code judge_timeline(struct canary_asked *asked, struct verdict *ret_verdict,
                                    struct fg_err *err)
 {
     const struct ledger_range *range = &asked->expected.range;
@@ -170,7 +170,7 @@ static bool is_new(struct canary *canary, const struct verdict_finding *finding)
     return true;
 }
 
-static void log_finding(const struct asked *asked, const struct verdict_finding *finding,
+static void log_finding(const struct canary_asked *asked, const struct verdict_finding *finding,
                         bool timeline)
 {
     const struct ledger_shape *shape = ledger_shape(asked->canary->ledger);
@@ -190,7 +190,7 @@ static void log_finding(const struct asked *asked, const struct verdict_finding 
                  fg_li("took_ms", (canary_now_ns() - asked->mono_ns) / FG_MS_NS));
 }
 
-static void report(const struct asked *asked, const struct verdict *verdict, bool timeline)
+static void report(const struct canary_asked *asked, const struct verdict *verdict, bool timeline)
 {
     static const unsigned metrics[] = {CANARY_LOST, CANARY_DOUBLE, CANARY_FOREIGN};
     struct canary *canary = asked->canary;
@@ -214,7 +214,7 @@ static void on_seen(int64_t settled_mono_ns, void *arg)
                          canary_now_ns() - settled_mono_ns);
 }
 
-static void conclude(struct asked *asked, const struct verdict *verdict, bool timeline)
+static void conclude(struct canary_asked *asked, const struct verdict *verdict, bool timeline)
 {
     struct canary *canary = asked->canary;
 
@@ -232,7 +232,7 @@ static void conclude(struct asked *asked, const struct verdict *verdict, bool ti
 
 /* What an answer that says that it is not complete lacks, is not lost; what it has twice is wrong
  * in any case. */
-static enum fg_code excuse_missing(const struct asked *asked, struct verdict *verdict,
+static enum fg_code excuse_missing(const struct canary_asked *asked, struct verdict *verdict,
                                    struct fg_err *err)
 {
     const char *missing = client_missing(asked->client);
@@ -249,7 +249,7 @@ static enum fg_code excuse_missing(const struct asked *asked, struct verdict *ve
 }
 
 /* expected is the ledger's for the moment before. */
-static enum fg_code ask_expected(struct asked *asked, bool timeline, struct fg_err *err)
+static enum fg_code ask_expected(struct canary_asked *asked, bool timeline, struct fg_err *err)
 {
     struct canary *canary = asked->canary;
     struct verdict verdict = {0};
@@ -274,7 +274,7 @@ static enum fg_code ask_expected(struct asked *asked, bool timeline, struct fg_e
 enum fg_code canary_ask(struct canary *canary, struct client *client,
                         const struct ledger_range *range, bool timeline, struct fg_err *err)
 {
-    struct asked asked = {.canary = canary, .client = client, .mono_ns = canary_now_ns()};
+    struct canary_asked asked = {.canary = canary, .client = client, .mono_ns = canary_now_ns()};
     struct fg_buf selector;
     enum fg_code code;
 

@@ -7,7 +7,7 @@ static const int64_t LOOK_NS = 50 * FG_MS_NS;          /* for what is to be sent
 static const int64_t BEHIND_MAX_NS = 5 * FG_SECOND_NS; /* what is older is not sent any more */
 
 /* A profile on its way. */
-struct sending {
+struct canary_sending {
     uint64_t number;
     uint32_t attempts; /* before this one */
 };
@@ -33,7 +33,7 @@ static bool is_due(const struct canary *canary, uint64_t number)
     return (int64_t)number * canary->config.interval_ms * FG_MS_NS <= since_ns;
 }
 
-static bool issue(struct canary *canary, struct sending *ret_sending)
+static bool issue(struct canary *canary, struct canary_sending *ret_sending)
 {
     uint64_t next = ledger_next(canary->ledger), number = due_number(canary);
 
@@ -41,12 +41,12 @@ static bool issue(struct canary *canary, struct sending *ret_sending)
         return false;
     fg_metric_add(canary->metrics, CANARY_PUSHED, 1);
     fg_metric_add(canary->metrics, CANARY_SKIPPED, number - next);
-    *ret_sending = (struct sending){number, 0};
+    *ret_sending = (struct canary_sending){number, 0};
     return true;
 }
 
 /* What has waited for long goes before what is new, so that the unknown does not grow. */
-static bool next_sending(struct canary *canary, struct sending *ret_sending)
+static bool next_sending(struct canary *canary, struct canary_sending *ret_sending)
 {
     bool found = false;
 
@@ -66,7 +66,7 @@ static bool next_sending(struct canary *canary, struct sending *ret_sending)
 
 /* ---- on its way ---- */
 
-static int64_t pause_ns(const struct sending *sending, uint64_t retry_after_s)
+static int64_t pause_ns(const struct canary_sending *sending, uint64_t retry_after_s)
 {
     int64_t pause = PAUSE_MIN_NS << FG_MIN(sending->attempts, 8u);
 
@@ -101,7 +101,8 @@ static enum fg_code post(struct canary *canary, struct client *client,
     return code;
 }
 
-static void acknowledged(struct canary *canary, const struct sending *sending, int64_t sent_ns)
+static void acknowledged(struct canary *canary, const struct canary_sending *sending,
+                         int64_t sent_ns)
 {
     fg_metric_add(canary->metrics, CANARY_ACKNOWLEDGED, 1);
     fg_metric_observe_ns(canary->metrics, CANARY_PUSH_SECONDS, canary_now_ns() - sent_ns);
@@ -111,7 +112,8 @@ static void acknowledged(struct canary *canary, const struct sending *sending, i
     (void)pthread_mutex_unlock(&canary->lock);
 }
 
-static void postpone(struct canary *canary, const struct sending *sending, uint64_t retry_after_s)
+static void postpone(struct canary *canary, const struct canary_sending *sending,
+                     uint64_t retry_after_s)
 {
     (void)pthread_mutex_lock(&canary->lock);
     ledger_postpone(canary->ledger, sending->number,
@@ -119,7 +121,8 @@ static void postpone(struct canary *canary, const struct sending *sending, uint6
     (void)pthread_mutex_unlock(&canary->lock);
 }
 
-static void send_one(struct canary *canary, struct client *client, const struct sending *sending)
+static void send_one(struct canary *canary, struct client *client,
+                     const struct canary_sending *sending)
 {
     struct ledger_profile profile = ledger_profile(ledger_shape(canary->ledger), sending->number);
     int64_t sent_ns = canary_now_ns();
@@ -140,7 +143,7 @@ static void send_one(struct canary *canary, struct client *client, const struct 
 void *canary_send_loop(void *arg)
 {
     struct canary *canary = arg;
-    struct sending sending;
+    struct canary_sending sending;
     struct client *client;
     struct fg_err err;
 

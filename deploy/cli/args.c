@@ -57,14 +57,14 @@ static enum fg_code set_value(const struct args_option *option, const char *valu
 }
 
 /* The words of a command line, one after another. */
-struct reader {
+struct args_reader {
     char **argv;
     int argc, at;
 };
 
 /* inside: the value that stands in the same word, or NULL: then it is the next one. */
 static enum fg_code take_option(const struct args_option *option, const char *inside,
-                                struct reader *reader, struct fg_err *err)
+                                struct args_reader *reader, struct fg_err *err)
 {
     if (option->kind == ARGS_FLAG) {
         if (inside != NULL)
@@ -82,7 +82,7 @@ static enum fg_code take_option(const struct args_option *option, const char *in
 }
 
 static enum fg_code take_long(const struct args_command *command, const char *text,
-                              struct reader *reader, struct fg_err *err)
+                              struct args_reader *reader, struct fg_err *err)
 {
     size_t len = strcspn(text, "=");
     const struct args_option *option = by_name(command, fg_bytes(text, len));
@@ -93,7 +93,7 @@ static enum fg_code take_long(const struct args_command *command, const char *te
 }
 
 static enum fg_code take_short(const struct args_command *command, const char *text,
-                               struct reader *reader, struct fg_err *err)
+                               struct args_reader *reader, struct fg_err *err)
 {
     const struct args_option *option = by_letter(command, text[0]);
 
@@ -105,7 +105,7 @@ static enum fg_code take_short(const struct args_command *command, const char *t
 enum fg_code args_parse(const struct args_command *command, int argc, char **argv, int *ret_words,
                         struct fg_err *err)
 {
-    struct reader reader = {argv, argc, 0};
+    struct args_reader reader = {argv, argc, 0};
     bool options = true; /* until "--" */
     int words = 0;
 
@@ -141,7 +141,7 @@ static bool is_ours(const struct args_command *command, const char *word)
 enum fg_code args_take(const struct args_command *command, int argc, char **argv, int *ret_left,
                        struct fg_err *err)
 {
-    struct reader reader = {argv, argc, 0};
+    struct args_reader reader = {argv, argc, 0};
     int left = 0;
 
     while (reader.at < argc) {

@@ -32,7 +32,7 @@ struct export
     struct fg_arena *arena;
     struct fg_bucket *bucket;
     struct fg_registry *registry;
-    struct fg_querier *querier;
+    struct querier *querier;
 };
 
 static const char about[] =
@@ -210,7 +210,7 @@ static enum fg_code open_querier(struct export *export, struct fg_err *err)
     if (server_open_bucket(&export->bucket, err) != FG_OK)
         return err->code;
     export->registry = fg_registry_create();
-    export->querier = fg_querier_create(&(struct fg_querier_config){
+    export->querier = qry_create(&(struct qry_config){
         .registry = export->registry,
         .clock = fg_clock_real(),
         .answer_max_bytes = server_querier.answer_max_bytes,
@@ -224,7 +224,7 @@ static enum fg_code open_querier(struct export *export, struct fg_err *err)
 
 static void close_querier(struct export *export)
 {
-    fg_querier_destroy(export->querier);
+    qry_destroy(export->querier);
     if (export->registry != NULL)
         fg_registry_destroy(export->registry);
     fg_bucket_close(export->bucket);

@@ -200,17 +200,17 @@ static enum fg_code inspect_compactors(struct fg_bucket *bucket, FILE *out, stru
 {
     fg_auto(fg_arena) *arena = fg_arena_create(MATES_ARENA_BYTES);
     struct fg_bucket_request object;
-    struct mates_list list;
+    struct cmp_mates_list list;
     struct fg_buf json;
     enum fg_code code = get(bucket, FG_NAME_COMPACTORS, false, &object, err);
 
     if (code == FG_OK)
-        code = mates_decode(fg_buf_slice(&object.body), arena, &list, err);
+        code = cmp_mates_decode(fg_buf_slice(&object.body), arena, &list, err);
     fg_bucket_clear(&object);
     if (code != FG_OK)
         return code;
     fg_buf_init(&json, JSON_MAX_BYTES);
-    mates_json(&list, &json);
+    cmp_mates_json(&list, &json);
     (void)fwrite(json.ptr, 1, json.len, out);
     fg_buf_done(&json);
     return FG_OK;

@@ -41,21 +41,21 @@ struct version {
 };
 
 /* A tenant with segments. */
-struct owner {
-    struct owner *next;
+struct l0_owner {
+    struct l0_owner *next;
     char name[FG_TENANT_MAX_BYTES + 1];
     const struct fg_blocks *blocks; /* NULL: it has none */
     bool *read;                     /* [n_blocks]: its ids are in `in_blocks` */
     struct id_set in_blocks, taken;
 };
 
-struct making {
+struct l0_making {
     const struct survey *survey;
     const struct rebuild_options *options;
     FILE *out;
     struct version versions[FG_KEPT_PLACES + 1];
     size_t n_versions;
-    struct owner *owners;
+    struct l0_owner *owners;
     struct fg_arena *arena; /* of the new manifest */
     struct fg_l0 l0;
     bool upload; /* else it is only found out what there is to be written */
@@ -70,7 +70,7 @@ struct making {
 
 /* ---- what is known ---- */
 
-static enum fg_code read_versions(struct making *making, struct fg_err *err)
+static enum fg_code read_versions(struct l0_making *making, struct fg_err *err)
 {
     for (int i = 0; i < FG_KEPT_PLACES; i++) {
         struct version *version = &making->versions[making->n_versions];
@@ -91,7 +91,7 @@ static enum fg_code read_versions(struct making *making, struct fg_err *err)
 }
 
 /* The present one first, if it can be read. */
-static const struct fg_l0 *version_of(const struct making *making, size_t number)
+static const struct fg_l0 *version_of(const struct l0_making *making, size_t number)
 {
     const struct fg_manifest *present = making->survey->l0.content;
 
@@ -103,7 +103,7 @@ static const struct fg_l0 *version_of(const struct making *making, size_t number
 enum known { UNKNOWN, LIVE, GONE };
 
 /* Returns what the manifest versions say about the segment; sets *ret_entry if it is LIVE. */
-static enum known find_known(const struct making *making, const struct fg_segment_id *id,
+static enum known find_known(const struct l0_making *making, const struct fg_segment_id *id,
                              const struct fg_l0 **ret_l0, const struct fg_l0_segment **ret_entry)
 {
     const struct fg_l0 *l0;
@@ -124,16 +124,16 @@ static enum known find_known(const struct making *making, const struct fg_segmen
 
 /* ---- tenants ---- */
 
-static struct owner *find_owner(struct making *making, struct fg_slice name)
+static struct l0_owner *find_owner(struct l0_making *making, struct fg_slice name)
 {
     const struct survey_tenant *tenant;
-    struct owner *owner = making->owners;
+    struct l0_owner *owner = making->owners;
 
     while (owner != NULL && !fg_slice_eq(fg_cstr(owner->name), name))
         owner = owner->next;
     if (owner != NULL)
         return owner;
-    owner = fg_new(struct owner);
+    owner = fg_new(struct l0_owner);
     (void)snprintf(owner->name, sizeof owner->name, "%.*s", FG_S(name));
     tenant = survey_tenant(making->survey, name);
     if (tenant != NULL && tenant->manifest.content != NULL) {
@@ -145,10 +145,10 @@ static struct owner *find_owner(struct making *making, struct fg_slice name)
     return owner;
 }
 
-static void forget_owners(struct making *making)
+static void forget_owners(struct l0_making *making)
 {
     while (making->owners != NULL) {
-        struct owner *owner = making->owners;
+        struct l0_owner *owner = making->owners;
 
         making->owners = owner->next;
         id_set_done(&owner->in_blocks);
@@ -158,7 +158,7 @@ static void forget_owners(struct making *making)
     }
 }
 
-static enum fg_code open_block(const struct making *making, const struct owner *owner,
+static enum fg_code open_block(const struct l0_making *making, const struct l0_owner *owner,
                                const struct fg_blocks_entry *block, char name[FG_NAME_MAX_BYTES],
                                struct ids_object *ret_object, struct fg_err *err)
 {
@@ -169,7 +169,7 @@ static enum fg_code open_block(const struct making *making, const struct owner *
     return FG_OK;
 }
 
-static enum fg_code read_block(const struct making *making, struct owner *owner,
+static enum fg_code read_block(const struct l0_making *making, struct l0_owner *owner,
                                const struct fg_blocks_entry *block, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
@@ -196,8 +196,9 @@ static bool meets(int64_t a_min, int64_t a_max, int64_t b_min, int64_t b_max)
 
 /* The ids of all blocks with profiles of that time are in `in_blocks` afterwards. A block that
  * cannot be read leaves in doubt what it holds. */
-static enum fg_code know_blocks(struct making *making, struct owner *owner, const char *segment,
-                                int64_t t_min_ns, int64_t t_max_ns, struct fg_err *err)
+static enum fg_code know_blocks(struct l0_making *making, struct l0_owner *owner,
+                                const char *segment, int64_t t_min_ns, int64_t t_max_ns,
+                                struct fg_err *err)
 {
     for (uint32_t i = 0; owner->blocks != NULL && i < owner->blocks->n_blocks; i++) {
         const struct fg_blocks_entry *block = &owner->blocks->blocks[i];
@@ -230,7 +231,7 @@ static enum fg_code know_blocks(struct making *making, struct owner *owner, cons
 }
 
 /* Deletions that are over and took from segments that are as old as this one. */
-static enum fg_code past_deletions(struct making *making, const struct owner *owner,
+static enum fg_code past_deletions(struct l0_making *making, const struct l0_owner *owner,
                                    const char *segment, int64_t modified_wall_ns,
                                    struct fg_arena *arena, struct fg_deletions *ret_deletions,
                                    struct fg_err *err)
@@ -264,7 +265,7 @@ static enum fg_code past_deletions(struct making *making, const struct owner *ow
 
 /* ---- a segment of the new manifest ---- */
 
-static enum fg_code add_run(struct making *making, const struct fg_block_group *group,
+static enum fg_code add_run(struct l0_making *making, const struct fg_block_group *group,
                             struct fg_err *err)
 {
     if (group->window <= making->window_now)
@@ -280,7 +281,7 @@ static enum fg_code add_run(struct making *making, const struct fg_block_group *
     return FG_OK;
 }
 
-static enum fg_code note_groups(struct making *making, struct fg_slice file,
+static enum fg_code note_groups(struct l0_making *making, struct fg_slice file,
                                 const struct fg_block_part *part, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
@@ -297,7 +298,7 @@ static enum fg_code note_groups(struct making *making, struct fg_slice file,
 }
 
 /* The parts of a file, a tenant's services together. NULL at the arena's limit. */
-static struct fg_l0_new_part *sum_parts(const struct making *making,
+static struct fg_l0_new_part *sum_parts(const struct l0_making *making,
                                         const struct fg_block_directory *directory,
                                         uint32_t *ret_count)
 {
@@ -323,7 +324,7 @@ static struct fg_l0_new_part *sum_parts(const struct making *making,
     return parts;
 }
 
-static enum fg_code upload(const struct making *making, const struct fg_segment_id *id,
+static enum fg_code upload(const struct l0_making *making, const struct fg_segment_id *id,
                            struct fg_slice file, struct fg_err *err)
 {
     char name[FG_NAME_MAX_BYTES];
@@ -343,7 +344,7 @@ static enum fg_code upload(const struct making *making, const struct fg_segment_
 }
 
 /* The file, whole and verified, becomes the next segment. */
-static enum fg_code enter(struct making *making, struct fg_slice file,
+static enum fg_code enter(struct l0_making *making, struct fg_slice file,
                           const struct fg_block_directory *directory, struct fg_err *err)
 {
     uint64_t offset = 0;
@@ -375,7 +376,7 @@ static enum fg_code enter(struct making *making, struct fg_slice file,
 /* ---- a segment that there is ---- */
 
 /* The segment under examination. */
-struct looking {
+struct l0_looking {
     const char *name;
     int64_t modified_wall_ns;
     enum known known;
@@ -387,22 +388,22 @@ struct looking {
 };
 
 /* A tenant's part of a segment. */
-struct share {
-    struct owner *owner;
+struct l0_share {
+    struct l0_owner *owner;
     struct fg_deletions deletions;
     struct id_list without;  /* in blocks, or taken already */
     uint64_t n, n_in_blocks; /* profiles */
     bool touched;            /* a deletion may name some */
 };
 
-static bool is_covered(const struct looking *looking, const struct owner *owner)
+static bool is_covered(const struct l0_looking *looking, const struct l0_owner *owner)
 {
     return looking->known == GONE || (looking->known == LIVE && owner->blocks != NULL &&
                                       fg_blocks_covers(owner->blocks, looking->entry->generation));
 }
 
 /* Returns true if the segment is LIVE and the blocks of all its tenants cover it. */
-static bool is_done_with(struct making *making, const struct looking *looking)
+static bool is_done_with(struct l0_making *making, const struct l0_looking *looking)
 {
     for (uint32_t i = 0; looking->known == LIVE && i < looking->entry->n_parts; i++)
         if (!is_covered(
@@ -413,8 +414,9 @@ static bool is_done_with(struct making *making, const struct looking *looking)
 }
 
 /* Parts [first, end) are the tenant's. */
-static enum fg_code look_at_share(struct making *making, struct looking *looking, uint32_t first,
-                                  uint32_t end, struct share *share, struct fg_err *err)
+static enum fg_code look_at_share(struct l0_making *making, struct l0_looking *looking,
+                                  uint32_t first, uint32_t end, struct l0_share *share,
+                                  struct fg_err *err)
 {
     const struct ids_object object = {making->survey->bucket, looking->name, looking->file.len, 0};
     const struct fg_block_part *parts = looking->directory.parts;
@@ -444,13 +446,13 @@ static enum fg_code look_at_share(struct making *making, struct looking *looking
 }
 
 /* Writes the uncovered profiles of a tenant's part as a segment of their own. */
-static enum fg_code enter_share(struct making *making, const struct looking *looking,
-                                const struct share *share, struct fg_err *err)
+static enum fg_code enter_share(struct l0_making *making, const struct l0_looking *looking,
+                                const struct l0_share *share, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
-    const struct merge_source source = rewrite_source(
+    const struct cmp_merge_source source = rewrite_source(
         looking->name, looking->file, &looking->directory, fg_cstr(share->owner->name));
-    struct merge merge = rewrite_merge(fg_cstr(share->owner->name), &source, 1);
+    struct cmp_merge merge = rewrite_merge(fg_cstr(share->owner->name), &source, 1);
     struct fg_block_directory directory;
     uint64_t kept = 0, offset;
     struct fg_buf file;
@@ -459,7 +461,7 @@ static enum fg_code enter_share(struct making *making, const struct looking *loo
     if (share->without.n == share->n)
         return FG_OK;
     merge.deletions = share->deletions;
-    merge.without = (struct merge_without){share->without.ids, share->without.n};
+    merge.without = (struct cmp_merge_without){share->without.ids, share->without.n};
     fg_buf_init(&file, SEGMENT_MAX_BYTES);
     code = bucket_rewrite(&merge, &file, &kept, err);
     if (code == FG_OK && kept > 0 && share->n_in_blocks > 0) {
@@ -492,17 +494,17 @@ static enum fg_code enter_share(struct making *making, const struct looking *loo
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", looking->name);
 }
 
-static enum fg_code look_at_shares(struct making *making, struct looking *looking,
+static enum fg_code look_at_shares(struct l0_making *making, struct l0_looking *looking,
                                    struct fg_err *err)
 {
     const struct fg_block_directory *directory = &looking->directory;
-    struct share *shares = fg_calloc(FG_MAX(directory->n_parts, 1u), sizeof *shares);
+    struct l0_share *shares = fg_calloc(FG_MAX(directory->n_parts, 1u), sizeof *shares);
     uint32_t n = 0;
     bool whole = true;
     enum fg_code code = FG_OK;
 
     for (uint32_t first = 0, end; code == FG_OK && first < directory->n_parts; first = end) {
-        struct share *share = &shares[n];
+        struct l0_share *share = &shares[n];
 
         end = first + 1;
         while (end < directory->n_parts &&
@@ -533,7 +535,7 @@ static enum fg_code look_at_shares(struct making *making, struct looking *lookin
     return code;
 }
 
-static enum fg_code parse(struct looking *looking, struct fg_err *err)
+static enum fg_code parse(struct l0_looking *looking, struct fg_err *err)
 {
     struct fg_block_verified verified;
     uint64_t offset;
@@ -545,7 +547,7 @@ static enum fg_code parse(struct looking *looking, struct fg_err *err)
                                     looking->file.len, looking->arena, &looking->directory, err);
 }
 
-static enum fg_code look_at_segment(struct making *making, struct looking *looking,
+static enum fg_code look_at_segment(struct l0_making *making, struct l0_looking *looking,
                                     struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
@@ -572,11 +574,11 @@ static enum fg_code look_at_segment(struct making *making, struct looking *looki
 }
 
 /* Those of which a version knows first: they were committed, and stay as they are. */
-static enum fg_code look_at_segments(struct making *making, enum known which, struct fg_err *err)
+static enum fg_code look_at_segments(struct l0_making *making, enum known which, struct fg_err *err)
 {
     for (size_t i = 0; i < making->survey->n_segments; i++) {
         const struct survey_entry *entry = &making->survey->segments[i];
-        struct looking looking = {.modified_wall_ns = entry->modified_wall_ns};
+        struct l0_looking looking = {.modified_wall_ns = entry->modified_wall_ns};
         char name[FG_NAME_MAX_BYTES];
 
         looking.known = find_known(making, &entry->name.segment, &looking.l0, &looking.entry);
@@ -609,14 +611,14 @@ static bool is_listed(const struct survey *survey, const struct fg_segment_id *i
 }
 
 /* Live in some version, not covered, and not in the bucket. */
-static enum fg_code find_missing(struct making *making, struct fg_err *err)
+static enum fg_code find_missing(struct l0_making *making, struct fg_err *err)
 {
     const struct fg_l0 *l0;
 
     for (size_t v = 0; (l0 = version_of(making, v)) != NULL; v++)
         for (uint32_t i = 0; i < l0->n_segments; i++) {
             char name[FG_NAME_MAX_BYTES];
-            struct looking looking = {
+            struct l0_looking looking = {
                 .name = name, .known = LIVE, .l0 = l0, .entry = &l0->segments[i]};
 
             fg_name_segment(name, &l0->segments[i].id);
@@ -630,12 +632,12 @@ static enum fg_code find_missing(struct making *making, struct fg_err *err)
 /* ---- the manifest ---- */
 
 /* Groups of blocks that are of the future, or may be by their duration. */
-static enum fg_code note_blocks(struct making *making, struct fg_err *err)
+static enum fg_code note_blocks(struct l0_making *making, struct fg_err *err)
 {
     int64_t from_ns = fg_time_add(fg_wall_ns(fg_clock_real()), -LONGEST_PROFILE_NS);
 
     for (size_t t = 0; t < making->survey->n_tenants; t++) {
-        struct owner *owner = find_owner(making, fg_cstr(making->survey->tenants[t].name));
+        struct l0_owner *owner = find_owner(making, fg_cstr(making->survey->tenants[t].name));
 
         for (uint32_t i = 0; owner->blocks != NULL && i < owner->blocks->n_blocks; i++) {
             const struct fg_blocks_entry *block = &owner->blocks->blocks[i];
@@ -667,7 +669,7 @@ static enum fg_code note_blocks(struct making *making, struct fg_err *err)
 }
 
 /* Every group up to the present counts as held: a profile of one is looked for in blocks. */
-static enum fg_code set_ever(struct making *making, struct fg_err *err)
+static enum fg_code set_ever(struct l0_making *making, struct fg_err *err)
 {
     making->l0.ever = fg_ever_none();
     if (making->n_runs > 0 &&
@@ -679,7 +681,7 @@ static enum fg_code set_ever(struct making *making, struct fg_err *err)
 
 /* Lists all old segments as gone; the compactor deletes them when no writer can swap them in any
  * more. */
-static enum fg_code set_gone(struct making *making, struct fg_err *err)
+static enum fg_code set_gone(struct l0_making *making, struct fg_err *err)
 {
     const struct survey *survey = making->survey;
     int64_t since_ns = fg_time_add(fg_wall_ns(fg_clock_real()), UPLOAD_MAX_AGE_NS);
@@ -696,7 +698,7 @@ static enum fg_code set_gone(struct making *making, struct fg_err *err)
 }
 
 /* The greatest generation that something in the bucket knows of. */
-static uint64_t known_generation(const struct making *making)
+static uint64_t known_generation(const struct l0_making *making)
 {
     uint64_t newest = making->survey->ring.generation;
     const struct fg_l0 *l0;
@@ -714,7 +716,7 @@ static uint64_t known_generation(const struct making *making)
 }
 
 /* Before the first segment enters: its generations begin above all that there were. */
-static enum fg_code begin_l0(struct making *making, struct fg_err *err)
+static enum fg_code begin_l0(struct l0_making *making, struct fg_err *err)
 {
     const struct survey *survey = making->survey;
     uint64_t known = known_generation(making), given = making->options->generation;
@@ -758,7 +760,7 @@ static enum fg_code check_tenants(const struct survey *survey, struct fg_err *er
     return FG_OK;
 }
 
-static enum fg_code make(struct making *making, struct fg_err *err)
+static enum fg_code make(struct l0_making *making, struct fg_err *err)
 {
     making->cuts = making->n_lost = making->n_ambiguous = making->profiles = 0;
     making->n_runs = 0;
@@ -772,7 +774,7 @@ static enum fg_code make(struct making *making, struct fg_err *err)
 }
 
 /* After a failure: nothing refers to them. */
-static void discard(struct making *making)
+static void discard(struct l0_making *making)
 {
     for (uint64_t cut = 1; cut <= making->cuts; cut++) {
         const struct fg_segment_id id = {making->writer, cut, cut};
@@ -786,7 +788,7 @@ static void discard(struct making *making)
     }
 }
 
-static void print_plan(const struct making *making)
+static void print_plan(const struct l0_making *making)
 {
     const struct fg_l0 *l0;
 
@@ -802,7 +804,7 @@ static void print_plan(const struct making *making)
                   making->l0.n_segments, making->l0.n_tenants);
 }
 
-static enum fg_code write_l0(struct making *making, struct fg_err *err)
+static enum fg_code write_l0(struct l0_making *making, struct fg_err *err)
 {
     struct fg_buf bytes;
     enum fg_code code;
@@ -816,7 +818,7 @@ static enum fg_code write_l0(struct making *making, struct fg_err *err)
     return code;
 }
 
-static enum fg_code apply(struct making *making, struct fg_err *err)
+static enum fg_code apply(struct l0_making *making, struct fg_err *err)
 {
     FILE *out = making->out;
     enum fg_code code;
@@ -837,7 +839,7 @@ static enum fg_code apply(struct making *making, struct fg_err *err)
     return code;
 }
 
-static enum fg_code run(struct making *making, struct fg_err *err)
+static enum fg_code run(struct l0_making *making, struct fg_err *err)
 {
     if (check_tenants(making->survey, err) != FG_OK || read_versions(making, err) != FG_OK ||
         make(making, err) != FG_OK)
@@ -859,7 +861,7 @@ enum fg_code rebuild_l0(struct fg_bucket *bucket, const struct rebuild_options *
                         struct fg_err *err)
 {
     struct survey survey = {.bucket = NULL};
-    struct making making = {
+    struct l0_making making = {
         .survey = &survey,
         .options = options,
         .out = out,

@@ -18,7 +18,7 @@
 enum { ARENA_BYTES = 512 * 1024 * 1024 };
 
 /* A block in the bucket. */
-struct candidate {
+struct tenant_candidate {
     struct fg_id id;
     uint64_t bytes;
     const struct fg_blocks_entry *known; /* in the version that is used; NULL: it is newer */
@@ -27,16 +27,16 @@ struct candidate {
     bool nodes_only, live;
 };
 
-struct making {
+struct tenant_making {
     const struct survey *survey;
     const struct rebuild_options *options;
     const struct survey_tenant *tenant;
     FILE *out;
     struct fg_arena *arena; /* of the new manifest */
     char used[FG_KEPT_NAME_MAX_BYTES];
-    struct survey_object version;  /* kept; its content is NULL unless it is used */
-    const struct fg_blocks *known; /* NULL: no version can be read */
-    struct candidate *candidates;  /* the newest first */
+    struct survey_object version;        /* kept; its content is NULL unless it is used */
+    const struct fg_blocks *known;       /* NULL: no version can be read */
+    struct tenant_candidate *candidates; /* the newest first */
     size_t n;
     struct id_set in_blocks;   /* of live ones */
     struct id_set in_segments; /* of live segments that no version says are covered */
@@ -47,7 +47,7 @@ struct making {
 /* ---- versions ---- */
 
 /* The version with the most swaps. */
-static enum fg_code choose_version(struct making *making, struct fg_err *err)
+static enum fg_code choose_version(struct tenant_making *making, struct fg_err *err)
 {
     const struct survey_object *present = &making->tenant->manifest;
     char object[FG_NAME_MAX_BYTES];
@@ -84,7 +84,7 @@ static enum fg_code choose_version(struct making *making, struct fg_err *err)
 
 /* ---- blocks ---- */
 
-static bool was_replaced(const struct making *making, struct fg_id id)
+static bool was_replaced(const struct tenant_making *making, struct fg_id id)
 {
     for (uint32_t i = 0; making->known != NULL && i < making->known->n_gone; i++)
         if (fg_id_eq(making->known->gone[i].id, id))
@@ -94,12 +94,13 @@ static bool was_replaced(const struct making *making, struct fg_id id)
 
 static int newest_first(const void *left, const void *right)
 {
-    const struct candidate *a = left, *b = right;
+    const struct tenant_candidate *a = left, *b = right;
 
     return fg_id_cmp(b->id, a->id);
 }
 
-static enum fg_code open_block(const struct making *making, const struct candidate *candidate,
+static enum fg_code open_block(const struct tenant_making *making,
+                               const struct tenant_candidate *candidate,
                                char name[FG_NAME_MAX_BYTES], struct ids_object *ret_object,
                                struct fg_err *err)
 {
@@ -132,7 +133,7 @@ static void set_span(struct fg_blocks_entry *entry)
 {
     int64_t unit_ns = entry->level == PLAN_HOUR ? FG_HOUR_NS : PLAN_DAY_NS;
     int64_t rest_ns = entry->t_max_ns % unit_ns;
-    struct plan_span month = plan_month_of(entry->t_max_ns);
+    struct cmp_plan_span month = cmp_plan_month_of(entry->t_max_ns);
 
     if (entry->level != PLAN_HOUR && entry->level != PLAN_DAY) {
         entry->start_ns = month.start_ns;
@@ -164,8 +165,8 @@ static enum fg_code read_shards(const struct ids_object *object,
     return FG_OK;
 }
 
-static enum fg_code read_block(const struct making *making, struct candidate *candidate,
-                               struct fg_err *err)
+static enum fg_code read_block(const struct tenant_making *making,
+                               struct tenant_candidate *candidate, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     struct fg_block_directory directory;
@@ -205,18 +206,18 @@ static enum fg_code read_block(const struct making *making, struct candidate *ca
                                     : read_shards(&object, &directory, &candidate->entry, err);
 }
 
-static enum fg_code read_blocks(struct making *making, struct fg_err *err)
+static enum fg_code read_blocks(struct tenant_making *making, struct fg_err *err)
 {
     making->candidates =
         fg_calloc(FG_MAX(making->tenant->n_blocks, (size_t)1), sizeof *making->candidates);
     for (size_t i = 0; i < making->tenant->n_blocks; i++) {
         const struct survey_entry *entry = &making->tenant->blocks[i];
-        struct candidate *candidate = &making->candidates[making->n];
+        struct tenant_candidate *candidate = &making->candidates[making->n];
         struct fg_err unread;
 
         if (was_replaced(making, entry->name.block))
             continue;
-        *candidate = (struct candidate){.id = entry->name.block, .bytes = entry->bytes};
+        *candidate = (struct tenant_candidate){.id = entry->name.block, .bytes = entry->bytes};
         if (making->known != NULL)
             candidate->known = fg_blocks_find(making->known, candidate->id);
         making->n++;
@@ -236,7 +237,8 @@ static enum fg_code read_blocks(struct making *making, struct fg_err *err)
     return FG_OK;
 }
 
-static const struct candidate *find_candidate(const struct making *making, struct fg_id id)
+static const struct tenant_candidate *find_candidate(const struct tenant_making *making,
+                                                     struct fg_id id)
 {
     for (size_t i = 0; i < making->n; i++)
         if (fg_id_eq(making->candidates[i].id, id))
@@ -247,8 +249,9 @@ static const struct candidate *find_candidate(const struct making *making, struc
 /* ---- segments ---- */
 
 /* Reads the ids of the tenant's profiles in a live segment; none if it has no part there. */
-static enum fg_code segment_ids(const struct making *making, const struct fg_l0_segment *segment,
-                                struct id_list *ids, struct fg_err *err)
+static enum fg_code segment_ids(const struct tenant_making *making,
+                                const struct fg_l0_segment *segment, struct id_list *ids,
+                                struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     struct fg_slice tenant = fg_cstr(making->tenant->name);
@@ -270,7 +273,7 @@ static enum fg_code segment_ids(const struct making *making, const struct fg_l0_
 }
 
 /* Returns true if the segment has profiles of the tenant that its known blocks may not cover. */
-static bool may_be_uncovered(const struct making *making, const struct fg_l0 *l0,
+static bool may_be_uncovered(const struct tenant_making *making, const struct fg_l0 *l0,
                              const struct fg_l0_segment *segment)
 {
     uint32_t number = fg_l0_tenant(l0, fg_cstr(making->tenant->name));
@@ -279,12 +282,12 @@ static bool may_be_uncovered(const struct making *making, const struct fg_l0 *l0
            (making->known == NULL || !fg_blocks_covers(making->known, segment->generation));
 }
 
-static const struct fg_l0 *live_l0(const struct making *making)
+static const struct fg_l0 *live_l0(const struct tenant_making *making)
 {
     return making->survey->l0.code == FG_OK ? &making->survey->l0.content->l0 : NULL;
 }
 
-static enum fg_code read_segments(struct making *making, struct fg_err *err)
+static enum fg_code read_segments(struct tenant_making *making, struct fg_err *err)
 {
     const struct fg_l0 *l0 = live_l0(making);
 
@@ -318,7 +321,7 @@ static uint64_t count_in(const struct id_list *ids, const struct id_set *set)
     return n;
 }
 
-static void decide(struct making *making, struct candidate *candidate)
+static void decide(struct tenant_making *making, struct tenant_candidate *candidate)
 {
     uint64_t newer = count_in(&candidate->ids, &making->in_blocks);
     char name[FG_NAME_MAX_BYTES];
@@ -352,7 +355,7 @@ static void decide(struct making *making, struct candidate *candidate)
 
 /* Keeps merged nodes if a version knows them and all their blocks are live. The compactor makes the
  * others again. */
-static void decide_nodes(struct making *making, struct candidate *candidate)
+static void decide_nodes(struct tenant_making *making, struct tenant_candidate *candidate)
 {
     const struct fg_blocks_entry *known = candidate->known;
     char name[FG_NAME_MAX_BYTES];
@@ -361,7 +364,7 @@ static void decide_nodes(struct making *making, struct candidate *candidate)
     if (known != NULL) {
         candidate->live = true;
         for (uint32_t i = 0; !known->alone && i < known->n_from_blocks; i++) {
-            const struct candidate *from = find_candidate(making, known->from_blocks[i]);
+            const struct tenant_candidate *from = find_candidate(making, known->from_blocks[i]);
 
             candidate->live = candidate->live && from != NULL && from->live;
         }
@@ -370,7 +373,7 @@ static void decide_nodes(struct making *making, struct candidate *candidate)
     if (fg_name_block(name, fg_cstr(making->tenant->name), candidate->id, &err) != FG_OK)
         return;
     for (size_t i = 0; i < making->n; i++) {
-        const struct candidate *other = &making->candidates[i];
+        const struct tenant_candidate *other = &making->candidates[i];
 
         if (other->live && !other->nodes_only &&
             other->entry.t_min_ns <= candidate->entry.t_max_ns &&
@@ -386,10 +389,11 @@ static void decide_nodes(struct making *making, struct candidate *candidate)
 
 /* ---- the manifest ---- */
 
-static bool has_older_of_span(const struct making *making, const struct candidate *candidate)
+static bool has_older_of_span(const struct tenant_making *making,
+                              const struct tenant_candidate *candidate)
 {
     for (size_t i = 0; i < making->n; i++) {
-        const struct candidate *other = &making->candidates[i];
+        const struct tenant_candidate *other = &making->candidates[i];
 
         if (other->live && !other->nodes_only && fg_id_cmp(other->id, candidate->id) < 0 &&
             other->entry.level == candidate->entry.level &&
@@ -409,7 +413,7 @@ static int by_gone_id(const void *left, const void *right)
 
 /* Lists the live blocks, and as gone those that were gone already. Other blocks are not listed and
  * stay in the bucket. */
-static enum fg_code set_blocks(struct making *making, struct fg_err *err)
+static enum fg_code set_blocks(struct tenant_making *making, struct fg_err *err)
 {
     struct fg_blocks *blocks = &making->blocks;
     uint32_t n_gone = making->known == NULL ? 0 : making->known->n_gone;
@@ -419,7 +423,7 @@ static enum fg_code set_blocks(struct making *making, struct fg_err *err)
     if (blocks->blocks == NULL || blocks->gone == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %zu blocks", making->n);
     for (size_t i = making->n; i-- > 0;) { /* ascending */
-        struct candidate *candidate = &making->candidates[i];
+        struct tenant_candidate *candidate = &making->candidates[i];
 
         if (!candidate->live)
             continue;
@@ -437,7 +441,7 @@ static enum fg_code set_blocks(struct making *making, struct fg_err *err)
 
 /* Is all that the segment has of the tenant in blocks? Part of it being there means that the rest
  * was deleted: a segment is covered as a whole. */
-static enum fg_code is_covered(struct making *making, const struct fg_l0 *l0,
+static enum fg_code is_covered(struct tenant_making *making, const struct fg_l0 *l0,
                                const struct fg_l0_segment *segment, bool *ret_covered,
                                struct fg_err *err)
 {
@@ -468,7 +472,7 @@ static enum fg_code is_covered(struct making *making, const struct fg_l0 *l0,
  * All up to the newest generation is covered but the live segments that are not. Generations in
  * between whose segments are gone are listed as well: readers with an older L0 manifest know them.
  */
-static enum fg_code set_covered(struct making *making, struct fg_err *err)
+static enum fg_code set_covered(struct tenant_making *making, struct fg_err *err)
 {
     const struct fg_l0 *l0 = live_l0(making);
     struct fg_blocks *blocks = &making->blocks;
@@ -519,7 +523,7 @@ static enum fg_code set_covered(struct making *making, struct fg_err *err)
 }
 
 /* Segments that left the L0 manifest are covered, though an older one is not. */
-static enum fg_code set_retired(struct making *making, struct fg_err *err)
+static enum fg_code set_retired(struct tenant_making *making, struct fg_err *err)
 {
     const struct fg_l0 *l0 = live_l0(making);
     struct fg_blocks *blocks = &making->blocks;
@@ -543,7 +547,7 @@ static enum fg_code set_retired(struct making *making, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code make(struct making *making, struct fg_err *err)
+static enum fg_code make(struct tenant_making *making, struct fg_err *err)
 {
     const struct fg_blocks *known = making->known;
 
@@ -578,7 +582,7 @@ static enum fg_code make(struct making *making, struct fg_err *err)
     return set_retired(making, err);
 }
 
-static void print_plan(const struct making *making)
+static void print_plan(const struct tenant_making *making)
 {
     if (making->known != NULL)
         (void)fprintf(making->out, "used: %s, of revision %llu\n", making->used,
@@ -592,7 +596,7 @@ static void print_plan(const struct making *making)
                   making->blocks.n_blocks, (unsigned long long)making->blocks.covered_floor);
 }
 
-static enum fg_code write_blocks(struct making *making, struct fg_err *err)
+static enum fg_code write_blocks(struct tenant_making *making, struct fg_err *err)
 {
     char name[FG_NAME_MAX_BYTES];
     struct fg_buf bytes;
@@ -609,7 +613,7 @@ static enum fg_code write_blocks(struct making *making, struct fg_err *err)
     return code;
 }
 
-static enum fg_code run(struct making *making, struct fg_slice tenant, struct fg_err *err)
+static enum fg_code run(struct tenant_making *making, struct fg_slice tenant, struct fg_err *err)
 {
     making->tenant = survey_tenant(making->survey, tenant);
     if (making->tenant == NULL)
@@ -633,10 +637,10 @@ enum fg_code rebuild_tenant(struct fg_bucket *bucket, struct fg_slice tenant,
                             const struct rebuild_options *options, FILE *out, struct fg_err *err)
 {
     struct survey survey = {.bucket = NULL};
-    struct making making = {.survey = &survey,
-                            .options = options,
-                            .out = out,
-                            .arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES)};
+    struct tenant_making making = {.survey = &survey,
+                                   .options = options,
+                                   .out = out,
+                                   .arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES)};
     enum fg_code code = survey_read(bucket, &survey, err);
 
     if (code == FG_OK)

@@ -19,10 +19,10 @@ static const size_t PARSED_MAX_BYTES = (size_t)4 << 30; /* of one object */
 static const size_t BLOCK_MAX_BYTES = (size_t)4 << 30;  /* that is written */
 
 /* compactor.day_delay, by default. With another one the compactor merges what differs. */
-static const struct plan_config spans = {.day_delay_ns = 2 * FG_HOUR_NS};
+static const struct cmp_plan_config spans = {.day_delay_ns = 2 * FG_HOUR_NS};
 
 /* Which data of a part is intact, and why the rest is not. */
-struct part {
+struct repair_part {
     enum { PART_INTACT, PART_DERIVED_DAMAGED, PART_LOST } state;
     char why[FG_BLOCKS_WHY_MAX_BYTES];
 };
@@ -34,7 +34,7 @@ struct repairing {
     struct fg_arena *arena;
     struct fg_buf bytes; /* of the object; none: it is missing */
     struct fg_block_directory directory;
-    struct part *parts; /* [directory.n_parts] */
+    struct repair_part *parts; /* [directory.n_parts] */
 };
 
 /* Blocks that take the place of a reference. */
@@ -102,7 +102,7 @@ static enum fg_code verify_part(const struct repairing *repairing, const struct 
 
 static enum fg_code examine_part(const struct repairing *repairing,
                                  const struct fg_block_part *part, bool alone,
-                                 struct part *ret_part, struct fg_err *err)
+                                 struct repair_part *ret_part, struct fg_err *err)
 {
     ret_part->state = PART_INTACT;
     if (verify_part(repairing, part, alone, err) == FG_OK)
@@ -126,7 +126,7 @@ static enum fg_code examine_parts(struct repairing *repairing, struct fg_err *er
     const struct fg_block_directory *directory = &repairing->directory;
     bool alone = is_alone(&repairing->mending.references[0]);
 
-    repairing->parts = fg_arena_new(repairing->arena, struct part, directory->n_parts);
+    repairing->parts = fg_arena_new(repairing->arena, struct repair_part, directory->n_parts);
     if (repairing->parts == NULL)
         return fg_fail(err, FG_E_LIMIT, "%s: %u parts", repairing->mending.object,
                        directory->n_parts);
@@ -171,7 +171,7 @@ static uint32_t print_parts(const struct repairing *repairing,
     find_parts(repairing, reference->tenant, &first, &end);
     for (uint32_t i = first; i < end; i++) {
         const struct fg_block_part *part = &repairing->directory.parts[i];
-        const struct part *found = &repairing->parts[i];
+        const struct repair_part *found = &repairing->parts[i];
 
         (void)fprintf(repairing->out,
                       "tenant %.*s, service %.*s: %s, %u profiles, times %lld to %lld ns%s%s\n",
@@ -203,7 +203,7 @@ static enum fg_code put_block(const struct made *made, const struct fg_buf *file
 
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
         return fg_fail_errno(err, errno, "random numbers");
-    *ret_id = plan_block_id(fg_wall_ns(fg_clock_real()), random);
+    *ret_id = cmp_plan_block_id(fg_wall_ns(fg_clock_real()), random);
     if (fg_name_block(name, made->reference->tenant, *ret_id, err) != FG_OK)
         return err->code;
     if (!made->repairing->apply)
@@ -251,9 +251,9 @@ static enum fg_code add_block(struct made *made, const struct fg_buf *file,
     return FG_OK;
 }
 
-static struct merge_span span_of_entry(const struct fg_blocks_entry *entry)
+static struct cmp_merge_span span_of_entry(const struct fg_blocks_entry *entry)
 {
-    return (struct merge_span){
+    return (struct cmp_merge_span){
         .start_ns = entry->start_ns,
         .end_ns = entry->end_ns,
         .shard_first = entry->shard_first,
@@ -264,41 +264,42 @@ static struct merge_span span_of_entry(const struct fg_blocks_entry *entry)
 /* ---- blocks of the intact parts ---- */
 
 /* A block stays one block; what is of a segment goes where the compactor would put it. */
-static struct plan_span span_at(const struct made *made, int64_t time_ns)
+static struct cmp_plan_span span_at(const struct made *made, int64_t time_ns)
 {
     const struct fg_blocks_entry *block = made->reference->block;
 
     if (block != NULL)
-        return (struct plan_span){(enum plan_level)block->level, block->start_ns, block->end_ns};
-    return plan_span_of(&spans, fg_wall_ns(fg_clock_real()), time_ns);
+        return (struct cmp_plan_span){(enum cmp_plan_level)block->level, block->start_ns,
+                                      block->end_ns};
+    return cmp_plan_span_of(&spans, fg_wall_ns(fg_clock_real()), time_ns);
 }
 
 static void survey_span_at(const void *arg, int64_t time_ns, int64_t *ret_start_ns,
                            int64_t *ret_end_ns)
 {
-    struct plan_span span = span_at(arg, time_ns);
+    struct cmp_plan_span span = span_at(arg, time_ns);
 
     *ret_start_ns = span.start_ns;
     *ret_end_ns = span.end_ns;
 }
 
-static enum fg_code write_bin(struct made *made, const struct merge *merge,
-                              const struct merge_bin *bin, struct merge_tally *tally,
+static enum fg_code write_bin(struct made *made, const struct cmp_merge *merge,
+                              const struct cmp_merge_bin *bin, struct cmp_merge_tally *tally,
                               struct fg_err *err)
 {
-    const struct plan_span span = span_at(made, bin->start_ns);
-    const struct fg_blocks_entry like = {.level = (uint8_t)span.level,
-                                         .patch = made->reference->block != NULL
-                                                      ? made->reference->block->patch
-                                                      : plan_span_has_block(&made->blocks, &span),
-                                         .start_ns = span.start_ns,
-                                         .end_ns = span.end_ns,
-                                         .t_min_ns = bin->t_min_ns,
-                                         .shard_first = bin->shard_min,
-                                         .shard_last = bin->shard_max};
-    const struct merge_span what = span_of_entry(&like);
+    const struct cmp_plan_span span = span_at(made, bin->start_ns);
+    const struct fg_blocks_entry like = {
+        .level = (uint8_t)span.level,
+        .patch = made->reference->block != NULL ? made->reference->block->patch
+                                                : cmp_plan_span_has_block(&made->blocks, &span),
+        .start_ns = span.start_ns,
+        .end_ns = span.end_ns,
+        .t_min_ns = bin->t_min_ns,
+        .shard_first = bin->shard_min,
+        .shard_last = bin->shard_max};
+    const struct cmp_merge_span what = span_of_entry(&like);
     struct fg_block_summary summary;
-    struct merge_tally written;
+    struct cmp_merge_tally written;
     struct fg_buf file;
     enum fg_code code;
 
@@ -308,25 +309,25 @@ static enum fg_code write_bin(struct made *made, const struct merge *merge,
         code = add_block(made, &file, &summary, &like, err);
     fg_buf_done(&file);
     if (code == FG_OK)
-        merge_tally_add(tally, &written);
+        cmp_merge_tally_add(tally, &written);
     return code;
 }
 
 /* Pending deletions take what they name on the way, as they do in a job of the compactor. */
-static enum fg_code write_profiles(struct made *made, struct merge *merge, struct fg_err *err)
+static enum fg_code write_profiles(struct made *made, struct cmp_merge *merge, struct fg_err *err)
 {
-    const struct merge_survey_options options = {
+    const struct cmp_merge_survey_options options = {
         .span_of = survey_span_at, .arg = made, .bins_max = SPANS_MAX, .keep_from_ns = INT64_MIN};
-    struct merge_tally tally = {.profiles = 0};
-    struct merge_survey survey;
+    struct cmp_merge_tally tally = {.profiles = 0};
+    struct cmp_merge_survey survey;
 
-    if (merge_survey(merge, &options, made->repairing->arena, &survey, err) != FG_OK)
+    if (cmp_merge_survey(merge, &options, made->repairing->arena, &survey, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < survey.n_bins; i++)
         if (survey.bins[i].profiles > 0 &&
             write_bin(made, merge, &survey.bins[i], &tally, err) != FG_OK)
             return err->code;
-    return merge_tally_check(&survey.kept, &tally, err);
+    return cmp_merge_tally_check(&survey.kept, &tally, err);
 }
 
 /* What took the place of profiles has nothing to be merged from: its parts are copied. */
@@ -366,7 +367,7 @@ static enum fg_code write_alone(struct made *made, uint32_t first, uint32_t end,
     const struct fg_blocks_entry *block = made->reference->block;
     fg_auto(fg_block_writer) *writer = NULL;
     struct fg_block_summary summary;
-    struct merge_tally none;
+    struct cmp_merge_tally none;
     struct fg_buf file;
     struct fg_block_sink sink = rewrite_sink(&file);
     enum fg_code code;
@@ -378,8 +379,8 @@ static enum fg_code write_alone(struct made *made, uint32_t first, uint32_t end,
     if (code == FG_OK)
         code = fg_block_writer_finish(writer, &summary, err);
     if (code == FG_OK)
-        code = merge_read_back(fg_buf_slice(&file), made->repairing->mending.object,
-                               PARSED_MAX_BYTES, &none, err);
+        code = cmp_merge_read_back(fg_buf_slice(&file), made->repairing->mending.object,
+                                   PARSED_MAX_BYTES, &none, err);
     if (code == FG_OK)
         code = add_block(made, &file, &summary, block, err);
     fg_buf_done(&file);
@@ -451,7 +452,8 @@ static enum fg_code repair_reference(struct repairing *repairing,
 {
     struct made made = begin_made(repairing, reference);
     struct fg_deletions deletions = {.count = 0};
-    struct merge_source source = {.name = repairing->mending.object, .bytes = file_of(repairing)};
+    struct cmp_merge_source source = {.name = repairing->mending.object,
+                                      .bytes = file_of(repairing)};
     struct fg_block_part *intact;
     struct fg_blocks_lost *lost;
     uint32_t first, end, n_lost;
@@ -469,7 +471,7 @@ static enum fg_code repair_reference(struct repairing *repairing,
     if (source.n_parts > 0 && is_alone(reference)) {
         code = write_alone(&made, first, end, err);
     } else if (source.n_parts > 0) {
-        struct merge merge = rewrite_merge(reference->tenant, &source, 1);
+        struct cmp_merge merge = rewrite_merge(reference->tenant, &source, 1);
 
         code = fg_blocks_deletions(&made.blocks, repairing->arena, &deletions, err);
         merge.deletions = deletions;
@@ -513,7 +515,8 @@ static enum fg_code read_origin(const struct repairing *repairing, struct origin
 
 static enum fg_code read_origins(const struct repairing *repairing,
                                  const struct mend_reference *reference, struct origin *origins,
-                                 struct merge_source *sources, uint32_t *ret_n, struct fg_err *err)
+                                 struct cmp_merge_source *sources, uint32_t *ret_n,
+                                 struct fg_err *err)
 {
     const struct fg_blocks_entry *block = reference->block;
     uint32_t n = 0;
@@ -544,14 +547,14 @@ static enum fg_code read_origins(const struct repairing *repairing,
 }
 
 /* Exactly the profiles that the manifest says were in the block, or none. */
-static enum fg_code write_from_origins(struct made *made, const struct merge_source *sources,
+static enum fg_code write_from_origins(struct made *made, const struct cmp_merge_source *sources,
                                        uint32_t n, struct fg_err *err)
 {
     const struct fg_blocks_entry *block = made->reference->block;
-    const struct merge merge = rewrite_merge(made->reference->tenant, sources, n);
-    const struct merge_span span = span_of_entry(block);
+    const struct cmp_merge merge = rewrite_merge(made->reference->tenant, sources, n);
+    const struct cmp_merge_span span = span_of_entry(block);
     struct fg_block_summary summary = {.n_profiles = 0};
-    struct merge_tally tally;
+    struct cmp_merge_tally tally;
     struct fg_buf file;
     enum fg_code code;
 
@@ -574,7 +577,7 @@ static enum fg_code repair_from_origins(struct repairing *repairing,
     const struct fg_blocks_entry *block = reference->block;
     uint32_t n_max = block->n_from_segments + block->n_from_blocks, n = 0;
     struct origin *origins = fg_calloc(FG_MAX(n_max, 1u), sizeof *origins);
-    struct merge_source *sources = fg_calloc(FG_MAX(n_max, 1u), sizeof *sources);
+    struct cmp_merge_source *sources = fg_calloc(FG_MAX(n_max, 1u), sizeof *sources);
     struct made made = begin_made(repairing, reference);
     enum fg_code code = read_origins(repairing, reference, origins, sources, &n, err);
 

@@ -4,31 +4,31 @@ enum { ARENA_BYTES = 256 * 1024 * 1024 };
 
 static const size_t MEMORY_MAX_BYTES = (size_t)4 << 30;
 
-struct merge_source rewrite_source(const char *name, struct fg_slice file,
-                                   const struct fg_block_directory *directory,
-                                   struct fg_slice tenant)
+struct cmp_merge_source rewrite_source(const char *name, struct fg_slice file,
+                                       const struct fg_block_directory *directory,
+                                       struct fg_slice tenant)
 {
     uint32_t first = fg_block_part_find(directory, tenant, FG_LIT("")), end = first;
 
     while (end < directory->n_parts && fg_slice_eq(directory->parts[end].tenant, tenant))
         end++;
-    return (struct merge_source){
+    return (struct cmp_merge_source){
         .name = name, .parts = directory->parts + first, .n_parts = end - first, .bytes = file};
 }
 
-struct merge rewrite_merge(struct fg_slice tenant, const struct merge_source *sources,
-                           uint32_t n_sources)
+struct cmp_merge rewrite_merge(struct fg_slice tenant, const struct cmp_merge_source *sources,
+                               uint32_t n_sources)
 {
     uint32_t version = 0; /* one that all who read the sources can read */
 
     for (uint32_t i = 0; i < n_sources; i++)
         if (sources[i].n_parts > 0)
             version = FG_MAX(version, sources[i].parts[0].version);
-    return (struct merge){.tenant = tenant,
-                          .sources = sources,
-                          .n_sources = n_sources,
-                          .block_version = version,
-                          .memory_max_bytes = MEMORY_MAX_BYTES};
+    return (struct cmp_merge){.tenant = tenant,
+                              .sources = sources,
+                              .n_sources = n_sources,
+                              .block_version = version,
+                              .memory_max_bytes = MEMORY_MAX_BYTES};
 }
 
 static void all_of_time(const void *arg, int64_t time_ns, int64_t *ret_start_ns,
@@ -53,37 +53,37 @@ struct fg_block_sink rewrite_sink(struct fg_buf *out)
     return (struct fg_block_sink){append, out};
 }
 
-enum fg_code rewrite_span(const struct merge *merge, const struct merge_span *span, uint32_t level,
-                          struct fg_buf *out, struct fg_block_summary *ret_summary,
-                          struct merge_tally *ret_tally, struct fg_err *err)
+enum fg_code rewrite_span(const struct cmp_merge *merge, const struct cmp_merge_span *span,
+                          uint32_t level, struct fg_buf *out, struct fg_block_summary *ret_summary,
+                          struct cmp_merge_tally *ret_tally, struct fg_err *err)
 {
     const struct fg_block_sink sink = rewrite_sink(out);
-    struct merge_written written;
+    struct cmp_merge_written written;
 
-    if (merge_write(merge, span, level, &sink, &written, err) != FG_OK ||
-        merge_read_back(fg_buf_slice(out), merge->sources[0].name, MEMORY_MAX_BYTES, ret_tally,
-                        err) != FG_OK)
+    if (cmp_merge_write(merge, span, level, &sink, &written, err) != FG_OK ||
+        cmp_merge_read_back(fg_buf_slice(out), merge->sources[0].name, MEMORY_MAX_BYTES, ret_tally,
+                            err) != FG_OK)
         return err->code;
     *ret_summary = written.summary;
     return FG_OK;
 }
 
-enum fg_code bucket_rewrite(struct merge *merge, struct fg_buf *out, uint64_t *ret_kept,
+enum fg_code bucket_rewrite(struct cmp_merge *merge, struct fg_buf *out, uint64_t *ret_kept,
                             struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
-    const struct merge_survey_options options = {
+    const struct cmp_merge_survey_options options = {
         .span_of = all_of_time, .bins_max = 1, .keep_from_ns = INT64_MIN};
     struct fg_block_summary summary;
-    struct merge_survey survey;
-    struct merge_tally tally;
+    struct cmp_merge_survey survey;
+    struct cmp_merge_tally tally;
 
-    if (merge_survey(merge, &options, arena, &survey, err) != FG_OK)
+    if (cmp_merge_survey(merge, &options, arena, &survey, err) != FG_OK)
         return err->code;
     *ret_kept = survey.kept.profiles;
     if (survey.kept.profiles == 0)
         return FG_OK;
     if (rewrite_span(merge, &MERGE_SPAN_ALL, 0, out, &summary, &tally, err) != FG_OK)
         return err->code;
-    return merge_tally_check(&survey.kept, &tally, err);
+    return cmp_merge_tally_check(&survey.kept, &tally, err);
 }

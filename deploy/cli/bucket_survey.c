@@ -112,14 +112,14 @@ static enum fg_code read_ring(struct survey *survey, struct fg_err *err)
 
 /* ---- the list ---- */
 
-struct listing {
+struct survey_listing {
     struct survey_entry *entries;
     size_t n, cap;
 };
 
 static bool add_entry(const struct fg_bucket_entry *entry, void *arg)
 {
-    struct listing *listing = arg;
+    struct survey_listing *listing = arg;
     struct fg_name name;
 
     if (!fg_name_parse(fg_cstr(entry->name), &name) ||
@@ -135,8 +135,8 @@ static bool add_entry(const struct fg_bucket_entry *entry, void *arg)
     return true;
 }
 
-static enum fg_code list(struct fg_bucket *bucket, const char *prefix, struct listing *listing,
-                         struct fg_err *err)
+static enum fg_code list(struct fg_bucket *bucket, const char *prefix,
+                         struct survey_listing *listing, struct fg_err *err)
 {
     return fg_bucket_each(bucket, prefix, false, 0, add_entry, listing, err);
 }
@@ -229,7 +229,7 @@ struct survey_tenant *survey_tenant(const struct survey *survey, struct fg_slice
 
 static enum fg_code read_all(struct survey *survey, struct fg_err *err)
 {
-    struct listing segments = {.n = 0}, blocks = {.n = 0};
+    struct survey_listing segments = {.n = 0}, blocks = {.n = 0};
     enum fg_code code = list(survey->bucket, FG_NAME_SEGMENTS, &segments, err);
 
     if (code == FG_OK)

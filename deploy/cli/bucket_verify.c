@@ -21,7 +21,7 @@ static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;    /* older uploads are not
     "flamegrid bucket quarantine"
 
 /* What a block has of a service, for merged nodes that are made of it. */
-struct held {
+struct verify_held {
     struct fg_id block;
     struct fg_buf service;
     uint64_t profiles;
@@ -29,12 +29,12 @@ struct held {
 };
 
 /* A tenant, and the ids of its profiles that were seen. */
-struct owner {
+struct verify_owner {
     const struct survey_tenant *tenant;
     const struct fg_blocks *blocks; /* NULL: the manifest cannot be read */
     struct fg_id *ids;
     size_t n_ids, cap_ids;
-    struct held *held;
+    struct verify_held *held;
     size_t n_held, cap_held;
     struct fg_id *broken; /* blocks with a fault */
     size_t n_broken;
@@ -43,11 +43,11 @@ struct owner {
     struct fg_usage usage;                  /* of all profiles, and of those that are gone */
 };
 
-struct verifying {
+struct bucket_verifying {
     struct survey survey;
-    const struct fg_l0 *l0; /* NULL: there is none that can be read */
-    struct owner *owners;   /* as the survey's tenants */
-    struct fg_err *err;     /* of the object at hand */
+    const struct fg_l0 *l0;      /* NULL: there is none that can be read */
+    struct verify_owner *owners; /* as the survey's tenants */
+    struct fg_err *err;          /* of the object at hand */
     FILE *out;
     uint64_t n_objects, n_bytes, n_pages;
     uint64_t n_faults;
@@ -58,8 +58,8 @@ struct verifying {
 /* An object as a manifest has it. */
 struct listed {
     const char *name;
-    uint64_t generation; /* of a segment; 0: a block */
-    struct owner *owner; /* of a block */
+    uint64_t generation;        /* of a segment; 0: a block */
+    struct verify_owner *owner; /* of a block */
     const struct fg_blocks_entry *block;
     uint64_t bytes, profiles;
     int64_t t_min_ns, t_max_ns;
@@ -67,8 +67,8 @@ struct listed {
 };
 
 /* One line: the object, what is wrong with it and what that means, what cures it. */
-static void fg_printf(4, 5)
-    report(struct verifying *v, const char *object, const char *cure, const char *format, ...)
+static void fg_printf(4, 5) report(struct bucket_verifying *v, const char *object, const char *cure,
+                                   const char *format, ...)
 {
     char what[FAULT_MAX_BYTES];
     va_list args;
@@ -81,7 +81,7 @@ static void fg_printf(4, 5)
     (void)fprintf(v->out, "fault: %s: %s; cure: %s\n", object, what, cure);
 }
 
-static enum fg_code differs(const struct verifying *v, const struct listed *listed,
+static enum fg_code differs(const struct bucket_verifying *v, const struct listed *listed,
                             const char *what)
 {
     return fg_fail(v->err, FG_E_CORRUPT, "%s: its %s is not what the manifest says", listed->name,
@@ -89,7 +89,7 @@ static enum fg_code differs(const struct verifying *v, const struct listed *list
 }
 
 /* That of a block, or of each tenant in a segment. */
-static bool same_usage(const struct verifying *v, const struct listed *listed,
+static bool same_usage(const struct bucket_verifying *v, const struct listed *listed,
                        const struct fg_block_directory *directory)
 {
     const struct fg_l0_segment *segment =
@@ -110,7 +110,7 @@ static bool same_usage(const struct verifying *v, const struct listed *listed,
     return true;
 }
 
-static enum fg_code compare(const struct verifying *v, const struct listed *listed,
+static enum fg_code compare(const struct bucket_verifying *v, const struct listed *listed,
                             const struct fg_block_directory *directory)
 {
     if (directory->file_bytes != listed->bytes)
@@ -137,22 +137,23 @@ static struct fg_slice bytes_of(struct fg_slice file, uint64_t offset, uint64_t 
 
 /* ---- merged nodes ---- */
 
-static void hold(struct owner *owner, struct fg_id block, const struct fg_block_part *part)
+static void hold(struct verify_owner *owner, struct fg_id block, const struct fg_block_part *part)
 {
-    struct held *held;
+    struct verify_held *held;
 
     if (owner->n_held == owner->cap_held) {
         owner->cap_held = FG_MAX(owner->cap_held * 2, 64);
         owner->held = fg_realloc(owner->held, owner->cap_held * sizeof *owner->held);
     }
     held = &owner->held[owner->n_held++];
-    *held = (struct held){.block = block, .profiles = part->n_profiles, .digest = part->digest};
+    *held =
+        (struct verify_held){.block = block, .profiles = part->n_profiles, .digest = part->digest};
     fg_buf_init(&held->service, SIZE_MAX);
     fg_buf_put(&held->service, part->service);
 }
 
-static const struct held *find_held(const struct owner *owner, struct fg_id block,
-                                    struct fg_slice service)
+static const struct verify_held *find_held(const struct verify_owner *owner, struct fg_id block,
+                                           struct fg_slice service)
 {
     for (size_t i = 0; i < owner->n_held; i++)
         if (fg_id_eq(owner->held[i].block, block) &&
@@ -169,7 +170,7 @@ static bool is_made_of(const struct fg_blocks_entry *block, struct fg_id id)
     return false;
 }
 
-static bool is_broken(const struct owner *owner, struct fg_id block)
+static bool is_broken(const struct verify_owner *owner, struct fg_id block)
 {
     for (size_t i = 0; i < owner->n_broken; i++)
         if (fg_id_eq(owner->broken[i], block))
@@ -178,7 +179,7 @@ static bool is_broken(const struct owner *owner, struct fg_id block)
 }
 
 /* Compares merged nodes with the blocks that they were made of. */
-static enum fg_code verify_made_of(const struct verifying *v, const struct listed *listed,
+static enum fg_code verify_made_of(const struct bucket_verifying *v, const struct listed *listed,
                                    struct fg_slice file, const struct fg_block_part *part)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
@@ -190,7 +191,7 @@ static enum fg_code verify_made_of(const struct verifying *v, const struct liste
     if (fg_nodes_parse(part, bytes_of(file, nod.offset, nod.len), arena, &nodes, v->err) != FG_OK)
         return v->err->code;
     for (uint32_t i = 0; i < nodes.n_made_of; i++) {
-        const struct held *held = find_held(listed->owner, nodes.made_of[i], part->service);
+        const struct verify_held *held = find_held(listed->owner, nodes.made_of[i], part->service);
 
         if (is_broken(listed->owner, nodes.made_of[i])) /* which was reported */
             return FG_OK;
@@ -208,7 +209,7 @@ static enum fg_code verify_made_of(const struct verifying *v, const struct liste
     return FG_OK;
 }
 
-static enum fg_code verify_nodes(const struct verifying *v, const struct listed *listed,
+static enum fg_code verify_nodes(const struct bucket_verifying *v, const struct listed *listed,
                                  struct fg_slice file, const struct fg_block_part *part)
 {
     if (fg_nodes_verify(part, file, PARSED_MAX_BYTES, v->err) != FG_OK ||
@@ -228,7 +229,7 @@ static enum fg_code verify_nodes(const struct verifying *v, const struct listed 
 
 /* ---- profiles ---- */
 
-static void add_ids(struct owner *owner, const struct fg_id *ids, size_t n)
+static void add_ids(struct verify_owner *owner, const struct fg_id *ids, size_t n)
 {
     if (owner->n_ids + n > owner->cap_ids) {
         owner->cap_ids = FG_MAX(owner->n_ids + n, owner->cap_ids * 2);
@@ -238,8 +239,8 @@ static void add_ids(struct owner *owner, const struct fg_id *ids, size_t n)
     owner->n_ids += n;
 }
 
-static enum fg_code take_ids(const struct verifying *v, struct fg_slice file,
-                             const struct fg_block_part *part, struct owner *owner)
+static enum fg_code take_ids(const struct bucket_verifying *v, struct fg_slice file,
+                             const struct fg_block_part *part, struct verify_owner *owner)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
     struct fg_block_range range = fg_block_part_range(part, FG_BLOCK_WANT_SERIES);
@@ -261,7 +262,7 @@ static enum fg_code take_ids(const struct verifying *v, struct fg_slice file,
     return FG_OK;
 }
 
-static struct owner *find_owner(const struct verifying *v, struct fg_slice tenant)
+static struct verify_owner *find_owner(const struct bucket_verifying *v, struct fg_slice tenant)
 {
     const struct survey_tenant *found = survey_tenant(&v->survey, tenant);
 
@@ -270,10 +271,10 @@ static struct owner *find_owner(const struct verifying *v, struct fg_slice tenan
 
 /* Returns the owner for whom the part is live. NULL: a block covers the part, or it is unknown
  * whether one does. */
-static struct owner *owner_of(const struct verifying *v, const struct listed *listed,
-                              struct fg_slice tenant)
+static struct verify_owner *owner_of(const struct bucket_verifying *v, const struct listed *listed,
+                                     struct fg_slice tenant)
 {
-    struct owner *owner = listed->generation == 0 ? listed->owner : find_owner(v, tenant);
+    struct verify_owner *owner = listed->generation == 0 ? listed->owner : find_owner(v, tenant);
 
     if (owner == NULL || owner->blocks == NULL ||
         (listed->generation != 0 && fg_blocks_covers(owner->blocks, listed->generation)))
@@ -281,7 +282,7 @@ static struct owner *owner_of(const struct verifying *v, const struct listed *li
     return owner;
 }
 
-static enum fg_code verify_file(struct verifying *v, const struct listed *listed,
+static enum fg_code verify_file(struct bucket_verifying *v, const struct listed *listed,
                                 struct fg_slice file)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
@@ -297,7 +298,7 @@ static enum fg_code verify_file(struct verifying *v, const struct listed *listed
     if (compare(v, listed, &directory) != FG_OK)
         return v->err->code;
     for (uint32_t p = 0; p < directory.n_parts; p++) {
-        struct owner *owner = owner_of(v, listed, directory.parts[p].tenant);
+        struct verify_owner *owner = owner_of(v, listed, directory.parts[p].tenant);
 
         if (owner != NULL &&
             (listed->block == NULL || !listed->block->nodes_only || listed->block->alone))
@@ -312,7 +313,7 @@ static enum fg_code verify_file(struct verifying *v, const struct listed *listed
     return FG_OK;
 }
 
-static enum fg_code verify_object(struct verifying *v, const struct listed *listed)
+static enum fg_code verify_object(struct bucket_verifying *v, const struct listed *listed)
 {
     struct fg_buf body;
     enum fg_code code = survey_get(v->survey.bucket, listed->name, &body, v->err);
@@ -326,7 +327,7 @@ static enum fg_code verify_object(struct verifying *v, const struct listed *list
 /* ---- what manifests list ---- */
 
 /* Does the manifest, read again, still list it? A compactor may be at work. */
-static enum fg_code is_still_listed(struct verifying *v, const struct listed *listed,
+static enum fg_code is_still_listed(struct bucket_verifying *v, const struct listed *listed,
                                     const struct fg_segment_id *segment, bool *ret_listed)
 {
     struct survey_object now = {.code = FG_OK};
@@ -351,7 +352,7 @@ static enum fg_code is_still_listed(struct verifying *v, const struct listed *li
 }
 
 /* A segment that all of its tenants cover is read by nobody, and leaves soon. */
-static bool is_unneeded(const struct verifying *v, const struct listed *listed)
+static bool is_unneeded(const struct bucket_verifying *v, const struct listed *listed)
 {
     const struct fg_l0_segment *segment =
         listed->block != NULL ? NULL : fg_l0_segment(v->l0, listed->generation);
@@ -372,14 +373,14 @@ static const char *without_name(const char *why, const char *name)
 
 static void note_broken(const struct listed *listed)
 {
-    struct owner *owner = listed->owner;
+    struct verify_owner *owner = listed->owner;
 
     owner->broken = fg_realloc(owner->broken, (owner->n_broken + 1) * sizeof *owner->broken);
     owner->broken[owner->n_broken++] = listed->block->id;
 }
 
 /* FG_OK also for an object with a fault, which is reported. */
-static enum fg_code verify_listed(struct verifying *v, const struct listed *listed,
+static enum fg_code verify_listed(struct bucket_verifying *v, const struct listed *listed,
                                   const struct fg_segment_id *segment)
 {
     char cure[sizeof CURE_OBJECT + FG_NAME_MAX_BYTES];
@@ -410,7 +411,7 @@ static enum fg_code verify_listed(struct verifying *v, const struct listed *list
     return FG_OK;
 }
 
-static enum fg_code verify_segments(struct verifying *v)
+static enum fg_code verify_segments(struct bucket_verifying *v)
 {
     for (uint32_t i = 0; v->l0 != NULL && i < v->l0->n_segments; i++) {
         const struct fg_l0_segment *segment = &v->l0->segments[i];
@@ -434,7 +435,8 @@ static enum fg_code verify_segments(struct verifying *v)
 }
 
 /* Those with profiles, or those of nodes of these. */
-static enum fg_code verify_blocks(struct verifying *v, struct owner *owner, bool nodes_only)
+static enum fg_code verify_blocks(struct bucket_verifying *v, struct verify_owner *owner,
+                                  bool nodes_only)
 {
     for (uint32_t i = 0; i < owner->blocks->n_blocks; i++) {
         const struct fg_blocks_entry *block = &owner->blocks->blocks[i];
@@ -467,7 +469,7 @@ static int cmp_ids(const void *left, const void *right)
 }
 
 /* Exactly once. */
-static void check_ids(struct verifying *v, struct owner *owner)
+static void check_ids(struct bucket_verifying *v, struct verify_owner *owner)
 {
     char name[FG_NAME_MAX_BYTES];
     uint64_t twice = 0;
@@ -526,7 +528,7 @@ static const struct survey_tenant *newest_covered(const struct survey *survey, u
 
 /* The tenants' manifests were read later and may cover what was committed in between, so a look at
  * the L0 manifest as it is now decides. */
-static enum fg_code check_l0_age(struct verifying *v)
+static enum fg_code check_l0_age(struct bucket_verifying *v)
 {
     struct survey_object now = {.code = FG_OK};
     uint64_t newest, generation;
@@ -551,7 +553,7 @@ static enum fg_code check_l0_age(struct verifying *v)
     return FG_OK;
 }
 
-static enum fg_code check_l0(struct verifying *v)
+static enum fg_code check_l0(struct bucket_verifying *v)
 {
     const struct survey *survey = &v->survey;
 
@@ -570,7 +572,7 @@ static enum fg_code check_l0(struct verifying *v)
 }
 
 /* A single server has no ring. A cluster has copies of it since its first change. */
-static void check_ring(struct verifying *v)
+static void check_ring(struct bucket_verifying *v)
 {
     const struct survey_object *ring = &v->survey.ring_object;
 
@@ -586,7 +588,7 @@ static void check_ring(struct verifying *v)
 
 /* Blocks that no manifest lists, while the L0 manifest still has all segments, are of a compaction
  * that was not finished: nothing is lost. */
-static bool needs_manifest(const struct verifying *v, const struct survey_tenant *tenant)
+static bool needs_manifest(const struct bucket_verifying *v, const struct survey_tenant *tenant)
 {
     uint32_t number = v->l0 == NULL ? FG_L0_NO_TENANT : fg_l0_tenant(v->l0, fg_cstr(tenant->name));
 
@@ -595,7 +597,7 @@ static bool needs_manifest(const struct verifying *v, const struct survey_tenant
     return v->l0->tenants[number].retired > 0 || (tenant->n_blocks > 0 && v->l0->floor > 0);
 }
 
-static enum fg_code check_tenant(struct verifying *v, struct owner *owner)
+static enum fg_code check_tenant(struct bucket_verifying *v, struct verify_owner *owner)
 {
     const struct survey_tenant *tenant = owner->tenant;
     const struct survey_object *manifest = &tenant->manifest;
@@ -619,14 +621,14 @@ static enum fg_code check_tenant(struct verifying *v, struct owner *owner)
 
 /* ---- objects that nobody refers to ---- */
 
-static void count_orphan(struct verifying *v, const struct survey_entry *entry)
+static void count_orphan(struct bucket_verifying *v, const struct survey_entry *entry)
 {
     v->n_orphans++;
     v->orphan_bytes += entry->bytes;
 }
 
 /* A cut that the L0 manifest has not heard of, of an upload too old to be committed any more. */
-static bool is_unheard(const struct verifying *v, const struct survey_entry *entry)
+static bool is_unheard(const struct bucket_verifying *v, const struct survey_entry *entry)
 {
     const struct fg_l0_writer *writer = fg_l0_writer(v->l0, entry->name.segment.writer);
 
@@ -635,7 +637,7 @@ static bool is_unheard(const struct verifying *v, const struct survey_entry *ent
 }
 
 /* Without a manifest nobody knows: that was reported. */
-static void find_orphans(struct verifying *v)
+static void find_orphans(struct bucket_verifying *v)
 {
     for (size_t i = 0; v->l0 != NULL && i < v->survey.n_segments; i++) {
         const struct survey_entry *entry = &v->survey.segments[i];
@@ -660,7 +662,7 @@ static void find_orphans(struct verifying *v)
 
 /* ---- all ---- */
 
-static enum fg_code verify_all(struct verifying *v)
+static enum fg_code verify_all(struct bucket_verifying *v)
 {
     if (check_l0(v) != FG_OK)
         return v->err->code;
@@ -671,7 +673,7 @@ static enum fg_code verify_all(struct verifying *v)
     if (verify_segments(v) != FG_OK)
         return v->err->code;
     for (size_t i = 0; i < v->survey.n_tenants; i++) {
-        struct owner *owner = &v->owners[i];
+        struct verify_owner *owner = &v->owners[i];
 
         if (owner->blocks == NULL)
             continue;
@@ -695,12 +697,12 @@ static enum fg_code verify_all(struct verifying *v)
 }
 
 /* A tenant without a manifest has no blocks, unless it must have one. */
-static void meet_owners(struct verifying *v)
+static void meet_owners(struct bucket_verifying *v)
 {
     v->owners = fg_calloc(FG_MAX(v->survey.n_tenants, (size_t)1), sizeof *v->owners);
     for (size_t i = 0; i < v->survey.n_tenants; i++) {
         struct survey_tenant *tenant = &v->survey.tenants[i];
-        struct owner *owner = &v->owners[i];
+        struct verify_owner *owner = &v->owners[i];
 
         owner->tenant = tenant;
         if (tenant->manifest.code == FG_E_NOT_FOUND && !needs_manifest(v, tenant))
@@ -713,7 +715,7 @@ static void meet_owners(struct verifying *v)
 
 enum fg_code bucket_verify(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
 {
-    struct verifying v = {.err = err, .out = out};
+    struct bucket_verifying v = {.err = err, .out = out};
     enum fg_code code;
 
     if (survey_read(bucket, &v.survey, err) != FG_OK)

@@ -19,7 +19,7 @@ enum { CAT_STEP_BYTES = 8 * 1024 * 1024 };
 
 static const int64_t TIMEOUT_NS = 5 * FG_MINUTE_NS; /* of one request */
 
-struct command {
+struct bucket_command {
     struct fg_bucket *bucket;
     const char *name; /* or prefix */
     bool recursive;
@@ -28,10 +28,10 @@ struct command {
     struct fg_err err;
 };
 
-struct verb {
+struct bucket_verb {
     const char *name;
     enum { NAME_NEEDED, NAME_TAKEN, NAME_NONE } word;
-    enum fg_code (*run)(struct command *command);
+    enum fg_code (*run)(struct bucket_command *command);
 };
 
 static const char help[] =
@@ -119,7 +119,7 @@ static bool print_entry(const struct fg_bucket_entry *entry, void *arg)
     return ferror(stdout) == 0;
 }
 
-static enum fg_code ls(struct command *command)
+static enum fg_code ls(struct bucket_command *command)
 {
     return fg_bucket_each(command->bucket, command->name, !command->recursive, 0, print_entry, NULL,
                           &command->err);
@@ -127,7 +127,7 @@ static enum fg_code ls(struct command *command)
 
 /* ---- cat ---- */
 
-static enum fg_code write_out(struct command *command, struct fg_slice bytes)
+static enum fg_code write_out(struct bucket_command *command, struct fg_slice bytes)
 {
     if (fwrite(bytes.ptr, 1, bytes.len, stdout) == bytes.len)
         return FG_OK;
@@ -135,7 +135,7 @@ static enum fg_code write_out(struct command *command, struct fg_slice bytes)
 }
 
 /* Piece by piece, all of one version. */
-static enum fg_code cat(struct command *command)
+static enum fg_code cat(struct bucket_command *command)
 {
     struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
                                     .name = command->name,
@@ -161,7 +161,7 @@ static enum fg_code cat(struct command *command)
 /* ---- rm ---- */
 
 /* A name that is not there is most likely a slip, which a delete would pass over. */
-static enum fg_code rm(struct command *command)
+static enum fg_code rm(struct bucket_command *command)
 {
     struct fg_bucket_request request = {
         .verb = FG_BUCKET_HEAD, .name = command->name, .deadline_mono_ns = deadline()};
@@ -177,19 +177,19 @@ static enum fg_code rm(struct command *command)
 
 /* ---- inspect and verify ---- */
 
-static enum fg_code inspect(struct command *command)
+static enum fg_code inspect(struct bucket_command *command)
 {
     return bucket_inspect(command->bucket, command->name, stdout, &command->err);
 }
 
-static enum fg_code verify(struct command *command)
+static enum fg_code verify(struct bucket_command *command)
 {
     return bucket_verify(command->bucket, stdout, &command->err);
 }
 
 /* ---- rebuild, repair and quarantine ---- */
 
-static enum fg_code rebuild(struct command *command)
+static enum fg_code rebuild(struct bucket_command *command)
 {
     const struct rebuild_options *options = &command->rebuild;
 
@@ -210,13 +210,13 @@ static enum fg_code rebuild(struct command *command)
                    command->name);
 }
 
-static enum fg_code repair(struct command *command)
+static enum fg_code repair(struct bucket_command *command)
 {
     return bucket_repair(command->bucket, command->name, command->rebuild.apply, stdout,
                          &command->err);
 }
 
-static enum fg_code quarantine(struct command *command)
+static enum fg_code quarantine(struct bucket_command *command)
 {
     return bucket_quarantine(command->bucket, command->name, command->rebuild.apply, stdout,
                              &command->err);
@@ -224,14 +224,14 @@ static enum fg_code quarantine(struct command *command)
 
 /* ---- the command ---- */
 
-static const struct verb verbs[] = {
+static const struct bucket_verb verbs[] = {
     {"ls", NAME_TAKEN, ls},          {"cat", NAME_NEEDED, cat},
     {"rm", NAME_NEEDED, rm},         {"inspect", NAME_NEEDED, inspect},
     {"verify", NAME_NONE, verify},   {"rebuild", NAME_NEEDED, rebuild},
     {"repair", NAME_NEEDED, repair}, {"quarantine", NAME_NEEDED, quarantine},
 };
 
-static const struct verb *find_verb(const char *name)
+static const struct bucket_verb *find_verb(const char *name)
 {
     for (size_t i = 0; i < FG_COUNT(verbs); i++)
         if (strcmp(name, verbs[i].name) == 0)
@@ -239,13 +239,14 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
-static int fail(const struct verb *verb, const struct command *command, enum cli_exit code)
+static int fail(const struct bucket_verb *verb, const struct bucket_command *command,
+                enum cli_exit code)
 {
     (void)fprintf(stderr, "flamegrid bucket %s: %s\n", verb->name, command->err.msg);
     return code;
 }
 
-static int run(const struct verb *verb, struct command *command)
+static int run(const struct bucket_verb *verb, struct bucket_command *command)
 {
     enum fg_code code = server_open_bucket(&command->bucket, &command->err);
 
@@ -261,8 +262,8 @@ static int run(const struct verb *verb, struct command *command)
 }
 
 /* Takes the command's own words out of argv; what remains are settings. */
-static int take_words(struct command *command, const struct verb *verb, int argc, char **argv,
-                      int *ret_argc)
+static int take_words(struct bucket_command *command, const struct bucket_verb *verb, int argc,
+                      char **argv, int *ret_argc)
 {
     bool rebuilds = verb->run == rebuild;
     bool applies = rebuilds || verb->run == repair || verb->run == quarantine;
@@ -304,8 +305,8 @@ static bool wants_help(int argc, char **argv)
 
 static int run_with(const struct fg_program_def *def, int argc, char **argv)
 {
-    const struct verb *verb = find_verb(argv[0]);
-    struct command command = {0};
+    const struct bucket_verb *verb = find_verb(argv[0]);
+    struct bucket_command command = {0};
     struct fg_program program;
     int n_flags, code, words;
 

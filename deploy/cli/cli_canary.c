@@ -16,7 +16,7 @@ enum {
     QUERY_TIMEOUT_S = 30,
 };
 
-struct command {
+struct canary_command {
     struct canary_config canary;
     const char *query_url, *rate, *reads, *lasts, *settle, *window, *listen;
     uint64_t services, pods;
@@ -75,7 +75,7 @@ static enum fg_code read_duration(const char *option, const char *text, int64_t 
     return FG_OK;
 }
 
-static enum fg_code check(struct command *command, int words, struct fg_err *err)
+static enum fg_code check(struct canary_command *command, int words, struct fg_err *err)
 {
     struct canary_config *canary = &command->canary;
     int64_t interval_ns = 0;
@@ -120,7 +120,8 @@ static void print_sums(const struct canary_sums *sums)
         printf("%-14s%llu\n", lines[i].name, (unsigned long long)lines[i].value);
 }
 
-static enum fg_code end(struct canary *canary, const struct command *command, struct fg_err *err)
+static enum fg_code end(struct canary *canary, const struct canary_command *command,
+                        struct fg_err *err)
 {
     struct canary_sums sums;
     enum fg_code code;
@@ -137,7 +138,7 @@ static enum fg_code end(struct canary *canary, const struct command *command, st
     return code;
 }
 
-static enum fg_code run_canary(struct canary *canary, const struct command *command,
+static enum fg_code run_canary(struct canary *canary, const struct canary_command *command,
                                struct fg_err *err)
 {
     fprintf(stderr, "flamegrid canary: canary_run=\"%s\"\n", canary_run_name(canary));
@@ -148,7 +149,7 @@ static enum fg_code run_canary(struct canary *canary, const struct command *comm
     return end(canary, command, err);
 }
 
-static enum fg_code run(struct command *command, struct fg_err *err)
+static enum fg_code run(struct canary_command *command, struct fg_err *err)
 {
     struct fg_registry *registry = fg_registry_create();
     struct canary *canary = NULL;
@@ -169,12 +170,12 @@ static enum fg_code run(struct command *command, struct fg_err *err)
 
 int cli_canary(int argc, char **argv)
 {
-    struct command command = {.rate = "20/s",
-                              .reads = "4/s",
-                              .settle_ns = 30 * FG_SECOND_NS,
-                              .services = 2,
-                              .pods = 4,
-                              .canary = {.senders = SENDERS, .askers = ASKERS}};
+    struct canary_command command = {.rate = "20/s",
+                                     .reads = "4/s",
+                                     .settle_ns = 30 * FG_SECOND_NS,
+                                     .services = 2,
+                                     .pods = 4,
+                                     .canary = {.senders = SENDERS, .askers = ASKERS}};
     /* clang-format off */
     const struct args_option options[] = {
         {"query-url", 0,   ARGS_TEXT,   &command.query_url, "URL",      "of questions, where it is another", 0, 0},

@@ -2,7 +2,7 @@
 #include "deploy/cli/push_dir.h"
 #include "deploy/cli/upload_file.h"
 
-struct push {
+struct cli_push {
     struct client_config server;
     struct pushing pushing;
     const char *dir;
@@ -43,7 +43,7 @@ static const char notes[] =
     "  flamegrid push old.folded --name shop --from now-2h --until now-1h\n"
     "  flamegrid push --dir /var/profiles --connections 8\n";
 
-static enum fg_code check_what(const struct push *push, int words, struct fg_err *err)
+static enum fg_code check_what(const struct cli_push *push, int words, struct fg_err *err)
 {
     if (push->dir != NULL)
         return words == 0 ? FG_OK : fg_fail(err, FG_E_INVALID, "--dir or files, not both at once");
@@ -54,7 +54,7 @@ static enum fg_code check_what(const struct push *push, int words, struct fg_err
     return FG_OK;
 }
 
-static enum fg_code check(struct push *push, int words, struct fg_err *err)
+static enum fg_code check(struct cli_push *push, int words, struct fg_err *err)
 {
     const char *format = push->pushing.format;
 
@@ -89,7 +89,7 @@ static int push_files(const struct pushing *pushing, int words, char **files)
 
 int cli_push(int argc, char **argv)
 {
-    struct push push = {.connections = 4};
+    struct cli_push push = {.connections = 4};
     struct pushing *pushing = &push.pushing;
     /* clang-format off */
     const struct args_option options[] = {

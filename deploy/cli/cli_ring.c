@@ -17,17 +17,17 @@ enum { OUTPUT_MAX_BYTES = 64 * 1024 * 1024 }; /* the largest ring there can be h
 static const int64_t TIMEOUT_NS = FG_MINUTE_NS; /* of one request */
 
 /* ring: where it is. word: what follows the verb. */
-struct command {
+struct ring_command {
     struct fg_ring_object ring;
     const char *word;
     bool json;
     struct fg_err err;
 };
 
-struct verb {
+struct ring_verb {
     const char *name;
     const char *word; /* what has to follow; NULL: nothing */
-    enum fg_code (*run)(struct command *command);
+    enum fg_code (*run)(struct ring_command *command);
 };
 
 static const char about[] =
@@ -50,7 +50,7 @@ static const char notes[] =
 
 /* ---- verbs ---- */
 
-static enum fg_code print(struct command *command, const struct fg_ring_view *view)
+static enum fg_code print(struct ring_command *command, const struct fg_ring_view *view)
 {
     enum fg_code code = FG_OK;
     struct fg_buf text;
@@ -66,7 +66,7 @@ static enum fg_code print(struct command *command, const struct fg_ring_view *vi
     return code;
 }
 
-static enum fg_code ls(struct command *command)
+static enum fg_code ls(struct ring_command *command)
 {
     fg_auto(fg_ring_view) *view = NULL;
 
@@ -76,7 +76,7 @@ static enum fg_code ls(struct command *command)
 }
 
 /* Makes the change and shows what there is then. */
-static enum fg_code change(struct command *command, const struct fg_ring_change *wanted)
+static enum fg_code change(struct ring_command *command, const struct fg_ring_change *wanted)
 {
     fg_auto(fg_ring_view) *view = NULL;
 
@@ -86,7 +86,7 @@ static enum fg_code change(struct command *command, const struct fg_ring_change 
 }
 
 /* A name that is not there is most likely a slip, which the change would pass over. */
-static enum fg_code forget(struct command *command)
+static enum fg_code forget(struct ring_command *command)
 {
     const struct fg_ring_change wanted = {.kind = FG_RING_FORGET, .name = fg_cstr(command->word)};
     fg_auto(fg_ring_view) *view = NULL;
@@ -99,7 +99,7 @@ static enum fg_code forget(struct command *command)
     return change(command, &wanted);
 }
 
-static enum fg_code replicate(struct command *command)
+static enum fg_code replicate(struct ring_command *command)
 {
     struct fg_ring_change wanted = {.kind = FG_RING_REPLICATE};
     uint64_t replicas;
@@ -114,13 +114,13 @@ static enum fg_code replicate(struct command *command)
 
 /* ---- the command ---- */
 
-static const struct verb verbs[] = {
+static const struct ring_verb verbs[] = {
     {"ls", NULL, ls},
     {"forget", "NAME", forget},
     {"replicate", "N", replicate},
 };
 
-static const struct verb *find_verb(const char *name)
+static const struct ring_verb *find_verb(const char *name)
 {
     for (size_t i = 0; i < FG_COUNT(verbs); i++)
         if (strcmp(name, verbs[i].name) == 0)
@@ -128,7 +128,7 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
-static enum fg_code run(const struct verb *verb, struct command *command)
+static enum fg_code run(const struct ring_verb *verb, struct ring_command *command)
 {
     struct fg_bucket *bucket = NULL;
     enum fg_code code = server_open_bucket(&bucket, &command->err);
@@ -150,7 +150,8 @@ static enum fg_code run(const struct verb *verb, struct command *command)
 }
 
 static int run_with(const struct fg_program_def *def, const struct args_command *args,
-                    const struct verb *verb, struct command *command, int argc, char **argv)
+                    const struct ring_verb *verb, struct ring_command *command, int argc,
+                    char **argv)
 {
     struct fg_program program;
     int n_flags, code = CLI_OK;
@@ -167,14 +168,14 @@ static int run_with(const struct fg_program_def *def, const struct args_command 
 
 static int with_def(const struct fg_program_def *def, int argc, char **argv)
 {
-    struct command command = {0};
+    struct ring_command command = {0};
     const struct args_option options[] = {
         {"json", 0, ARGS_FLAG, &command.json, NULL, "all there is, as JSON", 0, 0},
     };
     const struct args_command args = {"ring",  "ls|forget NAME|replicate N [--json] [settings]",
                                       about,   notes,
                                       options, FG_COUNT(options)};
-    const struct verb *verb = argc == 0 ? NULL : find_verb(argv[0]);
+    const struct ring_verb *verb = argc == 0 ? NULL : find_verb(argv[0]);
     int words = verb != NULL && verb->word != NULL ? 2 : 1;
 
     if (args_wants_help(&args, argc, argv))

@@ -23,7 +23,7 @@ struct item {
     const struct fg_labels *series; /* of the nearest folder that has them; NULL: none has */
 };
 
-struct list {
+struct push_dir_list {
     struct item *items;
     size_t n, cap;
     struct fg_arena *arena; /* of labels */
@@ -31,10 +31,10 @@ struct list {
 };
 
 /* What the threads share. */
-struct sending {
+struct push_dir_sending {
     const struct pushing *pushing;
     const struct client_config *server;
-    const struct list *list;
+    const struct push_dir_list *list;
     size_t dir_len; /* of the folder's path, which all paths begin with */
 
     pthread_mutex_t lock; /* of all below */
@@ -44,7 +44,7 @@ struct sending {
 
 /* ---- which files ---- */
 
-static void add_path(struct list *list, const char *path, const struct fg_labels *series)
+static void add_path(struct push_dir_list *list, const char *path, const struct fg_labels *series)
 {
     size_t size = strlen(path) + 1;
 
@@ -61,7 +61,7 @@ static int is_shown(const struct dirent *entry)
 }
 
 /* Labels that the folder itself has; else *series stays. */
-static enum fg_code read_series(struct list *list, const char *folder,
+static enum fg_code read_series(struct push_dir_list *list, const char *folder,
                                 const struct fg_labels **series, struct fg_err *err)
 {
     char path[PATH_MAX_BYTES];
@@ -80,11 +80,11 @@ static enum fg_code read_series(struct list *list, const char *folder,
     return code == FG_E_NOT_FOUND ? FG_OK : code;
 }
 
-static enum fg_code walk(struct list *list, const char *path, unsigned depth,
+static enum fg_code walk(struct push_dir_list *list, const char *path, unsigned depth,
                          const struct fg_labels *series, struct fg_err *err);
 
 /* Files and folders; what a link leads to only where it is a file, so that there is an end. */
-static enum fg_code walk_entry(struct list *list, const char *path, unsigned depth,
+static enum fg_code walk_entry(struct push_dir_list *list, const char *path, unsigned depth,
                                const struct fg_labels *series, struct fg_err *err)
 {
     struct stat stat_buf;
@@ -98,7 +98,7 @@ static enum fg_code walk_entry(struct list *list, const char *path, unsigned dep
     return FG_OK;
 }
 
-static enum fg_code walk(struct list *list, const char *path, unsigned depth,
+static enum fg_code walk(struct push_dir_list *list, const char *path, unsigned depth,
                          const struct fg_labels *series, struct fg_err *err)
 {
     struct dirent **entries;
@@ -127,7 +127,7 @@ static enum fg_code walk(struct list *list, const char *path, unsigned depth,
 /* ---- sending ---- */
 
 /* The folder below the one that was named; FG_E_INVALID: the file is in none. */
-static enum fg_code service_of(const struct sending *sending, const char *path,
+static enum fg_code service_of(const struct push_dir_sending *sending, const char *path,
                                char service[SERVICE_MAX_BYTES], struct fg_err *err)
 {
     const char *below = path + sending->dir_len + 1;
@@ -141,7 +141,7 @@ static enum fg_code service_of(const struct sending *sending, const char *path,
     return FG_OK;
 }
 
-static enum fg_code send_one(const struct sending *sending, struct client *client,
+static enum fg_code send_one(const struct push_dir_sending *sending, struct client *client,
                              const struct item *item, struct pushed *ret_pushed, struct fg_err *err)
 {
     struct pushing pushing = *sending->pushing;
@@ -157,7 +157,7 @@ static enum fg_code send_one(const struct sending *sending, struct client *clien
     return push_file(&pushing, item->path, ret_pushed, err);
 }
 
-static const struct item *take_item(struct sending *sending)
+static const struct item *take_item(struct push_dir_sending *sending)
 {
     const struct item *item = NULL;
 
@@ -168,7 +168,7 @@ static const struct item *take_item(struct sending *sending)
     return item;
 }
 
-static void note(struct sending *sending, const char *path, const struct pushed *pushed,
+static void note(struct push_dir_sending *sending, const char *path, const struct pushed *pushed,
                  const struct fg_err *err)
 {
     (void)pthread_mutex_lock(&sending->lock);
@@ -183,7 +183,7 @@ static void note(struct sending *sending, const char *path, const struct pushed 
 
 static void *run(void *arg)
 {
-    struct sending *sending = arg;
+    struct push_dir_sending *sending = arg;
     struct client *client;
     const struct item *item;
     struct fg_err err;
@@ -200,7 +200,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void send_all(struct sending *sending, unsigned connections)
+static void send_all(struct push_dir_sending *sending, unsigned connections)
 {
     pthread_t *threads = fg_calloc(connections, sizeof *threads);
     unsigned n = 0;
@@ -216,7 +216,7 @@ static void send_all(struct sending *sending, unsigned connections)
 
 /* ---- all of it ---- */
 
-static int report(const struct sending *sending, int64_t took_ns)
+static int report(const struct push_dir_sending *sending, int64_t took_ns)
 {
     double seconds = (double)took_ns / FG_SECOND_NS;
 
@@ -230,9 +230,9 @@ static int report(const struct sending *sending, int64_t took_ns)
 enum fg_code push_dir(const struct pushing *pushing, const struct client_config *server,
                       const char *dir, unsigned connections, int *ret_exit, struct fg_err *err)
 {
-    struct sending sending = {.pushing = pushing, .server = server};
-    struct list list = {.arena = fg_arena_create(LABELS_MAX_BYTES),
-                        .by_name = pushing->name != NULL};
+    struct push_dir_sending sending = {.pushing = pushing, .server = server};
+    struct push_dir_list list = {.arena = fg_arena_create(LABELS_MAX_BYTES),
+                                 .by_name = pushing->name != NULL};
     int64_t start_ns = fg_mono_ns(fg_clock_real());
     enum fg_code code = walk(&list, dir, 0, NULL, err);
 

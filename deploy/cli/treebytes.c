@@ -3,19 +3,19 @@
 enum { RECORD_MIN_BYTES = 3 }; /* a nameless node without children */
 
 /* The nodes from the root to where we are; on the heap, as depth is the sender's choice. */
-struct level {
+struct treebytes_level {
     uint32_t node;
     uint64_t children; /* yet to come */
 };
 
-struct decoder {
+struct treebytes_decoder {
     struct fg_cur cur;
     struct fg_tree *tree;
-    struct level *levels;
+    struct treebytes_level *levels;
     size_t n_levels, cap_levels;
 };
 
-static void push_level(struct decoder *decoder, uint32_t node, uint64_t children)
+static void push_level(struct treebytes_decoder *decoder, uint32_t node, uint64_t children)
 {
     if (children == 0)
         return;
@@ -24,17 +24,17 @@ static void push_level(struct decoder *decoder, uint32_t node, uint64_t children
         decoder->levels =
             fg_realloc(decoder->levels, decoder->cap_levels * sizeof *decoder->levels);
     }
-    decoder->levels[decoder->n_levels++] = (struct level){node, children};
+    decoder->levels[decoder->n_levels++] = (struct treebytes_level){node, children};
 }
 
-static void read_root(struct decoder *decoder)
+static void read_root(struct treebytes_decoder *decoder)
 {
     (void)fg_cur_lenbytes(&decoder->cur);
     fg_tree_add(decoder->tree, FG_TREE_ROOT, (int64_t)fg_cur_varint(&decoder->cur));
     push_level(decoder, FG_TREE_ROOT, fg_cur_count(&decoder->cur, RECORD_MIN_BYTES));
 }
 
-static void read_node(struct decoder *decoder, uint32_t parent)
+static void read_node(struct treebytes_decoder *decoder, uint32_t parent)
 {
     struct fg_slice name = fg_cur_lenbytes(&decoder->cur);
     uint64_t self = fg_cur_varint(&decoder->cur);
@@ -48,10 +48,10 @@ static void read_node(struct decoder *decoder, uint32_t parent)
     push_level(decoder, node, children);
 }
 
-static void read_nodes(struct decoder *decoder)
+static void read_nodes(struct treebytes_decoder *decoder)
 {
     while (decoder->n_levels > 0 && !decoder->cur.bad) {
-        struct level *level = &decoder->levels[decoder->n_levels - 1];
+        struct treebytes_level *level = &decoder->levels[decoder->n_levels - 1];
         uint32_t parent = level->node;
 
         if (--level->children == 0) /* before its last child: a chain needs one level, not many */
@@ -62,7 +62,7 @@ static void read_nodes(struct decoder *decoder)
 
 enum fg_code treebytes_decode(struct fg_slice in, struct fg_tree *tree, struct fg_err *err)
 {
-    struct decoder decoder = {.cur = fg_cur(in), .tree = tree};
+    struct treebytes_decoder decoder = {.cur = fg_cur(in), .tree = tree};
 
     if (in.len == 0)
         return FG_OK;

@@ -30,13 +30,13 @@ static const char url[] = "inproc://ingester";
 struct server_settings server_settings;
 struct fg_bucket_settings server_bucket;
 struct fg_bucket_s3_settings server_bucket_s3;
-static struct distributor_settings distributor_settings;
-static struct scraper_settings scraper_settings;
-static struct scraper_kubernetes_settings scraper_kubernetes_settings;
-static struct ingester_settings ingester_settings;
-static struct driver_settings segments_settings;
-static struct compactor_settings compactor_settings;
-struct fg_querier_settings server_querier;
+static struct dist_settings distributor_settings;
+static struct dist_scraper_settings scraper_settings;
+static struct dist_scraper_kubernetes_settings scraper_kubernetes_settings;
+static struct ing_settings ingester_settings;
+static struct ing_driver_settings segments_settings;
+static struct cmp_settings compactor_settings;
+struct qry_settings server_querier;
 
 static const struct fg_conf_field server_fields[] = {
     {"data", FG_CONF_STRING, FG_CONF_AT(struct server_settings, data), .def = "./data", .min = "1",
@@ -47,18 +47,18 @@ struct server {
     int lock_fd;                     /* of the data folder: one server at a time */
     const struct fg_disk *data_disk; /* of the data folder */
     struct fg_store *store;
-    struct compactor_store own_store; /* its id */
+    struct cmp_store own_store; /* its id */
     struct fg_bucket *bucket;
     char scratch[PATH_MAX_BYTES], compaction[PATH_MAX_BYTES]; /* folders for files on their way to
                                                                * the bucket */
     struct ingester *ingester;
-    struct ingester_routes ingester_routes;
+    struct ing_routes ingester_routes;
     struct fg_rpc_server *rpc;
     struct fg_peer *push_peer, *query_peer;
     struct distributor *distributor;
-    struct scraper *scraper;
+    struct dist_scraper *scraper;
     struct fg_disk_cache *disk;
-    struct fg_querier *querier;
+    struct querier *querier;
     struct compactor *compactor;
 };
 
@@ -104,12 +104,13 @@ static enum fg_code open_folder(struct server *server, struct fg_program *progra
 
 static enum fg_code open_store(struct server *server, struct fg_err *err)
 {
-    const struct fg_store_config config = ingester_store_config(&ingester_settings);
+    const struct fg_store_config config = ing_store_config(&ingester_settings);
     char path[PATH_MAX_BYTES];
 
     (void)snprintf(path, sizeof path, "%s/head", server_settings.data);
-    if (fg_store_open(path, head_families, HEAD_FAMILIES, &config, &server->store, err) != FG_OK ||
-        member_find_store(server->store, &server->own_store.id, err) != FG_OK)
+    if (fg_store_open(path, ing_head_families, HEAD_FAMILIES, &config, &server->store, err) !=
+            FG_OK ||
+        ing_member_find_store(server->store, &server->own_store.id, err) != FG_OK)
         return err->code;
     atomic_store(&server->own_store.known, true);
     return FG_OK;
@@ -120,7 +121,7 @@ static enum fg_code open_store(struct server *server, struct fg_err *err)
 static enum fg_code start_ingester(struct server *server, struct fg_program *program,
                                    struct fg_err *err)
 {
-    const struct ingester_config config = {
+    const struct ing_config config = {
         .settings = &ingester_settings,
         .segments = &segments_settings,
         .store = server->store,
@@ -133,11 +134,11 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
         .clock = program->clock,
     };
 
-    if (ingester_create(&config, &server->ingester, err) != FG_OK)
+    if (ing_create(&config, &server->ingester, err) != FG_OK)
         return err->code;
     server->rpc = fg_rpc_server_create(NULL, (unsigned)distributor_settings.push_messages_max +
                                                  QUERY_CALLS_MAX);
-    ingester_serve(server->ingester, server->rpc);
+    ing_serve(server->ingester, server->rpc);
     atomic_store(&server->ingester_routes.ingester, server->ingester);
     return fg_rpc_server_start(server->rpc, url, err);
 }
@@ -148,7 +149,7 @@ static enum fg_code start_distributor(struct server *server, struct fg_program *
     if (fg_peer_dial(NULL, url, (unsigned)distributor_settings.push_messages_max,
                      &server->push_peer, err) != FG_OK)
         return err->code;
-    server->distributor = distributor_create(&(struct distributor_config){
+    server->distributor = dist_create(&(struct dist_config){
         .settings = &distributor_settings,
         .ingester = server->push_peer,
         .work = program->work,
@@ -156,14 +157,14 @@ static enum fg_code start_distributor(struct server *server, struct fg_program *
         .registry = program->registry,
         .clock = program->clock,
     });
-    distributor_routes(server->distributor, program->http);
+    dist_routes(server->distributor, program->http);
     return FG_OK;
 }
 
 static enum fg_code make_scraper(struct server *server, struct fg_program *program,
                                  struct fg_err *err)
 {
-    const struct scraper_config config = {
+    const struct dist_scraper_config config = {
         .settings = &scraper_settings,
         .kubernetes = &scraper_kubernetes_settings,
         .memory_max_bytes = program->settings.memory_max_bytes,
@@ -174,9 +175,9 @@ static enum fg_code make_scraper(struct server *server, struct fg_program *progr
         .clock = program->clock,
     };
 
-    if (scraper_create(&config, &server->scraper, err) != FG_OK)
+    if (dist_scraper_create(&config, &server->scraper, err) != FG_OK)
         return err->code;
-    scraper_routes(server->scraper, program->http);
+    dist_scraper_routes(server->scraper, program->http);
     return FG_OK;
 }
 
@@ -187,9 +188,8 @@ static enum fg_code open_disk_cache(struct server *server, struct fg_program *pr
     char path[PATH_MAX_BYTES];
 
     (void)snprintf(path, sizeof path, "%s/cache", server_settings.data);
-    return fg_querier_open_disk_cache(&server_querier,
-                                      server_bucket.type == FG_BUCKET_S3 ? path : NULL, program,
-                                      &server->disk, err);
+    return qry_open_disk_cache(&server_querier, server_bucket.type == FG_BUCKET_S3 ? path : NULL,
+                               program, &server->disk, err);
 }
 
 static enum fg_code start_querier(struct server *server, struct fg_program *program,
@@ -198,7 +198,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
     if (open_disk_cache(server, program, err) != FG_OK ||
         fg_peer_dial(NULL, url, QUERY_CALLS_MAX, &server->query_peer, err) != FG_OK)
         return err->code;
-    server->querier = fg_querier_create(&(struct fg_querier_config){
+    server->querier = qry_create(&(struct qry_config){
         .ingester = server->query_peer,
         .work = program->work,
         .tenants = program->tenants,
@@ -214,7 +214,7 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .manifest_age_ns = server_querier.manifest_age_ns,
         .disk = server->disk,
     });
-    fg_querier_routes(server->querier, program->http);
+    qry_routes(server->querier, program->http);
     return FG_OK;
 }
 
@@ -224,13 +224,13 @@ static void on_deletion(void *arg)
 {
     struct server *server = arg;
 
-    fg_querier_refresh(server->querier);
+    qry_refresh(server->querier);
 }
 
 static enum fg_code make_compactor(struct server *server, struct fg_program *program,
                                    struct fg_err *err)
 {
-    const struct compactor_config config = {
+    const struct cmp_config config = {
         .settings = &compactor_settings,
         .bucket = server->bucket,
         .scratch = server->compaction,
@@ -245,9 +245,9 @@ static enum fg_code make_compactor(struct server *server, struct fg_program *pro
         .on_deletion_arg = server,
     };
 
-    if (compactor_create(&config, &server->compactor, err) != FG_OK)
+    if (cmp_create(&config, &server->compactor, err) != FG_OK)
         return err->code;
-    compactor_routes(server->compactor, program->admin);
+    cmp_routes(server->compactor, program->admin);
     return FG_OK;
 }
 
@@ -258,11 +258,11 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
 
     server->lock_fd = -1;
     program->service = server;
-    ingester_share(&ingester_settings, program->settings.memory_max_bytes);
-    compactor_share(&compactor_settings, program->settings.memory_max_bytes);
+    ing_share(&ingester_settings, program->settings.memory_max_bytes);
+    cmp_share(&compactor_settings, program->settings.memory_max_bytes);
     fg_rpc_init(TRANSPORT_THREADS);
     server->ingester_routes.work = program->work;
-    ingester_routes(&server->ingester_routes, program->admin);
+    ing_routes(&server->ingester_routes, program->admin);
     if (open_folder(server, program, err) != FG_OK ||
         fg_bucket_open(&server_bucket, &server_bucket_s3, &host, &server->bucket, err) != FG_OK ||
         start_distributor(server, program, err) != FG_OK ||
@@ -290,16 +290,16 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         start_ingester(server, program, err) != FG_OK ||
         fg_peer_wait(server->push_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
         fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
-        compactor_start(server->compactor, err) != FG_OK)
+        cmp_start(server->compactor, err) != FG_OK)
         return err->code;
-    return scraper_start(server->scraper, err);
+    return dist_scraper_start(server->scraper, err);
 }
 
 static bool unready(struct fg_program *program, struct fg_buf *why)
 {
     const struct server *server = program->service;
 
-    return ingester_refuses(server->ingester, why);
+    return ing_refuses(server->ingester, why);
 }
 
 /*
@@ -312,23 +312,23 @@ static void stop(struct fg_program *program)
 
     if (server == NULL)
         return;
-    scraper_stop(server->scraper);
-    ingester_hurry(server->ingester);
-    compactor_stop(server->compactor);
+    dist_scraper_stop(server->scraper);
+    ing_hurry(server->ingester);
+    cmp_stop(server->compactor);
     if (server->rpc != NULL)
         fg_rpc_server_stop(server->rpc);
     fg_work_destroy(program->work);
     program->work = NULL;
-    compactor_destroy(server->compactor);
-    fg_querier_destroy(server->querier);
+    cmp_destroy(server->compactor);
+    qry_destroy(server->querier);
     fg_disk_cache_close(server->disk);
     if (server->distributor != NULL)
-        distributor_stop(server->distributor);
+        dist_stop(server->distributor);
     fg_peer_destroy(server->query_peer);
     fg_peer_destroy(server->push_peer);
-    scraper_destroy(server->scraper);
-    distributor_destroy(server->distributor);
-    ingester_destroy(server->ingester);
+    dist_scraper_destroy(server->scraper);
+    dist_destroy(server->distributor);
+    ing_destroy(server->ingester);
     if (server->rpc != NULL)
         fg_rpc_server_destroy(server->rpc);
     fg_bucket_close(server->bucket);
@@ -345,14 +345,14 @@ int server_with_def(int (*with)(const struct fg_program_def *def, int argc, char
         {"", server_fields, FG_COUNT(server_fields), &server_settings},
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &server_bucket},
         {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &server_bucket_s3},
-        {"distributor", distributor_fields, distributor_n_fields, &distributor_settings},
-        {"scrape", scraper_fields, scraper_n_fields, &scraper_settings},
-        {"scrape.kubernetes", scraper_kubernetes_fields, scraper_n_kubernetes_fields,
+        {"distributor", dist_fields, dist_n_fields, &distributor_settings},
+        {"scrape", dist_scraper_fields, dist_scraper_n_fields, &scraper_settings},
+        {"scrape.kubernetes", dist_scraper_kubernetes_fields, dist_scraper_n_kubernetes_fields,
          &scraper_kubernetes_settings},
-        {"ingester", ingester_fields, ingester_n_fields, &ingester_settings},
-        {"compactor", compactor_fields, compactor_n_fields, &compactor_settings},
-        {"ingester.segments", driver_fields, driver_n_fields, &segments_settings},
-        {"querier", fg_querier_fields, fg_querier_n_fields, &server_querier},
+        {"ingester", ing_fields, ing_n_fields, &ingester_settings},
+        {"compactor", cmp_fields, cmp_n_fields, &compactor_settings},
+        {"ingester.segments", ing_driver_fields, ing_driver_n_fields, &segments_settings},
+        {"querier", qry_fields, qry_n_fields, &server_querier},
     };
     const struct fg_program_def def = {
         .name = "flamegrid server",

@@ -23,7 +23,7 @@ struct server_settings {
 extern struct server_settings server_settings;
 extern struct fg_bucket_settings server_bucket;
 extern struct fg_bucket_s3_settings server_bucket_s3;
-extern struct fg_querier_settings server_querier;
+extern struct qry_settings server_querier;
 
 /* The bucket that these say. FG_E_NOT_FOUND: a directory that is not there; it is not made. */
 enum fg_code server_open_bucket(struct fg_bucket **ret_bucket, struct fg_err *err) fg_must_check;

@@ -4,7 +4,7 @@
 
 /* ---- parcels ---- */
 
-struct parcel {
+struct dist_parcel {
     _Atomic uint32_t refs;
     size_t bytes;  /* of memory */
     char *service; /* behind the tenant's name */
@@ -25,7 +25,8 @@ static uint32_t count_marks(const bool *marks, uint32_t n)
     return count;
 }
 
-static void keep_defined(struct parcel *parcel, const struct fg_batch *batch, const bool *define)
+static void keep_defined(struct dist_parcel *parcel, const struct fg_batch *batch,
+                         const bool *define)
 {
     uint32_t n = count_marks(define, batch->n_stacks);
 
@@ -38,7 +39,7 @@ static void keep_defined(struct parcel *parcel, const struct fg_batch *batch, co
     parcel->bytes += n * sizeof *parcel->defined;
 }
 
-static void keep_sizes(struct parcel *parcel, const struct fg_batch *batch)
+static void keep_sizes(struct dist_parcel *parcel, const struct fg_batch *batch)
 {
     parcel->n_sizes = 2 * (size_t)batch->n_profiles;
     parcel->sizes = fg_calloc(parcel->n_sizes, sizeof *parcel->sizes);
@@ -53,15 +54,15 @@ static char *put_text(char *out, struct fg_slice text)
     return out + text.len + 1;
 }
 
-struct parcel *parcel_create(struct fg_slice tenant, struct fg_slice service,
-                             const struct fg_batch *batch, const bool *define,
-                             struct fg_slice bytes)
+struct dist_parcel *dist_parcel_create(struct fg_slice tenant, struct fg_slice service,
+                                       const struct fg_batch *batch, const bool *define,
+                                       struct fg_slice bytes)
 {
     size_t size = tenant.len + 1 + service.len + 1 + bytes.len;
-    struct parcel *parcel = fg_malloc(sizeof *parcel + size);
+    struct dist_parcel *parcel = fg_malloc(sizeof *parcel + size);
     char *rest;
 
-    *parcel = (struct parcel){.refs = 1, .bytes = sizeof *parcel + size};
+    *parcel = (struct dist_parcel){.refs = 1, .bytes = sizeof *parcel + size};
     parcel->service = put_text(parcel->tenant, tenant);
     rest = put_text(parcel->service, service);
     memcpy(rest, bytes.ptr, bytes.len);
@@ -71,13 +72,13 @@ struct parcel *parcel_create(struct fg_slice tenant, struct fg_slice service,
     return parcel;
 }
 
-static struct parcel *parcel_ref(struct parcel *parcel)
+static struct dist_parcel *parcel_ref(struct dist_parcel *parcel)
 {
     (void)atomic_fetch_add(&parcel->refs, 1);
     return parcel;
 }
 
-void parcel_unref(struct parcel *parcel)
+void dist_parcel_unref(struct dist_parcel *parcel)
 {
     if (parcel == NULL || atomic_fetch_sub(&parcel->refs, 1) != 1)
         return;
@@ -101,24 +102,24 @@ enum target_state {
 };
 
 /* What is to become of the batch at one of the owners. */
-struct target {
-    struct owner *owner;
+struct delivery_target {
+    struct dist_owner *owner;
     enum target_state state;
     struct shipment *last;
 };
 
 /* A parcel on its way to one owner. */
 struct shipment {
-    struct sender_item item;
-    struct delivery *delivery;
-    struct owner *owner;
-    struct parcel *parcel;
+    struct dist_sender_item item;
+    struct dist_delivery *delivery;
+    struct dist_owner *owner;
+    struct dist_parcel *parcel;
     struct shipment *next, *previous; /* of those that are under way */
     uint64_t straggler_bytes;         /* counted; 0: it is none */
 };
 
-struct delivery {
-    struct deliveries *common;
+struct dist_delivery {
+    struct dist_deliveries *common;
     uint16_t shard;
     uint64_t service_key;
     void (*on_round)(void *arg);
@@ -131,17 +132,18 @@ struct delivery {
     bool acknowledged;
     uint64_t revision;
     unsigned quorum, n_owners, n_targets;
-    struct target targets[FG_RING_REPLICAS_MAX];
+    struct delivery_target targets[FG_RING_REPLICAS_MAX];
     struct shipment *under_way;
     struct fg_err silent, refused; /* the last that could not be reached; the first refusal */
     uint64_t newest;               /* that an ingester said it knows */
     uint32_t stored, profiles;     /* the most that one of them stored; all of them */
 };
 
-struct delivery *delivery_create(struct deliveries *deliveries, uint16_t shard,
-                                 uint64_t service_key, void (*on_round)(void *arg), void *arg)
+struct dist_delivery *dist_delivery_create(struct dist_deliveries *deliveries, uint16_t shard,
+                                           uint64_t service_key, void (*on_round)(void *arg),
+                                           void *arg)
 {
-    struct delivery *delivery = fg_new(struct delivery);
+    struct dist_delivery *delivery = fg_new(struct dist_delivery);
 
     delivery->common = deliveries;
     delivery->shard = shard;
@@ -154,7 +156,7 @@ struct delivery *delivery_create(struct deliveries *deliveries, uint16_t shard,
 }
 
 /* Locked, and unlocks. */
-static void unref_and_unlock(struct delivery *delivery)
+static void unref_and_unlock(struct dist_delivery *delivery)
 {
     bool last = --delivery->refs == 0;
 
@@ -162,25 +164,25 @@ static void unref_and_unlock(struct delivery *delivery)
     if (!last)
         return;
     for (unsigned i = 0; i < delivery->n_targets; i++)
-        owner_unref(delivery->targets[i].owner);
+        dist_owner_unref(delivery->targets[i].owner);
     (void)pthread_mutex_destroy(&delivery->lock);
     free(delivery);
 }
 
-static uint64_t key_at(const struct delivery *delivery, const struct owner *owner)
+static uint64_t key_at(const struct dist_delivery *delivery, const struct dist_owner *owner)
 {
     return delivery->service_key ^ owner->key;
 }
 
 /* ---- how it stands (locked) ---- */
 
-struct tally {
+struct delivery_tally {
     unsigned n[TARGET_STATES];
 };
 
-static struct tally count(const struct delivery *delivery)
+static struct delivery_tally count(const struct dist_delivery *delivery)
 {
-    struct tally tally = {{0}};
+    struct delivery_tally tally = {{0}};
 
     for (unsigned i = 0; i < delivery->n_targets; i++)
         tally.n[delivery->targets[i].state]++;
@@ -193,9 +195,9 @@ static struct tally count(const struct delivery *delivery)
  * What those that have answered make of it; false: it depends on those that have not. Each kind of
  * target that may store it yet, once something was done about it, counts for the quorum.
  */
-static bool decide(const struct delivery *delivery, enum delivery_state *ret_state)
+static bool decide(const struct dist_delivery *delivery, enum dist_delivery_state *ret_state)
 {
-    const struct tally tally = count(delivery);
+    const struct delivery_tally tally = count(delivery);
     unsigned with = tally.n[TARGET_STORED];
 
     fg_assert(delivery->quorum > 0);
@@ -224,23 +226,23 @@ static bool decide(const struct delivery *delivery, enum delivery_state *ret_sta
     return true;
 }
 
-static void say_stale(const struct delivery *delivery, struct fg_err *err)
+static void say_stale(const struct dist_delivery *delivery, struct fg_err *err)
 {
     (void)fg_fail(err, FG_E_UNAVAILABLE,
                   "the ring has changed: revision %llu is over, and revision %llu is not here yet",
                   (unsigned long long)delivery->revision, (unsigned long long)delivery->newest);
 }
 
-static void say_early(const struct delivery *delivery, struct fg_err *err)
+static void say_early(const struct dist_delivery *delivery, struct fg_err *err)
 {
     (void)fg_fail(err, FG_E_UNAVAILABLE,
                   "the ring has changed: ingesters do not know revision %llu yet",
                   (unsigned long long)delivery->revision);
 }
 
-static void say_silent(const struct delivery *delivery, struct fg_err *err)
+static void say_silent(const struct dist_delivery *delivery, struct fg_err *err)
 {
-    const struct tally tally = count(delivery);
+    const struct delivery_tally tally = count(delivery);
 
     (void)fg_fail(err, FG_E_UNAVAILABLE,
                   "%u of %u ingesters that own this series are needed, %u answered: %s",
@@ -249,7 +251,7 @@ static void say_silent(const struct delivery *delivery, struct fg_err *err)
                   delivery->silent.msg);
 }
 
-static void describe(const struct delivery *delivery, struct delivery_result *result)
+static void describe(const struct dist_delivery *delivery, struct dist_delivery_result *result)
 {
     switch (result->state) {
     case DELIVERY_STORED:
@@ -275,9 +277,9 @@ static void describe(const struct delivery *delivery, struct delivery_result *re
     }
 }
 
-void delivery_result(struct delivery *delivery, struct delivery_result *ret_result)
+void dist_delivery_result(struct dist_delivery *delivery, struct dist_delivery_result *ret_result)
 {
-    struct delivery_result result = {0};
+    struct dist_delivery_result result = {0};
     bool over;
 
     (void)pthread_mutex_lock(&delivery->lock);
@@ -293,7 +295,7 @@ void delivery_result(struct delivery *delivery, struct delivery_result *ret_resu
 
 /* ---- answers ---- */
 
-static void link_shipment(struct delivery *delivery, struct shipment *shipment)
+static void link_shipment(struct dist_delivery *delivery, struct shipment *shipment)
 {
     shipment->next = delivery->under_way;
     if (shipment->next != NULL)
@@ -302,7 +304,7 @@ static void link_shipment(struct delivery *delivery, struct shipment *shipment)
     delivery->refs++;
 }
 
-static void unlink_shipment(struct delivery *delivery, struct shipment *shipment)
+static void unlink_shipment(struct dist_delivery *delivery, struct shipment *shipment)
 {
     if (shipment->previous == NULL)
         delivery->under_way = shipment->next;
@@ -317,14 +319,14 @@ static void shipment_free(struct shipment *shipment)
     if (shipment->straggler_bytes > 0)
         (void)atomic_fetch_sub(&shipment->delivery->common->straggler_bytes,
                                shipment->straggler_bytes);
-    owner_unref(shipment->owner);
-    parcel_unref(shipment->parcel);
+    dist_owner_unref(shipment->owner);
+    dist_parcel_unref(shipment->parcel);
     free(shipment);
 }
 
 /* Which state an answer leads to. Where there is no ring there is nobody else and nothing to wait
  * for: what the one ingester says is the answer. */
-static enum target_state state_of(const struct sender_item *item)
+static enum target_state state_of(const struct dist_sender_item *item)
 {
     if (item->code == FG_OK)
         return item->lacks ? TARGET_LACKS : TARGET_STORED;
@@ -347,22 +349,23 @@ static enum target_state state_of(const struct sender_item *item)
 /* What it says of the ingester and the ring, whoever still waits for it. */
 static void learn(const struct shipment *shipment, enum target_state state)
 {
-    const struct sender_item *item = &shipment->item;
-    const struct parcel *parcel = shipment->parcel;
-    struct deliveries *common = shipment->delivery->common;
+    const struct dist_sender_item *item = &shipment->item;
+    const struct dist_parcel *parcel = shipment->parcel;
+    struct dist_deliveries *common = shipment->delivery->common;
     uint64_t key = key_at(shipment->delivery, shipment->owner);
 
     if (state == TARGET_LACKS)
-        known_forget(common->known, key);
+        dist_known_forget(common->known, key);
     else if (state == TARGET_STORED && parcel->n_defined > 0)
-        known_add(common->known, key, item->start_id, parcel->defined, parcel->n_defined);
+        dist_known_add(common->known, key, item->start_id, parcel->defined, parcel->n_defined);
     else if (state == TARGET_STALE)
-        owners_heard(common->owners, FG_MAX(item->newest, item->revision + 1));
+        dist_owners_heard(common->owners, FG_MAX(item->newest, item->revision + 1));
     else if (state == TARGET_SILENT)
-        owners_missed(common->owners);
+        dist_owners_missed(common->owners);
 }
 
-static struct target *target_of(struct delivery *delivery, const struct shipment *shipment)
+static struct delivery_target *target_of(struct dist_delivery *delivery,
+                                         const struct shipment *shipment)
 {
     for (unsigned i = 0; i < delivery->n_targets; i++)
         if (delivery->targets[i].last == shipment)
@@ -371,8 +374,8 @@ static struct target *target_of(struct delivery *delivery, const struct shipment
 }
 
 /* Locked. */
-static void take_over(struct delivery *delivery, struct target *target,
-                      const struct sender_item *item, enum target_state state)
+static void take_over(struct dist_delivery *delivery, struct delivery_target *target,
+                      const struct dist_sender_item *item, enum target_state state)
 {
     target->state = state;
     target->last = NULL;
@@ -388,7 +391,7 @@ static void take_over(struct delivery *delivery, struct target *target,
     }
 }
 
-static void count_straggler(const struct delivery *delivery, enum target_state state)
+static void count_straggler(const struct dist_delivery *delivery, enum target_state state)
 {
     if (delivery->acknowledged && delivery->left)
         fg_metric_add(delivery->common->metrics,
@@ -396,9 +399,9 @@ static void count_straggler(const struct delivery *delivery, enum target_state s
 }
 
 /* Locked, and unlocks. What is called is not ours any more afterwards. */
-static void end_round(struct delivery *delivery)
+static void end_round(struct dist_delivery *delivery)
 {
-    enum delivery_state state;
+    enum dist_delivery_state state;
     void (*on_round)(void *arg) = delivery->on_round;
     void *arg = delivery->arg;
     bool over = delivery->in_round && decide(delivery, &state);
@@ -411,12 +414,12 @@ static void end_round(struct delivery *delivery)
 }
 
 /* Any thread. */
-static void on_sent(struct sender_item *item)
+static void on_sent(struct dist_sender_item *item)
 {
     struct shipment *shipment = fg_container(item, struct shipment, item);
-    struct delivery *delivery = shipment->delivery;
+    struct dist_delivery *delivery = shipment->delivery;
     enum target_state state = state_of(item);
-    struct target *target;
+    struct delivery_target *target;
 
     learn(shipment, state);
     (void)pthread_mutex_lock(&delivery->lock);
@@ -432,20 +435,21 @@ static void on_sent(struct sender_item *item)
 /* ---- rounds (worker) ---- */
 
 /* All begins anew: nothing that was stored under another revision counts. */
-static void go_by(struct delivery *delivery, struct owner_set *set)
+static void go_by(struct dist_delivery *delivery, struct dist_owner_set *set)
 {
     for (unsigned i = 0; i < delivery->n_targets; i++)
-        owner_unref(delivery->targets[i].owner);
+        dist_owner_unref(delivery->targets[i].owner);
     delivery->revision = set->revision;
     delivery->quorum = set->quorum;
     delivery->n_owners = set->n_owners;
     delivery->n_targets = set->n_there;
     delivery->stored = delivery->profiles = 0;
     for (unsigned i = 0; i < set->n_there; i++)
-        delivery->targets[i] = (struct target){.owner = owner_ref(set->there[i])};
+        delivery->targets[i] = (struct delivery_target){.owner = dist_owner_ref(set->there[i])};
 }
 
-static struct target *target_at(struct delivery *delivery, const struct owner *owner)
+static struct delivery_target *target_at(struct dist_delivery *delivery,
+                                         const struct dist_owner *owner)
 {
     for (unsigned i = 0; i < delivery->n_targets; i++)
         if (delivery->targets[i].owner->key == owner->key)
@@ -454,27 +458,28 @@ static struct target *target_at(struct delivery *delivery, const struct owner *o
 }
 
 /* The owners of a revision stay, but one may have another address, or a peer by now. */
-static void update(struct delivery *delivery, struct owner_set *set)
+static void update(struct dist_delivery *delivery, struct dist_owner_set *set)
 {
     for (unsigned i = 0; i < set->n_there; i++) {
-        struct owner *owner = set->there[i];
-        struct target *target = target_at(delivery, owner);
+        struct dist_owner *owner = set->there[i];
+        struct delivery_target *target = target_at(delivery, owner);
 
         if (target == NULL) {
             fg_assert(delivery->n_targets < FG_RING_REPLICAS_MAX);
-            delivery->targets[delivery->n_targets++] = (struct target){.owner = owner_ref(owner)};
+            delivery->targets[delivery->n_targets++] =
+                (struct delivery_target){.owner = dist_owner_ref(owner)};
         } else if (target->owner != owner) {
-            owner_unref(target->owner);
-            target->owner = owner_ref(owner);
+            dist_owner_unref(target->owner);
+            target->owner = dist_owner_ref(owner);
         }
     }
 }
 
-enum fg_code delivery_begin(struct delivery *delivery, struct fg_err *err)
+enum fg_code dist_delivery_begin(struct dist_delivery *delivery, struct fg_err *err)
 {
-    struct owner_set set;
+    struct dist_owner_set set;
 
-    if (owners_of(delivery->common->owners, delivery->shard, &set, err) != FG_OK)
+    if (dist_owners_of(delivery->common->owners, delivery->shard, &set, err) != FG_OK)
         return err->code;
     (void)pthread_mutex_lock(&delivery->lock);
     fg_assert(!delivery->in_round);
@@ -486,32 +491,34 @@ enum fg_code delivery_begin(struct delivery *delivery, struct fg_err *err)
     if (set.n_there < set.n_owners)
         delivery->silent = set.err;
     (void)pthread_mutex_unlock(&delivery->lock);
-    owner_set_done(&set);
+    dist_owner_set_done(&set);
     return FG_OK;
 }
 
 /* Locked. */
-static bool gets_it(const struct target *target)
+static bool gets_it(const struct delivery_target *target)
 {
     return target->state != TARGET_STORED && target->state != TARGET_UNDER_WAY;
 }
 
-void delivery_define(struct delivery *delivery, const struct fg_batch *batch, bool *define)
+void dist_delivery_define(struct dist_delivery *delivery, const struct fg_batch *batch,
+                          bool *define)
 {
     uint64_t keys[FG_RING_REPLICAS_MAX];
     unsigned n = 0;
 
     (void)pthread_mutex_lock(&delivery->lock);
     for (unsigned i = 0; i < delivery->n_targets; i++)
-        if (gets_it(&delivery->targets[i]) && !sender_is_silent(delivery->targets[i].owner->sender))
+        if (gets_it(&delivery->targets[i]) &&
+            !dist_sender_is_silent(delivery->targets[i].owner->sender))
             keys[n++] = key_at(delivery, delivery->targets[i].owner);
     (void)pthread_mutex_unlock(&delivery->lock);
     for (unsigned i = 0; i < n; i++)
-        known_look_up(delivery->common->known, keys[i], batch, define);
+        dist_known_look_up(delivery->common->known, keys[i], batch, define);
 }
 
-static struct shipment *ship(struct delivery *delivery, struct target *target,
-                             struct parcel *parcel, int64_t deadline_mono_ns)
+static struct shipment *ship(struct dist_delivery *delivery, struct delivery_target *target,
+                             struct dist_parcel *parcel, int64_t deadline_mono_ns)
 {
     struct shipment *shipment = fg_new(struct shipment);
 
@@ -525,7 +532,7 @@ static struct shipment *ship(struct delivery *delivery, struct target *target,
     shipment->item.deadline_mono_ns = deadline_mono_ns;
     shipment->item.done = on_sent;
     shipment->delivery = delivery;
-    shipment->owner = owner_ref(target->owner);
+    shipment->owner = dist_owner_ref(target->owner);
     shipment->parcel = parcel_ref(parcel);
     target->state = TARGET_UNDER_WAY;
     target->last = shipment;
@@ -533,10 +540,11 @@ static struct shipment *ship(struct delivery *delivery, struct target *target,
     return shipment;
 }
 
-void delivery_send(struct delivery *delivery, struct parcel *parcel, int64_t deadline_mono_ns)
+void dist_delivery_send(struct dist_delivery *delivery, struct dist_parcel *parcel,
+                        int64_t deadline_mono_ns)
 {
     struct shipment *shipments[FG_RING_REPLICAS_MAX];
-    struct sender *senders[FG_RING_REPLICAS_MAX];
+    struct dist_sender *senders[FG_RING_REPLICAS_MAX];
     unsigned n = 0;
 
     (void)pthread_mutex_lock(&delivery->lock);
@@ -551,7 +559,7 @@ void delivery_send(struct delivery *delivery, struct parcel *parcel, int64_t dea
     (void)pthread_mutex_unlock(&delivery->lock);
     /* All are under way by now: one that fails at once does not end the round of the others. */
     for (unsigned i = 0; i < n; i++)
-        sender_send(senders[i], &shipments[i]->item);
+        dist_sender_send(senders[i], &shipments[i]->item);
     (void)pthread_mutex_lock(&delivery->lock);
     end_round(delivery);
 }
@@ -559,13 +567,13 @@ void delivery_send(struct delivery *delivery, struct parcel *parcel, int64_t dea
 /* ---- leaving ---- */
 
 /* Locked. Takes those back that were not sent yet; a list by next. */
-static struct shipment *take_back(struct delivery *delivery)
+static struct shipment *take_back(struct dist_delivery *delivery)
 {
     struct shipment *taken = NULL, *next;
 
     for (struct shipment *shipment = delivery->under_way; shipment != NULL; shipment = next) {
         next = shipment->next;
-        if (!sender_cancel(shipment->owner->sender, &shipment->item))
+        if (!dist_sender_cancel(shipment->owner->sender, &shipment->item))
             continue;
         unlink_shipment(delivery, shipment);
         delivery->refs--; /* the upload's is there still */
@@ -576,9 +584,9 @@ static struct shipment *take_back(struct delivery *delivery)
 }
 
 /* Locked. */
-static bool stragglers_are_too_many(struct delivery *delivery)
+static bool stragglers_are_too_many(struct dist_delivery *delivery)
 {
-    struct deliveries *common = delivery->common;
+    struct dist_deliveries *common = delivery->common;
     uint64_t bytes = 0;
 
     for (struct shipment *shipment = delivery->under_way; shipment != NULL;
@@ -589,7 +597,7 @@ static bool stragglers_are_too_many(struct delivery *delivery)
     return atomic_fetch_add(&common->straggler_bytes, bytes) + bytes > common->stragglers_max_bytes;
 }
 
-void delivery_leave(struct delivery *delivery)
+void dist_delivery_leave(struct dist_delivery *delivery)
 {
     struct shipment *taken = NULL;
 

@@ -28,28 +28,28 @@
 #include "distributor/metrics.h"
 
 /* What deliveries have in common. */
-struct deliveries {
+struct dist_deliveries {
     /* Borrowed. */
-    struct owners *owners;
-    struct known *known;
+    struct dist_owners *owners;
+    struct dist_known *known;
     struct fg_metrics *metrics;
     uint64_t stragglers_max_bytes;
     _Atomic uint64_t straggler_bytes; /* 0 */
 };
 
 /* A batch as it travels: shared by all it is sent to, counted. */
-struct parcel;
+struct dist_parcel;
 
 /*
  * Copies of all of it. batch: as fg_batch_encode() makes it with `define`, whose marks say which of
  * the stacks' ids (of the batch) it defines. The caller's reference.
  */
-struct parcel *parcel_create(struct fg_slice tenant, struct fg_slice service,
-                             const struct fg_batch *batch, const bool *define,
-                             struct fg_slice bytes);
-void parcel_unref(struct parcel *parcel); /* NULL is fine */
+struct dist_parcel *dist_parcel_create(struct fg_slice tenant, struct fg_slice service,
+                                       const struct fg_batch *batch, const bool *define,
+                                       struct fg_slice bytes);
+void dist_parcel_unref(struct dist_parcel *parcel); /* NULL is fine */
 
-enum delivery_state {
+enum dist_delivery_state {
     DELIVERY_STORED,  /* by a quorum: acknowledged */
     DELIVERY_LACKS,   /* of definitions; a quorum is to be had with them */
     DELIVERY_STALE,   /* under an older revision than an ingester knows */
@@ -59,33 +59,37 @@ enum delivery_state {
 };
 
 /* How it stands, for who decides what comes next. */
-struct delivery_result {
-    enum delivery_state state;
+struct dist_delivery_result {
+    enum dist_delivery_state state;
     struct fg_err err;           /* but STORED: the answer if there is no other round */
     uint64_t revision;           /* STALE: that an ingester knows */
     uint32_t stored, duplicates; /* STORED: profiles */
 };
 
-struct delivery;
+struct dist_delivery;
 
 /* on_round: a round is over; on whatever thread, must not block. */
-struct delivery *delivery_create(struct deliveries *deliveries, uint16_t shard,
-                                 uint64_t service_key, void (*on_round)(void *arg), void *arg);
+struct dist_delivery *dist_delivery_create(struct dist_deliveries *deliveries, uint16_t shard,
+                                           uint64_t service_key, void (*on_round)(void *arg),
+                                           void *arg);
 
-/* Another round, to the owners as they are now. May take a peer's making. Errors of owners_of(). */
-enum fg_code delivery_begin(struct delivery *delivery, struct fg_err *err) fg_must_check;
+/* Another round, to the owners as they are now. May take a peer's making. Errors of
+ * dist_owners_of(). */
+enum fg_code dist_delivery_begin(struct dist_delivery *delivery, struct fg_err *err) fg_must_check;
 
 /* Marks the stacks that are not known to all it will be sent to, but for those that are silent: one
  * that is back lacks them, and says so. */
-void delivery_define(struct delivery *delivery, const struct fg_batch *batch, bool *define);
+void dist_delivery_define(struct dist_delivery *delivery, const struct fg_batch *batch,
+                          bool *define);
 
 /* on_round() comes in any case, perhaps before this returns. */
-void delivery_send(struct delivery *delivery, struct parcel *parcel, int64_t deadline_mono_ns);
+void dist_delivery_send(struct dist_delivery *delivery, struct dist_parcel *parcel,
+                        int64_t deadline_mono_ns);
 
 /* Between rounds. */
-void delivery_result(struct delivery *delivery, struct delivery_result *ret_result);
+void dist_delivery_result(struct dist_delivery *delivery, struct dist_delivery_result *ret_result);
 
 /* Between rounds, the last call: what is under way goes on by itself. NULL is fine. */
-void delivery_leave(struct delivery *delivery);
+void dist_delivery_leave(struct dist_delivery *delivery);
 
 #endif

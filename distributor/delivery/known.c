@@ -11,29 +11,29 @@ enum {
 };
 
 /* A set of 64-bit halves of ids. A false "known" costs one more round trip, nothing else. */
-struct set {
+struct known_set {
     uint64_t key, start_id;
     uint64_t *slots; /* 0: empty */
     size_t mask, count;
     bool used; /* since make_room() came by */
-    struct set *next;
+    struct known_set *next;
 };
 
 struct shard {
     pthread_mutex_t lock;
-    struct set *sets;
+    struct known_set *sets;
 };
 
-struct known {
+struct dist_known {
     struct shard shards[KNOWN_SHARDS];
     _Atomic uint64_t bytes; /* of sets, whatever their shards: a few may hold nearly all */
     uint64_t bytes_max;
     _Atomic unsigned hand; /* the next shard that has to give something up */
 };
 
-struct known *known_create(size_t stacks_max)
+struct dist_known *dist_known_create(size_t stacks_max)
 {
-    struct known *known = fg_new(struct known);
+    struct dist_known *known = fg_new(struct dist_known);
 
     known->bytes_max = (uint64_t)stacks_max * STACK_BYTES;
     for (size_t i = 0; i < KNOWN_SHARDS; i++)
@@ -41,19 +41,19 @@ struct known *known_create(size_t stacks_max)
     return known;
 }
 
-static uint64_t set_bytes(const struct set *set)
+static uint64_t set_bytes(const struct known_set *set)
 {
     return sizeof *set + (set->slots == NULL ? 0 : (set->mask + 1) * sizeof *set->slots);
 }
 
-static void set_free(struct known *known, struct set *set)
+static void set_free(struct dist_known *known, struct known_set *set)
 {
     (void)atomic_fetch_sub(&known->bytes, set_bytes(set));
     free(set->slots);
     free(set);
 }
 
-void known_destroy(struct known *known)
+void dist_known_destroy(struct dist_known *known)
 {
     if (known == NULL)
         return;
@@ -61,7 +61,7 @@ void known_destroy(struct known *known)
         struct shard *shard = &known->shards[i];
 
         while (shard->sets != NULL) {
-            struct set *set = shard->sets;
+            struct known_set *set = shard->sets;
 
             shard->sets = set->next;
             set_free(known, set);
@@ -72,24 +72,24 @@ void known_destroy(struct known *known)
     free(known);
 }
 
-uint64_t known_bytes(const struct known *known)
+uint64_t dist_known_bytes(const struct dist_known *known)
 {
     return sizeof *known + atomic_load(&known->bytes);
 }
 
-uint64_t known_service(struct fg_slice tenant, struct fg_slice service)
+uint64_t dist_known_service(struct fg_slice tenant, struct fg_slice service)
 {
     return fg_mix64(fg_hash64(tenant)) ^ fg_hash64(service);
 }
 
-static struct shard *shard_of(struct known *known, uint64_t key)
+static struct shard *shard_of(struct dist_known *known, uint64_t key)
 {
     return &known->shards[key % KNOWN_SHARDS];
 }
 
-static struct set *find_set(const struct shard *shard, uint64_t key)
+static struct known_set *find_set(const struct shard *shard, uint64_t key)
 {
-    struct set *set = shard->sets;
+    struct known_set *set = shard->sets;
 
     while (set != NULL && set->key != key)
         set = set->next;
@@ -104,7 +104,7 @@ static uint64_t half(struct fg_id id)
     return id.lo == 0 ? 1 : id.lo;
 }
 
-static bool set_has(const struct set *set, uint64_t value)
+static bool set_has(const struct known_set *set, uint64_t value)
 {
     if (set->slots == NULL)
         return false;
@@ -114,7 +114,7 @@ static bool set_has(const struct set *set, uint64_t value)
     return false;
 }
 
-static void set_put(struct set *set, uint64_t value)
+static void set_put(struct known_set *set, uint64_t value)
 {
     size_t i = value & set->mask;
 
@@ -123,7 +123,7 @@ static void set_put(struct set *set, uint64_t value)
     set->slots[i] = value;
 }
 
-static void set_grow(struct known *known, struct set *set)
+static void set_grow(struct dist_known *known, struct known_set *set)
 {
     uint64_t *old = set->slots;
     size_t old_slots = old == NULL ? 0 : set->mask + 1;
@@ -138,7 +138,7 @@ static void set_grow(struct known *known, struct set *set)
     (void)atomic_fetch_add(&known->bytes, (slots - old_slots) * sizeof *set->slots);
 }
 
-static void set_add(struct known *known, struct set *set, uint64_t value)
+static void set_add(struct dist_known *known, struct known_set *set, uint64_t value)
 {
     if (set->slots == NULL || set->count + 1 > (set->mask + 1) / 4 * 3)
         set_grow(known, set);
@@ -146,10 +146,11 @@ static void set_add(struct known *known, struct set *set, uint64_t value)
     set->count++;
 }
 
-void known_look_up(struct known *known, uint64_t key, const struct fg_batch *batch, bool *define)
+void dist_known_look_up(struct dist_known *known, uint64_t key, const struct fg_batch *batch,
+                        bool *define)
 {
     struct shard *shard = shard_of(known, key);
-    const struct set *set;
+    const struct known_set *set;
 
     (void)pthread_mutex_lock(&shard->lock);
     set = find_set(shard, key);
@@ -162,7 +163,7 @@ void known_look_up(struct known *known, uint64_t key, const struct fg_batch *bat
     (void)pthread_mutex_unlock(&shard->lock);
 }
 
-static void empty_set(struct known *known, struct set *set)
+static void empty_set(struct dist_known *known, struct known_set *set)
 {
     uint64_t bytes = set_bytes(set);
 
@@ -171,13 +172,13 @@ static void empty_set(struct known *known, struct set *set)
     (void)atomic_fetch_sub(&known->bytes, bytes - set_bytes(set));
 }
 
-static struct set *make_set(struct known *known, struct shard *shard, uint64_t key,
-                            uint64_t start_id)
+static struct known_set *make_set(struct dist_known *known, struct shard *shard, uint64_t key,
+                                  uint64_t start_id)
 {
-    struct set *set = find_set(shard, key);
+    struct known_set *set = find_set(shard, key);
 
     if (set == NULL) {
-        set = fg_new(struct set);
+        set = fg_new(struct known_set);
         set->key = key;
         set->used = true;
         set->next = shard->sets;
@@ -192,12 +193,12 @@ static struct set *make_set(struct known *known, struct shard *shard, uint64_t k
 
 /* Takes out sets while there is too much; none that was asked for since the last time if `spare`.
  * Locked. */
-static void drop_sets(struct known *known, struct shard *shard, bool spare)
+static void drop_sets(struct dist_known *known, struct shard *shard, bool spare)
 {
-    struct set **at = &shard->sets;
+    struct known_set **at = &shard->sets;
 
     while (*at != NULL && atomic_load(&known->bytes) > known->bytes_max) {
-        struct set *set = *at;
+        struct known_set *set = *at;
 
         if (spare && set->used) {
             set->used = false;
@@ -210,7 +211,7 @@ static void drop_sets(struct known *known, struct shard *shard, bool spare)
 }
 
 /* One shard after the other, going on where the last one stopped. */
-static void make_room(struct known *known)
+static void make_room(struct dist_known *known)
 {
     for (unsigned n = 0; atomic_load(&known->bytes) > known->bytes_max; n++) {
         struct shard *shard = &known->shards[atomic_fetch_add(&known->hand, 1) % KNOWN_SHARDS];
@@ -221,11 +222,11 @@ static void make_room(struct known *known)
     }
 }
 
-void known_add(struct known *known, uint64_t key, uint64_t start_id, const struct fg_id *ids,
-               uint32_t count)
+void dist_known_add(struct dist_known *known, uint64_t key, uint64_t start_id,
+                    const struct fg_id *ids, uint32_t count)
 {
     struct shard *shard = shard_of(known, key);
-    struct set *set;
+    struct known_set *set;
 
     (void)pthread_mutex_lock(&shard->lock);
     set = make_set(known, shard, key, start_id);
@@ -236,10 +237,10 @@ void known_add(struct known *known, uint64_t key, uint64_t start_id, const struc
     make_room(known);
 }
 
-void known_forget(struct known *known, uint64_t key)
+void dist_known_forget(struct dist_known *known, uint64_t key)
 {
     struct shard *shard = shard_of(known, key);
-    struct set *set;
+    struct known_set *set;
 
     (void)pthread_mutex_lock(&shard->lock);
     set = find_set(shard, key);

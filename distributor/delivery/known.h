@@ -11,29 +11,30 @@
 
 #include "common/model/batch.h"
 
-struct known;
+struct dist_known;
 
 /* stacks_max: in all, at 16 bytes each. What grows beyond it makes those be forgotten that were not
  * asked about for the longest time, a service's of one ingester at a time. So what is known of an
  * ingester that is gone goes in time. */
-struct known *known_create(size_t stacks_max);
-void known_destroy(struct known *known);
-uint64_t known_bytes(const struct known *known);
+struct dist_known *dist_known_create(size_t stacks_max);
+void dist_known_destroy(struct dist_known *known);
+uint64_t dist_known_bytes(const struct dist_known *known);
 
 /* The service's part of a key; the ingester's part is a well spread number, and both together are
  * their exclusive or. */
-uint64_t known_service(struct fg_slice tenant, struct fg_slice service);
+uint64_t dist_known_service(struct fg_slice tenant, struct fg_slice service);
 
 /* Marks the stacks of the batch that have to be defined; the others are left as they are, so that
  * several ingesters may be asked about. */
-void known_look_up(struct known *known, uint64_t key, const struct fg_batch *batch, bool *define);
+void dist_known_look_up(struct dist_known *known, uint64_t key, const struct fg_batch *batch,
+                        bool *define);
 
 /* Remembers ids of stacks as known to the run `start_id` of the ingester; a new run forgets the
  * rest. */
-void known_add(struct known *known, uint64_t key, uint64_t start_id, const struct fg_id *ids,
-               uint32_t count);
+void dist_known_add(struct dist_known *known, uint64_t key, uint64_t start_id,
+                    const struct fg_id *ids, uint32_t count);
 
 /* The ingester lacked what it was believed to know: it has begun anew. */
-void known_forget(struct known *known, uint64_t key);
+void dist_known_forget(struct dist_known *known, uint64_t key);
 
 #endif

@@ -10,39 +10,39 @@ static const int64_t LOOK_EVERY_NS = FG_SECOND_NS; /* for members that cannot be
 static const int64_t LOG_EVERY_NS = 10 * FG_SECOND_NS;
 static const int64_t STOP_PAUSE_NS = FG_MS_NS;
 
-struct owners {
-    struct owners_config config;
-    struct waker *waker;            /* looks after senders whose batches collect */
+struct dist_owners {
+    struct dist_owners_config config;
+    struct dist_waker *waker;       /* looks after senders whose batches collect */
     _Atomic int64_t looked_mono_ns; /* 0: never */
 
-    pthread_mutex_t lock;        /* of all below */
-    struct fg_ring_view *view;   /* that of_member is about; NULL: none yet */
-    struct owner **of_member;    /* [view->ring.n_members]; NULL: not made yet */
-    struct owner *list, *fixed;  /* all there are; the one that owns all */
-    int64_t quiet_until_mono_ns; /* of addresses that cannot be used */
+    pthread_mutex_t lock;            /* of all below */
+    struct fg_ring_view *view;       /* that of_member is about; NULL: none yet */
+    struct dist_owner **of_member;   /* [view->ring.n_members]; NULL: not made yet */
+    struct dist_owner *list, *fixed; /* all there are; the one that owns all */
+    int64_t quiet_until_mono_ns;     /* of addresses that cannot be used */
 };
 
 /* ---- one owner ---- */
 
 static void on_collect(void *arg)
 {
-    struct owners *owners = arg;
+    struct dist_owners *owners = arg;
 
-    waker_wake(owners->waker);
+    dist_waker_wake(owners->waker);
 }
 
-static struct owner *owner_make(struct owners *owners, struct fg_peer *peer,
-                                const struct fg_id *store)
+static struct dist_owner *owner_make(struct dist_owners *owners, struct fg_peer *peer,
+                                     const struct fg_id *store)
 {
-    const struct owners_config *config = &owners->config;
-    struct owner *owner = fg_new(struct owner);
+    const struct dist_owners_config *config = &owners->config;
+    struct dist_owner *owner = fg_new(struct dist_owner);
 
     owner->peer = peer;
     if (store != NULL) {
         owner->store = *store;
         owner->key = fg_mix64(store->lo ^ fg_mix64(store->hi));
     }
-    owner->sender = sender_create(&(struct sender_config){
+    owner->sender = dist_sender_create(&(struct dist_sender_config){
         .peer = peer,
         .clock = config->clock,
         .store = store,
@@ -54,51 +54,52 @@ static struct owner *owner_make(struct owners *owners, struct fg_peer *peer,
     return owner;
 }
 
-static void owner_free(struct owner *owner)
+static void owner_free(struct dist_owner *owner)
 {
-    sender_destroy(owner->sender);
+    dist_sender_destroy(owner->sender);
     free(owner->name);
     free(owner->address);
     free(owner);
 }
 
-struct owner *owner_ref(struct owner *owner)
+struct dist_owner *dist_owner_ref(struct dist_owner *owner)
 {
     (void)atomic_fetch_add(&owner->refs, 1);
     return owner;
 }
 
 /* Whoever makes room finds that it is not used; see drop_gone(). */
-void owner_unref(struct owner *owner)
+void dist_owner_unref(struct dist_owner *owner)
 {
     (void)atomic_fetch_sub(&owner->refs, 1);
 }
 
-void owner_set_done(struct owner_set *set)
+void dist_owner_set_done(struct dist_owner_set *set)
 {
     for (unsigned i = 0; i < set->n_there; i++)
-        owner_unref(set->there[i]);
+        dist_owner_unref(set->there[i]);
     set->n_there = 0;
 }
 
 /* ---- members (locked) ---- */
 
-static bool is_member(const struct owner *owner, const struct fg_ring_member *member)
+static bool is_member(const struct dist_owner *owner, const struct fg_ring_member *member)
 {
     return fg_id_eq(owner->store, member->store) && fg_slice_is(member->name, owner->name) &&
            fg_slice_is(member->address, owner->address);
 }
 
-static struct owner *find(const struct owners *owners, const struct fg_ring_member *member)
+static struct dist_owner *find(const struct dist_owners *owners,
+                               const struct fg_ring_member *member)
 {
-    struct owner *owner = owners->list;
+    struct dist_owner *owner = owners->list;
 
     while (owner != NULL && !is_member(owner, member))
         owner = owner->next;
     return owner;
 }
 
-static bool is_there(const struct owners *owners, const struct owner *owner)
+static bool is_there(const struct dist_owners *owners, const struct dist_owner *owner)
 {
     for (uint32_t i = 0; i < owners->view->ring.n_members; i++)
         if (owners->of_member[i] == owner)
@@ -107,15 +108,15 @@ static bool is_there(const struct owners *owners, const struct owner *owner)
 }
 
 /* References are given out under the lock, and none of what is gone. */
-static void drop_gone(struct owners *owners)
+static void drop_gone(struct dist_owners *owners)
 {
-    struct owner **at = &owners->list;
+    struct dist_owner **at = &owners->list;
 
     while (*at != NULL) {
-        struct owner *owner = *at;
+        struct dist_owner *owner = *at;
 
         if (!is_there(owners, owner) && atomic_load(&owner->refs) == 0 &&
-            sender_is_idle(owner->sender)) {
+            dist_sender_is_idle(owner->sender)) {
             *at = owner->next;
             fg_peers_put(owners->config.peers, owner->peer);
             owner_free(owner);
@@ -126,10 +127,10 @@ static void drop_gone(struct owners *owners)
 }
 
 /* Takes the reference over. */
-static void go_by(struct owners *owners, struct fg_ring_view *view)
+static void go_by(struct dist_owners *owners, struct fg_ring_view *view)
 {
     free(owners->of_member);
-    owners->of_member = fg_calloc(FG_MAX(view->ring.n_members, 1), sizeof(struct owner *));
+    owners->of_member = fg_calloc(FG_MAX(view->ring.n_members, 1), sizeof(struct dist_owner *));
     for (uint32_t i = 0; i < view->ring.n_members; i++)
         owners->of_member[i] = find(owners, &view->ring.members[i]);
     fg_ring_view_unref(owners->view);
@@ -146,12 +147,12 @@ static char *text_of(struct fg_slice slice)
     return text;
 }
 
-static enum fg_code make_member(struct owners *owners, const struct fg_ring_member *member,
-                                struct owner **ret_owner, struct fg_err *err)
+static enum fg_code make_member(struct dist_owners *owners, const struct fg_ring_member *member,
+                                struct dist_owner **ret_owner, struct fg_err *err)
 {
     char *address = text_of(member->address);
     struct fg_peer *peer;
-    struct owner *owner;
+    struct dist_owner *owner;
 
     drop_gone(owners); /* also of the rings before: they were busy then */
     if (fg_peers_get(owners->config.peers, address, &peer, err) != FG_OK) {
@@ -168,7 +169,7 @@ static enum fg_code make_member(struct owners *owners, const struct fg_ring_memb
 }
 
 /* An address that does not go with our settings; each push finds it out once more. */
-static void complain(struct owners *owners, const struct fg_err *err)
+static void complain(struct dist_owners *owners, const struct fg_err *err)
 {
     int64_t now_ns = fg_mono_ns(owners->config.clock);
 
@@ -179,21 +180,21 @@ static void complain(struct owners *owners, const struct fg_err *err)
                 fg_ls("err", err->msg));
 }
 
-static void add_member(struct owners *owners, const struct fg_ring_member *member,
-                       struct owner_set *set)
+static void add_member(struct dist_owners *owners, const struct fg_ring_member *member,
+                       struct dist_owner_set *set)
 {
-    struct owner **place = &owners->of_member[member - owners->view->ring.members];
+    struct dist_owner **place = &owners->of_member[member - owners->view->ring.members];
 
     if (*place == NULL && make_member(owners, member, place, &set->err) != FG_OK) {
         complain(owners, &set->err);
         return;
     }
-    set->there[set->n_there++] = owner_ref(*place);
+    set->there[set->n_there++] = dist_owner_ref(*place);
 }
 
 /* ---- all of them ---- */
 
-static enum fg_code by_ring(struct owners *owners, uint16_t shard, struct owner_set *set,
+static enum fg_code by_ring(struct dist_owners *owners, uint16_t shard, struct dist_owner_set *set,
                             struct fg_err *err)
 {
     const struct fg_ring_member *members[FG_RING_REPLICAS_MAX];
@@ -217,15 +218,15 @@ static enum fg_code not_read_yet(struct fg_err *err)
     return fg_fail(err, FG_E_UNAVAILABLE, "the ring was not read yet");
 }
 
-enum fg_code owners_of(struct owners *owners, uint16_t shard, struct owner_set *ret_set,
-                       struct fg_err *err)
+enum fg_code dist_owners_of(struct dist_owners *owners, uint16_t shard,
+                            struct dist_owner_set *ret_set, struct fg_err *err)
 {
-    struct owner_set set = {.quorum = 1, .n_owners = 1, .n_there = 1};
+    struct dist_owner_set set = {.quorum = 1, .n_owners = 1, .n_there = 1};
     struct fg_ring_view *view;
     enum fg_code code;
 
     if (owners->fixed != NULL) {
-        set.there[0] = owner_ref(owners->fixed);
+        set.there[0] = dist_owner_ref(owners->fixed);
         *ret_set = set;
         return FG_OK;
     }
@@ -245,8 +246,8 @@ enum fg_code owners_of(struct owners *owners, uint16_t shard, struct owner_set *
     return code;
 }
 
-enum fg_code owners_ring(struct owners *owners, struct fg_slice tenant, unsigned wanted,
-                         struct fg_ring_view **ret_view, struct fg_err *err)
+enum fg_code dist_owners_ring(struct dist_owners *owners, struct fg_slice tenant, unsigned wanted,
+                              struct fg_ring_view **ret_view, struct fg_err *err)
 {
     struct fg_ring_view *view = NULL;
 
@@ -263,7 +264,7 @@ enum fg_code owners_ring(struct owners *owners, struct fg_slice tenant, unsigned
     return FG_OK;
 }
 
-bool owners_are_known(struct owners *owners)
+bool dist_owners_are_known(struct dist_owners *owners)
 {
     struct fg_ring_view *view;
     bool known = true;
@@ -276,18 +277,18 @@ bool owners_are_known(struct owners *owners)
     return known;
 }
 
-void owners_heard(struct owners *owners, uint64_t revision)
+void dist_owners_heard(struct dist_owners *owners, uint64_t revision)
 {
     if (owners->config.watch != NULL)
         fg_ring_watch_look(owners->config.watch, revision);
 }
 
-bool owners_know(struct owners *owners, uint64_t revision)
+bool dist_owners_know(struct dist_owners *owners, uint64_t revision)
 {
     return owners->config.watch == NULL || fg_ring_watch_revision(owners->config.watch) >= revision;
 }
 
-void owners_missed(struct owners *owners)
+void dist_owners_missed(struct dist_owners *owners)
 {
     int64_t now_ns = fg_mono_ns(owners->config.clock);
     int64_t looked_ns = atomic_load(&owners->looked_mono_ns);
@@ -301,20 +302,20 @@ void owners_missed(struct owners *owners)
 /* ---- batches that collect ---- */
 
 /* References to all there are; free(). */
-static struct owner **list_all(struct owners *owners, size_t *ret_count)
+static struct dist_owner **list_all(struct dist_owners *owners, size_t *ret_count)
 {
-    struct owner **all;
+    struct dist_owner **all;
     size_t n = 0;
 
     (void)pthread_mutex_lock(&owners->lock);
-    for (struct owner *owner = owners->list; owner != NULL; owner = owner->next)
+    for (struct dist_owner *owner = owners->list; owner != NULL; owner = owner->next)
         n++;
-    all = fg_calloc(n + 1, sizeof(struct owner *));
+    all = fg_calloc(n + 1, sizeof(struct dist_owner *));
     n = 0;
-    for (struct owner *owner = owners->list; owner != NULL; owner = owner->next)
-        all[n++] = owner_ref(owner);
+    for (struct dist_owner *owner = owners->list; owner != NULL; owner = owner->next)
+        all[n++] = dist_owner_ref(owner);
     if (owners->fixed != NULL)
-        all[n++] = owner_ref(owners->fixed);
+        all[n++] = dist_owner_ref(owners->fixed);
     (void)pthread_mutex_unlock(&owners->lock);
     *ret_count = n;
     return all;
@@ -325,11 +326,11 @@ static bool look_at_all(void *arg)
 {
     bool more = false;
     size_t n;
-    struct owner **all = list_all(arg, &n);
+    struct dist_owner **all = list_all(arg, &n);
 
     for (size_t i = 0; i < n; i++) {
-        more |= sender_look(all[i]->sender);
-        owner_unref(all[i]);
+        more |= dist_sender_look(all[i]->sender);
+        dist_owner_unref(all[i]);
     }
     free(all);
     return more;
@@ -337,39 +338,39 @@ static bool look_at_all(void *arg)
 
 /* ---- outside ---- */
 
-struct owners *owners_create(const struct owners_config *config)
+struct dist_owners *dist_owners_create(const struct dist_owners_config *config)
 {
-    struct owners *owners = fg_new(struct owners);
+    struct dist_owners *owners = fg_new(struct dist_owners);
 
     owners->config = *config;
     (void)pthread_mutex_init(&owners->lock, NULL);
-    owners->waker = waker_create(SENDER_COLLECT_NS, look_at_all, owners);
+    owners->waker = dist_waker_create(SENDER_COLLECT_NS, look_at_all, owners);
     if (config->ingester != NULL)
         owners->fixed = owner_make(owners, config->ingester, NULL);
     return owners;
 }
 
-void owners_stop(struct owners *owners)
+void dist_owners_stop(struct dist_owners *owners)
 {
     const struct timespec pause = {.tv_nsec = STOP_PAUSE_NS};
 
     if (owners->fixed != NULL)
-        sender_stop(owners->fixed->sender);
-    for (struct owner *owner = owners->list; owner != NULL; owner = owner->next)
-        sender_stop(owner->sender);
-    waker_stop(owners->waker); /* what it was sending is with the peer by then */
-    for (struct owner *owner = owners->list; owner != NULL; owner = owner->next)
-        while (!sender_is_idle(owner->sender))
+        dist_sender_stop(owners->fixed->sender);
+    for (struct dist_owner *owner = owners->list; owner != NULL; owner = owner->next)
+        dist_sender_stop(owner->sender);
+    dist_waker_stop(owners->waker); /* what it was sending is with the peer by then */
+    for (struct dist_owner *owner = owners->list; owner != NULL; owner = owner->next)
+        while (!dist_sender_is_idle(owner->sender))
             (void)nanosleep(&pause, NULL);
 }
 
-void owners_destroy(struct owners *owners)
+void dist_owners_destroy(struct dist_owners *owners)
 {
     if (owners == NULL)
         return;
-    waker_destroy(owners->waker);
+    dist_waker_destroy(owners->waker);
     while (owners->list != NULL) {
-        struct owner *owner = owners->list;
+        struct dist_owner *owner = owners->list;
 
         owners->list = owner->next;
         fg_peers_put(owners->config.peers, owner->peer);

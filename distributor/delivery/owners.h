@@ -17,32 +17,32 @@
 
 #include <stdatomic.h>
 
-struct owners;
+struct dist_owners;
 
 /* Counted; what is here never changes. */
-struct owner {
-    struct sender *sender;
+struct dist_owner {
+    struct dist_sender *sender;
     uint64_t key; /* well spread: of its store; 0 where there is no ring */
     /* owners.c's own. */
     _Atomic uint32_t refs;
-    struct owner *next;
+    struct dist_owner *next;
     struct fg_peer *peer;
     struct fg_id store;
     char *name, *address;
 };
 
 /* Those of a shard under one revision. */
-struct owner_set {
+struct dist_owner_set {
     uint64_t revision; /* 0: there is no ring */
     unsigned quorum;   /* so many have to have a profile, all under this revision */
     unsigned n_owners;
     unsigned n_there; /* of them, those that there is a peer for */
-    struct owner *there[FG_RING_REPLICAS_MAX];
+    struct dist_owner *there[FG_RING_REPLICAS_MAX];
     struct fg_err err; /* of one for which there is none */
 };
 
 /* Everything is borrowed and outlives the owners. */
-struct owners_config {
+struct dist_owners_config {
     struct fg_peer *ingester;    /* that owns all; NULL: the ring says who owns what */
     struct fg_ring_watch *watch; /* with peers, else NULL */
     struct fg_peers *peers;
@@ -51,43 +51,43 @@ struct owners_config {
     unsigned messages_max;    /* under way to one */
 };
 
-struct owners *owners_create(const struct owners_config *config);
+struct dist_owners *dist_owners_create(const struct dist_owners_config *config);
 
 /*
- * The owners by the newest ring there is; owner_set_done() lets go of them. May take a peer's
+ * The owners by the newest ring there is; dist_owner_set_done() lets go of them. May take a peer's
  * making (peers.h): on a worker. FG_E_UNAVAILABLE: the ring was not read yet, or has fewer members
  * than a quorum.
  */
-enum fg_code owners_of(struct owners *owners, uint16_t shard, struct owner_set *ret_set,
-                       struct fg_err *err) fg_must_check;
-void owner_set_done(struct owner_set *set);
+enum fg_code dist_owners_of(struct dist_owners *owners, uint16_t shard,
+                            struct dist_owner_set *ret_set, struct fg_err *err) fg_must_check;
+void dist_owner_set_done(struct dist_owner_set *set);
 
 /*
  * The ring that says which spread a tenant's profiles have, by their time (fg_ring_spread_at());
  * NULL: there is none, and they have none. The caller's reference. A wider one is asked for where
  * the tenant's limit is `wanted`. Never waits. FG_E_UNAVAILABLE: the ring was not read yet.
  */
-enum fg_code owners_ring(struct owners *owners, struct fg_slice tenant, unsigned wanted,
-                         struct fg_ring_view **ret_view, struct fg_err *err) fg_must_check;
+enum fg_code dist_owners_ring(struct dist_owners *owners, struct fg_slice tenant, unsigned wanted,
+                              struct fg_ring_view **ret_view, struct fg_err *err) fg_must_check;
 
-struct owner *owner_ref(struct owner *owner);
-void owner_unref(struct owner *owner);
+struct dist_owner *dist_owner_ref(struct dist_owner *owner);
+void dist_owner_unref(struct dist_owner *owner);
 
 /* Was the ring read? Always true where there is none. */
-bool owners_are_known(struct owners *owners);
+bool dist_owners_are_known(struct dist_owners *owners);
 
 /* Somebody refused what came under a revision: he knows this newer one. */
-void owners_heard(struct owners *owners, uint64_t revision);
+void dist_owners_heard(struct dist_owners *owners, uint64_t revision);
 /* Is that revision here by now? */
-bool owners_know(struct owners *owners, uint64_t revision);
+bool dist_owners_know(struct dist_owners *owners, uint64_t revision);
 /* A member cannot be reached: it may have another address. */
-void owners_missed(struct owners *owners);
+void dist_owners_missed(struct dist_owners *owners);
 
 /* Sends nothing more. Members of a ring: returns when nothing is under way to them any more, at
- * their calls' deadlines at the latest. Nobody calls owners_of() any more. */
-void owners_stop(struct owners *owners);
+ * their calls' deadlines at the latest. Nobody calls dist_owners_of() any more. */
+void dist_owners_stop(struct dist_owners *owners);
 
-/* After owners_stop(), and after the fixed ingester's peer was destroyed. NULL is fine. */
-void owners_destroy(struct owners *owners);
+/* After dist_owners_stop(), and after the fixed ingester's peer was destroyed. NULL is fine. */
+void dist_owners_destroy(struct dist_owners *owners);
 
 #endif

@@ -10,13 +10,13 @@ enum {
     MESSAGE_ITEMS_ENOUGH = 32, /* a message of its own costs each of them little */
 };
 
-struct sender {
-    struct sender_config config;
+struct dist_sender {
+    struct dist_sender_config config;
     uint8_t store[FG_ID_BYTES];
     size_t store_len; /* 0: any */
 
     pthread_mutex_t lock;
-    struct sender_item *first, *last;
+    struct dist_sender_item *first, *last;
     uint64_t queued_bytes;
     size_t queued_items;
     int64_t sent_mono_ns; /* when the last message left */
@@ -26,16 +26,16 @@ struct sender {
 };
 
 /* Items that travel together. */
-struct message {
+struct sender_message {
     struct fg_call call;
-    struct sender *sender;
-    struct sender_item *items;
+    struct dist_sender *sender;
+    struct dist_sender_item *items;
     size_t n_items, payload_len;
 };
 
-struct sender *sender_create(const struct sender_config *config)
+struct dist_sender *dist_sender_create(const struct dist_sender_config *config)
 {
-    struct sender *sender = fg_new(struct sender);
+    struct dist_sender *sender = fg_new(struct dist_sender);
 
     sender->config = *config;
     sender->config.store = NULL; /* is not ours: */
@@ -47,7 +47,7 @@ struct sender *sender_create(const struct sender_config *config)
     return sender;
 }
 
-bool sender_is_idle(struct sender *sender)
+bool dist_sender_is_idle(struct dist_sender *sender)
 {
     bool idle;
 
@@ -57,12 +57,12 @@ bool sender_is_idle(struct sender *sender)
     return idle;
 }
 
-bool sender_is_silent(const struct sender *sender)
+bool dist_sender_is_silent(const struct dist_sender *sender)
 {
     return fg_peer_is_bad(sender->config.peer, fg_mono_ns(fg_clock_real()));
 }
 
-void sender_destroy(struct sender *sender)
+void dist_sender_destroy(struct dist_sender *sender)
 {
     if (sender == NULL)
         return;
@@ -73,12 +73,12 @@ void sender_destroy(struct sender *sender)
 
 /* ---- the queue (locked) ---- */
 
-static uint64_t item_bytes(const struct sender_item *item)
+static uint64_t item_bytes(const struct dist_sender_item *item)
 {
     return SENDER_ITEM_BYTES + item->batch.len + item->n_sizes * sizeof *item->sizes;
 }
 
-static void add(struct sender *sender, struct sender_item *item)
+static void add(struct dist_sender *sender, struct dist_sender_item *item)
 {
     item->next = NULL;
     item->previous = sender->last;
@@ -92,7 +92,7 @@ static void add(struct sender *sender, struct sender_item *item)
     item->waits = true;
 }
 
-static void take_out(struct sender *sender, struct sender_item *item)
+static void take_out(struct dist_sender *sender, struct dist_sender_item *item)
 {
     if (item->previous == NULL)
         sender->first = item->next;
@@ -109,11 +109,11 @@ static void take_out(struct sender *sender, struct sender_item *item)
 }
 
 /* All that wait, as a list by next. */
-static struct sender_item *take_all(struct sender *sender)
+static struct dist_sender_item *take_all(struct dist_sender *sender)
 {
-    struct sender_item *items = sender->first;
+    struct dist_sender_item *items = sender->first;
 
-    for (struct sender_item *item = items; item != NULL; item = item->next)
+    for (struct dist_sender_item *item = items; item != NULL; item = item->next)
         item->waits = false;
     sender->first = sender->last = NULL;
     sender->queued_bytes = 0;
@@ -123,24 +123,24 @@ static struct sender_item *take_all(struct sender *sender)
 
 /* ---- answers ---- */
 
-static void fail(struct sender_item *item, enum fg_code code, const char *why)
+static void fail(struct dist_sender_item *item, enum fg_code code, const char *why)
 {
     (void)fg_fail(&item->err, code, "%s", why);
     item->code = code;
     item->done(item);
 }
 
-static void fail_all(struct sender_item *items, enum fg_code code, const char *why)
+static void fail_all(struct dist_sender_item *items, enum fg_code code, const char *why)
 {
     while (items != NULL) {
-        struct sender_item *item = items;
+        struct dist_sender_item *item = items;
 
         items = item->next;
         fail(item, code, why);
     }
 }
 
-static void finish(struct sender_item *item, const Fg__Inner__PushResult *result,
+static void finish(struct dist_sender_item *item, const Fg__Inner__PushResult *result,
                    const Fg__Inner__PushReply *reply)
 {
     item->newest = reply->revision;
@@ -156,17 +156,17 @@ static void finish(struct sender_item *item, const Fg__Inner__PushResult *result
     item->done(item);
 }
 
-static void finish_all(struct message *message)
+static void finish_all(struct sender_message *message)
 {
     struct fg_slice bytes = message->call.reply_head;
     Fg__Inner__PushReply *reply = fg__inner__push_reply__unpack(NULL, bytes.len, bytes.ptr);
-    struct sender_item *item = message->items;
+    struct dist_sender_item *item = message->items;
 
     if (reply == NULL || reply->n_results != message->n_items) {
         fail_all(item, FG_E_INTERNAL, "ingester's answer cannot be read");
     } else {
         for (size_t i = 0; i < reply->n_results; i++) {
-            struct sender_item *next = item->next;
+            struct dist_sender_item *next = item->next;
 
             finish(item, reply->results[i], reply);
             item = next;
@@ -175,15 +175,15 @@ static void finish_all(struct message *message)
     fg__inner__push_reply__free_unpacked(reply, NULL);
 }
 
-static void send_next(struct sender *sender);
+static void send_next(struct dist_sender *sender);
 
 /* Who does not answer now does not answer those that wait either. */
-static void give_up_waiting(struct sender *sender, const struct fg_call *call)
+static void give_up_waiting(struct dist_sender *sender, const struct fg_call *call)
 {
-    struct sender_item *items = NULL;
+    struct dist_sender_item *items = NULL;
 
     (void)pthread_mutex_lock(&sender->lock);
-    if (sender_is_silent(sender))
+    if (dist_sender_is_silent(sender))
         items = take_all(sender);
     (void)pthread_mutex_unlock(&sender->lock);
     fail_all(items, call->code, call->err.msg);
@@ -191,8 +191,8 @@ static void give_up_waiting(struct sender *sender, const struct fg_call *call)
 
 static void on_reply(struct fg_call *call)
 {
-    struct message *message = fg_container(call, struct message, call);
-    struct sender *sender = message->sender;
+    struct sender_message *message = fg_container(call, struct sender_message, call);
+    struct dist_sender *sender = message->sender;
 
     if (call->code != FG_OK)
         give_up_waiting(sender, call);
@@ -214,12 +214,12 @@ static void on_reply(struct fg_call *call)
 /* ---- messages ---- */
 
 /* Those at the front that it is too late for, as a list by next. */
-static struct sender_item *take_late(struct sender *sender, int64_t now_ns)
+static struct dist_sender_item *take_late(struct dist_sender *sender, int64_t now_ns)
 {
-    struct sender_item *late = NULL;
+    struct dist_sender_item *late = NULL;
 
     while (sender->first != NULL && sender->first->deadline_mono_ns <= now_ns) {
-        struct sender_item *item = sender->first;
+        struct dist_sender_item *item = sender->first;
 
         take_out(sender, item);
         item->next = late;
@@ -228,7 +228,8 @@ static struct sender_item *take_late(struct sender *sender, int64_t now_ns)
     return late;
 }
 
-static bool fits(const struct message *message, uint64_t bytes, const struct sender_item *item)
+static bool fits(const struct sender_message *message, uint64_t bytes,
+                 const struct dist_sender_item *item)
 {
     return message->n_items == 0 ||
            (message->n_items < MESSAGE_ITEMS_MAX && bytes + item_bytes(item) <= MESSAGE_BYTES_MAX &&
@@ -236,15 +237,15 @@ static bool fits(const struct message *message, uint64_t bytes, const struct sen
 }
 
 /* There is something at the front. */
-static struct message *take_front(struct sender *sender, int64_t now_ns)
+static struct sender_message *take_front(struct dist_sender *sender, int64_t now_ns)
 {
-    struct message *message = fg_new(struct message);
-    struct sender_item **end = &message->items;
+    struct sender_message *message = fg_new(struct sender_message);
+    struct dist_sender_item **end = &message->items;
     uint64_t bytes = 0;
 
     message->sender = sender;
     while (sender->first != NULL && fits(message, bytes, sender->first)) {
-        struct sender_item *item = sender->first;
+        struct dist_sender_item *item = sender->first;
 
         take_out(sender, item);
         bytes += item_bytes(item);
@@ -263,7 +264,7 @@ static struct message *take_front(struct sender *sender, int64_t now_ns)
  * Is a message to leave now? With another under way it has to be worth it: each wakes a row of
  * threads on both sides. But one that takes long, for a late profile perhaps, holds nobody up.
  */
-static bool is_time(const struct sender *sender, int64_t now_ns)
+static bool is_time(const struct dist_sender *sender, int64_t now_ns)
 {
     if (sender->first == NULL || sender->under_way >= sender->config.messages_max)
         return false;
@@ -272,11 +273,11 @@ static bool is_time(const struct sender *sender, int64_t now_ns)
 }
 
 /* What is to leave now, as a message; NULL: nothing, or not now. */
-static struct message *take(struct sender *sender)
+static struct sender_message *take(struct dist_sender *sender)
 {
     int64_t now_ns = fg_mono_ns(sender->config.clock);
-    struct message *message = NULL;
-    struct sender_item *late = NULL;
+    struct sender_message *message = NULL;
+    struct dist_sender_item *late = NULL;
 
     (void)pthread_mutex_lock(&sender->lock);
     if (is_time(sender, now_ns)) {
@@ -290,7 +291,8 @@ static struct message *take(struct sender *sender)
 }
 
 /* Head and payload of the items; the call's deadline is that of the most patient. */
-static void put_together(struct message *message, struct fg_buf *head, struct fg_buf *payload)
+static void put_together(struct sender_message *message, struct fg_buf *head,
+                         struct fg_buf *payload)
 {
     Fg__Inner__PushItem *items = fg_calloc(message->n_items, sizeof *items);
     Fg__Inner__PushItem **pointers = fg_calloc(message->n_items, sizeof(Fg__Inner__PushItem *));
@@ -299,7 +301,7 @@ static void put_together(struct message *message, struct fg_buf *head, struct fg
 
     fg__inner__push_head__init(&out);
     fg_buf_reserve(payload, message->payload_len);
-    for (struct sender_item *item = message->items; item != NULL; item = item->next) {
+    for (struct dist_sender_item *item = message->items; item != NULL; item = item->next) {
         fg__inner__push_item__init(&items[n]);
         items[n].tenant = item->tenant;
         items[n].service = item->service;
@@ -323,7 +325,7 @@ static void put_together(struct message *message, struct fg_buf *head, struct fg
     free(items);
 }
 
-static void send_message(struct message *message)
+static void send_message(struct sender_message *message)
 {
     struct fg_buf head, payload;
 
@@ -340,15 +342,15 @@ static void send_message(struct message *message)
     fg_buf_done(&payload);
 }
 
-static void send_next(struct sender *sender)
+static void send_next(struct dist_sender *sender)
 {
-    struct message *message;
+    struct sender_message *message;
 
     while ((message = take(sender)) != NULL)
         send_message(message);
 }
 
-static bool collects(struct sender *sender)
+static bool collects(struct dist_sender *sender)
 {
     bool collects;
 
@@ -359,26 +361,26 @@ static bool collects(struct sender *sender)
 }
 
 /* What has to leave at once leaves; somebody looks after the rest. */
-static void send_or_collect(struct sender *sender)
+static void send_or_collect(struct dist_sender *sender)
 {
     send_next(sender);
     if (sender->config.on_collect != NULL && collects(sender))
         sender->config.on_collect(sender->config.on_collect_arg);
 }
 
-bool sender_look(struct sender *sender)
+bool dist_sender_look(struct dist_sender *sender)
 {
     send_next(sender);
     return collects(sender);
 }
 
-void sender_send(struct sender *sender, struct sender_item *item)
+void dist_sender_send(struct dist_sender *sender, struct dist_sender_item *item)
 {
     bool stopped, silent, full;
 
     (void)pthread_mutex_lock(&sender->lock);
     stopped = sender->stopped;
-    silent = sender->under_way > 0 && sender_is_silent(sender);
+    silent = sender->under_way > 0 && dist_sender_is_silent(sender);
     /* An empty queue takes anything: what is larger than the limit must get out some day. */
     full = sender->queued_bytes > 0 &&
            sender->queued_bytes + item_bytes(item) > sender->config.queue_max_bytes;
@@ -395,7 +397,7 @@ void sender_send(struct sender *sender, struct sender_item *item)
         send_or_collect(sender);
 }
 
-bool sender_cancel(struct sender *sender, struct sender_item *item)
+bool dist_sender_cancel(struct dist_sender *sender, struct dist_sender_item *item)
 {
     bool waits;
 
@@ -407,9 +409,9 @@ bool sender_cancel(struct sender *sender, struct sender_item *item)
     return waits;
 }
 
-void sender_stop(struct sender *sender)
+void dist_sender_stop(struct dist_sender *sender)
 {
-    struct sender_item *items;
+    struct dist_sender_item *items;
 
     (void)pthread_mutex_lock(&sender->lock);
     sender->stopped = true;

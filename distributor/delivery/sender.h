@@ -22,7 +22,7 @@
  * A batch for one service. The owner fills the upper part and keeps the whole until done(), which
  * is called on whatever thread the answer arrived on and must not block.
  */
-struct sender_item {
+struct dist_sender_item {
     char *tenant, *service;
     struct fg_slice batch; /* as fg_batch_encode() makes it */
     uint64_t *sizes;       /* [n_sizes], as fg_batch_put_sizes() makes them */
@@ -30,7 +30,7 @@ struct sender_item {
     uint16_t shard;    /* of all its profiles */
     uint64_t revision; /* of the ring, under which the ingester is its owner; 0: there is none */
     int64_t deadline_mono_ns;
-    void (*done)(struct sender_item *item);
+    void (*done)(struct dist_sender_item *item);
 
     enum fg_code code; /* FG_OK, or that of err */
     struct fg_err err;
@@ -40,23 +40,23 @@ struct sender_item {
     bool lacks; /* the ingester lacks definitions: nothing was stored */
 
     /* Internal. */
-    struct sender_item *next, *previous;
+    struct dist_sender_item *next, *previous;
     bool waits;
 };
 
-struct sender;
+struct dist_sender;
 
 /* What an item takes beside its batch, for the queue's limit. */
 enum { SENDER_ITEM_BYTES = 1024 };
 
-struct sender_config {
+struct dist_sender_config {
     struct fg_peer *peer;      /* borrowed */
     struct fg_clock *clock;    /* borrowed; of the items' deadlines */
     const struct fg_id *store; /* that the ingester is to have; NULL: any */
     uint64_t queue_max_bytes;  /* of items waiting */
     unsigned messages_max;     /* under way at a time */
-    /* Batches collect: sender_look() SENDER_COLLECT_NS later, and again as long as it says so. Must
-     * not block. NULL: nobody looks, and they wait for the answer. */
+    /* Batches collect: dist_sender_look() SENDER_COLLECT_NS later, and again as long as it says so.
+     * Must not block. NULL: nobody looks, and they wait for the answer. */
     void (*on_collect)(void *arg);
     void *on_collect_arg;
 };
@@ -64,29 +64,29 @@ struct sender_config {
 /* An answer that has not come by then takes long. */
 #define SENDER_COLLECT_NS (20 * FG_MS_NS)
 
-struct sender *sender_create(const struct sender_config *config);
+struct dist_sender *dist_sender_create(const struct dist_sender_config *config);
 
 /* done() says how it went: FG_E_LIMIT when the queue is full, what the ingester said, or what
  * became of the call. */
-void sender_send(struct sender *sender, struct sender_item *item);
+void dist_sender_send(struct dist_sender *sender, struct dist_sender_item *item);
 
 /* Sends what has waited long enough. Does more wait? */
-bool sender_look(struct sender *sender);
+bool dist_sender_look(struct dist_sender *sender);
 
 /* Takes back an item that was sent and is not done. true: it waited still, is the caller's again,
  * and done() is not called. */
-bool sender_cancel(struct sender *sender, struct sender_item *item);
+bool dist_sender_cancel(struct dist_sender *sender, struct dist_sender_item *item);
 
 /* Does the ingester not answer, by the last calls? What it knows matters to nobody meanwhile. */
-bool sender_is_silent(const struct sender *sender);
+bool dist_sender_is_silent(const struct dist_sender *sender);
 
 /* Ends the sending: what waits is done, FG_E_UNAVAILABLE. Before the peer is destroyed. */
-void sender_stop(struct sender *sender);
+void dist_sender_stop(struct dist_sender *sender);
 
 /* Nothing waits or is under way, and nothing touches the peer any more. */
-bool sender_is_idle(struct sender *sender);
+bool dist_sender_is_idle(struct dist_sender *sender);
 
 /* When it is idle, or the peer was destroyed. NULL is fine. */
-void sender_destroy(struct sender *sender);
+void dist_sender_destroy(struct dist_sender *sender);
 
 #endif

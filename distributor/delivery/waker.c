@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-struct waker {
+struct dist_waker {
     int64_t every_ns;
     bool (*look)(void *arg);
     void *arg;
@@ -16,7 +16,7 @@ struct waker {
     bool joined; /* the owner's */
 };
 
-static void sleep_until(struct waker *waker, int64_t until_ns)
+static void sleep_until(struct dist_waker *waker, int64_t until_ns)
 {
     const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
 
@@ -26,7 +26,7 @@ static void sleep_until(struct waker *waker, int64_t until_ns)
 
 static void *run(void *arg)
 {
-    struct waker *waker = arg;
+    struct dist_waker *waker = arg;
 
     (void)pthread_setname_np(pthread_self(), "waker");
     (void)pthread_mutex_lock(&waker->lock);
@@ -42,14 +42,14 @@ static void *run(void *arg)
         atomic_store(&waker->awake, false);
         (void)pthread_mutex_unlock(&waker->lock);
         if (waker->look(waker->arg))
-            waker_wake(waker);
+            dist_waker_wake(waker);
         (void)pthread_mutex_lock(&waker->lock);
     }
     (void)pthread_mutex_unlock(&waker->lock);
     return NULL;
 }
 
-void waker_wake(struct waker *waker)
+void dist_waker_wake(struct dist_waker *waker)
 {
     if (atomic_load(&waker->awake))
         return;
@@ -59,9 +59,9 @@ void waker_wake(struct waker *waker)
     (void)pthread_mutex_unlock(&waker->lock);
 }
 
-struct waker *waker_create(int64_t every_ns, bool (*look)(void *arg), void *arg)
+struct dist_waker *dist_waker_create(int64_t every_ns, bool (*look)(void *arg), void *arg)
 {
-    struct waker *waker = fg_new(struct waker);
+    struct dist_waker *waker = fg_new(struct dist_waker);
     pthread_condattr_t monotonic;
 
     waker->every_ns = every_ns;
@@ -76,7 +76,7 @@ struct waker *waker_create(int64_t every_ns, bool (*look)(void *arg), void *arg)
     return waker;
 }
 
-void waker_stop(struct waker *waker)
+void dist_waker_stop(struct dist_waker *waker)
 {
     (void)pthread_mutex_lock(&waker->lock);
     waker->stop = true;
@@ -87,11 +87,11 @@ void waker_stop(struct waker *waker)
     waker->joined = true;
 }
 
-void waker_destroy(struct waker *waker)
+void dist_waker_destroy(struct dist_waker *waker)
 {
     if (waker == NULL)
         return;
-    waker_stop(waker);
+    dist_waker_stop(waker);
     (void)pthread_cond_destroy(&waker->wake);
     (void)pthread_mutex_destroy(&waker->lock);
     free(waker);

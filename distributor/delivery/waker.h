@@ -9,19 +9,19 @@
 
 #include "common/base/time.h"
 
-struct waker;
+struct dist_waker;
 
 /* look: on the thread; is there more to be looked at, after another every_ns? */
-struct waker *waker_create(int64_t every_ns, bool (*look)(void *arg), void *arg);
+struct dist_waker *dist_waker_create(int64_t every_ns, bool (*look)(void *arg), void *arg);
 
 /* Costs next to nothing where it is awake. It looks every_ns later for the first time. */
-void waker_wake(struct waker *waker);
+void dist_waker_wake(struct dist_waker *waker);
 
 /* Ends the thread: a look that is under way ends first, and none comes after it. Waking is harmless
  * until destroy, which stops what was not. */
-void waker_stop(struct waker *waker);
+void dist_waker_stop(struct dist_waker *waker);
 
 /* NULL is fine. */
-void waker_destroy(struct waker *waker);
+void dist_waker_destroy(struct dist_waker *waker);
 
 #endif

@@ -2,15 +2,15 @@
 
 #include "distributor/labels.h"
 
-enum fg_code ingest_too_large(struct fg_err *err)
+enum fg_code dist_ingest_too_large(struct fg_err *err)
 {
     return fg_fail(err, FG_E_TOO_LARGE, "upload needs more memory than decoding may use");
 }
 
 /* Later ones win when the set is sorted, so the client's come last. */
-enum fg_code ingest_labels(struct ingest *ingest, struct fg_slice app, const char *app_label,
-                           const char *profile_name, struct fg_labels *ret_labels,
-                           struct fg_err *err)
+enum fg_code dist_ingest_labels(struct dist_ingest *ingest, struct fg_slice app,
+                                const char *app_label, const char *profile_name,
+                                struct fg_labels *ret_labels, struct fg_err *err)
 {
     const struct fg_labels *sent = &ingest->name.labels;
     struct fg_label *items = fg_arena_new(ingest->arena, struct fg_label, sent->count + 4);
@@ -18,7 +18,7 @@ enum fg_code ingest_labels(struct ingest *ingest, struct fg_slice app, const cha
     size_t n = 0;
 
     if (items == NULL)
-        return ingest_too_large(err);
+        return dist_ingest_too_large(err);
     if (!own_service)
         items[n++] = (struct fg_label){FG_LIT(FG_LABEL_SERVICE), app};
     else if (app_label != NULL)
@@ -28,11 +28,11 @@ enum fg_code ingest_labels(struct ingest *ingest, struct fg_slice app, const cha
         items[n++] = (struct fg_label){FG_LIT(FG_LABEL_NAME), fg_cstr(profile_name)};
     if (sent->count > 0)
         memcpy(items + n, sent->items, sent->count * sizeof *items);
-    return series_labels(&(struct fg_labels){items, n + sent->count},
-                         &ingest->upload.limits->values, ingest->arena, ret_labels, err);
+    return dist_series_labels(&(struct fg_labels){items, n + sent->count},
+                              &ingest->upload.limits->values, ingest->arena, ret_labels, err);
 }
 
-struct fg_upload ingest_upload(struct ingest *ingest, struct fg_labels labels)
+struct fg_upload dist_ingest_upload(struct dist_ingest *ingest, struct fg_labels labels)
 {
     int64_t duration_ns = 0;
 
@@ -48,11 +48,12 @@ struct fg_upload ingest_upload(struct ingest *ingest, struct fg_labels labels)
     };
 }
 
-enum fg_code ingest_inflate_part(struct ingest *ingest, struct fg_slice *body, struct fg_err *err)
+enum fg_code dist_ingest_inflate_part(struct dist_ingest *ingest, struct fg_slice *body,
+                                      struct fg_err *err)
 {
     uint64_t max = ingest->upload.limits->values.max_profile_size_bytes;
 
-    if (workspace_inflate(ingest->space, fg_coding_sniff(*body), max, body, err) == FG_OK) {
+    if (dist_workspace_inflate(ingest->space, fg_coding_sniff(*body), max, body, err) == FG_OK) {
         ingest->upload.counts.inflated_bytes += body->len;
         return FG_OK;
     }
@@ -64,17 +65,18 @@ enum fg_code ingest_inflate_part(struct ingest *ingest, struct fg_slice *body, s
     return err->code;
 }
 
-enum fg_code ingest_inflate(struct ingest *ingest, struct fg_slice *body, struct fg_err *err)
+enum fg_code dist_ingest_inflate(struct dist_ingest *ingest, struct fg_slice *body,
+                                 struct fg_err *err)
 {
     size_t sent_bytes = body->len;
 
-    if (ingest_inflate_part(ingest, body, err) != FG_OK)
+    if (dist_ingest_inflate_part(ingest, body, err) != FG_OK)
         return err->code;
-    upload_measure(&ingest->upload, sent_bytes, ingest->body.len, body->len);
-    return upload_admit(&ingest->upload, body->len, err);
+    dist_upload_measure(&ingest->upload, sent_bytes, ingest->body.len, body->len);
+    return dist_upload_admit(&ingest->upload, body->len, err);
 }
 
-enum fg_code ingest_profile_error(struct fg_err *err)
+enum fg_code dist_ingest_profile_error(struct fg_err *err)
 {
     if (err->code == FG_E_DECODE || err->code == FG_E_TOO_LARGE) {
         err->code = FG_E_DECODE;

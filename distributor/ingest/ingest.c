@@ -16,7 +16,7 @@ static int64_t time_of(struct fg_slice text, int64_t now_ns)
     return fg_timespec_parse(text, now_ns, &time_ns) ? time_ns : now_ns;
 }
 
-static void read_parameters(struct ingest *ingest)
+static void read_parameters(struct dist_ingest *ingest)
 {
     uint64_t rate;
 
@@ -27,7 +27,7 @@ static void read_parameters(struct ingest *ingest)
         ingest->sample_rate = (uint32_t)rate;
 }
 
-static enum fg_code undo_content_coding(struct ingest *ingest, struct fg_err *err)
+static enum fg_code undo_content_coding(struct dist_ingest *ingest, struct fg_err *err)
 {
     uint64_t max = ingest->upload.distributor->config.settings->body_max_bytes;
     enum fg_coding coding;
@@ -35,12 +35,12 @@ static enum fg_code undo_content_coding(struct ingest *ingest, struct fg_err *er
     ingest->body = ingest->upload.body;
     if (fg_coding_parse(ingest->content_encoding, &coding, err) != FG_OK)
         return err->code;
-    return workspace_inflate(ingest->space, coding, max, &ingest->body, err);
+    return dist_workspace_inflate(ingest->space, coding, max, &ingest->body, err);
 }
 
 /* ---- the choice ---- */
 
-static bool is_form(const struct ingest *ingest)
+static bool is_form(const struct dist_ingest *ingest)
 {
     return fg_slice_search(ingest->content_type, "multipart/form-data") != SIZE_MAX;
 }
@@ -51,34 +51,35 @@ static bool is(struct fg_slice value, const char *text)
 }
 
 /* The first that applies (ingest.md, 2.4). */
-static enum fg_code decode_body(struct ingest *ingest, struct fg_err *err)
+static enum fg_code decode_body(struct dist_ingest *ingest, struct fg_err *err)
 {
     struct fg_slice format = ingest->format, type = ingest->content_type;
 
     if (is(format, "trie") || is(type, "binary/octet-stream+trie"))
-        return ingest_tree(ingest, FG_FORMAT_TRIE, err);
+        return dist_ingest_tree(ingest, FG_FORMAT_TRIE, err);
     if (is(format, "tree") || is(type, "binary/octet-stream+tree"))
-        return ingest_tree(ingest, FG_FORMAT_TREE, err);
+        return dist_ingest_tree(ingest, FG_FORMAT_TREE, err);
     if (is(format, "lines"))
-        return ingest_text(ingest, FG_TEXT_LINES, err);
+        return dist_ingest_text(ingest, FG_TEXT_LINES, err);
     if (is(format, "jfr"))
-        return is_form(ingest) ? ingest_jfr_form(ingest, err) : ingest_jfr(ingest, err);
+        return is_form(ingest) ? dist_ingest_jfr_form(ingest, err) : dist_ingest_jfr(ingest, err);
     if (is(format, "pprof"))
-        return ingest_pprof(ingest, err);
+        return dist_ingest_pprof(ingest, err);
     if (is(format, "speedscope"))
-        return ingest_speedscope(ingest, err);
-    return is_form(ingest) ? ingest_pprof_form(ingest, err)
-                           : ingest_text(ingest, FG_TEXT_FOLDED, err);
+        return dist_ingest_speedscope(ingest, err);
+    return is_form(ingest) ? dist_ingest_pprof_form(ingest, err)
+                           : dist_ingest_text(ingest, FG_TEXT_FOLDED, err);
 }
 
-static enum fg_code decode(struct upload *upload, struct workspace *space, struct fg_err *err)
+static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *space,
+                           struct fg_err *err)
 {
-    struct ingest *ingest = fg_container(upload, struct ingest, upload);
+    struct dist_ingest *ingest = fg_container(upload, struct dist_ingest, upload);
 
     ingest->space = space;
     ingest->arena = space->arena;
     read_parameters(ingest);
-    if (app_name_parse(ingest->name_text, ingest->arena, &ingest->name, err) != FG_OK ||
+    if (dist_app_name_parse(ingest->name_text, ingest->arena, &ingest->name, err) != FG_OK ||
         undo_content_coding(ingest, err) != FG_OK)
         return err->code;
     return decode_body(ingest, err);
@@ -92,9 +93,9 @@ static void refuse(struct fg_http_request *req, const struct fg_err *err)
     fg_http_respond_error(req, err);
 }
 
-static void respond(struct upload *upload)
+static void respond(struct dist_upload *upload)
 {
-    struct fg_http_request *req = fg_container(upload, struct ingest, upload)->req;
+    struct fg_http_request *req = fg_container(upload, struct dist_ingest, upload)->req;
     struct fg_err err = upload->err; /* the upload is gone with the request */
 
     if (err.code == FG_OK)
@@ -103,10 +104,10 @@ static void respond(struct upload *upload)
         refuse(req, &err);
 }
 
-void ingest_handle(struct fg_http_request *req, void *distributor)
+void dist_ingest_handle(struct fg_http_request *req, void *distributor)
 {
-    static const struct upload_interface interface = {decode, respond};
-    struct ingest *ingest = fg_arena_new(fg_http_arena(req), struct ingest, 1);
+    static const struct dist_upload_interface interface = {decode, respond};
+    struct dist_ingest *ingest = fg_arena_new(fg_http_arena(req), struct dist_ingest, 1);
     struct fg_err err;
 
     fg_assert(ingest != NULL); /* the first thing in an arena of a MiB */
@@ -123,8 +124,8 @@ void ingest_handle(struct fg_http_request *req, void *distributor)
     ingest->format = fg_http_param(req, "format");
     ingest->content_type = fg_http_header(req, "Content-Type");
     ingest->content_encoding = fg_http_header(req, "Content-Encoding");
-    if (upload_from(&ingest->upload, req, &err) == FG_OK) {
-        upload_start(&ingest->upload);
+    if (dist_upload_from(&ingest->upload, req, &err) == FG_OK) {
+        dist_upload_start(&ingest->upload);
         return;
     }
     if (err.code == FG_E_INVALID) /* a tenant's name that is none: as Pyroscope, 422 */

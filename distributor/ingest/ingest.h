@@ -11,6 +11,6 @@
 #include "common/net/http.h"
 
 /* Handler of the routes; arg is the distributor. */
-void ingest_handle(struct fg_http_request *req, void *distributor);
+void dist_ingest_handle(struct fg_http_request *req, void *distributor);
 
 #endif

@@ -10,7 +10,7 @@ struct recording {
     struct fg_slice jfr, labels; /* as sent; ptr NULL: not there */
 };
 
-static enum fg_code read_form(struct ingest *ingest, struct recording *recording,
+static enum fg_code read_form(struct dist_ingest *ingest, struct recording *recording,
                               struct fg_err *err)
 {
     struct fg_multipart form;
@@ -31,7 +31,8 @@ static enum fg_code read_form(struct ingest *ingest, struct recording *recording
     return recording->jfr.len > 0 ? FG_OK : fg_fail(err, FG_E_DECODE, "jfr field is required");
 }
 
-static enum fg_code decode(struct ingest *ingest, struct recording *recording, struct fg_err *err)
+static enum fg_code decode(struct dist_ingest *ingest, struct recording *recording,
+                           struct fg_err *err)
 {
     struct fg_jfr_request request = {.sample_rate = ingest->sample_rate};
     size_t sent_bytes = recording->jfr.len + recording->labels.len;
@@ -41,34 +42,34 @@ static enum fg_code decode(struct ingest *ingest, struct recording *recording, s
         request.sample_rate = SAMPLE_RATE_DEFAULT;
     if (recording->jfr.len == 0)
         return FG_OK;
-    if (ingest_labels(ingest, ingest->name.app, "app_name", NULL, &labels, err) != FG_OK ||
-        ingest_inflate(ingest, &recording->jfr, err) != FG_OK ||
+    if (dist_ingest_labels(ingest, ingest->name.app, "app_name", NULL, &labels, err) != FG_OK ||
+        dist_ingest_inflate(ingest, &recording->jfr, err) != FG_OK ||
         (recording->labels.len > 0 &&
-         ingest_inflate_part(ingest, &recording->labels, err) != FG_OK))
+         dist_ingest_inflate_part(ingest, &recording->labels, err) != FG_OK))
         return err->code;
-    upload_measure(&ingest->upload, sent_bytes, ingest->body.len,
-                   recording->jfr.len + recording->labels.len);
-    request.upload = ingest_upload(ingest, labels);
+    dist_upload_measure(&ingest->upload, sent_bytes, ingest->body.len,
+                        recording->jfr.len + recording->labels.len);
+    request.upload = dist_ingest_upload(ingest, labels);
     request.labels = recording->labels;
-    return fg_jfr_decode(recording->jfr, &request, ingest->arena, upload_sink, &ingest->upload,
+    return fg_jfr_decode(recording->jfr, &request, ingest->arena, dist_upload_sink, &ingest->upload,
                          &ingest->upload.counts.decode, err);
 }
 
-enum fg_code ingest_jfr(struct ingest *ingest, struct fg_err *err)
+enum fg_code dist_ingest_jfr(struct dist_ingest *ingest, struct fg_err *err)
 {
     struct recording recording = {.jfr = ingest->body};
 
-    return decode(ingest, &recording, err) == FG_OK ? FG_OK : ingest_profile_error(err);
+    return decode(ingest, &recording, err) == FG_OK ? FG_OK : dist_ingest_profile_error(err);
 }
 
-enum fg_code ingest_jfr_form(struct ingest *ingest, struct fg_err *err)
+enum fg_code dist_ingest_jfr_form(struct dist_ingest *ingest, struct fg_err *err)
 {
     struct recording recording = {0};
 
     if (read_form(ingest, &recording, err) != FG_OK) {
         err->code = FG_E_DECODE;
         (void)fg_wrap(err, "failed to parse jfr /ingest multipart form");
-        return ingest_profile_error(err);
+        return dist_ingest_profile_error(err);
     }
-    return decode(ingest, &recording, err) == FG_OK ? FG_OK : ingest_profile_error(err);
+    return decode(ingest, &recording, err) == FG_OK ? FG_OK : dist_ingest_profile_error(err);
 }

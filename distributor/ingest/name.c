@@ -5,9 +5,9 @@
 
 enum { NAME_MAX_BYTES = 64 * 1024 };
 
-struct parser {
+struct name_parser {
     struct fg_arena *arena;
-    struct app_name *name;
+    struct dist_app_name *name;
     size_t cap_labels;
 };
 
@@ -45,8 +45,8 @@ static enum fg_code check(struct fg_slice text, bool (*allowed)(uint8_t c), cons
     return FG_OK;
 }
 
-static enum fg_code add_label(struct parser *parser, struct fg_slice key, struct fg_slice value,
-                              struct fg_err *err)
+static enum fg_code add_label(struct name_parser *parser, struct fg_slice key,
+                              struct fg_slice value, struct fg_err *err)
 {
     struct fg_labels *labels = &parser->name->labels;
 
@@ -85,7 +85,8 @@ static size_t find_either(struct fg_slice text, uint8_t a, uint8_t b)
 }
 
 /* What follows the brace: key=value up to ',' or '}', until a '}' ends a key or the text ends. */
-static enum fg_code parse_labels(struct parser *parser, struct fg_slice rest, struct fg_err *err)
+static enum fg_code parse_labels(struct name_parser *parser, struct fg_slice rest,
+                                 struct fg_err *err)
 {
     for (;;) {
         size_t key_end = find_either(rest, '=', '}');
@@ -104,11 +105,11 @@ static enum fg_code parse_labels(struct parser *parser, struct fg_slice rest, st
     }
 }
 
-enum fg_code app_name_parse(struct fg_slice text, struct fg_arena *arena, struct app_name *ret_name,
-                            struct fg_err *err)
+enum fg_code dist_app_name_parse(struct fg_slice text, struct fg_arena *arena,
+                                 struct dist_app_name *ret_name, struct fg_err *err)
 {
-    struct app_name name = {0};
-    struct parser parser = {.arena = arena, .name = &name};
+    struct dist_app_name name = {0};
+    struct name_parser parser = {.arena = arena, .name = &name};
     size_t brace = fg_slice_find(text, '{');
 
     if (text.len > NAME_MAX_BYTES)
@@ -158,8 +159,8 @@ static const struct {
 };
 /* clang-format on */
 
-enum fg_code app_kind_parse(struct fg_slice app, uint32_t sample_rate, struct app_kind *ret_kind,
-                            struct fg_err *err)
+enum fg_code dist_app_kind_parse(struct fg_slice app, uint32_t sample_rate,
+                                 struct dist_app_kind *ret_kind, struct fg_err *err)
 {
     const uint8_t *dot = app.len == 0 ? NULL : memrchr(app.ptr, '.', app.len);
     size_t at = dot == NULL ? app.len : (size_t)(dot - app.ptr);
@@ -168,8 +169,8 @@ enum fg_code app_kind_parse(struct fg_slice app, uint32_t sample_rate, struct ap
     for (size_t i = 0; i < FG_COUNT(kinds); i++) {
         if (!fg_slice_is(suffix, kinds[i].suffix))
             continue;
-        *ret_kind = (struct app_kind){fg_slice_sub(app, 0, at), kinds[i].name, kinds[i].type,
-                                      kinds[i].unit, kinds[i].timed};
+        *ret_kind = (struct dist_app_kind){fg_slice_sub(app, 0, at), kinds[i].name, kinds[i].type,
+                                           kinds[i].unit, kinds[i].timed};
         if (kinds[i].timed && sample_rate == 0) {
             ret_kind->type = "samples";
             ret_kind->unit = "count";

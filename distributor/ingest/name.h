@@ -8,7 +8,7 @@
 #include "common/base/err.h"
 #include "common/model/labels.h"
 
-struct app_name {
+struct dist_app_name {
     struct fg_slice app; /* before the brace, trimmed; or what a key __name__ said */
     struct fg_labels
         labels; /* as sent, later of equal keys last; without keys beginning with "__" */
@@ -18,14 +18,14 @@ struct app_name {
  * Slices live in the arena. FG_E_INVALID: "name: …" as Pyroscope says it. A last pair that is not
  * closed is dropped, as Pyroscope does.
  */
-enum fg_code app_name_parse(struct fg_slice text, struct fg_arena *arena, struct app_name *ret_name,
-                            struct fg_err *err) fg_must_check;
+enum fg_code dist_app_name_parse(struct fg_slice text, struct fg_arena *arena,
+                                 struct dist_app_name *ret_name, struct fg_err *err) fg_must_check;
 
 /*
  * What the text formats take from the app's name: the part after the last dot names the kind of
  * profile and is cut off; no dot means cpu (ingest.md, 2.2, the table).
  */
-struct app_kind {
+struct dist_app_kind {
     struct fg_slice app; /* without the suffix */
     const char *name;    /* __name__ */
     const char *type, *unit;
@@ -33,7 +33,7 @@ struct app_kind {
 };
 
 /* FG_E_INVALID: unknown profile type. sample_rate 0: samples stay counts. */
-enum fg_code app_kind_parse(struct fg_slice app, uint32_t sample_rate, struct app_kind *ret_kind,
-                            struct fg_err *err) fg_must_check;
+enum fg_code dist_app_kind_parse(struct fg_slice app, uint32_t sample_rate,
+                                 struct dist_app_kind *ret_kind, struct fg_err *err) fg_must_check;
 
 #endif

@@ -9,7 +9,7 @@
 enum { CONFIG_MAX_BYTES = 64 * 1024 }; /* sample_type_config: agents send some hundred */
 
 struct pprof {
-    struct ingest *ingest;
+    struct dist_ingest *ingest;
     json_t *config; /* sample_type_config; NULL: none */
 };
 
@@ -96,7 +96,7 @@ static unsigned quirks_of(const struct pprof *pprof)
 
 static enum fg_code decode(struct pprof *pprof, struct fg_slice body, struct fg_err *err)
 {
-    struct ingest *ingest = pprof->ingest;
+    struct dist_ingest *ingest = pprof->ingest;
     struct fg_pprof_request request = {
         .quirks = quirks_of(pprof), .name = pprof_name, .arg = pprof};
     struct fg_pprof_info info = {0};
@@ -105,14 +105,14 @@ static enum fg_code decode(struct pprof *pprof, struct fg_slice body, struct fg_
 
     if (body.len == 0)
         return FG_OK; /* an agent with nothing to say */
-    if (ingest_labels(ingest, ingest->name.app, NULL, NULL, &labels, err) != FG_OK ||
-        ingest_inflate(ingest, &body, err) != FG_OK)
+    if (dist_ingest_labels(ingest, ingest->name.app, NULL, NULL, &labels, err) != FG_OK ||
+        dist_ingest_inflate(ingest, &body, err) != FG_OK)
         return err->code;
-    request.upload = ingest_upload(ingest, labels);
+    request.upload = dist_ingest_upload(ingest, labels);
     if (fg_pprof_decode(body, &request, ingest->arena, &batch, &info, &ingest->upload.counts.decode,
                         err) != FG_OK)
         return err->code;
-    return upload_add(&ingest->upload, &batch, info.has_time, err);
+    return dist_upload_add(&ingest->upload, &batch, info.has_time, err);
 }
 
 static enum fg_code read_config(struct pprof *pprof, struct fg_slice text, struct fg_err *err)
@@ -157,14 +157,14 @@ static enum fg_code read_form(struct pprof *pprof, struct fg_slice *ret_profile,
     }
 }
 
-enum fg_code ingest_pprof(struct ingest *ingest, struct fg_err *err)
+enum fg_code dist_ingest_pprof(struct dist_ingest *ingest, struct fg_err *err)
 {
     struct pprof pprof = {.ingest = ingest};
 
-    return decode(&pprof, ingest->body, err) == FG_OK ? FG_OK : ingest_profile_error(err);
+    return decode(&pprof, ingest->body, err) == FG_OK ? FG_OK : dist_ingest_profile_error(err);
 }
 
-enum fg_code ingest_pprof_form(struct ingest *ingest, struct fg_err *err)
+enum fg_code dist_ingest_pprof_form(struct dist_ingest *ingest, struct fg_err *err)
 {
     struct pprof pprof = {.ingest = ingest};
     struct fg_slice profile;
@@ -177,5 +177,5 @@ enum fg_code ingest_pprof_form(struct ingest *ingest, struct fg_err *err)
         code = decode(&pprof, profile, err);
     }
     json_decref(pprof.config);
-    return code == FG_OK ? FG_OK : ingest_profile_error(err);
+    return code == FG_OK ? FG_OK : dist_ingest_profile_error(err);
 }

@@ -10,8 +10,8 @@ enum {
 };
 
 /* What a weight is worth in the series' unit, where it does not become nanoseconds by its own. */
-static int64_t factor_of(const struct ingest *ingest, enum fg_speedscope_unit unit,
-                         const struct app_kind *kind)
+static int64_t factor_of(const struct dist_ingest *ingest, enum fg_speedscope_unit unit,
+                         const struct dist_app_kind *kind)
 {
     uint32_t rate = ingest->sample_rate == RATE_DEFAULT ? RATE_NONE : ingest->sample_rate;
 
@@ -24,15 +24,15 @@ static int64_t factor_of(const struct ingest *ingest, enum fg_speedscope_unit un
 static enum fg_code name_series(const struct fg_speedscope_profile *profile, void *arg,
                                 struct fg_speedscope_series *ret_series, struct fg_err *err)
 {
-    struct ingest *ingest = arg;
+    struct dist_ingest *ingest = arg;
     /* Bytes are no samples of a clock. */
     uint32_t rate = profile->unit == FG_SPEEDSCOPE_BYTES ? 0 : ingest->sample_rate;
     char *app = fg_arena_printf(ingest->arena, "%.*s%s", FG_S(ingest->name.app), profile->suffix);
-    struct app_kind kind;
+    struct dist_app_kind kind;
 
     if (app == NULL)
-        return ingest_too_large(err);
-    if (app_kind_parse(fg_cstr(app), rate, &kind, err) != FG_OK)
+        return dist_ingest_too_large(err);
+    if (dist_app_kind_parse(fg_cstr(app), rate, &kind, err) != FG_OK)
         return err->code;
     *ret_series = (struct fg_speedscope_series){
         .type = {fg_cstr(kind.type), fg_cstr(kind.unit)},
@@ -43,20 +43,20 @@ static enum fg_code name_series(const struct fg_speedscope_profile *profile, voi
         ret_series->period_type = (struct fg_value_type){FG_LIT("cpu"), FG_LIT("nanoseconds")};
         ret_series->period = FG_SECOND_NS / rate;
     }
-    return ingest_labels(ingest, kind.app, "app_name", kind.name, &ret_series->labels, err);
+    return dist_ingest_labels(ingest, kind.app, "app_name", kind.name, &ret_series->labels, err);
 }
 
-enum fg_code ingest_speedscope(struct ingest *ingest, struct fg_err *err)
+enum fg_code dist_ingest_speedscope(struct dist_ingest *ingest, struct fg_err *err)
 {
     const struct fg_speedscope_request request = {
-        .upload = ingest_upload(ingest, (struct fg_labels){0}),
+        .upload = dist_ingest_upload(ingest, (struct fg_labels){0}),
         .namer = name_series,
         .namer_arg = ingest,
     };
     struct fg_slice body = ingest->body;
 
-    if (ingest_inflate(ingest, &body, err) != FG_OK)
+    if (dist_ingest_inflate(ingest, &body, err) != FG_OK)
         return err->code;
-    return fg_speedscope_decode(body, &request, ingest->arena, upload_sink, &ingest->upload,
+    return fg_speedscope_decode(body, &request, ingest->arena, dist_upload_sink, &ingest->upload,
                                 &ingest->upload.counts.decode, err);
 }

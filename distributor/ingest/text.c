@@ -3,28 +3,29 @@
 #include "proto/tree_formats.h"
 
 /* What the application's name makes of the upload: series, schema and what a count is worth. */
-struct kind {
+struct text_kind {
     struct fg_upload upload;
     struct fg_batch batch;
     int64_t period; /* 0: none */
     int64_t factor;
 };
 
-static enum fg_code read_kind(struct ingest *ingest, struct kind *kind, struct fg_err *err)
+static enum fg_code read_kind(struct dist_ingest *ingest, struct text_kind *kind,
+                              struct fg_err *err)
 {
     struct fg_labels labels;
-    struct app_kind app;
+    struct dist_app_kind app;
 
-    if (app_kind_parse(ingest->name.app, ingest->sample_rate, &app, err) != FG_OK ||
-        ingest_labels(ingest, app.app, "app_name", app.name, &labels, err) != FG_OK)
+    if (dist_app_kind_parse(ingest->name.app, ingest->sample_rate, &app, err) != FG_OK ||
+        dist_ingest_labels(ingest, app.app, "app_name", app.name, &labels, err) != FG_OK)
         return err->code;
-    *kind = (struct kind){
-        .upload = ingest_upload(ingest, labels),
+    *kind = (struct text_kind){
+        .upload = dist_ingest_upload(ingest, labels),
         .batch = {.types = fg_arena_new(ingest->arena, struct fg_value_type, 1), .n_types = 1},
         .factor = 1,
     };
     if (kind->batch.types == NULL)
-        return ingest_too_large(err);
+        return dist_ingest_too_large(err);
     kind->batch.types[0] = (struct fg_value_type){fg_cstr(app.type), fg_cstr(app.unit)};
     if (app.timed) {
         fg_assert(ingest->sample_rate > 0); /* without a rate nothing is timed */
@@ -34,14 +35,16 @@ static enum fg_code read_kind(struct ingest *ingest, struct kind *kind, struct f
     return FG_OK;
 }
 
-enum fg_code ingest_text(struct ingest *ingest, enum fg_text_format format, struct fg_err *err)
+enum fg_code dist_ingest_text(struct dist_ingest *ingest, enum fg_text_format format,
+                              struct fg_err *err)
 {
     struct fg_slice body = ingest->body;
-    struct kind kind;
+    struct text_kind kind;
 
     if (body.len == 0)
         return FG_OK;
-    if (read_kind(ingest, &kind, err) != FG_OK || ingest_inflate(ingest, &body, err) != FG_OK ||
+    if (read_kind(ingest, &kind, err) != FG_OK ||
+        dist_ingest_inflate(ingest, &body, err) != FG_OK ||
         fg_folded_decode(body,
                          &(struct fg_folded_request){.upload = kind.upload,
                                                      .format = format,
@@ -49,15 +52,17 @@ enum fg_code ingest_text(struct ingest *ingest, enum fg_text_format format, stru
                                                      .factor = kind.factor},
                          ingest->arena, &kind.batch, &ingest->upload.counts.decode, err) != FG_OK)
         return err->code;
-    return upload_add(&ingest->upload, &kind.batch, false, err);
+    return dist_upload_add(&ingest->upload, &kind.batch, false, err);
 }
 
-enum fg_code ingest_tree(struct ingest *ingest, enum fg_tree_format format, struct fg_err *err)
+enum fg_code dist_ingest_tree(struct dist_ingest *ingest, enum fg_tree_format format,
+                              struct fg_err *err)
 {
     struct fg_slice body = ingest->body;
-    struct kind kind;
+    struct text_kind kind;
 
-    if (read_kind(ingest, &kind, err) != FG_OK || ingest_inflate(ingest, &body, err) != FG_OK ||
+    if (read_kind(ingest, &kind, err) != FG_OK ||
+        dist_ingest_inflate(ingest, &body, err) != FG_OK ||
         fg_tree_format_decode(body,
                               &(struct fg_tree_request){.upload = kind.upload,
                                                         .format = format,
@@ -66,5 +71,5 @@ enum fg_code ingest_tree(struct ingest *ingest, enum fg_tree_format format, stru
                               ingest->arena, &kind.batch, &ingest->upload.counts.decode,
                               err) != FG_OK)
         return err->code;
-    return upload_add(&ingest->upload, &kind.batch, false, err);
+    return dist_upload_add(&ingest->upload, &kind.batch, false, err);
 }

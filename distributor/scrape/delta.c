@@ -3,7 +3,7 @@
 #include "common/base/arena.h"
 #include "common/base/time.h"
 
-struct delta {
+struct dist_delta {
     struct fg_budget *budget;
     uint64_t bytes;
     struct fg_id schema; /* columns and rules: under another nothing can be compared */
@@ -14,22 +14,22 @@ struct delta {
 };
 
 /* A sample on its way: where it is in the batch, and its key. */
-struct row {
+struct delta_row {
     uint64_t key;
     uint32_t profile, sample;
 };
 
-struct work {
+struct delta_work {
     struct fg_batch *batch;
     uint32_t columns[KIND_TYPES_MAX]; /* of the cumulative types in the batch */
     uint32_t n_columns;
-    struct row *rows; /* ascending by key */
+    struct delta_row *rows; /* ascending by key */
     uint32_t n_rows;
 };
 
 /* ---- which types ---- */
 
-static bool is_cumulative(const struct kind *kind, struct fg_slice type)
+static bool is_cumulative(const struct dist_kind *kind, struct fg_slice type)
 {
     for (uint32_t i = 0; i < kind->n_cumulative; i++)
         if (fg_slice_is(type, kind->cumulative[i]))
@@ -37,7 +37,7 @@ static bool is_cumulative(const struct kind *kind, struct fg_slice type)
     return false;
 }
 
-static void find_columns(struct work *work, const struct kind *kind)
+static void find_columns(struct delta_work *work, const struct dist_kind *kind)
 {
     const struct fg_batch *batch = work->batch;
 
@@ -46,7 +46,7 @@ static void find_columns(struct work *work, const struct kind *kind)
             work->columns[work->n_columns++] = t;
 }
 
-static struct fg_id schema_of(const struct work *work, uint64_t rules)
+static struct fg_id schema_of(const struct delta_work *work, uint64_t rules)
 {
     struct fg_buf names;
     struct fg_id id;
@@ -82,12 +82,12 @@ static uint64_t key_of(const struct fg_batch *batch, const struct fg_profile *pr
 
 static int cmp_rows(const void *a, const void *b)
 {
-    const struct row *x = a, *y = b;
+    const struct delta_row *x = a, *y = b;
 
     return (x->key > y->key) - (x->key < y->key);
 }
 
-static enum fg_code make_rows(struct work *work, struct fg_arena *arena, struct fg_err *err)
+static enum fg_code make_rows(struct delta_work *work, struct fg_arena *arena, struct fg_err *err)
 {
     const struct fg_batch *batch = work->batch;
     size_t n = 0;
@@ -104,13 +104,13 @@ static enum fg_code make_rows(struct work *work, struct fg_arena *arena, struct 
 
         for (uint32_t i = 0; i < profile->n_samples; i++)
             work->rows[work->n_rows++] =
-                (struct row){key_of(batch, profile, labels, i, &link), p, i};
+                (struct delta_row){key_of(batch, profile, labels, i, &link), p, i};
     }
     qsort(work->rows, work->n_rows, sizeof *work->rows, cmp_rows);
     return FG_OK;
 }
 
-static int64_t *cell(const struct work *work, const struct row *row, uint32_t column)
+static int64_t *cell(const struct delta_work *work, const struct delta_row *row, uint32_t column)
 {
     struct fg_profile *profile = &work->batch->profiles[row->profile];
 
@@ -119,7 +119,7 @@ static int64_t *cell(const struct work *work, const struct row *row, uint32_t co
 
 /* ---- what was seen ---- */
 
-void delta_destroy(struct delta *delta)
+void dist_delta_destroy(struct dist_delta *delta)
 {
     if (delta == NULL)
         return;
@@ -130,21 +130,22 @@ void delta_destroy(struct delta *delta)
 }
 
 /* NULL: the budget is used up. */
-static struct delta *remember(const struct work *work, const struct delta_scrape *scrape)
+static struct dist_delta *remember(const struct delta_work *work,
+                                   const struct dist_delta_scrape *scrape)
 {
     size_t each = sizeof(uint64_t) + work->n_columns * sizeof(int64_t);
-    uint64_t bytes = sizeof(struct delta) + (uint64_t)work->n_rows * each;
-    struct delta *delta;
+    uint64_t bytes = sizeof(struct dist_delta) + (uint64_t)work->n_rows * each;
+    struct dist_delta *delta;
 
     if (!fg_budget_take(scrape->budget, bytes))
         return NULL;
-    delta = fg_new(struct delta);
-    *delta = (struct delta){.budget = scrape->budget,
-                            .bytes = bytes,
-                            .schema = schema_of(work, scrape->rules),
-                            .time_ns = scrape->time_ns,
-                            .n_types = work->n_columns,
-                            .n = work->n_rows};
+    delta = fg_new(struct dist_delta);
+    *delta = (struct dist_delta){.budget = scrape->budget,
+                                 .bytes = bytes,
+                                 .schema = schema_of(work, scrape->rules),
+                                 .time_ns = scrape->time_ns,
+                                 .n_types = work->n_columns,
+                                 .n = work->n_rows};
     delta->keys = fg_malloc(FG_MAX(delta->n, 1) * sizeof *delta->keys);
     delta->values = fg_malloc(FG_MAX((size_t)delta->n * delta->n_types, 1) * sizeof *delta->values);
     for (uint32_t i = 0; i < work->n_rows; i++) {
@@ -158,14 +159,14 @@ static struct delta *remember(const struct work *work, const struct delta_scrape
 /* ---- comparing ---- */
 
 /* Sums of one type. Doubles: sums of strangers' numbers may be larger than any int64_t. */
-struct sums {
+struct delta_sums {
     double before, now, gone;
 };
 
-static void sum_column(const struct delta *before, const struct delta *seen, uint32_t c,
-                       struct sums *ret_sums)
+static void sum_column(const struct dist_delta *before, const struct dist_delta *seen, uint32_t c,
+                       struct delta_sums *ret_sums)
 {
-    struct sums sums = {0};
+    struct delta_sums sums = {0};
     uint32_t n = before->n_types, j = 0;
 
     for (uint32_t i = 0; i < seen->n; i++)
@@ -183,12 +184,12 @@ static void sum_column(const struct delta *before, const struct delta *seen, uin
     *ret_sums = sums;
 }
 
-static bool began_anew(const struct delta *before, const struct delta *seen)
+static bool began_anew(const struct dist_delta *before, const struct dist_delta *seen)
 {
     bool any = false;
 
     for (uint32_t c = 0; c < before->n_types; c++) {
-        struct sums sums;
+        struct delta_sums sums;
 
         sum_column(before, seen, c, &sums);
         if (sums.before <= 0)
@@ -201,12 +202,12 @@ static bool began_anew(const struct delta *before, const struct delta *seen)
 }
 
 /* Values become growth; NULL: everything counts as seen before. */
-static void subtract(const struct work *work, const struct delta *before)
+static void subtract(const struct delta_work *work, const struct dist_delta *before)
 {
     uint32_t j = 0;
 
     for (uint32_t i = 0; i < work->n_rows; i++) {
-        const struct row *row = &work->rows[i];
+        const struct delta_row *row = &work->rows[i];
         bool known;
 
         while (before != NULL && j < before->n && before->keys[j] < row->key)
@@ -290,12 +291,12 @@ static void finish_batch(struct fg_batch *batch, int64_t duration_ns)
 }
 
 /* To find what a process that began anew has: all of it is new. */
-static const struct delta nothing;
+static const struct dist_delta nothing;
 
-static void compare(const struct work *work, const struct delta *before, int64_t time_ns,
-                    struct delta_result *result)
+static void compare(const struct delta_work *work, const struct dist_delta *before, int64_t time_ns,
+                    struct dist_delta_result *result)
 {
-    const struct delta *seen = result->seen;
+    const struct dist_delta *seen = result->seen;
 
     result->first = before == NULL || seen == NULL || !fg_id_eq(before->schema, seen->schema);
     result->reset = !result->first && began_anew(before, seen);
@@ -305,12 +306,13 @@ static void compare(const struct work *work, const struct delta *before, int64_t
     finish_batch(work->batch, before == NULL ? 0 : time_ns - before->time_ns);
 }
 
-enum fg_code delta_apply(const struct delta *before, const struct delta_scrape *scrape,
-                         struct fg_batch *batch, struct fg_arena *arena,
-                         struct delta_result *ret_result, struct fg_err *err)
+enum fg_code dist_delta_apply(const struct dist_delta *before,
+                              const struct dist_delta_scrape *scrape, struct fg_batch *batch,
+                              struct fg_arena *arena, struct dist_delta_result *ret_result,
+                              struct fg_err *err)
 {
-    struct work work = {.batch = batch};
-    struct delta_result result = {0};
+    struct delta_work work = {.batch = batch};
+    struct dist_delta_result result = {0};
 
     find_columns(&work, scrape->kind);
     if (work.n_columns > 0) {

@@ -22,20 +22,21 @@
 #include "distributor/scrape/kind.h"
 
 /* What a scrape saw; immutable. */
-struct delta;
+struct dist_delta;
 
 /* NULL is fine. Gives back to the budget it was made with. */
-void delta_destroy(struct delta *delta);
-FG_AUTO(delta, delta_destroy)
+void dist_delta_destroy(struct dist_delta *delta);
+FG_AUTO(dist_delta, dist_delta_destroy)
 
-struct delta_result {
-    struct delta *seen; /* by this scrape, for the next; the caller's. NULL: nothing to remember */
+struct dist_delta_result {
+    struct dist_delta
+        *seen; /* by this scrape, for the next; the caller's. NULL: nothing to remember */
     bool first, reset;
     bool forgotten; /* for want of memory */
 };
 
-struct delta_scrape {
-    const struct kind *kind;
+struct dist_delta_scrape {
+    const struct dist_kind *kind;
     int64_t time_ns; /* when; profiles without a duration get the time since the last scrape */
     uint64_t rules;  /* hash of those that shape labels and stacks: under others all would look
                       * new */
@@ -46,8 +47,9 @@ struct delta_scrape {
  * before: of the last scrape that was stored; NULL: there is none. Changes the batch; where it is
  * used again it has to be decoded again. FG_E_TOO_LARGE: the arena is used up.
  */
-enum fg_code delta_apply(const struct delta *before, const struct delta_scrape *scrape,
-                         struct fg_batch *batch, struct fg_arena *arena,
-                         struct delta_result *ret_result, struct fg_err *err) fg_must_check;
+enum fg_code dist_delta_apply(const struct dist_delta *before,
+                              const struct dist_delta_scrape *scrape, struct fg_batch *batch,
+                              struct fg_arena *arena, struct dist_delta_result *ret_result,
+                              struct fg_err *err) fg_must_check;
 
 #endif

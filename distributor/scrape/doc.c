@@ -5,8 +5,8 @@
 
 /* ---- JSON ---- */
 
-enum fg_code doc_from_json(struct fg_slice text, const char *name, json_t **ret_doc,
-                           struct fg_err *err)
+enum fg_code dist_doc_from_json(struct fg_slice text, const char *name, json_t **ret_doc,
+                                struct fg_err *err)
 {
     json_error_t why;
     json_t *doc;
@@ -134,8 +134,8 @@ static json_t *read_stream(struct fg_yaml *yaml)
     return NULL;
 }
 
-enum fg_code doc_from_yaml(struct fg_slice text, const char *name, json_t **ret_doc,
-                           struct fg_err *err)
+enum fg_code dist_doc_from_yaml(struct fg_slice text, const char *name, json_t **ret_doc,
+                                struct fg_err *err)
 {
     struct fg_yaml yaml;
     json_t *doc;
@@ -152,19 +152,19 @@ enum fg_code doc_from_yaml(struct fg_slice text, const char *name, json_t **ret_
 
 /* ---- reading ---- */
 
-struct fg_slice doc_text(const json_t *value)
+struct fg_slice dist_doc_text(const json_t *value)
 {
     return json_is_string(value) ? fg_bytes(json_string_value(value), json_string_length(value))
                                  : fg_bytes(NULL, 0);
 }
 
-struct fg_slice doc_get(const json_t *object, const char *key)
+struct fg_slice dist_doc_get(const json_t *object, const char *key)
 {
-    return doc_text(json_object_get(object, key));
+    return dist_doc_text(json_object_get(object, key));
 }
 
-enum fg_code doc_check_keys(json_t *object, const char *const *known, size_t n, const char *what,
-                            struct fg_err *err)
+enum fg_code dist_doc_check_keys(json_t *object, const char *const *known, size_t n,
+                                 const char *what, struct fg_err *err)
 {
     const char *key, *nearest;
     json_t *value;

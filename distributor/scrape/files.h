@@ -12,12 +12,12 @@
 #include "common/runtime/work.h"
 #include "distributor/scrape/targets.h"
 
-struct files;
+struct dist_files;
 
-struct files_config {
+struct dist_files_config {
     struct fg_loop *loop;
     struct fg_work *work;
-    struct targets *targets;
+    struct dist_targets *targets;
     struct fg_metrics *metrics;
     const char *const *patterns; /* of glob(7) */
     size_t n_patterns;
@@ -25,20 +25,20 @@ struct files_config {
 };
 
 /* FG_E_INVALID for a pattern with another ending. */
-enum fg_code files_check_pattern(const char *pattern, struct fg_err *err) fg_must_check;
+enum fg_code dist_files_check_pattern(const char *pattern, struct fg_err *err) fg_must_check;
 
 /* Begins at once. */
-struct files *files_start(const struct files_config *config);
+struct dist_files *dist_files_start(const struct dist_files_config *config);
 
 /* Ends it; on_stopped() comes when nothing is under way any more, and it is gone then. */
-void files_stop(struct files *files, void (*on_stopped)(void *arg), void *arg);
+void dist_files_stop(struct dist_files *files, void (*on_stopped)(void *arg), void *arg);
 
 /* For the page: those that could not be read, or of which there are too many. */
-void files_each_error(struct files *files,
-                      void (*each)(const char *path, const char *error, void *arg), void *arg);
+void dist_files_each_error(struct dist_files *files,
+                           void (*each)(const char *path, const char *error, void *arg), void *arg);
 
 /* All the targets of one file's text; its ending says what it is written in. (Fuzz target.) */
-enum fg_code files_read(const char *path, struct fg_slice text, struct found *found,
-                        struct fg_err *err) fg_must_check;
+enum fg_code dist_files_read(const char *path, struct fg_slice text, struct dist_found *found,
+                             struct fg_err *err) fg_must_check;
 
 #endif

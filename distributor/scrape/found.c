@@ -4,15 +4,15 @@ enum {
     ARENA_MAX_BYTES = 32 * 1024 * 1024, /* labels of a group are shared, arrays of them are not */
 };
 
-struct found *found_create(void)
+struct dist_found *dist_found_create(void)
 {
-    struct found *found = fg_new(struct found);
+    struct dist_found *found = fg_new(struct dist_found);
 
     found->arena = fg_arena_create(ARENA_MAX_BYTES);
     return found;
 }
 
-void found_destroy(struct found *found)
+void dist_found_destroy(struct dist_found *found)
 {
     if (found == NULL)
         return;
@@ -26,14 +26,15 @@ static enum fg_code too_many(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "targets and labels need more than %d bytes", ARENA_MAX_BYTES);
 }
 
-enum fg_code found_copy(struct found *found, struct fg_slice text, struct fg_slice *ret_copy,
-                        struct fg_err *err)
+enum fg_code dist_found_copy(struct dist_found *found, struct fg_slice text,
+                             struct fg_slice *ret_copy, struct fg_err *err)
 {
     *ret_copy = fg_arena_copy(found->arena, text);
     return ret_copy->ptr == NULL ? too_many(err) : FG_OK;
 }
 
-enum fg_code found_add(struct found *found, const struct fg_labels *labels, struct fg_err *err)
+enum fg_code dist_found_add(struct dist_found *found, const struct fg_labels *labels,
+                            struct fg_err *err)
 {
     struct fg_labels copy = {fg_arena_new(found->arena, struct fg_label, labels->count),
                              labels->count};
@@ -54,7 +55,7 @@ enum fg_code found_add(struct found *found, const struct fg_labels *labels, stru
 /* ---- groups ---- */
 
 /* labels has room for all of them. */
-static enum fg_code read_labels(struct found *found, json_t *object, const char *what,
+static enum fg_code read_labels(struct dist_found *found, json_t *object, const char *what,
                                 struct fg_labels *labels, struct fg_err *err)
 {
     const char *key;
@@ -67,15 +68,15 @@ static enum fg_code read_labels(struct found *found, json_t *object, const char 
         if (key[0] == '\0' || !json_is_string(value))
             return fg_fail(err, FG_E_INVALID, "%s: label \"%.100s\" is not a name with a text",
                            what, key);
-        if (found_copy(found, fg_cstr(key), &label->name, err) != FG_OK ||
-            found_copy(found, doc_text(value), &label->value, err) != FG_OK)
+        if (dist_found_copy(found, fg_cstr(key), &label->name, err) != FG_OK ||
+            dist_found_copy(found, dist_doc_text(value), &label->value, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
 }
 
 /* A set for each target; labels has room for the address. */
-static enum fg_code read_targets(struct found *found, json_t *targets, const char *what,
+static enum fg_code read_targets(struct dist_found *found, json_t *targets, const char *what,
                                  struct fg_labels *labels, struct fg_err *err)
 {
     struct fg_label *address = &labels->items[labels->count++];
@@ -86,8 +87,8 @@ static enum fg_code read_targets(struct found *found, json_t *targets, const cha
 
         if (!json_is_string(target))
             return fg_fail(err, FG_E_INVALID, "%s: target %zu is no text", what, i + 1);
-        if (found_copy(found, doc_text(target), &address->value, err) != FG_OK ||
-            found_add(found, labels, err) != FG_OK)
+        if (dist_found_copy(found, dist_doc_text(target), &address->value, err) != FG_OK ||
+            dist_found_add(found, labels, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -100,7 +101,7 @@ static enum fg_code check_group(json_t *group, const char *what, struct fg_err *
 
     if (!json_is_object(group))
         return fg_fail(err, FG_E_INVALID, "%s is no map with \"targets\"", what);
-    if (doc_check_keys(group, known, FG_COUNT(known), what, err) != FG_OK)
+    if (dist_doc_check_keys(group, known, FG_COUNT(known), what, err) != FG_OK)
         return err->code;
     if (!json_is_array(json_object_get(group, "targets")))
         return fg_fail(err, FG_E_INVALID, "%s: \"targets\" is no list", what);
@@ -109,7 +110,7 @@ static enum fg_code check_group(json_t *group, const char *what, struct fg_err *
     return FG_OK;
 }
 
-static enum fg_code read_group(struct found *found, json_t *group, const char *what,
+static enum fg_code read_group(struct dist_found *found, json_t *group, const char *what,
                                struct fg_err *err)
 {
     json_t *object = json_object_get(group, "labels");
@@ -124,8 +125,8 @@ static enum fg_code read_group(struct found *found, json_t *group, const char *w
     return read_targets(found, json_object_get(group, "targets"), what, &labels, err);
 }
 
-enum fg_code found_read_groups(struct found *found, const json_t *groups, const char *name,
-                               struct fg_err *err)
+enum fg_code dist_found_read_groups(struct dist_found *found, const json_t *groups,
+                                    const char *name, struct fg_err *err)
 {
     char what[200];
 

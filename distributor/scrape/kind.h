@@ -22,7 +22,7 @@
 
 enum { KINDS_MAX = 32, KIND_TYPES_MAX = 8 };
 
-struct kind {
+struct dist_kind {
     const char *name;       /* in settings; of lower-case letters, digits and _ */
     const char *annotation; /* of pods */
     const char *stored;     /* the label __name__ */
@@ -32,18 +32,18 @@ struct kind {
     uint32_t n_cumulative;
 };
 
-struct kinds {
+struct dist_kinds {
     struct fg_arena *arena; /* of what came from settings */
-    struct kind items[KINDS_MAX];
+    struct dist_kind items[KINDS_MAX];
     uint32_t n;
 };
 
 /* The built-in ones, changed as the YAML says. name stands for it in errors. FG_E_INVALID. */
-enum fg_code kinds_init(struct kinds *kinds, struct fg_slice yaml, const char *name,
-                        struct fg_err *err) fg_must_check;
-void kinds_done(struct kinds *kinds); /* zeroed is fine */
+enum fg_code dist_kinds_init(struct dist_kinds *kinds, struct fg_slice yaml, const char *name,
+                             struct fg_err *err) fg_must_check;
+void dist_kinds_done(struct dist_kinds *kinds); /* zeroed is fine */
 
 /* NULL: there is none of that name. */
-const struct kind *kinds_find(const struct kinds *kinds, struct fg_slice name);
+const struct dist_kind *dist_kinds_find(const struct dist_kinds *kinds, struct fg_slice name);
 
 #endif

@@ -37,8 +37,8 @@ static const int64_t CONNECT_TIMEOUT_NS = 10 * FG_SECOND_NS, LIST_TIMEOUT_NS = 6
 
 enum state { LIST, READ, WATCH, PAUSE };
 
-struct kubernetes {
-    struct kubernetes_config config;
+struct dist_kubernetes {
+    struct dist_kubernetes_config config;
     struct fg_client *client;
     struct fg_client_tls tls;
     char ca_file[PATH_MAX_BYTES], token_file[PATH_MAX_BYTES];
@@ -56,7 +56,7 @@ struct kubernetes {
     bool expired;          /* the watch said so */
 
     struct fg_job job; /* reads a page */
-    struct pods_page page;
+    struct dist_pods_page page;
 
     void (*on_stopped)(void *arg); /* not NULL: it ends */
     void *stopped_arg;
@@ -69,7 +69,7 @@ static const char *const state_names[] = {
     [PAUSE] = "waiting to try again",
 };
 
-const char *kubernetes_state(const struct kubernetes *kubernetes, const char **ret_error)
+const char *dist_kubernetes_state(const struct dist_kubernetes *kubernetes, const char **ret_error)
 {
     *ret_error = kubernetes->error[0] == '\0' ? NULL : kubernetes->error;
     return state_names[kubernetes->state];
@@ -83,7 +83,7 @@ static void set_text(struct fg_buf *buf, struct fg_slice text)
 
 /* ---- pauses ---- */
 
-int64_t kubernetes_pause_ns(int64_t pause_ns, unsigned failures, uint64_t random)
+int64_t dist_kubernetes_pause_ns(int64_t pause_ns, unsigned failures, uint64_t random)
 {
     enum { DOUBLINGS_MAX = 5 };
     int64_t longest_ns = pause_ns << FG_MIN(failures, (unsigned)DOUBLINGS_MAX);
@@ -96,12 +96,12 @@ static uint64_t random_number(void)
     return fg_mix64(fg_hash_seed() ^ (uint64_t)fg_mono_ns(fg_clock_real()));
 }
 
-static void list_from_the_start(struct kubernetes *kubernetes);
-static void watch(struct kubernetes *kubernetes);
+static void list_from_the_start(struct dist_kubernetes *kubernetes);
+static void watch(struct dist_kubernetes *kubernetes);
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct kubernetes *kubernetes = timer->data;
+    struct dist_kubernetes *kubernetes = timer->data;
 
     fg_assert(kubernetes->state == PAUSE);
     if (kubernetes->version.len == 0)
@@ -110,17 +110,17 @@ static void on_timer(uv_timer_t *timer)
         watch(kubernetes);
 }
 
-static void pause_now(struct kubernetes *kubernetes)
+static void pause_now(struct dist_kubernetes *kubernetes)
 {
-    int64_t pause_ns =
-        kubernetes_pause_ns(kubernetes->config.pause_ns, kubernetes->failures, random_number());
+    int64_t pause_ns = dist_kubernetes_pause_ns(kubernetes->config.pause_ns, kubernetes->failures,
+                                                random_number());
 
     kubernetes->state = PAUSE;
     fg_assert(uv_timer_start(&kubernetes->timer, on_timer, (uint64_t)(pause_ns / FG_MS_NS), 0) ==
               0);
 }
 
-static void note_failure(struct kubernetes *kubernetes, const char *why)
+static void note_failure(struct dist_kubernetes *kubernetes, const char *why)
 {
     kubernetes->failures++;
     (void)snprintf(kubernetes->error, sizeof kubernetes->error, "%s", why);
@@ -129,13 +129,13 @@ static void note_failure(struct kubernetes *kubernetes, const char *why)
                 fg_lu("failures", kubernetes->failures));
 }
 
-static void fail(struct kubernetes *kubernetes, const char *why)
+static void fail(struct dist_kubernetes *kubernetes, const char *why)
 {
     note_failure(kubernetes, why);
     pause_now(kubernetes);
 }
 
-static void note_success(struct kubernetes *kubernetes)
+static void note_success(struct dist_kubernetes *kubernetes)
 {
     kubernetes->failures = 0;
     kubernetes->error[0] = '\0';
@@ -154,9 +154,9 @@ static void put_parameter(struct fg_buf *url, const char *name, struct fg_slice 
 }
 
 /* What lists and watches have in common. */
-static void begin_url(struct kubernetes *kubernetes)
+static void begin_url(struct dist_kubernetes *kubernetes)
 {
-    const struct kubernetes_config *config = &kubernetes->config;
+    const struct dist_kubernetes_config *config = &kubernetes->config;
     struct fg_buf *url = &kubernetes->url;
     char node[512];
 
@@ -180,7 +180,7 @@ static void put_number(struct fg_buf *url, const char *name, uint64_t number)
     put_parameter(url, name, fg_cstr(text));
 }
 
-static void ask(struct kubernetes *kubernetes, int64_t timeout_ns,
+static void ask(struct dist_kubernetes *kubernetes, int64_t timeout_ns,
                 bool (*on_chunk)(struct fg_client_request *request, struct fg_slice chunk),
                 void (*done)(struct fg_client_request *request))
 {
@@ -208,7 +208,7 @@ static void ask(struct kubernetes *kubernetes, int64_t timeout_ns,
 }
 
 /* An answer with another status than 200 in a sentence. */
-static void fail_status(struct kubernetes *kubernetes)
+static void fail_status(struct dist_kubernetes *kubernetes)
 {
     const struct fg_client_request *request = &kubernetes->request;
     struct fg_buf said, url;
@@ -216,7 +216,7 @@ static void fail_status(struct kubernetes *kubernetes)
 
     fg_buf_init(&said, 512);
     fg_buf_init(&url, 160);
-    pods_read_status(fg_buf_slice(&request->answer), &said);
+    dist_pods_read_status(fg_buf_slice(&request->answer), &said);
     fg_client_show_url(request->url, &url);
     (void)fg_fail(&err, FG_E_UNAVAILABLE, "%.*s: status %u%s%.*s", FG_S(fg_buf_slice(&url)),
                   request->status, said.len > 0 ? ": " : "", FG_S(fg_buf_slice(&said)));
@@ -229,7 +229,7 @@ static void fail_status(struct kubernetes *kubernetes)
 
 static void on_listed(struct fg_client_request *request);
 
-static void list(struct kubernetes *kubernetes)
+static void list(struct dist_kubernetes *kubernetes)
 {
     kubernetes->state = LIST;
     begin_url(kubernetes);
@@ -238,17 +238,17 @@ static void list(struct kubernetes *kubernetes)
     ask(kubernetes, LIST_TIMEOUT_NS, NULL, on_listed);
 }
 
-static void list_from_the_start(struct kubernetes *kubernetes)
+static void list_from_the_start(struct dist_kubernetes *kubernetes)
 {
     fg_buf_clear(&kubernetes->next);
     fg_buf_clear(&kubernetes->version);
-    targets_mark(kubernetes->config.targets, GROUP_PREFIX);
+    dist_targets_mark(kubernetes->config.targets, GROUP_PREFIX);
     list(kubernetes);
 }
 
 static void on_listed(struct fg_client_request *request)
 {
-    struct kubernetes *kubernetes = fg_container(request, struct kubernetes, request);
+    struct dist_kubernetes *kubernetes = fg_container(request, struct dist_kubernetes, request);
 
     if (request->code == FG_E_TOO_LARGE && kubernetes->page_pods > 1) {
         kubernetes->page_pods /= 2;
@@ -267,46 +267,46 @@ static void on_listed(struct fg_client_request *request)
 /* Worker. */
 static enum fg_code read_page(struct fg_job *job, struct fg_err *err)
 {
-    struct kubernetes *kubernetes = fg_container(job, struct kubernetes, job);
+    struct dist_kubernetes *kubernetes = fg_container(job, struct dist_kubernetes, job);
 
-    return pods_read_page(fg_buf_slice(&kubernetes->request.answer), kubernetes->config.kinds,
-                          &kubernetes->page, err);
+    return dist_pods_read_page(fg_buf_slice(&kubernetes->request.answer), kubernetes->config.kinds,
+                               &kubernetes->page, err);
 }
 
-static void update_pod(struct kubernetes *kubernetes, const struct found *found,
-                       const struct pods_entry *pod)
+static void update_pod(struct dist_kubernetes *kubernetes, const struct dist_found *found,
+                       const struct dist_pods_entry *pod)
 {
-    const struct found part = {.targets = found->targets + pod->first, .n_targets = pod->n};
+    const struct dist_found part = {.targets = found->targets + pod->first, .n_targets = pod->n};
     size_t size = strlen(GROUP_PREFIX) + pod->name.len + 1;
     char *group = fg_malloc(size);
 
     (void)snprintf(group, size, GROUP_PREFIX "%.*s", FG_S(pod->name));
     if (pod->n > 0)
-        targets_update(kubernetes->config.targets, group, &part, false);
+        dist_targets_update(kubernetes->config.targets, group, &part, false);
     else
-        targets_remove(kubernetes->config.targets, group);
+        dist_targets_remove(kubernetes->config.targets, group);
     free(group);
 }
 
-static void finish_list(struct kubernetes *kubernetes)
+static void finish_list(struct dist_kubernetes *kubernetes)
 {
-    targets_sweep(kubernetes->config.targets, GROUP_PREFIX);
+    dist_targets_sweep(kubernetes->config.targets, GROUP_PREFIX);
     fg_metric_add(kubernetes->config.metrics, SCRAPE_LISTS, 1);
     fg_log_info("pods listed", fg_lb("version", fg_buf_slice(&kubernetes->version)));
     note_success(kubernetes);
     watch(kubernetes);
 }
 
-static void take_page(struct kubernetes *kubernetes)
+static void take_page(struct dist_kubernetes *kubernetes)
 {
-    struct pods_page *page = &kubernetes->page;
+    struct dist_pods_page *page = &kubernetes->page;
 
     for (size_t i = 0; i < page->n_pods; i++)
         update_pod(kubernetes, page->found, &page->pods[i]);
     set_text(&kubernetes->next, page->next);
     if (page->next.len == 0)
         set_text(&kubernetes->version, page->version);
-    pods_page_done(page);
+    dist_pods_page_done(page);
     if (kubernetes->next.full || kubernetes->version.full)
         fail(kubernetes, "list of pods: a version or token of more than 4 KiB");
     else if (kubernetes->next.len > 0)
@@ -315,11 +315,11 @@ static void take_page(struct kubernetes *kubernetes)
         finish_list(kubernetes);
 }
 
-static void finish_stop(struct kubernetes *kubernetes);
+static void finish_stop(struct dist_kubernetes *kubernetes);
 
 static void on_page_read(struct fg_job *job)
 {
-    struct kubernetes *kubernetes = fg_container(job, struct kubernetes, job);
+    struct dist_kubernetes *kubernetes = fg_container(job, struct dist_kubernetes, job);
 
     fg_client_clear(&kubernetes->request);
     if (kubernetes->on_stopped != NULL)
@@ -332,15 +332,16 @@ static void on_page_read(struct fg_job *job)
 
 /* ---- watching ---- */
 
-static void take_event(struct kubernetes *kubernetes, const struct pods_event *event)
+static void take_event(struct dist_kubernetes *kubernetes, const struct dist_pods_event *event)
 {
     fg_metric_add(kubernetes->config.metrics, SCRAPE_EVENTS, 1);
     switch (event->kind) {
     case PODS_CHANGED:
     case PODS_DELETED:
         update_pod(kubernetes, event->found,
-                   event->kind == PODS_CHANGED ? &event->pod
-                                               : &(struct pods_entry){.name = event->pod.name});
+                   event->kind == PODS_CHANGED
+                       ? &event->pod
+                       : &(struct dist_pods_entry){.name = event->pod.name});
         break;
     case PODS_BOOKMARK:
         break;
@@ -353,23 +354,23 @@ static void take_event(struct kubernetes *kubernetes, const struct pods_event *e
 }
 
 /* false: the watch is of no use any more, and why. */
-static bool take_line(struct kubernetes *kubernetes, struct fg_slice line, struct fg_err *err)
+static bool take_line(struct dist_kubernetes *kubernetes, struct fg_slice line, struct fg_err *err)
 {
-    struct pods_event event;
+    struct dist_pods_event event;
 
     if (fg_trim(line).len == 0)
         return true;
-    if (pods_read_event(line, kubernetes->config.kinds, &event, err) != FG_OK) {
+    if (dist_pods_read_event(line, kubernetes->config.kinds, &event, err) != FG_OK) {
         kubernetes->expired = true; /* what it was going to say is lost */
         return false;
     }
     take_event(kubernetes, &event);
-    pods_event_done(&event);
+    dist_pods_event_done(&event);
     return !kubernetes->expired;
 }
 
 /* All complete lines. */
-static bool take_lines(struct kubernetes *kubernetes, struct fg_err *err)
+static bool take_lines(struct dist_kubernetes *kubernetes, struct fg_err *err)
 {
     struct fg_buf *lines = &kubernetes->lines;
     struct fg_slice rest = fg_buf_slice(lines);
@@ -388,7 +389,7 @@ static bool take_lines(struct kubernetes *kubernetes, struct fg_err *err)
 
 static bool on_chunk(struct fg_client_request *request, struct fg_slice chunk)
 {
-    struct kubernetes *kubernetes = fg_container(request, struct kubernetes, request);
+    struct dist_kubernetes *kubernetes = fg_container(request, struct dist_kubernetes, request);
     struct fg_err err = {.code = FG_OK};
 
     note_success(kubernetes);
@@ -407,7 +408,7 @@ static bool on_chunk(struct fg_client_request *request, struct fg_slice chunk)
 
 static void on_watched(struct fg_client_request *request)
 {
-    struct kubernetes *kubernetes = fg_container(request, struct kubernetes, request);
+    struct dist_kubernetes *kubernetes = fg_container(request, struct dist_kubernetes, request);
 
     if (kubernetes->expired || (request->code == FG_OK && request->status == STATUS_GONE)) {
         fg_buf_clear(&kubernetes->version);
@@ -421,7 +422,7 @@ static void on_watched(struct fg_client_request *request)
     }
 }
 
-static void watch(struct kubernetes *kubernetes)
+static void watch(struct dist_kubernetes *kubernetes)
 {
     uint64_t watch_s = WATCH_S + random_number() % WATCH_S;
 
@@ -439,9 +440,9 @@ static void watch(struct kubernetes *kubernetes)
 
 /* ---- life ---- */
 
-struct kubernetes *kubernetes_start(const struct kubernetes_config *config)
+struct dist_kubernetes *dist_kubernetes_start(const struct dist_kubernetes_config *config)
 {
-    struct kubernetes *kubernetes = fg_new(struct kubernetes);
+    struct dist_kubernetes *kubernetes = fg_new(struct dist_kubernetes);
 
     kubernetes->config = *config;
     kubernetes->client = fg_client_create(
@@ -465,20 +466,21 @@ struct kubernetes *kubernetes_start(const struct kubernetes_config *config)
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct kubernetes *kubernetes = handle->data;
+    struct dist_kubernetes *kubernetes = handle->data;
 
     kubernetes->on_stopped(kubernetes->stopped_arg);
 }
 
-static void finish_stop(struct kubernetes *kubernetes)
+static void finish_stop(struct dist_kubernetes *kubernetes)
 {
-    pods_page_done(&kubernetes->page);
+    dist_pods_page_done(&kubernetes->page);
     fg_client_clear(&kubernetes->request);
     fg_client_close(kubernetes->client);
     uv_close((uv_handle_t *)&kubernetes->timer, on_timer_closed);
 }
 
-void kubernetes_stop(struct kubernetes *kubernetes, void (*on_stopped)(void *arg), void *arg)
+void dist_kubernetes_stop(struct dist_kubernetes *kubernetes, void (*on_stopped)(void *arg),
+                          void *arg)
 {
     kubernetes->on_stopped = on_stopped;
     kubernetes->stopped_arg = arg;
@@ -489,7 +491,7 @@ void kubernetes_stop(struct kubernetes *kubernetes, void (*on_stopped)(void *arg
     finish_stop(kubernetes);
 }
 
-void kubernetes_destroy(struct kubernetes *kubernetes)
+void dist_kubernetes_destroy(struct dist_kubernetes *kubernetes)
 {
     if (kubernetes == NULL)
         return;

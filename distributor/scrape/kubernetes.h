@@ -15,14 +15,14 @@
 #include "common/runtime/work.h"
 #include "distributor/scrape/targets.h"
 
-struct kubernetes;
+struct dist_kubernetes;
 
-struct kubernetes_config {
+struct dist_kubernetes_config {
     struct fg_loop *loop;
     struct fg_work *work;
-    struct targets *targets;
+    struct dist_targets *targets;
     struct fg_metrics *metrics;
-    const struct kinds *kinds;
+    const struct dist_kinds *kinds;
     const char *api;         /* https://HOST:PORT */
     const char *credentials; /* folder with token and ca.crt */
     const char *namespace;   /* only pods of this one; "": of all */
@@ -32,19 +32,20 @@ struct kubernetes_config {
 };
 
 /* Begins at once. */
-struct kubernetes *kubernetes_start(const struct kubernetes_config *config);
+struct dist_kubernetes *dist_kubernetes_start(const struct dist_kubernetes_config *config);
 
-/* Ends it; on_stopped() comes when nothing is under way any more. kubernetes_destroy() it after the
- * loop was stopped. */
-void kubernetes_stop(struct kubernetes *kubernetes, void (*on_stopped)(void *arg), void *arg);
-void kubernetes_destroy(struct kubernetes *kubernetes); /* NULL is fine */
+/* Ends it; on_stopped() comes when nothing is under way any more. dist_kubernetes_destroy() it
+ * after the loop was stopped. */
+void dist_kubernetes_stop(struct dist_kubernetes *kubernetes, void (*on_stopped)(void *arg),
+                          void *arg);
+void dist_kubernetes_destroy(struct dist_kubernetes *kubernetes); /* NULL is fine */
 
 /* For the page: what it does at the moment, and what went wrong last; NULL: nothing since it went
  * well. */
-const char *kubernetes_state(const struct kubernetes *kubernetes, const char **ret_error);
+const char *dist_kubernetes_state(const struct dist_kubernetes *kubernetes, const char **ret_error);
 
 /* How long to wait after that many failures in a row: up to 32 times as long as after none, and not
  * the same for everybody. */
-int64_t kubernetes_pause_ns(int64_t pause_ns, unsigned failures, uint64_t random);
+int64_t dist_kubernetes_pause_ns(int64_t pause_ns, unsigned failures, uint64_t random);
 
 #endif

@@ -7,16 +7,18 @@
 #include "distributor/scrape/kubernetes.h"
 
 /* Any of them may be NULL. */
-struct page_sources {
-    struct targets *targets;
-    struct files *files;
-    struct kubernetes *kubernetes;
+struct dist_page_sources {
+    struct dist_targets *targets;
+    struct dist_files *files;
+    struct dist_kubernetes *kubernetes;
 };
 
-enum page_what { PAGE_ACTIVE = 1, PAGE_DROPPED = 2 };
+enum dist_page_what { PAGE_ACTIVE = 1, PAGE_DROPPED = 2 };
 
 /* On the loop of the sources. what: bits of page_what. */
-void page_write_html(const struct page_sources *sources, int64_t wall_ns, struct fg_buf *out);
-void page_write_json(const struct page_sources *sources, unsigned what, struct fg_buf *out);
+void dist_page_write_html(const struct dist_page_sources *sources, int64_t wall_ns,
+                          struct fg_buf *out);
+void dist_page_write_json(const struct dist_page_sources *sources, unsigned what,
+                          struct fg_buf *out);
 
 #endif

@@ -1,16 +1,16 @@
 #include "distributor/scrape/places.h"
 
-void places_init(struct places *places, unsigned max)
+void dist_places_init(struct dist_places *places, unsigned max)
 {
-    *places = (struct places){.max = max, .doubtful_max = FG_MAX(max / 4, 1)};
+    *places = (struct dist_places){.max = max, .doubtful_max = FG_MAX(max / 4, 1)};
 }
 
-static struct places_line *line_of(struct places *places, const struct place *place)
+static struct dist_places_line *line_of(struct dist_places *places, const struct dist_place *place)
 {
     return place->counted_doubtful ? &places->doubtful : &places->sound;
 }
 
-static void line_add(struct places_line *line, struct place *place)
+static void line_add(struct dist_places_line *line, struct dist_place *place)
 {
     place->before = line->last;
     place->after = NULL;
@@ -19,14 +19,14 @@ static void line_add(struct places_line *line, struct place *place)
     line->n++;
 }
 
-static void line_remove(struct places_line *line, struct place *place)
+static void line_remove(struct dist_places_line *line, struct dist_place *place)
 {
     *(place->before == NULL ? &line->first : &place->before->after) = place->after;
     *(place->after == NULL ? &line->last : &place->after->before) = place->before;
     line->n--;
 }
 
-static struct place *next_in_line(const struct places *places)
+static struct dist_place *next_in_line(const struct dist_places *places)
 {
     if (places->taken == places->max)
         return NULL;
@@ -35,9 +35,9 @@ static struct place *next_in_line(const struct places *places)
     return places->doubtful_taken < places->doubtful_max ? places->doubtful.first : NULL;
 }
 
-static void serve(struct places *places)
+static void serve(struct dist_places *places)
 {
-    struct place *place;
+    struct dist_place *place;
 
     while ((place = next_in_line(places)) != NULL) {
         line_remove(line_of(places, place), place);
@@ -49,7 +49,7 @@ static void serve(struct places *places)
     }
 }
 
-void places_ask(struct places *places, struct place *place)
+void dist_places_ask(struct dist_places *places, struct dist_place *place)
 {
     fg_assert(!place->waits && !place->has);
     place->waits = true;
@@ -58,7 +58,7 @@ void places_ask(struct places *places, struct place *place)
     serve(places);
 }
 
-void places_leave(struct places *places, struct place *place)
+void dist_places_leave(struct dist_places *places, struct dist_place *place)
 {
     if (place->waits)
         line_remove(line_of(places, place), place);

@@ -13,32 +13,32 @@
 #include "common/base/def.h"
 
 /* Embedded in who wants a place; zeroed. */
-struct place {
-    bool doubtful;                         /* it failed last time; set before it asks */
-    void (*on_place)(struct place *place); /* it has one now */
+struct dist_place {
+    bool doubtful;                              /* it failed last time; set before it asks */
+    void (*on_place)(struct dist_place *place); /* it has one now */
 
-    struct place *before, *after; /* internal, as the rest */
+    struct dist_place *before, *after; /* internal, as the rest */
     bool waits, has, counted_doubtful;
 };
 
-struct places_line {
-    struct place *first, *last;
+struct dist_places_line {
+    struct dist_place *first, *last;
     unsigned n;
 };
 
-struct places {
+struct dist_places {
     unsigned max, doubtful_max; /* doubtful_max of the max */
     unsigned taken, doubtful_taken;
-    struct places_line sound, doubtful;
+    struct dist_places_line sound, doubtful;
 };
 
-void places_init(struct places *places, unsigned max);
+void dist_places_init(struct dist_places *places, unsigned max);
 
 /* on_place() comes, now or later. */
-void places_ask(struct places *places, struct place *place);
+void dist_places_ask(struct dist_places *places, struct dist_place *place);
 
 /* Gives up what it has or waits for; the next in line gets it, now. Nothing happens to one that has
  * nothing. */
-void places_leave(struct places *places, struct place *place);
+void dist_places_leave(struct dist_places *places, struct dist_place *place);
 
 #endif

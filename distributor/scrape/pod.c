@@ -11,37 +11,37 @@ enum {
 };
 
 /* Where some of its profiles are. */
-struct place {
+struct pod_place {
     const json_t *container; /* NULL: it has none */
     struct fg_slice port;    /* empty: nobody can tell */
     struct fg_slice port_name;
     bool https;
-    const struct kind *kinds[KINDS_MAX];
+    const struct dist_kind *kinds[KINDS_MAX];
     struct fg_slice paths[KINDS_MAX];
     uint32_t n_kinds;
 };
 
-struct reading {
+struct pod_reading {
     const json_t *metadata, *spec, *status;
     json_t *annotations;
-    struct found *found;
+    struct dist_found *found;
     struct fg_err *err;
     struct fg_label *items;
     size_t n, cap;
-    struct place places[KINDS_MAX];
+    struct pod_place places[KINDS_MAX];
     uint32_t n_places;
 };
 
 /* ---- labels ---- */
 
-static void put(struct reading *reading, struct fg_slice name, struct fg_slice value)
+static void put(struct pod_reading *reading, struct fg_slice name, struct fg_slice value)
 {
     fg_assert(reading->n < reading->cap);
     if (value.len > 0)
         reading->items[reading->n++] = (struct fg_label){name, value};
 }
 
-static void put_text(struct reading *reading, const char *name, struct fg_slice value)
+static void put_text(struct pod_reading *reading, const char *name, struct fg_slice value)
 {
     put(reading, fg_cstr(name), value);
 }
@@ -52,7 +52,7 @@ static bool is_name_char(uint8_t c)
 }
 
 /* The prefix and the name with everything else as _, as Prometheus' discovery has it. */
-static struct fg_slice label_name(struct reading *reading, const char *prefix, const char *name)
+static struct fg_slice label_name(struct pod_reading *reading, const char *prefix, const char *name)
 {
     char *text = fg_arena_printf(reading->found->arena, "%s%s", prefix, name);
 
@@ -66,7 +66,7 @@ static struct fg_slice label_name(struct reading *reading, const char *prefix, c
 
 /* Two labels for each entry of a map: its value, and that it is there. plain: a third one, by its
  * own name. */
-static enum fg_code put_map(struct reading *reading, json_t *map, const char *prefix,
+static enum fg_code put_map(struct pod_reading *reading, json_t *map, const char *prefix,
                             const char *present_prefix, bool plain)
 {
     const char *key;
@@ -74,7 +74,7 @@ static enum fg_code put_map(struct reading *reading, json_t *map, const char *pr
 
     json_object_foreach(map, key, value)
     {
-        struct fg_slice text = doc_text(value);
+        struct fg_slice text = dist_doc_text(value);
         struct fg_slice name = label_name(reading, prefix, key);
         struct fg_slice present = label_name(reading, present_prefix, key);
         struct fg_slice own = label_name(reading, "", key);
@@ -91,25 +91,25 @@ static enum fg_code put_map(struct reading *reading, json_t *map, const char *pr
     return FG_OK;
 }
 
-static struct fg_slice annotation(const struct reading *reading, const char *name)
+static struct fg_slice annotation(const struct pod_reading *reading, const char *name)
 {
-    return doc_get(reading->annotations, name);
+    return dist_doc_get(reading->annotations, name);
 }
 
-static bool is_ready(const struct reading *reading)
+static bool is_ready(const struct pod_reading *reading)
 {
     const json_t *conditions = json_object_get(reading->status, "conditions");
 
     for (size_t i = 0; i < json_array_size(conditions); i++) {
         const json_t *condition = json_array_get(conditions, i);
 
-        if (fg_slice_is(doc_get(condition, "type"), "Ready"))
-            return fg_slice_is(doc_get(condition, "status"), "True");
+        if (fg_slice_is(dist_doc_get(condition, "type"), "Ready"))
+            return fg_slice_is(dist_doc_get(condition, "status"), "True");
     }
     return false;
 }
 
-static void put_controller(struct reading *reading)
+static void put_controller(struct pod_reading *reading)
 {
     const json_t *owners = json_object_get(reading->metadata, "ownerReferences");
 
@@ -118,38 +118,38 @@ static void put_controller(struct reading *reading)
 
         if (!json_is_true(json_object_get(owner, "controller")))
             continue;
-        put_text(reading, META "pod_controller_kind", doc_get(owner, "kind"));
-        put_text(reading, META "pod_controller_name", doc_get(owner, "name"));
+        put_text(reading, META "pod_controller_kind", dist_doc_get(owner, "kind"));
+        put_text(reading, META "pod_controller_name", dist_doc_get(owner, "name"));
         return;
     }
 }
 
-static void put_pod(struct reading *reading)
+static void put_pod(struct pod_reading *reading)
 {
-    struct fg_slice namespace = doc_get(reading->metadata, "namespace");
-    struct fg_slice name = doc_get(reading->metadata, "name");
+    struct fg_slice namespace = dist_doc_get(reading->metadata, "namespace");
+    struct fg_slice name = dist_doc_get(reading->metadata, "name");
 
     put_text(reading, META "namespace", namespace);
     put_text(reading, META "pod_name", name);
-    put_text(reading, META "pod_ip", doc_get(reading->status, "podIP"));
-    put_text(reading, META "pod_phase", doc_get(reading->status, "phase"));
+    put_text(reading, META "pod_ip", dist_doc_get(reading->status, "podIP"));
+    put_text(reading, META "pod_phase", dist_doc_get(reading->status, "phase"));
     put_text(reading, META "pod_ready", is_ready(reading) ? FG_LIT("true") : FG_LIT("false"));
-    put_text(reading, META "pod_node_name", doc_get(reading->spec, "nodeName"));
-    put_text(reading, META "pod_host_ip", doc_get(reading->status, "hostIP"));
-    put_text(reading, META "pod_uid", doc_get(reading->metadata, "uid"));
+    put_text(reading, META "pod_node_name", dist_doc_get(reading->spec, "nodeName"));
+    put_text(reading, META "pod_host_ip", dist_doc_get(reading->status, "hostIP"));
+    put_text(reading, META "pod_uid", dist_doc_get(reading->metadata, "uid"));
     put_controller(reading);
 }
 
 /* Last, so that they win over the pod's own labels. */
-static void put_plain(struct reading *reading)
+static void put_plain(struct pod_reading *reading)
 {
     static const char *const sources[] = {"service_repository", "service_git_ref",
                                           "service_root_path"};
     struct fg_slice service = annotation(reading, PREFIX "service_name");
     char name[64];
 
-    put_text(reading, "namespace", doc_get(reading->metadata, "namespace"));
-    put_text(reading, "pod", doc_get(reading->metadata, "name"));
+    put_text(reading, "namespace", dist_doc_get(reading->metadata, "namespace"));
+    put_text(reading, "pod", dist_doc_get(reading->metadata, "name"));
     if (service.len == 0)
         service = annotation(reading, "resource.opentelemetry.io/service.name");
     put_text(reading, FG_LABEL_SERVICE, service);
@@ -159,7 +159,7 @@ static void put_plain(struct reading *reading)
     }
 }
 
-static enum fg_code put_common(struct reading *reading)
+static enum fg_code put_common(struct pod_reading *reading)
 {
     json_t *labels = json_object_get(reading->metadata, "labels");
 
@@ -180,7 +180,7 @@ static enum fg_code put_common(struct reading *reading)
 /* ---- ports ---- */
 
 /* The value of <kind>.<what>. */
-static struct fg_slice wish(const struct reading *reading, const struct kind *kind,
+static struct fg_slice wish(const struct pod_reading *reading, const struct dist_kind *kind,
                             const char *what)
 {
     char name[128];
@@ -194,7 +194,7 @@ static bool is_port(const json_t *port, uint64_t number, struct fg_slice name)
     const json_t *given = json_object_get(port, "containerPort");
 
     if (name.len > 0)
-        return fg_slice_eq(doc_get(port, "name"), name);
+        return fg_slice_eq(dist_doc_get(port, "name"), name);
     return json_is_integer(given) && (uint64_t)json_integer_value(given) == number;
 }
 
@@ -209,7 +209,8 @@ static const json_t *find_port(const json_t *container, uint64_t number, struct 
     return NULL;
 }
 
-static enum fg_code put_port(struct reading *reading, struct place *place, const json_t *port)
+static enum fg_code put_port(struct pod_reading *reading, struct pod_place *place,
+                             const json_t *port)
 {
     const json_t *number = json_object_get(port, "containerPort");
     char *text =
@@ -218,21 +219,21 @@ static enum fg_code put_port(struct reading *reading, struct place *place, const
     if (text == NULL)
         return fg_fail(reading->err, FG_E_LIMIT, "labels of pods need too much memory");
     place->port = fg_cstr(text);
-    place->port_name = doc_get(port, "name");
+    place->port_name = dist_doc_get(port, "name");
     return FG_OK;
 }
 
 /* Which container it is and which port. A number need not be among the declared ones. */
-static enum fg_code find_place(struct reading *reading, const struct kind *kind,
-                               struct place *place)
+static enum fg_code find_place(struct pod_reading *reading, const struct dist_kind *kind,
+                               struct pod_place *place)
 {
     const json_t *containers = json_object_get(reading->spec, "containers");
     struct fg_slice name = wish(reading, kind, "port_name"), port = wish(reading, kind, "port");
     uint64_t number = 0;
     bool is_number = fg_parse_u64(port, &number);
 
-    *place = (struct place){.https = fg_slice_is(wish(reading, kind, "scheme"), "https"),
-                            .container = json_array_get(containers, 0)};
+    *place = (struct pod_place){.https = fg_slice_is(wish(reading, kind, "scheme"), "https"),
+                                .container = json_array_get(containers, 0)};
     for (size_t i = 0; (name.len > 0 || is_number) && i < json_array_size(containers); i++) {
         const json_t *found = find_port(json_array_get(containers, i), number, name);
 
@@ -246,14 +247,14 @@ static enum fg_code find_place(struct reading *reading, const struct kind *kind,
     return FG_OK;
 }
 
-static bool same_place(const struct place *a, const struct place *b)
+static bool same_place(const struct pod_place *a, const struct pod_place *b)
 {
     return a->container == b->container && a->https == b->https && fg_slice_eq(a->port, b->port);
 }
 
-static enum fg_code add_kind(struct reading *reading, const struct kind *kind)
+static enum fg_code add_kind(struct pod_reading *reading, const struct dist_kind *kind)
 {
-    struct place wanted, *place;
+    struct pod_place wanted, *place;
     uint32_t i = 0;
 
     if (!fg_slice_is(wish(reading, kind, "scrape"), "true"))
@@ -274,9 +275,9 @@ static enum fg_code add_kind(struct reading *reading, const struct kind *kind)
 
 /* ---- targets ---- */
 
-static enum fg_code put_address(struct reading *reading, const struct place *place)
+static enum fg_code put_address(struct pod_reading *reading, const struct pod_place *place)
 {
-    struct fg_slice ip = doc_get(reading->status, "podIP");
+    struct fg_slice ip = dist_doc_get(reading->status, "podIP");
     bool bracket = fg_slice_find(ip, ':') != SIZE_MAX; /* IPv6 */
     char *address;
 
@@ -291,7 +292,7 @@ static enum fg_code put_address(struct reading *reading, const struct place *pla
 }
 
 /* __profiles__ and the paths. */
-static enum fg_code put_kinds(struct reading *reading, const struct place *place)
+static enum fg_code put_kinds(struct pod_reading *reading, const struct pod_place *place)
 {
     struct fg_buf list;
     struct fg_slice copy;
@@ -315,55 +316,57 @@ static enum fg_code put_kinds(struct reading *reading, const struct place *place
     return FG_OK;
 }
 
-static enum fg_code add_target(struct reading *reading, const struct place *place)
+static enum fg_code add_target(struct pod_reading *reading, const struct pod_place *place)
 {
-    struct fg_slice container = doc_get(place->container, "name");
+    struct fg_slice container = dist_doc_get(place->container, "name");
     size_t common = reading->n;
 
     put_text(reading, META "pod_container_name", container);
-    put_text(reading, META "pod_container_image", doc_get(place->container, "image"));
+    put_text(reading, META "pod_container_image", dist_doc_get(place->container, "image"));
     put_text(reading, META "pod_container_port_number", place->port);
     put_text(reading, META "pod_container_port_name", place->port_name);
     put_text(reading, "container", container);
     put_text(reading, "__scheme__", place->https ? FG_LIT("https") : FG_LIT("http"));
     if (put_address(reading, place) != FG_OK || put_kinds(reading, place) != FG_OK ||
-        found_add(reading->found, &(struct fg_labels){reading->items, reading->n}, reading->err) !=
-            FG_OK)
+        dist_found_add(reading->found, &(struct fg_labels){reading->items, reading->n},
+                       reading->err) != FG_OK)
         return reading->err->code;
     reading->n = common;
     return FG_OK;
 }
 
-static bool is_running(const struct reading *reading)
+static bool is_running(const struct pod_reading *reading)
 {
-    struct fg_slice phase = doc_get(reading->status, "phase");
+    struct fg_slice phase = dist_doc_get(reading->status, "phase");
 
-    return doc_get(reading->status, "podIP").len > 0 && !fg_slice_is(phase, "Pending") &&
+    return dist_doc_get(reading->status, "podIP").len > 0 && !fg_slice_is(phase, "Pending") &&
            !fg_slice_is(phase, "Succeeded") && !fg_slice_is(phase, "Failed");
 }
 
 /* A tree lives no longer than the reading of it; what is found lives on. */
-static enum fg_code copy_texts(struct found *found, size_t from, struct fg_err *err)
+static enum fg_code copy_texts(struct dist_found *found, size_t from, struct fg_err *err)
 {
     for (size_t t = from; t < found->n_targets; t++) {
         struct fg_labels *labels = &found->targets[t];
 
         for (size_t i = 0; i < labels->count; i++)
-            if (found_copy(found, labels->items[i].name, &labels->items[i].name, err) != FG_OK ||
-                found_copy(found, labels->items[i].value, &labels->items[i].value, err) != FG_OK)
+            if (dist_found_copy(found, labels->items[i].name, &labels->items[i].name, err) !=
+                    FG_OK ||
+                dist_found_copy(found, labels->items[i].value, &labels->items[i].value, err) !=
+                    FG_OK)
                 return err->code;
     }
     return FG_OK;
 }
 
-enum fg_code pod_read(const json_t *pod, const struct kinds *kinds, struct found *found,
-                      struct fg_err *err)
+enum fg_code dist_pod_read(const json_t *pod, const struct dist_kinds *kinds,
+                           struct dist_found *found, struct fg_err *err)
 {
-    struct reading reading = {.metadata = json_object_get(pod, "metadata"),
-                              .spec = json_object_get(pod, "spec"),
-                              .status = json_object_get(pod, "status"),
-                              .found = found,
-                              .err = err};
+    struct pod_reading reading = {.metadata = json_object_get(pod, "metadata"),
+                                  .spec = json_object_get(pod, "spec"),
+                                  .status = json_object_get(pod, "status"),
+                                  .found = found,
+                                  .err = err};
     size_t before = found->n_targets;
 
     reading.annotations = json_object_get(reading.metadata, "annotations");
@@ -380,10 +383,11 @@ enum fg_code pod_read(const json_t *pod, const struct kinds *kinds, struct found
     return copy_texts(found, before, err);
 }
 
-bool pod_name(const json_t *pod, struct fg_buf *out)
+bool dist_pod_name(const json_t *pod, struct fg_buf *out)
 {
     const json_t *metadata = json_object_get(pod, "metadata");
-    struct fg_slice namespace = doc_get(metadata, "namespace"), name = doc_get(metadata, "name");
+    struct fg_slice namespace = dist_doc_get(metadata, "namespace"),
+                    name = dist_doc_get(metadata, "name");
 
     if (namespace.len == 0 || name.len == 0)
         return false;

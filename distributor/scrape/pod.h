@@ -25,10 +25,10 @@
  * profile whose port cannot be told gives a target without address, so that somebody sees it.
  * FG_E_LIMIT.
  */
-enum fg_code pod_read(const json_t *pod, const struct kinds *kinds, struct found *found,
-                      struct fg_err *err) fg_must_check;
+enum fg_code dist_pod_read(const json_t *pod, const struct dist_kinds *kinds,
+                           struct dist_found *found, struct fg_err *err) fg_must_check;
 
 /* "namespace/name"; false when the object has no such names. */
-bool pod_name(const json_t *pod, struct fg_buf *out);
+bool dist_pod_name(const json_t *pod, struct fg_buf *out);
 
 #endif

@@ -12,7 +12,7 @@ static enum fg_code read_object(struct fg_slice text, const char *what, json_t *
 {
     json_t *object;
 
-    if (doc_from_json(text, what, &object, err) != FG_OK)
+    if (dist_doc_from_json(text, what, &object, err) != FG_OK)
         return fg_fail(err, FG_E_DECODE, "%s: no JSON", what);
     if (!json_is_object(object)) {
         json_decref(object);
@@ -24,24 +24,25 @@ static enum fg_code read_object(struct fg_slice text, const char *what, json_t *
 
 static struct fg_slice version_of(const json_t *object)
 {
-    return doc_get(json_object_get(object, "metadata"), "resourceVersion");
+    return dist_doc_get(json_object_get(object, "metadata"), "resourceVersion");
 }
 
 /* Its name, and its targets if it has any. */
-static enum fg_code read_pod(const json_t *pod, const struct kinds *kinds, struct found *found,
-                             struct pods_entry *entry, struct fg_err *err)
+static enum fg_code read_pod(const json_t *pod, const struct dist_kinds *kinds,
+                             struct dist_found *found, struct dist_pods_entry *entry,
+                             struct fg_err *err)
 {
     struct fg_buf name;
     enum fg_code code = FG_OK;
 
     fg_buf_init(&name, NAME_MAX_BYTES);
-    if (!pod_name(pod, &name) || name.full)
+    if (!dist_pod_name(pod, &name) || name.full)
         code = fg_fail(err, FG_E_DECODE, "a pod without a name");
     entry->first = found->n_targets;
     if (code == FG_OK)
-        code = pod_read(pod, kinds, found, err);
+        code = dist_pod_read(pod, kinds, found, err);
     if (code == FG_OK)
-        code = found_copy(found, fg_buf_slice(&name), &entry->name, err);
+        code = dist_found_copy(found, fg_buf_slice(&name), &entry->name, err);
     entry->n = found->n_targets - entry->first;
     fg_buf_done(&name);
     return code;
@@ -49,16 +50,16 @@ static enum fg_code read_pod(const json_t *pod, const struct kinds *kinds, struc
 
 /* ---- lists ---- */
 
-static enum fg_code read_items(const json_t *items, const struct kinds *kinds,
-                               struct pods_page *page, struct fg_err *err)
+static enum fg_code read_items(const json_t *items, const struct dist_kinds *kinds,
+                               struct dist_pods_page *page, struct fg_err *err)
 {
     size_t n = json_array_size(items);
 
-    page->pods = fg_arena_new(page->found->arena, struct pods_entry, n);
+    page->pods = fg_arena_new(page->found->arena, struct dist_pods_entry, n);
     if (page->pods == NULL)
         return fg_fail(err, FG_E_LIMIT, "list of pods needs too much memory");
     for (size_t i = 0; i < n; i++) {
-        struct pods_entry *entry = &page->pods[page->n_pods];
+        struct dist_pods_entry *entry = &page->pods[page->n_pods];
 
         if (read_pod(json_array_get(items, i), kinds, page->found, entry, err) != FG_OK)
             return err->code;
@@ -67,50 +68,51 @@ static enum fg_code read_items(const json_t *items, const struct kinds *kinds,
     return FG_OK;
 }
 
-static enum fg_code read_list(const json_t *list, const struct kinds *kinds, struct pods_page *page,
-                              struct fg_err *err)
+static enum fg_code read_list(const json_t *list, const struct dist_kinds *kinds,
+                              struct dist_pods_page *page, struct fg_err *err)
 {
     const json_t *items = json_object_get(list, "items");
 
     if (version_of(list).len == 0 || (!json_is_array(items) && !json_is_null(items)))
         return fg_fail(err, FG_E_DECODE, "list of pods: no resourceVersion or no items");
-    if (found_copy(page->found, version_of(list), &page->version, err) != FG_OK ||
-        found_copy(page->found, doc_get(json_object_get(list, "metadata"), "continue"), &page->next,
-                   err) != FG_OK)
+    if (dist_found_copy(page->found, version_of(list), &page->version, err) != FG_OK ||
+        dist_found_copy(page->found, dist_doc_get(json_object_get(list, "metadata"), "continue"),
+                        &page->next, err) != FG_OK)
         return err->code;
     return read_items(items, kinds, page, err);
 }
 
-enum fg_code pods_read_page(struct fg_slice text, const struct kinds *kinds,
-                            struct pods_page *ret_page, struct fg_err *err)
+enum fg_code dist_pods_read_page(struct fg_slice text, const struct dist_kinds *kinds,
+                                 struct dist_pods_page *ret_page, struct fg_err *err)
 {
-    struct pods_page page = {0};
+    struct dist_pods_page page = {0};
     enum fg_code code;
     json_t *list = NULL;
 
     if (read_object(text, "list of pods", &list, err) != FG_OK)
         return err->code;
-    page.found = found_create();
+    page.found = dist_found_create();
     code = read_list(list, kinds, &page, err);
     json_decref(list);
     if (code == FG_OK)
         *ret_page = page;
     else
-        pods_page_done(&page);
+        dist_pods_page_done(&page);
     return code;
 }
 
-void pods_page_done(struct pods_page *page)
+void dist_pods_page_done(struct dist_pods_page *page)
 {
-    found_destroy(page->found);
-    *page = (struct pods_page){0};
+    dist_found_destroy(page->found);
+    *page = (struct dist_pods_page){0};
 }
 
 /* ---- watching ---- */
 
-static enum fg_code read_error(const json_t *status, struct pods_event *event, struct fg_err *err)
+static enum fg_code read_error(const json_t *status, struct dist_pods_event *event,
+                               struct fg_err *err)
 {
-    struct fg_slice message = fg_slice_sub(doc_get(status, "message"), 0, MESSAGE_MAX_BYTES);
+    struct fg_slice message = fg_slice_sub(dist_doc_get(status, "message"), 0, MESSAGE_MAX_BYTES);
 
     if (json_integer_value(json_object_get(status, "code")) != STATUS_GONE)
         return fg_fail(err, FG_E_UNAVAILABLE, "watch of pods: %.*s", FG_S(message));
@@ -118,17 +120,17 @@ static enum fg_code read_error(const json_t *status, struct pods_event *event, s
     return FG_OK;
 }
 
-static enum fg_code read_event(const json_t *object, const struct kinds *kinds,
-                               struct pods_event *event, struct fg_err *err)
+static enum fg_code read_event(const json_t *object, const struct dist_kinds *kinds,
+                               struct dist_pods_event *event, struct fg_err *err)
 {
     const json_t *pod = json_object_get(object, "object");
-    struct fg_slice type = doc_get(object, "type");
+    struct fg_slice type = dist_doc_get(object, "type");
 
     if (fg_slice_is(type, "ERROR"))
         return read_error(pod, event, err);
     if (version_of(pod).len == 0)
         return fg_fail(err, FG_E_DECODE, "event of pods: no resourceVersion");
-    if (found_copy(event->found, version_of(pod), &event->version, err) != FG_OK)
+    if (dist_found_copy(event->found, version_of(pod), &event->version, err) != FG_OK)
         return err->code;
     event->kind = PODS_CHANGED;
     if (fg_slice_is(type, "BOOKMARK"))
@@ -142,38 +144,38 @@ static enum fg_code read_event(const json_t *object, const struct kinds *kinds,
                                         : read_pod(pod, kinds, event->found, &event->pod, err);
 }
 
-enum fg_code pods_read_event(struct fg_slice line, const struct kinds *kinds,
-                             struct pods_event *ret_event, struct fg_err *err)
+enum fg_code dist_pods_read_event(struct fg_slice line, const struct dist_kinds *kinds,
+                                  struct dist_pods_event *ret_event, struct fg_err *err)
 {
-    struct pods_event event = {0};
+    struct dist_pods_event event = {0};
     enum fg_code code;
     json_t *object = NULL;
 
     if (read_object(line, "event of pods", &object, err) != FG_OK)
         return err->code;
-    event.found = found_create();
+    event.found = dist_found_create();
     code = read_event(object, kinds, &event, err);
     json_decref(object);
     if (code == FG_OK)
         *ret_event = event;
     else
-        pods_event_done(&event);
+        dist_pods_event_done(&event);
     return code;
 }
 
-void pods_event_done(struct pods_event *event)
+void dist_pods_event_done(struct dist_pods_event *event)
 {
-    found_destroy(event->found);
-    *event = (struct pods_event){0};
+    dist_found_destroy(event->found);
+    *event = (struct dist_pods_event){0};
 }
 
-void pods_read_status(struct fg_slice text, struct fg_buf *out)
+void dist_pods_read_status(struct fg_slice text, struct fg_buf *out)
 {
     struct fg_err err;
     json_t *status = NULL;
 
     if (read_object(text, "status", &status, &err) != FG_OK)
         return;
-    fg_buf_put(out, fg_slice_sub(doc_get(status, "message"), 0, MESSAGE_MAX_BYTES));
+    fg_buf_put(out, fg_slice_sub(dist_doc_get(status, "message"), 0, MESSAGE_MAX_BYTES));
     json_decref(status);
 }

@@ -8,46 +8,47 @@
 #include "distributor/scrape/pod.h"
 
 /* A pod and its targets, those from first up to n of `found`; mostly it has none. */
-struct pods_entry {
+struct dist_pods_entry {
     struct fg_slice name; /* "namespace/name" */
     size_t first, n;
 };
 
 /* Everything in the arena of `found`. */
-struct pods_page {
-    struct found *found;
-    struct fg_slice version; /* of the list: what a watch begins with */
-    struct fg_slice next;    /* where the next page begins; empty: this is the last */
-    struct pods_entry *pods; /* those that have targets */
+struct dist_pods_page {
+    struct dist_found *found;
+    struct fg_slice version;      /* of the list: what a watch begins with */
+    struct fg_slice next;         /* where the next page begins; empty: this is the last */
+    struct dist_pods_entry *pods; /* those that have targets */
     size_t n_pods;
 };
 
-/* FG_E_DECODE, FG_E_LIMIT. pods_page_done() it. */
-enum fg_code pods_read_page(struct fg_slice text, const struct kinds *kinds,
-                            struct pods_page *ret_page, struct fg_err *err) fg_must_check;
-void pods_page_done(struct pods_page *page); /* zeroed is fine */
+/* FG_E_DECODE, FG_E_LIMIT. dist_pods_page_done() it. */
+enum fg_code dist_pods_read_page(struct fg_slice text, const struct dist_kinds *kinds,
+                                 struct dist_pods_page *ret_page, struct fg_err *err) fg_must_check;
+void dist_pods_page_done(struct dist_pods_page *page); /* zeroed is fine */
 
-enum pods_event_kind {
+enum dist_pods_event_kind {
     PODS_CHANGED, /* added or modified */
     PODS_DELETED,
     PODS_BOOKMARK, /* nothing but a new version */
     PODS_EXPIRED,  /* the version is too old: everything has to be listed again */
 };
 
-struct pods_event {
-    enum pods_event_kind kind;
-    struct found *found;
-    struct fg_slice version; /* to go on from; empty when it is EXPIRED */
-    struct pods_entry pod;   /* of CHANGED and DELETED */
+struct dist_pods_event {
+    enum dist_pods_event_kind kind;
+    struct dist_found *found;
+    struct fg_slice version;    /* to go on from; empty when it is EXPIRED */
+    struct dist_pods_entry pod; /* of CHANGED and DELETED */
 };
 
 /* FG_E_DECODE, FG_E_LIMIT; FG_E_UNAVAILABLE: the event is an error, and what it says.
- * pods_event_done() it. */
-enum fg_code pods_read_event(struct fg_slice line, const struct kinds *kinds,
-                             struct pods_event *ret_event, struct fg_err *err) fg_must_check;
-void pods_event_done(struct pods_event *event); /* zeroed is fine */
+ * dist_pods_event_done() it. */
+enum fg_code dist_pods_read_event(struct fg_slice line, const struct dist_kinds *kinds,
+                                  struct dist_pods_event *ret_event,
+                                  struct fg_err *err) fg_must_check;
+void dist_pods_event_done(struct dist_pods_event *event); /* zeroed is fine */
 
 /* What a refused request's body, a meta/v1 Status, says; "" when it is none. */
-void pods_read_status(struct fg_slice text, struct fg_buf *out);
+void dist_pods_read_status(struct fg_slice text, struct fg_buf *out);
 
 #endif

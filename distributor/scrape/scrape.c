@@ -32,34 +32,34 @@ enum state { REST, LINE, FETCH, STORE, PAUSE, GONE };
 
 /* What there is only from FETCH to REST: it is large, and most scrapes rest. */
 struct flight {
-    struct scrape *scrape;
+    struct dist_scrape *scrape;
     struct fg_client_request request;
     int64_t begun_mono_ns, fetched_wall_ns;
     /* Of the storing, by turns the loop's and a worker's. */
-    struct upload upload;
+    struct dist_upload upload;
     unsigned tries;
-    struct delta_result result;
+    struct dist_delta_result result;
 };
 
-struct scrape {
-    struct scrape_context *context;
-    struct target *target;
-    const struct endpoint *endpoint;
+struct dist_scrape {
+    struct dist_scrape_context *context;
+    struct dist_target *target;
+    const struct dist_endpoint *endpoint;
     enum state state;
     bool ending, trusted;
     uv_timer_t tick, pause;
     unsigned open_timers;
-    struct place place;
+    struct dist_place place;
     struct flight *flight;
-    struct delta *before; /* of the last scrape */
+    struct dist_delta *before; /* of the last scrape */
 
-    enum scrape_health health;
+    enum dist_scrape_health health;
     int64_t last_wall_ns, last_duration_ns;
     uint64_t last_bytes;
     char *error;
 };
 
-int64_t scrape_first_ns(uint64_t hash, int64_t interval_ns, int64_t wall_ns)
+int64_t dist_scrape_first_ns(uint64_t hash, int64_t interval_ns, int64_t wall_ns)
 {
     int64_t moment = (int64_t)(hash % (uint64_t)interval_ns);
     int64_t now = wall_ns % interval_ns;
@@ -67,9 +67,9 @@ int64_t scrape_first_ns(uint64_t hash, int64_t interval_ns, int64_t wall_ns)
     return (moment - now + interval_ns) % interval_ns;
 }
 
-struct scrape_state scrape_state(const struct scrape *scrape)
+struct dist_scrape_state dist_scrape_state(const struct dist_scrape *scrape)
 {
-    return (struct scrape_state){
+    return (struct dist_scrape_state){
         .endpoint = scrape->endpoint,
         .health = scrape->health,
         .last_wall_ns = scrape->last_wall_ns,
@@ -81,7 +81,8 @@ struct scrape_state scrape_state(const struct scrape *scrape)
 
 /* ---- the end of one scrape ---- */
 
-static void note_health(struct scrape *scrape, enum scrape_health health, const char *error)
+static void note_health(struct dist_scrape *scrape, enum dist_scrape_health health,
+                        const char *error)
 {
     bool changed = scrape->health != health;
 
@@ -104,52 +105,52 @@ static void note_health(struct scrape *scrape, enum scrape_health health, const 
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct scrape *scrape = handle->data;
-    struct scrape_context *context = scrape->context;
+    struct dist_scrape *scrape = handle->data;
+    struct dist_scrape_context *context = scrape->context;
 
     if (--scrape->open_timers > 0)
         return;
-    target_unref(scrape->target);
-    delta_destroy(scrape->before);
+    dist_target_unref(scrape->target);
+    dist_delta_destroy(scrape->before);
     free(scrape->error);
     free(scrape);
     if (--context->n_scrapes == 0)
         context->on_gone(context);
 }
 
-static void leave(struct scrape *scrape)
+static void leave(struct dist_scrape *scrape)
 {
     scrape->state = GONE;
     uv_close((uv_handle_t *)&scrape->tick, on_timer_closed);
     uv_close((uv_handle_t *)&scrape->pause, on_timer_closed);
 }
 
-static void show_places(const struct scrape_context *context)
+static void show_places(const struct dist_scrape_context *context)
 {
-    const struct places *places = &context->places;
+    const struct dist_places *places = &context->places;
 
     fg_metric_set(context->metrics, SCRAPE_RUNNING, places->taken);
     fg_metric_set(context->metrics, SCRAPE_WAITING, places->sound.n + places->doubtful.n);
 }
 
 /* Nothing is under way any more: memory and place go back. */
-static void rest(struct scrape *scrape)
+static void rest(struct dist_scrape *scrape)
 {
     struct flight *flight = fg_take(scrape->flight);
 
     if (flight != NULL) {
         fg_client_clear(&flight->request);
-        delta_destroy(flight->result.seen);
+        dist_delta_destroy(flight->result.seen);
         free(flight);
     }
     scrape->state = REST;
-    places_leave(&scrape->context->places, &scrape->place);
+    dist_places_leave(&scrape->context->places, &scrape->place);
     show_places(scrape->context);
     if (scrape->ending)
         leave(scrape);
 }
 
-static void finish(struct scrape *scrape, enum scrape_metric result, const char *error)
+static void finish(struct dist_scrape *scrape, enum scrape_metric result, const char *error)
 {
     fg_metric_add(scrape->context->metrics, result, 1);
     note_health(scrape, error == NULL ? SCRAPE_HEALTH_UP : SCRAPE_HEALTH_DOWN, error);
@@ -158,12 +159,12 @@ static void finish(struct scrape *scrape, enum scrape_metric result, const char 
 
 /* ---- storing: on a worker ---- */
 
-static enum fg_code inflate(struct upload *upload, struct workspace *space,
+static enum fg_code inflate(struct dist_upload *upload, struct dist_workspace *space,
                             struct fg_slice *profile, struct fg_err *err)
 {
     uint64_t max = upload->limits->values.max_profile_size_bytes;
 
-    if (workspace_inflate(space, fg_coding_sniff(*profile), max, profile, err) != FG_OK)
+    if (dist_workspace_inflate(space, fg_coding_sniff(*profile), max, profile, err) != FG_OK)
         return err->code == FG_E_TOO_LARGE
                    ? fg_fail(err, FG_E_TOO_LARGE,
                              "uncompressed profile exceeds limit of %llu bytes "
@@ -171,12 +172,12 @@ static enum fg_code inflate(struct upload *upload, struct workspace *space,
                              (unsigned long long)max)
                    : err->code;
     upload->counts.inflated_bytes += profile->len;
-    upload_measure(upload, 1, 1, profile->len);
-    return upload_admit(upload, profile->len, err);
+    dist_upload_measure(upload, 1, 1, profile->len);
+    return dist_upload_admit(upload, profile->len, err);
 }
 
 /* What decides which labels and stacks come out of the same profile. */
-static uint64_t rules_of(const struct upload *upload)
+static uint64_t rules_of(const struct dist_upload *upload)
 {
     const struct fg_limit_settings *limits = &upload->limits->values;
     struct fg_buf text;
@@ -194,24 +195,25 @@ static uint64_t rules_of(const struct upload *upload)
 }
 
 static enum fg_code take_growth(struct flight *flight, struct fg_batch *batch,
-                                struct workspace *space, struct fg_err *err)
+                                struct dist_workspace *space, struct fg_err *err)
 {
-    const struct scrape *scrape = flight->scrape;
-    const struct delta_scrape seen = {
+    const struct dist_scrape *scrape = flight->scrape;
+    const struct dist_delta_scrape seen = {
         .kind = scrape->endpoint->kind,
         .time_ns = flight->fetched_wall_ns,
         .rules = rules_of(&flight->upload),
         .budget = &scrape->context->deltas,
     };
 
-    delta_destroy(fg_take(flight->result.seen)); /* of a decoding before this one */
-    return delta_apply(scrape->before, &seen, batch, space->arena, &flight->result, err);
+    dist_delta_destroy(fg_take(flight->result.seen)); /* of a decoding before this one */
+    return dist_delta_apply(scrape->before, &seen, batch, space->arena, &flight->result, err);
 }
 
-static enum fg_code decode(struct upload *upload, struct workspace *space, struct fg_err *err)
+static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *space,
+                           struct fg_err *err)
 {
     struct flight *flight = fg_container(upload, struct flight, upload);
-    const struct endpoint *endpoint = flight->scrape->endpoint;
+    const struct dist_endpoint *endpoint = flight->scrape->endpoint;
     struct fg_pprof_request request = {
         .upload = {.time_ns = flight->fetched_wall_ns,
                    .limits = upload->decode_limits,
@@ -221,14 +223,14 @@ static enum fg_code decode(struct upload *upload, struct workspace *space, struc
     struct fg_pprof_info info;
     struct fg_batch batch;
 
-    if (series_labels(&endpoint->labels, &upload->limits->values, space->arena,
-                      &request.upload.labels, err) != FG_OK ||
+    if (dist_series_labels(&endpoint->labels, &upload->limits->values, space->arena,
+                           &request.upload.labels, err) != FG_OK ||
         inflate(upload, space, &profile, err) != FG_OK ||
         fg_pprof_decode(profile, &request, space->arena, &batch, &info, &upload->counts.decode,
                         err) != FG_OK ||
         (endpoint->cumulative && take_growth(flight, &batch, space, err) != FG_OK))
         return err->code;
-    return upload_add(upload, &batch, info.has_time, err);
+    return dist_upload_add(upload, &batch, info.has_time, err);
 }
 
 /* ---- storing: on the loop ---- */
@@ -237,14 +239,14 @@ static void store(struct flight *flight);
 
 static void on_pause_over(uv_timer_t *timer)
 {
-    struct scrape *scrape = timer->data;
+    struct dist_scrape *scrape = timer->data;
 
     fg_assert(scrape->state == PAUSE);
     fg_metric_add(scrape->context->metrics, SCRAPE_RETRIES, 1);
     store(scrape->flight);
 }
 
-static void pause_and_retry(struct scrape *scrape)
+static void pause_and_retry(struct dist_scrape *scrape)
 {
     int64_t pause_ns = scrape->context->pause_ns << (scrape->flight->tries - 1);
 
@@ -254,13 +256,13 @@ static void pause_and_retry(struct scrape *scrape)
 }
 
 /* What this scrape saw is what the next one is compared with. */
-static void advance(struct scrape *scrape)
+static void advance(struct dist_scrape *scrape)
 {
-    struct delta_result *result = &scrape->flight->result;
+    struct dist_delta_result *result = &scrape->flight->result;
 
     if (!scrape->endpoint->cumulative)
         return;
-    delta_destroy(scrape->before);
+    dist_delta_destroy(scrape->before);
     scrape->before = fg_take(result->seen);
     fg_metric_add(scrape->context->metrics, SCRAPE_RESETS, result->reset);
     fg_metric_add(scrape->context->metrics, SCRAPE_FORGOTTEN, result->forgotten);
@@ -277,10 +279,10 @@ static bool is_uncertain(enum fg_code code)
            code == FG_E_UNKNOWN || code == FG_E_INTERNAL;
 }
 
-static void on_stored(struct upload *upload)
+static void on_stored(struct dist_upload *upload)
 {
     struct flight *flight = fg_container(upload, struct flight, upload);
-    struct scrape *scrape = flight->scrape;
+    struct dist_scrape *scrape = flight->scrape;
     enum fg_code code = upload->err.code;
 
     if (code != FG_OK && fg_code_retry(code) && !scrape->ending &&
@@ -298,12 +300,12 @@ static void on_stored(struct upload *upload)
 
 static void store(struct flight *flight)
 {
-    static const struct upload_interface interface = {decode, on_stored};
-    const struct scrape_context *context = flight->scrape->context;
+    static const struct dist_upload_interface interface = {decode, on_stored};
+    const struct dist_scrape_context *context = flight->scrape->context;
 
     flight->scrape->state = STORE;
     flight->tries++;
-    flight->upload = (struct upload){
+    flight->upload = (struct dist_upload){
         .interface = &interface,
         .distributor = context->distributor,
         .home = context->loop,
@@ -311,7 +313,7 @@ static void store(struct flight *flight)
         .tenant = context->tenant,
         .sender = fg_cstr(flight->scrape->target->address),
     };
-    upload_start(&flight->upload);
+    dist_upload_start(&flight->upload);
 }
 
 /* ---- fetching ---- */
@@ -351,8 +353,8 @@ static void say_status(const struct fg_client_request *request, struct fg_err *e
 
 static void note_fetch(struct flight *flight, bool good)
 {
-    struct scrape *scrape = flight->scrape;
-    struct scrape_context *context = scrape->context;
+    struct dist_scrape *scrape = flight->scrape;
+    struct dist_scrape_context *context = scrape->context;
 
     flight->fetched_wall_ns = fg_wall_ns(context->clock);
     scrape->last_duration_ns = fg_mono_ns(context->clock) - flight->begun_mono_ns;
@@ -365,7 +367,7 @@ static void note_fetch(struct flight *flight, bool good)
 static void on_fetched(struct fg_client_request *request)
 {
     struct flight *flight = fg_container(request, struct flight, request);
-    struct scrape *scrape = flight->scrape;
+    struct dist_scrape *scrape = flight->scrape;
     struct fg_err err;
 
     fg_assert(scrape->state == FETCH);
@@ -382,9 +384,9 @@ static void on_fetched(struct fg_client_request *request)
     }
 }
 
-static struct flight *flight_create(struct scrape *scrape)
+static struct flight *flight_create(struct dist_scrape *scrape)
 {
-    const struct scrape_context *context = scrape->context;
+    const struct dist_scrape_context *context = scrape->context;
     struct flight *flight = fg_new(struct flight);
 
     flight->scrape = scrape;
@@ -401,10 +403,10 @@ static struct flight *flight_create(struct scrape *scrape)
     return flight;
 }
 
-static void on_place(struct place *place)
+static void on_place(struct dist_place *place)
 {
-    struct scrape *scrape = fg_container(place, struct scrape, place);
-    struct scrape_context *context = scrape->context;
+    struct dist_scrape *scrape = fg_container(place, struct dist_scrape, place);
+    struct dist_scrape_context *context = scrape->context;
 
     fg_assert(scrape->state == LINE);
     scrape->state = FETCH;
@@ -415,38 +417,39 @@ static void on_place(struct place *place)
 
 static void on_tick(uv_timer_t *timer)
 {
-    struct scrape *scrape = timer->data;
+    struct dist_scrape *scrape = timer->data;
 
     if (scrape->state != REST) {
         fg_metric_add(scrape->context->metrics, SCRAPE_MISSED, 1);
         return;
     }
     scrape->state = LINE;
-    places_ask(&scrape->context->places, &scrape->place);
+    dist_places_ask(&scrape->context->places, &scrape->place);
     show_places(scrape->context);
 }
 
 /* ---- life ---- */
 
-static void start_ticks(struct scrape *scrape)
+static void start_ticks(struct dist_scrape *scrape)
 {
     int64_t interval_ns = scrape->target->interval_ns;
     uint64_t hash =
         scrape->target->hash ^ fg_mix64(fg_hash64(fg_cstr(scrape->endpoint->kind->name)));
-    int64_t first_ns = scrape_first_ns(hash, interval_ns, fg_wall_ns(scrape->context->clock));
+    int64_t first_ns = dist_scrape_first_ns(hash, interval_ns, fg_wall_ns(scrape->context->clock));
 
     fg_assert(uv_timer_start(&scrape->tick, on_tick, (uint64_t)(first_ns / FG_MS_NS),
                              (uint64_t)(interval_ns / FG_MS_NS)) == 0);
 }
 
-struct scrape *scrape_start(struct scrape_context *context, struct target *target,
-                            const struct endpoint *endpoint, bool trusted)
+struct dist_scrape *dist_scrape_start(struct dist_scrape_context *context,
+                                      struct dist_target *target,
+                                      const struct dist_endpoint *endpoint, bool trusted)
 {
-    struct scrape *scrape = fg_new(struct scrape);
+    struct dist_scrape *scrape = fg_new(struct dist_scrape);
     uv_loop_t *uv = fg_loop_uv(context->loop);
 
     scrape->context = context;
-    scrape->target = target_ref(target);
+    scrape->target = dist_target_ref(target);
     scrape->endpoint = endpoint;
     scrape->trusted = trusted;
     scrape->place.on_place = on_place;
@@ -458,7 +461,7 @@ struct scrape *scrape_start(struct scrape_context *context, struct target *targe
     return scrape;
 }
 
-void scrape_end(struct scrape *scrape)
+void dist_scrape_end(struct dist_scrape *scrape)
 {
     fg_assert(!scrape->ending);
     scrape->ending = true;

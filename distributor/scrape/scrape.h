@@ -44,7 +44,7 @@
 FG_METRICS_ENUM(scrape_metric, SCRAPE_METRICS)
 
 /* What all scrapes share; outlives them. */
-struct scrape_context {
+struct dist_scrape_context {
     struct distributor *distributor;
     struct fg_loop *loop;
     struct fg_client *client;
@@ -57,34 +57,35 @@ struct scrape_context {
     int64_t pause_ns; /* before storing again, the first; each further one is twice as long */
     size_t body_max_bytes;
     struct fg_budget deltas;
-    struct places places;
-    unsigned n_scrapes;                              /* that are not gone */
-    void (*on_gone)(struct scrape_context *context); /* the last one is */
+    struct dist_places places;
+    unsigned n_scrapes;                                   /* that are not gone */
+    void (*on_gone)(struct dist_scrape_context *context); /* the last one is */
 };
 
-struct scrape;
+struct dist_scrape;
 
 /* target is referenced as long as it is needed. trusted: it gets our token and certificate. */
-struct scrape *scrape_start(struct scrape_context *context, struct target *target,
-                            const struct endpoint *endpoint, bool trusted);
+struct dist_scrape *dist_scrape_start(struct dist_scrape_context *context,
+                                      struct dist_target *target,
+                                      const struct dist_endpoint *endpoint, bool trusted);
 
 /* Ends it: it is gone once what is under way is over, and nobody hears of it again but
  * context->n_scrapes. */
-void scrape_end(struct scrape *scrape);
+void dist_scrape_end(struct dist_scrape *scrape);
 
-enum scrape_health { SCRAPE_HEALTH_UNKNOWN, SCRAPE_HEALTH_UP, SCRAPE_HEALTH_DOWN };
+enum dist_scrape_health { SCRAPE_HEALTH_UNKNOWN, SCRAPE_HEALTH_UP, SCRAPE_HEALTH_DOWN };
 
 /* How it is; error is borrowed until the loop goes on, NULL when the last one went well. */
-struct scrape_state {
-    const struct endpoint *endpoint;
-    enum scrape_health health;
+struct dist_scrape_state {
+    const struct dist_endpoint *endpoint;
+    enum dist_scrape_health health;
     int64_t last_wall_ns, last_duration_ns; /* when it began; 0: never */
     uint64_t last_bytes;
     const char *error;
 };
-struct scrape_state scrape_state(const struct scrape *scrape);
+struct dist_scrape_state dist_scrape_state(const struct dist_scrape *scrape);
 
 /* How long to wait at this time until the next moment of a hash in the interval. */
-int64_t scrape_first_ns(uint64_t hash, int64_t interval_ns, int64_t wall_ns);
+int64_t dist_scrape_first_ns(uint64_t hash, int64_t interval_ns, int64_t wall_ns);
 
 #endif

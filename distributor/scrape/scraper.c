@@ -7,11 +7,11 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
-#define CONF(field)     FG_CONF_AT(struct scraper_settings, field)
-#define CONF_K8S(field) FG_CONF_AT(struct scraper_kubernetes_settings, field)
+#define CONF(field)     FG_CONF_AT(struct dist_scraper_settings, field)
+#define CONF_K8S(field) FG_CONF_AT(struct dist_scraper_kubernetes_settings, field)
 
 /* clang-format off */
-const struct fg_conf_field scraper_fields[] = {
+const struct fg_conf_field dist_scraper_fields[] = {
     {"targets", FG_CONF_YAML, CONF(targets), .def = "", .max = "1000000",
      .doc = "Targets to fetch profiles from: a list of groups, [{targets: [HOST:PORT], labels: {service_name: NAME}}]. Labels may also say how (distributor/scrape/README.md)."},
     {"files", FG_CONF_YAML, CONF(files), .def = "", .max = "100000",
@@ -53,9 +53,9 @@ const struct fg_conf_field scraper_fields[] = {
     {"insecure_skip_verify", FG_CONF_BOOL, CONF(insecure), .def = "false",
      .doc = "Takes whatever certificate a target shows."},
 };
-const size_t scraper_n_fields = FG_COUNT(scraper_fields);
+const size_t dist_scraper_n_fields = FG_COUNT(dist_scraper_fields);
 
-const struct fg_conf_field scraper_kubernetes_fields[] = {
+const struct fg_conf_field dist_scraper_kubernetes_fields[] = {
     {"pods", FG_CONF_BOOL, CONF_K8S(pods), .def = "false",
      .doc = "Whether pods are scraped that ask for it by annotations: profiles.grafana.com/cpu.scrape: \"true\" and cpu.port; likewise memory, goroutine, mutex, block. Needs the right to list and watch pods."},
     {"namespace", FG_CONF_STRING, CONF_K8S(namespace), .def = "", .max = "253",
@@ -69,7 +69,7 @@ const struct fg_conf_field scraper_kubernetes_fields[] = {
     {"credentials", FG_CONF_STRING, CONF_K8S(credentials), .def = "/var/run/secrets/kubernetes.io/serviceaccount", .min = "1", .max = "4000",
      .doc = "Folder with the token (token) and the API's authority (ca.crt)."},
 };
-const size_t scraper_n_kubernetes_fields = FG_COUNT(scraper_kubernetes_fields);
+const size_t dist_scraper_n_kubernetes_fields = FG_COUNT(dist_scraper_kubernetes_fields);
 /* clang-format on */
 
 enum {
@@ -84,11 +84,11 @@ static const int64_t KUBERNETES_PAUSE_NS = FG_SECOND_NS;
 
 static const struct fg_metric_def scrape_metrics[] = FG_METRICS_DEFS(SCRAPE_METRICS);
 
-struct scraper {
-    struct scraper_config config;
-    struct kinds kinds;
+struct dist_scraper {
+    struct dist_scraper_config config;
+    struct dist_kinds kinds;
     struct fg_relabel *rules; /* of targets' labels */
-    struct found *fixed;      /* targets of settings */
+    struct dist_found *fixed; /* targets of settings */
     const char *patterns[PATTERNS_MAX];
     size_t n_patterns;
     json_t *files; /* holds the patterns */
@@ -98,33 +98,33 @@ struct scraper {
     struct fg_loop *loop;
     _Atomic bool started; /* pages ask the loop from then on */
     bool ending;
-    struct scrape_context context;
-    struct targets *targets;
-    struct files *file_source;
-    struct kubernetes *kubernetes;
+    struct dist_scrape_context context;
+    struct dist_targets *targets;
+    struct dist_files *file_source;
+    struct dist_kubernetes *kubernetes;
     unsigned to_stop; /* of scrapes, files, and pods */
     sem_t stopped;
 };
 
 /* ---- settings ---- */
 
-static enum fg_code read_fixed(struct scraper *scraper, struct fg_err *err)
+static enum fg_code read_fixed(struct dist_scraper *scraper, struct fg_err *err)
 {
     const char *yaml = scraper->config.settings->targets;
     enum fg_code code;
     json_t *doc;
 
-    scraper->fixed = found_create();
-    if (doc_from_yaml(fg_cstr(yaml), "scrape.targets", &doc, err) != FG_OK)
+    scraper->fixed = dist_found_create();
+    if (dist_doc_from_yaml(fg_cstr(yaml), "scrape.targets", &doc, err) != FG_OK)
         return err->code;
-    code = found_read_groups(scraper->fixed, doc, "scrape.targets", err);
+    code = dist_found_read_groups(scraper->fixed, doc, "scrape.targets", err);
     json_decref(doc);
     return code;
 }
 
-static struct target_config target_config(const struct scraper *scraper)
+static struct dist_target_config target_config(const struct dist_scraper *scraper)
 {
-    return (struct target_config){
+    return (struct dist_target_config){
         .kinds = &scraper->kinds,
         .rules = scraper->rules,
         .interval_ns = scraper->config.settings->interval_ns,
@@ -133,24 +133,24 @@ static struct target_config target_config(const struct scraper *scraper)
 }
 
 /* One that can never be a target is a mistake in the settings, and said at once. */
-static enum fg_code check_fixed(const struct scraper *scraper, struct fg_err *err)
+static enum fg_code check_fixed(const struct dist_scraper *scraper, struct fg_err *err)
 {
-    const struct target_config config = target_config(scraper);
+    const struct dist_target_config config = target_config(scraper);
 
     for (size_t i = 0; i < scraper->fixed->n_targets; i++) {
-        struct target *target;
+        struct dist_target *target;
 
-        if (target_create(&scraper->fixed->targets[i], &config, &target, err) != FG_OK)
+        if (dist_target_create(&scraper->fixed->targets[i], &config, &target, err) != FG_OK)
             return fg_wrap(err, "scrape.targets");
-        target_unref(target);
+        dist_target_unref(target);
     }
     return FG_OK;
 }
 
-static enum fg_code read_patterns(struct scraper *scraper, struct fg_err *err)
+static enum fg_code read_patterns(struct dist_scraper *scraper, struct fg_err *err)
 {
-    if (doc_from_yaml(fg_cstr(scraper->config.settings->files), "scrape.files", &scraper->files,
-                      err) != FG_OK)
+    if (dist_doc_from_yaml(fg_cstr(scraper->config.settings->files), "scrape.files",
+                           &scraper->files, err) != FG_OK)
         return err->code;
     if (json_is_null(scraper->files))
         return FG_OK;
@@ -162,14 +162,14 @@ static enum fg_code read_patterns(struct scraper *scraper, struct fg_err *err)
 
         if (pattern == NULL)
             return fg_fail(err, FG_E_INVALID, "scrape.files: pattern %zu is no text", i + 1);
-        if (files_check_pattern(pattern, err) != FG_OK)
+        if (dist_files_check_pattern(pattern, err) != FG_OK)
             return err->code;
         scraper->patterns[scraper->n_patterns++] = pattern;
     }
     return FG_OK;
 }
 
-static enum fg_code find_api(struct scraper *scraper, struct fg_err *err)
+static enum fg_code find_api(struct dist_scraper *scraper, struct fg_err *err)
 {
     const char *given = scraper->config.kubernetes->api;
     /* NOLINTBEGIN(concurrency-mt-unsafe): nobody sets the environment */
@@ -197,7 +197,7 @@ static enum fg_code find_api(struct scraper *scraper, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code check_share(const struct scraper_settings *settings, struct fg_err *err)
+static enum fg_code check_share(const struct dist_scraper_settings *settings, struct fg_err *err)
 {
     if (settings->share_index < settings->share_count)
         return FG_OK;
@@ -205,11 +205,12 @@ static enum fg_code check_share(const struct scraper_settings *settings, struct 
                    (unsigned long long)settings->share_index);
 }
 
-static enum fg_code read_settings(struct scraper *scraper, struct fg_err *err)
+static enum fg_code read_settings(struct dist_scraper *scraper, struct fg_err *err)
 {
-    const struct scraper_settings *settings = scraper->config.settings;
+    const struct dist_scraper_settings *settings = scraper->config.settings;
 
-    if (kinds_init(&scraper->kinds, fg_cstr(settings->profiles), "scrape.profiles", err) != FG_OK ||
+    if (dist_kinds_init(&scraper->kinds, fg_cstr(settings->profiles), "scrape.profiles", err) !=
+            FG_OK ||
         fg_relabel_parse(fg_cstr(settings->relabel), "scrape.relabel", FG_RELABEL_DEFAULTS_DISABLED,
                          &scraper->rules, err) != FG_OK ||
         read_fixed(scraper, err) != FG_OK || check_fixed(scraper, err) != FG_OK ||
@@ -218,7 +219,7 @@ static enum fg_code read_settings(struct scraper *scraper, struct fg_err *err)
     return check_share(settings, err);
 }
 
-static bool has_sources(const struct scraper *scraper)
+static bool has_sources(const struct dist_scraper *scraper)
 {
     return scraper->fixed->n_targets > 0 || scraper->n_patterns > 0 ||
            scraper->config.kubernetes->pods;
@@ -228,7 +229,7 @@ static bool has_sources(const struct scraper *scraper)
 
 static void on_scrape(void *arg)
 {
-    struct scraper *scraper = arg;
+    struct dist_scraper *scraper = arg;
     struct fg_metrics *metrics = scraper->context.metrics;
 
     fg_metric_set(metrics, SCRAPE_DELTA_BYTES, (int64_t)fg_budget_used(&scraper->context.deltas));
@@ -239,12 +240,12 @@ static const char *or_null(const char *text)
     return text[0] == '\0' ? NULL : text;
 }
 
-static void on_all_gone(struct scrape_context *context);
+static void on_all_gone(struct dist_scrape_context *context);
 
-static void make_context(struct scraper *scraper)
+static void make_context(struct dist_scraper *scraper)
 {
-    const struct scraper_settings *settings = scraper->config.settings;
-    struct scrape_context *context = &scraper->context;
+    const struct dist_scraper_settings *settings = scraper->config.settings;
+    struct dist_scrape_context *context = &scraper->context;
 
     context->distributor = scraper->config.distributor;
     context->clock = scraper->config.clock;
@@ -259,7 +260,7 @@ static void make_context(struct scraper *scraper)
     context->pause_ns = STORE_PAUSE_NS;
     context->body_max_bytes = (size_t)settings->body_max_bytes;
     context->on_gone = on_all_gone;
-    places_init(&context->places, (unsigned)settings->running_max);
+    dist_places_init(&context->places, (unsigned)settings->running_max);
     fg_budget_init(&context->deltas, settings->delta_max_bytes > 0
                                          ? settings->delta_max_bytes
                                          : scraper->config.memory_max_bytes / 8);
@@ -268,14 +269,14 @@ static void make_context(struct scraper *scraper)
     fg_registry_on_scrape(scraper->config.registry, on_scrape, scraper);
 }
 
-enum fg_code scraper_create(const struct scraper_config *config, struct scraper **ret_scraper,
-                            struct fg_err *err)
+enum fg_code dist_scraper_create(const struct dist_scraper_config *config,
+                                 struct dist_scraper **ret_scraper, struct fg_err *err)
 {
-    struct scraper *scraper = fg_new(struct scraper);
+    struct dist_scraper *scraper = fg_new(struct dist_scraper);
 
     scraper->config = *config;
     if (read_settings(scraper, err) != FG_OK) {
-        scraper_destroy(scraper);
+        dist_scraper_destroy(scraper);
         return err->code;
     }
     make_context(scraper);
@@ -283,27 +284,27 @@ enum fg_code scraper_create(const struct scraper_config *config, struct scraper 
     return FG_OK;
 }
 
-void scraper_destroy(struct scraper *scraper)
+void dist_scraper_destroy(struct dist_scraper *scraper)
 {
     if (scraper == NULL)
         return;
-    kubernetes_destroy(scraper->kubernetes);
+    dist_kubernetes_destroy(scraper->kubernetes);
     fg_client_destroy(scraper->context.client);
-    targets_destroy(scraper->targets);
+    dist_targets_destroy(scraper->targets);
     fg_loop_destroy(scraper->loop);
-    found_destroy(scraper->fixed);
+    dist_found_destroy(scraper->fixed);
     fg_relabel_unref(scraper->rules);
     json_decref(scraper->files);
-    kinds_done(&scraper->kinds);
+    dist_kinds_done(&scraper->kinds);
     free(scraper);
 }
 
 /* ---- start (on the loop) ---- */
 
-static void start_files(struct scraper *scraper)
+static void start_files(struct dist_scraper *scraper)
 {
     if (scraper->n_patterns > 0)
-        scraper->file_source = files_start(&(struct files_config){
+        scraper->file_source = dist_files_start(&(struct dist_files_config){
             .loop = scraper->loop,
             .work = scraper->config.work,
             .targets = scraper->targets,
@@ -314,12 +315,12 @@ static void start_files(struct scraper *scraper)
         });
 }
 
-static void start_kubernetes(struct scraper *scraper)
+static void start_kubernetes(struct dist_scraper *scraper)
 {
-    const struct scraper_kubernetes_settings *settings = scraper->config.kubernetes;
+    const struct dist_scraper_kubernetes_settings *settings = scraper->config.kubernetes;
 
     if (settings->pods)
-        scraper->kubernetes = kubernetes_start(&(struct kubernetes_config){
+        scraper->kubernetes = dist_kubernetes_start(&(struct dist_kubernetes_config){
             .loop = scraper->loop,
             .work = scraper->config.work,
             .targets = scraper->targets,
@@ -336,15 +337,15 @@ static void start_kubernetes(struct scraper *scraper)
 
 static void start_all(void *arg)
 {
-    struct scraper *scraper = arg;
-    const struct scraper_settings *settings = scraper->config.settings;
+    struct dist_scraper *scraper = arg;
+    const struct dist_scraper_settings *settings = scraper->config.settings;
 
     scraper->context.client = fg_client_create(&(struct fg_client_config){
         .loop = scraper->loop,
         .running_max = (unsigned)settings->running_max,
         .budget = scraper->config.bodies,
     });
-    scraper->targets = targets_create(&(struct targets_config){
+    scraper->targets = dist_targets_create(&(struct dist_targets_config){
         .context = &scraper->context,
         .target = target_config(scraper),
         .share_index = (uint32_t)settings->share_index,
@@ -352,12 +353,12 @@ static void start_all(void *arg)
         .targets_max = (size_t)settings->targets_max,
     });
     if (scraper->fixed->n_targets > 0)
-        targets_update(scraper->targets, "settings", scraper->fixed, true);
+        dist_targets_update(scraper->targets, "settings", scraper->fixed, true);
     start_files(scraper);
     start_kubernetes(scraper);
 }
 
-enum fg_code scraper_start(struct scraper *scraper, struct fg_err *err)
+enum fg_code dist_scraper_start(struct dist_scraper *scraper, struct fg_err *err)
 {
     if (!has_sources(scraper))
         return FG_OK;
@@ -374,15 +375,15 @@ enum fg_code scraper_start(struct scraper *scraper, struct fg_err *err)
 
 static void on_stopped(void *arg)
 {
-    struct scraper *scraper = arg;
+    struct dist_scraper *scraper = arg;
 
     if (--scraper->to_stop == 0)
         fg_assert(sem_post(&scraper->stopped) == 0);
 }
 
-static void on_all_gone(struct scrape_context *context)
+static void on_all_gone(struct dist_scrape_context *context)
 {
-    struct scraper *scraper = fg_container(context, struct scraper, context);
+    struct dist_scraper *scraper = fg_container(context, struct dist_scraper, context);
 
     if (scraper->ending)
         on_stopped(scraper);
@@ -391,27 +392,27 @@ static void on_all_gone(struct scrape_context *context)
 /* Sources first: they would bring new targets. */
 static void begin_stop(void *arg)
 {
-    struct scraper *scraper = arg;
+    struct dist_scraper *scraper = arg;
     bool any = scraper->context.n_scrapes > 0;
 
     scraper->ending = true;
     scraper->to_stop = 1u + any + (scraper->file_source != NULL) + (scraper->kubernetes != NULL);
     if (scraper->file_source != NULL)
-        files_stop(fg_take(scraper->file_source), on_stopped, scraper);
+        dist_files_stop(fg_take(scraper->file_source), on_stopped, scraper);
     if (scraper->kubernetes != NULL)
-        kubernetes_stop(scraper->kubernetes, on_stopped, scraper);
-    targets_end(scraper->targets);
+        dist_kubernetes_stop(scraper->kubernetes, on_stopped, scraper);
+    dist_targets_end(scraper->targets);
     on_stopped(scraper); /* this one */
 }
 
 static void close_client(void *arg)
 {
-    struct scraper *scraper = arg;
+    struct dist_scraper *scraper = arg;
 
     fg_client_close(scraper->context.client);
 }
 
-void scraper_stop(struct scraper *scraper)
+void dist_scraper_stop(struct dist_scraper *scraper)
 {
     if (scraper == NULL || !atomic_load(&scraper->started))
         return;
@@ -427,9 +428,9 @@ void scraper_stop(struct scraper *scraper)
 /* ---- pages ---- */
 
 /* A request on its way to the scraper's loop and back; in the request's arena. */
-struct look {
+struct scraper_look {
     struct fg_msg there, back;
-    struct scraper *scraper;
+    struct dist_scraper *scraper;
     struct fg_http_request *req;
     struct fg_loop *home;
     bool html;
@@ -437,7 +438,7 @@ struct look {
     struct fg_buf body;
 };
 
-static void answer(struct look *look)
+static void answer(struct scraper_look *look)
 {
     struct fg_buf body = look->body; /* the look is gone with the request */
     struct fg_err err;
@@ -458,24 +459,24 @@ static void answer(struct look *look)
 
 static void on_back(struct fg_msg *msg)
 {
-    answer(fg_container(msg, struct look, back));
+    answer(fg_container(msg, struct scraper_look, back));
 }
 
-static void write_page(struct look *look, const struct page_sources *sources)
+static void write_page(struct scraper_look *look, const struct dist_page_sources *sources)
 {
     if (look->html)
-        page_write_html(sources, fg_wall_ns(look->scraper->config.clock), &look->body);
+        dist_page_write_html(sources, fg_wall_ns(look->scraper->config.clock), &look->body);
     else
-        page_write_json(sources, look->what, &look->body);
+        dist_page_write_json(sources, look->what, &look->body);
 }
 
 static void on_there(struct fg_msg *msg)
 {
-    struct look *look = fg_container(msg, struct look, there);
-    const struct scraper *scraper = look->scraper;
+    struct scraper_look *look = fg_container(msg, struct scraper_look, there);
+    const struct dist_scraper *scraper = look->scraper;
 
-    write_page(look,
-               &(struct page_sources){scraper->targets, scraper->file_source, scraper->kubernetes});
+    write_page(look, &(struct dist_page_sources){scraper->targets, scraper->file_source,
+                                                 scraper->kubernetes});
     look->back.run = on_back;
     fg_loop_post(look->home, &look->back);
 }
@@ -489,9 +490,9 @@ static unsigned what_of(struct fg_http_request *req)
     return fg_slice_is(state, "dropped") ? PAGE_DROPPED : PAGE_ACTIVE | PAGE_DROPPED;
 }
 
-static void handle(struct fg_http_request *req, struct scraper *scraper, bool html)
+static void handle(struct fg_http_request *req, struct dist_scraper *scraper, bool html)
 {
-    struct look *look = fg_arena_new(fg_http_arena(req), struct look, 1);
+    struct scraper_look *look = fg_arena_new(fg_http_arena(req), struct scraper_look, 1);
 
     fg_assert(look != NULL); /* the first thing in an arena of a MiB */
     look->scraper = scraper;
@@ -504,7 +505,7 @@ static void handle(struct fg_http_request *req, struct scraper *scraper, bool ht
         look->there.run = on_there;
         fg_loop_post(scraper->loop, &look->there);
     } else {
-        write_page(look, &(struct page_sources){NULL, NULL, NULL});
+        write_page(look, &(struct dist_page_sources){NULL, NULL, NULL});
         answer(look);
     }
 }
@@ -519,7 +520,7 @@ static void get_json(struct fg_http_request *req, void *scraper)
     handle(req, scraper, false);
 }
 
-void scraper_routes(struct scraper *scraper, struct fg_http_server *server)
+void dist_scraper_routes(struct dist_scraper *scraper, struct fg_http_server *server)
 {
     fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
                                                          .path = "/targets",

@@ -14,9 +14,9 @@ enum {
 static const int64_t INTERVAL_MIN_NS = FG_SECOND_NS / 10, INTERVAL_MAX_NS = 24 * FG_HOUR_NS;
 
 /* A target while it is made. */
-struct making {
-    struct target *target;
-    const struct target_config *config;
+struct target_making {
+    struct dist_target *target;
+    const struct dist_target_config *config;
     struct fg_err *err;
     struct fg_label *items; /* its labels; those added come last */
     size_t n, cap;
@@ -24,7 +24,7 @@ struct making {
     int64_t timeout_ns;
 };
 
-static enum fg_code too_large(struct making *making)
+static enum fg_code too_large(struct target_making *making)
 {
     return fg_fail(making->err, FG_E_INVALID, "its labels need more than %d bytes",
                    ARENA_MAX_BYTES);
@@ -32,7 +32,7 @@ static enum fg_code too_large(struct making *making)
 
 /* ---- labels ---- */
 
-static struct fg_slice get(const struct making *making, const char *name)
+static struct fg_slice get(const struct target_making *making, const char *name)
 {
     const struct fg_labels labels = {making->items, making->n};
 
@@ -42,14 +42,14 @@ static struct fg_slice get(const struct making *making, const char *name)
 /* Room for those that are added here; an arena that is full is seen at the next allocation. */
 enum { LABELS_ADDED_MAX = 4 };
 
-static void add(struct making *making, const char *name, struct fg_slice value)
+static void add(struct target_making *making, const char *name, struct fg_slice value)
 {
     fg_assert(making->n < making->cap);
     making->items[making->n++] = (struct fg_label){fg_cstr(name), value};
 }
 
 static enum fg_code copy_labels(const struct fg_labels *from, struct fg_arena *arena,
-                                struct making *making)
+                                struct target_making *making)
 {
     struct fg_label *items = fg_arena_new(arena, struct fg_label, from->count);
 
@@ -67,7 +67,7 @@ static enum fg_code copy_labels(const struct fg_labels *from, struct fg_arena *a
 }
 
 /* The array that labels are added to. */
-static enum fg_code start_labels(struct making *making, const struct fg_labels *labels)
+static enum fg_code start_labels(struct target_making *making, const struct fg_labels *labels)
 {
     making->cap = labels->count + LABELS_ADDED_MAX;
     making->items = fg_arena_new(making->target->arena, struct fg_label, making->cap);
@@ -80,7 +80,7 @@ static enum fg_code start_labels(struct making *making, const struct fg_labels *
 }
 
 /* Alloy's order; "unspecified" is its word too. */
-static enum fg_code infer_service(struct making *making, struct fg_slice *ret_service)
+static enum fg_code infer_service(struct target_making *making, struct fg_slice *ret_service)
 {
     static const char *const others[] = {
         "__meta_docker_container_name",
@@ -109,7 +109,7 @@ static enum fg_code infer_service(struct making *making, struct fg_slice *ret_se
     return FG_OK;
 }
 
-static enum fg_code complete_service(struct making *making)
+static enum fg_code complete_service(struct target_making *making)
 {
     struct fg_slice service;
 
@@ -125,7 +125,7 @@ static enum fg_code complete_service(struct making *making)
  * What was found becomes the target's own labels: by rules, which see all of them, those beginning
  * with "__" included, and may drop the target; what they leave is completed and read below.
  */
-static enum fg_code make_labels(struct making *making)
+static enum fg_code make_labels(struct target_making *making)
 {
     uint64_t work = FG_RELABEL_WORK_MAX;
     struct fg_labels labels;
@@ -149,7 +149,7 @@ static bool is_private(struct fg_slice name)
 }
 
 /* What is stored with every profile. */
-static void keep_public(struct making *making)
+static void keep_public(struct target_making *making)
 {
     struct fg_labels *labels = &making->target->labels;
 
@@ -200,9 +200,9 @@ static size_t find_port(struct fg_slice address)
     return SIZE_MAX;
 }
 
-static enum fg_code make_address(struct making *making)
+static enum fg_code make_address(struct target_making *making)
 {
-    struct target *target = making->target;
+    struct dist_target *target = making->target;
     struct fg_slice given = get(making, "__address__");
     size_t colon = find_port(given);
     struct fg_slice host = fg_slice_sub(given, 0, colon);
@@ -227,7 +227,7 @@ static enum fg_code make_address(struct making *making)
     return FG_OK;
 }
 
-static enum fg_code make_scheme(struct making *making)
+static enum fg_code make_scheme(struct target_making *making)
 {
     struct fg_slice scheme = get(making, "__scheme__");
 
@@ -240,7 +240,7 @@ static enum fg_code make_scheme(struct making *making)
 
 /* ---- times ---- */
 
-static enum fg_code read_time(struct making *making, const char *label, int64_t least_ns,
+static enum fg_code read_time(struct target_making *making, const char *label, int64_t least_ns,
                               int64_t *time_ns)
 {
     struct fg_slice text = get(making, label);
@@ -257,7 +257,7 @@ static enum fg_code read_time(struct making *making, const char *label, int64_t 
     return FG_OK;
 }
 
-static enum fg_code make_times(struct making *making)
+static enum fg_code make_times(struct target_making *making)
 {
     making->target->interval_ns = making->config->interval_ns;
     making->timeout_ns = making->config->timeout_ns;
@@ -268,7 +268,7 @@ static enum fg_code make_times(struct making *making)
 }
 
 /* How long a target records: up to the next scrape, but for the second that the way takes. */
-static enum fg_code seconds_of(struct making *making, uint64_t *ret_seconds)
+static enum fg_code seconds_of(struct target_making *making, uint64_t *ret_seconds)
 {
     struct fg_slice given = get(making, "__param_seconds");
     int64_t interval_s = making->target->interval_ns / FG_SECOND_NS;
@@ -284,7 +284,7 @@ static enum fg_code seconds_of(struct making *making, uint64_t *ret_seconds)
 
 /* ---- which profiles ---- */
 
-static void put_chosen(const struct kind **chosen, uint32_t *n, const struct kind *kind)
+static void put_chosen(const struct dist_kind **chosen, uint32_t *n, const struct dist_kind *kind)
 {
     for (uint32_t i = 0; i < *n; i++)
         if (chosen[i] == kind)
@@ -293,13 +293,13 @@ static void put_chosen(const struct kind **chosen, uint32_t *n, const struct kin
 }
 
 /* "process_cpu, memory" */
-static enum fg_code choose_named(struct making *making, struct fg_slice list,
-                                 const struct kind **chosen, uint32_t *n)
+static enum fg_code choose_named(struct target_making *making, struct fg_slice list,
+                                 const struct dist_kind **chosen, uint32_t *n)
 {
     while (list.len > 0) {
         size_t comma = FG_MIN(fg_slice_find(list, ','), list.len);
         struct fg_slice name = fg_trim(fg_slice_sub(list, 0, comma));
-        const struct kind *kind = kinds_find(making->config->kinds, name);
+        const struct dist_kind *kind = dist_kinds_find(making->config->kinds, name);
 
         if (kind == NULL)
             return fg_fail(making->err, FG_E_INVALID, "__profiles__: there is no profile \"%.*s\"",
@@ -310,9 +310,10 @@ static enum fg_code choose_named(struct making *making, struct fg_slice list,
     return FG_OK;
 }
 
-static enum fg_code choose(struct making *making, const struct kind **chosen, uint32_t *n)
+static enum fg_code choose(struct target_making *making, const struct dist_kind **chosen,
+                           uint32_t *n)
 {
-    const struct kinds *kinds = making->config->kinds;
+    const struct dist_kinds *kinds = making->config->kinds;
     struct fg_slice list = get(making, "__profiles__");
 
     *n = 0;
@@ -325,8 +326,8 @@ static enum fg_code choose(struct making *making, const struct kind **chosen, ui
 }
 
 /* memory and godeltaprof_memory would both be stored, and everything counted twice. */
-static enum fg_code check_chosen(struct making *making, const struct kind *const *chosen,
-                                 uint32_t n)
+static enum fg_code check_chosen(struct target_making *making,
+                                 const struct dist_kind *const *chosen, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < i; j++)
@@ -347,7 +348,7 @@ static void put_parameter(struct fg_buf *url, struct fg_slice name, struct fg_sl
     fg_buf_url(url, value);
 }
 
-static void put_parameters(const struct making *making, struct fg_buf *url)
+static void put_parameters(const struct target_making *making, struct fg_buf *url)
 {
     static const char prefix[] = "__param_";
 
@@ -376,7 +377,8 @@ static void put_path(struct fg_buf *url, struct fg_slice path)
     }
 }
 
-static struct fg_slice path_of(const struct making *making, const struct kind *kind, bool only)
+static struct fg_slice path_of(const struct target_making *making, const struct dist_kind *kind,
+                               bool only)
 {
     char label[128];
     struct fg_slice path;
@@ -397,10 +399,11 @@ static bool is_difference(struct fg_slice url)
            fg_slice_search(url, "&seconds=") != SIZE_MAX;
 }
 
-static enum fg_code make_url(struct making *making, struct endpoint *endpoint, bool only)
+static enum fg_code make_url(struct target_making *making, struct dist_endpoint *endpoint,
+                             bool only)
 {
-    struct target *target = making->target;
-    const struct kind *kind = endpoint->kind;
+    struct dist_target *target = making->target;
+    const struct dist_kind *kind = endpoint->kind;
     uint64_t seconds;
     struct fg_buf url;
     char text[32];
@@ -426,7 +429,7 @@ static enum fg_code make_url(struct making *making, struct endpoint *endpoint, b
 
 /* ---- endpoints ---- */
 
-static enum fg_code make_prefix(struct making *making)
+static enum fg_code make_prefix(struct target_making *making)
 {
     struct fg_slice prefix = get(making, "__profile_path_prefix__");
 
@@ -436,7 +439,8 @@ static enum fg_code make_prefix(struct making *making)
     return making->target->prefix != NULL ? FG_OK : too_large(making);
 }
 
-static enum fg_code make_endpoint_labels(struct making *making, struct endpoint *endpoint)
+static enum fg_code make_endpoint_labels(struct target_making *making,
+                                         struct dist_endpoint *endpoint)
 {
     const struct fg_labels *common = &making->target->labels;
     struct fg_labels *labels = &endpoint->labels;
@@ -453,10 +457,10 @@ static enum fg_code make_endpoint_labels(struct making *making, struct endpoint 
 }
 
 /* URLs, whose labels are read before the private ones are gone. */
-static enum fg_code make_endpoints(struct making *making)
+static enum fg_code make_endpoints(struct target_making *making)
 {
-    struct target *target = making->target;
-    const struct kind *chosen[KINDS_MAX];
+    struct dist_target *target = making->target;
+    const struct dist_kind *chosen[KINDS_MAX];
 
     if (make_prefix(making) != FG_OK || choose(making, chosen, &target->n_endpoints) != FG_OK ||
         check_chosen(making, chosen, target->n_endpoints) != FG_OK)
@@ -467,7 +471,7 @@ static enum fg_code make_endpoints(struct making *making)
         return fg_fail(making->err, FG_E_INVALID,
                        "__profile_path__ is for one profile, and %u are chosen",
                        target->n_endpoints);
-    target->endpoints = fg_arena_new(target->arena, struct endpoint, target->n_endpoints);
+    target->endpoints = fg_arena_new(target->arena, struct dist_endpoint, target->n_endpoints);
     if (target->endpoints == NULL)
         return too_large(making);
     for (uint32_t i = 0; i < target->n_endpoints; i++) {
@@ -485,7 +489,7 @@ static void put_number(struct fg_buf *out, int64_t number)
     fg_buf_le64(out, (uint64_t)number);
 }
 
-static void make_hash(struct target *target)
+static void make_hash(struct dist_target *target)
 {
     struct fg_buf content;
 
@@ -501,9 +505,9 @@ static void make_hash(struct target *target)
     fg_buf_done(&content);
 }
 
-static enum fg_code make(struct making *making)
+static enum fg_code make(struct target_making *making)
 {
-    struct target *target = making->target;
+    struct dist_target *target = making->target;
 
     if (make_labels(making) != FG_OK)
         return making->err->code;
@@ -520,31 +524,32 @@ static enum fg_code make(struct making *making)
     return FG_OK;
 }
 
-enum fg_code target_create(const struct fg_labels *discovered, const struct target_config *config,
-                           struct target **ret_target, struct fg_err *err)
+enum fg_code dist_target_create(const struct fg_labels *discovered,
+                                const struct dist_target_config *config,
+                                struct dist_target **ret_target, struct fg_err *err)
 {
-    struct target *target = fg_new(struct target);
-    struct making making = {.target = target, .config = config, .err = err};
+    struct dist_target *target = fg_new(struct dist_target);
+    struct target_making making = {.target = target, .config = config, .err = err};
 
     target->refs = 1;
     target->arena = fg_arena_create(ARENA_MAX_BYTES);
     if (copy_labels(discovered, target->arena, &making) != FG_OK || make(&making) != FG_OK) {
-        target_unref(target);
+        dist_target_unref(target);
         return err->code;
     }
     if (!making.kept)
-        target_unref(fg_take(target));
+        dist_target_unref(fg_take(target));
     *ret_target = target;
     return FG_OK;
 }
 
-struct target *target_ref(struct target *target)
+struct dist_target *dist_target_ref(struct dist_target *target)
 {
     target->refs++;
     return target;
 }
 
-void target_unref(struct target *target)
+void dist_target_unref(struct dist_target *target)
 {
     if (target == NULL || --target->refs > 0)
         return;
@@ -557,7 +562,7 @@ void target_unref(struct target *target)
  * as the number of places grows, the target's place jumps to a new one with probability 1/n, and
  * never between old ones. The last jump below n is its place.
  */
-bool target_is_ours(uint64_t hash, uint32_t index, uint32_t n)
+bool dist_target_is_ours(uint64_t hash, uint32_t index, uint32_t n)
 {
     uint64_t place = 0, next = 0;
 

@@ -25,14 +25,14 @@
 #include "distributor/scrape/kind.h"
 
 /* What holds for targets that say nothing else. */
-struct target_config {
-    const struct kinds *kinds;
+struct dist_target_config {
+    const struct dist_kinds *kinds;
     const struct fg_relabel *rules; /* for what was found, before it is read; NULL: none */
     int64_t interval_ns, timeout_ns;
 };
 
-struct endpoint {
-    const struct kind *kind;
+struct dist_endpoint {
+    const struct dist_kind *kind;
     const char *url;
     struct fg_labels labels; /* of its profiles, with __name__ */
     int64_t timeout_ns;
@@ -40,12 +40,12 @@ struct endpoint {
 };
 
 /* Immutable; all in the arena, which is its own. */
-struct target {
+struct dist_target {
     struct fg_arena *arena;
     struct fg_labels discovered, labels;
     const char *address, *scheme, *prefix;
     int64_t interval_ns;
-    struct endpoint *endpoints;
+    struct dist_endpoint *endpoints;
     uint32_t n_endpoints;
     uint64_t hash; /* of all that matters here, the same on every machine */
     unsigned refs; /* the loop's */
@@ -56,16 +56,17 @@ struct target {
  * caller's. NULL in *ret_target: the rules drop it. FG_E_INVALID: the labels make no target, and
  * why.
  */
-enum fg_code target_create(const struct fg_labels *discovered, const struct target_config *config,
-                           struct target **ret_target, struct fg_err *err) fg_must_check;
+enum fg_code dist_target_create(const struct fg_labels *discovered,
+                                const struct dist_target_config *config,
+                                struct dist_target **ret_target, struct fg_err *err) fg_must_check;
 
-struct target *target_ref(struct target *target);
-void target_unref(struct target *target); /* NULL is fine */
+struct dist_target *dist_target_ref(struct dist_target *target);
+void dist_target_unref(struct dist_target *target); /* NULL is fine */
 
 /*
  * Of n distributors with the same targets, which one scrapes this: every target is exactly one's,
  * and when one more comes only the share moves that it takes over.
  */
-bool target_is_ours(uint64_t hash, uint32_t index, uint32_t n);
+bool dist_target_is_ours(uint64_t hash, uint32_t index, uint32_t n);
 
 #endif

@@ -9,9 +9,9 @@ enum {
 
 /* A target that is scraped. */
 struct active {
-    struct target *target;
+    struct dist_target *target;
     char *group; /* by which it came first */
-    struct scrape **scrapes;
+    struct dist_scrape **scrapes;
     unsigned refs; /* by groups */
 };
 
@@ -20,7 +20,7 @@ struct dropped {
     const char *why;
 };
 
-struct group {
+struct targets_group {
     char *name;
     bool marked;
     struct active **active;
@@ -31,11 +31,11 @@ struct group {
     size_t n_shown;
 };
 
-struct targets {
-    struct targets_config config;
+struct dist_targets {
+    struct dist_targets_config config;
     struct active **active; /* ascending by hash */
     size_t n_active, cap_active;
-    struct group **groups; /* ascending by name */
+    struct targets_group **groups; /* ascending by name */
     size_t n_groups, cap_groups;
     size_t n_dropped, n_shown, n_elsewhere;
 };
@@ -64,7 +64,7 @@ static void close_room(void *array_ptr, size_t *n, size_t at)
 }
 
 /* Where the hash is or would be. */
-static size_t find_active(const struct targets *targets, uint64_t hash)
+static size_t find_active(const struct dist_targets *targets, uint64_t hash)
 {
     size_t low = 0, high = targets->n_active;
 
@@ -79,7 +79,7 @@ static size_t find_active(const struct targets *targets, uint64_t hash)
     return low;
 }
 
-static size_t find_group(const struct targets *targets, const char *name)
+static size_t find_group(const struct dist_targets *targets, const char *name)
 {
     size_t low = 0, high = targets->n_groups;
 
@@ -94,7 +94,7 @@ static size_t find_group(const struct targets *targets, const char *name)
     return low;
 }
 
-static bool is_group_at(const struct targets *targets, size_t at, const char *name)
+static bool is_group_at(const struct dist_targets *targets, size_t at, const char *name)
 {
     return at < targets->n_groups && strcmp(targets->groups[at]->name, name) == 0;
 }
@@ -108,34 +108,34 @@ static char *copy_text(const char *text)
 
 /* ---- targets that are scraped ---- */
 
-static struct active *active_start(struct targets *targets, struct target *target,
+static struct active *active_start(struct dist_targets *targets, struct dist_target *target,
                                    const char *group, bool trusted)
 {
     struct active *active = fg_new(struct active);
 
-    active->target = target_ref(target);
+    active->target = dist_target_ref(target);
     active->group = copy_text(group);
-    active->scrapes = fg_calloc(target->n_endpoints, sizeof(struct scrape *));
+    active->scrapes = fg_calloc(target->n_endpoints, sizeof(struct dist_scrape *));
     for (uint32_t i = 0; i < target->n_endpoints; i++)
         active->scrapes[i] =
-            scrape_start(targets->config.context, target, &target->endpoints[i], trusted);
+            dist_scrape_start(targets->config.context, target, &target->endpoints[i], trusted);
     return active;
 }
 
-static void active_end(struct targets *targets, struct active *active)
+static void active_end(struct dist_targets *targets, struct active *active)
 {
     for (uint32_t i = 0; i < active->target->n_endpoints; i++)
-        scrape_end(active->scrapes[i]);
+        dist_scrape_end(active->scrapes[i]);
     close_room(&targets->active, &targets->n_active, find_active(targets, active->target->hash));
-    target_unref(active->target);
+    dist_target_unref(active->target);
     free(active->group);
     free(active->scrapes);
     free(active);
 }
 
 /* The one with this hash, which is begun if there is none; NULL: there are too many. */
-static struct active *take(struct targets *targets, struct target *target, const char *group,
-                           bool trusted)
+static struct active *take(struct dist_targets *targets, struct dist_target *target,
+                           const char *group, bool trusted)
 {
     size_t at = find_active(targets, target->hash);
     struct active *active;
@@ -153,7 +153,7 @@ static struct active *take(struct targets *targets, struct target *target, const
     return active;
 }
 
-static void give(struct targets *targets, struct active *active)
+static void give(struct dist_targets *targets, struct active *active)
 {
     if (--active->refs == 0)
         active_end(targets, active);
@@ -161,7 +161,7 @@ static void give(struct targets *targets, struct active *active)
 
 /* ---- groups ---- */
 
-static void show_counts(const struct targets *targets)
+static void show_counts(const struct dist_targets *targets)
 {
     struct fg_metrics *metrics = targets->config.context->metrics;
 
@@ -173,16 +173,16 @@ static void show_counts(const struct targets *targets)
 static const char too_many[] = "there are more targets than scrape.targets_max";
 static const char by_rules[] = "scrape.relabel drops it";
 
-static struct group *group_create(const char *name)
+static struct targets_group *group_create(const char *name)
 {
-    struct group *group = fg_new(struct group);
+    struct targets_group *group = fg_new(struct targets_group);
 
     group->name = copy_text(name);
     return group;
 }
 
 /* Out of the sums; its targets live on where others have them too. */
-static void group_destroy(struct targets *targets, struct group *group)
+static void group_destroy(struct dist_targets *targets, struct targets_group *group)
 {
     for (size_t i = 0; i < group->n_active; i++)
         give(targets, group->active[i]);
@@ -198,7 +198,8 @@ static void group_destroy(struct targets *targets, struct group *group)
 }
 
 /* A copy, so that somebody can look at it. */
-static bool keep_dropped(struct group *group, const struct fg_labels *discovered, const char *why)
+static bool keep_dropped(struct targets_group *group, const struct fg_labels *discovered,
+                         const char *why)
 {
     struct dropped *dropped;
     struct fg_label *items;
@@ -221,8 +222,8 @@ static bool keep_dropped(struct group *group, const struct fg_labels *discovered
     return true;
 }
 
-static void drop(struct targets *targets, struct group *group, const struct fg_labels *discovered,
-                 const char *why)
+static void drop(struct dist_targets *targets, struct targets_group *group,
+                 const struct fg_labels *discovered, const char *why)
 {
     group->n_dropped++;
     group->n_wrong += why != by_rules;
@@ -231,7 +232,7 @@ static void drop(struct targets *targets, struct group *group, const struct fg_l
         targets->n_shown++;
 }
 
-static const char *first_wrong(const struct group *group)
+static const char *first_wrong(const struct targets_group *group)
 {
     for (size_t i = 0; i < group->n_shown; i++)
         if (strcmp(group->dropped[i].why, by_rules) != 0)
@@ -240,22 +241,22 @@ static const char *first_wrong(const struct group *group)
 }
 
 /* When there are more of them than there were: a pod is told of again and again. */
-static void log_wrong(const struct group *group, size_t before)
+static void log_wrong(const struct targets_group *group, size_t before)
 {
     if (group->n_wrong > before)
         fg_log_warn("targets dropped", fg_ls("group", group->name),
                     fg_lu("targets", group->n_wrong), fg_ls("why", first_wrong(group)));
 }
 
-static void add_target(struct targets *targets, struct group *group,
+static void add_target(struct dist_targets *targets, struct targets_group *group,
                        const struct fg_labels *discovered, bool trusted)
 {
-    const struct targets_config *config = &targets->config;
-    struct target *target;
+    const struct dist_targets_config *config = &targets->config;
+    struct dist_target *target;
     struct active *active;
     struct fg_err err;
 
-    if (target_create(discovered, &config->target, &target, &err) != FG_OK) {
+    if (dist_target_create(discovered, &config->target, &target, &err) != FG_OK) {
         drop(targets, group, discovered, err.msg);
         return;
     }
@@ -263,7 +264,7 @@ static void add_target(struct targets *targets, struct group *group,
         drop(targets, group, discovered, by_rules);
         return;
     }
-    if (!target_is_ours(target->hash, config->share_index, config->share_count)) {
+    if (!dist_target_is_ours(target->hash, config->share_index, config->share_count)) {
         group->n_elsewhere++;
         targets->n_elsewhere++;
     } else if ((active = take(targets, target, group->name, trusted)) != NULL) {
@@ -271,15 +272,15 @@ static void add_target(struct targets *targets, struct group *group,
     } else {
         drop(targets, group, discovered, too_many);
     }
-    target_unref(target);
+    dist_target_unref(target);
 }
 
-void targets_update(struct targets *targets, const char *name, const struct found *found,
-                    bool trusted)
+void dist_targets_update(struct dist_targets *targets, const char *name,
+                         const struct dist_found *found, bool trusted)
 {
     size_t at = find_group(targets, name);
     bool is_known = is_group_at(targets, at, name);
-    struct group *group = group_create(name);
+    struct targets_group *group = group_create(name);
 
     group->active = fg_calloc(found->n_targets, sizeof(struct active *));
     for (size_t i = 0; i < found->n_targets; i++) {
@@ -298,15 +299,15 @@ void targets_update(struct targets *targets, const char *name, const struct foun
     show_counts(targets);
 }
 
-static void remove_at(struct targets *targets, size_t at)
+static void remove_at(struct dist_targets *targets, size_t at)
 {
-    struct group *group = targets->groups[at];
+    struct targets_group *group = targets->groups[at];
 
     close_room(&targets->groups, &targets->n_groups, at);
     group_destroy(targets, group);
 }
 
-void targets_remove(struct targets *targets, const char *name)
+void dist_targets_remove(struct dist_targets *targets, const char *name)
 {
     size_t at = find_group(targets, name);
 
@@ -314,24 +315,24 @@ void targets_remove(struct targets *targets, const char *name)
         remove_at(targets, at);
 }
 
-void targets_mark(struct targets *targets, const char *prefix)
+void dist_targets_mark(struct dist_targets *targets, const char *prefix)
 {
     for (size_t i = 0; i < targets->n_groups; i++)
         if (fg_slice_starts(fg_cstr(targets->groups[i]->name), prefix))
             targets->groups[i]->marked = true;
 }
 
-void targets_sweep(struct targets *targets, const char *prefix)
+void dist_targets_sweep(struct dist_targets *targets, const char *prefix)
 {
     for (size_t i = targets->n_groups; i > 0; i--) {
-        const struct group *group = targets->groups[i - 1];
+        const struct targets_group *group = targets->groups[i - 1];
 
         if (group->marked && fg_slice_starts(fg_cstr(group->name), prefix))
             remove_at(targets, i - 1);
     }
 }
 
-void targets_end(struct targets *targets)
+void dist_targets_end(struct dist_targets *targets)
 {
     while (targets->n_groups > 0)
         remove_at(targets, targets->n_groups - 1);
@@ -339,15 +340,15 @@ void targets_end(struct targets *targets)
 
 /* ---- life ---- */
 
-struct targets *targets_create(const struct targets_config *config)
+struct dist_targets *dist_targets_create(const struct dist_targets_config *config)
 {
-    struct targets *targets = fg_new(struct targets);
+    struct dist_targets *targets = fg_new(struct dist_targets);
 
     targets->config = *config;
     return targets;
 }
 
-void targets_destroy(struct targets *targets)
+void dist_targets_destroy(struct dist_targets *targets)
 {
     if (targets == NULL)
         return;
@@ -367,8 +368,8 @@ static int cmp_active(const void *a, const void *b)
     return order != 0 ? order : strcmp(x->target->address, y->target->address);
 }
 
-void targets_each(struct targets *targets, void (*each)(const struct targets_view *view, void *arg),
-                  void *arg)
+void dist_targets_each(struct dist_targets *targets,
+                       void (*each)(const struct dist_targets_view *view, void *arg), void *arg)
 {
     size_t n = targets->n_active;
     struct active **sorted = fg_calloc(FG_MAX(n, 1), sizeof(struct active *));
@@ -377,26 +378,28 @@ void targets_each(struct targets *targets, void (*each)(const struct targets_vie
         memcpy(sorted, targets->active, n * sizeof(struct active *));
     qsort(sorted, n, sizeof(struct active *), cmp_active);
     for (size_t i = 0; i < n; i++)
-        each(&(struct targets_view){sorted[i]->group, sorted[i]->target, sorted[i]->scrapes,
-                                    sorted[i]->target->n_endpoints},
+        each(&(struct dist_targets_view){sorted[i]->group, sorted[i]->target, sorted[i]->scrapes,
+                                         sorted[i]->target->n_endpoints},
              arg);
     free(sorted);
 }
 
-void targets_each_dropped(struct targets *targets,
-                          void (*each)(const struct targets_dropped *dropped, void *arg), void *arg)
+void dist_targets_each_dropped(struct dist_targets *targets,
+                               void (*each)(const struct dist_targets_dropped *dropped, void *arg),
+                               void *arg)
 {
     for (size_t g = 0; g < targets->n_groups; g++) {
-        const struct group *group = targets->groups[g];
+        const struct targets_group *group = targets->groups[g];
 
         for (size_t i = 0; i < group->n_shown; i++)
-            each(&(struct targets_dropped){group->name, &group->dropped[i].discovered,
-                                           group->dropped[i].why},
+            each(&(struct dist_targets_dropped){group->name, &group->dropped[i].discovered,
+                                                group->dropped[i].why},
                  arg);
     }
 }
 
-struct targets_counts targets_count(const struct targets *targets)
+struct dist_targets_counts dist_targets_count(const struct dist_targets *targets)
 {
-    return (struct targets_counts){targets->n_active, targets->n_dropped, targets->n_elsewhere};
+    return (struct dist_targets_counts){targets->n_active, targets->n_dropped,
+                                        targets->n_elsewhere};
 }

@@ -7,7 +7,7 @@ enum { TENANTS_GAP_MAX = 1 << 20 };
 
 /* ---- growing ---- */
 
-void *catalog_grown(void *array, uint32_t count, uint32_t *cap, size_t size)
+void *ing_catalog_grown(void *array, uint32_t count, uint32_t *cap, size_t size)
 {
     if (count < *cap)
         return array;
@@ -15,8 +15,8 @@ void *catalog_grown(void *array, uint32_t count, uint32_t *cap, size_t size)
     return fg_realloc(array, *cap * size);
 }
 
-/* The arena has no limit of its own: catalog_check_room() bounds what gets here. */
-static struct fg_slice keep_name(struct catalog *catalog, struct fg_slice name)
+/* The arena has no limit of its own: ing_catalog_check_room() bounds what gets here. */
+static struct fg_slice keep_name(struct ing_catalog *catalog, struct fg_slice name)
 {
     struct fg_slice copy = fg_arena_copy(catalog->arena, name);
 
@@ -25,26 +25,26 @@ static struct fg_slice keep_name(struct catalog *catalog, struct fg_slice name)
     return copy;
 }
 
-static void add_to_shelf(struct catalog *catalog, struct catalog_tenant *tenant,
-                         struct shelf *shelf, uint64_t hash, struct catalog_memory *memory)
+static void add_to_shelf(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
+                         struct ing_shelf *shelf, uint64_t hash, struct ing_catalog_memory *memory)
 {
     tenant->bytes += memory->bytes;
-    catalog->bytes += memory->bytes - shelf_bytes(shelf);
-    shelf_add(shelf, hash, memory);
-    catalog->bytes += shelf_bytes(shelf);
+    catalog->bytes += memory->bytes - ing_shelf_bytes(shelf);
+    ing_shelf_add(shelf, hash, memory);
+    catalog->bytes += ing_shelf_bytes(shelf);
 }
 
-void catalog_tidy_shelf(struct catalog *catalog, struct shelf *shelf)
+void ing_catalog_tidy_shelf(struct ing_catalog *catalog, struct ing_shelf *shelf)
 {
-    catalog->bytes -= shelf_bytes(shelf);
-    shelf_tidy(shelf);
-    catalog->bytes += shelf_bytes(shelf);
+    catalog->bytes -= ing_shelf_bytes(shelf);
+    ing_shelf_tidy(shelf);
+    catalog->bytes += ing_shelf_bytes(shelf);
 }
 
 /* ---- epochs ---- */
 
 /* The epoch does not change as long as the lock is held. */
-unsigned catalog_enter(struct catalog *catalog)
+unsigned ing_catalog_enter(struct ing_catalog *catalog)
 {
     unsigned slot;
 
@@ -55,7 +55,7 @@ unsigned catalog_enter(struct catalog *catalog)
     return slot;
 }
 
-void catalog_leave(struct catalog *catalog, unsigned entered)
+void ing_catalog_leave(struct ing_catalog *catalog, unsigned entered)
 {
     uint64_t before = atomic_fetch_sub(&catalog->inside[entered], 1);
 
@@ -63,19 +63,19 @@ void catalog_leave(struct catalog *catalog, unsigned entered)
 }
 
 /* A push has found it, now. Under the lock. */
-static void mark_found(const struct catalog *catalog, _Atomic uint64_t *found)
+static void mark_found(const struct ing_catalog *catalog, _Atomic uint64_t *found)
 {
     if (atomic_load_explicit(found, memory_order_relaxed) != catalog->epoch)
         atomic_store_explicit(found, catalog->epoch, memory_order_relaxed);
 }
 
-bool catalog_in_use(const struct catalog *catalog, const _Atomic uint64_t *found)
+bool ing_catalog_in_use(const struct ing_catalog *catalog, const _Atomic uint64_t *found)
 {
     return catalog->epoch < atomic_load_explicit(found, memory_order_relaxed) + 2;
 }
 
-void catalog_make_gone(struct catalog *catalog, struct catalog_tenant *tenant,
-                       struct catalog_memory *memory)
+void ing_catalog_make_gone(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
+                           struct ing_catalog_memory *memory)
 {
     fg_assert(tenant->bytes >= memory->bytes);
     tenant->bytes -= memory->bytes;
@@ -83,10 +83,10 @@ void catalog_make_gone(struct catalog *catalog, struct catalog_tenant *tenant,
     catalog->gone[catalog->epoch & 1] = memory;
 }
 
-static void free_all(struct catalog_memory *memory)
+static void free_all(struct ing_catalog_memory *memory)
 {
     while (memory != NULL) {
-        struct catalog_memory *next = memory->next;
+        struct ing_catalog_memory *next = memory->next;
 
         free(memory);
         memory = next;
@@ -94,16 +94,17 @@ static void free_all(struct catalog_memory *memory)
 }
 
 /* What left in the epoch before is freed then. */
-void catalog_turn_epoch(struct catalog *catalog)
+void ing_catalog_turn_epoch(struct ing_catalog *catalog)
 {
-    struct catalog_memory *free_now = NULL;
+    struct ing_catalog_memory *free_now = NULL;
     unsigned before;
 
     fg_rwlock_write(&catalog->lock);
     before = (catalog->epoch + 1) & 1;
     if (atomic_load(&catalog->inside[before]) == 0) {
         free_now = fg_take(catalog->gone[before]);
-        for (const struct catalog_memory *memory = free_now; memory != NULL; memory = memory->next)
+        for (const struct ing_catalog_memory *memory = free_now; memory != NULL;
+             memory = memory->next)
             catalog->bytes -= memory->bytes;
         catalog->epoch++;
     }
@@ -113,7 +114,8 @@ void catalog_turn_epoch(struct catalog *catalog)
 
 /* ---- tenants and services (under the lock) ---- */
 
-static struct catalog_tenant *find_tenant(const struct catalog *catalog, struct fg_slice name)
+static struct ing_catalog_tenant *find_tenant(const struct ing_catalog *catalog,
+                                              struct fg_slice name)
 {
     struct fg_map_walk walk;
 
@@ -124,43 +126,44 @@ static struct catalog_tenant *find_tenant(const struct catalog *catalog, struct 
     return NULL;
 }
 
-struct catalog_tenant *catalog_add_unnamed(struct catalog *catalog)
+struct ing_catalog_tenant *ing_catalog_add_unnamed(struct ing_catalog *catalog)
 {
-    struct catalog_tenant *tenant = fg_new(struct catalog_tenant);
+    struct ing_catalog_tenant *tenant = fg_new(struct ing_catalog_tenant);
 
     tenant->number = catalog->n_tenants;
     catalog->bytes += sizeof *tenant;
-    catalog->tenants = catalog_grown(catalog->tenants, catalog->n_tenants, &catalog->cap_tenants,
-                                     sizeof(struct catalog_tenant *));
+    catalog->tenants =
+        ing_catalog_grown(catalog->tenants, catalog->n_tenants, &catalog->cap_tenants,
+                          sizeof(struct ing_catalog_tenant *));
     catalog->tenants[catalog->n_tenants++] = tenant;
     return tenant;
 }
 
-void catalog_name_tenant(struct catalog *catalog, struct catalog_tenant *tenant,
-                         struct fg_slice name)
+void ing_catalog_name_tenant(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
+                             struct fg_slice name)
 {
     tenant->name = keep_name(catalog, name);
     fg_map_add(&catalog->tenant_map, fg_hash64_table(name), tenant->number);
 }
 
-static struct catalog_tenant *add_tenant(struct catalog *catalog, struct fg_slice name)
+static struct ing_catalog_tenant *add_tenant(struct ing_catalog *catalog, struct fg_slice name)
 {
-    struct catalog_tenant *tenant = catalog_add_unnamed(catalog);
+    struct ing_catalog_tenant *tenant = ing_catalog_add_unnamed(catalog);
 
-    catalog_name_tenant(catalog, tenant, name);
+    ing_catalog_name_tenant(catalog, tenant, name);
     return tenant;
 }
 
 /* Of two the newer: one that was made again at the start may share its name with another. */
-struct catalog_service *catalog_find_service(const struct catalog_tenant *tenant,
-                                             struct fg_slice name, uint32_t *ret_place)
+struct ing_catalog_service *ing_catalog_find_service(const struct ing_catalog_tenant *tenant,
+                                                     struct fg_slice name, uint32_t *ret_place)
 {
-    struct catalog_service *found = NULL;
+    struct ing_catalog_service *found = NULL;
     struct fg_map_walk walk;
 
-    for (uint32_t i = shelf_first(&tenant->services, fg_hash64_table(name), &walk);
-         i != FG_MAP_NONE; i = shelf_next(&tenant->services, &walk)) {
-        struct catalog_service *service = tenant->services.places[i].item;
+    for (uint32_t i = ing_shelf_first(&tenant->services, fg_hash64_table(name), &walk);
+         i != FG_MAP_NONE; i = ing_shelf_next(&tenant->services, &walk)) {
+        struct ing_catalog_service *service = tenant->services.places[i].item;
 
         if (!fg_slice_eq(service->name, name) || (found != NULL && found->number > service->number))
             continue;
@@ -170,20 +173,21 @@ struct catalog_service *catalog_find_service(const struct catalog_tenant *tenant
     return found;
 }
 
-void catalog_add_idle(struct catalog *catalog, struct catalog_service *service)
+void ing_catalog_add_idle(struct ing_catalog *catalog, struct ing_catalog_service *service)
 {
     if (service->idle)
         return;
-    catalog->idle = catalog_grown(catalog->idle, catalog->n_idle, &catalog->cap_idle,
-                                  sizeof(struct catalog_service *));
+    catalog->idle = ing_catalog_grown(catalog->idle, catalog->n_idle, &catalog->cap_idle,
+                                      sizeof(struct ing_catalog_service *));
     catalog->idle[catalog->n_idle++] = service;
     service->idle = true;
 }
 
-struct catalog_service *catalog_add_service(struct catalog *catalog, struct catalog_tenant *tenant,
-                                            struct fg_slice name, uint32_t number)
+struct ing_catalog_service *ing_catalog_add_service(struct ing_catalog *catalog,
+                                                    struct ing_catalog_tenant *tenant,
+                                                    struct fg_slice name, uint32_t number)
 {
-    struct catalog_service *service = fg_calloc(1, sizeof *service + name.len);
+    struct ing_catalog_service *service = fg_calloc(1, sizeof *service + name.len);
     uint8_t *text = (uint8_t *)(service + 1);
 
     memcpy(text, name.ptr, name.len);
@@ -191,16 +195,17 @@ struct catalog_service *catalog_add_service(struct catalog *catalog, struct cata
     service->number = number;
     service->name = fg_bytes(text, name.len);
     service->tenant = tenant;
-    catalog->n_active += shelf_items(&tenant->services) == 0;
+    catalog->n_active += ing_shelf_items(&tenant->services) == 0;
     add_to_shelf(catalog, tenant, &tenant->services, fg_hash64_table(name), &service->memory);
-    catalog_add_idle(catalog, service);
+    ing_catalog_add_idle(catalog, service);
     catalog->next_service = FG_MAX(catalog->next_service, number + 1);
     return service;
 }
 
-struct catalog_tenant *catalog_find_tenant(struct catalog *catalog, struct fg_slice name)
+struct ing_catalog_tenant *ing_catalog_find_tenant(struct ing_catalog *catalog,
+                                                   struct fg_slice name)
 {
-    struct catalog_tenant *tenant;
+    struct ing_catalog_tenant *tenant;
 
     fg_rwlock_read(&catalog->lock);
     tenant = find_tenant(catalog, name);
@@ -208,38 +213,38 @@ struct catalog_tenant *catalog_find_tenant(struct catalog *catalog, struct fg_sl
     return tenant;
 }
 
-static uint64_t bytes_of(const struct catalog *catalog)
+static uint64_t bytes_of(const struct ing_catalog *catalog)
 {
     return catalog->bytes + fg_map_bytes(&catalog->tenant_map) +
-           catalog->cap_tenants * sizeof(struct catalog_tenant *) +
-           catalog->cap_idle * sizeof(struct catalog_service *);
+           catalog->cap_tenants * sizeof(struct ing_catalog_tenant *) +
+           catalog->cap_idle * sizeof(struct ing_catalog_service *);
 }
 
-static bool full(const struct catalog *catalog)
+static bool full(const struct ing_catalog *catalog)
 {
     return bytes_of(catalog) > catalog->max_bytes;
 }
 
 /* Are there as many tenants as there may be, without this one? NULL: a new one. */
-static bool are_too_many(const struct catalog *catalog, const struct catalog_tenant *tenant)
+static bool are_too_many(const struct ing_catalog *catalog, const struct ing_catalog_tenant *tenant)
 {
     return catalog->tenants_max > 0 && catalog->n_active >= catalog->tenants_max &&
-           (tenant == NULL || shelf_items(&tenant->services) == 0);
+           (tenant == NULL || ing_shelf_items(&tenant->services) == 0);
 }
 
-static uint64_t bytes_of_tenant(const struct catalog_tenant *tenant)
+static uint64_t bytes_of_tenant(const struct ing_catalog_tenant *tenant)
 {
-    return tenant->bytes + shelf_bytes(&tenant->services) + shelf_bytes(&tenant->series) +
-           shelf_bytes(&tenant->kinds);
+    return tenant->bytes + ing_shelf_bytes(&tenant->services) + ing_shelf_bytes(&tenant->series) +
+           ing_shelf_bytes(&tenant->kinds);
 }
 
 /* Also if the tenant's tables double with the next one: a large tenant's are as large as all that
  * is left for small ones. Under the lock, as the one that follows. */
-static bool has_share(const struct catalog *catalog, const struct catalog_tenant *tenant,
-                      const struct catalog_quota *quota)
+static bool has_share(const struct ing_catalog *catalog, const struct ing_catalog_tenant *tenant,
+                      const struct ing_catalog_quota *quota)
 {
     uint64_t used = bytes_of(catalog);
-    uint64_t growth = shelf_growth(&tenant->services) + shelf_growth(&tenant->series);
+    uint64_t growth = ing_shelf_growth(&tenant->services) + ing_shelf_growth(&tenant->series);
 
     if (quota->share >= 1)
         return used <= catalog->max_bytes;
@@ -249,24 +254,25 @@ static bool has_share(const struct catalog *catalog, const struct catalog_tenant
 }
 
 /* Of series. */
-static bool has_room(const struct catalog *catalog, const struct catalog_tenant *tenant,
-                     const struct catalog_quota *quota)
+static bool has_room(const struct ing_catalog *catalog, const struct ing_catalog_tenant *tenant,
+                     const struct ing_catalog_quota *quota)
 {
     return has_share(catalog, tenant, quota) && tenant->next_series < UINT32_MAX &&
-           (quota->series_max == 0 || shelf_items(&tenant->series) < quota->series_max);
+           (quota->series_max == 0 || ing_shelf_items(&tenant->series) < quota->series_max);
 }
 
-enum fg_code catalog_check_room(struct catalog *catalog, const struct catalog_tenant *tenant,
-                                const struct catalog_quota *quota, struct fg_err *err)
+enum fg_code ing_catalog_check_room(struct ing_catalog *catalog,
+                                    const struct ing_catalog_tenant *tenant,
+                                    const struct ing_catalog_quota *quota, struct fg_err *err)
 {
     uint64_t bytes = 0, items = 0;
-    enum catalog_refusal why;
+    enum ing_catalog_refusal why;
     bool room = false;
 
     fg_rwlock_read(&catalog->lock);
     if (tenant != NULL) {
         bytes = bytes_of_tenant(tenant);
-        items = shelf_items(&tenant->series);
+        items = ing_shelf_items(&tenant->series);
     }
     if (full(catalog))
         why = CATALOG_FULL;
@@ -305,12 +311,12 @@ enum fg_code catalog_check_room(struct catalog *catalog, const struct catalog_te
     }
 }
 
-uint64_t catalog_count_refused(struct catalog *catalog, enum catalog_refusal why)
+uint64_t ing_catalog_count_refused(struct ing_catalog *catalog, enum ing_catalog_refusal why)
 {
     return atomic_load(&catalog->refused[why]);
 }
 
-uint32_t catalog_count_active(struct catalog *catalog)
+uint32_t ing_catalog_count_active(struct ing_catalog *catalog)
 {
     uint32_t n_active;
 
@@ -320,9 +326,9 @@ uint32_t catalog_count_active(struct catalog *catalog)
     return n_active;
 }
 
-struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice name)
+struct ing_catalog_tenant *ing_catalog_tenant(struct ing_catalog *catalog, struct fg_slice name)
 {
-    struct catalog_tenant *tenant = catalog_find_tenant(catalog, name);
+    struct ing_catalog_tenant *tenant = ing_catalog_find_tenant(catalog, name);
 
     if (tenant != NULL)
         return tenant;
@@ -334,7 +340,7 @@ struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice n
     return tenant;
 }
 
-uint32_t catalog_count_tenants(struct catalog *catalog)
+uint32_t ing_catalog_count_tenants(struct ing_catalog *catalog)
 {
     uint32_t count;
 
@@ -344,9 +350,9 @@ uint32_t catalog_count_tenants(struct catalog *catalog)
     return count;
 }
 
-struct catalog_tenant *catalog_tenant_at(struct catalog *catalog, uint32_t number)
+struct ing_catalog_tenant *ing_catalog_tenant_at(struct ing_catalog *catalog, uint32_t number)
 {
-    struct catalog_tenant *tenant;
+    struct ing_catalog_tenant *tenant;
 
     fg_rwlock_read(&catalog->lock);
     fg_assert(number < catalog->n_tenants);
@@ -355,70 +361,72 @@ struct catalog_tenant *catalog_tenant_at(struct catalog *catalog, uint32_t numbe
     return tenant;
 }
 
-bool catalog_has_tenant(struct catalog *catalog, uint32_t number)
+bool ing_catalog_has_tenant(struct ing_catalog *catalog, uint32_t number)
 {
     bool has;
 
     fg_rwlock_read(&catalog->lock);
-    has = number < catalog->n_tenants && catalog_is_named(catalog->tenants[number]);
+    has = number < catalog->n_tenants && ing_catalog_is_named(catalog->tenants[number]);
     fg_rwlock_unlock(&catalog->lock);
     return has;
 }
 
-bool catalog_reserve_tenant(struct catalog *catalog, uint32_t number)
+bool ing_catalog_reserve_tenant(struct ing_catalog *catalog, uint32_t number)
 {
     bool near;
 
     fg_rwlock_write(&catalog->lock);
     near = number < (uint64_t)catalog->n_tenants + TENANTS_GAP_MAX;
     while (near && catalog->n_tenants <= number)
-        (void)catalog_add_unnamed(catalog);
+        (void)ing_catalog_add_unnamed(catalog);
     fg_rwlock_unlock(&catalog->lock);
     return near;
 }
 
-struct fg_slice catalog_tenant_name(const struct catalog_tenant *tenant)
+struct fg_slice ing_catalog_tenant_name(const struct ing_catalog_tenant *tenant)
 {
     return tenant->name;
 }
 
-uint32_t catalog_tenant_number(const struct catalog_tenant *tenant)
+uint32_t ing_catalog_tenant_number(const struct ing_catalog_tenant *tenant)
 {
     return tenant->number;
 }
 
-_Atomic bool *catalog_tenant_durable(struct catalog_tenant *tenant)
+_Atomic bool *ing_catalog_tenant_durable(struct ing_catalog_tenant *tenant)
 {
     return &tenant->durable;
 }
 
-bool catalog_tenant_lacks(const struct catalog_tenant *tenant)
+bool ing_catalog_tenant_lacks(const struct ing_catalog_tenant *tenant)
 {
     return atomic_load(&tenant->lacks);
 }
 
-void catalog_tenant_set_lacks(struct catalog_tenant *tenant)
+void ing_catalog_tenant_set_lacks(struct ing_catalog_tenant *tenant)
 {
     atomic_store(&tenant->lacks, true);
 }
 
 /* Also the mark that a push has found it. */
-static struct catalog_service *use_service(const struct catalog *catalog,
-                                           const struct catalog_tenant *tenant,
-                                           struct fg_slice name)
+static struct ing_catalog_service *use_service(const struct ing_catalog *catalog,
+                                               const struct ing_catalog_tenant *tenant,
+                                               struct fg_slice name)
 {
     uint32_t place;
-    struct catalog_service *service = catalog_find_service(tenant, name, &place);
+    struct ing_catalog_service *service = ing_catalog_find_service(tenant, name, &place);
 
     if (service != NULL)
         mark_found(catalog, &service->found);
     return service;
 }
 
-struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_tenant *tenant,
-                                        struct fg_slice name, const struct catalog_quota *quota)
+struct ing_catalog_service *ing_catalog_service(struct ing_catalog *catalog,
+                                                struct ing_catalog_tenant *tenant,
+                                                struct fg_slice name,
+                                                const struct ing_catalog_quota *quota)
 {
-    struct catalog_service *service;
+    struct ing_catalog_service *service;
 
     fg_rwlock_read(&catalog->lock);
     service = use_service(catalog, tenant, name);
@@ -429,7 +437,7 @@ struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_
     service = use_service(catalog, tenant, name);
     if (service == NULL && has_share(catalog, tenant, quota) && !are_too_many(catalog, tenant) &&
         catalog->next_service < UINT32_MAX) {
-        service = catalog_add_service(catalog, tenant, name, catalog->next_service);
+        service = ing_catalog_add_service(catalog, tenant, name, catalog->next_service);
         mark_found(catalog, &service->found);
     }
     fg_rwlock_unlock(&catalog->lock);
@@ -437,16 +445,17 @@ struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_
 }
 
 /* Under the lock: in memory of its own, so that each() may take long. */
-static struct catalog_service **copy_services(const struct catalog *catalog, size_t *ret_count)
+static struct ing_catalog_service **copy_services(const struct ing_catalog *catalog,
+                                                  size_t *ret_count)
 {
-    struct catalog_service **services;
+    struct ing_catalog_service **services;
     size_t count = 0, n = 0;
 
     for (uint32_t t = 0; t < catalog->n_tenants; t++)
-        count += shelf_items(&catalog->tenants[t]->services);
-    services = fg_calloc(FG_MAX(count, 1), sizeof(struct catalog_service *));
+        count += ing_shelf_items(&catalog->tenants[t]->services);
+    services = fg_calloc(FG_MAX(count, 1), sizeof(struct ing_catalog_service *));
     for (uint32_t t = 0; t < catalog->n_tenants; t++) {
-        const struct shelf *shelf = &catalog->tenants[t]->services;
+        const struct ing_shelf *shelf = &catalog->tenants[t]->services;
 
         for (uint32_t i = 0; i < shelf->count; i++)
             if (shelf->places[i].item != NULL)
@@ -457,11 +466,12 @@ static struct catalog_service **copy_services(const struct catalog *catalog, siz
     return services;
 }
 
-void catalog_each_service(struct catalog *catalog,
-                          void (*each)(struct catalog_service *service, void *arg), void *arg)
+void ing_catalog_each_service(struct ing_catalog *catalog,
+                              void (*each)(struct ing_catalog_service *service, void *arg),
+                              void *arg)
 {
-    unsigned entered = catalog_enter(catalog);
-    struct catalog_service **services;
+    unsigned entered = ing_catalog_enter(catalog);
+    struct ing_catalog_service **services;
     size_t count;
 
     fg_rwlock_read(&catalog->lock);
@@ -470,7 +480,7 @@ void catalog_each_service(struct catalog *catalog,
     for (size_t i = 0; i < count; i++)
         each(services[i], arg);
     free(services);
-    catalog_leave(catalog, entered);
+    ing_catalog_leave(catalog, entered);
 }
 
 /* ---- series ---- */
@@ -479,14 +489,15 @@ void catalog_each_service(struct catalog *catalog,
  * Of two the newer: a crash may come between a delete that failed and its repetition, when the
  * series has come back already. The older one has no profiles, and leaves when it is swept again.
  */
-static struct catalog_series *find_series(const struct catalog_tenant *tenant, struct fg_id id)
+static struct ing_catalog_series *find_series(const struct ing_catalog_tenant *tenant,
+                                              struct fg_id id)
 {
-    struct catalog_series *found = NULL;
+    struct ing_catalog_series *found = NULL;
     struct fg_map_walk walk;
 
-    for (uint32_t i = shelf_first(&tenant->series, fg_id_table(id), &walk); i != FG_MAP_NONE;
-         i = shelf_next(&tenant->series, &walk)) {
-        struct catalog_series *series = tenant->series.places[i].item;
+    for (uint32_t i = ing_shelf_first(&tenant->series, fg_id_table(id), &walk); i != FG_MAP_NONE;
+         i = ing_shelf_next(&tenant->series, &walk)) {
+        struct ing_catalog_series *series = tenant->series.places[i].item;
 
         if (fg_id_eq(series->id, id) && (found == NULL || series->number > found->number))
             found = series;
@@ -494,14 +505,14 @@ static struct catalog_series *find_series(const struct catalog_tenant *tenant, s
     return found;
 }
 
-static struct series_kind *find_kind(const struct catalog_tenant *tenant, struct fg_id id,
-                                     uint32_t *ret_place)
+static struct ing_series_kind *find_kind(const struct ing_catalog_tenant *tenant, struct fg_id id,
+                                         uint32_t *ret_place)
 {
     struct fg_map_walk walk;
 
-    for (uint32_t i = shelf_first(&tenant->kinds, fg_id_table(id), &walk); i != FG_MAP_NONE;
-         i = shelf_next(&tenant->kinds, &walk)) {
-        struct series_kind *kind = tenant->kinds.places[i].item;
+    for (uint32_t i = ing_shelf_first(&tenant->kinds, fg_id_table(id), &walk); i != FG_MAP_NONE;
+         i = ing_shelf_next(&tenant->kinds, &walk)) {
+        struct ing_series_kind *kind = tenant->kinds.places[i].item;
 
         if (fg_id_eq(kind->id, id)) {
             *ret_place = i;
@@ -511,34 +522,35 @@ static struct series_kind *find_kind(const struct catalog_tenant *tenant, struct
     return NULL;
 }
 
-void catalog_drop_series(struct catalog *catalog, struct catalog_tenant *tenant,
-                         struct catalog_series *series)
+void ing_catalog_drop_series(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
+                             struct ing_catalog_series *series)
 {
-    struct series_kind *kind = series->kind;
+    struct ing_series_kind *kind = series->kind;
     uint32_t place;
 
-    catalog_make_gone(catalog, tenant, &series->memory);
+    ing_catalog_make_gone(catalog, tenant, &series->memory);
     if (--kind->n_series > 0)
         return;
     fg_assert(find_kind(tenant, kind->id, &place) == kind);
-    shelf_remove(&tenant->kinds, place);
-    catalog_tidy_shelf(catalog, &tenant->kinds);
-    catalog_make_gone(catalog, tenant, &kind->memory); /* in the epoch of its last series */
+    ing_shelf_remove(&tenant->kinds, place);
+    ing_catalog_tidy_shelf(catalog, &tenant->kinds);
+    ing_catalog_make_gone(catalog, tenant, &kind->memory); /* in the epoch of its last series */
 }
 
-void catalog_add_series(struct catalog *catalog, struct catalog_tenant *tenant,
-                        struct catalog_service *service, const struct series_def *def,
-                        struct fg_id kind_id, struct catalog_series *series, uint32_t number)
+void ing_catalog_add_series(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
+                            struct ing_catalog_service *service, const struct ing_series_def *def,
+                            struct fg_id kind_id, struct ing_catalog_series *series,
+                            uint32_t number)
 {
     uint32_t place;
-    struct series_kind *kind = find_kind(tenant, kind_id, &place);
+    struct ing_series_kind *kind = find_kind(tenant, kind_id, &place);
 
     if (kind == NULL) {
-        kind = series_kind_make(def);
+        kind = ing_series_kind_make(def);
         add_to_shelf(catalog, tenant, &tenant->kinds, fg_id_table(kind->id), &kind->memory);
     }
     kind->n_series++;
-    series_bind(series, kind);
+    ing_series_bind(series, kind);
     series->number = number;
     series->service = service;
     add_to_shelf(catalog, tenant, &tenant->series, fg_id_table(series->id), &series->memory);
@@ -546,31 +558,33 @@ void catalog_add_series(struct catalog *catalog, struct catalog_tenant *tenant,
     service->n_series++;
 }
 
-static struct catalog_series *use_series(const struct catalog *catalog,
-                                         const struct catalog_tenant *tenant, struct fg_id id)
+static struct ing_catalog_series *use_series(const struct ing_catalog *catalog,
+                                             const struct ing_catalog_tenant *tenant,
+                                             struct fg_id id)
 {
-    struct catalog_series *series = find_series(tenant, id);
+    struct ing_catalog_series *series = find_series(tenant, id);
 
     if (series != NULL)
         mark_found(catalog, &series->found);
     return series;
 }
 
-struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_tenant *tenant,
-                                      struct catalog_service *service, uint16_t shard,
-                                      const struct fg_wire_batch *batch,
-                                      const struct fg_labels *labels,
-                                      const struct catalog_quota *quota)
+struct ing_catalog_series *ing_catalog_series(struct ing_catalog *catalog,
+                                              struct ing_catalog_tenant *tenant,
+                                              struct ing_catalog_service *service, uint16_t shard,
+                                              const struct fg_wire_batch *batch,
+                                              const struct fg_labels *labels,
+                                              const struct ing_catalog_quota *quota)
 {
-    const struct series_def def = {
+    const struct ing_series_def def = {
         .shard = shard,
         .labels = *labels,
         .period = batch->period_type,
         .types = batch->types,
         .n_types = batch->n_types,
     };
-    struct fg_id id = series_id(&def), kind_id;
-    struct catalog_series *series, *made;
+    struct fg_id id = ing_series_id(&def), kind_id;
+    struct ing_catalog_series *series, *made;
     bool room;
 
     fg_rwlock_read(&catalog->lock);
@@ -579,13 +593,14 @@ struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_te
     fg_rwlock_unlock(&catalog->lock);
     if (series != NULL || !room)
         return series;
-    made = series_make(&def, service->name);
-    kind_id = series_kind_id(&def);
+    made = ing_series_make(&def, service->name);
+    kind_id = ing_series_kind_id(&def);
     fg_rwlock_write(&catalog->lock);
     series = use_series(catalog, tenant, id); /* another may have been faster */
     if (series == NULL && has_room(catalog, tenant, quota)) {
         series = fg_take(made);
-        catalog_add_series(catalog, tenant, service, &def, kind_id, series, tenant->next_series);
+        ing_catalog_add_series(catalog, tenant, service, &def, kind_id, series,
+                               tenant->next_series);
         mark_found(catalog, &series->found);
     }
     fg_rwlock_unlock(&catalog->lock);
@@ -593,14 +608,14 @@ struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_te
     return series;
 }
 
-bool catalog_series_saw(struct catalog_series *series, uint64_t types)
+bool ing_catalog_series_saw(struct ing_catalog_series *series, uint64_t types)
 {
     (void)atomic_fetch_or(&series->seen, types);
     return !atomic_load(&series->durable) || (types & ~atomic_load(&series->stored)) != 0;
 }
 
 /* One thread changes them. */
-void catalog_series_holds(struct catalog_series *series, uint32_t born, int64_t time_ns)
+void ing_catalog_series_holds(struct ing_catalog_series *series, uint32_t born, int64_t time_ns)
 {
     series->held_before = FG_MAX(series->held_before, born + 1);
     if (time_ns < atomic_load_explicit(&series->least_ns, memory_order_relaxed))
@@ -622,14 +637,14 @@ static void put_number(struct fg_store_batch *out, unsigned family, const struct
     fg_buf_done(&value);
 }
 
-static void tenant_key(const struct catalog_tenant *tenant, struct fg_buf *out)
+static void tenant_key(const struct ing_catalog_tenant *tenant, struct fg_buf *out)
 {
     fg_buf_init(out, SIZE_MAX);
     fg_buf_putc(out, META_TENANT);
     fg_buf_put(out, tenant->name);
 }
 
-void catalog_service_key(const struct catalog_service *service, struct fg_buf *out)
+void ing_catalog_service_key(const struct ing_catalog_service *service, struct fg_buf *out)
 {
     fg_buf_init(out, SIZE_MAX);
     fg_buf_putc(out, META_SERVICE);
@@ -637,15 +652,15 @@ void catalog_service_key(const struct catalog_service *service, struct fg_buf *o
     fg_buf_put(out, service->name);
 }
 
-void catalog_series_key(const struct catalog_tenant *tenant, const struct catalog_series *series,
-                        struct fg_buf *out)
+void ing_catalog_series_key(const struct ing_catalog_tenant *tenant,
+                            const struct ing_catalog_series *series, struct fg_buf *out)
 {
     fg_buf_init(out, SIZE_MAX);
     fg_buf_be32(out, tenant->number);
     fg_buf_be32(out, series->number);
 }
 
-void catalog_put_tenant(const struct catalog_tenant *tenant, struct fg_store_batch *out)
+void ing_catalog_put_tenant(const struct ing_catalog_tenant *tenant, struct fg_store_batch *out)
 {
     struct fg_buf key;
 
@@ -654,30 +669,30 @@ void catalog_put_tenant(const struct catalog_tenant *tenant, struct fg_store_bat
     fg_buf_done(&key);
 }
 
-void catalog_put_service(const struct catalog_service *service, struct fg_store_batch *out)
+void ing_catalog_put_service(const struct ing_catalog_service *service, struct fg_store_batch *out)
 {
     struct fg_buf key;
 
-    catalog_service_key(service, &key);
+    ing_catalog_service_key(service, &key);
     put_number(out, HEAD_META, &key, service->number);
     fg_buf_done(&key);
 }
 
-void catalog_put_series(const struct catalog_tenant *tenant, const struct catalog_series *series,
-                        struct fg_store_batch *out)
+void ing_catalog_put_series(const struct ing_catalog_tenant *tenant,
+                            const struct ing_catalog_series *series, struct fg_store_batch *out)
 {
     struct fg_buf key, value;
 
-    catalog_series_key(tenant, series, &key);
+    ing_catalog_series_key(tenant, series, &key);
     fg_buf_init(&value, SIZE_MAX);
-    series_encode(series, series->service->number, &value);
+    ing_series_encode(series, series->service->number, &value);
     fg_store_put(out, HEAD_SERIES, fg_buf_slice(&key), fg_buf_slice(&value));
     fg_buf_done(&key);
     fg_buf_done(&value);
 }
 
-void catalog_put_next(const struct catalog_tenant *tenant, uint32_t next,
-                      struct fg_store_batch *out)
+void ing_catalog_put_next(const struct ing_catalog_tenant *tenant, uint32_t next,
+                          struct fg_store_batch *out)
 {
     struct fg_buf key;
 
@@ -688,7 +703,7 @@ void catalog_put_next(const struct catalog_tenant *tenant, uint32_t next,
     put_number(out, HEAD_META, &key, next);
     fg_buf_done(&key);
 }
-size_t catalog_bytes(struct catalog *catalog)
+size_t ing_catalog_bytes(struct ing_catalog *catalog)
 {
     size_t bytes;
 
@@ -697,32 +712,33 @@ size_t catalog_bytes(struct catalog *catalog)
     fg_rwlock_unlock(&catalog->lock);
     return bytes;
 }
-enum fg_code catalog_open(struct fg_store *store, const struct catalog_bounds *bounds,
-                          struct damage *damage, struct catalog **ret_catalog, struct fg_err *err)
+enum fg_code ing_catalog_open(struct fg_store *store, const struct ing_catalog_bounds *bounds,
+                              struct ing_damage *damage, struct ing_catalog **ret_catalog,
+                              struct fg_err *err)
 {
-    struct catalog *catalog = fg_new(struct catalog);
+    struct ing_catalog *catalog = fg_new(struct ing_catalog);
 
     fg_rwlock_init(&catalog->lock);
     catalog->arena = fg_arena_create(SIZE_MAX);
     catalog->max_bytes = bounds->max_bytes;
     catalog->tenants_max = bounds->tenants_max;
     catalog->epoch = 2;
-    if (catalog_load(catalog, store, damage, err) != FG_OK) {
-        catalog_close(catalog);
+    if (ing_catalog_load(catalog, store, damage, err) != FG_OK) {
+        ing_catalog_close(catalog);
         return err->code;
     }
     *ret_catalog = catalog;
     return FG_OK;
 }
 
-static void free_shelf(struct shelf *shelf)
+static void free_shelf(struct ing_shelf *shelf)
 {
     for (uint32_t i = 0; i < shelf->count; i++)
         free(shelf->places[i].item);
-    shelf_done(shelf);
+    ing_shelf_done(shelf);
 }
 
-static void tenant_free(struct catalog_tenant *tenant)
+static void tenant_free(struct ing_catalog_tenant *tenant)
 {
     free_shelf(&tenant->series);
     free_shelf(&tenant->kinds);
@@ -730,7 +746,7 @@ static void tenant_free(struct catalog_tenant *tenant)
     free(tenant);
 }
 
-void catalog_close(struct catalog *catalog)
+void ing_catalog_close(struct ing_catalog *catalog)
 {
     if (catalog == NULL)
         return;

@@ -15,8 +15,8 @@
  *     push inside has found it    is deleted; some may work with     who was when it left
  *                                 it still
  *
- * Whoever uses a pointer to a service or series is inside, between catalog_enter() and
- * catalog_leave(): a push from being decoded until it is committed, a query, the making of a
+ * Whoever uses a pointer to a service or series is inside, between ing_catalog_enter() and
+ * ing_catalog_leave(): a push from being decoded until it is committed, a query, the making of a
  * segment. Those inside are counted by epochs: an epoch ends when all have left who entered before
  * it began. So
  *   - what leaves in an epoch is freed at the end of the next one;
@@ -39,14 +39,14 @@
 #include "ingester/damage.h"
 #include "ingester/keys.h"
 
-struct catalog;
-struct catalog_tenant;
+struct ing_catalog;
+struct ing_catalog_tenant;
 
-struct catalog_service {
-    struct catalog_memory memory;
+struct ing_catalog_service {
+    struct ing_catalog_memory memory;
     uint32_t number;
     struct fg_slice name;
-    struct catalog_tenant *tenant;
+    struct ing_catalog_tenant *tenant;
     _Atomic bool durable;
     _Atomic uint32_t generation; /* of its dictionary: what is stored now belongs to it (dict.h) */
     _Atomic uint32_t valid_from; /* generations before it may not be written any more */
@@ -58,27 +58,27 @@ struct catalog_service {
 };
 
 /* Limits for all tenants together. */
-struct catalog_bounds {
+struct ing_catalog_bounds {
     uint64_t max_bytes;   /* memory above which new series and services are refused */
     uint32_t tenants_max; /* tenants that have services; 0: unlimited */
 };
 
 /*
  * Reads everything back. Records that do not fit together are repaired or set aside, and counted in
- * *damage. What is beyond the bounds stays: see catalog_check_room().
+ * *damage. What is beyond the bounds stays: see ing_catalog_check_room().
  * FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read; FG_E_PRECONDITION: another version of
  * flamegrid wrote it.
  */
-enum fg_code catalog_open(struct fg_store *store, const struct catalog_bounds *bounds,
-                          struct damage *damage, struct catalog **ret_catalog,
-                          struct fg_err *err) fg_must_check;
-void catalog_close(struct catalog *catalog);
+enum fg_code ing_catalog_open(struct fg_store *store, const struct ing_catalog_bounds *bounds,
+                              struct ing_damage *damage, struct ing_catalog **ret_catalog,
+                              struct fg_err *err) fg_must_check;
+void ing_catalog_close(struct ing_catalog *catalog);
 
 /* With what has left and is not freed yet. */
-size_t catalog_bytes(struct catalog *catalog);
+size_t ing_catalog_bytes(struct ing_catalog *catalog);
 
 /* How much of the catalog one tenant may use. */
-struct catalog_quota {
+struct ing_catalog_quota {
     uint64_t series_max; /* 0: any number */
     double share;        /* of max_bytes: see common/model/tenant_share.h */
 };
@@ -88,12 +88,13 @@ struct catalog_quota {
  * the limit, and the refusal is counted. Existing ones are not affected. tenant NULL: checks
  * whether a new tenant may be added.
  */
-enum fg_code catalog_check_room(struct catalog *catalog, const struct catalog_tenant *tenant,
-                                const struct catalog_quota *quota,
-                                struct fg_err *err) fg_must_check;
+enum fg_code ing_catalog_check_room(struct ing_catalog *catalog,
+                                    const struct ing_catalog_tenant *tenant,
+                                    const struct ing_catalog_quota *quota,
+                                    struct fg_err *err) fg_must_check;
 
 /* Why a new tenant, service or series was refused. */
-enum catalog_refusal {
+enum ing_catalog_refusal {
     CATALOG_FULL,
     CATALOG_TENANTS_MAX,
     CATALOG_TENANT_SHARE,
@@ -101,99 +102,106 @@ enum catalog_refusal {
     CATALOG_REFUSALS,
 };
 
-/* Returns how often catalog_check_room() refused for this reason. Any thread. */
-uint64_t catalog_count_refused(struct catalog *catalog, enum catalog_refusal why);
+/* Returns how often ing_catalog_check_room() refused for this reason. Any thread. */
+uint64_t ing_catalog_count_refused(struct ing_catalog *catalog, enum ing_catalog_refusal why);
 
 /* Returns how many tenants have services. */
-uint32_t catalog_count_active(struct catalog *catalog);
+uint32_t ing_catalog_count_active(struct ing_catalog *catalog);
 
-/* Until catalog_leave() nothing that is handed out is freed. Returns what that needs. */
-unsigned catalog_enter(struct catalog *catalog);
-void catalog_leave(struct catalog *catalog, unsigned entered);
+/* Until ing_catalog_leave() nothing that is handed out is freed. Returns what that needs. */
+unsigned ing_catalog_enter(struct ing_catalog *catalog);
+void ing_catalog_leave(struct ing_catalog *catalog, unsigned entered);
 
 /* Find or add; NULL when it is new and the catalog is full. */
-struct catalog_tenant *catalog_tenant(struct catalog *catalog, struct fg_slice name);
+struct ing_catalog_tenant *ing_catalog_tenant(struct ing_catalog *catalog, struct fg_slice name);
 /* Find; NULL when nothing is there. */
-struct catalog_tenant *catalog_find_tenant(struct catalog *catalog, struct fg_slice name);
+struct ing_catalog_tenant *ing_catalog_find_tenant(struct ing_catalog *catalog,
+                                                   struct fg_slice name);
 /* All numbers of tenants are below it. */
-uint32_t catalog_count_tenants(struct catalog *catalog);
+uint32_t ing_catalog_count_tenants(struct ing_catalog *catalog);
 /* number: of a tenant that there is. */
-struct catalog_tenant *catalog_tenant_at(struct catalog *catalog, uint32_t number);
-struct fg_slice catalog_tenant_name(const struct catalog_tenant *tenant);
-uint32_t catalog_tenant_number(const struct catalog_tenant *tenant);
-_Atomic bool *catalog_tenant_durable(struct catalog_tenant *tenant);
+struct ing_catalog_tenant *ing_catalog_tenant_at(struct ing_catalog *catalog, uint32_t number);
+struct fg_slice ing_catalog_tenant_name(const struct ing_catalog_tenant *tenant);
+uint32_t ing_catalog_tenant_number(const struct ing_catalog_tenant *tenant);
+_Atomic bool *ing_catalog_tenant_durable(struct ing_catalog_tenant *tenant);
 
 /* Returns true if a tenant of that number has a name: what is stored of others is set aside. */
-bool catalog_has_tenant(struct catalog *catalog, uint32_t number);
+bool ing_catalog_has_tenant(struct ing_catalog *catalog, uint32_t number);
 
 /* Makes sure that no new tenant gets the number, which stays without a name if nobody has it. At
  * the start. Returns false if the number is so large that no tenant can have had it. */
-bool catalog_reserve_tenant(struct catalog *catalog, uint32_t number);
+bool ing_catalog_reserve_tenant(struct ing_catalog *catalog, uint32_t number);
 
 /*
  * Returns true if some of the tenant's profiles are in the store and cannot be read, since the
  * definitions that they name are lost: then answers from here are not complete.
  */
-bool catalog_tenant_lacks(const struct catalog_tenant *tenant);
-void catalog_tenant_set_lacks(struct catalog_tenant *tenant);
+bool ing_catalog_tenant_lacks(const struct ing_catalog_tenant *tenant);
+void ing_catalog_tenant_set_lacks(struct ing_catalog_tenant *tenant);
 
 /* Find or add, as above; NULL also when the tenant has its quota. */
-struct catalog_service *catalog_service(struct catalog *catalog, struct catalog_tenant *tenant,
-                                        struct fg_slice name, const struct catalog_quota *quota);
+struct ing_catalog_service *ing_catalog_service(struct ing_catalog *catalog,
+                                                struct ing_catalog_tenant *tenant,
+                                                struct fg_slice name,
+                                                const struct ing_catalog_quota *quota);
 
 /* Calls each() for the services that there are now, of all tenants. No lock is held meanwhile. */
-void catalog_each_service(struct catalog *catalog,
-                          void (*each)(struct catalog_service *service, void *arg), void *arg);
+void ing_catalog_each_service(struct ing_catalog *catalog,
+                              void (*each)(struct ing_catalog_service *service, void *arg),
+                              void *arg);
 
 /* The series of a profile with the batch's schema that came for this shard. Find or add, as for
  * services. */
-struct catalog_series *catalog_series(struct catalog *catalog, struct catalog_tenant *tenant,
-                                      struct catalog_service *service, uint16_t shard,
-                                      const struct fg_wire_batch *batch,
-                                      const struct fg_labels *labels,
-                                      const struct catalog_quota *quota);
+struct ing_catalog_series *ing_catalog_series(struct ing_catalog *catalog,
+                                              struct ing_catalog_tenant *tenant,
+                                              struct ing_catalog_service *service, uint16_t shard,
+                                              const struct fg_wire_batch *batch,
+                                              const struct fg_labels *labels,
+                                              const struct ing_catalog_quota *quota);
 
 /* Remembers that these types have values. true: what is on disk does not say so yet, so the series
  * has to be put. */
-bool catalog_series_saw(struct catalog_series *series, uint64_t types);
+bool ing_catalog_series_saw(struct ing_catalog_series *series, uint64_t types);
 
 /* A profile of it is, or may be, in a round that began at so many cuts. The committer's thread. */
-void catalog_series_holds(struct catalog_series *series, uint32_t born, int64_t time_ns);
+void ing_catalog_series_holds(struct ing_catalog_series *series, uint32_t born, int64_t time_ns);
 
 /* Definitions as puts. */
-void catalog_put_tenant(const struct catalog_tenant *tenant, struct fg_store_batch *out);
-void catalog_put_service(const struct catalog_service *service, struct fg_store_batch *out);
-void catalog_put_series(const struct catalog_tenant *tenant, const struct catalog_series *series,
-                        struct fg_store_batch *out);
+void ing_catalog_put_tenant(const struct ing_catalog_tenant *tenant, struct fg_store_batch *out);
+void ing_catalog_put_service(const struct ing_catalog_service *service, struct fg_store_batch *out);
+void ing_catalog_put_series(const struct ing_catalog_tenant *tenant,
+                            const struct ing_catalog_series *series, struct fg_store_batch *out);
 
 /* --- sweeping: the committer's thread --- */
 
 /* After reading back: any series may be in any round that began at so many cuts or fewer. */
-void catalog_assume_held(struct catalog *catalog, uint32_t cuts);
+void ing_catalog_assume_held(struct ing_catalog *catalog, uint32_t cuts);
 
 /*
  * Goes on through the series, some thousands at a time, and makes those leave that no round can
  * hold: none began at less than least_born cuts. Their definitions as deletes; the call is
  * not repeated before these are written.
  */
-void catalog_sweep_series(struct catalog *catalog, uint32_t least_born, struct fg_store_batch *out);
+void ing_catalog_sweep_series(struct ing_catalog *catalog, uint32_t least_born,
+                              struct fg_store_batch *out);
 
 /* The same for services without series, some at a time. may_leave: nothing else names it; it calls
  * nothing of the catalog's. */
-void catalog_sweep_services(struct catalog *catalog,
-                            bool (*may_leave)(const struct catalog_service *service, void *arg),
-                            void *arg, struct fg_store_batch *out);
+void ing_catalog_sweep_services(struct ing_catalog *catalog,
+                                bool (*may_leave)(const struct ing_catalog_service *service,
+                                                  void *arg),
+                                void *arg, struct fg_store_batch *out);
 
 /* --- queries: inside, as long as the matches are used --- */
 
 /* A series that matches, and the sample type by which it does. */
-struct catalog_match {
-    const struct catalog_series *series;
+struct ing_catalog_match {
+    const struct ing_catalog_series *series;
     uint32_t type;
 };
 
 /* Which series are looked for. */
-struct catalog_filter {
+struct ing_catalog_filter {
     const struct fg_selector *selector;
     int64_t start_ns, end_ns; /* that may have profiles in this time, inclusive */
 };
@@ -202,21 +210,24 @@ struct catalog_filter {
  * Series and types that pass, sorted by shard, then number, then type; array in the arena.
  * FG_E_LIMIT at its end. tenant NULL: none.
  */
-enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tenant,
-                            const struct catalog_filter *filter, struct fg_arena *arena,
-                            struct catalog_match **ret_matches, size_t *ret_count,
-                            struct fg_err *err) fg_must_check;
+enum fg_code ing_catalog_select(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
+                                const struct ing_catalog_filter *filter, struct fg_arena *arena,
+                                struct ing_catalog_match **ret_matches, size_t *ret_count,
+                                struct fg_err *err) fg_must_check;
 
 /* All series that are on disk, in no order; array in the arena. FG_E_LIMIT at its end. */
-enum fg_code catalog_list_series(struct catalog *catalog, const struct catalog_tenant *tenant,
-                                 struct fg_arena *arena, struct catalog_series ***ret_series,
-                                 size_t *ret_count, struct fg_err *err) fg_must_check;
+enum fg_code ing_catalog_list_series(struct ing_catalog *catalog,
+                                     const struct ing_catalog_tenant *tenant,
+                                     struct fg_arena *arena,
+                                     struct ing_catalog_series ***ret_series, size_t *ret_count,
+                                     struct fg_err *err) fg_must_check;
 
 /* By its number; NULL: there is none that is on disk. Inside, as long as it is used. */
-const struct catalog_series *
-catalog_find_series(struct catalog *catalog, const struct catalog_tenant *tenant, uint32_t number);
+const struct ing_catalog_series *ing_catalog_find_series(struct ing_catalog *catalog,
+                                                         const struct ing_catalog_tenant *tenant,
+                                                         uint32_t number);
 
 /* Number of series of all tenants, or of one, that are on disk. */
-uint64_t catalog_count_series(struct catalog *catalog, struct catalog_tenant *tenant);
+uint64_t ing_catalog_count_series(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant);
 
 #endif

@@ -7,9 +7,9 @@ static const struct fg_slice format_key = {(const uint8_t *)"format", 6};
 
 /* Series name their service by its number. */
 struct loading {
-    struct catalog *catalog;
-    struct damage *damage;
-    struct catalog_service **services; /* as they came */
+    struct ing_catalog *catalog;
+    struct ing_damage *damage;
+    struct ing_catalog_service **services; /* as they came */
     uint32_t n_services, cap_services;
     struct fg_map by_number;
     struct fg_arena *arena; /* of the series at hand */
@@ -42,29 +42,29 @@ static void load_tenant(struct loading *loading, struct fg_slice key, struct fg_
     struct fg_slice name = fg_slice_sub(key, 1, key.len);
     struct fg_cur cur = fg_cur(value);
     uint64_t number = fg_cur_varint(&cur);
-    struct catalog *catalog = loading->catalog;
-    struct catalog_tenant *tenant;
+    struct ing_catalog *catalog = loading->catalog;
+    struct ing_catalog_tenant *tenant;
 
     if (!fg_cur_end(&cur) || name.len == 0 || number > UINT32_MAX ||
-        !catalog_reserve_tenant(catalog, (uint32_t)number)) {
-        damage_set_aside(loading->damage, "tenant %.*s: its number cannot be read", FG_S(name));
+        !ing_catalog_reserve_tenant(catalog, (uint32_t)number)) {
+        ing_damage_set_aside(loading->damage, "tenant %.*s: its number cannot be read", FG_S(name));
         return;
     }
-    if (catalog_is_named(catalog->tenants[number])) {
-        damage_set_aside(loading->damage, "tenant %.*s: number %llu is that of tenant %.*s",
-                         FG_S(name), (unsigned long long)number,
-                         FG_S(catalog->tenants[number]->name));
+    if (ing_catalog_is_named(catalog->tenants[number])) {
+        ing_damage_set_aside(loading->damage, "tenant %.*s: number %llu is that of tenant %.*s",
+                             FG_S(name), (unsigned long long)number,
+                             FG_S(catalog->tenants[number]->name));
         return;
     }
     tenant = catalog->tenants[number];
-    catalog_name_tenant(catalog, tenant, name);
+    ing_catalog_name_tenant(catalog, tenant, name);
     atomic_store(&tenant->durable, true);
 }
 
 /* NULL: none of that number has a name, so nothing of it can be asked for. */
-static struct catalog_tenant *named_tenant(const struct catalog *catalog, uint32_t number)
+static struct ing_catalog_tenant *named_tenant(const struct ing_catalog *catalog, uint32_t number)
 {
-    return number < catalog->n_tenants && catalog_is_named(catalog->tenants[number])
+    return number < catalog->n_tenants && ing_catalog_is_named(catalog->tenants[number])
                ? catalog->tenants[number]
                : NULL;
 }
@@ -72,16 +72,16 @@ static struct catalog_tenant *named_tenant(const struct catalog *catalog, uint32
 static void load_next(struct loading *loading, struct fg_slice key, struct fg_slice value)
 {
     struct fg_cur key_cur = fg_cur(fg_slice_sub(key, 1, key.len)), cur = fg_cur(value);
-    struct catalog *catalog = loading->catalog;
+    struct ing_catalog *catalog = loading->catalog;
     bool of_services = !fg_cur_more(&key_cur);
     uint32_t number = of_services ? 0 : fg_cur_be32(&key_cur);
     uint64_t next = fg_cur_varint(&cur);
 
     if (!fg_cur_end(&key_cur) || !fg_cur_end(&cur) || next > UINT32_MAX ||
-        (!of_services && !catalog_reserve_tenant(catalog, number))) {
+        (!of_services && !ing_catalog_reserve_tenant(catalog, number))) {
         /* What is there has greater numbers, and these are reserved one by one. */
-        damage_repaired(loading->damage, "next number of %s %u: it cannot be read",
-                        of_services ? "services" : "series of tenant", number);
+        ing_damage_repaired(loading->damage, "next number of %s %u: it cannot be read",
+                            of_services ? "services" : "series of tenant", number);
         return;
     }
     if (of_services) {
@@ -89,19 +89,21 @@ static void load_next(struct loading *loading, struct fg_slice key, struct fg_sl
         return;
     }
     if (named_tenant(catalog, number) == NULL)
-        damage_repaired(loading->damage, "next number of series: tenant %u is not known", number);
+        ing_damage_repaired(loading->damage, "next number of series: tenant %u is not known",
+                            number);
     catalog->tenants[number]->next_series = (uint32_t)next;
 }
 
-static void note_service(struct loading *loading, struct catalog_service *service)
+static void note_service(struct loading *loading, struct ing_catalog_service *service)
 {
-    loading->services = catalog_grown(loading->services, loading->n_services,
-                                      &loading->cap_services, sizeof(struct catalog_service *));
+    loading->services =
+        ing_catalog_grown(loading->services, loading->n_services, &loading->cap_services,
+                          sizeof(struct ing_catalog_service *));
     fg_map_add(&loading->by_number, fg_mix64(service->number), loading->n_services);
     loading->services[loading->n_services++] = service;
 }
 
-static struct catalog_service *service_at(const struct loading *loading, uint64_t number)
+static struct ing_catalog_service *service_at(const struct loading *loading, uint64_t number)
 {
     struct fg_map_walk walk;
 
@@ -117,33 +119,33 @@ static struct catalog_service *service_at(const struct loading *loading, uint64_
 static void load_service(struct loading *loading, struct fg_slice key, struct fg_slice value)
 {
     struct fg_cur key_cur = fg_cur(fg_slice_sub(key, 1, key.len)), cur = fg_cur(value);
-    struct catalog *catalog = loading->catalog;
+    struct ing_catalog *catalog = loading->catalog;
     uint32_t tenant_number = fg_cur_be32(&key_cur);
     struct fg_slice name = fg_bytes(key_cur.ptr, key_cur.left);
     uint64_t number = fg_cur_varint(&cur);
-    struct catalog_service *service;
-    struct catalog_tenant *tenant;
+    struct ing_catalog_service *service;
+    struct ing_catalog_tenant *tenant;
 
-    if (key_cur.bad || !catalog_reserve_tenant(catalog, tenant_number) || !fg_cur_end(&cur) ||
+    if (key_cur.bad || !ing_catalog_reserve_tenant(catalog, tenant_number) || !fg_cur_end(&cur) ||
         number >= UINT32_MAX) {
-        damage_set_aside(loading->damage, "service %.*s of tenant %u: it cannot be read",
-                         FG_S(name), tenant_number);
+        ing_damage_set_aside(loading->damage, "service %.*s of tenant %u: it cannot be read",
+                             FG_S(name), tenant_number);
         return;
     }
     catalog->next_service = FG_MAX(catalog->next_service, (uint32_t)number + 1);
     tenant = named_tenant(catalog, tenant_number);
     if (tenant == NULL) {
-        damage_set_aside(loading->damage, "service %.*s: tenant %u is not known", FG_S(name),
-                         tenant_number);
+        ing_damage_set_aside(loading->damage, "service %.*s: tenant %u is not known", FG_S(name),
+                             tenant_number);
         return;
     }
     if (service_at(loading, number) != NULL) {
-        damage_set_aside(loading->damage,
-                         "service %.*s of tenant %.*s: another one has number %llu", FG_S(name),
-                         FG_S(tenant->name), (unsigned long long)number);
+        ing_damage_set_aside(loading->damage,
+                             "service %.*s of tenant %.*s: another one has number %llu", FG_S(name),
+                             FG_S(tenant->name), (unsigned long long)number);
         return;
     }
-    service = catalog_add_service(catalog, tenant, name, (uint32_t)number);
+    service = ing_catalog_add_service(catalog, tenant, name, (uint32_t)number);
     atomic_store(&service->durable, true);
     note_service(loading, service);
 }
@@ -153,19 +155,21 @@ static void load_service(struct loading *loading, struct fg_slice key, struct fg
  * the series, and its number is what the series goes by. It becomes durable with the next push.
  * NULL: what has this number is something else.
  */
-static struct catalog_service *service_of(struct loading *loading, struct catalog_tenant *tenant,
-                                          uint32_t series, const struct series_stored *stored)
+static struct ing_catalog_service *service_of(struct loading *loading,
+                                              struct ing_catalog_tenant *tenant, uint32_t series,
+                                              const struct ing_series_stored *stored)
 {
     struct fg_slice name = fg_labels_get(&stored->def.labels, FG_LABEL_SERVICE);
-    struct catalog_service *service = service_at(loading, stored->service);
+    struct ing_catalog_service *service = service_at(loading, stored->service);
 
     if (service != NULL)
         return service->tenant == tenant ? service : NULL;
     if (name.len == 0 || stored->service >= UINT32_MAX)
         return NULL;
-    damage_repaired(loading->damage, "service %.*s of tenant %.*s: made again from its series %u",
-                    FG_S(name), FG_S(tenant->name), series);
-    service = catalog_add_service(loading->catalog, tenant, name, (uint32_t)stored->service);
+    ing_damage_repaired(loading->damage,
+                        "service %.*s of tenant %.*s: made again from its series %u", FG_S(name),
+                        FG_S(tenant->name), series);
+    service = ing_catalog_add_service(loading->catalog, tenant, name, (uint32_t)stored->service);
     note_service(loading, service);
     return service;
 }
@@ -174,43 +178,44 @@ static struct catalog_service *service_of(struct loading *loading, struct catalo
 static void load_series(struct loading *loading, struct fg_slice key, struct fg_slice value)
 {
     struct fg_cur key_cur = fg_cur(key);
-    struct catalog *catalog = loading->catalog;
+    struct ing_catalog *catalog = loading->catalog;
     uint32_t tenant_number = fg_cur_be32(&key_cur), number = fg_cur_be32(&key_cur);
-    struct catalog_service *service;
-    struct catalog_series *series;
-    struct catalog_tenant *tenant;
-    struct series_stored stored;
+    struct ing_catalog_service *service;
+    struct ing_catalog_series *series;
+    struct ing_catalog_tenant *tenant;
+    struct ing_series_stored stored;
     struct fg_err err;
 
     if (!fg_cur_end(&key_cur) || number == UINT32_MAX ||
-        !catalog_reserve_tenant(catalog, tenant_number)) {
-        damage_set_aside(loading->damage, "series with a key of %zu bytes", key.len);
+        !ing_catalog_reserve_tenant(catalog, tenant_number)) {
+        ing_damage_set_aside(loading->damage, "series with a key of %zu bytes", key.len);
         return;
     }
     tenant = catalog->tenants[tenant_number];
     tenant->next_series = FG_MAX(tenant->next_series, number + 1);
-    if (!catalog_is_named(tenant)) {
-        damage_set_aside(loading->damage, "series %u: tenant %u is not known", number,
-                         tenant_number);
+    if (!ing_catalog_is_named(tenant)) {
+        ing_damage_set_aside(loading->damage, "series %u: tenant %u is not known", number,
+                             tenant_number);
         return;
     }
     fg_arena_reset(loading->arena);
-    if (series_decode(value, loading->arena, &stored, &err) != FG_OK) {
-        damage_set_aside(loading->damage, "series %u of tenant %.*s: %s", number,
-                         FG_S(tenant->name), err.msg);
+    if (ing_series_decode(value, loading->arena, &stored, &err) != FG_OK) {
+        ing_damage_set_aside(loading->damage, "series %u of tenant %.*s: %s", number,
+                             FG_S(tenant->name), err.msg);
         atomic_store(&tenant->lacks, true);
         return;
     }
     service = service_of(loading, tenant, number, &stored);
     if (service == NULL) {
-        damage_set_aside(loading->damage, "series %u of tenant %.*s: service %llu is not its own",
-                         number, FG_S(tenant->name), (unsigned long long)stored.service);
+        ing_damage_set_aside(loading->damage,
+                             "series %u of tenant %.*s: service %llu is not its own", number,
+                             FG_S(tenant->name), (unsigned long long)stored.service);
         atomic_store(&tenant->lacks, true);
         return;
     }
-    series = series_make(&stored.def, service->name);
-    catalog_add_series(catalog, tenant, service, &stored.def, series_kind_id(&stored.def), series,
-                       number);
+    series = ing_series_make(&stored.def, service->name);
+    ing_catalog_add_series(catalog, tenant, service, &stored.def, ing_series_kind_id(&stored.def),
+                           series, number);
     series->least_ns = INT64_MIN;
     series->greatest_ns = INT64_MAX;
     series->held_before = UINT32_MAX;
@@ -255,8 +260,8 @@ static enum fg_code load_all(struct loading *loading, struct fg_store *store, st
     return FG_OK;
 }
 
-enum fg_code catalog_load(struct catalog *catalog, struct fg_store *store, struct damage *damage,
-                          struct fg_err *err)
+enum fg_code ing_catalog_load(struct ing_catalog *catalog, struct fg_store *store,
+                              struct ing_damage *damage, struct fg_err *err)
 {
     struct loading loading = {
         .catalog = catalog, .damage = damage, .arena = fg_arena_create(SERIES_ARENA_MAX_BYTES)};

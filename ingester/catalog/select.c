@@ -3,7 +3,7 @@
 
 static int match_order(const void *left, const void *right)
 {
-    const struct catalog_match *a = left, *b = right;
+    const struct ing_catalog_match *a = left, *b = right;
 
     if (a->series->shard != b->series->shard)
         return a->series->shard < b->series->shard ? -1 : 1;
@@ -14,16 +14,16 @@ static int match_order(const void *left, const void *right)
 
 /* The matches of a growing list in the arena. */
 struct match_list {
-    struct catalog_match *items;
+    struct ing_catalog_match *items;
     size_t count, cap;
 };
 
 static bool match_add(struct match_list *list, struct fg_arena *arena,
-                      const struct catalog_series *series, uint32_t type)
+                      const struct ing_catalog_series *series, uint32_t type)
 {
     if (list->count == list->cap) {
         size_t cap = FG_MAX(64, list->cap * 2);
-        struct catalog_match *items = fg_arena_alloc(arena, cap * sizeof *items);
+        struct ing_catalog_match *items = fg_arena_alloc(arena, cap * sizeof *items);
 
         if (items == NULL)
             return false;
@@ -32,7 +32,7 @@ static bool match_add(struct match_list *list, struct fg_arena *arena,
         list->items = items;
         list->cap = cap;
     }
-    list->items[list->count++] = (struct catalog_match){series, type};
+    list->items[list->count++] = (struct ing_catalog_match){series, type};
     return true;
 }
 
@@ -47,7 +47,7 @@ static struct fg_slice only_service(const struct fg_selector *selector)
 }
 
 /* Can it have profiles that are asked for? */
-static bool passes(const struct catalog_series *series, const struct catalog_filter *filter,
+static bool passes(const struct ing_catalog_series *series, const struct ing_catalog_filter *filter,
                    struct fg_slice service)
 {
     int64_t least_ns, greatest_ns;
@@ -70,18 +70,18 @@ static bool passes(const struct catalog_series *series, const struct catalog_fil
  */
 enum { COPIED_LOCKED = 2048 };
 
-struct walk {
-    struct catalog *catalog;
-    const struct catalog_tenant *tenant;
+struct select_walk {
+    struct ing_catalog *catalog;
+    const struct ing_catalog_tenant *tenant;
     uint32_t next; /* number of the series to go on with */
     uint32_t end;  /* those that come meanwhile have this number or a greater one */
     uint32_t n;
-    struct catalog_series *series[COPIED_LOCKED];
+    struct ing_catalog_series *series[COPIED_LOCKED];
 };
 
 /* The first place whose series has this number or a greater one. Series stand in the order of their
  * numbers, with gaps where some have left. */
-static uint32_t first_place(const struct shelf *shelf, uint32_t number)
+static uint32_t first_place(const struct ing_shelf *shelf, uint32_t number)
 {
     uint32_t low = 0, high = shelf->count;
 
@@ -90,7 +90,8 @@ static uint32_t first_place(const struct shelf *shelf, uint32_t number)
 
         while (at < high && shelf->places[at].item == NULL)
             at++;
-        if (at == high || ((const struct catalog_series *)shelf->places[at].item)->number >= number)
+        if (at == high ||
+            ((const struct ing_catalog_series *)shelf->places[at].item)->number >= number)
             high = middle;
         else
             low = at + 1;
@@ -99,8 +100,8 @@ static uint32_t first_place(const struct shelf *shelf, uint32_t number)
 }
 
 /* Begins a walk over the series that there are now. Returns how many these are. */
-static uint32_t walk_begin(struct walk *walk, struct catalog *catalog,
-                           const struct catalog_tenant *tenant)
+static uint32_t walk_begin(struct select_walk *walk, struct ing_catalog *catalog,
+                           const struct ing_catalog_tenant *tenant)
 {
     uint32_t items;
 
@@ -109,15 +110,15 @@ static uint32_t walk_begin(struct walk *walk, struct catalog *catalog,
     walk->next = 0;
     fg_rwlock_read(&catalog->lock);
     walk->end = tenant->next_series;
-    items = shelf_items(&tenant->series);
+    items = ing_shelf_items(&tenant->series);
     fg_rwlock_unlock(&catalog->lock);
     return items;
 }
 
 /* Sets series[n] to the next ones. Returns false if there are none. */
-static bool walk_more(struct walk *walk)
+static bool walk_more(struct select_walk *walk)
 {
-    const struct shelf *shelf = &walk->tenant->series;
+    const struct ing_shelf *shelf = &walk->tenant->series;
 
     walk->n = 0;
     fg_rwlock_read(&walk->catalog->lock);
@@ -136,21 +137,22 @@ static bool walk_more(struct walk *walk)
 
 /* ---- selecting ---- */
 
-/* As fg_selector_matches() of series_type_labels(), which need not be made for that. */
-static bool matches(const struct catalog_series *series, uint32_t type,
+/* As fg_selector_matches() of ing_series_type_labels(), which need not be made for that. */
+static bool matches(const struct ing_catalog_series *series, uint32_t type,
                     const struct fg_selector *selector)
 {
     for (size_t i = 0; i < selector->n_matchers; i++) {
         const struct fg_matcher *matcher = &selector->matchers[i];
 
-        if (!fg_matcher_matches(matcher, series_label(series, type, matcher->name)))
+        if (!fg_matcher_matches(matcher, ing_series_label(series, type, matcher->name)))
             return false;
     }
     return true;
 }
 
-static bool select_one(const struct catalog_series *series, const struct catalog_filter *filter,
-                       struct fg_arena *arena, struct match_list *list)
+static bool select_one(const struct ing_catalog_series *series,
+                       const struct ing_catalog_filter *filter, struct fg_arena *arena,
+                       struct match_list *list)
 {
     for (uint32_t t = 0; t < series->kind->n_types; t++)
         if ((atomic_load(&series->seen) >> t & 1) != 0 && matches(series, t, filter->selector) &&
@@ -159,12 +161,12 @@ static bool select_one(const struct catalog_series *series, const struct catalog
     return true;
 }
 
-static bool select_all(struct catalog *catalog, const struct catalog_tenant *tenant,
-                       const struct catalog_filter *filter, struct fg_arena *arena,
+static bool select_all(struct ing_catalog *catalog, const struct ing_catalog_tenant *tenant,
+                       const struct ing_catalog_filter *filter, struct fg_arena *arena,
                        struct match_list *list)
 {
     struct fg_slice service = only_service(filter->selector);
-    struct walk walk;
+    struct select_walk walk;
 
     (void)walk_begin(&walk, catalog, tenant);
     while (walk_more(&walk))
@@ -175,10 +177,10 @@ static bool select_all(struct catalog *catalog, const struct catalog_tenant *ten
     return true;
 }
 
-enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tenant,
-                            const struct catalog_filter *filter, struct fg_arena *arena,
-                            struct catalog_match **ret_matches, size_t *ret_count,
-                            struct fg_err *err)
+enum fg_code ing_catalog_select(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
+                                const struct ing_catalog_filter *filter, struct fg_arena *arena,
+                                struct ing_catalog_match **ret_matches, size_t *ret_count,
+                                struct fg_err *err)
 {
     struct match_list list = {0};
 
@@ -191,13 +193,15 @@ enum fg_code catalog_select(struct catalog *catalog, struct catalog_tenant *tena
     return FG_OK;
 }
 
-enum fg_code catalog_list_series(struct catalog *catalog, const struct catalog_tenant *tenant,
-                                 struct fg_arena *arena, struct catalog_series ***ret_series,
-                                 size_t *ret_count, struct fg_err *err)
+enum fg_code ing_catalog_list_series(struct ing_catalog *catalog,
+                                     const struct ing_catalog_tenant *tenant,
+                                     struct fg_arena *arena,
+                                     struct ing_catalog_series ***ret_series, size_t *ret_count,
+                                     struct fg_err *err)
 {
-    struct walk walk;
-    struct catalog_series **series =
-        fg_arena_alloc(arena, walk_begin(&walk, catalog, tenant) * sizeof(struct catalog_series *));
+    struct select_walk walk;
+    struct ing_catalog_series **series = fg_arena_alloc(
+        arena, walk_begin(&walk, catalog, tenant) * sizeof(struct ing_catalog_series *));
     size_t count = 0;
 
     if (series == NULL)
@@ -211,11 +215,12 @@ enum fg_code catalog_list_series(struct catalog *catalog, const struct catalog_t
     return FG_OK;
 }
 
-const struct catalog_series *
-catalog_find_series(struct catalog *catalog, const struct catalog_tenant *tenant, uint32_t number)
+const struct ing_catalog_series *ing_catalog_find_series(struct ing_catalog *catalog,
+                                                         const struct ing_catalog_tenant *tenant,
+                                                         uint32_t number)
 {
-    const struct shelf *shelf = &tenant->series;
-    const struct catalog_series *series = NULL;
+    const struct ing_shelf *shelf = &tenant->series;
+    const struct ing_catalog_series *series = NULL;
 
     fg_rwlock_read(&catalog->lock);
     for (uint32_t i = first_place(shelf, number); i < shelf->count && series == NULL; i++)
@@ -225,9 +230,9 @@ catalog_find_series(struct catalog *catalog, const struct catalog_tenant *tenant
                                                                                        : NULL;
 }
 
-static uint64_t count_stored(struct catalog *catalog, const struct catalog_tenant *tenant)
+static uint64_t count_stored(struct ing_catalog *catalog, const struct ing_catalog_tenant *tenant)
 {
-    struct walk walk;
+    struct select_walk walk;
     uint64_t count = 0;
 
     (void)walk_begin(&walk, catalog, tenant);
@@ -237,15 +242,15 @@ static uint64_t count_stored(struct catalog *catalog, const struct catalog_tenan
     return count;
 }
 
-uint64_t catalog_count_series(struct catalog *catalog, struct catalog_tenant *tenant)
+uint64_t ing_catalog_count_series(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant)
 {
-    unsigned entered = catalog_enter(catalog);
+    unsigned entered = ing_catalog_enter(catalog);
     uint64_t count = 0;
 
     if (tenant != NULL)
         count = count_stored(catalog, tenant);
-    for (uint32_t t = 0; tenant == NULL && t < catalog_count_tenants(catalog); t++)
-        count += count_stored(catalog, catalog_tenant_at(catalog, t));
-    catalog_leave(catalog, entered);
+    for (uint32_t t = 0; tenant == NULL && t < ing_catalog_count_tenants(catalog); t++)
+        count += count_stored(catalog, ing_catalog_tenant_at(catalog, t));
+    ing_catalog_leave(catalog, entered);
     return count;
 }

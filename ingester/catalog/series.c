@@ -1,7 +1,7 @@
 #include "ingester/catalog/series.h"
 
 /* Appends the types to the content, and returns the hash of all of it. Frees the content. */
-static struct fg_id id_with_types(const struct series_def *def, struct fg_buf *content)
+static struct fg_id id_with_types(const struct ing_series_def *def, struct fg_buf *content)
 {
     struct fg_id id;
 
@@ -16,7 +16,7 @@ static struct fg_id id_with_types(const struct series_def *def, struct fg_buf *c
     return id;
 }
 
-struct fg_id series_id(const struct series_def *def)
+struct fg_id ing_series_id(const struct ing_series_def *def)
 {
     struct fg_buf content;
 
@@ -52,7 +52,7 @@ static struct fg_slice keep_text(struct room *room, struct fg_slice text)
 
 /* ---- kinds ---- */
 
-struct fg_id series_kind_id(const struct series_def *def)
+struct fg_id ing_series_kind_id(const struct ing_series_def *def)
 {
     struct fg_buf content;
 
@@ -65,7 +65,7 @@ struct fg_id series_kind_id(const struct series_def *def)
 }
 
 /* Of all texts of types, without the parts that are the same for all. */
-static void write_types(const struct series_def *def, struct fg_buf *out)
+static void write_types(const struct ing_series_def *def, struct fg_buf *out)
 {
     for (uint32_t t = 0; t < def->n_types; t++)
         fg_profile_type_write(&(struct fg_profile_type){fg_labels_get(&def->labels, FG_LABEL_NAME),
@@ -74,14 +74,14 @@ static void write_types(const struct series_def *def, struct fg_buf *out)
                               out);
 }
 
-struct series_kind *series_kind_make(const struct series_def *def)
+struct ing_series_kind *ing_series_kind_make(const struct ing_series_def *def)
 {
     const struct fg_labels *labels = &def->labels;
     struct fg_slice name = fg_labels_get(labels, FG_LABEL_NAME);
-    size_t arrays = sizeof(struct series_kind) + labels->count * sizeof(struct fg_slice) +
-                    def->n_types * sizeof(struct series_type);
+    size_t arrays = sizeof(struct ing_series_kind) + labels->count * sizeof(struct fg_slice) +
+                    def->n_types * sizeof(struct ing_series_type);
     size_t texts = name.len + def->period.type.len + def->period.unit.len;
-    struct series_kind *kind;
+    struct ing_series_kind *kind;
     struct fg_buf of_types;
     struct room room;
 
@@ -95,7 +95,7 @@ struct series_kind *series_kind_make(const struct series_def *def)
     kind = fg_calloc(1, arrays + texts);
     room = (struct room){(uint8_t *)(kind + 1), (uint8_t *)kind + arrays};
     kind->memory.bytes = arrays + texts;
-    kind->id = series_kind_id(def);
+    kind->id = ing_series_kind_id(def);
     kind->n_names = labels->count;
     kind->names = take(&room, labels->count * sizeof *kind->names);
     kind->n_types = def->n_types;
@@ -106,7 +106,7 @@ struct series_kind *series_kind_make(const struct series_def *def)
     const struct fg_value_type period = {keep_text(&room, def->period.type),
                                          keep_text(&room, def->period.unit)};
     for (uint32_t t = 0; t < def->n_types; t++) {
-        struct series_type *type = &kind->types[t];
+        struct ing_series_type *type = &kind->types[t];
 
         type->parts = (struct fg_profile_type){name, keep_text(&room, def->types[t].type),
                                                keep_text(&room, def->types[t].unit), period.type,
@@ -133,12 +133,13 @@ static bool is_of_service(const struct fg_label *label, struct fg_slice service)
     return fg_slice_is(label->name, FG_LABEL_SERVICE) && fg_slice_eq(label->value, service);
 }
 
-struct catalog_series *series_make(const struct series_def *def, struct fg_slice service)
+struct ing_catalog_series *ing_series_make(const struct ing_series_def *def,
+                                           struct fg_slice service)
 {
     const struct fg_labels *labels = &def->labels;
-    size_t arrays = sizeof(struct catalog_series) + labels->count * sizeof(struct fg_label);
+    size_t arrays = sizeof(struct ing_catalog_series) + labels->count * sizeof(struct fg_label);
     size_t texts = 0;
-    struct catalog_series *series;
+    struct ing_catalog_series *series;
     struct room room;
 
     for (size_t i = 0; i < labels->count; i++)
@@ -159,13 +160,13 @@ struct catalog_series *series_make(const struct series_def *def, struct fg_slice
     }
     fg_assert(room.texts == (uint8_t *)series + arrays + texts);
     series->shard = def->shard;
-    series->id = series_id(def);
+    series->id = ing_series_id(def);
     series->least_ns = INT64_MAX;
     series->greatest_ns = INT64_MIN;
     return series;
 }
 
-void series_bind(struct catalog_series *series, struct series_kind *kind)
+void ing_series_bind(struct ing_catalog_series *series, struct ing_series_kind *kind)
 {
     fg_assert(series->kind == NULL && series->labels.count == kind->n_names);
     series->kind = kind;
@@ -178,10 +179,10 @@ void series_bind(struct catalog_series *series, struct series_kind *kind)
     }
 }
 
-struct fg_slice series_label(const struct catalog_series *series, uint32_t number,
-                             struct fg_slice name)
+struct fg_slice ing_series_label(const struct ing_catalog_series *series, uint32_t number,
+                                 struct fg_slice name)
 {
-    const struct series_type *type = &series->kind->types[number];
+    const struct ing_series_type *type = &series->kind->types[number];
 
     if (fg_slice_starts(name, "__")) {
         const struct {
@@ -208,17 +209,18 @@ struct fg_slice series_label(const struct catalog_series *series, uint32_t numbe
     return fg_bytes(NULL, 0);
 }
 
-struct fg_labels series_type_labels(const struct catalog_series *series, uint32_t type,
-                                    struct fg_arena *arena)
+struct fg_labels ing_series_type_labels(const struct ing_catalog_series *series, uint32_t type,
+                                        struct fg_arena *arena)
 {
     return fg_labels_with_type(&series->labels, &series->kind->types[type].parts, arena);
 }
 
 /* ---- definitions ---- */
 
-void series_encode(const struct catalog_series *series, uint32_t service, struct fg_buf *out)
+void ing_series_encode(const struct ing_catalog_series *series, uint32_t service,
+                       struct fg_buf *out)
 {
-    const struct series_kind *kind = series->kind;
+    const struct ing_series_kind *kind = series->kind;
     struct fg_buf labels;
 
     fg_buf_init(&labels, SIZE_MAX);
@@ -242,12 +244,12 @@ static enum fg_code corrupt(struct fg_err *err)
     return fg_fail(err, FG_E_CORRUPT, "series cannot be read");
 }
 
-enum fg_code series_decode(struct fg_slice in, struct fg_arena *arena,
-                           struct series_stored *ret_stored, struct fg_err *err)
+enum fg_code ing_series_decode(struct fg_slice in, struct fg_arena *arena,
+                               struct ing_series_stored *ret_stored, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
-    struct series_stored stored = {.service = fg_cur_varint(&cur)};
-    struct series_def *def = &stored.def;
+    struct ing_series_stored stored = {.service = fg_cur_varint(&cur)};
+    struct ing_series_def *def = &stored.def;
     uint64_t shard = fg_cur_varint(&cur), n_types;
     struct fg_slice labels = fg_cur_lenbytes(&cur);
 

@@ -20,36 +20,36 @@
 #include <stdatomic.h>
 
 /* The first of what the catalog allocates by the piece. */
-struct catalog_memory {
-    struct catalog_memory *next; /* of those that wait to be freed */
+struct ing_catalog_memory {
+    struct ing_catalog_memory *next; /* of those that wait to be freed */
     size_t bytes;
 };
 
 /* A profile type of a kind, and the text of it that is the label __profile_type__. */
-struct series_type {
+struct ing_series_type {
     struct fg_profile_type parts;
     struct fg_slice text;
 };
 
 /* What series have in common. One allocation; immutable except n_series. */
-struct series_kind {
-    struct catalog_memory memory;
+struct ing_series_kind {
+    struct ing_catalog_memory memory;
     uint64_t n_series;
     struct fg_id id;
     struct fg_slice *names; /* [n_names]: of labels, in their order */
     size_t n_names;
-    struct series_type *types; /* [n_types] */
+    struct ing_series_type *types; /* [n_types] */
     uint32_t n_types;
 };
 
-struct catalog_series {
-    struct catalog_memory memory;
+struct ing_catalog_series {
+    struct ing_catalog_memory memory;
     uint32_t number; /* in its tenant */
     uint16_t shard;
-    struct catalog_service *service;
-    struct series_kind *kind; /* set by series_bind() */
-    struct fg_labels labels;  /* with __name__, without those made from the type */
-    struct fg_id id;          /* series_id() */
+    struct ing_catalog_service *service;
+    struct ing_series_kind *kind; /* set by ing_series_bind() */
+    struct fg_labels labels;      /* with __name__, without those made from the type */
+    struct fg_id id;              /* ing_series_id() */
     /* Types that ever had a value: bit t. The others are not listed and answer nothing. */
     _Atomic uint64_t seen;
     _Atomic uint64_t stored; /* those of them that the definition on disk says */
@@ -62,45 +62,48 @@ struct catalog_series {
 };
 
 /* What makes two series one. Borrowed. */
-struct series_def {
+struct ing_series_def {
     uint16_t shard; /* as its profiles came: what its tenant's spread was */
     struct fg_labels labels;
     struct fg_value_type period, *types;
     uint32_t n_types;
 };
-struct fg_id series_id(const struct series_def *def);
+struct fg_id ing_series_id(const struct ing_series_def *def);
 
 /* Makes the kind of such series. The caller frees it with free(). */
-struct series_kind *series_kind_make(const struct series_def *def);
-struct fg_id series_kind_id(const struct series_def *def);
+struct ing_series_kind *ing_series_kind_make(const struct ing_series_def *def);
+struct fg_id ing_series_kind_id(const struct ing_series_def *def);
 
 /* Makes a series without number and kind, which is not stored yet. Borrows a label value that
  * equals `service`, the name of its service: the service must outlive the series. The caller frees
  * it with free(). */
-struct catalog_series *series_make(const struct series_def *def, struct fg_slice service);
+struct ing_catalog_series *ing_series_make(const struct ing_series_def *def,
+                                           struct fg_slice service);
 
 /* Sets the kind, which must be that of the definition and outlive the series. Before, the labels
  * have no names. */
-void series_bind(struct catalog_series *series, struct series_kind *kind);
+void ing_series_bind(struct ing_catalog_series *series, struct ing_series_kind *kind);
 
-/* Returns the value of one label of series_type_labels(), or an empty slice. */
-struct fg_slice series_label(const struct catalog_series *series, uint32_t type,
-                             struct fg_slice name);
+/* Returns the value of one label of ing_series_type_labels(), or an empty slice. */
+struct fg_slice ing_series_label(const struct ing_catalog_series *series, uint32_t type,
+                                 struct fg_slice name);
 
 /* Returns the labels with which queries see one of the series' types (fg_labels_with_type()). The
  * array and some values are in the arena; items is NULL if the arena is full. */
-struct fg_labels series_type_labels(const struct catalog_series *series, uint32_t type,
-                                    struct fg_arena *arena);
+struct fg_labels ing_series_type_labels(const struct ing_catalog_series *series, uint32_t type,
+                                        struct fg_arena *arena);
 
 /* The value of its definition. service: its number. */
-void series_encode(const struct catalog_series *series, uint32_t service, struct fg_buf *out);
+void ing_series_encode(const struct ing_catalog_series *series, uint32_t service,
+                       struct fg_buf *out);
 
-struct series_stored {
-    struct series_def def;
+struct ing_series_stored {
+    struct ing_series_def def;
     uint64_t service, seen;
 };
 /* Borrows from `in`, arrays in the arena. FG_E_CORRUPT. */
-enum fg_code series_decode(struct fg_slice in, struct fg_arena *arena,
-                           struct series_stored *ret_stored, struct fg_err *err) fg_must_check;
+enum fg_code ing_series_decode(struct fg_slice in, struct fg_arena *arena,
+                               struct ing_series_stored *ret_stored,
+                               struct fg_err *err) fg_must_check;
 
 #endif

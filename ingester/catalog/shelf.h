@@ -1,6 +1,6 @@
 /*
  * A shelf keeps things in the order in which they came and finds them by hash; and they may leave.
- * What has left costs two words until shelf_tidy().
+ * What has left costs two words until ing_shelf_tidy().
  *
  * Thread: one at a time. The things are the caller's.
  */
@@ -9,41 +9,41 @@
 
 #include "common/base/map.h"
 
-struct shelf_place {
+struct ing_shelf_place {
     uint64_t hash;
     void *item; /* NULL: it has left */
 };
 
 /* Zeroed: empty. */
-struct shelf {
-    struct shelf_place *places;
+struct ing_shelf {
+    struct ing_shelf_place *places;
     uint32_t count, cap; /* of places */
     uint32_t n_gone;
     struct fg_map map; /* hash -> place */
 };
 
-void shelf_done(struct shelf *shelf);
-size_t shelf_bytes(const struct shelf *shelf);
+void ing_shelf_done(struct ing_shelf *shelf);
+size_t ing_shelf_bytes(const struct ing_shelf *shelf);
 
 /* Returns by how many bytes the shelf grows when one more thing is added. */
-size_t shelf_growth(const struct shelf *shelf);
+size_t ing_shelf_growth(const struct ing_shelf *shelf);
 
-void shelf_add(struct shelf *shelf, uint64_t hash, void *item);
+void ing_shelf_add(struct ing_shelf *shelf, uint64_t hash, void *item);
 
 /* The item leaves its place. */
-void shelf_remove(struct shelf *shelf, uint32_t place);
+void ing_shelf_remove(struct ing_shelf *shelf, uint32_t place);
 
 /* Closes the gaps once most places are such, and returns memory: all the others change places. An
  * empty shelf gives back all of it. */
-void shelf_tidy(struct shelf *shelf);
+void ing_shelf_tidy(struct ing_shelf *shelf);
 
-static inline uint32_t shelf_items(const struct shelf *shelf)
+static inline uint32_t ing_shelf_items(const struct ing_shelf *shelf)
 {
     return shelf->count - shelf->n_gone;
 }
 
 /* The places of items with this hash, one after the other; FG_MAP_NONE: no more. */
-static inline uint32_t shelf_next(const struct shelf *shelf, struct fg_map_walk *walk)
+static inline uint32_t ing_shelf_next(const struct ing_shelf *shelf, struct fg_map_walk *walk)
 {
     uint32_t place;
 
@@ -53,11 +53,11 @@ static inline uint32_t shelf_next(const struct shelf *shelf, struct fg_map_walk 
     return place;
 }
 
-static inline uint32_t shelf_first(const struct shelf *shelf, uint64_t hash,
-                                   struct fg_map_walk *walk)
+static inline uint32_t ing_shelf_first(const struct ing_shelf *shelf, uint64_t hash,
+                                       struct fg_map_walk *walk)
 {
     *walk = (struct fg_map_walk){hash, (uint32_t)hash & shelf->map.mask};
-    return shelf_next(shelf, walk);
+    return ing_shelf_next(shelf, walk);
 }
 
 #endif

@@ -8,25 +8,25 @@ enum {
     SWEEP_SERVICES = 256,
 };
 
-static void remove_series(struct catalog *catalog, struct catalog_tenant *tenant, uint32_t place,
-                          struct fg_store_batch *out)
+static void remove_series(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
+                          uint32_t place, struct fg_store_batch *out)
 {
-    struct catalog_series *series = tenant->series.places[place].item;
+    struct ing_catalog_series *series = tenant->series.places[place].item;
     struct fg_buf key;
 
-    shelf_remove(&tenant->series, place);
+    ing_shelf_remove(&tenant->series, place);
     if (--series->service->n_series == 0)
-        catalog_add_idle(catalog, series->service);
-    catalog_drop_series(catalog, tenant, series);
-    catalog_series_key(tenant, series, &key);
+        ing_catalog_add_idle(catalog, series->service);
+    ing_catalog_drop_series(catalog, tenant, series);
+    ing_catalog_series_key(tenant, series, &key);
     fg_store_delete(out, HEAD_SERIES, fg_buf_slice(&key)); /* where it never came to be, too */
     fg_buf_done(&key);
 }
 
 /* To the next tenant. The places of this one may change only now: nobody stands on them. */
-static void move_hand(struct catalog *catalog)
+static void move_hand(struct ing_catalog *catalog)
 {
-    catalog_tidy_shelf(catalog, &catalog->tenants[catalog->hand_tenant]->series);
+    ing_catalog_tidy_shelf(catalog, &catalog->tenants[catalog->hand_tenant]->series);
     catalog->hand_place = 0;
     catalog->hand_tenant++;
     if (catalog->hand_tenant == catalog->n_tenants)
@@ -40,37 +40,38 @@ struct sweep {
 };
 
 /* Some series of the tenant at hand. Under the lock. */
-static void sweep_some(struct catalog *catalog, struct sweep *sweep)
+static void sweep_some(struct ing_catalog *catalog, struct sweep *sweep)
 {
-    struct catalog_tenant *tenant = catalog->tenants[catalog->hand_tenant];
-    const struct shelf *shelf = &tenant->series;
+    struct ing_catalog_tenant *tenant = catalog->tenants[catalog->hand_tenant];
+    const struct ing_shelf *shelf = &tenant->series;
     uint32_t end = FG_MIN(shelf->count, catalog->hand_place + SWEEP_LOOKS_LOCKED);
     uint32_t before = sweep->gone;
 
     sweep->looks += 1 + end - catalog->hand_place;
     for (; catalog->hand_place < end; catalog->hand_place++) {
-        const struct catalog_series *series = shelf->places[catalog->hand_place].item;
+        const struct ing_catalog_series *series = shelf->places[catalog->hand_place].item;
 
         if (series == NULL || series->held_before > sweep->least_born ||
-            catalog_in_use(catalog, &series->found))
+            ing_catalog_in_use(catalog, &series->found))
             continue;
         remove_series(catalog, tenant, catalog->hand_place, sweep->out);
         sweep->gone++;
     }
     /* Of a tenant that never became durable nothing is stored that its numbers could meet again. */
     if (sweep->gone > before && atomic_load(&tenant->durable))
-        catalog_put_next(tenant, tenant->next_series, sweep->out);
+        ing_catalog_put_next(tenant, tenant->next_series, sweep->out);
     if (catalog->hand_place == shelf->count)
         move_hand(catalog);
 }
 
 /* Once round at most. */
-void catalog_sweep_series(struct catalog *catalog, uint32_t least_born, struct fg_store_batch *out)
+void ing_catalog_sweep_series(struct ing_catalog *catalog, uint32_t least_born,
+                              struct fg_store_batch *out)
 {
     struct sweep sweep = {.least_born = least_born, .out = out};
-    bool round = catalog_count_tenants(catalog) == 0;
+    bool round = ing_catalog_count_tenants(catalog) == 0;
 
-    catalog_turn_epoch(catalog);
+    ing_catalog_turn_epoch(catalog);
     while (!round && sweep.looks < SWEEP_LOOKS && sweep.gone < SWEEP_GONE) {
         fg_rwlock_write(&catalog->lock);
         sweep_some(catalog, &sweep);
@@ -80,63 +81,66 @@ void catalog_sweep_series(struct catalog *catalog, uint32_t least_born, struct f
 }
 
 /* A service that may leave, perhaps. */
-struct leaver {
-    struct catalog_service *service;
+struct sweep_leaver {
+    struct ing_catalog_service *service;
     bool leaves;
 };
 
 /* Takes some off the list, the longest idle first. */
-static uint32_t take_idle(struct catalog *catalog, struct leaver ret_leavers[SWEEP_SERVICES])
+static uint32_t take_idle(struct ing_catalog *catalog,
+                          struct sweep_leaver ret_leavers[SWEEP_SERVICES])
 {
     uint32_t n = 0, taken;
 
     fg_rwlock_write(&catalog->lock);
     for (taken = 0; taken < FG_MIN(catalog->n_idle, SWEEP_SERVICES); taken++) {
-        struct catalog_service *service = catalog->idle[taken];
+        struct ing_catalog_service *service = catalog->idle[taken];
 
         service->idle = false;
         if (service->n_series == 0)
-            ret_leavers[n++] = (struct leaver){service, !catalog_in_use(catalog, &service->found)};
+            ret_leavers[n++] =
+                (struct sweep_leaver){service, !ing_catalog_in_use(catalog, &service->found)};
     }
     catalog->n_idle -= taken;
     if (catalog->n_idle > 0)
         memmove(catalog->idle, catalog->idle + taken,
-                catalog->n_idle * sizeof(struct catalog_service *));
+                catalog->n_idle * sizeof(struct ing_catalog_service *));
     fg_rwlock_unlock(&catalog->lock);
     return n;
 }
 
-static void remove_service(struct catalog *catalog, struct catalog_service *service,
+static void remove_service(struct ing_catalog *catalog, struct ing_catalog_service *service,
                            struct fg_store_batch *out)
 {
-    struct shelf *shelf = &service->tenant->services;
-    const struct catalog_service *namesake;
+    struct ing_shelf *shelf = &service->tenant->services;
+    const struct ing_catalog_service *namesake;
     struct fg_map_walk walk;
     struct fg_buf key;
-    uint32_t place = shelf_first(shelf, fg_hash64_table(service->name), &walk);
+    uint32_t place = ing_shelf_first(shelf, fg_hash64_table(service->name), &walk);
 
     while (place != FG_MAP_NONE && shelf->places[place].item != service)
-        place = shelf_next(shelf, &walk);
+        place = ing_shelf_next(shelf, &walk);
     fg_assert(place != FG_MAP_NONE);
-    shelf_remove(shelf, place);
-    catalog->n_active -= shelf_items(shelf) == 0;
-    namesake = catalog_find_service(service->tenant, service->name, &place);
-    catalog_tidy_shelf(catalog, shelf);
-    catalog_make_gone(catalog, service->tenant, &service->memory);
+    ing_shelf_remove(shelf, place);
+    catalog->n_active -= ing_shelf_items(shelf) == 0;
+    namesake = ing_catalog_find_service(service->tenant, service->name, &place);
+    ing_catalog_tidy_shelf(catalog, shelf);
+    ing_catalog_make_gone(catalog, service->tenant, &service->memory);
     if (namesake != NULL) { /* the definition of the two has one key */
-        catalog_put_service(namesake, out);
+        ing_catalog_put_service(namesake, out);
         return;
     }
-    catalog_service_key(service, &key);
+    ing_catalog_service_key(service, &key);
     fg_store_delete(out, HEAD_META, fg_buf_slice(&key));
     fg_buf_done(&key);
 }
 
-void catalog_sweep_services(struct catalog *catalog,
-                            bool (*may_leave)(const struct catalog_service *service, void *arg),
-                            void *arg, struct fg_store_batch *out)
+void ing_catalog_sweep_services(struct ing_catalog *catalog,
+                                bool (*may_leave)(const struct ing_catalog_service *service,
+                                                  void *arg),
+                                void *arg, struct fg_store_batch *out)
 {
-    struct leaver leavers[SWEEP_SERVICES];
+    struct sweep_leaver leavers[SWEEP_SERVICES];
     uint32_t n = take_idle(catalog, leavers);
     bool any = false;
 
@@ -144,29 +148,29 @@ void catalog_sweep_services(struct catalog *catalog,
         leavers[i].leaves = leavers[i].leaves && may_leave(leavers[i].service, arg);
     fg_rwlock_write(&catalog->lock);
     for (uint32_t i = 0; i < n; i++) {
-        struct catalog_service *service = leavers[i].service;
+        struct ing_catalog_service *service = leavers[i].service;
 
         /* Meanwhile a push may have come. */
         if (service->n_series > 0)
             continue;
-        if (leavers[i].leaves && !catalog_in_use(catalog, &service->found)) {
+        if (leavers[i].leaves && !ing_catalog_in_use(catalog, &service->found)) {
             remove_service(catalog, service, out);
             any = true;
         } else {
-            catalog_add_idle(catalog, service);
+            ing_catalog_add_idle(catalog, service);
         }
     }
     if (any)
-        catalog_put_next(NULL, catalog->next_service, out);
+        ing_catalog_put_next(NULL, catalog->next_service, out);
     fg_rwlock_unlock(&catalog->lock);
 }
 
-void catalog_assume_held(struct catalog *catalog, uint32_t cuts)
+void ing_catalog_assume_held(struct ing_catalog *catalog, uint32_t cuts)
 {
     fg_rwlock_write(&catalog->lock);
     for (uint32_t t = 0; t < catalog->n_tenants; t++)
         for (uint32_t i = 0; i < catalog->tenants[t]->series.count; i++) {
-            struct catalog_series *series = catalog->tenants[t]->series.places[i].item;
+            struct ing_catalog_series *series = catalog->tenants[t]->series.places[i].item;
 
             if (series != NULL)
                 series->held_before = cuts + 1;

@@ -15,7 +15,7 @@ static bool is_store(ProtobufCBinaryData from, struct fg_id *ret_store)
     return from.len == FG_ID_BYTES;
 }
 
-static enum fg_code check_store(const struct query *query, ProtobufCBinaryData meant,
+static enum fg_code check_store(const struct ing_query *query, ProtobufCBinaryData meant,
                                 struct fg_err *err)
 {
     struct fg_id store;
@@ -25,7 +25,7 @@ static enum fg_code check_store(const struct query *query, ProtobufCBinaryData m
     return fg_fail(err, FG_E_PRECONDITION, "another store is meant: read the ring again");
 }
 
-bool repair_owns(const struct fg_ring_view *view, struct fg_id store, uint16_t shard)
+bool ing_repair_owns(const struct fg_ring_view *view, struct fg_id store, uint16_t shard)
 {
     const struct fg_ring_member *owners[FG_RING_REPLICAS_MAX];
     unsigned n = fg_ring_view_owners(view, shard, owners);
@@ -38,8 +38,8 @@ bool repair_owns(const struct fg_ring_view *view, struct fg_id store, uint16_t s
 
 /* ---- GROUPS ---- */
 
-struct listing {
-    struct query *query;
+struct answer_listing {
+    struct ing_query *query;
     const struct fg_ring_view *view;
     struct fg_id asker;
     Fg__Inner__TenantGroup **items;
@@ -47,7 +47,7 @@ struct listing {
     struct fg_err *err;
 };
 
-static bool is_after(const struct head_group_key *key, const struct head_group_key *place)
+static bool is_after(const struct ing_head_group_key *key, const struct ing_head_group_key *place)
 {
     if (key->tenant != place->tenant)
         return key->tenant > place->tenant;
@@ -55,23 +55,23 @@ static bool is_after(const struct head_group_key *key, const struct head_group_k
 }
 
 /* false: from the start. */
-static bool find_place(const struct query *query, const Fg__Inner__GroupsHead *head,
-                       struct head_group_key *ret_place)
+static bool find_place(const struct ing_query *query, const Fg__Inner__GroupsHead *head,
+                       struct ing_head_group_key *ret_place)
 {
-    struct catalog_tenant *tenant =
-        catalog_find_tenant(query->context->catalog, fg_cstr(head->after_tenant));
+    struct ing_catalog_tenant *tenant =
+        ing_catalog_find_tenant(query->context->catalog, fg_cstr(head->after_tenant));
 
     if (tenant == NULL || head->after == NULL)
         return false;
-    *ret_place = (struct head_group_key){catalog_tenant_number(tenant),
-                                         (uint16_t)head->after->shard, head->after->window};
+    *ret_place = (struct ing_head_group_key){ing_catalog_tenant_number(tenant),
+                                             (uint16_t)head->after->shard, head->after->window};
     return true;
 }
 
-static enum fg_code put_group(struct listing *listing, const struct head_group_key *key,
-                              const struct group_sum *sum)
+static enum fg_code put_group(struct answer_listing *listing, const struct ing_head_group_key *key,
+                              const struct ing_group_sum *sum)
 {
-    struct query *query = listing->query;
+    struct ing_query *query = listing->query;
     Fg__Inner__TenantGroup *item = fg_arena_new(query->arena, Fg__Inner__TenantGroup, 1);
     Fg__Inner__GroupSum *out = fg_arena_new(query->arena, Fg__Inner__GroupSum, 1);
     uint8_t *digest = fg_arena_new(query->arena, uint8_t, FG_ID_BYTES);
@@ -85,8 +85,8 @@ static enum fg_code put_group(struct listing *listing, const struct head_group_k
     out->window = key->window;
     out->count = sum->count;
     out->digest = (ProtobufCBinaryData){FG_ID_BYTES, digest};
-    item->tenant = fg_arena_text(
-        query->arena, catalog_tenant_name(catalog_tenant_at(query->context->catalog, key->tenant)));
+    item->tenant = fg_arena_text(query->arena, ing_catalog_tenant_name(ing_catalog_tenant_at(
+                                                   query->context->catalog, key->tenant)));
     if (item->tenant == NULL)
         return fg_fail(listing->err, FG_E_LIMIT, "too many groups");
     item->sum = out;
@@ -95,29 +95,29 @@ static enum fg_code put_group(struct listing *listing, const struct head_group_k
 }
 
 /* Groups behind the place; *ret_more: the page was full before their end. */
-static enum fg_code list_groups(struct listing *listing, const struct head_group_key *place,
-                                bool *ret_more)
+static enum fg_code list_groups(struct answer_listing *listing,
+                                const struct ing_head_group_key *place, bool *ret_more)
 {
-    struct query_context *context = listing->query->context;
-    const struct rounds_filter all = {
+    struct ing_query_context *context = listing->query->context;
+    const struct ing_rounds_filter all = {
         .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true};
-    struct round *rounds;
+    struct ing_round *rounds;
     size_t n;
 
-    if (rounds_select(context->rounds, &all, listing->query->arena, &rounds, &n, listing->err) !=
-        FG_OK)
+    if (ing_rounds_select(context->rounds, &all, listing->query->arena, &rounds, &n,
+                          listing->err) != FG_OK)
         return listing->err->code;
     for (size_t i = 0, next; i < n; i = next) {
-        const struct head_group_key *key = &rounds[i].key.group;
-        struct group_sum sum = {0};
+        const struct ing_head_group_key *key = &rounds[i].key.group;
+        struct ing_group_sum sum = {0};
 
-        for (next = i; next < n && head_same_group(&rounds[next].key.group, key); next++)
-            if (round_is_uncommitted(&rounds[next])) {
+        for (next = i; next < n && ing_head_same_group(&rounds[next].key.group, key); next++)
+            if (ing_round_is_uncommitted(&rounds[next])) {
                 sum.count += rounds[next].count;
                 sum.digest = fg_id_add(sum.digest, rounds[next].digest);
             }
         if (sum.count == 0 || (place != NULL && !is_after(key, place)) ||
-            !repair_owns(listing->view, listing->asker, key->shard))
+            !ing_repair_owns(listing->view, listing->asker, key->shard))
             continue;
         *ret_more = listing->n == GROUPS_PAGE;
         if (*ret_more)
@@ -128,14 +128,14 @@ static enum fg_code list_groups(struct listing *listing, const struct head_group
     return FG_OK;
 }
 
-static enum fg_code answer_groups(struct query *query, const Fg__Inner__GroupsHead *head,
+static enum fg_code answer_groups(struct ing_query *query, const Fg__Inner__GroupsHead *head,
                                   struct fg_err *err)
 {
     fg_auto(fg_ring_view) *view =
         query->context->watch == NULL ? NULL : fg_ring_watch_get(query->context->watch);
     Fg__Inner__GroupsReply reply = FG__INNER__GROUPS_REPLY__INIT;
-    struct listing listing = {.query = query, .view = view, .err = err};
-    struct head_group_key place;
+    struct answer_listing listing = {.query = query, .view = view, .err = err};
+    struct ing_head_group_key place;
     bool more = false;
 
     if (check_store(query, head->store, err) != FG_OK)
@@ -152,11 +152,11 @@ static enum fg_code answer_groups(struct query *query, const Fg__Inner__GroupsHe
     reply.groups = listing.items;
     reply.n_groups = listing.n;
     reply.more = more;
-    query_put_reply(query, &reply.base);
+    ing_query_put_reply(query, &reply.base);
     return FG_OK;
 }
 
-static enum fg_code groups(struct query *query, struct fg_err *err)
+static enum fg_code groups(struct ing_query *query, struct fg_err *err)
 {
     struct fg_slice bytes = fg_rpc_head(query->req);
     Fg__Inner__GroupsHead *head = fg__inner__groups_head__unpack(NULL, bytes.len, bytes.ptr);
@@ -172,20 +172,20 @@ static enum fg_code groups(struct query *query, struct fg_err *err)
 /* ---- FETCH ---- */
 
 struct fetch {
-    struct query *query;
+    struct ing_query *query;
     const Fg__Inner__FetchHead *head;
-    struct query_ids wanted;
-    struct head_profile_key place;   /* where they are at the earliest */
-    struct export_profile *profiles; /* [wanted.n] */
-    bool *found;                     /* [wanted.n] */
+    struct ing_query_ids wanted;
+    struct ing_head_profile_key place;   /* where they are at the earliest */
+    struct ing_export_profile *profiles; /* [wanted.n] */
+    bool *found;                         /* [wanted.n] */
     size_t n;
     uint64_t bytes;
-    bool is_full;                 /* there are more */
-    struct head_profile_key next; /* the last that was taken, or the first that was not */
-    struct fg_err *err;           /* of what is found in between */
+    bool is_full;                     /* there are more */
+    struct ing_head_profile_key next; /* the last that was taken, or the first that was not */
+    struct fg_err *err;               /* of what is found in between */
 };
 
-static bool put_id(void *arg, const struct head_profile_key *key, struct fg_slice value)
+static bool put_id(void *arg, const struct ing_head_profile_key *key, struct fg_slice value)
 {
     struct fetch *fetch = arg;
     uint8_t id[FG_ID_BYTES];
@@ -198,11 +198,11 @@ static bool put_id(void *arg, const struct head_profile_key *key, struct fg_slic
     return !fetch->query->payload.full;
 }
 
-static bool take_profile(void *arg, const struct head_profile_key *key, struct fg_slice value)
+static bool take_profile(void *arg, const struct ing_head_profile_key *key, struct fg_slice value)
 {
     struct fetch *fetch = arg;
-    struct export_profile *profile = &fetch->profiles[fetch->n];
-    size_t number = query_ids_find(&fetch->wanted, key->id);
+    struct ing_export_profile *profile = &fetch->profiles[fetch->n];
+    size_t number = ing_query_ids_find(&fetch->wanted, key->id);
     struct fg_slice copy;
 
     if (number == SIZE_MAX || fetch->found[number])
@@ -220,7 +220,7 @@ static bool take_profile(void *arg, const struct head_profile_key *key, struct f
     fetch->found[number] = true;
     fetch->bytes += value.len;
     fetch->n++;
-    return record_open(copy, &profile->record, fetch->err) == FG_OK &&
+    return ing_record_open(copy, &profile->record, fetch->err) == FG_OK &&
            fetch->n < fetch->wanted.n; /* so what lies behind them is not read */
 }
 
@@ -245,7 +245,7 @@ static enum fg_code put_next(struct fetch *fetch, Fg__Inner__FetchReply *reply)
     struct fg_buf next;
 
     fg_buf_init(&next, HEAD_PROFILE_KEY_BYTES);
-    head_put_profile_key(&next, &fetch->next);
+    ing_head_put_profile_key(&next, &fetch->next);
     bytes = fg_arena_copy(fetch->query->arena, fg_buf_slice(&next));
     fg_buf_done(&next);
     if (bytes.ptr == NULL)
@@ -254,23 +254,24 @@ static enum fg_code put_next(struct fetch *fetch, Fg__Inner__FetchReply *reply)
     return FG_OK;
 }
 
-static enum fg_code fetch_profiles(struct fetch *fetch, struct catalog_tenant *tenant,
-                                   const struct group_head *from, const struct head_group_key *key,
+static enum fg_code fetch_profiles(struct fetch *fetch, struct ing_catalog_tenant *tenant,
+                                   const struct ing_group_head *from,
+                                   const struct ing_head_group_key *key,
                                    Fg__Inner__FetchReply *reply)
 {
-    struct query *query = fetch->query;
-    const struct head_profile_key *place = fetch->head->place.len == 0 ? NULL : &fetch->place;
+    struct ing_query *query = fetch->query;
+    const struct ing_head_profile_key *place = fetch->head->place.len == 0 ? NULL : &fetch->place;
 
-    fetch->profiles = fg_arena_new(query->arena, struct export_profile, fetch->wanted.n);
+    fetch->profiles = fg_arena_new(query->arena, struct ing_export_profile, fetch->wanted.n);
     fetch->found = fg_arena_new(query->arena, bool, fetch->wanted.n);
     if (fetch->profiles == NULL || fetch->found == NULL)
         return fg_fail(fetch->err, FG_E_LIMIT, "too many profiles");
-    if (group_each(from, key, place, false, take_profile, fetch, fetch->err) != FG_OK ||
+    if (ing_group_each(from, key, place, false, take_profile, fetch, fetch->err) != FG_OK ||
         fetch->err->code != FG_OK || (fetch->is_full && put_left(fetch, reply) != FG_OK) ||
         (fetch->n > 0 && put_next(fetch, reply) != FG_OK))
         return fetch->err->code;
-    return export_profiles(query, tenant, fetch->profiles, fetch->n, &reply->items, &reply->n_items,
-                           fetch->err);
+    return ing_export_profiles(query, tenant, fetch->profiles, fetch->n, &reply->items,
+                               &reply->n_items, fetch->err);
 }
 
 static enum fg_code check_fetch(struct fetch *fetch, struct fg_err *err)
@@ -282,40 +283,40 @@ static enum fg_code check_fetch(struct fetch *fetch, struct fg_err *err)
         return err->code;
     if (head->group == NULL)
         return fg_fail(err, FG_E_INVALID, "fetch: of no group");
-    if (place.len > 0 && !head_get_profile_key(place, &fetch->place))
+    if (place.len > 0 && !ing_head_get_profile_key(place, &fetch->place))
         return fg_fail(err, FG_E_INVALID, "fetch: the place is no key of a profile");
-    return query_ids_read(head->ids, fetch->query->arena, &fetch->wanted, err);
+    return ing_query_ids_read(head->ids, fetch->query->arena, &fetch->wanted, err);
 }
 
 static enum fg_code answer_fetch(struct fetch *fetch, struct fg_err *err)
 {
-    struct query *query = fetch->query;
+    struct ing_query *query = fetch->query;
     const Fg__Inner__FetchHead *head = fetch->head;
-    const struct group_head from = {query->context->store, query->context->rounds};
+    const struct ing_group_head from = {query->context->store, query->context->rounds};
     Fg__Inner__FetchReply reply = FG__INNER__FETCH_REPLY__INIT;
-    struct catalog_tenant *tenant =
-        catalog_find_tenant(query->context->catalog, fg_cstr(head->tenant));
-    struct head_group_key key;
+    struct ing_catalog_tenant *tenant =
+        ing_catalog_find_tenant(query->context->catalog, fg_cstr(head->tenant));
+    struct ing_head_group_key key;
     enum fg_code code = FG_OK;
 
     if (check_fetch(fetch, err) != FG_OK)
         return err->code;
     if (tenant != NULL) {
-        key = (struct head_group_key){catalog_tenant_number(tenant), (uint16_t)head->group->shard,
-                                      head->group->window};
-        if (head->place.len > 0 && !head_same_group(&fetch->place.round.group, &key))
+        key = (struct ing_head_group_key){ing_catalog_tenant_number(tenant),
+                                          (uint16_t)head->group->shard, head->group->window};
+        if (head->place.len > 0 && !ing_head_same_group(&fetch->place.round.group, &key))
             return fg_fail(err, FG_E_INVALID, "fetch: the place is in another group");
         err->code = FG_OK;
         code = fetch->wanted.items == NULL
-                   ? group_each(&from, &key, NULL, false, put_id, fetch, err)
+                   ? ing_group_each(&from, &key, NULL, false, put_id, fetch, err)
                    : fetch_profiles(fetch, tenant, &from, &key, &reply);
     }
     if (code == FG_OK)
-        query_put_reply(query, &reply.base);
+        ing_query_put_reply(query, &reply.base);
     return code;
 }
 
-static enum fg_code fetch(struct query *query, struct fg_err *err)
+static enum fg_code fetch(struct ing_query *query, struct fg_err *err)
 {
     struct fg_slice bytes = fg_rpc_head(query->req);
     Fg__Inner__FetchHead *head = fg__inner__fetch_head__unpack(NULL, bytes.len, bytes.ptr);
@@ -329,12 +330,12 @@ static enum fg_code fetch(struct query *query, struct fg_err *err)
     return code;
 }
 
-void repair_handle_groups(struct fg_rpc_request *req, void *context)
+void ing_repair_handle_groups(struct fg_rpc_request *req, void *context)
 {
-    query_submit(req, context, groups);
+    ing_query_submit(req, context, groups);
 }
 
-void repair_handle_fetch(struct fg_rpc_request *req, void *context)
+void ing_repair_handle_fetch(struct fg_rpc_request *req, void *context)
 {
-    query_submit(req, context, fetch);
+    ing_query_submit(req, context, fetch);
 }

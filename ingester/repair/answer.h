@@ -8,10 +8,10 @@
 #include "ingester/query.h"
 
 /* Handlers; arg is a query_context that outlives the server. */
-void repair_handle_groups(struct fg_rpc_request *req, void *context);
-void repair_handle_fetch(struct fg_rpc_request *req, void *context);
+void ing_repair_handle_groups(struct fg_rpc_request *req, void *context);
+void ing_repair_handle_fetch(struct fg_rpc_request *req, void *context);
 
 /* Does the member with this store own the shard, by the newest revision? */
-bool repair_owns(const struct fg_ring_view *view, struct fg_id store, uint16_t shard);
+bool ing_repair_owns(const struct fg_ring_view *view, struct fg_id store, uint16_t shard);
 
 #endif

@@ -3,15 +3,15 @@
 #include <stdlib.h>
 
 /* Profiles of one series and one dictionary. */
-struct run {
-    struct query *query;
-    const struct catalog_series *series;
-    const struct export_profile *profiles;
+struct export_run {
+    struct ing_query *query;
+    const struct ing_catalog_series *series;
+    const struct ing_export_profile *profiles;
     size_t n;
-    struct dict *dict;
-    struct dict_view view;
-    struct record_columns columns; /* scratch */
-    uint32_t *nodes;               /* all that are named, ascending, each once */
+    struct ing_dict *dict;
+    struct ing_dict_view view;
+    struct ing_record_columns columns; /* scratch */
+    uint32_t *nodes;                   /* all that are named, ascending, each once */
     uint32_t n_nodes;
     struct fg_batch batch;
     struct fg_err *err;
@@ -33,7 +33,7 @@ static int cmp_nodes(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static enum fg_code find_nodes(struct run *run)
+static enum fg_code find_nodes(struct export_run *run)
 {
     size_t most = 0, n = 0;
 
@@ -43,9 +43,9 @@ static enum fg_code find_nodes(struct run *run)
     if (run->nodes == NULL || most > UINT32_MAX)
         return no_memory(run->err);
     for (size_t i = 0; i < run->n; i++) {
-        const struct record *record = &run->profiles[i].record;
+        const struct ing_record *record = &run->profiles[i].record;
 
-        if (record_read(record, 0, false, &run->columns, run->err) != FG_OK)
+        if (ing_record_read(record, 0, false, &run->columns, run->err) != FG_OK)
             return run->err->code;
         if (record->n_samples > 0)
             memcpy(run->nodes + n, run->columns.nodes, record->n_samples * sizeof *run->nodes);
@@ -61,13 +61,13 @@ static enum fg_code find_nodes(struct run *run)
 
 /* ---- profiles ---- */
 
-static enum fg_code read_values(struct run *run, const struct record *record,
+static enum fg_code read_values(struct export_run *run, const struct ing_record *record,
                                 struct fg_profile *profile)
 {
     uint32_t n = record->n_samples;
 
     for (uint32_t t = 0; t < record->n_types; t++) {
-        if (record_read(record, t, t == 0, &run->columns, run->err) != FG_OK)
+        if (ing_record_read(record, t, t == 0, &run->columns, run->err) != FG_OK)
             return run->err->code;
         for (uint32_t i = 0; i < n; i++)
             profile->values[(size_t)t * n + i] = (int64_t)run->columns.values[i];
@@ -84,10 +84,10 @@ static enum fg_code read_values(struct run *run, const struct record *record,
     return FG_OK;
 }
 
-static enum fg_code make_profile(struct run *run, const struct export_profile *from,
+static enum fg_code make_profile(struct export_run *run, const struct ing_export_profile *from,
                                  struct fg_profile *profile)
 {
-    const struct record *record = &from->record;
+    const struct ing_record *record = &from->record;
     uint32_t n = record->n_samples;
 
     if (record->n_types != run->series->kind->n_types)
@@ -117,7 +117,7 @@ static enum fg_code make_profile(struct run *run, const struct export_profile *f
     return FG_OK;
 }
 
-static enum fg_code make_profiles(struct run *run)
+static enum fg_code make_profiles(struct export_run *run)
 {
     run->batch.profiles = NEW(run, struct fg_profile, run->n);
     if (run->batch.profiles == NULL)
@@ -129,9 +129,9 @@ static enum fg_code make_profiles(struct run *run)
     return FG_OK;
 }
 
-static enum fg_code make_schema(struct run *run)
+static enum fg_code make_schema(struct export_run *run)
 {
-    const struct series_kind *kind = run->series->kind;
+    const struct ing_series_kind *kind = run->series->kind;
     struct fg_batch *batch = &run->batch;
 
     batch->types = NEW(run, struct fg_value_type, kind->n_types);
@@ -158,7 +158,7 @@ static uint32_t depth_of(const struct fg_tree *tree, uint32_t node)
 }
 
 /* Stacks as lists of locations, by their numbers in a small table of just those. */
-static enum fg_code make_stacks(struct run *run, const struct fg_tree *tree,
+static enum fg_code make_stacks(struct export_run *run, const struct fg_tree *tree,
                                 struct fg_symbols *symbols)
 {
     struct fg_batch *batch = &run->batch;
@@ -187,7 +187,7 @@ static enum fg_code make_stacks(struct run *run, const struct fg_tree *tree,
     return FG_OK;
 }
 
-static enum fg_code find_stacks(struct run *run, struct fg_symbols *symbols)
+static enum fg_code find_stacks(struct export_run *run, struct fg_symbols *symbols)
 {
     struct fg_batch *batch = &run->batch;
     struct fg_id *ids = NEW(run, struct fg_id, run->n_nodes);
@@ -196,7 +196,7 @@ static enum fg_code find_stacks(struct run *run, struct fg_symbols *symbols)
     batch->n_stacks = run->n_nodes;
     if (ids == NULL || batch->stacks == NULL)
         return no_memory(run->err);
-    if (!dict_view_ids(&run->view, run->nodes, run->n_nodes, ids))
+    if (!ing_dict_view_ids(&run->view, run->nodes, run->n_nodes, ids))
         return fg_fail(run->err, FG_E_CORRUPT, "stored profile: a stack that its dictionary lacks");
     for (uint32_t i = 0; i < run->n_nodes; i++)
         batch->stacks[i].id = ids[i];
@@ -246,7 +246,7 @@ static void copy_locations(const struct fg_symbols *symbols, struct fg_batch *ba
 }
 
 /* The batch's tables are the small one's, number by number. */
-static enum fg_code make_tables(struct run *run, const struct fg_symbols *symbols)
+static enum fg_code make_tables(struct export_run *run, const struct fg_symbols *symbols)
 {
     struct fg_batch *batch = &run->batch;
 
@@ -263,7 +263,7 @@ static enum fg_code make_tables(struct run *run, const struct fg_symbols *symbol
 
 /* ---- batches ---- */
 
-static enum fg_code encode(struct run *run)
+static enum fg_code encode(struct export_run *run)
 {
     bool *define = NEW(run, bool, run->n_nodes);
     struct fg_symbols symbols;
@@ -282,7 +282,7 @@ static enum fg_code encode(struct run *run)
     return code;
 }
 
-static enum fg_code make_batch(struct run *run)
+static enum fg_code make_batch(struct export_run *run)
 {
     enum fg_code code = find_nodes(run);
 
@@ -295,29 +295,30 @@ static enum fg_code make_batch(struct run *run)
     return code;
 }
 
-static enum fg_code export_run(struct query *query, const struct catalog_series *series,
-                               const struct export_profile *profiles, size_t n,
+static enum fg_code export_run(struct ing_query *query, const struct ing_catalog_series *series,
+                               const struct ing_export_profile *profiles, size_t n,
                                Fg__Inner__PushItem *item, struct fg_err *err)
 {
-    struct run run = {.query = query, .series = series, .profiles = profiles, .n = n, .err = err};
+    struct export_run run = {
+        .query = query, .series = series, .profiles = profiles, .n = n, .err = err};
     uint64_t *sizes = fg_arena_new(query->arena, uint64_t, 2 * n);
     size_t before = query->payload.len;
     enum fg_code code;
 
     if (sizes == NULL)
         return no_memory(err);
-    if (dict_ref(query->context->dicts, series->service->number, profiles[0].record.generation,
-                 &run.dict, err) != FG_OK)
+    if (ing_dict_ref(query->context->dicts, series->service->number, profiles[0].record.generation,
+                     &run.dict, err) != FG_OK)
         return err->code;
-    dict_view_begin(run.dict, &run.view);
+    ing_dict_view_begin(run.dict, &run.view);
     code = make_batch(&run);
-    dict_view_end(run.dict, &run.view);
-    dict_unref(query->context->dicts, run.dict);
-    record_columns_done(&run.columns);
+    ing_dict_view_end(run.dict, &run.view);
+    ing_dict_unref(query->context->dicts, run.dict);
+    ing_record_columns_done(&run.columns);
     if (code != FG_OK)
         return code;
     fg__inner__push_item__init(item);
-    item->tenant = fg_arena_text(query->arena, catalog_tenant_name(series->service->tenant));
+    item->tenant = fg_arena_text(query->arena, ing_catalog_tenant_name(series->service->tenant));
     item->service = fg_arena_text(query->arena, series->service->name);
     item->bytes = (uint32_t)(query->payload.len - before);
     item->shard = series->shard;
@@ -331,7 +332,7 @@ static enum fg_code export_run(struct query *query, const struct catalog_series 
 
 static int cmp_profiles(const void *left, const void *right)
 {
-    const struct export_profile *a = left, *b = right;
+    const struct ing_export_profile *a = left, *b = right;
 
     if (a->key.series != b->key.series)
         return a->key.series < b->key.series ? -1 : 1;
@@ -340,10 +341,10 @@ static int cmp_profiles(const void *left, const void *right)
     return (a->key.time_ns > b->key.time_ns) - (a->key.time_ns < b->key.time_ns);
 }
 
-enum fg_code export_profiles(struct query *query, struct catalog_tenant *tenant,
-                             struct export_profile *profiles, size_t n,
-                             Fg__Inner__PushItem ***ret_items, size_t *ret_n_items,
-                             struct fg_err *err)
+enum fg_code ing_export_profiles(struct ing_query *query, struct ing_catalog_tenant *tenant,
+                                 struct ing_export_profile *profiles, size_t n,
+                                 Fg__Inner__PushItem ***ret_items, size_t *ret_n_items,
+                                 struct fg_err *err)
 {
     Fg__Inner__PushItem *items = fg_arena_new(query->arena, Fg__Inner__PushItem, n);
     Fg__Inner__PushItem **pointers = fg_arena_new(query->arena, Fg__Inner__PushItem *, n);
@@ -354,8 +355,8 @@ enum fg_code export_profiles(struct query *query, struct catalog_tenant *tenant,
     if (n > 1)
         qsort(profiles, n, sizeof *profiles, cmp_profiles);
     for (size_t i = 0; i < n; i = next) {
-        const struct catalog_series *found =
-            catalog_find_series(query->context->catalog, tenant, profiles[i].key.series);
+        const struct ing_catalog_series *found =
+            ing_catalog_find_series(query->context->catalog, tenant, profiles[i].key.series);
 
         for (next = i + 1; next < n && profiles[next].key.series == profiles[i].key.series &&
                            profiles[next].record.generation == profiles[i].record.generation;)

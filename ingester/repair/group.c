@@ -3,27 +3,28 @@
 #include <stdlib.h>
 
 /* Rounds of the group; how many there are. Freed by the caller. */
-static size_t read_rounds(const struct group_head *head, const struct head_group_key *key,
-                          struct round **ret_rounds)
+static size_t read_rounds(const struct ing_group_head *head, const struct ing_head_group_key *key,
+                          struct ing_round **ret_rounds)
 {
     size_t cap = 0, n;
 
     *ret_rounds = NULL;
-    while ((n = rounds_of_group(head->rounds, key, *ret_rounds, cap)) > cap) {
+    while ((n = ing_rounds_of_group(head->rounds, key, *ret_rounds, cap)) > cap) {
         cap = n;
         *ret_rounds = fg_realloc(*ret_rounds, cap * sizeof **ret_rounds);
     }
     return n;
 }
 
-struct group_sum group_sum(const struct group_head *head, const struct head_group_key *key)
+struct ing_group_sum ing_group_sum(const struct ing_group_head *head,
+                                   const struct ing_head_group_key *key)
 {
-    struct group_sum sum = {0};
-    struct round *rounds;
+    struct ing_group_sum sum = {0};
+    struct ing_round *rounds;
     size_t n = read_rounds(head, key, &rounds);
 
     for (size_t i = 0; i < n; i++)
-        if (round_is_uncommitted(&rounds[i])) {
+        if (ing_round_is_uncommitted(&rounds[i])) {
             sum.count += rounds[i].count;
             sum.digest = fg_id_add(sum.digest, rounds[i].digest);
         }
@@ -33,37 +34,37 @@ struct group_sum group_sum(const struct group_head *head, const struct head_grou
 
 static int cmp_rounds(const void *left, const void *right)
 {
-    const struct round *a = left, *b = right;
+    const struct ing_round *a = left, *b = right;
 
     return (a->key.number > b->key.number) - (a->key.number < b->key.number);
 }
 
 struct walking {
     struct fg_store *store;
-    const struct head_profile_key *place; /* NULL: the first one */
-    bool (*each)(void *arg, const struct head_profile_key *key, struct fg_slice value);
+    const struct ing_head_profile_key *place; /* NULL: the first one */
+    bool (*each)(void *arg, const struct ing_head_profile_key *key, struct fg_slice value);
     void *arg;
     bool enough;
     struct fg_err *err;
 };
 
-static enum fg_code walk_round(struct walking *walking, const struct head_round_key *round)
+static enum fg_code walk_round(struct walking *walking, const struct ing_head_round_key *round)
 {
     fg_auto(fg_store_iter) *iter = NULL;
-    struct head_profile_key key;
+    struct ing_head_profile_key key;
     struct fg_buf from;
 
     fg_buf_init(&from, HEAD_PROFILE_KEY_BYTES);
     if (walking->place != NULL && walking->place->round.number == round->number)
-        head_put_profile_key(&from, walking->place);
+        ing_head_put_profile_key(&from, walking->place);
     else
-        head_put_round_key(&from, round);
+        ing_head_put_round_key(&from, round);
     iter = fg_store_iter_create(walking->store, HEAD_PROFILES, fg_buf_slice(&from), FG_LIT(""));
     fg_buf_done(&from);
     for (; iter->valid && !walking->enough; fg_store_iter_next(iter)) {
-        if (!head_get_profile_key(iter->key, &key))
+        if (!ing_head_get_profile_key(iter->key, &key))
             return fg_fail(walking->err, FG_E_CORRUPT, "head: key of %zu bytes", iter->key.len);
-        if (!head_same_round(&key.round, round))
+        if (!ing_head_same_round(&key.round, round))
             break;
         walking->enough = !walking->each(walking->arg, &key, iter->value);
     }
@@ -73,15 +74,15 @@ static enum fg_code walk_round(struct walking *walking, const struct head_round_
     return fg_wrap(walking->err, "head");
 }
 
-enum fg_code group_each(const struct group_head *head, const struct head_group_key *key,
-                        const struct head_profile_key *place, bool committed,
-                        bool (*each)(void *arg, const struct head_profile_key *key,
-                                     struct fg_slice value),
-                        void *arg, struct fg_err *err)
+enum fg_code ing_group_each(const struct ing_group_head *head, const struct ing_head_group_key *key,
+                            const struct ing_head_profile_key *place, bool committed,
+                            bool (*each)(void *arg, const struct ing_head_profile_key *key,
+                                         struct fg_slice value),
+                            void *arg, struct fg_err *err)
 {
     struct walking walking = {
         .store = head->store, .place = place, .each = each, .arg = arg, .err = err};
-    struct round *rounds;
+    struct ing_round *rounds;
     size_t n = read_rounds(head, key, &rounds);
     enum fg_code code = FG_OK;
 
@@ -95,7 +96,7 @@ enum fg_code group_each(const struct group_head *head, const struct head_group_k
     return code;
 }
 
-void group_ids_add(struct group_ids *ids, struct fg_id id)
+void ing_group_ids_add(struct ing_group_ids *ids, struct fg_id id)
 {
     if (ids->n == ids->cap) {
         ids->cap = FG_MAX(256, ids->cap * 2);
@@ -109,19 +110,19 @@ static int cmp_ids(const void *left, const void *right)
     return fg_id_cmp(*(const struct fg_id *)left, *(const struct fg_id *)right);
 }
 
-void group_ids_sort(struct group_ids *ids)
+void ing_group_ids_sort(struct ing_group_ids *ids)
 {
     if (ids->n > 1)
         qsort(ids->ids, ids->n, sizeof *ids->ids, cmp_ids);
 }
 
-bool group_ids_have(const struct group_ids *ids, struct fg_id id)
+bool ing_group_ids_have(const struct ing_group_ids *ids, struct fg_id id)
 {
     return ids->n > 0 && bsearch(&id, ids->ids, ids->n, sizeof *ids->ids, cmp_ids) != NULL;
 }
 
-void group_ids_done(struct group_ids *ids)
+void ing_group_ids_done(struct ing_group_ids *ids)
 {
     free(ids->ids);
-    *ids = (struct group_ids){0};
+    *ids = (struct ing_group_ids){0};
 }

@@ -7,35 +7,36 @@
 #include "ingester/rounds.h"
 
 /* Borrowed. */
-struct group_head {
+struct ing_group_head {
     struct fg_store *store;
-    struct rounds *rounds;
+    struct ing_rounds *rounds;
 };
 
 /* What all rounds of the group hold that are not committed. */
-struct group_sum {
+struct ing_group_sum {
     uint64_t count;
     struct fg_id digest;
 };
-struct group_sum group_sum(const struct group_head *head, const struct head_group_key *key);
+struct ing_group_sum ing_group_sum(const struct ing_group_head *head,
+                                   const struct ing_head_group_key *key);
 
 /* Calls each() for every profile at this place or behind it (NULL: every one), in the order of
  * keys, until it says false. committed: of rounds that are committed, too. The value is valid
  * within the call. FG_E_UNAVAILABLE, FG_E_CORRUPT. */
-enum fg_code group_each(const struct group_head *head, const struct head_group_key *key,
-                        const struct head_profile_key *place, bool committed,
-                        bool (*each)(void *arg, const struct head_profile_key *key,
-                                     struct fg_slice value),
-                        void *arg, struct fg_err *err) fg_must_check;
+enum fg_code ing_group_each(const struct ing_group_head *head, const struct ing_head_group_key *key,
+                            const struct ing_head_profile_key *place, bool committed,
+                            bool (*each)(void *arg, const struct ing_head_profile_key *key,
+                                         struct fg_slice value),
+                            void *arg, struct fg_err *err) fg_must_check;
 
 /* Ids, ascending. */
-struct group_ids {
+struct ing_group_ids {
     struct fg_id *ids;
     size_t n, cap;
 };
-void group_ids_add(struct group_ids *ids, struct fg_id id);
-void group_ids_sort(struct group_ids *ids);
-bool group_ids_have(const struct group_ids *ids, struct fg_id id); /* sorted */
-void group_ids_done(struct group_ids *ids);
+void ing_group_ids_add(struct ing_group_ids *ids, struct fg_id id);
+void ing_group_ids_sort(struct ing_group_ids *ids);
+bool ing_group_ids_have(const struct ing_group_ids *ids, struct fg_id id); /* sorted */
+void ing_group_ids_done(struct ing_group_ids *ids);
 
 #endif

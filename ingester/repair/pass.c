@@ -3,18 +3,19 @@
 enum { PAGE_MAX_BYTES = 4 * 1024 * 1024 /* 4096 groups and the names of their tenants */ };
 
 /* Of theirs, what is not among ours, in the same order; both lists stay. */
-static void find_missing(const struct group_ids *theirs, const struct group_ids *own,
-                         struct group_ids *missing)
+static void find_missing(const struct ing_group_ids *theirs, const struct ing_group_ids *own,
+                         struct ing_group_ids *missing)
 {
     for (size_t i = 0; i < theirs->n; i++)
-        if (!group_ids_have(own, theirs->ids[i]))
-            group_ids_add(missing, theirs->ids[i]);
+        if (!ing_group_ids_have(own, theirs->ids[i]))
+            ing_group_ids_add(missing, theirs->ids[i]);
 }
 
-static enum fg_code take_all(const struct repair_links *links, const struct repair_group *group,
-                             struct group_ids *missing, struct fg_err *err)
+static enum fg_code take_all(const struct ing_repair_links *links,
+                             const struct ing_repair_group *group, struct ing_group_ids *missing,
+                             struct fg_err *err)
 {
-    struct repair_place place = {.len = 0};
+    struct ing_repair_place place = {.len = 0};
 
     for (size_t i = 0; i < missing->n; i += REPAIR_IDS_MAX) {
         size_t left = FG_MIN(missing->n - i, REPAIR_IDS_MAX);
@@ -26,34 +27,34 @@ static enum fg_code take_all(const struct repair_links *links, const struct repa
     return FG_OK;
 }
 
-static enum fg_code repair_group(const struct repair_links *links, const struct repair_group *group,
-                                 struct fg_err *err)
+static enum fg_code repair_group(const struct ing_repair_links *links,
+                                 const struct ing_repair_group *group, struct fg_err *err)
 {
-    struct group_ids own = {0}, theirs = {0}, missing = {0};
+    struct ing_group_ids own = {0}, theirs = {0}, missing = {0};
     enum fg_code code = links->own_ids(links->arg, group, &own, err);
 
     if (code == FG_OK)
         code = links->ids(links->arg, group, &theirs, err);
     if (code == FG_OK) {
-        group_ids_sort(&own);
+        ing_group_ids_sort(&own);
         find_missing(&theirs, &own, &missing);
         code = take_all(links, group, &missing, err);
     }
-    group_ids_done(&own);
-    group_ids_done(&theirs);
-    group_ids_done(&missing);
+    ing_group_ids_done(&own);
+    ing_group_ids_done(&theirs);
+    ing_group_ids_done(&missing);
     return code;
 }
 
-static bool is_same(const struct group_sum *own, const struct group_sum *theirs)
+static bool is_same(const struct ing_group_sum *own, const struct ing_group_sum *theirs)
 {
     return own->count == theirs->count && fg_id_eq(own->digest, theirs->digest);
 }
 
-static enum fg_code compare_group(const struct repair_links *links,
-                                  const struct repair_group *group, struct fg_err *err)
+static enum fg_code compare_group(const struct ing_repair_links *links,
+                                  const struct ing_repair_group *group, struct fg_err *err)
 {
-    struct group_sum own;
+    struct ing_group_sum own;
 
     if (!links->owns(links->arg, group->shard))
         return FG_OK;
@@ -63,10 +64,10 @@ static enum fg_code compare_group(const struct repair_links *links,
 
 /* The next page, and what is to be done about it. *after: the last group of the one before, whose
  * arena is kept as long; of this one then. */
-static enum fg_code one_page(const struct repair_links *links, struct fg_arena *arena,
-                             const struct repair_group **after, struct fg_err *err)
+static enum fg_code one_page(const struct ing_repair_links *links, struct fg_arena *arena,
+                             const struct ing_repair_group **after, struct fg_err *err)
 {
-    struct repair_page page;
+    struct ing_repair_page page;
 
     if (links->groups(links->arg, *after, arena, &page, err) != FG_OK)
         return err->code;
@@ -77,10 +78,10 @@ static enum fg_code one_page(const struct repair_links *links, struct fg_arena *
     return FG_OK;
 }
 
-enum fg_code repair_pass(const struct repair_links *links, struct fg_err *err)
+enum fg_code ing_repair_pass(const struct ing_repair_links *links, struct fg_err *err)
 {
     struct fg_arena *arena = NULL;
-    const struct repair_group *after = NULL;
+    const struct ing_repair_group *after = NULL;
     enum fg_code code;
 
     do {

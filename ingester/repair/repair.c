@@ -8,10 +8,10 @@
 
 #include <pthread.h>
 
-#define CONF(field) FG_CONF_AT(struct repair_settings, field)
+#define CONF(field) FG_CONF_AT(struct ing_repair_settings, field)
 
 /* clang-format off */
-const struct fg_conf_field repair_fields[] = {
+const struct fg_conf_field ing_repair_fields[] = {
     {"every", FG_CONF_NS, CONF(every_ns), .def = "1m", .min = "100ms", .max = "1d",
      .doc = "How often an ingester asks the other owners of its shards for profiles that it lacks."},
     {"young", FG_CONF_NS, CONF(young_ns), .def = "1m", .min = "0s", .max = "1h",
@@ -27,7 +27,7 @@ const struct fg_conf_field repair_fields[] = {
     M(COUNTER, REPAIR_PROFILES, "flamegrid_ingester_repair_profiles_total", "Profiles that were lacking here and were taken from another owner") \
     M(COUNTER, REPAIR_BYTES, "flamegrid_ingester_repair_bytes_total", "Bytes that were fetched for it")
 /* clang-format on */
-const size_t repair_n_fields = FG_COUNT(repair_fields);
+const size_t ing_repair_n_fields = FG_COUNT(ing_repair_fields);
 FG_METRICS_ENUM(repair_metric, REPAIR_METRICS)
 static const struct fg_metric_def repair_metrics[] = FG_METRICS_DEFS(REPAIR_METRICS);
 
@@ -35,8 +35,8 @@ static const int64_t CALL_TIMEOUT_NS = 5 * FG_SECOND_NS;
 static const int64_t SEAT_POLL_NS = 100 * FG_MS_NS;
 static const uint64_t REPLY_MAX_BYTES = UINT64_C(64) << 20;
 
-struct repair {
-    struct repair_config config;
+struct ing_repair {
+    struct ing_repair_config config;
     struct fg_metrics *metrics;
     struct fg_rpc_server *self_server; /* has no address: for self */
     struct fg_peer *self;
@@ -49,7 +49,7 @@ struct repair {
 
 /* One that is asked. */
 struct other {
-    struct repair *repair;
+    struct ing_repair *repair;
     const struct fg_ring_view *view;
     struct fg_peer *peer;
     uint8_t store[FG_ID_BYTES], own[FG_ID_BYTES];
@@ -63,7 +63,7 @@ static ProtobufCBinaryData store_of(uint8_t store[FG_ID_BYTES])
 /* ---- waiting ---- */
 
 /* false: it is time to end. */
-static bool pause_for(struct repair *repair, int64_t ns)
+static bool pause_for(struct ing_repair *repair, int64_t ns)
 {
     int64_t until_ns = fg_mono_ns(fg_clock_real()) + ns;
     const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
@@ -82,7 +82,7 @@ static enum fg_code is_ending(struct fg_err *err)
     return fg_fail(err, FG_E_CANCELED, "the ingester is ending");
 }
 
-static enum fg_code keep_rate(struct repair *repair, uint64_t bytes, struct fg_err *err)
+static enum fg_code keep_rate(struct ing_repair *repair, uint64_t bytes, struct fg_err *err)
 {
     uint64_t rate = repair->config.settings->rate_bytes;
 
@@ -119,7 +119,7 @@ static enum fg_code unreadable(struct fg_err *err)
 
 /* ---- taking what is lacking ---- */
 
-static enum fg_code check_results(struct repair *repair, const Fg__Inner__PushReply *reply,
+static enum fg_code check_results(struct ing_repair *repair, const Fg__Inner__PushReply *reply,
                                   struct fg_err *err)
 {
     for (size_t i = 0; i < reply->n_results; i++) {
@@ -160,7 +160,7 @@ static enum fg_code push_items(struct other *other, const Fg__Inner__FetchReply 
 
 /* The answer of a FETCH; *n are left of the ids, which found no room in it. */
 static enum fg_code take_answer(struct other *other, const struct fg_call *call, struct fg_id *ids,
-                                size_t *n, struct repair_place *place, struct fg_err *err)
+                                size_t *n, struct ing_repair_place *place, struct fg_err *err)
 {
     Fg__Inner__FetchReply *reply =
         fg__inner__fetch_reply__unpack(NULL, call->reply_head.len, call->reply_head.ptr);
@@ -188,11 +188,11 @@ static enum fg_code take_answer(struct other *other, const struct fg_call *call,
 /* ---- FETCH ---- */
 
 /* The call; fg_call_done() in any case. */
-static enum fg_code fetch(struct other *other, const struct repair_group *from,
+static enum fg_code fetch(struct other *other, const struct ing_repair_group *from,
                           ProtobufCBinaryData ids, ProtobufCBinaryData place, struct fg_call *call,
                           struct fg_err *err)
 {
-    const struct repair_config *config = &other->repair->config;
+    const struct ing_repair_config *config = &other->repair->config;
     Fg__Inner__Group group = FG__INNER__GROUP__INIT;
     Fg__Inner__FetchHead head;
     char tenant[FG_TENANT_MAX_BYTES + 1];
@@ -214,8 +214,8 @@ static enum fg_code fetch(struct other *other, const struct repair_group *from,
     return code;
 }
 
-static enum fg_code link_take(void *arg, const struct repair_group *group, struct fg_id *ids,
-                              size_t *n, struct repair_place *place, struct fg_err *err)
+static enum fg_code link_take(void *arg, const struct ing_repair_group *group, struct fg_id *ids,
+                              size_t *n, struct ing_repair_place *place, struct fg_err *err)
 {
     struct other *other = arg;
     const ProtobufCBinaryData from = {place->len, place->bytes};
@@ -234,8 +234,8 @@ static enum fg_code link_take(void *arg, const struct repair_group *group, struc
     return code == FG_OK ? keep_rate(other->repair, fetched, err) : code;
 }
 
-static enum fg_code link_ids(void *arg, const struct repair_group *group, struct group_ids *out,
-                             struct fg_err *err)
+static enum fg_code link_ids(void *arg, const struct ing_repair_group *group,
+                             struct ing_group_ids *out, struct fg_err *err)
 {
     struct other *other = arg;
     struct fg_call call;
@@ -245,7 +245,7 @@ static enum fg_code link_ids(void *arg, const struct repair_group *group, struct
 
     fg_metric_add(other->repair->metrics, REPAIR_DIFFERENT, 1);
     for (size_t at = 0; code == FG_OK && at + FG_ID_BYTES <= ids.len; at += FG_ID_BYTES)
-        group_ids_add(out, fg_id_get(ids.ptr + at));
+        ing_group_ids_add(out, fg_id_get(ids.ptr + at));
     fg_call_done(other->peer, &call);
     return code == FG_OK ? keep_rate(other->repair, ids.len, err) : code;
 }
@@ -253,13 +253,13 @@ static enum fg_code link_ids(void *arg, const struct repair_group *group, struct
 /* ---- GROUPS ---- */
 
 static enum fg_code read_group(const Fg__Inner__TenantGroup *from, struct fg_arena *arena,
-                               struct repair_group *ret_group, struct fg_err *err)
+                               struct ing_repair_group *ret_group, struct fg_err *err)
 {
     const Fg__Inner__GroupSum *sum = from->sum;
 
     if (sum == NULL || sum->shard > UINT16_MAX || sum->digest.len != FG_ID_BYTES)
         return unreadable(err);
-    *ret_group = (struct repair_group){
+    *ret_group = (struct ing_repair_group){
         .tenant = fg_arena_copy(arena, fg_cstr(from->tenant)),
         .shard = (uint16_t)sum->shard,
         .window = sum->window,
@@ -271,16 +271,16 @@ static enum fg_code read_group(const Fg__Inner__TenantGroup *from, struct fg_are
 }
 
 static enum fg_code read_page(struct fg_slice bytes, struct fg_arena *arena,
-                              struct repair_page *ret_page, struct fg_err *err)
+                              struct ing_repair_page *ret_page, struct fg_err *err)
 {
     Fg__Inner__GroupsReply *reply = fg__inner__groups_reply__unpack(NULL, bytes.len, bytes.ptr);
-    struct repair_page page;
+    struct ing_repair_page page;
     enum fg_code code = FG_OK;
 
     if (reply == NULL)
         return unreadable(err);
-    page = (struct repair_page){.n = reply->n_groups, .more = reply->more};
-    page.groups = fg_arena_new(arena, struct repair_group, page.n);
+    page = (struct ing_repair_page){.n = reply->n_groups, .more = reply->more};
+    page.groups = fg_arena_new(arena, struct ing_repair_group, page.n);
     if (page.groups == NULL)
         code = fg_fail(err, FG_E_LIMIT, "a page of %zu groups", page.n);
     for (size_t i = 0; i < page.n && code == FG_OK; i++)
@@ -291,8 +291,9 @@ static enum fg_code read_page(struct fg_slice bytes, struct fg_arena *arena,
     return code;
 }
 
-static enum fg_code link_groups(void *arg, const struct repair_group *after, struct fg_arena *arena,
-                                struct repair_page *ret_page, struct fg_err *err)
+static enum fg_code link_groups(void *arg, const struct ing_repair_group *after,
+                                struct fg_arena *arena, struct ing_repair_page *ret_page,
+                                struct fg_err *err)
 {
     struct other *other = arg;
     Fg__Inner__GroupsHead head;
@@ -328,59 +329,60 @@ static bool link_owns(void *arg, uint16_t shard)
 {
     struct other *other = arg;
 
-    return repair_owns(other->view, other->repair->config.member->store, shard);
+    return ing_repair_owns(other->view, other->repair->config.member->store, shard);
 }
 
 /* false: nothing is known here of the tenant. */
-static bool find_group(const struct other *other, const struct repair_group *group,
-                       struct head_group_key *ret_key)
+static bool find_group(const struct other *other, const struct ing_repair_group *group,
+                       struct ing_head_group_key *ret_key)
 {
-    struct catalog_tenant *tenant =
-        catalog_find_tenant(other->repair->config.catalog, group->tenant);
+    struct ing_catalog_tenant *tenant =
+        ing_catalog_find_tenant(other->repair->config.catalog, group->tenant);
 
     if (tenant != NULL)
-        *ret_key =
-            (struct head_group_key){catalog_tenant_number(tenant), group->shard, group->window};
+        *ret_key = (struct ing_head_group_key){ing_catalog_tenant_number(tenant), group->shard,
+                                               group->window};
     return tenant != NULL;
 }
 
-static struct group_sum link_own_sum(void *arg, const struct repair_group *group)
+static struct ing_group_sum link_own_sum(void *arg, const struct ing_repair_group *group)
 {
     struct other *other = arg;
-    const struct repair_config *config = &other->repair->config;
-    const struct group_head head = {config->store, config->rounds};
-    struct head_group_key key;
+    const struct ing_repair_config *config = &other->repair->config;
+    const struct ing_group_head head = {config->store, config->rounds};
+    struct ing_head_group_key key;
 
-    return find_group(other, group, &key) ? group_sum(&head, &key) : (struct group_sum){0};
+    return find_group(other, group, &key) ? ing_group_sum(&head, &key) : (struct ing_group_sum){0};
 }
 
-static bool add_own(void *arg, const struct head_profile_key *key, struct fg_slice value)
+static bool add_own(void *arg, const struct ing_head_profile_key *key, struct fg_slice value)
 {
     (void)value;
-    group_ids_add(arg, key->id);
+    ing_group_ids_add(arg, key->id);
     return true;
 }
 
-static enum fg_code link_own_ids(void *arg, const struct repair_group *group, struct group_ids *out,
-                                 struct fg_err *err)
+static enum fg_code link_own_ids(void *arg, const struct ing_repair_group *group,
+                                 struct ing_group_ids *out, struct fg_err *err)
 {
     struct other *other = arg;
-    const struct repair_config *config = &other->repair->config;
-    const struct group_head head = {config->store, config->rounds};
-    struct head_group_key key;
+    const struct ing_repair_config *config = &other->repair->config;
+    const struct ing_group_head head = {config->store, config->rounds};
+    struct ing_head_group_key key;
 
-    return find_group(other, group, &key) ? group_each(&head, &key, NULL, true, add_own, out, err)
-                                          : FG_OK;
+    return find_group(other, group, &key)
+               ? ing_group_each(&head, &key, NULL, true, add_own, out, err)
+               : FG_OK;
 }
 
 /* ---- one of the others ---- */
 
-static void repair_from(struct repair *repair, const struct fg_ring_view *view,
+static void repair_from(struct ing_repair *repair, const struct fg_ring_view *view,
                         const struct fg_ring_member *member)
 {
     struct fg_err err;
     struct other other = {.repair = repair, .view = view};
-    const struct repair_links links = {
+    const struct ing_repair_links links = {
         .arg = &other,
         .groups = link_groups,
         .ids = link_ids,
@@ -397,7 +399,7 @@ static void repair_from(struct repair *repair, const struct fg_ring_view *view,
     fg_id_put(other.own, repair->config.member->store);
     code = fg_peers_get(repair->config.peers, url, &other.peer, &err);
     if (code == FG_OK) {
-        code = repair_pass(&links, &err);
+        code = ing_repair_pass(&links, &err);
         fg_peers_put(repair->config.peers, other.peer);
     }
     if (code == FG_OK || code == FG_E_CANCELED)
@@ -408,7 +410,7 @@ static void repair_from(struct repair *repair, const struct fg_ring_view *view,
 }
 
 /* Everyone who may have something: that they own a shard with us the other side looks up. */
-static void pass(struct repair *repair)
+static void pass(struct ing_repair *repair)
 {
     fg_auto(fg_ring_view) *view = fg_ring_watch_get(repair->config.member->watch);
 
@@ -424,14 +426,14 @@ static void pass(struct repair *repair)
 
 /* ---- the thread ---- */
 
-static bool is_seated(const struct repair *repair)
+static bool is_seated(const struct ing_repair *repair)
 {
     return fg_ring_watch_seat_state(repair->config.member->watch) == FG_RING_SEAT_ACTIVE;
 }
 
 static void *run(void *arg)
 {
-    struct repair *repair = arg;
+    struct ing_repair *repair = arg;
     bool goes_on = true;
 
     (void)pthread_setname_np(pthread_self(), "repair");
@@ -446,10 +448,10 @@ static void *run(void *arg)
     return NULL;
 }
 
-enum fg_code repair_create(const struct repair_config *config, struct repair **ret_repair,
-                           struct fg_err *err)
+enum fg_code ing_repair_create(const struct ing_repair_config *config,
+                               struct ing_repair **ret_repair, struct fg_err *err)
 {
-    struct repair *repair = fg_new(struct repair);
+    struct ing_repair *repair = fg_new(struct ing_repair);
     pthread_condattr_t monotonic;
     int failed;
 
@@ -457,7 +459,7 @@ enum fg_code repair_create(const struct repair_config *config, struct repair **r
     repair->metrics =
         fg_metrics_register(config->registry, repair_metrics, FG_COUNT(repair_metrics));
     repair->self_server = fg_rpc_server_create(NULL, 1);
-    fg_rpc_server_handle(repair->self_server, FG_RPC_PUSH, push_handle, config->push);
+    fg_rpc_server_handle(repair->self_server, FG_RPC_PUSH, ing_push_handle, config->push);
     repair->self = fg_peer_direct(repair->self_server);
     (void)pthread_mutex_init(&repair->lock, NULL);
     (void)pthread_condattr_init(&monotonic);
@@ -466,7 +468,7 @@ enum fg_code repair_create(const struct repair_config *config, struct repair **r
     (void)pthread_condattr_destroy(&monotonic);
     failed = pthread_create(&repair->thread, NULL, run, repair);
     if (failed != 0) {
-        repair_destroy(repair);
+        ing_repair_destroy(repair);
         return fg_fail_errno(err, failed, "thread of repair");
     }
     repair->started = true;
@@ -474,7 +476,7 @@ enum fg_code repair_create(const struct repair_config *config, struct repair **r
     return FG_OK;
 }
 
-void repair_destroy(struct repair *repair)
+void ing_repair_destroy(struct ing_repair *repair)
 {
     if (repair == NULL)
         return;

@@ -22,33 +22,33 @@
 #include "common/runtime/config.h"
 #include "ingester/push.h"
 
-struct repair;
+struct ing_repair;
 
 /* Settings, section "ingester.repair". */
-struct repair_settings {
+struct ing_repair_settings {
     int64_t every_ns, young_ns;
     uint64_t rate_bytes;
 };
-extern const struct fg_conf_field repair_fields[];
-extern const size_t repair_n_fields;
+extern const struct fg_conf_field ing_repair_fields[];
+extern const size_t ing_repair_n_fields;
 
 /* All borrowed. */
-struct repair_config {
-    const struct repair_settings *settings;
+struct ing_repair_config {
+    const struct ing_repair_settings *settings;
     struct fg_store *store;
-    struct catalog *catalog;
-    struct rounds *rounds;
-    const struct member *member; /* with a ring */
-    struct push_context *push;
+    struct ing_catalog *catalog;
+    struct ing_rounds *rounds;
+    const struct ing_member *member; /* with a ring */
+    struct ing_push_context *push;
     struct fg_peers *peers;
     struct fg_registry *registry;
     struct fg_clock *clock;
 };
 
 /* Begins as soon as the seat is there. */
-enum fg_code repair_create(const struct repair_config *config, struct repair **ret_repair,
-                           struct fg_err *err) fg_must_check;
+enum fg_code ing_repair_create(const struct ing_repair_config *config,
+                               struct ing_repair **ret_repair, struct fg_err *err) fg_must_check;
 /* Ends within a call's time, some seconds; before what it pushes to does. NULL is fine. */
-void repair_destroy(struct repair *repair);
+void ing_repair_destroy(struct ing_repair *repair);
 
 #endif

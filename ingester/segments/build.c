@@ -5,17 +5,17 @@
 #include "ingester/record.h"
 
 /* A profile of the series at hand. */
-struct entry {
-    struct head_profile_key key;
-    const struct catalog_series *series;
+struct build_entry {
+    struct ing_head_profile_key key;
+    const struct ing_catalog_series *series;
 };
 
 /* Stacks of one generation of the service's dictionary, on their way into the part's tree. */
 struct generation {
     struct generation *next;
     uint32_t service, number;
-    struct dict *dict;
-    struct dict_view view;
+    struct ing_dict *dict;
+    struct ing_dict_view view;
     uint32_t *uses;   /* [nodes of the view + 1]: in how many profiles; of the empty stack first */
     uint32_t *stacks; /* [nodes of the view + 1]: number in the part */
 };
@@ -25,15 +25,15 @@ struct generation {
  * where its profiles are in several shards, after the tenant's spread became wider: in the file all
  * of one label set and schema are one series, and shards are the profiles'.
  */
-struct member {
+struct build_member {
     struct fg_block_series header;
-    const struct catalog_series *series;
+    const struct ing_catalog_series *series;
     size_t n_series; /* this one and so many - 1 that follow it in build->members */
     size_t first, count;
 };
 
 struct build {
-    const struct build_head *head;
+    const struct ing_build_head *head;
     struct fg_block_writer *writer;
     bool salvage;
     uint64_t n_lost;
@@ -43,17 +43,17 @@ struct build {
 
     /* Of the tenant at hand. */
     struct fg_slice tenant;
-    const struct head_round_key *rounds; /* ascending by shard, window, number */
+    const struct ing_head_round_key *rounds; /* ascending by shard, window, number */
     size_t n_rounds;
     uint64_t *n_found; /* [n_rounds]: profiles */
     struct fg_l0_new_part *part;
-    struct build_suspects suspects;
+    struct ing_build_suspects suspects;
 
     /* Of the service at hand, in an arena of its own. */
     struct fg_arena *arena;
-    struct member *members;
+    struct build_member *members;
     size_t n_members;
-    struct entry *entries;
+    struct build_entry *entries;
     size_t n_entries, cap_entries;
     struct generation *generations;
     struct fg_tree tree;
@@ -61,7 +61,7 @@ struct build {
     struct fg_nodes_whole *whole; /* NULL: none */
 
     /* Of the profile at hand; kept from one to the next. */
-    struct record_columns columns;
+    struct ing_record_columns columns;
     uint64_t *values, *link_values;
     uint32_t *stacks;
     struct fg_block_link *links;
@@ -86,31 +86,31 @@ static enum fg_code check_iter(const struct build *build)
     return fg_wrap(build->err, "head");
 }
 
-static void add_entry(struct build *build, const struct head_profile_key *key,
-                      const struct catalog_series *series)
+static void add_entry(struct build *build, const struct ing_head_profile_key *key,
+                      const struct ing_catalog_series *series)
 {
     if (build->n_entries == build->cap_entries) {
         build->cap_entries = FG_MAX(1024, build->cap_entries * 2);
         build->entries = fg_realloc(build->entries, build->cap_entries * sizeof *build->entries);
     }
-    build->entries[build->n_entries++] = (struct entry){*key, series};
+    build->entries[build->n_entries++] = (struct build_entry){*key, series};
 }
 
 /* Profiles that the series has in the round of that place. */
 static enum fg_code find_in_round(struct build *build, size_t place,
-                                  const struct catalog_series *series)
+                                  const struct ing_catalog_series *series)
 {
-    const struct head_round_key *round = &build->rounds[place];
-    struct head_profile_key key;
+    const struct ing_head_round_key *round = &build->rounds[place];
+    struct ing_head_profile_key key;
 
     fg_buf_clear(&build->key);
-    head_put_series_seek(&build->key, round, series->number, INT64_MIN);
+    ing_head_put_series_seek(&build->key, round, series->number, INT64_MIN);
     fg_store_iter_seek(build->iter, fg_buf_slice(&build->key));
     for (; build->iter->valid; fg_store_iter_next(build->iter)) {
-        if (!head_get_profile_key(build->iter->key, &key))
+        if (!ing_head_get_profile_key(build->iter->key, &key))
             return fg_fail(build->err, FG_E_CORRUPT, "head: key of %zu bytes",
                            build->iter->key.len);
-        if (key.series != series->number || !head_same_round(&key.round, round))
+        if (key.series != series->number || !ing_head_same_round(&key.round, round))
             break;
         add_entry(build, &key, series);
         build->n_found[place]++;
@@ -120,8 +120,8 @@ static enum fg_code find_in_round(struct build *build, size_t place,
 
 static int cmp_entries(const void *left, const void *right)
 {
-    const struct head_profile_key *a = &((const struct entry *)left)->key;
-    const struct head_profile_key *b = &((const struct entry *)right)->key;
+    const struct ing_head_profile_key *a = &((const struct build_entry *)left)->key;
+    const struct ing_head_profile_key *b = &((const struct build_entry *)right)->key;
 
     if (a->time_ns != b->time_ns)
         return a->time_ns < b->time_ns ? -1 : 1;
@@ -132,9 +132,9 @@ static int cmp_entries(const void *left, const void *right)
  * A profile that was sent again while the spread changed may be in two shards
  * (common/cluster/ring/README.md has when): the file takes it once.
  */
-static void drop_repeated(struct build *build, struct member *member)
+static void drop_repeated(struct build *build, struct build_member *member)
 {
-    struct entry *entries = build->entries + member->first;
+    struct build_entry *entries = build->entries + member->first;
     size_t kept = 1;
 
     for (size_t i = 1; i < member->count; i++)
@@ -144,11 +144,11 @@ static void drop_repeated(struct build *build, struct member *member)
     member->count = kept;
 }
 
-static enum fg_code find_of_member(struct build *build, struct member *member)
+static enum fg_code find_of_member(struct build *build, struct build_member *member)
 {
     member->first = build->n_entries;
     for (size_t s = 0; s < member->n_series; s++) {
-        const struct catalog_series *series = member[s].series;
+        const struct ing_catalog_series *series = member[s].series;
 
         for (size_t i = 0; i < build->n_rounds; i++)
             if (build->rounds[i].group.shard == series->shard &&
@@ -164,11 +164,11 @@ static enum fg_code find_of_member(struct build *build, struct member *member)
     return FG_OK;
 }
 
-static enum fg_code read_entry(struct build *build, const struct entry *entry,
-                               struct record *ret_record)
+static enum fg_code read_entry(struct build *build, const struct build_entry *entry,
+                               struct ing_record *ret_record)
 {
     fg_buf_clear(&build->key);
-    head_put_profile_key(&build->key, &entry->key);
+    ing_head_put_profile_key(&build->key, &entry->key);
     if (build->iter->valid)
         fg_store_iter_next(build->iter); /* most often it is the next one */
     if (!build->iter->valid || !fg_slice_eq(build->iter->key, fg_buf_slice(&build->key)))
@@ -177,7 +177,7 @@ static enum fg_code read_entry(struct build *build, const struct entry *entry,
         return build->err->code;
     if (!build->iter->valid || !fg_slice_eq(build->iter->key, fg_buf_slice(&build->key)))
         return fg_fail(build->err, FG_E_CORRUPT, "head: a profile of a sealed round is gone");
-    return record_open(build->iter->value, ret_record, build->err);
+    return ing_record_open(build->iter->value, ret_record, build->err);
 }
 
 static void reserve(void *array_ptr, size_t *cap, size_t count, size_t size)
@@ -191,15 +191,15 @@ static void reserve(void *array_ptr, size_t *cap, size_t count, size_t size)
 }
 
 /* All columns of the record; links with the values of their samples. */
-static enum fg_code read_columns(struct build *build, const struct record *record)
+static enum fg_code read_columns(struct build *build, const struct ing_record *record)
 {
-    struct record_columns *columns = &build->columns;
+    struct ing_record_columns *columns = &build->columns;
     uint32_t n = record->n_samples;
 
     reserve(&build->values, &build->cap_values, (size_t)n * record->n_types + 1,
             sizeof *build->values);
     for (uint32_t t = record->n_types; t-- > 0;) {
-        if (record_read(record, t, true, columns, build->err) != FG_OK)
+        if (ing_record_read(record, t, true, columns, build->err) != FG_OK)
             return build->err->code;
         memcpy(build->values + (size_t)t * n, columns->values, n * sizeof *build->values);
     }
@@ -222,11 +222,11 @@ static enum fg_code add_generation(struct build *build, uint32_t service, uint32
         return no_memory(build);
     generation->service = service;
     generation->number = number;
-    if (dict_ref(build->head->dicts, service, number, &generation->dict, build->err) != FG_OK)
+    if (ing_dict_ref(build->head->dicts, service, number, &generation->dict, build->err) != FG_OK)
         return build->err->code;
     generation->next = build->generations;
     build->generations = generation; /* from here on the end lets go of the dictionary */
-    dict_view_begin(generation->dict, &generation->view);
+    ing_dict_view_begin(generation->dict, &generation->view);
     generation->uses =
         fg_arena_new(build->arena, uint32_t, (size_t)generation->view.tree.n_nodes + 1);
     return generation->uses == NULL ? no_memory(build) : FG_OK;
@@ -242,15 +242,15 @@ static struct generation *find_generation(const struct build *build, uint32_t se
     return generation;
 }
 
-static enum fg_code count_uses(struct build *build, const struct entry *entry)
+static enum fg_code count_uses(struct build *build, const struct build_entry *entry)
 {
     uint32_t service = entry->series->service->number;
-    const struct record_columns *columns = &build->columns;
+    const struct ing_record_columns *columns = &build->columns;
     struct generation *generation;
-    struct record record = {0};
+    struct ing_record record = {0};
 
     if (read_entry(build, entry, &record) != FG_OK ||
-        record_read(&record, 0, false, &build->columns, build->err) != FG_OK)
+        ing_record_read(&record, 0, false, &build->columns, build->err) != FG_OK)
         return build->err->code;
     if (find_generation(build, service, record.generation) == NULL &&
         add_generation(build, service, record.generation) != FG_OK)
@@ -267,13 +267,13 @@ static enum fg_code count_uses(struct build *build, const struct entry *entry)
 }
 
 /* Leaves out profiles of which something cannot be read. */
-static enum fg_code keep_readable(struct build *build, struct member *member)
+static enum fg_code keep_readable(struct build *build, struct build_member *member)
 {
-    struct entry *entries = build->entries + member->first;
+    struct build_entry *entries = build->entries + member->first;
     size_t kept = 0;
 
     for (size_t i = 0; i < member->count; i++) {
-        struct record record = {0};
+        struct ing_record record = {0};
         enum fg_code code = read_entry(build, &entries[i], &record);
 
         if (code == FG_OK)
@@ -290,7 +290,7 @@ static enum fg_code keep_readable(struct build *build, struct member *member)
     return FG_OK;
 }
 
-static enum fg_code count_member(struct build *build, struct member *member)
+static enum fg_code count_member(struct build *build, struct build_member *member)
 {
     if (build->salvage)
         return keep_readable(build, member);
@@ -355,10 +355,10 @@ static enum fg_code make_tree(struct build *build)
 /* ---- writing ---- */
 
 /* Numbers of the dictionary become those of the part. */
-static void number_stacks(struct build *build, const struct entry *entry,
-                          const struct record *record)
+static void number_stacks(struct build *build, const struct build_entry *entry,
+                          const struct ing_record *record)
 {
-    const struct record_columns *columns = &build->columns;
+    const struct ing_record_columns *columns = &build->columns;
     const struct generation *generation =
         find_generation(build, entry->series->service->number, record->generation);
 
@@ -377,10 +377,11 @@ static void number_stacks(struct build *build, const struct entry *entry,
 }
 
 /* series: its number in the part. */
-static enum fg_code write_profile(struct build *build, uint32_t series, const struct entry *entry)
+static enum fg_code write_profile(struct build *build, uint32_t series,
+                                  const struct build_entry *entry)
 {
     struct fg_block_profile profile;
-    struct record record = {0};
+    struct ing_record record = {0};
 
     if (read_entry(build, entry, &record) != FG_OK || read_columns(build, &record) != FG_OK)
         return build->err->code;
@@ -410,7 +411,7 @@ static enum fg_code write_profile(struct build *build, uint32_t series, const st
 }
 
 /* Says which series a failure is about. */
-static enum fg_code wrap_series(struct build *build, const struct member *member)
+static enum fg_code wrap_series(struct build *build, const struct build_member *member)
 {
     struct fg_buf text;
 
@@ -440,7 +441,7 @@ static enum fg_code write_members(struct build *build)
     uint32_t number = 0;
 
     for (size_t m = 0; m < build->n_members; m++) {
-        const struct member *member = &build->members[m];
+        const struct build_member *member = &build->members[m];
 
         if (member->count == 0)
             continue;
@@ -476,10 +477,10 @@ static enum fg_code write_part(struct build *build, struct fg_slice service)
 
 /* ---- a service ---- */
 
-static bool make_header(struct member *member, struct fg_arena *arena)
+static bool make_header(struct build_member *member, struct fg_arena *arena)
 {
-    const struct catalog_series *series = member->series;
-    const struct series_kind *kind = series->kind;
+    const struct ing_catalog_series *series = member->series;
+    const struct ing_series_kind *kind = series->kind;
     struct fg_value_type *types = fg_arena_new(arena, struct fg_value_type, kind->n_types);
 
     for (uint32_t t = 0; types != NULL && t < kind->n_types; t++)
@@ -495,7 +496,7 @@ static bool make_header(struct member *member, struct fg_arena *arena)
 
 static int cmp_members(const void *left, const void *right)
 {
-    const struct member *a = left, *b = right;
+    const struct build_member *a = left, *b = right;
     int order = fg_block_series_cmp(&a->header, &b->header);
 
     return order != 0
@@ -505,10 +506,10 @@ static int cmp_members(const void *left, const void *right)
 
 /* One for each series of the catalog; those of one label set and schema stand together, and the
  * first of them is the series of the file. */
-static enum fg_code make_members(struct build *build, struct catalog_series *const *series,
+static enum fg_code make_members(struct build *build, struct ing_catalog_series *const *series,
                                  size_t n)
 {
-    struct member *members = fg_arena_new(build->arena, struct member, n);
+    struct build_member *members = fg_arena_new(build->arena, struct build_member, n);
 
     if (members == NULL)
         return no_memory(build);
@@ -537,7 +538,8 @@ static bool has_entries(const struct build *build)
     return false;
 }
 
-static enum fg_code build_part(struct build *build, struct catalog_series *const *series, size_t n)
+static enum fg_code build_part(struct build *build, struct ing_catalog_series *const *series,
+                               size_t n)
 {
     if (make_members(build, series, n) != FG_OK)
         return build->err->code;
@@ -555,12 +557,12 @@ static enum fg_code build_part(struct build *build, struct catalog_series *const
 }
 
 /* What cannot be written is in these rounds: of the tenant, in the shards of the series. */
-static void suspect_shards(struct build *build, struct catalog_series *const *series, size_t n,
+static void suspect_shards(struct build *build, struct ing_catalog_series *const *series, size_t n,
                            struct fg_arena *arena)
 {
-    struct build_suspects *suspects = &build->suspects;
+    struct ing_build_suspects *suspects = &build->suspects;
 
-    suspects->rounds = fg_arena_new(arena, struct head_round_key, build->n_rounds);
+    suspects->rounds = fg_arena_new(arena, struct ing_head_round_key, build->n_rounds);
     for (size_t r = 0; suspects->rounds != NULL && r < build->n_rounds; r++) {
         size_t s = 0;
 
@@ -572,7 +574,7 @@ static void suspect_shards(struct build *build, struct catalog_series *const *se
 }
 
 /* n series, all of services of one name. */
-static enum fg_code build_service(struct build *build, struct catalog_series *const *series,
+static enum fg_code build_service(struct build *build, struct ing_catalog_series *const *series,
                                   size_t n)
 {
     enum fg_code code;
@@ -585,8 +587,8 @@ static enum fg_code build_service(struct build *build, struct catalog_series *co
     code = build_part(build, series, n);
     fg_nodes_whole_destroy(build->whole);
     for (struct generation *g = build->generations; g != NULL; g = g->next) {
-        dict_view_end(g->dict, &g->view);
-        dict_unref(build->head->dicts, g->dict);
+        ing_dict_view_end(g->dict, &g->view);
+        ing_dict_unref(build->head->dicts, g->dict);
     }
     fg_tree_done(&build->tree);
     fg_arena_destroy(build->arena);
@@ -600,21 +602,21 @@ static enum fg_code build_service(struct build *build, struct catalog_series *co
  * from the catalog have not: nobody knows their labels, and without them they would be forgotten
  * with the round.
  */
-static enum fg_code check_found(struct build *build, struct catalog_tenant *tenant,
+static enum fg_code check_found(struct build *build, struct ing_catalog_tenant *tenant,
                                 struct fg_arena *arena)
 {
-    struct build_suspects *suspects = &build->suspects;
+    struct ing_build_suspects *suspects = &build->suspects;
     uint64_t n_lost = 0;
 
     for (size_t i = 0; i < build->n_rounds; i++) {
-        struct round round;
+        struct ing_round round;
 
-        if (!rounds_find(build->head->rounds, &build->rounds[i], &round) ||
+        if (!ing_rounds_find(build->head->rounds, &build->rounds[i], &round) ||
             build->n_found[i] >= round.count)
             continue;
         n_lost += round.count - build->n_found[i];
         if (suspects->rounds == NULL)
-            suspects->rounds = fg_arena_new(arena, struct head_round_key, build->n_rounds);
+            suspects->rounds = fg_arena_new(arena, struct ing_head_round_key, build->n_rounds);
         if (suspects->rounds != NULL)
             suspects->rounds[suspects->n++] = build->rounds[i];
     }
@@ -622,7 +624,7 @@ static enum fg_code check_found(struct build *build, struct catalog_tenant *tena
         build->n_lost += n_lost;
     if (n_lost == 0 || build->salvage)
         return FG_OK;
-    catalog_tenant_set_lacks(tenant);
+    ing_catalog_tenant_set_lacks(tenant);
     return fg_fail(build->err, FG_E_CORRUPT,
                    "tenant %.*s: %llu profiles are of series that the head does not know",
                    FG_S(build->tenant), (unsigned long long)n_lost);
@@ -630,28 +632,29 @@ static enum fg_code check_found(struct build *build, struct catalog_tenant *tena
 
 static int cmp_services(const void *left, const void *right)
 {
-    const struct catalog_series *a = *(struct catalog_series *const *)left;
-    const struct catalog_series *b = *(struct catalog_series *const *)right;
+    const struct ing_catalog_series *a = *(struct ing_catalog_series *const *)left;
+    const struct ing_catalog_series *b = *(struct ing_catalog_series *const *)right;
 
     return fg_slice_cmp(a->service->name, b->service->name);
 }
 
-static enum fg_code build_tenant(struct build *build, struct catalog_tenant *tenant,
+static enum fg_code build_tenant(struct build *build, struct ing_catalog_tenant *tenant,
                                  struct fg_arena *arena)
 {
-    struct catalog_series **series;
+    struct ing_catalog_series **series;
     size_t n, next;
 
-    build->tenant = catalog_tenant_name(tenant);
+    build->tenant = ing_catalog_tenant_name(tenant);
     build->n_found = fg_arena_new(arena, uint64_t, build->n_rounds);
     if (build->n_found == NULL)
         return fg_fail(build->err, FG_E_LIMIT, "too many rounds for a segment");
     *build->part = (struct fg_l0_new_part){
         .tenant = build->tenant, .t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
-    if (catalog_list_series(build->head->catalog, tenant, arena, &series, &n, build->err) != FG_OK)
+    if (ing_catalog_list_series(build->head->catalog, tenant, arena, &series, &n, build->err) !=
+        FG_OK)
         return build->err->code;
     if (n > 1)
-        qsort(series, n, sizeof(struct catalog_series *), cmp_services);
+        qsort(series, n, sizeof(struct ing_catalog_series *), cmp_services);
     for (size_t i = 0; i < n; i = next) {
         struct fg_slice service = series[i]->service->name;
 
@@ -669,29 +672,30 @@ static enum fg_code build_tenant(struct build *build, struct catalog_tenant *ten
 /* ---- all of it ---- */
 
 /* A tenant and its rounds. */
-struct share {
-    struct catalog_tenant *tenant;
-    const struct head_round_key *rounds;
+struct build_share {
+    struct ing_catalog_tenant *tenant;
+    const struct ing_head_round_key *rounds;
     size_t n_rounds;
 };
 
 static int cmp_rounds(const void *left, const void *right)
 {
-    return head_round_cmp(left, right);
+    return ing_head_round_cmp(left, right);
 }
 
 static int cmp_shares(const void *left, const void *right)
 {
-    return fg_slice_cmp(catalog_tenant_name(((const struct share *)left)->tenant),
-                        catalog_tenant_name(((const struct share *)right)->tenant));
+    return fg_slice_cmp(ing_catalog_tenant_name(((const struct build_share *)left)->tenant),
+                        ing_catalog_tenant_name(((const struct build_share *)right)->tenant));
 }
 
 /* By tenants, in the order of their names. NULL: the arena is full. */
-static struct share *divide(const struct build_head *head, const struct head_round_key *rounds,
-                            size_t n_rounds, struct fg_arena *arena, size_t *ret_count)
+static struct build_share *divide(const struct ing_build_head *head,
+                                  const struct ing_head_round_key *rounds, size_t n_rounds,
+                                  struct fg_arena *arena, size_t *ret_count)
 {
-    struct head_round_key *sorted = fg_arena_alloc(arena, n_rounds * sizeof *sorted);
-    struct share *shares = fg_arena_new(arena, struct share, n_rounds);
+    struct ing_head_round_key *sorted = fg_arena_alloc(arena, n_rounds * sizeof *sorted);
+    struct build_share *shares = fg_arena_new(arena, struct build_share, n_rounds);
     size_t count = 0;
 
     if (sorted == NULL || shares == NULL)
@@ -700,8 +704,8 @@ static struct share *divide(const struct build_head *head, const struct head_rou
     qsort(sorted, n_rounds, sizeof *sorted, cmp_rounds);
     for (size_t i = 0; i < n_rounds; i++) {
         if (i == 0 || sorted[i].group.tenant != sorted[i - 1].group.tenant)
-            shares[count++] = (struct share){
-                catalog_tenant_at(head->catalog, sorted[i].group.tenant), &sorted[i], 0};
+            shares[count++] = (struct build_share){
+                ing_catalog_tenant_at(head->catalog, sorted[i].group.tenant), &sorted[i], 0};
         shares[count - 1].n_rounds++;
     }
     qsort(shares, count, sizeof *shares, cmp_shares);
@@ -709,8 +713,8 @@ static struct share *divide(const struct build_head *head, const struct head_rou
     return shares;
 }
 
-static enum fg_code build_all(struct build *build, const struct share *shares, size_t n,
-                              struct fg_arena *arena, struct build_summary *summary)
+static enum fg_code build_all(struct build *build, const struct build_share *shares, size_t n,
+                              struct fg_arena *arena, struct ing_build_summary *summary)
 {
     for (size_t i = 0; i < n; i++) {
         build->rounds = shares[i].rounds;
@@ -728,7 +732,7 @@ static void build_done(struct build *build)
     fg_store_iter_destroy(build->iter);
     fg_block_writer_destroy(build->writer);
     fg_buf_done(&build->key);
-    record_columns_done(&build->columns);
+    ing_record_columns_done(&build->columns);
     free(build->entries);
     free(build->values);
     free(build->link_values);
@@ -736,21 +740,22 @@ static void build_done(struct build *build)
     free(build->links);
 }
 
-enum fg_code build_segment(const struct build_head *head, const struct head_round_key *rounds,
-                           size_t n_rounds, bool salvage, const char *path, struct fg_arena *arena,
-                           struct build_summary *ret_summary, struct build_suspects *ret_suspects,
-                           struct fg_err *err)
+enum fg_code ing_build_segment(const struct ing_build_head *head,
+                               const struct ing_head_round_key *rounds, size_t n_rounds,
+                               bool salvage, const char *path, struct fg_arena *arena,
+                               struct ing_build_summary *ret_summary,
+                               struct ing_build_suspects *ret_suspects, struct fg_err *err)
 {
     struct build build = {.head = head, .salvage = salvage, .err = err};
-    struct build_summary summary = {0};
+    struct ing_build_summary summary = {0};
     unsigned entered;
     fg_auto(fg_block_file) *file = NULL;
     struct fg_block_sink sink;
     enum fg_code code;
     size_t n_shares = 0;
-    struct share *shares = divide(head, rounds, n_rounds, arena, &n_shares);
+    struct build_share *shares = divide(head, rounds, n_rounds, arena, &n_shares);
 
-    *ret_suspects = (struct build_suspects){0};
+    *ret_suspects = (struct ing_build_suspects){0};
     summary.parts = fg_arena_new(arena, struct fg_l0_new_part, n_shares);
     if (shares == NULL || summary.parts == NULL)
         return fg_fail(err, FG_E_LIMIT, "too many rounds for a segment");
@@ -761,9 +766,9 @@ enum fg_code build_segment(const struct build_head *head, const struct head_roun
     fg_block_writer_set_version(build.writer, head->block_version);
     build.iter = fg_store_iter_create(head->store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
     fg_buf_init(&build.key, HEAD_PROFILE_KEY_BYTES);
-    entered = catalog_enter(head->catalog);
+    entered = ing_catalog_enter(head->catalog);
     code = build_all(&build, shares, n_shares, arena, &summary);
-    catalog_leave(head->catalog, entered);
+    ing_catalog_leave(head->catalog, entered);
     if (code == FG_OK)
         code = fg_block_file_finish(file, err);
     summary.n_lost = build.n_lost;

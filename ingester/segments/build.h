@@ -17,16 +17,16 @@
 #include "ingester/rounds.h"
 
 /* Where the profiles are, borrowed, and how they are written. */
-struct build_head {
+struct ing_build_head {
     struct fg_store *store;
-    struct catalog *catalog;
-    struct dict_table *dicts;
-    struct rounds *rounds;
+    struct ing_catalog *catalog;
+    struct ing_dict_table *dicts;
+    struct ing_rounds *rounds;
     uint32_t block_version; /* of the format of segments; 0: the newest */
 };
 
 /* What manifests say of the segment. parts are in the arena; tenants' names are the catalog's. */
-struct build_summary {
+struct ing_build_summary {
     struct fg_block_summary file;
     struct fg_l0_new_part *parts; /* ascending by tenant's name */
     uint32_t n_parts;
@@ -34,8 +34,8 @@ struct build_summary {
 };
 
 /* Rounds of which no segment can be made, in the arena; none: nobody knows which they are. */
-struct build_suspects {
-    struct head_round_key *rounds;
+struct ing_build_suspects {
+    struct ing_head_round_key *rounds;
     uint32_t n;
 };
 
@@ -46,9 +46,11 @@ struct build_suspects {
  * FG_E_LIMIT: it is more than a segment can hold; FG_E_INVALID: the format has no way to say it.
  * salvage: profiles that cannot be read are left out and counted, instead of FG_E_CORRUPT.
  */
-enum fg_code build_segment(const struct build_head *head, const struct head_round_key *rounds,
-                           size_t n_rounds, bool salvage, const char *path, struct fg_arena *arena,
-                           struct build_summary *ret_summary, struct build_suspects *ret_suspects,
-                           struct fg_err *err) fg_must_check;
+enum fg_code ing_build_segment(const struct ing_build_head *head,
+                               const struct ing_head_round_key *rounds, size_t n_rounds,
+                               bool salvage, const char *path, struct fg_arena *arena,
+                               struct ing_build_summary *ret_summary,
+                               struct ing_build_suspects *ret_suspects,
+                               struct fg_err *err) fg_must_check;
 
 #endif

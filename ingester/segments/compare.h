@@ -3,8 +3,8 @@
  * blocks already. Two halves, since the bucket is read where waiting is allowed and the head is
  * changed where nothing comes in between:
  *
- *   driver's thread      compare_find()     which ids of the head's groups are held
- *   committer's thread   compare_apply()    profiles that are not held move to another round
+ *   driver's thread      ing_compare_find()     which ids of the head's groups are held
+ *   committer's thread   ing_compare_apply()    profiles that are not held move to another round
  *
  * All ids of a group are read, and not only looked for: a profile that arrives between the two may
  * be held, and is let in without a look where nothing of its group was missing before.
@@ -18,62 +18,64 @@
 #include "ingester/segments/held.h"
 
 /* Borrowed. */
-struct compare_head {
+struct ing_compare_head {
     struct fg_store *store;
-    struct catalog *catalog;
-    struct rounds *rounds;
-    struct held *held;
-    struct commit *commit;
+    struct ing_catalog *catalog;
+    struct ing_rounds *rounds;
+    struct ing_held *held;
+    struct ing_commit *commit;
 };
 
 /* A group of the head's of which something is held, or may be. */
-struct compare_group {
-    struct head_group_key key;
-    struct held_ids held; /* ascending */
-    struct fg_id digest;  /* their sum */
-    uint64_t n_met;       /* of them are in our rounds */
-    bool unsure;          /* there may be more, in an object that is damaged */
+struct ing_compare_group {
+    struct ing_head_group_key key;
+    struct ing_held_ids held; /* ascending */
+    struct fg_id digest;      /* their sum */
+    uint64_t n_met;           /* of them are in our rounds */
+    bool unsure;              /* there may be more, in an object that is damaged */
 };
 
-struct compare {
+struct ing_compare {
     struct fg_arena *arena;
-    struct compare_group *groups; /* by tenant, shard, window */
+    struct ing_compare_group *groups; /* by tenant, shard, window */
     size_t n_groups;
     bool all;            /* that is live was looked at, and not one segment only */
     uint64_t generation; /* of what was looked at */
 
-    /* After compare_apply(): for the core. */
-    struct segments_outcome *outcomes;
+    /* After ing_compare_apply(): for the core. */
+    struct ing_segments_outcome *outcomes;
     uint32_t n_outcomes;
     /* Of one segment: groups of which it holds profiles that we do not have. */
-    struct head_group_key *missing;
+    struct ing_head_group_key *missing;
     uint32_t n_missing;
     /* Groups of which nobody can tell, ascending: what is not committed of them is unchecked. */
-    struct head_group_key *unsure;
+    struct ing_head_group_key *unsure;
     uint32_t n_unsure;
 };
 
-struct compare_asking {
+struct ing_compare_asking {
     /* Only groups for which it says so are looked at. */
-    bool (*may_hold)(void *arg, const struct head_group_key *group);
+    bool (*may_hold)(void *arg, const struct ing_head_group_key *group);
     void *arg;
     uint64_t only;  /* the segment of this generation, or 0: */
     uint64_t least; /* everything that is live at this one or later */
-    struct held_until until;
+    struct ing_held_until until;
 };
 
 /* FG_E_NOT_FOUND: that segment is not live any more. FG_E_UNAVAILABLE, FG_E_DEADLINE,
  * FG_E_CANCELED, FG_E_CORRUPT, FG_E_LIMIT. */
-enum fg_code compare_find(const struct compare_head *head, const struct compare_asking *asking,
-                          struct compare *ret_compare, struct fg_err *err) fg_must_check;
+enum fg_code ing_compare_find(const struct ing_compare_head *head,
+                              const struct ing_compare_asking *asking,
+                              struct ing_compare *ret_compare, struct fg_err *err) fg_must_check;
 
-/* leftover: where profiles of a round go that are not held (segments_leftover()). One durable
+/* leftover: where profiles of a round go that are not held (ing_segments_leftover()). One durable
  * batch. FG_E_UNAVAILABLE. */
-enum fg_code compare_apply(const struct compare_head *head, struct compare *compare,
-                           uint32_t (*leftover)(void *arg, const struct head_round_key *round),
-                           void *arg, struct fg_err *err) fg_must_check;
+enum fg_code ing_compare_apply(const struct ing_compare_head *head, struct ing_compare *compare,
+                               uint32_t (*leftover)(void *arg,
+                                                    const struct ing_head_round_key *round),
+                               void *arg, struct fg_err *err) fg_must_check;
 
 /* On a zeroed one too. */
-void compare_done(struct compare *compare);
+void ing_compare_done(struct ing_compare *compare);
 
 #endif

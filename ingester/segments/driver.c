@@ -9,10 +9,10 @@
 #include <semaphore.h>
 #include <sys/random.h>
 
-#define CONF(field) FG_CONF_AT(struct driver_settings, field)
+#define CONF(field) FG_CONF_AT(struct ing_driver_settings, field)
 
 /* clang-format off */
-const struct fg_conf_field driver_fields[] = {
+const struct fg_conf_field ing_driver_fields[] = {
     {"cut_bytes", FG_CONF_BYTES, CONF(cut_bytes), .def = "64MiB", .min = "64KiB", .max = "4GiB",
      .doc = "The head is cut when that much of it was not committed yet, whatever its age."},
     {"grace", FG_CONF_NS, CONF(grace_ns), .def = "1m", .min = "0s", .max = "1h",
@@ -33,7 +33,7 @@ const struct fg_conf_field driver_fields[] = {
      .doc = "The version of the format in which segments are written. While programs of an older version still read the bucket it has to be theirs (deploy/operations/upgrade.md)."},
 };
 /* clang-format on */
-const size_t driver_n_fields = FG_COUNT(driver_fields);
+const size_t ing_driver_n_fields = FG_COUNT(ing_driver_fields);
 
 enum {
     ROUNDS_MAX = 1 << 20,
@@ -81,7 +81,7 @@ static const struct fg_metric_def driver_metrics[] = FG_METRICS_DEFS(DRIVER_METR
 
 /* ---- effects of the head: committer's thread ---- */
 
-static void fail_effect(struct driver *driver, enum segments_effect_kind kind,
+static void fail_effect(struct ing_driver *driver, enum ing_segments_effect_kind kind,
                         const struct fg_err *err)
 {
     static const char *const names[] = {
@@ -95,7 +95,7 @@ static void fail_effect(struct driver *driver, enum segments_effect_kind kind,
     int64_t now_ns = fg_mono_ns(driver->config.clock);
     int64_t *since = &driver->failing_since_mono_ns[kind];
 
-    if (err->code == FG_E_CANCELED) /* by driver_stop() */
+    if (err->code == FG_E_CANCELED) /* by ing_driver_stop() */
         return;
     fg_metric_add(driver->metrics, DRIVER_FAILED_READ + (unsigned)kind, 1);
     fg_log_warn("segment: a step failed and is done again", fg_ls("step", names[kind]),
@@ -106,7 +106,7 @@ static void fail_effect(struct driver *driver, enum segments_effect_kind kind,
                            names[kind], err->msg);
 }
 
-static void end_effect(struct driver *driver, enum segments_effect_kind kind)
+static void end_effect(struct ing_driver *driver, enum ing_segments_effect_kind kind)
 {
     bool any = false;
 
@@ -117,112 +117,115 @@ static void end_effect(struct driver *driver, enum segments_effect_kind kind)
         fg_condition_clear(driver->failing);
 }
 
-static bool find_round(struct driver *driver, const struct segments_round *wanted,
-                       struct round *ret_round)
+static bool find_round(struct ing_driver *driver, const struct ing_segments_round *wanted,
+                       struct ing_round *ret_round)
 {
-    return rounds_find(driver->config.rounds,
-                       &(struct head_round_key){wanted->group, wanted->number}, ret_round);
+    return ing_rounds_find(driver->config.rounds,
+                           &(struct ing_head_round_key){wanted->group, wanted->number}, ret_round);
 }
 
 /* The rounds as they are to be, written. */
-static enum fg_code write_rounds(struct driver *driver, const struct segments_effect *effect,
-                                 struct fg_store_batch *batch,
-                                 void (*change)(struct round *round,
-                                                const struct segments_effect *effect,
-                                                const struct segments_round *to),
-                                 struct fg_err *err)
+static enum fg_code
+write_rounds(struct ing_driver *driver, const struct ing_segments_effect *effect,
+             struct fg_store_batch *batch,
+             void (*change)(struct ing_round *round, const struct ing_segments_effect *effect,
+                            const struct ing_segments_round *to),
+             struct fg_err *err)
 {
-    struct round round;
+    struct ing_round round;
 
     for (uint32_t i = 0; i < effect->n_rounds; i++)
         if (find_round(driver, effect->rounds[i], &round)) {
             change(&round, effect, effect->rounds[i]);
-            round_put(&round, batch);
+            ing_round_put(&round, batch);
         }
-    rounds_put_seen(segments_seen(driver->core), batch);
-    return commit_write(driver->commit, batch, NULL, err);
+    ing_rounds_put_seen(ing_segments_seen(driver->core), batch);
+    return ing_commit_write(driver->commit, batch, NULL, err);
 }
 
 /* The same in memory, which is what queries go by. */
-static void take_rounds(struct driver *driver, const struct segments_effect *effect,
-                        void (*change)(struct round *round, const struct segments_effect *effect,
-                                       const struct segments_round *to))
+static void take_rounds(struct ing_driver *driver, const struct ing_segments_effect *effect,
+                        void (*change)(struct ing_round *round,
+                                       const struct ing_segments_effect *effect,
+                                       const struct ing_segments_round *to))
 {
-    struct round round;
+    struct ing_round round;
 
     for (uint32_t i = 0; i < effect->n_rounds; i++)
         if (find_round(driver, effect->rounds[i], &round)) {
             change(&round, effect, effect->rounds[i]);
-            rounds_set(driver->config.rounds, &round);
+            ing_rounds_set(driver->config.rounds, &round);
         }
 }
 
-static void to_sealed(struct round *round, const struct segments_effect *effect,
-                      const struct segments_round *to)
+static void to_sealed(struct ing_round *round, const struct ing_segments_effect *effect,
+                      const struct ing_segments_round *to)
 {
     (void)to;
     round->state = ROUND_SEALED;
     round->cut = (uint32_t)effect->cut;
 }
 
-static void to_aside(struct round *round, const struct segments_effect *effect,
-                     const struct segments_round *to)
+static void to_aside(struct ing_round *round, const struct ing_segments_effect *effect,
+                     const struct ing_segments_round *to)
 {
     (void)effect;
     (void)to;
     round->state = ROUND_ASIDE;
 }
 
-static void to_committed(struct round *round, const struct segments_effect *effect,
-                         const struct segments_round *to)
+static void to_committed(struct ing_round *round, const struct ing_segments_effect *effect,
+                         const struct ing_segments_round *to)
 {
     (void)effect;
     round->state = ROUND_COMMITTED;
     round->generation = to->generation;
 }
 
-static enum fg_code seal(struct driver *driver, const struct segments_effect *effect,
+static enum fg_code seal(struct ing_driver *driver, const struct ing_segments_effect *effect,
                          struct fg_store_batch *batch, struct fg_err *err)
 {
     struct fg_err later;
 
-    rounds_put_cuts((uint32_t)effect->cut, batch);
+    ing_rounds_put_cuts((uint32_t)effect->cut, batch);
     if (write_rounds(driver, effect, batch, to_sealed, err) != FG_OK)
         return err->code;
     take_rounds(driver, effect, to_sealed);
-    rounds_set_cuts(driver->config.rounds, (uint32_t)effect->cut);
+    ing_rounds_set_cuts(driver->config.rounds, (uint32_t)effect->cut);
     fg_metric_add(driver->metrics, DRIVER_CUTS, 1);
-    if (retire_cut(driver->config.retire, &later) != FG_OK)
+    if (ing_retire_cut(driver->config.retire, &later) != FG_OK)
         fg_log_warn("dictionaries go on in the old generation", fg_ls("err", later.msg));
     return FG_OK;
 }
 
-static enum fg_code forget(struct driver *driver, const struct segments_effect *effect,
+static enum fg_code forget(struct ing_driver *driver, const struct ing_segments_effect *effect,
                            struct fg_store_batch *batch, struct fg_err *err)
 {
-    struct round round;
+    struct ing_round round;
 
     for (uint32_t i = 0; i < effect->n_rounds; i++) {
         /* Nobody else has it otherwise. */
         fg_assert(!find_round(driver, effect->rounds[i], &round) || round.state == ROUND_COMMITTED);
-        round_delete(&(struct head_round_key){effect->rounds[i]->group, effect->rounds[i]->number},
-                     batch);
+        ing_round_delete(
+            &(struct ing_head_round_key){effect->rounds[i]->group, effect->rounds[i]->number},
+            batch);
     }
-    rounds_put_seen(segments_seen(driver->core), batch);
-    if (commit_write(driver->commit, batch, NULL, err) != FG_OK)
+    ing_rounds_put_seen(ing_segments_seen(driver->core), batch);
+    if (ing_commit_write(driver->commit, batch, NULL, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < effect->n_rounds; i++)
-        rounds_remove(driver->config.rounds, &(struct head_round_key){effect->rounds[i]->group,
-                                                                      effect->rounds[i]->number});
+        ing_rounds_remove(
+            driver->config.rounds,
+            &(struct ing_head_round_key){effect->rounds[i]->group, effect->rounds[i]->number});
     fg_metric_add(driver->metrics, DRIVER_FORGOTTEN, effect->n_rounds);
     return FG_OK;
 }
 
 /* Seals, marks or forgets, and says how that went. */
-static struct segments_event change_head(struct driver *driver,
-                                         const struct segments_effect *effect)
+static struct ing_segments_event change_head(struct ing_driver *driver,
+                                             const struct ing_segments_effect *effect)
 {
-    struct segments_event event = {.kind = SEGMENTS_FAILED, .failed = effect->kind};
+    struct ing_segments_event event = {.kind = SEGMENTS_FAILED, .failed = effect->kind};
     struct fg_store_batch batch;
     enum fg_code code;
     struct fg_err err;
@@ -269,7 +272,7 @@ static struct segments_event change_head(struct driver *driver,
 
 /* ---- steps: committer's thread ---- */
 
-static bool is_of_head(enum segments_effect_kind kind)
+static bool is_of_head(enum ing_segments_effect_kind kind)
 {
     return kind == SEGMENTS_TAKE_IN || kind == SEGMENTS_SEAL || kind == SEGMENTS_SET_ASIDE ||
            kind == SEGMENTS_MARK || kind == SEGMENTS_FORGET;
@@ -277,36 +280,37 @@ static bool is_of_head(enum segments_effect_kind kind)
 
 /* A step on its way from the driver's thread and back; the thread waits for it. */
 struct turn {
-    struct commit_visit visit;
-    struct driver *driver;
-    struct segments_event event;
-    struct compare *compare; /* COMPARED: to be applied before; else NULL */
+    struct ing_commit_visit visit;
+    struct ing_driver *driver;
+    struct ing_segments_event event;
+    struct ing_compare *compare; /* COMPARED: to be applied before; else NULL */
     sem_t taken;
 };
 
-static struct compare_head compare_head(const struct driver *driver)
+static struct ing_compare_head compare_head(const struct ing_driver *driver)
 {
-    return (struct compare_head){driver->config.head.store, driver->config.head.catalog,
-                                 driver->config.rounds, driver->config.held, driver->commit};
+    return (struct ing_compare_head){driver->config.head.store, driver->config.head.catalog,
+                                     driver->config.rounds, driver->config.held, driver->commit};
 }
 
-static uint32_t leftover_of(void *arg, const struct head_round_key *round)
+static uint32_t leftover_of(void *arg, const struct ing_head_round_key *round)
 {
-    const struct driver *driver = arg;
+    const struct ing_driver *driver = arg;
 
-    return segments_leftover(driver->core, &round->group, round->number);
+    return ing_segments_leftover(driver->core, &round->group, round->number);
 }
 
 /* What was compared is written, and said to the core. */
-static void apply_compare(struct driver *driver, struct turn *turn)
+static void apply_compare(struct ing_driver *driver, struct turn *turn)
 {
-    const struct compare_head head = compare_head(driver);
-    struct compare *compare = turn->compare;
+    const struct ing_compare_head head = compare_head(driver);
+    struct ing_compare *compare = turn->compare;
     struct fg_err err;
 
-    if (compare_apply(&head, compare, leftover_of, driver, &err) != FG_OK) {
+    if (ing_compare_apply(&head, compare, leftover_of, driver, &err) != FG_OK) {
         fail_effect(driver, SEGMENTS_COMPARE, &err);
-        turn->event = (struct segments_event){.kind = SEGMENTS_FAILED, .failed = SEGMENTS_COMPARE};
+        turn->event =
+            (struct ing_segments_event){.kind = SEGMENTS_FAILED, .failed = SEGMENTS_COMPARE};
         return;
     }
     turn->event.generation = compare->generation;
@@ -318,12 +322,12 @@ static void apply_compare(struct driver *driver, struct turn *turn)
     turn->event.n_unsure = compare->n_unsure;
 }
 
-static void add_task(struct driver *driver, const struct segments_effect *effect)
+static void add_task(struct ing_driver *driver, const struct ing_segments_effect *effect)
 {
-    struct task *task = &driver->tasks[driver->n_tasks++];
+    struct ing_task *task = &driver->tasks[driver->n_tasks++];
 
     fg_assert(driver->n_tasks <= SEGMENTS_EFFECTS_MAX);
-    *task = (struct task){.effect = *effect, .n_rounds = effect->n_rounds};
+    *task = (struct ing_task){.effect = *effect, .n_rounds = effect->n_rounds};
     task->effect.rounds = NULL;
     if (effect->n_rounds == 0)
         return;
@@ -333,20 +337,20 @@ static void add_task(struct driver *driver, const struct segments_effect *effect
 }
 
 /* What an effect of the head leads to is the next event, until there is nothing left to write. */
-static void take_steps(struct driver *driver, const struct segments_event *first)
+static void take_steps(struct ing_driver *driver, const struct ing_segments_event *first)
 {
-    struct segments_event events[EVENTS_MAX]; /* a ring */
+    struct ing_segments_event events[EVENTS_MAX]; /* a ring */
     unsigned taken = 0, added = 0;
 
     events[added++] = *first;
     while (taken < added) {
-        struct segments_event *event = &events[taken++ % EVENTS_MAX];
-        struct segments_effects effects;
+        struct ing_segments_event *event = &events[taken++ % EVENTS_MAX];
+        struct ing_segments_effects effects;
 
         event->wall_ns = fg_wall_ns(driver->config.clock);
         event->mono_ns = fg_mono_ns(driver->config.clock);
         (void)pthread_mutex_lock(&driver->core_lock);
-        segments_step(driver->core, event, &effects);
+        ing_segments_step(driver->core, event, &effects);
         (void)pthread_mutex_unlock(&driver->core_lock);
         driver->wake_mono_ns = effects.wake_mono_ns;
         for (uint32_t i = 0; i < effects.n; i++) {
@@ -362,29 +366,29 @@ static void take_steps(struct driver *driver, const struct segments_event *first
 
 static enum fg_code write_committed(void *arg, struct fg_store_batch *batch, struct fg_err *err)
 {
-    return commit_write(arg, batch, NULL, err);
+    return ing_commit_write(arg, batch, NULL, err);
 }
 
 /* What no round needs any more goes, a little at a time. */
-static void sweep(struct driver *driver)
+static void sweep(struct ing_driver *driver)
 {
-    const struct retire_writer writer = {write_committed, driver->commit};
+    const struct ing_retire_writer writer = {write_committed, driver->commit};
     int64_t now_ns = fg_mono_ns(driver->config.clock);
     struct fg_err later;
 
-    if (retire_series(driver->config.retire, writer, &later) != FG_OK)
+    if (ing_retire_series(driver->config.retire, writer, &later) != FG_OK)
         fg_log_warn("series that left stay in the store for now", fg_ls("err", later.msg));
     if (now_ns - driver->swept_mono_ns < SWEEP_PAUSE_NS)
         return;
     driver->swept_mono_ns = now_ns;
-    if (retire_sweep(driver->config.retire, writer, &later) != FG_OK)
+    if (ing_retire_sweep(driver->config.retire, writer, &later) != FG_OK)
         fg_log_warn("old dictionaries stay for now", fg_ls("err", later.msg));
 }
 
 /* What lasts and needs an operator. */
-static void tell_conditions(struct driver *driver)
+static void tell_conditions(struct ing_driver *driver)
 {
-    const struct segments_status *status = &driver->status; /* this thread writes it */
+    const struct ing_segments_status *status = &driver->status; /* this thread writes it */
 
     if (status->misfits)
         fg_condition_raise(
@@ -418,17 +422,17 @@ static void tell_conditions(struct driver *driver)
             "a backup, and what it acknowledged since then is not here");
 }
 
-static void on_turn(struct commit_visit *visit)
+static void on_turn(struct ing_commit_visit *visit)
 {
     struct turn *turn = fg_container(visit, struct turn, visit);
-    struct driver *driver = turn->driver;
+    struct ing_driver *driver = turn->driver;
 
     fg_rwlock_write(&driver->steps);
     if (turn->compare != NULL)
         apply_compare(driver, turn);
     take_steps(driver, &turn->event);
     (void)pthread_mutex_lock(&driver->lock);
-    driver->status = segments_status(driver->core);
+    driver->status = ing_segments_status(driver->core);
     (void)pthread_mutex_unlock(&driver->lock);
     fg_rwlock_unlock(&driver->steps);
     tell_conditions(driver);
@@ -437,11 +441,11 @@ static void on_turn(struct commit_visit *visit)
 }
 
 /* After each step. Locked. */
-static void check_waits(const struct driver *driver)
+static void check_waits(const struct ing_driver *driver)
 {
     unsigned n_waiters = 0;
 
-    for (const struct driver_waiter *at = driver->waiters; at != NULL; at = at->next)
+    for (const struct ing_driver_waiter *at = driver->waiters; at != NULL; at = at->next)
         n_waiters++;
     fg_assert(n_waiters == driver->n_waiters && n_waiters <= DRIVER_WAITERS_MAX);
     fg_assert(driver->drained <= driver->tried && driver->tried <= driver->drain_known &&
@@ -453,16 +457,16 @@ static void check_waits(const struct driver *driver)
 }
 
 /* A step was taken: who waits for it, and what the ring may be told. */
-static void on_stepped(struct driver *driver, enum segments_event_kind kind)
+static void on_stepped(struct ing_driver *driver, enum ing_segments_event_kind kind)
 {
-    struct ring_drain done = {0};
+    struct ing_ring_drain done = {0};
     uint64_t gen;
 
     (void)pthread_mutex_lock(&driver->lock);
     driver->n_steps++;
     if (kind == SEGMENTS_MANIFEST) { /* as in the core: who still waits says so again */
         driver->wanted = driver->wanted_known = 0;
-        for (struct driver_waiter *at = driver->waiters; at != NULL; at = at->next)
+        for (struct ing_driver_waiter *at = driver->waiters; at != NULL; at = at->next)
             at->reads++;
     }
     driver->drained = driver->status.drained;
@@ -482,49 +486,49 @@ static void on_stepped(struct driver *driver, enum segments_event_kind kind)
 
 static void check_deadlines(void *arg)
 {
-    driver_end_waits(arg);
+    ing_driver_end_waits(arg);
 }
 
 /* Hands an event to the core and waits for the step. Driver's thread. */
-static void hand_in(struct driver *driver, const struct segments_event *event,
-                    struct compare *compare)
+static void hand_in(struct ing_driver *driver, const struct ing_segments_event *event,
+                    struct ing_compare *compare)
 {
     struct turn turn = {
         .visit.run = on_turn, .driver = driver, .event = *event, .compare = compare};
 
     fg_assert(sem_init(&turn.taken, 0, 0) == 0);
-    commit_post(driver->commit, &turn.visit);
+    ing_commit_post(driver->commit, &turn.visit);
     while (sem_wait(&turn.taken) != 0)
         continue;
     (void)sem_destroy(&turn.taken);
     on_stepped(driver, event->kind);
-    driver_end_waits(driver);
+    ing_driver_end_waits(driver);
 }
 
 /* ---- effects of the bucket: driver's thread ---- */
 
-static int64_t deadline_in(const struct driver *driver, int64_t timeout_ns)
+static int64_t deadline_in(const struct ing_driver *driver, int64_t timeout_ns)
 {
     return fg_mono_ns(driver->config.clock) + timeout_ns;
 }
 
-static bool may_hold(void *arg, const struct head_group_key *group)
+static bool may_hold(void *arg, const struct ing_head_group_key *group)
 {
-    struct driver *driver = arg;
+    struct ing_driver *driver = arg;
     bool may;
 
     (void)pthread_mutex_lock(&driver->core_lock);
-    may = segments_may_hold(driver->core, group);
+    may = ing_segments_may_hold(driver->core, group);
     (void)pthread_mutex_unlock(&driver->core_lock);
     return may;
 }
 
-static enum fg_code find_held(struct driver *driver, const struct segments_effect *effect,
-                              struct compare *compare, struct fg_err *err)
+static enum fg_code find_held(struct ing_driver *driver, const struct ing_segments_effect *effect,
+                              struct ing_compare *compare, struct fg_err *err)
 {
-    const struct compare_head head = compare_head(driver);
+    const struct ing_compare_head head = compare_head(driver);
 
-    const struct compare_asking asking = {
+    const struct ing_compare_asking asking = {
         .may_hold = may_hold,
         .arg = driver,
         .only = effect->all ? 0 : effect->generation,
@@ -532,30 +536,31 @@ static enum fg_code find_held(struct driver *driver, const struct segments_effec
         .until = {deadline_in(driver, COMPARE_TIMEOUT_NS), driver->bucket_stop},
     };
 
-    return compare_find(&head, &asking, compare, err);
+    return ing_compare_find(&head, &asking, compare, err);
 }
 
-static void carry_out(struct driver *driver, struct task *task)
+static void carry_out(struct ing_driver *driver, struct ing_task *task)
 {
-    struct compare compare = {0};
-    struct segments_event event = {.kind = SEGMENTS_FAILED, .failed = task->effect.kind};
-    struct publish_fault fault = {0};
+    struct ing_compare compare = {0};
+    struct ing_segments_event event = {.kind = SEGMENTS_FAILED, .failed = task->effect.kind};
+    struct ing_publish_fault fault = {0};
     enum fg_code code = FG_OK;
     struct fg_err err;
 
     switch (task->effect.kind) {
     case SEGMENTS_READ:
-        code = publish_read(driver->publish, driver->status.seen, &event.l0, &err);
+        code = ing_publish_read(driver->publish, driver->status.seen, &event.l0, &err);
         event.kind = SEGMENTS_MANIFEST;
         break;
     case SEGMENTS_UPLOAD:
-        code = publish_upload(driver->publish, &task->effect.id, task->rounds, task->n_rounds,
-                              task->effect.salvage, &event.nothing, &fault, &err);
+        code = ing_publish_upload(driver->publish, &task->effect.id, task->rounds, task->n_rounds,
+                                  task->effect.salvage, &event.nothing, &fault, &err);
         event.kind = SEGMENTS_UPLOADED;
         break;
     case SEGMENTS_SWAP:
         /* However it ends, the manifest says what came of it. */
-        if (publish_swap(driver->publish, &task->effect.id, task->effect.clean, &err) != FG_OK &&
+        if (ing_publish_swap(driver->publish, &task->effect.id, task->effect.clean, &err) !=
+                FG_OK &&
             err.code != FG_E_PRECONDITION)
             fail_effect(driver, SEGMENTS_SWAP, &err);
         else
@@ -563,8 +568,8 @@ static void carry_out(struct driver *driver, struct task *task)
         event.kind = SEGMENTS_SWAPPED;
         break;
     case SEGMENTS_REPORT: /* likewise */
-        if (publish_report(driver->publish, driver->config.member->store, task->effect.clean,
-                           &err) != FG_OK &&
+        if (ing_publish_report(driver->publish, driver->config.member->store, task->effect.clean,
+                               &err) != FG_OK &&
             err.code != FG_E_PRECONDITION)
             fail_effect(driver, SEGMENTS_REPORT, &err);
         else
@@ -590,7 +595,7 @@ static void carry_out(struct driver *driver, struct task *task)
         end_effect(driver, task->effect.kind);
     }
     hand_in(driver, &event, compare.arena != NULL ? &compare : NULL);
-    compare_done(&compare);
+    ing_compare_done(&compare);
 }
 
 /* ---- the thread ---- */
@@ -601,9 +606,9 @@ static struct timespec timespec_of(int64_t mono_ns)
 }
 
 /* What is asked for becomes an event, when there is none a tick; false: it is time to end. */
-static bool next_event(struct driver *driver, struct segments_event *ret_event)
+static bool next_event(struct ing_driver *driver, struct ing_segments_event *ret_event)
 {
-    struct segments_event event = {.kind = SEGMENTS_TICK};
+    struct ing_segments_event event = {.kind = SEGMENTS_TICK};
     bool stop;
 
     (void)pthread_mutex_lock(&driver->lock);
@@ -620,17 +625,17 @@ static bool next_event(struct driver *driver, struct segments_event *ret_event)
         event.kind = SEGMENTS_SALVAGE;
     } else if (driver->drain_known != driver->drain_asked) {
         driver->drain_known = driver->drain_asked;
-        event = (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = driver->drain_known};
+        event = (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = driver->drain_known};
     } else if (driver->wanted_known != driver->wanted) {
         driver->wanted_known = driver->wanted;
-        event = (struct segments_event){.kind = SEGMENTS_WANTED, .generation = driver->wanted};
+        event = (struct ing_segments_event){.kind = SEGMENTS_WANTED, .generation = driver->wanted};
     }
     (void)pthread_mutex_unlock(&driver->lock);
     *ret_event = event;
     return !stop;
 }
 
-static bool is_stopping(struct driver *driver)
+static bool is_stopping(struct ing_driver *driver)
 {
     bool stop;
 
@@ -660,9 +665,9 @@ static uint32_t find_own(const struct fg_ring *ring, struct fg_id store)
 }
 
 /* When the ring has changed. */
-static void update_ranks(struct driver *driver)
+static void update_ranks(struct ing_driver *driver)
 {
-    const struct member *member = driver->config.member;
+    const struct ing_member *member = driver->config.member;
     fg_auto(fg_ring_view) *view = NULL;
     uint32_t own;
 
@@ -673,19 +678,20 @@ static void update_ranks(struct driver *driver)
     driver->ranked = fg_ring_newest(&view->ring);
     for (uint32_t shard = 0; shard < SEGMENTS_SHARDS; shard++)
         driver->ranks[shard] = rank_of(view, own, (uint16_t)shard);
-    hand_in(driver, &(struct segments_event){.kind = SEGMENTS_RANKS, .ranks = driver->ranks}, NULL);
+    hand_in(driver, &(struct ing_segments_event){.kind = SEGMENTS_RANKS, .ranks = driver->ranks},
+            NULL);
 }
 
 static void *run(void *arg)
 {
-    struct driver *driver = arg;
-    struct segments_event event = {.kind = SEGMENTS_TICK};
+    struct ing_driver *driver = arg;
+    struct ing_segments_event event = {.kind = SEGMENTS_TICK};
 
     (void)pthread_setname_np(pthread_self(), "segments");
     do {
         hand_in(driver, &event, NULL);
         while (driver->n_tasks > 0 && !is_stopping(driver)) {
-            struct task task = driver->tasks[0];
+            struct ing_task task = driver->tasks[0];
 
             driver->n_tasks--;
             memmove(driver->tasks, driver->tasks + 1, driver->n_tasks * sizeof *driver->tasks);
@@ -698,46 +704,49 @@ static void *run(void *arg)
 
 /* ---- what others ask ---- */
 
-enum segments_admission driver_admit(struct driver *driver, const struct head_group_key *group,
-                                     struct segments_looked looked, uint32_t *ret_round)
+enum ing_segments_admission ing_driver_admit(struct ing_driver *driver,
+                                             const struct ing_head_group_key *group,
+                                             struct ing_segments_looked looked, uint32_t *ret_round)
 {
-    enum segments_admission admission;
+    enum ing_segments_admission admission;
 
     (void)pthread_mutex_lock(&driver->core_lock);
-    admission = segments_admit(driver->core, group, looked, ret_round);
+    admission = ing_segments_admit(driver->core, group, looked, ret_round);
     (void)pthread_mutex_unlock(&driver->core_lock);
     return admission;
 }
 
-void driver_added(struct driver *driver, const struct head_round_key *round, bool unchecked,
-                  uint64_t profiles, uint64_t bytes, int64_t wall_ns)
+void ing_driver_added(struct ing_driver *driver, const struct ing_head_round_key *round,
+                      bool unchecked, uint64_t profiles, uint64_t bytes, int64_t wall_ns)
 {
     (void)pthread_mutex_lock(&driver->core_lock);
-    segments_added(driver->core, &round->group, round->number, unchecked, profiles, bytes, wall_ns);
+    ing_segments_added(driver->core, &round->group, round->number, unchecked, profiles, bytes,
+                       wall_ns);
     (void)pthread_mutex_unlock(&driver->core_lock);
 }
 
-void driver_found(struct driver *driver, uint64_t generation)
+void ing_driver_found(struct ing_driver *driver, uint64_t generation)
 {
     (void)pthread_mutex_lock(&driver->core_lock);
-    segments_found(driver->core, generation);
+    ing_segments_found(driver->core, generation);
     (void)pthread_mutex_unlock(&driver->core_lock);
 }
 
-bool driver_is_late(struct driver *driver, const struct head_group_key *group, uint64_t *ret_seen)
+bool ing_driver_is_late(struct ing_driver *driver, const struct ing_head_group_key *group,
+                        uint64_t *ret_seen)
 {
     bool late;
 
     (void)pthread_mutex_lock(&driver->core_lock);
-    late = segments_is_late(driver->core, group);
-    *ret_seen = segments_seen(driver->core);
+    late = ing_segments_is_late(driver->core, group);
+    *ret_seen = ing_segments_seen(driver->core);
     (void)pthread_mutex_unlock(&driver->core_lock);
     return late;
 }
 
-static struct segments_status status_of(struct driver *driver)
+static struct ing_segments_status status_of(struct ing_driver *driver)
 {
-    struct segments_status status;
+    struct ing_segments_status status;
 
     (void)pthread_mutex_lock(&driver->lock);
     status = driver->status;
@@ -749,8 +758,8 @@ static struct segments_status status_of(struct driver *driver)
 
 static void on_scrape(void *arg)
 {
-    struct driver *driver = arg;
-    struct segments_status status = status_of(driver);
+    struct ing_driver *driver = arg;
+    struct ing_segments_status status = status_of(driver);
 
     fg_metric_set(driver->metrics, DRIVER_GENERATION, (int64_t)status.gen);
     fg_metric_set(driver->metrics, DRIVER_OPEN_BYTES, (int64_t)status.open_bytes);
@@ -762,20 +771,20 @@ static void on_scrape(void *arg)
     fg_metric_set(driver->metrics, DRIVER_ASIDE_PROFILES, (int64_t)status.aside_profiles);
 }
 
-static enum fg_code restore(struct driver *driver, struct fg_err *err)
+static enum fg_code restore(struct ing_driver *driver, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_MAX_BYTES);
-    struct round *rounds;
+    struct ing_round *rounds;
     size_t n;
 
-    if (rounds_select(
+    if (ing_rounds_select(
             driver->config.rounds,
-            &(struct rounds_filter){
+            &(struct ing_rounds_filter){
                 .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true},
             arena, &rounds, &n, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < n; i++) {
-        const struct segments_round round = {
+        const struct ing_segments_round round = {
             .group = rounds[i].key.group,
             .number = rounds[i].key.number,
             .state = rounds[i].state,
@@ -787,16 +796,16 @@ static enum fg_code restore(struct driver *driver, struct fg_err *err)
             .committed_mono_ns = fg_mono_ns(driver->config.clock),
         };
 
-        if (!segments_restore(driver->core, &round))
+        if (!ing_segments_restore(driver->core, &round))
             return fg_fail(err, FG_E_LIMIT, "head: more than %d rounds", ROUNDS_MAX);
     }
     return FG_OK;
 }
 
-static enum fg_code make_core(struct driver *driver, struct fg_err *err)
+static enum fg_code make_core(struct ing_driver *driver, struct fg_err *err)
 {
-    const struct driver_settings *settings = driver->config.settings;
-    struct segments_config config = {
+    const struct ing_driver_settings *settings = driver->config.settings;
+    struct ing_segments_config config = {
         .writer = driver->config.member->store,
         .cut_bytes = settings->cut_bytes,
         .grace_ns = settings->grace_ns,
@@ -817,17 +826,17 @@ static enum fg_code make_core(struct driver *driver, struct fg_err *err)
 
     if (getrandom(&config.seed, sizeof config.seed, 0) != sizeof config.seed)
         return fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
-    driver->core = segments_create(&config, rounds_cuts(driver->config.rounds),
-                                   rounds_seen(driver->config.rounds));
-    driver->status = segments_status(driver->core);
+    driver->core = ing_segments_create(&config, ing_rounds_cuts(driver->config.rounds),
+                                       ing_rounds_seen(driver->config.rounds));
+    driver->status = ing_segments_status(driver->core);
     return restore(driver, err);
 }
 
-enum fg_code driver_create(const struct driver_config *config, struct driver **ret_driver,
-                           struct fg_err *err)
+enum fg_code ing_driver_create(const struct ing_driver_config *config,
+                               struct ing_driver **ret_driver, struct fg_err *err)
 {
-    struct driver *driver = fg_new(struct driver);
-    struct build_head head = config->head;
+    struct ing_driver *driver = fg_new(struct ing_driver);
+    struct ing_build_head head = config->head;
     pthread_condattr_t monotonic;
 
     head.block_version = fg_block_version_chosen(config->settings->block_version);
@@ -841,8 +850,8 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
     (void)pthread_cond_init(&driver->wake, &monotonic);
     (void)pthread_cond_init(&driver->moved, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
-    if (publish_create(
-            &(struct publish_config){
+    if (ing_publish_create(
+            &(struct ing_publish_config){
                 .bucket = config->bucket,
                 .scratch = config->scratch,
                 .disk = config->disk,
@@ -853,7 +862,7 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
             },
             &driver->publish, err) != FG_OK ||
         make_core(driver, err) != FG_OK) {
-        driver_destroy(driver);
+        ing_driver_destroy(driver);
         return err->code;
     }
     driver->aside = fg_condition_create(config->conditions, "head_rounds_aside");
@@ -868,7 +877,8 @@ enum fg_code driver_create(const struct driver_config *config, struct driver **r
     return FG_OK;
 }
 
-enum fg_code driver_start(struct driver *driver, struct commit *commit, struct fg_err *err)
+enum fg_code ing_driver_start(struct ing_driver *driver, struct ing_commit *commit,
+                              struct fg_err *err)
 {
     const struct fg_l0 *l0;
     struct fg_err unread;
@@ -876,7 +886,7 @@ enum fg_code driver_start(struct driver *driver, struct commit *commit, struct f
 
     driver->commit = commit;
     /* So that whoever asks at once finds the manifest that a new bucket gets. */
-    if (publish_read(driver->publish, driver->status.seen, &l0, &unread) != FG_OK)
+    if (ing_publish_read(driver->publish, driver->status.seen, &l0, &unread) != FG_OK)
         fg_log_warn("L0 manifest cannot be read yet, will retry", fg_ls("err", unread.msg));
     if (fg_ticker_create(&(struct fg_ticker_config){"segments-waits", DEADLINES_EVERY_NS,
                                                     check_deadlines, driver},
@@ -889,16 +899,16 @@ enum fg_code driver_start(struct driver *driver, struct commit *commit, struct f
     return FG_OK;
 }
 
-void driver_hurry(struct driver *driver)
+void ing_driver_hurry(struct ing_driver *driver)
 {
     (void)pthread_mutex_lock(&driver->lock);
     driver->hurry = true;
     (void)pthread_cond_broadcast(&driver->moved);
     (void)pthread_mutex_unlock(&driver->lock);
-    driver_end_waits(driver);
+    ing_driver_end_waits(driver);
 }
 
-void driver_stop(struct driver *driver)
+void ing_driver_stop(struct ing_driver *driver)
 {
     if (driver == NULL || !driver->started)
         return;
@@ -909,10 +919,10 @@ void driver_stop(struct driver *driver)
     fg_bucket_stop_all(driver->bucket_stop); /* it may wait for ten minutes */
     (void)pthread_join(driver->thread, NULL);
     driver->started = false;
-    driver_end_waits(driver);
+    ing_driver_end_waits(driver);
 }
 
-void driver_destroy(struct driver *driver)
+void ing_driver_destroy(struct ing_driver *driver)
 {
     if (driver == NULL)
         return;
@@ -925,9 +935,9 @@ void driver_destroy(struct driver *driver)
     fg_condition_destroy(driver->failing);
     fg_condition_destroy(driver->bucket_went_back);
     fg_condition_destroy(driver->store_went_back);
-    publish_destroy(driver->publish);
+    ing_publish_destroy(driver->publish);
     fg_bucket_stop_destroy(driver->bucket_stop);
-    segments_destroy(driver->core);
+    ing_segments_destroy(driver->core);
     (void)pthread_cond_destroy(&driver->wake);
     (void)pthread_cond_destroy(&driver->moved);
     (void)pthread_mutex_destroy(&driver->core_lock);

@@ -24,30 +24,30 @@
 #include "ingester/segments/held.h"
 #include "ingester/segments/segments.h"
 
-struct driver;
-struct commit;
+struct ing_driver;
+struct ing_commit;
 
 /* Settings, section "ingester.segments". */
-struct driver_settings {
+struct ing_driver_settings {
     uint64_t cut_bytes;
     int64_t grace_ns, linger_ns, open_max_ns, forget_after_ns, poll_ns, turn_ns;
     uint64_t unchecked_max_bytes;
     unsigned block_version; /* of FG_BLOCK_VERSION_CHOICES */
 };
-extern const struct fg_conf_field driver_fields[];
-extern const size_t driver_n_fields;
+extern const struct fg_conf_field ing_driver_fields[];
+extern const size_t ing_driver_n_fields;
 
 /* All borrowed. */
-struct driver_config {
-    const struct driver_settings *settings;
+struct ing_driver_config {
+    const struct ing_driver_settings *settings;
     struct fg_bucket *bucket;
     const char *scratch;        /* a folder for segments on their way; what is in it may go */
     const struct fg_disk *disk; /* the disk of scratch; NULL: not watched */
-    struct build_head head;
-    struct rounds *rounds;
-    struct retire *retire;
-    const struct member *member;
-    struct held *held;
+    struct ing_build_head head;
+    struct ing_rounds *rounds;
+    struct ing_retire *retire;
+    const struct ing_member *member;
+    struct ing_held *held;
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* NULL: none */
     struct fg_clock *clock;
@@ -55,91 +55,96 @@ struct driver_config {
 
 /* Makes the core and tells it of the rounds there are. FG_E_UNAVAILABLE, FG_E_CORRUPT: the store;
  * FG_E_LIMIT: more rounds than the core takes. */
-enum fg_code driver_create(const struct driver_config *config, struct driver **ret_driver,
-                           struct fg_err *err) fg_must_check;
+enum fg_code ing_driver_create(const struct ing_driver_config *config,
+                               struct ing_driver **ret_driver, struct fg_err *err) fg_must_check;
 
-/* --- the committer's thread: see segments_admit() and segments_added() --- */
+/* --- the committer's thread: see ing_segments_admit() and ing_segments_added() --- */
 
-enum segments_admission driver_admit(struct driver *driver, const struct head_group_key *group,
-                                     struct segments_looked looked, uint32_t *ret_round);
-void driver_added(struct driver *driver, const struct head_round_key *round, bool unchecked,
-                  uint64_t profiles, uint64_t bytes, int64_t wall_ns);
+enum ing_segments_admission ing_driver_admit(struct ing_driver *driver,
+                                             const struct ing_head_group_key *group,
+                                             struct ing_segments_looked looked,
+                                             uint32_t *ret_round);
+void ing_driver_added(struct ing_driver *driver, const struct ing_head_round_key *round,
+                      bool unchecked, uint64_t profiles, uint64_t bytes, int64_t wall_ns);
 
-/* See segments_found(). */
-void driver_found(struct driver *driver, uint64_t generation);
+/* See ing_segments_found(). */
+void ing_driver_found(struct ing_driver *driver, uint64_t generation);
 
 /* --- any thread --- */
 
 /* Have profiles of this group to be looked for, in blocks of *ret_seen or newer? */
-bool driver_is_late(struct driver *driver, const struct head_group_key *group, uint64_t *ret_seen);
+bool ing_driver_is_late(struct ing_driver *driver, const struct ing_head_group_key *group,
+                        uint64_t *ret_seen);
 
 /* Begins; commit outlives the driver's end. */
-enum fg_code driver_start(struct driver *driver, struct commit *commit,
-                          struct fg_err *err) fg_must_check;
+enum fg_code ing_driver_start(struct ing_driver *driver, struct ing_commit *commit,
+                              struct fg_err *err) fg_must_check;
 
-/* Ends all waits of driver_wait() and driver_flush() with FG_E_CANCELED, also future ones. */
-void driver_hurry(struct driver *driver);
+/* Ends all waits of ing_driver_wait() and ing_driver_flush() with FG_E_CANCELED, also future ones.
+ */
+void ing_driver_hurry(struct ing_driver *driver);
 
 /* Ends the thread, and what it waits for; what was begun is found again at the next start. */
-void driver_stop(struct driver *driver);
+void ing_driver_stop(struct ing_driver *driver);
 
 /* After the committer has ended. NULL is fine. */
-void driver_destroy(struct driver *driver);
+void ing_driver_destroy(struct ing_driver *driver);
 
 /*
- * May a reader whose snapshot is of this generation be served? FG_OK: yes; until driver_unfence()
- * no round changes its state, so rounds are chosen and an iterator is made in between, and nothing
- * else is done. FG_E_PRECONDITION: it needs a newer snapshot. FG_E_ABORTED: this ingester is behind
- * that generation, which driver_wait() waits for. Any thread that may wait for a step.
+ * May a reader whose snapshot is of this generation be served? FG_OK: yes; until
+ * ing_driver_unfence() no round changes its state, so rounds are chosen and an iterator is made in
+ * between, and nothing else is done. FG_E_PRECONDITION: it needs a newer snapshot. FG_E_ABORTED:
+ * this ingester is behind that generation, which ing_driver_wait() waits for. Any thread that may
+ * wait for a step.
  */
-enum fg_code driver_fence(struct driver *driver, uint64_t generation,
-                          struct fg_err *err) fg_must_check;
+enum fg_code ing_driver_fence(struct ing_driver *driver, uint64_t generation,
+                              struct fg_err *err) fg_must_check;
 
 enum { DRIVER_WAITERS_MAX = 64 }; /* queries whose manifest is newer than the driver's, at a time */
 
 /* The wait of a reader whose snapshot is newer than the manifest that the driver has read. The
  * caller owns it; the driver uses it until it calls on_end(). */
-struct driver_waiter {
+struct ing_driver_waiter {
     uint64_t generation;
     int64_t deadline_mono_ns; /* it ends a second later at the latest */
-    /* err->code FG_OK: driver_fence() no longer returns FG_E_ABORTED. FG_E_UNAVAILABLE: a manifest
-     * read since then is older than the generation. FG_E_DEADLINE, FG_E_CANCELED. Runs on a thread
-     * of the driver, or in driver_hurry(); must not block. */
-    void (*on_end)(struct driver_waiter *waiter, const struct fg_err *err);
+    /* err->code FG_OK: ing_driver_fence() no longer returns FG_E_ABORTED. FG_E_UNAVAILABLE: a
+     * manifest read since then is older than the generation. FG_E_DEADLINE, FG_E_CANCELED. Runs on
+     * a thread of the driver, or in ing_driver_hurry(); must not block. */
+    void (*on_end)(struct ing_driver_waiter *waiter, const struct fg_err *err);
 
     /* The driver's own. */
     unsigned reads; /* reads of the manifest that ended during the wait */
-    struct driver_waiter *next;
+    struct ing_driver_waiter *next;
 };
 
 /* Starts a wait and returns; the driver reads the manifest soon. FG_E_UNAVAILABLE: there are
- * DRIVER_WAITERS_MAX waits; FG_E_CANCELED: driver_hurry() was called. After an error on_end() is
- * not called. Any thread. */
-enum fg_code driver_wait(struct driver *driver, struct driver_waiter *waiter,
-                         struct fg_err *err) fg_must_check;
+ * DRIVER_WAITERS_MAX waits; FG_E_CANCELED: ing_driver_hurry() was called. After an error on_end()
+ * is not called. Any thread. */
+enum fg_code ing_driver_wait(struct ing_driver *driver, struct ing_driver_waiter *waiter,
+                             struct fg_err *err) fg_must_check;
 
-/* Ends what driver_fence() began with FG_OK. */
-void driver_unfence(struct driver *driver);
+/* Ends what ing_driver_fence() began with FG_OK. */
+void ing_driver_unfence(struct ing_driver *driver);
 
 /*
  * Cuts what there is now and waits until it is committed; what comes meanwhile is not waited for.
  * FG_E_DEADLINE: it goes on, and did not come to an end in time. FG_E_CORRUPT: all but rounds that
  * were set aside. Any thread that may wait.
  */
-enum fg_code driver_flush(struct driver *driver, int64_t deadline_mono_ns,
-                          struct fg_err *err) fg_must_check;
+enum fg_code ing_driver_flush(struct ing_driver *driver, int64_t deadline_mono_ns,
+                              struct fg_err *err) fg_must_check;
 
-/* As driver_flush(), for what is set aside: it is committed without what cannot be read of it,
+/* As ing_driver_flush(), for what is set aside: it is committed without what cannot be read of it,
  * which is given up. */
-enum fg_code driver_salvage(struct driver *driver, int64_t deadline_mono_ns,
-                            struct fg_err *err) fg_must_check;
+enum fg_code ing_driver_salvage(struct ing_driver *driver, int64_t deadline_mono_ns,
+                                struct fg_err *err) fg_must_check;
 
 /*
- * As driver_flush() for what came under revisions of the ring below this one, and does not wait: it
- * is said to the ring when it is committed (commit-first). The ring refuses such revisions already,
- * so what the head has now, and what the committer is writing, is all there will ever be. Any
- * thread.
+ * As ing_driver_flush() for what came under revisions of the ring below this one, and does not
+ * wait: it is said to the ring when it is committed (commit-first). The ring refuses such revisions
+ * already, so what the head has now, and what the committer is writing, is all there will ever be.
+ * Any thread.
  */
-void driver_drain(struct driver *driver, uint64_t revision);
+void ing_driver_drain(struct ing_driver *driver, uint64_t revision);
 
 #endif

@@ -14,24 +14,24 @@
 #include <pthread.h>
 
 /* An effect that the driver's thread carries out; rounds are its own. */
-struct task {
-    struct segments_effect effect;
-    struct segments_round *rounds; /* UPLOAD */
+struct ing_task {
+    struct ing_segments_effect effect;
+    struct ing_segments_round *rounds; /* UPLOAD */
     uint32_t n_rounds;
 };
 
 /* A revision of the ring that waits until this ingester has drained, and the number of that drain.
  */
-struct ring_drain {
+struct ing_ring_drain {
     uint64_t revision, drain;
 };
 
-struct driver {
-    struct driver_config config;
+struct ing_driver {
+    struct ing_driver_config config;
     /* Changed by the committer's thread, with the lock held; others look at it with the lock. */
     pthread_mutex_t core_lock;
-    struct segments *core;
-    struct commit *commit;
+    struct ing_segments *core;
+    struct ing_commit *commit;
     struct fg_metrics *metrics;
     int64_t swept_mono_ns; /* the committer's thread */
 
@@ -48,26 +48,26 @@ struct driver {
     bool stop, hurry, salvage; /* salvage: asked for, and the core was not told yet */
     /* After the last step. Under `lock`, not under `steps`: that one is held while the store
      * writes, and a scrape would wait for the disk. */
-    struct segments_status status;
+    struct ing_segments_status status;
     /* The greatest generation that somebody waits for, and that the core was told of: since the
      * last read of the manifest. */
     uint64_t wanted, wanted_known;
     uint64_t n_steps;
-    struct driver_waiter *waiters;
+    struct ing_driver_waiter *waiters;
     unsigned n_waiters;
     /* Numbers of drains: the last that was asked for, the last that the core was told of, and up to
      * which they are done. */
-    uint64_t drain_asked, drain_known, drained, tried; /* tried: as of struct segments_status */
+    uint64_t drain_asked, drain_known, drained, tried; /* tried: as of struct ing_segments_status */
     /* The first that is not done, and the newest: those in between end with it. */
-    struct ring_drain ring_drains[2];
+    struct ing_ring_drain ring_drains[2];
     unsigned n_ring_drains;
 
     /* The thread's own. */
-    struct task tasks[SEGMENTS_EFFECTS_MAX];
+    struct ing_task tasks[SEGMENTS_EFFECTS_MAX];
     uint32_t n_tasks;
     char unfit_why[FG_ERR_MSG_MAX_BYTES]; /* of the last upload that failed so */
     int64_t wake_mono_ns;
-    struct publish *publish;
+    struct ing_publish *publish;
     struct fg_bucket_stop *bucket_stop; /* any thread: ends what this one waits for */
     struct fg_condition *aside, *unchecked, *bucket_went_back, *store_went_back, *failing;
     /* Of each kind of effect: since when it has failed, each time; 0: the last one went well. Both
@@ -79,6 +79,6 @@ struct driver {
 
 /* Calls on_end() of every wait that is over. Any thread, without locks: the callbacks may take
  * some. */
-void driver_end_waits(struct driver *driver);
+void ing_driver_end_waits(struct ing_driver *driver);
 
 #endif

@@ -2,14 +2,14 @@
 
 /* ---- readers: may they be served, and if not yet, when ---- */
 
-enum fg_code driver_fence(struct driver *driver, uint64_t generation, struct fg_err *err)
+enum fg_code ing_driver_fence(struct ing_driver *driver, uint64_t generation, struct fg_err *err)
 {
-    enum segments_fence fence;
+    enum ing_segments_fence fence;
     uint64_t least;
 
     fg_rwlock_read(&driver->steps);
     (void)pthread_mutex_lock(&driver->core_lock);
-    fence = segments_fence(driver->core, generation, &least);
+    fence = ing_segments_fence(driver->core, generation, &least);
     (void)pthread_mutex_unlock(&driver->core_lock);
     if (fence == SEGMENTS_SERVE)
         return FG_OK;
@@ -23,12 +23,13 @@ enum fg_code driver_fence(struct driver *driver, uint64_t generation, struct fg_
                    (unsigned long long)generation);
 }
 
-void driver_unfence(struct driver *driver)
+void ing_driver_unfence(struct ing_driver *driver)
 {
     fg_rwlock_unlock(&driver->steps);
 }
 
-enum fg_code driver_wait(struct driver *driver, struct driver_waiter *waiter, struct fg_err *err)
+enum fg_code ing_driver_wait(struct ing_driver *driver, struct ing_driver_waiter *waiter,
+                             struct fg_err *err)
 {
     enum fg_code code = FG_OK;
 
@@ -54,16 +55,16 @@ enum fg_code driver_wait(struct driver *driver, struct driver_waiter *waiter, st
 /* Returns how a wait ends, or FG_E_ABORTED if it goes on. The first read of the manifest that ends
  * during the wait may have begun before it; the second one has not, so its generation decides.
  * Locked. */
-static enum fg_code judge_wait(struct driver *driver, const struct driver_waiter *waiter,
+static enum fg_code judge_wait(struct ing_driver *driver, const struct ing_driver_waiter *waiter,
                                struct fg_err *err)
 {
     enum { READS = 2 };
-    enum segments_fence fence;
+    enum ing_segments_fence fence;
     uint64_t least, seen;
 
     (void)pthread_mutex_lock(&driver->core_lock);
-    fence = segments_fence(driver->core, waiter->generation, &least);
-    seen = segments_seen(driver->core);
+    fence = ing_segments_fence(driver->core, waiter->generation, &least);
+    seen = ing_segments_seen(driver->core);
     (void)pthread_mutex_unlock(&driver->core_lock);
     if (fence != SEGMENTS_BEHIND)
         return err->code = FG_OK;
@@ -81,9 +82,9 @@ static enum fg_code judge_wait(struct driver *driver, const struct driver_waiter
 }
 
 /* Takes out one wait that is over; NULL: all others go on, and want the manifest read. */
-static struct driver_waiter *take_waiter(struct driver *driver, struct fg_err *err)
+static struct ing_driver_waiter *take_waiter(struct ing_driver *driver, struct fg_err *err)
 {
-    struct driver_waiter **at = &driver->waiters, *taken = NULL;
+    struct ing_driver_waiter **at = &driver->waiters, *taken = NULL;
 
     (void)pthread_mutex_lock(&driver->lock);
     while (*at != NULL && judge_wait(driver, *at, err) == FG_E_ABORTED) {
@@ -99,9 +100,9 @@ static struct driver_waiter *take_waiter(struct driver *driver, struct fg_err *e
     return taken;
 }
 
-void driver_end_waits(struct driver *driver)
+void ing_driver_end_waits(struct ing_driver *driver)
 {
-    struct driver_waiter *waiter;
+    struct ing_driver_waiter *waiter;
     struct fg_err err;
 
     while ((waiter = take_waiter(driver, &err)) != NULL)
@@ -111,8 +112,8 @@ void driver_end_waits(struct driver *driver)
 /* ---- flushes, and drains of the ring ---- */
 
 /* Until a step was taken since n_steps were. FG_E_DEADLINE, FG_E_CANCELED. */
-static enum fg_code wait_for_step(struct driver *driver, uint64_t n_steps, int64_t deadline_mono_ns,
-                                  const char *what, struct fg_err *err)
+static enum fg_code wait_for_step(struct ing_driver *driver, uint64_t n_steps,
+                                  int64_t deadline_mono_ns, const char *what, struct fg_err *err)
 {
     const struct timespec until = {deadline_mono_ns / FG_SECOND_NS,
                                    deadline_mono_ns % FG_SECOND_NS};
@@ -128,7 +129,7 @@ static enum fg_code wait_for_step(struct driver *driver, uint64_t n_steps, int64
     return in_time ? FG_OK : fg_fail(err, FG_E_DEADLINE, "%s", what);
 }
 
-static uint64_t count_steps(struct driver *driver)
+static uint64_t count_steps(struct ing_driver *driver)
 {
     uint64_t n_steps;
 
@@ -139,23 +140,23 @@ static uint64_t count_steps(struct driver *driver)
 }
 
 /* Its number. Locked. */
-static uint64_t ask_to_drain(struct driver *driver)
+static uint64_t ask_to_drain(struct ing_driver *driver)
 {
     (void)pthread_cond_signal(&driver->wake);
     return ++driver->drain_asked;
 }
 
-void driver_drain(struct driver *driver, uint64_t revision)
+void ing_driver_drain(struct ing_driver *driver, uint64_t revision)
 {
     (void)pthread_mutex_lock(&driver->lock);
     driver->n_ring_drains = FG_MIN(driver->n_ring_drains + 1, FG_COUNT(driver->ring_drains));
     driver->ring_drains[driver->n_ring_drains - 1] =
-        (struct ring_drain){revision, ask_to_drain(driver)};
+        (struct ing_ring_drain){revision, ask_to_drain(driver)};
     (void)pthread_mutex_unlock(&driver->lock);
 }
 
 /* Is everything committed that can be? *ret_aside: something cannot. */
-static bool is_tried(struct driver *driver, uint64_t drain, bool *ret_aside)
+static bool is_tried(struct ing_driver *driver, uint64_t drain, bool *ret_aside)
 {
     bool tried;
 
@@ -166,7 +167,7 @@ static bool is_tried(struct driver *driver, uint64_t drain, bool *ret_aside)
     return tried;
 }
 
-static enum fg_code flush(struct driver *driver, bool salvage, int64_t deadline_mono_ns,
+static enum fg_code flush(struct ing_driver *driver, bool salvage, int64_t deadline_mono_ns,
                           struct fg_err *err)
 {
     enum fg_code code = FG_OK;
@@ -191,12 +192,14 @@ static enum fg_code flush(struct driver *driver, bool salvage, int64_t deadline_
     return code;
 }
 
-enum fg_code driver_flush(struct driver *driver, int64_t deadline_mono_ns, struct fg_err *err)
+enum fg_code ing_driver_flush(struct ing_driver *driver, int64_t deadline_mono_ns,
+                              struct fg_err *err)
 {
     return flush(driver, false, deadline_mono_ns, err);
 }
 
-enum fg_code driver_salvage(struct driver *driver, int64_t deadline_mono_ns, struct fg_err *err)
+enum fg_code ing_driver_salvage(struct ing_driver *driver, int64_t deadline_mono_ns,
+                                struct fg_err *err)
 {
     return flush(driver, true, deadline_mono_ns, err);
 }

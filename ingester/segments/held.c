@@ -27,18 +27,18 @@ enum what { WHAT_DIRECTORY, WHAT_GROUPS, WHAT_IDS, WHAT_SHARD = 8 };
 FG_METRICS_ENUM(held_metric, HELD_METRICS)
 static const struct fg_metric_def held_metrics[] = FG_METRICS_DEFS(HELD_METRICS);
 
-struct held {
-    struct held_config config;
+struct ing_held {
+    struct ing_held_config config;
     struct fg_metrics *metrics;
     struct fg_cache *cache;
     pthread_mutex_t lock; /* of manifests */
     struct fg_manifests *manifests;
-    _Atomic uint64_t n_found; /* calls of held_find() that succeeded */
+    _Atomic uint64_t n_found; /* calls of ing_held_find() that succeeded */
 };
 
-struct held *held_create(const struct held_config *config)
+struct ing_held *ing_held_create(const struct ing_held_config *config)
 {
-    struct held *held = fg_new(struct held);
+    struct ing_held *held = fg_new(struct ing_held);
 
     held->config = *config;
     held->cache = fg_cache_create(config->cache_max_bytes);
@@ -48,7 +48,7 @@ struct held *held_create(const struct held_config *config)
     return held;
 }
 
-void held_destroy(struct held *held)
+void ing_held_destroy(struct ing_held *held)
 {
     if (held == NULL)
         return;
@@ -58,13 +58,13 @@ void held_destroy(struct held *held)
     free(held);
 }
 
-/* One call of held_find(). */
+/* One call of ing_held_find(). */
 struct search {
-    struct held *held;
+    struct ing_held *held;
     struct fg_slice tenant;
-    const struct held_question **questions; /* of the tenant, by shard and window */
+    const struct ing_held_question **questions; /* of the tenant, by shard and window */
     size_t n_questions;
-    struct held_until until;
+    struct ing_held_until until;
     struct fg_err *err;
     struct fg_snapshot snapshot;
     bool
@@ -118,7 +118,7 @@ static enum fg_code read_manifest(struct search *search, int object, struct fg_s
 
 static enum fg_code answer(struct search *search, int object)
 {
-    struct held *held = search->held;
+    struct ing_held *held = search->held;
     char etag[FG_BUCKET_ETAG_BYTES];
     struct fg_manifest *manifest;
     struct fg_slice known;
@@ -143,7 +143,7 @@ static enum fg_code answer(struct search *search, int object)
 static enum fg_code take_snapshot(struct search *search, uint64_t least, bool fresh)
 {
     struct fg_snapshot *snapshot = &search->snapshot;
-    struct held *held = search->held;
+    struct ing_held *held = search->held;
 
     (void)pthread_mutex_lock(&held->lock);
     fg_snapshot_begin(snapshot, least, fresh, fg_mono_ns(held->config.clock));
@@ -165,7 +165,7 @@ static enum fg_code take_snapshot(struct search *search, uint64_t least, bool fr
 /* ---- things of objects ---- */
 
 /* An object on its way through a search. */
-struct object {
+struct held_object {
     const char *name;
     struct fg_id id;
     uint64_t bytes;
@@ -201,7 +201,7 @@ static void copy_range(const struct search *search, struct fg_block_range range,
     fg_buf_append(&get->body, piece.ptr, FG_MIN(piece.len, range.len));
 }
 
-static enum fg_code call_range(const struct search *search, const struct object *object,
+static enum fg_code call_range(const struct search *search, const struct held_object *object,
                                struct fg_block_range range, struct fg_bucket_request *get)
 {
     *get = (struct fg_bucket_request){
@@ -220,7 +220,7 @@ static enum fg_code call_range(const struct search *search, const struct object 
     return search->err->code;
 }
 
-static enum fg_code get_range(const struct search *search, const struct object *object,
+static enum fg_code get_range(const struct search *search, const struct held_object *object,
                               struct fg_block_range range, struct fg_bucket_request *get)
 {
     if (search->whole.len > 0)
@@ -234,8 +234,8 @@ static enum fg_code get_range(const struct search *search, const struct object *
 }
 
 /* Which thing. */
-struct wanted {
-    const struct object *object;
+struct held_wanted {
+    const struct held_object *object;
     enum what what;
     const struct thing *directory;
     uint32_t part;
@@ -243,12 +243,12 @@ struct wanted {
     uint32_t window;
 };
 
-static const struct fg_block_part *part_of(const struct wanted *wanted)
+static const struct fg_block_part *part_of(const struct held_wanted *wanted)
 {
     return &wanted->directory->directory.parts[wanted->part];
 }
 
-static enum fg_code make_directory(const struct search *search, const struct wanted *wanted,
+static enum fg_code make_directory(const struct search *search, const struct held_wanted *wanted,
                                    struct thing *thing)
 {
     struct fg_bucket_request get;
@@ -261,7 +261,7 @@ static enum fg_code make_directory(const struct search *search, const struct wan
     return code;
 }
 
-static enum fg_code make_groups(const struct search *search, const struct wanted *wanted,
+static enum fg_code make_groups(const struct search *search, const struct held_wanted *wanted,
                                 struct thing *thing)
 {
     const struct fg_block_part *part = part_of(wanted);
@@ -282,7 +282,7 @@ static int cmp_ids(const void *left, const void *right)
 }
 
 /* Adds the ids of the group that are in one page of rows. */
-static enum fg_code add_ids_of_page(const struct search *search, const struct wanted *wanted,
+static enum fg_code add_ids_of_page(const struct search *search, const struct held_wanted *wanted,
                                     const struct fg_block_index *index, uint32_t page,
                                     struct fg_arena *scratch, struct thing *thing)
 {
@@ -322,7 +322,7 @@ static enum fg_code add_ids_of_page(const struct search *search, const struct wa
 }
 
 /* The group's number of profiles is known, and so is when they were. */
-static enum fg_code make_ids(const struct search *search, const struct wanted *wanted,
+static enum fg_code make_ids(const struct search *search, const struct held_wanted *wanted,
                              struct thing *thing)
 {
     const struct fg_block_part *part = part_of(wanted);
@@ -343,15 +343,15 @@ static enum fg_code make_ids(const struct search *search, const struct wanted *w
         return fg_fail(search->err, FG_E_LIMIT, "%s: too many ids", wanted->object->name);
     pages = &index.pages[FG_BLOCK_IDX];
     for (uint32_t p = 0; p < pages->count && code == FG_OK; p++)
-        if (pages->pages[p].t_min_ns < head_window_end_ns(wanted->window) &&
-            pages->pages[p].t_max_ns >= head_window_first_ns(wanted->window))
+        if (pages->pages[p].t_min_ns < ing_head_window_end_ns(wanted->window) &&
+            pages->pages[p].t_max_ns >= ing_head_window_first_ns(wanted->window))
             code = add_ids_of_page(search, wanted, &index, p, scratch, thing);
     if (code == FG_OK && thing->n_ids > 1)
         qsort(thing->ids, thing->n_ids, sizeof *thing->ids, cmp_ids);
     return code;
 }
 
-static enum fg_code make_thing(const struct search *search, const struct wanted *wanted,
+static enum fg_code make_thing(const struct search *search, const struct held_wanted *wanted,
                                struct thing *thing)
 {
     switch (wanted->what) {
@@ -365,7 +365,7 @@ static enum fg_code make_thing(const struct search *search, const struct wanted 
 }
 
 /* From the cache, or made; the entry is the caller's to let go. */
-static enum fg_code get_thing(const struct search *search, const struct wanted *wanted,
+static enum fg_code get_thing(const struct search *search, const struct held_wanted *wanted,
                               struct fg_cache_entry **ret_entry)
 {
     const struct fg_cache_key key = {
@@ -420,14 +420,14 @@ static uint64_t order_of(uint16_t shard, uint32_t window)
     return (uint64_t)shard << 32 | window;
 }
 
-static uint64_t order_of_question(const struct held_question *question)
+static uint64_t order_of_question(const struct ing_held_question *question)
 {
     return order_of(question->shard, question->window);
 }
 
 static int cmp_questions(const void *left, const void *right)
 {
-    const struct held_question *const *a = left, *const *b = right;
+    const struct ing_held_question *const *a = left, *const *b = right;
     uint64_t x = order_of_question(*a), y = order_of_question(*b);
 
     return (x > y) - (x < y);
@@ -471,7 +471,7 @@ static size_t seek_question(const struct search *search, size_t first, uint64_t 
 }
 
 static enum fg_code add_all(const struct search *search, const struct thing *thing,
-                            struct held_ids *all)
+                            struct ing_held_ids *all)
 {
     struct fg_id *ids = fg_arena_new(all->arena, struct fg_id, all->n + thing->n_ids);
 
@@ -489,7 +489,8 @@ static enum fg_code add_all(const struct search *search, const struct thing *thi
 /* Is the time of any profile of the window between these? */
 static bool overlaps(uint32_t window, int64_t t_min_ns, int64_t t_max_ns)
 {
-    return t_min_ns < head_window_end_ns(window) && t_max_ns >= head_window_first_ns(window);
+    return t_min_ns < ing_head_window_end_ns(window) &&
+           t_max_ns >= ing_head_window_first_ns(window);
 }
 
 /* ---- damage ---- */
@@ -516,8 +517,8 @@ static void make_unsure(const struct search *search, int64_t t_min_ns, int64_t t
 
 /* ---- objects ---- */
 
-static enum fg_code search_group(const struct search *search, struct wanted wanted,
-                                 const struct held_question *question)
+static enum fg_code search_group(const struct search *search, struct held_wanted wanted,
+                                 const struct ing_held_question *question)
 {
     struct fg_cache_entry *entry = NULL;
     enum fg_code code = FG_OK;
@@ -549,7 +550,7 @@ static bool any_overlaps(const struct search *search, int64_t t_min_ns, int64_t 
 }
 
 /* Both the part's groups and the questions are in order, and either may be a few among many. */
-static enum fg_code search_part(const struct search *search, struct wanted wanted)
+static enum fg_code search_part(const struct search *search, struct held_wanted wanted)
 {
     const struct fg_block_part *part = part_of(&wanted);
     struct fg_cache_entry *entry = NULL;
@@ -584,7 +585,7 @@ static enum fg_code search_part(const struct search *search, struct wanted wante
 }
 
 /* Once, when something of it is needed. */
-static enum fg_code read_whole(struct search *search, const struct object *object)
+static enum fg_code read_whole(struct search *search, const struct held_object *object)
 {
     struct fg_bucket_request get;
 
@@ -599,10 +600,10 @@ static enum fg_code read_whole(struct search *search, const struct object *objec
     return FG_OK;
 }
 
-static enum fg_code search_object(struct search *search, const struct object *object,
+static enum fg_code search_object(struct search *search, const struct held_object *object,
                                   int64_t t_min_ns, int64_t t_max_ns)
 {
-    struct wanted wanted = {.object = object, .what = WHAT_DIRECTORY};
+    struct held_wanted wanted = {.object = object, .what = WHAT_DIRECTORY};
     const struct fg_block_directory *directory;
     struct fg_cache_entry *entry = NULL;
     enum fg_code code = FG_OK;
@@ -637,12 +638,13 @@ static enum fg_code search_segment(struct search *search, const struct fg_l0_seg
     if (part == NULL)
         return FG_OK;
     fg_name_segment(name, &segment->id);
-    return search_object(search,
-                         &(struct object){name,
-                                          fg_hash128(fg_cstr(name)),
-                                          segment->bytes,
-                                          {segment->directory_offset, segment->directory_bytes}},
-                         part->t_min_ns, part->t_max_ns);
+    return search_object(
+        search,
+        &(struct held_object){name,
+                              fg_hash128(fg_cstr(name)),
+                              segment->bytes,
+                              {segment->directory_offset, segment->directory_bytes}},
+        part->t_min_ns, part->t_max_ns);
 }
 
 static enum fg_code search_segments(struct search *search)
@@ -668,10 +670,10 @@ static enum fg_code search_blocks(struct search *search)
             continue;
         if (fg_name_block(name, search->tenant, block->id, search->err) != FG_OK ||
             search_object(search,
-                          &(struct object){name,
-                                           fg_hash128(fg_cstr(name)),
-                                           block->bytes,
-                                           {block->directory_offset, block->directory_bytes}},
+                          &(struct held_object){name,
+                                                fg_hash128(fg_cstr(name)),
+                                                block->bytes,
+                                                {block->directory_offset, block->directory_bytes}},
                           block->t_min_ns, block->t_max_ns) != FG_OK)
             return search->err->code;
     }
@@ -742,7 +744,8 @@ static void end_snapshot(struct search *search)
 }
 
 /* The questions of the tenant of the first, and how many these are. */
-static size_t take_tenant(struct search *search, const struct held_question *questions, size_t n)
+static size_t take_tenant(struct search *search, const struct ing_held_question *questions,
+                          size_t n)
 {
     search->tenant = questions[0].tenant;
     search->n_questions = 0;
@@ -755,7 +758,7 @@ static size_t take_tenant(struct search *search, const struct held_question *que
     return search->n_questions;
 }
 
-static enum fg_code search_one(struct search *search, const struct held_question *questions,
+static enum fg_code search_one(struct search *search, const struct ing_held_question *questions,
                                size_t n, uint64_t generation, bool fresh)
 {
     const struct fg_l0_segment *segment;
@@ -777,8 +780,9 @@ static enum fg_code search_one(struct search *search, const struct held_question
     return FG_OK;
 }
 
-static enum fg_code find_in_segment(struct search *search, const struct held_question *questions,
-                                    size_t n, uint64_t generation)
+static enum fg_code find_in_segment(struct search *search,
+                                    const struct ing_held_question *questions, size_t n,
+                                    uint64_t generation)
 {
     enum fg_code code;
 
@@ -793,8 +797,9 @@ static enum fg_code find_in_segment(struct search *search, const struct held_que
     return code;
 }
 
-static enum fg_code find_everywhere(struct search *search, const struct held_question *questions,
-                                    size_t n, uint64_t least, uint64_t *ret_generation)
+static enum fg_code find_everywhere(struct search *search,
+                                    const struct ing_held_question *questions, size_t n,
+                                    uint64_t least, uint64_t *ret_generation)
 {
     uint64_t generation = UINT64_MAX;
     enum fg_code code = FG_OK;
@@ -811,9 +816,9 @@ static enum fg_code find_everywhere(struct search *search, const struct held_que
     return code;
 }
 
-enum fg_code held_find(struct held *held, const struct held_question *questions, size_t n,
-                       uint64_t only, uint64_t least, struct held_until until,
-                       uint64_t *ret_generation, struct fg_err *err)
+enum fg_code ing_held_find(struct ing_held *held, const struct ing_held_question *questions,
+                           size_t n, uint64_t only, uint64_t least, struct ing_held_until until,
+                           uint64_t *ret_generation, struct fg_err *err)
 {
     struct search search = {
         .held = held,
@@ -838,7 +843,7 @@ enum fg_code held_find(struct held *held, const struct held_question *questions,
     return code;
 }
 
-uint64_t held_count_found(const struct held *held)
+uint64_t ing_held_count_found(const struct ing_held *held)
 {
     return atomic_load_explicit(&held->n_found, memory_order_relaxed);
 }

@@ -17,40 +17,40 @@
 #include "common/storage/cache/cache.h"
 #include "ingester/keys.h"
 
-struct held;
+struct ing_held;
 
 /* All borrowed. */
-struct held_config {
+struct ing_held_config {
     struct fg_bucket *bucket;
     struct fg_clock *clock;
     struct fg_registry *registry;
     uint64_t cache_max_bytes;
 };
 
-struct held *held_create(const struct held_config *config);
-void held_destroy(struct held *held); /* nobody asks any more; NULL is fine */
+struct ing_held *ing_held_create(const struct ing_held_config *config);
+void ing_held_destroy(struct ing_held *held); /* nobody asks any more; NULL is fine */
 
 /* Ids of a group that are held. */
-struct held_ids {
+struct ing_held_ids {
     struct fg_arena *arena; /* where they are put */
     struct fg_id *ids;      /* in no order */
     size_t n;
 };
 
 /* Ids of one group. */
-struct held_question {
+struct ing_held_question {
     struct fg_slice tenant; /* a checked name */
     uint16_t shard;
     uint32_t window;
     const struct fg_id *ids;
     size_t n_ids;
-    bool *found;          /* [n_ids]: set where the id is in some object, else left alone */
-    struct held_ids *all; /* NULL, or where all ids of the group are added that are held */
+    bool *found;              /* [n_ids]: set where the id is in some object, else left alone */
+    struct ing_held_ids *all; /* NULL, or where all ids of the group are added that are held */
     bool *unsure; /* set where an object that may hold more of the group is damaged or lost */
 };
 
 /* How long a search may take. */
-struct held_until {
+struct ing_held_until {
     int64_t deadline_mono_ns;
     struct fg_bucket_stop *stop; /* ends it before; NULL: nobody does */
 };
@@ -64,11 +64,11 @@ struct held_until {
  * FG_E_DEADLINE: the bucket; FG_E_CANCELED: it was stopped; FG_E_CORRUPT: the L0 manifest;
  * FG_E_LIMIT: an arena is full.
  */
-enum fg_code held_find(struct held *held, const struct held_question *questions, size_t n,
-                       uint64_t only, uint64_t least, struct held_until until,
-                       uint64_t *ret_generation, struct fg_err *err) fg_must_check;
+enum fg_code ing_held_find(struct ing_held *held, const struct ing_held_question *questions,
+                           size_t n, uint64_t only, uint64_t least, struct ing_held_until until,
+                           uint64_t *ret_generation, struct fg_err *err) fg_must_check;
 
-/* Returns how many calls of held_find() have succeeded. Any thread. */
-uint64_t held_count_found(const struct held *held);
+/* Returns how many calls of ing_held_find() have succeeded. Any thread. */
+uint64_t ing_held_count_found(const struct ing_held *held);
 
 #endif

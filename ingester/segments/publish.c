@@ -34,14 +34,14 @@ static const char file_prefix[] = "segment-";
 FG_METRICS_ENUM(publish_metric, PUBLISH_METRICS)
 static const struct fg_metric_def publish_metrics[] = FG_METRICS_DEFS(PUBLISH_METRICS);
 
-struct publish {
-    struct publish_config config;
+struct ing_publish {
+    struct ing_publish_config config;
     struct fg_metrics *metrics;
     struct fg_manifest *manifest; /* as it was read last; NULL: not yet */
 
     /* What was built last, in its arena. */
     struct fg_arena *arena;
-    struct build_summary summary;
+    struct ing_build_summary summary;
     struct fg_ever groups;
 };
 
@@ -62,14 +62,14 @@ static enum fg_code remove_leftovers(const char *scratch, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code publish_create(const struct publish_config *config, struct publish **ret_publish,
-                            struct fg_err *err)
+enum fg_code ing_publish_create(const struct ing_publish_config *config,
+                                struct ing_publish **ret_publish, struct fg_err *err)
 {
-    struct publish *publish;
+    struct ing_publish *publish;
 
     if (remove_leftovers(config->scratch, err) != FG_OK)
         return err->code;
-    publish = fg_new(struct publish);
+    publish = fg_new(struct ing_publish);
     publish->config = *config;
     publish->metrics =
         fg_metrics_register(config->registry, publish_metrics, FG_COUNT(publish_metrics));
@@ -77,7 +77,7 @@ enum fg_code publish_create(const struct publish_config *config, struct publish 
     return FG_OK;
 }
 
-void publish_destroy(struct publish *publish)
+void ing_publish_destroy(struct ing_publish *publish)
 {
     if (publish == NULL)
         return;
@@ -86,14 +86,14 @@ void publish_destroy(struct publish *publish)
     free(publish);
 }
 
-static int64_t deadline_in(const struct publish *publish, int64_t timeout_ns)
+static int64_t deadline_in(const struct ing_publish *publish, int64_t timeout_ns)
 {
     return fg_mono_ns(publish->config.clock) + timeout_ns;
 }
 
 /* ---- the manifest ---- */
 
-static void set_etag(const struct publish *publish, struct fg_bucket_request *request)
+static void set_etag(const struct ing_publish *publish, struct fg_bucket_request *request)
 {
     struct fg_slice etag = publish->manifest->etag;
 
@@ -102,12 +102,12 @@ static void set_etag(const struct publish *publish, struct fg_bucket_request *re
     request->if_etag.text[etag.len] = '\0';
 }
 
-static bool has_etag(const struct publish *publish)
+static bool has_etag(const struct ing_publish *publish)
 {
     return publish->manifest != NULL && publish->manifest->etag.len > 0;
 }
 
-static enum fg_code take_manifest(struct publish *publish, const struct fg_bucket_request *get,
+static enum fg_code take_manifest(struct ing_publish *publish, const struct fg_bucket_request *get,
                                   struct fg_err *err)
 {
     struct fg_manifest *manifest;
@@ -125,7 +125,7 @@ static enum fg_code take_manifest(struct publish *publish, const struct fg_bucke
     return FG_OK;
 }
 
-static enum fg_code get_manifest(struct publish *publish, struct fg_err *err)
+static enum fg_code get_manifest(struct ing_publish *publish, struct fg_err *err)
 {
     struct fg_bucket_request get = {
         .verb = FG_BUCKET_GET,
@@ -145,7 +145,8 @@ static enum fg_code get_manifest(struct publish *publish, struct fg_err *err)
     return code;
 }
 
-static enum fg_code put_manifest(struct publish *publish, struct fg_slice bytes, struct fg_err *err)
+static enum fg_code put_manifest(struct ing_publish *publish, struct fg_slice bytes,
+                                 struct fg_err *err)
 {
     struct fg_bucket_request put = {
         .verb = FG_BUCKET_PUT,
@@ -171,13 +172,13 @@ static enum fg_code put_manifest(struct publish *publish, struct fg_slice bytes,
 
 /* ---- the first manifest ---- */
 
-static enum fg_code make_first(struct publish *publish, uint64_t seen, struct fg_err *err)
+static enum fg_code make_first(struct ing_publish *publish, uint64_t seen, struct fg_err *err)
 {
     struct fg_l0 none = fg_l0_none();
     struct fg_buf bytes;
     enum fg_code code;
 
-    if (unused_check_l0(publish->config.bucket, publish->config.clock, seen, err) != FG_OK)
+    if (ing_unused_check_l0(publish->config.bucket, publish->config.clock, seen, err) != FG_OK)
         return err->code;
     none.revision = 1;
     fg_manifest_unref(fg_take(publish->manifest));
@@ -190,8 +191,8 @@ static enum fg_code make_first(struct publish *publish, uint64_t seen, struct fg
     return code == FG_E_PRECONDITION ? FG_OK : code;
 }
 
-enum fg_code publish_read(struct publish *publish, uint64_t seen, const struct fg_l0 **ret_l0,
-                          struct fg_err *err)
+enum fg_code ing_publish_read(struct ing_publish *publish, uint64_t seen,
+                              const struct fg_l0 **ret_l0, struct fg_err *err)
 {
     enum fg_code code = get_manifest(publish, err);
 
@@ -207,8 +208,9 @@ enum fg_code publish_read(struct publish *publish, uint64_t seen, const struct f
 
 /* ---- building and uploading ---- */
 
-static enum fg_code note_groups(struct publish *publish, const struct segments_round *rounds,
-                                uint32_t n, struct fg_err *err)
+static enum fg_code note_groups(struct ing_publish *publish,
+                                const struct ing_segments_round *rounds, uint32_t n,
+                                struct fg_err *err)
 {
     struct fg_ever_run *runs = fg_arena_new(publish->arena, struct fg_ever_run, n);
 
@@ -220,24 +222,24 @@ static enum fg_code note_groups(struct publish *publish, const struct segments_r
     return FG_OK;
 }
 
-static enum fg_code build(struct publish *publish, const struct segments_round *rounds, uint32_t n,
-                          bool salvage, const char *path, struct build_suspects *ret_suspects,
-                          struct fg_err *err)
+static enum fg_code build(struct ing_publish *publish, const struct ing_segments_round *rounds,
+                          uint32_t n, bool salvage, const char *path,
+                          struct ing_build_suspects *ret_suspects, struct fg_err *err)
 {
     int64_t start_ns = fg_mono_ns(publish->config.clock);
-    struct head_round_key *keys;
+    struct ing_head_round_key *keys;
 
     fg_arena_destroy(publish->arena);
     publish->arena = fg_arena_create(ARENA_MAX_BYTES);
-    publish->summary = (struct build_summary){0};
-    keys = fg_arena_new(publish->arena, struct head_round_key, n);
+    publish->summary = (struct ing_build_summary){0};
+    keys = fg_arena_new(publish->arena, struct ing_head_round_key, n);
     if (keys == NULL)
         return fg_fail(err, FG_E_LIMIT, "too many rounds for a segment");
     for (uint32_t i = 0; i < n; i++)
-        keys[i] = (struct head_round_key){rounds[i].group, rounds[i].number};
+        keys[i] = (struct ing_head_round_key){rounds[i].group, rounds[i].number};
     if (note_groups(publish, rounds, n, err) != FG_OK ||
-        build_segment(&publish->config.head, keys, n, salvage, path, publish->arena,
-                      &publish->summary, ret_suspects, err) != FG_OK)
+        ing_build_segment(&publish->config.head, keys, n, salvage, path, publish->arena,
+                          &publish->summary, ret_suspects, err) != FG_OK)
         return err->code;
     if (publish->summary.n_lost > 0) {
         fg_log_error("profiles that cannot be read are given up",
@@ -249,7 +251,7 @@ static enum fg_code build(struct publish *publish, const struct segments_round *
     return FG_OK;
 }
 
-static enum fg_code put_file(struct publish *publish, const struct fg_segment_id *id,
+static enum fg_code put_file(struct ing_publish *publish, const struct fg_segment_id *id,
                              const char *path, struct fg_err *err)
 {
     char name[FG_NAME_MAX_BYTES];
@@ -284,8 +286,9 @@ static bool is_unfit(enum fg_code code)
            code == FG_E_TOO_LARGE;
 }
 
-static enum fg_code check_room(const struct publish *publish, const struct segments_round *rounds,
-                               uint32_t n_rounds, struct fg_err *err)
+static enum fg_code check_room(const struct ing_publish *publish,
+                               const struct ing_segments_round *rounds, uint32_t n_rounds,
+                               struct fg_err *err)
 {
     const struct fg_disk *disk = publish->config.disk;
     uint64_t bytes = 0;
@@ -296,14 +299,15 @@ static enum fg_code check_room(const struct publish *publish, const struct segme
     return fg_disk_fits(disk, 2 * bytes, fg_disk_reserve(disk) / RESERVE_PART, "a segment", err);
 }
 
-enum fg_code publish_upload(struct publish *publish, const struct fg_segment_id *id,
-                            const struct segments_round *rounds, uint32_t n_rounds, bool salvage,
-                            bool *ret_nothing, struct publish_fault *ret_fault, struct fg_err *err)
+enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_segment_id *id,
+                                const struct ing_segments_round *rounds, uint32_t n_rounds,
+                                bool salvage, bool *ret_nothing,
+                                struct ing_publish_fault *ret_fault, struct fg_err *err)
 {
     char path[PATH_MAX_BYTES];
     enum fg_code code;
 
-    *ret_fault = (struct publish_fault){0};
+    *ret_fault = (struct ing_publish_fault){0};
     if ((size_t)snprintf(path, sizeof path, "%s/%s%016llx", publish->config.scratch, file_prefix,
                          (unsigned long long)id->nonce) >= sizeof path)
         return fg_fail(err, FG_E_INVALID, "%.200s: too long a path", publish->config.scratch);
@@ -323,7 +327,7 @@ enum fg_code publish_upload(struct publish *publish, const struct fg_segment_id 
 /* ---- swapping ---- */
 
 /* The manifest with the segment in it, in bytes. */
-static enum fg_code make_manifest(const struct publish *publish, const struct fg_segment_id *id,
+static enum fg_code make_manifest(const struct ing_publish *publish, const struct fg_segment_id *id,
                                   uint64_t clean, struct fg_arena *arena, struct fg_buf *out,
                                   struct fg_err *err)
 {
@@ -345,14 +349,14 @@ static enum fg_code make_manifest(const struct publish *publish, const struct fg
     };
     struct fg_l0 l0;
 
-    if (fg_l0_commit(&publish->manifest->l0, &segment, wall_ns, head_window(wall_ns, 0), arena, &l0,
-                     err) != FG_OK)
+    if (fg_l0_commit(&publish->manifest->l0, &segment, wall_ns, ing_head_window(wall_ns, 0), arena,
+                     &l0, err) != FG_OK)
         return err->code;
     return fg_l0_encode(&l0, out, err);
 }
 
-enum fg_code publish_swap(struct publish *publish, const struct fg_segment_id *id, uint64_t clean,
-                          struct fg_err *err)
+enum fg_code ing_publish_swap(struct ing_publish *publish, const struct fg_segment_id *id,
+                              uint64_t clean, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES);
     struct fg_buf bytes;
@@ -367,8 +371,8 @@ enum fg_code publish_swap(struct publish *publish, const struct fg_segment_id *i
     return code;
 }
 
-enum fg_code publish_report(struct publish *publish, struct fg_id writer, uint64_t clean,
-                            struct fg_err *err)
+enum fg_code ing_publish_report(struct ing_publish *publish, struct fg_id writer, uint64_t clean,
+                                struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES);
     struct fg_buf bytes;

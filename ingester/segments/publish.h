@@ -14,23 +14,23 @@
 #include "ingester/segments/build.h"
 #include "ingester/segments/segments.h"
 
-struct publish;
+struct ing_publish;
 
 /* All borrowed. */
-struct publish_config {
+struct ing_publish_config {
     struct fg_bucket *bucket;
     const char *scratch;        /* a folder of its own: what is left in it from before is removed */
     const struct fg_disk *disk; /* it is on; NULL: it is not watched */
-    struct build_head head;
+    struct ing_build_head head;
     struct fg_registry *registry;
     struct fg_clock *clock;
     struct fg_bucket_stop *stop; /* ends what waits for the bucket: FG_E_CANCELED */
 };
 
 /* FG_E_UNAVAILABLE and others: the scratch folder cannot be read. */
-enum fg_code publish_create(const struct publish_config *config, struct publish **ret_publish,
-                            struct fg_err *err) fg_must_check;
-void publish_destroy(struct publish *publish); /* NULL is fine */
+enum fg_code ing_publish_create(const struct ing_publish_config *config,
+                                struct ing_publish **ret_publish, struct fg_err *err) fg_must_check;
+void ing_publish_destroy(struct ing_publish *publish); /* NULL is fine */
 
 /*
  * The manifest as it is now; *ret_l0 lives until the next read.
@@ -39,34 +39,35 @@ void publish_destroy(struct publish *publish); /* NULL is fine */
  * seen: the greatest generation that this store ever saw. FG_E_CORRUPT: it was lost, or cannot be
  * read; FG_E_UNAVAILABLE, ...
  */
-enum fg_code publish_read(struct publish *publish, uint64_t seen, const struct fg_l0 **ret_l0,
-                          struct fg_err *err) fg_must_check;
+enum fg_code ing_publish_read(struct ing_publish *publish, uint64_t seen,
+                              const struct fg_l0 **ret_l0, struct fg_err *err) fg_must_check;
 
 /* How an upload failed. */
-struct publish_fault {
-    bool unfit;                     /* because of what the rounds hold: it would fail again */
-    struct build_suspects suspects; /* until the next upload */
+struct ing_publish_fault {
+    bool unfit;                         /* because of what the rounds hold: it would fail again */
+    struct ing_build_suspects suspects; /* until the next upload */
 };
 
 /* Makes a segment of the rounds and uploads it under this id; salvage: without what cannot be read,
  * which a line in the log counts. *ret_nothing: they hold no profile,
  * and nothing was uploaded. *ret_fault is written after a failure only. Errors as of
- * build_segment(), and those of the bucket. */
-enum fg_code publish_upload(struct publish *publish, const struct fg_segment_id *id,
-                            const struct segments_round *rounds, uint32_t n_rounds, bool salvage,
-                            bool *ret_nothing, struct publish_fault *ret_fault,
-                            struct fg_err *err) fg_must_check;
+ * ing_build_segment(), and those of the bucket. */
+enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_segment_id *id,
+                                const struct ing_segments_round *rounds, uint32_t n_rounds,
+                                bool salvage, bool *ret_nothing,
+                                struct ing_publish_fault *ret_fault,
+                                struct fg_err *err) fg_must_check;
 
 /*
  * Swaps what was uploaded last into the manifest that was read last, and with it what its writer is
  * clean of. FG_E_PRECONDITION: there is another one by now. After no failure but that is it known
  * whether it was done: the next read tells.
  */
-enum fg_code publish_swap(struct publish *publish, const struct fg_segment_id *id, uint64_t clean,
-                          struct fg_err *err) fg_must_check;
+enum fg_code ing_publish_swap(struct ing_publish *publish, const struct fg_segment_id *id,
+                              uint64_t clean, struct fg_err *err) fg_must_check;
 
 /* Only what the writer is clean of, likewise. */
-enum fg_code publish_report(struct publish *publish, struct fg_id writer, uint64_t clean,
-                            struct fg_err *err) fg_must_check;
+enum fg_code ing_publish_report(struct ing_publish *publish, struct fg_id writer, uint64_t clean,
+                                struct fg_err *err) fg_must_check;
 
 #endif

@@ -22,25 +22,25 @@
  * that writes. */
 #define LOOK_AGAIN_NS FG_SECOND_NS
 
-struct segments *segments_create(const struct segments_config *config, uint64_t last_cut,
-                                 uint64_t seen)
+struct ing_segments *ing_segments_create(const struct ing_segments_config *config,
+                                         uint64_t last_cut, uint64_t seen)
 {
-    struct segments *segments = fg_new(struct segments);
+    struct ing_segments *segments = fg_new(struct ing_segments);
 
     segments->config = *config;
     segments->random = config->seed;
     segments->last_cut = last_cut;
     segments->seen = seen;
     segments->ever = fg_ever_none();
-    table_init(&segments->table);
+    ing_table_init(&segments->table);
     return segments;
 }
 
-void segments_destroy(struct segments *segments)
+void ing_segments_destroy(struct ing_segments *segments)
 {
     if (segments == NULL)
         return;
-    table_done(&segments->table);
+    ing_table_done(&segments->table);
     fg_arena_destroy(segments->ever_arena);
     free(segments->ranks);
     free(segments->pinned.rounds);
@@ -52,12 +52,12 @@ void segments_destroy(struct segments *segments)
     free(segments);
 }
 
-bool segments_keeps(const struct segments *segments, enum fg_rule rule)
+bool ing_segments_keeps(const struct ing_segments *segments, enum fg_rule rule)
 {
     return (segments->config.rules >> rule & 1) != 0;
 }
 
-uint64_t segments_draw(struct segments *segments)
+uint64_t ing_segments_draw(struct ing_segments *segments)
 {
     segments->random += 0x9e3779b97f4a7c15u; /* SplitMix64 */
     return fg_mix64(segments->random);
@@ -65,7 +65,7 @@ uint64_t segments_draw(struct segments *segments)
 
 /* Full jitter: anywhere between now and twice as far as the last time, so that those who failed
  * together do not come back together. */
-void segments_fail(struct segments *segments, struct pause *pause)
+void ing_segments_fail(struct ing_segments *segments, struct ing_pause *pause)
 {
     int64_t most = segments->config.backoff_min_ns;
 
@@ -74,15 +74,15 @@ void segments_fail(struct segments *segments, struct pause *pause)
     most = FG_MIN(most, segments->config.backoff_max_ns);
     pause->failures++;
     pause->until_mono_ns = fg_time_add(
-        segments->mono_ns, (int64_t)(segments_draw(segments) % (uint64_t)FG_MAX(most, 1)));
+        segments->mono_ns, (int64_t)(ing_segments_draw(segments) % (uint64_t)FG_MAX(most, 1)));
 }
 
-bool segments_is_over(const struct segments *segments, const struct pause *pause)
+bool ing_segments_is_over(const struct ing_segments *segments, const struct ing_pause *pause)
 {
     return segments->mono_ns >= pause->until_mono_ns;
 }
 
-void round_list_add(struct round_list *list, struct segments_round *round)
+void ing_round_list_add(struct ing_round_list *list, struct ing_segments_round *round)
 {
     if (list->n == list->cap) {
         list->cap = FG_MAX(64, list->cap * 2);
@@ -92,7 +92,7 @@ void round_list_add(struct round_list *list, struct segments_round *round)
 }
 
 /* Only those in that state stay. */
-void round_list_keep(struct round_list *list, enum round_state state)
+void ing_round_list_keep(struct ing_round_list *list, enum ing_round_state state)
 {
     uint32_t kept = 0;
 
@@ -102,7 +102,7 @@ void round_list_keep(struct round_list *list, enum round_state state)
     list->n = kept;
 }
 
-void round_list_drop(struct round_list *list, enum round_state state)
+void ing_round_list_drop(struct ing_round_list *list, enum ing_round_state state)
 {
     uint32_t kept = 0;
 
@@ -112,14 +112,15 @@ void round_list_drop(struct round_list *list, enum round_state state)
     list->n = kept;
 }
 
-struct segments_round *segments_add_round(struct segments *segments, struct table_group *group,
-                                          struct segments_round round)
+struct ing_segments_round *ing_segments_add_round(struct ing_segments *segments,
+                                                  struct ing_table_group *group,
+                                                  struct ing_segments_round round)
 {
     round.rank = segments->ranks == NULL ? 0 : segments->ranks[round.group.shard];
-    return table_add_round(&segments->table, group, &round);
+    return ing_table_add_round(&segments->table, group, &round);
 }
 
-uint64_t segments_clean(const struct segments *segments)
+uint64_t ing_segments_clean(const struct ing_segments *segments)
 {
     uint64_t clean = segments->era;
 
@@ -128,104 +129,107 @@ uint64_t segments_clean(const struct segments *segments)
     return clean;
 }
 
-void segments_commit_round(struct segments *segments, struct segments_round *round,
-                           uint64_t generation)
+void ing_segments_commit_round(struct ing_segments *segments, struct ing_segments_round *round,
+                               uint64_t generation)
 {
-    table_set_state(&segments->table, round, ROUND_COMMITTED);
+    ing_table_set_state(&segments->table, round, ROUND_COMMITTED);
     round->generation = generation;
     round->committed_mono_ns = segments->mono_ns;
 }
 
-static int64_t window_end_ns(const struct segments_round *round)
+static int64_t window_end_ns(const struct ing_segments_round *round)
 {
     return ((int64_t)round->group.window + 1) * HEAD_WINDOW_NS;
 }
 
-int64_t segments_closed_wall_ns(const struct segments *segments, const struct segments_round *round)
+int64_t ing_segments_closed_wall_ns(const struct ing_segments *segments,
+                                    const struct ing_segments_round *round)
 {
     return fg_time_add(window_end_ns(round), segments->config.grace_ns);
 }
 
-bool segments_is_closed(const struct segments *segments, const struct segments_round *round)
+bool ing_segments_is_closed(const struct ing_segments *segments,
+                            const struct ing_segments_round *round)
 {
-    return segments->wall_ns >= segments_closed_wall_ns(segments, round);
+    return segments->wall_ns >= ing_segments_closed_wall_ns(segments, round);
 }
 
 /* The DRAIN of that number waits for the round too. */
-void segments_wait_for(struct segments_round *round, uint64_t drain)
+void ing_segments_wait_for(struct ing_segments_round *round, uint64_t drain)
 {
     if (drain != 0 && (round->drain == 0 || drain < round->drain))
         round->drain = drain;
 }
 
-bool segments_restore(struct segments *segments, const struct segments_round *round)
+bool ing_segments_restore(struct ing_segments *segments, const struct ing_segments_round *round)
 {
-    struct table *table = &segments->table;
-    struct table_group *group = table_group(table, &round->group);
-    struct segments_round *restored;
+    struct ing_table *table = &segments->table;
+    struct ing_table_group *group = ing_table_group(table, &round->group);
+    struct ing_segments_round *restored;
 
     fg_assert(!segments->started && round->cut <= segments->last_cut);
     if (table->n_rounds == segments->config.rounds_max)
         return false;
     if (group == NULL)
-        group = table_add_group(table, &round->group);
-    restored = segments_add_round(segments, group, *round);
+        group = ing_table_add_group(table, &round->group);
+    restored = ing_segments_add_round(segments, group, *round);
     /* One cut at a time: a round of an older one was made again from a damaged record. Whether it
      * was committed is found by comparing. */
     if (restored->state == ROUND_SEALED && restored->cut < segments->last_cut)
-        table_set_state(table, restored, ROUND_ASIDE);
+        ing_table_set_state(table, restored, ROUND_ASIDE);
     restored->marked = restored->state == ROUND_COMMITTED;
     restored->retry = restored->state == ROUND_ASIDE;
     if (restored->state == ROUND_SEALED) {
-        round_list_add(&segments->pinned, restored);
+        ing_round_list_add(&segments->pinned, restored);
         segments->cut = CUT_SEALED;
     }
     return true;
 }
 
-struct segments_effect *segments_emit(struct segments_effects *effects,
-                                      enum segments_effect_kind kind)
+struct ing_segments_effect *ing_segments_emit(struct ing_segments_effects *effects,
+                                              enum ing_segments_effect_kind kind)
 {
-    struct segments_effect *effect = &effects->effects[effects->n++];
+    struct ing_segments_effect *effect = &effects->effects[effects->n++];
 
     fg_assert(effects->n <= SEGMENTS_EFFECTS_MAX);
-    *effect = (struct segments_effect){.kind = kind};
+    *effect = (struct ing_segments_effect){.kind = kind};
     return effect;
 }
 
-void segments_emit_rounds(struct segments_effects *effects, enum segments_effect_kind kind,
-                          const struct round_list *list, const struct segments *segments)
+void ing_segments_emit_rounds(struct ing_segments_effects *effects,
+                              enum ing_segments_effect_kind kind, const struct ing_round_list *list,
+                              const struct ing_segments *segments)
 {
-    struct segments_effect *effect = segments_emit(effects, kind);
+    struct ing_segments_effect *effect = ing_segments_emit(effects, kind);
 
-    effect->rounds = (const struct segments_round *const *)list->rounds;
+    effect->rounds = (const struct ing_segments_round *const *)list->rounds;
     effect->n_rounds = list->n;
     effect->id = segments->upload;
     effect->cut = segments->last_cut;
 }
 
-static void on_failed(struct segments *segments, const struct segments_event *event)
+static void on_failed(struct ing_segments *segments, const struct ing_segments_event *event)
 {
     switch (event->failed) {
     case SEGMENTS_READ:
     case SEGMENTS_COMPARE:
     case SEGMENTS_TAKE_IN:
-        follow_failed(segments, event->failed);
+        ing_follow_failed(segments, event->failed);
         return;
     case SEGMENTS_SEAL:
     case SEGMENTS_UPLOAD:
     case SEGMENTS_SET_ASIDE:
     case SEGMENTS_SWAP:
     case SEGMENTS_MARK:
-        cut_failed(segments, event);
+        ing_cut_failed(segments, event);
         return;
     case SEGMENTS_FORGET:
         segments->is_forgetting = false;
         segments->forgetting.n = 0;
-        segments_fail(segments, &segments->forget_pause);
+        ing_segments_fail(segments, &segments->forget_pause);
         return;
     case SEGMENTS_REPORT:
-        follow_reported(segments);
+        ing_follow_reported(segments);
         return;
     case SEGMENTS_EFFECT_KINDS:
         break;
@@ -235,7 +239,7 @@ static void on_failed(struct segments *segments, const struct segments_event *ev
 
 /* ---- draining ---- */
 
-static bool is_to_commit(const struct segments_round *round)
+static bool is_to_commit(const struct ing_segments_round *round)
 {
     return round->state == ROUND_SEALED || round->state == ROUND_ASIDE ||
            (round->state == ROUND_UNCHECKED && round->profiles > 0) ||
@@ -243,7 +247,7 @@ static bool is_to_commit(const struct segments_round *round)
            (round->state == ROUND_COMMITTED && !round->marked);
 }
 
-static void on_drain(struct segments *segments, uint64_t drain)
+static void on_drain(struct ing_segments *segments, uint64_t drain)
 {
     fg_assert(drain > segments->drains);
     segments->drains = drain;
@@ -251,28 +255,28 @@ static void on_drain(struct segments *segments, uint64_t drain)
     segments->check_mono_ns = 0;
     segments->checks_drain = false;
     for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct segments_round *round = segments->table.rounds[i];
+        struct ing_segments_round *round = segments->table.rounds[i];
 
         if (!is_to_commit(round))
             continue;
-        segments_wait_for(round, drain);
+        ing_segments_wait_for(round, drain);
         round->retry = round->state == ROUND_ASIDE || round->state == ROUND_UNCHECKED;
     }
 }
 
 /* Was it tried since the last DRAIN, in vain? */
-static bool was_tried(const struct segments_round *round)
+static bool was_tried(const struct ing_segments_round *round)
 {
     return (round->state == ROUND_ASIDE || round->state == ROUND_UNCHECKED) && !round->retry;
 }
 
 /* Up to which DRAIN nothing is waited for any more; if `tried` not for what was tried in vain. */
-static uint64_t count_drained(const struct segments *segments, bool tried)
+static uint64_t count_drained(const struct ing_segments *segments, bool tried)
 {
     uint64_t drained = segments->drains;
 
     for (uint32_t i = 0; segments->draining && i < segments->table.n_rounds; i++) {
-        const struct segments_round *round = segments->table.rounds[i];
+        const struct ing_segments_round *round = segments->table.rounds[i];
 
         if (round->drain != 0 && is_to_commit(round) && !(tried && was_tried(round)))
             drained = FG_MIN(drained, round->drain - 1);
@@ -280,10 +284,10 @@ static uint64_t count_drained(const struct segments *segments, bool tried)
     return drained;
 }
 
-static void on_salvage(struct segments *segments)
+static void on_salvage(struct ing_segments *segments)
 {
     for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct segments_round *round = segments->table.rounds[i];
+        struct ing_segments_round *round = segments->table.rounds[i];
 
         round->retry |= round->state == ROUND_ASIDE;
         round->salvage |= round->state == ROUND_ASIDE;
@@ -292,15 +296,15 @@ static void on_salvage(struct segments *segments)
 
 /* ---- ranks ---- */
 
-static void on_ranks(struct segments *segments, const uint8_t *ranks)
+static void on_ranks(struct ing_segments *segments, const uint8_t *ranks)
 {
     if (segments->ranks == NULL)
         segments->ranks = fg_malloc(SEGMENTS_SHARDS);
     memcpy(segments->ranks, ranks, SEGMENTS_SHARDS);
     for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct segments_round *round = segments->table.rounds[i];
+        struct ing_segments_round *round = segments->table.rounds[i];
 
-        table_set_rank(&segments->table, round, ranks[round->group.shard]);
+        ing_table_set_rank(&segments->table, round, ranks[round->group.shard]);
     }
 }
 
@@ -312,73 +316,73 @@ static void on_ranks(struct segments *segments, const uint8_t *ranks)
  * later: as long as they are here an id of its ordinary data is known to be new without asking the
  * blocks.
  */
-static bool was_shown(const struct segments *segments, const struct segments_round *round)
+static bool was_shown(const struct ing_segments *segments, const struct ing_segments_round *round)
 {
     return segments->config.forget_after_ns == 0 ||
            segments->manifest_mono_ns - round->committed_mono_ns >=
                segments->config.forget_after_ns;
 }
 
-static bool may_forget(const struct segments *segments, const struct segments_round *round)
+static bool may_forget(const struct ing_segments *segments, const struct ing_segments_round *round)
 {
     return round->state == ROUND_COMMITTED && round->marked && round->generation <= segments->gen &&
            was_shown(segments, round) &&
-           (segments_is_closed(segments, round) ||
+           (ing_segments_is_closed(segments, round) ||
             segments->wall_ns >= fg_time_add(round->opened_wall_ns, segments->config.open_max_ns));
 }
 
 /* Rounds that were admitted to and got nothing: pushes of what is there already, or that failed.
  * The store knows nothing of them. */
-static void drop_empty(struct segments *segments)
+static void drop_empty(struct ing_segments *segments)
 {
-    struct round_list *list = &segments->empty;
+    struct ing_round_list *list = &segments->empty;
 
     list->n = 0;
     for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct segments_round *round = segments->table.rounds[i];
+        struct ing_segments_round *round = segments->table.rounds[i];
 
         if ((round->state == ROUND_OPEN || round->state == ROUND_UNCHECKED) &&
             round->profiles == 0 &&
             segments->wall_ns >= fg_time_add(round->opened_wall_ns, segments->config.linger_ns))
-            round_list_add(list, round);
+            ing_round_list_add(list, round);
     }
     if (list->n > 0)
-        table_remove(&segments->table, list->rounds, list->n);
+        ing_table_remove(&segments->table, list->rounds, list->n);
 }
 
-static void advance_forget(struct segments *segments, struct segments_effects *effects)
+static void advance_forget(struct ing_segments *segments, struct ing_segments_effects *effects)
 {
     if (!segments->look || segments->is_forgetting || !segments->settled ||
-        !segments_is_over(segments, &segments->forget_pause))
+        !ing_segments_is_over(segments, &segments->forget_pause))
         return;
     segments->forgetting.n = 0;
     for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct segments_round *round = segments->table.rounds[i];
+        struct ing_segments_round *round = segments->table.rounds[i];
 
         if (!may_forget(segments, round))
             continue;
-        round_list_add(&segments->forgetting, round);
+        ing_round_list_add(&segments->forgetting, round);
         /* Before anything is deleted: a write that failed may be done all the same. */
         segments->safe = FG_MAX(segments->safe, round->generation);
-        table_group(&segments->table, &round->group)->whole = false;
+        ing_table_group(&segments->table, &round->group)->whole = false;
     }
     if (segments->forgetting.n == 0)
         return;
     segments->is_forgetting = true;
-    segments_emit_rounds(effects, SEGMENTS_FORGET, &segments->forgetting, segments);
+    ing_segments_emit_rounds(effects, SEGMENTS_FORGET, &segments->forgetting, segments);
 }
 
-static void on_forgotten(struct segments *segments)
+static void on_forgotten(struct ing_segments *segments)
 {
-    table_remove(&segments->table, segments->forgetting.rounds, segments->forgetting.n);
+    ing_table_remove(&segments->table, segments->forgetting.rounds, segments->forgetting.n);
     segments->forgetting.n = 0;
     segments->is_forgetting = false;
-    segments->forget_pause = (struct pause){0};
+    segments->forget_pause = (struct ing_pause){0};
 }
 
 /* ---- a step ---- */
 
-static void take_event(struct segments *segments, const struct segments_event *event)
+static void take_event(struct ing_segments *segments, const struct ing_segments_event *event)
 {
     switch (event->kind) {
     case SEGMENTS_TICK:
@@ -396,34 +400,34 @@ static void take_event(struct segments *segments, const struct segments_event *e
         on_ranks(segments, event->ranks);
         break;
     case SEGMENTS_MANIFEST:
-        follow_manifest(segments, event->l0);
+        ing_follow_manifest(segments, event->l0);
         break;
     case SEGMENTS_COMPARED:
-        follow_compared(segments, event);
+        ing_follow_compared(segments, event);
         break;
     case SEGMENTS_SEALED:
-        cut_sealed(segments);
+        ing_cut_sealed(segments);
         break;
     case SEGMENTS_IS_ASIDE:
-        cut_is_aside(segments);
+        ing_cut_is_aside(segments);
         break;
     case SEGMENTS_TAKEN_IN:
-        follow_taken_in(segments);
+        ing_follow_taken_in(segments);
         break;
     case SEGMENTS_UPLOADED:
-        cut_uploaded(segments, event->nothing);
+        ing_cut_uploaded(segments, event->nothing);
         break;
     case SEGMENTS_SWAPPED:
-        cut_swapped(segments);
+        ing_cut_swapped(segments);
         break;
     case SEGMENTS_MARKED:
-        cut_marked(segments);
+        ing_cut_marked(segments);
         break;
     case SEGMENTS_FORGOTTEN:
         on_forgotten(segments);
         break;
     case SEGMENTS_REPORTED:
-        follow_reported(segments);
+        ing_follow_reported(segments);
         break;
     case SEGMENTS_FAILED:
         on_failed(segments, event);
@@ -432,27 +436,27 @@ static void take_event(struct segments *segments, const struct segments_event *e
 }
 
 /* The next moment at which something may be due. */
-static int64_t wake_mono_ns(const struct segments *segments)
+static int64_t wake_mono_ns(const struct ing_segments *segments)
 {
-    const struct pause *pauses[] = {&segments->follow_pause, &segments->compare_pause,
-                                    &segments->cut_pause, &segments->forget_pause,
-                                    &segments->report_pause};
+    const struct ing_pause *pauses[] = {&segments->follow_pause, &segments->compare_pause,
+                                        &segments->cut_pause, &segments->forget_pause,
+                                        &segments->report_pause};
     /* Also while an effect is under way, whose event says what is due. */
-    int64_t wake = FG_MIN(follow_due_mono_ns(segments),
+    int64_t wake = FG_MIN(ing_follow_due_mono_ns(segments),
                           fg_time_add(segments->mono_ns, segments->config.poll_ns));
 
     if (segments->table.n_rounds > 0)
         wake = FG_MIN(wake, segments->next_look_mono_ns);
     for (size_t i = 0; i < FG_COUNT(pauses); i++)
-        if (!segments_is_over(segments, pauses[i]))
+        if (!ing_segments_is_over(segments, pauses[i]))
             wake = FG_MIN(wake, pauses[i]->until_mono_ns);
     return FG_MAX(wake, segments->mono_ns);
 }
 
-void segments_step(struct segments *segments, const struct segments_event *event,
-                   struct segments_effects *ret_effects)
+void ing_segments_step(struct ing_segments *segments, const struct ing_segments_event *event,
+                       struct ing_segments_effects *ret_effects)
 {
-    enum cut_state before;
+    enum ing_cut_state before;
 
     segments->wall_ns = event->wall_ns;
     segments->mono_ns = event->mono_ns;
@@ -463,10 +467,10 @@ void segments_step(struct segments *segments, const struct segments_event *event
     take_event(segments, event);
     if (segments->look)
         drop_empty(segments);
-    follow_advance(segments, ret_effects);
+    ing_follow_advance(segments, ret_effects);
     do { /* a cut that ends without an effect lets the next one begin */
         before = segments->cut;
-        cut_advance(segments, ret_effects);
+        ing_cut_advance(segments, ret_effects);
     } while (segments->cut == CUT_IDLE && before != CUT_IDLE);
     advance_forget(segments, ret_effects);
     segments->draining = segments->draining && count_drained(segments, false) < segments->drains;
@@ -475,23 +479,25 @@ void segments_step(struct segments *segments, const struct segments_event *event
 
 /* ---- what others ask ---- */
 
-bool segments_is_late(const struct segments *segments, const struct head_group_key *group)
+bool ing_segments_is_late(const struct ing_segments *segments,
+                          const struct ing_head_group_key *group)
 {
-    const struct table_group *found = table_group(&segments->table, group);
+    const struct ing_table_group *found = ing_table_group(&segments->table, group);
 
     /* What comes before the first manifest was read is compared with all blocks then. */
-    return segments->started && segments_keeps(segments, FG_RULE_BIT_CHECK_LATE_IDS) &&
-           segments_may_hold(segments, group) && (found == NULL || !found->whole);
+    return segments->started && ing_segments_keeps(segments, FG_RULE_BIT_CHECK_LATE_IDS) &&
+           ing_segments_may_hold(segments, group) && (found == NULL || !found->whole);
 }
 
 /* The group's open or unchecked round, which may be new; NULL: there are too many. */
-static struct segments_round *round_for(struct segments *segments, const struct head_group_key *key,
-                                        enum round_state state)
+static struct ing_segments_round *round_for(struct ing_segments *segments,
+                                            const struct ing_head_group_key *key,
+                                            enum ing_round_state state)
 {
-    struct table *table = &segments->table;
-    struct table_group *group = table_group(table, key);
-    struct segments_round *round = NULL;
-    struct segments_round fresh = {
+    struct ing_table *table = &segments->table;
+    struct ing_table_group *group = ing_table_group(table, key);
+    struct ing_segments_round *round = NULL;
+    struct ing_segments_round fresh = {
         .group = *key, .state = state, .opened_wall_ns = segments->wall_ns, .era = segments->era};
 
     if (group != NULL)
@@ -499,21 +505,22 @@ static struct segments_round *round_for(struct segments *segments, const struct 
     if (round != NULL || table->n_rounds == segments->config.rounds_max)
         return round;
     if (group == NULL) {
-        group = table_add_group(table, key);
-        group->whole = segments->started && !segments_may_hold(segments, key);
+        group = ing_table_add_group(table, key);
+        group->whole = segments->started && !ing_segments_may_hold(segments, key);
     }
     fresh.number = group->next;
-    return segments_add_round(segments, group, fresh);
+    return ing_segments_add_round(segments, group, fresh);
 }
 
-enum segments_admission segments_admit(struct segments *segments,
-                                       const struct head_group_key *group,
-                                       struct segments_looked looked, uint32_t *ret_round)
+enum ing_segments_admission ing_segments_admit(struct ing_segments *segments,
+                                               const struct ing_head_group_key *group,
+                                               struct ing_segments_looked looked,
+                                               uint32_t *ret_round)
 {
-    enum round_state state = ROUND_OPEN;
-    struct segments_round *round;
+    enum ing_round_state state = ROUND_OPEN;
+    struct ing_segments_round *round;
 
-    if (segments_is_late(segments, group) && looked.generation < segments->seen)
+    if (ing_segments_is_late(segments, group) && looked.generation < segments->seen)
         state = ROUND_UNCHECKED;
     if (state == ROUND_UNCHECKED &&
         (!looked.cannot || segments->table.unchecked_bytes >= segments->config.unchecked_max_bytes))
@@ -527,67 +534,69 @@ enum segments_admission segments_admit(struct segments *segments,
 }
 
 /* Admitted in an era before this one, maybe. */
-static struct segments_round *add_again(struct segments *segments, const struct head_group_key *key,
-                                        uint32_t number, enum round_state state)
+static struct ing_segments_round *add_again(struct ing_segments *segments,
+                                            const struct ing_head_group_key *key, uint32_t number,
+                                            enum ing_round_state state)
 {
-    struct table_group *group = table_group(&segments->table, key);
-    struct segments_round round = {.group = *key, .number = number, .state = state};
+    struct ing_table_group *group = ing_table_group(&segments->table, key);
+    struct ing_segments_round round = {.group = *key, .number = number, .state = state};
 
     if (group == NULL)
-        group = table_add_group(&segments->table, key);
-    return segments_add_round(segments, group, round);
+        group = ing_table_add_group(&segments->table, key);
+    return ing_segments_add_round(segments, group, round);
 }
 
-void segments_added(struct segments *segments, const struct head_group_key *group, uint32_t round,
-                    bool unchecked, uint64_t profiles, uint64_t bytes, int64_t wall_ns)
+void ing_segments_added(struct ing_segments *segments, const struct ing_head_group_key *group,
+                        uint32_t round, bool unchecked, uint64_t profiles, uint64_t bytes,
+                        int64_t wall_ns)
 {
-    enum round_state state = unchecked ? ROUND_UNCHECKED : ROUND_OPEN;
-    struct segments_round *found = table_round(&segments->table, group, round);
+    enum ing_round_state state = unchecked ? ROUND_UNCHECKED : ROUND_OPEN;
+    struct ing_segments_round *found = ing_table_round(&segments->table, group, round);
 
     if (found == NULL) /* empty for so long that it was dropped, between the two calls */
         found = add_again(segments, group, round, state);
     fg_assert(found->state == state);
     if (found->profiles == 0)
         found->opened_wall_ns = wall_ns;
-    table_count(&segments->table, found, (int64_t)profiles, (int64_t)bytes);
+    ing_table_count(&segments->table, found, (int64_t)profiles, (int64_t)bytes);
 }
 
-uint64_t segments_seen(const struct segments *segments)
+uint64_t ing_segments_seen(const struct ing_segments *segments)
 {
     return segments->seen;
 }
 
-void segments_found(struct segments *segments, uint64_t generation)
+void ing_segments_found(struct ing_segments *segments, uint64_t generation)
 {
     segments->safe = FG_MAX(segments->safe, generation);
 }
 
-enum segments_fence segments_fence(const struct segments *segments, uint64_t generation,
-                                   uint64_t *ret_least)
+enum ing_segments_fence ing_segments_fence(const struct ing_segments *segments, uint64_t generation,
+                                           uint64_t *ret_least)
 {
     *ret_least = segments->safe;
     if (!segments->settled || generation > segments->gen)
         return SEGMENTS_BEHIND;
-    if (generation < segments->safe && segments_keeps(segments, FG_RULE_BIT_DROP_AFTER_SAFE))
+    if (generation < segments->safe && ing_segments_keeps(segments, FG_RULE_BIT_DROP_AFTER_SAFE))
         return SEGMENTS_STALE;
     return SEGMENTS_SERVE;
 }
 
-bool segments_shows(const struct segments *segments, const struct head_group_key *group,
-                    uint32_t round, uint64_t generation)
+bool ing_segments_shows(const struct ing_segments *segments, const struct ing_head_group_key *group,
+                        uint32_t round, uint64_t generation)
 {
-    const struct segments_round *found = table_round(&segments->table, group, round);
+    const struct ing_segments_round *found = ing_table_round(&segments->table, group, round);
 
     if (found == NULL || found->state != ROUND_COMMITTED)
         return found == NULL || found->state != ROUND_UNCHECKED ||
-               !segments_keeps(segments, FG_RULE_BIT_HIDE_UNCHECKED);
-    return segments_keeps(segments, FG_RULE_BIT_FENCE_GEN) && found->generation > generation;
+               !ing_segments_keeps(segments, FG_RULE_BIT_HIDE_UNCHECKED);
+    return ing_segments_keeps(segments, FG_RULE_BIT_FENCE_GEN) && found->generation > generation;
 }
 
-struct segments_status segments_status(const struct segments *segments)
+struct ing_segments_status ing_segments_status(const struct ing_segments *segments)
 {
-    const struct table *table = &segments->table;
-    struct segments_status status = {
+    const struct ing_table *table = &segments->table;
+    struct ing_segments_status status = {
         .gen = segments->gen,
         .seen = segments->seen,
         .safe = segments->safe,
@@ -609,7 +618,7 @@ struct segments_status segments_status(const struct segments *segments)
 
     memcpy(status.rounds, table->by_state, sizeof status.rounds);
     for (uint32_t i = 0; i < table->n_rounds; i++) {
-        const struct segments_round *round = table->rounds[i];
+        const struct ing_segments_round *round = table->rounds[i];
 
         status.misfits |= round->state == ROUND_ASIDE && !round->retry;
         if (round->state != ROUND_OPEN || round->profiles == 0)
@@ -619,9 +628,9 @@ struct segments_status segments_status(const struct segments *segments)
     return status;
 }
 
-const struct segments_round *const *segments_rounds(const struct segments *segments,
-                                                    uint32_t *ret_count)
+const struct ing_segments_round *const *ing_segments_rounds(const struct ing_segments *segments,
+                                                            uint32_t *ret_count)
 {
     *ret_count = segments->table.n_rounds;
-    return (const struct segments_round *const *)segments->table.rounds;
+    return (const struct ing_segments_round *const *)segments->table.rounds;
 }

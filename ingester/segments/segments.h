@@ -52,7 +52,7 @@
  * what this store is clean of. Each commit says it, and where there is none to come, a REPORT.
  *
  * Thread: one, and it has to be the one that writes the head (the committer), between its batches:
- * what segments_admit() allows is written before the next event is handed in, and what SEAL,
+ * what ing_segments_admit() allows is written before the next event is handed in, and what SEAL,
  * COMPARE and FORGET write is written and answered with no push in between. Memory: bounded by
  * rounds_max. No clock, no I/O; effects are what is to be done now, each is answered by one event,
  * and a crash may come anywhere: what is not durable may be lost.
@@ -64,9 +64,9 @@
 #include "common/cluster/manifest/rules.h"
 #include "ingester/keys.h"
 
-struct segments;
+struct ing_segments;
 
-struct segments_config {
+struct ing_segments_config {
     struct fg_id writer;       /* born with the store (common/cluster/manifest/name.h) */
     uint64_t seed;             /* another one at each start: jitter and names of uploads */
     uint64_t cut_bytes;        /* seal everything when that much is open of which we are the first,
@@ -88,15 +88,15 @@ struct segments_config {
 };
 
 /* As stored (rounds.h): numbers stay. */
-enum round_state { ROUND_OPEN, ROUND_SEALED, ROUND_COMMITTED, ROUND_ASIDE, ROUND_UNCHECKED };
+enum ing_round_state { ROUND_OPEN, ROUND_SEALED, ROUND_COMMITTED, ROUND_ASIDE, ROUND_UNCHECKED };
 enum { ROUND_STATES = ROUND_UNCHECKED + 1 };
 
 enum { SEGMENTS_TRIES = 3 }; /* of a cut whose rounds are unfit, before any are set aside */
 
-struct segments_round {
-    struct head_group_key group;
+struct ing_segments_round {
+    struct ing_head_group_key group;
     uint32_t number; /* in its group; never one that the store still has */
-    enum round_state state;
+    enum ing_round_state state;
     uint64_t cut;        /* SEALED */
     uint64_t generation; /* COMMITTED */
     uint64_t profiles, bytes;
@@ -115,16 +115,17 @@ struct segments_round {
 /* last_cut: the greatest number a SEAL ever had in this store. seen: the greatest generation that
  * is known to have been read, by earlier starts; a manifest that is older is not the one of then.
  */
-struct segments *segments_create(const struct segments_config *config, uint64_t last_cut,
-                                 uint64_t seen);
-void segments_destroy(struct segments *segments);
+struct ing_segments *ing_segments_create(const struct ing_segments_config *config,
+                                         uint64_t last_cut, uint64_t seen);
+void ing_segments_destroy(struct ing_segments *segments);
 
 /* A round that the store has, before the first event; once each. false: more than rounds_max. */
-bool segments_restore(struct segments *segments, const struct segments_round *round) fg_must_check;
+bool ing_segments_restore(struct ing_segments *segments,
+                          const struct ing_segments_round *round) fg_must_check;
 
 /* ---- events and effects ---- */
 
-enum segments_event_kind {
+enum ing_segments_event_kind {
     SEGMENTS_TICK,      /* time has passed; also to begin with */
     SEGMENTS_WANTED,    /* somebody knows of this generation and waits for it */
     SEGMENTS_DRAIN,     /* what there is now is cut at once; what comes later is not waited for */
@@ -143,19 +144,19 @@ enum segments_event_kind {
     SEGMENTS_FAILED,    /* the effect named in `failed` did not work, or nobody knows */
 };
 
-enum segments_effect_kind {
+enum ing_segments_effect_kind {
     /* Read the L0 manifest (a conditional read is fine, the event gets what is known then). */
     SEGMENTS_READ,
     /*
      * Find out which profiles of rounds that are not committed are held: by the segment of this
      * generation, or (all) by any live block of a snapshot whose generation is not less. Only
-     * groups for which segments_may_hold() says so have to be looked at. For each such round with a
-     * held profile: the other profiles move to the round segments_leftover() names, the round is
-     * marked committed, at the generation of the segment or the snapshot; in one durable batch;
-     * then COMPARED. A segment that is not there any more: FAILED. Unchecked rounds are looked at
-     * with `all` only: what one segment does not hold another may. Where a damaged object does not
-     * tell what it holds of a group, the group is unsure, and its rounds that are not committed are
-     * marked unchecked in the same batch.
+     * groups for which ing_segments_may_hold() says so have to be looked at. For each such round
+     * with a held profile: the other profiles move to the round ing_segments_leftover() names, the
+     * round is marked committed, at the generation of the segment or the snapshot; in one durable
+     * batch; then COMPARED. A segment that is not there any more: FAILED. Unchecked rounds are
+     * looked at with `all` only: what one segment does not hold another may. Where a damaged object
+     * does not tell what it holds of a group, the group is unsure, and its rounds that are not
+     * committed are marked unchecked in the same batch.
      */
     SEGMENTS_COMPARE,
     /* Mark the rounds, which are unchecked, set aside: one durable batch. */
@@ -179,37 +180,37 @@ enum segments_effect_kind {
 };
 
 /* What a COMPARE found of a round: its profiles but `moved_…` are held. */
-struct segments_outcome {
-    struct head_group_key group;
+struct ing_segments_outcome {
+    struct ing_head_group_key group;
     uint32_t number;
-    uint64_t moved_profiles, moved_bytes; /* to the round segments_leftover() named */
+    uint64_t moved_profiles, moved_bytes; /* to the round ing_segments_leftover() named */
 };
 
-struct segments_event {
-    enum segments_event_kind kind;
+struct ing_segments_event {
+    enum ing_segments_event_kind kind;
     int64_t wall_ns, mono_ns;
-    uint64_t generation;                     /* WANTED; COMPARED: of the segment or the snapshot */
-    const struct fg_l0 *l0;                  /* MANIFEST; until the step returns */
-    const struct segments_outcome *outcomes; /* COMPARED */
+    uint64_t generation;    /* WANTED; COMPARED: of the segment or the snapshot */
+    const struct fg_l0 *l0; /* MANIFEST; until the step returns */
+    const struct ing_segments_outcome *outcomes; /* COMPARED */
     uint32_t n_outcomes;
     /* COMPARED: groups of which the segment holds profiles that none of our live rounds has. */
-    const struct head_group_key *missing;
+    const struct ing_head_group_key *missing;
     uint32_t n_missing;
-    const struct head_group_key *unsure; /* COMPARED; of all rounds, ascending */
+    const struct ing_head_group_key *unsure; /* COMPARED; of all rounds, ascending */
     uint32_t n_unsure;
-    enum segments_effect_kind failed; /* FAILED */
+    enum ing_segments_effect_kind failed; /* FAILED */
     /* FAILED, of UPLOAD: it is because of what the rounds hold, and will fail again. suspects:
      * those at fault; none: nobody knows. */
     bool unfit;
-    const struct head_round_key *suspects;
+    const struct ing_head_round_key *suspects;
     uint32_t n_suspects;
     uint64_t drain;       /* DRAIN: its number, greater than all before */
     const uint8_t *ranks; /* RANKS: [SEGMENTS_SHARDS], 0 is the first; copied */
     bool nothing;         /* UPLOADED: the rounds are empty, and so nothing was uploaded */
 };
 
-struct segments_effect {
-    enum segments_effect_kind kind;
+struct ing_segments_effect {
+    enum ing_segments_effect_kind kind;
     bool all;                /* COMPARE */
     bool salvage;            /* UPLOAD */
     uint64_t generation;     /* COMPARE */
@@ -217,33 +218,34 @@ struct segments_effect {
     struct fg_segment_id id; /* UPLOAD, SWAP */
     uint64_t clean;          /* SWAP, REPORT: goes into the manifest with it */
     /* SEAL, UPLOAD, SET_ASIDE, TAKE_IN, MARK, FORGET; until the next step. */
-    const struct segments_round *const *rounds;
+    const struct ing_segments_round *const *rounds;
     uint32_t n_rounds;
 };
 
 /* A read of the manifest, a COMPARE, a TAKE_IN or a REPORT; one step of a cut; a FORGET. */
 enum { SEGMENTS_EFFECTS_MAX = 3, SEGMENTS_SHARDS = 1 << 16 };
 
-struct segments_effects {
-    struct segments_effect effects[SEGMENTS_EFFECTS_MAX];
+struct ing_segments_effects {
+    struct ing_segments_effect effects[SEGMENTS_EFFECTS_MAX];
     uint32_t n;
     int64_t wake_mono_ns; /* a TICK is due then at the latest */
 };
 
-void segments_step(struct segments *segments, const struct segments_event *event,
-                   struct segments_effects *ret_effects);
+void ing_segments_step(struct ing_segments *segments, const struct ing_segments_event *event,
+                       struct ing_segments_effects *ret_effects);
 
 /* ---- writing ---- */
 
-enum segments_admission {
+enum ing_segments_admission {
     SEGMENTS_ADMIT,           /* write it into this round */
     SEGMENTS_ADMIT_UNCHECKED, /* likewise; if the round is new it is marked unchecked */
-    SEGMENTS_LOOK, /* first look for the id in the live blocks of a snapshot of segments_seen() */
+    SEGMENTS_LOOK, /* first look for the id in the live blocks of a snapshot of ing_segments_seen()
+                    */
     SEGMENTS_FULL, /* too many rounds: FG_E_LIMIT */
 };
 
 /* What a look in the bucket has found about a profile that is to be stored. */
-struct segments_looked {
+struct ing_segments_looked {
     uint64_t generation; /* of the snapshot whose blocks do not have its id; 0: not looked for */
     bool cannot;         /* the bucket is unavailable, or an object is damaged */
 };
@@ -253,66 +255,69 @@ struct segments_looked {
  * blocks is stored already: done. (check-late-ids) SEGMENTS_LOOK to one that cannot be looked for:
  * there are unchecked_max_bytes already.
  */
-enum segments_admission segments_admit(struct segments *segments,
-                                       const struct head_group_key *group,
-                                       struct segments_looked looked,
-                                       uint32_t *ret_round) fg_must_check;
+enum ing_segments_admission ing_segments_admit(struct ing_segments *segments,
+                                               const struct ing_head_group_key *group,
+                                               struct ing_segments_looked looked,
+                                               uint32_t *ret_round) fg_must_check;
 
 /* Would a profile of this group have to be looked for? */
-bool segments_is_late(const struct segments *segments, const struct head_group_key *group);
+bool ing_segments_is_late(const struct ing_segments *segments,
+                          const struct ing_head_group_key *group);
 
 /*
- * Counts profiles that were, or may have been, written into a round of segments_admit(). unchecked:
- * the admission was SEGMENTS_ADMIT_UNCHECKED. A failed write may become visible later, even after a
- * restart, when the round was uploaded without it and committed. So the next batch that is written
- * deletes what the failed one was to put.
+ * Counts profiles that were, or may have been, written into a round of ing_segments_admit().
+ * unchecked: the admission was SEGMENTS_ADMIT_UNCHECKED. A failed write may become visible later,
+ * even after a restart, when the round was uploaded without it and committed. So the next batch
+ * that is written deletes what the failed one was to put.
  */
-void segments_added(struct segments *segments, const struct head_group_key *group, uint32_t round,
-                    bool unchecked, uint64_t profiles, uint64_t bytes, int64_t wall_ns);
+void ing_segments_added(struct ing_segments *segments, const struct ing_head_group_key *group,
+                        uint32_t round, bool unchecked, uint64_t profiles, uint64_t bytes,
+                        int64_t wall_ns);
 
 /* A snapshot for looking has to be of this generation at least. */
-uint64_t segments_seen(const struct segments *segments);
+uint64_t ing_segments_seen(const struct ing_segments *segments);
 
 /*
  * An id was found in the blocks of a snapshot of that generation, and so its push is answered OK:
  * before it is. A reader with an older snapshot that relies on this answer would find the profile
  * neither there nor here, so it is refused from now on.
  */
-void segments_found(struct segments *segments, uint64_t generation);
+void ing_segments_found(struct ing_segments *segments, uint64_t generation);
 
 /* ---- reading ---- */
 
-enum segments_fence {
-    SEGMENTS_SERVE,  /* what segments_shows() */
+enum ing_segments_fence {
+    SEGMENTS_SERVE,  /* what ing_segments_shows() */
     SEGMENTS_BEHIND, /* hand in WANTED, and ask again after the next steps */
     SEGMENTS_STALE,  /* the reader needs a snapshot of *ret_least or newer (drop-after-safe) */
 };
 
 /*
  * May a reader with a snapshot of that generation be served? This call, the calls of
- * segments_shows() and the making of the iterator that is read through belong together: no step in
- * between, since a COMPARE moves profiles and a FORGET deletes them.
+ * ing_segments_shows() and the making of the iterator that is read through belong together: no step
+ * in between, since a COMPARE moves profiles and a FORGET deletes them.
  */
-enum segments_fence segments_fence(const struct segments *segments, uint64_t generation,
-                                   uint64_t *ret_least) fg_must_check;
+enum ing_segments_fence ing_segments_fence(const struct ing_segments *segments, uint64_t generation,
+                                           uint64_t *ret_least) fg_must_check;
 
 /* Are the profiles of this round part of the answer for that generation? (fence-gen) Those of an
  * unchecked one may be: an answer that covers it is not complete. */
-bool segments_shows(const struct segments *segments, const struct head_group_key *group,
-                    uint32_t round, uint64_t generation);
+bool ing_segments_shows(const struct ing_segments *segments, const struct ing_head_group_key *group,
+                        uint32_t round, uint64_t generation);
 
 /* ---- comparing (only where another ingester may hold the same profiles) ---- */
 
 /* Can the segments up to seen hold profiles of this group? */
-bool segments_may_hold(const struct segments *segments, const struct head_group_key *group);
+bool ing_segments_may_hold(const struct ing_segments *segments,
+                           const struct ing_head_group_key *group);
 
 /* Where profiles of this round go that are not held. Nothing is changed before COMPARED. */
-uint32_t segments_leftover(const struct segments *segments, const struct head_group_key *group,
-                           uint32_t round);
+uint32_t ing_segments_leftover(const struct ing_segments *segments,
+                               const struct ing_head_group_key *group, uint32_t round);
 
 /* ---- looking at it ---- */
 
-struct segments_status {
+struct ing_segments_status {
     uint64_t gen, seen, safe, era;
     uint64_t last_cut;
     uint32_t rounds[ROUND_STATES]; /* by state */
@@ -330,10 +335,10 @@ struct segments_status {
      * rounds that are set aside or unchecked and failed again since. */
     uint64_t tried;
 };
-struct segments_status segments_status(const struct segments *segments);
+struct ing_segments_status ing_segments_status(const struct ing_segments *segments);
 
 /* All rounds, in no order; the array until the next call, a round until it is forgotten. */
-const struct segments_round *const *segments_rounds(const struct segments *segments,
-                                                    uint32_t *ret_count);
+const struct ing_segments_round *const *ing_segments_rounds(const struct ing_segments *segments,
+                                                            uint32_t *ret_count);
 
 #endif

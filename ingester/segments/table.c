@@ -2,14 +2,14 @@
 
 #include <stdlib.h>
 
-void table_init(struct table *table)
+void ing_table_init(struct ing_table *table)
 {
-    *table = (struct table){0};
+    *table = (struct ing_table){0};
     fg_map_init(&table->group_map);
     fg_map_init(&table->round_map);
 }
 
-void table_done(struct table *table)
+void ing_table_done(struct ing_table *table)
 {
     for (uint32_t i = 0; i < table->n_groups; i++)
         free(table->groups[i]);
@@ -22,23 +22,24 @@ void table_done(struct table *table)
 }
 
 /* Shards and windows are what strangers choose, so the hash has a part that they do not know. */
-static uint64_t hash_group(const struct head_group_key *key)
+static uint64_t hash_group(const struct ing_head_group_key *key)
 {
     return fg_mix64(fg_mix64((uint64_t)key->tenant << 32 | key->window) ^ key->shard ^
                     fg_hash_seed());
 }
 
-static uint64_t hash_round(const struct head_group_key *key, uint32_t number)
+static uint64_t hash_round(const struct ing_head_group_key *key, uint32_t number)
 {
     return fg_mix64(hash_group(key) + number);
 }
 
-static bool same_group(const struct head_group_key *a, const struct head_group_key *b)
+static bool same_group(const struct ing_head_group_key *a, const struct ing_head_group_key *b)
 {
     return a->tenant == b->tenant && a->shard == b->shard && a->window == b->window;
 }
 
-struct table_group *table_group(const struct table *table, const struct head_group_key *key)
+struct ing_table_group *ing_table_group(const struct ing_table *table,
+                                        const struct ing_head_group_key *key)
 {
     struct fg_map_walk walk;
 
@@ -50,7 +51,7 @@ struct table_group *table_group(const struct table *table, const struct head_gro
 }
 
 /* Its place in the array, or FG_MAP_NONE. */
-static uint32_t round_place(const struct table *table, const struct head_group_key *key,
+static uint32_t round_place(const struct ing_table *table, const struct ing_head_group_key *key,
                             uint32_t number)
 {
     struct fg_map_walk walk;
@@ -62,8 +63,8 @@ static uint32_t round_place(const struct table *table, const struct head_group_k
     return FG_MAP_NONE;
 }
 
-struct segments_round *table_round(const struct table *table, const struct head_group_key *key,
-                                   uint32_t number)
+struct ing_segments_round *ing_table_round(const struct ing_table *table,
+                                           const struct ing_head_group_key *key, uint32_t number)
 {
     uint32_t place = round_place(table, key, number);
 
@@ -79,9 +80,10 @@ static void *grow(void *array, uint32_t count, uint32_t *cap)
     return fg_realloc(array, *cap * sizeof(void *));
 }
 
-struct table_group *table_add_group(struct table *table, const struct head_group_key *key)
+struct ing_table_group *ing_table_add_group(struct ing_table *table,
+                                            const struct ing_head_group_key *key)
 {
-    struct table_group *group = fg_new(struct table_group);
+    struct ing_table_group *group = fg_new(struct ing_table_group);
 
     group->key = *key;
     table->groups = grow(table->groups, table->n_groups, &table->cap_groups);
@@ -91,7 +93,7 @@ struct table_group *table_add_group(struct table *table, const struct head_group
 }
 
 /* Into the sums (sign 1), or out of them. */
-static void sum(struct table *table, const struct segments_round *round, int sign)
+static void sum(struct ing_table *table, const struct ing_segments_round *round, int sign)
 {
     uint64_t bytes = sign > 0 ? round->bytes : -round->bytes;
 
@@ -112,10 +114,11 @@ static void sum(struct table *table, const struct segments_round *round, int sig
     }
 }
 
-struct segments_round *table_add_round(struct table *table, struct table_group *group,
-                                       const struct segments_round *round)
+struct ing_segments_round *ing_table_add_round(struct ing_table *table,
+                                               struct ing_table_group *group,
+                                               const struct ing_segments_round *round)
 {
-    struct segments_round *copy = fg_new(struct segments_round);
+    struct ing_segments_round *copy = fg_new(struct ing_segments_round);
 
     *copy = *round;
     table->rounds = grow(table->rounds, table->n_rounds, &table->cap_rounds);
@@ -133,7 +136,7 @@ struct segments_round *table_add_round(struct table *table, struct table_group *
     return copy;
 }
 
-static void let_go(struct table_group *group, const struct segments_round *round)
+static void let_go(struct ing_table_group *group, const struct ing_segments_round *round)
 {
     if (group->open == round)
         group->open = NULL;
@@ -141,7 +144,8 @@ static void let_go(struct table_group *group, const struct segments_round *round
         group->unchecked = NULL;
 }
 
-void table_set_state(struct table *table, struct segments_round *round, enum round_state state)
+void ing_table_set_state(struct ing_table *table, struct ing_segments_round *round,
+                         enum ing_round_state state)
 {
     static const unsigned moves[ROUND_STATES] = {
         [ROUND_OPEN] = 1 << ROUND_SEALED | 1 << ROUND_COMMITTED | 1 << ROUND_UNCHECKED,
@@ -149,7 +153,7 @@ void table_set_state(struct table *table, struct segments_round *round, enum rou
         [ROUND_ASIDE] = 1 << ROUND_SEALED | 1 << ROUND_COMMITTED | 1 << ROUND_UNCHECKED,
         [ROUND_UNCHECKED] = 1 << ROUND_ASIDE | 1 << ROUND_COMMITTED,
     };
-    struct table_group *group = table_group(table, &round->group);
+    struct ing_table_group *group = ing_table_group(table, &round->group);
 
     fg_assert((moves[round->state] >> state & 1) != 0);
     let_go(group, round);
@@ -160,14 +164,15 @@ void table_set_state(struct table *table, struct segments_round *round, enum rou
         group->unchecked = round;
 }
 
-void table_set_rank(struct table *table, struct segments_round *round, uint8_t rank)
+void ing_table_set_rank(struct ing_table *table, struct ing_segments_round *round, uint8_t rank)
 {
     sum(table, round, -1);
     round->rank = rank;
     sum(table, round, 1);
 }
 
-void table_count(struct table *table, struct segments_round *round, int64_t profiles, int64_t bytes)
+void ing_table_count(struct ing_table *table, struct ing_segments_round *round, int64_t profiles,
+                     int64_t bytes)
 {
     sum(table, round, -1);
     round->profiles += (uint64_t)profiles;
@@ -175,7 +180,7 @@ void table_count(struct table *table, struct segments_round *round, int64_t prof
     sum(table, round, 1);
 }
 
-static void rebuild_maps(struct table *table)
+static void rebuild_maps(struct ing_table *table)
 {
     fg_map_clear(&table->group_map);
     fg_map_clear(&table->round_map);
@@ -187,9 +192,9 @@ static void rebuild_maps(struct table *table)
 }
 
 /* Lets go of one; its place stays empty. */
-static void drop(struct table *table, struct segments_round *round)
+static void drop(struct ing_table *table, struct ing_segments_round *round)
 {
-    struct table_group *group = table_group(table, &round->group);
+    struct ing_table_group *group = ing_table_group(table, &round->group);
 
     table->rounds[round_place(table, &round->group, round->number)] = NULL;
     let_go(group, round);
@@ -197,7 +202,8 @@ static void drop(struct table *table, struct segments_round *round)
     sum(table, round, -1);
 }
 
-void table_remove(struct table *table, struct segments_round *const *rounds, uint32_t count)
+void ing_table_remove(struct ing_table *table, struct ing_segments_round *const *rounds,
+                      uint32_t count)
 {
     uint32_t kept = 0;
 

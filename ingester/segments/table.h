@@ -8,20 +8,20 @@
 #include "common/base/map.h"
 #include "ingester/segments/segments.h"
 
-struct table_group {
-    struct head_group_key key;
-    struct segments_round *open;      /* or NULL */
-    struct segments_round *unchecked; /* the newest of these, or NULL */
-    uint32_t next;                    /* number of the next round */
+struct ing_table_group {
+    struct ing_head_group_key key;
+    struct ing_segments_round *open;      /* or NULL */
+    struct ing_segments_round *unchecked; /* the newest of these, or NULL */
+    uint32_t next;                        /* number of the next round */
     uint32_t n_rounds;
     /* Every profile of the group that a segment ever held is in a live round here: so an id that is
      * in none of them is new, and the blocks need not be asked. */
     bool whole;
 };
 
-struct table {
-    struct table_group **groups;
-    struct segments_round **rounds;
+struct ing_table {
+    struct ing_table_group **groups;
+    struct ing_segments_round **rounds;
     uint32_t n_groups, cap_groups, n_rounds, cap_rounds;
     struct fg_map group_map, round_map; /* to places in the two arrays */
     uint32_t by_state[ROUND_STATES];
@@ -30,31 +30,36 @@ struct table {
     uint64_t first_bytes; /* of open_bytes, where our rank is the first */
 };
 
-void table_init(struct table *table);
-void table_done(struct table *table);
+void ing_table_init(struct ing_table *table);
+void ing_table_done(struct ing_table *table);
 
 /* NULL: not there. */
-struct table_group *table_group(const struct table *table, const struct head_group_key *key);
-struct segments_round *table_round(const struct table *table, const struct head_group_key *key,
-                                   uint32_t number);
+struct ing_table_group *ing_table_group(const struct ing_table *table,
+                                        const struct ing_head_group_key *key);
+struct ing_segments_round *ing_table_round(const struct ing_table *table,
+                                           const struct ing_head_group_key *key, uint32_t number);
 
 /* A group without rounds; it has to get one. */
-struct table_group *table_add_group(struct table *table, const struct head_group_key *key);
+struct ing_table_group *ing_table_add_group(struct ing_table *table,
+                                            const struct ing_head_group_key *key);
 
 /* Takes a copy; an OPEN one becomes the group's open round, an UNCHECKED one its unchecked one. */
-struct segments_round *table_add_round(struct table *table, struct table_group *group,
-                                       const struct segments_round *round);
+struct ing_segments_round *ing_table_add_round(struct ing_table *table,
+                                               struct ing_table_group *group,
+                                               const struct ing_segments_round *round);
 
 /* Every change of state goes through here, so that sums and open rounds are right. */
-void table_set_state(struct table *table, struct segments_round *round, enum round_state state);
+void ing_table_set_state(struct ing_table *table, struct ing_segments_round *round,
+                         enum ing_round_state state);
 
-void table_set_rank(struct table *table, struct segments_round *round, uint8_t rank);
+void ing_table_set_rank(struct ing_table *table, struct ing_segments_round *round, uint8_t rank);
 
 /* Profiles that come (or, negative, go). */
-void table_count(struct table *table, struct segments_round *round, int64_t profiles,
-                 int64_t bytes);
+void ing_table_count(struct ing_table *table, struct ing_segments_round *round, int64_t profiles,
+                     int64_t bytes);
 
 /* These rounds go, and groups that have none left. */
-void table_remove(struct table *table, struct segments_round *const *rounds, uint32_t count);
+void ing_table_remove(struct ing_table *table, struct ing_segments_round *const *rounds,
+                      uint32_t count);
 
 #endif

@@ -14,8 +14,8 @@ static enum fg_code relabel(struct fg_builder *builder, const struct fg_upload *
 
 static void row_drop(struct fg_builder *builder, uint32_t number)
 {
-    struct row *row = &builder->rows[number];
-    struct group *group = &builder->groups[row->group];
+    struct builder_row *row = &builder->rows[number];
+    struct builder_group *group = &builder->groups[row->group];
 
     group->n_rows--;
     group->n_links -= row->link != NO_LINK;
@@ -103,7 +103,7 @@ static enum fg_code choose_types(struct fg_builder *builder, const struct fg_upl
 
 /* The upload's labels and the group's: of equal names the upload's wins, which comes last. */
 static enum fg_code join_labels(struct fg_builder *builder, const struct fg_upload *upload,
-                                struct group *group, struct fg_err *err)
+                                struct builder_group *group, struct fg_err *err)
 {
     size_t count = upload->labels.count + group->labels.count;
     struct fg_labels joined = {fg_arena_new(builder->arena, struct fg_label, count), count};
@@ -122,7 +122,7 @@ static enum fg_code join_labels(struct fg_builder *builder, const struct fg_uplo
 
 /* The labels that a group's profile is stored with, or none: false in *ret_kept. */
 static enum fg_code settle_labels(struct fg_builder *builder, const struct fg_upload *upload,
-                                  struct group *group, bool *ret_kept, struct fg_err *err)
+                                  struct builder_group *group, bool *ret_kept, struct fg_err *err)
 {
     const struct fg_relabel *rules = upload->rules == NULL ? NULL : upload->rules->labels;
 
@@ -140,7 +140,7 @@ static enum fg_code settle_labels(struct fg_builder *builder, const struct fg_up
 static enum fg_code find_equal(struct fg_builder *builder, struct fg_map *joined, uint32_t number,
                                struct fg_err *err)
 {
-    struct group *group = &builder->groups[number];
+    struct builder_group *group = &builder->groups[number];
     uint64_t hash = fg_id_table(fg_labels_hash(&group->joined));
     struct fg_map_walk walk;
 
@@ -162,7 +162,7 @@ static enum fg_code settle_groups(struct fg_builder *builder, const struct fg_up
     bool kept = false;
 
     for (uint32_t g = 0; g < builder->n_groups; g++) {
-        struct group *group = &builder->groups[g];
+        struct builder_group *group = &builder->groups[g];
 
         if (group->n_rows == 0)
             continue;
@@ -182,9 +182,9 @@ static enum fg_code settle_groups(struct fg_builder *builder, const struct fg_up
 /* To the group's new place: into the row that is there already, or as it is. */
 static enum fg_code row_move(struct fg_builder *builder, uint32_t number, struct fg_err *err)
 {
-    struct row *row = &builder->rows[number];
+    struct builder_row *row = &builder->rows[number];
     uint32_t to = builder->groups[row->group].into;
-    struct group *into = &builder->groups[to];
+    struct builder_group *into = &builder->groups[to];
     const struct fg_link *link = row->link == NO_LINK ? NULL : &builder->links[row->link];
     uint32_t there = builder_row_find(builder, to, row->stack, link);
 
@@ -216,7 +216,7 @@ static enum fg_code move_rows(struct fg_builder *builder, struct fg_err *err)
 /* ---- profiles ---- */
 
 static enum fg_code profile_start(struct fg_builder *builder, const struct fg_upload *upload,
-                                  int64_t period, const struct group *group,
+                                  int64_t period, const struct builder_group *group,
                                   struct fg_profile *profile, struct fg_err *err)
 {
     size_t n_values = (size_t)group->n_rows * builder->batch->n_types;
@@ -241,7 +241,7 @@ static void fill(struct fg_builder *builder, const uint32_t *profile_of)
     struct fg_batch *batch = builder->batch;
 
     for (uint32_t r = 0; r < builder->n_rows; r++) {
-        const struct row *row = &builder->rows[r];
+        const struct builder_row *row = &builder->rows[r];
         struct fg_profile *profile;
         uint32_t n;
 

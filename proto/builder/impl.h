@@ -5,7 +5,7 @@
 #include "proto/builder/builder.h"
 
 /* A sample as it came, before it is known how many its profile has. */
-struct row {
+struct builder_row {
     uint32_t group; /* NO_GROUP: its values are in another row now, or nowhere */
     uint32_t stack;
     uint32_t link; /* into links, or NO_LINK */
@@ -19,7 +19,7 @@ enum {
     NO_LOCATION = FG_MAP_NONE,
 };
 
-struct group {
+struct builder_group {
     struct fg_labels labels;
     struct fg_labels joined; /* with the upload's, at the end */
     uint32_t into;           /* the first group with these joined labels; its own number mostly;
@@ -46,10 +46,10 @@ struct fg_builder {
 
     /* First row of each stack, or NO_ROW: mostly the only one, so that few need the map of rows. */
     uint32_t *first_rows;
-    struct row *rows;
+    struct builder_row *rows;
     int64_t *values; /* n_types for each row */
     struct fg_link *links;
-    struct group *groups;
+    struct builder_group *groups;
     uint32_t n_rows, n_links, n_groups;
     uint32_t cap_rows, cap_links, cap_groups;
 

@@ -13,7 +13,7 @@ static bool group_add(struct fg_builder *builder, const struct fg_labels *labels
         return false;
     if (copy.count > 0)
         memcpy(copy.items, labels->items, copy.count * sizeof *copy.items);
-    builder->groups[builder->n_groups++] = (struct group){.labels = copy};
+    builder->groups[builder->n_groups++] = (struct builder_group){.labels = copy};
     return true;
 }
 
@@ -62,7 +62,7 @@ static bool same_link(const struct fg_builder *builder, uint32_t index, const st
 /* So that builder_row_find() finds it where it is now. */
 bool builder_row_index(struct fg_builder *builder, uint32_t row)
 {
-    const struct row *at = &builder->rows[row];
+    const struct builder_row *at = &builder->rows[row];
     const struct fg_link *link = at->link == NO_LINK ? NULL : &builder->links[at->link];
 
     if (builder->first_rows[at->stack] == NO_ROW)
@@ -86,7 +86,7 @@ static bool row_add(struct fg_builder *builder, uint32_t group, uint32_t stack,
         !fg_arena_grow(builder->arena, &builder->links, builder->n_links, 1, &builder->cap_links,
                        sizeof *builder->links))
         return false;
-    builder->rows[builder->n_rows] = (struct row){group, stack, NO_LINK};
+    builder->rows[builder->n_rows] = (struct builder_row){group, stack, NO_LINK};
     if (link != NULL) {
         builder->links[builder->n_links] = *link;
         builder->rows[builder->n_rows].link = builder->n_links++;

@@ -65,7 +65,7 @@ static const struct event_class {
 /* What is to be known of a thread's state; 0: it is not in the recording. */
 enum state { STATE_OTHER = 1, STATE_SLEEPING, STATE_RUNNABLE };
 
-struct decoder {
+struct jfr_decoder {
     struct fg_arena *arena;
     struct jfr_chunk chunk;
     struct jfr_profiles profiles;
@@ -80,7 +80,7 @@ struct decoder {
 
 /* ---- a chunk's classes and states ---- */
 
-static void bind_event(struct decoder *decoder, uint32_t class, uint8_t number)
+static void bind_event(struct jfr_decoder *decoder, uint32_t class, uint8_t number)
 {
     struct jfr_metadata *metadata = &decoder->chunk.metadata;
     const struct event_class *event = &event_classes[number];
@@ -98,7 +98,7 @@ static void bind_event(struct decoder *decoder, uint32_t class, uint8_t number)
     }
 }
 
-static void bind_events(struct decoder *decoder)
+static void bind_events(struct jfr_decoder *decoder)
 {
     struct jfr_metadata *metadata = &decoder->chunk.metadata;
 
@@ -109,7 +109,7 @@ static void bind_events(struct decoder *decoder)
                 bind_event(decoder, number, (uint8_t)i);
 }
 
-static enum fg_code read_states(struct decoder *decoder, struct fg_err *err)
+static enum fg_code read_states(struct jfr_decoder *decoder, struct fg_err *err)
 {
     uint32_t count = decoder->chunk.pools[JFR_STATES].ids.count;
 
@@ -132,7 +132,7 @@ static enum fg_code read_states(struct decoder *decoder, struct fg_err *err)
     return FG_OK;
 }
 
-static unsigned state_of(const struct decoder *decoder, uint64_t id)
+static unsigned state_of(const struct jfr_decoder *decoder, uint64_t id)
 {
     uint32_t number = jfr_constant(&decoder->chunk, JFR_STATES, id);
 
@@ -142,8 +142,8 @@ static unsigned state_of(const struct decoder *decoder, uint64_t id)
 /* ---- settings ---- */
 
 /* *ret_event: it is the one called "event". */
-static enum fg_code read_setting(struct decoder *decoder, const uint64_t *values, bool *ret_event,
-                                 struct fg_err *err)
+static enum fg_code read_setting(struct jfr_decoder *decoder, const uint64_t *values,
+                                 bool *ret_event, struct fg_err *err)
 {
     struct fg_slice value;
 
@@ -165,8 +165,8 @@ static enum fg_code read_setting(struct decoder *decoder, const uint64_t *values
 
 /* ---- events ---- */
 
-static enum fg_code read_values(struct decoder *decoder, struct jfr_event *event, uint64_t *values,
-                                struct fg_err *err)
+static enum fg_code read_values(struct jfr_decoder *decoder, struct jfr_event *event,
+                                uint64_t *values, struct fg_err *err)
 {
     struct jfr_metadata *metadata = &decoder->chunk.metadata;
 
@@ -178,7 +178,7 @@ static enum fg_code read_values(struct decoder *decoder, struct jfr_event *event
 }
 
 /* A sample that stands for so many periods. */
-static enum fg_code add_timed(struct decoder *decoder, enum jfr_kind kind,
+static enum fg_code add_timed(struct jfr_decoder *decoder, enum jfr_kind kind,
                               struct jfr_sample *sample, int64_t periods, struct fg_err *err)
 {
     if (__builtin_mul_overflow(periods, decoder->period_ns, &sample->values[0]))
@@ -187,7 +187,7 @@ static enum fg_code add_timed(struct decoder *decoder, enum jfr_kind kind,
 }
 
 /* What the table in jfr.h says of the two events that take time. */
-static enum fg_code take_timed(struct decoder *decoder, enum event event, unsigned state,
+static enum fg_code take_timed(struct jfr_decoder *decoder, enum event event, unsigned state,
                                int64_t periods, struct jfr_sample *sample, struct fg_err *err)
 {
     bool wall = fg_slice_is(decoder->setting, "wall");
@@ -200,7 +200,8 @@ static enum fg_code take_timed(struct decoder *decoder, enum event event, unsign
     return is_wall ? add_timed(decoder, JFR_WALL, sample, periods, err) : FG_OK;
 }
 
-static enum fg_code take_event(struct decoder *decoder, struct jfr_event *event, struct fg_err *err)
+static enum fg_code take_event(struct jfr_decoder *decoder, struct jfr_event *event,
+                               struct fg_err *err)
 {
     const struct jfr_class *class = &decoder->chunk.metadata.classes[event->class];
     const struct event_class *what = &event_classes[class->event];
@@ -230,7 +231,7 @@ static enum fg_code take_event(struct decoder *decoder, struct jfr_event *event,
 }
 
 /* The first setting of the chunk that is called "event", for what stands before it. */
-static enum fg_code find_setting(struct decoder *decoder, struct fg_err *err)
+static enum fg_code find_setting(struct jfr_decoder *decoder, struct fg_err *err)
 {
     const struct jfr_class *classes = decoder->chunk.metadata.classes;
     uint32_t position = JFR_FIRST_EVENT;
@@ -250,7 +251,7 @@ static enum fg_code find_setting(struct decoder *decoder, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code take_events(struct decoder *decoder, struct fg_err *err)
+static enum fg_code take_events(struct jfr_decoder *decoder, struct fg_err *err)
 {
     uint32_t position = JFR_FIRST_EVENT;
     struct jfr_event event;
@@ -261,7 +262,7 @@ static enum fg_code take_events(struct decoder *decoder, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code take_chunk(struct decoder *decoder, struct fg_err *err)
+static enum fg_code take_chunk(struct jfr_decoder *decoder, struct fg_err *err)
 {
     jfr_profiles_next_chunk(&decoder->profiles);
     bind_events(decoder);
@@ -271,7 +272,7 @@ static enum fg_code take_chunk(struct decoder *decoder, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code take_all(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+static enum fg_code take_all(struct jfr_decoder *decoder, struct fg_slice in, struct fg_err *err)
 {
     while (in.len > 0)
         if (jfr_chunk_next(&decoder->chunk, &in, err) != FG_OK || take_chunk(decoder, err) != FG_OK)
@@ -283,7 +284,7 @@ enum fg_code fg_jfr_decode(struct fg_slice in, const struct fg_jfr_request *requ
                            struct fg_arena *arena, fg_batch_sink sink, void *arg,
                            struct fg_decode_counts *counts, struct fg_err *err)
 {
-    struct decoder decoder = {.arena = arena};
+    struct jfr_decoder decoder = {.arena = arena};
     enum fg_code code;
 
     if (request->sample_rate == 0)

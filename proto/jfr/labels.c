@@ -16,16 +16,16 @@ static enum fg_code too_large(struct fg_err *err)
 }
 
 /* An entry of a map: the key, and a value that is a number or bytes. */
-struct entry {
+struct jfr_label {
     uint64_t key, number;
     struct fg_slice bytes;
 };
 
-static bool read_entry(struct fg_slice in, struct entry *entry)
+static bool read_entry(struct fg_slice in, struct jfr_label *entry)
 {
     struct fg_cur cur = fg_cur(in);
 
-    *entry = (struct entry){.bytes = FG_LIT("")};
+    *entry = (struct jfr_label){.bytes = FG_LIT("")};
     while (fg_cur_more(&cur)) {
         uint64_t tag = fg_cur_varint(&cur);
 
@@ -42,7 +42,7 @@ static bool read_entry(struct fg_slice in, struct entry *entry)
 }
 
 /* The next entry of that map in a message; false at the end, or when the cursor is bad. */
-static bool next_entry(struct fg_cur *cur, uint64_t field, struct entry *entry)
+static bool next_entry(struct fg_cur *cur, uint64_t field, struct jfr_label *entry)
 {
     while (fg_cur_more(cur)) {
         uint64_t tag = fg_cur_varint(cur);
@@ -62,7 +62,7 @@ static enum fg_code read_map(struct fg_slice in, uint64_t field, struct fg_arena
                              struct fg_ids *ids, struct fg_slice **values, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
-    struct entry entry;
+    struct jfr_label entry;
     uint32_t cap = 0;
 
     while (next_entry(&cur, field, &entry)) {
@@ -104,7 +104,7 @@ enum fg_code jfr_labels_of(const struct jfr_labels *labels, uint32_t context, si
     struct fg_slice message = labels->context_messages[context];
     struct fg_cur cur = fg_cur(message);
     struct fg_labels of = {0};
-    struct entry entry;
+    struct jfr_label entry;
     size_t count = 0;
 
     while (next_entry(&cur, CONTEXT_LABELS, &entry))

@@ -43,7 +43,7 @@ enum {
 };
 
 /* The builder's group of samples with the labels of a context and a span's name. */
-struct group {
+struct jfr_group {
     uint64_t key; /* number of the context, number of the span's name */
     uint32_t number;
     bool linked; /* link is something */
@@ -53,7 +53,7 @@ struct group {
 struct jfr_profile {
     struct fg_batch batch;
     struct fg_builder *builder;
-    struct group *groups;
+    struct jfr_group *groups;
     uint32_t n_groups, cap_groups;
     struct fg_map group_map;
 
@@ -157,7 +157,7 @@ static struct jfr_profile *profile_of(struct jfr_profiles *profiles, enum jfr_ki
 /* ---- labels ---- */
 
 static enum fg_code group_add(struct jfr_profiles *profiles, struct jfr_profile *profile,
-                              uint32_t context, struct fg_slice span_name, struct group *group,
+                              uint32_t context, struct fg_slice span_name, struct jfr_group *group,
                               struct fg_err *err)
 {
     uint32_t max = profiles->request->upload.limits.sample_labels_max;
@@ -180,14 +180,14 @@ static enum fg_code group_add(struct jfr_profiles *profiles, struct jfr_profile 
 }
 
 static enum fg_code find_group(struct jfr_profiles *profiles, struct jfr_profile *profile,
-                               const struct jfr_sample *sample, struct group *ret_group,
+                               const struct jfr_sample *sample, struct jfr_group *ret_group,
                                struct fg_err *err)
 {
     uint32_t context = fg_ids_find(&profiles->labels.contexts, sample->context);
     uint32_t span = sample->span_name == 0
                         ? FG_IDS_NONE
                         : fg_ids_find(&profiles->labels.strings, sample->span_name);
-    struct group made = {.key = (uint64_t)context << 32 | span};
+    struct jfr_group made = {.key = (uint64_t)context << 32 | span};
     uint64_t hash = fg_mix64(made.key ^ fg_hash_seed());
     struct fg_map_walk walk;
 
@@ -211,7 +211,7 @@ static enum fg_code find_group(struct jfr_profiles *profiles, struct jfr_profile
 }
 
 /* Span and trace of the event, else of its context; false: neither has one. */
-static bool find_link(const struct jfr_sample *sample, const struct group *group,
+static bool find_link(const struct jfr_sample *sample, const struct jfr_group *group,
                       struct fg_link *link)
 {
     const uint64_t trace[] = {htobe64(sample->trace_hi), htobe64(sample->trace_lo)};
@@ -316,7 +316,7 @@ enum fg_code jfr_profiles_add(struct jfr_profiles *profiles, enum jfr_kind kind,
                               const struct jfr_sample *sample, struct fg_err *err)
 {
     struct jfr_profile *profile = profile_of(profiles, kind);
-    struct group group = {0};
+    struct jfr_group group = {0};
     struct fg_link link;
     uint32_t stack = 0;
     bool linked;

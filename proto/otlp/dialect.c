@@ -23,18 +23,18 @@ enum sign {
     SIGN_count
 };
 
-struct place {
+struct dialect_place {
     uint32_t resource, scope, profile, sample;
 };
 
 struct evidence {
-    struct place first[SIGN_count]; /* sample that gives the sign */
-    uint32_t signs;                 /* that were given: bits */
-    bool packed;                    /* any list is */
-    bool id_in_8, attributes_in_12; /* of a Profile */
-    bool beside_timestamps;         /* field 2 alone is, in some sample, */
-    bool counts_differ;             /* with another number of entries */
-    struct place at;                /* the sample at hand */
+    struct dialect_place first[SIGN_count]; /* sample that gives the sign */
+    uint32_t signs;                         /* that were given: bits */
+    bool packed;                            /* any list is */
+    bool id_in_8, attributes_in_12;         /* of a Profile */
+    bool beside_timestamps;                 /* field 2 alone is, in some sample, */
+    bool counts_differ;                     /* with another number of entries */
+    struct dialect_place at;                /* the sample at hand */
 };
 
 /* ---- one sample ---- */
@@ -210,8 +210,8 @@ static bool walk_request(struct fg_slice request, bool look, struct evidence *ev
 }
 
 /* Returns the first sample that gives one of the signs, or NULL. */
-static const struct place *find_sign(const struct evidence *evidence, const enum sign *signs,
-                                     size_t count)
+static const struct dialect_place *find_sign(const struct evidence *evidence,
+                                             const enum sign *signs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if ((evidence->signs & 1U << signs[i]) != 0)
@@ -219,8 +219,8 @@ static const struct place *find_sign(const struct evidence *evidence, const enum
     return NULL;
 }
 
-static enum fg_code contradiction(const struct place *older, const struct place *newest,
-                                  struct fg_err *err)
+static enum fg_code contradiction(const struct dialect_place *older,
+                                  const struct dialect_place *newest, struct fg_err *err)
 {
     return fg_fail(
         err, FG_E_DECODE,
@@ -236,8 +236,8 @@ static enum fg_code judge(const struct evidence *evidence, enum fg_otlp_version 
     const enum sign older_signs[] = {SIGN_LIST_3, SIGN_ONLY_2,
                                      evidence->packed ? SIGN_ONE_4 : SIGN_ONLY_2_3};
     const enum sign newest_signs[] = {SIGN_LIST_4, evidence->packed ? SIGN_ONE_3 : SIGN_ONLY_4};
-    const struct place *older = find_sign(evidence, older_signs, FG_COUNT(older_signs));
-    const struct place *newest = find_sign(evidence, newest_signs, FG_COUNT(newest_signs));
+    const struct dialect_place *older = find_sign(evidence, older_signs, FG_COUNT(older_signs));
+    const struct dialect_place *newest = find_sign(evidence, newest_signs, FG_COUNT(newest_signs));
     bool is_older = older != NULL;
 
     if (older != NULL && newest != NULL)

@@ -20,20 +20,20 @@ enum {
 
 enum kind { INTEGER, FIXED64, STRING, ID, MESSAGE };
 
-struct message;
+struct otlp_json_message;
 
-struct field {
+struct otlp_json_field {
     const char *camel, *snake;
     uint8_t number;
     enum kind kind;
     bool repeated;
     uint8_t id_bytes; /* of an ID */
-    const struct message *message;
+    const struct otlp_json_message *message;
 };
 
-struct message {
+struct otlp_json_message {
     const char *name;
-    const struct field *fields;
+    const struct otlp_json_field *fields;
     size_t n_fields;
 };
 
@@ -43,55 +43,55 @@ struct message {
 static const char old_samples[] = "sample", old_lines[] = "line";
 
 /* clang-format off */
-static const struct message any_value;
+static const struct otlp_json_message any_value;
 
-static const struct field array_fields[] = {
+static const struct otlp_json_field array_fields[] = {
     {"values", "values", OTLP_ARRAY_VALUES, MESSAGE, true, 0, &any_value},
 };
-static const struct message array_value = {"ArrayValue", MESSAGE_OF(array_fields)};
+static const struct otlp_json_message array_value = {"ArrayValue", MESSAGE_OF(array_fields)};
 
 /* The others are no labels: a value without any of these is as good. */
-static const struct field any_fields[] = {
+static const struct otlp_json_field any_fields[] = {
     {"stringValue", "string_value", OTLP_ANY_STRING, STRING, false, 0, NULL},
     {"intValue", "int_value", OTLP_ANY_INT, INTEGER, false, 0, NULL},
     {"arrayValue", "array_value", OTLP_ANY_ARRAY, MESSAGE, false, 0, &array_value},
     {"stringValueStrindex", "string_value_strindex", OTLP_ANY_STRING_INDEX, INTEGER, false, 0, NULL},
 };
-static const struct message any_value = {"AnyValue", MESSAGE_OF(any_fields)};
+static const struct otlp_json_message any_value = {"AnyValue", MESSAGE_OF(any_fields)};
 
-static const struct field key_value_fields[] = {
+static const struct otlp_json_field key_value_fields[] = {
     {"key", "key", OTLP_KEY_VALUE_KEY, STRING, false, 0, NULL},
     {"value", "value", OTLP_KEY_VALUE_VALUE, MESSAGE, false, 0, &any_value},
     {"keyStrindex", "key_strindex", OTLP_KEY_VALUE_KEY_INDEX, INTEGER, false, 0, NULL},
 };
-static const struct message key_value = {"KeyValue", MESSAGE_OF(key_value_fields)};
+static const struct otlp_json_message key_value = {"KeyValue", MESSAGE_OF(key_value_fields)};
 
-static const struct field resource_fields[] = {
+static const struct otlp_json_field resource_fields[] = {
     {"attributes", "attributes", OTLP_RESOURCE_ATTRIBUTES, MESSAGE, true, 0, &key_value},
 };
-static const struct message resource = {"Resource", MESSAGE_OF(resource_fields)};
+static const struct otlp_json_message resource = {"Resource", MESSAGE_OF(resource_fields)};
 
-static const struct field scope_fields[] = {
+static const struct otlp_json_field scope_fields[] = {
     {"attributes", "attributes", OTLP_SCOPE_ATTRIBUTES, MESSAGE, true, 0, &key_value},
 };
-static const struct message scope = {"InstrumentationScope", MESSAGE_OF(scope_fields)};
+static const struct otlp_json_message scope = {"InstrumentationScope", MESSAGE_OF(scope_fields)};
 
-static const struct field value_type_fields[] = {
+static const struct otlp_json_field value_type_fields[] = {
     {"typeStrindex", "type_strindex", OTLP_VALUE_TYPE_TYPE, INTEGER, false, 0, NULL},
     {"unitStrindex", "unit_strindex", OTLP_VALUE_TYPE_UNIT, INTEGER, false, 0, NULL},
 };
-static const struct message value_type = {"ValueType", MESSAGE_OF(value_type_fields)};
+static const struct otlp_json_message value_type = {"ValueType", MESSAGE_OF(value_type_fields)};
 
-static const struct field sample_fields[] = {
+static const struct otlp_json_field sample_fields[] = {
     {"stackIndex", "stack_index", OTLP_SAMPLE_STACK, INTEGER, false, 0, NULL},
     {"attributeIndices", "attribute_indices", OTLP_SAMPLE_ATTRIBUTES, INTEGER, true, 0, NULL},
     {"linkIndex", "link_index", OTLP_SAMPLE_LINK, INTEGER, false, 0, NULL},
     {"values", "values", OTLP_SAMPLE_VALUES, INTEGER, true, 0, NULL},
     {"timestampsUnixNano", "timestamps_unix_nano", OTLP_SAMPLE_TIMESTAMPS, FIXED64, true, 0, NULL},
 };
-static const struct message sample = {"Sample", MESSAGE_OF(sample_fields)};
+static const struct otlp_json_message sample = {"Sample", MESSAGE_OF(sample_fields)};
 
-static const struct field profile_fields[] = {
+static const struct otlp_json_field profile_fields[] = {
     {"sampleType", "sample_type", OTLP_PROFILE_SAMPLE_TYPE, MESSAGE, false, 0, &value_type},
     {"samples", "samples", OTLP_PROFILE_SAMPLES, MESSAGE, true, 0, &sample},
     {old_samples, old_samples, OTLP_PROFILE_SAMPLES, MESSAGE, true, 0, &sample},
@@ -100,69 +100,69 @@ static const struct field profile_fields[] = {
     {"periodType", "period_type", OTLP_PROFILE_PERIOD_TYPE, MESSAGE, false, 0, &value_type},
     {"period", "period", OTLP_PROFILE_PERIOD, INTEGER, false, 0, NULL},
 };
-static const struct message profile = {"Profile", MESSAGE_OF(profile_fields)};
+static const struct otlp_json_message profile = {"Profile", MESSAGE_OF(profile_fields)};
 
-static const struct field scopes_fields[] = {
+static const struct otlp_json_field scopes_fields[] = {
     {"scope", "scope", OTLP_SCOPES_SCOPE, MESSAGE, false, 0, &scope},
     {"profiles", "profiles", OTLP_SCOPES_PROFILES, MESSAGE, true, 0, &profile},
 };
-static const struct message scope_profiles = {"ScopeProfiles", MESSAGE_OF(scopes_fields)};
+static const struct otlp_json_message scope_profiles = {"ScopeProfiles", MESSAGE_OF(scopes_fields)};
 
-static const struct field resources_fields[] = {
+static const struct otlp_json_field resources_fields[] = {
     {"resource", "resource", OTLP_RESOURCES_RESOURCE, MESSAGE, false, 0, &resource},
     {"scopeProfiles", "scope_profiles", OTLP_RESOURCES_SCOPES, MESSAGE, true, 0, &scope_profiles},
 };
-static const struct message resource_profiles = {"ResourceProfiles", MESSAGE_OF(resources_fields)};
+static const struct otlp_json_message resource_profiles = {"ResourceProfiles", MESSAGE_OF(resources_fields)};
 
-static const struct field mapping_fields[] = {
+static const struct otlp_json_field mapping_fields[] = {
     {"memoryStart", "memory_start", OTLP_MAPPING_START, INTEGER, false, 0, NULL},
     {"memoryLimit", "memory_limit", OTLP_MAPPING_LIMIT, INTEGER, false, 0, NULL},
     {"fileOffset", "file_offset", OTLP_MAPPING_OFFSET, INTEGER, false, 0, NULL},
     {"filenameStrindex", "filename_strindex", OTLP_MAPPING_FILENAME, INTEGER, false, 0, NULL},
     {"attributeIndices", "attribute_indices", OTLP_MAPPING_ATTRIBUTES, INTEGER, true, 0, NULL},
 };
-static const struct message mapping = {"Mapping", MESSAGE_OF(mapping_fields)};
+static const struct otlp_json_message mapping = {"Mapping", MESSAGE_OF(mapping_fields)};
 
-static const struct field line_fields[] = {
+static const struct otlp_json_field line_fields[] = {
     {"functionIndex", "function_index", OTLP_LINE_FUNCTION, INTEGER, false, 0, NULL},
     {"line", "line", OTLP_LINE_LINE, INTEGER, false, 0, NULL},
 };
-static const struct message line = {"Line", MESSAGE_OF(line_fields)};
+static const struct otlp_json_message line = {"Line", MESSAGE_OF(line_fields)};
 
-static const struct field location_fields[] = {
+static const struct otlp_json_field location_fields[] = {
     {"mappingIndex", "mapping_index", OTLP_LOCATION_MAPPING, INTEGER, false, 0, NULL},
     {"address", "address", OTLP_LOCATION_ADDRESS, INTEGER, false, 0, NULL},
     {"lines", "lines", OTLP_LOCATION_LINES, MESSAGE, true, 0, &line},
     {old_lines, old_lines, OTLP_LOCATION_LINES, MESSAGE, true, 0, &line},
 };
-static const struct message location = {"Location", MESSAGE_OF(location_fields)};
+static const struct otlp_json_message location = {"Location", MESSAGE_OF(location_fields)};
 
-static const struct field function_fields[] = {
+static const struct otlp_json_field function_fields[] = {
     {"nameStrindex", "name_strindex", OTLP_FUNCTION_NAME, INTEGER, false, 0, NULL},
     {"systemNameStrindex", "system_name_strindex", OTLP_FUNCTION_SYSTEM_NAME, INTEGER, false, 0, NULL},
     {"filenameStrindex", "filename_strindex", OTLP_FUNCTION_FILENAME, INTEGER, false, 0, NULL},
     {"startLine", "start_line", OTLP_FUNCTION_START_LINE, INTEGER, false, 0, NULL},
 };
-static const struct message function = {"Function", MESSAGE_OF(function_fields)};
+static const struct otlp_json_message function = {"Function", MESSAGE_OF(function_fields)};
 
-static const struct field link_fields[] = {
+static const struct otlp_json_field link_fields[] = {
     {"traceId", "trace_id", OTLP_LINK_TRACE_ID, ID, false, 16, NULL},
     {"spanId", "span_id", OTLP_LINK_SPAN_ID, ID, false, 8, NULL},
 };
-static const struct message link_message = {"Link", MESSAGE_OF(link_fields)};
+static const struct otlp_json_message link_message = {"Link", MESSAGE_OF(link_fields)};
 
-static const struct field attribute_fields[] = {
+static const struct otlp_json_field attribute_fields[] = {
     {"keyStrindex", "key_strindex", OTLP_ATTRIBUTE_KEY, INTEGER, false, 0, NULL},
     {"value", "value", OTLP_ATTRIBUTE_VALUE, MESSAGE, false, 0, &any_value},
 };
-static const struct message attribute = {"KeyValueAndUnit", MESSAGE_OF(attribute_fields)};
+static const struct otlp_json_message attribute = {"KeyValueAndUnit", MESSAGE_OF(attribute_fields)};
 
-static const struct field stack_fields[] = {
+static const struct otlp_json_field stack_fields[] = {
     {"locationIndices", "location_indices", OTLP_STACK_LOCATIONS, INTEGER, true, 0, NULL},
 };
-static const struct message stack = {"Stack", MESSAGE_OF(stack_fields)};
+static const struct otlp_json_message stack = {"Stack", MESSAGE_OF(stack_fields)};
 
-static const struct field dictionary_fields[] = {
+static const struct otlp_json_field dictionary_fields[] = {
     {"mappingTable", "mapping_table", OTLP_DICTIONARY_MAPPINGS, MESSAGE, true, 0, &mapping},
     {"locationTable", "location_table", OTLP_DICTIONARY_LOCATIONS, MESSAGE, true, 0, &location},
     {"functionTable", "function_table", OTLP_DICTIONARY_FUNCTIONS, MESSAGE, true, 0, &function},
@@ -171,30 +171,31 @@ static const struct field dictionary_fields[] = {
     {"attributeTable", "attribute_table", OTLP_DICTIONARY_ATTRIBUTES, MESSAGE, true, 0, &attribute},
     {"stackTable", "stack_table", OTLP_DICTIONARY_STACKS, MESSAGE, true, 0, &stack},
 };
-static const struct message dictionary = {"ProfilesDictionary", MESSAGE_OF(dictionary_fields)};
+static const struct otlp_json_message dictionary = {"ProfilesDictionary", MESSAGE_OF(dictionary_fields)};
 
-static const struct field request_fields[] = {
+static const struct otlp_json_field request_fields[] = {
     {"resourceProfiles", "resource_profiles", OTLP_REQUEST_RESOURCES, MESSAGE, true, 0, &resource_profiles},
     {"dictionary", "dictionary", OTLP_REQUEST_DICTIONARY, MESSAGE, false, 0, &dictionary},
 };
-static const struct message request = {"ExportProfilesServiceRequest", MESSAGE_OF(request_fields)};
+static const struct otlp_json_message request = {"ExportProfilesServiceRequest", MESSAGE_OF(request_fields)};
 /* clang-format on */
 
 /* ---- writing ---- */
 
 /* A message being written. */
-struct level {
-    const struct message *message;
-    const struct field *list; /* whose array is being read; NULL: none, members come next */
-    size_t length_at;         /* where its length goes */
-    size_t list_length_at;    /* where the length of a list of numbers goes */
+struct otlp_json_level {
+    const struct otlp_json_message *message;
+    const struct otlp_json_field
+        *list;             /* whose array is being read; NULL: none, members come next */
+    size_t length_at;      /* where its length goes */
+    size_t list_length_at; /* where the length of a list of numbers goes */
 };
 
 struct writer {
     struct fg_json json;
     struct fg_arena *arena;
     struct fg_buf *out;
-    struct level levels[LEVELS_MAX];
+    struct otlp_json_level levels[LEVELS_MAX];
     uint32_t depth;
     bool any_known, any_unknown; /* fields; what is unknown is not looked into */
     bool any_old;                /* names that only 1.8 has */
@@ -206,7 +207,7 @@ static enum fg_code fail(struct writer *writer, const char *what)
     return fg_json_fail(&writer->json, what, writer->err);
 }
 
-static enum fg_code wrong_value(struct writer *writer, const struct field *field,
+static enum fg_code wrong_value(struct writer *writer, const struct otlp_json_field *field,
                                 const char *wanted)
 {
     char what[128];
@@ -238,12 +239,12 @@ static void close_length(struct fg_buf *out, size_t body_at)
     }
 }
 
-static bool is_number(const struct field *field)
+static bool is_number(const struct otlp_json_field *field)
 {
     return field->kind == INTEGER || field->kind == FIXED64;
 }
 
-static enum fg_code put_number(struct writer *writer, const struct field *field)
+static enum fg_code put_number(struct writer *writer, const struct otlp_json_field *field)
 {
     uint64_t value;
     int64_t number;
@@ -259,7 +260,8 @@ static enum fg_code put_number(struct writer *writer, const struct field *field)
     return FG_OK;
 }
 
-static enum fg_code put_id(struct writer *writer, const struct field *field, struct fg_slice text)
+static enum fg_code put_id(struct writer *writer, const struct otlp_json_field *field,
+                           struct fg_slice text)
 {
     uint8_t bytes[2 * ID_MAX_BYTES + 2];
     size_t len = field->id_bytes;
@@ -271,7 +273,7 @@ static enum fg_code put_id(struct writer *writer, const struct field *field, str
     return FG_OK;
 }
 
-static enum fg_code put_text(struct writer *writer, const struct field *field)
+static enum fg_code put_text(struct writer *writer, const struct otlp_json_field *field)
 {
     struct fg_slice text = fg_json_text(&writer->json, writer->arena);
 
@@ -283,17 +285,17 @@ static enum fg_code put_text(struct writer *writer, const struct field *field)
     return FG_OK;
 }
 
-static enum fg_code open_message(struct writer *writer, const struct message *message)
+static enum fg_code open_message(struct writer *writer, const struct otlp_json_message *message)
 {
     if (writer->depth == LEVELS_MAX)
         return fail(writer, "messages are nested too deep");
     writer->levels[writer->depth++] =
-        (struct level){.message = message, .length_at = open_length(writer->out)};
+        (struct otlp_json_level){.message = message, .length_at = open_length(writer->out)};
     return FG_OK;
 }
 
 /* One value of a field; token: its first. */
-static enum fg_code put_value(struct writer *writer, const struct field *field,
+static enum fg_code put_value(struct writer *writer, const struct otlp_json_field *field,
                               enum fg_json_token token)
 {
     static const uint8_t wire_types[] = {[INTEGER] = FG_PB_VARINT,
@@ -315,10 +317,10 @@ static enum fg_code put_value(struct writer *writer, const struct field *field,
                                    : wrong_value(writer, field, "a string");
 }
 
-static enum fg_code open_list(struct writer *writer, const struct field *field,
+static enum fg_code open_list(struct writer *writer, const struct otlp_json_field *field,
                               enum fg_json_token token)
 {
-    struct level *level = &writer->levels[writer->depth - 1];
+    struct otlp_json_level *level = &writer->levels[writer->depth - 1];
 
     if (token != FG_JSON_ARRAY)
         return wrong_value(writer, field, "an array");
@@ -332,7 +334,7 @@ static enum fg_code open_list(struct writer *writer, const struct field *field,
 
 static enum fg_code on_element(struct writer *writer, enum fg_json_token token)
 {
-    struct level *level = &writer->levels[writer->depth - 1];
+    struct otlp_json_level *level = &writer->levels[writer->depth - 1];
 
     if (token != FG_JSON_ARRAY_END)
         return put_value(writer, level->list, token);
@@ -342,7 +344,8 @@ static enum fg_code on_element(struct writer *writer, enum fg_json_token token)
     return FG_OK;
 }
 
-static const struct field *find_field(const struct message *message, struct fg_slice name)
+static const struct otlp_json_field *find_field(const struct otlp_json_message *message,
+                                                struct fg_slice name)
 {
     for (size_t i = 0; i < message->n_fields; i++)
         if (fg_slice_is(name, message->fields[i].camel) ||
@@ -354,7 +357,8 @@ static const struct field *find_field(const struct message *message, struct fg_s
 static enum fg_code on_key(struct writer *writer)
 {
     struct fg_slice name = fg_json_text(&writer->json, writer->arena);
-    const struct field *field = find_field(writer->levels[writer->depth - 1].message, name);
+    const struct otlp_json_field *field =
+        find_field(writer->levels[writer->depth - 1].message, name);
     enum fg_json_token token = fg_json_next(&writer->json);
 
     writer->any_known |= field != NULL;
@@ -373,7 +377,7 @@ static enum fg_code on_key(struct writer *writer)
 
 static void on_object_end(struct writer *writer)
 {
-    struct level *level = &writer->levels[--writer->depth];
+    struct otlp_json_level *level = &writer->levels[--writer->depth];
 
     if (writer->depth > 0)
         close_length(writer->out, level->length_at);
@@ -382,7 +386,7 @@ static void on_object_end(struct writer *writer)
 /* One token, or a key with its value's first. */
 static enum fg_code step(struct writer *writer)
 {
-    const struct level *level = &writer->levels[writer->depth - 1];
+    const struct otlp_json_level *level = &writer->levels[writer->depth - 1];
     enum fg_json_token token = fg_json_next(&writer->json);
 
     if (token == FG_JSON_BAD)

@@ -34,7 +34,7 @@ struct sample {
 };
 
 /* A profile without its samples. */
-struct profile {
+struct otlp_profile {
     struct fg_slice name; /* __name__ */
     struct fg_value_type type, period_type;
     int64_t time_ns, duration_ns, period;
@@ -42,7 +42,7 @@ struct profile {
     size_t n_samples;
 };
 
-struct decoder {
+struct otlp_decoder {
     const struct fg_otlp_request *request;
     struct fg_arena *arena;
     fg_batch_sink sink;
@@ -63,7 +63,7 @@ struct decoder {
 
     uint64_t profile_bytes;              /* of all profiles of the request */
     uint64_t profile_from, profile_size; /* of these: before the one at hand, and its own */
-    struct profile profile;
+    struct otlp_profile profile;
     struct sample_ref *samples;
     uint32_t n_samples;
 
@@ -107,7 +107,7 @@ static void add_values(struct fg_slice packed, struct sample *sample, bool *over
 }
 
 /* Labels of the sample, but its service, which is remembered. */
-static enum fg_code add_attributes(struct decoder *decoder, struct fg_slice packed,
+static enum fg_code add_attributes(struct otlp_decoder *decoder, struct fg_slice packed,
                                    struct fg_err *err)
 {
     uint32_t max = decoder->request->upload.limits.sample_labels_max;
@@ -141,8 +141,8 @@ static enum fg_code add_attributes(struct decoder *decoder, struct fg_slice pack
     return FG_OK;
 }
 
-static enum fg_code read_sample(struct decoder *decoder, struct fg_slice in, struct sample *sample,
-                                struct fg_err *err)
+static enum fg_code read_sample(struct otlp_decoder *decoder, struct fg_slice in,
+                                struct sample *sample, struct fg_err *err)
 {
     enum fg_otlp_version version = decoder->version;
     struct fg_cur cur = fg_cur(in);
@@ -191,14 +191,14 @@ static enum fg_code read_sample(struct decoder *decoder, struct fg_slice in, str
 }
 
 /* Are the sample's labels those of the one before? Then they are the same entries. */
-static bool same_group(const struct decoder *decoder)
+static bool same_group(const struct otlp_decoder *decoder)
 {
     return decoder->has_group && decoder->n_labels == decoder->n_group_labels &&
            (decoder->n_labels == 0 || memcmp(decoder->labels, decoder->group_labels,
                                              decoder->n_labels * sizeof *decoder->labels) == 0);
 }
 
-static enum fg_code find_group(struct decoder *decoder, struct fg_builder *builder,
+static enum fg_code find_group(struct otlp_decoder *decoder, struct fg_builder *builder,
                                struct fg_err *err)
 {
     struct fg_labels labels = {decoder->labels, decoder->n_labels};
@@ -216,7 +216,7 @@ static enum fg_code find_group(struct decoder *decoder, struct fg_builder *build
     return decoder->has_group ? FG_OK : err->code;
 }
 
-static enum fg_code keep_sample(struct decoder *decoder, struct fg_builder *builder,
+static enum fg_code keep_sample(struct otlp_decoder *decoder, struct fg_builder *builder,
                                 const struct sample *sample, struct fg_err *err)
 {
     if (!decoder->has_link || sample->link != decoder->link_index) {
@@ -235,7 +235,7 @@ static enum fg_code keep_sample(struct decoder *decoder, struct fg_builder *buil
 
 /* ---- samples of one service ---- */
 
-static struct fg_slice service_of(const struct decoder *decoder, const struct sample_ref *ref)
+static struct fg_slice service_of(const struct otlp_decoder *decoder, const struct sample_ref *ref)
 {
     return ref->service == OTLP_NO_SERVICE ? decoder->service
                                            : decoder->dict.services[ref->service];
@@ -249,7 +249,7 @@ static int order_by_service(const void *left, const void *right)
     return order != 0 ? order : (a->number > b->number) - (a->number < b->number);
 }
 
-static enum fg_code make_sample_refs(struct decoder *decoder, struct fg_err *err)
+static enum fg_code make_sample_refs(struct otlp_decoder *decoder, struct fg_err *err)
 {
     uint32_t max = decoder->request->upload.limits.samples_max;
     size_t count = decoder->profile.n_samples;
@@ -264,7 +264,8 @@ static enum fg_code make_sample_refs(struct decoder *decoder, struct fg_err *err
 }
 
 /* All samples of the profile, those of one service together. */
-static enum fg_code find_samples(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+static enum fg_code find_samples(struct otlp_decoder *decoder, struct fg_slice in,
+                                 struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
     struct fg_slice bytes;
@@ -296,7 +297,7 @@ struct span {
     uint32_t from, to;
 };
 
-static struct span next_service(const struct decoder *decoder, uint32_t from)
+static struct span next_service(const struct otlp_decoder *decoder, uint32_t from)
 {
     struct span span = {from, from + 1};
 
@@ -309,7 +310,7 @@ static struct span next_service(const struct decoder *decoder, uint32_t from)
 /* ---- batches ---- */
 
 /* The series' labels, the caller's, and what we say of every profile, which counts most. */
-static enum fg_code batch_labels(struct decoder *decoder, struct fg_slice service,
+static enum fg_code batch_labels(struct otlp_decoder *decoder, struct fg_slice service,
                                  struct fg_labels *ret_labels, struct fg_err *err)
 {
     const struct fg_labels *extra = &decoder->request->upload.labels;
@@ -350,7 +351,7 @@ static uint64_t stack_of(struct fg_slice sample)
 }
 
 /* The locations of all stacks have to be there before the builder can give any of them an id. */
-static enum fg_code use_stacks(struct decoder *decoder, struct span span, struct fg_err *err)
+static enum fg_code use_stacks(struct otlp_decoder *decoder, struct span span, struct fg_err *err)
 {
     for (uint32_t i = span.from; i < span.to; i++)
         if (fg_otlp_use_stack(&decoder->dict, stack_of(decoder->samples[i].bytes), err) != FG_OK)
@@ -358,7 +359,7 @@ static enum fg_code use_stacks(struct decoder *decoder, struct span span, struct
     return FG_OK;
 }
 
-static enum fg_code add_samples(struct decoder *decoder, struct fg_builder *builder,
+static enum fg_code add_samples(struct otlp_decoder *decoder, struct fg_builder *builder,
                                 struct span span, struct fg_err *err)
 {
     struct sample sample;
@@ -370,8 +371,8 @@ static enum fg_code add_samples(struct decoder *decoder, struct fg_builder *buil
     return FG_OK;
 }
 
-static enum fg_code build_batch(struct decoder *decoder, struct span span, struct fg_batch *batch,
-                                struct fg_err *err)
+static enum fg_code build_batch(struct otlp_decoder *decoder, struct span span,
+                                struct fg_batch *batch, struct fg_err *err)
 {
     struct fg_upload upload = decoder->request->upload;
     struct fg_slice service = service_of(decoder, &decoder->samples[span.from]);
@@ -396,7 +397,7 @@ static enum fg_code build_batch(struct decoder *decoder, struct span span, struc
 
 /* The profile's own bytes of those of all profiles, so that what is common to all (the dictionary)
  * is divided likewise; within it by samples, where it has several services. */
-static struct fg_batch_share share_of(const struct decoder *decoder, struct span span)
+static struct fg_batch_share share_of(const struct otlp_decoder *decoder, struct span span)
 {
     uint64_t size = decoder->profile_size, n = FG_MAX(decoder->n_samples, 1);
 
@@ -406,7 +407,7 @@ static struct fg_batch_share share_of(const struct decoder *decoder, struct span
 }
 
 /* What is made on the way goes with the batch. */
-static enum fg_code decode_batch(struct decoder *decoder, struct span span, struct fg_err *err)
+static enum fg_code decode_batch(struct otlp_decoder *decoder, struct span span, struct fg_err *err)
 {
     struct fg_arena_mark mark = fg_arena_mark(decoder->arena);
     struct fg_batch batch = {
@@ -434,7 +435,7 @@ static enum fg_code decode_batch(struct decoder *decoder, struct span span, stru
 
 /* ---- profiles ---- */
 
-static enum fg_code read_value_type(struct decoder *decoder, struct fg_slice in,
+static enum fg_code read_value_type(struct otlp_decoder *decoder, struct fg_slice in,
                                     struct fg_value_type *ret_type, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
@@ -457,13 +458,14 @@ static enum fg_code read_value_type(struct decoder *decoder, struct fg_slice in,
     return fg_otlp_text(&decoder->dict, unit, &ret_type->unit, err);
 }
 
-static enum fg_code read_profile(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+static enum fg_code read_profile(struct otlp_decoder *decoder, struct fg_slice in,
+                                 struct fg_err *err)
 {
-    struct profile *profile = &decoder->profile;
+    struct otlp_profile *profile = &decoder->profile;
     struct fg_cur cur = fg_cur(in);
     struct fg_slice type = {NULL, 0}, period_type = {NULL, 0};
 
-    *profile = (struct profile){.factor = 1};
+    *profile = (struct otlp_profile){.factor = 1};
     while (fg_cur_more(&cur)) {
         uint64_t tag = fg_cur_varint(&cur);
 
@@ -504,10 +506,10 @@ static bool is_type(const struct fg_value_type *type, const char *name, const ch
 }
 
 /* Times that are missing, and what kind of profile it is. */
-static enum fg_code complete_profile(struct decoder *decoder, struct fg_err *err)
+static enum fg_code complete_profile(struct otlp_decoder *decoder, struct fg_err *err)
 {
     const struct fg_upload *upload = &decoder->request->upload;
-    struct profile *profile = &decoder->profile;
+    struct otlp_profile *profile = &decoder->profile;
 
     if (profile->type.type.len == 0)
         return fg_fail(err, FG_E_INVALID, "sample type is missing");
@@ -530,7 +532,8 @@ static enum fg_code complete_profile(struct decoder *decoder, struct fg_err *err
     return FG_OK;
 }
 
-static enum fg_code decode_profile(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+static enum fg_code decode_profile(struct otlp_decoder *decoder, struct fg_slice in,
+                                   struct fg_err *err)
 {
     struct span span = {0, 0};
 
@@ -548,7 +551,7 @@ static enum fg_code decode_profile(struct decoder *decoder, struct fg_slice in, 
 }
 
 /* Decodes a profile and counts it; an error is the sink's, of the kind that ends all. */
-static enum fg_code try_profile(struct decoder *decoder, struct fg_slice in, uint32_t resource,
+static enum fg_code try_profile(struct otlp_decoder *decoder, struct fg_slice in, uint32_t resource,
                                 uint32_t scope, uint32_t number, struct fg_err *err)
 {
     struct fg_arena_mark mark = fg_arena_mark(decoder->arena);
@@ -574,8 +577,9 @@ struct label_list {
 };
 
 /* Attributes of the messages that stand in `in` under message_tag: one, or its parts. */
-static enum fg_code read_labels(struct decoder *decoder, struct fg_slice in, uint64_t message_tag,
-                                uint64_t attribute_tag, struct label_list *list, struct fg_err *err)
+static enum fg_code read_labels(struct otlp_decoder *decoder, struct fg_slice in,
+                                uint64_t message_tag, uint64_t attribute_tag,
+                                struct label_list *list, struct fg_err *err)
 {
     struct fg_cur messages = fg_cur(in);
     struct fg_slice message, bytes;
@@ -601,7 +605,7 @@ static enum fg_code read_labels(struct decoder *decoder, struct fg_slice in, uin
 }
 
 /* The list as a set of labels: `before` win, then the first of equal names. */
-static enum fg_code make_set(struct decoder *decoder, const struct label_list *list,
+static enum fg_code make_set(struct otlp_decoder *decoder, const struct label_list *list,
                              const struct fg_labels *before, struct fg_labels *ret_set,
                              struct fg_err *err)
 {
@@ -624,7 +628,7 @@ static enum fg_code make_set(struct decoder *decoder, const struct label_list *l
     return FG_OK;
 }
 
-static enum fg_code find_service(struct decoder *decoder, struct fg_err *err)
+static enum fg_code find_service(struct otlp_decoder *decoder, struct fg_err *err)
 {
     static const char unknown[] = "unknown_service:";
     struct fg_slice executable = fg_labels_get(&decoder->resource, "process.executable.name");
@@ -646,7 +650,8 @@ static enum fg_code find_service(struct decoder *decoder, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code read_resource(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+static enum fg_code read_resource(struct otlp_decoder *decoder, struct fg_slice in,
+                                  struct fg_err *err)
 {
     const struct fg_labels none = {NULL, 0};
     struct label_list list = {0};
@@ -658,7 +663,7 @@ static enum fg_code read_resource(struct decoder *decoder, struct fg_slice in, s
     return find_service(decoder, err);
 }
 
-static enum fg_code read_scope(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+static enum fg_code read_scope(struct otlp_decoder *decoder, struct fg_slice in, struct fg_err *err)
 {
     struct label_list list = {0};
 
@@ -670,8 +675,8 @@ static enum fg_code read_scope(struct decoder *decoder, struct fg_slice in, stru
                            : make_set(decoder, &list, &decoder->resource, &decoder->series, err);
 }
 
-static enum fg_code decode_scope(struct decoder *decoder, struct fg_slice in, uint32_t resource,
-                                 uint32_t number, struct fg_err *err)
+static enum fg_code decode_scope(struct otlp_decoder *decoder, struct fg_slice in,
+                                 uint32_t resource, uint32_t number, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
     struct fg_slice profile;
@@ -689,8 +694,8 @@ static enum fg_code decode_scope(struct decoder *decoder, struct fg_slice in, ui
 }
 
 /* What is wrong with labels is wrong with each profile that would have them. */
-static enum fg_code decode_resource(struct decoder *decoder, struct fg_slice in, uint32_t number,
-                                    struct fg_err *err)
+static enum fg_code decode_resource(struct otlp_decoder *decoder, struct fg_slice in,
+                                    uint32_t number, struct fg_err *err)
 {
     struct fg_arena_mark start = fg_arena_mark(decoder->arena), mark;
     struct fg_cur cur = fg_cur(in);
@@ -732,7 +737,7 @@ static uint64_t count_profile_bytes(struct fg_slice in)
     return bytes;
 }
 
-static enum fg_code decode_all(struct decoder *decoder, struct fg_slice in,
+static enum fg_code decode_all(struct otlp_decoder *decoder, struct fg_slice in,
                                enum fg_otlp_version version, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
@@ -755,7 +760,8 @@ static enum fg_code decode_all(struct decoder *decoder, struct fg_slice in,
     return FG_OK;
 }
 
-static enum fg_code decode_protobuf(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+static enum fg_code decode_protobuf(struct otlp_decoder *decoder, struct fg_slice in,
+                                    struct fg_err *err)
 {
     if (decode_all(decoder, in, decoder->request->version, err) != FG_OK)
         return err->code;
@@ -763,7 +769,8 @@ static enum fg_code decode_protobuf(struct decoder *decoder, struct fg_slice in,
     return FG_OK;
 }
 
-static enum fg_code decode_json(struct decoder *decoder, struct fg_slice in, struct fg_err *err)
+static enum fg_code decode_json(struct otlp_decoder *decoder, struct fg_slice in,
+                                struct fg_err *err)
 {
     struct fg_buf binary;
     enum fg_code code;
@@ -781,7 +788,7 @@ enum fg_code fg_otlp_decode(struct fg_slice in, const struct fg_otlp_request *re
                             struct fg_otlp_result *ret_result, struct fg_decode_counts *counts,
                             struct fg_err *err)
 {
-    struct decoder decoder = {
+    struct otlp_decoder decoder = {
         .request = request,
         .arena = arena,
         .sink = sink,

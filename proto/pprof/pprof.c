@@ -72,19 +72,19 @@ enum {
 };
 
 /* Entries of one table as they stand in the input. */
-struct table {
+struct pprof_table {
     struct fg_slice *entries;
     uint32_t count, cap;
 };
 
-struct reader {
+struct pprof_reader {
     struct fg_arena *arena;
     const struct fg_pprof_request *request;
     struct fg_batch *batch;
     struct fg_builder *builder;
     struct fg_decode_counts *counts;
 
-    struct table tables[LAST_TABLE + 1]; /* by field number */
+    struct pprof_table tables[LAST_TABLE + 1]; /* by field number */
     int64_t time_ns, duration_ns, period;
     struct fg_slice period_type;
 
@@ -124,7 +124,7 @@ static uint32_t table_of(uint64_t tag)
                                                                                  : 0;
 }
 
-static void read_scalar(struct reader *reader, uint64_t tag, struct fg_cur *cur)
+static void read_scalar(struct pprof_reader *reader, uint64_t tag, struct fg_cur *cur)
 {
     switch (tag) {
     case FG_PB_TAG(PROFILE_TIME, FG_PB_VARINT):
@@ -144,14 +144,14 @@ static void read_scalar(struct reader *reader, uint64_t tag, struct fg_cur *cur)
     }
 }
 
-static enum fg_code find_tables(struct reader *reader, struct fg_slice in, struct fg_err *err)
+static enum fg_code find_tables(struct pprof_reader *reader, struct fg_slice in, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
 
     while (fg_cur_more(&cur)) {
         uint64_t tag = fg_cur_varint(&cur);
         uint32_t field = table_of(tag);
-        struct table *table = &reader->tables[field];
+        struct pprof_table *table = &reader->tables[field];
 
         if (field == 0) {
             read_scalar(reader, tag, &cur);
@@ -169,9 +169,9 @@ static enum fg_code find_tables(struct reader *reader, struct fg_slice in, struc
     return FG_OK;
 }
 
-static enum fg_code check_strings(struct reader *reader, struct fg_err *err)
+static enum fg_code check_strings(struct pprof_reader *reader, struct fg_err *err)
 {
-    struct table *strings = &reader->tables[PROFILE_STRING];
+    struct pprof_table *strings = &reader->tables[PROFILE_STRING];
 
     if (strings->count == 0 || strings->entries[0].len != 0)
         return fg_fail(err, FG_E_INVALID, "string 0 should be empty string");
@@ -186,9 +186,9 @@ static enum fg_code check_strings(struct reader *reader, struct fg_err *err)
 }
 
 /* An index from the input; out of range sets *bad and gives "". */
-static struct fg_slice text_at(const struct reader *reader, uint64_t index, bool *bad)
+static struct fg_slice text_at(const struct pprof_reader *reader, uint64_t index, bool *bad)
 {
-    const struct table *strings = &reader->tables[PROFILE_STRING];
+    const struct pprof_table *strings = &reader->tables[PROFILE_STRING];
 
     if (index < strings->count)
         return strings->entries[index];
@@ -198,7 +198,7 @@ static struct fg_slice text_at(const struct reader *reader, uint64_t index, bool
 
 /* ---- sample types ---- */
 
-static enum fg_code read_value_type(struct reader *reader, struct fg_slice in,
+static enum fg_code read_value_type(struct pprof_reader *reader, struct fg_slice in,
                                     struct fg_value_type *ret_type, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
@@ -225,7 +225,8 @@ static enum fg_code read_value_type(struct reader *reader, struct fg_slice in,
 }
 
 /* "alloc-size" to "alloc_size". */
-static enum fg_code replace_dashes(struct reader *reader, struct fg_slice *text, struct fg_err *err)
+static enum fg_code replace_dashes(struct pprof_reader *reader, struct fg_slice *text,
+                                   struct fg_err *err)
 {
     char *copy = fg_arena_text(reader->arena, *text);
 
@@ -238,9 +239,9 @@ static enum fg_code replace_dashes(struct reader *reader, struct fg_slice *text,
     return FG_OK;
 }
 
-static enum fg_code read_types(struct reader *reader, struct fg_err *err)
+static enum fg_code read_types(struct pprof_reader *reader, struct fg_err *err)
 {
-    const struct table *types = &reader->tables[PROFILE_SAMPLE_TYPE];
+    const struct pprof_table *types = &reader->tables[PROFILE_SAMPLE_TYPE];
     struct fg_batch *batch = reader->batch;
 
     if (types->count == 0)
@@ -269,7 +270,7 @@ static enum fg_code read_types(struct reader *reader, struct fg_err *err)
 /* ---- functions and mappings ---- */
 
 /* Counts what a function or mapping is called. */
-static enum fg_code count_names(struct reader *reader, size_t bytes, struct fg_err *err)
+static enum fg_code count_names(struct pprof_reader *reader, size_t bytes, struct fg_err *err)
 {
     reader->names_bytes += bytes;
     if (reader->names_bytes > NAMES_MAX_BYTES)
@@ -278,7 +279,7 @@ static enum fg_code count_names(struct reader *reader, size_t bytes, struct fg_e
     return FG_OK;
 }
 
-static enum fg_code read_function(struct reader *reader, uint32_t number, struct fg_err *err)
+static enum fg_code read_function(struct pprof_reader *reader, uint32_t number, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(reader->tables[PROFILE_FUNCTION].entries[number]);
     struct fg_batch_function *function = &reader->batch->functions[number];
@@ -324,7 +325,7 @@ static enum fg_code read_function(struct reader *reader, uint32_t number, struct
 }
 
 /* Old .NET agents send functions without ids, one for each location and in their order. */
-static bool dotnet_ids_missing(const struct reader *reader)
+static bool dotnet_ids_missing(const struct pprof_reader *reader)
 {
     if ((reader->request->quirks & FG_PPROF_DOTNET) == 0 ||
         reader->functions.count != reader->tables[PROFILE_LOCATION].count)
@@ -352,7 +353,7 @@ static uint64_t id_of(struct fg_slice entry, uint64_t field)
     return id;
 }
 
-static enum fg_code read_functions(struct reader *reader, struct fg_err *err)
+static enum fg_code read_functions(struct pprof_reader *reader, struct fg_err *err)
 {
     uint32_t count = reader->tables[PROFILE_FUNCTION].count;
 
@@ -373,7 +374,7 @@ static enum fg_code read_functions(struct reader *reader, struct fg_err *err)
     return fg_ids_ready(&reader->functions, reader->arena) ? FG_OK : too_large(err);
 }
 
-static enum fg_code read_mapping(struct reader *reader, uint32_t number, struct fg_err *err)
+static enum fg_code read_mapping(struct pprof_reader *reader, uint32_t number, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(reader->tables[PROFILE_MAPPING].entries[number]);
     struct fg_batch_mapping mapping = {0};
@@ -429,7 +430,7 @@ static enum fg_code read_mapping(struct reader *reader, uint32_t number, struct 
     return count_names(reader, mapping.filename.len + mapping.build_id.len, err);
 }
 
-static enum fg_code read_mappings(struct reader *reader, struct fg_err *err)
+static enum fg_code read_mappings(struct pprof_reader *reader, struct fg_err *err)
 {
     uint32_t count = reader->tables[PROFILE_MAPPING].count;
 
@@ -446,7 +447,7 @@ static enum fg_code read_mappings(struct reader *reader, struct fg_err *err)
     return fg_ids_ready(&reader->mappings, reader->arena) ? FG_OK : too_large(err);
 }
 
-static bool has_functions(const struct reader *reader, uint32_t mapping)
+static bool has_functions(const struct pprof_reader *reader, uint32_t mapping)
 {
     return mapping != FG_NO_MAPPING &&
            (reader->batch->mappings[mapping].flags & FG_MAPPING_FUNCTIONS) != 0;
@@ -458,7 +459,7 @@ static bool has_functions(const struct reader *reader, uint32_t mapping)
  * location without a name has is its address and where that is mapped: it gets a mapping of its
  * own, which has no functions, for later symbolisation.
  */
-static enum fg_code use_unnamed(struct reader *reader, uint32_t *mapping, struct fg_err *err)
+static enum fg_code use_unnamed(struct pprof_reader *reader, uint32_t *mapping, struct fg_err *err)
 {
     struct fg_batch *batch = reader->batch;
     uint32_t *unnamed = &reader->unnamed[*mapping];
@@ -484,7 +485,7 @@ static void forget_addresses(struct fg_batch *batch)
 
 /* ---- locations ---- */
 
-static enum fg_code read_line(struct reader *reader, struct fg_slice in, struct fg_err *err)
+static enum fg_code read_line(struct pprof_reader *reader, struct fg_slice in, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
     uint64_t function = 0, line = 0;
@@ -515,7 +516,7 @@ static enum fg_code read_line(struct reader *reader, struct fg_slice in, struct 
     return FG_OK;
 }
 
-static enum fg_code read_location(struct reader *reader, uint32_t number, struct fg_err *err)
+static enum fg_code read_location(struct pprof_reader *reader, uint32_t number, struct fg_err *err)
 {
     struct fg_batch *batch = reader->batch;
     struct fg_cur cur = fg_cur(reader->tables[PROFILE_LOCATION].entries[number]);
@@ -573,7 +574,7 @@ static enum fg_code read_location(struct reader *reader, uint32_t number, struct
     return FG_OK;
 }
 
-static enum fg_code read_locations(struct reader *reader, struct fg_err *err)
+static enum fg_code read_locations(struct pprof_reader *reader, struct fg_err *err)
 {
     struct fg_batch *batch = reader->batch;
     uint32_t count = reader->tables[PROFILE_LOCATION].count;
@@ -595,7 +596,7 @@ static enum fg_code read_locations(struct reader *reader, struct fg_err *err)
 /* ---- samples ---- */
 
 /* One location id of a sample. */
-static enum fg_code add_frame(struct reader *reader, uint64_t id, struct fg_err *err)
+static enum fg_code add_frame(struct pprof_reader *reader, uint64_t id, struct fg_err *err)
 {
     uint32_t number = fg_ids_find(&reader->locations, id);
 
@@ -613,7 +614,8 @@ static enum fg_code add_frame(struct reader *reader, uint64_t id, struct fg_err 
     return FG_OK;
 }
 
-static enum fg_code add_frames(struct reader *reader, struct fg_slice packed, struct fg_err *err)
+static enum fg_code add_frames(struct pprof_reader *reader, struct fg_slice packed,
+                               struct fg_err *err)
 {
     uint64_t n_plain = reader->locations.counted ? reader->locations.count : 0;
     struct fg_cur cur = fg_cur(packed);
@@ -636,7 +638,7 @@ static enum fg_code add_frames(struct reader *reader, struct fg_slice packed, st
     return cur.bad ? fg_fail(err, FG_E_DECODE, "pprof: location ids cut short") : FG_OK;
 }
 
-static void add_values(struct reader *reader, struct fg_slice packed, uint32_t *count,
+static void add_values(struct pprof_reader *reader, struct fg_slice packed, uint32_t *count,
                        struct fg_cur *outer)
 {
     struct fg_cur cur = fg_cur(packed);
@@ -652,7 +654,7 @@ static void add_values(struct reader *reader, struct fg_slice packed, uint32_t *
         fg_cur_fail(outer);
 }
 
-static enum fg_code add_label(struct reader *reader, struct fg_slice in, struct fg_err *err)
+static enum fg_code add_label(struct pprof_reader *reader, struct fg_slice in, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
     uint64_t key = 0, str = 0;
@@ -682,8 +684,8 @@ static enum fg_code add_label(struct reader *reader, struct fg_slice in, struct 
 
 /* The group of the labels. Most samples have no labels at all: their group is looked for
  * once. */
-static enum fg_code find_group(struct reader *reader, struct fg_labels *labels, uint32_t *ret_group,
-                               struct fg_err *err)
+static enum fg_code find_group(struct pprof_reader *reader, struct fg_labels *labels,
+                               uint32_t *ret_group, struct fg_err *err)
 {
     if (labels->count == 0) {
         if (!reader->has_bare_group &&
@@ -697,8 +699,8 @@ static enum fg_code find_group(struct reader *reader, struct fg_labels *labels, 
     return fg_builder_group(reader->builder, labels, ret_group, err);
 }
 
-static enum fg_code read_sample(struct reader *reader, struct fg_slice in, uint32_t *ret_n_values,
-                                struct fg_err *err)
+static enum fg_code read_sample(struct pprof_reader *reader, struct fg_slice in,
+                                uint32_t *ret_n_values, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
 
@@ -732,7 +734,7 @@ static enum fg_code read_sample(struct reader *reader, struct fg_slice in, uint3
     return cur.bad ? fg_fail(err, FG_E_DECODE, "pprof: cut short") : FG_OK;
 }
 
-static enum fg_code keep_sample(struct reader *reader, uint32_t n_values, struct fg_err *err)
+static enum fg_code keep_sample(struct pprof_reader *reader, uint32_t n_values, struct fg_err *err)
 {
     uint32_t max_labels = reader->request->upload.limits.sample_labels_max;
     struct fg_labels labels;
@@ -757,9 +759,9 @@ static enum fg_code keep_sample(struct reader *reader, uint32_t n_values, struct
                              err);
 }
 
-static enum fg_code read_samples(struct reader *reader, struct fg_err *err)
+static enum fg_code read_samples(struct pprof_reader *reader, struct fg_err *err)
 {
-    const struct table *table = &reader->tables[PROFILE_SAMPLE];
+    const struct pprof_table *table = &reader->tables[PROFILE_SAMPLE];
     uint32_t max = reader->request->upload.limits.samples_max;
     uint32_t n_values;
 
@@ -777,7 +779,7 @@ static enum fg_code read_samples(struct reader *reader, struct fg_err *err)
 
 /* ---- all of it ---- */
 
-static enum fg_code read_all(struct reader *reader, struct fg_slice in, struct fg_err *err)
+static enum fg_code read_all(struct pprof_reader *reader, struct fg_slice in, struct fg_err *err)
 {
     if (find_tables(reader, in, err) != FG_OK || check_strings(reader, err) != FG_OK ||
         read_types(reader, err) != FG_OK || read_functions(reader, err) != FG_OK ||
@@ -795,7 +797,7 @@ static enum fg_code read_all(struct reader *reader, struct fg_slice in, struct f
 }
 
 /* The upload with the profile's own times and name where it has them. */
-static enum fg_code complete_upload(struct reader *reader, struct fg_upload *upload,
+static enum fg_code complete_upload(struct pprof_reader *reader, struct fg_upload *upload,
                                     struct fg_pprof_info *info, struct fg_err *err)
 {
     info->period = reader->period;
@@ -830,7 +832,8 @@ enum fg_code fg_pprof_decode(struct fg_slice in, const struct fg_pprof_request *
     struct fg_batch *batch = fg_arena_new(arena, struct fg_batch, 1);
     struct fg_upload upload = request->upload;
     struct fg_pprof_info info = {0};
-    struct reader reader = {.arena = arena, .request = request, .batch = batch, .counts = counts};
+    struct pprof_reader reader = {
+        .arena = arena, .request = request, .batch = batch, .counts = counts};
 
     if (batch == NULL)
         return too_large(err);

@@ -1,24 +1,24 @@
 #include "querier/blocks/adders.h"
 
-void adders_init(struct adders *adders, const struct reader *reader)
+void qry_adders_init(struct qry_adders *adders, const struct qry_reader *reader)
 {
-    *adders = (struct adders){.reader = reader};
+    *adders = (struct qry_adders){.reader = reader};
     fg_assert(pthread_mutex_init(&adders->lock, NULL) == 0);
 }
 
-static struct fg_crew *crew_of(const struct reader *reader)
+static struct fg_crew *crew_of(const struct qry_reader *reader)
 {
     return reader->question->snapshot->crew;
 }
 
-void adders_done(struct adders *adders)
+void qry_adders_done(struct qry_adders *adders)
 {
     fg_assert(adders->idle == NULL);
     (void)pthread_mutex_destroy(&adders->lock);
 }
 
 /* Of one who adds to all parts of the batch that have something to be read. */
-static uint64_t sums_bytes(const struct reader *reader)
+static uint64_t sums_bytes(const struct qry_reader *reader)
 {
     uint64_t bytes = 0;
 
@@ -28,9 +28,9 @@ static uint64_t sums_bytes(const struct reader *reader)
     return bytes;
 }
 
-void adders_begin(struct adders *adders)
+void qry_adders_begin(struct qry_adders *adders)
 {
-    const struct reader *reader = adders->reader;
+    const struct qry_reader *reader = adders->reader;
     uint64_t max_bytes = reader->blocks->memory_max_bytes, sums = sums_bytes(reader);
     uint64_t used = fg_arena_used_bytes(reader->arena);
     uint64_t left = max_bytes - FG_MIN(max_bytes, used);
@@ -42,10 +42,10 @@ void adders_begin(struct adders *adders)
     fg_crew_limit(crew_of(reader), (unsigned)helpers);
 }
 
-void adders_end(struct adders *adders)
+void qry_adders_end(struct qry_adders *adders)
 {
-    const struct reader *reader = adders->reader;
-    struct adder *adder;
+    const struct qry_reader *reader = adders->reader;
+    struct qry_adder *adder;
 
     while ((adder = adders->idle) != NULL) {
         adders->idle = adder->next;
@@ -57,18 +57,18 @@ void adders_end(struct adders *adders)
     fg_crew_limit(crew_of(reader), FG_CREW_HELPERS_MAX);
 }
 
-static struct adder *adder_create(const struct adders *adders)
+static struct qry_adder *adder_create(const struct qry_adders *adders)
 {
-    struct adder *adder = fg_new(struct adder);
+    struct qry_adder *adder = fg_new(struct qry_adder);
 
     adder->arena = fg_arena_create(adders->max_bytes);
     adder->samples = fg_block_samples_create(adders->reader->blocks->memory_max_bytes);
     return adder;
 }
 
-struct adder *adders_take(struct adders *adders)
+struct qry_adder *qry_adders_take(struct qry_adders *adders)
 {
-    struct adder *adder;
+    struct qry_adder *adder;
 
     (void)pthread_mutex_lock(&adders->lock);
     adder = adders->idle;
@@ -78,7 +78,7 @@ struct adder *adders_take(struct adders *adders)
     return adder != NULL ? adder : adder_create(adders);
 }
 
-void adders_give(struct adders *adders, struct adder *adder)
+void qry_adders_give(struct qry_adders *adders, struct qry_adder *adder)
 {
     (void)pthread_mutex_lock(&adders->lock);
     adder->next = adders->idle;
@@ -86,7 +86,8 @@ void adders_give(struct adders *adders, struct adder *adder)
     (void)pthread_mutex_unlock(&adders->lock);
 }
 
-uint64_t *adder_sums(struct adder *adder, const struct reader *reader, const struct part *part)
+uint64_t *qry_adder_sums(struct qry_adder *adder, const struct qry_reader *reader,
+                         const struct qry_part *part)
 {
     size_t number = (size_t)(part - reader->batch);
 
@@ -105,11 +106,11 @@ static void add_sums(uint64_t *into, const uint64_t *sums, uint32_t n)
         fg_value_sum(&into[i], sums[i]);
 }
 
-void adders_join(const struct adders *adders, struct part *part)
+void qry_adders_join(const struct qry_adders *adders, struct qry_part *part)
 {
     size_t number = (size_t)(part - adders->reader->batch);
 
-    for (const struct adder *at = adders->idle; at != NULL; at = at->next) {
+    for (const struct qry_adder *at = adders->idle; at != NULL; at = at->next) {
         uint64_t *sums = at->sums == NULL ? NULL : at->sums[number];
 
         if (sums != NULL && part->sums != NULL)

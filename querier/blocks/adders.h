@@ -4,7 +4,7 @@
  * difference.
  *
  * Thread: an adder is with one at a time. Memory: what all have for a batch and what the reader has
- * are bounded together by what a question may have; adders_begin() lets only so many help that
+ * are bounded together by what a question may have; qry_adders_begin() lets only so many help that
  * those of them who are not the first take a quarter of what is left.
  */
 #ifndef FG_QUERIER_BLOCKS_ADDERS_H
@@ -12,38 +12,39 @@
 
 #include "querier/blocks/impl.h"
 
-struct adder {
+struct qry_adder {
     struct fg_arena *arena; /* of the batch */
     struct fg_block_samples *samples;
     uint64_t **sums; /* by part of the batch; NULL: it has added nothing to it */
-    struct adder *next;
+    struct qry_adder *next;
 };
 
-struct adders {
+struct qry_adders {
     pthread_mutex_t lock;
-    const struct reader *reader;
+    const struct qry_reader *reader;
     uint64_t max_bytes; /* of one, for the batch */
-    struct adder *idle;
+    struct qry_adder *idle;
 };
 
-void adders_init(struct adders *adders, const struct reader *reader);
-void adders_done(struct adders *adders);
+void qry_adders_init(struct qry_adders *adders, const struct qry_reader *reader);
+void qry_adders_done(struct qry_adders *adders);
 
 /* For the reader's batch, whose spans are known. In between the reader's arena has less room: what
  * sums do not need. Nobody adds. */
-void adders_begin(struct adders *adders);
+void qry_adders_begin(struct qry_adders *adders);
 /* The sums are gone. */
-void adders_end(struct adders *adders);
+void qry_adders_end(struct qry_adders *adders);
 
 /* Any thread: one that nobody has, until it is given back. */
-struct adder *adders_take(struct adders *adders);
-void adders_give(struct adders *adders, struct adder *adder);
+struct qry_adder *qry_adders_take(struct qry_adders *adders);
+void qry_adders_give(struct qry_adders *adders, struct qry_adder *adder);
 
 /* Its sums of a part of the batch, [n_stacks]; NULL: they need too much memory. */
-uint64_t *adder_sums(struct adder *adder, const struct reader *reader, const struct part *part);
+uint64_t *qry_adder_sums(struct qry_adder *adder, const struct qry_reader *reader,
+                         const struct qry_part *part);
 
 /* part->sums: of all adders; NULL: nobody has any. Nobody adds; any thread, for several parts at a
  * time. */
-void adders_join(const struct adders *adders, struct part *part);
+void qry_adders_join(const struct qry_adders *adders, struct qry_part *part);
 
 #endif

@@ -53,7 +53,7 @@ static struct fg_time_span span_of(const struct fg_blocks_entry *entry, int64_t 
 }
 
 /* Of one object; true: there was something to be done. */
-static bool widen_by(const struct fg_blocks_entry *entry, struct selection *selection)
+static bool widen_by(const struct fg_blocks_entry *entry, struct qry_selection *selection)
 {
     struct fg_time_span before = {selection->start_ns, selection->end_ns};
 
@@ -66,7 +66,7 @@ static bool widen_by(const struct fg_blocks_entry *entry, struct selection *sele
     return selection->start_ns != before.start_ns || selection->end_ns != before.end_ns;
 }
 
-void blocks_widen(struct question *question, struct selection *selection)
+void qry_blocks_widen(struct qry_question *question, struct qry_selection *selection)
 {
     int64_t start_ns = selection->start_ns, end_ns = selection->end_ns;
     bool again = true;
@@ -74,7 +74,7 @@ void blocks_widen(struct question *question, struct selection *selection)
     while (again) { /* one may reach into the next */
         again = false;
         for (size_t t = 0; t < question->tenants.n; t++) {
-            const struct fg_blocks *blocks = blocks_manifest(question, t);
+            const struct fg_blocks *blocks = qry_blocks_manifest(question, t);
             const struct fg_blocks_entry *entry;
             uint32_t at = 0;
 
@@ -105,14 +105,14 @@ static enum fg_code refuse_before(int64_t end_ns, const char *what, struct fg_er
         text, what);
 }
 
-enum fg_code blocks_need_profiles(const struct question *question,
-                                  const struct selection *selection, const char *what,
-                                  struct fg_err *err)
+enum fg_code qry_blocks_need_profiles(const struct qry_question *question,
+                                      const struct qry_selection *selection, const char *what,
+                                      struct fg_err *err)
 {
     int64_t end_ns = INT64_MIN;
 
     for (size_t t = 0; t < question->tenants.n; t++) {
-        const struct fg_blocks *blocks = blocks_manifest(question, t);
+        const struct fg_blocks *blocks = qry_blocks_manifest(question, t);
         const struct fg_blocks_entry *entry;
         uint32_t at = 0;
 
@@ -124,11 +124,11 @@ enum fg_code blocks_need_profiles(const struct question *question,
 }
 
 /* What is alone is in the range of points. */
-static enum fg_code refuse(const struct reader *reader, const char *what, struct fg_err *err)
+static enum fg_code refuse(const struct qry_reader *reader, const char *what, struct fg_err *err)
 {
-    const struct selection range = {.start_ns = reader->start_ns, .end_ns = reader->end_ns};
+    const struct qry_selection range = {.start_ns = reader->start_ns, .end_ns = reader->end_ns};
 
-    return blocks_need_profiles(reader->question, &range, what, err);
+    return qry_blocks_need_profiles(reader->question, &range, what, err);
 }
 
 /* ---- labels of groups ---- */
@@ -176,8 +176,8 @@ static bool is_known(const struct fg_groups *groups, struct fg_slice name)
 /* ---- points ---- */
 
 struct spreading {
-    struct reader reader;
-    const struct alone_grid *grid;
+    struct qry_reader reader;
+    const struct qry_alone_grid *grid;
     struct fg_profile_type type;
     struct fg_arena *arena; /* of one part */
 };
@@ -196,7 +196,7 @@ static enum fg_code give_share(const struct spreading *spreading, const struct f
                                struct fg_time_span whole, struct fg_time_span share, uint64_t step,
                                const struct fg_labels *labels, struct fg_err *err)
 {
-    const struct alone_grid *grid = spreading->grid;
+    const struct qry_alone_grid *grid = spreading->grid;
     int64_t lo = whole.start_ns, hi = whole.end_ns, behind = fg_time_add(share.end_ns, 1);
     uint64_t sum =
         done_before(row->total, lo, hi, behind) - done_before(row->total, lo, hi, share.start_ns);
@@ -211,7 +211,7 @@ static enum fg_code spread(const struct spreading *spreading, const struct fg_no
                            struct fg_time_span whole, const struct fg_labels *labels,
                            struct fg_err *err)
 {
-    const struct alone_grid *grid = spreading->grid;
+    const struct qry_alone_grid *grid = spreading->grid;
     struct fg_time_span share = {FG_MAX(whole.start_ns, spreading->reader.start_ns),
                                  FG_MIN(whole.end_ns, spreading->reader.end_ns)};
     int64_t end_ns = share.end_ns;
@@ -239,7 +239,7 @@ static uint64_t length_of(const struct fg_nodes_row *row)
 }
 
 /* Rows that together are all of a key, over the shortest spans there are. */
-static enum fg_code spread_key(struct spreading *spreading, const struct part *part,
+static enum fg_code spread_key(struct spreading *spreading, const struct qry_part *part,
                                enum fg_nodes_kind kind, uint32_t group,
                                const struct fg_labels *labels, struct fg_err *err)
 {
@@ -269,7 +269,7 @@ static enum fg_code spread_key(struct spreading *spreading, const struct part *p
 }
 
 /* Are points told apart by what groups differ in? *ret_what: by what is not known. */
-static bool needs_groups(const struct alone_grid *grid, const struct fg_groups *groups,
+static bool needs_groups(const struct qry_alone_grid *grid, const struct fg_groups *groups,
                          const char **ret_what)
 {
     bool needs = false;
@@ -283,7 +283,7 @@ static bool needs_groups(const struct alone_grid *grid, const struct fg_groups *
     return needs;
 }
 
-static enum fg_code spread_part(struct spreading *spreading, const struct part *part,
+static enum fg_code spread_part(struct spreading *spreading, const struct qry_part *part,
                                 struct fg_err *err)
 {
     const struct fg_groups *groups = &part->nodes->groups;
@@ -295,7 +295,7 @@ static enum fg_code spread_part(struct spreading *spreading, const struct part *
     if (unknown != NULL)
         return refuse(&spreading->reader, unknown, err);
     if (answers == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     if (fg_groups_match(groups, &spreading->type, &spreading->reader.selection->selector,
                         spreading->arena, answers, err) != FG_OK)
         return err->code;
@@ -309,7 +309,7 @@ static enum fg_code spread_part(struct spreading *spreading, const struct part *
         struct fg_labels labels = labels_of(groups, g, &spreading->type, spreading->arena);
 
         if (labels.items == NULL)
-            return blocks_too_large(err);
+            return qry_blocks_too_large(err);
         if (answers[g] == FG_GROUPS_EVERY &&
             spread_key(spreading, part, apart ? FG_NODES_GROUP : FG_NODES_ALL, g, &labels, err) !=
                 FG_OK)
@@ -320,9 +320,9 @@ static enum fg_code spread_part(struct spreading *spreading, const struct part *
 
 static enum fg_code spread_all(struct spreading *spreading, struct fg_err *err)
 {
-    struct reader *reader = &spreading->reader;
+    struct qry_reader *reader = &spreading->reader;
 
-    if (nodes_find(reader, err) != FG_OK)
+    if (qry_nodes_find(reader, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < reader->n_parts; i++) {
         if (reader->parts[i].nodes == NULL)
@@ -331,11 +331,11 @@ static enum fg_code spread_all(struct spreading *spreading, struct fg_err *err)
         if (spread_part(spreading, &reader->parts[i], err) != FG_OK)
             return fg_wrap(err, "service %.*s", FG_S(reader->parts[i].entry->service));
     }
-    return question_check(reader->question, err);
+    return qry_question_check(reader->question, err);
 }
 
-enum fg_code alone_points(struct question *question, const struct selection *selection,
-                          const struct alone_grid *grid, struct fg_err *err)
+enum fg_code qry_alone_points(struct qry_question *question, const struct qry_selection *selection,
+                              const struct qry_alone_grid *grid, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(question->querier->blocks->memory_max_bytes);
     struct spreading spreading = {.grid = grid, .arena = arena};
@@ -343,18 +343,18 @@ enum fg_code alone_points(struct question *question, const struct selection *sel
 
     if (fg_profile_type_parse(fg_cstr(selection->type_text), &spreading.type, err) != FG_OK)
         return err->code;
-    code = reader_open(&spreading.reader, question, selection, NULL,
-                       points_from_ns(selection, grid->step_ns), selection->end_ns, OBJECTS_ALONE,
-                       false, err);
+    code = qry_reader_open(&spreading.reader, question, selection, NULL,
+                           qry_points_from_ns(selection, grid->step_ns), selection->end_ns,
+                           OBJECTS_ALONE, false, err);
     if (code == FG_OK)
         code = spread_all(&spreading, err);
-    reader_close(&spreading.reader);
+    qry_reader_close(&spreading.reader);
     return code;
 }
 
 /* ---- series ---- */
 
-static enum fg_code list_part(const struct reader *reader, const struct part *part,
+static enum fg_code list_part(const struct qry_reader *reader, const struct qry_part *part,
                               struct fg_arena *arena, alone_labels each, void *arg,
                               struct fg_err *err)
 {
@@ -366,7 +366,7 @@ static enum fg_code list_part(const struct reader *reader, const struct part *pa
             struct fg_labels labels = labels_of(&nodes->groups, g, &nodes->types[t], arena);
 
             if (labels.items == NULL)
-                return blocks_too_large(err);
+                return qry_blocks_too_large(err);
             if (fg_selector_matches(&reader->selector, &labels) && each(arg, &labels, err) != FG_OK)
                 return err->code;
             fg_arena_release(arena, mark);
@@ -374,19 +374,19 @@ static enum fg_code list_part(const struct reader *reader, const struct part *pa
     return FG_OK;
 }
 
-enum fg_code alone_series(struct question *question, const struct selection *selection,
-                          alone_labels each, void *arg, struct fg_err *err)
+enum fg_code qry_alone_series(struct qry_question *question, const struct qry_selection *selection,
+                              alone_labels each, void *arg, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(question->querier->blocks->memory_max_bytes);
-    struct reader reader;
-    enum fg_code code = reader_open(&reader, question, selection, NULL, selection->start_ns,
-                                    selection->end_ns, OBJECTS_ALONE, false, err);
+    struct qry_reader reader;
+    enum fg_code code = qry_reader_open(&reader, question, selection, NULL, selection->start_ns,
+                                        selection->end_ns, OBJECTS_ALONE, false, err);
 
     if (code == FG_OK)
-        code = nodes_find(&reader, err);
+        code = qry_nodes_find(&reader, err);
     for (uint32_t i = 0; code == FG_OK && i < reader.n_parts; i++)
         if (reader.parts[i].nodes != NULL)
             code = list_part(&reader, &reader.parts[i], arena, each, arg, err);
-    reader_close(&reader);
+    qry_reader_close(&reader);
     return code;
 }

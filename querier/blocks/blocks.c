@@ -8,16 +8,16 @@ static const struct fg_metric_def blocks_metrics[] = FG_METRICS_DEFS(BLOCKS_METR
 
 static void on_scrape(void *arg)
 {
-    struct blocks *blocks = arg;
+    struct qry_blocks *blocks = arg;
     struct fg_cache_stats stats = fg_cache_stats(blocks->cache);
 
     fg_metric_set(blocks->metrics, BLOCKS_CACHE_BYTES, (int64_t)stats.bytes);
     fg_metric_set(blocks->metrics, BLOCKS_CACHE_ENTRIES, (int64_t)stats.entries);
 }
 
-struct blocks *blocks_create(const struct blocks_config *config)
+struct qry_blocks *qry_blocks_create(const struct qry_blocks_config *config)
 {
-    struct blocks *blocks = fg_new(struct blocks);
+    struct qry_blocks *blocks = fg_new(struct qry_blocks);
 
     blocks->bucket = config->bucket;
     blocks->disk = config->disk;
@@ -39,7 +39,7 @@ struct blocks *blocks_create(const struct blocks_config *config)
     return blocks;
 }
 
-void blocks_destroy(struct blocks *blocks)
+void qry_blocks_destroy(struct qry_blocks *blocks)
 {
     if (blocks == NULL)
         return;
@@ -50,12 +50,12 @@ void blocks_destroy(struct blocks *blocks)
     free(blocks);
 }
 
-enum fg_code blocks_too_large(struct fg_err *err)
+enum fg_code qry_blocks_too_large(struct fg_err *err)
 {
     return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
 }
 
-enum fg_code blocks_fail(const struct fg_bucket_request *request, struct fg_err *err)
+enum fg_code qry_blocks_fail(const struct fg_bucket_request *request, struct fg_err *err)
 {
     *err = request->err;
     switch (request->code) {

@@ -12,8 +12,9 @@
  *
  * Errors: FG_E_NOT_FOUND: an object of the snapshot was deleted; take a fresh snapshot and repeat.
  * FG_E_CORRUPT: an object is damaged; the error names the object and the place. After both,
- * blocks_leave_out() says whether to repeat without the object. FG_E_UNAVAILABLE, FG_E_DEADLINE,
- * FG_E_CANCELED, FG_E_LIMIT. Whatever a query skips is reported with question_lacks().
+ * qry_blocks_leave_out() says whether to repeat without the object. FG_E_UNAVAILABLE,
+ * FG_E_DEADLINE, FG_E_CANCELED, FG_E_LIMIT. Whatever a query skips is reported with
+ * qry_question_lacks().
  */
 #ifndef FG_QUERIER_BLOCKS_BLOCKS_H
 #define FG_QUERIER_BLOCKS_BLOCKS_H
@@ -23,7 +24,7 @@
 #include "common/storage/cache/disk_cache.h"
 #include "querier/question.h"
 
-struct blocks_config {
+struct qry_blocks_config {
     struct fg_bucket *bucket; /* borrowed */
     struct fg_clock *clock;
     struct fg_registry *registry;
@@ -35,12 +36,12 @@ struct blocks_config {
     struct fg_disk_cache *disk; /* borrowed; NULL: there is none */
 };
 
-struct blocks *blocks_create(const struct blocks_config *config);
-void blocks_destroy(struct blocks *blocks); /* no question is left; NULL is fine */
+struct qry_blocks *qry_blocks_create(const struct qry_blocks_config *config);
+void qry_blocks_destroy(struct qry_blocks *blocks); /* no question is left; NULL is fine */
 
 /* Manifests that were read until now are not used for snapshots that are taken from now on. Any
  * thread. */
-void blocks_refresh(struct blocks *blocks);
+void qry_blocks_refresh(struct qry_blocks *blocks);
 
 /*
  * Takes a snapshot for the question's tenants, or keeps the one it has; fresh: reads the manifests
@@ -48,44 +49,45 @@ void blocks_refresh(struct blocks *blocks);
  * is damaged and the question accepts a partial answer, uses the manifests that were read last:
  * sets question->stale, and the answer says that it lacks newer profiles.
  */
-enum fg_code blocks_begin(struct question *question, bool fresh, struct fg_err *err) fg_must_check;
+enum fg_code qry_blocks_begin(struct qry_question *question, bool fresh,
+                              struct fg_err *err) fg_must_check;
 
 /* Of the snapshot; 0 without a bucket: nothing is in blocks. */
-uint64_t blocks_generation(const struct question *question);
+uint64_t qry_blocks_generation(const struct qry_question *question);
 
 /* The manifest of a tenant of the question (its number there) in the snapshot; NULL without a
  * bucket. */
-const struct fg_blocks *blocks_manifest(const struct question *question, size_t tenant);
+const struct fg_blocks *qry_blocks_manifest(const struct qry_question *question, size_t tenant);
 
-void blocks_end(struct question *question);
+void qry_blocks_end(struct qry_question *question);
 
 /* Returns true after a failed attempt if the question should repeat it on the same snapshot and
  * skip something that this attempt could not read. fresh: this question took the snapshot with
  * `fresh`. If it returns false, *err may have been replaced by the error for the client. */
-bool blocks_leave_out(struct question *question, bool fresh, struct fg_err *err);
+bool qry_blocks_leave_out(struct qry_question *question, bool fresh, struct fg_err *err);
 
 /* Frees the question's list of skipped objects, at its end. */
-void blocks_forget(struct question *question);
+void qry_blocks_forget(struct qry_question *question);
 
 /*
  * Of profiles that were dropped there may be merged nodes, over days of weeks. A selection that
  * begins or ends within what has one only is widened to its ends; the question notes it.
  */
-void blocks_widen(struct question *question, struct selection *selection);
+void qry_blocks_widen(struct qry_question *question, struct qry_selection *selection);
 
 /* FG_E_INVALID: some of the time has merged nodes only, which have no such thing (for people). */
-enum fg_code blocks_need_profiles(const struct question *question,
-                                  const struct selection *selection, const char *what,
-                                  struct fg_err *err) fg_must_check;
+enum fg_code qry_blocks_need_profiles(const struct qry_question *question,
+                                      const struct qry_selection *selection, const char *what,
+                                      struct fg_err *err) fg_must_check;
 
 /* --- between the two; nothing without a bucket. What they are asked is in question.h. --- */
 
-enum fg_code blocks_tree(struct question *question, const struct selection *selection,
-                         const struct stacks *stacks, bool names_only, struct fg_tree *into,
-                         struct fg_err *err) fg_must_check;
+enum fg_code qry_blocks_tree(struct qry_question *question, const struct qry_selection *selection,
+                             const struct qry_stacks *stacks, bool names_only, struct fg_tree *into,
+                             struct fg_err *err) fg_must_check;
 
 /* What is good to know of how a picture was made; added to what was known before. */
-struct picture_facts {
+struct qry_picture_facts {
     uint64_t sample_bytes; /* stored of samples in the range: to be read for a full answer, about */
     bool negatives;        /* crowns with values below zero, which say too little of them */
 };
@@ -94,18 +96,21 @@ struct picture_facts {
  * The same by names, for pictures: of each part its crown, or that of merged nodes; or all of it
  * (full). Stacks are not narrowed by call sites.
  */
-enum fg_code blocks_picture(struct question *question, const struct selection *selection,
-                            const struct stacks *stacks, bool full, struct fg_crown_sum *into,
-                            struct picture_facts *facts, struct fg_err *err) fg_must_check;
-enum fg_code blocks_series(struct question *question, const struct selection *selection,
-                           const char *const *names, size_t n_names, struct label_sets *into,
-                           struct fg_err *err) fg_must_check;
-enum fg_code blocks_points(struct question *question, const struct selection *selection,
-                           int64_t step_ns, const char *const *group_by, size_t n_group_by,
-                           struct points_list *into, struct fg_err *err) fg_must_check;
-enum fg_code blocks_stats(struct question *question, struct tenant_stats *into,
-                          struct fg_err *err) fg_must_check;
-enum fg_code blocks_profiles(struct question *question, const struct selection *selection,
-                             profile_visit visit, void *arg, struct fg_err *err) fg_must_check;
+enum fg_code qry_blocks_picture(struct qry_question *question,
+                                const struct qry_selection *selection,
+                                const struct qry_stacks *stacks, bool full,
+                                struct fg_crown_sum *into, struct qry_picture_facts *facts,
+                                struct fg_err *err) fg_must_check;
+enum fg_code qry_blocks_series(struct qry_question *question, const struct qry_selection *selection,
+                               const char *const *names, size_t n_names,
+                               struct qry_label_sets *into, struct fg_err *err) fg_must_check;
+enum fg_code qry_blocks_points(struct qry_question *question, const struct qry_selection *selection,
+                               int64_t step_ns, const char *const *group_by, size_t n_group_by,
+                               struct qry_points_list *into, struct fg_err *err) fg_must_check;
+enum fg_code qry_blocks_stats(struct qry_question *question, struct qry_tenant_stats *into,
+                              struct fg_err *err) fg_must_check;
+enum fg_code qry_blocks_profiles(struct qry_question *question,
+                                 const struct qry_selection *selection, profile_visit visit,
+                                 void *arg, struct fg_err *err) fg_must_check;
 
 #endif

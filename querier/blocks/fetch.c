@@ -10,37 +10,37 @@ enum {
     FETCH_WAIT_NS = 100 * 1000 * 1000,      /* for what another question makes; then look around */
 };
 
-struct queue {
-    struct fetch_item *first, *last;
+struct fetch_queue {
+    struct qry_fetch_item *first, *last;
 };
 
 /* A request and what it brings. */
-struct load {
+struct qry_load {
     struct fg_bucket_request request;
-    struct queue items;   /* that wait for it */
-    uint32_t n_making;    /* items that are made of what came */
-    struct tail *tail;    /* which it brings; NULL: none */
-    uint64_t end;         /* of the range */
-    uint64_t items_bytes; /* of it, what is wanted */
-    uint64_t other_bytes; /* what comes besides: between them, or with a directory */
-    struct load *next;
+    struct fetch_queue items; /* that wait for it */
+    uint32_t n_making;        /* items that are made of what came */
+    struct qry_tail *tail;    /* which it brings; NULL: none */
+    uint64_t end;             /* of the range */
+    uint64_t items_bytes;     /* of it, what is wanted */
+    uint64_t other_bytes;     /* what comes besides: between them, or with a directory */
+    struct qry_load *next;
 };
 
-struct fetch {
-    struct question *question;
-    struct blocks *blocks;
+struct qry_fetch {
+    struct qry_question *question;
+    struct qry_blocks *blocks;
     struct fg_crew *crew;
     struct fg_bucket_wave *wave;
     fetch_visit visit;
     void *arg;
-    struct fetch_item *items;
-    uint32_t n, at;                   /* items[at] is opened next */
-    struct queue ready[FETCH_PHASES]; /* there, not visited */
-    uint32_t to_visit[FETCH_PHASES];  /* there or not */
-    struct queue others;              /* being made by other questions */
-    struct queue again;               /* to be asked of the bucket itself, in order of `items` */
-    struct load *loads;               /* under way, or here and needed */
-    uint32_t n_loads;                 /* under way */
+    struct qry_fetch_item *items;
+    uint32_t n, at;                         /* items[at] is opened next */
+    struct fetch_queue ready[FETCH_PHASES]; /* there, not visited */
+    uint32_t to_visit[FETCH_PHASES];        /* there or not */
+    struct fetch_queue others;              /* being made by other questions */
+    struct fetch_queue again; /* to be asked of the bucket itself, in order of `items` */
+    struct qry_load *loads;   /* under way, or here and needed */
+    uint32_t n_loads;         /* under way */
     uint64_t bytes; /* of what was opened and not visited, and besides of what is under way */
     bool over;      /* nothing is sent any more */
     bool lacks;     /* items were passed over, since the bucket is away: `away` says why */
@@ -49,7 +49,7 @@ struct fetch {
 
 /* ---- lists ---- */
 
-static void queue_add(struct queue *queue, struct fetch_item *item)
+static void queue_add(struct fetch_queue *queue, struct qry_fetch_item *item)
 {
     item->next = NULL;
     if (queue->last != NULL)
@@ -60,9 +60,9 @@ static void queue_add(struct queue *queue, struct fetch_item *item)
 }
 
 /* Adds to a queue in the order of their places in the list of items. Most come in that order. */
-static void queue_add_in_order(struct queue *queue, struct fetch_item *item)
+static void queue_add_in_order(struct fetch_queue *queue, struct qry_fetch_item *item)
 {
-    struct fetch_item **link = &queue->first;
+    struct qry_fetch_item **link = &queue->first;
 
     if (queue->last == NULL || queue->last < item) {
         queue_add(queue, item);
@@ -74,9 +74,9 @@ static void queue_add_in_order(struct queue *queue, struct fetch_item *item)
     *link = item;
 }
 
-static struct fetch_item *queue_take(struct queue *queue)
+static struct qry_fetch_item *queue_take(struct fetch_queue *queue)
 {
-    struct fetch_item *item = queue->first;
+    struct qry_fetch_item *item = queue->first;
 
     if (item == NULL)
         return NULL;
@@ -87,11 +87,11 @@ static struct fetch_item *queue_take(struct queue *queue)
     return item;
 }
 
-enum fg_code fetch_add(struct fetch_list *list, struct fg_arena *arena,
-                       const struct fetch_item *item, struct fg_err *err)
+enum fg_code qry_fetch_add(struct qry_fetch_list *list, struct fg_arena *arena,
+                           const struct qry_fetch_item *item, struct fg_err *err)
 {
     if (!fg_arena_grow(arena, (void *)&list->items, list->n, 1, &list->cap, sizeof *list->items))
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     list->items[list->n++] = *item;
     return FG_OK;
 }
@@ -99,7 +99,7 @@ enum fg_code fetch_add(struct fetch_list *list, struct fg_arena *arena,
 /* By phase, object and place: neighbours share a request. */
 static int item_order(const void *left, const void *right)
 {
-    const struct fetch_item *a = left, *b = right;
+    const struct qry_fetch_item *a = left, *b = right;
 
     if (a->phase != b->phase)
         return a->phase < b->phase ? -1 : 1;
@@ -110,7 +110,7 @@ static int item_order(const void *left, const void *right)
 
 /* ---- requests ---- */
 
-static struct fg_cache_key key_of(const struct fetch_item *item)
+static struct fg_cache_key key_of(const struct qry_fetch_item *item)
 {
     return (struct fg_cache_key){
         .object = item->object->id,
@@ -122,22 +122,22 @@ static struct fg_cache_key key_of(const struct fetch_item *item)
 
 /* ---- making ---- */
 
-static struct fg_disk_key disk_key_of(const struct fetch_item *item)
+static struct fg_disk_key disk_key_of(const struct qry_fetch_item *item)
 {
     return (struct fg_disk_key){item->object->id, item->range.offset, item->range.len};
 }
 
-static bool is_nodes(const struct fetch_item *item)
+static bool is_nodes(const struct qry_fetch_item *item)
 {
-    const struct object *object = item->object;
+    const struct qry_object *object = item->object;
 
     if (item->part == NULL) /* a directory, perhaps with nodes */
         return object->head.offset != object->directory.offset;
-    return item->thing == &thing_nodes || item->thing == &thing_node_names ||
-           item->thing == &thing_node;
+    return item->thing == &qry_thing_nodes || item->thing == &qry_thing_node_names ||
+           item->thing == &qry_thing_node;
 }
 
-enum fg_code fetch_fail(const struct fetch_item *item, struct fg_err *err)
+enum fg_code qry_fetch_fail(const struct qry_fetch_item *item, struct fg_err *err)
 {
     if (item->part == NULL)
         (void)fg_wrap(err, "%s", item->object->name);
@@ -145,18 +145,18 @@ enum fg_code fetch_fail(const struct fetch_item *item, struct fg_err *err)
         (void)fg_wrap(err, "%s: part %.*s/%.*s", item->object->name,
                       FG_S(item->part->entry->tenant), FG_S(item->part->entry->service));
     if (fg_damage_unusable(err->code))
-        lost_add(item->fetch->question, item->object, item->part, is_nodes(item), err);
+        qry_lost_add(item->fetch->question, item->object, item->part, is_nodes(item), err);
     return err->code;
 }
 
 /* Did the bytes come from the bucket itself, and from no cache? */
-static bool is_fresh(const struct fetch_item *item)
+static bool is_fresh(const struct qry_fetch_item *item)
 {
     return item->load != NULL && item->load->request.fresh;
 }
 
 /* Damage of what is in a cache is no damage of the object: the bucket is asked. */
-static enum fg_code make(struct fetch_item *item, struct fg_err *err)
+static enum fg_code make(struct qry_fetch_item *item, struct fg_err *err)
 {
     size_t max_bytes = item->fetch->blocks->memory_max_bytes, size;
     void *value;
@@ -166,17 +166,17 @@ static enum fg_code make(struct fetch_item *item, struct fg_err *err)
         return FG_OK;
     }
     item->again = err->code == FG_E_CORRUPT && !is_fresh(item);
-    return item->again ? FG_OK : fetch_fail(item, err);
+    return item->again ? FG_OK : qry_fetch_fail(item, err);
 }
 
 /* Any thread. */
 static enum fg_code run_making(struct fg_task *task, struct fg_err *err)
 {
-    struct fetch_item *item = fg_container(task, struct fetch_item, task);
+    struct qry_fetch_item *item = fg_container(task, struct qry_fetch_item, task);
     struct fg_disk_cache *disk = item->fetch->blocks->disk;
     struct fg_disk_key key = disk_key_of(item);
 
-    if (question_check(item->fetch->question, err) != FG_OK || make(item, err) != FG_OK)
+    if (qry_question_check(item->fetch->question, err) != FG_OK || make(item, err) != FG_OK)
         return err->code;
     if (disk != NULL && item->of_disk && item->again)
         fg_disk_cache_drop(disk, &key);
@@ -185,19 +185,19 @@ static enum fg_code run_making(struct fg_task *task, struct fg_err *err)
     return FG_OK;
 }
 
-static void fail_item(struct fetch_item *item)
+static void fail_item(struct qry_fetch_item *item)
 {
     fg_cache_fail(item->entry);
     fg_cache_unref(item->entry);
 }
 
-static void load_unuse(struct fetch *fetch, struct load *load);
+static void load_unuse(struct qry_fetch *fetch, struct qry_load *load);
 
 /* It waits for its visit, or for another load. */
 static enum fg_code end_making(struct fg_task *task, bool ran, struct fg_err *err)
 {
-    struct fetch_item *item = fg_container(task, struct fetch_item, task);
-    struct fetch *fetch = item->fetch;
+    struct qry_fetch_item *item = fg_container(task, struct qry_fetch_item, task);
+    struct qry_fetch *fetch = item->fetch;
 
     (void)err;
     if (item->of_disk)
@@ -214,7 +214,7 @@ static enum fg_code end_making(struct fg_task *task, bool ran, struct fg_err *er
     return FG_OK;
 }
 
-static void put_making(struct fetch *fetch, struct fetch_item *item, struct fg_slice bytes)
+static void put_making(struct qry_fetch *fetch, struct qry_fetch_item *item, struct fg_slice bytes)
 {
     item->task = (struct fg_task){.run = run_making, .end = end_making};
     item->bytes = bytes;
@@ -225,7 +225,7 @@ static void put_making(struct fetch *fetch, struct fetch_item *item, struct fg_s
 /* ---- the disk ---- */
 
 /* An item that is ours to make. */
-static bool take_from_disk(struct fetch *fetch, struct fetch_item *item)
+static bool take_from_disk(struct qry_fetch *fetch, struct qry_fetch_item *item)
 {
     struct fg_disk_cache *disk = fetch->blocks->disk;
     struct fg_disk_key key = disk_key_of(item);
@@ -244,14 +244,14 @@ static bool take_from_disk(struct fetch *fetch, struct fetch_item *item)
 /* ---- tails ---- */
 
 /* Does all to the object's end come with it? */
-static bool brings_tail(const struct fetch_item *item)
+static bool brings_tail(const struct qry_fetch_item *item)
 {
-    return item->thing == &thing_directory && item->object->tail != NULL;
+    return item->thing == &qry_thing_directory && item->object->tail != NULL;
 }
 
-static struct fg_block_range range_of(const struct fetch_item *item)
+static struct fg_block_range range_of(const struct qry_fetch_item *item)
 {
-    const struct object *object = item->object;
+    const struct qry_object *object = item->object;
 
     return brings_tail(item)
                ? (struct fg_block_range){object->tail->from, object->bytes - object->tail->from}
@@ -259,9 +259,9 @@ static struct fg_block_range range_of(const struct fetch_item *item)
 }
 
 /* An item that is ours to make. */
-static bool take_from_tail(struct fetch *fetch, struct fetch_item *item)
+static bool take_from_tail(struct qry_fetch *fetch, struct qry_fetch_item *item)
 {
-    const struct tail *tail = item->object->tail;
+    const struct qry_tail *tail = item->object->tail;
     struct fg_slice bytes;
 
     if (tail == NULL || tail->bytes.len == 0 || item->range.offset < tail->from)
@@ -277,7 +277,7 @@ static bool take_from_tail(struct fetch *fetch, struct fetch_item *item)
 /* ---- what is opened ---- */
 
 /* Opens in the cache. true: it is ours to ask the bucket for. */
-static bool open_item(struct fetch *fetch, struct fetch_item *item)
+static bool open_item(struct qry_fetch *fetch, struct qry_fetch_item *item)
 {
     struct fg_cache_key key = key_of(item);
     enum fg_cache_state state;
@@ -293,16 +293,16 @@ static bool open_item(struct fetch *fetch, struct fetch_item *item)
     return mine && !take_from_tail(fetch, item) && !take_from_disk(fetch, item);
 }
 
-static struct fetch_item *open_next(struct fetch *fetch, bool *ret_mine)
+static struct qry_fetch_item *open_next(struct qry_fetch *fetch, bool *ret_mine)
 {
-    struct fetch_item *item = &fetch->items[fetch->at++];
+    struct qry_fetch_item *item = &fetch->items[fetch->at++];
 
     fetch->bytes += item->range.len;
     *ret_mine = open_item(fetch, item);
     return item;
 }
 
-static void load_add(struct load *load, struct fetch_item *item)
+static void load_add(struct qry_load *load, struct qry_fetch_item *item)
 {
     struct fg_block_range range = range_of(item);
 
@@ -313,12 +313,12 @@ static void load_add(struct load *load, struct fetch_item *item)
 }
 
 /* Takes in what follows closely. */
-static void load_extend(struct fetch *fetch, struct load *load)
+static void load_extend(struct qry_fetch *fetch, struct qry_load *load)
 {
-    const struct fetch_item *first = load->items.first;
+    const struct qry_fetch_item *first = load->items.first;
 
     while (fetch->at < fetch->n) {
-        const struct fetch_item *next = &fetch->items[fetch->at];
+        const struct qry_fetch_item *next = &fetch->items[fetch->at];
         bool mine;
 
         if (next->object != first->object || next->phase != first->phase ||
@@ -326,15 +326,15 @@ static void load_extend(struct fetch *fetch, struct load *load)
             next->range.offset - load->end > FETCH_GAP_MAX_BYTES ||
             next->range.offset + next->range.len - first->range.offset > FETCH_LOAD_MAX_BYTES)
             return;
-        struct fetch_item *item = open_next(fetch, &mine);
+        struct qry_fetch_item *item = open_next(fetch, &mine);
         if (mine)
             load_add(load, item);
     }
 }
 
-static void load_send(struct fetch *fetch, struct load *load)
+static void load_send(struct qry_fetch *fetch, struct qry_load *load)
 {
-    const struct fetch_item *first = load->items.first;
+    const struct qry_fetch_item *first = load->items.first;
     struct fg_bucket_request *request = &load->request;
 
     request->verb = FG_BUCKET_GET;
@@ -357,32 +357,32 @@ static void load_send(struct fetch *fetch, struct load *load)
 }
 
 /* A request for an item that was opened and is ours. */
-static struct load *load_create(struct fetch_item *item)
+static struct qry_load *load_create(struct qry_fetch_item *item)
 {
-    struct load *load = fg_new(struct load);
+    struct qry_load *load = fg_new(struct qry_load);
 
     load_add(load, item);
     return load;
 }
 
-static void send_next(struct fetch *fetch)
+static void send_next(struct qry_fetch *fetch)
 {
     bool mine;
-    struct fetch_item *item = open_next(fetch, &mine);
+    struct qry_fetch_item *item = open_next(fetch, &mine);
 
     if (!mine)
         return;
-    struct load *load = load_create(item);
+    struct qry_load *load = load_create(item);
     load_extend(fetch, load);
     load_send(fetch, load);
 }
 
 /* Asks the bucket itself for the items of which a cache had damaged bytes. */
-static void send_again(struct fetch *fetch)
+static void send_again(struct qry_fetch *fetch)
 {
     while (fetch->again.first != NULL && fetch->n_loads < FETCH_LOADS_MAX) {
-        struct fetch_item *item = queue_take(&fetch->again);
-        struct load *load = load_create(item);
+        struct qry_fetch_item *item = queue_take(&fetch->again);
+        struct qry_load *load = load_create(item);
 
         item->of_disk = false;
         load->request.fresh = true;
@@ -390,10 +390,10 @@ static void send_again(struct fetch *fetch)
     }
 }
 
-static void load_destroy(struct fetch *fetch, struct load *load)
+static void load_destroy(struct qry_fetch *fetch, struct qry_load *load)
 {
-    struct load **link = &fetch->loads;
-    struct fetch_item *item;
+    struct qry_load **link = &fetch->loads;
+    struct qry_fetch_item *item;
 
     for (; *link != load; link = &(*link)->next)
         fg_assert(*link != NULL);
@@ -407,7 +407,7 @@ static void load_destroy(struct fetch *fetch, struct load *load)
 
 /* ---- what comes back ---- */
 
-static void keep_tail(struct tail *tail, struct load *load)
+static void keep_tail(struct qry_tail *tail, struct qry_load *load)
 {
     fg_buf_done(&tail->bytes);
     tail->bytes = load->request.body;
@@ -415,7 +415,7 @@ static void keep_tail(struct tail *tail, struct load *load)
 }
 
 /* One item less is made of it. */
-static void load_unuse(struct fetch *fetch, struct load *load)
+static void load_unuse(struct qry_fetch *fetch, struct qry_load *load)
 {
     if (--load->n_making > 0)
         return;
@@ -425,8 +425,8 @@ static void load_unuse(struct fetch *fetch, struct load *load)
 }
 
 /* The item's part of what its load brought. */
-static enum fg_code take_item(struct fetch *fetch, struct load *load, struct fetch_item *item,
-                              struct fg_err *err)
+static enum fg_code take_item(struct qry_fetch *fetch, struct qry_load *load,
+                              struct qry_fetch_item *item, struct fg_err *err)
 {
     struct fg_slice all = fg_buf_slice(&load->request.body);
     struct fg_slice bytes =
@@ -444,16 +444,16 @@ static enum fg_code take_item(struct fetch *fetch, struct load *load, struct fet
     fail_item(item);
     (void)fg_fail(err, FG_E_CORRUPT, "%zu bytes where there should be %llu", bytes.len,
                   (unsigned long long)item->range.len);
-    return fetch_fail(item, err);
+    return qry_fetch_fail(item, err);
 }
 
 /* The bucket is unavailable: notes all objects that could not be fetched, not only the first. */
-static void pass_over(struct fetch *fetch, struct load *load, const struct fg_err *err)
+static void pass_over(struct qry_fetch *fetch, struct qry_load *load, const struct fg_err *err)
 {
-    struct fetch_item *item;
+    struct qry_fetch_item *item;
 
     while ((item = queue_take(&load->items)) != NULL) {
-        lost_add(fetch->question, item->object, NULL, false, err);
+        qry_lost_add(fetch->question, item->object, NULL, false, err);
         fail_item(item);
         fetch->to_visit[item->phase]--;
         fetch->bytes -= item->range.len;
@@ -463,12 +463,12 @@ static void pass_over(struct fetch *fetch, struct load *load, const struct fg_er
     load_destroy(fetch, load);
 }
 
-static enum fg_code take_failure(struct fetch *fetch, struct load *load, struct fg_err *err)
+static enum fg_code take_failure(struct qry_fetch *fetch, struct qry_load *load, struct fg_err *err)
 {
-    const struct fetch_item *first = load->items.first;
-    struct fetch_item *item;
+    const struct qry_fetch_item *first = load->items.first;
+    struct qry_fetch_item *item;
 
-    (void)blocks_fail(&load->request, err);
+    (void)qry_blocks_fail(&load->request, err);
     if (err->code == FG_E_CORRUPT && !load->request.fresh) {
         while ((item = queue_take(&load->items)) != NULL)
             queue_add_in_order(&fetch->again, item);
@@ -476,21 +476,21 @@ static enum fg_code take_failure(struct fetch *fetch, struct load *load, struct 
         return FG_OK;
     }
     if (fetch->question->stale && (err->code == FG_E_UNAVAILABLE || err->code == FG_E_DEADLINE) &&
-        question_check(fetch->question, err) == FG_OK) {
+        qry_question_check(fetch->question, err) == FG_OK) {
         pass_over(fetch, load, err);
         return FG_OK;
     }
     if (err->code == FG_E_NOT_FOUND) /* not this item alone */
-        lost_add(fetch->question, first->object, NULL, false, err);
+        qry_lost_add(fetch->question, first->object, NULL, false, err);
     else if (err->code == FG_E_CORRUPT)
-        return fetch_fail(first, err);
+        return qry_fetch_fail(first, err);
     return err->code;
 }
 
 /* After a failure fetch_done() sees to what is left of it. */
-static enum fg_code take_load(struct fetch *fetch, struct load *load, struct fg_err *err)
+static enum fg_code take_load(struct qry_fetch *fetch, struct qry_load *load, struct fg_err *err)
 {
-    struct fetch_item *item;
+    struct qry_fetch_item *item;
 
     fetch->n_loads--;
     if (load->request.code != FG_OK)
@@ -505,9 +505,9 @@ static enum fg_code take_load(struct fetch *fetch, struct load *load, struct fg_
 }
 
 /* Another question's; we have nothing under way ourselves. */
-static void await_other(struct fetch *fetch)
+static void await_other(struct qry_fetch *fetch)
 {
-    struct fetch_item *item = queue_take(&fetch->others);
+    struct qry_fetch_item *item = queue_take(&fetch->others);
 
     switch (fg_cache_wait(item->entry, FETCH_WAIT_NS)) {
     case FG_CACHE_READY:
@@ -526,7 +526,7 @@ static void await_other(struct fetch *fetch)
 
 /* ---- visits ---- */
 
-static unsigned phase_of(const struct fetch *fetch)
+static unsigned phase_of(const struct qry_fetch *fetch)
 {
     unsigned phase = 0;
 
@@ -535,7 +535,8 @@ static unsigned phase_of(const struct fetch *fetch)
     return phase;
 }
 
-static enum fg_code visit_one(struct fetch *fetch, struct fetch_item *item, struct fg_err *err)
+static enum fg_code visit_one(struct qry_fetch *fetch, struct qry_fetch_item *item,
+                              struct fg_err *err)
 {
     enum fg_code code = fetch->visit(fetch->arg, item, err);
 
@@ -543,10 +544,10 @@ static enum fg_code visit_one(struct fetch *fetch, struct fetch_item *item, stru
     fetch->to_visit[item->phase]--;
     fetch->bytes -= item->range.len;
     fetch->question->bytes += item->range.len;
-    return code == FG_OK ? FG_OK : fetch_fail(item, err);
+    return code == FG_OK ? FG_OK : qry_fetch_fail(item, err);
 }
 
-static bool may_send(const struct fetch *fetch)
+static bool may_send(const struct qry_fetch *fetch)
 {
     return fetch->at < fetch->n && fetch->n_loads < FETCH_LOADS_MAX &&
            (fetch->bytes == 0 ||
@@ -556,7 +557,7 @@ static bool may_send(const struct fetch *fetch)
 /* There is nothing to do meanwhile. Damaged items are asked for again when nothing else is under
  * way: which of several errors the client gets does not depend on how many threads work. Other
  * questions may wait for these items, so they come before theirs. */
-static void await(struct fetch *fetch)
+static void await(struct qry_fetch *fetch)
 {
     if (fetch->n_loads > 0 || fg_crew_has_tasks(fetch->crew))
         fg_crew_wait(fetch->crew);
@@ -566,22 +567,22 @@ static void await(struct fetch *fetch)
         await_other(fetch);
 }
 
-static enum fg_code step(struct fetch *fetch, struct fg_err *err)
+static enum fg_code step(struct qry_fetch *fetch, struct fg_err *err)
 {
     struct fg_bucket_request *request;
-    struct fetch_item *item;
+    struct qry_fetch_item *item;
 
     if (may_send(fetch)) {
         send_next(fetch);
         return FG_OK;
     }
-    if (question_check(fetch->question, err) != FG_OK)
+    if (qry_question_check(fetch->question, err) != FG_OK)
         return err->code;
     if (fg_crew_end_one(fetch->crew))
         return FG_OK;
     request = fg_bucket_wave_poll(fetch->wave);
     if (request != NULL)
-        return take_load(fetch, fg_container(request, struct load, request), err);
+        return take_load(fetch, fg_container(request, struct qry_load, request), err);
     /* Tasks of visits hold what they are about. */
     if (!fg_crew_is_full(fetch->crew) &&
         (item = queue_take(&fetch->ready[phase_of(fetch)])) != NULL)
@@ -591,7 +592,7 @@ static enum fg_code step(struct fetch *fetch, struct fg_err *err)
     return FG_OK;
 }
 
-static bool is_done(const struct fetch *fetch)
+static bool is_done(const struct qry_fetch *fetch)
 {
     for (unsigned i = 0; i < FETCH_PHASES; i++)
         if (fetch->to_visit[i] > 0)
@@ -604,7 +605,7 @@ static void nudge(void *arg)
     fg_crew_nudge(arg);
 }
 
-static void fetch_init(struct fetch *fetch, struct fetch_list *list)
+static void fetch_init(struct qry_fetch *fetch, struct qry_fetch_list *list)
 {
     fetch->items = list->items;
     fetch->n = list->n;
@@ -620,9 +621,9 @@ static void fetch_init(struct fetch *fetch, struct fetch_list *list)
 }
 
 /* After a failure there are requests under way and things nobody will visit. */
-static void fetch_done(struct fetch *fetch)
+static void fetch_done(struct qry_fetch *fetch)
 {
-    struct fetch_item *item;
+    struct qry_fetch_item *item;
 
     fg_bucket_wave_destroy(fetch->wave);
     while (fetch->loads != NULL)
@@ -637,7 +638,7 @@ static void fetch_done(struct fetch *fetch)
 }
 
 /* Tasks were put before whatever else failed: a failure of theirs comes first. */
-static enum fg_code finish(struct fetch *fetch, enum fg_code code, struct fg_err *err)
+static enum fg_code finish(struct qry_fetch *fetch, enum fg_code code, struct fg_err *err)
 {
     struct fg_err first;
 
@@ -650,10 +651,10 @@ static enum fg_code finish(struct fetch *fetch, enum fg_code code, struct fg_err
     return err->code;
 }
 
-enum fg_code fetch_all(struct question *question, struct fetch_list *list, fetch_visit visit,
-                       void *arg, struct fg_err *err)
+enum fg_code qry_fetch_all(struct qry_question *question, struct qry_fetch_list *list,
+                           fetch_visit visit, void *arg, struct fg_err *err)
 {
-    struct fetch fetch = {.question = question, .visit = visit, .arg = arg};
+    struct qry_fetch fetch = {.question = question, .visit = visit, .arg = arg};
     enum fg_code code = FG_OK;
 
     if (list->n == 0)

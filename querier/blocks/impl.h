@@ -51,7 +51,7 @@
     M(GAUGE, BLOCKS_CACHE_ENTRIES, "flamegrid_querier_cache_entries", "Things in the cache")
 FG_METRICS_ENUM(blocks_metric, BLOCKS_METRICS)
 
-struct blocks {
+struct qry_blocks {
     struct fg_bucket *bucket;
     struct fg_disk_cache *disk; /* NULL: there is none */
     struct fg_clock *clock;
@@ -76,27 +76,28 @@ struct blocks {
 };
 
 /* A question's. */
-struct blocks_snapshot {
+struct qry_blocks_snapshot {
     struct fg_snapshot core;
     struct fg_slice tenants[FG_SNAPSHOT_TENANTS_MAX];
-    struct fg_crew *crew; /* who reads it; without tasks but in fetch_all() and select_sums() */
+    struct fg_crew
+        *crew; /* who reads it; without tasks but in qry_fetch_all() and qry_select_sums() */
 };
 
-enum fg_code blocks_too_large(struct fg_err *err);
+enum fg_code qry_blocks_too_large(struct fg_err *err);
 
 /* What a failed request means for a question: faults of ours do not look like the client's. */
-enum fg_code blocks_fail(const struct fg_bucket_request *request, struct fg_err *err);
+enum fg_code qry_blocks_fail(const struct fg_bucket_request *request, struct fg_err *err);
 
 /* ---- objects.c ---- */
 
 /* The end of an object, which comes with its head and is held while the question goes on. */
-struct tail {
+struct qry_tail {
     uint64_t from;       /* up to the object's end */
     struct fg_buf bytes; /* empty: it did not come */
 };
 
 /* A segment or block to be read. */
-struct object {
+struct qry_object {
     const char *name;
     struct fg_id id;  /* hash of the name */
     uint32_t tenants; /* bit i: of tenant i of the question */
@@ -110,7 +111,7 @@ struct object {
     struct fg_cache_entry *entry; /* its head, once fetched */
     bool known;                   /* its parts are */
     bool mostly;                  /* the question's tenants have half of its profiles at least */
-    struct tail *tail;            /* NULL: the head comes by itself */
+    struct qry_tail *tail;        /* NULL: the head comes by itself */
 
     /* under.c. Of a block of merged nodes: what it is made of; else NULL. */
     const struct fg_blocks_entry *made;
@@ -118,13 +119,13 @@ struct object {
     bool vouched, guessed;
 };
 
-struct objects {
-    struct object *items;
+struct qry_objects {
+    struct qry_object *items;
     uint32_t n, cap;
     uint32_t blocks[FG_SNAPSHOT_TENANTS_MAX + 1]; /* where blocks of each tenant begin; by id */
 };
 
-enum objects_which {
+enum qry_objects_which {
     OBJECTS_PROFILES,
     OBJECTS_AND_ALONE, /* also merged nodes that are alone */
     OBJECTS_AND_NODES, /* also all others, and what these are made of is shut */
@@ -132,19 +133,20 @@ enum objects_which {
 };
 
 /* Those of the question's snapshot with something of its tenants in the range; in the arena. */
-enum fg_code objects_find(const struct question *question, int64_t start_ns, int64_t end_ns,
-                          enum objects_which which, struct fg_arena *arena,
-                          struct objects *ret_objects, struct fg_err *err) fg_must_check;
+enum fg_code qry_objects_find(const struct qry_question *question, int64_t start_ns, int64_t end_ns,
+                              enum qry_objects_which which, struct fg_arena *arena,
+                              struct qry_objects *ret_objects, struct fg_err *err) fg_must_check;
 
 /* A block of a tenant of the question, or NULL. */
-struct object *objects_block(const struct objects *objects, uint32_t tenant, struct fg_id id);
+struct qry_object *qry_objects_block(const struct qry_objects *objects, uint32_t tenant,
+                                     struct fg_id id);
 
 /* ---- reader.c ---- */
 
 /* Profiles [first, first + count) of a part, of one run, and the matches of its series. Of a
  * series that deletions divide there are several for a run, which have the same profiles until the
  * rows say whose they are. */
-struct span {
+struct qry_span {
     uint32_t series, first, count;
     uint32_t first_match, n_matches; /* in part.matches */
     struct fg_time_span times;       /* of the profiles that are meant */
@@ -154,8 +156,8 @@ struct span {
 };
 
 /* One on its way through a question. */
-struct part {
-    struct object *object;
+struct qry_part {
+    struct qry_object *object;
     uint32_t number; /* in the directory */
     uint32_t tenant; /* of the question */
     const struct fg_block_part *entry;
@@ -163,7 +165,7 @@ struct part {
     const struct fg_block_index *index;              /* once fetched */
     struct fg_block_match *matches;
     uint32_t n_matches;
-    struct span *spans; /* ascending by first, then by time */
+    struct qry_span *spans; /* ascending by first, then by time */
     uint32_t n_spans, cap_spans;
     bool begun;     /* select.c; its samples are added up... */
     uint64_t *sums; /* ...and joined */
@@ -177,48 +179,48 @@ struct part {
     uint32_t n_raws, cap_raws, n_crowns, cap_crowns, n_fulls, cap_fulls;
 };
 
-struct reader {
-    struct question *question;
-    struct blocks *blocks;
+struct qry_reader {
+    struct qry_question *question;
+    struct qry_blocks *blocks;
     struct fg_arena *arena;      /* of all that is below */
     struct fg_selector selector; /* with the profile type; regular expressions are borrowed */
-    const struct selection *selection;
+    const struct qry_selection *selection;
     struct fg_slice service;  /* the only one; empty: any */
     int64_t start_ns, end_ns; /* inclusive */
-    struct objects objects;
-    uint32_t n_open;            /* of these */
-    bool of_samples;            /* not only labels and totals */
-    const struct thing *stacks; /* which of them samples are to be read with; NULL: none */
+    struct qry_objects objects;
+    uint32_t n_open;                /* of these */
+    bool of_samples;                /* not only labels and totals */
+    const struct qry_thing *stacks; /* which of them samples are to be read with; NULL: none */
     uint64_t tail_bytes;
-    struct part *parts;
+    struct qry_part *parts;
     uint32_t n_parts, cap_parts;
     uint32_t n_found; /* those that nodes.c has put aside included */
 
     /* The batch at hand. */
-    struct part *batch;
+    struct qry_part *batch;
     uint32_t n_batch;
     struct fg_arena_mark mark;
 };
 
 /* Finds the parts: fetches the directories. profile_type NULL: any. Of parts of merged nodes only
- * nodes_choose() leaves none to be read as they are. of_samples: small objects are read as a
+ * qry_nodes_choose() leaves none to be read as they are. of_samples: small objects are read as a
  * whole.
  * close() in any case. */
-enum fg_code reader_open(struct reader *reader, struct question *question,
-                         const struct selection *selection, const char *profile_type,
-                         int64_t start_ns, int64_t end_ns, enum objects_which which,
-                         bool of_samples, struct fg_err *err) fg_must_check;
-void reader_close(struct reader *reader);
+enum fg_code qry_reader_open(struct qry_reader *reader, struct qry_question *question,
+                             const struct qry_selection *selection, const char *profile_type,
+                             int64_t start_ns, int64_t end_ns, enum qry_objects_which which,
+                             bool of_samples, struct fg_err *err) fg_must_check;
+void qry_reader_close(struct qry_reader *reader);
 
 /* The same of objects that are not shut any more; before the first batch. */
-enum fg_code reader_extend(struct reader *reader, struct fg_err *err) fg_must_check;
+enum fg_code qry_reader_extend(struct qry_reader *reader, struct fg_err *err) fg_must_check;
 
 /*
  * The next parts that fit in memory together; what the batch before made in the arena is gone.
  * Their indexes are fetched, and spans say which series match and may have data in the range that
  * is not deleted. n_batch 0: that was all.
  */
-enum fg_code reader_next(struct reader *reader, struct fg_err *err) fg_must_check;
+enum fg_code qry_reader_next(struct qry_reader *reader, struct fg_err *err) fg_must_check;
 
 /* ---- nodes.c ---- */
 
@@ -229,18 +231,18 @@ enum fg_code reader_next(struct reader *reader, struct fg_err *err) fg_must_chec
  * for, and (crowns_too) of what is alone and has nothing else. FG_E_INVALID: that does not do
  * either.
  */
-enum fg_code nodes_choose(struct reader *reader, enum fg_nodes_what what, bool crowns_too,
-                          struct fg_err *err) fg_must_check;
+enum fg_code qry_nodes_choose(struct qry_reader *reader, enum fg_nodes_what what, bool crowns_too,
+                              struct fg_err *err) fg_must_check;
 
 /* What nodes the parts have: part->nodes, of which nothing is deleted. */
-enum fg_code nodes_find(struct reader *reader, struct fg_err *err) fg_must_check;
+enum fg_code qry_nodes_find(struct qry_reader *reader, struct fg_err *err) fg_must_check;
 
 /* ---- alone.c ---- */
 
 /* The question's points of what is alone: totals of its rows, spread evenly over their times. */
 typedef enum fg_code (*alone_point)(void *arg, const struct fg_labels *labels, uint64_t step,
                                     uint64_t sum, uint64_t count, struct fg_err *err);
-struct alone_grid {
+struct qry_alone_grid {
     int64_t start_ns, step_ns;
     uint64_t last_step;
     const char *const *group_by;
@@ -248,44 +250,45 @@ struct alone_grid {
     alone_point each; /* labels: with those made from the type */
     void *arg;
 };
-enum fg_code alone_points(struct question *question, const struct selection *selection,
-                          const struct alone_grid *grid, struct fg_err *err) fg_must_check;
+enum fg_code qry_alone_points(struct qry_question *question, const struct qry_selection *selection,
+                              const struct qry_alone_grid *grid, struct fg_err *err) fg_must_check;
 
 /* Label sets of groups, with those made from each type: what is left of series. */
 typedef enum fg_code (*alone_labels)(void *arg, const struct fg_labels *labels, struct fg_err *err);
-enum fg_code alone_series(struct question *question, const struct selection *selection,
-                          alone_labels each, void *arg, struct fg_err *err) fg_must_check;
+enum fg_code qry_alone_series(struct qry_question *question, const struct qry_selection *selection,
+                              alone_labels each, void *arg, struct fg_err *err) fg_must_check;
 
 /* ---- under.c ---- */
 
 /* Opens what is shut where nothing that stands above it is known to have all of it, once it is
- * known what nodes parts have. What was opened is to be read with reader_extend(). */
-bool under_open_unvouched(struct reader *reader);
+ * known what nodes parts have. What was opened is to be read with qry_reader_extend(). */
+bool qry_under_open_unvouched(struct qry_reader *reader);
 
 /* Opens those of a tenant that a plan lacks. FG_E_CORRUPT: they are not there. */
-enum fg_code under_open(struct reader *reader, uint32_t tenant, const struct fg_plan *plan,
-                        struct fg_err *err) fg_must_check;
+enum fg_code qry_under_open(struct qry_reader *reader, uint32_t tenant, const struct fg_plan *plan,
+                            struct fg_err *err) fg_must_check;
 
-bool under_any_shut(const struct reader *reader);
+bool qry_under_any_shut(const struct qry_reader *reader);
 
 /* What is shut stores so much of the question's services, about. */
-uint64_t under_bytes(struct reader *reader);
+uint64_t qry_under_bytes(struct qry_reader *reader);
 
 /* ---- rows.c ---- */
 
 /* Spans that have profiles in [first, first + count): the first of them, and where they end. */
-uint32_t rows_spans(const struct part *part, uint32_t first, uint32_t count, uint32_t *ret_end);
+uint32_t qry_rows_spans(const struct qry_part *part, uint32_t first, uint32_t count,
+                        uint32_t *ret_end);
 
 /* Marks the pages of a kind that the spans need; all of them, or those with cut spans only. */
-bool *rows_marks(const struct reader *reader, const struct part *part, uint32_t kind,
-                 bool cut_only);
+bool *qry_rows_marks(const struct qry_reader *reader, const struct qry_part *part, uint32_t kind,
+                     bool cut_only);
 
 /* Takes a page of IDX: cut spans learn which of their profiles are in the range. */
-enum fg_code rows_take(struct reader *reader, struct part *part, uint32_t page,
-                       struct fg_slice bytes, struct fg_err *err) fg_must_check;
+enum fg_code qry_rows_take(struct qry_reader *reader, struct qry_part *part, uint32_t page,
+                           struct fg_slice bytes, struct fg_err *err) fg_must_check;
 
 /* All pages that cut spans need were taken: from now on spans are exactly what is to be read. Does
  * nothing the second time. */
-enum fg_code rows_settle(struct part *part, struct fg_err *err) fg_must_check;
+enum fg_code qry_rows_settle(struct qry_part *part, struct fg_err *err) fg_must_check;
 
 #endif

@@ -12,7 +12,7 @@ enum {
 #define WHOLE UINT32_MAX /* in place of the number of a part */
 
 /* Something unreadable: an object, a part of it, or merged nodes of either. */
-struct entry {
+struct lost_entry {
     struct fg_id object;
     uint32_t part;
     bool nodes;
@@ -24,12 +24,12 @@ struct entry {
 
 struct blocks_lost {
     pthread_mutex_t lock; /* while things are made, by several threads */
-    struct entry entries[ENTRIES_MAX];
+    struct lost_entry entries[ENTRIES_MAX];
     unsigned n;
     unsigned n_out; /* the first of these are left out; the others were met by the last try */
 };
 
-void lost_open(struct question *question)
+void qry_lost_open(struct qry_question *question)
 {
     if (question->lost != NULL)
         return;
@@ -37,7 +37,7 @@ void lost_open(struct question *question)
     (void)pthread_mutex_init(&question->lost->lock, NULL);
 }
 
-void blocks_forget(struct question *question)
+void qry_blocks_forget(struct qry_question *question)
 {
     struct blocks_lost *lost = fg_take(question->lost);
 
@@ -49,12 +49,12 @@ void blocks_forget(struct question *question)
 
 /* ---- what was met ---- */
 
-static bool is_same(const struct entry *a, const struct entry *b)
+static bool is_same(const struct lost_entry *a, const struct lost_entry *b)
 {
     return fg_id_eq(a->object, b->object) && a->part == b->part && a->nodes == b->nodes;
 }
 
-static void add(struct blocks_lost *lost, const struct entry *entry)
+static void add(struct blocks_lost *lost, const struct lost_entry *entry)
 {
     (void)pthread_mutex_lock(&lost->lock);
     for (unsigned i = lost->n_out; i < lost->n; i++)
@@ -67,10 +67,10 @@ static void add(struct blocks_lost *lost, const struct entry *entry)
     (void)pthread_mutex_unlock(&lost->lock);
 }
 
-void lost_add(struct question *question, const struct object *object, const struct part *part,
-              bool nodes, const struct fg_err *err)
+void qry_lost_add(struct qry_question *question, const struct qry_object *object,
+                  const struct qry_part *part, bool nodes, const struct fg_err *err)
 {
-    struct entry entry = {.object = object->id, .code = err->code};
+    struct lost_entry entry = {.object = object->id, .code = err->code};
 
     /* Of merged nodes nothing is left without the nodes, and what they are made of has it all. */
     entry.nodes = nodes && object->made == NULL && !object->alone;
@@ -83,13 +83,13 @@ void lost_add(struct question *question, const struct object *object, const stru
 
 /* ---- what is left out ---- */
 
-static const struct entry *find(const struct question *question, struct fg_id object, uint32_t part,
-                                bool nodes)
+static const struct lost_entry *find(const struct qry_question *question, struct fg_id object,
+                                     uint32_t part, bool nodes)
 {
     const struct blocks_lost *lost = question->lost;
 
     for (unsigned i = 0; i < lost->n_out; i++) {
-        const struct entry *entry = &lost->entries[i];
+        const struct lost_entry *entry = &lost->entries[i];
 
         if (entry->part == part && entry->nodes == nodes && fg_id_eq(entry->object, object))
             return entry;
@@ -97,34 +97,35 @@ static const struct entry *find(const struct question *question, struct fg_id ob
     return NULL;
 }
 
-static bool say(struct question *question, const struct entry *entry)
+static bool say(struct qry_question *question, const struct lost_entry *entry)
 {
     if (entry != NULL)
-        question_lacks(question, fg_cstr(entry->why));
+        qry_question_lacks(question, fg_cstr(entry->why));
     return entry != NULL;
 }
 
-bool lost_object(const struct question *question, const struct object *object)
+bool qry_lost_object(const struct qry_question *question, const struct qry_object *object)
 {
     return find(question, object->id, WHOLE, false) != NULL;
 }
 
-bool lost_head(const struct question *question, const struct object *object)
+bool qry_lost_head(const struct qry_question *question, const struct qry_object *object)
 {
     return find(question, object->id, WHOLE, true) != NULL;
 }
 
-bool lost_lacks_object(struct question *question, const struct object *object)
+bool qry_lost_lacks_object(struct qry_question *question, const struct qry_object *object)
 {
     return say(question, find(question, object->id, WHOLE, false));
 }
 
-bool lost_lacks_part(struct question *question, const struct object *object, uint32_t part)
+bool qry_lost_lacks_part(struct qry_question *question, const struct qry_object *object,
+                         uint32_t part)
 {
     return say(question, find(question, object->id, part, false));
 }
 
-bool lost_nodes(const struct question *question, const struct part *part)
+bool qry_lost_nodes(const struct qry_question *question, const struct qry_part *part)
 {
     return find(question, part->object->id, part->number, true) != NULL;
 }
@@ -140,7 +141,7 @@ static bool may_be_elsewhere(const struct blocks_lost *lost, bool fresh)
     return false;
 }
 
-static void tell(const struct question *question, const struct entry *entry)
+static void tell(const struct qry_question *question, const struct lost_entry *entry)
 {
     if (fg_damage_unusable(entry->code))
         fg_damage_met(question->querier->blocks->bucket->damage, entry->name, entry->code,
@@ -155,7 +156,7 @@ static bool is_any_cost(const struct blocks_lost *lost)
     return false;
 }
 
-bool blocks_leave_out(struct question *question, bool fresh, struct fg_err *err)
+bool qry_blocks_leave_out(struct qry_question *question, bool fresh, struct fg_err *err)
 {
     struct blocks_lost *lost = question->lost;
     if (lost == NULL || lost->n == lost->n_out)

@@ -1,8 +1,8 @@
 /*
  * The objects that a query skips because it cannot read them: damaged and missing objects, objects
  * that need a newer program and, while the bucket is unavailable, objects that no cache has. The
- * first attempt calls lost_add() and fails; blocks_leave_out() decides whether to repeat it, and
- * the repetition asks the functions below what to skip.
+ * first attempt calls qry_lost_add() and fails; qry_blocks_leave_out() decides whether to repeat
+ * it, and the repetition asks the functions below what to skip.
  *
  * Skipping merged nodes costs nothing: the query reads what they were made of, and the answer is
  * complete. Skipping profiles makes it incomplete: with partial=true the answer names what it
@@ -17,22 +17,23 @@
 #include "querier/blocks/impl.h"
 
 /* Creates the query's list if it has none. */
-void lost_open(struct question *question);
+void qry_lost_open(struct qry_question *question);
 
 /* Adds something that this attempt could not read. part NULL: the whole object. nodes: only merged
  * nodes, of the part or, if part is NULL, those beside the directory. err: the reason, which names
  * the object. Any thread. */
-void lost_add(struct question *question, const struct object *object, const struct part *part,
-              bool nodes, const struct fg_err *err);
+void qry_lost_add(struct qry_question *question, const struct qry_object *object,
+                  const struct qry_part *part, bool nodes, const struct fg_err *err);
 
 /* Return true if the query skips the whole object, the merged nodes beside its directory, or the
  * merged nodes of a part. */
-bool lost_object(const struct question *question, const struct object *object);
-bool lost_head(const struct question *question, const struct object *object);
-bool lost_nodes(const struct question *question, const struct part *part);
+bool qry_lost_object(const struct qry_question *question, const struct qry_object *object);
+bool qry_lost_head(const struct qry_question *question, const struct qry_object *object);
+bool qry_lost_nodes(const struct qry_question *question, const struct qry_part *part);
 
 /* Return true if the query skips the object or the part, and note that the answer lacks it. */
-bool lost_lacks_object(struct question *question, const struct object *object);
-bool lost_lacks_part(struct question *question, const struct object *object, uint32_t part);
+bool qry_lost_lacks_object(struct qry_question *question, const struct qry_object *object);
+bool qry_lost_lacks_part(struct qry_question *question, const struct qry_object *object,
+                         uint32_t part);
 
 #endif

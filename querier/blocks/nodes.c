@@ -14,14 +14,14 @@ enum {
     RUN_BYTES = sizeof(struct fg_block_run) + sizeof(uint32_t),
 };
 
-struct choosing;
+struct nodes_choosing;
 
 /* Says what becomes of the plan of a service. */
-typedef enum fg_code (*plan_user)(struct choosing *choosing, struct part *parts, uint32_t n,
-                                  const struct fg_plan *plan, struct fg_err *err);
+typedef enum fg_code (*plan_user)(struct nodes_choosing *choosing, struct qry_part *parts,
+                                  uint32_t n, const struct fg_plan *plan, struct fg_err *err);
 
-struct choosing {
-    struct reader *reader;
+struct nodes_choosing {
+    struct qry_reader *reader;
     struct fg_plan_query query;
     struct fg_selector only_type;
     struct fg_arena *arena; /* of plans; what is chosen is the reader's */
@@ -29,16 +29,16 @@ struct choosing {
 
 /* ---- what nodes there are ---- */
 
-static enum fg_code keep_nodes(void *arg, const struct fetch_item *item, struct fg_err *err)
+static enum fg_code keep_nodes(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
     (void)arg, (void)err;
     item->part->nod_entry = fg_cache_ref(item->entry);
-    item->part->nodes = nodes_of(item->entry);
+    item->part->nodes = qry_nodes_of(item->entry);
     return FG_OK;
 }
 
 /* Is anything deleted of what the question wants of it? Then sums are of no use. */
-static bool is_touched(const struct reader *reader, const struct part *part)
+static bool is_touched(const struct qry_reader *reader, const struct qry_part *part)
 {
     return fg_deletions_touch(&reader->question->deletions[part->tenant], part->entry->service,
                               FG_MAX(part->entry->t_min_ns, reader->start_ns),
@@ -50,10 +50,11 @@ static bool is_touched(const struct reader *reader, const struct part *part)
  * of the part, as it will from the bucket (compactor/strip.h). How long it is kept the manifest
  * says.
  */
-static enum fg_code forget_named(struct reader *reader, struct part *part, struct fg_err *err)
+static enum fg_code forget_named(struct qry_reader *reader, struct qry_part *part,
+                                 struct fg_err *err)
 {
     const struct fg_deletions *deletions = &reader->question->deletions[part->tenant];
-    uint32_t n = blocks_manifest(reader->question, part->tenant)->n_tombstones;
+    uint32_t n = qry_blocks_manifest(reader->question, part->tenant)->n_tombstones;
     bool named = false;
 
     for (uint32_t i = 0; i < n && !named; i++) {
@@ -69,29 +70,29 @@ static enum fg_code forget_named(struct reader *reader, struct part *part, struc
     return FG_OK;
 }
 
-static enum fg_code fetch_nodes(struct reader *reader, struct fg_err *err)
+static enum fg_code fetch_nodes(struct qry_reader *reader, struct fg_err *err)
 {
-    struct fetch_list list = {0};
+    struct qry_fetch_list list = {0};
 
     for (uint32_t i = 0; i < reader->n_parts; i++) {
-        struct part *part = &reader->parts[i];
+        struct qry_part *part = &reader->parts[i];
         struct fg_block_range nod = fg_nodes_ranges(part->entry).nod;
 
-        if (part->nodes != NULL || nod.len == 0 || lost_nodes(reader->question, part) ||
+        if (part->nodes != NULL || nod.len == 0 || qry_lost_nodes(reader->question, part) ||
             (!part->object->alone && is_touched(reader, part)) ||
-            nodes_are_with(part->object->entry, part->number, &part->nodes))
+            qry_nodes_are_with(part->object->entry, part->number, &part->nodes))
             continue;
-        if (fetch_add(
+        if (qry_fetch_add(
                 &list, reader->arena,
-                &(struct fetch_item){
-                    .thing = &thing_nodes, .object = part->object, .range = nod, .part = part},
+                &(struct qry_fetch_item){
+                    .thing = &qry_thing_nodes, .object = part->object, .range = nod, .part = part},
                 err) != FG_OK)
             return err->code;
     }
-    return fetch_all(reader->question, &list, keep_nodes, reader, err);
+    return qry_fetch_all(reader->question, &list, keep_nodes, reader, err);
 }
 
-enum fg_code nodes_find(struct reader *reader, struct fg_err *err)
+enum fg_code qry_nodes_find(struct qry_reader *reader, struct fg_err *err)
 {
     if (fetch_nodes(reader, err) != FG_OK)
         return err->code;
@@ -105,8 +106,8 @@ enum fg_code nodes_find(struct reader *reader, struct fg_err *err)
 /* ---- which series match ---- */
 
 /* Do groups leave it open? */
-static enum fg_code is_open(struct choosing *choosing, const struct part *part, bool *ret_open,
-                            struct fg_err *err)
+static enum fg_code is_open(struct nodes_choosing *choosing, const struct qry_part *part,
+                            bool *ret_open, struct fg_err *err)
 {
     const struct fg_groups *groups = &part->nodes->groups;
     struct fg_arena_mark mark = fg_arena_mark(choosing->arena);
@@ -114,7 +115,7 @@ static enum fg_code is_open(struct choosing *choosing, const struct part *part, 
         fg_arena_new(choosing->arena, enum fg_groups_answer, groups->n_groups);
 
     if (answers == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     if (fg_groups_match(groups, &choosing->query.type, choosing->query.selector, choosing->arena,
                         answers, err) != FG_OK)
         return err->code;
@@ -125,11 +126,11 @@ static enum fg_code is_open(struct choosing *choosing, const struct part *part, 
     return FG_OK;
 }
 
-static enum fg_code keep_index(void *arg, const struct fetch_item *item, struct fg_err *err)
+static enum fg_code keep_index(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
     (void)arg, (void)err;
     item->part->index_entry = fg_cache_ref(item->entry);
-    item->part->index = index_of(item->entry);
+    item->part->index = qry_index_of(item->entry);
     return FG_OK;
 }
 
@@ -139,14 +140,14 @@ static uint64_t index_bytes(const struct fg_block_part *part)
            fg_block_guess_runs(part) * (uint64_t)RUN_BYTES;
 }
 
-static enum fg_code find_indexes(struct choosing *choosing, struct fg_err *err)
+static enum fg_code find_indexes(struct nodes_choosing *choosing, struct fg_err *err)
 {
-    struct reader *reader = choosing->reader;
-    struct fetch_list list = {0};
+    struct qry_reader *reader = choosing->reader;
+    struct qry_fetch_list list = {0};
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < reader->n_parts; i++) {
-        struct part *part = &reader->parts[i];
+        struct qry_part *part = &reader->parts[i];
         bool open = false;
 
         if (part->nodes == NULL || part->entry->n_series == 0 || part->index != NULL)
@@ -156,20 +157,20 @@ static enum fg_code find_indexes(struct choosing *choosing, struct fg_err *err)
         bytes += open ? index_bytes(part->entry) : 0;
         if (!open || bytes > reader->blocks->memory_max_bytes / INDEXES_SHARE)
             continue;
-        if (fetch_add(&list, reader->arena,
-                      &(struct fetch_item){
-                          .thing = &thing_index,
-                          .object = part->object,
-                          .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES),
-                          .part = part},
-                      err) != FG_OK)
+        if (qry_fetch_add(&list, reader->arena,
+                          &(struct qry_fetch_item){
+                              .thing = &qry_thing_index,
+                              .object = part->object,
+                              .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES),
+                              .part = part},
+                          err) != FG_OK)
             return err->code;
     }
-    return fetch_all(reader->question, &list, keep_index, reader, err);
+    return qry_fetch_all(reader->question, &list, keep_index, reader, err);
 }
 
 /* All series of the type, and which of them match: both ascend. */
-static enum fg_code find_series(struct choosing *choosing, const struct part *part,
+static enum fg_code find_series(struct nodes_choosing *choosing, const struct qry_part *part,
                                 struct fg_plan_source *source, struct fg_err *err)
 {
     struct fg_block_match *all, *matches;
@@ -183,7 +184,7 @@ static enum fg_code find_series(struct choosing *choosing, const struct part *pa
         return fg_wrap(err, "%s", part->object->name);
     series = fg_arena_new(choosing->arena, struct fg_plan_series, n_all);
     if (series == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     for (uint32_t i = 0, at = 0; i < n_all; i++) {
         while (at < n_matches && matches[at].series < all[i].series)
             at++;
@@ -199,7 +200,7 @@ static enum fg_code find_series(struct choosing *choosing, const struct part *pa
 
 static int part_order(const void *left, const void *right)
 {
-    const struct part *a = left, *b = right;
+    const struct qry_part *a = left, *b = right;
     int order = fg_slice_cmp(a->entry->tenant, b->entry->tenant);
 
     if (order == 0)
@@ -207,7 +208,7 @@ static int part_order(const void *left, const void *right)
     return order != 0 ? order : (a->object > b->object) - (a->object < b->object);
 }
 
-static bool same_service(const struct part *a, const struct part *b)
+static bool same_service(const struct qry_part *a, const struct qry_part *b)
 {
     return fg_slice_eq(a->entry->tenant, b->entry->tenant) &&
            fg_slice_eq(a->entry->service, b->entry->service);
@@ -221,7 +222,7 @@ static uint64_t sample_bytes(const struct fg_block_part *part)
     return 0;
 }
 
-static enum fg_code make_source(struct choosing *choosing, const struct part *part,
+static enum fg_code make_source(struct nodes_choosing *choosing, const struct qry_part *part,
                                 struct fg_plan_source *source, struct fg_err *err)
 {
     *source = (struct fg_plan_source){
@@ -234,12 +235,13 @@ static enum fg_code make_source(struct choosing *choosing, const struct part *pa
         .alone = part->object->alone,
         .raw_bytes = sample_bytes(part->entry) * choosing->reader->blocks->sample_weight,
         .tree_bytes = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES).len +
-                      stacks_range(choosing->reader->stacks, part->entry).len,
+                      qry_stacks_range(choosing->reader->stacks, part->entry).len,
     };
     return part->index == NULL ? FG_OK : find_series(choosing, part, source, err);
 }
 
-static bool put_pick(struct reader *reader, struct part *part, const struct fg_plan_pick *pick)
+static bool put_pick(struct qry_reader *reader, struct qry_part *part,
+                     const struct fg_plan_pick *pick)
 {
     struct fg_plan_pick **picks = pick->what == FG_NODES_CROWN ? &part->crowns : &part->fulls;
     uint32_t *n = pick->what == FG_NODES_CROWN ? &part->n_crowns : &part->n_fulls;
@@ -254,7 +256,7 @@ static bool put_pick(struct reader *reader, struct part *part, const struct fg_p
     return true;
 }
 
-static bool put_raw(struct reader *reader, struct part *part, const struct fg_plan_raw *raw)
+static bool put_raw(struct qry_reader *reader, struct qry_part *part, const struct fg_plan_raw *raw)
 {
     if (!fg_arena_grow(reader->arena, &part->raws, part->n_raws, 1, &part->cap_raws,
                        sizeof *part->raws))
@@ -270,17 +272,17 @@ static int raw_order(const void *left, const void *right)
     return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
 }
 
-static enum fg_code take_plan(struct choosing *choosing, struct part *parts, uint32_t n,
+static enum fg_code take_plan(struct nodes_choosing *choosing, struct qry_part *parts, uint32_t n,
                               const struct fg_plan *plan, struct fg_err *err)
 {
-    struct reader *reader = choosing->reader;
+    struct qry_reader *reader = choosing->reader;
 
     for (uint32_t i = 0; i < plan->n_picks; i++)
         if (!put_pick(reader, &parts[plan->picks[i].source], &plan->picks[i]))
-            return blocks_too_large(err);
+            return qry_blocks_too_large(err);
     for (uint32_t i = 0; i < plan->n_raws; i++)
         if (!put_raw(reader, &parts[plan->raws[i].source], &plan->raws[i]))
-            return blocks_too_large(err);
+            return qry_blocks_too_large(err);
     for (uint32_t i = 0; i < n; i++) {
         parts[i].chosen = true;
         if (parts[i].n_raws > 1)
@@ -289,22 +291,22 @@ static enum fg_code take_plan(struct choosing *choosing, struct part *parts, uin
     return FG_OK;
 }
 
-static enum fg_code open_missing(struct choosing *choosing, struct part *parts, uint32_t n,
-                                 const struct fg_plan *plan, struct fg_err *err)
+static enum fg_code open_missing(struct nodes_choosing *choosing, struct qry_part *parts,
+                                 uint32_t n, const struct fg_plan *plan, struct fg_err *err)
 {
     (void)n;
-    return under_open(choosing->reader, parts[0].tenant, plan, err);
+    return qry_under_open(choosing->reader, parts[0].tenant, plan, err);
 }
 
-static enum fg_code plan_service(struct choosing *choosing, struct part *parts, uint32_t n,
-                                 plan_user use, struct fg_err *err)
+static enum fg_code plan_service(struct nodes_choosing *choosing, struct qry_part *parts,
+                                 uint32_t n, plan_user use, struct fg_err *err)
 {
     struct fg_arena_mark mark = fg_arena_mark(choosing->arena);
     struct fg_plan_source *sources = fg_arena_new(choosing->arena, struct fg_plan_source, n);
     struct fg_plan plan;
 
     if (sources == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     for (uint32_t i = 0; i < n; i++)
         if (make_source(choosing, &parts[i], &sources[i], err) != FG_OK)
             return err->code;
@@ -316,9 +318,9 @@ static enum fg_code plan_service(struct choosing *choosing, struct part *parts, 
     return FG_OK;
 }
 
-static enum fg_code plan_all(struct choosing *choosing, plan_user use, struct fg_err *err)
+static enum fg_code plan_all(struct nodes_choosing *choosing, plan_user use, struct fg_err *err)
 {
-    struct reader *reader = choosing->reader;
+    struct qry_reader *reader = choosing->reader;
 
     if (reader->n_parts > 1)
         qsort(reader->parts, reader->n_parts, sizeof *reader->parts, part_order);
@@ -333,12 +335,12 @@ static enum fg_code plan_all(struct choosing *choosing, plan_user use, struct fg
 }
 
 /* Those that are kept come first. */
-static void put_aside(struct reader *reader, bool (*keep)(const struct part *part))
+static void put_aside(struct qry_reader *reader, bool (*keep)(const struct qry_part *part))
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < reader->n_parts; i++) {
-        struct part part = reader->parts[i];
+        struct qry_part part = reader->parts[i];
 
         if (!keep(&part))
             continue;
@@ -348,47 +350,47 @@ static void put_aside(struct reader *reader, bool (*keep)(const struct part *par
     reader->n_parts = kept;
 }
 
-static bool has_anything(const struct part *part)
+static bool has_anything(const struct qry_part *part)
 {
     return part->entry->n_series > 0 || part->nodes != NULL;
 }
 
-static bool is_read(const struct part *part)
+static bool is_read(const struct qry_part *part)
 {
     return part->n_raws + part->n_fulls > 0;
 }
 
 /* What nodes there are of what is open, and which series match where they do not say it. */
-static enum fg_code look(struct choosing *choosing, struct fg_err *err)
+static enum fg_code look(struct nodes_choosing *choosing, struct fg_err *err)
 {
-    if (nodes_find(choosing->reader, err) != FG_OK)
+    if (qry_nodes_find(choosing->reader, err) != FG_OK)
         return err->code;
     put_aside(choosing->reader, has_anything);
     return find_indexes(choosing, err);
 }
 
 /* Opens what plans need, until there is nothing that they lack. */
-static enum fg_code open_all(struct choosing *choosing, struct fg_err *err)
+static enum fg_code open_all(struct nodes_choosing *choosing, struct fg_err *err)
 {
-    struct reader *reader = choosing->reader;
+    struct qry_reader *reader = choosing->reader;
     uint32_t n_objects;
 
     do {
         n_objects = reader->n_open;
         if (look(choosing, err) != FG_OK)
             return err->code;
-        if (!under_open_unvouched(reader) && under_any_shut(reader) &&
+        if (!qry_under_open_unvouched(reader) && qry_under_any_shut(reader) &&
             plan_all(choosing, open_missing, err) != FG_OK)
             return err->code;
-        if (reader_extend(reader, err) != FG_OK)
+        if (qry_reader_extend(reader, err) != FG_OK)
             return err->code;
     } while (reader->n_open > n_objects);
     return FG_OK;
 }
 
-static enum fg_code choose(struct choosing *choosing, struct fg_err *err)
+static enum fg_code choose(struct nodes_choosing *choosing, struct fg_err *err)
 {
-    struct reader *reader = choosing->reader;
+    struct qry_reader *reader = choosing->reader;
 
     if (open_all(choosing, err) != FG_OK)
         return err->code;
@@ -398,17 +400,17 @@ static enum fg_code choose(struct choosing *choosing, struct fg_err *err)
     put_aside(reader, is_read);
     reader->batch = reader->parts;
     reader->mark = fg_arena_mark(reader->arena);
-    return question_check(reader->question, err);
+    return qry_question_check(reader->question, err);
 }
 
-enum fg_code nodes_choose(struct reader *reader, enum fg_nodes_what what, bool crowns_too,
-                          struct fg_err *err)
+enum fg_code qry_nodes_choose(struct qry_reader *reader, enum fg_nodes_what what, bool crowns_too,
+                              struct fg_err *err)
 {
-    const struct selection *selection = reader->selection;
+    const struct qry_selection *selection = reader->selection;
     struct fg_matcher type = {.op = FG_MATCH_EQ,
                               .name = FG_LIT(FG_LABEL_PROFILE_TYPE),
                               .value = fg_cstr(selection->type_text)};
-    struct choosing choosing = {
+    struct nodes_choosing choosing = {
         .reader = reader,
         .query = {.selector = &selection->selector,
                   .start_ns = reader->start_ns,

@@ -8,28 +8,28 @@ static bool overlaps(int64_t t_min_ns, int64_t t_max_ns, int64_t start_ns, int64
     return t_min_ns <= end_ns && t_max_ns >= start_ns;
 }
 
-static enum fg_code add(const struct question *question, struct objects *objects,
-                        struct fg_arena *arena, const char *name, const struct object *object,
+static enum fg_code add(const struct qry_question *question, struct qry_objects *objects,
+                        struct fg_arena *arena, const char *name, const struct qry_object *object,
                         struct fg_err *err)
 {
-    struct object *added;
+    struct qry_object *added;
 
     if (!fg_arena_grow(arena, &objects->items, objects->n, 1, &objects->cap,
                        sizeof *objects->items))
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     added = &objects->items[objects->n];
     *added = *object;
     added->name = fg_arena_text(arena, fg_cstr(name));
     if (added->name == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     added->id = fg_hash128(fg_cstr(name));
-    if (added->made != NULL && lost_object(question, added))
+    if (added->made != NULL && qry_lost_object(question, added))
         return FG_OK; /* what it is made of is read */
     if (object->block_id.hi == 0 && object->block_id.lo == 0)
         added->block_id = added->id; /* a segment: nothing is made of it */
     added->head = added->directory;
     if (added->nodes_bytes > 0 && added->nodes_bytes <= OBJECT_HEAD_MAX_BYTES &&
-        !lost_head(question, added)) {
+        !qry_lost_head(question, added)) {
         added->head.offset -= added->nodes_bytes;
         added->head.len += added->nodes_bytes;
     }
@@ -58,9 +58,9 @@ static uint32_t tenants_of(const struct fg_snapshot *snapshot, const uint32_t *n
     return tenants;
 }
 
-static enum fg_code add_segments(const struct question *question, int64_t start_ns, int64_t end_ns,
-                                 struct fg_arena *arena, struct objects *objects,
-                                 struct fg_err *err)
+static enum fg_code add_segments(const struct qry_question *question, int64_t start_ns,
+                                 int64_t end_ns, struct fg_arena *arena,
+                                 struct qry_objects *objects, struct fg_err *err)
 {
     const struct fg_snapshot *snapshot = &question->snapshot->core;
     const struct fg_l0 *l0 = &snapshot->l0->l0;
@@ -72,7 +72,7 @@ static enum fg_code add_segments(const struct question *question, int64_t start_
     for (uint32_t i = 0; i < l0->n_segments; i++) {
         const struct fg_l0_segment *segment = &l0->segments[i];
         uint64_t profiles;
-        struct object object = {
+        struct qry_object object = {
             .tenants = tenants_of(snapshot, numbers, segment, start_ns, end_ns, &profiles),
             .bytes = segment->bytes,
             .profiles = segment->profiles,
@@ -92,7 +92,7 @@ static enum fg_code add_segments(const struct question *question, int64_t start_
 
 /* What only holds sums of others is of use where all of it is asked for. */
 static bool is_about(const struct fg_blocks_entry *block, int64_t start_ns, int64_t end_ns,
-                     enum objects_which which)
+                     enum qry_objects_which which)
 {
     if (block->alone ? which == OBJECTS_PROFILES : which == OBJECTS_ALONE)
         return false;
@@ -102,9 +102,10 @@ static bool is_about(const struct fg_blocks_entry *block, int64_t start_ns, int6
     return overlaps(block->t_min_ns, block->t_max_ns, start_ns, end_ns);
 }
 
-static enum fg_code add_blocks(const struct question *question, uint32_t tenant, int64_t start_ns,
-                               int64_t end_ns, enum objects_which which, struct fg_arena *arena,
-                               struct objects *objects, struct fg_err *err)
+static enum fg_code add_blocks(const struct qry_question *question, uint32_t tenant,
+                               int64_t start_ns, int64_t end_ns, enum qry_objects_which which,
+                               struct fg_arena *arena, struct qry_objects *objects,
+                               struct fg_err *err)
 {
     const struct fg_snapshot *snapshot = &question->snapshot->core;
     const struct fg_blocks *blocks = &snapshot->blocks[tenant]->blocks;
@@ -112,7 +113,7 @@ static enum fg_code add_blocks(const struct question *question, uint32_t tenant,
 
     for (uint32_t i = 0; i < blocks->n_blocks; i++) {
         const struct fg_blocks_entry *block = &blocks->blocks[i];
-        struct object object = {
+        struct qry_object object = {
             .tenants = 1u << tenant,
             .mostly = true,
             .bytes = block->bytes,
@@ -134,7 +135,8 @@ static enum fg_code add_blocks(const struct question *question, uint32_t tenant,
     return FG_OK;
 }
 
-struct object *objects_block(const struct objects *objects, uint32_t tenant, struct fg_id id)
+struct qry_object *qry_objects_block(const struct qry_objects *objects, uint32_t tenant,
+                                     struct fg_id id)
 {
     uint32_t from = objects->blocks[tenant], to = objects->blocks[tenant + 1];
 
@@ -152,13 +154,13 @@ struct object *objects_block(const struct objects *objects, uint32_t tenant, str
     return NULL;
 }
 
-static void shut_under(struct objects *objects, uint32_t tenant)
+static void shut_under(struct qry_objects *objects, uint32_t tenant)
 {
     for (uint32_t i = objects->blocks[tenant]; i < objects->blocks[tenant + 1]; i++) {
         const struct fg_blocks_entry *made = objects->items[i].made;
 
         for (uint32_t k = 0; made != NULL && k < made->n_from_blocks; k++) {
-            struct object *object = objects_block(objects, tenant, made->from_blocks[k]);
+            struct qry_object *object = qry_objects_block(objects, tenant, made->from_blocks[k]);
 
             if (object != NULL)
                 object->shut = true;
@@ -166,12 +168,12 @@ static void shut_under(struct objects *objects, uint32_t tenant)
     }
 }
 
-enum fg_code objects_find(const struct question *question, int64_t start_ns, int64_t end_ns,
-                          enum objects_which which, struct fg_arena *arena,
-                          struct objects *ret_objects, struct fg_err *err)
+enum fg_code qry_objects_find(const struct qry_question *question, int64_t start_ns, int64_t end_ns,
+                              enum qry_objects_which which, struct fg_arena *arena,
+                              struct qry_objects *ret_objects, struct fg_err *err)
 {
     const struct fg_snapshot *snapshot = &question->snapshot->core;
-    struct objects objects = {0};
+    struct qry_objects objects = {0};
 
     if (which != OBJECTS_ALONE &&
         add_segments(question, start_ns, end_ns, arena, &objects, err) != FG_OK)

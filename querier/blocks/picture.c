@@ -8,17 +8,17 @@
 #include "querier/blocks/select.h"
 
 struct crowning {
-    const struct blocks *blocks;
+    const struct qry_blocks *blocks;
     uint32_t max_nodes; /* of a part */
     struct fg_crown_sum *into;
-    struct picture_facts *facts;
+    struct qry_picture_facts *facts;
 };
 
 /*
  * Values below zero, of which a crown says little, and sums that go around 64 bits, which it does
  * not know: such parts are added as a whole.
  */
-static bool is_plain(const struct part *part)
+static bool is_plain(const struct qry_part *part)
 {
     uint64_t all = 0;
 
@@ -92,14 +92,14 @@ static void make_whole(const struct fg_name_tree *names, const uint64_t *sums, s
     free(placed);
 }
 
-static enum fg_code make_part(void *arg, const struct part *part, struct fg_arena *arena,
+static enum fg_code make_part(void *arg, const struct qry_part *part, struct fg_arena *arena,
                               void **ret_made, struct fg_err *err)
 {
     struct crowned *crowned = fg_arena_new(arena, struct crowned, 1);
 
     if (crowned == NULL)
-        return blocks_too_large(err);
-    crowned->names = names_of(part->tree_entry);
+        return qry_blocks_too_large(err);
+    crowned->names = qry_names_of(part->tree_entry);
     crowned->whole = !is_plain(part);
     if (crowned->whole)
         make_whole(crowned->names, part->sums, &crowned->tree);
@@ -119,7 +119,7 @@ static enum fg_code add_part(void *arg, void *made, struct fg_err *err)
     else
         add_crown(crowning, crowned);
     if (fg_crown_sum_bytes(crowning->into) > crowning->blocks->memory_max_bytes)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     return FG_OK;
 }
 
@@ -137,7 +137,7 @@ static void drop_part(void *made)
 
 struct crowns {
     const struct crowning *crowning;
-    struct reader *reader;
+    struct qry_reader *reader;
     struct taking *takings; /* by part */
 };
 
@@ -146,7 +146,7 @@ struct crown_task {
     struct fg_task task;
     struct crowns *crowns;
     struct taking *taking;
-    const struct fetch_item *item;
+    const struct qry_fetch_item *item;
     struct fg_cache_entry *entry;
     struct fg_arena *arena;
     struct fg_crown crown; /* in the arena */
@@ -193,15 +193,15 @@ static void close_taking(struct taking *taking)
 static enum fg_code run_crown(struct fg_task *task, struct fg_err *err)
 {
     struct crown_task *crown = fg_container(task, struct crown_task, task);
-    const struct reader *reader = crown->crowns->reader;
+    const struct qry_reader *reader = crown->crowns->reader;
     const struct fg_nodes_row *row = &crown->item->part->nodes->rows[crown->item->number];
 
-    if (question_check(reader->question, err) != FG_OK)
+    if (qry_question_check(reader->question, err) != FG_OK)
         return err->code;
     crown->arena = fg_arena_create(reader->blocks->memory_max_bytes);
-    if (fg_nodes_crown_parse(row, crown->taking->names, page_of(crown->entry), crown->arena,
+    if (fg_nodes_crown_parse(row, crown->taking->names, qry_page_of(crown->entry), crown->arena,
                              &crown->crown, err) != FG_OK)
-        return fetch_fail(crown->item, err);
+        return qry_fetch_fail(crown->item, err);
     return FG_OK;
 }
 
@@ -211,7 +211,7 @@ static enum fg_code add_node(const struct crowning *crowning, struct taking *tak
     fg_crown_add(&taking->adding, crown);
     crowning->facts->negatives = crowning->facts->negatives || crown->has_negatives;
     if (fg_crown_sum_bytes(crowning->into) > crowning->blocks->memory_max_bytes)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     if (--taking->left == 0)
         close_taking(taking);
     return FG_OK;
@@ -224,7 +224,7 @@ static enum fg_code end_crown(struct fg_task *task, bool ran, struct fg_err *err
         ran ? add_node(crown->crowns->crowning, crown->taking, &crown->crown, err) : FG_OK;
 
     if (code != FG_OK)
-        (void)fetch_fail(crown->item, err);
+        (void)qry_fetch_fail(crown->item, err);
     crown_task_destroy(crown);
     return code;
 }
@@ -234,26 +234,27 @@ static void put_crown(struct crowns *crowns, struct crown_task *crown)
     fg_crew_put(crowns->reader->question->snapshot->crew, &crown->task);
 }
 
-static void take_names(struct crowns *crowns, struct taking *taking, const struct fetch_item *item)
+static void take_names(struct crowns *crowns, struct taking *taking,
+                       const struct qry_fetch_item *item)
 {
     struct crown_task *crown;
 
     taking->names_entry = fg_cache_ref(item->entry);
-    open_taking(crowns, taking, names_of(item->entry));
+    open_taking(crowns, taking, qry_names_of(item->entry));
     while ((crown = taking->early) != NULL) {
         taking->early = crown->next;
         put_crown(crowns, crown);
     }
 }
 
-static enum fg_code visit_crown(void *arg, const struct fetch_item *item, struct fg_err *err)
+static enum fg_code visit_crown(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
     struct crowns *crowns = arg;
     struct taking *taking = &crowns->takings[item->part - crowns->reader->parts];
     struct crown_task *crown;
 
     (void)err;
-    if (item->thing == &thing_node_names) {
+    if (item->thing == &qry_thing_node_names) {
         take_names(crowns, taking, item);
         return FG_OK;
     }
@@ -272,39 +273,39 @@ static enum fg_code visit_crown(void *arg, const struct fetch_item *item, struct
 }
 
 /* A part without names has crowns of nothing. */
-static enum fg_code list_crowns(struct crowns *crowns, uint32_t number, struct fetch_list *list,
+static enum fg_code list_crowns(struct crowns *crowns, uint32_t number, struct qry_fetch_list *list,
                                 struct fg_err *err)
 {
     static const struct fg_name_tree no_names;
     struct fg_arena *arena = crowns->reader->arena;
-    struct part *part = &crowns->reader->parts[number];
+    struct qry_part *part = &crowns->reader->parts[number];
 
     crowns->takings[number].left = part->n_crowns;
     if (part->n_crowns == 0)
         return FG_OK;
     if (part->nodes->names.bytes + (uint64_t)part->nodes->dict.bytes == 0)
         open_taking(crowns, &crowns->takings[number], &no_names);
-    else if (fetch_add_node_names(list, arena, part, err) != FG_OK)
+    else if (qry_fetch_add_node_names(list, arena, part, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < part->n_crowns; i++)
-        if (fetch_add_node(list, arena, part, &part->crowns[i], 0, err) != FG_OK)
+        if (qry_fetch_add_node(list, arena, part, &part->crowns[i], 0, err) != FG_OK)
             return err->code;
     return FG_OK;
 }
 
-static enum fg_code take_crowns(void *arg, struct reader *reader, struct fg_err *err)
+static enum fg_code take_crowns(void *arg, struct qry_reader *reader, struct fg_err *err)
 {
     struct crowns crowns = {.crowning = arg, .reader = reader};
-    struct fetch_list list = {0};
+    struct qry_fetch_list list = {0};
     enum fg_code code = FG_OK;
 
     crowns.takings = fg_arena_new(reader->arena, struct taking, reader->n_found);
     if (crowns.takings == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     for (uint32_t i = 0; code == FG_OK && i < reader->n_found; i++)
         code = list_crowns(&crowns, i, &list, err);
     if (code == FG_OK)
-        code = fetch_all(reader->question, &list, visit_crown, &crowns, err);
+        code = qry_fetch_all(reader->question, &list, visit_crown, &crowns, err);
     for (uint32_t i = 0; i < reader->n_found; i++)
         close_taking(&crowns.takings[i]);
     return code;
@@ -312,23 +313,25 @@ static enum fg_code take_crowns(void *arg, struct reader *reader, struct fg_err 
 
 /* full: of merged nodes only full ones will do then, unless there are no others, and of sums
  * nothing is left out. */
-enum fg_code blocks_picture(struct question *question, const struct selection *selection,
-                            const struct stacks *stacks, bool full, struct fg_crown_sum *into,
-                            struct picture_facts *facts, struct fg_err *err)
+enum fg_code qry_blocks_picture(struct qry_question *question,
+                                const struct qry_selection *selection,
+                                const struct qry_stacks *stacks, bool full,
+                                struct fg_crown_sum *into, struct qry_picture_facts *facts,
+                                struct fg_err *err)
 {
-    const struct blocks *blocks = question->querier->blocks;
+    const struct qry_blocks *blocks = question->querier->blocks;
     struct crowning crowning = {.blocks = blocks, .into = into, .facts = facts};
-    struct select_taker taker = {.take_crowns = take_crowns,
-                                 .full = full,
-                                 .stacks = &thing_names,
-                                 .make = make_part,
-                                 .take = add_part,
-                                 .drop = drop_part,
-                                 .arg = &crowning};
+    struct qry_select_taker taker = {.take_crowns = take_crowns,
+                                     .full = full,
+                                     .stacks = &qry_thing_names,
+                                     .make = make_part,
+                                     .take = add_part,
+                                     .drop = drop_part,
+                                     .arg = &crowning};
 
     fg_assert(stacks->n_call_site == 0);
     if (question->snapshot == NULL)
         return FG_OK;
     crowning.max_nodes = full ? UINT32_MAX : blocks->crown_nodes;
-    return select_sums(question, selection, stacks, &taker, &facts->sample_bytes, err);
+    return qry_select_sums(question, selection, stacks, &taker, &facts->sample_bytes, err);
 }

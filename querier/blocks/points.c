@@ -18,20 +18,20 @@ struct totals_list {
 };
 
 struct totals {
-    struct reader reader;
+    struct qry_reader reader;
     const char *const *group_by;
     size_t n_group_by;
     int64_t start_ns, step_ns; /* of the grid */
     uint64_t last_step;
-    struct label_sets sets; /* distinct values of group_by */
-    uint32_t **match_sets;  /* [part of the batch][match]: 1 + its set; 0: not known yet */
+    struct qry_label_sets sets; /* distinct values of group_by */
+    uint32_t **match_sets;      /* [part of the batch][match]: 1 + its set; 0: not known yet */
     struct totals_list all;
 };
 
 /* ---- sets ---- */
 
 /* The set of a match that has something; not those of matches that have nothing. */
-static enum fg_code find_set(struct totals *totals, const struct part *part,
+static enum fg_code find_set(struct totals *totals, const struct qry_part *part,
                              const struct fg_block_match *match, uint32_t *ret_set,
                              struct fg_err *err)
 {
@@ -44,16 +44,16 @@ static enum fg_code find_set(struct totals *totals, const struct part *part,
     size_t at = 0;
 
     if (labels.items == NULL || group.items == NULL)
-        code = blocks_too_large(err);
+        code = qry_blocks_too_large(err);
     else
-        code = label_sets_take(&totals->sets, &group, totals->reader.question->arena, &at, err);
+        code = qry_label_sets_take(&totals->sets, &group, totals->reader.question->arena, &at, err);
     fg_arena_destroy(arena);
     if (code == FG_OK)
         *ret_set = (uint32_t)at;
     return code;
 }
 
-static enum fg_code set_of(struct totals *totals, const struct part *part, uint32_t match,
+static enum fg_code set_of(struct totals *totals, const struct qry_part *part, uint32_t match,
                            uint32_t *ret_set, struct fg_err *err)
 {
     uint32_t *known = &totals->match_sets[part - totals->reader.batch][match];
@@ -133,16 +133,16 @@ static enum fg_code add_total(struct totals_list *list, struct total total, stru
 
 /* ---- pages ---- */
 
-struct page_task {
+struct points_page_task {
     struct fg_task task;
     struct totals *totals;
-    const struct fetch_item *item;
+    const struct qry_fetch_item *item;
     struct fg_cache_entry *entry;
     struct totals_list found;
     uint64_t profiles;
 };
 
-static enum fg_code take_row(struct page_task *page, const struct span *span,
+static enum fg_code take_row(struct points_page_task *page, const struct qry_span *span,
                              const struct fg_block_rows *rows, uint32_t row, struct fg_err *err)
 {
     const struct totals *totals = page->totals;
@@ -167,14 +167,14 @@ static enum fg_code take_row(struct page_task *page, const struct span *span,
     return FG_OK;
 }
 
-static enum fg_code take_rows(struct page_task *page, const struct fg_block_rows *rows,
+static enum fg_code take_rows(struct points_page_task *page, const struct fg_block_rows *rows,
                               struct fg_err *err)
 {
-    const struct part *part = page->item->part;
+    const struct qry_part *part = page->item->part;
     uint32_t end;
 
-    for (uint32_t i = rows_spans(part, rows->first, rows->count, &end); i < end; i++) {
-        const struct span *span = &part->spans[i];
+    for (uint32_t i = qry_rows_spans(part, rows->first, rows->count, &end); i < end; i++) {
+        const struct qry_span *span = &part->spans[i];
         uint32_t from = FG_MAX(span->first, rows->first);
         uint32_t to = FG_MIN(span->first + span->count, rows->first + rows->count);
 
@@ -187,21 +187,21 @@ static enum fg_code take_rows(struct page_task *page, const struct fg_block_rows
 
 static enum fg_code run_page(struct fg_task *task, struct fg_err *err)
 {
-    struct page_task *page = fg_container(task, struct page_task, task);
-    const struct reader *reader = &page->totals->reader;
+    struct points_page_task *page = fg_container(task, struct points_page_task, task);
+    const struct qry_reader *reader = &page->totals->reader;
     fg_auto(fg_arena) *arena = fg_arena_create(reader->blocks->memory_max_bytes);
     struct fg_block_rows rows;
 
-    if (question_check(reader->question, err) != FG_OK)
+    if (qry_question_check(reader->question, err) != FG_OK)
         return err->code;
-    if (fg_block_totals_parse(page->item->part->index, page->item->number, page_of(page->entry),
+    if (fg_block_totals_parse(page->item->part->index, page->item->number, qry_page_of(page->entry),
                               arena, &rows, err) != FG_OK ||
         take_rows(page, &rows, err) != FG_OK)
-        return fetch_fail(page->item, err);
+        return qry_fetch_fail(page->item, err);
     return FG_OK;
 }
 
-static enum fg_code take_found(const struct page_task *page, struct fg_err *err)
+static enum fg_code take_found(const struct points_page_task *page, struct fg_err *err)
 {
     struct totals *totals = page->totals;
 
@@ -211,14 +211,14 @@ static enum fg_code take_found(const struct page_task *page, struct fg_err *err)
 
         if (set_of(totals, page->item->part, total.set, &total.set, err) != FG_OK ||
             add_total(&totals->all, total, err) != FG_OK)
-            return fetch_fail(page->item, err);
+            return qry_fetch_fail(page->item, err);
     }
     return FG_OK;
 }
 
 static enum fg_code end_page(struct fg_task *task, bool ran, struct fg_err *err)
 {
-    struct page_task *page = fg_container(task, struct page_task, task);
+    struct points_page_task *page = fg_container(task, struct points_page_task, task);
     enum fg_code code = ran ? take_found(page, err) : FG_OK;
 
     fg_cache_unref(page->entry);
@@ -227,45 +227,45 @@ static enum fg_code end_page(struct fg_task *task, bool ran, struct fg_err *err)
     return code;
 }
 
-static enum fg_code visit(void *arg, const struct fetch_item *item, struct fg_err *err)
+static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
     struct totals *totals = arg;
-    struct page_task *page = fg_new(struct page_task);
+    struct points_page_task *page = fg_new(struct points_page_task);
 
     (void)err;
-    *page = (struct page_task){.task = {.run = run_page, .end = end_page},
-                               .totals = totals,
-                               .item = item,
-                               .entry = fg_cache_ref(item->entry),
-                               .found = {.max = totals->all.max}};
+    *page = (struct points_page_task){.task = {.run = run_page, .end = end_page},
+                                      .totals = totals,
+                                      .item = item,
+                                      .entry = fg_cache_ref(item->entry),
+                                      .found = {.max = totals->all.max}};
     fg_crew_put(totals->reader.question->snapshot->crew, &page->task);
     return FG_OK;
 }
 
 static enum fg_code read_batch(struct totals *totals, struct fg_err *err)
 {
-    struct reader *reader = &totals->reader;
-    struct fetch_list list = {0};
+    struct qry_reader *reader = &totals->reader;
+    struct qry_fetch_list list = {0};
 
     totals->match_sets = fg_arena_new(reader->arena, uint32_t *, reader->n_batch);
     if (totals->match_sets == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     for (uint32_t i = 0; i < reader->n_batch; i++) {
-        struct part *part = &reader->batch[i];
-        const bool *marks = rows_marks(reader, part, FG_BLOCK_IDX, false);
+        struct qry_part *part = &reader->batch[i];
+        const bool *marks = qry_rows_marks(reader, part, FG_BLOCK_IDX, false);
 
         totals->match_sets[i] = fg_arena_new(reader->arena, uint32_t, part->n_matches);
         if (marks == NULL || totals->match_sets[i] == NULL)
-            return blocks_too_large(err);
-        if (fetch_add_pages(&list, reader->arena, part, FG_BLOCK_IDX, marks, 0, err) != FG_OK)
+            return qry_blocks_too_large(err);
+        if (qry_fetch_add_pages(&list, reader->arena, part, FG_BLOCK_IDX, marks, 0, err) != FG_OK)
             return err->code;
     }
-    return fetch_all(reader->question, &list, visit, totals, err);
+    return qry_fetch_all(reader->question, &list, visit, totals, err);
 }
 
 /* ---- the answer ---- */
 
-static enum fg_code give(struct totals *totals, struct points_list *into, struct fg_err *err)
+static enum fg_code give(struct totals *totals, struct qry_points_list *into, struct fg_err *err)
 {
     struct fg_arena *arena = totals->reader.question->arena;
     size_t end;
@@ -273,17 +273,17 @@ static enum fg_code give(struct totals *totals, struct points_list *into, struct
     settle(&totals->all);
     for (size_t at = 0; at < totals->all.count; at = end) {
         const struct total *items = totals->all.items;
-        struct points points = {.labels = totals->sets.items[items[at].set]};
+        struct qry_points points = {.labels = totals->sets.items[items[at].set]};
 
         for (end = at; end < totals->all.count && items[end].set == items[at].set;)
             end++;
-        points.items = fg_arena_new(arena, struct point, end - at);
+        points.items = fg_arena_new(arena, struct qry_point, end - at);
         if (points.items == NULL)
-            return blocks_too_large(err);
+            return qry_blocks_too_large(err);
         for (size_t i = at; i < end; i++)
-            points.items[points.n++] = (struct point){
+            points.items[points.n++] = (struct qry_point){
                 .k = (int64_t)items[i].step, .sum = (int64_t)items[i].sum, .count = items[i].count};
-        if (points_list_add(into, &points, arena, err) != FG_OK)
+        if (qry_points_list_add(into, &points, arena, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -292,7 +292,7 @@ static enum fg_code give(struct totals *totals, struct points_list *into, struct
 static enum fg_code read_all(struct totals *totals, struct fg_err *err)
 {
     do {
-        if (reader_next(&totals->reader, err) != FG_OK || read_batch(totals, err) != FG_OK)
+        if (qry_reader_next(&totals->reader, err) != FG_OK || read_batch(totals, err) != FG_OK)
             return err->code;
     } while (totals->reader.n_batch > 0);
     return FG_OK;
@@ -310,8 +310,9 @@ static enum fg_code take_alone(void *arg, const struct fg_labels *labels, uint64
     size_t at;
 
     if (group.items == NULL)
-        return blocks_too_large(err);
-    if (label_sets_take(&totals->sets, &group, totals->reader.question->arena, &at, err) != FG_OK)
+        return qry_blocks_too_large(err);
+    if (qry_label_sets_take(&totals->sets, &group, totals->reader.question->arena, &at, err) !=
+        FG_OK)
         return err->code;
     total.set = (uint32_t)at;
     return add_total(&totals->all, total, err);
@@ -319,20 +320,20 @@ static enum fg_code take_alone(void *arg, const struct fg_labels *labels, uint64
 
 static enum fg_code read_alone(struct totals *totals, struct fg_err *err)
 {
-    const struct alone_grid grid = {.start_ns = totals->start_ns,
-                                    .step_ns = totals->step_ns,
-                                    .last_step = totals->last_step,
-                                    .group_by = totals->group_by,
-                                    .n_group_by = totals->n_group_by,
-                                    .each = take_alone,
-                                    .arg = totals};
+    const struct qry_alone_grid grid = {.start_ns = totals->start_ns,
+                                        .step_ns = totals->step_ns,
+                                        .last_step = totals->last_step,
+                                        .group_by = totals->group_by,
+                                        .n_group_by = totals->n_group_by,
+                                        .each = take_alone,
+                                        .arg = totals};
 
-    return alone_points(totals->reader.question, totals->reader.selection, &grid, err);
+    return qry_alone_points(totals->reader.question, totals->reader.selection, &grid, err);
 }
 
-enum fg_code blocks_points(struct question *question, const struct selection *selection,
-                           int64_t step_ns, const char *const *group_by, size_t n_group_by,
-                           struct points_list *into, struct fg_err *err)
+enum fg_code qry_blocks_points(struct qry_question *question, const struct qry_selection *selection,
+                               int64_t step_ns, const char *const *group_by, size_t n_group_by,
+                               struct qry_points_list *into, struct fg_err *err)
 {
     struct totals totals = {.group_by = group_by, .n_group_by = n_group_by};
     enum fg_code code;
@@ -346,18 +347,18 @@ enum fg_code blocks_points(struct question *question, const struct selection *se
     totals.last_step =
         ((uint64_t)selection->end_ns - (uint64_t)selection->start_ns) / (uint64_t)step_ns;
     totals.all.max = question->querier->blocks->memory_max_bytes / sizeof *totals.all.items;
-    label_sets_init(&totals.sets);
-    code = reader_open(&totals.reader, question, selection, selection->type_text,
-                       points_from_ns(selection, step_ns), selection->end_ns, OBJECTS_PROFILES,
-                       false, err);
+    qry_label_sets_init(&totals.sets);
+    code = qry_reader_open(&totals.reader, question, selection, selection->type_text,
+                           qry_points_from_ns(selection, step_ns), selection->end_ns,
+                           OBJECTS_PROFILES, false, err);
     if (code == FG_OK)
         code = read_all(&totals, err);
     if (code == FG_OK)
         code = read_alone(&totals, err);
     if (code == FG_OK)
         code = give(&totals, into, err);
-    reader_close(&totals.reader);
-    label_sets_done(&totals.sets);
+    qry_reader_close(&totals.reader);
+    qry_label_sets_done(&totals.sets);
     free(totals.all.items);
     return code;
 }

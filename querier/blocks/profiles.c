@@ -2,18 +2,18 @@
 #include "querier/blocks/fetch.h"
 
 /* What IDX and PID say of a profile. */
-struct row {
+struct profiles_row {
     int64_t time_ns, duration_ns, period;
     struct fg_id id;
 };
 
 struct each {
-    struct reader reader;
+    struct qry_reader reader;
     bool all_types;
     profile_visit visit;
     void *arg;
     struct fg_block_samples *samples;
-    struct row *
+    struct profiles_row *
         *rows; /* of each part of the batch, [its n_profiles]; NULL: nothing is asked of it */
 
     /* Spans and traces: pages as they were stored, and the one of the samples at hand. */
@@ -32,22 +32,22 @@ struct going {
     const struct fg_block_exemplar *link; /* NULL: none */
 };
 
-static struct row *rows_of(const struct each *each, const struct part *part)
+static struct profiles_row *rows_of(const struct each *each, const struct qry_part *part)
 {
     return each->rows[part - each->reader.batch];
 }
 
 /* ---- rows and ids ---- */
 
-static enum fg_code take_rows(struct each *each, struct part *part, uint32_t number,
+static enum fg_code take_rows(struct each *each, struct qry_part *part, uint32_t number,
                               struct fg_slice bytes, struct fg_err *err)
 {
     struct fg_arena *arena = each->reader.arena;
     struct fg_arena_mark mark = fg_arena_mark(arena);
-    struct row *into = rows_of(each, part);
+    struct profiles_row *into = rows_of(each, part);
     struct fg_block_rows rows;
 
-    if (rows_take(&each->reader, part, number, bytes, err) != FG_OK ||
+    if (qry_rows_take(&each->reader, part, number, bytes, err) != FG_OK ||
         fg_block_rows_parse(part->index, number, bytes, arena, &rows, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < rows.count; i++) {
@@ -59,13 +59,13 @@ static enum fg_code take_rows(struct each *each, struct part *part, uint32_t num
     return FG_OK;
 }
 
-static enum fg_code take_ids(struct each *each, struct part *part, uint32_t number,
+static enum fg_code take_ids(struct each *each, struct qry_part *part, uint32_t number,
                              struct fg_slice bytes, struct fg_err *err)
 {
     const struct fg_block_page *page = &part->index->pages[FG_BLOCK_PID].pages[number];
     struct fg_arena *arena = each->reader.arena;
     struct fg_arena_mark mark = fg_arena_mark(arena);
-    struct row *into = rows_of(each, part);
+    struct profiles_row *into = rows_of(each, part);
     struct fg_id *ids;
 
     if (fg_block_ids_parse(part->index, number, bytes, arena, &ids, err) != FG_OK)
@@ -78,12 +78,12 @@ static enum fg_code take_ids(struct each *each, struct part *part, uint32_t numb
 
 /* ---- spans and traces ---- */
 
-static enum fg_code keep_links(struct each *each, const struct part *part, uint32_t number,
+static enum fg_code keep_links(struct each *each, const struct qry_part *part, uint32_t number,
                                struct fg_cache_entry *entry, struct fg_err *err)
 {
-    each->links_bytes += page_of(entry).len;
+    each->links_bytes += qry_page_of(entry).len;
     if (each->links_bytes > each->reader.question->querier->blocks->memory_max_bytes)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     each->links[part - each->reader.batch][number] = fg_cache_ref(entry);
     return FG_OK;
 }
@@ -91,7 +91,7 @@ static enum fg_code keep_links(struct each *each, const struct part *part, uint3
 static void drop_links(struct each *each)
 {
     for (uint32_t i = 0; each->links != NULL && i < each->reader.n_batch; i++) {
-        const struct part *part = &each->reader.batch[i];
+        const struct qry_part *part = &each->reader.batch[i];
 
         for (uint32_t k = 0; each->links[i] != NULL && k < part->index->pages[FG_BLOCK_EXM].count;
              k++)
@@ -102,7 +102,7 @@ static void drop_links(struct each *each)
 }
 
 /* Pages of EXM have the same profiles as those of SMP; where a part has none that is all. */
-static enum fg_code open_links(struct each *each, const struct part *part, uint32_t first,
+static enum fg_code open_links(struct each *each, const struct qry_part *part, uint32_t first,
                                struct fg_err *err)
 {
     const struct fg_block_pages *pages = &part->index->pages[FG_BLOCK_EXM];
@@ -112,8 +112,8 @@ static enum fg_code open_links(struct each *each, const struct part *part, uint3
     each->linked.count = each->next_linked = 0;
     for (uint32_t i = 0; i < pages->count; i++)
         if (pages->pages[i].first == first && entries[i] != NULL)
-            return fg_block_exemplars_parse(part->index, i, page_of(entries[i]), each->links_arena,
-                                            &each->linked, err);
+            return fg_block_exemplars_parse(part->index, i, qry_page_of(entries[i]),
+                                            each->links_arena, &each->linked, err);
     return FG_OK;
 }
 
@@ -144,7 +144,7 @@ static enum fg_code take_out(const struct each *each, const struct fg_block_samp
     uint32_t at = 0;
 
     if (rest == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     if (n > 0)
         memcpy(rest, set->values, n * sizeof *rest);
     for (uint32_t i = 0; i < links->count; i++) {
@@ -165,8 +165,8 @@ static enum fg_code take_out(const struct each *each, const struct fg_block_samp
 /* ---- profiles ---- */
 
 /* The types that go out, as numbers of the series' schema; returns how many. */
-static uint32_t choose_types(const struct each *each, const struct part *part,
-                             const struct span *span, uint32_t n_types,
+static uint32_t choose_types(const struct each *each, const struct qry_part *part,
+                             const struct qry_span *span, uint32_t n_types,
                              uint32_t numbers[FG_BATCH_TYPES_MAX])
 {
     uint32_t n = 0;
@@ -200,7 +200,7 @@ static enum fg_code pick(const struct each *each, const struct fg_block_sample_s
     uint32_t n = 0;
 
     if (going == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     if (take_out(each, set, links, &rest, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < set->count; i++) {
@@ -229,7 +229,7 @@ static enum fg_code lay_out(const struct each *each, const struct fg_block_tree 
     struct fg_link *links = fg_arena_new(arena, struct fg_link, n);
 
     if (nodes == NULL || values == NULL || links == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     samples->nodes = nodes;
     samples->values = values;
     samples->links = links;
@@ -257,15 +257,15 @@ static enum fg_code make_types(const struct each *each, const struct fg_block_sc
         fg_arena_new(each->reader.arena, struct fg_value_type, samples->n_types);
 
     if (types == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     for (uint32_t t = 0; t < samples->n_types; t++)
         types[t] = schema->types[numbers[t]];
     samples->types = types;
     return FG_OK;
 }
 
-static enum fg_code make_samples(struct each *each, const struct part *part,
-                                 const struct span *span, uint32_t number,
+static enum fg_code make_samples(struct each *each, const struct qry_part *part,
+                                 const struct qry_span *span, uint32_t number,
                                  struct fg_pprof_samples *samples, struct fg_err *err)
 {
     const struct fg_block_schema *schema = part->index->series[span->series].schema;
@@ -280,14 +280,14 @@ static enum fg_code make_samples(struct each *each, const struct part *part,
     if (make_types(each, schema, numbers, samples, err) != FG_OK ||
         pick(each, &set, &links, numbers, samples->n_types, &going, &n, err) != FG_OK)
         return err->code;
-    return lay_out(each, tree_of(part->tree_entry), going, n, numbers, samples, err);
+    return lay_out(each, qry_tree_of(part->tree_entry), going, n, numbers, samples, err);
 }
 
-static enum fg_code visit_profile(struct each *each, const struct part *part,
-                                  const struct span *span, uint32_t number, struct fg_err *err)
+static enum fg_code visit_profile(struct each *each, const struct qry_part *part,
+                                  const struct qry_span *span, uint32_t number, struct fg_err *err)
 {
     const struct fg_block_series_row *series = &part->index->series[span->series];
-    const struct row *row = &rows_of(each, part)[number];
+    const struct profiles_row *row = &rows_of(each, part)[number];
     struct fg_pprof_samples samples = {0};
 
     if (make_samples(each, part, span, number, &samples, err) != FG_OK)
@@ -296,10 +296,10 @@ static enum fg_code visit_profile(struct each *each, const struct part *part,
         return FG_OK;
     each->reader.question->profiles++;
     return each->visit(each->arg,
-                       &(struct one_profile){
+                       &(struct qry_one_profile){
                            .labels = &series->labels,
                            .id = row->id,
-                           .tree = &tree_of(part->tree_entry)->tree,
+                           .tree = &qry_tree_of(part->tree_entry)->tree,
                            .samples = samples,
                            .head = {.type = {.period_type = series->schema->period_type.type,
                                              .period_unit = series->schema->period_type.unit},
@@ -310,8 +310,9 @@ static enum fg_code visit_profile(struct each *each, const struct part *part,
                        err);
 }
 
-static enum fg_code visit_span(struct each *each, const struct part *part, const struct span *span,
-                               const struct fg_block_page *page, struct fg_err *err)
+static enum fg_code visit_span(struct each *each, const struct qry_part *part,
+                               const struct qry_span *span, const struct fg_block_page *page,
+                               struct fg_err *err)
 {
     uint32_t from = FG_MAX(span->first, page->first);
     uint32_t to = FG_MIN(span->first + span->count, page->first + page->items);
@@ -324,18 +325,18 @@ static enum fg_code visit_span(struct each *each, const struct part *part, const
         if (code != FG_OK)
             return code;
     }
-    return question_check(each->reader.question, err);
+    return qry_question_check(each->reader.question, err);
 }
 
-static enum fg_code take_samples(struct each *each, struct part *part, uint32_t number,
+static enum fg_code take_samples(struct each *each, struct qry_part *part, uint32_t number,
                                  struct fg_slice bytes, struct fg_err *err)
 {
     const struct fg_block_page *page = &part->index->pages[FG_BLOCK_SMP].pages[number];
     uint32_t end, at;
 
-    if (rows_settle(part, err) != FG_OK) /* the first page's visit does it */
+    if (qry_rows_settle(part, err) != FG_OK) /* the first page's visit does it */
         return err->code;
-    at = rows_spans(part, page->first, page->items, &end);
+    at = qry_rows_spans(part, page->first, page->items, &end);
     if (at == end)
         return FG_OK;
     if (fg_block_samples_open(each->samples, part->index, number, bytes, err) != FG_OK ||
@@ -349,76 +350,76 @@ static enum fg_code take_samples(struct each *each, struct part *part, uint32_t 
 
 /* ---- what is fetched ---- */
 
-static enum fg_code visit_item(void *arg, const struct fetch_item *item, struct fg_err *err)
+static enum fg_code visit_item(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
     struct each *each = arg;
 
-    if (item->thing == &thing_tree) {
+    if (item->thing == &qry_thing_tree) {
         item->part->tree_entry = fg_cache_ref(item->entry);
         return FG_OK;
     }
     if (item->kind == FG_BLOCK_IDX)
-        return take_rows(each, item->part, item->number, page_of(item->entry), err);
+        return take_rows(each, item->part, item->number, qry_page_of(item->entry), err);
     if (item->kind == FG_BLOCK_PID)
-        return take_ids(each, item->part, item->number, page_of(item->entry), err);
+        return take_ids(each, item->part, item->number, qry_page_of(item->entry), err);
     if (item->kind == FG_BLOCK_EXM)
         return keep_links(each, item->part, item->number, item->entry, err);
-    return take_samples(each, item->part, item->number, page_of(item->entry), err);
+    return take_samples(each, item->part, item->number, qry_page_of(item->entry), err);
 }
 
-static enum fg_code list_part(struct each *each, struct fetch_list *list, struct part *part,
+static enum fg_code list_part(struct each *each, struct qry_fetch_list *list, struct qry_part *part,
                               struct fg_err *err)
 {
     static const struct {
         uint32_t kind;
         unsigned phase;
     } pages[] = {{FG_BLOCK_IDX, 0}, {FG_BLOCK_PID, 0}, {FG_BLOCK_EXM, 0}, {FG_BLOCK_SMP, 1}};
-    struct reader *reader = &each->reader;
+    struct qry_reader *reader = &each->reader;
     uint32_t n_links = part->index->pages[FG_BLOCK_EXM].count;
     struct fg_cache_entry **links = fg_arena_new(reader->arena, struct fg_cache_entry *, n_links);
 
     if (links == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     each->links[part - reader->batch] = links;
     for (size_t i = 0; i < FG_COUNT(pages); i++) {
-        const bool *marks = rows_marks(reader, part, pages[i].kind, false);
+        const bool *marks = qry_rows_marks(reader, part, pages[i].kind, false);
 
         if (marks == NULL)
-            return blocks_too_large(err);
-        if (fetch_add_pages(list, reader->arena, part, pages[i].kind, marks, pages[i].phase, err) !=
-            FG_OK)
+            return qry_blocks_too_large(err);
+        if (qry_fetch_add_pages(list, reader->arena, part, pages[i].kind, marks, pages[i].phase,
+                                err) != FG_OK)
             return err->code;
     }
-    return fetch_add(
+    return qry_fetch_add(
         list, reader->arena,
-        &(struct fetch_item){.thing = &thing_tree,
-                             .object = part->object,
-                             .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_TREE),
-                             .part = part},
+        &(struct qry_fetch_item){.thing = &qry_thing_tree,
+                                 .object = part->object,
+                                 .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_TREE),
+                                 .part = part},
         err);
 }
 
 static enum fg_code fetch_batch(struct each *each, struct fg_err *err)
 {
-    struct reader *reader = &each->reader;
-    struct fetch_list list = {0};
+    struct qry_reader *reader = &each->reader;
+    struct qry_fetch_list list = {0};
 
-    each->rows = fg_arena_new(reader->arena, struct row *, reader->n_batch);
+    each->rows = fg_arena_new(reader->arena, struct profiles_row *, reader->n_batch);
     each->links = fg_arena_new(reader->arena, struct fg_cache_entry **, reader->n_batch);
     if (each->rows == NULL || each->links == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     for (uint32_t i = 0; i < reader->n_batch; i++) {
-        struct part *part = &reader->batch[i];
+        struct qry_part *part = &reader->batch[i];
 
         if (part->n_spans == 0)
             continue;
-        each->rows[i] = fg_arena_new(reader->arena, struct row, part->entry->n_profiles);
+        each->rows[i] = fg_arena_new(reader->arena, struct profiles_row, part->entry->n_profiles);
         if (each->rows[i] == NULL)
-            return blocks_too_large(err);
+            return qry_blocks_too_large(err);
         if (list_part(each, &list, part, err) != FG_OK)
             return err->code;
     }
-    return fetch_all(reader->question, &list, visit_item, each, err);
+    return qry_fetch_all(reader->question, &list, visit_item, each, err);
 }
 
 static enum fg_code read_all(struct each *each, struct fg_err *err)
@@ -426,7 +427,7 @@ static enum fg_code read_all(struct each *each, struct fg_err *err)
     enum fg_code code;
 
     do {
-        code = reader_next(&each->reader, err);
+        code = qry_reader_next(&each->reader, err);
         if (code == FG_OK)
             code = fetch_batch(each, err);
         drop_links(each);
@@ -434,8 +435,9 @@ static enum fg_code read_all(struct each *each, struct fg_err *err)
     return code;
 }
 
-enum fg_code blocks_profiles(struct question *question, const struct selection *selection,
-                             profile_visit visit, void *arg, struct fg_err *err)
+enum fg_code qry_blocks_profiles(struct qry_question *question,
+                                 const struct qry_selection *selection, profile_visit visit,
+                                 void *arg, struct fg_err *err)
 {
     struct each each = {.all_types = selection->type_text == NULL, .visit = visit, .arg = arg};
     enum fg_code code;
@@ -444,11 +446,11 @@ enum fg_code blocks_profiles(struct question *question, const struct selection *
         return FG_OK;
     each.samples = fg_block_samples_create(question->querier->blocks->memory_max_bytes);
     each.links_arena = fg_arena_create(question->querier->blocks->memory_max_bytes);
-    code = reader_open(&each.reader, question, selection, selection->type_text, selection->start_ns,
-                       selection->end_ns, OBJECTS_PROFILES, true, err);
+    code = qry_reader_open(&each.reader, question, selection, selection->type_text,
+                           selection->start_ns, selection->end_ns, OBJECTS_PROFILES, true, err);
     if (code == FG_OK)
         code = read_all(&each, err);
-    reader_close(&each.reader);
+    qry_reader_close(&each.reader);
     fg_arena_destroy(each.links_arena);
     fg_block_samples_destroy(each.samples);
     return code;

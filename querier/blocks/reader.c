@@ -12,14 +12,14 @@ enum {
 
 /* ---- the selector ---- */
 
-static enum fg_code take_selector(struct reader *reader, const struct selection *selection,
+static enum fg_code take_selector(struct qry_reader *reader, const struct qry_selection *selection,
                                   const char *profile_type, struct fg_err *err)
 {
     size_t n = selection->selector.n_matchers;
     struct fg_matcher *matchers = fg_arena_new(reader->arena, struct fg_matcher, n + 1);
 
     if (matchers == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     if (n > 0)
         memcpy(matchers, selection->selector.matchers, n * sizeof *matchers);
     if (profile_type != NULL)
@@ -42,26 +42,26 @@ static struct fg_slice only_service(const struct fg_selector *selector)
 
 /* ---- parts ---- */
 
-static enum fg_code add_part(struct reader *reader, struct object *object, uint32_t number,
+static enum fg_code add_part(struct qry_reader *reader, struct qry_object *object, uint32_t number,
                              uint32_t tenant, struct fg_err *err)
 {
-    const struct fg_block_part *entry = &directory_of(object->entry)->parts[number];
+    const struct fg_block_part *entry = &qry_directory_of(object->entry)->parts[number];
 
     if (entry->t_min_ns > reader->end_ns || entry->t_max_ns < reader->start_ns ||
-        lost_lacks_part(reader->question, object, number))
+        qry_lost_lacks_part(reader->question, object, number))
         return FG_OK;
     if (!fg_arena_grow(reader->arena, &reader->parts, reader->n_parts, 1, &reader->cap_parts,
                        sizeof *reader->parts))
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     reader->parts[reader->n_parts++] =
-        (struct part){.object = object, .number = number, .tenant = tenant, .entry = entry};
+        (struct qry_part){.object = object, .number = number, .tenant = tenant, .entry = entry};
     return FG_OK;
 }
 
-static enum fg_code add_parts_of(struct reader *reader, struct object *object, uint32_t tenant,
-                                 struct fg_err *err)
+static enum fg_code add_parts_of(struct qry_reader *reader, struct qry_object *object,
+                                 uint32_t tenant, struct fg_err *err)
 {
-    const struct fg_block_directory *directory = directory_of(object->entry);
+    const struct fg_block_directory *directory = qry_directory_of(object->entry);
     struct fg_slice name = reader->question->tenants.ids[tenant];
     struct fg_slice service = reader->service;
     uint32_t i = fg_block_part_find(directory, name, service);
@@ -78,10 +78,10 @@ static enum fg_code add_parts_of(struct reader *reader, struct object *object, u
     return FG_OK;
 }
 
-static enum fg_code keep_directory(void *arg, const struct fetch_item *item, struct fg_err *err)
+static enum fg_code keep_directory(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
-    struct reader *reader = arg;
-    struct object *object = &reader->objects.items[item->object - reader->objects.items];
+    struct qry_reader *reader = arg;
+    struct qry_object *object = &reader->objects.items[item->object - reader->objects.items];
 
     (void)err;
     object->entry = fg_cache_ref(item->entry);
@@ -93,9 +93,10 @@ static enum fg_code keep_directory(void *arg, const struct fetch_item *item, str
  * the index of an object's last service lies right before its groups, which are before the head. In
  * segments of many tenants what is wanted may be anywhere.
  */
-static enum fg_code plan_tail(struct reader *reader, struct object *object, struct fg_err *err)
+static enum fg_code plan_tail(struct qry_reader *reader, struct qry_object *object,
+                              struct fg_err *err)
 {
-    const struct blocks *blocks = reader->blocks;
+    const struct qry_blocks *blocks = reader->blocks;
     bool all = reader->of_samples && object->bytes <= blocks->whole_max_bytes;
     uint64_t head = object->head.offset;
     uint64_t from = all ? 0 : head - FG_MIN(head, blocks->before_max_bytes);
@@ -103,41 +104,43 @@ static enum fg_code plan_tail(struct reader *reader, struct object *object, stru
     if (!object->mostly || from == head || object->bytes < from ||
         object->bytes - from > TAILS_MAX_BYTES - reader->tail_bytes)
         return FG_OK;
-    object->tail = fg_arena_new(reader->arena, struct tail, 1);
+    object->tail = fg_arena_new(reader->arena, struct qry_tail, 1);
     if (object->tail == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     object->tail->from = from;
     reader->tail_bytes += object->bytes - from;
     return FG_OK;
 }
 
-static enum fg_code fetch_directories(struct reader *reader, struct fg_err *err)
+static enum fg_code fetch_directories(struct qry_reader *reader, struct fg_err *err)
 {
-    struct fetch_list list = {0};
+    struct qry_fetch_list list = {0};
 
     for (uint32_t i = 0; i < reader->objects.n; i++) {
-        struct object *object = &reader->objects.items[i];
+        struct qry_object *object = &reader->objects.items[i];
 
         if (object->known || object->shut)
             continue;
-        object->known = lost_lacks_object(reader->question, object);
+        object->known = qry_lost_lacks_object(reader->question, object);
         if (object->known)
             continue;
         if (plan_tail(reader, object, err) != FG_OK)
             return err->code;
-        if (fetch_add(&list, reader->arena,
-                      &(struct fetch_item){
-                          .thing = &thing_directory, .object = object, .range = object->head},
-                      err) != FG_OK)
+        if (qry_fetch_add(&list, reader->arena,
+                          &(struct qry_fetch_item){.thing = &qry_thing_directory,
+                                                   .object = object,
+                                                   .range = object->head},
+                          err) != FG_OK)
             return err->code;
     }
     reader->n_open += list.n;
     reader->question->objects += list.n;
     fg_metric_add(reader->blocks->metrics, BLOCKS_OBJECTS, list.n);
-    return fetch_all(reader->question, &list, keep_directory, reader, err);
+    return qry_fetch_all(reader->question, &list, keep_directory, reader, err);
 }
 
-static enum fg_code find_parts(struct reader *reader, struct object *object, struct fg_err *err)
+static enum fg_code find_parts(struct qry_reader *reader, struct qry_object *object,
+                               struct fg_err *err)
 {
     for (uint32_t t = 0; t < reader->question->tenants.n; t++)
         if ((object->tenants >> t & 1) != 0 && add_parts_of(reader, object, t, err) != FG_OK)
@@ -146,13 +149,13 @@ static enum fg_code find_parts(struct reader *reader, struct object *object, str
     return FG_OK;
 }
 
-enum fg_code reader_extend(struct reader *reader, struct fg_err *err)
+enum fg_code qry_reader_extend(struct qry_reader *reader, struct fg_err *err)
 {
     if (fetch_directories(reader, err) != FG_OK)
         return err->code;
     reader->n_parts = reader->n_found; /* those that were put aside stay among them */
     for (uint32_t i = 0; i < reader->objects.n; i++) {
-        struct object *object = &reader->objects.items[i];
+        struct qry_object *object = &reader->objects.items[i];
 
         if (object->entry != NULL && !object->known && find_parts(reader, object, err) != FG_OK)
             return err->code;
@@ -163,14 +166,14 @@ enum fg_code reader_extend(struct reader *reader, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code reader_open(struct reader *reader, struct question *question,
-                         const struct selection *selection, const char *profile_type,
-                         int64_t start_ns, int64_t end_ns, enum objects_which which,
-                         bool of_samples, struct fg_err *err)
+enum fg_code qry_reader_open(struct qry_reader *reader, struct qry_question *question,
+                             const struct qry_selection *selection, const char *profile_type,
+                             int64_t start_ns, int64_t end_ns, enum qry_objects_which which,
+                             bool of_samples, struct fg_err *err)
 {
-    struct blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = question->querier->blocks;
 
-    *reader = (struct reader){
+    *reader = (struct qry_reader){
         .question = question,
         .blocks = blocks,
         .arena = fg_arena_create(blocks->memory_max_bytes),
@@ -182,13 +185,13 @@ enum fg_code reader_open(struct reader *reader, struct question *question,
     if (take_selector(reader, selection, profile_type, err) != FG_OK)
         return err->code;
     reader->service = only_service(&reader->selector);
-    if (objects_find(question, start_ns, end_ns, which, reader->arena, &reader->objects, err) !=
+    if (qry_objects_find(question, start_ns, end_ns, which, reader->arena, &reader->objects, err) !=
         FG_OK)
         return err->code;
-    return reader_extend(reader, err);
+    return qry_reader_extend(reader, err);
 }
 
-static void release_part(struct part *part)
+static void release_part(struct qry_part *part)
 {
     fg_cache_unref(part->tree_entry);
     fg_cache_unref(part->index_entry);
@@ -196,7 +199,7 @@ static void release_part(struct part *part)
     part->tree_entry = part->index_entry = part->nod_entry = NULL;
 }
 
-static void release_batch(struct reader *reader)
+static void release_batch(struct qry_reader *reader)
 {
     for (uint32_t i = 0; i < reader->n_batch; i++)
         release_part(&reader->batch[i]);
@@ -204,12 +207,12 @@ static void release_batch(struct reader *reader)
     reader->n_batch = 0;
 }
 
-void reader_close(struct reader *reader)
+void qry_reader_close(struct qry_reader *reader)
 {
     for (uint32_t i = 0; i < reader->n_found; i++)
         release_part(&reader->parts[i]);
     for (uint32_t i = 0; i < reader->objects.n; i++) {
-        struct object *object = &reader->objects.items[i];
+        struct qry_object *object = &reader->objects.items[i];
 
         fg_cache_unref(object->entry);
         if (object->tail != NULL)
@@ -221,15 +224,15 @@ void reader_close(struct reader *reader)
 /* ---- batches ---- */
 
 /* What is kept of the stacks. */
-static uint64_t stacks_bytes(const struct reader *reader, const struct fg_block_part *part)
+static uint64_t stacks_bytes(const struct qry_reader *reader, const struct fg_block_part *part)
 {
-    if (reader->stacks != NULL && stacks_are_named(reader->stacks, part))
-        return stacks_range(reader->stacks, part).len * NAMES_TIMES;
+    if (reader->stacks != NULL && qry_stacks_are_named(reader->stacks, part))
+        return qry_stacks_range(reader->stacks, part).len * NAMES_TIMES;
     return (uint64_t)part->n_nodes * NODE_BYTES;
 }
 
 /* As the directory lets us guess, until the index says how many runs there are. */
-static uint64_t part_bytes(const struct reader *reader, const struct part *part)
+static uint64_t part_bytes(const struct qry_reader *reader, const struct qry_part *part)
 {
     uint64_t n_runs = part->index == NULL ? fg_block_guess_runs(part->entry) : part->index->n_runs;
 
@@ -238,7 +241,7 @@ static uint64_t part_bytes(const struct reader *reader, const struct part *part)
            part->entry->n_stacks * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t));
 }
 
-static uint32_t batch_size(const struct reader *reader)
+static uint32_t batch_size(const struct qry_reader *reader)
 {
     uint32_t left = reader->n_parts - (uint32_t)(reader->batch - reader->parts), n = 0;
     uint64_t bytes = 0;
@@ -249,37 +252,37 @@ static uint32_t batch_size(const struct reader *reader)
     return n;
 }
 
-static enum fg_code keep_index(void *arg, const struct fetch_item *item, struct fg_err *err)
+static enum fg_code keep_index(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
     (void)arg, (void)err;
     item->part->index_entry = fg_cache_ref(item->entry);
-    item->part->index = index_of(item->entry);
+    item->part->index = qry_index_of(item->entry);
     return FG_OK;
 }
 
-static enum fg_code fetch_indexes(struct reader *reader, struct fg_err *err)
+static enum fg_code fetch_indexes(struct qry_reader *reader, struct fg_err *err)
 {
-    struct fetch_list list = {0};
+    struct qry_fetch_list list = {0};
 
     for (uint32_t i = 0; i < reader->n_batch; i++) {
-        struct part *part = &reader->batch[i];
+        struct qry_part *part = &reader->batch[i];
 
         if (part->index != NULL) /* the plan needed it */
             continue;
-        if (fetch_add(&list, reader->arena,
-                      &(struct fetch_item){
-                          .thing = &thing_index,
-                          .object = part->object,
-                          .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES),
-                          .part = part},
-                      err) != FG_OK)
+        if (qry_fetch_add(&list, reader->arena,
+                          &(struct qry_fetch_item){
+                              .thing = &qry_thing_index,
+                              .object = part->object,
+                              .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES),
+                              .part = part},
+                          err) != FG_OK)
             return err->code;
     }
-    return fetch_all(reader->question, &list, keep_index, reader, err);
+    return qry_fetch_all(reader->question, &list, keep_index, reader, err);
 }
 
 /* A span for what of a run is in a stretch of time, if there may be anything. */
-static enum fg_code add_span(struct reader *reader, struct part *part,
+static enum fg_code add_span(struct qry_reader *reader, struct qry_part *part,
                              const struct fg_block_run *run, uint32_t first_match,
                              uint32_t n_matches, struct fg_time_span times, struct fg_err *err)
 {
@@ -287,8 +290,8 @@ static enum fg_code add_span(struct reader *reader, struct part *part,
         return FG_OK;
     if (!fg_arena_grow(reader->arena, &part->spans, part->n_spans, 1, &part->cap_spans,
                        sizeof *part->spans))
-        return blocks_too_large(err);
-    part->spans[part->n_spans++] = (struct span){
+        return qry_blocks_too_large(err);
+    part->spans[part->n_spans++] = (struct qry_span){
         .series = run->series,
         .first = run->first,
         .count = run->count,
@@ -300,9 +303,9 @@ static enum fg_code add_span(struct reader *reader, struct part *part,
     return FG_OK;
 }
 
-static enum fg_code add_series_spans(struct reader *reader, struct part *part, uint32_t first_match,
-                                     uint32_t n_matches, struct fg_time_span times,
-                                     struct fg_err *err)
+static enum fg_code add_series_spans(struct qry_reader *reader, struct qry_part *part,
+                                     uint32_t first_match, uint32_t n_matches,
+                                     struct fg_time_span times, struct fg_err *err)
 {
     const struct fg_block_series_row *series =
         &part->index->series[part->matches[first_match].series];
@@ -314,7 +317,7 @@ static enum fg_code add_series_spans(struct reader *reader, struct part *part, u
     return FG_OK;
 }
 
-static bool is_of(const struct part *part, const struct fg_plan_raw *raw, uint32_t series)
+static bool is_of(const struct qry_part *part, const struct fg_plan_raw *raw, uint32_t series)
 {
     switch (raw->kind) {
     case FG_NODES_GROUP:
@@ -329,8 +332,9 @@ static bool is_of(const struct part *part, const struct fg_plan_raw *raw, uint32
 
 /* What of these times is to be read as it is. Raws ascend by time, and those that are of one series
  * are apart: so are its spans. */
-static enum fg_code add_raw_spans(struct reader *reader, struct part *part, uint32_t first_match,
-                                  uint32_t n_matches, struct fg_time_span times, struct fg_err *err)
+static enum fg_code add_raw_spans(struct qry_reader *reader, struct qry_part *part,
+                                  uint32_t first_match, uint32_t n_matches,
+                                  struct fg_time_span times, struct fg_err *err)
 {
     if (!part->chosen)
         return add_series_spans(reader, part, first_match, n_matches, times, err);
@@ -347,8 +351,9 @@ static enum fg_code add_raw_spans(struct reader *reader, struct part *part, uint
 }
 
 /* Spans for each stretch of time that is left of the series. */
-static enum fg_code add_spans(struct reader *reader, struct part *part, uint32_t first_match,
-                              uint32_t n_matches, const struct fg_left *left, struct fg_err *err)
+static enum fg_code add_spans(struct qry_reader *reader, struct qry_part *part,
+                              uint32_t first_match, uint32_t n_matches, const struct fg_left *left,
+                              struct fg_err *err)
 {
     for (uint32_t i = 0; i < left->count; i++)
         if (add_raw_spans(reader, part, first_match, n_matches, left->spans[i], err) != FG_OK)
@@ -358,15 +363,15 @@ static enum fg_code add_spans(struct reader *reader, struct part *part, uint32_t
 
 static int span_order(const void *left, const void *right)
 {
-    const struct span *a = left, *b = right;
+    const struct qry_span *a = left, *b = right;
 
     if (a->first != b->first)
         return a->first < b->first ? -1 : 1;
     return (a->times.start_ns > b->times.start_ns) - (a->times.start_ns < b->times.start_ns);
 }
 
-static enum fg_code make_spans(struct reader *reader, struct part *part, struct fg_leaving *leaving,
-                               struct fg_err *err)
+static enum fg_code make_spans(struct qry_reader *reader, struct qry_part *part,
+                               struct fg_leaving *leaving, struct fg_err *err)
 {
     for (uint32_t i = 0, next; i < part->n_matches; i = next) {
         uint32_t number = part->matches[i].series;
@@ -383,7 +388,8 @@ static enum fg_code make_spans(struct reader *reader, struct part *part, struct 
     return FG_OK;
 }
 
-static enum fg_code select_series(struct reader *reader, struct part *part, struct fg_err *err)
+static enum fg_code select_series(struct qry_reader *reader, struct qry_part *part,
+                                  struct fg_err *err)
 {
     static const struct fg_deletions none;
     const struct fg_deletions *deletions = &reader->question->deletions[part->tenant];
@@ -401,7 +407,7 @@ static enum fg_code select_series(struct reader *reader, struct part *part, stru
     return make_spans(reader, part, &leaving, err);
 }
 
-enum fg_code reader_next(struct reader *reader, struct fg_err *err)
+enum fg_code qry_reader_next(struct qry_reader *reader, struct fg_err *err)
 {
     release_batch(reader);
     fg_arena_release(reader->arena, reader->mark);

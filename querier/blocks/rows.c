@@ -2,7 +2,7 @@
 #include "querier/blocks/impl.h"
 
 /* The first span that ends after this profile. */
-static uint32_t span_after(const struct part *part, uint32_t profile)
+static uint32_t span_after(const struct qry_part *part, uint32_t profile)
 {
     uint32_t low = 0, high = part->n_spans;
 
@@ -17,7 +17,8 @@ static uint32_t span_after(const struct part *part, uint32_t profile)
     return low;
 }
 
-uint32_t rows_spans(const struct part *part, uint32_t first, uint32_t count, uint32_t *ret_end)
+uint32_t qry_rows_spans(const struct qry_part *part, uint32_t first, uint32_t count,
+                        uint32_t *ret_end)
 {
     uint32_t from = span_after(part, first), to = from;
 
@@ -27,7 +28,8 @@ uint32_t rows_spans(const struct part *part, uint32_t first, uint32_t count, uin
     return from;
 }
 
-bool *rows_marks(const struct reader *reader, const struct part *part, uint32_t kind, bool cut_only)
+bool *qry_rows_marks(const struct qry_reader *reader, const struct qry_part *part, uint32_t kind,
+                     bool cut_only)
 {
     const struct fg_block_pages *pages = &part->index->pages[kind];
     bool *marks = fg_arena_new(reader->arena, bool, pages->count);
@@ -39,7 +41,7 @@ bool *rows_marks(const struct reader *reader, const struct part *part, uint32_t 
     return marks;
 }
 
-static enum fg_code take_row(struct span *span, const struct fg_block_rows *rows, uint32_t row,
+static enum fg_code take_row(struct qry_span *span, const struct fg_block_rows *rows, uint32_t row,
                              struct fg_err *err)
 {
     if (rows->series[row] != span->series)
@@ -54,13 +56,13 @@ static enum fg_code take_row(struct span *span, const struct fg_block_rows *rows
     return FG_OK;
 }
 
-static enum fg_code take_rows(struct part *part, const struct fg_block_rows *rows,
+static enum fg_code take_rows(struct qry_part *part, const struct fg_block_rows *rows,
                               struct fg_err *err)
 {
     uint32_t end;
 
-    for (uint32_t i = rows_spans(part, rows->first, rows->count, &end); i < end; i++) {
-        struct span *span = &part->spans[i];
+    for (uint32_t i = qry_rows_spans(part, rows->first, rows->count, &end); i < end; i++) {
+        struct qry_span *span = &part->spans[i];
         uint32_t from = FG_MAX(span->first, rows->first);
         uint32_t to = FG_MIN(span->first + span->count, rows->first + rows->count);
 
@@ -71,8 +73,8 @@ static enum fg_code take_rows(struct part *part, const struct fg_block_rows *row
     return FG_OK;
 }
 
-enum fg_code rows_take(struct reader *reader, struct part *part, uint32_t page,
-                       struct fg_slice bytes, struct fg_err *err)
+enum fg_code qry_rows_take(struct qry_reader *reader, struct qry_part *part, uint32_t page,
+                           struct fg_slice bytes, struct fg_err *err)
 {
     struct fg_arena_mark mark = fg_arena_mark(reader->arena);
     struct fg_block_rows rows;
@@ -84,12 +86,12 @@ enum fg_code rows_take(struct reader *reader, struct part *part, uint32_t page,
     return code;
 }
 
-enum fg_code rows_settle(struct part *part, struct fg_err *err)
+enum fg_code qry_rows_settle(struct qry_part *part, struct fg_err *err)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < part->n_spans; i++) {
-        struct span span = part->spans[i];
+        struct qry_span span = part->spans[i];
 
         if (span.cut) {
             /* A run's profiles are in the order of time, so those of a span lie together. */

@@ -4,28 +4,28 @@
 #include "querier/blocks/fetch.h"
 
 /* Profiles that were asked for by their ids. */
-struct wanted {
-    struct part *part;
+struct select_wanted {
+    struct qry_part *part;
     uint32_t profile;
 };
 
-struct select {
-    struct reader reader;
-    const struct stacks *stacks;
-    const struct select_taker *taker;
-    struct adders adders;
-    struct wanted *wanted;
+struct select_blocks {
+    struct qry_reader reader;
+    const struct qry_stacks *stacks;
+    const struct qry_select_taker *taker;
+    struct qry_adders adders;
+    struct select_wanted *wanted;
     uint32_t n_wanted, cap_wanted;
 };
 
-static bool has_links(const struct select *select)
+static bool has_links(const struct select_blocks *select)
 {
     return select->stacks->n_spans + select->stacks->n_traces > 0;
 }
 
 /* ---- which profiles ---- */
 
-static bool is_wanted_id(const struct stacks *stacks, struct fg_id id)
+static bool is_wanted_id(const struct qry_stacks *stacks, struct fg_id id)
 {
     uint8_t bytes[FG_ID_BYTES];
 
@@ -37,18 +37,18 @@ static bool is_wanted_id(const struct stacks *stacks, struct fg_id id)
     return false;
 }
 
-static enum fg_code note_wanted(struct select *select, struct part *part, uint32_t profile,
-                                struct fg_err *err)
+static enum fg_code note_wanted(struct select_blocks *select, struct qry_part *part,
+                                uint32_t profile, struct fg_err *err)
 {
     /* In the question's arena: the reader's is emptied after each page. */
     if (!fg_arena_grow(select->reader.question->arena, &select->wanted, select->n_wanted, 1,
                        &select->cap_wanted, sizeof *select->wanted))
-        return blocks_too_large(err);
-    select->wanted[select->n_wanted++] = (struct wanted){part, profile};
+        return qry_blocks_too_large(err);
+    select->wanted[select->n_wanted++] = (struct select_wanted){part, profile};
     return FG_OK;
 }
 
-static enum fg_code take_ids(struct select *select, struct part *part, uint32_t number,
+static enum fg_code take_ids(struct select_blocks *select, struct qry_part *part, uint32_t number,
                              struct fg_slice bytes, struct fg_err *err)
 {
     const struct fg_block_page *page = &part->index->pages[FG_BLOCK_PID].pages[number];
@@ -66,7 +66,7 @@ static enum fg_code take_ids(struct select *select, struct part *part, uint32_t 
 
 static int wanted_order(const void *left, const void *right)
 {
-    const struct wanted *a = left, *b = right;
+    const struct select_wanted *a = left, *b = right;
 
     if (a->part != b->part)
         return a->part < b->part ? -1 : 1;
@@ -74,16 +74,17 @@ static int wanted_order(const void *left, const void *right)
 }
 
 /* Of the spans only the profiles that were found stay, each as a span of its own. */
-static enum fg_code keep_wanted(struct select *select, struct part *part, struct fg_err *err)
+static enum fg_code keep_wanted(struct select_blocks *select, struct qry_part *part,
+                                struct fg_err *err)
 {
-    struct span *spans = fg_arena_new(select->reader.arena, struct span, select->n_wanted);
+    struct qry_span *spans = fg_arena_new(select->reader.arena, struct qry_span, select->n_wanted);
     uint32_t kept = 0, end;
 
     if (spans == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     for (uint32_t i = 0; i < select->n_wanted; i++) {
         uint32_t profile = select->wanted[i].profile;
-        uint32_t at = rows_spans(part, profile, 1, &end);
+        uint32_t at = qry_rows_spans(part, profile, 1, &end);
 
         if (select->wanted[i].part != part || at == end)
             continue;
@@ -96,14 +97,14 @@ static enum fg_code keep_wanted(struct select *select, struct part *part, struct
     return FG_OK;
 }
 
-static enum fg_code settle_wanted(struct select *select, struct fg_err *err)
+static enum fg_code settle_wanted(struct select_blocks *select, struct fg_err *err)
 {
-    struct reader *reader = &select->reader;
+    struct qry_reader *reader = &select->reader;
 
     if (select->n_wanted > 1)
         qsort(select->wanted, select->n_wanted, sizeof *select->wanted, wanted_order);
     for (uint32_t i = 0; i < reader->n_batch; i++)
-        if (rows_settle(&reader->batch[i], err) != FG_OK ||
+        if (qry_rows_settle(&reader->batch[i], err) != FG_OK ||
             keep_wanted(select, &reader->batch[i], err) != FG_OK)
             return err->code;
     return FG_OK;
@@ -112,11 +113,12 @@ static enum fg_code settle_wanted(struct select *select, struct fg_err *err)
 /* ---- sums ---- */
 
 /* From here on spans are what is to be read of the part, and only read themselves. */
-static enum fg_code begin_sums(struct select *select, struct part *part, struct fg_err *err)
+static enum fg_code begin_sums(struct select_blocks *select, struct qry_part *part,
+                               struct fg_err *err)
 {
     if (part->begun)
         return FG_OK;
-    if (rows_settle(part, err) != FG_OK)
+    if (qry_rows_settle(part, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < part->n_spans; i++)
         select->reader.question->profiles += part->spans[i].count;
@@ -126,27 +128,27 @@ static enum fg_code begin_sums(struct select *select, struct part *part, struct 
 
 /* What one adds up of a part, with an adder of its own. */
 struct adding {
-    const struct select *select;
-    const struct part *part;
+    const struct select_blocks *select;
+    const struct qry_part *part;
     uint32_t number; /* of a page; the row of a node */
     struct fg_slice bytes;
-    struct adder *adder;
+    struct qry_adder *adder;
     uint64_t *sums;
 };
 
 static enum fg_code add_samples(const struct adding *adding, struct fg_err *err)
 {
-    const struct part *part = adding->part;
+    const struct qry_part *part = adding->part;
     struct fg_block_samples *samples = adding->adder->samples;
     const struct fg_block_page *page = &part->index->pages[FG_BLOCK_SMP].pages[adding->number];
-    uint32_t end, at = rows_spans(part, page->first, page->items, &end);
+    uint32_t end, at = qry_rows_spans(part, page->first, page->items, &end);
 
     if (at == end)
         return FG_OK;
     if (fg_block_samples_open(samples, part->index, adding->number, adding->bytes, err) != FG_OK)
         return err->code;
     for (; at < end; at++) {
-        const struct span *span = &part->spans[at];
+        const struct qry_span *span = &part->spans[at];
         const struct fg_block_match *match = &part->matches[span->first_match];
 
         for (uint32_t i = 0; i < span->n_matches; i++)
@@ -157,7 +159,7 @@ static enum fg_code add_samples(const struct adding *adding, struct fg_err *err)
     return FG_OK;
 }
 
-static bool is_wanted_link(const struct stacks *stacks, const struct fg_block_exemplar *item)
+static bool is_wanted_link(const struct qry_stacks *stacks, const struct fg_block_exemplar *item)
 {
     for (size_t i = 0; i < stacks->n_spans; i++)
         if (stacks->spans[i] == item->span_id)
@@ -171,8 +173,8 @@ static bool is_wanted_link(const struct stacks *stacks, const struct fg_block_ex
 
 static void add_exemplar(const struct adding *adding, const struct fg_block_exemplar *item)
 {
-    const struct part *part = adding->part;
-    uint32_t end, at = rows_spans(part, item->profile, 1, &end);
+    const struct qry_part *part = adding->part;
+    uint32_t end, at = qry_rows_spans(part, item->profile, 1, &end);
 
     if (at == end)
         return;
@@ -199,7 +201,7 @@ static enum fg_code add_exemplars(const struct adding *adding, struct fg_err *er
 
 static enum fg_code add_full(const struct adding *adding, struct fg_err *err)
 {
-    const struct part *part = adding->part;
+    const struct qry_part *part = adding->part;
     struct fg_arena *arena = adding->adder->arena;
 
     for (uint32_t i = 0; i < part->n_fulls; i++) {
@@ -215,47 +217,47 @@ static enum fg_code add_full(const struct adding *adding, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code add(const struct adding *adding, const struct fetch_item *item,
+static enum fg_code add(const struct adding *adding, const struct qry_fetch_item *item,
                         struct fg_err *err)
 {
     if (adding->sums == NULL)
-        return blocks_too_large(err);
-    if (item->thing == &thing_node)
+        return qry_blocks_too_large(err);
+    if (item->thing == &qry_thing_node)
         return add_full(adding, err);
     return item->kind == FG_BLOCK_EXM ? add_exemplars(adding, err) : add_samples(adding, err);
 }
 
 /* ---- pages and nodes, each by whoever is free ---- */
 
-struct page_task {
+struct select_page_task {
     struct fg_task task;
-    struct select *select;
-    const struct fetch_item *item;
+    struct select_blocks *select;
+    const struct qry_fetch_item *item;
     struct fg_cache_entry *entry;
 };
 
 static enum fg_code run_page(struct fg_task *task, struct fg_err *err)
 {
-    const struct page_task *page = fg_container(task, struct page_task, task);
-    struct select *select = page->select;
+    const struct select_page_task *page = fg_container(task, struct select_page_task, task);
+    struct select_blocks *select = page->select;
     struct adding adding = {.select = select,
                             .part = page->item->part,
                             .number = page->item->number,
-                            .bytes = page_of(page->entry)};
+                            .bytes = qry_page_of(page->entry)};
     enum fg_code code;
 
-    if (question_check(select->reader.question, err) != FG_OK)
+    if (qry_question_check(select->reader.question, err) != FG_OK)
         return err->code;
-    adding.adder = adders_take(&select->adders);
-    adding.sums = adder_sums(adding.adder, &select->reader, adding.part);
+    adding.adder = qry_adders_take(&select->adders);
+    adding.sums = qry_adder_sums(adding.adder, &select->reader, adding.part);
     code = add(&adding, page->item, err);
-    adders_give(&select->adders, adding.adder);
-    return code == FG_OK ? FG_OK : fetch_fail(page->item, err);
+    qry_adders_give(&select->adders, adding.adder);
+    return code == FG_OK ? FG_OK : qry_fetch_fail(page->item, err);
 }
 
 static enum fg_code end_page(struct fg_task *task, bool ran, struct fg_err *err)
 {
-    struct page_task *page = fg_container(task, struct page_task, task);
+    struct select_page_task *page = fg_container(task, struct select_page_task, task);
 
     (void)ran, (void)err;
     fg_cache_unref(page->entry);
@@ -263,55 +265,57 @@ static enum fg_code end_page(struct fg_task *task, bool ran, struct fg_err *err)
     return FG_OK;
 }
 
-static void put_page(struct select *select, const struct fetch_item *item)
+static void put_page(struct select_blocks *select, const struct qry_fetch_item *item)
 {
-    struct page_task *page = fg_new(struct page_task);
+    struct select_page_task *page = fg_new(struct select_page_task);
 
-    *page = (struct page_task){.task = {.run = run_page, .end = end_page},
-                               .select = select,
-                               .item = item,
-                               .entry = fg_cache_ref(item->entry)};
+    *page = (struct select_page_task){.task = {.run = run_page, .end = end_page},
+                                      .select = select,
+                                      .item = item,
+                                      .entry = fg_cache_ref(item->entry)};
     fg_crew_put(select->reader.question->snapshot->crew, &page->task);
 }
 
 /* ---- what is fetched ---- */
 
-static enum fg_code visit(void *arg, const struct fetch_item *item, struct fg_err *err)
+static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
-    struct select *select = arg;
-    struct part *part = item->part;
+    struct select_blocks *select = arg;
+    struct qry_part *part = item->part;
 
     if (item->thing == select->taker->stacks) {
         part->tree_entry = fg_cache_ref(item->entry);
         return FG_OK;
     }
-    if (item->thing == &thing_page && item->kind == FG_BLOCK_IDX)
-        return rows_take(&select->reader, part, item->number, page_of(item->entry), err);
-    if (item->thing == &thing_page && item->kind == FG_BLOCK_PID)
-        return take_ids(select, part, item->number, page_of(item->entry), err);
+    if (item->thing == &qry_thing_page && item->kind == FG_BLOCK_IDX)
+        return qry_rows_take(&select->reader, part, item->number, qry_page_of(item->entry), err);
+    if (item->thing == &qry_thing_page && item->kind == FG_BLOCK_PID)
+        return take_ids(select, part, item->number, qry_page_of(item->entry), err);
     if (begin_sums(select, part, err) != FG_OK)
         return err->code;
     put_page(select, item);
     return FG_OK;
 }
 
-static enum fg_code list_pages(struct select *select, struct fetch_list *list, struct part *part,
-                               uint32_t kind, bool cut_only, unsigned phase, struct fg_err *err)
+static enum fg_code list_pages(struct select_blocks *select, struct qry_fetch_list *list,
+                               struct qry_part *part, uint32_t kind, bool cut_only, unsigned phase,
+                               struct fg_err *err)
 {
-    const bool *marks = rows_marks(&select->reader, part, kind, cut_only);
+    const bool *marks = qry_rows_marks(&select->reader, part, kind, cut_only);
 
     if (marks == NULL)
-        return blocks_too_large(err);
-    return fetch_add_pages(list, select->reader.arena, part, kind, marks, phase, err);
+        return qry_blocks_too_large(err);
+    return qry_fetch_add_pages(list, select->reader.arena, part, kind, marks, phase, err);
 }
 
 /* Which profiles are in the range, and which of them have the ids. */
-static enum fg_code list_rows(struct select *select, struct fetch_list *list, struct fg_err *err)
+static enum fg_code list_rows(struct select_blocks *select, struct qry_fetch_list *list,
+                              struct fg_err *err)
 {
-    struct reader *reader = &select->reader;
+    struct qry_reader *reader = &select->reader;
 
     for (uint32_t i = 0; i < reader->n_batch; i++) {
-        struct part *part = &reader->batch[i];
+        struct qry_part *part = &reader->batch[i];
 
         if (list_pages(select, list, part, FG_BLOCK_IDX, true, 0, err) != FG_OK)
             return err->code;
@@ -322,55 +326,56 @@ static enum fg_code list_rows(struct select *select, struct fetch_list *list, st
     return FG_OK;
 }
 
-static enum fg_code list_samples(struct select *select, struct fetch_list *list, struct fg_err *err)
+static enum fg_code list_samples(struct select_blocks *select, struct qry_fetch_list *list,
+                                 struct fg_err *err)
 {
-    struct reader *reader = &select->reader;
+    struct qry_reader *reader = &select->reader;
     uint32_t kind = has_links(select) ? FG_BLOCK_EXM : FG_BLOCK_SMP;
 
     for (uint32_t i = 0; i < reader->n_batch; i++) {
-        struct part *part = &reader->batch[i];
+        struct qry_part *part = &reader->batch[i];
 
         if (part->n_spans + part->n_fulls == 0)
             continue;
         if (list_pages(select, list, part, kind, false, 1, err) != FG_OK ||
-            fetch_add(
-                list, reader->arena,
-                &(struct fetch_item){.thing = select->taker->stacks,
-                                     .object = part->object,
-                                     .range = stacks_range(select->taker->stacks, part->entry),
-                                     .part = part,
-                                     .phase = 1},
-                err) != FG_OK)
+            qry_fetch_add(list, reader->arena,
+                          &(struct qry_fetch_item){
+                              .thing = select->taker->stacks,
+                              .object = part->object,
+                              .range = qry_stacks_range(select->taker->stacks, part->entry),
+                              .part = part,
+                              .phase = 1},
+                          err) != FG_OK)
             return err->code;
         for (uint32_t k = 0; k < part->n_fulls; k++)
-            if (fetch_add_node(list, reader->arena, part, &part->fulls[k], 1, err) != FG_OK)
+            if (qry_fetch_add_node(list, reader->arena, part, &part->fulls[k], 1, err) != FG_OK)
                 return err->code;
     }
     return FG_OK;
 }
 
 /* Rows and samples in one wave, unless ids decide which samples. */
-static enum fg_code fetch_batch(struct select *select, struct fg_err *err)
+static enum fg_code fetch_batch(struct select_blocks *select, struct fg_err *err)
 {
-    struct question *question = select->reader.question;
-    struct fetch_list list = {0};
+    struct qry_question *question = select->reader.question;
+    struct qry_fetch_list list = {0};
 
     if (list_rows(select, &list, err) != FG_OK)
         return err->code;
     if (select->stacks->n_profile_ids > 0) {
-        if (fetch_all(question, &list, visit, select, err) != FG_OK ||
+        if (qry_fetch_all(question, &list, visit, select, err) != FG_OK ||
             settle_wanted(select, err) != FG_OK)
             return err->code;
-        list = (struct fetch_list){0};
+        list = (struct qry_fetch_list){0};
     }
     if (list_samples(select, &list, err) != FG_OK)
         return err->code;
-    return fetch_all(question, &list, visit, select, err);
+    return qry_fetch_all(question, &list, visit, select, err);
 }
 
 /* ---- what becomes of them ---- */
 
-static bool has_values(const struct part *part)
+static bool has_values(const struct qry_part *part)
 {
     for (uint32_t i = 0; part->sums != NULL && i < part->entry->n_stacks; i++)
         if (part->sums[i] != 0)
@@ -381,7 +386,7 @@ static bool has_values(const struct part *part)
 struct part_task {
     struct fg_task task;
     struct parts *parts;
-    struct part *part;
+    struct qry_part *part;
     struct fg_arena *arena; /* of what is made of it */
     void *made;             /* NULL: it has no values */
     bool is_ready;          /* to be taken */
@@ -389,7 +394,7 @@ struct part_task {
 
 /* Those of a batch: made in any order, taken in their own. */
 struct parts {
-    struct select *select;
+    struct select_blocks *select;
     struct part_task *tasks;
     uint32_t n_taken;
     bool failed; /* there is no room for what is taken: no more is */
@@ -398,12 +403,12 @@ struct parts {
 static enum fg_code run_part(struct fg_task *task, struct fg_err *err)
 {
     struct part_task *part = fg_container(task, struct part_task, task);
-    struct select *select = part->parts->select;
-    const struct select_taker *taker = select->taker;
+    struct select_blocks *select = part->parts->select;
+    const struct qry_select_taker *taker = select->taker;
 
-    if (question_check(select->reader.question, err) != FG_OK)
+    if (qry_question_check(select->reader.question, err) != FG_OK)
         return err->code;
-    adders_join(&select->adders, part->part);
+    qry_adders_join(&select->adders, part->part);
     if (!has_values(part->part))
         return FG_OK;
     part->arena = fg_arena_create(select->reader.blocks->memory_max_bytes);
@@ -412,7 +417,7 @@ static enum fg_code run_part(struct fg_task *task, struct fg_err *err)
     return FG_OK;
 }
 
-static void drop_part(const struct select_taker *taker, struct part_task *part)
+static void drop_part(const struct qry_select_taker *taker, struct part_task *part)
 {
     if (part->made != NULL && taker->drop != NULL)
         taker->drop(part->made);
@@ -420,7 +425,7 @@ static void drop_part(const struct select_taker *taker, struct part_task *part)
     part->made = part->arena = NULL;
 }
 
-static enum fg_code take_part(const struct select_taker *taker, struct part_task *part,
+static enum fg_code take_part(const struct qry_select_taker *taker, struct part_task *part,
                               struct fg_err *err)
 {
     enum fg_code code = part->made == NULL ? FG_OK : taker->take(taker->arg, part->made, err);
@@ -433,7 +438,7 @@ static enum fg_code end_part(struct fg_task *task, bool ran, struct fg_err *err)
 {
     struct part_task *part = fg_container(task, struct part_task, task);
     struct parts *parts = part->parts;
-    struct select *select = parts->select;
+    struct select_blocks *select = parts->select;
 
     part->is_ready = ran;
     while (!parts->failed && parts->n_taken < select->reader.n_batch &&
@@ -445,16 +450,16 @@ static enum fg_code end_part(struct fg_task *task, bool ran, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code take_parts(struct select *select, struct fg_err *err)
+static enum fg_code take_parts(struct select_blocks *select, struct fg_err *err)
 {
-    struct reader *reader = &select->reader;
+    struct qry_reader *reader = &select->reader;
     struct fg_crew *crew = reader->question->snapshot->crew;
     struct parts parts = {.select = select};
     enum fg_code code;
 
     parts.tasks = fg_arena_new(reader->arena, struct part_task, reader->n_batch);
     if (parts.tasks == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         parts.tasks[i] = (struct part_task){
             .task = {.run = run_part, .end = end_part}, .parts = &parts, .part = &reader->batch[i]};
@@ -468,25 +473,25 @@ static enum fg_code take_parts(struct select *select, struct fg_err *err)
     return code;
 }
 
-static enum fg_code read_batch(struct select *select, struct fg_err *err)
+static enum fg_code read_batch(struct select_blocks *select, struct fg_err *err)
 {
     enum fg_code code;
 
-    adders_begin(&select->adders);
+    qry_adders_begin(&select->adders);
     code = fetch_batch(select, err);
     if (code == FG_OK)
         code = take_parts(select, err);
-    adders_end(&select->adders);
+    qry_adders_end(&select->adders);
     return code;
 }
 
-static enum fg_code read_all(struct select *select, struct fg_err *err)
+static enum fg_code read_all(struct select_blocks *select, struct fg_err *err)
 {
-    struct reader *reader = &select->reader;
+    struct qry_reader *reader = &select->reader;
 
     for (;;) {
         select->n_wanted = 0;
-        if (reader_next(reader, err) != FG_OK)
+        if (qry_reader_next(reader, err) != FG_OK)
             return err->code;
         if (reader->n_batch == 0)
             return FG_OK;
@@ -496,7 +501,7 @@ static enum fg_code read_all(struct select *select, struct fg_err *err)
 }
 
 /* Of what a part stores as much as its time is in the range. */
-static uint64_t bytes_in_range(const struct reader *reader, const struct fg_block_part *part)
+static uint64_t bytes_in_range(const struct qry_reader *reader, const struct fg_block_part *part)
 {
     int64_t from_ns = FG_MAX(part->t_min_ns, reader->start_ns);
     int64_t to_ns = FG_MIN(part->t_max_ns, reader->end_ns);
@@ -510,9 +515,9 @@ static uint64_t bytes_in_range(const struct reader *reader, const struct fg_bloc
 }
 
 /* Whatever of it takes the place of reading it. */
-static uint64_t bytes_asked_for(struct reader *reader)
+static uint64_t bytes_asked_for(struct qry_reader *reader)
 {
-    uint64_t bytes = under_bytes(reader);
+    uint64_t bytes = qry_under_bytes(reader);
 
     for (uint32_t i = 0; i < reader->n_found; i++)
         bytes += bytes_in_range(reader, reader->parts[i].entry);
@@ -520,44 +525,44 @@ static uint64_t bytes_asked_for(struct reader *reader)
 }
 
 /* Spans and ids are not in merged nodes. */
-static bool may_take_nodes(const struct stacks *stacks)
+static bool may_take_nodes(const struct qry_stacks *stacks)
 {
     return stacks->n_spans + stacks->n_traces + stacks->n_profile_ids == 0;
 }
 
 /* What is made of others has no full nodes. */
-static enum objects_which which_objects(const struct select_taker *taker, bool nodes)
+static enum qry_objects_which which_objects(const struct qry_select_taker *taker, bool nodes)
 {
     if (!nodes || taker->take_crowns == NULL)
         return OBJECTS_PROFILES;
     return taker->full ? OBJECTS_AND_ALONE : OBJECTS_AND_NODES;
 }
 
-static enum fg_code choose(struct select *select, struct fg_err *err)
+static enum fg_code choose(struct select_blocks *select, struct fg_err *err)
 {
-    const struct select_taker *taker = select->taker;
+    const struct qry_select_taker *taker = select->taker;
 
     bool crowns = taker->take_crowns != NULL;
 
-    if (nodes_choose(&select->reader, crowns && !taker->full ? FG_NODES_CROWN : FG_NODES_FULL,
-                     crowns, err) != FG_OK)
+    if (qry_nodes_choose(&select->reader, crowns && !taker->full ? FG_NODES_CROWN : FG_NODES_FULL,
+                         crowns, err) != FG_OK)
         return err->code;
     return taker->take_crowns == NULL ? FG_OK
                                       : taker->take_crowns(taker->arg, &select->reader, err);
 }
 
-enum fg_code select_sums(struct question *question, const struct selection *selection,
-                         const struct stacks *stacks, const struct select_taker *taker,
-                         uint64_t *sample_bytes, struct fg_err *err)
+enum fg_code qry_select_sums(struct qry_question *question, const struct qry_selection *selection,
+                             const struct qry_stacks *stacks, const struct qry_select_taker *taker,
+                             uint64_t *sample_bytes, struct fg_err *err)
 {
-    struct select select = {.stacks = stacks, .taker = taker};
+    struct select_blocks select = {.stacks = stacks, .taker = taker};
     bool nodes = may_take_nodes(stacks);
     enum fg_code code;
 
-    adders_init(&select.adders, &select.reader);
-    code =
-        reader_open(&select.reader, question, selection, selection->type_text, selection->start_ns,
-                    selection->end_ns, which_objects(taker, nodes), true, err);
+    qry_adders_init(&select.adders, &select.reader);
+    code = qry_reader_open(&select.reader, question, selection, selection->type_text,
+                           selection->start_ns, selection->end_ns, which_objects(taker, nodes),
+                           true, err);
     select.reader.stacks = taker->stacks;
     if (code == FG_OK && nodes)
         code = choose(&select, err);
@@ -565,7 +570,7 @@ enum fg_code select_sums(struct question *question, const struct selection *sele
         *sample_bytes += bytes_asked_for(&select.reader);
     if (code == FG_OK)
         code = read_all(&select, err);
-    adders_done(&select.adders);
-    reader_close(&select.reader);
+    qry_adders_done(&select.adders);
+    qry_reader_close(&select.reader);
     return code;
 }

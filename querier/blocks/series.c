@@ -1,17 +1,17 @@
 /* SERIES and STATS: from series and manifests, without reading a profile. */
 #include "querier/blocks/impl.h"
 
-struct listing {
-    struct reader reader;
+struct series_listing {
+    struct qry_reader reader;
     const char *const *names;
     size_t n_names;
-    struct label_sets *into;
+    struct qry_label_sets *into;
 };
 
 /* labels: with those made from the type. */
 static enum fg_code add_labels(void *arg, const struct fg_labels *labels, struct fg_err *err)
 {
-    struct listing *listing = arg;
+    struct series_listing *listing = arg;
     struct fg_arena *arena = listing->reader.arena;
     struct fg_arena_mark mark = fg_arena_mark(arena);
     struct fg_labels shown = fg_labels_restrict(labels, listing->names, listing->n_names, arena);
@@ -19,14 +19,15 @@ static enum fg_code add_labels(void *arg, const struct fg_labels *labels, struct
     size_t at;
 
     if (labels->items == NULL || shown.items == NULL)
-        code = blocks_too_large(err);
+        code = qry_blocks_too_large(err);
     else
-        code = label_sets_take(listing->into, &shown, listing->reader.question->arena, &at, err);
+        code =
+            qry_label_sets_take(listing->into, &shown, listing->reader.question->arena, &at, err);
     fg_arena_release(arena, mark);
     return code;
 }
 
-static enum fg_code add_match(struct listing *listing, const struct part *part,
+static enum fg_code add_match(struct series_listing *listing, const struct qry_part *part,
                               const struct fg_block_match *match, struct fg_err *err)
 {
     const struct fg_block_series_row *series = &part->index->series[match->series];
@@ -42,14 +43,15 @@ static enum fg_code add_match(struct listing *listing, const struct part *part,
 
 /* A span is there for each run that may have profiles in the range; in what is left of it, where
  * some is deleted. A series may have many runs, and is listed once. */
-static enum fg_code add_part(struct listing *listing, const struct part *part, struct fg_err *err)
+static enum fg_code add_part(struct series_listing *listing, const struct qry_part *part,
+                             struct fg_err *err)
 {
     bool *listed = fg_arena_new(listing->reader.arena, bool, part->n_matches);
 
     if (listed == NULL)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     for (uint32_t i = 0; i < part->n_spans; i++) {
-        const struct span *span = &part->spans[i];
+        const struct qry_span *span = &part->spans[i];
 
         for (uint32_t k = span->first_match;
              !listed[span->first_match] && k < span->first_match + span->n_matches; k++)
@@ -57,13 +59,13 @@ static enum fg_code add_part(struct listing *listing, const struct part *part, s
                 return err->code;
         listed[span->first_match] = true;
     }
-    return question_check(listing->reader.question, err);
+    return qry_question_check(listing->reader.question, err);
 }
 
-static enum fg_code read_all(struct listing *listing, struct fg_err *err)
+static enum fg_code read_all(struct series_listing *listing, struct fg_err *err)
 {
     do {
-        if (reader_next(&listing->reader, err) != FG_OK)
+        if (qry_reader_next(&listing->reader, err) != FG_OK)
             return err->code;
         for (uint32_t i = 0; i < listing->reader.n_batch; i++)
             if (add_part(listing, &listing->reader.batch[i], err) != FG_OK)
@@ -72,28 +74,29 @@ static enum fg_code read_all(struct listing *listing, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code blocks_series(struct question *question, const struct selection *selection,
-                           const char *const *names, size_t n_names, struct label_sets *into,
-                           struct fg_err *err)
+enum fg_code qry_blocks_series(struct qry_question *question, const struct qry_selection *selection,
+                               const char *const *names, size_t n_names,
+                               struct qry_label_sets *into, struct fg_err *err)
 {
-    struct listing listing = {.names = names, .n_names = n_names, .into = into};
+    struct series_listing listing = {.names = names, .n_names = n_names, .into = into};
     enum fg_code code;
 
     if (question->snapshot == NULL)
         return FG_OK;
-    code = reader_open(&listing.reader, question, selection, NULL, selection->start_ns,
-                       selection->end_ns, OBJECTS_PROFILES, false, err);
+    code = qry_reader_open(&listing.reader, question, selection, NULL, selection->start_ns,
+                           selection->end_ns, OBJECTS_PROFILES, false, err);
     if (code == FG_OK)
         code = read_all(&listing, err);
     if (code == FG_OK)
-        code = alone_series(question, selection, add_labels, &listing, err);
-    reader_close(&listing.reader);
+        code = qry_alone_series(question, selection, add_labels, &listing, err);
+    qry_reader_close(&listing.reader);
     return code;
 }
 
 /* ---- counts ---- */
 
-static void count(struct tenant_stats *into, uint64_t profiles, int64_t t_min_ns, int64_t t_max_ns)
+static void count(struct qry_tenant_stats *into, uint64_t profiles, int64_t t_min_ns,
+                  int64_t t_max_ns)
 {
     if (profiles == 0)
         return;
@@ -104,14 +107,14 @@ static void count(struct tenant_stats *into, uint64_t profiles, int64_t t_min_ns
 
 /* Without what is deleted of all series together: of the others nothing is read here. */
 static void count_left(const struct fg_left *left, uint64_t profiles, int64_t t_min_ns,
-                       int64_t t_max_ns, struct tenant_stats *into)
+                       int64_t t_max_ns, struct qry_tenant_stats *into)
 {
     if (fg_left_clip(left, &t_min_ns, &t_max_ns))
         count(into, profiles, t_min_ns, t_max_ns);
 }
 
 static void count_tenant(const struct fg_snapshot *snapshot, uint32_t tenant,
-                         const struct fg_left *left, struct tenant_stats *into)
+                         const struct fg_left *left, struct qry_tenant_stats *into)
 {
     const struct fg_blocks *blocks = &snapshot->blocks[tenant]->blocks;
     const struct fg_l0 *l0 = &snapshot->l0->l0;
@@ -130,7 +133,8 @@ static void count_tenant(const struct fg_snapshot *snapshot, uint32_t tenant,
     }
 }
 
-enum fg_code blocks_stats(struct question *question, struct tenant_stats *into, struct fg_err *err)
+enum fg_code qry_blocks_stats(struct qry_question *question, struct qry_tenant_stats *into,
+                              struct fg_err *err)
 {
     if (question->snapshot == NULL)
         return FG_OK;
@@ -144,5 +148,5 @@ enum fg_code blocks_stats(struct question *question, struct tenant_stats *into, 
             return err->code;
         count_tenant(&question->snapshot->core, i, &left, into);
     }
-    return question_check(question, err);
+    return qry_question_check(question, err);
 }

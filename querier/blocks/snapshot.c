@@ -10,25 +10,25 @@ static const int64_t AWAY_NS = 2 * FG_SECOND_NS;
 static const int64_t STALE_FETCH_NS = 2 * FG_SECOND_NS;
 
 /* A manifest on its way. */
-struct read {
+struct snapshot_read {
     struct fg_bucket_request request;
     char name[FG_NAME_MAX_BYTES];
     int object; /* FG_SNAPSHOT_L0, or the number of a tenant */
 };
 
-static void lock(struct blocks *blocks)
+static void lock(struct qry_blocks *blocks)
 {
     (void)pthread_mutex_lock(&blocks->manifests_lock);
 }
 
-static void unlock(struct blocks *blocks)
+static void unlock(struct qry_blocks *blocks)
 {
     (void)pthread_mutex_unlock(&blocks->manifests_lock);
 }
 
 /* Locked. The etag's text is a copy: the manifest it is of may go meanwhile. */
-static enum fg_code prepare(const struct question *question, int64_t until_mono_ns, int object,
-                            struct read *read, struct fg_err *err)
+static enum fg_code prepare(const struct qry_question *question, int64_t until_mono_ns, int object,
+                            struct snapshot_read *read, struct fg_err *err)
 {
     const struct fg_snapshot *core = &question->snapshot->core;
     struct fg_slice etag = fg_snapshot_etag(core, object);
@@ -52,8 +52,8 @@ static enum fg_code prepare(const struct question *question, int64_t until_mono_
 }
 
 /* Locked: what the core wants now, which is not wanted twice. */
-static enum fg_code take_wishes(struct question *question, int64_t until_mono_ns,
-                                struct read *reads, size_t *ret_n, struct fg_err *err)
+static enum fg_code take_wishes(struct qry_question *question, int64_t until_mono_ns,
+                                struct snapshot_read *reads, size_t *ret_n, struct fg_err *err)
 {
     struct fg_snapshot *core = &question->snapshot->core;
     size_t n = 0;
@@ -71,7 +71,7 @@ static enum fg_code take_wishes(struct question *question, int64_t until_mono_ns
     return FG_OK;
 }
 
-static enum fg_code decode(const struct question *question, const struct read *read,
+static enum fg_code decode(const struct qry_question *question, const struct snapshot_read *read,
                            struct fg_manifest **ret_manifest, struct fg_err *err)
 {
     const struct fg_bucket_request *request = &read->request;
@@ -92,14 +92,15 @@ static enum fg_code decode(const struct question *question, const struct read *r
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", read->name);
 }
 
-static enum fg_code take_read(struct question *question, struct read *read, struct fg_err *err)
+static enum fg_code take_read(struct qry_question *question, struct snapshot_read *read,
+                              struct fg_err *err)
 {
-    struct blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = question->querier->blocks;
     struct fg_bucket_request *request = &read->request;
     struct fg_manifest *manifest = NULL;
 
     if (request->code != FG_OK && request->code != FG_E_NOT_FOUND)
-        return blocks_fail(request, err);
+        return qry_blocks_fail(request, err);
     question->bytes += request->body.len;
     if (!(request->code == FG_OK && request->unchanged) &&
         decode(question, read, &manifest, err) != FG_OK) {
@@ -115,10 +116,10 @@ static enum fg_code take_read(struct question *question, struct read *read, stru
 }
 
 /* One round of reads, all at once. */
-static enum fg_code read_round(struct question *question, struct read *reads, size_t n,
+static enum fg_code read_round(struct qry_question *question, struct snapshot_read *reads, size_t n,
                                struct fg_err *err)
 {
-    struct blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = question->querier->blocks;
     struct fg_bucket_wave *wave = fg_bucket_wave_create();
     struct fg_bucket_request *request;
     enum fg_code code = FG_OK;
@@ -128,15 +129,15 @@ static enum fg_code read_round(struct question *question, struct read *reads, si
     question->requests += n;
     fg_metric_add(blocks->metrics, BLOCKS_REQUESTS, n);
     while (code == FG_OK && (request = fg_bucket_wave_next(wave)) != NULL)
-        code = take_read(question, fg_container(request, struct read, request), err);
+        code = take_read(question, fg_container(request, struct snapshot_read, request), err);
     fg_bucket_wave_destroy(wave);
     return code;
 }
 
-static enum fg_code step(struct question *question, int64_t until_mono_ns, struct fg_err *err)
+static enum fg_code step(struct qry_question *question, int64_t until_mono_ns, struct fg_err *err)
 {
-    struct read *reads = fg_calloc(1 + FG_SNAPSHOT_TENANTS_MAX, sizeof *reads);
-    struct blocks *blocks = question->querier->blocks;
+    struct snapshot_read *reads = fg_calloc(1 + FG_SNAPSHOT_TENANTS_MAX, sizeof *reads);
+    struct qry_blocks *blocks = question->querier->blocks;
     enum fg_code code;
     size_t n = 0;
 
@@ -152,14 +153,14 @@ static enum fg_code step(struct question *question, int64_t until_mono_ns, struc
 }
 
 /* What members of the ring have drained is in manifests from there on (as-drained). */
-static uint64_t least_generation(const struct question *question)
+static uint64_t least_generation(const struct qry_question *question)
 {
     return question->ring == NULL ? 0 : question->ring->ring.generation;
 }
 
-static enum fg_snapshot_state begin(struct question *question, bool fresh)
+static enum fg_snapshot_state begin(struct qry_question *question, bool fresh)
 {
-    struct blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = question->querier->blocks;
     struct fg_snapshot *core = &question->snapshot->core;
 
     lock(blocks);
@@ -170,14 +171,15 @@ static enum fg_snapshot_state begin(struct question *question, bool fresh)
 }
 
 /* The states change under the lock, but only by our own calls. */
-static enum fg_code read_all(struct question *question, int64_t until_mono_ns, bool fresh,
+static enum fg_code read_all(struct qry_question *question, int64_t until_mono_ns, bool fresh,
                              struct fg_err *err)
 {
     struct fg_snapshot *core = &question->snapshot->core;
 
     (void)begin(question, fresh);
     while (core->state == FG_SNAPSHOT_READING)
-        if (question_check(question, err) != FG_OK || step(question, until_mono_ns, err) != FG_OK)
+        if (qry_question_check(question, err) != FG_OK ||
+            step(question, until_mono_ns, err) != FG_OK)
             return err->code;
     if (core->state == FG_SNAPSHOT_FAILED) {
         *err = core->err;
@@ -186,10 +188,10 @@ static enum fg_code read_all(struct question *question, int64_t until_mono_ns, b
     return FG_OK;
 }
 
-static void create(struct question *question)
+static void create(struct qry_question *question)
 {
-    struct blocks *blocks = question->querier->blocks;
-    struct blocks_snapshot *snapshot = fg_new(struct blocks_snapshot);
+    struct qry_blocks *blocks = question->querier->blocks;
+    struct qry_blocks_snapshot *snapshot = fg_new(struct qry_blocks_snapshot);
 
     for (size_t i = 0; i < question->tenants.n; i++)
         snapshot->tenants[i] = question->tenants.ids[i];
@@ -210,14 +212,14 @@ static bool is_away(enum fg_code code)
 
 /* Returns true if the answer can say that it is incomplete. An export, which is written profile by
  * profile, cannot. */
-static bool may_be_stale(const struct question *question)
+static bool may_be_stale(const struct qry_question *question)
 {
     return question->req != NULL;
 }
 
-static bool take_known(struct question *question, int64_t *ret_age_ns)
+static bool take_known(struct qry_question *question, int64_t *ret_age_ns)
 {
-    struct blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = question->querier->blocks;
     struct fg_err err;
     enum fg_code code;
 
@@ -229,20 +231,20 @@ static bool take_known(struct question *question, int64_t *ret_age_ns)
 }
 
 /* The snapshot of what is known already, after others could not be read. */
-static enum fg_code fall_back(struct question *question, struct fg_err *err)
+static enum fg_code fall_back(struct qry_question *question, struct fg_err *err)
 {
-    struct blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = question->querier->blocks;
     struct fg_err gone;
     int64_t age_ns;
 
-    if (!may_be_stale(question) || question_check(question, &gone) != FG_OK ||
+    if (!may_be_stale(question) || qry_question_check(question, &gone) != FG_OK ||
         !(is_away(err->code) || (err->code == FG_E_CORRUPT && question->partial)))
         return err->code;
-    blocks_end(question);
+    qry_blocks_end(question);
     create(question);
     if (!take_known(question, &age_ns))
         return err->code;
-    question_lacks_since(question, "manifests", age_ns, err);
+    qry_question_lacks_since(question, "manifests", age_ns, err);
     question->stale = true;
     question->stale_until_mono_ns =
         FG_MIN(question->deadline_mono_ns, fg_time_add(fg_mono_ns(blocks->clock), STALE_FETCH_NS));
@@ -250,20 +252,20 @@ static enum fg_code fall_back(struct question *question, struct fg_err *err)
 }
 
 /* Until when manifests may take: as long as the question where nothing else would serve. */
-static int64_t wait_until(struct question *question)
+static int64_t wait_until(struct qry_question *question)
 {
     int64_t age_ns;
 
     return may_be_stale(question) && take_known(question, &age_ns)
-               ? question_patience_mono_ns(question)
+               ? qry_question_patience_mono_ns(question)
                : question->deadline_mono_ns;
 }
 
 /* Returns true if the bucket is known to be unavailable, and this query need not try it: another
  * one does, or the next attempt is not due. */
-static bool is_known_away(struct question *question, struct fg_err *ret_why)
+static bool is_known_away(struct qry_question *question, struct fg_err *ret_why)
 {
-    struct blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = question->querier->blocks;
     int64_t now_ns = fg_mono_ns(blocks->clock);
     bool known;
 
@@ -277,7 +279,7 @@ static bool is_known_away(struct question *question, struct fg_err *ret_why)
     return known && may_be_stale(question);
 }
 
-static void note_away(struct blocks *blocks, enum fg_code code, const struct fg_err *err)
+static void note_away(struct qry_blocks *blocks, enum fg_code code, const struct fg_err *err)
 {
     lock(blocks);
     if (code == FG_OK) {
@@ -294,29 +296,30 @@ static void note_away(struct blocks *blocks, enum fg_code code, const struct fg_
                            "manifests cannot be read; what is known of them answers: %s", err->msg);
 }
 
-enum fg_code blocks_begin(struct question *question, bool fresh, struct fg_err *err)
+enum fg_code qry_blocks_begin(struct qry_question *question, bool fresh, struct fg_err *err)
 {
-    struct blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = question->querier->blocks;
     struct fg_err gone;
     enum fg_code code;
 
     if (blocks == NULL || (question->snapshot != NULL && !fresh))
         return FG_OK;
-    lost_open(question);
+    qry_lost_open(question);
     question->fresh = fresh;
     question->stale = false;
     /* Not the old one again: its reads may have failed half way. */
-    blocks_end(question);
+    qry_blocks_end(question);
     create(question);
     if (!fresh && is_known_away(question, err)) {
         code = err->code;
     } else {
         code = read_all(question, wait_until(question), fresh, err);
-        if (question_check(question, &gone) == FG_OK) /* else its end says nothing of the bucket */
+        if (qry_question_check(question, &gone) ==
+            FG_OK) /* else its end says nothing of the bucket */
             note_away(blocks, code, err);
     }
     if (code != FG_OK && fall_back(question, err) != FG_OK) {
-        blocks_end(question);
+        qry_blocks_end(question);
         if (err->code == FG_E_CORRUPT ||
             err->code == FG_E_UNIMPLEMENTED) /* trouble of ours, which may pass */
             err->code = FG_E_UNAVAILABLE;
@@ -325,26 +328,26 @@ enum fg_code blocks_begin(struct question *question, bool fresh, struct fg_err *
     return FG_OK;
 }
 
-uint64_t blocks_generation(const struct question *question)
+uint64_t qry_blocks_generation(const struct qry_question *question)
 {
     return question->snapshot == NULL ? 0 : fg_snapshot_generation(&question->snapshot->core);
 }
 
-const struct fg_blocks *blocks_manifest(const struct question *question, size_t tenant)
+const struct fg_blocks *qry_blocks_manifest(const struct qry_question *question, size_t tenant)
 {
     return question->snapshot == NULL ? NULL : &question->snapshot->core.blocks[tenant]->blocks;
 }
 
-void blocks_refresh(struct blocks *blocks)
+void qry_blocks_refresh(struct qry_blocks *blocks)
 {
     lock(blocks);
     fg_manifests_expire(blocks->manifests);
     unlock(blocks);
 }
 
-void blocks_end(struct question *question)
+void qry_blocks_end(struct qry_question *question)
 {
-    struct blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = question->querier->blocks;
 
     if (question->snapshot == NULL)
         return;

@@ -101,7 +101,7 @@ static enum fg_code parse_nodes(struct parsed *parsed, struct fg_slice bytes, ui
             continue;
         nodes = fg_arena_new(parsed->arena, struct fg_nodes, 1);
         if (nodes == NULL)
-            return blocks_too_large(err);
+            return qry_blocks_too_large(err);
         if (nod.offset < from || nod.offset - from > bytes.len)
             return fg_fail(err, FG_E_CORRUPT, "merged nodes are not where the manifest says");
         if (parse_part_nodes(part, fg_slice_sub(bytes, nod.offset - from, nod.len), parsed->arena,
@@ -109,13 +109,13 @@ static enum fg_code parse_nodes(struct parsed *parsed, struct fg_slice bytes, ui
             return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
         parsed->nodes[i] = nodes;
     }
-    return parsed->nodes == NULL ? blocks_too_large(err) : FG_OK;
+    return parsed->nodes == NULL ? qry_blocks_too_large(err) : FG_OK;
 }
 
-static enum fg_code parse_head(const struct fetch_item *item, struct fg_slice bytes,
+static enum fg_code parse_head(const struct qry_fetch_item *item, struct fg_slice bytes,
                                struct parsed *parsed, struct fg_err *err)
 {
-    const struct object *object = item->object;
+    const struct qry_object *object = item->object;
     const struct fg_block_directory *directory = &parsed->directory;
     size_t before = (size_t)(object->directory.offset - item->range.offset);
 
@@ -132,7 +132,7 @@ static enum fg_code parse_head(const struct fetch_item *item, struct fg_slice by
     return parse_nodes(parsed, bytes, item->range.offset, err);
 }
 
-static enum fg_code make_directory(const struct fetch_item *item, struct fg_slice bytes,
+static enum fg_code make_directory(const struct qry_fetch_item *item, struct fg_slice bytes,
                                    size_t max_bytes, void **ret_value, size_t *ret_bytes,
                                    struct fg_err *err)
 {
@@ -141,15 +141,15 @@ static enum fg_code make_directory(const struct fetch_item *item, struct fg_slic
     return parsed_take(parsed, parse_head(item, bytes, parsed, err), ret_value, ret_bytes);
 }
 
-const struct thing thing_directory = {WHAT_DIRECTORY, make_directory, parsed_destroy};
+const struct qry_thing qry_thing_directory = {WHAT_DIRECTORY, make_directory, parsed_destroy};
 
-const struct fg_block_directory *directory_of(const struct fg_cache_entry *entry)
+const struct fg_block_directory *qry_directory_of(const struct fg_cache_entry *entry)
 {
     return &((const struct parsed *)fg_cache_value(entry))->directory;
 }
 
-bool nodes_are_with(const struct fg_cache_entry *directory, uint32_t part,
-                    const struct fg_nodes **ret_nodes)
+bool qry_nodes_are_with(const struct fg_cache_entry *directory, uint32_t part,
+                        const struct fg_nodes **ret_nodes)
 {
     const struct parsed *parsed = fg_cache_value(directory);
 
@@ -159,7 +159,7 @@ bool nodes_are_with(const struct fg_cache_entry *directory, uint32_t part,
     return true;
 }
 
-static enum fg_code make_nodes(const struct fetch_item *item, struct fg_slice bytes,
+static enum fg_code make_nodes(const struct qry_fetch_item *item, struct fg_slice bytes,
                                size_t max_bytes, void **ret_value, size_t *ret_bytes,
                                struct fg_err *err)
 {
@@ -170,16 +170,16 @@ static enum fg_code make_nodes(const struct fetch_item *item, struct fg_slice by
         ret_value, ret_bytes);
 }
 
-const struct thing thing_nodes = {WHAT_NODES, make_nodes, parsed_destroy};
+const struct qry_thing qry_thing_nodes = {WHAT_NODES, make_nodes, parsed_destroy};
 
-const struct fg_nodes *nodes_of(const struct fg_cache_entry *entry)
+const struct fg_nodes *qry_nodes_of(const struct fg_cache_entry *entry)
 {
     return &((const struct parsed *)fg_cache_value(entry))->part_nodes;
 }
 
 /* ---- parts ---- */
 
-static enum fg_code make_index(const struct fetch_item *item, struct fg_slice bytes,
+static enum fg_code make_index(const struct qry_fetch_item *item, struct fg_slice bytes,
                                size_t max_bytes, void **ret_value, size_t *ret_bytes,
                                struct fg_err *err)
 {
@@ -190,14 +190,14 @@ static enum fg_code make_index(const struct fetch_item *item, struct fg_slice by
         ret_value, ret_bytes);
 }
 
-const struct thing thing_index = {WHAT_INDEX, make_index, parsed_destroy};
+const struct qry_thing qry_thing_index = {WHAT_INDEX, make_index, parsed_destroy};
 
-const struct fg_block_index *index_of(const struct fg_cache_entry *entry)
+const struct fg_block_index *qry_index_of(const struct fg_cache_entry *entry)
 {
     return &((const struct parsed *)fg_cache_value(entry))->index;
 }
 
-static enum fg_code make_tree(const struct fetch_item *item, struct fg_slice bytes,
+static enum fg_code make_tree(const struct qry_fetch_item *item, struct fg_slice bytes,
                               size_t max_bytes, void **ret_value, size_t *ret_bytes,
                               struct fg_err *err)
 {
@@ -208,25 +208,26 @@ static enum fg_code make_tree(const struct fetch_item *item, struct fg_slice byt
         ret_value, ret_bytes);
 }
 
-const struct thing thing_tree = {WHAT_TREE, make_tree, parsed_destroy};
+const struct qry_thing qry_thing_tree = {WHAT_TREE, make_tree, parsed_destroy};
 
-const struct fg_block_tree *tree_of(const struct fg_cache_entry *entry)
+const struct fg_block_tree *qry_tree_of(const struct fg_cache_entry *entry)
 {
     return &((const struct parsed *)fg_cache_value(entry))->tree;
 }
 
-bool stacks_are_named(const struct thing *stacks, const struct fg_block_part *part)
+bool qry_stacks_are_named(const struct qry_thing *stacks, const struct fg_block_part *part)
 {
-    return stacks == &thing_names && fg_block_part_range(part, FG_BLOCK_WANT_NAMES).len > 0;
+    return stacks == &qry_thing_names && fg_block_part_range(part, FG_BLOCK_WANT_NAMES).len > 0;
 }
 
-struct fg_block_range stacks_range(const struct thing *stacks, const struct fg_block_part *part)
+struct fg_block_range qry_stacks_range(const struct qry_thing *stacks,
+                                       const struct fg_block_part *part)
 {
-    return fg_block_part_range(part, stacks_are_named(stacks, part) ? FG_BLOCK_WANT_NAMES
-                                                                    : FG_BLOCK_WANT_TREE);
+    return fg_block_part_range(part, qry_stacks_are_named(stacks, part) ? FG_BLOCK_WANT_NAMES
+                                                                        : FG_BLOCK_WANT_TREE);
 }
 
-static enum fg_code name_tree(const struct fetch_item *item, struct fg_slice bytes,
+static enum fg_code name_tree(const struct qry_fetch_item *item, struct fg_slice bytes,
                               size_t max_bytes, struct fg_name_tree *names, struct fg_err *err)
 {
     struct fg_arena *arena = fg_arena_create(max_bytes);
@@ -240,10 +241,10 @@ static enum fg_code name_tree(const struct fetch_item *item, struct fg_slice byt
 }
 
 /* Where a part has its stacks as names nobody needs to make them. */
-static enum fg_code get_names(const struct fetch_item *item, struct fg_slice bytes,
+static enum fg_code get_names(const struct qry_fetch_item *item, struct fg_slice bytes,
                               size_t max_bytes, struct parsed *parsed, struct fg_err *err)
 {
-    if (stacks_are_named(item->thing, item->part->entry))
+    if (qry_stacks_are_named(item->thing, item->part->entry))
         return fg_block_names_parse(item->part->index, bytes, parsed->arena, &parsed->names, err);
     if (name_tree(item, bytes, max_bytes, &parsed->names, err) != FG_OK)
         return err->code;
@@ -251,7 +252,7 @@ static enum fg_code get_names(const struct fetch_item *item, struct fg_slice byt
     return FG_OK;
 }
 
-static enum fg_code make_names(const struct fetch_item *item, struct fg_slice bytes,
+static enum fg_code make_names(const struct qry_fetch_item *item, struct fg_slice bytes,
                                size_t max_bytes, void **ret_value, size_t *ret_bytes,
                                struct fg_err *err)
 {
@@ -265,16 +266,16 @@ static enum fg_code make_names(const struct fetch_item *item, struct fg_slice by
     return FG_OK;
 }
 
-const struct thing thing_names = {WHAT_NAMES, make_names, parsed_destroy};
+const struct qry_thing qry_thing_names = {WHAT_NAMES, make_names, parsed_destroy};
 
-const struct fg_name_tree *names_of(const struct fg_cache_entry *entry)
+const struct fg_name_tree *qry_names_of(const struct fg_cache_entry *entry)
 {
     return &((const struct parsed *)fg_cache_value(entry))->names;
 }
 
 /* ---- merged nodes ---- */
 
-static enum fg_code make_node_names(const struct fetch_item *item, struct fg_slice bytes,
+static enum fg_code make_node_names(const struct qry_fetch_item *item, struct fg_slice bytes,
                                     size_t max_bytes, void **ret_value, size_t *ret_bytes,
                                     struct fg_err *err)
 {
@@ -289,36 +290,37 @@ static enum fg_code make_node_names(const struct fetch_item *item, struct fg_sli
                        ret_value, ret_bytes);
 }
 
-const struct thing thing_node_names = {WHAT_NODE_NAMES, make_node_names, parsed_destroy};
+const struct qry_thing qry_thing_node_names = {WHAT_NODE_NAMES, make_node_names, parsed_destroy};
 
-enum fg_code fetch_add_node_names(struct fetch_list *list, struct fg_arena *arena,
-                                  struct part *part, struct fg_err *err)
+enum fg_code qry_fetch_add_node_names(struct qry_fetch_list *list, struct fg_arena *arena,
+                                      struct qry_part *part, struct fg_err *err)
 {
     const struct fg_nodes *nodes = part->nodes;
 
-    return fetch_add(list, arena,
-                     &(struct fetch_item){
-                         .thing = &thing_node_names,
-                         .object = part->object,
-                         .range = {fg_nodes_ranges(part->entry).crn.offset + nodes->names.offset,
-                                   (uint64_t)nodes->names.bytes + nodes->dict.bytes},
-                         .part = part},
-                     err);
+    return qry_fetch_add(
+        list, arena,
+        &(struct qry_fetch_item){
+            .thing = &qry_thing_node_names,
+            .object = part->object,
+            .range = {fg_nodes_ranges(part->entry).crn.offset + nodes->names.offset,
+                      (uint64_t)nodes->names.bytes + nodes->dict.bytes},
+            .part = part},
+        err);
 }
 
 /* ---- pages ---- */
 
 /* As it was stored: unpacking is cheap, and packed there is room for more. */
-struct page {
+struct things_page {
     size_t len;
     uint8_t bytes[];
 };
 
-static enum fg_code keep_page(const struct fetch_item *item, struct fg_slice bytes, uint32_t crc,
-                              const char *what, void **ret_value, size_t *ret_bytes,
+static enum fg_code keep_page(const struct qry_fetch_item *item, struct fg_slice bytes,
+                              uint32_t crc, const char *what, void **ret_value, size_t *ret_bytes,
                               struct fg_err *err)
 {
-    struct page *page;
+    struct things_page *page;
 
     if (fg_crc32c(bytes) != crc)
         return fg_fail(err, FG_E_CORRUPT, "%s %u of section %u: checksum does not fit", what,
@@ -332,7 +334,7 @@ static enum fg_code keep_page(const struct fetch_item *item, struct fg_slice byt
     return FG_OK;
 }
 
-static enum fg_code make_page(const struct fetch_item *item, struct fg_slice bytes,
+static enum fg_code make_page(const struct qry_fetch_item *item, struct fg_slice bytes,
                               size_t max_bytes, void **ret_value, size_t *ret_bytes,
                               struct fg_err *err)
 {
@@ -342,9 +344,9 @@ static enum fg_code make_page(const struct fetch_item *item, struct fg_slice byt
     return keep_page(item, bytes, entry->crc, "page", ret_value, ret_bytes, err);
 }
 
-const struct thing thing_page = {WHAT_PAGE, make_page, free};
+const struct qry_thing qry_thing_page = {WHAT_PAGE, make_page, free};
 
-static enum fg_code make_node(const struct fetch_item *item, struct fg_slice bytes,
+static enum fg_code make_node(const struct qry_fetch_item *item, struct fg_slice bytes,
                               size_t max_bytes, void **ret_value, size_t *ret_bytes,
                               struct fg_err *err)
 {
@@ -354,51 +356,54 @@ static enum fg_code make_node(const struct fetch_item *item, struct fg_slice byt
     return keep_page(item, bytes, row->places[item->kind].crc, "node", ret_value, ret_bytes, err);
 }
 
-const struct thing thing_node = {WHAT_NODE, make_node, free};
+const struct qry_thing qry_thing_node = {WHAT_NODE, make_node, free};
 
-struct fg_slice page_of(const struct fg_cache_entry *entry)
+struct fg_slice qry_page_of(const struct fg_cache_entry *entry)
 {
-    const struct page *page = fg_cache_value(entry);
+    const struct things_page *page = fg_cache_value(entry);
 
     return fg_bytes(page->bytes, page->len);
 }
 
-enum fg_code fetch_add_node(struct fetch_list *list, struct fg_arena *arena, struct part *part,
-                            const struct fg_plan_pick *pick, unsigned phase, struct fg_err *err)
+enum fg_code qry_fetch_add_node(struct qry_fetch_list *list, struct fg_arena *arena,
+                                struct qry_part *part, const struct fg_plan_pick *pick,
+                                unsigned phase, struct fg_err *err)
 {
     const struct fg_nodes_place *place = &part->nodes->rows[pick->row].places[pick->what];
     struct fg_nodes_ranges ranges = fg_nodes_ranges(part->entry);
     uint64_t from = pick->what == FG_NODES_CROWN ? ranges.crn.offset : ranges.ful.offset;
 
     fg_assert(pick->what == FG_NODES_CROWN || pick->what == FG_NODES_FULL);
-    return fetch_add(list, arena,
-                     &(struct fetch_item){.thing = &thing_node,
-                                          .object = part->object,
-                                          .range = {from + place->offset, place->bytes},
-                                          .part = part,
-                                          .kind = pick->what,
-                                          .number = pick->row,
-                                          .phase = phase},
-                     err);
+    return qry_fetch_add(list, arena,
+                         &(struct qry_fetch_item){.thing = &qry_thing_node,
+                                                  .object = part->object,
+                                                  .range = {from + place->offset, place->bytes},
+                                                  .part = part,
+                                                  .kind = pick->what,
+                                                  .number = pick->row,
+                                                  .phase = phase},
+                         err);
 }
 
-enum fg_code fetch_add_pages(struct fetch_list *list, struct fg_arena *arena, struct part *part,
-                             uint32_t kind, const bool *marks, unsigned phase, struct fg_err *err)
+enum fg_code qry_fetch_add_pages(struct qry_fetch_list *list, struct fg_arena *arena,
+                                 struct qry_part *part, uint32_t kind, const bool *marks,
+                                 unsigned phase, struct fg_err *err)
 {
     const struct fg_block_pages *pages = &part->index->pages[kind];
 
     /* A page of no bytes, of profiles without spans, has nothing to ask for. */
     for (uint32_t i = 0; i < pages->count; i++)
         if (marks[i] && (pages->pages[i].bytes > 0 || kind != FG_BLOCK_EXM) &&
-            fetch_add(list, arena,
-                      &(struct fetch_item){.thing = &thing_page,
-                                           .object = part->object,
-                                           .range = {pages->pages[i].offset, pages->pages[i].bytes},
-                                           .part = part,
-                                           .kind = kind,
-                                           .number = i,
-                                           .phase = phase},
-                      err) != FG_OK)
+            qry_fetch_add(
+                list, arena,
+                &(struct qry_fetch_item){.thing = &qry_thing_page,
+                                         .object = part->object,
+                                         .range = {pages->pages[i].offset, pages->pages[i].bytes},
+                                         .part = part,
+                                         .kind = kind,
+                                         .number = i,
+                                         .phase = phase},
+                err) != FG_OK)
             return err->code;
     return FG_OK;
 }

@@ -3,22 +3,22 @@
 #include "querier/blocks/select.h"
 
 struct growing {
-    const struct blocks *blocks;
-    const struct stacks *stacks;
+    const struct qry_blocks *blocks;
+    const struct qry_stacks *stacks;
     bool names_only;
     struct fg_tree *into;
 };
 
-static enum fg_code make_view(void *arg, const struct part *part, struct fg_arena *arena,
+static enum fg_code make_view(void *arg, const struct qry_part *part, struct fg_arena *arena,
                               void **ret_made, struct fg_err *err)
 {
     const struct growing *growing = arg;
-    const struct stacks *stacks = growing->stacks;
+    const struct qry_stacks *stacks = growing->stacks;
     struct fg_tree *view = fg_arena_new(arena, struct fg_tree, 1);
 
     if (view == NULL)
-        return blocks_too_large(err);
-    if (fg_block_tree_values(tree_of(part->tree_entry), part->sums, arena, view, err) != FG_OK)
+        return qry_blocks_too_large(err);
+    if (fg_block_tree_values(qry_tree_of(part->tree_entry), part->sums, arena, view, err) != FG_OK)
         return err->code;
     if (stacks->n_call_site > 0)
         fg_tree_keep_site(view, stacks->call_site, stacks->n_call_site);
@@ -35,20 +35,20 @@ static enum fg_code add_view(void *arg, void *made, struct fg_err *err)
     else
         fg_tree_merge_used(growing->into, made);
     if (fg_tree_bytes(growing->into) > growing->blocks->memory_max_bytes)
-        return blocks_too_large(err);
+        return qry_blocks_too_large(err);
     return FG_OK;
 }
 
-enum fg_code blocks_tree(struct question *question, const struct selection *selection,
-                         const struct stacks *stacks, bool names_only, struct fg_tree *into,
-                         struct fg_err *err)
+enum fg_code qry_blocks_tree(struct qry_question *question, const struct qry_selection *selection,
+                             const struct qry_stacks *stacks, bool names_only, struct fg_tree *into,
+                             struct fg_err *err)
 {
     struct growing growing = {question->querier->blocks, stacks, names_only, into};
-    struct select_taker taker = {
-        .stacks = &thing_tree, .make = make_view, .take = add_view, .arg = &growing};
+    struct qry_select_taker taker = {
+        .stacks = &qry_thing_tree, .make = make_view, .take = add_view, .arg = &growing};
     uint64_t sample_bytes = 0;
 
     if (question->snapshot == NULL)
         return FG_OK;
-    return select_sums(question, selection, stacks, &taker, &sample_bytes, err);
+    return qry_select_sums(question, selection, stacks, &taker, &sample_bytes, err);
 }

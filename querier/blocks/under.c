@@ -20,12 +20,12 @@ struct voice {
 };
 
 /* By object, in the reader's arena; NULL: no room. */
-static struct voice *find_voices(const struct reader *reader)
+static struct voice *find_voices(const struct qry_reader *reader)
 {
     struct voice *voices = fg_arena_new(reader->arena, struct voice, reader->objects.n);
 
     for (uint32_t i = 0; voices != NULL && i < reader->n_found; i++) {
-        const struct part *part = &reader->parts[i];
+        const struct qry_part *part = &reader->parts[i];
         struct voice *voice = &voices[part->object - reader->objects.items];
 
         voice->n_parts++;
@@ -51,32 +51,33 @@ static bool has_all(const struct fg_blocks *blocks, const struct fg_blocks_entry
     return profiles == made->profiles && fg_id_eq(digest, made->digest);
 }
 
-static bool speaks(const struct reader *reader, uint32_t tenant, const struct object *above,
+static bool speaks(const struct qry_reader *reader, uint32_t tenant, const struct qry_object *above,
                    const struct voice *voice)
 {
     if (voice->mute)
         return false;
     return (reader->service.len > 0 && voice->n_parts > 0) ||
-           has_all(blocks_manifest(reader->question, tenant), above->made);
+           has_all(qry_blocks_manifest(reader->question, tenant), above->made);
 }
 
-typedef void (*under_visit)(struct object *under, const struct object *above,
+typedef void (*under_visit)(struct qry_object *under, const struct qry_object *above,
                             const struct voice *voice, void *arg);
 
 /* Visits what is shut under each block that speaks for it; of several such it is under all. */
-static void visit_under(struct reader *reader, const struct voice *voices, under_visit visit,
+static void visit_under(struct qry_reader *reader, const struct voice *voices, under_visit visit,
                         void *arg)
 {
-    struct objects *objects = &reader->objects;
+    struct qry_objects *objects = &reader->objects;
 
     for (uint32_t t = 0; t < reader->question->tenants.n; t++)
         for (uint32_t i = objects->blocks[t]; i < objects->blocks[t + 1]; i++) {
-            const struct object *above = &objects->items[i];
+            const struct qry_object *above = &objects->items[i];
 
             if (above->made == NULL || !speaks(reader, t, above, &voices[i]))
                 continue;
             for (uint32_t k = 0; k < above->made->n_from_blocks; k++) {
-                struct object *under = objects_block(objects, t, above->made->from_blocks[k]);
+                struct qry_object *under =
+                    qry_objects_block(objects, t, above->made->from_blocks[k]);
 
                 if (under != NULL && under->shut)
                     visit(under, above, &voices[i], arg);
@@ -84,14 +85,14 @@ static void visit_under(struct reader *reader, const struct voice *voices, under
         }
 }
 
-static void vouch(struct object *under, const struct object *above, const struct voice *voice,
-                  void *arg)
+static void vouch(struct qry_object *under, const struct qry_object *above,
+                  const struct voice *voice, void *arg)
 {
     (void)above, (void)voice, (void)arg;
     under->vouched = true;
 }
 
-bool under_open_unvouched(struct reader *reader)
+bool qry_under_open_unvouched(struct qry_reader *reader)
 {
     const struct voice *voices = find_voices(reader);
     bool opened = false;
@@ -99,7 +100,7 @@ bool under_open_unvouched(struct reader *reader)
     if (voices != NULL)
         visit_under(reader, voices, vouch, NULL);
     for (uint32_t i = 0; i < reader->objects.n; i++) {
-        struct object *object = &reader->objects.items[i];
+        struct qry_object *object = &reader->objects.items[i];
 
         opened = opened || (object->shut && !object->vouched);
         object->shut = object->shut && object->vouched;
@@ -107,7 +108,7 @@ bool under_open_unvouched(struct reader *reader)
     return opened;
 }
 
-bool under_any_shut(const struct reader *reader)
+bool qry_under_any_shut(const struct qry_reader *reader)
 {
     for (uint32_t i = 0; i < reader->objects.n; i++)
         if (reader->objects.items[i].shut)
@@ -115,13 +116,13 @@ bool under_any_shut(const struct reader *reader)
     return false;
 }
 
-enum fg_code under_open(struct reader *reader, uint32_t tenant, const struct fg_plan *plan,
-                        struct fg_err *err)
+enum fg_code qry_under_open(struct qry_reader *reader, uint32_t tenant, const struct fg_plan *plan,
+                            struct fg_err *err)
 {
     for (uint32_t i = 0; i < plan->n_missing; i++) {
-        struct object *object = objects_block(&reader->objects, tenant, plan->missing[i]);
+        struct qry_object *object = qry_objects_block(&reader->objects, tenant, plan->missing[i]);
 
-        if (object != NULL && object->known && lost_object(reader->question, object))
+        if (object != NULL && object->known && qry_lost_object(reader->question, object))
             continue; /* the answer says that it lacks it */
         if (object == NULL || object->known)
             return fg_fail(err, FG_E_CORRUPT,
@@ -136,8 +137,8 @@ enum fg_code under_open(struct reader *reader, uint32_t tenant, const struct fg_
 /* ---- how much it is ---- */
 
 /* A service has as much of the bytes as of the profiles. */
-static void guess(struct object *under, const struct object *above, const struct voice *voice,
-                  void *arg)
+static void guess(struct qry_object *under, const struct qry_object *above,
+                  const struct voice *voice, void *arg)
 {
     uint64_t *sum = arg;
     double share = (double)voice->profiles / (double)FG_MAX(above->profiles, 1);
@@ -147,7 +148,7 @@ static void guess(struct object *under, const struct object *above, const struct
     under->guessed = true;
 }
 
-uint64_t under_bytes(struct reader *reader)
+uint64_t qry_under_bytes(struct qry_reader *reader)
 {
     const struct voice *voices = find_voices(reader);
     uint64_t sum = 0;

@@ -2,32 +2,32 @@
 
 #include <time.h>
 
-struct calls {
-    struct calls_pending *pending;
+struct qry_calls {
+    struct qry_calls_pending *pending;
     pthread_mutex_t lock; /* of all below, and of `ended` and `wanted` of legs */
     pthread_cond_t changed;
     unsigned refs; /* of who waits, and of each call under way */
     size_t n_ended;
-    struct calls_leg *legs;
+    struct qry_calls_leg *legs;
 };
 
 /* ---- all there are ---- */
 
-void calls_pending_init(struct calls_pending *pending)
+void qry_calls_pending_init(struct qry_calls_pending *pending)
 {
-    *pending = (struct calls_pending){.n = 0};
+    *pending = (struct qry_calls_pending){.n = 0};
     (void)pthread_mutex_init(&pending->lock, NULL);
     (void)pthread_cond_init(&pending->none, NULL);
 }
 
-static void add_pending(struct calls_pending *pending)
+static void add_pending(struct qry_calls_pending *pending)
 {
     (void)pthread_mutex_lock(&pending->lock);
     pending->n++;
     (void)pthread_mutex_unlock(&pending->lock);
 }
 
-static void remove_pending(struct calls_pending *pending)
+static void remove_pending(struct qry_calls_pending *pending)
 {
     (void)pthread_mutex_lock(&pending->lock);
     if (--pending->n == 0)
@@ -35,7 +35,7 @@ static void remove_pending(struct calls_pending *pending)
     (void)pthread_mutex_unlock(&pending->lock);
 }
 
-void calls_pending_done(struct calls_pending *pending)
+void qry_calls_pending_done(struct qry_calls_pending *pending)
 {
     (void)pthread_mutex_lock(&pending->lock);
     while (pending->n > 0)
@@ -47,9 +47,9 @@ void calls_pending_done(struct calls_pending *pending)
 
 /* ---- those of one question ---- */
 
-struct calls *calls_create(struct calls_pending *pending)
+struct qry_calls *qry_calls_create(struct qry_calls_pending *pending)
 {
-    struct calls *calls = fg_new(struct calls);
+    struct qry_calls *calls = fg_new(struct qry_calls);
     pthread_condattr_t monotonic;
 
     calls->pending = pending;
@@ -63,12 +63,12 @@ struct calls *calls_create(struct calls_pending *pending)
     return calls;
 }
 
-static void destroy(struct calls *calls)
+static void destroy(struct qry_calls *calls)
 {
-    struct calls_pending *pending = calls->pending;
+    struct qry_calls_pending *pending = calls->pending;
 
     while (calls->legs != NULL) {
-        struct calls_leg *leg = calls->legs;
+        struct qry_calls_leg *leg = calls->legs;
 
         calls->legs = leg->next;
         free(leg);
@@ -80,7 +80,7 @@ static void destroy(struct calls *calls)
 }
 
 /* Locked; unlocks. */
-static void unref(struct calls *calls)
+static void unref(struct qry_calls *calls)
 {
     bool last = --calls->refs == 0;
 
@@ -92,8 +92,8 @@ static void unref(struct calls *calls)
 /* On a transport's thread. */
 static void on_done(struct fg_call *call)
 {
-    struct calls_leg *leg = fg_container(call, struct calls_leg, call);
-    struct calls *calls = leg->calls;
+    struct qry_calls_leg *leg = fg_container(call, struct qry_calls_leg, call);
+    struct qry_calls *calls = leg->calls;
     bool wanted;
 
     (void)pthread_mutex_lock(&calls->lock);
@@ -111,12 +111,13 @@ static void on_done(struct fg_call *call)
     unref(calls);
 }
 
-struct calls_leg *calls_send(struct calls *calls, struct fg_peer *peer, enum fg_rpc_method method,
-                             struct fg_slice head, int64_t deadline_mono_ns)
+struct qry_calls_leg *qry_calls_send(struct qry_calls *calls, struct fg_peer *peer,
+                                     enum fg_rpc_method method, struct fg_slice head,
+                                     int64_t deadline_mono_ns)
 {
-    struct calls_leg *leg = fg_new(struct calls_leg);
+    struct qry_calls_leg *leg = fg_new(struct qry_calls_leg);
 
-    *leg = (struct calls_leg){.calls = calls, .peer = peer, .wanted = true};
+    *leg = (struct qry_calls_leg){.calls = calls, .peer = peer, .wanted = true};
     leg->call = (struct fg_call){
         .method = method, .head = head, .deadline_mono_ns = deadline_mono_ns, .done = on_done};
     (void)pthread_mutex_lock(&calls->lock);
@@ -128,7 +129,7 @@ struct calls_leg *calls_send(struct calls *calls, struct fg_peer *peer, enum fg_
     return leg;
 }
 
-bool calls_has_ended(struct calls_leg *leg)
+bool qry_calls_has_ended(struct qry_calls_leg *leg)
 {
     bool ended;
 
@@ -138,7 +139,7 @@ bool calls_has_ended(struct calls_leg *leg)
     return ended;
 }
 
-void calls_drop(struct calls_leg *leg)
+void qry_calls_drop(struct qry_calls_leg *leg)
 {
     bool release;
 
@@ -152,15 +153,15 @@ void calls_drop(struct calls_leg *leg)
         atomic_store(&leg->call.unwanted, true);
 }
 
-void calls_leave(struct calls *calls)
+void qry_calls_leave(struct qry_calls *calls)
 {
-    for (struct calls_leg *leg = calls->legs; leg != NULL; leg = leg->next)
-        calls_drop(leg);
+    for (struct qry_calls_leg *leg = calls->legs; leg != NULL; leg = leg->next)
+        qry_calls_drop(leg);
     (void)pthread_mutex_lock(&calls->lock);
     unref(calls);
 }
 
-size_t calls_ended(struct calls *calls)
+size_t qry_calls_ended(struct qry_calls *calls)
 {
     size_t ended;
 
@@ -170,7 +171,7 @@ size_t calls_ended(struct calls *calls)
     return ended;
 }
 
-void calls_wait(struct calls *calls, size_t ended, int64_t until_mono_ns)
+void qry_calls_wait(struct qry_calls *calls, size_t ended, int64_t until_mono_ns)
 {
     struct timespec until = {.tv_sec = until_mono_ns / FG_SECOND_NS,
                              .tv_nsec = until_mono_ns % FG_SECOND_NS};

@@ -31,12 +31,12 @@ static bool are_ascending(struct fg_slice ids)
     return true;
 }
 
-static enum fg_code read_sum(const Fg__Inner__GroupSum *from, const struct shard_map *summed,
-                             struct compare_sum *ret_sum, struct fg_err *err)
+static enum fg_code read_sum(const Fg__Inner__GroupSum *from, const struct qry_shard_map *summed,
+                             struct qry_compare_sum *ret_sum, struct fg_err *err)
 {
     struct fg_slice ids = fg_bytes(from->ids.data, from->ids.len);
 
-    if (from->shard > UINT16_MAX || !shard_map_has(summed, (uint16_t)from->shard))
+    if (from->shard > UINT16_MAX || !qry_shard_map_has(summed, (uint16_t)from->shard))
         return fg_fail(err, FG_E_CORRUPT, "sum of shard %u, which was not asked for", from->shard);
     if (from->digest.len != 0 && from->digest.len != FG_ID_BYTES)
         return fg_fail(err, FG_E_CORRUPT, "sum of shard %u: %zu bytes", from->shard,
@@ -44,7 +44,7 @@ static enum fg_code read_sum(const Fg__Inner__GroupSum *from, const struct shard
     if (ids.len % FG_ID_BYTES != 0 || !are_ascending(ids))
         return fg_fail(err, FG_E_CORRUPT, "ids of shard %u: %zu bytes, or not ascending",
                        from->shard, ids.len);
-    *ret_sum = (struct compare_sum){
+    *ret_sum = (struct qry_compare_sum){
         .shard = (uint16_t)from->shard,
         .window = from->window,
         .count = from->count,
@@ -54,11 +54,11 @@ static enum fg_code read_sum(const Fg__Inner__GroupSum *from, const struct shard
     return FG_OK;
 }
 
-enum fg_code compare_read(Fg__Inner__GroupSum *const *sums, size_t n,
-                          const struct shard_map *summed, struct fg_arena *arena,
-                          struct compare_answer *ret_answer, struct fg_err *err)
+enum fg_code qry_compare_read(Fg__Inner__GroupSum *const *sums, size_t n,
+                              const struct qry_shard_map *summed, struct fg_arena *arena,
+                              struct qry_compare_answer *ret_answer, struct fg_err *err)
 {
-    struct compare_sum *read = fg_arena_new(arena, struct compare_sum, n);
+    struct qry_compare_sum *read = fg_arena_new(arena, struct qry_compare_sum, n);
 
     if (read == NULL)
         return too_large(err);
@@ -69,40 +69,40 @@ enum fg_code compare_read(Fg__Inner__GroupSum *const *sums, size_t n,
             cmp_groups(read[i - 1].shard, read[i - 1].window, read[i].shard, read[i].window) >= 0)
             return fg_fail(err, FG_E_CORRUPT, "sums of groups are not in order");
     }
-    *ret_answer = (struct compare_answer){.sums = read, .n = n, .summed = *summed};
+    *ret_answer = (struct qry_compare_answer){.sums = read, .n = n, .summed = *summed};
     return FG_OK;
 }
 
 /* ---- group after group ---- */
 
-struct entry {
-    const struct compare_sum *sum;
+struct compare_entry {
+    const struct qry_compare_sum *sum;
     uint32_t from;
 };
 
 static int cmp_entries(const void *left, const void *right)
 {
-    const struct entry *a = left, *b = right;
+    const struct compare_entry *a = left, *b = right;
     int order = cmp_groups(a->sum->shard, a->sum->window, b->sum->shard, b->sum->window);
 
     return order != 0 ? order : (a->from > b->from) - (a->from < b->from);
 }
 
-static enum fg_code list_entries(const struct compare_answer *answers, uint32_t n,
-                                 struct fg_arena *arena, struct entry **ret_entries, size_t *ret_n,
-                                 struct fg_err *err)
+static enum fg_code list_entries(const struct qry_compare_answer *answers, uint32_t n,
+                                 struct fg_arena *arena, struct compare_entry **ret_entries,
+                                 size_t *ret_n, struct fg_err *err)
 {
-    struct entry *entries;
+    struct compare_entry *entries;
     size_t total = 0, at = 0;
 
     for (uint32_t i = 0; i < n; i++)
         total += answers[i].n;
-    entries = fg_arena_new(arena, struct entry, total);
+    entries = fg_arena_new(arena, struct compare_entry, total);
     if (entries == NULL)
         return too_large(err);
     for (uint32_t i = 0; i < n; i++)
         for (size_t k = 0; k < answers[i].n; k++)
-            entries[at++] = (struct entry){&answers[i].sums[k], i};
+            entries[at++] = (struct compare_entry){&answers[i].sums[k], i};
     if (total > 1)
         qsort(entries, total, sizeof *entries, cmp_entries);
     *ret_entries = entries;
@@ -111,9 +111,9 @@ static enum fg_code list_entries(const struct compare_answer *answers, uint32_t 
 }
 
 /* The end of those that are of the same group as the first one. */
-static size_t group_end(const struct entry *entries, size_t n, size_t from)
+static size_t group_end(const struct compare_entry *entries, size_t n, size_t from)
 {
-    const struct compare_sum *first = entries[from].sum;
+    const struct qry_compare_sum *first = entries[from].sum;
     size_t end = from + 1;
 
     while (end < n && cmp_groups(first->shard, first->window, entries[end].sum->shard,
@@ -124,29 +124,30 @@ static size_t group_end(const struct entry *entries, size_t n, size_t from)
 
 /* ---- comparing ---- */
 
-struct work {
-    const struct compare_answer *answers;
+struct compare_work {
+    const struct qry_compare_answer *answers;
     uint32_t n;
     struct fg_arena *arena;
-    struct compare_result *result;
+    struct qry_compare_result *result;
 };
 
 /* Whose data counts for the shard; n: nobody's. */
-static uint32_t data_of(const struct work *work, uint16_t shard)
+static uint32_t data_of(const struct compare_work *work, uint16_t shard)
 {
     uint32_t i = 0;
 
-    while (i < work->n && !shard_map_has(&work->answers[i].data, shard))
+    while (i < work->n && !qry_shard_map_has(&work->answers[i].data, shard))
         i++;
     return i;
 }
 
 /* Does anybody count something else than the data's own answer does? Who counts nothing has nothing
  * that would be missing. */
-static bool differs(const struct entry *entries, size_t n, const struct compare_sum *own)
+static bool differs(const struct compare_entry *entries, size_t n,
+                    const struct qry_compare_sum *own)
 {
     for (size_t i = 0; i < n; i++) {
-        const struct compare_sum *sum = entries[i].sum;
+        const struct qry_compare_sum *sum = entries[i].sum;
 
         if (sum->count > 0 &&
             (sum->count != own->count || fg_id_cmp(sum->digest, own->digest) != 0))
@@ -155,33 +156,34 @@ static bool differs(const struct entry *entries, size_t n, const struct compare_
     return false;
 }
 
-static enum fg_code add_differ(struct work *work, const struct compare_sum *sum, struct fg_err *err)
+static enum fg_code add_differ(struct compare_work *work, const struct qry_compare_sum *sum,
+                               struct fg_err *err)
 {
-    struct compare_result *result = work->result;
+    struct qry_compare_result *result = work->result;
 
     if (!fg_arena_grow(work->arena, &result->differ, result->n_differ, 1, &result->cap_differ,
                        sizeof *result->differ))
         return too_large(err);
-    result->differ[result->n_differ++] = (struct compare_group){sum->shard, sum->window};
+    result->differ[result->n_differ++] = (struct qry_compare_group){sum->shard, sum->window};
     return FG_OK;
 }
 
-static enum fg_code add_missing(struct work *work, const struct entry *entry, struct fg_id id,
-                                struct fg_err *err)
+static enum fg_code add_missing(struct compare_work *work, const struct compare_entry *entry,
+                                struct fg_id id, struct fg_err *err)
 {
-    struct compare_result *result = work->result;
+    struct qry_compare_result *result = work->result;
 
     if (!fg_arena_grow(work->arena, &result->missing, result->n_missing, 1, &result->cap_missing,
                        sizeof *result->missing))
         return too_large(err);
     result->missing[result->n_missing++] =
-        (struct compare_missing){entry->from, entry->sum->shard, id};
+        (struct qry_compare_missing){entry->from, entry->sum->shard, id};
     return FG_OK;
 }
 
 /* Both are ascending. */
-static enum fg_code add_others(struct work *work, const struct entry *entry, struct fg_slice own,
-                               struct fg_err *err)
+static enum fg_code add_others(struct compare_work *work, const struct compare_entry *entry,
+                               struct fg_slice own, struct fg_err *err)
 {
     size_t n = entry->sum->ids.len / FG_ID_BYTES, n_own = own.len / FG_ID_BYTES, k = 0;
 
@@ -199,14 +201,14 @@ static enum fg_code add_others(struct work *work, const struct entry *entry, str
 
 static int cmp_by_id(const void *left, const void *right)
 {
-    const struct compare_missing *a = left, *b = right;
+    const struct qry_compare_missing *a = left, *b = right;
     int order = fg_id_cmp(a->id, b->id);
 
     return order != 0 ? order : (a->from > b->from) - (a->from < b->from);
 }
 
 /* What several have is asked of one. */
-static void drop_doubles(struct compare_result *result, uint32_t from)
+static void drop_doubles(struct qry_compare_result *result, uint32_t from)
 {
     uint32_t kept = from;
 
@@ -219,18 +221,19 @@ static void drop_doubles(struct compare_result *result, uint32_t from)
     result->n_missing = kept;
 }
 
-static enum fg_code compare_group(struct work *work, const struct entry *entries, size_t n,
-                                  struct fg_err *err)
+static enum fg_code compare_group(struct compare_work *work, const struct compare_entry *entries,
+                                  size_t n, struct fg_err *err)
 {
-    static const struct compare_sum nothing;
+    static const struct qry_compare_sum nothing;
     uint32_t owner = data_of(work, entries[0].sum->shard), before = work->result->n_missing;
-    const struct compare_sum *own = &nothing;
+    const struct qry_compare_sum *own = &nothing;
 
     for (size_t i = 0; i < n; i++)
         if (entries[i].from == owner)
             own = entries[i].sum;
     /* Of data without sums nobody knows what it is made of. */
-    if ((owner < work->n && !shard_map_has(&work->answers[owner].summed, entries[0].sum->shard)) ||
+    if ((owner < work->n &&
+         !qry_shard_map_has(&work->answers[owner].summed, entries[0].sum->shard)) ||
         differs(entries, n, own))
         return add_differ(work, entries[0].sum, err);
     for (size_t i = 0; i < n; i++)
@@ -242,20 +245,20 @@ static enum fg_code compare_group(struct work *work, const struct entry *entries
 
 static int cmp_by_from(const void *left, const void *right)
 {
-    const struct compare_missing *a = left, *b = right;
+    const struct qry_compare_missing *a = left, *b = right;
 
     if (a->from != b->from)
         return a->from < b->from ? -1 : 1;
     return fg_id_cmp(a->id, b->id);
 }
 
-enum fg_code compare_answers(const struct compare_answer *answers, uint32_t n,
-                             struct fg_arena *arena, struct compare_result *ret_result,
-                             struct fg_err *err)
+enum fg_code qry_compare_answers(const struct qry_compare_answer *answers, uint32_t n,
+                                 struct fg_arena *arena, struct qry_compare_result *ret_result,
+                                 struct fg_err *err)
 {
-    struct compare_result result = {0};
-    struct work work = {answers, n, arena, &result};
-    struct entry *entries = NULL;
+    struct qry_compare_result result = {0};
+    struct compare_work work = {answers, n, arena, &result};
+    struct compare_entry *entries = NULL;
     size_t n_entries = 0;
 
     if (list_entries(answers, n, arena, &entries, &n_entries, err) != FG_OK)
@@ -271,10 +274,10 @@ enum fg_code compare_answers(const struct compare_answer *answers, uint32_t n,
     return FG_OK;
 }
 
-enum fg_code compare_greatest(const struct compare_answer *answers, uint32_t n,
-                              struct fg_arena *arena, uint64_t *ret_count, struct fg_err *err)
+enum fg_code qry_compare_greatest(const struct qry_compare_answer *answers, uint32_t n,
+                                  struct fg_arena *arena, uint64_t *ret_count, struct fg_err *err)
 {
-    struct entry *entries = NULL;
+    struct compare_entry *entries = NULL;
     size_t n_entries = 0;
     uint64_t count = 0;
 

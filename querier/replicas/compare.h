@@ -19,12 +19,12 @@
 #include "proto/inner.pb-c.h"
 
 /* Shards of a range: bit i, the lowest of byte 0 first, is the shard first + i. */
-struct shard_map {
+struct qry_shard_map {
     uint16_t first;
     struct fg_slice bits;
 };
 
-static inline bool shard_map_has(const struct shard_map *map, uint16_t shard)
+static inline bool qry_shard_map_has(const struct qry_shard_map *map, uint16_t shard)
 {
     size_t bit = (size_t)shard - map->first;
 
@@ -32,7 +32,7 @@ static inline bool shard_map_has(const struct shard_map *map, uint16_t shard)
            (map->bits.ptr[bit / 8] >> bit % 8 & 1) != 0;
 }
 
-struct compare_sum {
+struct qry_compare_sum {
     uint16_t shard;
     uint32_t window;
     uint64_t count;
@@ -40,47 +40,49 @@ struct compare_sum {
     struct fg_slice ids; /* as on the wire, ascending */
 };
 
-struct compare_answer {
-    struct compare_sum *sums; /* ascending by shard, then window */
+struct qry_compare_answer {
+    struct qry_compare_sum *sums; /* ascending by shard, then window */
     size_t n;
-    struct shard_map data;   /* shards of which its data counts; no other answer's does */
-    struct shard_map summed; /* of which it was asked for sums */
+    struct qry_shard_map data;   /* shards of which its data counts; no other answer's does */
+    struct qry_shard_map summed; /* of which it was asked for sums */
 };
 
 /* Reads and checks the sums of a reply that was asked for those of `summed`; ids are borrowed.
  * FG_E_CORRUPT, FG_E_LIMIT. */
-enum fg_code compare_read(Fg__Inner__GroupSum *const *sums, size_t n,
-                          const struct shard_map *summed, struct fg_arena *arena,
-                          struct compare_answer *ret_answer, struct fg_err *err) fg_must_check;
+enum fg_code qry_compare_read(Fg__Inner__GroupSum *const *sums, size_t n,
+                              const struct qry_shard_map *summed, struct fg_arena *arena,
+                              struct qry_compare_answer *ret_answer,
+                              struct fg_err *err) fg_must_check;
 
-struct compare_group {
+struct qry_compare_group {
     uint16_t shard;
     uint32_t window;
 };
 
 /* A profile that is in no data, and an answer that has it. */
-struct compare_missing {
+struct qry_compare_missing {
     uint32_t from;
     uint16_t shard;
     struct fg_id id;
 };
 
-struct compare_result {
-    struct compare_group *differ; /* of these ids are needed; ascending */
+struct qry_compare_result {
+    struct qry_compare_group *differ; /* of these ids are needed; ascending */
     uint32_t n_differ, cap_differ;
-    struct compare_missing *missing; /* of all other groups; by `from`, no id twice in a group */
+    struct qry_compare_missing
+        *missing; /* of all other groups; by `from`, no id twice in a group */
     uint32_t n_missing, cap_missing;
 };
 
 /* In the arena. FG_E_LIMIT. */
-enum fg_code compare_answers(const struct compare_answer *answers, uint32_t n,
-                             struct fg_arena *arena, struct compare_result *ret_result,
-                             struct fg_err *err) fg_must_check;
+enum fg_code qry_compare_answers(const struct qry_compare_answer *answers, uint32_t n,
+                                 struct fg_arena *arena, struct qry_compare_result *ret_result,
+                                 struct fg_err *err) fg_must_check;
 
 /* Of each group the greatest count that an answer has, added up: at least as many profiles as one
  * of them holds, at most as many as all do. FG_E_LIMIT. */
-enum fg_code compare_greatest(const struct compare_answer *answers, uint32_t n,
-                              struct fg_arena *arena, uint64_t *ret_count,
-                              struct fg_err *err) fg_must_check;
+enum fg_code qry_compare_greatest(const struct qry_compare_answer *answers, uint32_t n,
+                                  struct fg_arena *arena, uint64_t *ret_count,
+                                  struct fg_err *err) fg_must_check;
 
 #endif

@@ -33,8 +33,9 @@ static enum fg_code too_large(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
 }
 
-enum fg_code heads_matchers(struct fg_arena *arena, const struct fg_selector *selector,
-                            size_t *ret_n, Fg__Inner__Matcher ***ret_matchers, struct fg_err *err)
+enum fg_code qry_heads_matchers(struct fg_arena *arena, const struct fg_selector *selector,
+                                size_t *ret_n, Fg__Inner__Matcher ***ret_matchers,
+                                struct fg_err *err)
 {
     Fg__Inner__Matcher **matchers = fg_arena_new(arena, Fg__Inner__Matcher *, selector->n_matchers);
 
@@ -61,12 +62,14 @@ static enum fg_code make_deletion(struct fg_arena *arena, const struct fg_deleti
     deletion->start_ns = from->start_ns;
     deletion->end_ns = from->end_ns;
     *ret_deletion = deletion;
-    return heads_matchers(arena, &from->selector, &deletion->n_matchers, &deletion->matchers, err);
+    return qry_heads_matchers(arena, &from->selector, &deletion->n_matchers, &deletion->matchers,
+                              err);
 }
 
-static enum fg_code make_deletions(const struct question *question, const struct fg_deletions *from,
-                                   const struct replicas_head *head, struct heads_tenant *tenant,
-                                   struct fg_err *err)
+static enum fg_code make_deletions(const struct qry_question *question,
+                                   const struct fg_deletions *from,
+                                   const struct qry_replicas_head *head,
+                                   struct qry_heads_tenant *tenant, struct fg_err *err)
 {
     tenant->deletions = fg_arena_new(question->arena, Fg__Inner__Deletion *, from->count);
     if (tenant->deletions == NULL)
@@ -79,11 +82,11 @@ static enum fg_code make_deletions(const struct question *question, const struct
     return FG_OK;
 }
 
-enum fg_code heads_tenant(const struct question *question, size_t tenant,
-                          const struct replicas_head *head, struct heads_tenant *ret_tenant,
-                          struct fg_err *err)
+enum fg_code qry_heads_tenant(const struct qry_question *question, size_t tenant,
+                              const struct qry_replicas_head *head,
+                              struct qry_heads_tenant *ret_tenant, struct fg_err *err)
 {
-    *ret_tenant = (struct heads_tenant){
+    *ret_tenant = (struct qry_heads_tenant){
         .name = fg_arena_text(question->arena, question->tenants.ids[tenant])};
     if (ret_tenant->name == NULL)
         return too_large(err);
@@ -100,8 +103,8 @@ static struct fg_slice pack(struct fg_arena *arena, const ProtobufCMessage *head
                          : fg_bytes(bytes, protobuf_c_message_pack(head, bytes));
 }
 
-enum fg_code heads_pack(const struct replicas_head *head, const struct heads_leg *leg,
-                        struct fg_arena *arena, struct fg_slice *ret_bytes, struct fg_err *err)
+enum fg_code qry_heads_pack(const struct qry_replicas_head *head, const struct qry_heads_leg *leg,
+                            struct fg_arena *arena, struct fg_slice *ret_bytes, struct fg_err *err)
 {
     uint8_t store[FG_ID_BYTES];
 

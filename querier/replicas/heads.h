@@ -11,7 +11,7 @@
 #include "querier/question.h"
 
 /* A head, and where in it those things stand. */
-struct replicas_head {
+struct qry_replicas_head {
     const ProtobufCMessage *message;
     char **tenant;
     size_t *n_deletions;
@@ -25,23 +25,24 @@ struct replicas_head {
 };
 
 /* A selector's matchers as messages; in the arena. FG_E_LIMIT. */
-enum fg_code heads_matchers(struct fg_arena *arena, const struct fg_selector *selector,
-                            size_t *ret_n, Fg__Inner__Matcher ***ret_matchers,
-                            struct fg_err *err) fg_must_check;
+enum fg_code qry_heads_matchers(struct fg_arena *arena, const struct fg_selector *selector,
+                                size_t *ret_n, Fg__Inner__Matcher ***ret_matchers,
+                                struct fg_err *err) fg_must_check;
 
 /* What is asked about one tenant of the question. */
-struct heads_tenant {
+struct qry_heads_tenant {
     char *name;
     size_t n_deletions; /* what was deleted of it */
     Fg__Inner__Deletion **deletions;
 };
-enum fg_code heads_tenant(const struct question *question, size_t tenant,
-                          const struct replicas_head *head, struct heads_tenant *ret_tenant,
-                          struct fg_err *err) fg_must_check;
+enum fg_code qry_heads_tenant(const struct qry_question *question, size_t tenant,
+                              const struct qry_replicas_head *head,
+                              struct qry_heads_tenant *ret_tenant,
+                              struct fg_err *err) fg_must_check;
 
 /* What one call asks. */
-struct heads_leg {
-    const struct heads_tenant *tenant;
+struct qry_heads_leg {
+    const struct qry_heads_tenant *tenant;
     const struct fg_id *store; /* NULL: whoever it is */
     Fg__Inner__Shards *shards; /* NULL: all, without sums */
     ProtobufCBinaryData only_ids;
@@ -49,8 +50,8 @@ struct heads_leg {
 };
 
 /* The head as bytes in the arena. FG_E_LIMIT. */
-enum fg_code heads_pack(const struct replicas_head *head, const struct heads_leg *leg,
-                        struct fg_arena *arena, struct fg_slice *ret_bytes,
-                        struct fg_err *err) fg_must_check;
+enum fg_code qry_heads_pack(const struct qry_replicas_head *head, const struct qry_heads_leg *leg,
+                            struct fg_arena *arena, struct fg_slice *ret_bytes,
+                            struct fg_err *err) fg_must_check;
 
 #endif

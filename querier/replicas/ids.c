@@ -8,13 +8,14 @@ enum {
     RECENT_S = 120,     /* what is younger may be on its way to one of the replicas */
 };
 
-void ids_wanted_init(struct ids_wanted *wanted, int64_t wall_ns)
+void qry_ids_wanted_init(struct qry_ids_wanted *wanted, int64_t wall_ns)
 {
-    *wanted = (struct ids_wanted){.since_ns = fg_time_add(wall_ns, -RECENT_S * FG_SECOND_NS)};
+    *wanted = (struct qry_ids_wanted){.since_ns = fg_time_add(wall_ns, -RECENT_S * FG_SECOND_NS)};
 }
 
-enum fg_code ids_wanted_add(struct ids_wanted *wanted, const struct compare_result *result,
-                            struct fg_arena *arena, struct fg_err *err)
+enum fg_code qry_ids_wanted_add(struct qry_ids_wanted *wanted,
+                                const struct qry_compare_result *result, struct fg_arena *arena,
+                                struct fg_err *err)
 {
     if (++wanted->differed >= DIFFERED_MAX || wanted->n_of + result->n_differ > GROUPS_MAX) {
         wanted->since_ns = INT64_MIN;

@@ -12,17 +12,18 @@
 
 #include "querier/replicas/compare.h"
 
-struct ids_wanted {
+struct qry_ids_wanted {
     int64_t since_ns;      /* of profiles that are not older */
     Fg__Inner__Group **of; /* and of these groups */
     uint32_t n_of, cap_of;
     unsigned differed; /* attempts that did */
 };
 
-void ids_wanted_init(struct ids_wanted *wanted, int64_t wall_ns);
+void qry_ids_wanted_init(struct qry_ids_wanted *wanted, int64_t wall_ns);
 
 /* These groups differ, too. In the arena. FG_E_LIMIT. */
-enum fg_code ids_wanted_add(struct ids_wanted *wanted, const struct compare_result *result,
-                            struct fg_arena *arena, struct fg_err *err) fg_must_check;
+enum fg_code qry_ids_wanted_add(struct qry_ids_wanted *wanted,
+                                const struct qry_compare_result *result, struct fg_arena *arena,
+                                struct fg_err *err) fg_must_check;
 
 #endif

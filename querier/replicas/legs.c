@@ -15,14 +15,14 @@ static bool has(const uint64_t *bits, uint32_t member)
     return (bits[member / 64] >> member % 64 & 1) != 0;
 }
 
-bool legs_unite(enum fg_rpc_method method)
+bool qry_legs_unite(enum fg_rpc_method method)
 {
     return method == FG_RPC_SERIES || method == FG_RPC_STATS;
 }
 
 /* ---- one call ---- */
 
-static size_t map_bytes(const struct reading *reading)
+static size_t map_bytes(const struct qry_reading *reading)
 {
     return ((size_t)reading->last - reading->first) / 8 + 1;
 }
@@ -33,7 +33,7 @@ static ProtobufCBinaryData as_binary(struct fg_slice bytes)
 }
 
 /* What a replica is asked of its shards. */
-static void fill_shards(const struct reading *reading, const struct reading_leg *leg,
+static void fill_shards(const struct qry_reading *reading, const struct qry_reading_leg *leg,
                         Fg__Inner__Shards *shards)
 {
     fg__inner__shards__init(shards);
@@ -53,24 +53,25 @@ static void fill_shards(const struct reading *reading, const struct reading_leg 
 }
 
 /* Failing to send is a failure of the member, as an answer would be. */
-static void send_to(struct reading *reading, struct reading_leg *leg, const char *address,
+static void send_to(struct qry_reading *reading, struct qry_reading_leg *leg, const char *address,
                     struct fg_slice head)
 {
-    struct question *question = reading->question;
+    struct qry_question *question = reading->question;
     struct fg_peer *peer = question->querier->ingester;
     struct fg_peers *peers = question->querier->peers;
 
     leg->sent_mono_ns = fg_mono_ns(fg_clock_real());
     if (address != NULL && fg_peers_get(peers, address, &peer, &leg->err) != FG_OK)
         return;
-    leg->call = calls_send(reading->calls, peer, reading->method, head, question->deadline_mono_ns);
+    leg->call =
+        qry_calls_send(reading->calls, peer, reading->method, head, question->deadline_mono_ns);
     if (address != NULL)
         fg_peers_put(peers, peer); /* the call keeps it */
 }
 
-static struct reading_leg *new_leg(struct reading *reading, uint32_t member)
+static struct qry_reading_leg *new_leg(struct qry_reading *reading, uint32_t member)
 {
-    struct reading_leg *leg = fg_arena_new(reading->arena, struct reading_leg, 1);
+    struct qry_reading_leg *leg = fg_arena_new(reading->arena, struct qry_reading_leg, 1);
 
     if (leg == NULL)
         return NULL;
@@ -81,14 +82,14 @@ static struct reading_leg *new_leg(struct reading *reading, uint32_t member)
     return leg;
 }
 
-static enum fg_code send_leg(struct reading *reading, struct reading_leg *leg,
+static enum fg_code send_leg(struct qry_reading *reading, struct qry_reading_leg *leg,
                              ProtobufCBinaryData only_ids, struct fg_err *err)
 {
     const struct fg_ring_member *member = &reading->question->ring->ring.members[leg->member];
-    struct heads_leg head = {.lenient = reading->lenient,
-                             .tenant = &reading->about,
-                             .store = &member->store,
-                             .only_ids = only_ids};
+    struct qry_heads_leg head = {.lenient = reading->lenient,
+                                 .tenant = &reading->about,
+                                 .store = &member->store,
+                                 .only_ids = only_ids};
     const char *address = fg_arena_text(reading->arena, member->address);
     Fg__Inner__Shards shards;
     struct fg_slice bytes;
@@ -97,7 +98,7 @@ static enum fg_code send_leg(struct reading *reading, struct reading_leg *leg,
     head.shards = &shards;
     if (address == NULL)
         return too_large(err);
-    if (heads_pack(reading->head, &head, reading->arena, &bytes, err) != FG_OK)
+    if (qry_heads_pack(reading->head, &head, reading->arena, &bytes, err) != FG_OK)
         return err->code;
     send_to(reading, leg, address, bytes);
     return FG_OK;
@@ -110,7 +111,7 @@ struct plan {
     uint8_t **data, **sums;
 };
 
-static bool plan_init(const struct reading *reading, struct plan *plan)
+static bool plan_init(const struct qry_reading *reading, struct plan *plan)
 {
     size_t n = reading->question->ring->ring.n_members;
 
@@ -119,7 +120,7 @@ static bool plan_init(const struct reading *reading, struct plan *plan)
     return plan->data != NULL && plan->sums != NULL;
 }
 
-static bool plan_set(const struct reading *reading, uint8_t **map, uint16_t shard)
+static bool plan_set(const struct qry_reading *reading, uint8_t **map, uint16_t shard)
 {
     size_t bit = (size_t)shard - reading->first;
 
@@ -131,17 +132,17 @@ static bool plan_set(const struct reading *reading, uint8_t **map, uint16_t shar
     return true;
 }
 
-static struct fg_slice map_slice(const struct reading *reading, const uint8_t *map)
+static struct fg_slice map_slice(const struct qry_reading *reading, const uint8_t *map)
 {
     return fg_bytes(map, map == NULL ? 0 : map_bytes(reading));
 }
 
 /* A call to each member that has a map. */
-static enum fg_code send_plan(struct reading *reading, const struct plan *plan,
-                              struct reading_leg *instead_of, struct fg_err *err)
+static enum fg_code send_plan(struct qry_reading *reading, const struct plan *plan,
+                              struct qry_reading_leg *instead_of, struct fg_err *err)
 {
     for (uint32_t m = 0; m < reading->question->ring->ring.n_members; m++) {
-        struct reading_leg *leg;
+        struct qry_reading_leg *leg;
 
         if (plan->data[m] == NULL && plan->sums[m] == NULL)
             continue;
@@ -158,20 +159,20 @@ static enum fg_code send_plan(struct reading *reading, const struct plan *plan,
 }
 
 /* Those that were asked and did not fail. */
-static void find_living(const struct reading *reading, uint64_t living[FG_RING_READS_WORDS])
+static void find_living(const struct qry_reading *reading, uint64_t living[FG_RING_READS_WORDS])
 {
     for (unsigned i = 0; i < FG_RING_READS_WORDS; i++)
         living[i] = reading->reads.asked[i] & ~reading->reads.failed[i];
 }
 
 /* Of each shard somebody's data, and sums of all who take part if they are several. */
-static bool plan_shard(const struct reading *reading, const struct plan *plan,
+static bool plan_shard(const struct qry_reading *reading, const struct plan *plan,
                        const uint64_t *among, uint16_t shard)
 {
-    bool unite = legs_unite(reading->method);
-    struct roles roles;
+    bool unite = qry_legs_unite(reading->method);
+    struct qry_roles roles;
 
-    roles_of(reading->question->ring, shard, among, &roles);
+    qry_roles_of(reading->question->ring, shard, among, &roles);
     if (roles.n > 0 && !unite && !plan_set(reading, &plan->data[roles.members[0]], shard))
         return false;
     for (unsigned i = 0; i < roles.n && (unite || roles.n > 1); i++)
@@ -182,14 +183,14 @@ static bool plan_shard(const struct reading *reading, const struct plan *plan,
 
 /* ---- the first ones ---- */
 
-static void avoid_all(struct reading *reading, const uint64_t *bits)
+static void avoid_all(struct qry_reading *reading, const uint64_t *bits)
 {
     for (uint32_t m = 0; m < reading->question->ring->ring.n_members; m++)
         if (has(bits, m))
             fg_ring_reads_avoid(&reading->reads, m);
 }
 
-static void init_reads(struct reading *reading)
+static void init_reads(struct qry_reading *reading)
 {
     struct fg_ring_reads *reads = &reading->reads;
     uint64_t revision;
@@ -209,7 +210,7 @@ static void init_reads(struct reading *reading)
 
 /* Those whose last calls failed count as slow: they are asked only if it takes them. true: some
  * are. */
-static bool find_bad(struct reading *reading, const uint32_t *members, uint32_t n)
+static bool find_bad(struct qry_reading *reading, const uint32_t *members, uint32_t n)
 {
     struct fg_peers *peers = reading->question->querier->peers;
     bool found = false;
@@ -231,7 +232,7 @@ static bool find_bad(struct reading *reading, const uint32_t *members, uint32_t 
     return found;
 }
 
-static void choose_members(struct reading *reading)
+static void choose_members(struct qry_reading *reading)
 {
     uint32_t members[FG_RING_MEMBERS_MAX], n;
 
@@ -241,22 +242,23 @@ static void choose_members(struct reading *reading)
     } while (!reading->needs_slow && find_bad(reading, members, n));
 }
 
-static enum fg_code ask_one(struct reading *reading, struct fg_err *err)
+static enum fg_code ask_one(struct qry_reading *reading, struct fg_err *err)
 {
-    struct reading_leg *leg = new_leg(reading, FG_RING_NO_MEMBER);
+    struct qry_reading_leg *leg = new_leg(reading, FG_RING_NO_MEMBER);
     struct fg_slice bytes;
 
     if (leg == NULL)
         return too_large(err);
-    if (heads_pack(reading->head,
-                   &(struct heads_leg){.tenant = &reading->about, .lenient = reading->lenient},
-                   reading->arena, &bytes, err) != FG_OK)
+    if (qry_heads_pack(
+            reading->head,
+            &(struct qry_heads_leg){.tenant = &reading->about, .lenient = reading->lenient},
+            reading->arena, &bytes, err) != FG_OK)
         return err->code;
     send_to(reading, leg, NULL, bytes);
     return FG_OK;
 }
 
-enum fg_code legs_ask(struct reading *reading, struct fg_err *err)
+enum fg_code qry_legs_ask(struct qry_reading *reading, struct fg_err *err)
 {
     uint64_t living[FG_RING_READS_WORDS];
     struct plan plan;
@@ -280,7 +282,7 @@ struct stand_ins {
     uint64_t well[FG_RING_READS_WORDS], any[FG_RING_READS_WORDS];
 };
 
-static void find_stand_ins(const struct reading *reading, const struct reading_leg *leg,
+static void find_stand_ins(const struct qry_reading *reading, const struct qry_reading_leg *leg,
                            struct stand_ins *ret_stand_ins)
 {
     struct stand_ins found;
@@ -295,22 +297,23 @@ static void find_stand_ins(const struct reading *reading, const struct reading_l
     *ret_stand_ins = found;
 }
 
-static bool replace_shard(struct reading *reading, struct reading_leg *leg,
+static bool replace_shard(struct qry_reading *reading, struct qry_reading_leg *leg,
                           const struct stand_ins *stand_ins, const struct plan *plan,
                           uint16_t shard)
 {
-    struct roles roles;
+    struct qry_roles roles;
 
-    roles_of(reading->question->ring, shard, stand_ins->well, &roles);
+    qry_roles_of(reading->question->ring, shard, stand_ins->well, &roles);
     if (roles.n == 0)
-        roles_of(reading->question->ring, shard, stand_ins->any, &roles);
+        qry_roles_of(reading->question->ring, shard, stand_ins->any, &roles);
     leg->uncovered = leg->uncovered || roles.n == 0;
     return roles.n == 0 || (plan_set(reading, &plan->data[roles.members[0]], shard) &&
                             plan_set(reading, &plan->sums[roles.members[0]], shard));
 }
 
 /* Others give the data that this one was to give. */
-static enum fg_code replace(struct reading *reading, struct reading_leg *leg, struct fg_err *err)
+static enum fg_code replace(struct qry_reading *reading, struct qry_reading_leg *leg,
+                            struct fg_err *err)
 {
     struct stand_ins stand_ins;
     struct plan plan;
@@ -323,14 +326,14 @@ static enum fg_code replace(struct reading *reading, struct reading_leg *leg, st
         return too_large(err);
     find_stand_ins(reading, leg, &stand_ins);
     for (uint32_t shard = reading->first; shard <= reading->last; shard++)
-        if (shard_map_has(&leg->data, (uint16_t)shard) &&
+        if (qry_shard_map_has(&leg->data, (uint16_t)shard) &&
             !replace_shard(reading, leg, &stand_ins, &plan, (uint16_t)shard))
             return too_large(err);
     return send_plan(reading, &plan, leg, err);
 }
 
 /* Those who were not asked before give sums of all that they own. */
-static enum fg_code ask_more(struct reading *reading, const uint32_t *members, uint32_t n,
+static enum fg_code ask_more(struct qry_reading *reading, const uint32_t *members, uint32_t n,
                              struct fg_err *err)
 {
     uint64_t added[FG_RING_READS_WORDS] = {0};
@@ -341,9 +344,9 @@ static enum fg_code ask_more(struct reading *reading, const uint32_t *members, u
     if (!plan_init(reading, &plan))
         return too_large(err);
     for (uint32_t shard = reading->first; shard <= reading->last; shard++) {
-        struct roles roles;
+        struct qry_roles roles;
 
-        roles_of(reading->question->ring, (uint16_t)shard, added, &roles);
+        qry_roles_of(reading->question->ring, (uint16_t)shard, added, &roles);
         for (unsigned i = 0; i < roles.n; i++)
             if (!plan_set(reading, &plan.sums[roles.members[i]], (uint16_t)shard))
                 return too_large(err);
@@ -351,13 +354,13 @@ static enum fg_code ask_more(struct reading *reading, const uint32_t *members, u
     return send_plan(reading, &plan, NULL, err);
 }
 
-enum fg_code legs_stand_in(struct reading *reading, struct fg_err *err)
+enum fg_code qry_legs_stand_in(struct qry_reading *reading, struct fg_err *err)
 {
     uint32_t members[FG_RING_MEMBERS_MAX];
     uint32_t n = fg_ring_reads_ask(&reading->reads, reading->turn, members);
-    struct reading_leg *first = reading->legs; /* new ones stand before it */
+    struct qry_reading_leg *first = reading->legs; /* new ones stand before it */
 
-    for (struct reading_leg *leg = first; leg != NULL; leg = leg->next)
+    for (struct qry_reading_leg *leg = first; leg != NULL; leg = leg->next)
         if ((leg->state == LEG_FAILED || leg->state == LEG_LATE) && !leg->replaced &&
             replace(reading, leg, err) != FG_OK)
             return err->code;
@@ -367,12 +370,12 @@ enum fg_code legs_stand_in(struct reading *reading, struct fg_err *err)
 /* ---- profiles by their ids ---- */
 
 /* missing[0 .. n) are all of one answer. */
-static enum fg_code fetch_from(struct reading *reading, uint32_t member,
-                               const struct compare_missing *missing, uint32_t n,
+static enum fg_code fetch_from(struct qry_reading *reading, uint32_t member,
+                               const struct qry_compare_missing *missing, uint32_t n,
                                struct fg_err *err)
 {
     uint8_t *ids = fg_arena_alloc(reading->arena, (size_t)n * FG_ID_BYTES), *map = NULL;
-    struct reading_leg *leg = new_leg(reading, member);
+    struct qry_reading_leg *leg = new_leg(reading, member);
 
     if (ids == NULL || leg == NULL)
         return too_large(err);
@@ -386,10 +389,10 @@ static enum fg_code fetch_from(struct reading *reading, uint32_t member,
     return send_leg(reading, leg, (ProtobufCBinaryData){(size_t)n * FG_ID_BYTES, ids}, err);
 }
 
-enum fg_code legs_fetch(struct reading *reading, struct reading_leg *const *legs,
-                        const struct compare_result *result, struct fg_err *err)
+enum fg_code qry_legs_fetch(struct qry_reading *reading, struct qry_reading_leg *const *legs,
+                            const struct qry_compare_result *result, struct fg_err *err)
 {
-    const struct compare_missing *missing = result->missing;
+    const struct qry_compare_missing *missing = result->missing;
 
     for (uint32_t i = 0, end; i < result->n_missing; i = end) {
         for (end = i + 1; end < result->n_missing && end - i < FETCH_IDS_MAX &&
@@ -404,29 +407,29 @@ enum fg_code legs_fetch(struct reading *reading, struct reading_leg *const *legs
 /* ---- what came of it ---- */
 
 /* Is the data there that it was to give, from itself or from its stand-ins? */
-static bool is_taken(const struct reading *reading, const struct reading_leg *leg)
+static bool is_taken(const struct qry_reading *reading, const struct qry_reading_leg *leg)
 {
     if (leg->state == LEG_ANSWERED || leg->data.bits.len == 0)
         return true;
     if (!leg->replaced || leg->uncovered)
         return false;
-    for (const struct reading_leg *other = reading->legs; other != NULL; other = other->next)
+    for (const struct qry_reading_leg *other = reading->legs; other != NULL; other = other->next)
         if (other->instead_of == leg && !is_taken(reading, other))
             return false;
     return true;
 }
 
-bool legs_are_enough(const struct reading *reading)
+bool qry_legs_are_enough(const struct qry_reading *reading)
 {
     bool alone = reading->question->ring == NULL;
 
-    for (const struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
+    for (const struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
         if (alone ? leg->state != LEG_ANSWERED : leg->instead_of == NULL && !is_taken(reading, leg))
             return false;
     return alone || fg_ring_reads_is_enough(&reading->reads);
 }
 
-bool legs_counts(const struct reading_leg *leg)
+bool qry_legs_counts(const struct qry_reading_leg *leg)
 {
     if (leg->state != LEG_ANSWERED)
         return false;

@@ -7,46 +7,47 @@
 
 #include "querier/replicas/reading.h"
 
-enum leg_state {
+enum qry_leg_state {
     LEG_UNDER_WAY,
     LEG_LATE, /* under way, and others are asked in its place */
     LEG_ANSWERED,
     LEG_FAILED,
 };
 
-struct reading_leg {
-    struct reading_leg *next;
-    struct calls_leg *call; /* NULL: it could not be sent */
-    enum leg_state state;
+struct qry_reading_leg {
+    struct qry_reading_leg *next;
+    struct qry_calls_leg *call; /* NULL: it could not be sent */
+    enum qry_leg_state state;
     struct fg_err err; /* FAILED */
     uint32_t member;   /* FG_RING_NO_MEMBER: the one ingester there is */
-    struct shard_map data, sums;
+    struct qry_shard_map data, sums;
     uint64_t n_ids; /* of the profiles it is to fetch; 0: it is not for that */
     int64_t sent_mono_ns;
-    struct reading_leg *instead_of; /* whose data this one gives; NULL: it was asked at first */
-    bool replaced;                  /* stand-ins were looked for */
-    bool uncovered;                 /* and not found for all of its data */
+    struct qry_reading_leg *instead_of; /* whose data this one gives; NULL: it was asked at first */
+    bool replaced;                      /* stand-ins were looked for */
+    bool uncovered;                     /* and not found for all of its data */
 };
 
 /* Nobody is asked for data: all give what they have, and it unites, or the greatest counts. */
-bool legs_unite(enum fg_rpc_method method);
+bool qry_legs_unite(enum fg_rpc_method method);
 
 /* Asks all it takes, but those that failed in earlier attempts, and those that are slow if it can
  * be done without them. FG_E_LIMIT. */
-enum fg_code legs_ask(struct reading *reading, struct fg_err *err) fg_must_check;
+enum fg_code qry_legs_ask(struct qry_reading *reading, struct fg_err *err) fg_must_check;
 
 /* Asks others in the place of those that failed or are late by now. FG_E_LIMIT. */
-enum fg_code legs_stand_in(struct reading *reading, struct fg_err *err) fg_must_check;
+enum fg_code qry_legs_stand_in(struct qry_reading *reading, struct fg_err *err) fg_must_check;
 
 /* Asks those who have them for profiles by their ids; answers[i] is of legs[i]. FG_E_LIMIT. */
-enum fg_code legs_fetch(struct reading *reading, struct reading_leg *const *legs,
-                        const struct compare_result *result, struct fg_err *err) fg_must_check;
+enum fg_code qry_legs_fetch(struct qry_reading *reading, struct qry_reading_leg *const *legs,
+                            const struct qry_compare_result *result,
+                            struct fg_err *err) fg_must_check;
 
 /* Have enough answered, and is all data there? */
-bool legs_are_enough(const struct reading *reading);
+bool qry_legs_are_enough(const struct qry_reading *reading);
 
 /* Is its data part of the answer? That of a late one is when it came, and then that of its
  * stand-ins is not. */
-bool legs_counts(const struct reading_leg *leg);
+bool qry_legs_counts(const struct qry_reading_leg *leg);
 
 #endif

@@ -7,8 +7,8 @@ enum {
     MISSING_TEXT_MAX = 160 /* bytes of what is said about one member */
 };
 
-struct reading_failure {
-    struct reading_failure *next;
+struct qry_reading_failure {
+    struct qry_reading_failure *next;
     uint32_t member;
     enum fg_code code;
     char text[MISSING_TEXT_MAX];
@@ -24,7 +24,7 @@ static enum fg_code too_large(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
 }
 
-static void count(const struct reading *reading, enum replicas_metric metric, uint64_t by)
+static void count(const struct qry_reading *reading, enum replicas_metric metric, uint64_t by)
 {
     fg_metric_add(reading->question->querier->replicas_metrics, metric, by);
 }
@@ -37,34 +37,34 @@ static void set(uint64_t *bits, uint32_t member)
 }
 
 /* What is under way is of no use any more. Who is late is not asked again at once. */
-static void drop_legs(struct reading *reading)
+static void drop_legs(struct qry_reading *reading)
 {
-    for (struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
+    for (struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
         if (leg->state == LEG_LATE)
             set(reading->slow, leg->member);
         count(reading, REPLICAS_DROPPED, leg->state == LEG_UNDER_WAY || leg->state == LEG_LATE);
         if (leg->call != NULL)
-            calls_drop(leg->call);
+            qry_calls_drop(leg->call);
     }
     reading->legs = NULL;
 }
 
-static enum fg_code begin_attempt(struct reading *reading, struct fg_err *err)
+static enum fg_code begin_attempt(struct qry_reading *reading, struct fg_err *err)
 {
     drop_legs(reading);
     reading->state = READING_ASKING;
     if (++reading->attempts > ATTEMPTS_MAX)
         return fg_fail(err, FG_E_UNAVAILABLE,
                        "ingesters did not agree on what they have in %d attempts", ATTEMPTS_MAX);
-    return legs_ask(reading, err);
+    return qry_legs_ask(reading, err);
 }
 
-enum fg_code reading_start(struct reading *reading, struct fg_err *err)
+enum fg_code qry_reading_start(struct qry_reading *reading, struct fg_err *err)
 {
     reading->begun_mono_ns = now_mono_ns();
     reading->lenient = reading->question->partial && reading->question->ring == NULL;
-    ids_wanted_init(&reading->ids, fg_wall_ns(reading->question->querier->clock));
-    if (heads_tenant(reading->question, reading->tenant, reading->head, &reading->about, err) !=
+    qry_ids_wanted_init(&reading->ids, fg_wall_ns(reading->question->querier->clock));
+    if (qry_heads_tenant(reading->question, reading->tenant, reading->head, &reading->about, err) !=
         FG_OK)
         return err->code;
     return begin_attempt(reading, err);
@@ -72,7 +72,7 @@ enum fg_code reading_start(struct reading *reading, struct fg_err *err)
 
 /* ---- failures of members ---- */
 
-static struct fg_slice name_of(const struct reading *reading, uint32_t member)
+static struct fg_slice name_of(const struct qry_reading *reading, uint32_t member)
 {
     return reading->question->ring == NULL || member == FG_RING_NO_MEMBER
                ? FG_LIT("ingester")
@@ -95,10 +95,11 @@ static bool is_of_question(enum fg_code code)
     }
 }
 
-static enum fg_code remember_failure(struct reading *reading, const struct reading_leg *leg,
+static enum fg_code remember_failure(struct qry_reading *reading, const struct qry_reading_leg *leg,
                                      struct fg_err *err)
 {
-    struct reading_failure *failure = fg_arena_new(reading->arena, struct reading_failure, 1);
+    struct qry_reading_failure *failure =
+        fg_arena_new(reading->arena, struct qry_reading_failure, 1);
 
     if (failure == NULL)
         return too_large(err);
@@ -110,7 +111,7 @@ static enum fg_code remember_failure(struct reading *reading, const struct readi
     return FG_OK;
 }
 
-static enum fg_code take_failure(struct reading *reading, struct reading_leg *leg,
+static enum fg_code take_failure(struct qry_reading *reading, struct qry_reading_leg *leg,
                                  struct fg_err *err)
 {
     leg->state = LEG_FAILED;
@@ -132,37 +133,38 @@ static enum fg_code take_failure(struct reading *reading, struct reading_leg *le
 /* ---- not enough ---- */
 
 /* Did the same member say the same later on? Each attempt asks it again, and these come first. */
-static bool was_repeated(const struct reading *reading, const struct reading_failure *failure)
+static bool was_repeated(const struct qry_reading *reading,
+                         const struct qry_reading_failure *failure)
 {
-    for (const struct reading_failure *f = reading->failures; f != failure; f = f->next)
+    for (const struct qry_reading_failure *f = reading->failures; f != failure; f = f->next)
         if (f->member == failure->member && strcmp(f->text, failure->text) == 0)
             return true;
     return false;
 }
 
 /* "a: no answer; b: ..." */
-static void list_failures(const struct reading *reading, struct fg_buf *out)
+static void list_failures(const struct qry_reading *reading, struct fg_buf *out)
 {
-    for (const struct reading_failure *f = reading->failures; f != NULL; f = f->next)
+    for (const struct qry_reading_failure *f = reading->failures; f != NULL; f = f->next)
         if (!was_repeated(reading, f))
             fg_buf_printf(out, "%s%.*s: %s", out->len > 0 ? "; " : "",
                           FG_S(name_of(reading, f->member)), f->text);
-    for (const struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
+    for (const struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
         if (leg->state == LEG_LATE)
             fg_buf_printf(out, "%s%.*s: no answer yet", out->len > 0 ? "; " : "",
                           FG_S(name_of(reading, leg->member)));
 }
 
 /* What the clients may do about it: come later, or ask for less. */
-static enum fg_code code_of(const struct reading *reading)
+static enum fg_code code_of(const struct qry_reading *reading)
 {
-    for (const struct reading_failure *f = reading->failures; f != NULL; f = f->next)
+    for (const struct qry_reading_failure *f = reading->failures; f != NULL; f = f->next)
         if (f->code == FG_E_LIMIT || f->code == FG_E_DEADLINE)
             return f->code;
     return FG_E_UNAVAILABLE;
 }
 
-static void describe(const struct reading *reading, struct fg_buf *out)
+static void describe(const struct qry_reading *reading, struct fg_buf *out)
 {
     unsigned heard, need;
     uint64_t revision;
@@ -177,27 +179,27 @@ static void describe(const struct reading *reading, struct fg_buf *out)
     }
 }
 
-static void say_missing(struct reading *reading)
+static void say_missing(struct qry_reading *reading)
 {
     struct fg_buf text;
 
     fg_buf_init(&text, FG_ERR_MSG_MAX_BYTES);
     list_failures(reading, &text);
-    question_lacks(reading->question, fg_buf_slice(&text));
+    qry_question_lacks(reading->question, fg_buf_slice(&text));
     fg_buf_done(&text);
     count(reading, REPLICAS_INCOMPLETE, 1);
 }
 
 /* Has a member profiles that it cannot read? */
-static bool is_damaged(const struct reading *reading)
+static bool is_damaged(const struct qry_reading *reading)
 {
-    for (const struct reading_failure *f = reading->failures; f != NULL; f = f->next)
+    for (const struct qry_reading_failure *f = reading->failures; f != NULL; f = f->next)
         if (f->code == FG_E_CORRUPT)
             return true;
     return false;
 }
 
-static enum fg_code fail(const struct reading *reading, struct fg_err *err)
+static enum fg_code fail(const struct qry_reading *reading, struct fg_err *err)
 {
     struct fg_buf text, names;
 
@@ -228,13 +230,13 @@ static bool is_any(const uint64_t *bits)
     return all != 0;
 }
 
-static enum fg_code compare(struct reading *reading, struct fg_err *err);
+static enum fg_code compare(struct qry_reading *reading, struct fg_err *err);
 
 /*
  * Members that refuse this ring or snapshot as too old will answer with fresher ones: nobody waits
  * for those that are late, if the others cannot be enough without them.
  */
-static bool is_hopeless_until_fresher(const struct reading *reading)
+static bool is_hopeless_until_fresher(const struct qry_reading *reading)
 {
     uint64_t revision;
     uint16_t shard;
@@ -250,7 +252,7 @@ static enum fg_code too_old(struct fg_err *err)
 }
 
 /* Nobody is left who could be asked. */
-static enum fg_code take_what_there_is(struct reading *reading, struct fg_err *err)
+static enum fg_code take_what_there_is(struct qry_reading *reading, struct fg_err *err)
 {
     if (reading->question->ring != NULL && !reading->needs_slow && is_any(reading->slow)) {
         reading->needs_slow = true;
@@ -303,14 +305,15 @@ static void sums_of(enum fg_rpc_method method, const ProtobufCMessage *message,
 }
 
 /* A member's answer cannot be made sense of, or not believed. */
-static enum fg_code bad_answer(const struct reading *reading, const struct reading_leg *leg,
+static enum fg_code bad_answer(const struct qry_reading *reading, const struct qry_reading_leg *leg,
                                struct fg_err *err)
 {
     return fg_wrap(err, "answer of ingester %.*s", FG_S(name_of(reading, leg->member)));
 }
 
-static enum fg_code read_answer(const struct reading *reading, const struct reading_leg *leg,
-                                struct compare_answer *ret_answer, struct fg_err *err)
+static enum fg_code read_answer(const struct qry_reading *reading,
+                                const struct qry_reading_leg *leg,
+                                struct qry_compare_answer *ret_answer, struct fg_err *err)
 {
     Fg__Inner__GroupSum *const *sums;
     ProtobufCMessage *message;
@@ -320,33 +323,33 @@ static enum fg_code read_answer(const struct reading *reading, const struct read
                    &message, err) != FG_OK)
         return bad_answer(reading, leg, err);
     sums_of(reading->method, message, &sums, &n);
-    if (compare_read(sums, n, &leg->sums, reading->arena, ret_answer, err) != FG_OK)
+    if (qry_compare_read(sums, n, &leg->sums, reading->arena, ret_answer, err) != FG_OK)
         return bad_answer(reading, leg, err);
-    if (legs_counts(leg))
+    if (qry_legs_counts(leg))
         ret_answer->data = leg->data;
     return FG_OK;
 }
 
 /* Those who answered, and what. */
 struct answers {
-    struct reading_leg **legs;
-    struct compare_answer *items;
+    struct qry_reading_leg **legs;
+    struct qry_compare_answer *items;
     uint32_t n;
 };
 
-static enum fg_code read_answers(const struct reading *reading, struct answers *answers,
+static enum fg_code read_answers(const struct qry_reading *reading, struct answers *answers,
                                  struct fg_err *err)
 {
     uint32_t n = 0;
 
-    for (struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
+    for (struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
         n += leg->state == LEG_ANSWERED && leg->n_ids == 0;
-    answers->legs = fg_arena_new(reading->arena, struct reading_leg *, n);
-    answers->items = fg_arena_new(reading->arena, struct compare_answer, n);
+    answers->legs = fg_arena_new(reading->arena, struct qry_reading_leg *, n);
+    answers->items = fg_arena_new(reading->arena, struct qry_compare_answer, n);
     answers->n = 0;
     if (answers->legs == NULL || answers->items == NULL)
         return too_large(err);
-    for (struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
+    for (struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
         if (leg->state == LEG_ANSWERED && leg->n_ids == 0) {
             answers->legs[answers->n] = leg;
             if (read_answer(reading, leg, &answers->items[answers->n++], err) != FG_OK)
@@ -356,33 +359,33 @@ static enum fg_code read_answers(const struct reading *reading, struct answers *
 }
 
 /* What comes from now on is not compared with anything, so it is not wanted. */
-static void take_no_more(struct reading *reading)
+static void take_no_more(struct qry_reading *reading)
 {
-    for (struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
+    for (struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
         if (leg->state != LEG_UNDER_WAY && leg->state != LEG_LATE)
             continue;
         set(reading->slow, leg->member);
         count(reading, REPLICAS_DROPPED, 1);
-        calls_drop(leg->call);
+        qry_calls_drop(leg->call);
         leg->state = LEG_FAILED;
     }
 }
 
-static enum fg_code compare(struct reading *reading, struct fg_err *err)
+static enum fg_code compare(struct qry_reading *reading, struct fg_err *err)
 {
-    struct compare_result result;
+    struct qry_compare_result result;
     struct answers answers;
 
     take_no_more(reading);
     reading->state = READING_DONE;
-    if (reading->question->ring == NULL || legs_unite(reading->method))
+    if (reading->question->ring == NULL || qry_legs_unite(reading->method))
         return FG_OK;
     if (read_answers(reading, &answers, err) != FG_OK ||
-        compare_answers(answers.items, answers.n, reading->arena, &result, err) != FG_OK)
+        qry_compare_answers(answers.items, answers.n, reading->arena, &result, err) != FG_OK)
         return err->code;
     if (result.n_differ > 0) { /* all anew, with the ids of these groups */
         count(reading, REPLICAS_DIFFERENT, 1);
-        return ids_wanted_add(&reading->ids, &result, reading->arena, err) == FG_OK
+        return qry_ids_wanted_add(&reading->ids, &result, reading->arena, err) == FG_OK
                    ? begin_attempt(reading, err)
                    : err->code;
     }
@@ -390,36 +393,36 @@ static enum fg_code compare(struct reading *reading, struct fg_err *err)
     if (result.n_missing == 0)
         return FG_OK;
     reading->state = READING_FETCHING;
-    return legs_fetch(reading, answers.legs, &result, err);
+    return qry_legs_fetch(reading, answers.legs, &result, err);
 }
 
 /* ---- steps ---- */
 
-static bool may_be_late(const struct reading *reading)
+static bool may_be_late(const struct qry_reading *reading)
 {
     return reading->question->ring != NULL &&
            (reading->state == READING_ASKING || !reading->patient);
 }
 
-static int64_t late_mono_ns(const struct reading *reading, const struct reading_leg *leg)
+static int64_t late_mono_ns(const struct qry_reading *reading, const struct qry_reading_leg *leg)
 {
     return fg_time_add(leg->sent_mono_ns, reading->question->querier->hedge_after_ns);
 }
 
 /* From when on an answer with what there is, is better than none. */
-static int64_t enough_waiting_mono_ns(const struct reading *reading)
+static int64_t enough_waiting_mono_ns(const struct qry_reading *reading)
 {
-    const struct question *question = reading->question;
+    const struct qry_question *question = reading->question;
     int64_t left_ns = question->deadline_mono_ns - question->start_mono_ns;
 
     return question->partial ? fg_time_add(reading->begun_mono_ns, left_ns / 2) : INT64_MAX;
 }
 
 /* One that was under way: has it ended, or is it late? *moved: that is new. */
-static enum fg_code look_at(struct reading *reading, struct reading_leg *leg, bool *moved,
+static enum fg_code look_at(struct qry_reading *reading, struct qry_reading_leg *leg, bool *moved,
                             struct fg_err *err)
 {
-    if (leg->call == NULL || calls_has_ended(leg->call)) {
+    if (leg->call == NULL || qry_calls_has_ended(leg->call)) {
         *moved = true;
         if (leg->call == NULL || leg->call->call.code != FG_OK)
             return take_failure(reading, leg, err);
@@ -439,32 +442,32 @@ static enum fg_code look_at(struct reading *reading, struct reading_leg *leg, bo
     return FG_OK;
 }
 
-static enum fg_code look_at_all(struct reading *reading, bool *moved, struct fg_err *err)
+static enum fg_code look_at_all(struct qry_reading *reading, bool *moved, struct fg_err *err)
 {
-    for (struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
+    for (struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
         if ((leg->state == LEG_UNDER_WAY || leg->state == LEG_LATE) &&
             look_at(reading, leg, moved, err) != FG_OK)
             return err->code;
     return FG_OK;
 }
 
-static bool is_waiting(const struct reading *reading)
+static bool is_waiting(const struct qry_reading *reading)
 {
     bool late_counts = now_mono_ns() < enough_waiting_mono_ns(reading);
 
-    for (const struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
+    for (const struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
         if (leg->state == LEG_UNDER_WAY || (leg->state == LEG_LATE && late_counts))
             return true;
     return false;
 }
 
-static enum fg_code step_asking(struct reading *reading, bool *moved, struct fg_err *err)
+static enum fg_code step_asking(struct qry_reading *reading, bool *moved, struct fg_err *err)
 {
     if (look_at_all(reading, moved, err) != FG_OK)
         return err->code;
-    if (*moved && reading->question->ring != NULL && legs_stand_in(reading, err) != FG_OK)
+    if (*moved && reading->question->ring != NULL && qry_legs_stand_in(reading, err) != FG_OK)
         return err->code;
-    if ((*moved || reading->legs == NULL) && legs_are_enough(reading)) {
+    if ((*moved || reading->legs == NULL) && qry_legs_are_enough(reading)) {
         *moved = true;
         return compare(reading, err);
     }
@@ -477,7 +480,7 @@ static enum fg_code step_asking(struct reading *reading, bool *moved, struct fg_
 }
 
 /* It had them a moment ago. */
-static enum fg_code check_fetched(struct reading *reading, struct reading_leg *leg,
+static enum fg_code check_fetched(struct qry_reading *reading, struct qry_reading_leg *leg,
                                   struct fg_err *err)
 {
     const Fg__Inner__Stats *stats;
@@ -496,13 +499,13 @@ static enum fg_code check_fetched(struct reading *reading, struct reading_leg *l
     return FG_OK;
 }
 
-static enum fg_code step_fetching(struct reading *reading, bool *moved, struct fg_err *err)
+static enum fg_code step_fetching(struct qry_reading *reading, bool *moved, struct fg_err *err)
 {
     bool again = false; /* without those who failed; or who are late, but that once only */
 
     if (look_at_all(reading, moved, err) != FG_OK)
         return err->code;
-    for (struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
+    for (struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
         if (leg->n_ids == 0)
             continue;
         if (leg->state == LEG_UNDER_WAY)
@@ -513,7 +516,7 @@ static enum fg_code step_fetching(struct reading *reading, bool *moved, struct f
     *moved = true;
     if (again)
         return begin_attempt(reading, err);
-    for (struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
+    for (struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
         if (leg->n_ids > 0 && check_fetched(reading, leg, err) != FG_OK)
             return err->code;
         count(reading, REPLICAS_FETCHED, leg->n_ids);
@@ -522,7 +525,7 @@ static enum fg_code step_fetching(struct reading *reading, bool *moved, struct f
     return FG_OK;
 }
 
-enum fg_code reading_step(struct reading *reading, bool *ret_moved, struct fg_err *err)
+enum fg_code qry_reading_step(struct qry_reading *reading, bool *ret_moved, struct fg_err *err)
 {
     *ret_moved = false;
     switch (reading->state) {
@@ -536,13 +539,13 @@ enum fg_code reading_step(struct reading *reading, bool *ret_moved, struct fg_er
     return FG_OK;
 }
 
-int64_t reading_wake_mono_ns(const struct reading *reading)
+int64_t qry_reading_wake_mono_ns(const struct qry_reading *reading)
 {
     int64_t wake_ns = INT64_MAX;
 
     if (reading->state == READING_DONE)
         return INT64_MAX;
-    for (const struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
+    for (const struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
         if (leg->state == LEG_UNDER_WAY && may_be_late(reading))
             wake_ns = FG_MIN(wake_ns, late_mono_ns(reading, leg));
         if (leg->state == LEG_LATE)
@@ -554,7 +557,7 @@ int64_t reading_wake_mono_ns(const struct reading *reading)
 /* ---- the answer ---- */
 
 /* What several said of their groups, as if one had said it. */
-static enum fg_code deliver_stats(struct reading *reading, replicas_reply take, void *arg,
+static enum fg_code deliver_stats(struct qry_reading *reading, replicas_reply take, void *arg,
                                   struct fg_err *err)
 {
     Fg__Inner__StatsReply joined = FG__INNER__STATS_REPLY__INIT;
@@ -563,7 +566,8 @@ static enum fg_code deliver_stats(struct reading *reading, replicas_reply take, 
     uint8_t bytes[64];
 
     if (read_answers(reading, &answers, err) != FG_OK ||
-        compare_greatest(answers.items, answers.n, reading->arena, &joined.profiles, err) != FG_OK)
+        qry_compare_greatest(answers.items, answers.n, reading->arena, &joined.profiles, err) !=
+            FG_OK)
         return err->code;
     for (uint32_t i = 0, seen = 0; i < answers.n; i++) {
         ProtobufCMessage *message;
@@ -584,22 +588,22 @@ static enum fg_code deliver_stats(struct reading *reading, replicas_reply take, 
     return take(reading->question, &call, arg, err);
 }
 
-static bool is_delivered(const struct reading *reading, const struct reading_leg *leg)
+static bool is_delivered(const struct qry_reading *reading, const struct qry_reading_leg *leg)
 {
     if (leg->state != LEG_ANSWERED)
         return false;
     if (reading->question->ring == NULL || reading->method == FG_RPC_SERIES || leg->n_ids > 0)
         return true;
-    return leg->data.bits.len > 0 && legs_counts(leg);
+    return leg->data.bits.len > 0 && qry_legs_counts(leg);
 }
 
-enum fg_code reading_deliver(struct reading *reading, replicas_reply take, void *arg,
-                             struct fg_err *err)
+enum fg_code qry_reading_deliver(struct qry_reading *reading, replicas_reply take, void *arg,
+                                 struct fg_err *err)
 {
     fg_assert(reading->state == READING_DONE);
     if (reading->question->ring != NULL && reading->method == FG_RPC_STATS)
         return deliver_stats(reading, take, arg, err);
-    for (struct reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
+    for (struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
         uint64_t series = reading->question->series;
 
         if (!is_delivered(reading, leg))

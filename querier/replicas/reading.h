@@ -32,57 +32,57 @@
 #include "querier/replicas/ids.h"
 #include "querier/replicas/roles.h"
 
-enum reading_state { READING_ASKING, READING_FETCHING, READING_DONE };
+enum qry_reading_state { READING_ASKING, READING_FETCHING, READING_DONE };
 
-struct reading_leg;
-struct reading_failure;
+struct qry_reading_leg;
+struct qry_reading_failure;
 
-struct reading {
-    /* Set before reading_start(); borrowed. */
-    struct question *question;
-    struct calls *calls;
+struct qry_reading {
+    /* Set before qry_reading_start(); borrowed. */
+    struct qry_question *question;
+    struct qry_calls *calls;
     struct fg_arena *arena;
     enum fg_rpc_method method;
-    const struct replicas_head *head;
+    const struct qry_replicas_head *head;
     size_t tenant;        /* of the question */
     uint16_t first, last; /* shards */
     uint32_t turn;        /* prefers other members */
     bool last_try;        /* a fresher snapshot will not be had */
 
-    enum reading_state state;
-    struct heads_tenant about;
+    enum qry_reading_state state;
+    struct qry_heads_tenant about;
     struct fg_ring_reads reads;
-    struct reading_leg *legs; /* of this attempt */
+    struct qry_reading_leg *legs; /* of this attempt */
     unsigned attempts;
     int64_t begun_mono_ns; /* of the machine's clock, as all times of calls */
-    struct ids_wanted ids;
+    struct qry_ids_wanted ids;
     uint64_t down[FG_RING_READS_WORDS], slow[FG_RING_READS_WORDS]; /* not to be asked */
     bool needs_slow; /* but it does not do without them */
     bool patient;    /* what is fetched is waited for, however long it takes */
     bool too_old;    /* somebody said that ring or snapshot are */
     bool lenient;    /* members leave out what they cannot read, and say so */
-    struct reading_failure *failures;
+    struct qry_reading_failure *failures;
 };
 
-enum fg_code reading_start(struct reading *reading, struct fg_err *err) fg_must_check;
+enum fg_code qry_reading_start(struct qry_reading *reading, struct fg_err *err) fg_must_check;
 
 /*
  * Goes on as far as it can without waiting. *ret_moved: something has happened. Failures: what
  * members said of the question itself; FG_E_UNAVAILABLE: not enough of them answered;
  * FG_E_PRECONDITION: ring or snapshot are too old; FG_E_CORRUPT; FG_E_LIMIT.
  */
-enum fg_code reading_step(struct reading *reading, bool *ret_moved,
-                          struct fg_err *err) fg_must_check;
+enum fg_code qry_reading_step(struct qry_reading *reading, bool *ret_moved,
+                              struct fg_err *err) fg_must_check;
 
 /* When something is due though nobody answers; INT64_MAX: nothing. */
-int64_t reading_wake_mono_ns(const struct reading *reading);
+int64_t qry_reading_wake_mono_ns(const struct qry_reading *reading);
 
 /* Takes one reply; its slices are gone afterwards. */
-typedef enum fg_code (*replicas_reply)(struct question *question, const struct fg_call *call,
+typedef enum fg_code (*replicas_reply)(struct qry_question *question, const struct fg_call *call,
                                        void *arg, struct fg_err *err);
 
 /* DONE: hands over what the answer is made of. */
-enum fg_code reading_deliver(struct reading *reading, replicas_reply take, void *arg,
-                             struct fg_err *err) fg_must_check;
+enum fg_code qry_reading_deliver(struct qry_reading *reading, replicas_reply take, void *arg,
+                                 struct fg_err *err) fg_must_check;
 
 #endif

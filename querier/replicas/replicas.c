@@ -4,16 +4,16 @@
 #include "common/cluster/ring/watch.h"
 #include "querier/replicas/metrics.h"
 
-struct asked {
+struct qry_asked {
     struct fg_arena *arena;
-    struct calls *calls;
-    struct reading *readings; /* of each tenant */
+    struct qry_calls *calls;
+    struct qry_reading *readings; /* of each tenant */
     size_t n;
 };
 
 static const struct fg_metric_def metrics[] = FG_METRICS_DEFS(REPLICAS_METRICS);
 
-struct fg_metrics *replicas_register(struct fg_registry *registry)
+struct fg_metrics *qry_replicas_register(struct fg_registry *registry)
 {
     return fg_metrics_register(registry, metrics, FG_COUNT(metrics));
 }
@@ -23,23 +23,23 @@ static const int64_t LOOK_EVERY_NS = 200 * FG_MS_NS;
 
 /* ---- the ring ---- */
 
-enum fg_code replicas_begin(struct question *question, bool fresh, struct fg_err *err)
+enum fg_code qry_replicas_begin(struct qry_question *question, bool fresh, struct fg_err *err)
 {
-    struct fg_querier *querier = question->querier;
+    struct querier *querier = question->querier;
     int64_t age_ns;
 
     if (querier->ring == NULL || (question->ring != NULL && !fresh))
         return FG_OK;
-    replicas_end(question);
-    if (fg_ring_watch_latest(querier->ring, question_patience_mono_ns(question), &question->ring,
-                             &age_ns, err) != FG_OK)
+    qry_replicas_end(question);
+    if (fg_ring_watch_latest(querier->ring, qry_question_patience_mono_ns(question),
+                             &question->ring, &age_ns, err) != FG_OK)
         return fg_wrap(err, "ring");
     if (age_ns > 0)
-        question_lacks_since(question, "ring", age_ns, err);
+        qry_question_lacks_since(question, "ring", age_ns, err);
     return FG_OK;
 }
 
-void replicas_end(struct question *question)
+void qry_replicas_end(struct qry_question *question)
 {
     fg_ring_view_unref(fg_take(question->ring));
 }
@@ -63,8 +63,8 @@ static struct fg_slice only_service(const struct fg_selector *selector)
  * acknowledged before this question came was sent when that was in it (spread-before-use), and the
  * question's ring was read later (fresh-ring).
  */
-static void find_shards(const struct question *question, const struct replicas_head *head,
-                        struct reading *reading)
+static void find_shards(const struct qry_question *question, const struct qry_replicas_head *head,
+                        struct qry_reading *reading)
 {
     struct fg_slice tenant = question->tenants.ids[reading->tenant];
     struct fg_slice service = only_service(head->selector);
@@ -81,40 +81,40 @@ static void find_shards(const struct question *question, const struct replicas_h
 
 /* ---- asking ---- */
 
-void replicas_drop(struct asked *asked)
+void qry_replicas_drop(struct qry_asked *asked)
 {
-    calls_leave(asked->calls);
+    qry_calls_leave(asked->calls);
     fg_arena_destroy(asked->arena); /* with itself */
 }
 
-static struct asked *create(const struct question *question)
+static struct qry_asked *create(const struct qry_question *question)
 {
     struct fg_arena *arena = fg_arena_create(question->querier->answer_max_bytes);
-    struct asked *asked = fg_arena_new(arena, struct asked, 1);
+    struct qry_asked *asked = fg_arena_new(arena, struct qry_asked, 1);
 
     fg_assert(asked != NULL);
     asked->arena = arena;
-    asked->calls = calls_create(&question->querier->pending);
+    asked->calls = qry_calls_create(&question->querier->pending);
     asked->n = question->tenants.n;
-    asked->readings = fg_arena_new(arena, struct reading, asked->n);
+    asked->readings = fg_arena_new(arena, struct qry_reading, asked->n);
     fg_assert(asked->readings != NULL); /* of a few tenants, in an arena of a megabyte at least */
     return asked;
 }
 
-enum fg_code replicas_ask(struct question *question, enum fg_rpc_method method,
-                          const struct replicas_head *head, bool last_try, struct asked **ret_asked,
-                          struct fg_err *err)
+enum fg_code qry_replicas_ask(struct qry_question *question, enum fg_rpc_method method,
+                              const struct qry_replicas_head *head, bool last_try,
+                              struct qry_asked **ret_asked, struct fg_err *err)
 {
     uint32_t turn = atomic_fetch_add(&question->querier->turn, 1);
-    struct asked *asked;
+    struct qry_asked *asked;
 
-    if (question_check(question, err) != FG_OK)
+    if (qry_question_check(question, err) != FG_OK)
         return err->code;
     asked = create(question);
     for (size_t i = 0; i < asked->n; i++) {
-        struct reading *reading = &asked->readings[i];
+        struct qry_reading *reading = &asked->readings[i];
 
-        *reading = (struct reading){
+        *reading = (struct qry_reading){
             .question = question,
             .calls = asked->calls,
             .arena = asked->arena,
@@ -125,8 +125,8 @@ enum fg_code replicas_ask(struct question *question, enum fg_rpc_method method,
             .last_try = last_try,
         };
         find_shards(question, head, reading);
-        if (reading_start(reading, err) != FG_OK) {
-            replicas_drop(asked);
+        if (qry_reading_start(reading, err) != FG_OK) {
+            qry_replicas_drop(asked);
             return err->code;
         }
     }
@@ -137,31 +137,32 @@ enum fg_code replicas_ask(struct question *question, enum fg_rpc_method method,
 /* ---- waiting ---- */
 
 /* All go on as far as they can. *ret_wake_mono_ns: when to look again at the latest. */
-static enum fg_code step_all(struct asked *asked, bool *ret_done, int64_t *ret_wake_mono_ns,
+static enum fg_code step_all(struct qry_asked *asked, bool *ret_done, int64_t *ret_wake_mono_ns,
                              struct fg_err *err)
 {
     bool done = true;
     int64_t wake_ns = INT64_MAX;
 
     for (size_t i = 0; i < asked->n; i++) {
-        struct reading *reading = &asked->readings[i];
+        struct qry_reading *reading = &asked->readings[i];
         bool moved = true;
 
         while (moved)
-            if (reading_step(reading, &moved, err) != FG_OK)
+            if (qry_reading_step(reading, &moved, err) != FG_OK)
                 return err->code;
         done = done && reading->state == READING_DONE;
-        wake_ns = FG_MIN(wake_ns, reading_wake_mono_ns(reading));
+        wake_ns = FG_MIN(wake_ns, qry_reading_wake_mono_ns(reading));
     }
     *ret_done = done;
     *ret_wake_mono_ns = wake_ns;
     return FG_OK;
 }
 
-static enum fg_code wait_for_all(struct question *question, struct asked *asked, struct fg_err *err)
+static enum fg_code wait_for_all(struct qry_question *question, struct qry_asked *asked,
+                                 struct fg_err *err)
 {
     for (;;) {
-        size_t ended = calls_ended(asked->calls); /* before looking at any */
+        size_t ended = qry_calls_ended(asked->calls); /* before looking at any */
         int64_t wake_ns = INT64_MAX;
         bool done = false;
 
@@ -169,20 +170,20 @@ static enum fg_code wait_for_all(struct question *question, struct asked *asked,
             return err->code;
         if (done)
             return FG_OK;
-        if (question_check(question, err) != FG_OK)
+        if (qry_question_check(question, err) != FG_OK)
             return err->code;
-        calls_wait(asked->calls, ended,
-                   FG_MIN(wake_ns, fg_mono_ns(fg_clock_real()) + LOOK_EVERY_NS));
+        qry_calls_wait(asked->calls, ended,
+                       FG_MIN(wake_ns, fg_mono_ns(fg_clock_real()) + LOOK_EVERY_NS));
     }
 }
 
-enum fg_code replicas_take(struct question *question, struct asked *asked, replicas_reply take,
-                           void *arg, struct fg_err *err)
+enum fg_code qry_replicas_take(struct qry_question *question, struct qry_asked *asked,
+                               replicas_reply take, void *arg, struct fg_err *err)
 {
     enum fg_code code = wait_for_all(question, asked, err);
 
     for (size_t i = 0; i < asked->n && code == FG_OK; i++)
-        code = reading_deliver(&asked->readings[i], take, arg, err);
-    replicas_drop(asked);
+        code = qry_reading_deliver(&asked->readings[i], take, arg, err);
+    qry_replicas_drop(asked);
     return code;
 }

@@ -11,36 +11,36 @@
 
 #include "querier/replicas/reading.h"
 
-struct fg_metrics *replicas_register(struct fg_registry *registry); /* metrics.h */
+struct fg_metrics *qry_replicas_register(struct fg_registry *registry); /* metrics.h */
 
 /*
  * Takes the ring as it is now, or keeps the one the question has; fresh: another one. Before the
  * snapshot of manifests, which has to be of its generation at least: what members have drained is
  * in that. Without a ring there is nothing to take. Errors as of fg_ring_watch_fresh().
  */
-enum fg_code replicas_begin(struct question *question, bool fresh,
-                            struct fg_err *err) fg_must_check;
-void replicas_end(struct question *question);
+enum fg_code qry_replicas_begin(struct qry_question *question, bool fresh,
+                                struct fg_err *err) fg_must_check;
+void qry_replicas_end(struct qry_question *question);
 
-struct asked;
+struct qry_asked;
 
 /*
  * Asks for all tenants of the question at once. head is borrowed until the end. last_try: a fresher
  * ring or snapshot will not be taken. *ret_asked ends with take or drop, one of them.
  */
-enum fg_code replicas_ask(struct question *question, enum fg_rpc_method method,
-                          const struct replicas_head *head, bool last_try, struct asked **ret_asked,
-                          struct fg_err *err) fg_must_check;
+enum fg_code qry_replicas_ask(struct qry_question *question, enum fg_rpc_method method,
+                              const struct qry_replicas_head *head, bool last_try,
+                              struct qry_asked **ret_asked, struct fg_err *err) fg_must_check;
 
 /*
- * Waits, then hands over what the answer is made of. Failures as of reading_step(), take(), and
- * question_check(). A question that takes what there is (question->partial) may be incomplete
+ * Waits, then hands over what the answer is made of. Failures as of qry_reading_step(), take(), and
+ * qry_question_check(). A question that takes what there is (question->partial) may be incomplete
  * afterwards, and says what is missing.
  */
-enum fg_code replicas_take(struct question *question, struct asked *asked, replicas_reply take,
-                           void *arg, struct fg_err *err) fg_must_check;
+enum fg_code qry_replicas_take(struct qry_question *question, struct qry_asked *asked,
+                               replicas_reply take, void *arg, struct fg_err *err) fg_must_check;
 
 /* Nobody wants the answer. Does not wait. */
-void replicas_drop(struct asked *asked);
+void qry_replicas_drop(struct qry_asked *asked);
 
 #endif

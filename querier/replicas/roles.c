@@ -1,7 +1,7 @@
 #include "querier/replicas/roles.h"
 
 /* Its place in the list; it is added if it is not there. */
-static unsigned place_of(struct roles *roles, uint32_t member)
+static unsigned place_of(struct qry_roles *roles, uint32_t member)
 {
     unsigned i = 0;
 
@@ -12,8 +12,8 @@ static unsigned place_of(struct roles *roles, uint32_t member)
     return i;
 }
 
-void roles_of(const struct fg_ring_view *view, uint16_t shard,
-              const uint64_t among[FG_RING_READS_WORDS], struct roles *ret_roles)
+void qry_roles_of(const struct fg_ring_view *view, uint16_t shard,
+                  const uint64_t among[FG_RING_READS_WORDS], struct qry_roles *ret_roles)
 {
     unsigned times[ROLES_MAX] = {0}, best = 0;
 

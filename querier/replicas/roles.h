@@ -14,13 +14,13 @@
 
 enum { ROLES_MAX = FG_RING_REVISIONS_MAX * FG_RING_REPLICAS_MAX };
 
-struct roles {
+struct qry_roles {
     uint32_t members[ROLES_MAX]; /* the first gives data */
     unsigned n;
 };
 
 /* among: bits by member; others are as if they were not there. */
-void roles_of(const struct fg_ring_view *view, uint16_t shard,
-              const uint64_t among[FG_RING_READS_WORDS], struct roles *ret_roles);
+void qry_roles_of(const struct fg_ring_view *view, uint16_t shard,
+                  const uint64_t among[FG_RING_READS_WORDS], struct qry_roles *ret_roles);
 
 #endif

@@ -1,6 +1,6 @@
 #include "querier/share/pages.h"
 
-struct page {
+struct share_page {
     uint32_t len; /* PAGES_BYTES but for an object's last */
     uint8_t bytes[];
 };
@@ -8,22 +8,22 @@ struct page {
 /* A page of a read. */
 struct pages_slot {
     struct fg_cache_entry *entry;
-    bool mine;         /* and not there: to be made here */
-    struct page *page; /* NULL: missing */
-    bool loose;        /* page is not in the cache: somebody else makes the one that will be */
+    bool mine;               /* and not there: to be made here */
+    struct share_page *page; /* NULL: missing */
+    bool loose; /* page is not in the cache: somebody else makes the one that will be */
 };
 
-struct pages {
+struct qry_pages {
     struct fg_bucket *bucket;
     struct fg_disk_cache *disk;
     struct fg_cache *cache;
     _Atomic uint64_t hits, misses;
 };
 
-struct pages *pages_create(struct fg_bucket *bucket, struct fg_disk_cache *disk,
-                           uint64_t cache_max_bytes)
+struct qry_pages *qry_pages_create(struct fg_bucket *bucket, struct fg_disk_cache *disk,
+                                   uint64_t cache_max_bytes)
 {
-    struct pages *pages = fg_new(struct pages);
+    struct qry_pages *pages = fg_new(struct qry_pages);
 
     pages->bucket = bucket;
     pages->disk = disk;
@@ -31,7 +31,7 @@ struct pages *pages_create(struct fg_bucket *bucket, struct fg_disk_cache *disk,
     return pages;
 }
 
-void pages_destroy(struct pages *pages)
+void qry_pages_destroy(struct qry_pages *pages)
 {
     if (pages == NULL)
         return;
@@ -39,18 +39,18 @@ void pages_destroy(struct pages *pages)
     free(pages);
 }
 
-struct pages_stats pages_stats(struct pages *pages)
+struct qry_pages_stats qry_pages_stats(struct qry_pages *pages)
 {
-    return (struct pages_stats){
+    return (struct qry_pages_stats){
         .hits = atomic_load(&pages->hits),
         .misses = atomic_load(&pages->misses),
         .bytes = fg_cache_stats(pages->cache).bytes,
     };
 }
 
-static struct page *page_create(struct fg_slice bytes)
+static struct share_page *page_create(struct fg_slice bytes)
 {
-    struct page *page = fg_malloc(sizeof *page + bytes.len);
+    struct share_page *page = fg_malloc(sizeof *page + bytes.len);
 
     page->len = (uint32_t)bytes.len;
     memcpy(page->bytes, bytes.ptr, bytes.len);
@@ -61,17 +61,17 @@ static struct page *page_create(struct fg_slice bytes)
 
 enum { DISK_PAGE_BYTES = PAGES_BYTES + 4 };
 
-static struct fg_disk_key disk_key_of(const struct pages_read *read, size_t slot)
+static struct fg_disk_key disk_key_of(const struct qry_pages_read *read, size_t slot)
 {
     uint64_t first = read->offset / PAGES_BYTES;
 
     return (struct fg_disk_key){read->object, (first + slot) * PAGES_BYTES, DISK_PAGE_BYTES};
 }
 
-static struct page *take_from_disk(const struct pages_read *read, size_t slot)
+static struct share_page *take_from_disk(const struct qry_pages_read *read, size_t slot)
 {
     struct fg_disk_key key = disk_key_of(read, slot);
-    struct page *page = NULL;
+    struct share_page *page = NULL;
     struct fg_buf bytes;
     uint32_t len;
 
@@ -85,7 +85,8 @@ static struct page *take_from_disk(const struct pages_read *read, size_t slot)
     return page;
 }
 
-static void put_on_disk(const struct pages_read *read, size_t slot, const struct page *page)
+static void put_on_disk(const struct qry_pages_read *read, size_t slot,
+                        const struct share_page *page)
 {
     struct fg_disk_key key = disk_key_of(read, slot);
     uint8_t *bytes = fg_calloc(1, DISK_PAGE_BYTES);
@@ -98,7 +99,7 @@ static void put_on_disk(const struct pages_read *read, size_t slot, const struct
 
 /* ---- pages of a read ---- */
 
-static void keep(struct pages_slot *slot, struct page *page)
+static void keep(struct pages_slot *slot, struct share_page *page)
 {
     slot->page = page;
     slot->loose = !slot->mine;
@@ -107,15 +108,15 @@ static void keep(struct pages_slot *slot, struct page *page)
     slot->mine = false;
 }
 
-static void open_slot(struct pages_read *read, size_t number)
+static void open_slot(struct qry_pages_read *read, size_t number)
 {
-    struct pages *pages = read->pages;
+    struct qry_pages *pages = read->pages;
     struct pages_slot *slot = &read->slots[number];
     uint64_t page = read->offset / PAGES_BYTES + number;
     const struct fg_cache_key key = {
         .object = read->object, .part = (uint32_t)(page >> 32), .number = (uint32_t)page};
     enum fg_cache_state state;
-    struct page *found;
+    struct share_page *found;
 
     if (read->fresh) {
         struct fg_disk_key on_disk = disk_key_of(read, number);
@@ -132,7 +133,7 @@ static void open_slot(struct pages_read *read, size_t number)
     (void)atomic_fetch_add(slot->page != NULL ? &pages->hits : &pages->misses, 1);
 }
 
-static void close_slots(struct pages_read *read)
+static void close_slots(struct qry_pages_read *read)
 {
     for (size_t i = 0; i < read->n_slots; i++) {
         struct pages_slot *slot = &read->slots[i];
@@ -147,14 +148,14 @@ static void close_slots(struct pages_read *read)
 }
 
 /* Of the pages what was asked for; up to the first that is not full, where the object ends. */
-static void put_together(struct pages_read *read)
+static void put_together(struct qry_pages_read *read)
 {
     uint64_t skip = read->offset % PAGES_BYTES;
     bool whole = true;
 
     fg_buf_init(&read->body, read->length);
     for (size_t i = 0; i < read->n_slots && whole && read->slots[i].page != NULL; i++) {
-        const struct page *page = read->slots[i].page;
+        const struct share_page *page = read->slots[i].page;
         struct fg_slice bytes = fg_slice_sub(fg_bytes(page->bytes, page->len), skip, page->len);
 
         fg_buf_put(&read->body, fg_slice_sub(bytes, 0, read->length - read->body.len));
@@ -163,7 +164,7 @@ static void put_together(struct pages_read *read)
     }
 }
 
-static void finish(struct pages_read *read, enum fg_code code)
+static void finish(struct qry_pages_read *read, enum fg_code code)
 {
     read->code = code;
     if (code == FG_OK)
@@ -177,7 +178,7 @@ static void finish(struct pages_read *read, enum fg_code code)
 
 static void on_loaded(struct fg_bucket_request *request)
 {
-    struct pages_read *read = fg_container(request, struct pages_read, request);
+    struct qry_pages_read *read = fg_container(request, struct qry_pages_read, request);
     struct fg_slice body = fg_buf_slice(&request->body);
     enum fg_code code = request->code;
 
@@ -200,7 +201,7 @@ static void on_loaded(struct fg_bucket_request *request)
 }
 
 /* What is missing, by one request; what lies between is read again. */
-static void load(struct pages_read *read)
+static void load(struct qry_pages_read *read)
 {
     uint64_t first = read->offset / PAGES_BYTES + read->first_missing;
     uint64_t count = read->end_missing - read->first_missing;
@@ -217,7 +218,7 @@ static void load(struct pages_read *read)
     fg_bucket_send(read->pages->bucket, &read->request);
 }
 
-void pages_read(struct pages *pages, struct pages_read *read)
+void qry_pages_read(struct qry_pages *pages, struct qry_pages_read *read)
 {
     uint64_t first = read->offset / PAGES_BYTES;
     uint64_t last = (read->offset + read->length - 1) / PAGES_BYTES;
@@ -229,7 +230,7 @@ void pages_read(struct pages *pages, struct pages_read *read)
     read->slots = fg_calloc(read->n_slots, sizeof *read->slots);
     read->first_missing = read->n_slots;
     for (size_t i = 0; i < read->n_slots; i++) {
-        const struct page *page;
+        const struct share_page *page;
 
         open_slot(read, i);
         page = read->slots[i].page;
@@ -246,7 +247,7 @@ void pages_read(struct pages *pages, struct pages_read *read)
         load(read);
 }
 
-void pages_read_done(struct pages_read *read)
+void qry_pages_read_done(struct qry_pages_read *read)
 {
     fg_buf_done(&read->body);
 }

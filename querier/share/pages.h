@@ -21,46 +21,46 @@ enum {
     PAGES_READ_MAX_BYTES = 64 * 1024 * 1024, /* of one range */
 };
 
-struct pages;
+struct qry_pages;
 
 /* bucket, disk: borrowed; disk may be NULL. */
-struct pages *pages_create(struct fg_bucket *bucket, struct fg_disk_cache *disk,
-                           uint64_t cache_max_bytes);
-void pages_destroy(struct pages *pages); /* nothing is read any more; NULL is fine */
+struct qry_pages *qry_pages_create(struct fg_bucket *bucket, struct fg_disk_cache *disk,
+                                   uint64_t cache_max_bytes);
+void qry_pages_destroy(struct qry_pages *pages); /* nothing is read any more; NULL is fine */
 
-struct pages_stats {
+struct qry_pages_stats {
     uint64_t hits, misses; /* pages, since the start */
     uint64_t bytes;        /* of memory */
 };
-struct pages_stats pages_stats(struct pages *pages);
+struct qry_pages_stats qry_pages_stats(struct qry_pages *pages);
 
 /*
  * A range that is wanted. The caller fills the upper part, zeroes the rest, and keeps the whole
  * until done().
  */
-struct pages_read {
+struct qry_pages_read {
     const char *name;        /* of the object; borrowed */
     uint64_t offset, length; /* 0 < length <= PAGES_READ_MAX_BYTES */
     bool fresh; /* what is in memory and on the disk of it is thrown away, and read again */
     int64_t deadline_mono_ns;
-    /* Within pages_read(), or on a thread of the bucket's; must not block. */
-    void (*done)(struct pages_read *read);
+    /* Within qry_pages_read(), or on a thread of the bucket's; must not block. */
+    void (*done)(struct qry_pages_read *read);
 
     enum fg_code code; /* as of a get; FG_OK: body, less than length at the object's end */
     struct fg_err err;
     struct fg_buf body;
 
     /* pages.c's own. */
-    struct pages *pages;
+    struct qry_pages *pages;
     struct fg_id object;
     struct pages_slot *slots;
     size_t n_slots, first_missing, end_missing;
     struct fg_bucket_request request;
 };
 
-void pages_read(struct pages *pages, struct pages_read *read);
+void qry_pages_read(struct qry_pages *pages, struct qry_pages_read *read);
 
 /* Frees the body. */
-void pages_read_done(struct pages_read *read);
+void qry_pages_read_done(struct qry_pages_read *read);
 
 #endif

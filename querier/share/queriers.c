@@ -15,21 +15,21 @@ enum {
 };
 
 /* One address of the settings. */
-struct address {
+struct queriers_address {
     char scheme[16], host[HOST_MAX_BYTES], port[8];
 };
 
-struct queriers {
+struct qry_queriers {
     struct fg_peers *peers;
     int64_t every_ns;
-    struct address addresses[ADDRESSES_MAX];
+    struct queriers_address addresses[ADDRESSES_MAX];
     size_t n_addresses;
 
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool stop;
-    struct querier_set *set;
+    struct qry_set *set;
 };
 
 /* ---- addresses ---- */
@@ -44,7 +44,7 @@ static bool take_text(char *out, size_t size, struct fg_slice text)
 }
 
 /* scheme "://" host ":" port; a host of numbers with colons stands in brackets. */
-static bool parse(struct fg_slice text, struct address *ret_address)
+static bool parse(struct fg_slice text, struct queriers_address *ret_address)
 {
     size_t scheme = fg_slice_search(text, "://");
     struct fg_slice rest = fg_slice_sub(text, scheme == SIZE_MAX ? 0 : scheme + 3, text.len), host;
@@ -69,7 +69,8 @@ static bool parse(struct fg_slice text, struct address *ret_address)
            take_text(ret_address->port, sizeof ret_address->port, rest);
 }
 
-static enum fg_code parse_all(struct queriers *queriers, const char *addresses, struct fg_err *err)
+static enum fg_code parse_all(struct qry_queriers *queriers, const char *addresses,
+                              struct fg_err *err)
 {
     struct fg_slice rest = fg_cstr(addresses);
     bool more = rest.len > 0;
@@ -93,7 +94,7 @@ static enum fg_code parse_all(struct queriers *queriers, const char *addresses, 
 
 /* ---- sets ---- */
 
-void querier_set_unref(struct querier_set *set)
+void qry_set_unref(struct qry_set *set)
 {
     if (set == NULL || atomic_fetch_sub(&set->refs, 1) != 1)
         return;
@@ -105,9 +106,9 @@ void querier_set_unref(struct querier_set *set)
     free(set);
 }
 
-struct querier_set *queriers_get(struct queriers *queriers)
+struct qry_set *qry_queriers_get(struct qry_queriers *queriers)
 {
-    struct querier_set *set;
+    struct qry_set *set;
 
     (void)pthread_mutex_lock(&queriers->lock);
     set = queriers->set;
@@ -116,14 +117,13 @@ struct querier_set *queriers_get(struct queriers *queriers)
     return set;
 }
 
-struct querier_mate *querier_set_owner(const struct querier_set *set, struct fg_id object,
-                                       int64_t now_mono_ns)
+struct qry_mate *qry_set_owner(const struct qry_set *set, struct fg_id object, int64_t now_mono_ns)
 {
-    struct querier_mate *owner = NULL;
+    struct qry_mate *owner = NULL;
     uint64_t highest = 0;
 
     for (uint32_t i = 0; i < set->n; i++) {
-        struct querier_mate *mate = &set->mates[i];
+        struct qry_mate *mate = &set->mates[i];
         uint64_t weight = fg_mix64(mate->hash ^ fg_mix64(object.lo));
 
         if ((owner == NULL || weight > highest) &&
@@ -135,7 +135,7 @@ struct querier_mate *querier_set_owner(const struct querier_set *set, struct fg_
     return owner;
 }
 
-static const struct querier_mate *find_mate(const struct querier_set *set, const char *url)
+static const struct qry_mate *find_mate(const struct qry_set *set, const char *url)
 {
     for (uint32_t i = 0; set != NULL && i < set->n; i++)
         if (strcmp(set->mates[i].url, url) == 0)
@@ -144,10 +144,10 @@ static const struct querier_mate *find_mate(const struct querier_set *set, const
 }
 
 /* One more, unless it is there already or cannot be called at all. */
-static void add_mate(struct querier_set *set, const struct querier_set *before, const char *url)
+static void add_mate(struct qry_set *set, const struct qry_set *before, const char *url)
 {
-    const struct querier_mate *known = find_mate(before, url);
-    struct querier_mate *mate = &set->mates[set->n];
+    const struct qry_mate *known = find_mate(before, url);
+    struct qry_mate *mate = &set->mates[set->n];
     struct fg_err err;
 
     if (set->n == MATES_MAX || find_mate(set, url) != NULL)
@@ -164,8 +164,8 @@ static void add_mate(struct querier_set *set, const struct querier_set *before, 
 }
 
 /* The addresses of one name. false: they could not be found out. */
-static bool look_up(const struct address *address, struct querier_set *set,
-                    const struct querier_set *before)
+static bool look_up(const struct queriers_address *address, struct qry_set *set,
+                    const struct qry_set *before)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
@@ -186,9 +186,9 @@ static bool look_up(const struct address *address, struct querier_set *set,
 }
 
 /* What a name stood for when it was looked up last stays where it cannot be looked up now. */
-static void look_up_all(struct queriers *queriers)
+static void look_up_all(struct qry_queriers *queriers)
 {
-    struct querier_set *set = fg_new(struct querier_set), *before = queriers->set;
+    struct qry_set *set = fg_new(struct qry_set), *before = queriers->set;
 
     atomic_store(&set->refs, 1);
     set->peers = queriers->peers;
@@ -203,14 +203,14 @@ static void look_up_all(struct queriers *queriers)
     (void)pthread_mutex_lock(&queriers->lock);
     queriers->set = set;
     (void)pthread_mutex_unlock(&queriers->lock);
-    querier_set_unref(before);
+    qry_set_unref(before);
 }
 
 /* ---- the thread ---- */
 
 static void *run(void *arg)
 {
-    struct queriers *queriers = arg;
+    struct qry_queriers *queriers = arg;
     bool stop = false;
 
     while (!stop) {
@@ -229,10 +229,10 @@ static void *run(void *arg)
     return NULL;
 }
 
-enum fg_code queriers_create(const struct queriers_config *config, struct queriers **ret_queriers,
-                             struct fg_err *err)
+enum fg_code qry_queriers_create(const struct qry_queriers_config *config,
+                                 struct qry_queriers **ret_queriers, struct fg_err *err)
 {
-    struct queriers *queriers = fg_new(struct queriers);
+    struct qry_queriers *queriers = fg_new(struct qry_queriers);
     pthread_condattr_t attr;
 
     queriers->peers = config->peers;
@@ -252,7 +252,7 @@ enum fg_code queriers_create(const struct queriers_config *config, struct querie
     return FG_OK;
 }
 
-void queriers_destroy(struct queriers *queriers)
+void qry_queriers_destroy(struct qry_queriers *queriers)
 {
     if (queriers == NULL)
         return;
@@ -261,7 +261,7 @@ void queriers_destroy(struct queriers *queriers)
     (void)pthread_cond_signal(&queriers->wake);
     (void)pthread_mutex_unlock(&queriers->lock);
     (void)pthread_join(queriers->thread, NULL);
-    querier_set_unref(queriers->set);
+    qry_set_unref(queriers->set);
     (void)pthread_cond_destroy(&queriers->wake);
     (void)pthread_mutex_destroy(&queriers->lock);
     free(queriers);

@@ -13,17 +13,17 @@
 #include "common/base/hash.h"
 #include "common/net/rpc/peers.h"
 
-struct queriers;
+struct qry_queriers;
 
 /* Borrowed. */
-struct queriers_config {
+struct qry_queriers_config {
     const char *addresses; /* "tcp://HOST:PORT, …"; PORT is that of their calls */
     struct fg_peers *peers;
     int64_t every_ns; /* names are looked up again */
 };
 
 /* One of them; lives as long as the set it is from. */
-struct querier_mate {
+struct qry_mate {
     char *url;
     uint64_t hash;
     struct fg_peer *peer;
@@ -31,24 +31,24 @@ struct querier_mate {
 };
 
 /* All of them at one time; counted. */
-struct querier_set {
+struct qry_set {
     _Atomic uint32_t refs;
     struct fg_peers *peers;
     uint32_t n;
-    struct querier_mate *mates; /* by url */
+    struct qry_mate *mates; /* by url */
 };
 
 /* Looks the names up once; starts the thread. FG_E_INVALID: an address, with its place. */
-enum fg_code queriers_create(const struct queriers_config *config, struct queriers **ret_queriers,
-                             struct fg_err *err) fg_must_check;
-void queriers_destroy(struct queriers *queriers); /* NULL is fine */
+enum fg_code qry_queriers_create(const struct qry_queriers_config *config,
+                                 struct qry_queriers **ret_queriers,
+                                 struct fg_err *err) fg_must_check;
+void qry_queriers_destroy(struct qry_queriers *queriers); /* NULL is fine */
 
 /* Those there are, the caller's reference. Any thread. */
-struct querier_set *queriers_get(struct queriers *queriers);
-void querier_set_unref(struct querier_set *set); /* NULL is fine */
+struct qry_set *qry_queriers_get(struct qry_queriers *queriers);
+void qry_set_unref(struct qry_set *set); /* NULL is fine */
 
 /* Whose the object is, of those that are not bad; NULL: nobody's. */
-struct querier_mate *querier_set_owner(const struct querier_set *set, struct fg_id object,
-                                       int64_t now_mono_ns);
+struct qry_mate *qry_set_owner(const struct qry_set *set, struct fg_id object, int64_t now_mono_ns);
 
 #endif

@@ -14,10 +14,10 @@ enum { PEERS_MAX = 1024, THREADS = 2 };
 
 static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 
-#define CONF(field) FG_CONF_AT(struct share_settings, field)
+#define CONF(field) FG_CONF_AT(struct qry_share_settings, field)
 
 /* clang-format off */
-const struct fg_conf_field share_fields[] = {
+const struct fg_conf_field qry_share_fields[] = {
     {"queriers", FG_CONF_STRING, CONF(queriers), .def = "", .max = "8000",
      .doc = "Addresses at which queriers call each other, tcp://HOST:PORT with commas between them: each keeps a share of what is read of segments and blocks for all. A name stands for all its addresses; over TLS they then need rpc.tls_server_name. Empty: each for itself."},
     {"listen", FG_CONF_STRING, CONF(listen), .def = "tcp://127.0.0.1:4102", .min = "1",
@@ -32,7 +32,7 @@ const struct fg_conf_field share_fields[] = {
      .doc = "After that long without an answer of another querier the bucket is asked."},
 };
 /* clang-format on */
-const size_t share_n_fields = FG_COUNT(share_fields);
+const size_t qry_share_n_fields = FG_COUNT(qry_share_fields);
 
 /* clang-format off */
 #define SHARE_METRICS(M)                                                                                       \
@@ -48,28 +48,28 @@ const size_t share_n_fields = FG_COUNT(share_fields);
 FG_METRICS_ENUM(share_metric, SHARE_METRICS)
 static const struct fg_metric_def share_metrics[] = FG_METRICS_DEFS(SHARE_METRICS);
 
-struct share {
+struct qry_share {
     struct fg_bucket bucket; /* what questions see */
-    struct share_settings settings;
+    struct qry_share_settings settings;
     struct fg_bucket *inner;
     struct fg_work *work; /* for reads of others, since pages may be on the disk */
     struct fg_clock *clock;
     struct fg_registry *registry;
     struct fg_metrics *metrics;
-    struct pages *pages;
+    struct qry_pages *pages;
     struct fg_peers *peers;
-    struct queriers *queriers;
+    struct qry_queriers *queriers;
     uint64_t start_id;
 };
 
 /* A question's read on its way through here. */
 struct passage {
-    struct share *share;
+    struct qry_share *share;
     struct fg_bucket_request *outer;
-    struct querier_set *set;
-    struct querier_mate *mate;       /* who is asked; NULL: nobody else */
+    struct qry_set *set;
+    struct qry_mate *mate;           /* who is asked; NULL: nobody else */
     struct fg_call call;             /* to it */
-    struct pages_read read;          /* of our own share */
+    struct qry_pages_read read;      /* of our own share */
     struct fg_bucket_request direct; /* where the mate did not answer */
 };
 
@@ -80,7 +80,7 @@ static void finish(struct passage *passage)
 {
     struct fg_bucket_request *outer = passage->outer;
 
-    querier_set_unref(passage->set);
+    qry_set_unref(passage->set);
     free(passage);
     fg_bucket_finish(outer);
 }
@@ -124,7 +124,7 @@ static void ask_bucket(struct passage *passage)
 
 /* ---- our own share ---- */
 
-static void on_own(struct pages_read *read)
+static void on_own(struct qry_pages_read *read)
 {
     struct passage *passage = fg_container(read, struct passage, read);
 
@@ -132,7 +132,7 @@ static void on_own(struct pages_read *read)
     passage->outer->err = read->err;
     if (read->code == FG_OK)
         take_body(passage->outer, &read->body);
-    pages_read_done(read);
+    qry_pages_read_done(read);
     finish(passage);
 }
 
@@ -141,7 +141,7 @@ static void read_own(struct passage *passage)
     const struct fg_bucket_request *outer = passage->outer;
 
     fg_metric_add(passage->share->metrics, SHARE_OWN, 1);
-    passage->read = (struct pages_read){
+    passage->read = (struct qry_pages_read){
         .name = outer->name,
         .offset = outer->offset,
         .length = outer->length,
@@ -149,7 +149,7 @@ static void read_own(struct passage *passage)
         .deadline_mono_ns = outer->deadline_mono_ns,
         .done = on_own,
     };
-    pages_read(passage->share->pages, &passage->read);
+    qry_pages_read(passage->share->pages, &passage->read);
 }
 
 /* ---- another's ---- */
@@ -190,7 +190,7 @@ static void on_answer(struct fg_call *call)
 static void ask_mate(struct passage *passage)
 {
     const struct fg_bucket_request *outer = passage->outer;
-    struct share *share = passage->share;
+    struct qry_share *share = passage->share;
     int64_t deadline = fg_mono_ns(share->clock) + share->settings.timeout_ns;
     char name[FG_NAME_MAX_BYTES];
     Fg__Inner__ReadHead head;
@@ -231,14 +231,14 @@ static bool is_shared(const struct fg_bucket_request *request)
            (name.kind == FG_NAME_IS_SEGMENT || name.kind == FG_NAME_IS_BLOCK);
 }
 
-static struct share *share_of(struct fg_bucket *bucket)
+static struct qry_share *share_of(struct fg_bucket *bucket)
 {
-    return fg_container(bucket, struct share, bucket);
+    return fg_container(bucket, struct qry_share, bucket);
 }
 
 static void share_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {
-    struct share *share = share_of(bucket);
+    struct qry_share *share = share_of(bucket);
     struct passage *passage;
 
     if (!is_shared(request)) {
@@ -248,9 +248,9 @@ static void share_send(struct fg_bucket *bucket, struct fg_bucket_request *reque
     passage = fg_new(struct passage);
     passage->share = share;
     passage->outer = request;
-    passage->set = queriers_get(share->queriers);
-    passage->mate = querier_set_owner(passage->set, fg_hash128(fg_cstr(request->name)),
-                                      fg_mono_ns(share->clock));
+    passage->set = qry_queriers_get(share->queriers);
+    passage->mate =
+        qry_set_owner(passage->set, fg_hash128(fg_cstr(request->name)), fg_mono_ns(share->clock));
     if (passage->mate == NULL || atomic_load(&passage->mate->self))
         read_own(passage);
     else
@@ -261,7 +261,7 @@ static void share_send(struct fg_bucket *bucket, struct fg_bucket_request *reque
  */
 static void share_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {
-    struct share *share = share_of(bucket);
+    struct qry_share *share = share_of(bucket);
 
     if (!is_shared(request))
         share->inner->ops->cancel(share->inner, request);
@@ -269,18 +269,18 @@ static void share_cancel(struct fg_bucket *bucket, struct fg_bucket_request *req
 
 static void share_close(struct fg_bucket *bucket)
 {
-    (void)bucket; /* share_destroy() */
+    (void)bucket; /* qry_share_destroy() */
 }
 
 /* ---- serving others ---- */
 
 struct served {
     _Atomic unsigned refs; /* the job, the read */
-    struct share *share;
+    struct qry_share *share;
     struct fg_rpc_request *req;
     Fg__Inner__ReadHead *head;
     struct fg_job job;
-    struct pages_read read;
+    struct qry_pages_read read;
 };
 
 static void served_unref(struct served *served)
@@ -293,7 +293,7 @@ static void served_unref(struct served *served)
 
 static void reply(struct served *served)
 {
-    struct pages_read *read = &served->read;
+    struct qry_pages_read *read = &served->read;
     Fg__Inner__ReadReply head;
     uint8_t bytes[16];
 
@@ -308,13 +308,13 @@ static void reply(struct served *served)
                       &read->body);
 }
 
-static void on_served(struct pages_read *read)
+static void on_served(struct qry_pages_read *read)
 {
     struct served *served = fg_container(read, struct served, read);
 
     fg_metric_add(served->share->metrics, SHARE_SERVED, 1);
     reply(served);
-    pages_read_done(read);
+    qry_pages_read_done(read);
     served_unref(served);
 }
 
@@ -323,7 +323,7 @@ static enum fg_code run_served(struct fg_job *job, struct fg_err *err)
     struct served *served = fg_container(job, struct served, job);
 
     (void)err;
-    pages_read(served->share->pages, &served->read);
+    qry_pages_read(served->share->pages, &served->read);
     return FG_OK;
 }
 
@@ -342,7 +342,7 @@ static bool is_served(const Fg__Inner__ReadHead *head)
 
 static void handle_read(struct fg_rpc_request *req, void *arg)
 {
-    struct share *share = arg;
+    struct qry_share *share = arg;
     struct fg_slice bytes = fg_rpc_head(req);
     Fg__Inner__ReadHead *head = fg__inner__read_head__unpack(NULL, bytes.len, bytes.ptr);
     struct served *served;
@@ -361,7 +361,7 @@ static void handle_read(struct fg_rpc_request *req, void *arg)
     served->head = head;
     served->job.run = run_served;
     served->job.done = served_done;
-    served->read = (struct pages_read){
+    served->read = (struct qry_pages_read){
         .name = head->name,
         .offset = head->offset,
         .length = head->length,
@@ -377,7 +377,7 @@ static void handle_read(struct fg_rpc_request *req, void *arg)
     served_unref(served);
 }
 
-void share_serve(struct share *share, struct fg_rpc_server *server)
+void qry_share_serve(struct qry_share *share, struct fg_rpc_server *server)
 {
     fg_rpc_server_handle(server, FG_RPC_READ, handle_read, share);
 }
@@ -386,48 +386,48 @@ void share_serve(struct share *share, struct fg_rpc_server *server)
 
 static void on_scrape(void *arg)
 {
-    struct share *share = arg;
-    struct pages_stats stats = pages_stats(share->pages);
-    struct querier_set *set = queriers_get(share->queriers);
+    struct qry_share *share = arg;
+    struct qry_pages_stats stats = qry_pages_stats(share->pages);
+    struct qry_set *set = qry_queriers_get(share->queriers);
 
     fg_metric_set(share->metrics, SHARE_QUERIERS, set->n);
     fg_metric_set(share->metrics, SHARE_HITS, (int64_t)stats.hits);
     fg_metric_set(share->metrics, SHARE_MISSES, (int64_t)stats.misses);
     fg_metric_set(share->metrics, SHARE_BYTES, (int64_t)stats.bytes);
-    querier_set_unref(set);
+    qry_set_unref(set);
 }
 
-struct fg_bucket *share_bucket(struct share *share)
+struct fg_bucket *qry_share_bucket(struct qry_share *share)
 {
     return &share->bucket;
 }
 
-enum fg_code share_create(const struct share_config *config, struct share **ret_share,
-                          struct fg_err *err)
+enum fg_code qry_share_create(const struct qry_share_config *config, struct qry_share **ret_share,
+                              struct fg_err *err)
 {
     static const struct fg_bucket_ops ops = {share_send, share_cancel, share_close};
     const struct fg_lane_config lanes[FG_LANES] = {
         [FG_LANE_BACKGROUND] = {THREADS, (unsigned)config->settings->requests_max}};
-    struct share *share = fg_new(struct share);
+    struct qry_share *share = fg_new(struct qry_share);
 
     share->bucket.ops = &ops;
     share->settings = *config->settings;
     share->inner = config->bucket;
     share->clock = config->clock;
     fg_assert(getrandom(&share->start_id, sizeof share->start_id, 0) == sizeof share->start_id);
-    share->pages = pages_create(config->bucket, config->disk, share->settings.cache_max_bytes);
+    share->pages = qry_pages_create(config->bucket, config->disk, share->settings.cache_max_bytes);
     share->peers = fg_peers_create(&(struct fg_peers_config){
         .rpc = config->rpc,
         .calls_max = (unsigned)share->settings.requests_max,
         .peers_max = PEERS_MAX,
         .idle_ns = PEER_IDLE_NS,
     });
-    if (queriers_create(&(struct queriers_config){.addresses = share->settings.queriers,
-                                                  .peers = share->peers,
-                                                  .every_ns = share->settings.look_up_ns},
-                        &share->queriers, err) != FG_OK ||
+    if (qry_queriers_create(&(struct qry_queriers_config){.addresses = share->settings.queriers,
+                                                          .peers = share->peers,
+                                                          .every_ns = share->settings.look_up_ns},
+                            &share->queriers, err) != FG_OK ||
         fg_work_create("share", lanes, &share->work, err) != FG_OK) {
-        share_destroy(share);
+        qry_share_destroy(share);
         return err->code;
     }
     share->registry = config->registry;
@@ -437,13 +437,13 @@ enum fg_code share_create(const struct share_config *config, struct share **ret_
     return FG_OK;
 }
 
-void share_destroy(struct share *share)
+void qry_share_destroy(struct qry_share *share)
 {
     if (share == NULL)
         return;
     fg_work_destroy(share->work);
-    queriers_destroy(share->queriers);
+    qry_queriers_destroy(share->queriers);
     fg_peers_destroy(share->peers);
-    pages_destroy(share->pages);
+    qry_pages_destroy(share->pages);
     free(share);
 }

@@ -24,17 +24,17 @@
 #include "common/storage/cache/disk_cache.h"
 
 /* Section "querier.share". */
-struct share_settings {
+struct qry_share_settings {
     char *queriers, *listen;
     uint64_t cache_max_bytes, requests_max;
     int64_t look_up_ns, timeout_ns;
 };
-extern const struct fg_conf_field share_fields[];
-extern const size_t share_n_fields;
+extern const struct fg_conf_field qry_share_fields[];
+extern const size_t qry_share_n_fields;
 
 /* All borrowed. */
-struct share_config {
-    const struct share_settings *settings;
+struct qry_share_config {
+    const struct qry_share_settings *settings;
     struct fg_bucket *bucket;
     struct fg_disk_cache *disk; /* of the pages; NULL: none */
     struct fg_rpc *rpc;
@@ -42,19 +42,19 @@ struct share_config {
     struct fg_clock *clock;
 };
 
-struct share;
+struct qry_share;
 
 /* Starts threads of its own. FG_E_INVALID: addresses in the settings; FG_E_UNAVAILABLE. */
-enum fg_code share_create(const struct share_config *config, struct share **ret_share,
-                          struct fg_err *err) fg_must_check;
+enum fg_code qry_share_create(const struct qry_share_config *config, struct qry_share **ret_share,
+                              struct fg_err *err) fg_must_check;
 
 /* The bucket to read through; it lives as long as the share, and is not to be closed. */
-struct fg_bucket *share_bucket(struct share *share);
+struct fg_bucket *qry_share_bucket(struct qry_share *share);
 
 /* Sets the handler of a server that has not started yet. */
-void share_serve(struct share *share, struct fg_rpc_server *server);
+void qry_share_serve(struct qry_share *share, struct fg_rpc_server *server);
 
 /* Nobody reads any more, and the server has stopped. NULL is fine. */
-void share_destroy(struct share *share);
+void qry_share_destroy(struct qry_share *share);
 
 #endif

@@ -22,5 +22,5 @@ foreach(name IN ITEMS index.html app.js flame.js style.css)
 endforeach()
 
 file(WRITE "${OUT}" "/* Made by querier/ui/embed.cmake. */\n#include \"querier/ui.h\"\n\n${arrays}"
-  "const struct ui_file ui_files[] = {\n${table}};\n"
-  "const size_t n_ui_files = sizeof ui_files / sizeof ui_files[0];\n")
+  "const struct qry_ui_file qry_ui_files[] = {\n${table}};\n"
+  "const size_t qry_n_ui_files = sizeof qry_ui_files / sizeof qry_ui_files[0];\n")

@@ -132,7 +132,7 @@ struct stream {
 };
 
 /* A segment or a block on its way. */
-struct object {
+struct qry_object {
     uint32_t first_round, rounds; /* of each instance, of all there are */
     int64_t start_ns, interval_ns;
     bool nodes;
@@ -140,26 +140,26 @@ struct object {
     struct fg_id digest;
 };
 
-static struct object segment_object(uint32_t number)
+static struct qry_object segment_object(uint32_t number)
 {
-    return (struct object){.first_round = number * ROUNDS,
-                           .rounds = ROUNDS,
-                           .start_ns = START_NS + number * SEGMENT_NS,
-                           .interval_ns = INTERVAL_NS};
+    return (struct qry_object){.first_round = number * ROUNDS,
+                               .rounds = ROUNDS,
+                               .start_ns = START_NS + number * SEGMENT_NS,
+                               .interval_ns = INTERVAL_NS};
 }
 
 /* Number 0 is the last one before the segments. */
-static struct object day_object(const struct stream *stream, uint32_t number)
+static struct qry_object day_object(const struct stream *stream, uint32_t number)
 {
-    return (struct object){.first_round = stream->segments * ROUNDS + number * DAY_ROUNDS,
-                           .rounds = DAY_ROUNDS,
-                           .start_ns = START_NS - (number + 1) * DAY_NS,
-                           .interval_ns = DAY_NS / DAY_ROUNDS,
-                           .nodes = true};
+    return (struct qry_object){.first_round = stream->segments * ROUNDS + number * DAY_ROUNDS,
+                               .rounds = DAY_ROUNDS,
+                               .start_ns = START_NS - (number + 1) * DAY_NS,
+                               .interval_ns = DAY_NS / DAY_ROUNDS,
+                               .nodes = true};
 }
 
-static uint64_t seed_of(const struct stream *stream, const struct object *object, uint32_t instance,
-                        uint32_t round)
+static uint64_t seed_of(const struct stream *stream, const struct qry_object *object,
+                        uint32_t instance, uint32_t round)
 {
     return ((uint64_t)object->first_round + round) * stream->instances + instance + 1;
 }
@@ -172,7 +172,7 @@ static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
 }
 
 /* All stacks of an object are drawn before its tree is complete. */
-static uint32_t *count_uses(const struct stream *stream, const struct object *object)
+static uint32_t *count_uses(const struct stream *stream, const struct qry_object *object)
 {
     uint32_t stacks[TICKS], cap = 1;
     uint32_t *uses = fg_calloc(cap, sizeof *uses);
@@ -196,7 +196,7 @@ static uint32_t *count_uses(const struct stream *stream, const struct object *ob
 }
 
 static void write_profile(struct stream *stream, struct fg_block_writer *writer,
-                          struct object *object, uint32_t instance, uint32_t round)
+                          struct qry_object *object, uint32_t instance, uint32_t round)
 {
     uint64_t seed = seed_of(stream, object, instance, round), values[2 * TICKS];
     uint32_t stacks[TICKS];
@@ -237,7 +237,7 @@ static struct fg_labels instance_labels(uint32_t instance, struct fg_arena *aren
 }
 
 static void write_instance(struct stream *stream, struct fg_block_writer *writer,
-                           struct object *object, uint32_t instance, struct fg_arena *arena)
+                           struct qry_object *object, uint32_t instance, struct fg_arena *arena)
 {
     struct fg_block_series series = {instance_labels(instance, arena),
                                      value_types,
@@ -252,8 +252,8 @@ static void write_instance(struct stream *stream, struct fg_block_writer *writer
 
 /* The node of all series over the object's time. */
 static struct fg_nodes_writer *write_nodes(const struct stream *stream,
-                                           struct fg_block_writer *writer, struct object *object,
-                                           struct fg_arena *arena)
+                                           struct fg_block_writer *writer,
+                                           struct qry_object *object, struct fg_arena *arena)
 {
     static const struct fg_profile_type types[TYPES] = {
         {FG_LIT("process_cpu"), FG_LIT("samples"), FG_LIT("count"), FG_LIT("cpu"),
@@ -298,7 +298,7 @@ static struct fg_nodes_writer *write_nodes(const struct stream *stream,
     return nodes;
 }
 
-static struct fg_block_summary write_object(struct stream *stream, struct object *object,
+static struct fg_block_summary write_object(struct stream *stream, struct qry_object *object,
                                             struct fg_buf *out)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
@@ -345,7 +345,7 @@ static void commit_segment(struct stream *stream, uint32_t segment, struct fg_l0
     struct fg_err err;
 
     fg_buf_init(&file, SIZE_MAX);
-    struct object object = segment_object(segment);
+    struct qry_object object = segment_object(segment);
     struct fg_block_summary summary = write_object(stream, &object, &file);
     struct fg_l0_new_part part = {TENANT, summary.t_min_ns, summary.t_max_ns, summary.n_profiles,
                                   summary.usage};
@@ -372,7 +372,7 @@ static void commit_segment(struct stream *stream, uint32_t segment, struct fg_l0
 static void commit_day(struct stream *stream, uint32_t day, struct fg_blocks *blocks,
                        const struct fg_l0 *l0, struct fg_arena *arena)
 {
-    struct object object = day_object(stream, day);
+    struct qry_object object = day_object(stream, day);
     struct fg_blocks_entry entry = {.id = {day + 1, 3}, .level = 3, .shard_last = UINT16_MAX};
     struct fg_blocks_change change = {.add = &entry, .n_add = 1};
     char name[FG_NAME_MAX_BYTES];
@@ -455,10 +455,10 @@ static const struct row rows[] = {
     {"Series", SERIES, "{}", 0},
 };
 
-static struct question *question_create(struct fg_querier *querier)
+static struct qry_question *question_create(struct querier *querier)
 {
     static struct fg_http_request nobody;
-    struct question *question = fg_new(struct question);
+    struct qry_question *question = fg_new(struct qry_question);
 
     question->querier = querier;
     question->req = &nobody;
@@ -468,39 +468,41 @@ static struct question *question_create(struct fg_querier *querier)
     return question;
 }
 
-static enum fg_code answer(struct question *question, const struct row *row,
-                           const struct selection *selection, struct fg_err *err)
+static enum fg_code answer(struct qry_question *question, const struct row *row,
+                           const struct qry_selection *selection, struct fg_err *err)
 {
-    static const struct stacks all;
+    static const struct qry_stacks all;
     static char pod[] = "pod";
     char *group_by[] = {pod};
-    struct label_sets sets;
-    struct points *points;
+    struct qry_label_sets sets;
+    struct qry_points *points;
     struct fg_tree tree;
     enum fg_code code;
     size_t n;
 
     if (row->kind == POINTS)
-        return plan_points(question, selection, 15 * FG_SECOND_NS, group_by, 1, &points, &n, err);
-    label_sets_init(&sets);
+        return qry_plan_points(question, selection, 15 * FG_SECOND_NS, group_by, 1, &points, &n,
+                               err);
+    qry_label_sets_init(&sets);
     fg_tree_init(&tree);
     question->refine = row->kind == REFINED;
     if (row->kind == SERIES)
-        code = plan_series(question, selection, NULL, 0, &sets, err);
+        code = qry_plan_series(question, selection, NULL, 0, &sets, err);
     else if (row->kind == TREE)
-        code = plan_tree(question, selection, &all, false, &tree, err);
+        code = qry_plan_tree(question, selection, &all, false, &tree, err);
     else
-        code = plan_picture(question, selection, &all, FG_FLAME_NODES_DEFAULT, true, &tree, err);
+        code =
+            qry_plan_picture(question, selection, &all, FG_FLAME_NODES_DEFAULT, true, &tree, err);
     fg_tree_done(&tree);
-    label_sets_done(&sets);
+    qry_label_sets_done(&sets);
     return code;
 }
 
-static void ask(struct fg_querier *querier, const struct stream *stream, const struct row *row,
-                struct question *ret_counts, struct cost *best)
+static void ask(struct querier *querier, const struct stream *stream, const struct row *row,
+                struct qry_question *ret_counts, struct cost *best)
 {
-    struct question *question = question_create(querier);
-    struct selection selection = {
+    struct qry_question *question = question_create(querier);
+    struct qry_selection selection = {
         .type_text = CPU,
         .start_ns = START_NS - stream->days * DAY_NS + row->inset_ns,
         .end_ns = START_NS + stream->segments * SEGMENT_NS - INTERVAL_NS - row->inset_ns,
@@ -514,15 +516,15 @@ static void ask(struct fg_querier *querier, const struct stream *stream, const s
     must(answer(question, row, &selection, &err), &err);
     cost_take(best, since);
     *ret_counts = *question;
-    selection_done(&selection);
-    blocks_end(question);
+    qry_selection_done(&selection);
+    qry_blocks_end(question);
     fg_arena_destroy(question->arena);
     free(question);
 }
 
 /* What a row is about, while it is measured. */
 struct measured {
-    struct question cold_counts, counts;
+    struct qry_question cold_counts, counts;
     struct cost cold[HELPERS], warm[HELPERS];
 };
 
@@ -530,7 +532,7 @@ static void measure(const struct stream *stream, const struct row *row, unsigned
                     struct fg_work *work, int warm_runs, struct measured *measured)
 {
     struct fg_registry *registry = fg_registry_create();
-    struct fg_querier *querier = fg_querier_create(&(struct fg_querier_config){
+    struct querier *querier = qry_create(&(struct qry_config){
         .registry = registry,
         .clock = fg_clock_real(),
         .work = work,
@@ -544,7 +546,7 @@ static void measure(const struct stream *stream, const struct row *row, unsigned
     ask(querier, stream, row, &measured->cold_counts, &measured->cold[helpers]);
     for (int i = 0; i < warm_runs; i++)
         ask(querier, stream, row, &measured->counts, &measured->warm[helpers]);
-    fg_querier_destroy(querier);
+    qry_destroy(querier);
     fg_registry_destroy(registry);
 }
 

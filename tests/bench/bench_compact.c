@@ -26,7 +26,7 @@ struct costs {
     int64_t survey_ns, write_ns, check_ns;
 };
 
-static struct merge_source source_of(struct fg_slice object, struct fg_arena *arena)
+static struct cmp_merge_source source_of(struct fg_slice object, struct fg_arena *arena)
 {
     struct fg_block_directory directory;
     struct fg_err err;
@@ -36,7 +36,7 @@ static struct merge_source source_of(struct fg_slice object, struct fg_arena *ar
     bench_must(fg_block_directory_parse(fg_slice_sub(object, (size_t)offset, SIZE_MAX), object.len,
                                         arena, &directory, &err),
                &err);
-    return (struct merge_source){
+    return (struct cmp_merge_source){
         .name = "source", .parts = directory.parts, .n_parts = directory.n_parts, .bytes = object};
 }
 
@@ -59,7 +59,7 @@ static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
 static uint64_t nodes_bytes(struct fg_slice object)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
-    struct merge_source source = source_of(object, arena);
+    struct cmp_merge_source source = source_of(object, arena);
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < source.n_parts; i++) {
@@ -73,20 +73,20 @@ static uint64_t nodes_bytes(struct fg_slice object)
 
 /* Merges objects into out, and frees them. */
 static void compact(struct fg_buf *objects, uint32_t n, uint32_t level,
-                    const struct merge_span *span, struct fg_buf *out, struct costs *costs)
+                    const struct cmp_merge_span *span, struct fg_buf *out, struct costs *costs)
 {
-    const struct merge_survey_options options = {
+    const struct cmp_merge_survey_options options = {
         .span_of = all_of_it, .bins_max = 1, .keep_from_ns = INT64_MIN};
     const struct fg_block_sink sink = {append, out};
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
-    struct merge_source sources[HOURS_MAX];
-    struct merge merge = {.tenant = FG_LIT(FG_TENANT_ONLY),
-                          .sources = sources,
-                          .n_sources = n,
-                          .memory_max_bytes = memory_max_bytes};
-    struct merge_written written;
-    struct merge_survey survey;
-    struct merge_tally tally;
+    struct cmp_merge_source sources[HOURS_MAX];
+    struct cmp_merge merge = {.tenant = FG_LIT(FG_TENANT_ONLY),
+                              .sources = sources,
+                              .n_sources = n,
+                              .memory_max_bytes = memory_max_bytes};
+    struct cmp_merge_written written;
+    struct cmp_merge_survey survey;
+    struct cmp_merge_tally tally;
     struct fg_err err;
     int64_t begun_ns = bench_cpu_ns(), surveyed_ns, written_ns;
 
@@ -94,13 +94,13 @@ static void compact(struct fg_buf *objects, uint32_t n, uint32_t level,
         sources[i] = source_of(fg_buf_slice(&objects[i]), arena);
         costs->in_bytes += objects[i].len;
     }
-    bench_must(merge_survey(&merge, &options, arena, &survey, &err), &err);
+    bench_must(cmp_merge_survey(&merge, &options, arena, &survey, &err), &err);
     surveyed_ns = bench_cpu_ns();
     fg_buf_init(out, SIZE_MAX);
-    bench_must(merge_write(&merge, span, level, &sink, &written, &err), &err);
+    bench_must(cmp_merge_write(&merge, span, level, &sink, &written, &err), &err);
     written_ns = bench_cpu_ns();
-    bench_must(merge_read_back(fg_buf_slice(out), "out", memory_max_bytes, &tally, &err), &err);
-    bench_must(merge_tally_check(&survey.kept, &tally, &err), &err);
+    bench_must(cmp_merge_read_back(fg_buf_slice(out), "out", memory_max_bytes, &tally, &err), &err);
+    bench_must(cmp_merge_tally_check(&survey.kept, &tally, &err), &err);
     costs->survey_ns += surveyed_ns - begun_ns;
     costs->write_ns += written_ns - surveyed_ns;
     costs->check_ns += bench_cpu_ns() - written_ns;
@@ -133,14 +133,14 @@ static int64_t hour_ns(uint32_t number)
 
 /* ---- nodes over days ---- */
 
-static struct merge_above_part above_part(struct merge_source *source, uint32_t day,
-                                          struct fg_arena *arena)
+static struct cmp_merge_above_part above_part(struct cmp_merge_source *source, uint32_t day,
+                                              struct fg_arena *arena)
 {
-    struct merge_above_part part = {.id = {day + 1, 0}};
+    struct cmp_merge_above_part part = {.id = {day + 1, 0}};
     struct fg_block_range nod = fg_nodes_ranges(&source->parts[0]).nod;
     struct fg_err err;
 
-    bench_must(merge_part_open(source, 0, arena, &part.part, &err), &err);
+    bench_must(cmp_merge_part_open(source, 0, arena, &part.part, &err), &err);
     bench_must(fg_nodes_parse(&source->parts[0],
                               fg_slice_sub(source->bytes, (size_t)nod.offset, (size_t)nod.len),
                               arena, &part.nodes, &err),
@@ -151,15 +151,15 @@ static struct merge_above_part above_part(struct merge_source *source, uint32_t 
 static void nodes_over_days(const struct fg_buf *days, uint32_t n, uint64_t profiles)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
-    struct merge_source sources[DAYS_MAX];
-    struct merge_above_part parts[DAYS_MAX];
-    struct merge_above above = {.tenant = FG_LIT("tenant"),
-                                .parts = parts,
-                                .n_parts = n,
-                                .start_ns = hour_ns(0),
-                                .end_ns = hour_ns(n * 24),
-                                .max_bytes = memory_max_bytes,
-                                .arena = arena};
+    struct cmp_merge_source sources[DAYS_MAX];
+    struct cmp_merge_above_part parts[DAYS_MAX];
+    struct cmp_merge_above above = {.tenant = FG_LIT("tenant"),
+                                    .parts = parts,
+                                    .n_parts = n,
+                                    .start_ns = hour_ns(0),
+                                    .end_ns = hour_ns(n * 24),
+                                    .max_bytes = memory_max_bytes,
+                                    .arena = arena};
     struct fg_block_writer *block;
     struct fg_block_summary summary;
     struct fg_buf out;
@@ -175,10 +175,10 @@ static void nodes_over_days(const struct fg_buf *days, uint32_t n, uint64_t prof
     above.service = sources[0].parts[0].service;
     fg_buf_init(&out, SIZE_MAX);
     block = fg_block_writer_create(&(struct fg_block_sink){append, &out}, 4);
-    bench_must(merge_above_plan(&above, &err), &err);
+    bench_must(cmp_merge_above_plan(&above, &err), &err);
     for (uint32_t i = 0; i < n; i++)
         raws += parts[i].raw;
-    bench_must(merge_above_write(&above, block, &left_out, &err), &err);
+    bench_must(cmp_merge_above_write(&above, block, &left_out, &err), &err);
     bench_must(fg_block_writer_finish(block, &summary, &err), &err);
     printf("nodes over %u days (%u by profiles): %zu bytes, %.2f us a profile\n", n, raws, out.len,
            (double)(bench_cpu_ns() - begun_ns) / 1e3 / (double)profiles);
@@ -194,7 +194,7 @@ static void make_day(struct stream *stream, uint32_t day, uint32_t n_hours, stru
 
     for (uint32_t h = 0; h < n_hours; h++) {
         uint32_t number = day * 24 + h;
-        const struct merge_span span = {hour_ns(number), hour_ns(number + 1), 0, UINT16_MAX, 0};
+        const struct cmp_merge_span span = {hour_ns(number), hour_ns(number + 1), 0, UINT16_MAX, 0};
         struct fg_buf segments[SEGMENTS];
 
         stream->first_round = number * SEGMENTS * ROUNDS;
@@ -207,8 +207,8 @@ static void make_day(struct stream *stream, uint32_t day, uint32_t n_hours, stru
         compact(segments, SEGMENTS, 1, &span, &hours[h], hour);
     }
     compact(hours, n_hours, 3,
-            &(struct merge_span){hour_ns(day * 24), hour_ns(day * 24 + 24), 0, UINT16_MAX, 0}, out,
-            all);
+            &(struct cmp_merge_span){hour_ns(day * 24), hour_ns(day * 24 + 24), 0, UINT16_MAX, 0},
+            out, all);
 }
 
 int main(int argc, char **argv)

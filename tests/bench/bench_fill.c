@@ -69,9 +69,9 @@ struct fill {
     struct fg_registry *registry;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
-    struct compactor_settings settings;
+    struct cmp_settings settings;
     char scratch[PATH_BYTES];
-    struct compaction *compaction;
+    struct cmp_compaction *compaction;
     /* Since the last line. */
     int64_t draw_ns, write_ns, compact_ns;
     uint64_t profiles;
@@ -138,8 +138,7 @@ static void open_bucket(struct fill *fill)
 
 static void open_compaction(struct fill *fill)
 {
-    struct fg_conf_section section = {"compactor", compactor_fields, compactor_n_fields,
-                                      &fill->settings};
+    struct fg_conf_section section = {"compactor", cmp_fields, cmp_n_fields, &fill->settings};
     struct fg_err err;
 
     bench_must(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
@@ -148,15 +147,15 @@ static void open_compaction(struct fill *fill)
     fill->settings.memory_max_bytes = fill->memory_bytes;
     place(fill, "scratch", fill->scratch);
     fill->clock = (struct clock){.clock = {&clock_ops}, .ahead_ns = DAY_NS};
-    bench_must(compaction_create(&(struct compactor_config){.settings = &fill->settings,
-                                                            .bucket = fill->bucket,
-                                                            .scratch = fill->scratch,
-                                                            .tenants = fill->tenants,
-                                                            .registry = fill->registry,
-                                                            .clock = &fill->clock.clock,
-                                                            .pause = pause_clock,
-                                                            .pause_arg = &fill->clock},
-                                 NULL, &fill->compaction, &err),
+    bench_must(cmp_compaction_create(&(struct cmp_config){.settings = &fill->settings,
+                                                          .bucket = fill->bucket,
+                                                          .scratch = fill->scratch,
+                                                          .tenants = fill->tenants,
+                                                          .registry = fill->registry,
+                                                          .clock = &fill->clock.clock,
+                                                          .pause = pause_clock,
+                                                          .pause_arg = &fill->clock},
+                                     NULL, &fill->compaction, &err),
                &err);
 }
 
@@ -165,7 +164,7 @@ static void compact(struct fill *fill)
     int64_t from = process_cpu_ns();
     struct fg_err err;
 
-    bench_must(compaction_round(fill->compaction, &err), &err);
+    bench_must(cmp_compaction_round(fill->compaction, &err), &err);
     fill->compact_ns += process_cpu_ns() - from;
 }
 
@@ -508,7 +507,7 @@ int main(int argc, char **argv)
     stream_open(&fill.stream, argv + optind + 1, argc - optind - 1);
     run(&fill);
     stream_close(&fill.stream);
-    compaction_destroy(fill.compaction);
+    cmp_compaction_destroy(fill.compaction);
     fg_bucket_close(fill.bucket);
     tenants_free(fill.tenants, &fill.limits);
     fg_registry_destroy(fill.registry);

@@ -16,35 +16,35 @@ enum { PODS = 1000, BATCH_SERIES = 10000 };
 
 static const struct fg_store_config config = {
     .cache_bytes = 8 << 20, .write_buffer_bytes = 32 << 20, .wal_max_bytes = 128 << 20};
-static const struct catalog_quota quota = {.share = 1};
+static const struct ing_catalog_quota quota = {.share = 1};
 
 static struct fg_store *open_store(const char *dir)
 {
     struct fg_store *store;
     struct fg_err err;
 
-    if (fg_store_open(dir, head_families, HEAD_FAMILIES, &config, &store, &err) != FG_OK) {
+    if (fg_store_open(dir, ing_head_families, HEAD_FAMILIES, &config, &store, &err) != FG_OK) {
         (void)fprintf(stderr, "%s\n", err.msg);
         exit(1);
     }
     return store;
 }
 
-static struct catalog *open_catalog(struct fg_store *store)
+static struct ing_catalog *open_catalog(struct fg_store *store)
 {
-    struct damage damage = {0};
-    struct catalog *catalog;
+    struct ing_damage damage = {0};
+    struct ing_catalog *catalog;
     struct fg_err err;
 
-    if (catalog_open(store, &(struct catalog_bounds){UINT64_MAX, 0}, &damage, &catalog, &err) !=
-        FG_OK) {
+    if (ing_catalog_open(store, &(struct ing_catalog_bounds){UINT64_MAX, 0}, &damage, &catalog,
+                         &err) != FG_OK) {
         (void)fprintf(stderr, "%s\n", err.msg);
         exit(1);
     }
     return catalog;
 }
 
-static void add(struct catalog *catalog, struct catalog_tenant *tenant, uint32_t number,
+static void add(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant, uint32_t number,
                 struct fg_store_batch *out)
 {
     char service_name[32], pod[48], node[32];
@@ -52,8 +52,8 @@ static void add(struct catalog *catalog, struct catalog_tenant *tenant, uint32_t
                                     {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
     struct fg_wire_batch batch = {
         .types = types, .n_types = 2, .period_type = {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
-    struct catalog_service *service;
-    struct catalog_series *series;
+    struct ing_catalog_service *service;
+    struct ing_catalog_series *series;
 
     (void)snprintf(service_name, sizeof service_name, "checkout-service-%u", number / PODS);
     (void)snprintf(pod, sizeof pod, "checkout-%08x-%05x", number * 2654435761U, number);
@@ -68,12 +68,12 @@ static void add(struct catalog *catalog, struct catalog_tenant *tenant, uint32_t
         {FG_LIT("version"), FG_LIT("v1.27.3")},
     };
     struct fg_labels labels = {items, FG_COUNT(items)};
-    service = catalog_service(catalog, tenant, fg_cstr(service_name), &quota);
-    series = catalog_series(catalog, tenant, service, 0, &batch, &labels, &quota);
-    (void)catalog_series_saw(series, 3);
+    service = ing_catalog_service(catalog, tenant, fg_cstr(service_name), &quota);
+    series = ing_catalog_series(catalog, tenant, service, 0, &batch, &labels, &quota);
+    (void)ing_catalog_series_saw(series, 3);
     if (number % PODS == 0)
-        catalog_put_service(service, out);
-    catalog_put_series(tenant, series, out);
+        ing_catalog_put_service(service, out);
+    ing_catalog_put_series(tenant, series, out);
 }
 
 static void write_out(struct fg_store *store, struct fg_store_batch *batch)
@@ -90,12 +90,12 @@ static void write_out(struct fg_store *store, struct fg_store_batch *batch)
 static void fill(const char *dir, uint32_t n_series)
 {
     struct fg_store *store = open_store(dir);
-    struct catalog *catalog = open_catalog(store);
-    struct catalog_tenant *tenant = catalog_tenant(catalog, FG_LIT("anonymous"));
+    struct ing_catalog *catalog = open_catalog(store);
+    struct ing_catalog_tenant *tenant = ing_catalog_tenant(catalog, FG_LIT("anonymous"));
     struct fg_store_batch batch;
 
     fg_store_batch_init(&batch);
-    catalog_put_tenant(tenant, &batch);
+    ing_catalog_put_tenant(tenant, &batch);
     for (uint32_t i = 0; i < n_series; i++) {
         add(catalog, tenant, i, &batch);
         if (i % BATCH_SERIES == BATCH_SERIES - 1)
@@ -103,7 +103,7 @@ static void fill(const char *dir, uint32_t n_series)
     }
     write_out(store, &batch);
     fg_store_batch_done(&batch);
-    catalog_close(catalog);
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 
@@ -124,13 +124,13 @@ static void measure(const char *dir, uint32_t n_series)
     struct fg_store *store = open_store(dir);
     int64_t before_ns = fg_mono_ns(fg_clock_real()), loaded_ns;
     uint64_t before = rss_bytes();
-    struct catalog *catalog = open_catalog(store);
+    struct ing_catalog *catalog = open_catalog(store);
 
     loaded_ns = fg_mono_ns(fg_clock_real());
-    printf("| %u | %.2f | %.0f | %.0f |\n", n_series,
-           (double)(loaded_ns - before_ns) / FG_SECOND_NS,
-           (double)(rss_bytes() - before) / n_series, (double)catalog_bytes(catalog) / n_series);
-    catalog_close(catalog);
+    printf(
+        "| %u | %.2f | %.0f | %.0f |\n", n_series, (double)(loaded_ns - before_ns) / FG_SECOND_NS,
+        (double)(rss_bytes() - before) / n_series, (double)ing_catalog_bytes(catalog) / n_series);
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 

@@ -25,20 +25,21 @@ static struct fg_bucket *bucket_with_block(void)
 
 static struct fg_peer *start(void)
 {
-    static struct share_settings settings;
-    struct fg_conf_section section = {"querier.share", share_fields, share_n_fields, &settings};
+    static struct qry_share_settings settings;
+    struct fg_conf_section section = {"querier.share", qry_share_fields, qry_share_n_fields,
+                                      &settings};
     struct fg_rpc_server *server = fg_rpc_server_create(NULL, 1);
-    struct share *share;
+    struct qry_share *share;
     struct fg_err err;
 
     fg_assert(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
                            NULL, 0, &err) == FG_OK);
-    fg_assert(share_create(&(struct share_config){.settings = &settings,
-                                                  .bucket = bucket_with_block(),
-                                                  .registry = fg_registry_create(),
-                                                  .clock = fg_clock_real()},
-                           &share, &err) == FG_OK);
-    share_serve(share, server);
+    fg_assert(qry_share_create(&(struct qry_share_config){.settings = &settings,
+                                                          .bucket = bucket_with_block(),
+                                                          .registry = fg_registry_create(),
+                                                          .clock = fg_clock_real()},
+                               &share, &err) == FG_OK);
+    qry_share_serve(share, server);
     return fg_peer_direct(server);
 }
 

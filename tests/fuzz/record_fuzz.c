@@ -3,16 +3,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct record_columns columns = {0};
-    struct record record;
+    struct ing_record_columns columns = {0};
+    struct ing_record record;
     struct fg_err err;
 
-    if (record_open(fg_bytes(data, size), &record, &err) == FG_OK)
+    if (ing_record_open(fg_bytes(data, size), &record, &err) == FG_OK)
         for (uint32_t t = 0; t <= record.n_types; t++) {
             uint64_t total;
 
-            (void)!record_total(&record, t, &total, &err);
-            if (record_read(&record, t, true, &columns, &err) != FG_OK) {
+            (void)!ing_record_total(&record, t, &total, &err);
+            if (ing_record_read(&record, t, true, &columns, &err) != FG_OK) {
                 fg_assert(err.code == FG_E_CORRUPT);
                 continue;
             }
@@ -25,6 +25,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     else
         fg_assert(err.code == FG_E_CORRUPT);
-    record_columns_done(&columns);
+    ing_record_columns_done(&columns);
     return 0;
 }

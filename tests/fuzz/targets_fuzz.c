@@ -6,74 +6,74 @@
 #include "distributor/scrape/files.h"
 #include "distributor/scrape/pods.h"
 
-static void make_targets(const struct found *found, const struct kinds *kinds)
+static void make_targets(const struct dist_found *found, const struct dist_kinds *kinds)
 {
-    const struct target_config config = {kinds, NULL, 15 * FG_SECOND_NS, 10 * FG_SECOND_NS};
+    const struct dist_target_config config = {kinds, NULL, 15 * FG_SECOND_NS, 10 * FG_SECOND_NS};
 
     for (size_t i = 0; i < FG_MIN(found->n_targets, (size_t)100); i++) {
-        struct target *target;
+        struct dist_target *target;
         struct fg_err err;
         char start[512];
 
-        if (target_create(&found->targets[i], &config, &target, &err) != FG_OK)
+        if (dist_target_create(&found->targets[i], &config, &target, &err) != FG_OK)
             continue;
         (void)snprintf(start, sizeof start, "%s://%s/", target->scheme, target->address);
         for (uint32_t e = 0; e < target->n_endpoints; e++)
             fg_assert(fg_slice_starts(fg_cstr(target->endpoints[e].url), start));
-        target_unref(target);
+        dist_target_unref(target);
     }
 }
 
-static void read_file(const char *path, struct fg_slice text, const struct kinds *kinds)
+static void read_file(const char *path, struct fg_slice text, const struct dist_kinds *kinds)
 {
-    struct found *found = found_create();
+    struct dist_found *found = dist_found_create();
     struct fg_err err;
 
-    if (files_read(path, text, found, &err) == FG_OK)
+    if (dist_files_read(path, text, found, &err) == FG_OK)
         make_targets(found, kinds);
-    found_destroy(found);
+    dist_found_destroy(found);
 }
 
-static void read_page(struct fg_slice text, const struct kinds *kinds)
+static void read_page(struct fg_slice text, const struct dist_kinds *kinds)
 {
-    struct pods_page page;
+    struct dist_pods_page page;
     struct fg_err err;
 
-    if (pods_read_page(text, kinds, &page, &err) != FG_OK)
+    if (dist_pods_read_page(text, kinds, &page, &err) != FG_OK)
         return;
     make_targets(page.found, kinds);
-    pods_page_done(&page);
+    dist_pods_page_done(&page);
 }
 
-static void read_event(struct fg_slice text, const struct kinds *kinds)
+static void read_event(struct fg_slice text, const struct dist_kinds *kinds)
 {
-    struct pods_event event;
+    struct dist_pods_event event;
     struct fg_err err;
 
-    if (pods_read_event(text, kinds, &event, &err) != FG_OK)
+    if (dist_pods_read_event(text, kinds, &event, &err) != FG_OK)
         return;
     make_targets(event.found, kinds);
-    pods_event_done(&event);
+    dist_pods_event_done(&event);
 }
 
 static void read_kinds(struct fg_slice text)
 {
-    struct kinds kinds;
+    struct dist_kinds kinds;
     struct fg_err err;
 
-    if (kinds_init(&kinds, text, "fuzz", &err) == FG_OK)
-        kinds_done(&kinds);
+    if (dist_kinds_init(&kinds, text, "fuzz", &err) == FG_OK)
+        dist_kinds_done(&kinds);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fg_slice text = fg_slice_sub(fg_bytes(data, size), 1, size);
-    struct kinds kinds;
+    struct dist_kinds kinds;
     struct fg_err err;
 
     if (size == 0)
         return 0;
-    fg_assert(kinds_init(&kinds, FG_LIT(""), "none", &err) == FG_OK);
+    fg_assert(dist_kinds_init(&kinds, FG_LIT(""), "none", &err) == FG_OK);
     switch (data[0]) {
     case 'y':
         read_file("fuzz.yaml", text, &kinds);
@@ -90,6 +90,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     default:
         read_kinds(text);
     }
-    kinds_done(&kinds);
+    dist_kinds_done(&kinds);
     return 0;
 }

@@ -44,7 +44,7 @@ static void on_drain(void *arg, uint64_t revision)
 {
     struct head *head = arg;
 
-    ingester_drain(head->ingester, revision);
+    ing_drain(head->ingester, revision);
 }
 
 static void url_of(const struct opening *opening, char url[HEAD_SCRATCH_MAX_BYTES])
@@ -77,7 +77,7 @@ static void make_watch(struct head *head, const struct opening *opening, const c
 
 static void open_on(struct head *head, const struct opening *opening)
 {
-    const struct driver_settings segments = {
+    const struct ing_driver_settings segments = {
         .cut_bytes = 64 << 20,
         .grace_ns = FG_MINUTE_NS,
         .linger_ns = 10 * FG_MINUTE_NS,
@@ -87,7 +87,7 @@ static void open_on(struct head *head, const struct opening *opening)
         .poll_ns = 15 * FG_SECOND_NS,
         .turn_ns = 5 * FG_MINUTE_NS,
     };
-    static const struct ingester_settings settings = {
+    static const struct ing_settings settings = {
         .dictionary_max_bytes = 64 << 20,
         .catalog_max_bytes = 64 << 20,
         .commit_queue_max_bytes = 64 << 20,
@@ -99,14 +99,14 @@ static void open_on(struct head *head, const struct opening *opening)
         .late_queue_max = 128,
         .late_cache_max_bytes = 1 << 20,
     };
-    static const struct repair_settings repair = {
+    static const struct ing_repair_settings repair = {
         .every_ns = 1000 * FG_HOUR_NS, .young_ns = FG_MINUTE_NS, .rate_bytes = 1 << 30};
-    struct ingester_config config = {.settings = &settings,
-                                     .segments = &segments,
-                                     .store = opening->store,
-                                     .bucket = opening->bucket,
-                                     .scratch = head->scratch,
-                                     .clock = fg_clock_real()};
+    struct ing_config config = {.settings = &settings,
+                                .segments = &segments,
+                                .store = opening->store,
+                                .bucket = opening->bucket,
+                                .scratch = head->scratch,
+                                .clock = fg_clock_real()};
     struct fg_err err;
 
     *head = (struct head){.bucket = opening->bucket,
@@ -118,7 +118,7 @@ static void open_on(struct head *head, const struct opening *opening)
     head->conditions = config.conditions = fg_conditions_create(head->registry);
     head->tenants = tenants_make(&head->limits, few_series, false, head->registry);
     config.tenants = head->tenants;
-    must(member_find_store(opening->store, &head->store_id, &err), &err);
+    must(ing_member_find_store(opening->store, &head->store_id, &err), &err);
     if (opening->name != NULL) {
         url_of(opening, head->url);
         make_watch(head, opening, head->url);
@@ -128,8 +128,8 @@ static void open_on(struct head *head, const struct opening *opening)
     config.watch = head->watch;
     config.peers = head->peers;
     config.repair = &repair;
-    must(ingester_create(&config, &head->ingester, &err), &err);
-    ingester_serve(head->ingester, head->server);
+    must(ing_create(&config, &head->ingester, &err), &err);
+    ing_serve(head->ingester, head->server);
     if (opening->name != NULL)
         must(fg_rpc_server_start(head->server, head->url, &err), &err);
     head->peer = fg_peer_direct(head->server);
@@ -170,7 +170,7 @@ void head_close(struct head *head)
     fg_peer_destroy(head->peer);
     if (head->watch != NULL)
         fg_rpc_server_stop(head->server);
-    ingester_destroy(head->ingester);
+    ing_destroy(head->ingester);
     fg_peers_destroy(head->peers);
     fg_ring_watch_destroy(head->watch);
     fg_rpc_server_destroy(head->server);

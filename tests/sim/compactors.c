@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-static const struct upkeep_config upkeep = {
+static const struct cmp_upkeep_config upkeep = {
     .retire_after_ns = FG_MINUTE_NS / 2,
     .grace_ns = 3 * FG_MINUTE_NS,
     .orphan_after_ns = 10 * FG_MINUTE_NS,
@@ -35,10 +35,10 @@ enum io fresh(struct compactor *compactor, struct fg_snapshot *snapshot)
     return take_snapshot(compactor->world, &compactor->owner, snapshot, 0, true);
 }
 
-static enum io swap(struct compactor *compactor, const struct edit *edit,
+static enum io swap(struct compactor *compactor, const struct cmp_edit *edit,
                     const struct fg_snapshot *snapshot)
 {
-    bool l0 = edit_is_l0(edit->task.kind);
+    bool l0 = cmp_edit_is_l0(edit->task.kind);
     const struct fg_manifest *base = l0 ? snapshot->l0 : snapshot->blocks[0];
     char name[FG_NAME_MAX_BYTES] = FG_NAME_L0, etag[24];
     struct fg_buf bytes;
@@ -59,14 +59,15 @@ static enum io swap(struct compactor *compactor, const struct edit *edit,
     return io;
 }
 
-enum edit_state carry(struct compactor *compactor, uint32_t tenant, const struct edit_task *task)
+enum cmp_edit_state carry(struct compactor *compactor, uint32_t tenant,
+                          const struct cmp_edit_task *task)
 {
     struct world *world = compactor->world;
     struct fg_snapshot snapshot;
-    struct edit edit;
+    struct cmp_edit edit;
     enum io io = IO_OK;
 
-    edit_init(&edit, task, draw(world, UINT64_MAX));
+    cmp_edit_init(&edit, task, draw(world, UINT64_MAX));
     fg_snapshot_init(&snapshot, compactor->manifests, &tenant_names[tenant], 1);
     while (edit.state == EDIT_READING && io != IO_DEAD) {
         int64_t pause = edit.not_before_mono_ns - fibers_now_ns(world->fibers);
@@ -74,16 +75,16 @@ enum edit_state carry(struct compactor *compactor, uint32_t tenant, const struct
         fibers_sleep(world->fibers, FG_MAX(pause, 0));
         io = fresh(compactor, &snapshot);
         if (io == IO_UNSURE)
-            edit_read_failed(&edit, &snapshot.err, fibers_now_ns(world->fibers));
+            cmp_edit_read_failed(&edit, &snapshot.err, fibers_now_ns(world->fibers));
         if (io != IO_OK)
             continue;
-        edit_read(&edit, &snapshot.l0->l0, &snapshot.blocks[0]->blocks, wall_ns(compactor),
-                  compactor->arena);
+        cmp_edit_read(&edit, &snapshot.l0->l0, &snapshot.blocks[0]->blocks, wall_ns(compactor),
+                      compactor->arena);
         if (edit.state != EDIT_SWAPPING)
             continue;
         io = swap(compactor, &edit, &snapshot);
         if (io != IO_DEAD)
-            edit_swapped(&edit, io == IO_OK, fibers_now_ns(world->fibers));
+            cmp_edit_swapped(&edit, io == IO_OK, fibers_now_ns(world->fibers));
     }
     fg_snapshot_done(&snapshot);
     return edit.state;
@@ -134,7 +135,7 @@ void cover(struct compactor *compactor, uint32_t tenant, bool all)
     struct fg_snapshot snapshot;
     struct fg_blocks_entry entry;
     struct items items = {0};
-    struct edit_task task = {.kind = EDIT_APPLY};
+    struct cmp_edit_task task = {.kind = EDIT_APPLY};
     uint64_t *generations;
     struct taken taken = {0};
     uint32_t n = 0, kept = 0;
@@ -144,8 +145,8 @@ void cover(struct compactor *compactor, uint32_t tenant, bool all)
     fg_snapshot_init(&snapshot, compactor->manifests, &tenant_names[tenant], 1);
     io = fresh(compactor, &snapshot);
     if (io == IO_OK)
-        fg_assert(upkeep_uncovered(&snapshot.l0->l0, &snapshot.blocks[0]->blocks, compactor->arena,
-                                   &generations, &n, &err) == FG_OK);
+        fg_assert(cmp_upkeep_uncovered(&snapshot.l0->l0, &snapshot.blocks[0]->blocks,
+                                       compactor->arena, &generations, &n, &err) == FG_OK);
     for (uint32_t i = 0; i < n; i++)
         if (all || draw(compactor->world, 4) > 0)
             generations[kept++] = generations[i];
@@ -183,7 +184,7 @@ void rewrite(struct compactor *compactor, uint32_t tenant, const struct fg_block
 {
     struct fg_blocks_entry entry;
     struct items items = {0};
-    struct edit_task task = {.kind = EDIT_APPLY};
+    struct cmp_edit_task task = {.kind = EDIT_APPLY};
     struct taken taken = {0};
     enum io io = IO_OK;
 
@@ -231,7 +232,7 @@ static void add_nodes(struct compactor *compactor, uint32_t tenant)
     struct fg_snapshot snapshot;
     struct fg_blocks_entry entry;
     struct items none = {0};
-    struct edit_task task = {.kind = EDIT_APPLY};
+    struct cmp_edit_task task = {.kind = EDIT_APPLY};
     struct fg_id ids[8];
     uint32_t n = 0;
     enum io io;
@@ -266,7 +267,7 @@ static enum io read_all(struct compactor *compactor, struct fg_snapshot *snapsho
 /* Covered segments leave the L0 manifest. */
 static void retire(struct compactor *compactor)
 {
-    struct edit_task task = {.kind = EDIT_RETIRE};
+    struct cmp_edit_task task = {.kind = EDIT_RETIRE};
     const struct fg_blocks *blocks[TENANTS] = {NULL};
     struct fg_snapshot snapshot;
     uint64_t *generations;
@@ -278,8 +279,8 @@ static void retire(struct compactor *compactor)
         for (uint32_t i = 0; i < TENANTS; i++)
             if (fg_l0_tenant(l0, tenant_names[i]) != FG_L0_NO_TENANT)
                 blocks[fg_l0_tenant(l0, tenant_names[i])] = &snapshot.blocks[i]->blocks;
-        fg_assert(upkeep_retirable(&upkeep, l0, blocks, wall_ns(compactor), compactor->arena,
-                                   &generations, &task.count, &err) == FG_OK);
+        fg_assert(cmp_upkeep_retirable(&upkeep, l0, blocks, wall_ns(compactor), compactor->arena,
+                                       &generations, &task.count, &err) == FG_OK);
         task.generations = generations;
         if (task.count > 0)
             compactor->world->retires += carry(compactor, 0, &task) == EDIT_DONE;
@@ -289,7 +290,7 @@ static void retire(struct compactor *compactor)
 
 static void sweep_blocks(struct compactor *compactor, uint32_t tenant)
 {
-    struct edit_task task = {.kind = EDIT_DELETED_BLOCKS};
+    struct cmp_edit_task task = {.kind = EDIT_DELETED_BLOCKS};
     struct fg_snapshot snapshot;
     struct fg_id *ids = NULL;
     struct fg_err err;
@@ -298,8 +299,9 @@ static void sweep_blocks(struct compactor *compactor, uint32_t tenant)
     fg_snapshot_init(&snapshot, compactor->manifests, &tenant_names[tenant], 1);
     io = fresh(compactor, &snapshot);
     if (io == IO_OK)
-        fg_assert(upkeep_deletable_blocks(&upkeep, &snapshot.blocks[0]->blocks, wall_ns(compactor),
-                                          compactor->arena, &ids, &task.count, &err) == FG_OK);
+        fg_assert(cmp_upkeep_deletable_blocks(&upkeep, &snapshot.blocks[0]->blocks,
+                                              wall_ns(compactor), compactor->arena, &ids,
+                                              &task.count, &err) == FG_OK);
     for (uint32_t i = 0; i < task.count && io == IO_OK; i++) {
         char name[FG_NAME_MAX_BYTES];
 
@@ -314,15 +316,16 @@ static void sweep_blocks(struct compactor *compactor, uint32_t tenant)
 
 static void sweep_segments(struct compactor *compactor)
 {
-    struct edit_task task = {.kind = EDIT_DELETED_SEGMENTS};
+    struct cmp_edit_task task = {.kind = EDIT_DELETED_SEGMENTS};
     struct fg_snapshot snapshot;
     struct fg_segment_id *ids = NULL;
     struct fg_err err;
     enum io io = read_all(compactor, &snapshot);
 
     if (io == IO_OK)
-        fg_assert(upkeep_deletable_segments(&upkeep, &snapshot.l0->l0, wall_ns(compactor),
-                                            compactor->arena, &ids, &task.count, &err) == FG_OK);
+        fg_assert(cmp_upkeep_deletable_segments(&upkeep, &snapshot.l0->l0, wall_ns(compactor),
+                                                compactor->arena, &ids, &task.count,
+                                                &err) == FG_OK);
     for (uint32_t i = 0; i < task.count && io == IO_OK; i++) {
         char name[FG_NAME_MAX_BYTES];
 
@@ -355,8 +358,8 @@ static void sweep_orphans(struct compactor *compactor)
 
         fg_assert(fg_name_parse(fg_cstr(listed[i].name), &name));
         tenant = fg_slice_is(tenant_names[0], name.tenant) ? 0 : 1;
-        if (upkeep_is_orphan(&upkeep, &name, listed[i].modified_wall_ns, wall_ns(compactor),
-                             &snapshot.l0->l0, &snapshot.blocks[tenant]->blocks))
+        if (cmp_upkeep_is_orphan(&upkeep, &name, listed[i].modified_wall_ns, wall_ns(compactor),
+                                 &snapshot.l0->l0, &snapshot.blocks[tenant]->blocks))
             io = bucket_delete(world, &compactor->owner, listed[i].name);
     }
     fg_snapshot_done(&snapshot);

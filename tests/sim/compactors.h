@@ -23,7 +23,8 @@ void compactor_end(struct compactor *compactor);
 enum io fresh(struct compactor *compactor, struct fg_snapshot *snapshot);
 
 /* Carries a change to its end. tenant: whose manifest; any for L0. */
-enum edit_state carry(struct compactor *compactor, uint32_t tenant, const struct edit_task *task);
+enum cmp_edit_state carry(struct compactor *compactor, uint32_t tenant,
+                          const struct cmp_edit_task *task);
 
 enum io read_block(struct compactor *compactor, uint32_t tenant, struct fg_id id,
                    struct items *out);

@@ -70,7 +70,7 @@ static void delete_from(struct world *world, uint32_t tenant, uint32_t shard, in
     struct deletion *deletion = &world->deletions[world->n_deletions];
     struct compactor compactor = compactor_begin(world);
     int64_t now_ns = world_wall_ns(world);
-    struct edit_task task = {.kind = EDIT_BURY};
+    struct cmp_edit_task task = {.kind = EDIT_BURY};
 
     compactor.owner.mortal = false;
     (void)snprintf(deletion->selector, sizeof deletion->selector, "%s%u\"}", selector_begin, shard);
@@ -154,13 +154,13 @@ static enum io strip_one(struct compactor *compactor, uint32_t tenant,
 
 static void advance(struct compactor *compactor, uint32_t tenant,
                     const struct fg_blocks_tombstone *tombstone, const struct fg_l0 *l0,
-                    const struct ending_stores *stores)
+                    const struct cmp_ending_stores *stores)
 {
     const uint64_t number = FG_MAX(l0->asked, tombstone->awaits) + 1;
-    struct ending next = ending_next(tombstone, l0, stores, number);
-    const struct edit_task ask = {.kind = EDIT_ASK, .asked = number};
-    const struct edit_task await = {.kind = EDIT_AWAIT, .awaits = &next.await, .count = 1};
-    const struct edit_task unbury = {.kind = EDIT_UNBURY, .tombstone = *tombstone};
+    struct cmp_ending next = cmp_ending_next(tombstone, l0, stores, number);
+    const struct cmp_edit_task ask = {.kind = EDIT_ASK, .asked = number};
+    const struct cmp_edit_task await = {.kind = EDIT_AWAIT, .awaits = &next.await, .count = 1};
+    const struct cmp_edit_task unbury = {.kind = EDIT_UNBURY, .tombstone = *tombstone};
 
     if (!keeps(compactor->world, CLUSTER_RULE_END_WHEN_CLEAN) ||
         (!keeps(compactor->world, CLUSTER_RULE_QUIET_TWICE) && next.await.quiet > 0))
@@ -180,12 +180,12 @@ static void end_some(struct compactor *compactor, uint32_t tenant,
 {
     const struct fg_blocks *blocks = &snapshot->blocks[0]->blocks;
     struct fg_ring_view *view;
-    struct ending_stores stores;
+    struct cmp_ending_stores stores;
     struct fg_err err;
 
     if (ring_get(compactor->world, &compactor->owner, &view) != IO_OK)
         return;
-    fg_assert(ending_stores_of(&view->ring, compactor->arena, &stores, &err) == FG_OK);
+    fg_assert(cmp_ending_stores_of(&view->ring, compactor->arena, &stores, &err) == FG_OK);
     for (uint32_t i = 0; i < blocks->n_tombstones; i++)
         if (world_wall_ns(compactor->world) >= blocks->tombstones[i].asked_wall_ns + WAIT_NS)
             advance(compactor, tenant, &blocks->tombstones[i], &snapshot->l0->l0, &stores);
@@ -208,9 +208,9 @@ void end_deletions(struct compactor *compactor, uint32_t tenant)
         io = fresh(compactor, &snapshot);
         if (io == IO_OK)
             io = strip_one(compactor, tenant, &snapshot.blocks[0]->blocks, &found);
-        fg_assert(io != IO_OK ||
-                  upkeep_uncovered(&snapshot.l0->l0, &snapshot.blocks[0]->blocks, compactor->arena,
-                                   &generations, &n_uncovered, &err) == FG_OK);
+        fg_assert(io != IO_OK || cmp_upkeep_uncovered(&snapshot.l0->l0, &snapshot.blocks[0]->blocks,
+                                                      compactor->arena, &generations, &n_uncovered,
+                                                      &err) == FG_OK);
         if (io == IO_OK && !found && n_uncovered == 0)
             end_some(compactor, tenant, &snapshot);
     }
@@ -243,7 +243,7 @@ static struct item only_profile(struct world *world)
 {
     struct item item = {.time_ns = world_wall_ns(world) - 50 * FG_MINUTE_NS};
 
-    item.group.window = head_window(item.time_ns, 0);
+    item.group.window = ing_head_window(item.time_ns, 0);
     world->sent = fg_new(struct sent);
     world->sent[0] = (struct sent){.item = item, .acked = true};
     world->n_sent = world->cap_sent = 1;

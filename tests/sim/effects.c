@@ -5,7 +5,8 @@
 
 /* ---- effects that are done at once ---- */
 
-static void write_marks(struct head *head, const struct pending *pending, enum round_state state)
+static void write_marks(struct head *head, const struct pending *pending,
+                        enum ing_round_state state)
 {
     for (uint32_t i = 0; i < pending->effect.n_rounds; i++) {
         struct mark mark = pending->rounds[i];
@@ -18,7 +19,7 @@ static void write_marks(struct head *head, const struct pending *pending, enum r
 
 /* Some writes fail and are there all the same: that is what fsync may do. */
 static void do_write(struct head *head, const struct pending *pending,
-                     enum segments_event_kind done)
+                     enum ing_segments_event_kind done)
 {
     bool fails = head_write_fails(head), there = !fails || chance(head->world, 300);
 
@@ -35,10 +36,10 @@ static void do_write(struct head *head, const struct pending *pending,
          there && pending->effect.kind == SEGMENTS_FORGET && i < pending->effect.n_rounds; i++)
         head_forget_round(head, &pending->rounds[i]);
     if (fails)
-        head_step(head,
-                  (struct segments_event){.kind = SEGMENTS_FAILED, .failed = pending->effect.kind});
+        head_step(head, (struct ing_segments_event){.kind = SEGMENTS_FAILED,
+                                                    .failed = pending->effect.kind});
     else
-        head_step(head, (struct segments_event){.kind = done});
+        head_step(head, (struct ing_segments_event){.kind = done});
 }
 
 /* ---- effects that take time: each in a fiber ---- */
@@ -48,7 +49,7 @@ struct job {
     struct pending pending;
 };
 
-static void report(struct job *job, struct segments_event event)
+static void report(struct job *job, struct ing_segments_event event)
 {
     struct head *head = job->owner.head;
 
@@ -58,8 +59,8 @@ static void report(struct job *job, struct segments_event event)
 
 static void report_failed(struct job *job)
 {
-    report(job,
-           (struct segments_event){.kind = SEGMENTS_FAILED, .failed = job->pending.effect.kind});
+    report(job, (struct ing_segments_event){.kind = SEGMENTS_FAILED,
+                                            .failed = job->pending.effect.kind});
 }
 
 static void job_read(struct job *job)
@@ -85,7 +86,7 @@ static void job_read(struct job *job)
     if (io == IO_UNSURE)
         report_failed(job);
     else if (io != IO_DEAD)
-        report(job, (struct segments_event){.kind = SEGMENTS_MANIFEST, .l0 = &head->l0->l0});
+        report(job, (struct ing_segments_event){.kind = SEGMENTS_MANIFEST, .l0 = &head->l0->l0});
 }
 
 /* Everything that live blocks hold of all tenants, and the newest generation of the snapshots. */
@@ -121,15 +122,17 @@ static enum io read_segment(struct head *head, struct owner *owner, uint64_t gen
 }
 
 /* What the round has that is held, and what not. */
-static void split(struct head *head, const struct segments_round *round, const struct items *held,
-                  struct segments_outcome *outcome, uint32_t *ret_held)
+static void split(struct head *head, const struct ing_segments_round *round,
+                  const struct items *held, struct ing_segments_outcome *outcome,
+                  uint32_t *ret_held)
 {
     *ret_held = 0;
-    *outcome = (struct segments_outcome){.group = round->group, .number = round->number};
+    *outcome = (struct ing_segments_outcome){.group = round->group, .number = round->number};
     for (uint32_t i = 0; i < head->n_stored; i++) {
         const struct stored *stored = &head->stored[i];
 
-        if (stored->round != round->number || !head_same_group(&stored->item.group, &round->group))
+        if (stored->round != round->number ||
+            !ing_head_same_group(&stored->item.group, &round->group))
             continue;
         if (items_has(held, &stored->item))
             ++*ret_held;
@@ -139,14 +142,15 @@ static void split(struct head *head, const struct segments_round *round, const s
     outcome->moved_bytes = outcome->moved_profiles * PROFILE_BYTES;
 }
 
-static void move(struct head *head, const struct segments_round *round, const struct items *held,
-                 uint32_t to)
+static void move(struct head *head, const struct ing_segments_round *round,
+                 const struct items *held, uint32_t to)
 {
     for (uint32_t i = 0; i < head->n_stored; i++) {
         struct stored *stored = &head->stored[i];
 
         if (stored->round != round->number ||
-            !head_same_group(&stored->item.group, &round->group) || items_has(held, &stored->item))
+            !ing_head_same_group(&stored->item.group, &round->group) ||
+            items_has(held, &stored->item))
             continue;
         trace(head->world, "%s: profile %u from round %u to %u", head->seat.name,
               stored->item.profile, stored->round, to);
@@ -156,7 +160,7 @@ static void move(struct head *head, const struct segments_round *round, const st
 
 static int compare_keys(const void *left, const void *right)
 {
-    return head_group_cmp(left, right);
+    return ing_head_group_cmp(left, right);
 }
 
 /* Applies what was read, in one go, and says so to the core. */
@@ -164,19 +168,19 @@ static void compare(struct job *job, const struct items *held, uint64_t generati
 {
     struct head *head = job->owner.head;
     uint32_t n_rounds, n = 0, n_missing = 0, n_unsure = 0;
-    const struct segments_round *const *rounds = segments_rounds(head->core, &n_rounds);
-    struct segments_outcome *outcomes = fg_calloc((size_t)n_rounds + 1, sizeof *outcomes);
-    struct head_group_key *missing = fg_calloc((size_t)held->n + 1, sizeof *missing);
-    struct head_group_key *unsure = fg_calloc((size_t)n_rounds + 1, sizeof *unsure);
+    const struct ing_segments_round *const *rounds = ing_segments_rounds(head->core, &n_rounds);
+    struct ing_segments_outcome *outcomes = fg_calloc((size_t)n_rounds + 1, sizeof *outcomes);
+    struct ing_head_group_key *missing = fg_calloc((size_t)held->n + 1, sizeof *missing);
+    struct ing_head_group_key *unsure = fg_calloc((size_t)n_rounds + 1, sizeof *unsure);
 
     /* Open ones last: leftovers of the others go into them. */
     for (uint32_t i = 0; i < 2 * n_rounds; i++) {
-        const struct segments_round *round = rounds[i < n_rounds ? i : i - n_rounds];
+        const struct ing_segments_round *round = rounds[i < n_rounds ? i : i - n_rounds];
         uint32_t n_held;
 
         if ((round->state == ROUND_OPEN) != (i >= n_rounds))
             continue;
-        if (!segments_may_hold(head->core, &round->group))
+        if (!ing_segments_may_hold(head->core, &round->group))
             continue;
         if (head_is_blurred(head, &round->group))
             unsure[n_unsure++] = round->group;
@@ -192,7 +196,8 @@ static void compare(struct job *job, const struct items *held, uint64_t generati
         if (n_held == 0)
             continue;
         if (outcomes[n].moved_profiles > 0)
-            move(head, round, held, segments_leftover(head->core, &round->group, round->number));
+            move(head, round, held,
+                 ing_segments_leftover(head->core, &round->group, round->number));
         head_set_mark(head, &(struct mark){.group = round->group,
                                            .number = round->number,
                                            .state = ROUND_COMMITTED,
@@ -206,14 +211,14 @@ static void compare(struct job *job, const struct items *held, uint64_t generati
     if (n_unsure > 1)
         qsort(unsure, n_unsure, sizeof *unsure, compare_keys);
     head->world->unsure += n_unsure;
-    head_step(head, (struct segments_event){.kind = SEGMENTS_COMPARED,
-                                            .generation = generation,
-                                            .outcomes = outcomes,
-                                            .n_outcomes = n,
-                                            .missing = missing,
-                                            .n_missing = n_missing,
-                                            .unsure = unsure,
-                                            .n_unsure = n_unsure});
+    head_step(head, (struct ing_segments_event){.kind = SEGMENTS_COMPARED,
+                                                .generation = generation,
+                                                .outcomes = outcomes,
+                                                .n_outcomes = n,
+                                                .missing = missing,
+                                                .n_missing = n_missing,
+                                                .unsure = unsure,
+                                                .n_unsure = n_unsure});
     free(outcomes);
     free(missing);
     free(unsure);
@@ -222,7 +227,7 @@ static void compare(struct job *job, const struct items *held, uint64_t generati
 static void job_compare(struct job *job)
 {
     struct head *head = job->owner.head;
-    const struct segments_effect *effect = &job->pending.effect;
+    const struct ing_segments_effect *effect = &job->pending.effect;
     uint64_t generation = effect->generation;
     struct items held = {0};
     enum io io = effect->all
@@ -258,7 +263,7 @@ static void build(struct head *head, const struct pending *pending, struct fg_bu
 
             for (uint32_t k = 0; k < pending->effect.n_rounds; k++)
                 mine |= pending->rounds[k].number == head->stored[i].round &&
-                        head_same_group(&pending->rounds[k].group, &item->group);
+                        ing_head_same_group(&pending->rounds[k].group, &item->group);
             if (!mine || item->group.tenant != t)
                 continue;
             trace(head->world, "%s: profile %u into cut %llu nonce %llx", head->seat.name,
@@ -283,14 +288,14 @@ static void build(struct head *head, const struct pending *pending, struct fg_bu
 
 /* Rounds of the upload that no segment can be made of, for now. */
 static uint32_t find_unfit(const struct head *head, const struct pending *pending,
-                           struct head_round_key *unfit)
+                           struct ing_head_round_key *unfit)
 {
     uint32_t n = 0;
 
     for (uint32_t k = 0; head_is_unfit(head) && k < pending->effect.n_rounds; k++)
         if ((pending->rounds[k].group.window + pending->rounds[k].group.shard) % 3 == 0)
             unfit[n++] =
-                (struct head_round_key){pending->rounds[k].group, pending->rounds[k].number};
+                (struct ing_head_round_key){pending->rounds[k].group, pending->rounds[k].number};
     return n;
 }
 
@@ -298,17 +303,17 @@ static uint32_t find_unfit(const struct head *head, const struct pending *pendin
 static bool fail_unfit(struct job *job)
 {
     struct head *head = job->owner.head;
-    struct head_round_key *unfit =
+    struct ing_head_round_key *unfit =
         fg_calloc((size_t)job->pending.effect.n_rounds + 1, sizeof *unfit);
     uint32_t n = find_unfit(head, &job->pending, unfit);
 
     if (n > 0) {
         head->world->unfit += n;
-        report(job, (struct segments_event){.kind = SEGMENTS_FAILED,
-                                            .failed = SEGMENTS_UPLOAD,
-                                            .unfit = true,
-                                            .suspects = unfit,
-                                            .n_suspects = chance(head->world, 500) ? n : 0});
+        report(job, (struct ing_segments_event){.kind = SEGMENTS_FAILED,
+                                                .failed = SEGMENTS_UPLOAD,
+                                                .unfit = true,
+                                                .suspects = unfit,
+                                                .n_suspects = chance(head->world, 500) ? n : 0});
     }
     free(unfit);
     return n > 0;
@@ -333,14 +338,15 @@ static void job_upload(struct job *job)
                  : IO_DEAD;
     }
     if (io == IO_OK)
-        report(job, (struct segments_event){.kind = SEGMENTS_UPLOADED, .nothing = bytes.len == 0});
+        report(job,
+               (struct ing_segments_event){.kind = SEGMENTS_UPLOADED, .nothing = bytes.len == 0});
     else if (io != IO_DEAD)
         report_failed(job);
     fg_buf_done(&bytes);
 }
 
 /* The manifest that was read last becomes this one; `done` tells the core. */
-static void put_l0(struct job *job, const struct fg_l0 *next, enum segments_event_kind done)
+static void put_l0(struct job *job, const struct fg_l0 *next, enum ing_segments_event_kind done)
 {
     struct head *head = job->owner.head;
     struct fg_buf bytes;
@@ -354,7 +360,7 @@ static void put_l0(struct job *job, const struct fg_l0 *next, enum segments_even
     io = bucket_put(head->world, &job->owner, FG_NAME_L0, fg_buf_slice(&bytes),
                     etag[0] == '\0' ? IF_ABSENT : IF_MATCH, etag);
     if (io == IO_OK || io == IO_REFUSED)
-        report(job, (struct segments_event){.kind = done});
+        report(job, (struct ing_segments_event){.kind = done});
     else if (io != IO_DEAD)
         report_failed(job);
     fg_buf_done(&bytes);
@@ -369,7 +375,7 @@ static void job_swap(struct job *job)
 
     head->upload.clean = job->pending.effect.clean;
     if (fg_l0_commit(&head->l0->l0, &head->upload, head_wall_ns(head),
-                     head_window(head_wall_ns(head), 0), arena, &next, &err) == FG_OK) {
+                     ing_head_window(head_wall_ns(head), 0), arena, &next, &err) == FG_OK) {
         put_l0(job, &next, SEGMENTS_SWAPPED);
     } else {
         found_fault(head->world, "commit: %s", err.msg);
@@ -391,7 +397,7 @@ static void job_report(struct job *job)
     if (changed)
         put_l0(job, &next, SEGMENTS_REPORTED);
     else
-        report(job, (struct segments_event){.kind = SEGMENTS_REPORTED});
+        report(job, (struct ing_segments_event){.kind = SEGMENTS_REPORTED});
     fg_arena_destroy(arena);
 }
 
@@ -427,7 +433,7 @@ static void run_job(void *arg)
 
 /* ---- stepping ---- */
 
-static struct pending copy_effect(const struct segments_effect *effect)
+static struct pending copy_effect(const struct ing_segments_effect *effect)
 {
     struct pending pending = {.effect = *effect};
 
@@ -472,19 +478,19 @@ static void perform(struct head *head, struct pending pending)
     free(pending.rounds);
 }
 
-void head_step(struct head *head, struct segments_event event)
+void head_step(struct head *head, struct ing_segments_event event)
 {
-    struct segments_effects effects;
+    struct ing_segments_effects effects;
     uint64_t life = head->life;
 
     event.wall_ns = head_wall_ns(head);
     event.mono_ns = fibers_now_ns(head->world->fibers);
-    segments_step(head->core, &event, &effects);
+    ing_segments_step(head->core, &event, &effects);
     if (event.kind != SEGMENTS_TICK || effects.n > 0)
         trace(head->world, "%s: event %d, seen %llu, gen %llu, safe %llu, %u effects",
-              head->seat.name, event.kind, (unsigned long long)segments_status(head->core).seen,
-              (unsigned long long)segments_status(head->core).gen,
-              (unsigned long long)segments_status(head->core).safe, effects.n);
+              head->seat.name, event.kind, (unsigned long long)ing_segments_status(head->core).seen,
+              (unsigned long long)ing_segments_status(head->core).gen,
+              (unsigned long long)ing_segments_status(head->core).safe, effects.n);
     head->wake_mono_ns = effects.wake_mono_ns;
     fg_assert(head->n_queue + effects.n <= HEAD_QUEUE_MAX);
     for (uint32_t i = 0; i < effects.n; i++)

@@ -40,7 +40,7 @@ const struct seat *head_seat(const struct head *head)
     return &head->seat;
 }
 
-struct member *head_member(const struct head *head)
+struct ing_member *head_member(const struct head *head)
 {
     fg_assert(head->up);
     return head->member;
@@ -77,7 +77,7 @@ void head_make_unfit(struct head *head, int64_t ns)
     head->unfit_until_ns = fibers_now_ns(head->world->fibers) + ns;
 }
 
-bool head_is_blurred(const struct head *head, const struct head_group_key *group)
+bool head_is_blurred(const struct head *head, const struct ing_head_group_key *group)
 {
     return fibers_now_ns(head->world->fibers) < head->blurred_until_ns &&
            (group->window + group->shard) % 4 == 1;
@@ -88,9 +88,9 @@ void head_blur(struct head *head, int64_t ns)
     head->blurred_until_ns = fibers_now_ns(head->world->fibers) + ns;
 }
 
-struct segments_status head_status(const struct head *head)
+struct ing_segments_status head_status(const struct head *head)
 {
-    return segments_status(head->core);
+    return ing_segments_status(head->core);
 }
 
 struct owner head_self(struct head *head)
@@ -122,11 +122,11 @@ static void store(struct head *head, const struct item *item, uint32_t round)
     head->stored[head->n_stored++] = (struct stored){*item, round};
 }
 
-static struct mark *find_mark(struct head *head, const struct head_group_key *group,
+static struct mark *find_mark(struct head *head, const struct ing_head_group_key *group,
                               uint32_t number)
 {
     for (uint32_t i = 0; i < head->n_marks; i++)
-        if (head->marks[i].number == number && head_same_group(&head->marks[i].group, group))
+        if (head->marks[i].number == number && ing_head_same_group(&head->marks[i].group, group))
             return &head->marks[i];
     return NULL;
 }
@@ -162,7 +162,7 @@ void head_forget_round(struct head *head, const struct mark *round)
           round->group.shard, round->group.window, round->number);
     for (uint32_t i = 0; i < head->n_stored; i++)
         if (head->stored[i].round != round->number ||
-            !head_same_group(&head->stored[i].item.group, &round->group))
+            !ing_head_same_group(&head->stored[i].item.group, &round->group))
             head->stored[kept++] = head->stored[i];
     head->n_stored = kept;
     if (mark != NULL)
@@ -174,18 +174,18 @@ void head_forget_round(struct head *head, const struct mark *round)
 /* A round as the store has it. */
 static void restore_round(struct head *head, const struct mark *mark)
 {
-    struct segments_round round = {.group = mark->group,
-                                   .number = mark->number,
-                                   .state = mark->state,
-                                   .cut = mark->cut,
-                                   .generation = mark->generation,
-                                   .opened_wall_ns = head_wall_ns(head)};
+    struct ing_segments_round round = {.group = mark->group,
+                                       .number = mark->number,
+                                       .state = mark->state,
+                                       .cut = mark->cut,
+                                       .generation = mark->generation,
+                                       .opened_wall_ns = head_wall_ns(head)};
 
     for (uint32_t i = 0; i < head->n_stored; i++)
         round.profiles += head->stored[i].round == mark->number &&
-                          head_same_group(&head->stored[i].item.group, &mark->group);
+                          ing_head_same_group(&head->stored[i].item.group, &mark->group);
     round.bytes = round.profiles * PROFILE_BYTES;
-    fg_assert(segments_restore(head->core, &round));
+    fg_assert(ing_segments_restore(head->core, &round));
 }
 
 /* Every round that has a profile or a mark, once. */
@@ -200,7 +200,7 @@ static void restore(struct head *head)
 
         for (uint32_t k = 0; k < i; k++)
             first &= head->stored[k].round != stored->round ||
-                     !head_same_group(&head->stored[k].item.group, &stored->item.group);
+                     !ing_head_same_group(&head->stored[k].item.group, &stored->item.group);
         if (first)
             restore_round(head, &open);
     }
@@ -221,7 +221,7 @@ static void tick(void *arg)
     while (head->up && head->life == clock->life) {
         int64_t wait = head->wake_mono_ns - fibers_now_ns(world->fibers);
 
-        head_step(head, (struct segments_event){.kind = SEGMENTS_TICK});
+        head_step(head, (struct ing_segments_event){.kind = SEGMENTS_TICK});
         fibers_sleep(world->fibers, FG_MAX(wait, 200 * FG_MS_NS) +
                                         (int64_t)draw(world, (uint64_t)FG_SECOND_NS) +
                                         (chance(world, 20) ? FG_MINUTE_NS : 0));
@@ -231,7 +231,7 @@ static void tick(void *arg)
 
 void head_start(struct head *head)
 {
-    struct segments_config config = {
+    struct ing_segments_config config = {
         .writer = head->seat.store,
         .seed = draw(head->world, UINT64_MAX),
         .cut_bytes = 25 * PROFILE_BYTES,
@@ -255,7 +255,7 @@ void head_start(struct head *head)
     trace(head->world, "%s: starts", head->seat.name);
     head->up = true;
     head->life++;
-    head->core = segments_create(&config, head->last_cut, 0);
+    head->core = ing_segments_create(&config, head->last_cut, 0);
     head->manifests = fg_manifests_create(TENANTS, 20 * FG_SECOND_NS, config.rules);
     head->wake_mono_ns = 0;
     head->drains = 0;
@@ -282,7 +282,7 @@ void head_crash(struct head *head)
     head->up = false;
     head->world->crashes++;
     member_end(head->member);
-    segments_destroy(head->core);
+    ing_segments_destroy(head->core);
     fg_manifests_destroy(head->manifests);
     fg_manifest_unref(head->l0);
     fg_arena_destroy(head->upload_arena);
@@ -337,13 +337,13 @@ void head_destroy(struct head *head)
 
 void head_rank(struct head *head, const uint8_t ranks[SEGMENTS_SHARDS])
 {
-    head_step(head, (struct segments_event){.kind = SEGMENTS_RANKS, .ranks = ranks});
+    head_step(head, (struct ing_segments_event){.kind = SEGMENTS_RANKS, .ranks = ranks});
 }
 
 uint64_t head_drain(struct head *head)
 {
     fg_assert(head->up);
-    head_step(head, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = ++head->drains});
+    head_step(head, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = ++head->drains});
     return head->drains;
 }
 
@@ -363,7 +363,7 @@ static enum io look(struct head *head, struct owner *owner, const struct item *i
     enum io io;
 
     fg_snapshot_init(&snapshot, head->manifests, &tenant_names[item->group.tenant], 1);
-    io = take_snapshot(head->world, owner, &snapshot, segments_seen(head->core), false);
+    io = take_snapshot(head->world, owner, &snapshot, ing_segments_seen(head->core), false);
     if (io == IO_OK)
         io = read_contents(head->world, owner, &snapshot, 0, &items);
     if (io == IO_MISSING) {
@@ -391,30 +391,30 @@ static void put(struct head *head, const struct item *item, uint32_t round, bool
         head_set_mark(head, &mark);
     head->world->unchecked += unchecked;
     store(head, item, round);
-    segments_added(head->core, &item->group, round, unchecked, 1, PROFILE_BYTES,
-                   head_wall_ns(head));
+    ing_segments_added(head->core, &item->group, round, unchecked, 1, PROFILE_BYTES,
+                       head_wall_ns(head));
 }
 
 enum head_write head_write(struct head *head, const struct item *item, uint64_t revision)
 {
     struct world *world = head->world;
     struct owner owner = head_self(head);
-    struct segments_looked looked = {0};
+    struct ing_segments_looked looked = {0};
     unsigned failures = 0;
 
     if (!head->up || head_is_cut_off(head))
         return HEAD_DIED;
     for (int i = 0; i < LOOKS_MAX; i++) {
-        enum segments_admission admission;
+        enum ing_segments_admission admission;
         uint32_t round;
         bool found;
         enum io io;
 
-        if (!member_admits(head->member, revision))
+        if (!ing_member_admits(head->member, revision))
             return HEAD_REFUSED;
         if (head_has(head, item))
             return HEAD_STORED;
-        admission = segments_admit(head->core, &item->group, looked, &round);
+        admission = ing_segments_admit(head->core, &item->group, looked, &round);
         switch (admission) {
         case SEGMENTS_ADMIT:
         case SEGMENTS_ADMIT_UNCHECKED:
@@ -423,7 +423,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
             trace(world, "%s: profile %u into round %u:%u:%u/%u, looked at %llu, seen %llu",
                   head->seat.name, item->profile, item->group.tenant, item->group.shard,
                   item->group.window, round, (unsigned long long)looked.generation,
-                  (unsigned long long)segments_seen(head->core));
+                  (unsigned long long)ing_segments_seen(head->core));
             put(head, item, round, admission == SEGMENTS_ADMIT_UNCHECKED);
             return HEAD_STORED;
         case SEGMENTS_FULL:
@@ -435,7 +435,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
         if (io == IO_DEAD || !is_alive(world, &owner))
             return HEAD_DIED;
         if (io == IO_OK && found) {
-            segments_found(head->core, looked.generation);
+            ing_segments_found(head->core, looked.generation);
             return HEAD_STORED;
         }
         looked.cannot = io != IO_OK && ++failures == LOOK_FAILURES;
@@ -451,8 +451,9 @@ bool head_write_unchecked(struct head *head, const struct item *item)
 
     if (head_has(head, item))
         return true;
-    if (segments_admit(head->core, &item->group, (struct segments_looked){.generation = UINT64_MAX},
-                       &round) != SEGMENTS_ADMIT)
+    if (ing_segments_admit(head->core, &item->group,
+                           (struct ing_segments_looked){.generation = UINT64_MAX},
+                           &round) != SEGMENTS_ADMIT)
         return false;
     put(head, item, round, false);
     return true;
@@ -468,7 +469,7 @@ uint32_t head_n_stored(const struct head *head)
 static int cmp_groups(const void *left, const void *right)
 {
     const struct item *a = left, *b = right;
-    int order = head_group_cmp(&a->group, &b->group);
+    int order = ing_head_group_cmp(&a->group, &b->group);
 
     return order != 0 ? order : (a->profile > b->profile) - (a->profile < b->profile);
 }
@@ -479,15 +480,15 @@ static void sort(struct items *items)
         qsort(items->items, items->n, sizeof *items->items, cmp_groups);
 }
 
-void head_list(const struct head *head, const struct head_group_key *group, bool committed,
+void head_list(const struct head *head, const struct ing_head_group_key *group, bool committed,
                struct items *out)
 {
     for (uint32_t i = 0; i < head->n_stored; i++) {
         const struct stored *stored = &head->stored[i];
 
-        if ((group == NULL || head_same_group(&stored->item.group, group)) &&
+        if ((group == NULL || ing_head_same_group(&stored->item.group, group)) &&
             (committed ||
-             segments_shows(head->core, &stored->item.group, stored->round, UINT64_MAX)))
+             ing_segments_shows(head->core, &stored->item.group, stored->round, UINT64_MAX)))
             items_add(out, stored->item);
     }
     sort(out);
@@ -495,14 +496,15 @@ void head_list(const struct head *head, const struct head_group_key *group, bool
 
 /* What the question is about, group after group. */
 static void scan(const struct head *head, const struct head_question *question,
-                 const struct query_ids *only, struct items *out)
+                 const struct ing_query_ids *only, struct items *out)
 {
     for (uint32_t i = 0; i < head->n_stored; i++) {
         const struct stored *stored = &head->stored[i];
 
         if (stored->item.group.tenant == question->tenant &&
-            query_ids_have(only, item_id(&stored->item)) &&
-            segments_shows(head->core, &stored->item.group, stored->round, question->generation))
+            ing_query_ids_have(only, item_id(&stored->item)) &&
+            ing_segments_shows(head->core, &stored->item.group, stored->round,
+                               question->generation))
             items_add(out, stored->item);
     }
     sort(out);
@@ -512,30 +514,30 @@ static void scan(const struct head *head, const struct head_question *question,
 static void gather(const struct head *head, const struct head_question *question,
                    struct fg_arena *arena, struct head_answer *answer)
 {
-    struct query_shards shards;
-    struct query_ids only;
-    struct query_sums sums;
+    struct ing_query_shards shards;
+    struct ing_query_ids only;
+    struct ing_query_sums sums;
     struct items found = {0};
     struct fg_err err;
 
-    fg_assert(query_shards_read(&question->shards, arena, &shards, &err) == FG_OK);
-    fg_assert(query_ids_read(question->only_ids, arena, &only, &err) == FG_OK);
+    fg_assert(ing_query_shards_read(&question->shards, arena, &shards, &err) == FG_OK);
+    fg_assert(ing_query_ids_read(question->only_ids, arena, &only, &err) == FG_OK);
     scan(head, question, &only, &found);
-    query_sums_init(&sums, &shards, arena, SIZE_MAX);
+    ing_query_sums_init(&sums, &shards, arena, SIZE_MAX);
     for (uint32_t i = 0; i < found.n; i++) {
         const struct item *item = &found.items[i];
 
-        if (query_shards_data(&shards, item->group.shard))
+        if (ing_query_shards_data(&shards, item->group.shard))
             items_add(&answer->data, *item);
-        if (!query_shards_sums(&shards, item->group.shard))
+        if (!ing_query_shards_sums(&shards, item->group.shard))
             continue;
-        fg_assert(query_sums_group(&sums, &item->group, &err) == FG_OK);
-        fg_assert(query_sums_add(&sums, item->time_ns, item_id(item), &err) == FG_OK);
+        fg_assert(ing_query_sums_group(&sums, &item->group, &err) == FG_OK);
+        fg_assert(ing_query_sums_add(&sums, item->time_ns, item_id(item), &err) == FG_OK);
     }
-    fg_assert(query_sums_finish(&sums, &err) == FG_OK);
+    fg_assert(ing_query_sums_finish(&sums, &err) == FG_OK);
     answer->sums = sums.items;
     answer->n_sums = sums.n;
-    query_sums_done(&sums);
+    ing_query_sums_done(&sums);
     items_done(&found);
 }
 
@@ -543,22 +545,23 @@ static void gather(const struct head *head, const struct head_question *question
 static bool hides(const struct head *head, const struct head_question *question,
                   struct fg_arena *arena)
 {
-    struct query_shards shards;
+    struct ing_query_shards shards;
     struct fg_err err;
 
-    fg_assert(query_shards_read(&question->shards, arena, &shards, &err) == FG_OK);
+    fg_assert(ing_query_shards_read(&question->shards, arena, &shards, &err) == FG_OK);
     for (uint32_t i = 0; i < head->n_stored; i++) {
-        const struct head_group_key *group = &head->stored[i].item.group;
+        const struct ing_head_group_key *group = &head->stored[i].item.group;
         uint32_t n;
-        const struct segments_round *const *rounds = segments_rounds(head->core, &n);
+        const struct ing_segments_round *const *rounds = ing_segments_rounds(head->core, &n);
 
-        if (group->tenant != question->tenant ||
-            !(query_shards_data(&shards, group->shard) || query_shards_sums(&shards, group->shard)))
+        if (group->tenant != question->tenant || !(ing_query_shards_data(&shards, group->shard) ||
+                                                   ing_query_shards_sums(&shards, group->shard)))
             continue;
         for (uint32_t k = 0; k < n; k++)
             if (rounds[k]->number == head->stored[i].round &&
-                head_same_group(&rounds[k]->group, group) && rounds[k]->state == ROUND_UNCHECKED &&
-                !segments_shows(head->core, group, rounds[k]->number, question->generation))
+                ing_head_same_group(&rounds[k]->group, group) &&
+                rounds[k]->state == ROUND_UNCHECKED &&
+                !ing_segments_shows(head->core, group, rounds[k]->number, question->generation))
                 return true;
     }
     return false;
@@ -569,17 +572,17 @@ enum head_read head_read(struct head *head, const struct head_question *question
 {
     struct world *world = head->world;
     struct owner owner = head_self(head);
-    enum segments_fence fence = SEGMENTS_BEHIND;
+    enum ing_segments_fence fence = SEGMENTS_BEHIND;
 
     delay(world);
     if (!is_alive(world, &owner) || head_is_cut_off(head) || chance(world, world->lose_permille))
         return HEAD_UNAVAILABLE;
     for (int i = 0; i < WAITS_MAX && fence == SEGMENTS_BEHIND; i++) {
-        fence = segments_fence(head->core, question->generation, ret_least);
+        fence = ing_segments_fence(head->core, question->generation, ret_least);
         if (fence != SEGMENTS_BEHIND)
             break;
-        head_step(head, (struct segments_event){.kind = SEGMENTS_WANTED,
-                                                .generation = question->generation});
+        head_step(head, (struct ing_segments_event){.kind = SEGMENTS_WANTED,
+                                                    .generation = question->generation});
         fibers_sleep(world->fibers, FG_SECOND_NS / 2);
         if (!is_alive(world, &owner))
             return HEAD_UNAVAILABLE;

@@ -18,15 +18,15 @@ struct stored {
 };
 
 struct mark {
-    struct head_group_key group;
+    struct ing_head_group_key group;
     uint32_t number;
-    enum round_state state;
+    enum ing_round_state state;
     uint64_t cut, generation;
 };
 
 /* An effect with copies of the rounds it is about. */
 struct pending {
-    struct segments_effect effect;
+    struct ing_segments_effect effect;
     struct mark *rounds;
 };
 
@@ -46,8 +46,8 @@ struct head {
     uint64_t last_cut;
 
     /* Of this life. */
-    struct member *member;
-    struct segments *core;
+    struct ing_member *member;
+    struct ing_segments *core;
     struct fg_manifests *manifests;
     struct fg_manifest *l0; /* handed in last */
     struct fg_arena *upload_arena;
@@ -68,11 +68,11 @@ void head_forget_round(struct head *head, const struct mark *round);
 bool head_write_fails(struct head *head);
 bool head_has(const struct head *head, const struct item *item);
 /* Is an object damaged, so that it does not tell the head what it has of the group? */
-bool head_is_blurred(const struct head *head, const struct head_group_key *group);
+bool head_is_blurred(const struct head *head, const struct ing_head_group_key *group);
 
 /* ---- effects.c ---- */
 
 /* One event; then all effects, with crashes before, between and after them. */
-void head_step(struct head *head, struct segments_event event);
+void head_step(struct head *head, struct ing_segments_event event);
 
 #endif

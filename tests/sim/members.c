@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 /* A head's seat, in one life of it: the head has it, and two fibers, which end with that life. */
-struct member {
+struct ing_member {
     uint32_t refs;
     struct owner owner;
     struct fg_ring_seat seat;
@@ -50,7 +50,7 @@ enum io ring_get(struct world *world, struct owner *owner, struct fg_ring_view *
 
 /* ---- a seat ---- */
 
-static void unref(struct member *member)
+static void unref(struct ing_member *member)
 {
     if (--member->refs > 0)
         return;
@@ -59,12 +59,12 @@ static void unref(struct member *member)
     free(member);
 }
 
-static bool lives(struct member *member)
+static bool lives(struct ing_member *member)
 {
     return is_alive(head_world(member->owner.head), &member->owner);
 }
 
-static void step(struct member *member, struct fg_ring_seat_event *event)
+static void step(struct ing_member *member, struct fg_ring_seat_event *event)
 {
     struct world *world = head_world(member->owner.head);
     struct fg_ring_seat_effects effects;
@@ -84,7 +84,7 @@ static void step(struct member *member, struct fg_ring_seat_event *event)
 }
 
 /* Which of each shard's owners the head is; now and then it is wrong about some. */
-static void rank_head(struct member *member)
+static void rank_head(struct ing_member *member)
 {
     struct head *head = member->owner.head;
     struct world *world = head_world(head);
@@ -103,7 +103,7 @@ static void rank_head(struct member *member)
     head_rank(head, ranks);
 }
 
-static void read_ring(struct member *member)
+static void read_ring(struct ing_member *member)
 {
     struct head *head = member->owner.head;
     struct world *world = head_world(head);
@@ -127,7 +127,7 @@ static void read_ring(struct member *member)
     rank_head(member); /* it may die of it */
 }
 
-static void swap_ring(struct member *member)
+static void swap_ring(struct ing_member *member)
 {
     struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_SWAPPED};
     char etag[24];
@@ -145,7 +145,7 @@ static void swap_ring(struct member *member)
 }
 
 /* What is in the head now has to be committed; what comes meanwhile need not. (commit-first) */
-static void drain_head(struct member *member)
+static void drain_head(struct ing_member *member)
 {
     struct head *head = member->owner.head;
     struct world *world = head_world(head);
@@ -162,7 +162,7 @@ static void drain_head(struct member *member)
     step(member, &event);
 }
 
-static void turn(struct member *member)
+static void turn(struct ing_member *member)
 {
     int64_t now = fibers_now_ns(head_world(member->owner.head)->fibers);
     struct fg_ring_seat_event tick = {.kind = FG_RING_SEAT_TICK};
@@ -178,7 +178,7 @@ static void turn(struct member *member)
 /* Drains beside the rest: the ring is followed meanwhile. */
 static void drainer(void *arg)
 {
-    struct member *member = arg;
+    struct ing_member *member = arg;
     struct world *world = head_world(member->owner.head);
 
     while (lives(member)) {
@@ -191,7 +191,7 @@ static void drainer(void *arg)
 
 static void sitter(void *arg)
 {
-    struct member *member = arg;
+    struct ing_member *member = arg;
     struct world *world = head_world(member->owner.head);
 
     while (lives(member) && member->seat.state != FG_RING_SEAT_LEFT &&
@@ -206,10 +206,10 @@ static void sitter(void *arg)
     unref(member);
 }
 
-struct member *member_start(struct head *head, const struct seat *seat)
+struct ing_member *member_start(struct head *head, const struct seat *seat)
 {
     struct world *world = head_world(head);
-    struct member *member = fg_new(struct member);
+    struct ing_member *member = fg_new(struct ing_member);
 
     member->refs = 3;
     member->owner = (struct owner){.head = head, .life = head_life(head)};
@@ -230,27 +230,27 @@ struct member *member_start(struct head *head, const struct seat *seat)
     return member;
 }
 
-void member_end(struct member *member)
+void member_end(struct ing_member *member)
 {
     unref(member);
 }
 
-void member_leave(struct member *member)
+void member_leave(struct ing_member *member)
 {
     step(member, &(struct fg_ring_seat_event){.kind = FG_RING_SEAT_LEAVE});
 }
 
-bool member_is_active(const struct member *member)
+bool member_is_active(const struct ing_member *member)
 {
     return member->seat.state == FG_RING_SEAT_ACTIVE;
 }
 
-struct fg_ring_view *member_view(const struct member *member)
+struct fg_ring_view *member_view(const struct ing_member *member)
 {
     return member->view;
 }
 
-bool member_admits(struct member *member, uint64_t revision)
+bool ing_member_admits(struct ing_member *member, uint64_t revision)
 {
     uint64_t known = member->view == NULL ? 0 : fg_ring_newest(&member->view->ring);
     bool seated =

@@ -126,7 +126,7 @@ static uint32_t new_profile(struct world *world)
     sent->item.group.tenant = draw(world, 4) == 0;
     sent->item.group.shard = (uint16_t)draw(world, SHARDS);
     sent->item.time_ns = profile_time(world);
-    sent->item.group.window = head_window(sent->item.time_ns, 0);
+    sent->item.group.window = ing_head_window(sent->item.time_ns, 0);
     return world->n_sent++;
 }
 

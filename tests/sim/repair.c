@@ -60,27 +60,27 @@ static bool owns(const struct fg_ring_view *view, struct fg_id store, uint16_t s
     return false;
 }
 
-static struct head_group_key key_of(const struct repair_group *group)
+static struct ing_head_group_key key_of(const struct ing_repair_group *group)
 {
-    return (struct head_group_key){fg_slice_eq(group->tenant, tenant_names[0]) ? 0 : 1,
-                                   group->shard, group->window};
+    return (struct ing_head_group_key){fg_slice_eq(group->tenant, tenant_names[0]) ? 0 : 1,
+                                       group->shard, group->window};
 }
 
-static bool same_group(const struct head_group_key *a, const struct head_group_key *b)
+static bool same_group(const struct ing_head_group_key *a, const struct ing_head_group_key *b)
 {
     return a->tenant == b->tenant && a->shard == b->shard && a->window == b->window;
 }
 
-static bool is_after(const struct head_group_key *key, const struct head_group_key *place)
+static bool is_after(const struct ing_head_group_key *key, const struct ing_head_group_key *place)
 {
     if (key->tenant != place->tenant)
         return key->tenant > place->tenant;
     return key->shard != place->shard ? key->shard > place->shard : key->window > place->window;
 }
 
-static struct group_sum sum_of(const struct item *items, uint32_t n)
+static struct ing_group_sum sum_of(const struct item *items, uint32_t n)
 {
-    struct group_sum sum = {.count = n};
+    struct ing_group_sum sum = {.count = n};
 
     for (uint32_t i = 0; i < n; i++)
         sum.digest = fg_id_add(sum.digest, item_id(&items[i]));
@@ -89,19 +89,19 @@ static struct group_sum sum_of(const struct item *items, uint32_t n)
 
 /* ---- what the other one says ---- */
 
-static void say_groups(struct head *head, struct fg_id asker, const struct repair_group *after,
-                       struct fg_arena *arena, struct repair_page *page)
+static void say_groups(struct head *head, struct fg_id asker, const struct ing_repair_group *after,
+                       struct fg_arena *arena, struct ing_repair_page *page)
 {
     const struct fg_ring_view *view = member_view(head_member(head));
-    struct head_group_key place = {0};
+    struct ing_head_group_key place = {0};
     struct items held = {0};
 
-    page->groups = fg_arena_new(arena, struct repair_group, PAGE_GROUPS);
+    page->groups = fg_arena_new(arena, struct ing_repair_group, PAGE_GROUPS);
     if (after != NULL)
         place = key_of(after);
     head_list(head, NULL, false, &held);
     for (uint32_t i = 0, end; i < held.n && view != NULL && !page->more; i = end) {
-        const struct head_group_key *key = &held.items[i].group;
+        const struct ing_head_group_key *key = &held.items[i].group;
 
         for (end = i + 1; end < held.n && same_group(&held.items[end].group, key);)
             end++;
@@ -110,32 +110,33 @@ static void say_groups(struct head *head, struct fg_id asker, const struct repai
         page->more = page->n == PAGE_GROUPS;
         if (!page->more)
             page->groups[page->n++] =
-                (struct repair_group){tenant_names[key->tenant], key->shard, key->window,
-                                      sum_of(&held.items[i], end - i)};
+                (struct ing_repair_group){tenant_names[key->tenant], key->shard, key->window,
+                                          sum_of(&held.items[i], end - i)};
     }
     items_done(&held);
 }
 
-static enum fg_code link_groups(void *arg, const struct repair_group *after, struct fg_arena *arena,
-                                struct repair_page *ret_page, struct fg_err *err)
+static enum fg_code link_groups(void *arg, const struct ing_repair_group *after,
+                                struct fg_arena *arena, struct ing_repair_page *ret_page,
+                                struct fg_err *err)
 {
     struct repairer *repairer = arg;
     struct head *head = reach(repairer);
 
     if (head == NULL)
         return lost(err);
-    *ret_page = (struct repair_page){0};
+    *ret_page = (struct ing_repair_page){0};
     say_groups(head, head_seat(repairer->owner.head)->store, after, arena, ret_page);
     return come_home(repairer, err);
 }
 
 /* What is younger than a minute by the asker's clock may be on its way. */
-static enum fg_code link_ids(void *arg, const struct repair_group *group, struct group_ids *out,
-                             struct fg_err *err)
+static enum fg_code link_ids(void *arg, const struct ing_repair_group *group,
+                             struct ing_group_ids *out, struct fg_err *err)
 {
     struct repairer *repairer = arg;
     int64_t before_ns = head_wall_ns(repairer->owner.head) - FG_MINUTE_NS;
-    struct head_group_key key = key_of(group);
+    struct ing_head_group_key key = key_of(group);
     struct head *head = reach(repairer);
     struct items held = {0};
 
@@ -144,15 +145,15 @@ static enum fg_code link_ids(void *arg, const struct repair_group *group, struct
     head_list(head, &key, false, &held);
     for (uint32_t i = 0; i < held.n; i++)
         if (held.items[i].time_ns < before_ns)
-            group_ids_add(out, item_id(&held.items[i]));
+            ing_group_ids_add(out, item_id(&held.items[i]));
     items_done(&held);
     return come_home(repairer, err);
 }
 
 /* Some of these, at the place or behind it: a profile's number. What finds no room in the answer
  * goes to the front. */
-static void say_profiles(struct head *head, const struct head_group_key *key, struct fg_id *ids,
-                         size_t *n, struct repair_place *place, struct items *out)
+static void say_profiles(struct head *head, const struct ing_head_group_key *key, struct fg_id *ids,
+                         size_t *n, struct ing_repair_place *place, struct items *out)
 {
     struct items held = {0};
     uint32_t from = 0;
@@ -205,12 +206,12 @@ static enum fg_code push_all(struct repairer *repairer, const struct items *item
     return FG_OK;
 }
 
-static enum fg_code link_take(void *arg, const struct repair_group *group, struct fg_id *ids,
-                              size_t *n, struct repair_place *place, struct fg_err *err)
+static enum fg_code link_take(void *arg, const struct ing_repair_group *group, struct fg_id *ids,
+                              size_t *n, struct ing_repair_place *place, struct fg_err *err)
 {
     struct repairer *repairer = arg;
     struct world *world = world_of(repairer);
-    struct head_group_key key = key_of(group);
+    struct ing_head_group_key key = key_of(group);
     struct head *head = reach(repairer);
     struct items items = {0};
     enum fg_code code;
@@ -237,12 +238,12 @@ static bool link_owns(void *arg, uint16_t shard)
 }
 
 /* Between two links that wait the head lives, if it did after the first. */
-static struct group_sum link_own_sum(void *arg, const struct repair_group *group)
+static struct ing_group_sum link_own_sum(void *arg, const struct ing_repair_group *group)
 {
     struct repairer *repairer = arg;
-    struct head_group_key key = key_of(group);
+    struct ing_head_group_key key = key_of(group);
     struct items held = {0};
-    struct group_sum sum;
+    struct ing_group_sum sum;
 
     head_list(repairer->owner.head, &key, false, &held);
     sum = sum_of(held.items, held.n);
@@ -250,17 +251,17 @@ static struct group_sum link_own_sum(void *arg, const struct repair_group *group
     return sum;
 }
 
-static enum fg_code link_own_ids(void *arg, const struct repair_group *group, struct group_ids *out,
-                                 struct fg_err *err)
+static enum fg_code link_own_ids(void *arg, const struct ing_repair_group *group,
+                                 struct ing_group_ids *out, struct fg_err *err)
 {
     struct repairer *repairer = arg;
-    struct head_group_key key = key_of(group);
+    struct ing_head_group_key key = key_of(group);
     struct items held = {0};
 
     (void)err;
     head_list(repairer->owner.head, &key, true, &held);
     for (uint32_t i = 0; i < held.n; i++)
-        group_ids_add(out, item_id(&held.items[i]));
+        ing_group_ids_add(out, item_id(&held.items[i]));
     items_done(&held);
     return FG_OK;
 }
@@ -269,7 +270,7 @@ static enum fg_code link_own_ids(void *arg, const struct repair_group *group, st
 
 static void pass(struct repairer *repairer)
 {
-    const struct repair_links links = {
+    const struct ing_repair_links links = {
         .arg = repairer,
         .groups = link_groups,
         .ids = link_ids,
@@ -286,7 +287,7 @@ static void pass(struct repairer *repairer)
 
         repairer->other = &ring->members[i];
         if (!fg_id_eq(repairer->other->store, head_seat(repairer->owner.head)->store) &&
-            fg_ring_state(ring, i) != FG_RING_GONE && repair_pass(&links, &err) == FG_OK)
+            fg_ring_state(ring, i) != FG_RING_GONE && ing_repair_pass(&links, &err) == FG_OK)
             world_of(repairer)->passes++;
     }
 }

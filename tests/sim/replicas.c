@@ -11,7 +11,7 @@
 
 enum { ATTEMPTS_MAX = 8, MAP_BYTES = SHARDS / 8 + 1 };
 
-struct asked {
+struct qry_asked {
     uint32_t member;
     uint8_t data[MAP_BYTES], sums[MAP_BYTES];
     struct head_answer answer;
@@ -24,11 +24,11 @@ struct replicas {
     uint64_t generation;
     uint64_t *least;
     struct fg_arena *arena;
-    struct ids_wanted ids;
+    struct qry_ids_wanted ids;
     uint64_t down[FG_RING_READS_WORDS]; /* bits by member */
 
     /* Of this attempt. */
-    struct asked *asked;
+    struct qry_asked *asked;
     uint32_t n_asked;
 };
 
@@ -50,7 +50,7 @@ static void set_bit(uint8_t map[MAP_BYTES], uint32_t bit)
 /* ---- calls ---- */
 
 /* HEAD_UNAVAILABLE too where another store has its name: it would answer with nothing. */
-static enum head_read call(struct replicas *replicas, const struct asked *asked,
+static enum head_read call(struct replicas *replicas, const struct qry_asked *asked,
                            struct fg_slice only_ids, struct head_answer *answer)
 {
     const struct fg_ring_member *member = &replicas->view->ring.members[asked->member];
@@ -74,7 +74,7 @@ static enum head_read call(struct replicas *replicas, const struct asked *asked,
 
 /* ---- who is asked for what ---- */
 
-static struct asked *find_asked(struct replicas *replicas, uint32_t member)
+static struct qry_asked *find_asked(struct replicas *replicas, uint32_t member)
 {
     for (uint32_t i = 0; i < replicas->n_asked; i++)
         if (replicas->asked[i].member == member)
@@ -89,11 +89,11 @@ static void plan(struct replicas *replicas, const struct fg_ring_reads *reads)
     for (unsigned i = 0; i < FG_RING_READS_WORDS; i++)
         living[i] = reads->asked[i] & ~reads->failed[i];
     for (uint32_t shard = 0; shard < SHARDS; shard++) {
-        struct roles roles;
+        struct qry_roles roles;
 
-        roles_of(replicas->view, (uint16_t)shard, living, &roles);
+        qry_roles_of(replicas->view, (uint16_t)shard, living, &roles);
         for (unsigned i = 0; i < roles.n; i++) {
-            struct asked *asked = find_asked(replicas, roles.members[i]);
+            struct qry_asked *asked = find_asked(replicas, roles.members[i]);
 
             if (i == 0)
                 set_bit(asked->data, shard);
@@ -114,7 +114,7 @@ static enum head_read choose(struct replicas *replicas)
         if ((replicas->down[m / 64] >> m % 64 & 1) != 0)
             fg_ring_reads_avoid(&reads, m);
     replicas->n_asked = fg_ring_reads_ask(&reads, (uint32_t)draw(replicas->world, 1000), members);
-    replicas->asked = fg_arena_new(replicas->arena, struct asked, replicas->n_asked);
+    replicas->asked = fg_arena_new(replicas->arena, struct qry_asked, replicas->n_asked);
     for (uint32_t i = 0; i < replicas->n_asked; i++) {
         replicas->asked[i].member = members[i];
         fg_ring_reads_heard(&reads, members[i]);
@@ -136,7 +136,7 @@ static enum head_read without(struct replicas *replicas, uint32_t member, bool *
 static enum head_read ask_all(struct replicas *replicas, bool *again)
 {
     for (uint32_t i = 0; i < replicas->n_asked; i++) {
-        struct asked *asked = &replicas->asked[i];
+        struct qry_asked *asked = &replicas->asked[i];
         enum head_read got = call(replicas, asked, FG_LIT(""), &asked->answer);
 
         if (got == HEAD_UNAVAILABLE)
@@ -148,33 +148,35 @@ static enum head_read ask_all(struct replicas *replicas, bool *again)
 }
 
 /* What differs and what is missing. (sums-of-ids) */
-static struct compare_result compare(struct replicas *replicas)
+static struct qry_compare_result compare(struct replicas *replicas)
 {
-    struct compare_answer *answers =
-        fg_arena_new(replicas->arena, struct compare_answer, replicas->n_asked);
-    struct compare_result result;
+    struct qry_compare_answer *answers =
+        fg_arena_new(replicas->arena, struct qry_compare_answer, replicas->n_asked);
+    struct qry_compare_result result;
     struct fg_err err;
 
     for (uint32_t i = 0; i < replicas->n_asked; i++) {
-        const struct asked *asked = &replicas->asked[i];
-        const struct shard_map summed = {0, map_of(asked->sums)};
+        const struct qry_asked *asked = &replicas->asked[i];
+        const struct qry_shard_map summed = {0, map_of(asked->sums)};
 
-        fg_assert(compare_read(asked->answer.sums, asked->answer.n_sums, &summed, replicas->arena,
-                               &answers[i], &err) == FG_OK);
-        answers[i].data = (struct shard_map){0, map_of(asked->data)};
+        fg_assert(qry_compare_read(asked->answer.sums, asked->answer.n_sums, &summed,
+                                   replicas->arena, &answers[i], &err) == FG_OK);
+        answers[i].data = (struct qry_shard_map){0, map_of(asked->data)};
         for (size_t k = 0; !keeps(replicas->world, CLUSTER_RULE_SUMS_OF_IDS) && k < answers[i].n;
              k++)
             answers[i].sums[k].digest = (struct fg_id){0};
     }
-    fg_assert(compare_answers(answers, replicas->n_asked, replicas->arena, &result, &err) == FG_OK);
+    fg_assert(qry_compare_answers(answers, replicas->n_asked, replicas->arena, &result, &err) ==
+              FG_OK);
     return result;
 }
 
 /* missing[0 .. n) of one head. */
-static enum head_read fetch_some(struct replicas *replicas, const struct compare_missing *missing,
-                                 uint32_t n, struct items *out, bool *again)
+static enum head_read fetch_some(struct replicas *replicas,
+                                 const struct qry_compare_missing *missing, uint32_t n,
+                                 struct items *out, bool *again)
 {
-    struct asked fetch = {.member = replicas->asked[missing->from].member};
+    struct qry_asked fetch = {.member = replicas->asked[missing->from].member};
     uint8_t *ids = fg_arena_alloc(replicas->arena, (size_t)n * FG_ID_BYTES);
     struct head_answer answer = {0};
     enum head_read got;
@@ -195,7 +197,7 @@ static enum head_read fetch_some(struct replicas *replicas, const struct compare
     return got == HEAD_UNAVAILABLE ? without(replicas, fetch.member, again) : got;
 }
 
-static enum head_read fetch(struct replicas *replicas, const struct compare_result *result,
+static enum head_read fetch(struct replicas *replicas, const struct qry_compare_result *result,
                             struct items *out, bool *again)
 {
     enum head_read got = HEAD_ANSWERED;
@@ -211,12 +213,12 @@ static enum head_read fetch(struct replicas *replicas, const struct compare_resu
 
 static enum head_read take(struct replicas *replicas, struct items *out, bool *again)
 {
-    struct compare_result result = compare(replicas);
+    struct qry_compare_result result = compare(replicas);
     struct fg_err err;
 
     if (result.n_differ > 0) {
         replicas->world->differed += result.n_differ;
-        fg_assert(ids_wanted_add(&replicas->ids, &result, replicas->arena, &err) == FG_OK);
+        fg_assert(qry_ids_wanted_add(&replicas->ids, &result, replicas->arena, &err) == FG_OK);
         *again = true;
         return HEAD_UNAVAILABLE;
     }
@@ -252,7 +254,7 @@ enum head_read ask_heads(struct world *world, const struct fg_ring_view *view, u
     enum head_read got = HEAD_UNAVAILABLE;
     bool again = true;
 
-    ids_wanted_init(&replicas.ids, world_wall_ns(world));
+    qry_ids_wanted_init(&replicas.ids, world_wall_ns(world));
     for (int i = 0; i < ATTEMPTS_MAX && again; i++)
         got = attempt(&replicas, out, &again);
     fg_arena_destroy(replicas.arena);

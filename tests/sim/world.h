@@ -23,7 +23,7 @@ enum { TENANTS = 2, SHARDS = 3, DISTRIBUTORS = 3, PROFILE_BYTES = 100, DELETIONS
 extern const struct fg_slice tenant_names[TENANTS];
 
 struct item {
-    struct head_group_key group; /* tenant: number in tenant_names */
+    struct ing_head_group_key group; /* tenant: number in tenant_names */
     uint32_t profile;
     int64_t time_ns;
 };
@@ -225,13 +225,13 @@ struct seat {
 enum io ring_get(struct world *world, struct owner *owner, struct fg_ring_view **ret_view);
 
 /* A head's place, in one life of it; ends with that. */
-struct member *member_start(struct head *head, const struct seat *seat);
-void member_end(struct member *member);
-void member_leave(struct member *member);
-bool member_is_active(const struct member *member);
-struct fg_ring_view *member_view(const struct member *member); /* NULL: not read yet */
+struct ing_member *member_start(struct head *head, const struct seat *seat);
+void member_end(struct ing_member *member);
+void member_leave(struct ing_member *member);
+bool member_is_active(const struct ing_member *member);
+struct fg_ring_view *member_view(const struct ing_member *member); /* NULL: not read yet */
 /* May a profile be taken that comes under this revision? (stale-ring-reject) */
-bool member_admits(struct member *member, uint64_t revision);
+bool ing_member_admits(struct ing_member *member, uint64_t revision);
 
 /* ---- heads (head.c) ---- */
 
@@ -247,7 +247,7 @@ bool head_has_ended(const struct head *head);
 uint64_t head_life(const struct head *head);
 struct world *head_world(const struct head *head);
 const struct seat *head_seat(const struct head *head);
-struct member *head_member(const struct head *head); /* while it is up */
+struct ing_member *head_member(const struct head *head); /* while it is up */
 void head_cut_off(struct head *head, int64_t ns);
 bool head_is_cut_off(const struct head *head);
 void head_without_bucket(struct head *head, int64_t ns); /* others reach it, and it them */
@@ -256,7 +256,7 @@ bool head_is_unfit(const struct head *head);
 void head_make_unfit(struct head *head, int64_t ns);
 void head_blur(struct head *head, int64_t ns); /* some objects do not tell it what they have */
 bool head_is_without_bucket(const struct head *head); /* or cut off */
-struct segments_status head_status(const struct head *head);
+struct ing_segments_status head_status(const struct head *head);
 void head_rank(struct head *head, const uint8_t ranks[SEGMENTS_SHARDS]);
 
 /* What there is now is committed at once; a number to ask by whether it is. */
@@ -269,7 +269,7 @@ bool head_write_unchecked(struct head *head, const struct item *item); /* what m
 
 /* Adds what it holds of a group (NULL: at all), group after group. committed: in rounds that are
  * committed, too. It is up. */
-void head_list(const struct head *head, const struct head_group_key *group, bool committed,
+void head_list(const struct head *head, const struct ing_head_group_key *group, bool committed,
                struct items *out);
 uint32_t head_n_stored(const struct head *head);
 int64_t head_wall_ns(const struct head *head); /* by its clock */

@@ -170,13 +170,13 @@ enum fg_code fg_blocks_encode(const struct fg_blocks *blocks, struct fg_buf *out
 /* ---- reading ---- */
 
 /* As in l0_codec.c. */
-struct reader {
+struct blocks_reader {
     struct fg_cur cur;
     struct fg_arena *arena;
     const char *why;
 };
 
-static void fail(struct reader *reader, const char *why)
+static void fail(struct blocks_reader *reader, const char *why)
 {
     if (!reader->cur.bad)
         reader->why = why;
@@ -184,7 +184,7 @@ static void fail(struct reader *reader, const char *why)
 }
 
 /* Numbers that ascend from one that is not among them. */
-static uint64_t *get_ascending(struct reader *reader, struct fg_cur *cur, uint32_t max,
+static uint64_t *get_ascending(struct blocks_reader *reader, struct fg_cur *cur, uint32_t max,
                                uint64_t before, uint32_t *ret_count)
 {
     uint64_t *numbers =
@@ -201,7 +201,7 @@ static uint64_t *get_ascending(struct reader *reader, struct fg_cur *cur, uint32
     return numbers;
 }
 
-static struct fg_id *get_ids(struct reader *reader, struct fg_cur *cur, uint32_t *ret_count)
+static struct fg_id *get_ids(struct blocks_reader *reader, struct fg_cur *cur, uint32_t *ret_count)
 {
     struct fg_id *ids = fg_envelope_list(cur, reader->arena, FG_ID_BYTES, FG_BLOCKS_FROM_MAX,
                                          sizeof *ids, ret_count);
@@ -219,7 +219,8 @@ static bool lies_within(uint64_t offset, uint64_t len, uint64_t bytes)
     return offset <= bytes && len <= bytes - offset;
 }
 
-static void get_place(struct reader *reader, struct fg_cur *cur, struct fg_blocks_entry *entry)
+static void get_place(struct blocks_reader *reader, struct fg_cur *cur,
+                      struct fg_blocks_entry *entry)
 {
     uint64_t level = fg_cur_varint(cur), patch = fg_cur_varint(cur), first, more;
 
@@ -237,7 +238,8 @@ static void get_place(struct reader *reader, struct fg_cur *cur, struct fg_block
     entry->shard_last = (uint16_t)(first + more);
 }
 
-static void get_nodes_only(struct reader *reader, struct fg_cur *cur, struct fg_blocks_entry *entry)
+static void get_nodes_only(struct blocks_reader *reader, struct fg_cur *cur,
+                           struct fg_blocks_entry *entry)
 {
     uint64_t nodes_only = fg_cur_more(cur) ? fg_cur_varint(cur) : 0;
 
@@ -248,7 +250,7 @@ static void get_nodes_only(struct reader *reader, struct fg_cur *cur, struct fg_
         fail(reader, "a block of nodes only");
 }
 
-static void check_places(struct reader *reader, const struct fg_blocks_entry *entry)
+static void check_places(struct blocks_reader *reader, const struct fg_blocks_entry *entry)
 {
     if (!lies_within(entry->directory_offset, entry->directory_bytes, entry->bytes) ||
         !lies_within(entry->nodes_offset, entry->nodes_bytes, entry->directory_offset) ||
@@ -257,7 +259,7 @@ static void check_places(struct reader *reader, const struct fg_blocks_entry *en
         fail(reader, "a place in a block");
 }
 
-static void get_entry(struct reader *reader, struct fg_blocks_entry *entry)
+static void get_entry(struct blocks_reader *reader, struct fg_blocks_entry *entry)
 {
     struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
 
@@ -285,7 +287,7 @@ static void get_entry(struct reader *reader, struct fg_blocks_entry *entry)
 }
 
 /* What nodes are made of is there, but for those that are alone. */
-static void check_made(struct reader *reader, const struct fg_blocks *blocks)
+static void check_made(struct blocks_reader *reader, const struct fg_blocks *blocks)
 {
     for (uint32_t i = 0; i < blocks->n_blocks && !reader->cur.bad; i++) {
         const struct fg_blocks_entry *entry = &blocks->blocks[i];
@@ -299,7 +301,7 @@ static void check_made(struct reader *reader, const struct fg_blocks *blocks)
     }
 }
 
-static void get_blocks(struct reader *reader, struct fg_blocks *blocks)
+static void get_blocks(struct blocks_reader *reader, struct fg_blocks *blocks)
 {
     blocks->blocks = fg_envelope_list(&reader->cur, reader->arena, BLOCK_MIN_BYTES, FG_BLOCKS_MAX,
                                       sizeof *blocks->blocks, &blocks->n_blocks);
@@ -311,7 +313,7 @@ static void get_blocks(struct reader *reader, struct fg_blocks *blocks)
     check_made(reader, blocks);
 }
 
-static void get_gone(struct reader *reader, struct fg_blocks *blocks)
+static void get_gone(struct blocks_reader *reader, struct fg_blocks *blocks)
 {
     blocks->gone = fg_envelope_list(&reader->cur, reader->arena, GONE_MIN_BYTES, FG_BLOCKS_GONE_MAX,
                                     sizeof *blocks->gone, &blocks->n_gone);
@@ -331,7 +333,7 @@ static void get_gone(struct reader *reader, struct fg_blocks *blocks)
     }
 }
 
-static void get_tombstone(struct reader *reader, struct fg_blocks_tombstone *tombstone)
+static void get_tombstone(struct blocks_reader *reader, struct fg_blocks_tombstone *tombstone)
 {
     struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
     struct fg_slice selector;
@@ -358,7 +360,7 @@ static void get_tombstone(struct reader *reader, struct fg_blocks_tombstone *tom
         fail(reader, "the selector of a deletion");
 }
 
-static void get_tombstones(struct reader *reader, struct fg_blocks *blocks)
+static void get_tombstones(struct blocks_reader *reader, struct fg_blocks *blocks)
 {
     blocks->tombstones =
         fg_envelope_list(&reader->cur, reader->arena, TOMBSTONE_MIN_BYTES, FG_BLOCKS_TOMBSTONES_MAX,
@@ -370,7 +372,7 @@ static void get_tombstones(struct reader *reader, struct fg_blocks *blocks)
     }
 }
 
-static void get_ended(struct reader *reader, struct fg_blocks *blocks)
+static void get_ended(struct blocks_reader *reader, struct fg_blocks *blocks)
 {
     if (!fg_cur_more(&reader->cur))
         return;
@@ -380,7 +382,7 @@ static void get_ended(struct reader *reader, struct fg_blocks *blocks)
         get_tombstone(reader, &blocks->ended[i]);
 }
 
-static void get_head(struct reader *reader, struct fg_blocks *blocks)
+static void get_head(struct blocks_reader *reader, struct fg_blocks *blocks)
 {
     blocks->revision = fg_cur_varint(&reader->cur);
     blocks->covered_floor = fg_cur_varint(&reader->cur);
@@ -393,7 +395,7 @@ static void get_head(struct reader *reader, struct fg_blocks *blocks)
         fail(reader, "the newest segment");
 }
 
-static void get_lost(struct reader *reader, struct fg_blocks *blocks)
+static void get_lost(struct blocks_reader *reader, struct fg_blocks *blocks)
 {
     if (!fg_cur_more(&reader->cur))
         return;
@@ -428,7 +430,7 @@ static void get_lost(struct reader *reader, struct fg_blocks *blocks)
 enum fg_code fg_blocks_decode(struct fg_slice in, struct fg_slice tenant, struct fg_arena *arena,
                               struct fg_blocks *ret_blocks, struct fg_err *err)
 {
-    struct reader reader = {.arena = arena, .why = "its fields"};
+    struct blocks_reader reader = {.arena = arena, .why = "its fields"};
     struct fg_blocks blocks = {.tenant = fg_arena_copy(arena, tenant)};
     struct fg_slice name;
 

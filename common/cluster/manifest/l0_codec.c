@@ -191,13 +191,13 @@ enum fg_code fg_l0_encode(const struct fg_l0 *l0, struct fg_buf *out, struct fg_
 /* ---- reading ---- */
 
 /* What is being read, and why it is not right; NULL: the bytes are cut short or run over. */
-struct reader {
+struct l0_reader {
     struct fg_cur cur;
     struct fg_arena *arena;
     const char *why;
 };
 
-static void fail(struct reader *reader, const char *why)
+static void fail(struct l0_reader *reader, const char *why)
 {
     if (!reader->cur.bad)
         reader->why = why;
@@ -211,13 +211,13 @@ static uint64_t get_last(struct fg_cur *cur)
 }
 
 /* A record is read through a cursor of its own; this brings its fault home. */
-static void end_record(struct reader *reader, const struct fg_cur *record)
+static void end_record(struct l0_reader *reader, const struct fg_cur *record)
 {
     if (record->bad)
         fg_cur_fail(&reader->cur);
 }
 
-static void get_tenants(struct reader *reader, struct fg_l0 *l0)
+static void get_tenants(struct l0_reader *reader, struct fg_l0 *l0)
 {
     struct fg_err err;
 
@@ -239,7 +239,7 @@ static void get_tenants(struct reader *reader, struct fg_l0 *l0)
 }
 
 /* Parts lie within the segment's times, and their profiles add up to its. */
-static void get_parts(struct reader *reader, struct fg_cur *cur, uint32_t n_tenants,
+static void get_parts(struct l0_reader *reader, struct fg_cur *cur, uint32_t n_tenants,
                       struct fg_l0_segment *segment)
 {
     uint64_t next = 0, profiles = 0;
@@ -269,7 +269,7 @@ static void get_parts(struct reader *reader, struct fg_cur *cur, uint32_t n_tena
         fail(reader, "the number of a segment's profiles");
 }
 
-static void get_usage(struct reader *reader, struct fg_cur *cur, struct fg_l0_segment *segment)
+static void get_usage(struct l0_reader *reader, struct fg_cur *cur, struct fg_l0_segment *segment)
 {
     for (uint32_t i = 0; i < segment->n_parts && fg_cur_more(cur); i++) {
         segment->parts[i].usage = fg_usage_get(cur);
@@ -278,7 +278,7 @@ static void get_usage(struct reader *reader, struct fg_cur *cur, struct fg_l0_se
     }
 }
 
-static void get_segment(struct reader *reader, const struct fg_l0 *l0, uint64_t before,
+static void get_segment(struct l0_reader *reader, const struct fg_l0 *l0, uint64_t before,
                         struct fg_l0_segment *segment)
 {
     struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
@@ -304,7 +304,7 @@ static void get_segment(struct reader *reader, const struct fg_l0 *l0, uint64_t 
         fail(reader, "the place of a segment's directory");
 }
 
-static void get_segments(struct reader *reader, struct fg_l0 *l0)
+static void get_segments(struct l0_reader *reader, struct fg_l0 *l0)
 {
     uint64_t before = 0, parts = 0;
 
@@ -319,7 +319,7 @@ static void get_segments(struct reader *reader, struct fg_l0 *l0)
     }
 }
 
-static void get_writers(struct reader *reader, struct fg_l0 *l0)
+static void get_writers(struct l0_reader *reader, struct fg_l0 *l0)
 {
     l0->writers = fg_envelope_list(&reader->cur, reader->arena, WRITER_MIN_BYTES, FG_L0_WRITERS_MAX,
                                    sizeof *l0->writers, &l0->n_writers);
@@ -340,7 +340,7 @@ static void get_writers(struct reader *reader, struct fg_l0 *l0)
     }
 }
 
-static void get_gone(struct reader *reader, struct fg_l0 *l0)
+static void get_gone(struct l0_reader *reader, struct fg_l0 *l0)
 {
     l0->gone = fg_envelope_list(&reader->cur, reader->arena, GONE_MIN_BYTES, FG_L0_GONE_MAX,
                                 sizeof *l0->gone, &l0->n_gone);
@@ -356,7 +356,7 @@ static void get_gone(struct reader *reader, struct fg_l0 *l0)
     }
 }
 
-static void get_run(struct reader *reader, const struct fg_ever *ever, bool first,
+static void get_run(struct l0_reader *reader, const struct fg_ever *ever, bool first,
                     const struct fg_ever_run *before, struct fg_ever_run *run)
 {
     uint64_t step = fg_cur_varint(&reader->cur);
@@ -376,7 +376,7 @@ static void get_run(struct reader *reader, const struct fg_ever *ever, bool firs
                                 (uint16_t)(from + len)};
 }
 
-static void get_ever(struct reader *reader, struct fg_ever *ever)
+static void get_ever(struct l0_reader *reader, struct fg_ever *ever)
 {
     uint64_t below = fg_cur_varint(&reader->cur), above = fg_cur_varint(&reader->cur);
     struct fg_ever_run before = {.window = (uint32_t)below};
@@ -394,7 +394,7 @@ static void get_ever(struct reader *reader, struct fg_ever *ever)
 }
 
 /* Every live segment is of a writer that knows of it, and nobody answers what was not asked. */
-static void check_writers(struct reader *reader, const struct fg_l0 *l0)
+static void check_writers(struct l0_reader *reader, const struct fg_l0 *l0)
 {
     for (uint32_t i = 0; i < l0->n_segments && !reader->cur.bad; i++) {
         const struct fg_l0_segment *segment = &l0->segments[i];
@@ -409,7 +409,7 @@ static void check_writers(struct reader *reader, const struct fg_l0 *l0)
             fail(reader, "what a writer is clean of");
 }
 
-static void get_retired(struct reader *reader, struct fg_l0 *l0)
+static void get_retired(struct l0_reader *reader, struct fg_l0 *l0)
 {
     uint64_t n = get_last(&reader->cur);
     uint32_t number = 0;
@@ -431,7 +431,7 @@ static void get_retired(struct reader *reader, struct fg_l0 *l0)
 enum fg_code fg_l0_decode(struct fg_slice in, struct fg_arena *arena, struct fg_l0 *ret_l0,
                           struct fg_err *err)
 {
-    struct reader reader = {.arena = arena, .why = "its fields"};
+    struct l0_reader reader = {.arena = arena, .why = "its fields"};
     struct fg_l0 l0 = fg_l0_none();
 
     if (fg_envelope_open(&envelope, in, &reader.cur, err) != FG_OK)

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-struct draft {
+struct ring_draft {
     struct fg_ring ring;
     struct fg_arena *arena;
     bool changed;
@@ -30,9 +30,9 @@ static void *copy_list(struct fg_arena *arena, const void *list, uint32_t count,
     return copy;
 }
 
-static bool draft_init(struct draft *draft, const struct fg_ring *ring, struct fg_arena *arena)
+static bool draft_init(struct ring_draft *draft, const struct fg_ring *ring, struct fg_arena *arena)
 {
-    *draft = (struct draft){.ring = *ring, .arena = arena};
+    *draft = (struct ring_draft){.ring = *ring, .arena = arena};
     draft->ring.members = copy_list(arena, ring->members, ring->n_members, sizeof *ring->members);
     draft->ring.revisions =
         copy_list(arena, ring->revisions, ring->n_revisions, sizeof *ring->revisions);
@@ -41,7 +41,7 @@ static bool draft_init(struct draft *draft, const struct fg_ring *ring, struct f
 
 /* ---- the newest revision ---- */
 
-static const struct fg_ring_revision *newest_of(const struct draft *draft)
+static const struct fg_ring_revision *newest_of(const struct ring_draft *draft)
 {
     static const struct fg_ring_revision none;
 
@@ -50,7 +50,7 @@ static const struct fg_ring_revision *newest_of(const struct draft *draft)
 }
 
 /* The next one: as the newest, but without this member. */
-static struct fg_ring_revision *add_revision(struct draft *draft, uint32_t without)
+static struct fg_ring_revision *add_revision(struct ring_draft *draft, uint32_t without)
 {
     const struct fg_ring_revision *newest = newest_of(draft);
     struct fg_ring_revision next = {.number = newest->number + 1, .replicas = newest->replicas};
@@ -68,7 +68,7 @@ static struct fg_ring_revision *add_revision(struct draft *draft, uint32_t witho
 }
 
 /* The next one, with this member in its (new) zone. */
-static void add_revision_with(struct draft *draft, uint32_t member, struct fg_slice zone,
+static void add_revision_with(struct ring_draft *draft, uint32_t member, struct fg_slice zone,
                               unsigned replicas)
 {
     struct fg_ring_revision *added = add_revision(draft, member);
@@ -99,7 +99,7 @@ static enum fg_code check_join(const struct fg_ring_change *change, struct fg_er
     return FG_OK;
 }
 
-static void join_new(struct draft *draft, const struct fg_ring_change *change)
+static void join_new(struct ring_draft *draft, const struct fg_ring_change *change)
 {
     uint32_t number = draft->ring.n_members++;
 
@@ -114,7 +114,8 @@ static void join_new(struct draft *draft, const struct fg_ring_change *change)
     };
 }
 
-static void join_known(struct draft *draft, const struct fg_ring_change *change, uint32_t number)
+static void join_known(struct ring_draft *draft, const struct fg_ring_change *change,
+                       uint32_t number)
 {
     struct fg_ring_member *member = &draft->ring.members[number];
     const struct fg_ring_place *place = fg_ring_place_of(newest_of(draft), number);
@@ -137,13 +138,13 @@ static void join_known(struct draft *draft, const struct fg_ring_change *change,
     }
 }
 
-static void leave(struct draft *draft, uint32_t number)
+static void leave(struct ring_draft *draft, uint32_t number)
 {
     if (fg_ring_place_of(newest_of(draft), number) != NULL)
         (void)add_revision(draft, number);
 }
 
-static enum fg_code drained(struct draft *draft, uint32_t number,
+static enum fg_code drained(struct ring_draft *draft, uint32_t number,
                             const struct fg_ring_change *change, struct fg_err *err)
 {
     struct fg_ring_member *member = &draft->ring.members[number];
@@ -158,7 +159,7 @@ static enum fg_code drained(struct draft *draft, uint32_t number,
     return FG_OK;
 }
 
-static void forget(struct draft *draft, uint32_t number)
+static void forget(struct ring_draft *draft, uint32_t number)
 {
     if (fg_ring_state(&draft->ring, number) == FG_RING_GONE)
         return;
@@ -167,7 +168,7 @@ static void forget(struct draft *draft, uint32_t number)
     draft->changed = true;
 }
 
-static enum fg_code replicate(struct draft *draft, unsigned replicas, struct fg_err *err)
+static enum fg_code replicate(struct ring_draft *draft, unsigned replicas, struct fg_err *err)
 {
     if (replicas == 0 || replicas > FG_RING_REPLICAS_MAX)
         return fg_fail(err, FG_E_INVALID, "%u replicas; there can be 1 to %d", replicas,
@@ -178,7 +179,7 @@ static enum fg_code replicate(struct draft *draft, unsigned replicas, struct fg_
 }
 
 /* The tenant's entry in a list of the draft's own; NULL: there is no room for it. */
-static struct fg_ring_spread *add_spread(struct draft *draft, struct fg_slice tenant)
+static struct fg_ring_spread *add_spread(struct ring_draft *draft, struct fg_slice tenant)
 {
     struct fg_ring *ring = &draft->ring;
     bool is_there;
@@ -201,7 +202,7 @@ static struct fg_ring_spread *add_spread(struct draft *draft, struct fg_slice te
 }
 
 /* Behind the last one, whose time may have come. */
-static void add_step(struct draft *draft, struct fg_ring_steps *steps,
+static void add_step(struct ring_draft *draft, struct fg_ring_steps *steps,
                      const struct fg_ring_change *change)
 {
     struct fg_ring_step *items = copy_list(draft->arena, steps->items, steps->n, sizeof *items);
@@ -216,7 +217,7 @@ static void add_step(struct draft *draft, struct fg_ring_steps *steps,
     *steps = (struct fg_ring_steps){items, steps->n + 1};
 }
 
-static enum fg_code widen(struct draft *draft, const struct fg_ring_change *change,
+static enum fg_code widen(struct ring_draft *draft, const struct fg_ring_change *change,
                           struct fg_err *err)
 {
     const char *fault = fg_ring_tenant_fault(change->name);
@@ -235,7 +236,7 @@ static enum fg_code widen(struct draft *draft, const struct fg_ring_change *chan
     return FG_OK;
 }
 
-static enum fg_code join(struct draft *draft, const struct fg_ring_change *change,
+static enum fg_code join(struct ring_draft *draft, const struct fg_ring_change *change,
                          struct fg_err *err)
 {
     uint32_t number = fg_ring_find(&draft->ring, change->name);
@@ -252,7 +253,7 @@ static enum fg_code join(struct draft *draft, const struct fg_ring_change *chang
     return FG_OK;
 }
 
-static enum fg_code make_change(struct draft *draft, const struct fg_ring_change *change,
+static enum fg_code make_change(struct ring_draft *draft, const struct fg_ring_change *change,
                                 struct fg_err *err)
 {
     uint32_t number = fg_ring_find(&draft->ring, change->name);
@@ -399,7 +400,7 @@ enum fg_code fg_ring_apply(const struct fg_ring *ring, const struct fg_ring_chan
                            struct fg_arena *arena, struct fg_ring *ret_ring, bool *ret_changed,
                            struct fg_err *err)
 {
-    struct draft draft;
+    struct ring_draft draft;
 
     if (!draft_init(&draft, ring, arena))
         return no_memory(err);

@@ -127,20 +127,20 @@ enum fg_code fg_ring_encode(const struct fg_ring *ring, struct fg_buf *out, stru
 /* ---- reading ---- */
 
 /* What is being read, and why it is not right; the first fault counts. */
-struct reader {
+struct ring_reader {
     struct fg_cur cur;
     struct fg_arena *arena;
     const char *why;
 };
 
-static void fail(struct reader *reader, const char *why)
+static void fail(struct ring_reader *reader, const char *why)
 {
     if (!reader->cur.bad)
         reader->why = why;
     fg_cur_fail(&reader->cur);
 }
 
-static struct fg_slice get_text(struct reader *reader, struct fg_cur *cur)
+static struct fg_slice get_text(struct ring_reader *reader, struct fg_cur *cur)
 {
     struct fg_slice text = fg_cur_lenbytes(cur);
     struct fg_slice copy = cur->bad ? text : fg_arena_copy(reader->arena, text);
@@ -150,7 +150,7 @@ static struct fg_slice get_text(struct reader *reader, struct fg_cur *cur)
     return copy;
 }
 
-static void check_member(struct reader *reader, const struct fg_ring_member *member,
+static void check_member(struct ring_reader *reader, const struct fg_ring_member *member,
                          const struct fg_ring_member *before)
 {
     if (fg_ring_name_fault(member->name) != NULL)
@@ -162,7 +162,7 @@ static void check_member(struct reader *reader, const struct fg_ring_member *mem
         fail(reader, "the order of members");
 }
 
-static void get_members(struct reader *reader, struct fg_ring *ring)
+static void get_members(struct ring_reader *reader, struct fg_ring *ring)
 {
     ring->members = fg_envelope_list(&reader->cur, reader->arena, MEMBER_MIN_BYTES,
                                      FG_RING_MEMBERS_MAX, sizeof *ring->members, &ring->n_members);
@@ -187,7 +187,7 @@ static void get_members(struct reader *reader, struct fg_ring *ring)
     }
 }
 
-static void get_places(struct reader *reader, struct fg_cur *cur, const struct fg_ring *ring,
+static void get_places(struct ring_reader *reader, struct fg_cur *cur, const struct fg_ring *ring,
                        struct fg_ring_revision *revision)
 {
     uint64_t next = 0;
@@ -209,7 +209,7 @@ static void get_places(struct reader *reader, struct fg_cur *cur, const struct f
     }
 }
 
-static void get_revision(struct reader *reader, const struct fg_ring *ring, uint64_t before,
+static void get_revision(struct ring_reader *reader, const struct fg_ring *ring, uint64_t before,
                          struct fg_ring_revision *revision)
 {
     struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
@@ -227,7 +227,7 @@ static void get_revision(struct reader *reader, const struct fg_ring *ring, uint
         fail(reader, "the fields of a revision");
 }
 
-static void get_revisions(struct reader *reader, struct fg_ring *ring)
+static void get_revisions(struct ring_reader *reader, struct fg_ring *ring)
 {
     uint64_t before = 0;
 
@@ -240,7 +240,7 @@ static void get_revisions(struct reader *reader, struct fg_ring *ring)
     }
 }
 
-static unsigned get_spread(struct reader *reader, struct fg_cur *cur)
+static unsigned get_spread(struct ring_reader *reader, struct fg_cur *cur)
 {
     uint64_t spread = fg_cur_varint(cur);
 
@@ -249,7 +249,7 @@ static unsigned get_spread(struct reader *reader, struct fg_cur *cur)
     return (unsigned)spread;
 }
 
-static void get_steps(struct reader *reader, struct fg_cur *cur, struct fg_ring_steps *steps)
+static void get_steps(struct ring_reader *reader, struct fg_cur *cur, struct fg_ring_steps *steps)
 {
     uint64_t since_ns = 0;
 
@@ -267,7 +267,7 @@ static void get_steps(struct reader *reader, struct fg_cur *cur, struct fg_ring_
     }
 }
 
-static void get_spreads(struct reader *reader, struct fg_ring *ring)
+static void get_spreads(struct ring_reader *reader, struct fg_ring *ring)
 {
     if (!fg_cur_more(&reader->cur)) {
         ring->floor = FG_SHARD_SPREAD_MAX;
@@ -299,7 +299,7 @@ static bool has_place(const struct fg_ring *ring, uint32_t member)
     return false;
 }
 
-static void check_revisions(struct reader *reader, const struct fg_ring *ring)
+static void check_revisions(struct ring_reader *reader, const struct fg_ring *ring)
 {
     uint64_t newest = fg_ring_newest(ring);
 
@@ -314,7 +314,7 @@ static void check_revisions(struct reader *reader, const struct fg_ring *ring)
 enum fg_code fg_ring_decode(struct fg_slice in, struct fg_arena *arena, struct fg_ring *ret_ring,
                             struct fg_err *err)
 {
-    struct reader reader = {.arena = arena, .why = "its fields"};
+    struct ring_reader reader = {.arena = arena, .why = "its fields"};
     struct fg_ring ring = fg_ring_none();
 
     if (fg_envelope_open(&envelope, in, &reader.cur, err) != FG_OK)

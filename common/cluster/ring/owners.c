@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 /* What one draws with, and its zone as a number. */
-struct candidate {
+struct owners_candidate {
     uint64_t hash;
     uint16_t zone;
 };
@@ -20,7 +20,7 @@ struct podium {
     unsigned n, max;
 };
 
-static uint64_t draw(const struct candidate *candidate, uint64_t mixed_shard)
+static uint64_t draw(const struct owners_candidate *candidate, uint64_t mixed_shard)
 {
     return fg_mix64(candidate->hash ^ mixed_shard);
 }
@@ -70,13 +70,13 @@ static bool is_on(const struct podium *podium, uint16_t place)
 }
 
 /* Who may own, and how many zones they are of. */
-struct field {
-    struct candidate *candidates;
+struct owners_field {
+    struct owners_candidate *candidates;
     uint32_t n, n_zones;
 };
 
 /* The highest of those that are not on it yet. */
-static void fill(const struct field *field, uint64_t mixed_shard, struct podium *podium)
+static void fill(const struct owners_field *field, uint64_t mixed_shard, struct podium *podium)
 {
     struct podium rest = {.max = FG_RING_REPLICAS_MAX - podium->n};
 
@@ -91,7 +91,7 @@ static void fill(const struct field *field, uint64_t mixed_shard, struct podium 
 }
 
 /* The owners of a shard: `replicas` of them, or as many as there are. */
-static void rank(const struct field *field, unsigned replicas, uint32_t shard,
+static void rank(const struct owners_field *field, unsigned replicas, uint32_t shard,
                  uint16_t owners[FG_RING_REPLICAS_MAX])
 {
     struct podium podium = {.max = FG_MIN(replicas, field->n_zones)};
@@ -118,16 +118,17 @@ static uint16_t zone_of(const struct fg_ring_revision *revision, uint32_t place)
     return (uint16_t)place;
 }
 
-static struct field make_field(const struct fg_ring *ring, const struct fg_ring_revision *revision)
+static struct owners_field make_field(const struct fg_ring *ring,
+                                      const struct fg_ring_revision *revision)
 {
-    struct field field = {.n = revision->n_places};
+    struct owners_field field = {.n = revision->n_places};
 
     field.candidates = fg_calloc(FG_MAX(field.n, 1), sizeof *field.candidates);
     for (uint32_t i = 0; i < field.n; i++) {
         uint16_t zone = zone_of(revision, i);
 
-        field.candidates[i] =
-            (struct candidate){fg_hash64(ring->members[revision->places[i].member].name), zone};
+        field.candidates[i] = (struct owners_candidate){
+            fg_hash64(ring->members[revision->places[i].member].name), zone};
         field.n_zones += zone == i;
     }
     return field;
@@ -137,7 +138,7 @@ struct fg_ring_table *fg_ring_table_create(const struct fg_ring *ring,
                                            const struct fg_ring_revision *revision)
 {
     struct fg_ring_table *table = fg_new(struct fg_ring_table);
-    struct field field = make_field(ring, revision);
+    struct owners_field field = make_field(ring, revision);
 
     atomic_init(&table->refs, 1);
     table->revision = revision->number;

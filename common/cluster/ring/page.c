@@ -10,13 +10,13 @@
 enum { NUMBER_BYTES = 24, TIME_BYTES = 32 };
 
 /* A row of either form, as text. */
-struct row {
+struct ring_row {
     struct fg_slice cells[7];
 };
 
 /* How rows are written. */
 struct form {
-    void (*put)(struct fg_buf *out, const struct row *row, size_t n, bool head);
+    void (*put)(struct fg_buf *out, const struct ring_row *row, size_t n, bool head);
     const char *before, *between, *spreads, *after, *none;
 };
 
@@ -43,7 +43,7 @@ static struct fg_slice put_time(char out[TIME_BYTES], int64_t wall_ns)
 static void put_members(const struct fg_ring_view *view, const struct form *form,
                         struct fg_buf *out)
 {
-    static const struct row head = {{
+    static const struct ring_row head = {{
         FG_LIT("member"),
         FG_LIT("zone"),
         FG_LIT("state"),
@@ -59,7 +59,7 @@ static void put_members(const struct fg_ring_view *view, const struct form *form
     for (uint32_t i = 0; i < view->ring.n_members; i++) {
         const struct fg_ring_member *member = &view->ring.members[i];
         char shards[NUMBER_BYTES], since[TIME_BYTES];
-        const struct row row = {{
+        const struct ring_row row = {{
             member->name,
             fg_ring_zone(&view->ring, i),
             fg_cstr(fg_ring_state_name(fg_ring_state(&view->ring, i))),
@@ -90,7 +90,7 @@ static void put_waited_for(const struct fg_ring *ring, const struct fg_ring_revi
 
 static void put_revisions(const struct fg_ring *ring, const struct form *form, struct fg_buf *out)
 {
-    static const struct row head = {{
+    static const struct ring_row head = {{
         FG_LIT("revision"),
         FG_LIT("replicas"),
         FG_LIT("members"),
@@ -103,7 +103,7 @@ static void put_revisions(const struct fg_ring *ring, const struct form *form, s
     for (uint32_t i = 0; i < ring->n_revisions; i++) {
         const struct fg_ring_revision *revision = &ring->revisions[i];
         char number[NUMBER_BYTES], replicas[NUMBER_BYTES], members[NUMBER_BYTES];
-        struct row row = {{
+        struct ring_row row = {{
             put_number(number, revision->number),
             put_number(replicas, revision->replicas),
             put_number(members, revision->n_places),
@@ -123,7 +123,7 @@ static void put_steps(const struct form *form, struct fg_slice tenant,
 {
     for (uint32_t i = 0; i < steps->n; i++) {
         char bits[NUMBER_BYTES], shards[NUMBER_BYTES], since[TIME_BYTES];
-        const struct row row = {{
+        const struct ring_row row = {{
             tenant,
             put_number(bits, steps->items[i].spread),
             put_number(shards, UINT64_C(1) << steps->items[i].spread),
@@ -136,7 +136,7 @@ static void put_steps(const struct form *form, struct fg_slice tenant,
 
 static void put_spreads(const struct fg_ring *ring, const struct form *form, struct fg_buf *out)
 {
-    static const struct row head = {{
+    static const struct ring_row head = {{
         FG_LIT("tenant"),
         FG_LIT("spread"),
         FG_LIT("shards"),
@@ -168,7 +168,7 @@ static void put_all(const struct fg_ring_view *view, const struct form *form, st
 
 /* ---- HTML ---- */
 
-static void put_html_row(struct fg_buf *out, const struct row *row, size_t n, bool head)
+static void put_html_row(struct fg_buf *out, const struct ring_row *row, size_t n, bool head)
 {
     fg_buf_puts(out, "<tr>");
     for (size_t i = 0; i < n; i++) {
@@ -204,7 +204,7 @@ void fg_ring_write_html(const struct fg_ring_view *view, struct fg_buf *out)
 /* ---- text ---- */
 
 /* Columns as wide as what is usually in them; the last one as wide as it is. */
-static void put_text_row(struct fg_buf *out, const struct row *row, size_t n, bool head)
+static void put_text_row(struct fg_buf *out, const struct ring_row *row, size_t n, bool head)
 {
     static const int widths[] = {24, 12, 8, 8, 21, 32};
 

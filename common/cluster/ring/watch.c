@@ -403,7 +403,7 @@ static bool is_asked(const struct fg_ring_watch *watch)
 }
 
 /* What was asked for since, taken over. */
-struct asked {
+struct ring_asked {
     bool stop, leave;
     uint64_t wanted, drained, generation;
     bool wishes;
@@ -411,29 +411,29 @@ struct asked {
 };
 
 /* Until something is asked for, or due. */
-static struct asked wait_for_more(struct fg_ring_watch *watch, int64_t wake_mono_ns)
+static struct ring_asked wait_for_more(struct fg_ring_watch *watch, int64_t wake_mono_ns)
 {
     const struct timespec until = timespec_of(wake_mono_ns);
-    struct asked asked;
+    struct ring_asked asked;
 
     (void)pthread_mutex_lock(&watch->lock);
     while (!is_asked(watch))
         if (pthread_cond_timedwait(&watch->wake, &watch->lock, &until) != 0)
             break;
-    asked = (struct asked){.stop = watch->stop,
-                           .leave = watch->leave,
-                           .wanted = watch->wanted,
-                           .drained = watch->drained,
-                           .generation = watch->generation,
-                           .wishes = watch->wishes,
-                           .wish = watch->wish};
+    asked = (struct ring_asked){.stop = watch->stop,
+                                .leave = watch->leave,
+                                .wanted = watch->wanted,
+                                .drained = watch->drained,
+                                .generation = watch->generation,
+                                .wishes = watch->wishes,
+                                .wish = watch->wish};
     watch->leave = watch->asked = watch->wishes = false;
     watch->wanted = watch->drained = 0;
     (void)pthread_mutex_unlock(&watch->lock);
     return asked;
 }
 
-static void tell_seat(struct fg_ring_watch *watch, const struct asked *asked)
+static void tell_seat(struct fg_ring_watch *watch, const struct ring_asked *asked)
 {
     struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_TICK};
 
@@ -450,7 +450,7 @@ static void tell_seat(struct fg_ring_watch *watch, const struct asked *asked)
         seat_step(watch, &event);
 }
 
-static void tell_widen(struct fg_ring_watch *watch, const struct asked *asked)
+static void tell_widen(struct fg_ring_watch *watch, const struct ring_asked *asked)
 {
     struct fg_ring_widen_event event = {.kind = FG_RING_WIDEN_WANT, .wish = &asked->wish};
 
@@ -460,7 +460,7 @@ static void tell_widen(struct fg_ring_watch *watch, const struct asked *asked)
         widen_step(watch, &event);
 }
 
-static void follow_step(struct fg_ring_watch *watch, const struct asked *asked,
+static void follow_step(struct fg_ring_watch *watch, const struct ring_asked *asked,
                         struct fg_ring_follow_effects *effects)
 {
     const struct fg_ring_follow_event event = {
@@ -478,7 +478,7 @@ static void *run(void *arg)
 {
     struct fg_ring_watch *watch = arg;
     struct fg_ring_follow_effects effects = {0};
-    struct asked asked = {0};
+    struct ring_asked asked = {0};
 
     (void)pthread_setname_np(pthread_self(), "ring");
     do {

@@ -135,7 +135,7 @@ void http_server_handles(struct fg_http_server *server, int by)
 
 /* --- addresses --- */
 
-struct address {
+struct http_address {
     struct sockaddr_storage addr;
     socklen_t len;
 };
@@ -160,7 +160,7 @@ static enum fg_code split_listen(const char *listen, char *host, size_t host_siz
     return FG_OK;
 }
 
-static void address_of_all(const char *port, bool ipv6, struct address *ret_address)
+static void address_of_all(const char *port, bool ipv6, struct http_address *ret_address)
 {
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
@@ -180,7 +180,7 @@ static void address_of_all(const char *port, bool ipv6, struct address *ret_addr
 static bool have_ipv6(void)
 {
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct address any;
+    struct http_address any;
     bool ok;
 
     if (fd < 0)
@@ -191,7 +191,8 @@ static bool have_ipv6(void)
     return ok;
 }
 
-static enum fg_code resolve(const char *listen, struct address *ret_address, struct fg_err *err)
+static enum fg_code resolve(const char *listen, struct http_address *ret_address,
+                            struct fg_err *err)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found;
@@ -224,7 +225,7 @@ static enum fg_code fail_listen(struct fg_err *err, int errnum, const char *list
 }
 
 /* share: with the sockets of our other loops. Returns the socket, or -1 and errno. */
-static int bind_socket(const struct address *address, bool share)
+static int bind_socket(const struct http_address *address, bool share)
 {
     int on = 1, off = 0;
     int fd = socket(address->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -245,7 +246,7 @@ static int bind_socket(const struct address *address, bool share)
 }
 
 /* Fills in the port that the kernel chose, if it did. */
-static unsigned learn_port(int fd, struct address *address)
+static unsigned learn_port(int fd, struct http_address *address)
 {
     struct sockaddr_in6 six;
     struct sockaddr_in four;
@@ -264,7 +265,7 @@ static unsigned learn_port(int fd, struct address *address)
  * Sockets that share a port may belong to two programs of one user: without this look, a second
  * flamegrid would start and take half of the connections of the first.
  */
-static bool address_is_free(const struct address *address)
+static bool address_is_free(const struct http_address *address)
 {
     int fd = bind_socket(address, false);
 
@@ -298,7 +299,7 @@ static void call_cut(void *arg)
     http_loop_cut(arg);
 }
 
-static enum fg_code listen_on_loop(struct fg_http_server *server, struct address *address,
+static enum fg_code listen_on_loop(struct fg_http_server *server, struct http_address *address,
                                    struct fg_loop *loop, const char *listen, struct fg_err *err)
 {
     struct listen_call call = {.fd = bind_socket(address, true)};
@@ -317,7 +318,7 @@ static enum fg_code listen_on_loop(struct fg_http_server *server, struct address
 enum fg_code fg_http_server_start(struct fg_http_server *server, const char *listen,
                                   struct fg_loop *const *loops, size_t n_loops, struct fg_err *err)
 {
-    struct address address = {0};
+    struct http_address address = {0};
 
     fg_assert(server->n_loops == 0 && n_loops > 0);
     if (resolve(listen, &address, err) != FG_OK)

@@ -74,7 +74,7 @@ static const struct {
     {FG_HTTP_PUT, "PUT"}, {FG_HTTP_DELETE, "DELETE"}, {FG_HTTP_OTHER, "other"},
 };
 
-struct series {
+struct http_series {
     struct fg_metric_def def;
     _Atomic(struct fg_metrics *) metrics; /* NULL: not seen yet */
 };
@@ -87,7 +87,7 @@ struct http_stats {
     pthread_mutex_t lock; /* over making a series */
     char **routes;        /* labels; the last one is "other" */
     size_t n_routes;
-    struct series *series; /* [route][method][status] */
+    struct http_series *series; /* [route][method][status] */
 };
 
 /* Keeps all of them reachable: a registry, whose end we do not learn of, has names of theirs. */
@@ -151,7 +151,7 @@ static char *series_name(const struct http_stats *stats, size_t at)
 
 static struct fg_metrics *series_metrics(struct http_stats *stats, size_t at)
 {
-    struct series *series = &stats->series[at];
+    struct http_series *series = &stats->series[at];
     struct fg_metrics *metrics = atomic_load_explicit(&series->metrics, memory_order_acquire);
 
     if (metrics != NULL)

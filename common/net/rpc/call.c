@@ -200,19 +200,19 @@ void fg_call_read_reply(struct fg_call *call, struct fg_slice bytes)
 
 /* --- waiting for one --- */
 
-struct waiter {
+struct call_waiter {
     struct fg_msg msg; /* its place in the call, which is not posted anywhere */
     sem_t ended;
 };
 
 static void wake_waiter(struct fg_call *call)
 {
-    fg_assert(sem_post(&fg_container(call->msg.next, struct waiter, msg)->ended) == 0);
+    fg_assert(sem_post(&fg_container(call->msg.next, struct call_waiter, msg)->ended) == 0);
 }
 
 enum fg_code fg_peer_call(struct fg_peer *peer, struct fg_call *call)
 {
-    struct waiter waiter;
+    struct call_waiter waiter;
 
     fg_assert(sem_init(&waiter.ended, 0, 0) == 0);
     call->home = NULL;

@@ -33,10 +33,10 @@ struct fg_peer_faulty {
     uint64_t count, fail_at; /* fail_at 0: never */
     bool fail_late;
     bool requests_cut, replies_cut;
-    struct passed *waiting; /* for their time, in the order of it, then of their numbers */
+    struct faulty_call *waiting; /* for their time, in the order of it, then of their numbers */
 };
 
-struct passed {
+struct faulty_call {
     struct fg_call inner;
     struct fg_peer_faulty *faulty;
     struct fg_call *outer; /* NULL: nobody waits for this one */
@@ -44,7 +44,7 @@ struct passed {
     bool answered;
     int64_t out_ns; /* how late the answer is */
     int64_t due_mono_ns;
-    struct passed *next;
+    struct faulty_call *next;
     uint8_t bytes[]; /* head and payload of one that is sent later */
 };
 
@@ -76,7 +76,7 @@ static void faulty_unref(struct fg_peer_faulty *faulty)
     free(faulty);
 }
 
-static void passed_free(struct passed *passed)
+static void passed_free(struct faulty_call *passed)
 {
     struct fg_peer_faulty *faulty = passed->faulty;
 
@@ -86,7 +86,7 @@ static void passed_free(struct passed *passed)
     faulty_unref(faulty);
 }
 
-static void lose(struct passed *passed, const char *what)
+static void lose(struct faulty_call *passed, const char *what)
 {
     struct fg_call *outer = passed->outer;
 
@@ -95,7 +95,7 @@ static void lose(struct passed *passed, const char *what)
         fg_call_fail(outer, FG_E_UNAVAILABLE, what);
 }
 
-static void hand_over(struct passed *passed)
+static void hand_over(struct faulty_call *passed)
 {
     const struct fg_call *inner = &passed->inner;
     struct fg_call *outer = passed->outer;
@@ -116,13 +116,13 @@ static void hand_over(struct passed *passed)
 
 /* ---- its way ---- */
 
-static void step(struct passed *passed);
+static void step(struct faulty_call *passed);
 
 /* Goes on at once, or in its turn. */
-static void later(struct passed *passed, int64_t delay_ns)
+static void later(struct faulty_call *passed, int64_t delay_ns)
 {
     struct fg_peer_faulty *faulty = passed->faulty;
-    struct passed **at = &faulty->waiting;
+    struct faulty_call **at = &faulty->waiting;
 
     if (delay_ns == 0) {
         step(passed);
@@ -139,7 +139,7 @@ static void later(struct passed *passed, int64_t delay_ns)
 
 static void on_done(struct fg_call *inner)
 {
-    struct passed *passed = fg_container(inner, struct passed, inner);
+    struct faulty_call *passed = fg_container(inner, struct faulty_call, inner);
 
     passed->answered = true;
     later(passed, passed->out_ns);
@@ -155,7 +155,7 @@ static bool is_cut(struct fg_peer_faulty *faulty, bool reply)
     return cut;
 }
 
-static void step(struct passed *passed)
+static void step(struct faulty_call *passed)
 {
     bool cut = is_cut(passed->faulty, passed->answered);
 
@@ -172,11 +172,11 @@ static void step(struct passed *passed)
 /* ---- its beginning ---- */
 
 /* Takes copies: whoever sends keeps head and payload only until send returns. */
-static struct passed *make(struct fg_peer_faulty *faulty, const struct fg_call *call,
-                           struct fg_call *outer)
+static struct faulty_call *make(struct fg_peer_faulty *faulty, const struct fg_call *call,
+                                struct fg_call *outer)
 {
     size_t extra = call->head.len + call->payload.len;
-    struct passed *passed = fg_calloc(1, sizeof *passed + extra);
+    struct faulty_call *passed = fg_calloc(1, sizeof *passed + extra);
 
     if (call->head.len > 0)
         memcpy(passed->bytes, call->head.ptr, call->head.len);
@@ -209,7 +209,7 @@ static enum fate fate_of(struct fg_peer_faulty *faulty, uint64_t seed)
 static void faulty_send(struct fg_peer *base, struct fg_call *call)
 {
     struct fg_peer_faulty *faulty = fg_container(base, struct fg_peer_faulty, peer);
-    struct passed *passed, *twin = NULL;
+    struct faulty_call *passed, *twin = NULL;
     int64_t in_ns, twin_ns;
     uint64_t seed;
 
@@ -313,9 +313,9 @@ int64_t fg_peer_faulty_next_mono_ns(struct fg_peer_faulty *faulty)
     return next;
 }
 
-static struct passed *take_due(struct fg_peer_faulty *faulty)
+static struct faulty_call *take_due(struct fg_peer_faulty *faulty)
 {
-    struct passed *passed;
+    struct faulty_call *passed;
 
     (void)pthread_mutex_lock(&faulty->lock);
     passed = faulty->waiting;
@@ -329,7 +329,7 @@ static struct passed *take_due(struct fg_peer_faulty *faulty)
 
 void fg_peer_faulty_turn(struct fg_peer_faulty *faulty)
 {
-    struct passed *passed;
+    struct faulty_call *passed;
 
     while ((passed = take_due(faulty)) != NULL)
         step(passed);

@@ -11,7 +11,7 @@ enum { ANSWERS_MAX = 256 }; /* a table that is walked: every answer in it is a m
  * been closed is a machine that died. */
 static const int64_t IDLE_NS = 30 * FG_SECOND_NS;
 
-struct held {
+struct rpc_held {
     struct fg_held_answer answer;
     struct fg_buf payload;
     uint32_t owner;
@@ -24,7 +24,7 @@ struct fg_held {
     pthread_mutex_t lock; /* of all below */
     uint64_t max_bytes, bytes;
     uint64_t next_key;
-    struct held *answers[ANSWERS_MAX];
+    struct rpc_held *answers[ANSWERS_MAX];
     size_t n;
 };
 
@@ -39,7 +39,7 @@ struct fg_held *fg_held_create(uint64_t max_bytes)
 }
 
 /* Locked. */
-static void unref(struct held *one)
+static void unref(struct rpc_held *one)
 {
     if (--one->refs > 0)
         return;
@@ -50,7 +50,7 @@ static void unref(struct held *one)
 /* Locked. What readers still hold counts no more: they are sending one part of it. */
 static void remove_at(struct fg_held *held, size_t i)
 {
-    struct held *one = held->answers[i];
+    struct rpc_held *one = held->answers[i];
 
     held->answers[i] = held->answers[--held->n];
     held->bytes -= one->payload.len;
@@ -77,9 +77,9 @@ void fg_held_destroy(struct fg_held *held)
     free(held);
 }
 
-static struct held *make(struct fg_held *held, uint32_t owner, struct fg_buf *payload)
+static struct rpc_held *make(struct fg_held *held, uint32_t owner, struct fg_buf *payload)
 {
-    struct held *one = fg_new(struct held);
+    struct rpc_held *one = fg_new(struct rpc_held);
 
     one->payload = *payload;
     one->payload.ptr = fg_realloc(payload->ptr, payload->len); /* what it grew to for nothing */
@@ -108,7 +108,7 @@ enum fg_code fg_held_add(struct fg_held *held, uint32_t owner, struct fg_buf *pa
                        payload->len, held->n, (unsigned long long)held->bytes,
                        (unsigned long long)held->max_bytes);
     } else {
-        struct held *one = make(held, owner, payload);
+        struct rpc_held *one = make(held, owner, payload);
 
         one->end_mono_ns = deadline_mono_ns;
         one->idle_end_mono_ns = fg_time_add(now_mono_ns, IDLE_NS);
@@ -128,7 +128,7 @@ struct fg_held_answer *fg_held_find(struct fg_held *held, uint32_t owner, uint64
     (void)pthread_mutex_lock(&held->lock);
     sweep(held, now_mono_ns);
     for (size_t i = 0; i < held->n && found == NULL; i++) {
-        struct held *one = held->answers[i];
+        struct rpc_held *one = held->answers[i];
 
         if (one->answer.key == key && one->owner == owner) {
             one->refs++;
@@ -143,13 +143,13 @@ struct fg_held_answer *fg_held_find(struct fg_held *held, uint32_t owner, uint64
 void fg_held_put(struct fg_held *held, struct fg_held_answer *answer)
 {
     (void)pthread_mutex_lock(&held->lock);
-    unref(fg_container(answer, struct held, answer));
+    unref(fg_container(answer, struct rpc_held, answer));
     (void)pthread_mutex_unlock(&held->lock);
 }
 
 void fg_held_drop(struct fg_held *held, struct fg_held_answer *answer)
 {
-    struct held *one = fg_container(answer, struct held, answer);
+    struct rpc_held *one = fg_container(answer, struct rpc_held, answer);
 
     (void)pthread_mutex_lock(&held->lock);
     for (size_t i = 0; one->in_table; i++)

@@ -32,9 +32,9 @@ enum {
 
 struct nng_peer;
 
-struct slot {
+struct peer_slot {
     struct nng_peer *peer;
-    struct slot *next_free;
+    struct peer_slot *next_free;
     struct fg_call *call;
     nng_ctx ctx;
     nng_aio *aio;
@@ -50,9 +50,9 @@ struct nng_peer {
     struct fg_silence *silence; /* NULL: nobody looks */
     atomic_uint refused;        /* connections that end before they were counted */
     pthread_mutex_t lock;       /* of free */
-    struct slot *free;
+    struct peer_slot *free;
     unsigned n_slots;
-    struct slot slots[];
+    struct peer_slot slots[];
 };
 
 static struct nng_peer *peer_of(struct fg_peer *peer)
@@ -60,10 +60,10 @@ static struct nng_peer *peer_of(struct fg_peer *peer)
     return fg_container(peer, struct nng_peer, peer);
 }
 
-static struct slot *slot_take(struct nng_peer *peer)
+static struct peer_slot *slot_take(struct nng_peer *peer)
 {
     pthread_mutex_lock(&peer->lock);
-    struct slot *slot = peer->free;
+    struct peer_slot *slot = peer->free;
     if (slot != NULL)
         peer->free = slot->next_free;
     pthread_mutex_unlock(&peer->lock);
@@ -71,7 +71,7 @@ static struct slot *slot_take(struct nng_peer *peer)
 }
 
 /* The last touch: another thread may take the slot before this returns. */
-static void slot_give(struct slot *slot)
+static void slot_give(struct peer_slot *slot)
 {
     struct nng_peer *peer = slot->peer;
 
@@ -81,12 +81,12 @@ static void slot_give(struct slot *slot)
     pthread_mutex_unlock(&peer->lock);
 }
 
-static void set_timeout(struct slot *slot, uint64_t ms)
+static void set_timeout(struct peer_slot *slot, uint64_t ms)
 {
     nng_aio_set_timeout(slot->aio, (nng_duration)FG_MAX(FG_MIN(ms, (uint64_t)INT32_MAX), 1u));
 }
 
-static void start_send(struct slot *slot, nng_msg *msg, uint64_t left_ms)
+static void start_send(struct peer_slot *slot, nng_msg *msg, uint64_t left_ms)
 {
     slot->sent = false;
     set_timeout(slot, FG_MIN(left_ms, (uint64_t)SEND_TURN_MS));
@@ -94,14 +94,14 @@ static void start_send(struct slot *slot, nng_msg *msg, uint64_t left_ms)
     nng_ctx_send(slot->ctx, slot->aio);
 }
 
-static void start_receive(struct slot *slot)
+static void start_receive(struct peer_slot *slot)
 {
     slot->sent = true;
     set_timeout(slot, fg_rpc_left_ms(slot->call->deadline_mono_ns));
     nng_ctx_recv(slot->ctx, slot->aio);
 }
 
-static void finish_failed(struct slot *slot, enum fg_code code, const char *text)
+static void finish_failed(struct peer_slot *slot, enum fg_code code, const char *text)
 {
     struct fg_call *call = slot->call;
 
@@ -109,7 +109,7 @@ static void finish_failed(struct slot *slot, enum fg_code code, const char *text
     fg_call_fail(call, code, text);
 }
 
-static void finish_reply(struct slot *slot)
+static void finish_reply(struct peer_slot *slot)
 {
     struct fg_call *call = slot->call;
     nng_msg *reply = nng_aio_get_msg(slot->aio);
@@ -122,7 +122,7 @@ static void finish_reply(struct slot *slot)
 }
 
 /* A failed send leaves the message with us. */
-static void on_unsent(struct slot *slot, int rv)
+static void on_unsent(struct peer_slot *slot, int rv)
 {
     nng_msg *msg = nng_aio_get_msg(slot->aio);
     uint64_t left_ms = fg_rpc_left_ms(slot->call->deadline_mono_ns);
@@ -143,7 +143,7 @@ static void on_unsent(struct slot *slot, int rv)
 /* On an nng thread. */
 static void on_aio(void *arg)
 {
-    struct slot *slot = arg;
+    struct peer_slot *slot = arg;
     int rv = nng_aio_result(slot->aio);
 
     if (rv != 0 && !slot->sent)
@@ -162,7 +162,7 @@ static void peer_send(struct fg_peer *base, struct fg_call *call)
 {
     struct nng_peer *peer = peer_of(base);
     struct fg_rpc_frame frame = fg_call_frame(call, fg_rpc_cluster(peer->rpc));
-    struct slot *slot;
+    struct peer_slot *slot;
 
     if (fg_rpc_frame_size(&frame) == 0) {
         fg_call_refuse(call, FG_E_TOO_LARGE, "request is larger than a message may be");
@@ -252,7 +252,7 @@ static void on_pipe_new(nng_pipe pipe, nng_pipe_ev event, void *arg)
 static int open_slots(struct nng_peer *peer, unsigned calls_max)
 {
     for (unsigned i = 0; i < calls_max; i++) {
-        struct slot *slot = &peer->slots[i];
+        struct peer_slot *slot = &peer->slots[i];
         int rv = nng_aio_alloc(&slot->aio, on_aio, slot);
 
         if (rv != 0)
@@ -317,7 +317,7 @@ static struct nng_peer *create(struct fg_rpc *rpc, const char *url, unsigned cal
     struct nng_peer *peer;
 
     fg_assert(calls_max > 0);
-    peer = fg_calloc(1, sizeof *peer + calls_max * sizeof(struct slot));
+    peer = fg_calloc(1, sizeof *peer + calls_max * sizeof(struct peer_slot));
     peer->peer.ops = &ops;
     peer->rpc = rpc;
     peer->url = fg_malloc(strlen(url) + 1);

@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <time.h>
 
-struct entry {
-    struct entry *next;
+struct peers_entry {
+    struct peers_entry *next;
     struct fg_peer *peer;
     unsigned in_hand;
     int64_t used_mono_ns; /* when it was last put back, or seen with a call under way */
@@ -21,14 +21,14 @@ struct fg_peers {
     pthread_mutex_t lock; /* of all below; never held while anything waits */
     pthread_cond_t wake;
     bool stopping;
-    struct entry *entries; /* a list that is walked: there are tens */
+    struct peers_entry *entries; /* a list that is walked: there are tens */
     unsigned n;
     pthread_t thread;
 };
 
 /* ---- closing ---- */
 
-static bool is_idle(struct entry *entry, int64_t now_mono_ns)
+static bool is_idle(struct peers_entry *entry, int64_t now_mono_ns)
 {
     struct fg_peer_health health;
 
@@ -41,12 +41,12 @@ static bool is_idle(struct entry *entry, int64_t now_mono_ns)
 }
 
 /* Locked. Takes the longest idle one out of the list; NULL: none has been for so long. */
-static struct entry *take_idle(struct fg_peers *peers, int64_t idle_ns)
+static struct peers_entry *take_idle(struct fg_peers *peers, int64_t idle_ns)
 {
     int64_t now_ns = fg_mono_ns(fg_clock_real());
-    struct entry **oldest = NULL, *taken;
+    struct peers_entry **oldest = NULL, *taken;
 
-    for (struct entry **at = &peers->entries; *at != NULL; at = &(*at)->next)
+    for (struct peers_entry **at = &peers->entries; *at != NULL; at = &(*at)->next)
         if (is_idle(*at, now_ns) && now_ns - (*at)->used_mono_ns >= idle_ns &&
             (oldest == NULL || (*at)->used_mono_ns < (*oldest)->used_mono_ns))
             oldest = at;
@@ -61,7 +61,7 @@ static struct entry *take_idle(struct fg_peers *peers, int64_t idle_ns)
 /* With `opening` held. false: there was none. */
 static bool close_idle(struct fg_peers *peers, int64_t idle_ns)
 {
-    struct entry *entry;
+    struct peers_entry *entry;
 
     (void)pthread_mutex_lock(&peers->lock);
     entry = take_idle(peers, idle_ns);
@@ -114,7 +114,8 @@ static struct fg_peer *find(struct fg_peers *peers, const char *url)
     struct fg_peer *found = NULL;
 
     (void)pthread_mutex_lock(&peers->lock);
-    for (struct entry *entry = peers->entries; entry != NULL && found == NULL; entry = entry->next)
+    for (struct peers_entry *entry = peers->entries; entry != NULL && found == NULL;
+         entry = entry->next)
         if (strcmp(entry->url, url) == 0) {
             entry->in_hand++;
             found = entry->peer;
@@ -126,7 +127,7 @@ static struct fg_peer *find(struct fg_peers *peers, const char *url)
 static void keep(struct fg_peers *peers, const char *url, struct fg_peer *peer)
 {
     size_t len = strlen(url) + 1;
-    struct entry *entry = fg_calloc(1, sizeof *entry + len);
+    struct peers_entry *entry = fg_calloc(1, sizeof *entry + len);
 
     memcpy(entry->url, url, len);
     entry->peer = peer;
@@ -173,7 +174,7 @@ enum fg_code fg_peers_get(struct fg_peers *peers, const char *url, struct fg_pee
 void fg_peers_put(struct fg_peers *peers, struct fg_peer *peer)
 {
     (void)pthread_mutex_lock(&peers->lock);
-    struct entry *entry = peers->entries;
+    struct peers_entry *entry = peers->entries;
     while (entry != NULL && entry->peer != peer)
         entry = entry->next;
     fg_assert(entry != NULL && entry->in_hand > 0);

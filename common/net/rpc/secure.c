@@ -29,7 +29,7 @@ static const struct fg_metric_def secure_metrics[] = FG_METRICS_DEFS(SECURE_METR
 enum { CERT, KEY, CA, SECRET, FILES }; /* the first three, or the last */
 
 /* The files as they were at one moment, whole and fitting. */
-struct set {
+struct secure_set {
     struct fg_pem_file files[FILES];
     int64_t end_s; /* of the certificate */
     struct fg_secret secret;
@@ -42,31 +42,32 @@ struct fg_secure {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t wake;
     bool stopping;
-    struct set set; /* in use */
-    uint64_t tried; /* hash of the files last looked at, good or bad */
+    struct secure_set set; /* in use */
+    uint64_t tried;        /* hash of the files last looked at, good or bad */
     struct fg_secure_end *ends;
 };
 
 /* --- the files --- */
 
-static void set_done(struct set *set)
+static void set_done(struct secure_set *set)
 {
     for (size_t i = 0; i < FILES; i++)
         fg_pem_done(&set->files[i]);
     fg_secret_done(&set->secret);
 }
 
-static const char *text_of(const struct set *set, size_t file)
+static const char *text_of(const struct secure_set *set, size_t file)
 {
     return (const char *)set->files[file].content.ptr;
 }
 
-static bool has_secret(const struct set *set)
+static bool has_secret(const struct secure_set *set)
 {
     return set->files[SECRET].path != NULL;
 }
 
-static int give_certificates(const struct set *set, const char *server_name, nng_tls_config *config)
+static int give_certificates(const struct secure_set *set, const char *server_name,
+                             nng_tls_config *config)
 {
     int rv = nng_tls_config_auth_mode(config, NNG_TLS_AUTH_MODE_REQUIRED);
 
@@ -80,7 +81,7 @@ static int give_certificates(const struct set *set, const char *server_name, nng
 }
 
 /* A caller uses the first of them. */
-static int give_secrets(const struct set *set, bool listens, nng_tls_config *config)
+static int give_secrets(const struct secure_set *set, bool listens, nng_tls_config *config)
 {
     size_t n = listens ? set->secret.n : 1;
     int rv = 0;
@@ -92,7 +93,7 @@ static int give_secrets(const struct set *set, bool listens, nng_tls_config *con
 }
 
 /* server_name NULL: for a listener. */
-static enum fg_code make_config(const struct set *set, const char *server_name,
+static enum fg_code make_config(const struct secure_set *set, const char *server_name,
                                 nng_tls_config **ret_config, struct fg_err *err)
 {
     nng_tls_config *config = NULL;
@@ -116,14 +117,14 @@ static enum fg_code make_config(const struct set *set, const char *server_name,
                    set->files[CERT].path, nng_strerror(rv), fg_pem_why());
 }
 
-static enum fg_code check_certificates(struct set *set, struct fg_err *err)
+static enum fg_code check_certificates(struct secure_set *set, struct fg_err *err)
 {
     if (fg_pem_check_pair(&set->files[CERT], &set->files[KEY], &set->end_s, err) != FG_OK)
         return err->code;
     return fg_pem_check_certs(&set->files[CA], err);
 }
 
-static enum fg_code check(struct set *set, struct fg_err *err)
+static enum fg_code check(struct secure_set *set, struct fg_err *err)
 {
     nng_tls_config *config = NULL;
 
@@ -136,7 +137,7 @@ static enum fg_code check(struct set *set, struct fg_err *err)
 }
 
 /* Into *ret_set in any case; set_done() frees it. */
-static enum fg_code read_set(const struct fg_rpc_settings *settings, struct set *ret_set,
+static enum fg_code read_set(const struct fg_rpc_settings *settings, struct secure_set *ret_set,
                              struct fg_err *err)
 {
     const struct {
@@ -148,7 +149,7 @@ static enum fg_code read_set(const struct fg_rpc_settings *settings, struct set 
         [SECRET] = {"rpc.secret_file", settings->secret_file},
     };
 
-    *ret_set = (struct set){0};
+    *ret_set = (struct secure_set){0};
     for (size_t i = 0; i < FILES; i++) {
         if (!fg_rpc_is_set(files[i].path))
             continue;
@@ -161,7 +162,7 @@ static enum fg_code read_set(const struct fg_rpc_settings *settings, struct set 
 }
 
 /* By content: times are coarse, and Kubernetes changes what a name points to. */
-static uint64_t hash_of(const struct set *set)
+static uint64_t hash_of(const struct secure_set *set)
 {
     uint64_t hash = 0;
 
@@ -333,13 +334,13 @@ static void say_end(const struct fg_secure *secure)
 }
 
 /* Locked. The set is good; an end that nng has closed meanwhile does not want it. */
-static void take_over(struct fg_secure *secure, struct set *set)
+static void take_over(struct fg_secure *secure, struct secure_set *set)
 {
     struct fg_err ignored;
 
     set_done(&secure->set);
     secure->set = *set;
-    *set = (struct set){0};
+    *set = (struct secure_set){0};
     for (struct fg_secure_end *end = secure->ends; end != NULL; end = end->next)
         (void)give_config(secure, end, &ignored);
     count(secure, SECURE_RELOADS);
@@ -357,7 +358,7 @@ static void take_over(struct fg_secure *secure, struct set *set)
 bool fg_secure_reload(struct fg_secure *secure)
 {
     bool taken = false;
-    struct set set;
+    struct secure_set set;
     struct fg_err err;
     enum fg_code code;
 
@@ -419,7 +420,7 @@ enum fg_code fg_secure_create(const struct fg_rpc_settings *settings, struct fg_
                               struct fg_secure **ret_secure, struct fg_err *err)
 {
     struct fg_secure *secure;
-    struct set set;
+    struct secure_set set;
 
     if (fg_tls_engine_register(err) != FG_OK)
         return err->code;

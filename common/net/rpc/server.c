@@ -26,7 +26,7 @@ enum {
     STOP_LINGER_MS = 50, /* nng says "sent" when the socket has it, and drops that on close */
 };
 
-struct slot {
+struct rpc_server_slot {
     struct fg_rpc_request req;
     struct fg_rpc_server *server;
     nng_ctx ctx;
@@ -51,7 +51,7 @@ struct fg_rpc_server {
     bool started;
     nng_aio *sweep_aio; /* a timer */
     unsigned requests_max, n_slots;
-    struct slot *slots;
+    struct rpc_server_slot *slots;
 
     pthread_mutex_t lock;
     pthread_cond_t idle;
@@ -320,7 +320,7 @@ static void note_answered(struct fg_rpc_server *server)
 }
 
 /* The connection has ended since. nng wants a reply all the same before the slot receives again. */
-static void abandon(struct slot *slot)
+static void abandon(struct rpc_server_slot *slot)
 {
     struct fg_err err;
 
@@ -333,7 +333,7 @@ static void abandon(struct slot *slot)
  */
 static void on_received(void *arg)
 {
-    struct slot *slot = arg;
+    struct rpc_server_slot *slot = arg;
     int rv = nng_aio_result(slot->recv_aio);
 
     if (rv == NNG_ECANCELED || rv == NNG_ECLOSED)
@@ -356,7 +356,7 @@ static void on_received(void *arg)
 /* On an nng thread. */
 static void on_sent(void *arg)
 {
-    struct slot *slot = arg;
+    struct rpc_server_slot *slot = arg;
     struct fg_rpc_server *server = slot->server;
 
     if (nng_aio_result(slot->send_aio) != 0)
@@ -367,7 +367,7 @@ static void on_sent(void *arg)
 
 static void slot_reply(struct fg_rpc_request *req, const struct fg_rpc_frame *frame)
 {
-    struct slot *slot = fg_container(req, struct slot, req);
+    struct rpc_server_slot *slot = fg_container(req, struct rpc_server_slot, req);
     nng_msg *reply = fg_wire_msg(frame);
 
     fg_rpc_request_done(req); /* after the copy: the reply may be made of the request */
@@ -376,7 +376,7 @@ static void slot_reply(struct fg_rpc_request *req, const struct fg_rpc_frame *fr
     nng_ctx_send(slot->ctx, slot->send_aio);
 }
 
-static int open_slot(struct fg_rpc_server *server, struct slot *slot)
+static int open_slot(struct fg_rpc_server *server, struct rpc_server_slot *slot)
 {
     int rv = nng_aio_alloc(&slot->recv_aio, on_received, slot);
 
@@ -507,7 +507,7 @@ struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests
     server->connections =
         fg_connections_create(fg_rpc_connections_max(rpc), fg_rpc_connections_per_address_max(rpc));
     server->requests_max = requests_max;
-    server->slots = fg_calloc(requests_max, sizeof(struct slot));
+    server->slots = fg_calloc(requests_max, sizeof(struct rpc_server_slot));
     pthread_mutex_init(&server->lock, NULL);
     pthread_cond_init(&server->idle, NULL);
     fg_rpc_server_handle(server, FG_RPC_PING, on_ping, NULL);

@@ -67,7 +67,7 @@ enum fg_code fg_block_directory_offset(struct fg_slice tail, uint64_t file_bytes
 /* ---- directory ---- */
 
 /* A directory on its way. */
-struct parsing {
+struct directory_parsing {
     struct fg_cur cur;
     struct fg_arena *arena;
     uint64_t offset;        /* where the next section begins */
@@ -97,7 +97,7 @@ static uint32_t get_count(struct fg_cur *cur)
     return get_number(cur, FG_BLOCK_ITEMS_MAX);
 }
 
-static struct fg_slice get_name(struct parsing *parsing)
+static struct fg_slice get_name(struct directory_parsing *parsing)
 {
     struct fg_slice name = fg_cur_lenbytes(&parsing->cur);
 
@@ -123,7 +123,7 @@ static void get_head_3(struct fg_cur *cur, struct fg_block_part *part)
         fg_cur_fail(cur);
 }
 
-static void get_head(struct parsing *parsing, struct fg_block_part *part)
+static void get_head(struct directory_parsing *parsing, struct fg_block_part *part)
 {
     struct fg_cur *cur = &parsing->cur;
     struct fg_slice digest;
@@ -166,8 +166,9 @@ static struct fg_block_section section_at(struct fg_cur *cur, uint32_t kind, uin
 }
 
 /* Length, raw length and checksum of a section that is one page. */
-static struct fg_block_section get_page(struct parsing *parsing, uint32_t kind, uint64_t *offset,
-                                        uint32_t *ret_raw_bytes, uint32_t *ret_crc)
+static struct fg_block_section get_page(struct directory_parsing *parsing, uint32_t kind,
+                                        uint64_t *offset, uint32_t *ret_raw_bytes,
+                                        uint32_t *ret_crc)
 {
     uint64_t bytes = fg_cur_varint(&parsing->cur), raw_bytes = fg_cur_varint(&parsing->cur);
 
@@ -178,7 +179,7 @@ static struct fg_block_section get_page(struct parsing *parsing, uint32_t kind, 
     return section_at(&parsing->cur, kind, offset, bytes);
 }
 
-static void get_sections(struct parsing *parsing, struct fg_block_part *part)
+static void get_sections(struct directory_parsing *parsing, struct fg_block_part *part)
 {
     struct fg_cur *cur = &parsing->cur;
     uint32_t n = 0, last = 0;
@@ -212,8 +213,8 @@ static int name_cmp(const struct fg_block_part *part, struct fg_slice tenant,
     return order != 0 ? order : fg_slice_cmp(part->service, service);
 }
 
-static enum fg_code parse_part(struct parsing *parsing, struct fg_block_directory *directory,
-                               struct fg_err *err)
+static enum fg_code parse_part(struct directory_parsing *parsing,
+                               struct fg_block_directory *directory, struct fg_err *err)
 {
     struct fg_block_part *part = &directory->parts[directory->n_parts];
     size_t bytes;
@@ -244,8 +245,9 @@ static enum fg_code parse_part(struct parsing *parsing, struct fg_block_director
 }
 
 /* Groups come after all parts, NODs after them, and then the directory, without a gap. */
-static enum fg_code place_tail(const struct parsing *parsing, struct fg_block_directory *directory,
-                               uint64_t directory_offset, struct fg_err *err)
+static enum fg_code place_tail(const struct directory_parsing *parsing,
+                               struct fg_block_directory *directory, uint64_t directory_offset,
+                               struct fg_err *err)
 {
     uint64_t groups_offset = parsing->offset;
 
@@ -271,10 +273,10 @@ static enum fg_code parse_directory(struct fg_slice raw, const struct trailer *t
                                     struct fg_arena *arena, struct fg_block_directory *directory,
                                     struct fg_err *err)
 {
-    struct parsing parsing = {.cur = fg_cur(raw),
-                              .arena = arena,
-                              .offset = FG_BLOCK_HEADER_BYTES,
-                              .version = trailer->version};
+    struct directory_parsing parsing = {.cur = fg_cur(raw),
+                                        .arena = arena,
+                                        .offset = FG_BLOCK_HEADER_BYTES,
+                                        .version = trailer->version};
     uint64_t level = fg_cur_varint(&parsing.cur);
     uint64_t n_parts = fg_cur_count(&parsing.cur, PART_MIN_BYTES);
 

@@ -4,7 +4,7 @@
 enum { EXEMPLAR_MIN_BYTES = 1 + 8 + FG_ID_BYTES + 1 };
 
 /* A page on its way. */
-struct parsing {
+struct exemplars_parsing {
     const struct fg_block_index *index;
     const struct fg_block_page *page;
     struct fg_cur cur;
@@ -22,8 +22,8 @@ static int exemplar_cmp(const struct fg_block_exemplar *a, const struct fg_block
     return memcmp(a->trace_id, b->trace_id, FG_ID_BYTES);
 }
 
-static bool get_exemplar(struct parsing *parsing, uint32_t profile, uint32_t rank, uint32_t n_types,
-                         uint64_t *values)
+static bool get_exemplar(struct exemplars_parsing *parsing, uint32_t profile, uint32_t rank,
+                         uint32_t n_types, uint64_t *values)
 {
     struct fg_block_exemplar *item = &parsing->items[parsing->count];
     struct fg_slice trace;
@@ -39,7 +39,8 @@ static bool get_exemplar(struct parsing *parsing, uint32_t profile, uint32_t ran
 }
 
 /* Those of one profile. */
-static enum fg_code parse_profile(struct parsing *parsing, uint32_t profile, struct fg_err *err)
+static enum fg_code parse_profile(struct exemplars_parsing *parsing, uint32_t profile,
+                                  struct fg_err *err)
 {
     uint32_t series = fg_block_series_of(parsing->index, profile);
     uint32_t n_types = parsing->index->series[series].schema->n_types;
@@ -66,7 +67,7 @@ static enum fg_code parse_profile(struct parsing *parsing, uint32_t profile, str
     return FG_OK;
 }
 
-static enum fg_code parse_page(struct parsing *parsing, struct fg_err *err)
+static enum fg_code parse_page(struct exemplars_parsing *parsing, struct fg_err *err)
 {
     const struct fg_block_page *page = parsing->page;
     uint64_t next = 0;
@@ -87,7 +88,7 @@ enum fg_code fg_block_exemplars_parse(const struct fg_block_index *index, uint32
                                       struct fg_slice bytes, struct fg_arena *arena,
                                       struct fg_block_exemplars *ret_exemplars, struct fg_err *err)
 {
-    struct parsing parsing = {.index = index, .arena = arena};
+    struct exemplars_parsing parsing = {.index = index, .arena = arena};
     struct fg_slice raw;
 
     if (fg_block_page_open(index, FG_BLOCK_EXM, page, bytes, arena, &raw, err) != FG_OK)

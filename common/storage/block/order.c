@@ -57,7 +57,7 @@ int fg_block_location_cmp(const struct fg_location *a, const struct fg_line *a_l
 /* ---- making ---- */
 
 /* Work on an order. The symbols with new numbers in them are what is compared. */
-struct making {
+struct order_making {
     const struct fg_tree *tree;
     const struct fg_symbols *symbols;
     struct fg_arena *arena;
@@ -94,7 +94,7 @@ static void use(struct fg_block_numbers *numbers, uint32_t old)
 
 typedef int (*old_cmp)(const void *a, const void *b, void *arg);
 
-static void sort(struct fg_block_numbers *numbers, old_cmp cmp, struct making *making)
+static void sort(struct fg_block_numbers *numbers, old_cmp cmp, struct order_making *making)
 {
     qsort_r(numbers->olds, numbers->count, sizeof *numbers->olds, cmp, making);
     for (uint32_t i = 0; i < numbers->count; i++)
@@ -103,7 +103,7 @@ static void sort(struct fg_block_numbers *numbers, old_cmp cmp, struct making *m
 
 static int by_text(const void *a, const void *b, void *arg)
 {
-    const struct making *making = arg;
+    const struct order_making *making = arg;
 
     return fg_slice_cmp(fg_symbols_text(making->symbols, *(const uint32_t *)a),
                         fg_symbols_text(making->symbols, *(const uint32_t *)b));
@@ -111,7 +111,7 @@ static int by_text(const void *a, const void *b, void *arg)
 
 static int by_function(const void *a, const void *b, void *arg)
 {
-    const struct making *making = arg;
+    const struct order_making *making = arg;
 
     return fg_block_function_cmp(&making->functions[*(const uint32_t *)a],
                                  &making->functions[*(const uint32_t *)b]);
@@ -119,7 +119,7 @@ static int by_function(const void *a, const void *b, void *arg)
 
 static int by_mapping(const void *a, const void *b, void *arg)
 {
-    const struct making *making = arg;
+    const struct order_making *making = arg;
 
     return fg_block_mapping_cmp(&making->mappings[*(const uint32_t *)a],
                                 &making->mappings[*(const uint32_t *)b]);
@@ -127,14 +127,14 @@ static int by_mapping(const void *a, const void *b, void *arg)
 
 static int by_location(const void *a, const void *b, void *arg)
 {
-    const struct making *making = arg;
+    const struct order_making *making = arg;
 
     return fg_block_location_cmp(&making->locations[*(const uint32_t *)a], making->lines,
                                  &making->locations[*(const uint32_t *)b], making->lines);
 }
 
 /* Nodes in use, marked by a 0 in news; olds are not filled. */
-static void use_nodes(struct making *making, const uint32_t *uses)
+static void use_nodes(struct order_making *making, const uint32_t *uses)
 {
     const struct fg_tree *tree = making->tree;
     struct fg_block_numbers *nodes = &making->order->nodes;
@@ -150,7 +150,7 @@ static void use_nodes(struct making *making, const uint32_t *uses)
             use(&making->order->locations, tree->locations[i]);
 }
 
-static void use_symbols(struct making *making)
+static void use_symbols(struct order_making *making)
 {
     const struct fg_symbols *symbols = making->symbols;
     struct fg_block_order *order = making->order;
@@ -179,7 +179,7 @@ static void use_symbols(struct making *making)
     }
 }
 
-static void order_strings(struct making *making)
+static void order_strings(struct order_making *making)
 {
     const struct fg_block_order *order = making->order;
     const uint32_t *news = order->strings.news;
@@ -202,7 +202,7 @@ static void order_strings(struct making *making)
     }
 }
 
-static void order_locations(struct making *making)
+static void order_locations(struct order_making *making)
 {
     struct fg_block_order *order = making->order;
 
@@ -226,7 +226,7 @@ static void order_locations(struct making *making)
 /* ---- nodes ---- */
 
 /* Children of each node in use, by location: of node i children[firsts[i + 1]..firsts[i + 2]). */
-struct children {
+struct order_children {
     uint32_t *firsts, *nodes;
 };
 
@@ -250,7 +250,7 @@ static uint32_t sort_by_location(const struct fg_tree *tree, const struct fg_blo
     return used;
 }
 
-static bool children_make(struct making *making, struct children *children)
+static bool children_make(struct order_making *making, struct order_children *children)
 {
     const struct fg_tree *tree = making->tree;
     uint32_t *counts = fg_arena_new(making->arena, uint32_t, making->order->locations.count + 1);
@@ -273,13 +273,13 @@ static bool children_make(struct making *making, struct children *children)
 }
 
 /* Numbers nodes as they are met. Children are taken off the front of their parent's list. */
-static bool order_nodes(struct making *making)
+static bool order_nodes(struct order_making *making)
 {
     const struct fg_tree *tree = making->tree;
     struct fg_block_numbers *nodes = &making->order->nodes;
     struct fg_arena_mark mark = fg_arena_mark(making->arena);
     uint32_t *nexts = fg_arena_new(making->arena, uint32_t, (size_t)tree->n_nodes + 1);
-    struct children children;
+    struct order_children children;
     uint32_t at = FG_TREE_ROOT;
 
     if (nexts == NULL || !children_make(making, &children))
@@ -308,7 +308,7 @@ enum fg_code fg_block_order_make(const struct fg_tree *tree, const uint32_t *use
 {
     const struct fg_symbols *symbols = &tree->symbols;
     struct fg_block_order order = {.tree = tree};
-    struct making making = {
+    struct order_making making = {
         .tree = tree,
         .symbols = symbols,
         .arena = arena,

@@ -28,7 +28,7 @@ static bool rows_alloc(struct fg_block_rows *rows, bool all, struct fg_arena *ar
 }
 
 /* A run, or what the page has of it, from row `from` of the page. */
-struct run {
+struct rows_run {
     const struct fg_block_index *index;
     struct fg_cur *cur;
     struct fg_arena *arena;
@@ -39,7 +39,7 @@ struct run {
     uint64_t *numbers; /* [count] */
 };
 
-static bool get_times(struct run *run)
+static bool get_times(struct rows_run *run)
 {
     int64_t *times_ns = run->rows->times_ns + run->from;
     int64_t step_ns = 0;
@@ -63,7 +63,7 @@ static bool get_times(struct run *run)
 }
 
 /* Differences, each to the number before; out becomes the numbers. */
-static void get_steps(struct run *run, int64_t *out)
+static void get_steps(struct rows_run *run, int64_t *out)
 {
     int64_t now = 0;
 
@@ -74,7 +74,7 @@ static void get_steps(struct run *run, int64_t *out)
     }
 }
 
-static bool get_places(struct run *run, int64_t *scratch)
+static bool get_places(struct rows_run *run, int64_t *scratch)
 {
     uint64_t wrong = 0;
 
@@ -97,7 +97,7 @@ static bool get_places(struct run *run, int64_t *scratch)
 }
 
 /* What stands between times and totals. */
-static bool get_beside(struct run *run, int64_t *scratch)
+static bool get_beside(struct rows_run *run, int64_t *scratch)
 {
     if (!run->all) {
         fg_cur_skip_varints(run->cur, (uint64_t)COLUMNS_BESIDE * run->count);
@@ -109,7 +109,7 @@ static bool get_beside(struct run *run, int64_t *scratch)
 }
 
 /* Totals come type by type and are kept row by row. columns: [n_types][count]. */
-static bool get_totals(struct run *run, uint64_t *columns, uint64_t *rows, uint32_t n_types)
+static bool get_totals(struct rows_run *run, uint64_t *columns, uint64_t *rows, uint32_t n_types)
 {
     for (uint32_t t = 0; t < n_types; t++) {
         uint64_t *values = columns + (size_t)t * run->count;
@@ -133,7 +133,7 @@ static bool get_totals(struct run *run, uint64_t *columns, uint64_t *rows, uint3
     return !run->cur->bad;
 }
 
-static enum fg_code parse_run(struct run *run, struct fg_err *err)
+static enum fg_code parse_run(struct rows_run *run, struct fg_err *err)
 {
     uint32_t n_types = run->index->series[run->of->series].schema->n_types;
     uint64_t *rows = fg_arena_new(run->arena, uint64_t, (size_t)run->count * n_types);
@@ -153,7 +153,7 @@ static enum fg_code parse_run(struct run *run, struct fg_err *err)
 }
 
 /* SER has said which runs there are. */
-static enum fg_code parse_runs(struct run *run, struct fg_err *err)
+static enum fg_code parse_runs(struct rows_run *run, struct fg_err *err)
 {
     const struct fg_block_rows *rows = run->rows;
 
@@ -176,7 +176,7 @@ static enum fg_code parse_page(const struct fg_block_index *index, uint32_t page
     struct fg_block_rows rows;
     struct fg_slice raw;
     struct fg_cur cur;
-    struct run run = {.index = index, .cur = &cur, .arena = arena, .rows = &rows, .all = all};
+    struct rows_run run = {.index = index, .cur = &cur, .arena = arena, .rows = &rows, .all = all};
 
     if (fg_block_page_open(index, FG_BLOCK_IDX, page, bytes, arena, &raw, err) != FG_OK)
         return fg_block_page_wrap(err, FG_BLOCK_IDX, page);

@@ -24,7 +24,7 @@ struct column {
     uint32_t bits_at, at, bytes; /* in the page, of its numbers */
 };
 
-struct set {
+struct samples_set {
     uint32_t profile; /* of the page; FG_MAP_NONE: nothing here */
     uint64_t types;   /* bit t: those there are */
     uint32_t count;
@@ -46,7 +46,7 @@ struct fg_block_samples {
     size_t cap_unpacked, cap_heads, cap_columns;
     uint64_t *numbers; /* of a column */
     size_t cap_numbers;
-    struct set now, before;
+    struct samples_set now, before;
 };
 
 struct fg_block_samples *fg_block_samples_create(size_t max_bytes)
@@ -345,7 +345,7 @@ static enum fg_code load_ranks(struct fg_block_samples *samples, uint32_t profil
                                struct fg_err *err)
 {
     const struct head *head = &samples->heads[profile];
-    struct set *now = &samples->now;
+    struct samples_set *now = &samples->now;
     struct fg_slice bits =
         fg_slice_sub(samples->raw, head->bits_at, fg_block_bits_bytes(head->count));
     struct fg_slice bytes = fg_slice_sub(samples->raw, head->ranks_at, head->ranks_bytes);
@@ -364,8 +364,8 @@ static enum fg_code load_ranks(struct fg_block_samples *samples, uint32_t profil
 }
 
 /* Adds what the values were in the profile before, where the same stack was there. */
-static void add_before(const struct set *now, const struct set *before, uint32_t type,
-                       uint64_t *values)
+static void add_before(const struct samples_set *now, const struct samples_set *before,
+                       uint32_t type, uint64_t *values)
 {
     const uint64_t *old = before->values + (size_t)type * before->count;
     uint32_t k = 0;
@@ -397,7 +397,7 @@ static enum fg_code load_numbers(struct fg_block_samples *samples, const struct 
 /* Values of one type into now, which has the ranks; what it is made of is there. */
 static enum fg_code load_type(struct fg_block_samples *samples, uint32_t type, struct fg_err *err)
 {
-    struct set *now = &samples->now;
+    struct samples_set *now = &samples->now;
     const struct column *column = column_of(samples, now->profile, type);
     uint64_t *values = now->values + (size_t)type * now->count;
 
@@ -426,7 +426,7 @@ static enum fg_code load_type(struct fg_block_samples *samples, uint32_t type, s
 
 static void swap_sets(struct fg_block_samples *samples)
 {
-    struct set before = samples->before;
+    struct samples_set before = samples->before;
 
     samples->before = samples->now;
     samples->now = before;
@@ -460,7 +460,7 @@ static enum fg_code rewind_to(struct fg_block_samples *samples, uint32_t profile
     return FG_OK;
 }
 
-static bool has(const struct set *set, uint32_t profile, uint64_t types)
+static bool has(const struct samples_set *set, uint32_t profile, uint64_t types)
 {
     return set->profile == profile && (set->types & types) == types;
 }
@@ -492,7 +492,7 @@ static enum fg_code sum_scaled(struct fg_block_samples *samples, uint32_t profil
                                const struct column *column, uint64_t factor, uint64_t *sums,
                                struct fg_err *err)
 {
-    struct set *now = &samples->now;
+    struct samples_set *now = &samples->now;
     const uint64_t *numbers;
 
     factor *= column->how.scale;

@@ -9,7 +9,7 @@
 #include "common/storage/block/writer_impl.h"
 
 /* Nodes and names that stacks need, numbered anew. */
-struct writing {
+struct names_writing {
     struct fg_buf *raw;
     uint32_t *stacks; /* of a rank: node + 1 */
     uint32_t *parents, *name_numbers;
@@ -19,7 +19,7 @@ struct writing {
 
 static void encode_ranks(void *arg, uint32_t from, uint32_t to)
 {
-    const struct writing *writing = arg;
+    const struct names_writing *writing = arg;
     uint32_t before = from == 0 ? 0 : writing->stacks[from - 1];
 
     for (uint32_t i = from; i < to; i++) {
@@ -29,7 +29,7 @@ static void encode_ranks(void *arg, uint32_t from, uint32_t to)
 }
 
 /* Each step is taken once in all, as in TRI. */
-static uint32_t steps_up(const struct writing *writing, uint32_t node)
+static uint32_t steps_up(const struct names_writing *writing, uint32_t node)
 {
     uint32_t at = node - 1, steps = 0;
 
@@ -42,7 +42,7 @@ static uint32_t steps_up(const struct writing *writing, uint32_t node)
 
 static void encode_nodes(void *arg, uint32_t from, uint32_t to)
 {
-    const struct writing *writing = arg;
+    const struct names_writing *writing = arg;
 
     for (uint32_t i = from; i < to; i++)
         fg_buf_varint(writing->raw, steps_up(writing, i));
@@ -60,8 +60,8 @@ static uint32_t node_of(const struct fg_block_part_out *part, uint32_t rank)
 }
 
 /* What stacks need: nodes[i] and names[i] are numbers from 0, or FG_MAP_NONE. */
-static void number(const struct fg_block_part_out *part, struct writing *writing, uint32_t *nodes,
-                   uint32_t *names)
+static void number(const struct fg_block_part_out *part, struct names_writing *writing,
+                   uint32_t *nodes, uint32_t *names)
 {
     const struct fg_name_tree *all = part->names;
 
@@ -86,7 +86,7 @@ static void number(const struct fg_block_part_out *part, struct writing *writing
 }
 
 static void fill(const struct fg_block_part_out *part, const uint32_t *nodes, const uint32_t *names,
-                 struct writing *writing)
+                 struct names_writing *writing)
 {
     const struct fg_name_tree *all = part->names;
 
@@ -105,7 +105,8 @@ static void fill(const struct fg_block_part_out *part, const uint32_t *nodes, co
         writing->stacks[i] = nodes[node_of(part, i)] + 1;
 }
 
-static enum fg_code put(struct fg_block_writer *writer, struct writing *writing, struct fg_err *err)
+static enum fg_code put(struct fg_block_writer *writer, struct names_writing *writing,
+                        struct fg_err *err)
 {
     if (fg_block_items_put(writer, FG_BLOCK_NMR, writing->n_stacks, encode_ranks, writing, err) !=
             FG_OK ||
@@ -127,7 +128,7 @@ enum fg_code fg_block_write_names(struct fg_block_writer *writer, struct fg_err 
     const struct fg_block_part_out *part = &writer->part;
     struct fg_arena *arena = writer->arena; /* it has no end */
     struct fg_arena_mark mark = fg_arena_mark(arena);
-    struct writing writing = {.raw = &writer->raw, .n_stacks = part->ranks.n_stacks};
+    struct names_writing writing = {.raw = &writer->raw, .n_stacks = part->ranks.n_stacks};
     uint32_t *nodes, *names;
     enum fg_code code;
 

@@ -16,7 +16,7 @@
 #include "common/storage/block/writer_impl.h"
 
 /* A section that is being written. */
-struct writing {
+struct stacks_writing {
     struct fg_block_writer *writer;
     const struct fg_block_order *order;
     const struct fg_symbols *symbols;
@@ -57,7 +57,7 @@ enum fg_code fg_block_items_put(struct fg_block_writer *writer, uint32_t kind, u
 
 static void encode_map(void *arg, uint32_t from, uint32_t to)
 {
-    struct writing *writing = arg;
+    struct stacks_writing *writing = arg;
     const uint32_t *stacks = writing->writer->part.ranks.stacks;
     uint32_t before = from == 0 ? 0 : stacks[from - 1];
 
@@ -88,7 +88,7 @@ static uint32_t steps_up(const struct fg_block_order *order, uint32_t node)
 
 static void encode_tree(void *arg, uint32_t from, uint32_t to)
 {
-    struct writing *writing = arg;
+    struct stacks_writing *writing = arg;
     const struct fg_block_order *order = writing->order;
 
     for (uint32_t i = from; i < to; i++)
@@ -100,13 +100,14 @@ static void encode_tree(void *arg, uint32_t from, uint32_t to)
 
 /* ---- symbols ---- */
 
-static const struct fg_location *location_at(const struct writing *writing, uint32_t number)
+static const struct fg_location *location_at(const struct stacks_writing *writing, uint32_t number)
 {
     return &writing->symbols->locations[writing->order->locations.olds[number]];
 }
 
 /* The last line of a location, or of one before it; false: there is none. */
-static bool line_before(const struct writing *writing, uint32_t number, struct fg_line *ret_line)
+static bool line_before(const struct stacks_writing *writing, uint32_t number,
+                        struct fg_line *ret_line)
 {
     while (number-- > 0) {
         const struct fg_location *location = location_at(writing, number);
@@ -120,7 +121,7 @@ static bool line_before(const struct writing *writing, uint32_t number, struct f
 }
 
 /* Functions, or line numbers, of the lines of locations [from, to). */
-static void encode_lines(struct writing *writing, uint32_t from, uint32_t to, bool functions)
+static void encode_lines(struct stacks_writing *writing, uint32_t from, uint32_t to, bool functions)
 {
     const struct fg_block_order *order = writing->order;
     struct fg_line before = {0, 0};
@@ -149,7 +150,7 @@ static void encode_lines(struct writing *writing, uint32_t from, uint32_t to, bo
 
 static void encode_locations(void *arg, uint32_t from, uint32_t to)
 {
-    struct writing *writing = arg;
+    struct stacks_writing *writing = arg;
     uint64_t before = from == 0 ? 0 : location_at(writing, from - 1)->address;
 
     for (uint32_t i = from; i < to; i++) {
@@ -171,7 +172,7 @@ static void encode_locations(void *arg, uint32_t from, uint32_t to)
 
 static void encode_mappings(void *arg, uint32_t from, uint32_t to)
 {
-    struct writing *writing = arg;
+    struct stacks_writing *writing = arg;
     for (uint32_t i = from; i < to; i++) {
         const struct fg_mapping *mapping =
             &writing->symbols->mappings[writing->order->mappings.olds[i]];
@@ -185,14 +186,14 @@ static void encode_mappings(void *arg, uint32_t from, uint32_t to)
     }
 }
 
-static const struct fg_function *function_at(const struct writing *writing, uint32_t number)
+static const struct fg_function *function_at(const struct stacks_writing *writing, uint32_t number)
 {
     return &writing->symbols->functions[writing->order->functions.olds[number]];
 }
 
 static void encode_functions(void *arg, uint32_t from, uint32_t to)
 {
-    struct writing *writing = arg;
+    struct stacks_writing *writing = arg;
     const uint32_t *strings = writing->order->strings.news;
     uint32_t name = from == 0 ? 0 : strings[function_at(writing, from - 1)->name];
     uint32_t file = from == 0 ? 0 : strings[function_at(writing, from - 1)->filename];
@@ -284,7 +285,7 @@ static enum fg_code put_strings(struct fg_block_writer *writer, struct fg_err *e
 enum fg_code fg_block_write_stacks(struct fg_block_writer *writer, struct fg_err *err)
 {
     const struct fg_block_order *order = &writer->part.order;
-    struct writing writing = {writer, order, &order->tree->symbols, &writer->raw};
+    struct stacks_writing writing = {writer, order, &order->tree->symbols, &writer->raw};
     const struct {
         uint32_t kind, count;
         fg_block_encoder encode;

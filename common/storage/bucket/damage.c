@@ -39,17 +39,17 @@ static const struct kind {
      UNREADABLE_MET},
 };
 
-struct object {
-    struct object *next;
+struct damage_object {
+    struct damage_object *next;
     int64_t met_mono_ns;
     char name[NAME_MAX_BYTES], why[WHY_MAX_BYTES];
 };
 
 /* Objects of one kind. */
-struct list {
+struct damage_list {
     const struct kind *kind;
     struct fg_condition *condition;
-    struct object *objects;
+    struct damage_object *objects;
     size_t n;
 };
 
@@ -57,11 +57,11 @@ struct fg_damage {
     struct fg_clock *clock;
     struct fg_metrics *metrics;
     pthread_mutex_t lock; /* of the lists */
-    struct list lists[FG_COUNT(kinds)];
+    struct damage_list lists[FG_COUNT(kinds)];
 };
 
 /* Locked. */
-static void tell(const struct fg_damage *damage, const struct list *list)
+static void tell(const struct fg_damage *damage, const struct damage_list *list)
 {
     struct fg_buf text;
     size_t told = 0;
@@ -72,7 +72,7 @@ static void tell(const struct fg_damage *damage, const struct list *list)
         return;
     }
     fg_buf_init(&text, FG_CONDITION_TEXT_MAX_BYTES);
-    for (const struct object *o = list->objects; o != NULL && told < TOLD_MAX; o = o->next)
+    for (const struct damage_object *o = list->objects; o != NULL && told < TOLD_MAX; o = o->next)
         fg_buf_printf(&text, "%s%s: %s", told++ == 0 ? "" : "; ", o->name, o->why);
     fg_condition_raise(list->condition, "%zu objects of the bucket %s: %.*s%s", list->n,
                        list->kind->sentence, FG_S(fg_buf_slice(&text)),
@@ -81,13 +81,13 @@ static void tell(const struct fg_damage *damage, const struct list *list)
 }
 
 /* Locked. */
-static void forget_old(const struct fg_damage *damage, struct list *list)
+static void forget_old(const struct fg_damage *damage, struct damage_list *list)
 {
     int64_t now_ns = fg_mono_ns(damage->clock);
     size_t before = list->n;
 
-    for (struct object **at = &list->objects; *at != NULL;) {
-        struct object *object = *at;
+    for (struct damage_object **at = &list->objects; *at != NULL;) {
+        struct damage_object *object = *at;
 
         if (now_ns - object->met_mono_ns < FORGET_NS) {
             at = &object->next;
@@ -119,19 +119,19 @@ struct fg_damage *fg_damage_create(struct fg_conditions *conditions, struct fg_r
     damage->clock = clock;
     (void)pthread_mutex_init(&damage->lock, NULL);
     for (size_t i = 0; i < FG_COUNT(damage->lists); i++)
-        damage->lists[i] = (struct list){
+        damage->lists[i] = (struct damage_list){
             .kind = &kinds[i], .condition = fg_condition_create(conditions, kinds[i].condition)};
     damage->metrics = fg_metrics_register(registry, damage_metrics, FG_COUNT(damage_metrics));
     fg_registry_on_scrape(registry, on_scrape, damage);
     return damage;
 }
 
-static void list_done(struct list *list)
+static void list_done(struct damage_list *list)
 {
-    struct object *next;
+    struct damage_object *next;
 
     fg_condition_destroy(list->condition);
-    for (struct object *object = list->objects; object != NULL; object = next) {
+    for (struct damage_object *object = list->objects; object != NULL; object = next) {
         next = object->next;
         free(object);
     }
@@ -147,9 +147,9 @@ void fg_damage_destroy(struct fg_damage *damage)
     free(damage);
 }
 
-static struct object *find(const struct list *list, const char *name)
+static struct damage_object *find(const struct damage_list *list, const char *name)
 {
-    struct object *object = list->objects;
+    struct damage_object *object = list->objects;
 
     while (object != NULL && strcmp(object->name, name) != 0)
         object = object->next;
@@ -158,8 +158,8 @@ static struct object *find(const struct list *list, const char *name)
 
 void fg_damage_met(struct fg_damage *damage, const char *name, enum fg_code code, const char *why)
 {
-    struct object *object;
-    struct list *list;
+    struct damage_object *object;
+    struct damage_list *list;
 
     if (damage == NULL)
         return;
@@ -169,7 +169,7 @@ void fg_damage_met(struct fg_damage *damage, const char *name, enum fg_code code
     forget_old(damage, list);
     object = find(list, name);
     if (object == NULL && list->n < OBJECTS_MAX) {
-        object = fg_new(struct object);
+        object = fg_new(struct damage_object);
         (void)snprintf(object->name, sizeof object->name, "%s", name);
         (void)snprintf(object->why, sizeof object->why, "%s", why);
         object->next = list->objects;

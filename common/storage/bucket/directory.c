@@ -17,7 +17,7 @@ enum {
     SMALL_BYTES = 1024 * 1024, /* manifests and their kin, without which nothing can be deleted */
 };
 
-struct work {
+struct directory_work {
     struct fg_job job;
     struct directory *directory;
     struct fg_bucket_request *request;
@@ -333,7 +333,7 @@ static void act(struct directory *directory, struct fg_bucket_request *request)
 
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
-    struct work *work = fg_container(job, struct work, job);
+    struct directory_work *work = fg_container(job, struct directory_work, job);
 
     (void)err; /* it is the request's */
     fg_bucket_meter_call(&work->directory->meter, fg_bucket_class_of(work->request->verb));
@@ -344,7 +344,7 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
 
 static void on_done(struct fg_job *job)
 {
-    struct work *work = fg_container(job, struct work, job);
+    struct directory_work *work = fg_container(job, struct directory_work, job);
     struct fg_bucket_request *request = work->request;
 
     fg_bucket_meter_request(&work->directory->meter, request);
@@ -355,9 +355,9 @@ static void on_done(struct fg_job *job)
 static void directory_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {
     struct directory *directory = fg_container(bucket, struct directory, bucket);
-    struct work *work = fg_new(struct work);
+    struct directory_work *work = fg_new(struct directory_work);
 
-    *work = (struct work){{.run = run, .done = on_done}, directory, request};
+    *work = (struct directory_work){{.run = run, .done = on_done}, directory, request};
     if (fg_work_submit(directory->work, FG_LANE_BACKGROUND, &work->job))
         return;
     (void)fg_bucket_fail(request, FG_E_LIMIT, "too many requests wait already");

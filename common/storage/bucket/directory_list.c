@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-struct walk {
+struct directory_walk {
     struct directory *directory;
     struct fg_bucket_request *request;
     char path[FG_BUCKET_NAME_MAX_BYTES + FG_BUCKET_SEGMENT_MAX_BYTES + 2];
@@ -18,12 +18,12 @@ struct walk {
 };
 
 /* What is in one folder. */
-struct children {
+struct directory_children {
     char **names; /* with '/' behind those of folders */
     size_t n, cap;
 };
 
-static void children_add(struct children *children, const char *name, bool folder)
+static void children_add(struct directory_children *children, const char *name, bool folder)
 {
     size_t len = strlen(name);
     char *copy = fg_malloc(len + 2);
@@ -38,7 +38,7 @@ static void children_add(struct children *children, const char *name, bool folde
     children->names[children->n++] = copy;
 }
 
-static void children_done(struct children *children)
+static void children_done(struct directory_children *children)
 {
     for (size_t i = 0; i < children->n; i++)
         free(children->names[i]);
@@ -50,7 +50,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void note(struct children *children, int folder, const struct dirent *entry)
+static void note(struct directory_children *children, int folder, const struct dirent *entry)
 {
     unsigned char type = entry->d_type;
     struct stat info;
@@ -65,7 +65,8 @@ static void note(struct children *children, int folder, const struct dirent *ent
         children_add(children, entry->d_name, type == DT_DIR);
 }
 
-static enum fg_code read_children(struct walk *walk, int folder, struct children *children)
+static enum fg_code read_children(struct directory_walk *walk, int folder,
+                                  struct directory_children *children)
 {
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = fd < 0 ? NULL : fdopendir(fd);
@@ -87,7 +88,7 @@ static enum fg_code read_children(struct walk *walk, int folder, struct children
 }
 
 /* false: the page is full. */
-static bool take_object(struct walk *walk, int folder, const char *leaf)
+static bool take_object(struct directory_walk *walk, int folder, const char *leaf)
 {
     struct fg_bucket_entry *entry;
     struct stat info;
@@ -111,10 +112,10 @@ static bool take_object(struct walk *walk, int folder, const char *leaf)
     return true;
 }
 
-static bool walk_folder(struct walk *walk, int folder);
+static bool walk_folder(struct directory_walk *walk, int folder);
 
 /* name ends with '/', and so does the path with it. */
-static bool walk_into(struct walk *walk, int folder, char *name, size_t len)
+static bool walk_into(struct directory_walk *walk, int folder, char *name, size_t len)
 {
     bool go_on = true;
     int fd;
@@ -135,7 +136,7 @@ static bool walk_into(struct walk *walk, int folder, char *name, size_t len)
 }
 
 /* false: the page is full, or it failed. */
-static bool walk_child(struct walk *walk, int folder, char *name)
+static bool walk_child(struct directory_walk *walk, int folder, char *name)
 {
     size_t before = walk->len, len = strlen(name);
     bool go_on = true;
@@ -154,9 +155,9 @@ static bool walk_child(struct walk *walk, int folder, char *name)
 }
 
 /* As deep as names are long, by two bytes a level. */
-static bool walk_folder(struct walk *walk, int folder)
+static bool walk_folder(struct directory_walk *walk, int folder)
 {
-    struct children children = {0};
+    struct directory_children children = {0};
     bool go_on = fg_bucket_check(walk->request, fg_mono_ns(fg_clock_real())) == FG_OK &&
                  read_children(walk, folder, &children) == FG_OK;
 
@@ -168,7 +169,7 @@ static bool walk_folder(struct walk *walk, int folder)
 
 void directory_list(struct directory *directory, struct fg_bucket_request *request)
 {
-    struct walk walk = {.directory = directory, .request = request};
+    struct directory_walk walk = {.directory = directory, .request = request};
 
     (void)walk_folder(&walk, directory->objects);
 }

@@ -33,10 +33,10 @@ struct fg_bucket_faulty {
     struct fg_bucket_faults faults;
     uint64_t count, fail_at; /* fail_at 0: never */
     bool fail_late;
-    struct passed *waiting; /* for their time, in the order of it, then of their numbers */
+    struct faulty_passed *waiting; /* for their time, in the order of it, then of their numbers */
 };
 
-struct passed {
+struct faulty_passed {
     struct fg_bucket_request inner;
     struct fg_bucket_faulty *faulty;
     struct fg_bucket_request *outer; /* NULL: it was told that its request is lost */
@@ -47,7 +47,7 @@ struct passed {
     bool answered;
     int64_t out_ns; /* how late the answer is */
     int64_t due_mono_ns;
-    struct passed *next;
+    struct faulty_passed *next;
 };
 
 static uint64_t draw(uint64_t seed, enum draw nr)
@@ -91,7 +91,7 @@ static void lose(struct fg_bucket_request *outer, const char *what)
     outer->unsure = writes(outer);
 }
 
-static void spoil(struct passed *passed)
+static void spoil(struct faulty_passed *passed)
 {
     struct fg_buf *body = &passed->outer->body;
     uint64_t spot = draw(passed->seed, DRAW_SPOT);
@@ -100,7 +100,7 @@ static void spoil(struct passed *passed)
         body->ptr[spot / 8 % body->len] ^= (uint8_t)(1u << spot % 8);
 }
 
-static void end(struct passed *passed)
+static void end(struct faulty_passed *passed)
 {
     struct fg_bucket_request *outer = passed->outer;
 
@@ -136,13 +136,13 @@ static void end(struct passed *passed)
 
 /* ---- its way ---- */
 
-static void step(struct passed *passed);
+static void step(struct faulty_passed *passed);
 
 /* Goes on at once, or in its turn. */
-static void later(struct passed *passed, int64_t delay_ns)
+static void later(struct faulty_passed *passed, int64_t delay_ns)
 {
     struct fg_bucket_faulty *faulty = passed->faulty;
-    struct passed **at = &faulty->waiting;
+    struct faulty_passed **at = &faulty->waiting;
 
     if (delay_ns == 0) {
         step(passed);
@@ -159,14 +159,14 @@ static void later(struct passed *passed, int64_t delay_ns)
 
 static void on_done(struct fg_bucket_request *inner)
 {
-    struct passed *passed = fg_container(inner, struct passed, inner);
+    struct faulty_passed *passed = fg_container(inner, struct faulty_passed, inner);
 
     passed->answered = true;
     later(passed, passed->out_ns);
 }
 
 /* The caller hears that it is lost, and forgets what it wanted to write. */
-static void leave_behind(struct passed *passed)
+static void leave_behind(struct faulty_passed *passed)
 {
     struct fg_bucket_request *outer = fg_take(passed->outer);
 
@@ -180,7 +180,7 @@ static void leave_behind(struct passed *passed)
 }
 
 /* Did its caller give up on the way? */
-static bool is_given_up(struct passed *passed)
+static bool is_given_up(struct faulty_passed *passed)
 {
     struct fg_clock *clock = passed->faulty->faults.clock;
 
@@ -188,7 +188,7 @@ static bool is_given_up(struct passed *passed)
            fg_bucket_check(passed->outer, fg_mono_ns(clock)) != FG_OK;
 }
 
-static void step(struct passed *passed)
+static void step(struct faulty_passed *passed)
 {
     if (passed->answered || passed->fate == REQUEST_LOST || passed->fate == REFUSED ||
         passed->fate == TORN) {
@@ -205,9 +205,9 @@ static void step(struct passed *passed)
     }
 }
 
-static struct passed *make(struct fg_bucket_faulty *faulty, struct fg_bucket_request *outer)
+static struct faulty_passed *make(struct fg_bucket_faulty *faulty, struct fg_bucket_request *outer)
 {
-    struct passed *passed = fg_new(struct passed);
+    struct faulty_passed *passed = fg_new(struct faulty_passed);
 
     passed->faulty = faulty;
     passed->outer = outer;
@@ -240,7 +240,7 @@ static int64_t delay_of(const struct fg_bucket_faults *faults, uint64_t seed, en
 static void faulty_send(struct fg_bucket *bucket, struct fg_bucket_request *outer)
 {
     struct fg_bucket_faulty *faulty = fg_container(bucket, struct fg_bucket_faulty, bucket);
-    struct passed *passed = make(faulty, outer);
+    struct faulty_passed *passed = make(faulty, outer);
     int64_t in_ns;
 
     (void)pthread_mutex_lock(&faulty->lock);
@@ -326,9 +326,9 @@ int64_t fg_bucket_faulty_next_mono_ns(struct fg_bucket_faulty *faulty)
     return next;
 }
 
-static struct passed *take_due(struct fg_bucket_faulty *faulty)
+static struct faulty_passed *take_due(struct fg_bucket_faulty *faulty)
 {
-    struct passed *passed;
+    struct faulty_passed *passed;
 
     (void)pthread_mutex_lock(&faulty->lock);
     passed = faulty->waiting;
@@ -342,7 +342,7 @@ static struct passed *take_due(struct fg_bucket_faulty *faulty)
 
 void fg_bucket_faulty_turn(struct fg_bucket_faulty *faulty)
 {
-    struct passed *passed;
+    struct faulty_passed *passed;
 
     while ((passed = take_due(faulty)) != NULL)
         step(passed);

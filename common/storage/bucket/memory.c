@@ -6,28 +6,28 @@
 
 enum { READ_MAX_BYTES = 256 * 1024 }; /* of a file at a time */
 
-struct object {
+struct memory_object {
     char *name;
     struct fg_buf content;
     struct fg_bucket_etag etag;
     int64_t modified_wall_ns;
 };
 
-struct memory {
+struct memory_bucket {
     struct fg_bucket bucket;
     pthread_mutex_t lock;
-    struct object *objects; /* by name */
+    struct memory_object *objects; /* by name */
     size_t n, cap;
     uint64_t versions; /* etags given so far */
 };
 
-static struct memory *memory_of(struct fg_bucket *bucket)
+static struct memory_bucket *memory_of(struct fg_bucket *bucket)
 {
-    return fg_container(bucket, struct memory, bucket);
+    return fg_container(bucket, struct memory_bucket, bucket);
 }
 
 /* Where the name is, or would be. */
-static size_t position(const struct memory *memory, struct fg_slice name)
+static size_t position(const struct memory_bucket *memory, struct fg_slice name)
 {
     size_t low = 0, high = memory->n;
 
@@ -42,7 +42,7 @@ static size_t position(const struct memory *memory, struct fg_slice name)
     return low;
 }
 
-static struct object *find(const struct memory *memory, const char *name)
+static struct memory_object *find(const struct memory_bucket *memory, const char *name)
 {
     size_t at = position(memory, fg_cstr(name));
 
@@ -51,7 +51,7 @@ static struct object *find(const struct memory *memory, const char *name)
                : NULL;
 }
 
-static struct object *insert(struct memory *memory, const char *name)
+static struct memory_object *insert(struct memory_bucket *memory, const char *name)
 {
     size_t at = position(memory, fg_cstr(name));
 
@@ -62,13 +62,13 @@ static struct object *insert(struct memory *memory, const char *name)
     memmove(memory->objects + at + 1, memory->objects + at,
             (memory->n - at) * sizeof *memory->objects);
     memory->n++;
-    memory->objects[at] = (struct object){.name = fg_malloc(strlen(name) + 1)};
+    memory->objects[at] = (struct memory_object){.name = fg_malloc(strlen(name) + 1)};
     memcpy(memory->objects[at].name, name, strlen(name) + 1);
     fg_buf_init(&memory->objects[at].content, SIZE_MAX);
     return &memory->objects[at];
 }
 
-static void object_done(struct object *object)
+static void object_done(struct memory_object *object)
 {
     free(object->name);
     fg_buf_done(&object->content);
@@ -76,16 +76,16 @@ static void object_done(struct object *object)
 
 /* ---- verbs, locked ---- */
 
-static void describe(struct fg_bucket_request *request, const struct object *object)
+static void describe(struct fg_bucket_request *request, const struct memory_object *object)
 {
     request->etag = object->etag;
     request->size_bytes = object->content.len;
     request->modified_wall_ns = object->modified_wall_ns;
 }
 
-static void get(struct memory *memory, struct fg_bucket_request *request)
+static void get(struct memory_bucket *memory, struct fg_bucket_request *request)
 {
-    const struct object *object = find(memory, request->name);
+    const struct memory_object *object = find(memory, request->name);
     struct fg_slice content;
 
     request->answered_wall_ns = fg_wall_ns(fg_clock_real());
@@ -108,9 +108,9 @@ static void get(struct memory *memory, struct fg_bucket_request *request)
     describe(request, object);
 }
 
-static void head(struct memory *memory, struct fg_bucket_request *request)
+static void head(struct memory_bucket *memory, struct fg_bucket_request *request)
 {
-    const struct object *object = find(memory, request->name);
+    const struct memory_object *object = find(memory, request->name);
 
     if (fg_bucket_may(request, object == NULL ? NULL : &object->etag))
         describe(request, object);
@@ -135,9 +135,10 @@ static bool read_file(struct fg_bucket_request *request, struct fg_buf *out)
 }
 
 /* Takes the content's memory. */
-static void put(struct memory *memory, struct fg_bucket_request *request, struct fg_buf *content)
+static void put(struct memory_bucket *memory, struct fg_bucket_request *request,
+                struct fg_buf *content)
 {
-    struct object *object = find(memory, request->name);
+    struct memory_object *object = find(memory, request->name);
 
     if (!fg_bucket_may(request, object == NULL ? NULL : &object->etag))
         return;
@@ -152,9 +153,9 @@ static void put(struct memory *memory, struct fg_bucket_request *request, struct
     describe(request, object);
 }
 
-static void delete (struct memory *memory, struct fg_bucket_request *request)
+static void delete (struct memory_bucket *memory, struct fg_bucket_request *request)
 {
-    struct object *object = find(memory, request->name);
+    struct memory_object *object = find(memory, request->name);
     size_t at;
 
     if (!fg_bucket_may(request, object == NULL ? NULL : &object->etag) || object == NULL)
@@ -166,10 +167,10 @@ static void delete (struct memory *memory, struct fg_bucket_request *request)
             (memory->n - at) * sizeof *memory->objects);
 }
 
-static void list(struct memory *memory, struct fg_bucket_request *request)
+static void list(struct memory_bucket *memory, struct fg_bucket_request *request)
 {
     for (size_t at = position(memory, fg_cstr(request->name)); at < memory->n; at++) {
-        const struct object *object = &memory->objects[at];
+        const struct memory_object *object = &memory->objects[at];
         struct fg_bucket_entry *entry;
         enum fg_bucket_listed listed = fg_bucket_list_take(request, fg_cstr(object->name), &entry);
 
@@ -182,7 +183,8 @@ static void list(struct memory *memory, struct fg_bucket_request *request)
     }
 }
 
-static void act(struct memory *memory, struct fg_bucket_request *request, struct fg_buf *content)
+static void act(struct memory_bucket *memory, struct fg_bucket_request *request,
+                struct fg_buf *content)
 {
     switch (request->verb) {
     case FG_BUCKET_GET:
@@ -220,7 +222,7 @@ static bool take_content(struct fg_bucket_request *request, struct fg_buf *out)
 
 static void memory_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {
-    struct memory *memory = memory_of(bucket);
+    struct memory_bucket *memory = memory_of(bucket);
     struct fg_buf content;
 
     fg_buf_init(&content, SIZE_MAX);
@@ -240,7 +242,7 @@ static void memory_cancel(struct fg_bucket *bucket, struct fg_bucket_request *re
 
 static void memory_close(struct fg_bucket *bucket)
 {
-    struct memory *memory = memory_of(bucket);
+    struct memory_bucket *memory = memory_of(bucket);
 
     for (size_t i = 0; i < memory->n; i++)
         object_done(&memory->objects[i]);
@@ -252,7 +254,7 @@ static void memory_close(struct fg_bucket *bucket)
 struct fg_bucket *fg_bucket_memory(void)
 {
     static const struct fg_bucket_ops ops = {memory_send, memory_cancel, memory_close};
-    struct memory *memory = fg_new(struct memory);
+    struct memory_bucket *memory = fg_new(struct memory_bucket);
 
     memory->bucket.ops = &ops;
     (void)pthread_mutex_init(&memory->lock, NULL);

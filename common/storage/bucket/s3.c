@@ -151,7 +151,7 @@ static bool read_range(struct fg_bucket_request *request, const struct s3_call *
 
 /* ---- reads ---- */
 
-struct read {
+struct s3_read {
     struct s3_call call;
     struct fg_bucket_request *request;
     struct fg_arena *arena;
@@ -185,7 +185,7 @@ static bool is_empty_object(const struct fg_bucket_request *request, const struc
 
 static void on_read(struct s3_call *call)
 {
-    struct read *read = fg_container(call, struct read, call);
+    struct s3_read *read = fg_container(call, struct s3_read, call);
     struct fg_bucket_request *request = read->request;
     struct s3 *s3 = call->s3;
 
@@ -206,7 +206,7 @@ static void on_read(struct s3_call *call)
     s3_finish(s3, request);
 }
 
-static void add_range(struct read *read)
+static void add_range(struct s3_read *read)
 {
     const struct fg_bucket_request *request = read->request;
     uint64_t last = request->offset + request->length - 1;
@@ -227,7 +227,7 @@ static void add_range(struct read *read)
 
 static void start_read(struct s3 *s3, struct fg_bucket_request *request)
 {
-    struct read *read = fg_new(struct read);
+    struct s3_read *read = fg_new(struct s3_read);
     bool get = request->verb == FG_BUCKET_GET;
 
     read->request = request;
@@ -283,7 +283,7 @@ static void list(struct s3 *s3, struct fg_bucket_request *request)
 
 /* ---- jobs ---- */
 
-struct work {
+struct s3_work {
     struct fg_job job;
     struct s3 *s3;
     struct fg_bucket_request *request;
@@ -291,7 +291,7 @@ struct work {
 
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
-    struct work *work = fg_container(job, struct work, job);
+    struct s3_work *work = fg_container(job, struct s3_work, job);
     struct fg_bucket_request *request = work->request;
 
     (void)err; /* it is the request's */
@@ -310,15 +310,15 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
 
 static void on_ran(struct fg_job *job)
 {
-    free(fg_container(job, struct work, job));
+    free(fg_container(job, struct s3_work, job));
 }
 
 static void submit(struct s3 *s3, struct fg_bucket_request *request)
 {
     bool slow = request->path != NULL || request->verb == FG_BUCKET_TIDY;
-    struct work *work = fg_new(struct work);
+    struct s3_work *work = fg_new(struct s3_work);
 
-    *work = (struct work){{.run = run, .done = on_ran}, s3, request};
+    *work = (struct s3_work){{.run = run, .done = on_ran}, s3, request};
     if (fg_work_submit(s3->work, slow ? FG_LANE_BACKGROUND : FG_LANE_INGEST, &work->job))
         return;
     free(work);

@@ -170,7 +170,7 @@ static bool is_encoded(struct fg_slice in, const char *document)
            strcmp(type, "url") == 0;
 }
 
-struct list {
+struct s3_answer_list {
     struct s3_xml xml;
     struct fg_slice prefix;
     struct fg_bucket_request *request;
@@ -191,7 +191,7 @@ static bool is_ours(const char *name)
     return fg_bucket_name_fault(object) == NULL;
 }
 
-static void take_name(struct list *list)
+static void take_name(struct s3_answer_list *list)
 {
     struct fg_slice text;
 
@@ -212,7 +212,7 @@ static void take_name(struct list *list)
         list->name[0] = '\0';
 }
 
-static void add_entry(struct list *list, bool folder)
+static void add_entry(struct s3_answer_list *list, bool folder)
 {
     bool ends = fg_slice_ends(fg_cstr(list->name), "/");
     struct fg_bucket_entry *entry;
@@ -231,7 +231,7 @@ static void add_entry(struct list *list, bool folder)
     list->name[0] = '\0';
 }
 
-static void take_closed(struct list *list)
+static void take_closed(struct s3_answer_list *list)
 {
     struct s3_xml *xml = &list->xml;
 
@@ -260,7 +260,7 @@ static int by_name(const void *a, const void *b)
 enum fg_code s3_read_list(struct fg_slice in, struct fg_slice prefix,
                           struct fg_bucket_request *request, struct fg_err *err)
 {
-    struct list list = {
+    struct s3_answer_list list = {
         .prefix = prefix, .request = request, .encoded = is_encoded(in, "ListBucketResult")};
     enum s3_xml_event event = S3_XML_BAD;
 

@@ -231,7 +231,7 @@ static void put_whole(struct put *put)
 /* ---- in parts ---- */
 
 /* One place of several in which parts are under way. */
-struct slot {
+struct s3_write_slot {
     struct s3_call call;
     struct fg_buf space;
     char query[S3_ID_BYTES * 3 + 64];
@@ -245,7 +245,7 @@ struct upload {
     uint64_t part_bytes;
     unsigned n_parts;
     struct fg_bucket_etag *etags; /* of the parts */
-    struct slot *slots;
+    struct s3_write_slot *slots;
     unsigned n_slots;
 };
 
@@ -284,7 +284,7 @@ static enum fg_code create(struct put *put, struct upload *upload)
 }
 
 /* Waits for the part in the slot, if there is one. */
-static enum fg_code finish_part(struct upload *upload, struct slot *slot)
+static enum fg_code finish_part(struct upload *upload, struct s3_write_slot *slot)
 {
     struct fg_bucket_request *request = upload->put->request;
     struct fg_bucket_etag *etag;
@@ -309,7 +309,7 @@ static enum fg_code finish_part(struct upload *upload, struct slot *slot)
     return code;
 }
 
-static enum fg_code start_part(struct upload *upload, struct slot *slot, unsigned part)
+static enum fg_code start_part(struct upload *upload, struct s3_write_slot *slot, unsigned part)
 {
     struct put *put = upload->put;
     uint64_t offset = (part - 1) * upload->part_bytes;
@@ -335,7 +335,7 @@ static enum fg_code send_parts(struct upload *upload)
     enum fg_code code = FG_OK, ended;
 
     for (unsigned part = 1; code == FG_OK && part <= upload->n_parts; part++) {
-        struct slot *slot = &upload->slots[part % upload->n_slots];
+        struct s3_write_slot *slot = &upload->slots[part % upload->n_slots];
 
         code = finish_part(upload, slot);
         if (code == FG_OK)
@@ -423,7 +423,7 @@ static enum fg_code complete(struct upload *upload)
 /* Nobody waits for it any more: the request may be finished. */
 static void abort_upload(struct put *put)
 {
-    char query[sizeof((struct slot *)NULL)->query];
+    char query[sizeof((struct s3_write_slot *)NULL)->query];
     struct s3_call call;
 
     if (put->upload == NULL)

@@ -3,20 +3,20 @@
 
 #include <pthread.h>
 
-struct list {
+struct wave_list {
     struct fg_bucket_request *first, *last;
 };
 
 struct fg_bucket_wave {
     pthread_mutex_t lock;
     pthread_cond_t ended_one;
-    struct list under_way, ended;
+    struct wave_list under_way, ended;
     bool cancelled;
     void (*on_end)(void *arg); /* NULL: nobody waits elsewhere */
     void *arg;
 };
 
-static void list_add(struct list *list, struct fg_bucket_request *request)
+static void list_add(struct wave_list *list, struct fg_bucket_request *request)
 {
     request->before = list->last;
     request->after_it = NULL;
@@ -27,7 +27,7 @@ static void list_add(struct list *list, struct fg_bucket_request *request)
     list->last = request;
 }
 
-static void list_remove(struct list *list, struct fg_bucket_request *request)
+static void list_remove(struct wave_list *list, struct fg_bucket_request *request)
 {
     if (request->before != NULL)
         request->before->after_it = request->after_it;

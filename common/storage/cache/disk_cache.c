@@ -62,7 +62,7 @@ static const int64_t LOOK_NS = FG_SECOND_NS;
 FG_METRICS_ENUM(disk_metric, DISK_METRICS)
 static const struct fg_metric_def disk_metrics[] = FG_METRICS_DEFS(DISK_METRICS);
 
-struct entry {
+struct disk_cache_entry {
     uint64_t hash;
     uint64_t at; /* in the file */
     struct disk_file *file;
@@ -97,7 +97,7 @@ struct fg_disk_cache {
 
     pthread_mutex_t lock; /* of all below, of entries and of references to files */
     pthread_cond_t changed;
-    struct entry *entries;
+    struct disk_cache_entry *entries;
     uint32_t n_entries, entries_max, free; /* entries[n_entries] was never used */
     uint32_t *buckets, mask;
     uint64_t n_found; /* entries in buckets */
@@ -141,7 +141,7 @@ static uint32_t find(const struct fg_disk_cache *cache, uint64_t hash)
 /* It stays in the list of its file, until that goes. */
 static void hide(struct fg_disk_cache *cache, uint32_t number)
 {
-    struct entry *entry = &cache->entries[number];
+    struct disk_cache_entry *entry = &cache->entries[number];
     uint32_t *link = &cache->buckets[entry->hash & cache->mask];
 
     if (!entry->found)
@@ -160,7 +160,7 @@ static bool has_room(const struct fg_disk_cache *cache)
 
 static void place(struct fg_disk_cache *cache, uint32_t number, struct disk_file *file, uint64_t at)
 {
-    struct entry *entry = &cache->entries[number];
+    struct disk_cache_entry *entry = &cache->entries[number];
 
     entry->file = file;
     entry->at = at;
@@ -174,14 +174,14 @@ static void add(struct fg_disk_cache *cache, struct disk_file *file, uint64_t at
                 const struct fg_disk_key *key)
 {
     uint32_t number = cache->free;
-    struct entry *entry;
+    struct disk_cache_entry *entry;
 
     if (number == NONE)
         number = cache->n_entries++;
     else
         cache->free = cache->entries[number].in_file;
     entry = &cache->entries[number];
-    *entry = (struct entry){.hash = hash_of(key), .len = key->len, .found = true};
+    *entry = (struct disk_cache_entry){.hash = hash_of(key), .len = key->len, .found = true};
     entry->chain = cache->buckets[entry->hash & cache->mask];
     cache->buckets[entry->hash & cache->mask] = number;
     cache->n_found++;
@@ -245,7 +245,7 @@ static bool write_again(struct fg_disk_cache *cache, const struct disk_file *fro
 }
 
 /* Half of the newest file is for what is new. */
-static bool is_kept(const struct fg_disk_cache *cache, const struct entry *entry)
+static bool is_kept(const struct fg_disk_cache *cache, const struct disk_cache_entry *entry)
 {
     return entry->found && entry->used && newest(cache) != NULL &&
            newest(cache)->bytes + DISK_ENTRY_BYTES + entry->len <= cache->file_max_bytes / 2;
@@ -254,7 +254,7 @@ static bool is_kept(const struct fg_disk_cache *cache, const struct entry *entry
 static void retire_entry(struct fg_disk_cache *cache, uint32_t number, bool keep,
                          struct fg_buf *content)
 {
-    struct entry *entry = &cache->entries[number];
+    struct disk_cache_entry *entry = &cache->entries[number];
     const struct disk_file *from = entry->file;
     uint64_t to = newest(cache) == NULL ? 0 : newest(cache)->bytes;
     bool kept;

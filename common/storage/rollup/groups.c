@@ -1,7 +1,7 @@
 #include "common/storage/rollup/groups.h"
 
 /* Labels on their way to groups: each label that is taken splits the groups there are. */
-struct choosing {
+struct groups_choosing {
     const struct fg_labels *series;
     struct fg_groups *groups;
     struct fg_arena *arena;
@@ -52,7 +52,7 @@ static void add_common(struct fg_labels *common, struct fg_label label)
     common->items[at] = label;
 }
 
-static enum fg_code find_common(struct choosing *choosing, const struct fg_slice *wanted,
+static enum fg_code find_common(struct groups_choosing *choosing, const struct fg_slice *wanted,
                                 size_t n_wanted, struct fg_err *err)
 {
     const struct fg_labels *first = &choosing->series[0];
@@ -84,7 +84,7 @@ static struct fg_slice value_of(const struct fg_labels *labels, struct fg_slice 
 }
 
 /* How many values the label has, with values_of[]; 0: too many. */
-static uint32_t count_values(struct choosing *choosing, struct fg_slice name)
+static uint32_t count_values(struct groups_choosing *choosing, struct fg_slice name)
 {
     struct fg_slice values[FG_GROUPS_VALUES_MAX];
     uint32_t count = 0;
@@ -105,7 +105,7 @@ static uint32_t count_values(struct choosing *choosing, struct fg_slice name)
 }
 
 /* Splits the groups by the values; false: there would be too many, and all is as it was. */
-static bool split_groups(struct choosing *choosing)
+static bool split_groups(struct groups_choosing *choosing)
 {
     static const uint32_t none = FG_GROUPS_MAX;
     struct fg_groups *groups = choosing->groups;
@@ -137,7 +137,7 @@ static bool is_taken(const struct fg_groups *groups, struct fg_slice name)
     return false;
 }
 
-static void try_label(struct choosing *choosing, struct fg_slice name)
+static void try_label(struct groups_choosing *choosing, struct fg_slice name)
 {
     struct fg_groups *groups = choosing->groups;
 
@@ -163,7 +163,7 @@ static int compare_groups(const struct fg_groups *groups, uint32_t a, uint32_t b
 }
 
 /* The place of each group among all; they are 64 at most, and all different. */
-static void sort_groups(struct choosing *choosing, struct fg_slice *sorted)
+static void sort_groups(struct groups_choosing *choosing, struct fg_slice *sorted)
 {
     struct fg_groups *groups = choosing->groups;
     uint32_t places[FG_GROUPS_MAX];
@@ -181,7 +181,7 @@ static void sort_groups(struct choosing *choosing, struct fg_slice *sorted)
     groups->values = sorted;
 }
 
-static enum fg_code name_groups(struct choosing *choosing, struct fg_err *err)
+static enum fg_code name_groups(struct groups_choosing *choosing, struct fg_err *err)
 {
     struct fg_groups *groups = choosing->groups;
     size_t count = (size_t)groups->n_groups * groups->n_names;
@@ -204,7 +204,7 @@ enum fg_code fg_groups_choose(const struct fg_labels *series, uint32_t n_series,
                               struct fg_err *err)
 {
     struct fg_groups groups = {.n_series = n_series, .n_groups = n_series > 0};
-    struct choosing choosing = {.series = series, .groups = &groups, .arena = arena};
+    struct groups_choosing choosing = {.series = series, .groups = &groups, .arena = arena};
 
     groups.of_series = fg_arena_new(arena, uint32_t, n_series);
     choosing.values_of = fg_arena_new(arena, uint32_t, n_series);

@@ -19,7 +19,7 @@ struct ground {
     uint32_t owner;  /* of one with profiles: the lowest above it, or FG_MAP_NONE */
 };
 
-struct planning {
+struct rollup_planning {
     const struct fg_plan_query *query;
     const struct fg_plan_source *sources;
     uint32_t n_sources;
@@ -47,7 +47,7 @@ static int compare_grounds(const void *left, const void *right)
     return order != 0 ? order : (a->source > b->source) - (a->source < b->source);
 }
 
-static enum fg_code keep_each_once(struct planning *planning, struct fg_err *err)
+static enum fg_code keep_each_once(struct rollup_planning *planning, struct fg_err *err)
 {
     struct ground *grounds = planning->grounds;
     uint32_t kept = 0;
@@ -62,13 +62,14 @@ static enum fg_code keep_each_once(struct planning *planning, struct fg_err *err
     return FG_OK;
 }
 
-static void add_ground(struct planning *planning, struct fg_id id, uint32_t source)
+static void add_ground(struct rollup_planning *planning, struct fg_id id, uint32_t source)
 {
     planning->grounds[planning->n_grounds++] = (struct ground){id, source, FG_MAP_NONE};
 }
 
 /* Nothing is missing of what the query does not ask for. */
-static uint32_t n_named_by(const struct planning *planning, const struct fg_plan_source *source)
+static uint32_t n_named_by(const struct rollup_planning *planning,
+                           const struct fg_plan_source *source)
 {
     return is_made(source) && source->t_min_ns <= planning->query->end_ns &&
                    source->t_max_ns >= planning->query->start_ns
@@ -76,7 +77,7 @@ static uint32_t n_named_by(const struct planning *planning, const struct fg_plan
                : 0;
 }
 
-static enum fg_code find_grounds(struct planning *planning, struct fg_err *err)
+static enum fg_code find_grounds(struct rollup_planning *planning, struct fg_err *err)
 {
     size_t count = planning->n_sources;
 
@@ -99,7 +100,7 @@ static enum fg_code find_grounds(struct planning *planning, struct fg_err *err)
 }
 
 /* What has profiles; NULL: the id is that of a source made of others. */
-static struct ground *find_ground(const struct planning *planning, struct fg_id id)
+static struct ground *find_ground(const struct rollup_planning *planning, struct fg_id id)
 {
     uint32_t from = 0, to = planning->n_grounds;
 
@@ -120,7 +121,7 @@ static struct ground *find_ground(const struct planning *planning, struct fg_id 
     return NULL;
 }
 
-static enum fg_code prepare(struct planning *planning, struct fg_err *err)
+static enum fg_code prepare(struct rollup_planning *planning, struct fg_err *err)
 {
     uint32_t count = planning->n_sources;
 
@@ -141,7 +142,7 @@ static enum fg_code prepare(struct planning *planning, struct fg_err *err)
 /* ---- what is made of others ---- */
 
 /* Within the query's time, and of what it is made of that which is there says the same. */
-static bool is_usable(const struct planning *planning, const struct fg_plan_source *made)
+static bool is_usable(const struct rollup_planning *planning, const struct fg_plan_source *made)
 {
     uint64_t n_profiles = 0;
     struct fg_id digest = {0, 0};
@@ -180,7 +181,7 @@ static int compare_made(const void *left, const void *right, void *arg)
 }
 
 /* Puts it below what is above all its sources; false: it crosses another. */
-static bool nest(struct planning *planning, uint32_t number)
+static bool nest(struct rollup_planning *planning, uint32_t number)
 {
     struct above *above = &planning->aboves[number];
     const struct fg_nodes *nodes = planning->sources[above->source].nodes;
@@ -194,7 +195,7 @@ static bool nest(struct planning *planning, uint32_t number)
     return true;
 }
 
-static enum fg_code find_aboves(struct planning *planning, struct fg_err *err)
+static enum fg_code find_aboves(struct rollup_planning *planning, struct fg_err *err)
 {
     uint32_t kept = 0;
 
@@ -216,14 +217,14 @@ static enum fg_code find_aboves(struct planning *planning, struct fg_err *err)
     return FG_OK;
 }
 
-static void add_below(struct planning *planning, uint32_t owner, uint64_t bytes)
+static void add_below(struct rollup_planning *planning, uint32_t owner, uint64_t bytes)
 {
     planning->aboves[owner].below = fg_plan_add(planning->aboves[owner].below, bytes);
 }
 
 /* From below: what each costs, and whether reading it is less. Then from above: what is read in
  * place of what. */
-static void choose(struct planning *planning)
+static void choose(struct rollup_planning *planning)
 {
     for (uint32_t i = 0; i < planning->n_grounds; i++) {
         const struct ground *ground = &planning->grounds[i];
@@ -252,14 +253,15 @@ static void choose(struct planning *planning)
 
 /* ---- the plan ---- */
 
-static void emit_source(const struct planning *planning, uint32_t source, struct fg_plan_out *out)
+static void emit_source(const struct rollup_planning *planning, uint32_t source,
+                        struct fg_plan_out *out)
 {
     out->plan.bytes = fg_plan_add(out->plan.bytes, planning->works[source].bytes);
     fg_plan_source_emit(&planning->works[source], out);
 }
 
 /* Is it read as part of one above it? */
-static bool is_covered(const struct planning *planning, const struct ground *ground)
+static bool is_covered(const struct rollup_planning *planning, const struct ground *ground)
 {
     const struct above *above =
         ground->owner == FG_MAP_NONE ? NULL : &planning->aboves[ground->owner];
@@ -267,7 +269,7 @@ static bool is_covered(const struct planning *planning, const struct ground *gro
     return above != NULL && (above->chosen || above->covered);
 }
 
-static void emit_all(const struct planning *planning, struct fg_plan_out *out)
+static void emit_all(const struct rollup_planning *planning, struct fg_plan_out *out)
 {
     for (uint32_t i = 0; i < planning->n_aboves; i++)
         if (planning->aboves[i].chosen)
@@ -281,7 +283,7 @@ static void emit_all(const struct planning *planning, struct fg_plan_out *out)
     }
 }
 
-static enum fg_code find_missing(const struct planning *planning, struct fg_plan *plan,
+static enum fg_code find_missing(const struct rollup_planning *planning, struct fg_plan *plan,
                                  struct fg_err *err)
 {
     uint32_t count = 0;
@@ -307,7 +309,8 @@ static bool has_type(const struct fg_plan_source *source, const struct fg_profil
 }
 
 /* The best that can be done with one that stands by itself. */
-static enum fg_code plan_ground(struct planning *planning, uint32_t number, struct fg_err *err)
+static enum fg_code plan_ground(struct rollup_planning *planning, uint32_t number,
+                                struct fg_err *err)
 {
     const struct fg_plan_source *source = &planning->sources[number];
 
@@ -327,7 +330,7 @@ enum fg_code fg_plan_make(const struct fg_plan_query *query, const struct fg_pla
                           uint32_t n_sources, struct fg_arena *arena, struct fg_plan *ret_plan,
                           struct fg_err *err)
 {
-    struct planning planning = {
+    struct rollup_planning planning = {
         .query = query, .sources = sources, .n_sources = n_sources, .arena = arena};
     struct fg_plan_out out = {.arena = arena};
 

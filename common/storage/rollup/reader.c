@@ -31,7 +31,7 @@ struct fg_nodes_ranges fg_nodes_ranges(const struct fg_block_part *part)
 
 /* ---- the directory ---- */
 
-struct parsing {
+struct rollup_parsing {
     struct fg_cur cur;
     struct fg_arena *arena;
     struct fg_nodes *nodes;
@@ -40,7 +40,7 @@ struct parsing {
     uint64_t ends[FG_NODES_WHATS]; /* of what was placed so far, in its section */
 };
 
-static void *array(struct parsing *parsing, uint64_t count, size_t size)
+static void *array(struct rollup_parsing *parsing, uint64_t count, size_t size)
 {
     void *items = fg_arena_calloc(parsing->arena, count, size);
 
@@ -52,7 +52,8 @@ static void *array(struct parsing *parsing, uint64_t count, size_t size)
 }
 
 /* Of things of min_bytes each, at most max. */
-static uint32_t count_of(struct parsing *parsing, const char *what, size_t min_bytes, uint64_t max)
+static uint32_t count_of(struct rollup_parsing *parsing, const char *what, size_t min_bytes,
+                         uint64_t max)
 {
     uint64_t count = fg_cur_count(&parsing->cur, min_bytes);
 
@@ -63,7 +64,7 @@ static uint32_t count_of(struct parsing *parsing, const char *what, size_t min_b
 }
 
 /* Copied: the directory's bytes go. */
-static struct fg_slice text(struct parsing *parsing)
+static struct fg_slice text(struct rollup_parsing *parsing)
 {
     struct fg_slice bytes = fg_cur_lenbytes(&parsing->cur), copy = FG_LIT("");
 
@@ -77,20 +78,20 @@ static struct fg_slice text(struct parsing *parsing)
     return copy;
 }
 
-static struct fg_id id(struct parsing *parsing)
+static struct fg_id id(struct rollup_parsing *parsing)
 {
     uint64_t lo = fg_cur_le64(&parsing->cur);
 
     return (struct fg_id){lo, fg_cur_le64(&parsing->cur)};
 }
 
-static void check(struct parsing *parsing, bool good)
+static void check(struct rollup_parsing *parsing, bool good)
 {
     if (!good)
         fg_cur_fail(&parsing->cur);
 }
 
-static void parse_types(struct parsing *parsing)
+static void parse_types(struct rollup_parsing *parsing)
 {
     struct fg_nodes *nodes = parsing->nodes;
     uint32_t count = count_of(parsing, "types", TYPE_MIN_BYTES, FG_NODES_TYPES_MAX);
@@ -106,7 +107,7 @@ static void parse_types(struct parsing *parsing)
     nodes->n_types = count;
 }
 
-static void parse_common(struct parsing *parsing)
+static void parse_common(struct rollup_parsing *parsing)
 {
     struct fg_labels *common = &parsing->nodes->groups.common;
     uint32_t count = count_of(parsing, "common labels", LABEL_MIN_BYTES, FG_NODES_LABELS_MAX);
@@ -121,7 +122,7 @@ static void parse_common(struct parsing *parsing)
     common->count = count;
 }
 
-static void parse_groups(struct parsing *parsing)
+static void parse_groups(struct rollup_parsing *parsing)
 {
     struct fg_groups *groups = &parsing->nodes->groups;
     uint32_t values;
@@ -148,7 +149,7 @@ static void parse_groups(struct parsing *parsing)
     }
 }
 
-static void parse_made_of(struct parsing *parsing)
+static void parse_made_of(struct rollup_parsing *parsing)
 {
     struct fg_nodes *nodes = parsing->nodes;
 
@@ -161,7 +162,7 @@ static void parse_made_of(struct parsing *parsing)
 }
 
 /* At *end of its section, which it moves on. */
-static struct fg_nodes_place place(struct parsing *parsing, uint64_t *end)
+static struct fg_nodes_place place(struct rollup_parsing *parsing, uint64_t *end)
 {
     struct fg_nodes_place place = {.offset = *end};
     uint64_t bytes = fg_cur_varint(&parsing->cur), raw_bytes, items;
@@ -182,7 +183,7 @@ static struct fg_nodes_place place(struct parsing *parsing, uint64_t *end)
     return place;
 }
 
-static void parse_key(struct parsing *parsing, struct fg_nodes_key *key)
+static void parse_key(struct rollup_parsing *parsing, struct fg_nodes_key *key)
 {
     const struct fg_groups *groups = &parsing->nodes->groups;
     uint8_t kind = fg_cur_u8(&parsing->cur);
@@ -201,7 +202,7 @@ static void parse_key(struct parsing *parsing, struct fg_nodes_key *key)
     key->end_ns = (int64_t)((uint64_t)start + len);
 }
 
-static void parse_row(struct parsing *parsing, uint32_t number, uint32_t *base)
+static void parse_row(struct rollup_parsing *parsing, uint32_t number, uint32_t *base)
 {
     struct fg_nodes_row *row = &parsing->nodes->rows[number];
     uint64_t type = fg_cur_varint(&parsing->cur), multiple_of;
@@ -231,7 +232,7 @@ static void parse_row(struct parsing *parsing, uint32_t number, uint32_t *base)
 }
 
 /* Multiples have what they are multiples of, which is no multiple itself. */
-static void resolve(struct parsing *parsing, const uint32_t *bases)
+static void resolve(struct rollup_parsing *parsing, const uint32_t *bases)
 {
     struct fg_nodes *nodes = parsing->nodes;
 
@@ -256,7 +257,7 @@ static bool rows_ascend(const struct fg_nodes_row *a, const struct fg_nodes_row 
     return fg_nodes_key_cmp(&a->key, &b->key) < 0;
 }
 
-static void parse_rows(struct parsing *parsing)
+static void parse_rows(struct rollup_parsing *parsing)
 {
     struct fg_nodes *nodes = parsing->nodes;
     uint32_t *bases;
@@ -276,7 +277,7 @@ static void parse_rows(struct parsing *parsing)
 static enum fg_code parse_directory(struct fg_slice raw, struct fg_arena *arena,
                                     struct fg_nodes *nodes, struct fg_err *err)
 {
-    struct parsing parsing = {.cur = fg_cur(raw), .arena = arena, .nodes = nodes};
+    struct rollup_parsing parsing = {.cur = fg_cur(raw), .arena = arena, .nodes = nodes};
 
     parse_types(&parsing);
     parse_groups(&parsing);

@@ -1,6 +1,6 @@
 #include "common/storage/rollup/verify.h"
 
-struct verifying {
+struct rollup_verifying {
     const struct fg_block_part *part;
     struct fg_slice sections[FG_NODES_WHATS]; /* CRN, FTB, FUL */
     struct fg_arena *arena;
@@ -8,15 +8,15 @@ struct verifying {
     struct fg_name_tree names;
 };
 
-static struct fg_slice bytes_of(const struct verifying *verifying, const struct fg_nodes_row *row,
-                                enum fg_nodes_what what)
+static struct fg_slice bytes_of(const struct rollup_verifying *verifying,
+                                const struct fg_nodes_row *row, enum fg_nodes_what what)
 {
     return fg_slice_sub(verifying->sections[what], row->places[what].offset,
                         row->places[what].bytes);
 }
 
-static enum fg_code verify_crown(const struct verifying *verifying, const struct fg_nodes_row *row,
-                                 struct fg_err *err)
+static enum fg_code verify_crown(const struct rollup_verifying *verifying,
+                                 const struct fg_nodes_row *row, struct fg_err *err)
 {
     struct fg_crown crown;
     int64_t total;
@@ -33,8 +33,8 @@ static enum fg_code verify_crown(const struct verifying *verifying, const struct
     return FG_OK;
 }
 
-static enum fg_code verify_table(const struct verifying *verifying, const struct fg_nodes_row *row,
-                                 struct fg_err *err)
+static enum fg_code verify_table(const struct rollup_verifying *verifying,
+                                 const struct fg_nodes_row *row, struct fg_err *err)
 {
     uint32_t n_names = verifying->names.n_names;
     int64_t *values = fg_arena_new(verifying->arena, int64_t, 2 * (size_t)n_names), total = 0;
@@ -52,8 +52,8 @@ static enum fg_code verify_table(const struct verifying *verifying, const struct
     return FG_OK;
 }
 
-static enum fg_code verify_full(const struct verifying *verifying, const struct fg_nodes_row *row,
-                                struct fg_err *err)
+static enum fg_code verify_full(const struct rollup_verifying *verifying,
+                                const struct fg_nodes_row *row, struct fg_err *err)
 {
     uint64_t *sums = fg_arena_new(verifying->arena, uint64_t, verifying->part->n_stacks);
 
@@ -63,11 +63,11 @@ static enum fg_code verify_full(const struct verifying *verifying, const struct 
                              sums, verifying->part->n_stacks, err);
 }
 
-static enum fg_code verify_row(const struct verifying *verifying, const struct fg_nodes_row *row,
-                               struct fg_err *err)
+static enum fg_code verify_row(const struct rollup_verifying *verifying,
+                               const struct fg_nodes_row *row, struct fg_err *err)
 {
-    static enum fg_code (*const verify[])(const struct verifying *, const struct fg_nodes_row *,
-                                          struct fg_err *) = {
+    static enum fg_code (*const verify[])(const struct rollup_verifying *,
+                                          const struct fg_nodes_row *, struct fg_err *) = {
         [FG_NODES_CROWN] = verify_crown,
         [FG_NODES_TABLE] = verify_table,
         [FG_NODES_FULL] = verify_full,
@@ -129,7 +129,7 @@ static enum fg_code verify_spans(const struct fg_nodes *nodes, struct fg_err *er
     return FG_OK;
 }
 
-static enum fg_code verify_rows(struct verifying *verifying, struct fg_err *err)
+static enum fg_code verify_rows(struct rollup_verifying *verifying, struct fg_err *err)
 {
     const struct fg_nodes *nodes = &verifying->nodes;
     struct fg_slice crn = verifying->sections[FG_NODES_CROWN];
@@ -154,7 +154,7 @@ enum fg_code fg_nodes_verify(const struct fg_block_part *part, struct fg_slice f
 {
     fg_auto(fg_arena) *arena = fg_arena_create(max_bytes);
     struct fg_nodes_ranges ranges = fg_nodes_ranges(part);
-    struct verifying verifying = {
+    struct rollup_verifying verifying = {
         .part = part,
         .sections = {[FG_NODES_CROWN] = fg_slice_sub(file, ranges.crn.offset, ranges.crn.len),
                      [FG_NODES_TABLE] = fg_slice_sub(file, ranges.ftb.offset, ranges.ftb.len),

@@ -4,7 +4,7 @@
 #include "common/model/labels.h"
 #include "common/storage/rollup/verify.h"
 
-struct verifying {
+struct sums_verifying {
     const struct fg_block_part *part;
     struct fg_slice file;
     struct fg_arena *arena;
@@ -30,12 +30,12 @@ static enum fg_code no_room(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "no room to make merged nodes anew");
 }
 
-static struct fg_slice range_of(const struct verifying *verifying, struct fg_block_range range)
+static struct fg_slice range_of(const struct sums_verifying *verifying, struct fg_block_range range)
 {
     return fg_slice_sub(verifying->file, (size_t)range.offset, (size_t)range.len);
 }
 
-static struct fg_slice page_of(const struct verifying *verifying, uint32_t kind, uint32_t page)
+static struct fg_slice page_of(const struct sums_verifying *verifying, uint32_t kind, uint32_t page)
 {
     const struct fg_block_page *said = &verifying->index.pages[kind].pages[page];
 
@@ -44,7 +44,7 @@ static struct fg_slice page_of(const struct verifying *verifying, uint32_t kind,
 
 /* ---- what there is ---- */
 
-static enum fg_code read_rows(struct verifying *verifying, struct fg_err *err)
+static enum fg_code read_rows(struct sums_verifying *verifying, struct fg_err *err)
 {
     uint32_t count = verifying->part->n_profiles;
 
@@ -69,7 +69,7 @@ static enum fg_code read_rows(struct verifying *verifying, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code read_nodes(struct verifying *verifying, struct fg_err *err)
+static enum fg_code read_nodes(struct sums_verifying *verifying, struct fg_err *err)
 {
     struct fg_slice crn = range_of(verifying, verifying->ranges.crn);
     struct fg_nodes *nodes = &verifying->nodes;
@@ -82,7 +82,7 @@ static enum fg_code read_nodes(struct verifying *verifying, struct fg_err *err)
                                 verifying->arena, &verifying->dict, err);
 }
 
-static enum fg_code read_part(struct verifying *verifying, struct fg_err *err)
+static enum fg_code read_part(struct sums_verifying *verifying, struct fg_err *err)
 {
     const struct fg_block_part *part = verifying->part;
 
@@ -103,7 +103,7 @@ static enum fg_code read_part(struct verifying *verifying, struct fg_err *err)
 }
 
 /* Both trees are in one order, and each node of the dictionary has its parent before it. */
-static enum fg_code place_dict(struct verifying *verifying, struct fg_err *err)
+static enum fg_code place_dict(struct sums_verifying *verifying, struct fg_err *err)
 {
     const struct fg_name_tree *names = &verifying->names, *dict = &verifying->dict;
     uint32_t at = 0;
@@ -150,7 +150,7 @@ static bool is_grouped_well(const struct fg_groups *groups, const struct fg_labe
     return true;
 }
 
-static enum fg_code check_groups(const struct verifying *verifying, struct fg_err *err)
+static enum fg_code check_groups(const struct sums_verifying *verifying, struct fg_err *err)
 {
     const struct fg_groups *groups = &verifying->nodes.groups;
 
@@ -165,7 +165,7 @@ static enum fg_code check_groups(const struct verifying *verifying, struct fg_er
 
 /* ---- sums ---- */
 
-static enum fg_code open_page(struct verifying *verifying, uint32_t page, struct fg_err *err)
+static enum fg_code open_page(struct sums_verifying *verifying, uint32_t page, struct fg_err *err)
 {
     if (verifying->page == page)
         return FG_OK;
@@ -178,7 +178,7 @@ static enum fg_code open_page(struct verifying *verifying, uint32_t page, struct
 }
 
 /* Samples of profiles [first, end) into sums. */
-static enum fg_code add_profiles(struct verifying *verifying, uint32_t first, uint32_t end,
+static enum fg_code add_profiles(struct sums_verifying *verifying, uint32_t first, uint32_t end,
                                  uint32_t type, struct fg_err *err)
 {
     const struct fg_block_pages *pages = &verifying->index.pages[FG_BLOCK_SMP];
@@ -198,7 +198,7 @@ struct counted {
 };
 
 /* What a run has of a type in the time of the key. */
-static enum fg_code add_run(struct verifying *verifying, const struct fg_nodes_key *key,
+static enum fg_code add_run(struct sums_verifying *verifying, const struct fg_nodes_key *key,
                             const struct fg_block_run *run, uint32_t type, struct counted *counted,
                             struct fg_err *err)
 {
@@ -215,7 +215,7 @@ static enum fg_code add_run(struct verifying *verifying, const struct fg_nodes_k
     return add_profiles(verifying, first, end, type, err);
 }
 
-static enum fg_code add_series(struct verifying *verifying, const struct fg_nodes_key *key,
+static enum fg_code add_series(struct sums_verifying *verifying, const struct fg_nodes_key *key,
                                uint32_t series, uint32_t type, struct counted *counted,
                                struct fg_err *err)
 {
@@ -228,7 +228,7 @@ static enum fg_code add_series(struct verifying *verifying, const struct fg_node
     return FG_OK;
 }
 
-static bool is_of(const struct verifying *verifying, const struct fg_nodes_key *key,
+static bool is_of(const struct sums_verifying *verifying, const struct fg_nodes_key *key,
                   uint32_t series)
 {
     return key->kind == FG_NODES_ALL || (key->kind == FG_NODES_SERIES && key->number == series) ||
@@ -236,7 +236,7 @@ static bool is_of(const struct verifying *verifying, const struct fg_nodes_key *
             verifying->nodes.groups.of_series[series] == key->number);
 }
 
-static enum fg_code sum_row(struct verifying *verifying, const struct fg_nodes_row *row,
+static enum fg_code sum_row(struct sums_verifying *verifying, const struct fg_nodes_row *row,
                             struct counted *counted, struct fg_err *err)
 {
     const struct fg_profile_type *type = &verifying->nodes.types[row->type];
@@ -260,13 +260,13 @@ static enum fg_code sum_row(struct verifying *verifying, const struct fg_nodes_r
 
 /* ---- comparing ---- */
 
-static struct fg_slice bytes_of(const struct verifying *verifying, struct fg_block_range section,
-                                const struct fg_nodes_place *place)
+static struct fg_slice bytes_of(const struct sums_verifying *verifying,
+                                struct fg_block_range section, const struct fg_nodes_place *place)
 {
     return fg_slice_sub(range_of(verifying, section), (size_t)place->offset, place->bytes);
 }
 
-static bool same_crown(const struct verifying *verifying, const struct fg_crown *crown,
+static bool same_crown(const struct sums_verifying *verifying, const struct fg_crown *crown,
                        const struct fg_crown *want)
 {
     if (crown->n_nodes != want->n_nodes || crown->cut_max != want->cut_max ||
@@ -279,7 +279,7 @@ static bool same_crown(const struct verifying *verifying, const struct fg_crown 
     return true;
 }
 
-static enum fg_code check_crown(struct verifying *verifying, const struct fg_nodes_row *row,
+static enum fg_code check_crown(struct sums_verifying *verifying, const struct fg_nodes_row *row,
                                 struct fg_err *err)
 {
     const struct fg_nodes_place *place = &row->places[FG_NODES_CROWN];
@@ -296,7 +296,7 @@ static enum fg_code check_crown(struct verifying *verifying, const struct fg_nod
     return same ? FG_OK : fg_fail(err, FG_E_CORRUPT, "crown");
 }
 
-static enum fg_code check_table(struct verifying *verifying, const struct fg_nodes_row *row,
+static enum fg_code check_table(struct sums_verifying *verifying, const struct fg_nodes_row *row,
                                 struct fg_err *err)
 {
     const struct fg_nodes_place *place = &row->places[FG_NODES_TABLE];
@@ -325,7 +325,7 @@ static enum fg_code check_table(struct verifying *verifying, const struct fg_nod
     return FG_OK;
 }
 
-static enum fg_code check_full(struct verifying *verifying, const struct fg_nodes_row *row,
+static enum fg_code check_full(struct sums_verifying *verifying, const struct fg_nodes_row *row,
                                struct fg_err *err)
 {
     uint32_t n_stacks = verifying->part->n_stacks;
@@ -343,12 +343,12 @@ static enum fg_code check_full(struct verifying *verifying, const struct fg_node
 }
 
 /* The names of version 1 cannot be made any more. */
-static bool has_our_names(const struct verifying *verifying)
+static bool has_our_names(const struct sums_verifying *verifying)
 {
     return verifying->nodes.version == FG_NODES_VERSION;
 }
 
-static enum fg_code check_names(struct verifying *verifying, const struct fg_nodes_row *row,
+static enum fg_code check_names(struct sums_verifying *verifying, const struct fg_nodes_row *row,
                                 struct fg_err *err)
 {
     fg_name_values_set(&verifying->values, &verifying->names, (const int64_t *)verifying->sums);
@@ -361,7 +361,7 @@ static enum fg_code check_names(struct verifying *verifying, const struct fg_nod
     return FG_OK;
 }
 
-static enum fg_code check_row(struct verifying *verifying, const struct fg_nodes_row *row,
+static enum fg_code check_row(struct sums_verifying *verifying, const struct fg_nodes_row *row,
                               struct fg_err *err)
 {
     struct counted counted = {0};
@@ -378,7 +378,7 @@ static enum fg_code check_row(struct verifying *verifying, const struct fg_nodes
     return has_our_names(verifying) ? check_names(verifying, row, err) : FG_OK;
 }
 
-static enum fg_code check_rows(struct verifying *verifying, struct fg_err *err)
+static enum fg_code check_rows(struct sums_verifying *verifying, struct fg_err *err)
 {
     for (uint32_t i = 0; i < verifying->nodes.n_rows; i++) {
         struct fg_arena_mark mark = fg_arena_mark(verifying->arena);
@@ -391,7 +391,7 @@ static enum fg_code check_rows(struct verifying *verifying, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code check_all(struct verifying *verifying, struct fg_err *err)
+static enum fg_code check_all(struct sums_verifying *verifying, struct fg_err *err)
 {
     enum fg_code code;
 
@@ -412,12 +412,12 @@ enum fg_code fg_nodes_verify_sums(const struct fg_block_part *part, struct fg_sl
 {
     fg_auto(fg_arena) *arena = fg_arena_create(max_bytes);
     fg_auto(fg_block_samples) *samples = fg_block_samples_create(max_bytes);
-    struct verifying verifying = {.part = part,
-                                  .file = file,
-                                  .arena = arena,
-                                  .ranges = fg_nodes_ranges(part),
-                                  .samples = samples,
-                                  .page = FG_MAP_NONE};
+    struct sums_verifying verifying = {.part = part,
+                                       .file = file,
+                                       .arena = arena,
+                                       .ranges = fg_nodes_ranges(part),
+                                       .samples = samples,
+                                       .page = FG_MAP_NONE};
 
     if (part->n_series == 0 || verifying.ranges.nod.len == 0)
         return FG_OK;

@@ -14,7 +14,7 @@ enum {
     ARENA_MAX_BYTES = 64 * 1024 * 1024, /* of groups and of what is kept for each series */
 };
 
-struct series {
+struct whole_series {
     uint32_t columns[FG_BATCH_TYPES_MAX]; /* into types */
     uint64_t count;
     struct fg_id digest;
@@ -25,7 +25,7 @@ struct fg_nodes_whole {
     struct fg_block_writer *block;
     const struct fg_tree *tree;
     const struct fg_block_series *series;
-    struct series *of; /* [n_series] */
+    struct whole_series *of; /* [n_series] */
     uint32_t n_series;
     struct fg_profile_type types[TYPES_MAX];
     uint32_t n_types;
@@ -65,7 +65,7 @@ static uint32_t find_type(struct fg_nodes_whole *whole, const struct fg_profile_
 static bool set_types(struct fg_nodes_whole *whole, uint32_t number)
 {
     const struct fg_block_series *from = &whole->series[number];
-    struct series *series = &whole->of[number];
+    struct whole_series *series = &whole->of[number];
 
     for (uint32_t t = 0; t < from->n_types; t++) {
         struct fg_profile_type type = fg_block_series_type(from, t);
@@ -110,7 +110,7 @@ static bool make_sums(struct fg_nodes_whole *whole)
 
 static bool prepare(struct fg_nodes_whole *whole)
 {
-    whole->of = fg_arena_new(whole->arena, struct series, whole->n_series);
+    whole->of = fg_arena_new(whole->arena, struct whole_series, whole->n_series);
     if (whole->of == NULL)
         return false;
     for (uint32_t i = 0; i < whole->n_series; i++)

@@ -96,7 +96,7 @@ static bool number_of(const char *name, const char *prefix, const char *suffix,
 }
 
 /* The files of the folder that the check uses. */
-struct listing {
+struct mark_listing {
     struct fg_mark_log *logs; /* ascending */
     size_t n_logs, cap_logs;
     bool has_tables;
@@ -110,12 +110,12 @@ static int by_number(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static void listing_done(struct listing *listing)
+static void listing_done(struct mark_listing *listing)
 {
     free(listing->logs);
 }
 
-static void add_log(struct listing *listing, uint64_t number, uint64_t size)
+static void add_log(struct mark_listing *listing, uint64_t number, uint64_t size)
 {
     if (listing->n_logs == listing->cap_logs) {
         listing->cap_logs = FG_MAX(2 * listing->cap_logs, (size_t)16);
@@ -124,11 +124,11 @@ static void add_log(struct listing *listing, uint64_t number, uint64_t size)
     listing->logs[listing->n_logs++] = (struct fg_mark_log){number, size};
 }
 
-static enum fg_code list(int folder, struct listing *ret_listing, struct fg_err *err)
+static enum fg_code list(int folder, struct mark_listing *ret_listing, struct fg_err *err)
 {
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = fd < 0 ? NULL : fdopendir(fd);
-    struct listing listing = {0};
+    struct mark_listing listing = {0};
     const struct dirent *entry;
 
     if (stream == NULL) {
@@ -287,7 +287,7 @@ struct check {
     int folder;
     uint64_t sequence_max;
     struct fg_mark mark;
-    struct listing listing;
+    struct mark_listing listing;
     uint64_t torn;     /* number of the log that is to be cut, 0: none is; */
     uint64_t torn_end; /* at this byte */
 };
@@ -511,7 +511,7 @@ static enum fg_code write_mark(int folder, const struct fg_mark *mark, bool sync
 static enum fg_code note(struct fg_marker *marker, int folder, struct fg_err *err)
 {
     struct fg_mark mark = {0};
-    struct listing listing;
+    struct mark_listing listing;
     size_t first;
     bool grown = false;
 

@@ -7,18 +7,18 @@
 
 #include <pthread.h>
 
-struct entry {
+struct memory_entry {
     unsigned refs; /* under the store's lock */
     size_t key_len, value_len;
     uint8_t bytes[]; /* key, value */
 };
 
 struct family {
-    struct entry **entries; /* by key */
+    struct memory_entry **entries; /* by key */
     size_t n, cap;
 };
 
-struct memory {
+struct memory_store {
     struct fg_store store;
     pthread_mutex_t lock;
     struct family families[FG_STORE_FAMILIES_MAX];
@@ -28,31 +28,31 @@ struct memory {
 
 struct memory_iter {
     struct fg_store_iter iter;
-    struct memory *memory;
+    struct memory_store *memory;
     size_t n, at;
-    struct entry *entries[];
+    struct memory_entry *entries[];
 };
 
-static struct memory *memory_of(struct fg_store *store)
+static struct memory_store *memory_of(struct fg_store *store)
 {
-    return fg_container(store, struct memory, store);
+    return fg_container(store, struct memory_store, store);
 }
 
-static struct fg_slice key_of(const struct entry *entry)
+static struct fg_slice key_of(const struct memory_entry *entry)
 {
     return fg_bytes(entry->bytes, entry->key_len);
 }
 
-static struct fg_slice value_of(const struct entry *entry)
+static struct fg_slice value_of(const struct memory_entry *entry)
 {
     return fg_bytes(entry->bytes + entry->key_len, entry->value_len);
 }
 
-static struct entry *entry_create(struct fg_slice key, struct fg_slice value)
+static struct memory_entry *entry_create(struct fg_slice key, struct fg_slice value)
 {
-    struct entry *entry = fg_malloc(sizeof *entry + key.len + value.len);
+    struct memory_entry *entry = fg_malloc(sizeof *entry + key.len + value.len);
 
-    *entry = (struct entry){.refs = 1, .key_len = key.len, .value_len = value.len};
+    *entry = (struct memory_entry){.refs = 1, .key_len = key.len, .value_len = value.len};
     if (key.len > 0)
         memcpy(entry->bytes, key.ptr, key.len);
     if (value.len > 0)
@@ -60,7 +60,7 @@ static struct entry *entry_create(struct fg_slice key, struct fg_slice value)
     return entry;
 }
 
-static void entry_unref(struct memory *memory, struct entry *entry)
+static void entry_unref(struct memory_store *memory, struct memory_entry *entry)
 {
     if (--entry->refs > 0)
         return;
@@ -69,7 +69,7 @@ static void entry_unref(struct memory *memory, struct entry *entry)
 }
 
 /* Where key is, or would be, among n entries. */
-static size_t position(struct entry *const *entries, size_t n, struct fg_slice key)
+static size_t position(struct memory_entry *const *entries, size_t n, struct fg_slice key)
 {
     size_t low = 0, high = n;
 
@@ -89,7 +89,7 @@ static bool is_at(const struct family *family, size_t at, struct fg_slice key)
     return at < family->n && fg_slice_eq(key_of(family->entries[at]), key);
 }
 
-static void put(struct memory *memory, struct family *family, struct entry *entry)
+static void put(struct memory_store *memory, struct family *family, struct memory_entry *entry)
 {
     size_t at = position(family->entries, family->n, key_of(entry));
 
@@ -101,26 +101,26 @@ static void put(struct memory *memory, struct family *family, struct entry *entr
     }
     if (family->n == family->cap) {
         family->cap = FG_MAX(2 * family->cap, (size_t)64);
-        family->entries = fg_realloc(family->entries, family->cap * sizeof(struct entry *));
+        family->entries = fg_realloc(family->entries, family->cap * sizeof(struct memory_entry *));
     }
     memmove(family->entries + at + 1, family->entries + at,
-            (family->n - at) * sizeof(struct entry *));
+            (family->n - at) * sizeof(struct memory_entry *));
     family->entries[at] = entry;
     family->n++;
 }
 
-static void remove_span(struct memory *memory, struct family *family, size_t from, size_t to)
+static void remove_span(struct memory_store *memory, struct family *family, size_t from, size_t to)
 {
     if (from >= to)
         return;
     for (size_t i = from; i < to; i++)
         entry_unref(memory, family->entries[i]);
     memmove(family->entries + from, family->entries + to,
-            (family->n - to) * sizeof(struct entry *));
+            (family->n - to) * sizeof(struct memory_entry *));
     family->n -= to - from;
 }
 
-static void apply(struct memory *memory, const struct fg_store_op *op)
+static void apply(struct memory_store *memory, const struct fg_store_op *op)
 {
     struct family *family = &memory->families[op->family];
     size_t at = position(family->entries, family->n, op->key);
@@ -142,7 +142,7 @@ static void apply(struct memory *memory, const struct fg_store_op *op)
 static enum fg_code memory_write(struct fg_store *store, struct fg_store_batch *batch,
                                  struct fg_err *err)
 {
-    struct memory *memory = memory_of(store);
+    struct memory_store *memory = memory_of(store);
     struct fg_cur cur = fg_cur(fg_buf_slice(&batch->ops));
 
     if (fg_store_batch_check(batch, err) != FG_OK)
@@ -158,7 +158,8 @@ static enum fg_code memory_write(struct fg_store *store, struct fg_store_batch *
 }
 
 /* Appends the value when out is not NULL. */
-static bool find(struct memory *memory, unsigned family_nr, struct fg_slice key, struct fg_buf *out)
+static bool find(struct memory_store *memory, unsigned family_nr, struct fg_slice key,
+                 struct fg_buf *out)
 {
     struct family *family = &memory->families[family_nr];
     bool found;
@@ -241,11 +242,11 @@ static void memory_iter_destroy(struct fg_store_iter *iter)
     free(it);
 }
 
-static struct memory_iter *copy_span(struct memory *memory, const struct family *family,
+static struct memory_iter *copy_span(struct memory_store *memory, const struct family *family,
                                      size_t from, size_t to)
 {
     size_t n = to > from ? to - from : 0;
-    struct memory_iter *it = fg_calloc(1, sizeof *it + n * sizeof(struct entry *));
+    struct memory_iter *it = fg_calloc(1, sizeof *it + n * sizeof(struct memory_entry *));
 
     it->memory = memory;
     it->n = n;
@@ -261,7 +262,7 @@ static struct fg_store_iter *memory_iter_create(struct fg_store *store, unsigned
 {
     static const struct fg_store_iter_ops ops = {memory_iter_seek, memory_iter_next,
                                                  memory_iter_destroy};
-    struct memory *memory = memory_of(store);
+    struct memory_store *memory = memory_of(store);
     struct family *family = &memory->families[family_nr];
 
     fg_assert(family_nr < memory->n_families);
@@ -285,7 +286,7 @@ static uint64_t memory_disk_bytes(struct fg_store *store)
 
 static uint64_t memory_memory_bytes(struct fg_store *store)
 {
-    struct memory *memory = memory_of(store);
+    struct memory_store *memory = memory_of(store);
 
     pthread_mutex_lock(&memory->lock);
     uint64_t bytes = memory->bytes;
@@ -295,7 +296,7 @@ static uint64_t memory_memory_bytes(struct fg_store *store)
 
 static void memory_close(struct fg_store *store)
 {
-    struct memory *memory = memory_of(store);
+    struct memory_store *memory = memory_of(store);
 
     for (unsigned i = 0; i < memory->n_families; i++) {
         remove_span(memory, &memory->families[i], 0, memory->families[i].n);
@@ -312,7 +313,7 @@ struct fg_store *fg_store_memory(unsigned n_families)
         memory_write,       memory_heal,       memory_get,          memory_contains,
         memory_iter_create, memory_disk_bytes, memory_memory_bytes, memory_close,
     };
-    struct memory *memory = fg_new(struct memory);
+    struct memory_store *memory = fg_new(struct memory_store);
 
     fg_assert(n_families > 0 && n_families <= FG_STORE_FAMILIES_MAX);
     memory->store.ops = &ops;

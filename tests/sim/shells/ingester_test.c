@@ -86,8 +86,8 @@ struct compactor {
     struct fg_registry *registry;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
-    struct compactor_store store;
-    struct compaction *compaction; /* NULL: it is down */
+    struct cmp_store store;
+    struct cmp_compaction *compaction; /* NULL: it is down */
     struct sim_net *net;
     char scratch[64];
 };
@@ -421,7 +421,7 @@ static void reader(void *arg)
 
 static void flush_head(struct ask *ask)
 {
-    ask->code = ingester_flush(ask->world->head->ingester, ask->deadline_mono_ns, &ask->err);
+    ask->code = ing_flush(ask->world->head->ingester, ask->deadline_mono_ns, &ask->err);
 }
 
 /* Returns whether all is committed now that was acknowledged before. */
@@ -531,7 +531,7 @@ static void close_head(void *arg)
     int64_t begin_ns = threads_now_ns(), hurried_ns = begin_ns;
 
     world->taking = false;
-    ingester_hurry(world->head->ingester);
+    ing_hurry(world->head->ingester);
     while (world->asking > 0) {
         threads_sleep(10 * FG_MS_NS);
         if (world->faults.write_max_ns > 0)
@@ -567,7 +567,7 @@ static void stop_head(struct world *world)
 
 static void open_compactor(void *arg)
 {
-    static const struct compactor_settings settings = {
+    static const struct cmp_settings settings = {
         .interval_ns = 30 * FG_SECOND_NS,
         .hour_delay_ns = FG_MINUTE_NS,
         .day_delay_ns = FG_HOUR_NS,
@@ -585,7 +585,7 @@ static void open_compactor(void *arg)
     struct starting *starting = arg;
     struct world *world = starting->world;
     struct compactor *compactor = &world->compactor;
-    struct compaction *compaction;
+    struct cmp_compaction *compaction;
     struct fg_err err;
 
     *compactor = (struct compactor){.registry = fg_registry_create(),
@@ -594,15 +594,15 @@ static void open_compactor(void *arg)
     fg_assert(mkdtemp(compactor->scratch) != NULL);
     compactor->net = sim_net_create(COMPACTOR, world->bucket, &world->faults);
     compactor->tenants = tenants_make(&compactor->limits, NULL, true, compactor->registry);
-    if (compaction_create(&(struct compactor_config){.settings = &settings,
-                                                     .bucket = sim_net_bucket(compactor->net),
-                                                     .scratch = compactor->scratch,
-                                                     .store = &compactor->store,
-                                                     .tenants = compactor->tenants,
-                                                     .registry = compactor->registry,
-                                                     .clock = fg_clock_real()},
-                          NULL, &compaction, &err) != FG_OK ||
-        compaction_start(compaction, &err) != FG_OK)
+    if (cmp_compaction_create(&(struct cmp_config){.settings = &settings,
+                                                   .bucket = sim_net_bucket(compactor->net),
+                                                   .scratch = compactor->scratch,
+                                                   .store = &compactor->store,
+                                                   .tenants = compactor->tenants,
+                                                   .registry = compactor->registry,
+                                                   .clock = fg_clock_real()},
+                              NULL, &compaction, &err) != FG_OK ||
+        cmp_compaction_start(compaction, &err) != FG_OK)
         run_fault("compactor: %s", err.msg);
     compactor->compaction = compaction;
     starting->done = true;
@@ -634,8 +634,8 @@ static void close_compactor(void *arg)
     struct stopping *stopping = arg;
     struct compactor *compactor = &stopping->world->compactor;
 
-    compaction_stop(compactor->compaction);
-    compaction_destroy(compactor->compaction);
+    cmp_compaction_stop(compactor->compaction);
+    cmp_compaction_destroy(compactor->compaction);
     tenants_free(compactor->tenants, &compactor->limits);
     fg_registry_destroy(compactor->registry);
     sim_net_close(compactor->net);

@@ -46,12 +46,12 @@ static void from_segments_to_days(void **state)
 
 static struct fg_id some_tenants_block(struct world *world)
 {
-    struct env env = world_env(world);
+    struct cmp_env env = world_env(world);
     struct fg_manifest *manifest = NULL;
     struct fg_err err;
     struct fg_id id;
 
-    world_must(manifests_blocks(&env, FG_LIT("acme"), &manifest, &err), &err);
+    world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &manifest, &err), &err);
     assert_true(manifest->blocks.n_blocks > 0);
     id = manifest->blocks.blocks[0].id;
     fg_manifest_unref(manifest);
@@ -149,12 +149,12 @@ static void arrive_from(struct world *world, size_t n, uint32_t instance)
 /* Do the blocks of a tenant's hour divide its shards? Returns how many there are. */
 static uint32_t count_halves(struct world *world)
 {
-    struct env env = world_env(world);
+    struct cmp_env env = world_env(world);
     struct fg_manifest *manifest = NULL;
     struct fg_err err;
     uint32_t n;
 
-    world_must(manifests_blocks(&env, FG_LIT("acme"), &manifest, &err), &err);
+    world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &manifest, &err), &err);
     n = manifest->blocks.n_blocks;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < i; k++) {
@@ -188,7 +188,7 @@ static void halves_under_small_memory(void **state)
         for (uint32_t k = 0; k < 60; k++)
             arrive_from(world, 6, k % MADE_INSTANCES);
         world_pass_time(world, FG_HOUR_NS);
-        world_must(compaction_round(world->compaction, &err), &err);
+        world_must(cmp_compaction_round(world->compaction, &err), &err);
         world_check(world);
         n = count_halves(world);
         fits = n > 0;
@@ -250,7 +250,7 @@ static void live_steadily(struct world *world, uint32_t windows)
     for (uint32_t w = 0; w < windows; w++) {
         world_pass_time(world, 10 * FG_MINUTE_NS);
         arrive_steadily(world, 12, world->clock.wall_ns - FG_MINUTE_NS);
-        world_must(compaction_round(world->compaction, &err), &err);
+        world_must(cmp_compaction_round(world->compaction, &err), &err);
     }
     world_check(world);
 }

@@ -24,7 +24,7 @@ static void deletions(void **state)
     world_bury(world, "{service_name=\"shop\",pod=\"nobody\"}", INT64_MIN, INT64_MAX);
     before = world->n_profiles;
     world_keep(world, world_not_of_shop_that_hour);
-    compaction_wake(world->compaction, FG_LIT("acme"));
+    cmp_compaction_wake(world->compaction, FG_LIT("acme"));
     world_turn(world);
     assert_true(world->n_profiles < before);
     before -= world->n_profiles;
@@ -42,9 +42,10 @@ static void deletions(void **state)
     assert_int_equal(counted.pending, 0);
     assert_int_equal(counted.ended, 2);
     assert_int_equal(counted.profiles, before - world->n_profiles);
-    assert_int_equal(deletion_check(FG_LIT("{__profile_type__=\"a\"}"), 0, 1, &err), FG_E_INVALID);
-    assert_int_equal(deletion_check(FG_LIT("{a=}"), 0, 1, &err), FG_E_INVALID);
-    assert_int_equal(deletion_check(FG_LIT("{}"), 1, 1, &err), FG_E_INVALID);
+    assert_int_equal(cmp_deletion_check(FG_LIT("{__profile_type__=\"a\"}"), 0, 1, &err),
+                     FG_E_INVALID);
+    assert_int_equal(cmp_deletion_check(FG_LIT("{a=}"), 0, 1, &err), FG_E_INVALID);
+    assert_int_equal(cmp_deletion_check(FG_LIT("{}"), 1, 1, &err), FG_E_INVALID);
     world_close(world);
     free(world);
 }
@@ -63,7 +64,7 @@ static void deletion_waits_for_ingesters(void **state)
     world_bury(world, "{service_name=\"shop\"}", WORLD_NOW - FG_HOUR_NS, WORLD_NOW);
     before = world->n_profiles;
     world_keep(world, world_not_of_shop_that_hour);
-    compaction_wake(world->compaction, FG_LIT("acme"));
+    cmp_compaction_wake(world->compaction, FG_LIT("acme"));
     world_turn(world);
     world_expect_status(world, "\"deletions_wait_for\":\"\"");
     for (int i = 0; i < 3; i++) { /* it asked, and nobody answers; days are no answer */

@@ -29,9 +29,9 @@ static struct world begin(void)
     return world;
 }
 
-static void look(struct edit *edit, struct world *world)
+static void look(struct cmp_edit *edit, struct world *world)
 {
-    edit_read(edit, &world->l0, &world->blocks, 7, world->arena);
+    cmp_edit_read(edit, &world->l0, &world->blocks, 7, world->arena);
 }
 
 static const uint64_t first[] = {1};
@@ -39,17 +39,17 @@ static const uint64_t first[] = {1};
 static void covers(void **state)
 {
     const struct fg_blocks_entry entry = {.id = {9, 9}}, other = {.id = {8, 8}};
-    struct edit_task task = {.kind = EDIT_APPLY,
-                             .change = {.add = &entry, .n_add = 1, .cover = first, .n_cover = 1}};
+    struct cmp_edit_task task = {
+        .kind = EDIT_APPLY, .change = {.add = &entry, .n_add = 1, .cover = first, .n_cover = 1}};
     struct world world = begin();
-    struct edit edit;
+    struct cmp_edit edit;
 
     (void)state;
-    assert_false(edit_is_l0(task.kind));
-    edit_init(&edit, &task, 1);
+    assert_false(cmp_edit_is_l0(task.kind));
+    cmp_edit_init(&edit, &task, 1);
     look(&edit, &world);
     assert_int_equal(edit.state, EDIT_SWAPPING);
-    edit_swapped(&edit, false, 100); /* as far as is known; but it is there */
+    cmp_edit_swapped(&edit, false, 100); /* as far as is known; but it is there */
     assert_int_equal(edit.state, EDIT_READING);
     assert_true(edit.not_before_mono_ns >= 100);
     world.blocks = edit.blocks;
@@ -57,7 +57,7 @@ static void covers(void **state)
     assert_int_equal(edit.state, EDIT_DONE);
 
     task.change.add = &other;
-    edit_init(&edit, &task, 1);
+    cmp_edit_init(&edit, &task, 1);
     look(&edit, &world);
     assert_int_equal(edit.state, EDIT_LOST);
     assert_int_equal(edit.err.code, FG_E_ABORTED);
@@ -66,24 +66,24 @@ static void covers(void **state)
 
 static void retires(void **state)
 {
-    const struct edit_task retire = {.kind = EDIT_RETIRE, .generations = first, .count = 1};
-    struct edit_task deleted = {.kind = EDIT_DELETED_SEGMENTS, .count = 1};
+    const struct cmp_edit_task retire = {.kind = EDIT_RETIRE, .generations = first, .count = 1};
+    struct cmp_edit_task deleted = {.kind = EDIT_DELETED_SEGMENTS, .count = 1};
     struct world world = begin();
-    struct edit edit;
+    struct cmp_edit edit;
 
     (void)state;
-    assert_true(edit_is_l0(EDIT_RETIRE));
-    edit_init(&edit, &retire, 1);
+    assert_true(cmp_edit_is_l0(EDIT_RETIRE));
+    cmp_edit_init(&edit, &retire, 1);
     look(&edit, &world);
     assert_int_equal(edit.l0.gone[0].since_wall_ns, 7);
-    edit_swapped(&edit, true, 100);
+    cmp_edit_swapped(&edit, true, 100);
     assert_int_equal(edit.not_before_mono_ns, 100);
     world.l0 = edit.l0;
     look(&edit, &world);
     assert_int_equal(edit.state, EDIT_DONE);
 
     deleted.segments = &world.l0.gone[0].id;
-    edit_init(&edit, &deleted, 1);
+    cmp_edit_init(&edit, &deleted, 1);
     look(&edit, &world);
     assert_int_equal(edit.state, EDIT_SWAPPING);
     assert_int_equal(edit.l0.n_gone, 0);
@@ -92,26 +92,26 @@ static void retires(void **state)
 
 static void buries(void **state)
 {
-    struct edit_task task = {.kind = EDIT_BURY,
-                             .tombstone = {.id = {3, 3}, .selector = FG_LIT("{}"), .end_ns = 1}};
+    struct cmp_edit_task task = {
+        .kind = EDIT_BURY, .tombstone = {.id = {3, 3}, .selector = FG_LIT("{}"), .end_ns = 1}};
     struct world world = begin();
-    struct edit edit;
+    struct cmp_edit edit;
 
     (void)state;
     for (int pass = 0; pass < 2; pass++) {
-        edit_init(&edit, &task, 1);
+        cmp_edit_init(&edit, &task, 1);
         look(&edit, &world);
         assert_int_equal(edit.state, EDIT_SWAPPING);
         world.blocks = edit.blocks;
         assert_int_equal(world.blocks.n_tombstones, pass == 0 ? 1 : 0);
-        edit_swapped(&edit, true, 0);
+        cmp_edit_swapped(&edit, true, 0);
         look(&edit, &world);
         assert_int_equal(edit.state, EDIT_DONE);
         task.kind = EDIT_UNBURY;
     }
     task.kind = EDIT_BURY;
     task.tombstone.end_ns = -1;
-    edit_init(&edit, &task, 1);
+    cmp_edit_init(&edit, &task, 1);
     look(&edit, &world);
     assert_int_equal(edit.state, EDIT_FAILED);
     assert_int_equal(edit.err.code, FG_E_INVALID);
@@ -120,22 +120,22 @@ static void buries(void **state)
 
 static void asks(void **state)
 {
-    const struct edit_task ask = {.kind = EDIT_ASK, .asked = 4};
+    const struct cmp_edit_task ask = {.kind = EDIT_ASK, .asked = 4};
     const struct fg_blocks_await await = {.tombstone = {3, 3}, .awaits = 4};
-    struct edit_task wait = {.kind = EDIT_AWAIT, .awaits = &await, .count = 1};
+    struct cmp_edit_task wait = {.kind = EDIT_AWAIT, .awaits = &await, .count = 1};
     struct fg_blocks_tombstone tombstone = {.id = {3, 3}, .selector = FG_LIT("{}"), .end_ns = 1};
     struct world world = begin();
-    struct edit edit;
+    struct cmp_edit edit;
     struct fg_err err;
     bool changed;
 
     (void)state;
-    assert_true(edit_is_l0(EDIT_ASK));
-    edit_init(&edit, &ask, 1);
+    assert_true(cmp_edit_is_l0(EDIT_ASK));
+    cmp_edit_init(&edit, &ask, 1);
     look(&edit, &world);
     assert_int_equal(edit.state, EDIT_SWAPPING);
     assert_int_equal(edit.l0.asked, 4);
-    edit_swapped(&edit, false, 0);
+    cmp_edit_swapped(&edit, false, 0);
     world.l0 = edit.l0;
     look(&edit, &world);
     assert_int_equal(edit.state, EDIT_DONE);
@@ -143,11 +143,11 @@ static void asks(void **state)
     assert_int_equal(
         fg_blocks_bury(&world.blocks, &tombstone, world.arena, &world.blocks, &changed, &err),
         FG_OK);
-    edit_init(&edit, &wait, 1);
+    cmp_edit_init(&edit, &wait, 1);
     look(&edit, &world);
     assert_int_equal(edit.state, EDIT_SWAPPING);
     assert_int_equal(edit.blocks.tombstones[0].awaits, 4);
-    edit_swapped(&edit, true, 0);
+    cmp_edit_swapped(&edit, true, 0);
     world.blocks = edit.blocks;
     look(&edit, &world);
     assert_int_equal(edit.state, EDIT_DONE);
@@ -156,22 +156,22 @@ static void asks(void **state)
 
 static void gives_up(void **state)
 {
-    const struct edit_task retire = {.kind = EDIT_RETIRE, .generations = first, .count = 1};
+    const struct cmp_edit_task retire = {.kind = EDIT_RETIRE, .generations = first, .count = 1};
     const struct fg_err away = {.code = FG_E_UNAVAILABLE, .msg = "away"};
     struct world world = begin();
-    struct edit edit;
+    struct cmp_edit edit;
     int tries = 0;
 
     (void)state;
-    edit_init(&edit, &retire, 1);
+    cmp_edit_init(&edit, &retire, 1);
     while (edit.state == EDIT_READING) {
         assert_true(edit.not_before_mono_ns <= 10 * FG_SECOND_NS);
         if (tries++ % 2 == 0) {
-            edit_read_failed(&edit, &away, 0);
+            cmp_edit_read_failed(&edit, &away, 0);
             continue;
         }
         look(&edit, &world);
-        edit_swapped(&edit, false, 0);
+        cmp_edit_swapped(&edit, false, 0);
     }
     assert_int_equal(edit.state, EDIT_FAILED);
     assert_int_equal(tries, EDIT_ATTEMPTS_MAX);

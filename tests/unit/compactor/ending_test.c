@@ -7,13 +7,13 @@
 #include <cmocka.h>
 
 static const struct fg_id ann = {1, 1}, bob = {2, 2};
-static const struct ending_store both[] = {{{1, 1}, {(const uint8_t *)"ann", 3}},
-                                           {{2, 2}, {(const uint8_t *)"bob", 3}}};
+static const struct cmp_ending_store both[] = {{{1, 1}, {(const uint8_t *)"ann", 3}},
+                                               {{2, 2}, {(const uint8_t *)"bob", 3}}};
 
 struct world {
     struct fg_arena *arena;
     struct fg_l0 l0;
-    struct ending_stores stores;
+    struct cmp_ending_stores stores;
     struct fg_blocks_tombstone tombstone;
 };
 
@@ -25,15 +25,15 @@ static struct world begin(void)
                           .tombstone = {.id = {7, 7}, .profiles = 10}};
 }
 
-static struct ending next(const struct world *world)
+static struct cmp_ending next(const struct world *world)
 {
-    return ending_next(&world->tombstone, &world->l0, &world->stores, world->l0.asked + 1);
+    return cmp_ending_next(&world->tombstone, &world->l0, &world->stores, world->l0.asked + 1);
 }
 
 /* As the compactor does it. */
 static void ask(struct world *world)
 {
-    struct ending ending = next(world);
+    struct cmp_ending ending = next(world);
     bool changed;
 
     assert_int_equal(ending.step, ENDING_ASK);
@@ -61,7 +61,7 @@ static void assert_waits_for(const struct world *world, const char *who)
     char text[ENDING_TEXT_MAX_BYTES];
 
     assert_int_equal(next(world).step, ENDING_WAIT);
-    ending_waits_for(&world->stores, &world->l0, world->tombstone.awaits, text);
+    cmp_ending_waits_for(&world->stores, &world->l0, world->tombstone.awaits, text);
     assert_string_equal(text, who);
 }
 
@@ -158,11 +158,11 @@ static void members_of_the_ring(void **state)
 {
     struct world world = begin();
     struct fg_ring ring = fg_ring_none();
-    struct ending_stores stores;
+    struct cmp_ending_stores stores;
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(ending_stores_of(&ring, world.arena, &stores, &err), FG_OK);
+    assert_int_equal(cmp_ending_stores_of(&ring, world.arena, &stores, &err), FG_OK);
     assert_false(stores.known);
     for (uint32_t i = 0; i < 3; i++)
         change(&world, &ring,
@@ -173,7 +173,7 @@ static void members_of_the_ring(void **state)
                                        .replicas = 2});
     change(&world, &ring,
            (struct fg_ring_change){.kind = FG_RING_LEAVE, .name = FG_LIT("a"), .store = {0, 9}});
-    assert_int_equal(ending_stores_of(&ring, world.arena, &stores, &err), FG_OK);
+    assert_int_equal(cmp_ending_stores_of(&ring, world.arena, &stores, &err), FG_OK);
     assert_true(stores.known);
     assert_int_equal(stores.n, 3);
     change(&world, &ring,
@@ -182,11 +182,11 @@ static void members_of_the_ring(void **state)
                                    .store = {0, 9},
                                    .revision = fg_ring_newest(&ring),
                                    .generation = 17});
-    assert_int_equal(ending_stores_of(&ring, world.arena, &stores, &err), FG_OK);
+    assert_int_equal(cmp_ending_stores_of(&ring, world.arena, &stores, &err), FG_OK);
     assert_int_equal(stores.n, 2);
     assert_int_equal(stores.generation, 17);
     change(&world, &ring, (struct fg_ring_change){.kind = FG_RING_FORGET, .name = FG_LIT("b")});
-    assert_int_equal(ending_stores_of(&ring, world.arena, &stores, &err), FG_OK);
+    assert_int_equal(cmp_ending_stores_of(&ring, world.arena, &stores, &err), FG_OK);
     assert_int_equal(stores.n, 1);
     assert_true(fg_slice_is(stores.items[0].name, "c"));
     fg_arena_destroy(world.arena);

@@ -137,14 +137,15 @@ static void broken_segment(void **state)
     object.ptr[40] ^= 1;
     world_put(world, name, fg_buf_slice(&object));
     world_pass_time(world, 2 * FG_HOUR_NS);
-    world_must(compaction_round(world->compaction, &err), &err);
+    world_must(cmp_compaction_round(world->compaction, &err), &err);
     fg_buf_init(&status, SIZE_MAX);
-    compaction_status(world->compaction, &status);
+    cmp_compaction_status(world->compaction, &status);
     assert_true(fg_slice_search(fg_buf_slice(&status), name) != SIZE_MAX);
     world_pass_time(world, FG_HOUR_NS);
-    world_must(compaction_round(world->compaction, &err), &err); /* the other one goes in alone */
+    world_must(cmp_compaction_round(world->compaction, &err),
+               &err); /* the other one goes in alone */
     fg_buf_clear(&status);
-    compaction_status(world->compaction, &status);
+    cmp_compaction_status(world->compaction, &status);
     assert_true(fg_slice_search(fg_buf_slice(&status), "\"uncovered_segments\":1") != SIZE_MAX);
     assert_int_equal(world_shape_of(world).days, 2);
     object.ptr[40] ^= 1;
@@ -176,7 +177,7 @@ static void lost_segment(void **state)
     struct fg_manifest *l0 = NULL;
     char name[FG_NAME_MAX_BYTES];
     struct fg_buf object;
-    struct env env;
+    struct cmp_env env;
     struct fg_err err;
 
     (void)state;
@@ -184,14 +185,14 @@ static void lost_segment(void **state)
     for (int i = 0; i < 4; i++)
         world_arrive(world, 30, WORLD_NOW, FG_HOUR_NS);
     env = world_env(world);
-    world_must(manifests_l0(&env, &l0, &err), &err);
+    world_must(cmp_manifests_l0(&env, &l0, &err), &err);
     fg_name_segment(name, &l0->l0.segments[1].id);
     fg_manifest_unref(l0);
     world_get(world, name, &object);
     delete_object(world, name);
     world_pass_time(world, 2 * FG_HOUR_NS);
-    world_must(compaction_round(world->compaction, &err), &err);
-    world_must(compaction_round(world->compaction, &err), &err);
+    world_must(cmp_compaction_round(world->compaction, &err), &err);
+    world_must(cmp_compaction_round(world->compaction, &err), &err);
     world_expect_status(world, "\"uncovered_segments\":1,");
     world_expect_status(world, "\"set_aside\":1,\"failures\":0,");
     world_expect_status(world, name);
@@ -217,7 +218,7 @@ static void lost_block(void **state)
         struct fg_manifest *blocks = NULL;
         char name[FG_NAME_MAX_BYTES];
         struct fg_buf object;
-        struct env env;
+        struct cmp_env env;
         struct fg_err err;
 
         world_open(world, 13);
@@ -229,7 +230,7 @@ static void lost_block(void **state)
         world_turn(world);
         assert_int_equal(world_shape_of(world).hours, 2 * 5); /* of two tenants */
         env = world_env(world);
-        world_must(manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+        world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
         world_must(fg_name_block(name, FG_LIT("acme"), blocks->blocks.blocks[1].id, &err), &err);
         world_get(world, name, &object);
         object.ptr[object.len / 3] ^= 1;
@@ -239,7 +240,7 @@ static void lost_block(void **state)
             world_put(world, name, fg_buf_slice(&object));
         world_pass_time(world, PLAN_DAY_NS);
         for (int i = 0; i < 3; i++)
-            world_must(compaction_round(world->compaction, &err), &err);
+            world_must(cmp_compaction_round(world->compaction, &err), &err);
         assert_int_equal(world_shape_of(world).hours, 1);
         assert_int_equal(world_shape_of(world).days, 2);
         world_expect_status(world, "\"set_aside\":1,\"failures\":0,");

@@ -19,7 +19,7 @@ enum { TENANTS = 2000, COMPACTORS_MAX = 5 };
 struct cluster {
     struct fg_bucket *bucket;
     struct fg_clock_manual clock;
-    struct presence *presences[COMPACTORS_MAX]; /* NULL: not there */
+    struct cmp_presence *presences[COMPACTORS_MAX]; /* NULL: not there */
 };
 
 static void must(enum fg_code code, const struct fg_err *err)
@@ -34,17 +34,17 @@ static void open_cluster(struct cluster *c, int n)
     fg_clock_manual_init(&c->clock, 0);
     for (int i = 0; i < n; i++) {
         const char name[] = {'c', '-', (char)('0' + i), '\0'};
-        const struct presence_config config = {c->bucket, &c->clock.clock, name};
+        const struct cmp_presence_config config = {c->bucket, &c->clock.clock, name};
         struct fg_err err;
 
-        must(presence_create(&config, &c->presences[i], &err), &err);
+        must(cmp_presence_create(&config, &c->presences[i], &err), &err);
     }
 }
 
 static void close_cluster(struct cluster *c)
 {
     for (int i = 0; i < COMPACTORS_MAX; i++)
-        presence_destroy(c->presences[i]);
+        cmp_presence_destroy(c->presences[i]);
     fg_bucket_close(c->bucket);
 }
 
@@ -56,7 +56,7 @@ static void pass(struct cluster *c, int64_t span_ns, int silent)
             struct fg_err err;
 
             if (c->presences[i] != NULL && i != silent)
-                must(presence_turn(c->presences[i], &err), &err);
+                must(cmp_presence_turn(c->presences[i], &err), &err);
         }
         fg_clock_manual_advance(&c->clock, 15 * FG_SECOND_NS);
     }
@@ -77,7 +77,7 @@ static void find_owners(struct cluster *c, int owners[TENANTS])
 
         owners[t] = -1;
         for (int i = 0; i < COMPACTORS_MAX; i++) {
-            if (c->presences[i] == NULL || !presence_owns(c->presences[i], tenant))
+            if (c->presences[i] == NULL || !cmp_presence_owns(c->presences[i], tenant))
                 continue;
             assert_int_equal(owners[t], -1);
             owners[t] = i;
@@ -104,10 +104,11 @@ static void tenants_are_shared(void **state)
 
     (void)state;
     open_cluster(&c, 3);
-    assert_false(presence_owns(c.presences[0], FG_LIT("anybody"))); /* it has not read the list */
+    assert_false(
+        cmp_presence_owns(c.presences[0], FG_LIT("anybody"))); /* it has not read the list */
     pass(&c, FG_MINUTE_NS, -1);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(presence_count(c.presences[i]), 3);
+        assert_int_equal(cmp_presence_count(c.presences[i]), 3);
     find_owners(&c, owners);
     check_shares(owners, 3);
     pass(&c, 10 * FG_MINUTE_NS, -1);
@@ -130,8 +131,8 @@ static void the_silent_are_gone(void **state)
     find_owners(&c, later);
     assert_memory_equal(owners, later, sizeof owners); /* it may only be slow */
     pass(&c, 4 * FG_MINUTE_NS, 1);
-    assert_int_equal(presence_count(c.presences[0]), 3);
-    presence_destroy(c.presences[1]);
+    assert_int_equal(cmp_presence_count(c.presences[0]), 3);
+    cmp_presence_destroy(c.presences[1]);
     c.presences[1] = NULL;
     find_owners(&c, later);
     for (int t = 0; t < TENANTS; t++) {
@@ -156,12 +157,12 @@ static void the_gone_come_back(void **state)
     pass(&c, FG_MINUTE_NS, -1);
     find_owners(&c, later);
     assert_memory_equal(owners, later, sizeof owners);
-    presence_destroy(c.presences[1]);
-    must(presence_create(&(struct presence_config){c.bucket, &c.clock.clock, "c-1"},
-                         &c.presences[1], &(struct fg_err){.code = FG_OK}),
+    cmp_presence_destroy(c.presences[1]);
+    must(cmp_presence_create(&(struct cmp_presence_config){c.bucket, &c.clock.clock, "c-1"},
+                             &c.presences[1], &(struct fg_err){.code = FG_OK}),
          &(struct fg_err){.msg = "not a name"});
     pass(&c, FG_MINUTE_NS, -1);
-    assert_int_equal(presence_count(c.presences[0]), 2);
+    assert_int_equal(cmp_presence_count(c.presences[0]), 2);
     find_owners(&c, later);
     assert_memory_equal(owners, later, sizeof owners);
     close_cluster(&c);
@@ -181,14 +182,14 @@ static void an_outage_makes_nobody_gone(void **state)
         struct fg_err err;
 
         fg_clock_manual_advance(&c.clock, 10 * FG_MINUTE_NS);
-        must(presence_turn(c.presences[0], &err), &err);
-        assert_int_equal(presence_count(c.presences[0]), 3);
+        must(cmp_presence_turn(c.presences[0], &err), &err);
+        assert_int_equal(cmp_presence_count(c.presences[0]), 3);
         find_owners(&c, later);
         assert_memory_equal(owners, later, sizeof owners);
         pass(&c, FG_MINUTE_NS, -1);
     }
     pass(&c, 6 * FG_MINUTE_NS, 1); /* but who stays silent is */
-    assert_int_equal(presence_count(c.presences[0]), 2);
+    assert_int_equal(cmp_presence_count(c.presences[0]), 2);
     close_cluster(&c);
 }
 
@@ -201,12 +202,12 @@ static void who_leaves_is_gone_at_once(void **state)
     (void)state;
     open_cluster(&c, 2);
     pass(&c, FG_MINUTE_NS, -1);
-    must(presence_start(c.presences[1], &err), &err);
-    presence_stop(c.presences[1]);
-    presence_destroy(c.presences[1]);
+    must(cmp_presence_start(c.presences[1], &err), &err);
+    cmp_presence_stop(c.presences[1]);
+    cmp_presence_destroy(c.presences[1]);
     c.presences[1] = NULL;
     pass(&c, 15 * FG_SECOND_NS, -1);
-    assert_int_equal(presence_count(c.presences[0]), 1);
+    assert_int_equal(cmp_presence_count(c.presences[0]), 1);
     find_owners(&c, owners);
     for (int t = 0; t < TENANTS; t++)
         assert_int_equal(owners[t], 0);
@@ -255,7 +256,7 @@ static void expect_list(struct cluster *c, struct fg_slice bytes)
  * is read, and goes by what it knew. */
 static void a_newer_list_is_left_alone(void **state)
 {
-    struct mates_list none = {.n = 0};
+    struct cmp_mates_list none = {.n = 0};
     struct cluster c;
     struct fg_buf bytes;
     struct fg_err err;
@@ -264,46 +265,46 @@ static void a_newer_list_is_left_alone(void **state)
     open_cluster(&c, 2);
     pass(&c, FG_MINUTE_NS, -1);
     fg_buf_init(&bytes, MATES_MAX_BYTES);
-    must(mates_encode(&none, &bytes, &err), &err);
+    must(cmp_mates_encode(&none, &bytes, &err), &err);
     bytes.ptr[FG_ENVELOPE_MAGIC_BYTES]++; /* the version */
     bytes.len -= 4;
     fg_buf_le32(&bytes, fg_crc32c(fg_buf_slice(&bytes)));
     put_list(&c, fg_buf_slice(&bytes));
     for (int i = 0; i < 20; i++) { /* beyond its next beat */
-        assert_int_equal(presence_turn(c.presences[0], &err), FG_E_UNIMPLEMENTED);
+        assert_int_equal(cmp_presence_turn(c.presences[0], &err), FG_E_UNIMPLEMENTED);
         fg_clock_manual_advance(&c.clock, 15 * FG_SECOND_NS);
     }
     expect_list(&c, fg_buf_slice(&bytes));
-    assert_int_equal(presence_count(c.presences[0]), 2);
+    assert_int_equal(cmp_presence_count(c.presences[0]), 2);
     fg_buf_done(&bytes);
     close_cluster(&c);
 }
 
 static void fields_of_later_versions_stay(void **state)
 {
-    struct mate mates[] = {{.name = FG_LIT("a"), .beat = 7, .later = FG_LIT("xy")},
-                           {.name = FG_LIT("me"), .beat = 3, .later = FG_LIT("z")}},
-                room[3];
-    struct mates_list list = {mates, 2, FG_LIT("rest")}, read, next;
+    struct cmp_mate mates[] = {{.name = FG_LIT("a"), .beat = 7, .later = FG_LIT("xy")},
+                               {.name = FG_LIT("me"), .beat = 3, .later = FG_LIT("z")}},
+                    room[3];
+    struct cmp_mates_list list = {mates, 2, FG_LIT("rest")}, read, next;
     fg_auto(fg_arena) *arena = fg_arena_create(MATES_ARENA_BYTES);
-    struct mates *known = fg_new(struct mates);
+    struct cmp_mates *known = fg_new(struct cmp_mates);
     struct fg_buf bytes;
     struct fg_err err;
 
     (void)state;
-    must(mates_init(known, "me", 1, 10, &err), &err);
+    must(cmp_mates_init(known, "me", 1, 10, &err), &err);
     fg_buf_init(&bytes, MATES_MAX_BYTES);
-    must(mates_encode(&list, &bytes, &err), &err);
-    must(mates_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
-    mates_read(known, &read, 0);
-    must(mates_next(known, &read, false, room, &next, &err), &err);
+    must(cmp_mates_encode(&list, &bytes, &err), &err);
+    must(cmp_mates_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
+    cmp_mates_read(known, &read, 0);
+    must(cmp_mates_next(known, &read, false, room, &next, &err), &err);
     assert_int_equal(next.n, 2);
     assert_true(fg_slice_is(next.mates[0].later, "xy"));
     assert_int_equal(next.mates[0].beat, 7);
     assert_true(fg_slice_is(next.mates[1].later, "z"));
     assert_int_equal(next.mates[1].beat, 4);
     assert_true(fg_slice_is(next.later, "rest"));
-    must(mates_next(known, &read, true, room, &next, &err), &err);
+    must(cmp_mates_next(known, &read, true, room, &next, &err), &err);
     assert_int_equal(next.n, 1);
     fg_buf_done(&bytes);
     free(known);
@@ -316,7 +317,7 @@ static int hearers(struct cluster *c, struct fg_slice tenant, int *last)
 
     for (int i = 0; i < COMPACTORS_MAX; i++) {
         uint64_t heard[PRESENCE_HEARD_MAX];
-        uint32_t n_heard = presence_heard(c->presences[i], heard);
+        uint32_t n_heard = cmp_presence_heard(c->presences[i], heard);
 
         for (uint32_t k = 0; k < n_heard; k++)
             if (heard[k] == fg_hash64(tenant)) {
@@ -338,13 +339,13 @@ static void who_owns_it_hears_what_others_are_asked(void **state)
     pass(&c, FG_MINUTE_NS, -1);
     find_owners(&c, owners);
     assert_int_equal(hearers(&c, tenant, &hearer), 0);
-    presence_ask(c.presences[owners[7]], tenant); /* it knows already */
+    cmp_presence_ask(c.presences[owners[7]], tenant); /* it knows already */
     pass(&c, FG_MINUTE_NS, -1);
     assert_int_equal(hearers(&c, tenant, &hearer), 0);
     for (int again = 0; again < 6;
          again++) { /* after a turn that was a beat, and after one that was not */
-        presence_ask(c.presences[(owners[7] + 1) % 3], tenant);
-        presence_ask(c.presences[(owners[7] + 1) % 3], tenant);
+        cmp_presence_ask(c.presences[(owners[7] + 1) % 3], tenant);
+        cmp_presence_ask(c.presences[(owners[7] + 1) % 3], tenant);
         pass(&c, 30 * FG_SECOND_NS, -1);
         assert_int_equal(hearers(&c, tenant, &hearer), 1); /* at once, and once */
         assert_int_equal(hearer, owners[7]);
@@ -368,10 +369,10 @@ static void what_is_asked_is_bounded(void **state)
         for (int t = 0; t < TENANTS; t++) {
             char name[24];
 
-            presence_ask(c.presences[0], tenant_name(t, name));
+            cmp_presence_ask(c.presences[0], tenant_name(t, name));
         }
         pass(&c, 30 * FG_SECOND_NS, -1);
-        n = (int)presence_heard(c.presences[1], heard);
+        n = (int)cmp_presence_heard(c.presences[1], heard);
         assert_int_equal(n, round == 0 ? MATES_ASKED_MAX : 0); /* they are still in the list */
     }
     pass(&c, 10 * FG_MINUTE_NS, -1);
@@ -379,32 +380,32 @@ static void what_is_asked_is_bounded(void **state)
         char name[24];
 
         if (owners[t] == 1) {
-            presence_ask(c.presences[0], tenant_name(t, name));
+            cmp_presence_ask(c.presences[0], tenant_name(t, name));
             break;
         }
     }
     pass(&c, 30 * FG_SECOND_NS, -1);
-    assert_int_equal(presence_heard(c.presences[1], heard), 1);
+    assert_int_equal(cmp_presence_heard(c.presences[1], heard), 1);
     close_cluster(&c);
 }
 
 /* As it was before there was "asked". */
 static void shorter_records_are_read(void **state)
 {
-    struct mate mate = {.name = FG_LIT("a"), .beat = 7};
-    struct mates_list list = {&mate, 1, FG_LIT("")}, read;
+    struct cmp_mate mate = {.name = FG_LIT("a"), .beat = 7};
+    struct cmp_mates_list list = {&mate, 1, FG_LIT("")}, read;
     fg_auto(fg_arena) *arena = fg_arena_create(MATES_ARENA_BYTES);
     struct fg_buf bytes;
     struct fg_err err;
 
     (void)state;
     fg_buf_init(&bytes, MATES_MAX_BYTES);
-    must(mates_encode(&list, &bytes, &err), &err);
+    must(cmp_mates_encode(&list, &bytes, &err), &err);
     bytes.len -= 4 + 1; /* the checksum, and how many were asked */
     bytes.ptr[bytes.len - 4]--;
     assert_int_equal(bytes.ptr[bytes.len - 4], 3); /* the record's length */
     fg_buf_le32(&bytes, fg_crc32c(fg_buf_slice(&bytes)));
-    must(mates_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
+    must(cmp_mates_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
     assert_int_equal(read.n, 1);
     assert_int_equal(read.mates[0].beat, 7);
     assert_int_equal(read.mates[0].n_asked, 0);
@@ -415,10 +416,10 @@ static void shorter_records_are_read(void **state)
 static void as_many_as_there_may_be_fit(void **state)
 {
     static char names[MATES_MAX][MATES_NAME_MAX_BYTES + 1];
-    static struct mate mates[MATES_MAX];
+    static struct cmp_mate mates[MATES_MAX];
     struct fg_arena *arena = fg_arena_create(MATES_ARENA_BYTES);
-    struct mates_asked asked[MATES_ASKED_MAX];
-    struct mates_list list = {mates, MATES_MAX, {NULL, 0}}, read;
+    struct cmp_mates_asked asked[MATES_ASKED_MAX];
+    struct cmp_mates_list list = {mates, MATES_MAX, {NULL, 0}}, read;
     struct fg_buf bytes;
     struct fg_err err;
 
@@ -426,14 +427,14 @@ static void as_many_as_there_may_be_fit(void **state)
     memset(asked, 0xff, sizeof asked); /* as long as numbers become */
     for (unsigned i = 0; i < MATES_MAX; i++) {
         (void)snprintf(names[i], sizeof names[i], "m%03u%0*u", i, MATES_NAME_MAX_BYTES - 4, 0);
-        mates[i] = (struct mate){.name = fg_cstr(names[i]),
-                                 .beat = UINT64_MAX,
-                                 .asked = asked,
-                                 .n_asked = MATES_ASKED_MAX};
+        mates[i] = (struct cmp_mate){.name = fg_cstr(names[i]),
+                                     .beat = UINT64_MAX,
+                                     .asked = asked,
+                                     .n_asked = MATES_ASKED_MAX};
     }
     fg_buf_init(&bytes, MATES_MAX_BYTES);
-    must(mates_encode(&list, &bytes, &err), &err);
-    must(mates_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
+    must(cmp_mates_encode(&list, &bytes, &err), &err);
+    must(cmp_mates_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
     assert_int_equal(read.n, MATES_MAX);
     assert_int_equal(read.mates[MATES_MAX - 1].n_asked, MATES_ASKED_MAX);
     assert_true(read.mates[MATES_MAX - 1].asked[MATES_ASKED_MAX - 1].beat == UINT64_MAX);
@@ -443,15 +444,16 @@ static void as_many_as_there_may_be_fit(void **state)
 
 static void names_are_checked(void **state)
 {
-    struct presence *presence;
+    struct cmp_presence *presence;
     struct cluster c;
     struct fg_err err;
 
     (void)state;
     open_cluster(&c, 0);
-    assert_int_equal(presence_create(&(struct presence_config){c.bucket, &c.clock.clock, "a b"},
-                                     &presence, &err),
-                     FG_E_INVALID);
+    assert_int_equal(
+        cmp_presence_create(&(struct cmp_presence_config){c.bucket, &c.clock.clock, "a b"},
+                            &presence, &err),
+        FG_E_INVALID);
     close_cluster(&c);
 }
 

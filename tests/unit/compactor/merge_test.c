@@ -24,10 +24,10 @@ static const uint32_t acme = 0;
 struct fixture {
     struct made_profile profiles[PROFILES];
     struct fg_buf objects[SOURCES_MAX];
-    struct merge_source sources[SOURCES_MAX];
+    struct cmp_merge_source sources[SOURCES_MAX];
     char names[SOURCES_MAX][32];
     struct fg_arena *arena;
-    struct merge merge;
+    struct cmp_merge merge;
 };
 
 static void must(enum fg_code code, const struct fg_err *err)
@@ -36,7 +36,8 @@ static void must(enum fg_code code, const struct fg_err *err)
         fail_msg("%s", err->msg);
 }
 
-static struct merge_source source_of(struct fixture *f, struct fg_slice object, const char *name)
+static struct cmp_merge_source source_of(struct fixture *f, struct fg_slice object,
+                                         const char *name)
 {
     struct fg_block_directory *directory = fg_arena_new(f->arena, struct fg_block_directory, 1);
     uint32_t first, last;
@@ -50,7 +51,7 @@ static struct merge_source source_of(struct fixture *f, struct fg_slice object, 
     first = last = fg_block_part_find(directory, FG_LIT("acme"), FG_LIT(""));
     while (last < directory->n_parts && fg_slice_is(directory->parts[last].tenant, "acme"))
         last++;
-    return (struct merge_source){
+    return (struct cmp_merge_source){
         .name = name, .parts = directory->parts + first, .n_parts = last - first, .bytes = object};
 }
 
@@ -82,10 +83,10 @@ static void open_fixture(struct fixture *f, uint64_t seed, uint32_t n)
 
         f->profiles[i] = made_draw(seed, i, time_ns);
     }
-    f->merge = (struct merge){.tenant = FG_LIT("acme"),
-                              .sources = f->sources,
-                              .memory_max_bytes = MEMORY,
-                              .named_stacks = (uint32_t)(seed % 2)};
+    f->merge = (struct cmp_merge){.tenant = FG_LIT("acme"),
+                                  .sources = f->sources,
+                                  .memory_max_bytes = MEMORY,
+                                  .named_stacks = (uint32_t)(seed % 2)};
     divide(f, n, seed);
 }
 
@@ -103,24 +104,24 @@ static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code try_write(struct fixture *f, const struct merge_span *span, struct fg_buf *out,
-                              struct fg_err *err)
+static enum fg_code try_write(struct fixture *f, const struct cmp_merge_span *span,
+                              struct fg_buf *out, struct fg_err *err)
 {
     const struct fg_block_sink sink = {append, out};
-    struct merge_written written;
+    struct cmp_merge_written written;
 
     fg_buf_init(out, SIZE_MAX);
-    return merge_write(&f->merge, span, 1, &sink, &written, err);
+    return cmp_merge_write(&f->merge, span, 1, &sink, &written, err);
 }
 
-static struct merge_tally write_span(struct fixture *f, const struct merge_span *span,
-                                     struct fg_buf *out)
+static struct cmp_merge_tally write_span(struct fixture *f, const struct cmp_merge_span *span,
+                                         struct fg_buf *out)
 {
-    struct merge_tally tally;
+    struct cmp_merge_tally tally;
     struct fg_err err;
 
     must(try_write(f, span, out, &err), &err);
-    must(merge_read_back(fg_buf_slice(out), "out", MEMORY, &tally, &err), &err);
+    must(cmp_merge_read_back(fg_buf_slice(out), "out", MEMORY, &tally, &err), &err);
     return tally;
 }
 
@@ -131,14 +132,14 @@ static void by_hour(const void *arg, int64_t time_ns, int64_t *ret_start_ns, int
     *ret_end_ns = *ret_start_ns + HOUR;
 }
 
-static struct merge_survey survey(struct fixture *f)
+static struct cmp_merge_survey survey(struct fixture *f)
 {
-    const struct merge_survey_options options = {
+    const struct cmp_merge_survey_options options = {
         .span_of = by_hour, .bins_max = 16, .keep_from_ns = INT64_MIN};
-    struct merge_survey result;
+    struct cmp_merge_survey result;
     struct fg_err err;
 
-    must(merge_survey(&f->merge, &options, f->arena, &result, &err), &err);
+    must(cmp_merge_survey(&f->merge, &options, f->arena, &result, &err), &err);
     return result;
 }
 
@@ -147,8 +148,8 @@ static void in_is_out(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) {
         struct made_found found = {0};
-        struct merge_tally tally;
-        struct merge_survey seen;
+        struct cmp_merge_tally tally;
+        struct cmp_merge_survey seen;
         struct fixture f;
         struct fg_buf out;
         struct fg_err err;
@@ -156,7 +157,7 @@ static void in_is_out(void **state)
         open_fixture(&f, seed, 1 + (uint32_t)(seed % SOURCES_MAX));
         seen = survey(&f);
         tally = write_span(&f, &MERGE_SPAN_ALL, &out);
-        must(merge_tally_check(&seen.kept, &tally, &err), &err);
+        must(cmp_merge_tally_check(&seen.kept, &tally, &err), &err);
         made_read(fg_buf_slice(&out), "acme", &found);
         made_expect(&found, f.profiles, PROFILES, acme);
         made_found_done(&found);
@@ -191,7 +192,7 @@ static void same_bytes(void **state)
 
 static uint64_t most_samples(struct fixture *f, const struct fg_buf *file)
 {
-    struct merge_source source = source_of(f, fg_buf_slice(file), "out");
+    struct cmp_merge_source source = source_of(f, fg_buf_slice(file), "out");
     uint64_t most = 0;
 
     for (uint32_t i = 0; i < source.n_parts; i++)
@@ -202,15 +203,15 @@ static uint64_t most_samples(struct fixture *f, const struct fg_buf *file)
 /* Of the part with the most of them. */
 static uint32_t count_stripes(struct fixture *f, const struct fg_buf *file)
 {
-    struct merge_source source = source_of(f, fg_buf_slice(file), "out");
-    struct merge_part part;
+    struct cmp_merge_source source = source_of(f, fg_buf_slice(file), "out");
+    struct cmp_merge_part part;
     uint32_t most = 0;
     struct fg_err err;
 
     for (uint32_t i = 0; i < source.n_parts; i++) {
         uint32_t stripes = 1;
 
-        must(merge_part_open(&source, i, f->arena, &part, &err), &err);
+        must(cmp_merge_part_open(&source, i, f->arena, &part, &err), &err);
         for (uint32_t r = 1; r < part.index.n_runs; r++)
             stripes += part.index.runs[r].series <= part.index.runs[r - 1].series;
         most = FG_MAX(most, stripes);
@@ -220,10 +221,10 @@ static uint32_t count_stripes(struct fixture *f, const struct fg_buf *file)
 
 /* Merges what was written, alone, to stripes of another length. */
 static void write_again(struct fixture *f, const struct fg_buf *file, uint32_t stripe_samples,
-                        const struct merge_span *span, struct fg_buf *out)
+                        const struct cmp_merge_span *span, struct fg_buf *out)
 {
-    struct merge merge = f->merge;
-    struct merge_source source = source_of(f, fg_buf_slice(file), "file");
+    struct cmp_merge merge = f->merge;
+    struct cmp_merge_source source = source_of(f, fg_buf_slice(file), "file");
 
     f->merge.sources = &source;
     f->merge.n_sources = 1;
@@ -235,7 +236,7 @@ static void write_again(struct fixture *f, const struct fg_buf *file, uint32_t s
 /* Whatever stripes sources have: of the same profiles and length come the same bytes. */
 static void stripes(void **state)
 {
-    const struct merge_span span = {START, START + 3 * HOUR, 0, UINT16_MAX, 0};
+    const struct cmp_merge_span span = {START, START + 3 * HOUR, 0, UINT16_MAX, 0};
     enum { ONE, SHORT, HOURS, LENGTHS };
     uint32_t samples[LENGTHS] = {0, 1, 0};
 
@@ -275,9 +276,9 @@ static void stripes(void **state)
 /* Blocks of hours and halves of the shards: together they are all, and merged again the same. */
 static void divides(void **state)
 {
-    struct merge_tally sum = {0};
+    struct cmp_merge_tally sum = {0};
     struct made_found found = {0};
-    struct merge_survey seen;
+    struct cmp_merge_survey seen;
     struct fixture f;
     struct fg_err err;
     uint32_t n = 0;
@@ -289,17 +290,18 @@ static void divides(void **state)
     assert_int_equal(seen.n_bins, 3);
     for (uint32_t b = 0; b < seen.n_bins; b++)
         for (uint32_t half = 0; half < 2; half++) {
-            struct merge_span span = {seen.bins[b].start_ns, seen.bins[b].end_ns,
-                                      half == 0 ? 0 : 0x8000, half == 0 ? 0x7fff : UINT16_MAX, 0};
-            struct merge_tally tally = write_span(&f, &span, &outs[n]);
+            struct cmp_merge_span span = {seen.bins[b].start_ns, seen.bins[b].end_ns,
+                                          half == 0 ? 0 : 0x8000, half == 0 ? 0x7fff : UINT16_MAX,
+                                          0};
+            struct cmp_merge_tally tally = write_span(&f, &span, &outs[n]);
 
-            merge_tally_add(&sum, &tally);
+            cmp_merge_tally_add(&sum, &tally);
             made_read(fg_buf_slice(&outs[n++]), "acme", &found);
         }
-    must(merge_tally_check(&seen.kept, &sum, &err), &err);
+    must(cmp_merge_tally_check(&seen.kept, &sum, &err), &err);
     made_expect(&found, f.profiles, PROFILES, acme);
     sum.totals[1]++;
-    assert_int_equal(merge_tally_check(&seen.kept, &sum, &err), FG_E_INTERNAL);
+    assert_int_equal(cmp_merge_tally_check(&seen.kept, &sum, &err), FG_E_INTERNAL);
     for (uint32_t i = 0; i < n; i++)
         fg_buf_done(&outs[i]);
     made_found_done(&found);
@@ -315,8 +317,8 @@ static void deletes(void **state)
     static const char *const selectors[] = {"{service_name=\"shop\"}", "{pod=~\"pod-[0x]\"}"};
     struct made_found found = {0};
     struct made_profile left[PROFILES];
-    struct merge_tally tally;
-    struct merge_survey seen;
+    struct cmp_merge_tally tally;
+    struct cmp_merge_survey seen;
     struct fixture f;
     struct fg_buf out;
     struct fg_err err;
@@ -337,7 +339,7 @@ static void deletes(void **state)
     }
     seen = survey(&f);
     tally = write_span(&f, &MERGE_SPAN_ALL, &out);
-    must(merge_tally_check(&seen.kept, &tally, &err), &err);
+    must(cmp_merge_tally_check(&seen.kept, &tally, &err), &err);
     assert_int_equal(seen.deleted, deletions[0].profiles + deletions[1].profiles);
     assert_int_equal(seen.deleted + tally.profiles, expected);
     assert_true(deletions[0].profiles > 0 && deletions[1].profiles > 0);
@@ -358,7 +360,7 @@ struct seen_rows {
 };
 
 /* Every node is what the profiles add up to, however they came. */
-static void look_at_nodes(struct fg_slice file, const struct merge_span *span,
+static void look_at_nodes(struct fg_slice file, const struct cmp_merge_span *span,
                           struct seen_rows *seen)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
@@ -408,7 +410,7 @@ static void look_at_nodes(struct fg_slice file, const struct merge_span *span,
 
 static void nodes_are_what_profiles_add_up_to(void **state)
 {
-    static const struct merge_span spans[] = {
+    static const struct cmp_merge_span spans[] = {
         {START, START + HOUR, 0, UINT16_MAX, 0},
         {START + HOUR, START + 2 * HOUR, 0, UINT16_MAX, HOUR / 2},
         {START, START + 24 * HOUR, 0, UINT16_MAX, 0},
@@ -453,7 +455,7 @@ static void nodes_are_what_profiles_add_up_to(void **state)
 /* Two profiles are far less than a node of them; but who reads them needs all stacks of the day. */
 static void small_ones_have_nodes(void **state)
 {
-    static const struct merge_span day = {START, START + 24 * HOUR, 0, UINT16_MAX, 0};
+    static const struct cmp_merge_span day = {START, START + 24 * HOUR, 0, UINT16_MAX, 0};
     enum { RARE = 2, FEW = 2 };
     uint32_t n_rare = 0, small[3] = {0, 0, 0};
     struct fg_block_directory directory;
@@ -499,7 +501,7 @@ static void small_ones_have_nodes(void **state)
 struct above_source {
     struct fg_buf file;
     struct fg_block_directory directory;
-    struct merge_source source;
+    struct cmp_merge_source source;
 };
 
 static void open_object(struct fixture *f, struct fg_slice file, struct fg_block_directory *ret)
@@ -531,34 +533,34 @@ static void write_above(struct fixture *f, struct above_source *sources, uint32_
                         struct fg_slice service, int64_t start_ns, int64_t end_ns,
                         struct fg_block_writer *block, uint32_t *raws)
 {
-    struct merge_above_part parts[SOURCES_MAX];
-    struct merge_above above = {.tenant = FG_LIT("acme"),
-                                .service = service,
-                                .parts = parts,
-                                .start_ns = start_ns,
-                                .end_ns = end_ns,
-                                .max_bytes = MEMORY,
-                                .arena = f->arena};
+    struct cmp_merge_above_part parts[SOURCES_MAX];
+    struct cmp_merge_above above = {.tenant = FG_LIT("acme"),
+                                    .service = service,
+                                    .parts = parts,
+                                    .start_ns = start_ns,
+                                    .end_ns = end_ns,
+                                    .max_bytes = MEMORY,
+                                    .arena = f->arena};
     bool left_out = true;
     struct fg_err err;
 
     for (uint32_t i = 0; i < n; i++) {
         uint32_t number = fg_block_part_find(&sources[i].directory, FG_LIT("acme"), service);
-        struct merge_above_part *part = &parts[above.n_parts];
+        struct cmp_merge_above_part *part = &parts[above.n_parts];
 
         if (number == sources[i].directory.n_parts ||
             !fg_slice_eq(sources[i].directory.parts[number].service, service))
             continue;
-        *part = (struct merge_above_part){.id = {i + 1, 0}};
-        must(merge_part_open(&sources[i].source, number, f->arena, &part->part, &err), &err);
+        *part = (struct cmp_merge_above_part){.id = {i + 1, 0}};
+        must(cmp_merge_part_open(&sources[i].source, number, f->arena, &part->part, &err), &err);
         if (i != 1 || !fg_slice_is(service, "shop")) /* else as if it had none: profiles are read */
             parse_nodes(f, fg_buf_slice(&sources[i].file), part->part.part, &part->nodes);
         above.n_parts++;
     }
-    must(merge_above_plan(&above, &err), &err);
+    must(cmp_merge_above_plan(&above, &err), &err);
     for (uint32_t i = 0; i < above.n_parts; i++)
         raws[parts[i].raw]++;
-    must(merge_above_write(&above, block, &left_out, &err), &err);
+    must(cmp_merge_above_write(&above, block, &left_out, &err), &err);
     assert_false(left_out);
 }
 
@@ -644,7 +646,7 @@ static const struct fg_nodes_row *find_same(const struct looked *in, const struc
 /* Three blocks of an hour, and nodes over them: those of one block of all their profiles. */
 static void nodes_of_blocks_are_those_of_their_profiles(void **state)
 {
-    static const struct merge_span all = {START, START + 3 * HOUR, 0, UINT16_MAX, 0};
+    static const struct cmp_merge_span all = {START, START + 3 * HOUR, 0, UINT16_MAX, 0};
     uint32_t raws[2] = {0, 0}, compared = 0;
 
     (void)state;
@@ -661,18 +663,18 @@ static void nodes_of_blocks_are_those_of_their_profiles(void **state)
         for (uint32_t i = 0; i < 3; i++) {
             /* Every other time the second one has what begins late in the first. */
             int64_t early_ns = seed % 2 == 0 ? 0 : HOUR / 3;
-            const struct merge_span span = {.start_ns = START + i * HOUR,
-                                            .end_ns =
-                                                START + (i + 1) * HOUR - (i == 0 ? early_ns : 0),
-                                            .shard_last = UINT16_MAX,
-                                            .early_ns = i == 1 ? early_ns : 0};
+            const struct cmp_merge_span span = {.start_ns = START + i * HOUR,
+                                                .end_ns = START + (i + 1) * HOUR -
+                                                          (i == 0 ? early_ns : 0),
+                                                .shard_last = UINT16_MAX,
+                                                .early_ns = i == 1 ? early_ns : 0};
 
             (void)write_span(&f, &span, &sources[i].file);
             open_object(&f, fg_buf_slice(&sources[i].file), &sources[i].directory);
-            sources[i].source = (struct merge_source){.name = "an hour",
-                                                      .parts = sources[i].directory.parts,
-                                                      .n_parts = sources[i].directory.n_parts,
-                                                      .bytes = fg_buf_slice(&sources[i].file)};
+            sources[i].source = (struct cmp_merge_source){.name = "an hour",
+                                                          .parts = sources[i].directory.parts,
+                                                          .n_parts = sources[i].directory.n_parts,
+                                                          .bytes = fg_buf_slice(&sources[i].file)};
         }
         (void)write_span(&f, &all, &wanted);
         open_object(&f, fg_buf_slice(&wanted), &direct);
@@ -735,7 +737,7 @@ static void refuses_what_is_there_twice(void **state)
 /* Any broken byte of a source ends in an error, or is one that nobody reads here. */
 static void broken_sources(void **state)
 {
-    struct merge_tally good, tally;
+    struct cmp_merge_tally good, tally;
     struct fixture f;
     struct fg_buf out;
 
@@ -748,8 +750,8 @@ static void broken_sources(void **state)
 
         f.objects[0].ptr[i] ^= 0x40;
         if (try_write(&f, &MERGE_SPAN_ALL, &out, &err) == FG_OK) {
-            must(merge_read_back(fg_buf_slice(&out), "out", MEMORY, &tally, &err), &err);
-            assert_true(merge_tally_eq(&good, &tally));
+            must(cmp_merge_read_back(fg_buf_slice(&out), "out", MEMORY, &tally, &err), &err);
+            assert_true(cmp_merge_tally_eq(&good, &tally));
         } else {
             assert_int_equal(err.code, FG_E_CORRUPT);
             assert_non_null(strstr(err.msg, "object 0"));

@@ -14,15 +14,15 @@ enum { PROFILES_MAX = 4000, PROFILE_BYTES = 1000, OBJECTS_MAX = 8000 };
 
 #define NOW (INT64_C(20000) * PLAN_DAY_NS)
 
-static struct plan_config config = {.hour_delay_ns = 10 * FG_MINUTE_NS,
-                                    .day_delay_ns = 2 * FG_HOUR_NS,
-                                    .segment_wait_ns = 2 * FG_HOUR_NS,
-                                    .fold_after_ns = PLAN_DAY_NS,
-                                    .fold_quiet_ns = FG_HOUR_NS,
-                                    .job_max_bytes = 400 * PROFILE_BYTES,
-                                    .sources_max = 40,
-                                    .nodes_min_bytes = 5 * PROFILE_BYTES,
-                                    .nodes_retention_ns = 1};
+static struct cmp_plan_config config = {.hour_delay_ns = 10 * FG_MINUTE_NS,
+                                        .day_delay_ns = 2 * FG_HOUR_NS,
+                                        .segment_wait_ns = 2 * FG_HOUR_NS,
+                                        .fold_after_ns = PLAN_DAY_NS,
+                                        .fold_quiet_ns = FG_HOUR_NS,
+                                        .job_max_bytes = 400 * PROFILE_BYTES,
+                                        .sources_max = 40,
+                                        .nodes_min_bytes = 5 * PROFILE_BYTES,
+                                        .nodes_retention_ns = 1};
 
 struct profile {
     int64_t time_ns;
@@ -128,7 +128,7 @@ static void arrive(struct world *world, uint32_t n, unsigned spread_bits)
 
 /* ---- carrying out ---- */
 
-static bool is_source(const struct world *world, const struct plan_job *job, uint32_t number)
+static bool is_source(const struct world *world, const struct cmp_plan_job *job, uint32_t number)
 {
     const struct object *object = &world->objects[number];
 
@@ -144,18 +144,19 @@ static bool is_source(const struct world *world, const struct plan_job *job, uin
 }
 
 /* A block of those profiles of the sources that are in span and range. */
-static bool make_block(struct world *world, const bool *sources, const struct plan_span *span,
-                       struct plan_range range, struct fg_blocks_entry *entry)
+static bool make_block(struct world *world, const bool *sources, const struct cmp_plan_span *span,
+                       struct cmp_plan_range range, struct fg_blocks_entry *entry)
 {
     uint32_t object = world->n_objects;
 
-    *entry = (struct fg_blocks_entry){.id = plan_block_id(world->wall_ns, draw(world, UINT64_MAX)),
-                                      .level = (uint8_t)span->level,
-                                      .start_ns = span->start_ns,
-                                      .end_ns = span->end_ns,
-                                      .t_min_ns = INT64_MAX,
-                                      .t_max_ns = INT64_MIN,
-                                      .shard_first = UINT16_MAX};
+    *entry =
+        (struct fg_blocks_entry){.id = cmp_plan_block_id(world->wall_ns, draw(world, UINT64_MAX)),
+                                 .level = (uint8_t)span->level,
+                                 .start_ns = span->start_ns,
+                                 .end_ns = span->end_ns,
+                                 .t_min_ns = INT64_MAX,
+                                 .t_max_ns = INT64_MIN,
+                                 .shard_first = UINT16_MAX};
     for (uint32_t i = 0; i < world->n_profiles; i++) {
         struct profile *profile = &world->profiles[i];
 
@@ -177,11 +178,11 @@ static bool make_block(struct world *world, const bool *sources, const struct pl
 }
 
 static uint64_t count_in(const struct world *world, const bool *sources,
-                         const struct plan_span *span, struct plan_range *shards)
+                         const struct cmp_plan_span *span, struct cmp_plan_range *shards)
 {
     uint64_t n = 0;
 
-    *shards = (struct plan_range){UINT16_MAX, 0};
+    *shards = (struct cmp_plan_range){UINT16_MAX, 0};
     for (uint32_t i = 0; i < world->n_profiles; i++) {
         const struct profile *profile = &world->profiles[i];
 
@@ -195,10 +196,10 @@ static uint64_t count_in(const struct world *world, const bool *sources,
     return n;
 }
 
-static uint32_t make_blocks(struct world *world, const struct plan_job *job, const bool *sources,
-                            struct fg_blocks_entry *entries)
+static uint32_t make_blocks(struct world *world, const struct cmp_plan_job *job,
+                            const bool *sources, struct fg_blocks_entry *entries)
 {
-    struct plan_span span = {job->level, job->start_ns, job->end_ns};
+    struct cmp_plan_span span = {job->level, job->start_ns, job->end_ns};
     uint32_t n = 0;
 
     if (job->kind == PLAN_MERGE) {
@@ -207,15 +208,15 @@ static uint32_t make_blocks(struct world *world, const struct plan_job *job, con
         return n;
     }
     for (uint32_t i = 0; i < world->n_profiles; i++) {
-        struct plan_range shards, ranges[PLAN_SHARES_MAX];
+        struct cmp_plan_range shards, ranges[PLAN_SHARES_MAX];
         uint32_t n_ranges;
         uint64_t count;
 
         if (!sources[world->profiles[i].object])
             continue;
-        span = plan_span_of(&config, world->wall_ns, world->profiles[i].time_ns);
+        span = cmp_plan_span_of(&config, world->wall_ns, world->profiles[i].time_ns);
         count = count_in(world, sources, &span, &shards);
-        n_ranges = plan_divide(&config, span.level, count * PROFILE_BYTES, shards, ranges);
+        n_ranges = cmp_plan_divide(&config, span.level, count * PROFILE_BYTES, shards, ranges);
         for (uint32_t r = 0; r < n_ranges; r++)
             n += make_block(world, sources, &span, ranges[r], &entries[n]);
     }
@@ -223,10 +224,10 @@ static uint32_t make_blocks(struct world *world, const struct plan_job *job, con
 }
 
 /* Merged nodes of blocks, which stay. */
-static void carry_out_nodes(struct world *world, const struct plan_job *job)
+static void carry_out_nodes(struct world *world, const struct cmp_plan_job *job)
 {
     struct fg_blocks_entry entry = {
-        .id = plan_block_id(world->wall_ns, draw(world, UINT64_MAX)),
+        .id = cmp_plan_block_id(world->wall_ns, draw(world, UINT64_MAX)),
         .level = (uint8_t)job->level,
         .nodes_only = true,
         .start_ns = job->start_ns,
@@ -254,10 +255,10 @@ static void carry_out_nodes(struct world *world, const struct plan_job *job)
 }
 
 /* Merged nodes in place of blocks: what these had is in the one that is alone. */
-static void carry_out_keep(struct world *world, const struct plan_job *job)
+static void carry_out_keep(struct world *world, const struct cmp_plan_job *job)
 {
     struct fg_blocks_entry entry = {
-        .id = plan_block_id(world->wall_ns, draw(world, UINT64_MAX)),
+        .id = cmp_plan_block_id(world->wall_ns, draw(world, UINT64_MAX)),
         .level = (uint8_t)job->level,
         .nodes_only = true,
         .alone = true,
@@ -292,7 +293,7 @@ static void carry_out_keep(struct world *world, const struct plan_job *job)
     world->kept++;
 }
 
-static void carry_out(struct world *world, const struct plan_job *job)
+static void carry_out(struct world *world, const struct cmp_plan_job *job)
 {
     static struct fg_blocks_entry entries[OBJECTS_MAX];
     bool *sources = fg_calloc(OBJECTS_MAX + 1, sizeof *sources);
@@ -327,10 +328,10 @@ static void carry_out(struct world *world, const struct plan_job *job)
 
 /* ---- laws ---- */
 
-static void check_jobs(const struct world *world, const struct plan *plan)
+static void check_jobs(const struct world *world, const struct cmp_plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_jobs; i++) {
-        const struct plan_job *job = &plan->jobs[i];
+        const struct cmp_plan_job *job = &plan->jobs[i];
 
         assert_true(job->n_segments + job->n_blocks > 0);
         if (job->kind == PLAN_NODES)
@@ -375,12 +376,12 @@ static void check_world(const struct world *world)
 /* Plans and carries out, all jobs of a plan or only the first few: as if stopped. */
 static uint32_t turn(struct world *world, uint32_t jobs_max)
 {
-    const struct plan_input input = {&world->l0,     &world->blocks, NULL, NULL,
-                                     world->wall_ns, NULL,           NULL};
-    struct plan plan;
+    const struct cmp_plan_input input = {&world->l0,     &world->blocks, NULL, NULL,
+                                         world->wall_ns, NULL,           NULL};
+    struct cmp_plan plan;
     struct fg_err err;
 
-    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     check_jobs(world, &plan);
     for (uint32_t i = 0; i < FG_MIN(plan.n_jobs, jobs_max); i++)
         carry_out(world, &plan.jobs[i]);
@@ -466,7 +467,7 @@ static void usual(void **state)
     free(world);
 }
 
-static uint32_t count_nodes(const struct world *world, enum plan_level level)
+static uint32_t count_nodes(const struct world *world, enum cmp_plan_level level)
 {
     uint32_t n = 0;
 
@@ -486,7 +487,7 @@ static void arrive_at(struct world *world, int64_t time_ns, uint32_t n)
     commit(world, &part);
 }
 
-static void drop(struct world *world, const struct plan_job *job)
+static void drop(struct world *world, const struct cmp_plan_job *job)
 {
     const struct fg_blocks_change change = {.replace = job->blocks, .n_replace = job->n_blocks};
     struct fg_err err;
@@ -543,12 +544,12 @@ static void nodes_over_spans(void **state)
     /* What retention has begun to take gets none any more. */
     config.retention_ns = world->wall_ns - first - PLAN_DAY_NS - FG_HOUR_NS;
     for (int i = 0; i < 2; i++) {
-        const struct plan_input input = {&world->l0,     &world->blocks, NULL, NULL,
-                                         world->wall_ns, NULL,           NULL};
-        struct plan plan;
+        const struct cmp_plan_input input = {&world->l0,     &world->blocks, NULL, NULL,
+                                             world->wall_ns, NULL,           NULL};
+        struct cmp_plan plan;
         struct fg_err err;
 
-        must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+        must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
         assert_int_equal(plan.n_jobs, 1 - i);
         if (i == 0)
             drop(world, &plan.jobs[0]);
@@ -563,8 +564,8 @@ static void nodes_over_spans(void **state)
 static void retention(void **state)
 {
     struct world *world = fg_new(struct world);
-    struct plan_input input;
-    struct plan plan;
+    struct cmp_plan_input input;
+    struct cmp_plan plan;
     struct fg_err err;
 
     (void)state;
@@ -575,17 +576,18 @@ static void retention(void **state)
     assert_true(world->blocks.n_blocks > 0);
     config.retention_ns = 40 * PLAN_DAY_NS;
     world->wall_ns += 30 * PLAN_DAY_NS;
-    input = (struct plan_input){&world->l0, &world->blocks, NULL, NULL, world->wall_ns, NULL, NULL};
-    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    input =
+        (struct cmp_plan_input){&world->l0, &world->blocks, NULL, NULL, world->wall_ns, NULL, NULL};
+    must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     for (uint32_t i = 0; i < plan.n_jobs; i++) {
         assert_int_equal(plan.jobs[i].kind, PLAN_DROP);
         for (uint32_t b = 0; b < plan.jobs[i].n_blocks; b++)
             assert_true(fg_blocks_find(&world->blocks, plan.jobs[i].blocks[b])->t_max_ns <
-                        plan_keep_from_ns(&config, world->wall_ns));
+                        cmp_plan_keep_from_ns(&config, world->wall_ns));
     }
     world->wall_ns += 30 * PLAN_DAY_NS;
     input.wall_ns = world->wall_ns;
-    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     assert_int_equal(plan.n_jobs, 1);
     assert_int_equal(plan.jobs[0].n_blocks, world->blocks.n_blocks);
     config.retention_ns = 0;
@@ -639,13 +641,13 @@ static void nodes_outlive_profiles(void **state)
     settle(world);
     world->wall_ns += FG_HOUR_NS;
     bool *deleted = fg_calloc(world->blocks.n_blocks, sizeof *deleted);
-    const struct plan_input input = {&world->l0,     &world->blocks, deleted, NULL,
-                                     world->wall_ns, NULL,           NULL};
-    struct plan plan;
+    const struct cmp_plan_input input = {&world->l0,     &world->blocks, deleted, NULL,
+                                         world->wall_ns, NULL,           NULL};
+    struct cmp_plan plan;
     struct fg_err err;
     for (uint32_t i = 0; i < world->blocks.n_blocks; i++)
         deleted[i] = world->blocks.blocks[i].start_ns < first + week;
-    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     assert_int_equal(plan.n_jobs, 3);
     for (uint32_t i = 0; i < plan.n_jobs; i++) {
         assert_string_equal(plan.jobs[i].why, "deletion");
@@ -661,9 +663,9 @@ static void nodes_outlive_profiles(void **state)
     settle(world);
     assert_int_equal(count_alone(world), world->blocks.n_blocks);
     config.nodes_retention_ns = 7 * PLAN_DAY_NS;
-    const struct plan_input later = {&world->l0,     &world->blocks, NULL, NULL,
-                                     world->wall_ns, NULL,           NULL};
-    must(plan_make(&config, &later, world->arena, &plan, &err), &err);
+    const struct cmp_plan_input later = {&world->l0,     &world->blocks, NULL, NULL,
+                                         world->wall_ns, NULL,           NULL};
+    must(cmp_plan_make(&config, &later, world->arena, &plan, &err), &err);
     assert_int_equal(plan.n_jobs, 1);
     drop(world, &plan.jobs[0]);
     assert_int_equal(world->blocks.n_blocks, 0);
@@ -673,7 +675,7 @@ static void nodes_outlive_profiles(void **state)
     free(world);
 }
 
-static const struct plan_job *job_of(const struct plan *plan, struct fg_id block)
+static const struct cmp_plan_job *job_of(const struct cmp_plan *plan, struct fg_id block)
 {
     for (uint32_t i = 0; i < plan->n_jobs; i++)
         for (uint32_t b = 0; b < plan->jobs[i].n_blocks; b++)
@@ -687,10 +689,10 @@ static const struct plan_job *job_of(const struct plan *plan, struct fg_id block
 static void broken_blocks_are_apart(void **state)
 {
     const int64_t week = 7 * PLAN_DAY_NS, first = (NOW / week + 1) * week;
-    enum plan_trouble troubles[7] = {[1] = PLAN_SUSPECT, [4] = PLAN_BROKEN};
+    enum cmp_plan_trouble troubles[7] = {[1] = PLAN_SUSPECT, [4] = PLAN_BROKEN};
     struct world *world = fg_new(struct world);
-    struct plan_input input;
-    struct plan plan;
+    struct cmp_plan_input input;
+    struct cmp_plan plan;
     struct fg_err err;
 
     (void)state;
@@ -702,25 +704,25 @@ static void broken_blocks_are_apart(void **state)
     config.retention_ns = 10 * PLAN_DAY_NS;
     config.nodes_retention_ns = 0;
     world->wall_ns = first + week + config.retention_ns;
-    input =
-        (struct plan_input){&world->l0, &world->blocks, NULL, troubles, world->wall_ns, NULL, NULL};
-    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    input = (struct cmp_plan_input){&world->l0,     &world->blocks, NULL, troubles,
+                                    world->wall_ns, NULL,           NULL};
+    must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     assert_int_equal(world->blocks.n_blocks, 7);
     for (uint32_t i = 0; i < 7; i++) {
-        const struct plan_job *job = job_of(&plan, world->blocks.blocks[i].id);
+        const struct cmp_plan_job *job = job_of(&plan, world->blocks.blocks[i].id);
 
         assert_int_equal(job->kind, PLAN_KEEP);
         assert_int_equal(job->n_blocks, troubles[i] == PLAN_SOUND ? 5 : 1);
     }
 
     input.wall_ns = world->blocks.blocks[4].t_max_ns + config.retention_ns + PLAN_LOST_NS + 1;
-    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     assert_int_equal(plan.jobs[0].kind, PLAN_DROP);
     assert_true(plan.jobs[0].lost);
     assert_int_equal(plan.jobs[0].n_blocks, 1);
     assert_true(fg_id_eq(plan.jobs[0].blocks[0], world->blocks.blocks[4].id));
     config.retention_ns = 0; /* what is kept for ever is not lost either */
-    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     for (uint32_t i = 0; i < plan.n_jobs; i++)
         assert_int_equal(plan.jobs[i].kind, PLAN_NODES);
     config.nodes_retention_ns = 1;
@@ -732,8 +734,8 @@ static void rewrites_what_a_deletion_names(void **state)
 {
     struct world *world = fg_new(struct world);
     bool *deleted;
-    struct plan_input input;
-    struct plan plan;
+    struct cmp_plan_input input;
+    struct cmp_plan plan;
     struct fg_err err;
 
     (void)state;
@@ -743,9 +745,9 @@ static void rewrites_what_a_deletion_names(void **state)
     settle(world);
     deleted = fg_calloc(world->blocks.n_blocks, sizeof *deleted);
     deleted[1] = true;
-    input =
-        (struct plan_input){&world->l0, &world->blocks, deleted, NULL, world->wall_ns, NULL, NULL};
-    must(plan_make(&config, &input, world->arena, &plan, &err), &err);
+    input = (struct cmp_plan_input){&world->l0,     &world->blocks, deleted, NULL,
+                                    world->wall_ns, NULL,           NULL};
+    must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     assert_int_equal(plan.n_jobs, 1);
     assert_string_equal(plan.jobs[0].why, "deletion");
     assert_true(fg_id_eq(plan.jobs[0].blocks[0], world->blocks.blocks[1].id));
@@ -762,7 +764,8 @@ static void spans_cover_all_time(void **state)
 
     (void)state;
     for (size_t i = 0; i < FG_COUNT(times); i++) {
-        struct plan_span spans[] = {plan_span_of(&config, NOW, times[i]), plan_month_of(times[i])};
+        struct cmp_plan_span spans[] = {cmp_plan_span_of(&config, NOW, times[i]),
+                                        cmp_plan_month_of(times[i])};
 
         for (size_t s = 0; s < FG_COUNT(spans); s++) {
             assert_true(spans[s].start_ns <= times[i] && spans[s].start_ns < spans[s].end_ns);
@@ -770,26 +773,26 @@ static void spans_cover_all_time(void **state)
         }
     }
     assert_int_equal(
-        plan_span_of(&config, NOW, INT64_MIN).end_ns,
-        plan_span_of(&config, NOW, plan_span_of(&config, NOW, INT64_MIN).end_ns).start_ns);
+        cmp_plan_span_of(&config, NOW, INT64_MIN).end_ns,
+        cmp_plan_span_of(&config, NOW, cmp_plan_span_of(&config, NOW, INT64_MIN).end_ns).start_ns);
 }
 
 static void divides_shards(void **state)
 {
-    struct plan_range ranges[PLAN_SHARES_MAX];
-    const struct plan_range all = {0, UINT16_MAX}, one = {77, 77}, some = {100, 300};
+    struct cmp_plan_range ranges[PLAN_SHARES_MAX];
+    const struct cmp_plan_range all = {0, UINT16_MAX}, one = {77, 77}, some = {100, 300};
 
     (void)state;
-    assert_int_equal(plan_divide(&config, PLAN_DAY, config.job_max_bytes, all, ranges), 1);
-    assert_int_equal(plan_divide(&config, PLAN_DAY, 3 * config.job_max_bytes, all, ranges), 4);
+    assert_int_equal(cmp_plan_divide(&config, PLAN_DAY, config.job_max_bytes, all, ranges), 1);
+    assert_int_equal(cmp_plan_divide(&config, PLAN_DAY, 3 * config.job_max_bytes, all, ranges), 4);
     assert_int_equal(ranges[1].first, 0x4000);
     assert_int_equal(ranges[3].last, UINT16_MAX);
-    assert_int_equal(plan_divide(&config, PLAN_HOUR, config.job_max_bytes, one, ranges), 1);
-    assert_int_equal(plan_divide(&config, PLAN_DAY, 2 * config.job_max_bytes, some, ranges), 2);
+    assert_int_equal(cmp_plan_divide(&config, PLAN_HOUR, config.job_max_bytes, one, ranges), 1);
+    assert_int_equal(cmp_plan_divide(&config, PLAN_DAY, 2 * config.job_max_bytes, some, ranges), 2);
     assert_int_equal(ranges[0].first, 100);
     assert_int_equal(ranges[0].last, 255);
     assert_int_equal(ranges[1].first, 256);
-    assert_int_equal(plan_divide(&config, PLAN_DAY, UINT64_MAX, all, ranges), PLAN_SHARES_MAX);
+    assert_int_equal(cmp_plan_divide(&config, PLAN_DAY, UINT64_MAX, all, ranges), PLAN_SHARES_MAX);
 }
 
 int main(void)

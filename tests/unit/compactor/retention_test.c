@@ -37,7 +37,7 @@ static void retention(void **state)
     world_restart(world);
     world_arrive(world, 50, WORLD_NOW - 10 * PLAN_DAY_NS, PLAN_DAY_NS);
     world_pass_time(world, 20 * FG_MINUTE_NS);
-    world_must(compaction_round(world->compaction, &err), &err);
+    world_must(cmp_compaction_round(world->compaction, &err), &err);
     world_keep(world, is_kept);
     world_check(world);
     world_close(world);
@@ -74,7 +74,7 @@ static void a_full_disk_lets_go_of_what_is_over(void **state)
     world_arrive(world, 50, WORLD_NOW + 2 * PLAN_DAY_NS, FG_HOUR_NS);
     world_pass_time(world, 2 * FG_HOUR_NS);
     before = world_shape_of(world);
-    world_must(compaction_round(world->compaction, &err), &err);
+    world_must(cmp_compaction_round(world->compaction, &err), &err);
     after = world_shape_of(world);
     assert_int_equal(after.segments, before.segments); /* not merged */
     assert_true(after.days < before.days);
@@ -83,7 +83,7 @@ static void a_full_disk_lets_go_of_what_is_over(void **state)
     world->config.disk = NULL;
     world_restart(world);
     fg_disk_unwatch(full);
-    world_must(compaction_round(world->compaction, &err), &err);
+    world_must(cmp_compaction_round(world->compaction, &err), &err);
     world_keep(world, is_kept);
     world_check(world);
     assert_true(world_shape_of(world).segments < before.segments);
@@ -156,7 +156,7 @@ static void nodes_outlive_profiles(void **state)
     world_bury(world, "{service_name=\"shop\",pod=\"nobody\"}", first, first + PLAN_DAY_NS);
     world_keep(world, not_of_shop); /* of the next week too, as the second deletion says */
     world_bury(world, "{service_name=\"shop\"}", first + week, first + 2 * week);
-    compaction_wake(world->compaction, FG_LIT("acme"));
+    cmp_compaction_wake(world->compaction, FG_LIT("acme"));
     world_turn(world);
     kept = world->n_alone;
     world->n_alone = 0;
@@ -179,13 +179,13 @@ static void nodes_outlive_profiles(void **state)
  * that is negative, its end. */
 static void flip(struct world *world, int64_t time_ns, int64_t at)
 {
-    struct env env = world_env(world);
+    struct cmp_env env = world_env(world);
     struct fg_manifest *blocks = NULL;
     char name[FG_NAME_MAX_BYTES] = "";
     struct fg_buf object;
     struct fg_err err;
 
-    world_must(manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+    world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
     for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
         const struct fg_blocks_entry *block = &blocks->blocks.blocks[i];
 
@@ -202,13 +202,13 @@ static void flip(struct world *world, int64_t time_ns, int64_t at)
 /* How many profiles of the first tenant blocks have, and how many of them as nodes only. */
 static uint64_t kept_of_acme(struct world *world, uint64_t *ret_alone)
 {
-    struct env env = world_env(world);
+    struct cmp_env env = world_env(world);
     struct fg_manifest *blocks = NULL;
     uint64_t profiles = 0;
     struct fg_err err;
 
     *ret_alone = 0;
-    world_must(manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+    world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
     for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
         const struct fg_blocks_entry *block = &blocks->blocks.blocks[i];
 
@@ -226,7 +226,7 @@ static void look_again(struct world *world)
 
     for (int i = 0; i < 4; i++) {
         world_pass_time(world, FG_HOUR_NS);
-        world_must(compaction_round(world->compaction, &err), &err);
+        world_must(cmp_compaction_round(world->compaction, &err), &err);
     }
 }
 

@@ -19,7 +19,7 @@ struct fixture {
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
     struct fg_bucket *bucket;
-    struct compactor_settings settings;
+    struct cmp_settings settings;
     struct compactor *compactor;
     char scratch[64];
     _Atomic unsigned told; /* of deletions */
@@ -36,8 +36,7 @@ static int setup(void **state)
 {
     const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {2, 16}};
     struct fixture *f = fg_new(struct fixture);
-    struct fg_conf_section section = {"compactor", compactor_fields, compactor_n_fields,
-                                      &f->settings};
+    struct fg_conf_section section = {"compactor", cmp_fields, cmp_n_fields, &f->settings};
     struct fg_err err;
 
     served_open(&f->served, lanes);
@@ -46,21 +45,21 @@ static int setup(void **state)
     l0_make(f->bucket);
     fg_assert(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
                            NULL, 0, &err) == FG_OK);
-    compactor_share(&f->settings, 0);
+    cmp_share(&f->settings, 0);
     (void)snprintf(f->scratch, sizeof f->scratch, "/tmp/compactor_test_XXXXXX");
     fg_assert(mkdtemp(f->scratch) != NULL);
-    fg_assert(compactor_create(&(struct compactor_config){.settings = &f->settings,
-                                                          .bucket = f->bucket,
-                                                          .scratch = f->scratch,
-                                                          .work = f->served.work,
-                                                          .tenants = f->tenants,
-                                                          .registry = f->served.registry,
-                                                          .clock = fg_clock_real(),
-                                                          .on_deletion = on_deletion,
-                                                          .on_deletion_arg = f},
-                               &f->compactor, &err) == FG_OK);
-    compactor_routes(f->compactor, f->served.server);
-    fg_assert(compactor_start(f->compactor, &err) == FG_OK);
+    fg_assert(cmp_create(&(struct cmp_config){.settings = &f->settings,
+                                              .bucket = f->bucket,
+                                              .scratch = f->scratch,
+                                              .work = f->served.work,
+                                              .tenants = f->tenants,
+                                              .registry = f->served.registry,
+                                              .clock = fg_clock_real(),
+                                              .on_deletion = on_deletion,
+                                              .on_deletion_arg = f},
+                         &f->compactor, &err) == FG_OK);
+    cmp_routes(f->compactor, f->served.server);
+    fg_assert(cmp_start(f->compactor, &err) == FG_OK);
     served_start(&f->served);
     *state = f;
     return 0;
@@ -71,8 +70,8 @@ static int teardown(void **state)
     struct fixture *f = *state;
 
     served_stop(&f->served);
-    compactor_stop(f->compactor);
-    compactor_destroy(f->compactor);
+    cmp_stop(f->compactor);
+    cmp_destroy(f->compactor);
     fg_bucket_close(f->bucket);
     tenants_free(f->tenants, &f->limits);
     served_close(&f->served);

@@ -13,8 +13,8 @@ static void two_compactors(void **state)
 {
     struct world *world = fg_new(struct world);
     char scratch[80];
-    struct compactor_config config;
-    struct compaction *other;
+    struct cmp_config config;
+    struct cmp_compaction *other;
     struct fg_err err;
 
     (void)state;
@@ -22,21 +22,21 @@ static void two_compactors(void **state)
     (void)snprintf(scratch, sizeof scratch, "%s-other", world->scratch);
     config = world->config;
     config.scratch = scratch;
-    world_must(compaction_create(&config, NULL, &other, &err), &err);
+    world_must(cmp_compaction_create(&config, NULL, &other, &err), &err);
     for (int k = 0; k < 30; k++) {
         world_pass_time(world, FG_HOUR_NS);
         world_arrive(world, 20, world->clock.wall_ns, FG_HOUR_NS);
-        world_must(compaction_round(k % 2 == 0 ? world->compaction : other, &err), &err);
-        world_must(compaction_round(k % 2 == 0 ? other : world->compaction, &err), &err);
+        world_must(cmp_compaction_round(k % 2 == 0 ? world->compaction : other, &err), &err);
+        world_must(cmp_compaction_round(k % 2 == 0 ? other : world->compaction, &err), &err);
         world_check(world);
     }
-    compaction_destroy(other);
+    cmp_compaction_destroy(other);
     assert_int_equal(rmdir(scratch), 0);
     world_close(world);
     free(world);
 }
 
-static uint32_t count_own(struct compaction *compaction)
+static uint32_t count_own(struct cmp_compaction *compaction)
 {
     struct fg_slice rest;
     struct fg_buf status;
@@ -44,7 +44,7 @@ static uint32_t count_own(struct compaction *compaction)
     size_t at;
 
     fg_buf_init(&status, SIZE_MAX);
-    compaction_status(compaction, &status);
+    cmp_compaction_status(compaction, &status);
     rest = fg_buf_slice(&status);
     while ((at = fg_slice_search(rest, "\"own\":true")) != SIZE_MAX) {
         count++;
@@ -55,39 +55,40 @@ static uint32_t count_own(struct compaction *compaction)
 }
 
 /* An hour in which so many of them say that they are there. */
-static void turn_for_an_hour(struct world *world, struct presence *const *presences, int n)
+static void turn_for_an_hour(struct world *world, struct cmp_presence *const *presences, int n)
 {
     for (int64_t at = 0; at < FG_HOUR_NS; at += FG_MINUTE_NS) {
         world_pass_time(world, FG_MINUTE_NS);
         for (int i = 0; i < n; i++) {
             struct fg_err err;
 
-            world_must(presence_turn(presences[i], &err), &err);
+            world_must(cmp_presence_turn(presences[i], &err), &err);
         }
     }
 }
 
-static void open_two(struct world *world, const char *const names[2], struct presence *presences[2],
-                     char scratches[2][80], struct compaction *both[2])
+static void open_two(struct world *world, const char *const names[2],
+                     struct cmp_presence *presences[2], char scratches[2][80],
+                     struct cmp_compaction *both[2])
 {
     for (int i = 0; i < 2; i++) {
-        const struct presence_config one = {world->memory, &world->clock.clock, names[i]};
-        struct compactor_config config = world->config;
+        const struct cmp_presence_config one = {world->memory, &world->clock.clock, names[i]};
+        struct cmp_config config = world->config;
         struct fg_err err;
 
-        world_must(presence_create(&one, &presences[i], &err), &err);
+        world_must(cmp_presence_create(&one, &presences[i], &err), &err);
         (void)snprintf(scratches[i], sizeof scratches[i], "%s-%d", world->scratch, i);
         config.scratch = scratches[i];
-        world_must(compaction_create(&config, presences[i], &both[i], &err), &err);
+        world_must(cmp_compaction_create(&config, presences[i], &both[i], &err), &err);
     }
 }
 
-static void close_two(struct presence *presences[2], char scratches[2][80],
-                      struct compaction *both[2])
+static void close_two(struct cmp_presence *presences[2], char scratches[2][80],
+                      struct cmp_compaction *both[2])
 {
     for (int i = 0; i < 2; i++) {
-        compaction_destroy(both[i]);
-        presence_destroy(presences[i]);
+        cmp_compaction_destroy(both[i]);
+        cmp_presence_destroy(presences[i]);
         assert_int_equal(rmdir(scratches[i]), 0);
     }
 }
@@ -97,8 +98,8 @@ static void compactors_share_tenants(void **state)
 {
     static const char *const names[] = {"one", "two"};
     struct world *world = fg_new(struct world);
-    struct presence *presences[2];
-    struct compaction *both[2];
+    struct cmp_presence *presences[2];
+    struct cmp_compaction *both[2];
     char scratches[2][80];
     struct fg_err err;
 
@@ -110,9 +111,9 @@ static void compactors_share_tenants(void **state)
 
         turn_for_an_hour(world, presences, alone ? 1 : 2);
         world_arrive(world, 20, world->clock.wall_ns, FG_HOUR_NS);
-        world_must(compaction_round(both[0], &err), &err);
+        world_must(cmp_compaction_round(both[0], &err), &err);
         if (!alone)
-            world_must(compaction_round(both[1], &err), &err);
+            world_must(cmp_compaction_round(both[1], &err), &err);
         world_check(world);
         if (k > 2) { /* the one that has fallen silent has no rounds either */
             assert_int_equal(count_own(both[0]), alone ? MADE_TENANTS : 1);
@@ -120,10 +121,10 @@ static void compactors_share_tenants(void **state)
         }
     }
     world_pass_time(world, 2 * FG_HOUR_NS);
-    world_must(presence_turn(presences[0], &err), &err);
-    world_must(compaction_round(both[0], &err), &err);
+    world_must(cmp_presence_turn(presences[0], &err), &err);
+    world_must(cmp_compaction_round(both[0], &err), &err);
     world_pass_time(world, FG_HOUR_NS);
-    world_must(compaction_round(both[0], &err), &err);
+    world_must(cmp_compaction_round(both[0], &err), &err);
     assert_in_range(world_shape_of(world).segments, 0, 2);
     close_two(presences, scratches, both);
     world_close(world);
@@ -134,9 +135,9 @@ static void compactors_share_tenants(void **state)
 static void another_ones_broken_manifest(void **state)
 {
     struct world *world = fg_new(struct world);
-    struct presence *presences[2];
-    struct compaction *keeper;
-    struct compactor_config config;
+    struct cmp_presence *presences[2];
+    struct cmp_compaction *keeper;
+    struct cmp_config config;
     char scratch[80];
     int number, others = 0;
     struct fg_err err;
@@ -145,33 +146,33 @@ static void another_ones_broken_manifest(void **state)
     world_open(world, 9);
     for (int k = 0; k < 4; k++)
         for (int i = 0; i < 2; i++) {
-            const struct presence_config one = {world->memory, &world->clock.clock,
-                                                i == 0 ? "one" : "two"};
+            const struct cmp_presence_config one = {world->memory, &world->clock.clock,
+                                                    i == 0 ? "one" : "two"};
 
             if (k == 0)
-                world_must(presence_create(&one, &presences[i], &err), &err);
-            world_must(presence_turn(presences[i], &err), &err);
+                world_must(cmp_presence_create(&one, &presences[i], &err), &err);
+            world_must(cmp_presence_turn(presences[i], &err), &err);
         }
-    number = presence_owns(presences[0], FG_LIT("")) ? 0 : 1;
+    number = cmp_presence_owns(presences[0], FG_LIT("")) ? 0 : 1;
     config = world->config;
     (void)snprintf(scratch, sizeof scratch, "%s-0", world->scratch);
     config.scratch = scratch;
-    world_must(compaction_create(&config, presences[number], &keeper, &err), &err);
+    world_must(cmp_compaction_create(&config, presences[number], &keeper, &err), &err);
     world_arrive(world, 60, world->clock.wall_ns, FG_HOUR_NS);
     for (uint32_t t = 0; t < MADE_TENANTS; t++) {
         char name[FG_NAME_MAX_BYTES];
 
-        if (presence_owns(presences[number], fg_cstr(made_tenant(t))))
+        if (cmp_presence_owns(presences[number], fg_cstr(made_tenant(t))))
             continue;
         others++;
         world_must(fg_name_blocks(name, fg_cstr(made_tenant(t)), &err), &err);
         world_put(world, name, FG_LIT("nothing that was ever written"));
     }
     assert_in_range(others, 1, MADE_TENANTS);
-    world_must(compaction_round(keeper, &err), &err);
-    compaction_destroy(keeper);
+    world_must(cmp_compaction_round(keeper, &err), &err);
+    cmp_compaction_destroy(keeper);
     for (int i = 0; i < 2; i++)
-        presence_destroy(presences[i]);
+        cmp_presence_destroy(presences[i]);
     assert_int_equal(rmdir(scratch), 0);
     world_close(world);
     free(world);
@@ -182,8 +183,8 @@ static void a_deletion_asked_of_another_compactor(void **state)
 {
     static const char *const names[] = {"one", "two"};
     struct world *world = fg_new(struct world);
-    struct presence *presences[2];
-    struct compaction *both[2];
+    struct cmp_presence *presences[2];
+    struct cmp_compaction *both[2];
     char scratches[2][80];
     size_t owner, before;
     struct fg_err err;
@@ -192,23 +193,23 @@ static void a_deletion_asked_of_another_compactor(void **state)
     world_open(world, 13);
     open_two(world, names, presences, scratches, both);
     turn_for_an_hour(world, presences, 2);
-    owner = presence_owns(presences[0], FG_LIT("acme")) ? 0 : 1;
+    owner = cmp_presence_owns(presences[0], FG_LIT("acme")) ? 0 : 1;
     world_arrive(world, 300, WORLD_NOW, 20 * FG_HOUR_NS);
     world_pass_time(world, 2 * PLAN_DAY_NS);
     turn_for_an_hour(world, presences, 2);
     for (size_t i = 0; i < 2; i++)
-        world_must(compaction_round(both[i], &err), &err);
+        world_must(cmp_compaction_round(both[i], &err), &err);
     before = world->n_profiles;
     world_bury(world, "{service_name=\"shop\"}", WORLD_NOW - FG_HOUR_NS, WORLD_NOW);
     world_keep(world, world_not_of_shop_that_hour);
-    compaction_wake(both[1 - owner], FG_LIT("acme"));
+    cmp_compaction_wake(both[1 - owner], FG_LIT("acme"));
     for (size_t i = 0; i < 2; i++) { /* each turn in either order */
-        world_must(presence_turn(presences[1 - owner], &err), &err);
-        world_must(presence_turn(presences[owner], &err), &err);
+        world_must(cmp_presence_turn(presences[1 - owner], &err), &err);
+        world_must(cmp_presence_turn(presences[owner], &err), &err);
     }
-    world_must(compaction_round(both[1 - owner], &err), &err);
+    world_must(cmp_compaction_round(both[1 - owner], &err), &err);
     assert_int_equal(world_count_deletions(world).profiles, 0); /* not by who is not its own */
-    world_must(compaction_round(both[owner], &err), &err);
+    world_must(cmp_compaction_round(both[owner], &err), &err);
     assert_int_equal(world_count_deletions(world).profiles, before - world->n_profiles);
     world_check(world);
     close_two(presences, scratches, both);

@@ -12,7 +12,7 @@
 
 enum { OBJECT_MAX_BYTES = 64 * 1024 * 1024 };
 
-static const struct compactor_store own_store = {{5, 5}, true}; /* the writer of all segments */
+static const struct cmp_store own_store = {{5, 5}, true}; /* the writer of all segments */
 
 void world_must(enum fg_code code, const struct fg_err *err)
 {
@@ -66,19 +66,18 @@ static void start(struct world *world)
 {
     struct fg_err err;
 
-    world_must(compaction_create(&world->config, NULL, &world->compaction, &err), &err);
+    world_must(cmp_compaction_create(&world->config, NULL, &world->compaction, &err), &err);
 }
 
 void world_restart(struct world *world)
 {
-    compaction_destroy(world->compaction);
+    cmp_compaction_destroy(world->compaction);
     start(world);
 }
 
 void world_open(struct world *world, uint64_t seed)
 {
-    struct fg_conf_section section = {"compactor", compactor_fields, compactor_n_fields,
-                                      &world->settings};
+    struct fg_conf_section section = {"compactor", cmp_fields, cmp_n_fields, &world->settings};
     struct fg_err err;
 
     *world = (struct world){.seed = seed};
@@ -96,18 +95,18 @@ void world_open(struct world *world, uint64_t seed)
                             NULL, 0, &err),
                &err);
     world->settings.nodes_min_bytes = 1; /* ours are small */
-    compactor_share(&world->settings, 0);
+    cmp_share(&world->settings, 0);
     (void)snprintf(world->scratch, sizeof world->scratch, "/tmp/compactor_test_XXXXXX");
     assert_non_null(mkdtemp(world->scratch));
-    world->config = (struct compactor_config){.settings = &world->settings,
-                                              .bucket = &world->mortal.bucket,
-                                              .scratch = world->scratch,
-                                              .store = &own_store,
-                                              .tenants = world->tenants,
-                                              .registry = world->registry,
-                                              .clock = &world->clock.clock,
-                                              .pause = no_pause,
-                                              .pause_arg = world};
+    world->config = (struct cmp_config){.settings = &world->settings,
+                                        .bucket = &world->mortal.bucket,
+                                        .scratch = world->scratch,
+                                        .store = &own_store,
+                                        .tenants = world->tenants,
+                                        .registry = world->registry,
+                                        .clock = &world->clock.clock,
+                                        .pause = no_pause,
+                                        .pause_arg = world};
     start(world);
 }
 
@@ -125,7 +124,7 @@ static size_t files_in(const char *path)
 
 void world_close(struct world *world)
 {
-    compaction_destroy(world->compaction);
+    cmp_compaction_destroy(world->compaction);
     assert_int_equal(files_in(world->scratch), 0);
     assert_int_equal(rmdir(world->scratch), 0);
     tenants_free(world->tenants, &world->limits);
@@ -160,9 +159,9 @@ void world_get(struct world *world, const char *name, struct fg_buf *out)
     fg_bucket_clear(&request);
 }
 
-struct env world_env(struct world *world)
+struct cmp_env world_env(struct world *world)
 {
-    return (struct env){.bucket = world->memory, .clock = &world->clock.clock};
+    return (struct cmp_env){.bucket = world->memory, .clock = &world->clock.clock};
 }
 
 /* ---- segments ---- */
@@ -203,12 +202,12 @@ static void put_l0(struct world *world, const struct fg_l0 *l0)
 static void commit(struct world *world, const struct fg_l0_new *segment)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
-    struct env env = world_env(world);
+    struct cmp_env env = world_env(world);
     struct fg_manifest *l0 = NULL;
     struct fg_l0 next;
     struct fg_err err;
 
-    world_must(manifests_l0(&env, &l0, &err), &err);
+    world_must(cmp_manifests_l0(&env, &l0, &err), &err);
     world_must(
         fg_l0_commit(&l0->l0, segment, fg_wall_ns(&world->clock.clock), 1, arena, &next, &err),
         &err);
@@ -220,14 +219,14 @@ static void commit(struct world *world, const struct fg_l0_new *segment)
 uint64_t world_be_clean(struct world *world)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
-    struct env env = world_env(world);
+    struct cmp_env env = world_env(world);
     struct fg_manifest *l0 = NULL;
     struct fg_l0 next;
     struct fg_err err;
     uint64_t asked;
     bool changed;
 
-    world_must(manifests_l0(&env, &l0, &err), &err);
+    world_must(cmp_manifests_l0(&env, &l0, &err), &err);
     asked = l0->l0.asked;
     world_must(fg_l0_clean(&l0->l0, own_store.id, asked, arena, &next, &changed, &err), &err);
     if (changed)
@@ -284,7 +283,7 @@ void world_turn(struct world *world)
 {
     struct fg_err err;
 
-    world_must(compaction_round(world->compaction, &err), &err);
+    world_must(cmp_compaction_round(world->compaction, &err), &err);
     world_check(world);
 }
 
@@ -292,7 +291,7 @@ void world_try_round(struct world *world)
 {
     struct fg_err err;
 
-    if (compaction_round(world->compaction, &err) != FG_OK)
+    if (cmp_compaction_round(world->compaction, &err) != FG_OK)
         assert_int_equal(err.code, FG_E_UNAVAILABLE);
 }
 
@@ -325,16 +324,16 @@ bool world_not_of_shop_that_hour(const struct made_profile *profile)
 
 void world_bury(struct world *world, const char *selector, int64_t start_ns, int64_t end_ns)
 {
-    const struct edit_task task = {
+    const struct cmp_edit_task task = {
         .kind = EDIT_BURY,
-        .tombstone = {.id = plan_block_id(world->clock.wall_ns, ++world->cuts),
+        .tombstone = {.id = cmp_plan_block_id(world->clock.wall_ns, ++world->cuts),
                       .selector = fg_cstr(selector),
                       .start_ns = start_ns,
                       .end_ns = end_ns,
                       .asked_wall_ns = world->clock.wall_ns}};
-    struct env env = world_env(world);
+    struct cmp_env env = world_env(world);
     struct fg_err err;
 
-    world_must(deletion_check(fg_cstr(selector), start_ns, end_ns, &err), &err);
-    world_must(manifests_edit(&env, FG_LIT("acme"), &task, &err), &err);
+    world_must(cmp_deletion_check(fg_cstr(selector), start_ns, end_ns, &err), &err);
+    world_must(cmp_manifests_edit(&env, FG_LIT("acme"), &task, &err), &err);
 }

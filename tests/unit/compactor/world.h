@@ -34,9 +34,9 @@ struct world {
     struct fg_registry *registry;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
-    struct compactor_settings settings;
-    struct compactor_config config;
-    struct compaction *compaction;
+    struct cmp_settings settings;
+    struct cmp_config config;
+    struct cmp_compaction *compaction;
     char scratch[64];
     struct made_profile profiles[WORLD_PROFILES_MAX]; /* that must be there */
     size_t n_profiles;
@@ -57,7 +57,7 @@ void world_must(enum fg_code code, const struct fg_err *err);
 
 void world_put(struct world *world, const char *name, struct fg_slice content);
 void world_get(struct world *world, const char *name, struct fg_buf *out); /* out is made here */
-struct env world_env(struct world *world); /* the manifests, for manifests.h */
+struct cmp_env world_env(struct world *world); /* the manifests, for manifests.h */
 
 /* --- what arrives --- */
 

@@ -101,13 +101,13 @@ static void look_at_nodes(struct world *world, const struct fg_blocks *blocks,
 
 static void find_all(struct world *world, uint32_t tenant, struct made_found *found)
 {
-    struct env env = world_env(world);
+    struct cmp_env env = world_env(world);
     struct fg_manifest *l0 = NULL, *blocks = NULL;
     uint32_t number;
     struct fg_err err;
 
-    world_must(manifests_l0(&env, &l0, &err), &err);
-    world_must(manifests_blocks(&env, fg_cstr(made_tenant(tenant)), &blocks, &err), &err);
+    world_must(cmp_manifests_l0(&env, &l0, &err), &err);
+    world_must(cmp_manifests_blocks(&env, fg_cstr(made_tenant(tenant)), &blocks, &err), &err);
     number = fg_l0_tenant(&l0->l0, fg_cstr(made_tenant(tenant)));
     for (uint32_t i = 0; i < l0->l0.n_segments; i++) {
         const struct fg_l0_segment *segment = &l0->l0.segments[i];
@@ -171,18 +171,18 @@ static bool count_object(const struct fg_bucket_entry *entry, void *arg)
 
 struct world_shape world_shape_of(struct world *world)
 {
-    struct env env = world_env(world);
+    struct cmp_env env = world_env(world);
     struct fg_manifest *l0 = NULL;
     struct world_shape shape = {0};
     struct fg_err err;
 
-    world_must(manifests_l0(&env, &l0, &err), &err);
+    world_must(cmp_manifests_l0(&env, &l0, &err), &err);
     shape.segments = l0->l0.n_segments;
     shape.gone = l0->l0.n_gone;
     for (uint32_t t = 0; t < MADE_TENANTS; t++) {
         struct fg_manifest *blocks = NULL;
 
-        world_must(manifests_blocks(&env, fg_cstr(made_tenant(t)), &blocks, &err), &err);
+        world_must(cmp_manifests_blocks(&env, fg_cstr(made_tenant(t)), &blocks, &err), &err);
         for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
             shape.hours += blocks->blocks.blocks[i].level == PLAN_HOUR;
             shape.days += blocks->blocks.blocks[i].level == PLAN_DAY;
@@ -199,12 +199,12 @@ struct world_shape world_shape_of(struct world *world)
 
 struct world_deletions world_count_deletions(struct world *world)
 {
-    struct env env = world_env(world);
+    struct cmp_env env = world_env(world);
     struct fg_manifest *blocks = NULL;
     struct world_deletions counted = {0};
     struct fg_err err;
 
-    world_must(manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+    world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
     counted.pending = blocks->blocks.n_tombstones;
     counted.ended = blocks->blocks.n_ended;
     for (uint32_t i = 0; i < counted.pending; i++)
@@ -222,7 +222,7 @@ void world_expect_status(struct world *world, const char *has)
     struct fg_buf status;
 
     fg_buf_init(&status, SIZE_MAX);
-    compaction_status(world->compaction, &status);
+    cmp_compaction_status(world->compaction, &status);
     if (fg_slice_search(fg_buf_slice(&status), has) == SIZE_MAX)
         fail_msg("no %s in %.*s", has, FG_S(fg_buf_slice(&status)));
     fg_buf_done(&status);

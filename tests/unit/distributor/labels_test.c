@@ -41,7 +41,7 @@ static void rules(void **state)
             sent.items[sent.count] = cases[i].sent[sent.count];
             sent.count++;
         }
-        assert_int_equal(series_labels(&sent, &limits, arena, &labels, &err), FG_OK);
+        assert_int_equal(dist_series_labels(&sent, &limits, arena, &labels, &err), FG_OK);
         fg_labels_sort(&labels);
         fg_buf_init(&text, SIZE_MAX);
         fg_labels_write(&labels, &text);

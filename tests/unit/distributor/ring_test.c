@@ -26,7 +26,7 @@ struct fixture {
     struct push_ring ring;
     struct fg_ring_watch *late; /* not started; NULL: the distributor goes by the ring's own */
     struct served served;
-    struct distributor_settings settings;
+    struct dist_settings settings;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
     struct distributor *distributor;
@@ -35,10 +35,9 @@ struct fixture {
 /* --- fixture --- */
 
 /* Nothing here takes long, but a slow machine may. */
-static void load_settings(struct distributor_settings *settings)
+static void load_settings(struct dist_settings *settings)
 {
-    struct fg_conf_section section = {"distributor", distributor_fields, distributor_n_fields,
-                                      settings};
+    struct fg_conf_section section = {"distributor", dist_fields, dist_n_fields, settings};
     struct fg_err err;
 
     fg_assert(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
@@ -64,15 +63,14 @@ static void open_fixture(struct fixture *f, unsigned dead,
     load_settings(&f->settings);
     served_open(&f->served, lanes);
     f->tenants = tenants_make(&f->limits, change, false, f->served.registry);
-    f->distributor =
-        distributor_create(&(struct distributor_config){.settings = &f->settings,
-                                                        .watch = late ? f->late : f->ring.watch,
-                                                        .peers = f->ring.peers,
-                                                        .work = f->served.work,
-                                                        .tenants = f->tenants,
-                                                        .registry = f->served.registry,
-                                                        .clock = fg_clock_real()});
-    distributor_routes(f->distributor, f->served.server);
+    f->distributor = dist_create(&(struct dist_config){.settings = &f->settings,
+                                                       .watch = late ? f->late : f->ring.watch,
+                                                       .peers = f->ring.peers,
+                                                       .work = f->served.work,
+                                                       .tenants = f->tenants,
+                                                       .registry = f->served.registry,
+                                                       .clock = fg_clock_real()});
+    dist_routes(f->distributor, f->served.server);
     served_start(&f->served);
 }
 
@@ -114,8 +112,8 @@ static int close_all(void **state)
     struct fixture *f = *state;
 
     served_stop(&f->served);
-    distributor_stop(f->distributor);
-    distributor_destroy(f->distributor);
+    dist_stop(f->distributor);
+    dist_destroy(f->distributor);
     fg_ring_watch_destroy(f->late);
     push_ring_close(&f->ring);
     tenants_free(f->tenants, &f->limits);
@@ -135,14 +133,14 @@ static void expect(struct fixture *f, unsigned status, const char *text)
 /* Until stragglers are answered. */
 static void wait_idle(struct fixture *f)
 {
-    struct owner_set set;
+    struct dist_owner_set set;
     struct fg_err err;
 
-    fg_assert(owners_of(f->distributor->owners, 0, &set, &err) == FG_OK);
+    fg_assert(dist_owners_of(f->distributor->owners, 0, &set, &err) == FG_OK);
     for (unsigned i = 0; i < set.n_there; i++)
-        while (!sender_is_idle(set.there[i]->sender))
+        while (!dist_sender_is_idle(set.there[i]->sender))
             sched_yield();
-    owner_set_done(&set);
+    dist_owner_set_done(&set);
 }
 
 static uint16_t shard_of_app(void)
@@ -316,7 +314,7 @@ static int open_spread(void **state)
 
 /* An upload of the test's own: one batch of a service with a profile of each pod. */
 struct many {
-    struct upload upload;
+    struct dist_upload upload;
     int64_t time_ns;
     sem_t answered;
 };
@@ -339,7 +337,8 @@ static uint16_t shard_of_pod(unsigned pod)
     return fg_shard_of(FG_LIT("anonymous"), FG_LIT("app"), fg_labels_hash(&labels), SPREAD);
 }
 
-static enum fg_code decode_many(struct upload *upload, struct workspace *space, struct fg_err *err)
+static enum fg_code decode_many(struct dist_upload *upload, struct dist_workspace *space,
+                                struct fg_err *err)
 {
     struct fg_value_type type = {FG_LIT("cpu"), FG_LIT("nanoseconds")};
     struct fg_profile *profiles = fg_arena_new(space->arena, struct fg_profile, PODS);
@@ -350,10 +349,10 @@ static enum fg_code decode_many(struct upload *upload, struct workspace *space, 
         profiles[i].labels = labels_of_pod(i, space->arena);
         profiles[i].time_ns = fg_container(upload, struct many, upload)->time_ns;
     }
-    return upload_add(upload, &batch, true, err);
+    return dist_upload_add(upload, &batch, true, err);
 }
 
-static void respond_many(struct upload *upload)
+static void respond_many(struct dist_upload *upload)
 {
     (void)sem_post(&fg_container(upload, struct many, upload)->answered);
 }
@@ -362,14 +361,14 @@ static void start_many(void *arg)
 {
     struct many *many = arg;
 
-    upload_start(&many->upload);
+    dist_upload_start(&many->upload);
 }
 
 /* Sends them, and says which of the shards from the widest first one on ann was sent a batch for.
  */
 static uint64_t send_many(struct fixture *f, uint16_t first, int64_t time_ns)
 {
-    static const struct upload_interface interface = {decode_many, respond_many};
+    static const struct dist_upload_interface interface = {decode_many, respond_many};
     static const struct push_answer full[1 << SPREAD] = {
         {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT},
         {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}, {.code = FG_E_LIMIT}};

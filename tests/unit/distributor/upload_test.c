@@ -19,7 +19,7 @@ enum { RESULTS_MAX = 16 };
 
 struct fixture {
     struct served served;
-    struct distributor_settings settings;
+    struct dist_settings settings;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
     struct distributor *distributor;
@@ -59,10 +59,9 @@ static void peer_release(struct fg_call *call)
 
 static const struct fg_peer_ops peer_ops = {peer_send, peer_release, NULL};
 
-static void load_settings(struct distributor_settings *settings)
+static void load_settings(struct dist_settings *settings)
 {
-    struct fg_conf_section section = {"distributor", distributor_fields, distributor_n_fields,
-                                      settings};
+    struct fg_conf_section section = {"distributor", dist_fields, dist_n_fields, settings};
     struct fg_err err;
 
     fg_assert(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
@@ -79,13 +78,13 @@ static int setup_with(void **state, bool tenants, void (*change)(struct fg_limit
     f->peer.ops = &peer_ops;
     served_open(&f->served, lanes);
     f->tenants = tenants_make(&f->limits, change, tenants, f->served.registry);
-    f->distributor = distributor_create(&(struct distributor_config){.settings = &f->settings,
-                                                                     .ingester = &f->peer,
-                                                                     .work = f->served.work,
-                                                                     .tenants = f->tenants,
-                                                                     .registry = f->served.registry,
-                                                                     .clock = &f->clock.clock});
-    distributor_routes(f->distributor, f->served.server);
+    f->distributor = dist_create(&(struct dist_config){.settings = &f->settings,
+                                                       .ingester = &f->peer,
+                                                       .work = f->served.work,
+                                                       .tenants = f->tenants,
+                                                       .registry = f->served.registry,
+                                                       .clock = &f->clock.clock});
+    dist_routes(f->distributor, f->served.server);
     served_start(&f->served);
     *state = f;
     return 0;
@@ -96,8 +95,8 @@ static int teardown(void **state)
     struct fixture *f = *state;
 
     served_stop(&f->served);
-    distributor_stop(f->distributor);
-    distributor_destroy(f->distributor);
+    dist_stop(f->distributor);
+    dist_destroy(f->distributor);
     tenants_free(f->tenants, &f->limits);
     served_close(&f->served);
     free(f);

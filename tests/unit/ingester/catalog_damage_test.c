@@ -19,27 +19,29 @@ static void put_raw(struct fg_store *store, unsigned family, struct fg_slice key
 static void a_store_of_another_format_is_refused(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct damage damage = {0};
-    struct catalog *catalog;
+    struct ing_damage damage = {0};
+    struct ing_catalog *catalog;
     struct fg_err err;
 
     (void)state;
     put_raw(store, HEAD_META, FG_LIT("format"), FG_LIT("\x01"));
     assert_int_equal(
-        catalog_open(store, &(struct catalog_bounds){1 << 30, 0}, &damage, &catalog, &err),
+        ing_catalog_open(store, &(struct ing_catalog_bounds){1 << 30, 0}, &damage, &catalog, &err),
         FG_E_PRECONDITION);
     fg_store_close(store);
 }
 
 /* Opens the damaged catalog: whatever is wrong with a record, it starts, and says what it did. */
-static struct catalog *open_damaged(struct fg_store *store, uint64_t repaired, uint64_t set_aside)
+static struct ing_catalog *open_damaged(struct fg_store *store, uint64_t repaired,
+                                        uint64_t set_aside)
 {
-    struct damage damage = {0};
-    struct catalog *catalog;
+    struct ing_damage damage = {0};
+    struct ing_catalog *catalog;
     struct fg_err err;
 
     assert_int_equal(
-        catalog_open(store, &(struct catalog_bounds){1 << 30, 0}, &damage, &catalog, &err), FG_OK);
+        ing_catalog_open(store, &(struct ing_catalog_bounds){1 << 30, 0}, &damage, &catalog, &err),
+        FG_OK);
     assert_int_equal(damage.repaired, repaired);
     assert_int_equal(damage.set_aside, set_aside);
     assert_int_equal(damage.first[0] != '\0', set_aside > 0);
@@ -71,17 +73,17 @@ static void a_record_that_cannot_be_read_does_not_stop_the_start(void **state)
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
         struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-        struct catalog *catalog;
+        struct ing_catalog *catalog;
         uint32_t number;
 
         print_message("  %s\n", cases[i].name);
         put_raw(store, cases[i].family, cases[i].key, cases[i].value);
         catalog = open_damaged(store, cases[i].repaired, cases[i].set_aside);
         /* It works, and no number is given that the record may stand for. */
-        number = catalog_tenant_number(catalog_tenant(catalog, FG_LIT("new")));
+        number = ing_catalog_tenant_number(ing_catalog_tenant(catalog, FG_LIT("new")));
         assert_true(number == 0 || number == 10);
-        assert_false(catalog_has_tenant(catalog, 9));
-        catalog_close(catalog);
+        assert_false(ing_catalog_has_tenant(catalog, 9));
+        ing_catalog_close(catalog);
         fg_store_close(store);
     }
 }
@@ -93,22 +95,23 @@ static void a_record_that_cannot_be_read_does_not_stop_the_start(void **state)
 static void a_swept_series_of_a_tenant_that_never_was_stored_leaves_nothing(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct catalog *catalog = cat_open(store);
-    struct catalog_tenant *tenant = catalog_tenant(catalog, FG_LIT("late"));
+    struct ing_catalog *catalog = cat_open(store);
+    struct ing_catalog_tenant *tenant = ing_catalog_tenant(catalog, FG_LIT("late"));
     struct fg_store_batch batch;
 
     (void)state;
-    (void)cat_add(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all), "n");
+    (void)cat_add(catalog, tenant, ing_catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all),
+                  "n");
     for (int i = 0; i < 4; i++) {
         fg_store_batch_init(&batch);
-        catalog_sweep_series(catalog, UINT32_MAX, &batch);
+        ing_catalog_sweep_series(catalog, UINT32_MAX, &batch);
         cat_write(store, &batch);
     }
-    assert_int_equal(catalog_count_series(catalog, tenant), 0);
-    catalog_close(catalog);
+    assert_int_equal(ing_catalog_count_series(catalog, tenant), 0);
+    ing_catalog_close(catalog);
     catalog = cat_open(store);
-    assert_null(catalog_find_tenant(catalog, FG_LIT("late")));
-    catalog_close(catalog);
+    assert_null(ing_catalog_find_tenant(catalog, FG_LIT("late")));
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 
@@ -116,20 +119,20 @@ static void a_swept_series_of_a_tenant_that_never_was_stored_leaves_nothing(void
 static void a_next_number_of_an_unknown_tenant_leaves_a_gap(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct catalog *catalog = cat_open(store);
-    struct catalog_tenant *tenant = catalog_tenant(catalog, FG_LIT("a"));
+    struct ing_catalog *catalog = cat_open(store);
+    struct ing_catalog_tenant *tenant = ing_catalog_tenant(catalog, FG_LIT("a"));
 
     (void)state;
-    cat_put(
-        store, tenant,
-        cat_add(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all), "n"));
-    catalog_close(catalog);
+    cat_put(store, tenant,
+            cat_add(catalog, tenant, ing_catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all),
+                    "n"));
+    ing_catalog_close(catalog);
     put_raw(store, HEAD_META, FG_LIT("n\0\0\0\3"), FG_LIT("\7"));
     catalog = open_damaged(store, 1, 0);
-    assert_int_equal(catalog_count_tenants(catalog), 4);
-    assert_non_null(catalog_find_tenant(catalog, FG_LIT("a")));
-    assert_int_equal(catalog_tenant_number(catalog_tenant(catalog, FG_LIT("new"))), 4);
-    catalog_close(catalog);
+    assert_int_equal(ing_catalog_count_tenants(catalog), 4);
+    assert_non_null(ing_catalog_find_tenant(catalog, FG_LIT("a")));
+    assert_int_equal(ing_catalog_tenant_number(ing_catalog_tenant(catalog, FG_LIT("new"))), 4);
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 
@@ -146,52 +149,53 @@ static void delete_raw(struct fg_store *store, unsigned family, struct fg_slice 
 static struct fg_store *make_store(void)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct catalog *catalog = cat_open(store);
-    struct catalog_tenant *tenant = catalog_tenant(catalog, FG_LIT("a"));
+    struct ing_catalog *catalog = cat_open(store);
+    struct ing_catalog_tenant *tenant = ing_catalog_tenant(catalog, FG_LIT("a"));
 
     for (int i = 0; i < 4; i++) {
-        struct catalog_service *service =
-            catalog_service(catalog, tenant, fg_cstr(i < 2 ? "shop" : "archive"), &cat_all);
-        struct catalog_series *series = cat_add(catalog, tenant, service, i % 2 == 0 ? "n" : "s");
+        struct ing_catalog_service *service =
+            ing_catalog_service(catalog, tenant, fg_cstr(i < 2 ? "shop" : "archive"), &cat_all);
+        struct ing_catalog_series *series =
+            cat_add(catalog, tenant, service, i % 2 == 0 ? "n" : "s");
 
-        catalog_series_saw(series, 3);
+        ing_catalog_series_saw(series, 3);
         cat_put(store, tenant, series);
     }
-    catalog_close(catalog);
+    ing_catalog_close(catalog);
     return store;
 }
 
 static void without_its_tenant_everything_is_set_aside(void **state)
 {
     struct fg_store *store = make_store();
-    struct catalog *catalog;
-    struct catalog_tenant *tenant;
+    struct ing_catalog *catalog;
+    struct ing_catalog_tenant *tenant;
 
     (void)state;
     delete_raw(store, HEAD_META, FG_LIT("ta"));
     catalog = open_damaged(store, 0, 2 + 4);
-    assert_null(catalog_find_tenant(catalog, FG_LIT("a")));
+    assert_null(ing_catalog_find_tenant(catalog, FG_LIT("a")));
     /* The same name is another tenant now, and nothing of the old one is overwritten. */
-    tenant = catalog_tenant(catalog, FG_LIT("a"));
-    assert_int_equal(catalog_tenant_number(tenant), 1);
-    assert_int_equal(catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all)->number, 2);
-    catalog_close(catalog);
+    tenant = ing_catalog_tenant(catalog, FG_LIT("a"));
+    assert_int_equal(ing_catalog_tenant_number(tenant), 1);
+    assert_int_equal(ing_catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all)->number, 2);
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 
 static void a_missing_service_is_made_again_from_its_series(void **state)
 {
     struct fg_store *store = make_store();
-    struct catalog *catalog;
-    struct catalog_tenant *tenant;
-    struct catalog_service *service;
+    struct ing_catalog *catalog;
+    struct ing_catalog_tenant *tenant;
+    struct ing_catalog_service *service;
     struct fg_buf text;
 
     (void)state;
     delete_raw(store, HEAD_META, FG_LIT("s\0\0\0\0shop"));
     catalog = open_damaged(store, 1, 0);
-    tenant = catalog_find_tenant(catalog, FG_LIT("a"));
-    service = catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all);
+    tenant = ing_catalog_find_tenant(catalog, FG_LIT("a"));
+    service = ing_catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all);
     assert_int_equal(service->number, 0); /* its dictionary goes by the number */
     assert_int_equal(service->n_series, 2);
     assert_false(service->durable); /* so that the next push stores it */
@@ -200,8 +204,8 @@ static void a_missing_service_is_made_again_from_its_series(void **state)
     assert_non_null(strstr((const char *)text.ptr, "zone=\"n\""));
     assert_non_null(strstr((const char *)text.ptr, "zone=\"s\""));
     fg_buf_done(&text);
-    assert_false(catalog_tenant_lacks(tenant));
-    catalog_close(catalog);
+    assert_false(ing_catalog_tenant_lacks(tenant));
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 
@@ -210,56 +214,57 @@ static void a_missing_service_is_made_again_from_its_series(void **state)
 static void two_services_of_one_name_keep_their_series(void **state)
 {
     struct fg_store *store = make_store();
-    struct catalog *catalog;
-    struct catalog_tenant *tenant;
-    struct catalog_service *newer;
+    struct ing_catalog *catalog;
+    struct ing_catalog_tenant *tenant;
+    struct ing_catalog_service *newer;
 
     (void)state;
     put_raw(store, HEAD_META, FG_LIT("s\0\0\0\0shop"), FG_LIT("\7")); /* was number 0 */
     catalog = open_damaged(store, 1, 0);
-    tenant = catalog_find_tenant(catalog, FG_LIT("a"));
-    newer = catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all);
+    tenant = ing_catalog_find_tenant(catalog, FG_LIT("a"));
+    newer = ing_catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all);
     assert_int_equal(newer->number, 7);
     assert_int_equal(newer->n_series, 0);
     for (int i = 0; i < 4; i++) /* the series go, and then both services */
         cat_sweep(store, catalog, UINT32_MAX);
-    catalog_close(catalog);
+    ing_catalog_close(catalog);
     catalog = cat_open(store);
-    assert_int_equal(
-        catalog_service(catalog, catalog_tenant(catalog, FG_LIT("a")), FG_LIT("x"), &cat_all)
-            ->number,
-        8);
-    catalog_close(catalog);
+    assert_int_equal(ing_catalog_service(catalog, ing_catalog_tenant(catalog, FG_LIT("a")),
+                                         FG_LIT("x"), &cat_all)
+                         ->number,
+                     8);
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 
 static void a_series_that_names_a_strange_service_is_set_aside(void **state)
 {
     struct fg_store *store = make_store();
-    struct catalog *catalog = cat_open(store);
-    struct catalog_tenant *other = catalog_tenant(catalog, FG_LIT("b"));
+    struct ing_catalog *catalog = cat_open(store);
+    struct ing_catalog_tenant *other = ing_catalog_tenant(catalog, FG_LIT("b"));
     struct fg_store_batch batch;
 
     (void)state;
     /* Service 0 is that of another tenant, now. */
     fg_store_batch_init(&batch);
-    catalog_put_tenant(other, &batch);
+    ing_catalog_put_tenant(other, &batch);
     fg_store_delete(&batch, HEAD_META, FG_LIT("s\0\0\0\0shop"));
     fg_store_put(&batch, HEAD_META, FG_LIT("s\0\0\0\1shop"), FG_LIT("\0"));
     cat_write(store, &batch);
-    catalog_close(catalog);
+    ing_catalog_close(catalog);
     catalog = open_damaged(store, 0, 2);
-    assert_true(catalog_tenant_lacks(catalog_find_tenant(catalog, FG_LIT("a"))));
-    assert_false(catalog_tenant_lacks(catalog_find_tenant(catalog, FG_LIT("b"))));
-    assert_int_equal(catalog_count_series(catalog, NULL), 2);
+    assert_true(ing_catalog_tenant_lacks(ing_catalog_find_tenant(catalog, FG_LIT("a"))));
+    assert_false(ing_catalog_tenant_lacks(ing_catalog_find_tenant(catalog, FG_LIT("b"))));
+    assert_int_equal(ing_catalog_count_series(catalog, NULL), 2);
     /* Numbers of what is set aside are not given again. */
-    assert_int_equal(cat_add(catalog, catalog_find_tenant(catalog, FG_LIT("a")),
-                             catalog_service(catalog, catalog_find_tenant(catalog, FG_LIT("a")),
-                                             FG_LIT("archive"), &cat_all),
-                             "e")
-                         ->number,
-                     4);
-    catalog_close(catalog);
+    assert_int_equal(
+        cat_add(catalog, ing_catalog_find_tenant(catalog, FG_LIT("a")),
+                ing_catalog_service(catalog, ing_catalog_find_tenant(catalog, FG_LIT("a")),
+                                    FG_LIT("archive"), &cat_all),
+                "e")
+            ->number,
+        4);
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 
@@ -267,36 +272,36 @@ static void a_series_that_names_a_strange_service_is_set_aside(void **state)
 static void damaged_series_are_survived(void **state)
 {
     struct fg_store *good = fg_store_memory(HEAD_FAMILIES);
-    struct catalog *catalog = cat_open(good);
-    struct catalog_tenant *tenant = catalog_tenant(catalog, FG_LIT("a"));
-    struct catalog_series *series =
-        cat_add(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all), "n");
+    struct ing_catalog *catalog = cat_open(good);
+    struct ing_catalog_tenant *tenant = ing_catalog_tenant(catalog, FG_LIT("a"));
+    struct ing_catalog_series *series = cat_add(
+        catalog, tenant, ing_catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all), "n");
     struct fg_store_iter *iter;
     struct fg_buf value;
 
     (void)state;
     cat_put(good, tenant, series);
-    catalog_close(catalog);
+    ing_catalog_close(catalog);
     fg_buf_init(&value, SIZE_MAX);
     iter = fg_store_iter_create(good, HEAD_SERIES, FG_LIT(""), FG_LIT(""));
     assert_true(iter->valid);
     for (size_t i = 0; i < iter->value.len * 4; i++) {
         static const uint8_t bytes[] = {0, 1, 0x7f, 0xff};
-        struct damage damage = {0};
+        struct ing_damage damage = {0};
         struct fg_err err;
 
         fg_buf_clear(&value);
         fg_buf_put(&value, iter->value);
         value.ptr[i / 4] = bytes[i % 4];
         put_raw(good, HEAD_SERIES, iter->key, fg_buf_slice(&value));
-        assert_int_equal(
-            catalog_open(good, &(struct catalog_bounds){1 << 30, 0}, &damage, &catalog, &err),
-            FG_OK);
-        catalog_close(catalog);
+        assert_int_equal(ing_catalog_open(good, &(struct ing_catalog_bounds){1 << 30, 0}, &damage,
+                                          &catalog, &err),
+                         FG_OK);
+        ing_catalog_close(catalog);
         put_raw(good, HEAD_SERIES, iter->key, fg_bytes(iter->value.ptr, i / 4));
         catalog = open_damaged(good, 0, 1);
-        assert_int_equal(catalog_count_series(catalog, NULL), 0);
-        catalog_close(catalog);
+        assert_int_equal(ing_catalog_count_series(catalog, NULL), 0);
+        ing_catalog_close(catalog);
     }
     fg_store_iter_destroy(iter);
     fg_buf_done(&value);

@@ -5,16 +5,17 @@
 
 #include <cmocka.h>
 
-const struct catalog_quota cat_all = {.share = 1};
+const struct ing_catalog_quota cat_all = {.share = 1};
 
-struct catalog *cat_open(struct fg_store *store)
+struct ing_catalog *cat_open(struct fg_store *store)
 {
-    struct damage damage = {0};
-    struct catalog *catalog;
+    struct ing_damage damage = {0};
+    struct ing_catalog *catalog;
     struct fg_err err;
 
     assert_int_equal(
-        catalog_open(store, &(struct catalog_bounds){1 << 30, 0}, &damage, &catalog, &err), FG_OK);
+        ing_catalog_open(store, &(struct ing_catalog_bounds){1 << 30, 0}, &damage, &catalog, &err),
+        FG_OK);
     assert_int_equal(damage.repaired + damage.set_aside, 0);
     return catalog;
 }
@@ -27,8 +28,10 @@ void cat_write(struct fg_store *store, struct fg_store_batch *batch)
     fg_store_batch_done(batch);
 }
 
-struct catalog_series *cat_add_at(struct catalog *catalog, struct catalog_tenant *tenant,
-                                  struct catalog_service *service, const char *zone, uint16_t shard)
+struct ing_catalog_series *cat_add_at(struct ing_catalog *catalog,
+                                      struct ing_catalog_tenant *tenant,
+                                      struct ing_catalog_service *service, const char *zone,
+                                      uint16_t shard)
 {
     struct fg_label items[] = {
         {FG_LIT("__name__"), FG_LIT("process_cpu")},
@@ -41,64 +44,64 @@ struct catalog_series *cat_add_at(struct catalog *catalog, struct catalog_tenant
     struct fg_wire_batch batch = {
         .types = types, .n_types = 2, .period_type = {FG_LIT("cpu"), FG_LIT("nanoseconds")}};
 
-    return catalog_series(catalog, tenant, service, shard, &batch, &labels, &cat_all);
+    return ing_catalog_series(catalog, tenant, service, shard, &batch, &labels, &cat_all);
 }
 
-struct catalog_series *cat_add(struct catalog *catalog, struct catalog_tenant *tenant,
-                               struct catalog_service *service, const char *zone)
+struct ing_catalog_series *cat_add(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
+                                   struct ing_catalog_service *service, const char *zone)
 {
     return cat_add_at(catalog, tenant, service, zone, 0);
 }
 
-void cat_put(struct fg_store *store, struct catalog_tenant *tenant,
-             const struct catalog_series *series)
+void cat_put(struct fg_store *store, struct ing_catalog_tenant *tenant,
+             const struct ing_catalog_series *series)
 {
     struct fg_store_batch batch;
 
     fg_store_batch_init(&batch);
-    catalog_put_tenant(tenant, &batch);
-    catalog_put_service(series->service, &batch);
-    catalog_put_series(tenant, series, &batch);
+    ing_catalog_put_tenant(tenant, &batch);
+    ing_catalog_put_service(series->service, &batch);
+    ing_catalog_put_series(tenant, series, &batch);
     cat_write(store, &batch);
-    *catalog_tenant_durable(tenant) = true;
+    *ing_catalog_tenant_durable(tenant) = true;
 }
 
-struct catalog_series *cat_store_one(struct fg_store *store, struct catalog *catalog,
-                                     const char *zone, uint32_t born, int64_t time_ns)
+struct ing_catalog_series *cat_store_one(struct fg_store *store, struct ing_catalog *catalog,
+                                         const char *zone, uint32_t born, int64_t time_ns)
 {
-    unsigned entered = catalog_enter(catalog);
-    struct catalog_tenant *tenant = catalog_tenant(catalog, FG_LIT("a"));
-    struct catalog_series *series =
-        cat_add(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all), zone);
+    unsigned entered = ing_catalog_enter(catalog);
+    struct ing_catalog_tenant *tenant = ing_catalog_tenant(catalog, FG_LIT("a"));
+    struct ing_catalog_series *series = cat_add(
+        catalog, tenant, ing_catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all), zone);
 
-    (void)catalog_series_saw(series, 3);
+    (void)ing_catalog_series_saw(series, 3);
     cat_put(store, tenant, series);
     atomic_store(&series->durable, true);
     atomic_store(&series->stored, 3);
-    catalog_series_holds(series, born, time_ns);
-    catalog_leave(catalog, entered);
+    ing_catalog_series_holds(series, born, time_ns);
+    ing_catalog_leave(catalog, entered);
     return series;
 }
 
 /* Nothing names them but their series. */
-static bool always(const struct catalog_service *service, void *arg)
+static bool always(const struct ing_catalog_service *service, void *arg)
 {
     (void)service;
     (void)arg;
     return true;
 }
 
-void cat_sweep(struct fg_store *store, struct catalog *catalog, uint32_t least_born)
+void cat_sweep(struct fg_store *store, struct ing_catalog *catalog, uint32_t least_born)
 {
     struct fg_store_batch batch;
 
     fg_store_batch_init(&batch);
-    catalog_sweep_series(catalog, least_born, &batch);
-    catalog_sweep_services(catalog, always, NULL, &batch);
+    ing_catalog_sweep_series(catalog, least_born, &batch);
+    ing_catalog_sweep_services(catalog, always, NULL, &batch);
     cat_write(store, &batch);
 }
 
-void cat_sweep_all(struct fg_store *store, struct catalog *catalog, uint32_t least_born)
+void cat_sweep_all(struct fg_store *store, struct ing_catalog *catalog, uint32_t least_born)
 {
     for (int i = 0; i < 5; i++)
         cat_sweep(store, catalog, least_born);
@@ -115,28 +118,29 @@ size_t cat_count_keys(struct fg_store *store, unsigned family, char first)
     return count;
 }
 
-uint64_t cat_count(struct catalog *catalog)
+uint64_t cat_count(struct ing_catalog *catalog)
 {
-    return catalog_count_series(catalog, catalog_find_tenant(catalog, FG_LIT("a")));
+    return ing_catalog_count_series(catalog, ing_catalog_find_tenant(catalog, FG_LIT("a")));
 }
 
-void cat_list(struct catalog *catalog, const char *tenant, const char *selector_text,
+void cat_list(struct ing_catalog *catalog, const char *tenant, const char *selector_text,
               struct fg_buf *out)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_selector selector = {0};
-    struct catalog_match *matches;
+    struct ing_catalog_match *matches;
     struct fg_err err;
     size_t count;
 
     assert_int_equal(fg_selector_parse(fg_cstr(selector_text), arena, &selector, &err), FG_OK);
-    assert_int_equal(catalog_select(catalog, catalog_find_tenant(catalog, fg_cstr(tenant)),
-                                    &(struct catalog_filter){&selector, INT64_MIN, INT64_MAX},
-                                    arena, &matches, &count, &err),
-                     FG_OK);
+    assert_int_equal(
+        ing_catalog_select(catalog, ing_catalog_find_tenant(catalog, fg_cstr(tenant)),
+                           &(struct ing_catalog_filter){&selector, INT64_MIN, INT64_MAX}, arena,
+                           &matches, &count, &err),
+        FG_OK);
     fg_buf_clear(out);
     for (size_t i = 0; i < count; i++) {
-        const struct catalog_series *series = matches[i].series;
+        const struct ing_catalog_series *series = matches[i].series;
         struct fg_labels labels;
 
         if (i > 0)
@@ -146,9 +150,9 @@ void cat_list(struct catalog *catalog, const char *tenant, const char *selector_
                           (matches[i - 1].series->number == series->number &&
                            matches[i - 1].type < matches[i].type))));
         fg_buf_printf(out, "%u/%u/%u ", series->shard, series->number, matches[i].type);
-        labels = series_type_labels(series, matches[i].type, arena);
+        labels = ing_series_type_labels(series, matches[i].type, arena);
         for (size_t l = 0; l < labels.count; l++)
-            assert_true(fg_slice_eq(series_label(series, matches[i].type, labels.items[l].name),
+            assert_true(fg_slice_eq(ing_series_label(series, matches[i].type, labels.items[l].name),
                                     labels.items[l].value));
         fg_labels_write(&labels, out);
         fg_buf_putc(out, '\n');

@@ -7,48 +7,49 @@
 
 #include "ingester/catalog/catalog.h"
 
-extern const struct catalog_quota cat_all; /* a tenant may take the whole catalog */
+extern const struct ing_catalog_quota cat_all; /* a tenant may take the whole catalog */
 
 /* Opens the catalog of an undamaged store. */
-struct catalog *cat_open(struct fg_store *store);
+struct ing_catalog *cat_open(struct fg_store *store);
 
 /* Writes the batch and frees it. */
 void cat_write(struct fg_store *store, struct fg_store_batch *batch);
 
 /* Adds, or finds, the series of a shard with a label zone and two types. Nothing is stored. */
-struct catalog_series *cat_add_at(struct catalog *catalog, struct catalog_tenant *tenant,
-                                  struct catalog_service *service, const char *zone,
-                                  uint16_t shard);
+struct ing_catalog_series *cat_add_at(struct ing_catalog *catalog,
+                                      struct ing_catalog_tenant *tenant,
+                                      struct ing_catalog_service *service, const char *zone,
+                                      uint16_t shard);
 
 /* As cat_add_at(), for shard 0. */
-struct catalog_series *cat_add(struct catalog *catalog, struct catalog_tenant *tenant,
-                               struct catalog_service *service, const char *zone);
+struct ing_catalog_series *cat_add(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
+                                   struct ing_catalog_service *service, const char *zone);
 
 /* Stores the series, its service and its tenant, as a push does. */
-void cat_put(struct fg_store *store, struct catalog_tenant *tenant,
-             const struct catalog_series *series);
+void cat_put(struct fg_store *store, struct ing_catalog_tenant *tenant,
+             const struct ing_catalog_series *series);
 
 /* Does what a push does that was written: tenant "a" and service "shop" have the series, and a
  * round has a profile of it. born: the cuts so far. */
-struct catalog_series *cat_store_one(struct fg_store *store, struct catalog *catalog,
-                                     const char *zone, uint32_t born, int64_t time_ns);
+struct ing_catalog_series *cat_store_one(struct fg_store *store, struct ing_catalog *catalog,
+                                         const char *zone, uint32_t born, int64_t time_ns);
 
 /* Sweeps series that are in no round since the cut least_born, and services without series, once.
  */
-void cat_sweep(struct fg_store *store, struct catalog *catalog, uint32_t least_born);
+void cat_sweep(struct fg_store *store, struct ing_catalog *catalog, uint32_t least_born);
 
 /* Sweeps until memory is freed, too: two epochs end, if no thread is inside, and a third that
  * frees. */
-void cat_sweep_all(struct fg_store *store, struct catalog *catalog, uint32_t least_born);
+void cat_sweep_all(struct fg_store *store, struct ing_catalog *catalog, uint32_t least_born);
 
 /* Counts the keys of a family; first: only those that begin with it; 0: all. */
 size_t cat_count_keys(struct fg_store *store, unsigned family, char first);
 
 /* Counts the series of tenant "a". */
-uint64_t cat_count(struct catalog *catalog);
+uint64_t cat_count(struct ing_catalog *catalog);
 
 /* Writes a line "shard/number/type labels" per series and type that the selector matches. */
-void cat_list(struct catalog *catalog, const char *tenant, const char *selector_text,
+void cat_list(struct ing_catalog *catalog, const char *tenant, const char *selector_text,
               struct fg_buf *out);
 
 #endif

@@ -11,7 +11,7 @@
 static void series_leave_after_the_rounds_that_hold_them(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct catalog *catalog = cat_open(store);
+    struct ing_catalog *catalog = cat_open(store);
 
     (void)state;
     (void)cat_store_one(store, catalog, "n", 0, 1);
@@ -27,7 +27,7 @@ static void series_leave_after_the_rounds_that_hold_them(void **state)
     cat_sweep_all(store, catalog, UINT32_MAX); /* no round at all */
     assert_int_equal(cat_count(catalog), 0);
     assert_int_equal(cat_count_keys(store, HEAD_SERIES, 0), 0);
-    catalog_close(catalog);
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 
@@ -35,47 +35,48 @@ static void series_leave_after_the_rounds_that_hold_them(void **state)
 static void what_was_never_stored_leaves_too(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct catalog *catalog = cat_open(store);
-    unsigned entered = catalog_enter(catalog);
-    struct catalog_tenant *tenant = catalog_tenant(catalog, FG_LIT("a"));
-    size_t bytes = catalog_bytes(catalog);
+    struct ing_catalog *catalog = cat_open(store);
+    unsigned entered = ing_catalog_enter(catalog);
+    struct ing_catalog_tenant *tenant = ing_catalog_tenant(catalog, FG_LIT("a"));
+    size_t bytes = ing_catalog_bytes(catalog);
 
     (void)state;
-    (void)cat_add(catalog, tenant, catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all), "n");
-    assert_true(catalog_bytes(catalog) > bytes + 500);
-    catalog_leave(catalog, entered);
+    (void)cat_add(catalog, tenant, ing_catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all),
+                  "n");
+    assert_true(ing_catalog_bytes(catalog) > bytes + 500);
+    ing_catalog_leave(catalog, entered);
     cat_sweep_all(store, catalog, 0);
     /* But for the arrays. */
-    assert_true(catalog_bytes(catalog) < bytes + 2000);
-    assert_int_equal(catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all)->number, 1);
-    catalog_close(catalog);
+    assert_true(ing_catalog_bytes(catalog) < bytes + 2000);
+    assert_int_equal(ing_catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all)->number, 1);
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 
 static void numbers_are_not_given_twice(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct catalog *catalog = cat_open(store);
+    struct ing_catalog *catalog = cat_open(store);
 
     (void)state;
     for (uint32_t i = 0; i < 4; i++) {
-        struct catalog_series *series = cat_store_one(store, catalog, "n", 0, 1);
+        struct ing_catalog_series *series = cat_store_one(store, catalog, "n", 0, 1);
 
         assert_int_equal(series->number, i);
         assert_int_equal(series->service->number, i);
         if (i % 2 == 1) { /* the highest number leaves, and nobody but the store remembers */
-            catalog_close(catalog);
+            ing_catalog_close(catalog);
             catalog = cat_open(store);
-            catalog_assume_held(catalog, 0);
+            ing_catalog_assume_held(catalog, 0);
         }
         cat_sweep_all(store, catalog, UINT32_MAX);
         assert_int_equal(cat_count_keys(store, HEAD_META, 's'), 0);
         if (i % 2 == 0) {
-            catalog_close(catalog);
+            ing_catalog_close(catalog);
             catalog = cat_open(store);
         }
     }
-    catalog_close(catalog);
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 
@@ -83,10 +84,10 @@ static void numbers_are_not_given_twice(void **state)
 static void what_a_push_has_found_stays(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct catalog *catalog = cat_open(store);
-    struct catalog_series *series = cat_store_one(store, catalog, "n", 0, 1);
-    struct catalog_tenant *tenant = catalog_find_tenant(catalog, FG_LIT("a"));
-    struct catalog_service *service = series->service;
+    struct ing_catalog *catalog = cat_open(store);
+    struct ing_catalog_series *series = cat_store_one(store, catalog, "n", 0, 1);
+    struct ing_catalog_tenant *tenant = ing_catalog_find_tenant(catalog, FG_LIT("a"));
+    struct ing_catalog_service *service = series->service;
     unsigned entered;
 
     (void)state;
@@ -94,19 +95,19 @@ static void what_a_push_has_found_stays(void **state)
         /* It enters in any epoch, and finds the series in the same or in the next. */
         for (int i = 0; i < before; i++)
             cat_sweep(store, catalog, 0);
-        entered = catalog_enter(catalog);
+        entered = ing_catalog_enter(catalog);
         for (int i = 0; i < before; i++)
             cat_sweep(store, catalog, 0);
         assert_ptr_equal(cat_add(catalog, tenant, service, "n"), series);
         cat_sweep_all(store, catalog, UINT32_MAX);
         assert_int_equal(cat_count(catalog), 1);
         assert_int_equal(cat_count_keys(store, HEAD_SERIES, 0), 1);
-        assert_ptr_equal(catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all), service);
-        catalog_leave(catalog, entered);
+        assert_ptr_equal(ing_catalog_service(catalog, tenant, FG_LIT("shop"), &cat_all), service);
+        ing_catalog_leave(catalog, entered);
     }
     cat_sweep_all(store, catalog, UINT32_MAX);
     assert_int_equal(cat_count(catalog), 0);
-    catalog_close(catalog);
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 
@@ -114,25 +115,25 @@ static void what_a_push_has_found_stays(void **state)
 static void who_is_inside_may_look_at_what_left(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct catalog *catalog = cat_open(store);
-    struct catalog_series *series = cat_store_one(store, catalog, "n", 0, 1);
+    struct ing_catalog *catalog = cat_open(store);
+    struct ing_catalog_series *series = cat_store_one(store, catalog, "n", 0, 1);
     unsigned entered;
     size_t bytes;
 
     (void)state;
     for (int i = 0; i < 4; i++)
         cat_sweep(store, catalog, 0);
-    entered = catalog_enter(catalog);
+    entered = ing_catalog_enter(catalog);
     cat_sweep_all(store, catalog, UINT32_MAX);
     assert_int_equal(cat_count(catalog), 0);
     assert_int_equal(cat_count_keys(store, HEAD_SERIES, 0), 0);
-    assert_true(fg_slice_is(series_label(series, 1, FG_LIT("zone")), "n"));
+    assert_true(fg_slice_is(ing_series_label(series, 1, FG_LIT("zone")), "n"));
     assert_true(fg_slice_is(series->service->name, "shop"));
-    bytes = catalog_bytes(catalog);
-    catalog_leave(catalog, entered);
+    bytes = ing_catalog_bytes(catalog);
+    ing_catalog_leave(catalog, entered);
     cat_sweep_all(store, catalog, UINT32_MAX);
-    assert_true(catalog_bytes(catalog) < bytes - 500); /* it was counted until it was freed */
-    catalog_close(catalog);
+    assert_true(ing_catalog_bytes(catalog) < bytes - 500); /* it was counted until it was freed */
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 
@@ -140,7 +141,7 @@ static void who_is_inside_may_look_at_what_left(void **state)
 static void of_two_the_newer_goes_on(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct catalog *catalog = cat_open(store);
+    struct ing_catalog *catalog = cat_open(store);
     struct fg_store_batch lost;
     uint32_t number;
 
@@ -149,19 +150,19 @@ static void of_two_the_newer_goes_on(void **state)
     for (int i = 0; i < 3; i++)
         cat_sweep(store, catalog, 0);
     fg_store_batch_init(&lost);
-    catalog_sweep_series(catalog, UINT32_MAX, &lost);
+    ing_catalog_sweep_series(catalog, UINT32_MAX, &lost);
     assert_true(lost.count > 0);
     fg_store_batch_done(&lost);
     number = cat_store_one(store, catalog, "n", 5, 1)->number;
     assert_int_equal(cat_count_keys(store, HEAD_SERIES, 0), 2);
-    catalog_close(catalog);
+    ing_catalog_close(catalog);
     catalog = cat_open(store);
-    catalog_assume_held(catalog, 5);
+    ing_catalog_assume_held(catalog, 5);
     assert_int_equal(cat_store_one(store, catalog, "n", 6, 1)->number, number);
     cat_sweep_all(store, catalog, 6); /* so far the older one was in no round, and will not be */
     assert_int_equal(cat_count_keys(store, HEAD_SERIES, 0), 1);
     assert_int_equal(cat_store_one(store, catalog, "n", 6, 1)->number, number);
-    catalog_close(catalog);
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 
@@ -170,7 +171,7 @@ enum { PODS = 20000, PODS_AT_A_TIME = 1000 };
 static void many_come_and_go(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct catalog *catalog = cat_open(store);
+    struct ing_catalog *catalog = cat_open(store);
     size_t most = 0;
     char zone[16];
 
@@ -188,13 +189,13 @@ static void many_come_and_go(void **state)
         assert_in_range(cat_count_keys(store, HEAD_SERIES, 0), PODS_AT_A_TIME,
                         2 * PODS_AT_A_TIME + 2);
         if (cut == 4)
-            most = catalog_bytes(catalog) * 5 / 4;
-        assert_true(cut < 4 || catalog_bytes(catalog) < most);
+            most = ing_catalog_bytes(catalog) * 5 / 4;
+        assert_true(cut < 4 || ing_catalog_bytes(catalog) < most);
     }
     cat_sweep_all(store, catalog, UINT32_MAX);
-    assert_true(catalog_bytes(catalog) < 8192);
+    assert_true(ing_catalog_bytes(catalog) < 8192);
     assert_int_equal(cat_count_keys(store, HEAD_SERIES, 0), 0);
-    catalog_close(catalog);
+    ing_catalog_close(catalog);
     fg_store_close(store);
 }
 
@@ -205,7 +206,7 @@ enum { PUSHERS = 3, ROUNDS = 400, ZONES = 40 };
 /* A store and catalog that pushers, a reader and a committer work with. */
 struct crowd {
     struct fg_store *store;
-    struct catalog *catalog;
+    struct ing_catalog *catalog;
     pthread_mutex_t lock; /* over the queue */
     struct crowd_item *first;
     _Atomic uint32_t left; /* pushers that are not done */
@@ -214,8 +215,8 @@ struct crowd {
 /* As much of a push as the catalog sees. */
 struct crowd_item {
     struct crowd_item *next;
-    struct catalog_tenant *tenant;
-    struct catalog_series *series;
+    struct ing_catalog_tenant *tenant;
+    struct ing_catalog_series *series;
     unsigned entered;
 };
 
@@ -231,12 +232,12 @@ static void *push_many(void *arg)
 
         (void)snprintf(zone, sizeof zone, "%u", (i * 7 + from) % ZONES);
         (void)snprintf(name, sizeof name, "service-%u", i / 16 % 8);
-        item->entered = catalog_enter(crowd->catalog);
-        item->tenant = catalog_tenant(crowd->catalog, FG_LIT("a"));
-        item->series =
-            cat_add(crowd->catalog, item->tenant,
-                    catalog_service(crowd->catalog, item->tenant, fg_cstr(name), &cat_all), zone);
-        (void)catalog_series_saw(item->series, 3);
+        item->entered = ing_catalog_enter(crowd->catalog);
+        item->tenant = ing_catalog_tenant(crowd->catalog, FG_LIT("a"));
+        item->series = cat_add(
+            crowd->catalog, item->tenant,
+            ing_catalog_service(crowd->catalog, item->tenant, fg_cstr(name), &cat_all), zone);
+        (void)ing_catalog_series_saw(item->series, 3);
         (void)pthread_mutex_lock(&crowd->lock);
         item->next = crowd->first;
         crowd->first = item;
@@ -254,24 +255,26 @@ static void *read_many(void *arg)
 
     while (atomic_load(&crowd->left) > 0) {
         struct fg_arena *arena = fg_arena_create(1 << 24);
-        unsigned entered = catalog_enter(crowd->catalog);
-        struct catalog_tenant *tenant = catalog_find_tenant(crowd->catalog, FG_LIT("a"));
+        unsigned entered = ing_catalog_enter(crowd->catalog);
+        struct ing_catalog_tenant *tenant = ing_catalog_find_tenant(crowd->catalog, FG_LIT("a"));
         const struct fg_selector selector = {0};
-        struct catalog_match *matches;
+        struct ing_catalog_match *matches;
         struct fg_err err;
         size_t count;
 
-        assert_int_equal(catalog_select(crowd->catalog, tenant,
-                                        &(struct catalog_filter){&selector, INT64_MIN, INT64_MAX},
-                                        arena, &matches, &count, &err),
-                         FG_OK);
+        assert_int_equal(
+            ing_catalog_select(crowd->catalog, tenant,
+                               &(struct ing_catalog_filter){&selector, INT64_MIN, INT64_MAX}, arena,
+                               &matches, &count, &err),
+            FG_OK);
         (void)sched_yield();
         for (size_t i = 0; i < count; i++) {
-            struct fg_labels labels = series_type_labels(matches[i].series, matches[i].type, arena);
+            struct fg_labels labels =
+                ing_series_type_labels(matches[i].series, matches[i].type, arena);
 
             hash ^= fg_labels_hash(&labels).lo ^ fg_hash64(matches[i].series->service->name);
         }
-        catalog_leave(crowd->catalog, entered);
+        ing_catalog_leave(crowd->catalog, entered);
         fg_arena_destroy(arena);
     }
     return hash == 1 ? arg : NULL;
@@ -285,7 +288,7 @@ static void check_stored(struct crowd *crowd, const struct crowd_item *item)
     bool found;
 
     fg_buf_init(&key, 64);
-    fg_buf_be32(&key, catalog_tenant_number(item->tenant));
+    fg_buf_be32(&key, ing_catalog_tenant_number(item->tenant));
     fg_buf_be32(&key, item->series->number);
     assert_int_equal(fg_store_contains(crowd->store, HEAD_SERIES, fg_buf_slice(&key), &found, &err),
                      FG_OK);
@@ -302,12 +305,12 @@ static void commit_some(struct crowd *crowd, uint32_t cut)
     (void)pthread_mutex_unlock(&crowd->lock);
     for (; items != NULL; items = next) {
         next = items->next;
-        catalog_series_holds(items->series, cut, cut);
+        ing_catalog_series_holds(items->series, cut, cut);
         if (!atomic_load(&items->series->durable))
             cat_put(crowd->store, items->tenant, items->series);
         atomic_store(&items->series->durable, true);
         check_stored(crowd, items);
-        catalog_leave(crowd->catalog, items->entered);
+        ing_catalog_leave(crowd->catalog, items->entered);
         free(items);
     }
 }
@@ -339,7 +342,7 @@ static void pushes_queries_and_sweeps_meet(void **state)
     assert_int_equal(cat_count_keys(store, HEAD_SERIES, 0), 0);
     assert_int_equal(cat_count_keys(store, HEAD_META, 's'), 0);
     (void)pthread_mutex_destroy(&crowd.lock);
-    catalog_close(crowd.catalog);
+    ing_catalog_close(crowd.catalog);
     fg_store_close(store);
 }
 

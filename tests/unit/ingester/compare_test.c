@@ -100,7 +100,7 @@ static void flush(struct head *head)
 {
     struct fg_err err;
 
-    if (ingester_flush(head->ingester, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS, &err) != FG_OK)
+    if (ing_flush(head->ingester, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS, &err) != FG_OK)
         fail_msg("%s", err.msg);
 }
 

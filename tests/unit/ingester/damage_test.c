@@ -137,7 +137,7 @@ static enum fg_code flush(struct fixture *f)
 {
     struct fg_err err;
 
-    return ingester_flush(f->head.ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err);
+    return ing_flush(f->head.ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err);
 }
 
 /* What GET /ready would list. */
@@ -159,7 +159,7 @@ static void salvage(struct fixture *f)
 {
     struct fg_err err;
 
-    if (ingester_salvage(f->head.ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err) !=
+    if (ing_salvage(f->head.ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err) !=
         FG_OK)
         fail_msg("%s", err.msg);
     assert_conditions(f, NULL, NULL);
@@ -441,7 +441,7 @@ static void a_lost_l0_manifest_is_not_begun_again(void **state)
         open_head(f);
         assert_int_equal(push(f, "a", true, "n", 60 + segments), FG_OK);
         assert_int_equal(
-            ingester_flush(f->head.ingester, fg_mono_ns(fg_clock_real()) + 2 * FG_SECOND_NS, &err),
+            ing_flush(f->head.ingester, fg_mono_ns(fg_clock_real()) + 2 * FG_SECOND_NS, &err),
             FG_E_DEADLINE);
         assert_conditions(f, "commit_failing: ", "manifests/l0 is lost: generation 1 was known");
         assert_false(is_there(f, FG_NAME_L0));

@@ -49,41 +49,41 @@ static void wire_start(struct wire *wire)
     wire->batch.stacks = wire->stacks;
 }
 
-static void resolve(struct dict *dict, struct wire *wire)
+static void resolve(struct ing_dict *dict, struct wire *wire)
 {
-    wire->n_undefined = dict_resolve(dict, &wire->batch, wire->nodes);
+    wire->n_undefined = ing_dict_resolve(dict, &wire->batch, wire->nodes);
 }
 
-static void write_chunk(struct dict *dict, struct fg_store *store)
+static void write_chunk(struct ing_dict *dict, struct fg_store *store)
 {
     struct fg_store_batch batch;
     struct fg_err err;
 
     fg_store_batch_init(&batch);
-    dict_put_chunk(dict, &batch);
+    ing_dict_put_chunk(dict, &batch);
     if (batch.count > 0)
         assert_int_equal(fg_store_write(store, &batch, &err), FG_OK);
     fg_store_batch_done(&batch);
 }
 
-static struct dict *take(struct dict_table *table, uint32_t service, uint32_t generation)
+static struct ing_dict *take(struct ing_dict_table *table, uint32_t service, uint32_t generation)
 {
-    struct dict *dict;
+    struct ing_dict *dict;
     struct fg_err err;
 
-    assert_int_equal(dict_ref(table, service, generation, &dict, &err), FG_OK);
+    assert_int_equal(ing_dict_ref(table, service, generation, &dict, &err), FG_OK);
     return dict;
 }
 
 /* The names on the way from the node up to the root, leaf first. */
-static void assert_path(struct dict *dict, uint32_t node, uint64_t what)
+static void assert_path(struct ing_dict *dict, uint32_t node, uint64_t what)
 {
-    struct dict_view view;
+    struct ing_dict_view view;
     const struct fg_tree *tree = &view.tree;
     uint32_t depth = (uint32_t)(what % DEPTH_MAX);
     uint64_t digits = fg_mix64(what);
 
-    dict_view_begin(dict, &view);
+    ing_dict_view_begin(dict, &view);
     assert_true(node <= tree->n_nodes);
     for (uint32_t i = 0; i < depth; i++, digits /= NAMES) {
         const struct fg_location *location;
@@ -98,7 +98,7 @@ static void assert_path(struct dict *dict, uint32_t node, uint64_t what)
         node = tree->parents[node - 1] == FG_TREE_ROOT ? 0 : tree->parents[node - 1] + 1;
     }
     assert_int_equal(node, 0);
-    dict_view_end(dict, &view);
+    ing_dict_view_end(dict, &view);
 }
 
 static void chunks_give_the_same_numbers(void **state)
@@ -108,8 +108,8 @@ static void chunks_give_the_same_numbers(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-        struct dict_table *table = dict_table_create(store, 1 << 30), *again;
-        struct dict *dict = take(table, 5, 3), *read;
+        struct ing_dict_table *table = ing_dict_table_create(store, 1 << 30), *again;
+        struct ing_dict *dict = take(table, 5, 3), *read;
         uint32_t nodes[STACKS_MAX];
         uint64_t random = seed;
 
@@ -134,9 +134,9 @@ static void chunks_give_the_same_numbers(void **state)
             fg_symbols_done(&wire.batch.symbols);
             write_chunk(dict, store);
         }
-        dict_unref(table, dict);
+        ing_dict_unref(table, dict);
 
-        again = dict_table_create(store, 1 << 30);
+        again = ing_dict_table_create(store, 1 << 30);
         read = take(again, 5, 3);
         wire_start(&wire);
         for (uint64_t what = 0; what < STACKS_MAX; what++)
@@ -149,9 +149,9 @@ static void chunks_give_the_same_numbers(void **state)
             assert_path(read, wire.nodes[i], wire.stacks[i].id.hi);
         }
         fg_symbols_done(&wire.batch.symbols);
-        dict_unref(again, read);
-        dict_table_destroy(again);
-        dict_table_destroy(table);
+        ing_dict_unref(again, read);
+        ing_dict_table_destroy(again);
+        ing_dict_table_destroy(table);
         fg_store_close(store);
     }
 }
@@ -160,10 +160,10 @@ static void nobody_numbers_what_is_not_defined(void **state)
 {
     static struct wire wire;
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct dict_table *table = dict_table_create(store, 1 << 30);
-    struct dict *dict = take(table, 1, 0);
+    struct ing_dict_table *table = ing_dict_table_create(store, 1 << 30);
+    struct ing_dict *dict = take(table, 1, 0);
     struct fg_store_batch batch;
-    struct dict_view view;
+    struct ing_dict_view view;
 
     (void)state;
     wire_start(&wire);
@@ -172,11 +172,11 @@ static void nobody_numbers_what_is_not_defined(void **state)
     wire_add(&wire, 6, false); /* not even the empty stack */
     resolve(dict, &wire);
     assert_int_equal(wire.n_undefined, 2);
-    dict_view_begin(dict, &view);
+    ing_dict_view_begin(dict, &view);
     assert_int_equal(view.tree.n_nodes, 0);
-    dict_view_end(dict, &view);
+    ing_dict_view_end(dict, &view);
     fg_store_batch_init(&batch);
-    dict_put_chunk(dict, &batch);
+    ing_dict_put_chunk(dict, &batch);
     assert_int_equal(batch.count, 0);
     fg_store_batch_done(&batch);
     fg_symbols_done(&wire.batch.symbols);
@@ -187,8 +187,8 @@ static void nobody_numbers_what_is_not_defined(void **state)
     assert_int_equal(wire.n_undefined, 0);
     assert_int_equal(wire.nodes[0], 0);
     fg_symbols_done(&wire.batch.symbols);
-    dict_unref(table, dict);
-    dict_table_destroy(table);
+    ing_dict_unref(table, dict);
+    ing_dict_table_destroy(table);
     fg_store_close(store);
 }
 
@@ -196,16 +196,16 @@ static void nobody_numbers_what_is_not_defined(void **state)
 static void put_generation(struct fg_store *store, uint32_t service, uint32_t generation)
 {
     static struct wire wire;
-    struct dict_table *table = dict_table_create(store, 1 << 30);
-    struct dict *dict = take(table, service, generation);
+    struct ing_dict_table *table = ing_dict_table_create(store, 1 << 30);
+    struct ing_dict *dict = take(table, service, generation);
 
     wire_start(&wire);
     wire_add(&wire, 1, true);
     resolve(dict, &wire);
     write_chunk(dict, store);
     fg_symbols_done(&wire.batch.symbols);
-    dict_unref(table, dict);
-    dict_table_destroy(table);
+    ing_dict_unref(table, dict);
+    ing_dict_table_destroy(table);
 }
 
 static void list_one(uint32_t service, uint32_t generation, void *arg)
@@ -216,64 +216,64 @@ static void list_one(uint32_t service, uint32_t generation, void *arg)
 static void they_are_listed_and_deleted(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct dict_table *table = dict_table_create(store, 1 << 30);
+    struct ing_dict_table *table = ing_dict_table_create(store, 1 << 30);
     struct fg_store_batch batch;
     struct fg_buf list;
-    struct dict *dict;
+    struct ing_dict *dict;
     struct fg_err err;
     bool stored;
 
     (void)state;
     fg_buf_init(&list, SIZE_MAX);
-    assert_int_equal(dict_each(store, list_one, &list, &err), FG_OK);
+    assert_int_equal(ing_dict_each(store, list_one, &list, &err), FG_OK);
     assert_int_equal(list.len, 0);
     put_generation(store, 4, 1);
     put_generation(store, 4, 300);
     put_generation(store, 5, 8);
-    assert_int_equal(dict_each(store, list_one, &list, &err), FG_OK);
+    assert_int_equal(ing_dict_each(store, list_one, &list, &err), FG_OK);
     assert_true(fg_slice_is(fg_buf_slice(&list), "4.1 4.300 5.8 "));
-    assert_int_equal(dict_stored(store, 4, 300, &stored, &err), FG_OK);
+    assert_int_equal(ing_dict_stored(store, 4, 300, &stored, &err), FG_OK);
     assert_true(stored);
-    assert_int_equal(dict_stored(store, 4, 2, &stored, &err), FG_OK);
+    assert_int_equal(ing_dict_stored(store, 4, 2, &stored, &err), FG_OK);
     assert_false(stored);
 
     fg_store_batch_init(&batch);
     dict = take(table, 4, 300);
-    assert_true(dict_in_use(table, 4, 300));
-    assert_false(dict_delete(table, 4, 300, &batch));
-    dict_unref(table, dict);
-    assert_false(dict_in_use(table, 4, 300));
-    assert_true(dict_delete(table, 4, 300, &batch));
+    assert_true(ing_dict_in_use(table, 4, 300));
+    assert_false(ing_dict_delete(table, 4, 300, &batch));
+    ing_dict_unref(table, dict);
+    assert_false(ing_dict_in_use(table, 4, 300));
+    assert_true(ing_dict_delete(table, 4, 300, &batch));
     assert_int_equal(fg_store_write(store, &batch, &err), FG_OK);
     fg_store_batch_done(&batch);
-    assert_int_equal(dict_table_bytes(table), 0);
+    assert_int_equal(ing_dict_table_bytes(table), 0);
     fg_buf_clear(&list);
-    assert_int_equal(dict_each(store, list_one, &list, &err), FG_OK);
+    assert_int_equal(ing_dict_each(store, list_one, &list, &err), FG_OK);
     assert_true(fg_slice_is(fg_buf_slice(&list), "4.1 5.8 "));
     fg_buf_done(&list);
-    dict_table_destroy(table);
+    ing_dict_table_destroy(table);
     fg_store_close(store);
 }
 
 static void dictionaries_not_in_use_are_forgotten(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct dict_table *table;
-    struct dict *held;
+    struct ing_dict_table *table;
+    struct ing_dict *held;
 
     (void)state;
     for (uint32_t service = 0; service < 50; service++)
         put_generation(store, service, 0);
-    table = dict_table_create(store, 1);
+    table = ing_dict_table_create(store, 1);
     held = take(table, 0, 0);
     for (uint32_t service = 1; service < 50; service++)
-        dict_unref(table, take(table, service, 0));
+        ing_dict_unref(table, take(table, service, 0));
     assert_ptr_equal(take(table, 0, 0), held); /* in use, so it stayed */
-    dict_unref(table, held);
-    dict_unref(table, held);
-    dict_unref(table, take(table, 49, 0));
-    assert_true(dict_table_bytes(table) < 100000);
-    dict_table_destroy(table);
+    ing_dict_unref(table, held);
+    ing_dict_unref(table, held);
+    ing_dict_unref(table, take(table, 49, 0));
+    assert_true(ing_dict_table_bytes(table) < 100000);
+    ing_dict_table_destroy(table);
     fg_store_close(store);
 }
 
@@ -291,9 +291,9 @@ static void damaged_chunks_are_corrupt(void **state)
     assert_true(iter->valid);
     for (int i = 0; i < 2000; i++) {
         struct fg_store *bad = fg_store_memory(HEAD_FAMILIES);
-        struct dict_table *table = dict_table_create(bad, 1 << 30);
+        struct ing_dict_table *table = ing_dict_table_create(bad, 1 << 30);
         struct fg_store_batch batch;
-        struct dict *dict;
+        struct ing_dict *dict;
         struct fg_err err;
         struct fg_buf value;
 
@@ -307,14 +307,14 @@ static void damaged_chunks_are_corrupt(void **state)
         fg_store_put(&batch, HEAD_DICT, iter->key, fg_buf_slice(&value));
         assert_int_equal(fg_store_write(bad, &batch, &err), FG_OK);
         fg_store_batch_done(&batch);
-        if (dict_ref(table, 1, 0, &dict, &err) == FG_OK) {
-            dict_unref(table, dict);
+        if (ing_dict_ref(table, 1, 0, &dict, &err) == FG_OK) {
+            ing_dict_unref(table, dict);
         } else {
             assert_int_equal(err.code, FG_E_CORRUPT);
             corrupt++;
         }
         fg_buf_done(&value);
-        dict_table_destroy(table);
+        ing_dict_table_destroy(table);
         fg_store_close(bad);
     }
     assert_true(corrupt >= 1000);
@@ -326,19 +326,19 @@ static void a_store_that_fails_is_reported(void **state)
 {
     struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
     struct fg_store_faulty faulty;
-    struct dict_table *table;
-    struct dict *dict;
+    struct ing_dict_table *table;
+    struct ing_dict *dict;
     struct fg_err err;
 
     (void)state;
     fg_store_faulty_init(&faulty, inner);
     faulty.fail_reads = true;
-    table = dict_table_create(&faulty.store, 1 << 30);
-    assert_int_equal(dict_ref(table, 1, 0, &dict, &err), FG_E_UNAVAILABLE);
-    assert_int_equal(dict_each(&faulty.store, list_one, NULL, &err), FG_E_UNAVAILABLE);
+    table = ing_dict_table_create(&faulty.store, 1 << 30);
+    assert_int_equal(ing_dict_ref(table, 1, 0, &dict, &err), FG_E_UNAVAILABLE);
+    assert_int_equal(ing_dict_each(&faulty.store, list_one, NULL, &err), FG_E_UNAVAILABLE);
     faulty.fail_reads = false;
-    dict_unref(table, take(table, 1, 0));
-    dict_table_destroy(table);
+    ing_dict_unref(table, take(table, 1, 0));
+    ing_dict_table_destroy(table);
     fg_store_close(inner);
 }
 
@@ -347,7 +347,7 @@ static void a_store_that_fails_is_reported(void **state)
 enum { MANY_STACKS = 6000, ADDED_AT_A_TIME = 100, READERS = 3, WAIT_S = 60 };
 
 /* A stack of one name that no other stack has. */
-static void add_unique(struct dict *dict, uint32_t from, uint32_t to)
+static void add_unique(struct ing_dict *dict, uint32_t from, uint32_t to)
 {
     struct fg_wire_stack stacks[ADDED_AT_A_TIME];
     uint32_t locations[ADDED_AT_A_TIME], nodes[ADDED_AT_A_TIME];
@@ -364,12 +364,12 @@ static void add_unique(struct dict *dict, uint32_t from, uint32_t to)
         stacks[n] =
             (struct fg_wire_stack){.id = {fg_mix64(i), i}, .depth = 1, .locations = &locations[n]};
     }
-    fg_assert(dict_resolve(dict, &batch, nodes) == 0);
+    fg_assert(ing_dict_resolve(dict, &batch, nodes) == 0);
     fg_symbols_done(&batch.symbols);
 }
 
 /* What add_unique() added, in its order. */
-static void assert_unique(const struct dict_view *view, uint32_t least)
+static void assert_unique(const struct ing_dict_view *view, uint32_t least)
 {
     const struct fg_symbols *symbols = &view->tree.symbols;
 
@@ -407,36 +407,36 @@ static void join_in_time(pthread_t thread)
 static void a_reader_in_its_merge_does_not_block_the_writer(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct dict_table *table = dict_table_create(store, 1 << 30);
-    struct dict *dict = take(table, 1, 0);
-    struct dict_view before, after;
+    struct ing_dict_table *table = ing_dict_table_create(store, 1 << 30);
+    struct ing_dict *dict = take(table, 1, 0);
+    struct ing_dict_view before, after;
     uint64_t bytes;
     pthread_t writer;
 
     (void)state;
     add_unique(dict, 0, ADDED_AT_A_TIME);
-    dict_view_begin(dict, &before);
+    ing_dict_view_begin(dict, &before);
     assert_int_equal(pthread_create(&writer, NULL, add_many, dict), 0); /* the first are there */
     join_in_time(writer);
     assert_int_equal(before.n_stacks, ADDED_AT_A_TIME);
     assert_unique(&before, ADDED_AT_A_TIME);
-    dict_view_begin(dict, &after);
+    ing_dict_view_begin(dict, &after);
     assert_int_equal(after.n_stacks, MANY_STACKS);
     assert_unique(&after, MANY_STACKS);
 
     /* What only views needed counts as memory until the last of them has ended. */
-    dict_unref(table, take(table, 1, 0));
-    bytes = dict_table_bytes(table);
-    dict_view_end(dict, &before);
-    dict_view_end(dict, &after);
-    dict_unref(table, dict);
-    assert_true(dict_table_bytes(table) < bytes);
-    dict_table_destroy(table);
+    ing_dict_unref(table, take(table, 1, 0));
+    bytes = ing_dict_table_bytes(table);
+    ing_dict_view_end(dict, &before);
+    ing_dict_view_end(dict, &after);
+    ing_dict_unref(table, dict);
+    assert_true(ing_dict_table_bytes(table) < bytes);
+    ing_dict_table_destroy(table);
     fg_store_close(store);
 }
 
 struct reading {
-    struct dict *dict;
+    struct ing_dict *dict;
     atomic_bool *end;
 };
 
@@ -447,13 +447,13 @@ static void *read_on(void *arg)
     bool last = false;
 
     while (!last) {
-        struct dict_view view;
+        struct ing_dict_view view;
 
         last = atomic_load(reading->end);
-        dict_view_begin(reading->dict, &view);
+        ing_dict_view_begin(reading->dict, &view);
         assert_unique(&view, last ? MANY_STACKS : least);
         least = view.n_stacks;
-        dict_view_end(reading->dict, &view);
+        ing_dict_view_end(reading->dict, &view);
     }
     return NULL;
 }
@@ -462,8 +462,8 @@ static void *read_on(void *arg)
 static void views_are_consistent_while_stacks_are_added(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct dict_table *table = dict_table_create(store, 1 << 30);
-    struct dict *dict = take(table, 1, 0);
+    struct ing_dict_table *table = ing_dict_table_create(store, 1 << 30);
+    struct ing_dict *dict = take(table, 1, 0);
     atomic_bool end = false;
     struct reading reading = {dict, &end};
     pthread_t readers[READERS];
@@ -475,8 +475,8 @@ static void views_are_consistent_while_stacks_are_added(void **state)
     atomic_store(&end, true);
     for (size_t i = 0; i < READERS; i++)
         assert_int_equal(pthread_join(readers[i], NULL), 0);
-    dict_unref(table, dict);
-    dict_table_destroy(table);
+    ing_dict_unref(table, dict);
+    ing_dict_table_destroy(table);
     fg_store_close(store);
 }
 
@@ -503,8 +503,8 @@ static struct fg_store_iter *gated_iter(struct fg_store *store, unsigned family,
 }
 
 struct taking {
-    struct dict_table *table;
-    struct dict *dict;
+    struct ing_dict_table *table;
+    struct ing_dict *dict;
 };
 
 static void *take_gated(void *arg)
@@ -538,22 +538,22 @@ static void reading_a_dictionary_holds_up_no_other(void **state)
     gated.store.ops = &gated.ops;
     assert_int_equal(sem_init(&gated.arrived, 0, 0), 0);
     assert_int_equal(sem_init(&gated.gate, 0, 0), 0);
-    first.table = second.table = other.table = dict_table_create(&gated.store, 1 << 30);
+    first.table = second.table = other.table = ing_dict_table_create(&gated.store, 1 << 30);
     assert_int_equal(pthread_create(&threads[0], NULL, take_gated, &first), 0);
     assert_int_equal(sem_wait(&gated.arrived), 0);
     assert_int_equal(pthread_create(&threads[1], NULL, take_other, &other), 0);
     join_in_time(threads[1]);
-    assert_true(dict_in_use(first.table, 1, 0)); /* so nobody deletes it meanwhile */
+    assert_true(ing_dict_in_use(first.table, 1, 0)); /* so nobody deletes it meanwhile */
     assert_int_equal(pthread_create(&threads[2], NULL, take_gated, &second), 0);
     assert_int_equal(sem_post(&gated.gate), 0);
     join_in_time(threads[0]);
     join_in_time(threads[2]);
     assert_ptr_equal(first.dict, second.dict);
     assert_int_equal(atomic_load(&gated.iters), 1);
-    dict_unref(first.table, first.dict);
-    dict_unref(first.table, second.dict);
-    dict_unref(first.table, other.dict);
-    dict_table_destroy(first.table);
+    ing_dict_unref(first.table, first.dict);
+    ing_dict_unref(first.table, second.dict);
+    ing_dict_unref(first.table, other.dict);
+    ing_dict_table_destroy(first.table);
     assert_int_equal(sem_destroy(&gated.arrived), 0);
     assert_int_equal(sem_destroy(&gated.gate), 0);
     fg_store_close(store);

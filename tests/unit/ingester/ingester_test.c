@@ -369,18 +369,18 @@ static void push_one(struct head *head, struct slow *slow, uint64_t *random)
 
 static struct fg_store *open_rocks(const char *dir)
 {
-    const struct ingester_settings settings = {
+    const struct ing_settings settings = {
         .store_cache_bytes = 8 << 20,
         .store_write_buffer_bytes = 64 << 10, /* small, so that files are written and joined */
         .store_wal_max_bytes = 4 << 20,
     };
-    struct fg_store_config config = ingester_store_config(&settings);
+    struct fg_store_config config = ing_store_config(&settings);
     struct fg_store *store;
     struct fg_err err;
 
     assert_true(config.sync);
     config.sync = false;
-    if (fg_store_open(dir, head_families, HEAD_FAMILIES, &config, &store, &err) != FG_OK)
+    if (fg_store_open(dir, ing_head_families, HEAD_FAMILIES, &config, &store, &err) != FG_OK)
         fail_msg("%s", err.msg);
     return store;
 }

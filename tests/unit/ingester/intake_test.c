@@ -77,7 +77,7 @@ static void expect_ready(struct head *head, const char *said)
     bool refuses;
 
     fg_buf_init(&why, 4096);
-    refuses = ingester_refuses(head->ingester, &why);
+    refuses = ing_refuses(head->ingester, &why);
     fg_buf_putc(&why, '\0');
     assert_int_equal(refuses, said[0] != '\0');
     if (strstr((char *)why.ptr, said) == NULL)
@@ -110,7 +110,7 @@ static void wait_until_taken(struct head *head)
     for (unsigned ms = 0; refuses && ms < PATIENCE_MS; ms += 10) {
         (void)usleep(10 * 1000);
         fg_buf_clear(&why);
-        refuses = ingester_refuses(head->ingester, &why);
+        refuses = ing_refuses(head->ingester, &why);
     }
     fg_buf_done(&why);
     assert_false(refuses);
@@ -183,7 +183,7 @@ static void a_disk_below_its_reserve_refuses(void **state)
     struct fg_registry *registry = fg_registry_create();
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct fg_disk *full, *roomy;
-    struct intake *intake;
+    struct ing_intake *intake;
     struct fg_buf why;
     struct fg_err err;
 
@@ -197,19 +197,19 @@ static void a_disk_below_its_reserve_refuses(void **state)
         fg_disk_watch(&(struct fg_disk_config){.path = "/tmp", .role = "roomy", .reserve_bytes = 1},
                       &roomy, &err),
         FG_OK);
-    intake = intake_create(&(struct intake_config){store, full, registry});
+    intake = ing_intake_create(&(struct ing_intake_config){store, full, registry});
     fg_buf_init(&why, 4096);
-    assert_int_equal(intake_admits(intake, &err), FG_E_UNAVAILABLE);
+    assert_int_equal(ing_intake_admits(intake, &err), FG_E_UNAVAILABLE);
     assert_string_equal(err.msg, "the ingester's disk is full, try again later");
-    assert_true(intake_refuses(intake, &why));
+    assert_true(ing_intake_refuses(intake, &why));
     fg_buf_putc(&why, '\0');
     assert_non_null(strstr((char *)why.ptr, "disk full: "));
     fg_buf_done(&why);
-    intake_destroy(intake);
+    ing_intake_destroy(intake);
 
-    intake = intake_create(&(struct intake_config){store, roomy, registry});
-    assert_int_equal(intake_admits(intake, &err), FG_OK);
-    intake_destroy(intake);
+    intake = ing_intake_create(&(struct ing_intake_config){store, roomy, registry});
+    assert_int_equal(ing_intake_admits(intake, &err), FG_OK);
+    ing_intake_destroy(intake);
     fg_disk_unwatch(full);
     fg_disk_unwatch(roomy);
     fg_registry_destroy(registry);
@@ -241,8 +241,7 @@ static void *flush(void *arg)
     struct fg_err err;
 
     assert_int_equal(
-        ingester_flush(head->ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err),
-        FG_OK);
+        ing_flush(head->ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err), FG_OK);
     return NULL;
 }
 

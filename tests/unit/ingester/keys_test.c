@@ -11,10 +11,10 @@ static uint64_t next_random(uint64_t *random)
     return fg_mix64(*random);
 }
 
-static struct head_profile_key random_key(uint64_t *random)
+static struct ing_head_profile_key random_key(uint64_t *random)
 {
     /* Few different numbers, so that keys share their beginnings; some negative times. */
-    return (struct head_profile_key){
+    return (struct ing_head_profile_key){
         .round = {{(uint32_t)(next_random(random) % 2), (uint16_t)(next_random(random) % 3 << 8),
                    (uint32_t)(next_random(random) % 3) << 24},
                   (uint32_t)(next_random(random) % 2) << 16},
@@ -24,7 +24,7 @@ static struct head_profile_key random_key(uint64_t *random)
     };
 }
 
-static int round_order(const struct head_round_key *a, const struct head_round_key *b)
+static int round_order(const struct ing_head_round_key *a, const struct ing_head_round_key *b)
 {
     if (a->group.tenant != b->group.tenant)
         return a->group.tenant < b->group.tenant ? -1 : 1;
@@ -35,12 +35,12 @@ static int round_order(const struct head_round_key *a, const struct head_round_k
     return (a->number > b->number) - (a->number < b->number);
 }
 
-static int key_order(const struct head_profile_key *a, const struct head_profile_key *b)
+static int key_order(const struct ing_head_profile_key *a, const struct ing_head_profile_key *b)
 {
     int order = round_order(&a->round, &b->round);
     uint8_t ids[2][FG_ID_BYTES];
 
-    assert_int_equal(order == 0, head_same_round(&a->round, &b->round));
+    assert_int_equal(order == 0, ing_head_same_round(&a->round, &b->round));
     if (order != 0)
         return order;
     if (a->series != b->series)
@@ -63,25 +63,25 @@ static void keys_sort_as_what_they_say(void **state)
 
     (void)state;
     for (int i = 0; i < 5000; i++) {
-        struct head_profile_key keys[2] = {random_key(&random), random_key(&random)}, back;
-        struct head_round_key round;
+        struct ing_head_profile_key keys[2] = {random_key(&random), random_key(&random)}, back;
+        struct ing_head_round_key round;
         struct fg_buf bytes[2], seek;
 
         for (size_t k = 0; k < 2; k++) {
             fg_buf_init(&bytes[k], 100);
-            head_put_profile_key(&bytes[k], &keys[k]);
+            ing_head_put_profile_key(&bytes[k], &keys[k]);
             assert_int_equal(bytes[k].len, HEAD_PROFILE_KEY_BYTES);
         }
         assert_int_equal(sign(fg_slice_cmp(fg_buf_slice(&bytes[0]), fg_buf_slice(&bytes[1]))),
                          sign(key_order(&keys[0], &keys[1])));
-        assert_true(head_get_profile_key(fg_buf_slice(&bytes[0]), &back));
+        assert_true(ing_head_get_profile_key(fg_buf_slice(&bytes[0]), &back));
         assert_int_equal(key_order(&back, &keys[0]), 0);
         fg_buf_init(&seek, 100);
-        head_put_series_seek(&seek, &keys[0].round, keys[0].series, keys[0].time_ns);
+        ing_head_put_series_seek(&seek, &keys[0].round, keys[0].series, keys[0].time_ns);
         assert_true(fg_slice_cmp(fg_buf_slice(&seek), fg_buf_slice(&bytes[0])) < 0);
         fg_buf_clear(&seek);
-        head_put_round_key(&seek, &keys[0].round);
-        assert_true(head_get_round_key(fg_buf_slice(&seek), &round));
+        ing_head_put_round_key(&seek, &keys[0].round);
+        assert_true(ing_head_get_round_key(fg_buf_slice(&seek), &round));
         assert_int_equal(round_order(&round, &keys[0].round), 0);
         fg_buf_done(&seek);
         fg_buf_done(&bytes[0]);
@@ -95,12 +95,12 @@ static void other_lengths_are_no_keys(void **state)
 
     (void)state;
     for (size_t len = 0; len <= sizeof bytes; len++) {
-        struct head_profile_key profile;
-        struct head_round_key round;
+        struct ing_head_profile_key profile;
+        struct ing_head_round_key round;
 
-        assert_int_equal(head_get_profile_key(fg_bytes(bytes, len), &profile),
+        assert_int_equal(ing_head_get_profile_key(fg_bytes(bytes, len), &profile),
                          len == HEAD_PROFILE_KEY_BYTES);
-        assert_int_equal(head_get_round_key(fg_bytes(bytes, len), &round),
+        assert_int_equal(ing_head_get_round_key(fg_bytes(bytes, len), &round),
                          len == HEAD_ROUND_KEY_BYTES);
     }
 }
@@ -128,12 +128,12 @@ static void windows_are_ten_minutes(void **state)
 
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        uint32_t window = head_window(cases[i].time_ns, cases[i].duration_ns);
+        uint32_t window = ing_head_window(cases[i].time_ns, cases[i].duration_ns);
 
         assert_int_equal(window, cases[i].window);
-        assert_true(cases[i].time_ns >= head_window_first_ns(window));
-        assert_true(cases[i].time_ns < head_window_end_ns(window) ||
-                    head_window_end_ns(window) == INT64_MAX);
+        assert_true(cases[i].time_ns >= ing_head_window_first_ns(window));
+        assert_true(cases[i].time_ns < ing_head_window_end_ns(window) ||
+                    ing_head_window_end_ns(window) == INT64_MAX);
     }
 }
 

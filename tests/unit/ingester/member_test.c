@@ -256,14 +256,14 @@ static void what_both_have_is_committed_once(void **state)
     wait_for_revisions(f, 0, 1);
     push(f, 0, 0, PROFILES - 1);
     push(f, 1, 1, PROFILES);
-    must(ingester_flush(f->heads[0].ingester, soon(), &err), &err);
+    must(ing_flush(f->heads[0].ingester, soon(), &err), &err);
     committed = committed_read(f->bucket, "tenant", cpu, &f->lines);
     assert_int_equal(committed.n_profiles, PROFILES - 1);
     query.generation = committed.generation;
     assert_int_equal(head_select(&f->heads[1], &query, &f->lines), FG_OK);
     assert_true(
         fg_slice_is(fg_buf_slice(&f->lines), "a;c 21\n")); /* the last one, which it alone has */
-    must(ingester_flush(f->heads[1].ingester, soon(), &err), &err);
+    must(ing_flush(f->heads[1].ingester, soon(), &err), &err);
     committed = committed_read(f->bucket, "tenant", cpu, &f->lines);
     assert_int_equal(committed.n_segments, 2);
     assert_int_equal(committed.n_profiles, PROFILES);

@@ -20,9 +20,9 @@ static struct fg_id id_of(unsigned group, unsigned profile)
     return (struct fg_id){group + 1, profile + 1};
 }
 
-static struct group_sum sum_of(unsigned group, unsigned n)
+static struct ing_group_sum sum_of(unsigned group, unsigned n)
 {
-    struct group_sum sum = {.count = n};
+    struct ing_group_sum sum = {.count = n};
 
     for (unsigned i = 0; i < n; i++)
         sum.digest = fg_id_add(sum.digest, id_of(group, i));
@@ -39,8 +39,8 @@ static bool fails(struct fake *fake, struct fg_err *err)
     return true;
 }
 
-static enum fg_code groups(void *arg, const struct repair_group *after, struct fg_arena *arena,
-                           struct repair_page *ret_page, struct fg_err *err)
+static enum fg_code groups(void *arg, const struct ing_repair_group *after, struct fg_arena *arena,
+                           struct ing_repair_page *ret_page, struct fg_err *err)
 {
     struct fake *fake = arg;
     unsigned next = after == NULL ? 0 : after->window + 1;
@@ -48,15 +48,16 @@ static enum fg_code groups(void *arg, const struct repair_group *after, struct f
     if (fails(fake, err))
         return err->code;
     fake->pages++;
-    *ret_page = (struct repair_page){.groups = fg_arena_new(arena, struct repair_group, PAGE)};
+    *ret_page =
+        (struct ing_repair_page){.groups = fg_arena_new(arena, struct ing_repair_group, PAGE)};
     for (; next < GROUPS && ret_page->n < PAGE; next++)
-        ret_page->groups[ret_page->n++] = (struct repair_group){
+        ret_page->groups[ret_page->n++] = (struct ing_repair_group){
             .shard = (uint16_t)next, .window = next, .sum = sum_of(next, fake->there[next])};
     ret_page->more = next < GROUPS;
     return FG_OK;
 }
 
-static enum fg_code ids(void *arg, const struct repair_group *group, struct group_ids *out,
+static enum fg_code ids(void *arg, const struct ing_repair_group *group, struct ing_group_ids *out,
                         struct fg_err *err)
 {
     struct fake *fake = arg;
@@ -65,12 +66,12 @@ static enum fg_code ids(void *arg, const struct repair_group *group, struct grou
         return err->code;
     fake->asked[group->window]++;
     for (unsigned i = 0; i < fake->there[group->window]; i++)
-        group_ids_add(out, id_of(group->window, i));
+        ing_group_ids_add(out, id_of(group->window, i));
     return FG_OK;
 }
 
-static enum fg_code take(void *arg, const struct repair_group *group, struct fg_id *wanted,
-                         size_t *n, struct repair_place *place, struct fg_err *err)
+static enum fg_code take(void *arg, const struct ing_repair_group *group, struct fg_id *wanted,
+                         size_t *n, struct ing_repair_place *place, struct fg_err *err)
 {
     struct fake *fake = arg;
     size_t taken = FG_MIN(*n, TAKEN_AT_A_TIME);
@@ -93,7 +94,7 @@ static bool owns(void *arg, uint16_t shard)
     return shard != 3;
 }
 
-static struct group_sum own_sum(void *arg, const struct repair_group *group)
+static struct ing_group_sum own_sum(void *arg, const struct ing_repair_group *group)
 {
     const struct fake *fake = arg;
 
@@ -101,23 +102,23 @@ static struct group_sum own_sum(void *arg, const struct repair_group *group)
 }
 
 /* Descending: their order is not promised. */
-static enum fg_code own_ids(void *arg, const struct repair_group *group, struct group_ids *out,
-                            struct fg_err *err)
+static enum fg_code own_ids(void *arg, const struct ing_repair_group *group,
+                            struct ing_group_ids *out, struct fg_err *err)
 {
     struct fake *fake = arg;
 
     if (fails(fake, err))
         return err->code;
     for (unsigned i = fake->here[group->window]; i-- > 0;)
-        group_ids_add(out, id_of(group->window, i));
+        ing_group_ids_add(out, id_of(group->window, i));
     return FG_OK;
 }
 
 static enum fg_code pass(struct fake *fake, struct fg_err *err)
 {
-    const struct repair_links links = {fake, groups, ids, take, owns, own_sum, own_ids};
+    const struct ing_repair_links links = {fake, groups, ids, take, owns, own_sum, own_ids};
 
-    return repair_pass(&links, err);
+    return ing_repair_pass(&links, err);
 }
 
 static const struct fake wanting = {

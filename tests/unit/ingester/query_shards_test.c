@@ -188,7 +188,7 @@ static void locate(struct world *world)
             struct known *known = find(world, id);
 
             assert_true(i == 0 || fg_id_cmp(fg_id_get(sum->ids.data + i - FG_ID_BYTES), id) < 0);
-            assert_int_equal(sum->window, head_window(known->time_ns, 0));
+            assert_int_equal(sum->window, ing_head_window(known->time_ns, 0));
             known->shard = (uint16_t)sum->shard;
             known->window = sum->window;
         }

@@ -98,10 +98,10 @@ static void encode(struct made *made, uint32_t generation, struct fg_buf *out)
     static uint32_t positions[SAMPLES_MAX];
 
     fg_radix_sort(made->samples, scratch, made->profile.n_samples);
-    record_encode(&made->profile, made->n_types, generation, made->samples, positions, out);
+    ing_record_encode(&made->profile, made->n_types, generation, made->samples, positions, out);
 }
 
-static void assert_links(const struct made *made, const struct record_columns *columns)
+static void assert_links(const struct made *made, const struct ing_record_columns *columns)
 {
     assert_int_equal(columns->n_links, made->profile.n_links);
     for (uint32_t i = 0; i < columns->n_links; i++) {
@@ -113,14 +113,14 @@ static void assert_links(const struct made *made, const struct record_columns *c
     }
 }
 
-static void assert_type(const struct made *made, const struct record *record, uint32_t type,
-                        struct record_columns *columns)
+static void assert_type(const struct made *made, const struct ing_record *record, uint32_t type,
+                        struct ing_record_columns *columns)
 {
     const int64_t *values = made->values + (size_t)type * made->profile.n_samples;
     uint64_t sum = 0, total;
     struct fg_err err;
 
-    assert_int_equal(record_read(record, type, true, columns, &err), FG_OK);
+    assert_int_equal(ing_record_read(record, type, true, columns, &err), FG_OK);
     for (uint32_t i = 0; i < made->profile.n_samples; i++) {
         assert_int_equal(columns->nodes[i], made->samples[i].key);
         assert_int_equal(columns->values[i], values[made->samples[i].index]);
@@ -130,20 +130,20 @@ static void assert_type(const struct made *made, const struct record *record, ui
     assert_int_equal(columns->size.known, made->profile.size.known);
     assert_int_equal(columns->size.wire_bytes, made->profile.size.wire_bytes);
     assert_int_equal(columns->size.raw_bytes, made->profile.size.raw_bytes);
-    assert_int_equal(record_total(record, type, &total, &err), FG_OK);
+    assert_int_equal(ing_record_total(record, type, &total, &err), FG_OK);
     assert_int_equal(total, sum);
-    assert_int_equal(record_read(record, type, false, columns, &err), FG_OK);
+    assert_int_equal(ing_record_read(record, type, false, columns, &err), FG_OK);
     assert_int_equal(columns->n_links, 0);
 }
 
 static void what_is_encoded_is_read(void **state)
 {
     static struct made made;
-    struct record_columns columns = {0};
+    struct ing_record_columns columns = {0};
 
     (void)state;
     for (uint64_t seed = 1; seed <= 400; seed++) {
-        struct record record;
+        struct ing_record record;
         struct fg_buf bytes;
         struct fg_err err;
 
@@ -152,7 +152,7 @@ static void what_is_encoded_is_read(void **state)
         encode(&made, (uint32_t)seed, &bytes);
         for (uint32_t i = 1; i < made.profile.n_samples; i++)
             assert_true(made.samples[i - 1].key <= made.samples[i].key);
-        assert_int_equal(record_open(fg_buf_slice(&bytes), &record, &err), FG_OK);
+        assert_int_equal(ing_record_open(fg_buf_slice(&bytes), &record, &err), FG_OK);
         assert_int_equal(record.generation, seed);
         assert_int_equal(record.n_types, made.n_types);
         assert_int_equal(record.n_samples, made.profile.n_samples);
@@ -160,11 +160,13 @@ static void what_is_encoded_is_read(void **state)
         assert_int_equal(record.period, made.profile.period);
         for (uint32_t t = 0; t < made.n_types; t++)
             assert_type(&made, &record, t, &columns);
-        assert_int_equal(record_read(&record, made.n_types, false, &columns, &err), FG_E_CORRUPT);
-        assert_int_equal(record_total(&record, made.n_types, &(uint64_t){0}, &err), FG_E_CORRUPT);
+        assert_int_equal(ing_record_read(&record, made.n_types, false, &columns, &err),
+                         FG_E_CORRUPT);
+        assert_int_equal(ing_record_total(&record, made.n_types, &(uint64_t){0}, &err),
+                         FG_E_CORRUPT);
         fg_buf_done(&bytes);
     }
-    record_columns_done(&columns);
+    ing_record_columns_done(&columns);
 }
 
 /* Sorting keeps the order of equals and puts every node in its place. */
@@ -214,21 +216,21 @@ static void columns_are_small(void **state)
     fg_buf_done(&bytes);
 }
 
-static void read_all(struct fg_slice in, struct record_columns *columns)
+static void read_all(struct fg_slice in, struct ing_record_columns *columns)
 {
     uint8_t *copy = fg_malloc(in.len + 1); /* of its own, so that reading past the end is seen */
-    struct record record;
+    struct ing_record record;
     struct fg_err err;
 
     if (in.len > 0)
         memcpy(copy, in.ptr, in.len);
-    if (record_open(fg_bytes(copy, in.len), &record, &err) == FG_OK)
+    if (ing_record_open(fg_bytes(copy, in.len), &record, &err) == FG_OK)
         for (uint32_t t = 0; t <= record.n_types; t++) {
             uint64_t total;
 
-            if (record_total(&record, t, &total, &err) != FG_OK)
+            if (ing_record_total(&record, t, &total, &err) != FG_OK)
                 assert_int_equal(err.code, FG_E_CORRUPT);
-            if (record_read(&record, t, true, columns, &err) != FG_OK)
+            if (ing_record_read(&record, t, true, columns, &err) != FG_OK)
                 assert_int_equal(err.code, FG_E_CORRUPT);
         }
     else
@@ -239,7 +241,7 @@ static void read_all(struct fg_slice in, struct record_columns *columns)
 static void damage_is_an_error(void **state)
 {
     static struct made made;
-    struct record_columns columns = {0};
+    struct ing_record_columns columns = {0};
     uint64_t random = 4;
 
     (void)state;
@@ -260,14 +262,14 @@ static void damage_is_an_error(void **state)
         }
         fg_buf_done(&bytes);
     }
-    record_columns_done(&columns);
+    ing_record_columns_done(&columns);
 }
 
 /* Cut anywhere, the whole of a record is never read as if it were there. */
 static void a_record_cut_short_is_corrupt(void **state)
 {
     static struct made made;
-    struct record_columns columns = {0};
+    struct ing_record_columns columns = {0};
     struct fg_buf bytes;
 
     (void)state;
@@ -275,15 +277,15 @@ static void a_record_cut_short_is_corrupt(void **state)
     fg_buf_init(&bytes, SIZE_MAX);
     encode(&made, 1, &bytes);
     for (size_t len = 0; len < bytes.len; len++) {
-        struct record record;
+        struct ing_record record;
         struct fg_err err;
 
-        if (record_open(fg_bytes(bytes.ptr, len), &record, &err) == FG_OK)
-            assert_int_equal(record_read(&record, 0, true, &columns, &err), FG_E_CORRUPT);
+        if (ing_record_open(fg_bytes(bytes.ptr, len), &record, &err) == FG_OK)
+            assert_int_equal(ing_record_read(&record, 0, true, &columns, &err), FG_E_CORRUPT);
         else
             assert_int_equal(err.code, FG_E_CORRUPT);
     }
-    record_columns_done(&columns);
+    ing_record_columns_done(&columns);
     fg_buf_done(&bytes);
 }
 

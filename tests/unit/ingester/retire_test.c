@@ -9,11 +9,11 @@
 struct fixture {
     struct fg_store *inner, *store; /* store: inner, made to fail */
     struct fg_store_faulty faulty;
-    struct catalog *catalog;
-    struct rounds *rounds;
-    struct dict_table *dicts;
-    struct retire *retire;
-    struct catalog_service *service;
+    struct ing_catalog *catalog;
+    struct ing_rounds *rounds;
+    struct ing_dict_table *dicts;
+    struct ing_retire *retire;
+    struct ing_catalog_service *service;
     uint32_t base; /* generation that the start began: others are told from there */
 };
 
@@ -22,46 +22,47 @@ static enum fg_code write_store(void *arg, struct fg_store_batch *batch, struct 
     return fg_store_write(arg, batch, err);
 }
 
-static struct retire_writer writer_of(struct fixture *f)
+static struct ing_retire_writer writer_of(struct fixture *f)
 {
-    return (struct retire_writer){write_store, f->store};
+    return (struct ing_retire_writer){write_store, f->store};
 }
 
 static void start(struct fixture *f)
 {
-    struct damage damage = {0};
+    struct ing_damage damage = {0};
     struct fg_err err;
 
-    assert_int_equal(rounds_open(f->store, f->catalog, 1 << 20, &damage, &f->rounds, &err), FG_OK);
+    assert_int_equal(ing_rounds_open(f->store, f->catalog, 1 << 20, &damage, &f->rounds, &err),
+                     FG_OK);
     assert_int_equal(damage.repaired + damage.set_aside, 0);
-    f->dicts = dict_table_create(f->store, 1 << 20);
+    f->dicts = ing_dict_table_create(f->store, 1 << 20);
     assert_int_equal(
-        retire_create(&(struct retire_config){f->store, f->catalog, f->dicts, f->rounds},
-                      &f->retire, &err),
+        ing_retire_create(&(struct ing_retire_config){f->store, f->catalog, f->dicts, f->rounds},
+                          &f->retire, &err),
         FG_OK);
 }
 
 static void stop(struct fixture *f)
 {
-    retire_destroy(f->retire);
-    dict_table_destroy(f->dicts);
-    rounds_close(f->rounds);
+    ing_retire_destroy(f->retire);
+    ing_dict_table_destroy(f->dicts);
+    ing_rounds_close(f->rounds);
 }
 
 static int set_up(void **state)
 {
     struct fixture *f = fg_new(struct fixture);
-    struct damage damage = {0};
+    struct ing_damage damage = {0};
     struct fg_err err;
 
     f->inner = fg_store_memory(HEAD_FAMILIES);
     fg_store_faulty_init(&f->faulty, f->inner);
     f->store = &f->faulty.store;
-    assert_int_equal(
-        catalog_open(f->store, &(struct catalog_bounds){1 << 20, 0}, &damage, &f->catalog, &err),
-        FG_OK);
-    f->service = catalog_service(f->catalog, catalog_tenant(f->catalog, FG_LIT("t")),
-                                 FG_LIT("shop"), &(struct catalog_quota){.share = 1});
+    assert_int_equal(ing_catalog_open(f->store, &(struct ing_catalog_bounds){1 << 20, 0}, &damage,
+                                      &f->catalog, &err),
+                     FG_OK);
+    f->service = ing_catalog_service(f->catalog, ing_catalog_tenant(f->catalog, FG_LIT("t")),
+                                     FG_LIT("shop"), &(struct ing_catalog_quota){.share = 1});
     start(f);
     f->base = atomic_load(&f->service->generation);
     *state = f;
@@ -73,7 +74,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
 
     stop(f);
-    catalog_close(f->catalog);
+    ing_catalog_close(f->catalog);
     fg_store_close(f->inner);
     free(f);
     return 0;
@@ -108,20 +109,20 @@ static bool is_stored(struct fixture *f, uint32_t generation)
     struct fg_err err;
     bool stored;
 
-    assert_int_equal(dict_stored(f->store, f->service->number, f->base + generation, &stored, &err),
-                     FG_OK);
+    assert_int_equal(
+        ing_dict_stored(f->store, f->service->number, f->base + generation, &stored, &err), FG_OK);
     return stored;
 }
 
 /* A round that begins now. */
-static struct head_round_key begin_round(struct fixture *f, uint32_t window)
+static struct ing_head_round_key begin_round(struct fixture *f, uint32_t window)
 {
-    const struct head_round_key key = {{0, 0, window}, rounds_cuts(f->rounds)};
-    struct round round = round_empty(&key);
+    const struct ing_head_round_key key = {{0, 0, window}, ing_rounds_cuts(f->rounds)};
+    struct ing_round round = ing_round_empty(&key);
 
-    round.born = rounds_cuts(f->rounds);
-    round_add(&round, 0, (struct fg_id){1, 1}, 1);
-    rounds_set(f->rounds, &round);
+    round.born = ing_rounds_cuts(f->rounds);
+    ing_round_add(&round, 0, (struct fg_id){1, 1}, 1);
+    ing_rounds_set(f->rounds, &round);
     return key;
 }
 
@@ -129,21 +130,21 @@ static void cut(struct fixture *f)
 {
     struct fg_err err;
 
-    rounds_set_cuts(f->rounds, rounds_cuts(f->rounds) + 1);
-    assert_int_equal(retire_cut(f->retire, &err), FG_OK);
+    ing_rounds_set_cuts(f->rounds, ing_rounds_cuts(f->rounds) + 1);
+    assert_int_equal(ing_retire_cut(f->retire, &err), FG_OK);
 }
 
 static void sweep(struct fixture *f)
 {
     struct fg_err err;
 
-    assert_int_equal(retire_sweep(f->retire, writer_of(f), &err), FG_OK);
+    assert_int_equal(ing_retire_sweep(f->retire, writer_of(f), &err), FG_OK);
 }
 
 static void they_go_after_the_rounds_that_name_them(void **state)
 {
     struct fixture *f = *state;
-    struct head_round_key before, between;
+    struct ing_head_round_key before, between;
 
     put_chunk(f, 0);
     before = begin_round(f, 1);
@@ -154,36 +155,36 @@ static void they_go_after_the_rounds_that_name_them(void **state)
     assert_int_equal(atomic_load(&f->service->valid_from), 0);
     sweep(f);
     assert_int_equal(atomic_load(&f->service->valid_from), f->base + 1);
-    rounds_remove(f->rounds, &before);
+    ing_rounds_remove(f->rounds, &before);
     for (int i = 0; i < 3; i++)
         sweep(f);
     assert_true(is_stored(f, 0));
     cut(f); /* nothing was written since: no new generation */
     assert_int_equal(atomic_load(&f->service->generation), f->base + 1);
     (void)begin_round(f, 3);
-    rounds_remove(f->rounds, &between);
+    ing_rounds_remove(f->rounds, &between);
     sweep(f); /* a query may have found the round a moment ago */
     assert_true(is_stored(f, 0));
-    assert_int_equal(retire_count(f->retire), 1);
+    assert_int_equal(ing_retire_count(f->retire), 1);
     sweep(f);
     assert_false(is_stored(f, 0));
-    assert_int_equal(retire_count(f->retire), 0);
+    assert_int_equal(ing_retire_count(f->retire), 0);
 }
 
 static void who_works_with_them_keeps_them(void **state)
 {
     struct fixture *f = *state;
-    struct dict *dict;
+    struct ing_dict *dict;
     struct fg_err err;
 
-    assert_int_equal(dict_ref(f->dicts, f->service->number, f->base, &dict, &err), FG_OK);
+    assert_int_equal(ing_dict_ref(f->dicts, f->service->number, f->base, &dict, &err), FG_OK);
     put_chunk(f, 0);
     cut(f);
     for (int i = 0; i < 5; i++)
         sweep(f);
     assert_int_equal(atomic_load(&f->service->valid_from), 0);
     assert_true(is_stored(f, 0));
-    dict_unref(f->dicts, dict);
+    ing_dict_unref(f->dicts, dict);
     for (int i = 0; i < 3; i++)
         sweep(f);
     assert_false(is_stored(f, 0));
@@ -200,13 +201,13 @@ static void a_restart_finds_them_and_begins_another(void **state)
     stop(f);
     start(f);
     assert_true(atomic_load(&f->service->generation) > f->base + 7);
-    assert_int_equal(retire_count(f->retire), 3);
+    assert_int_equal(ing_retire_count(f->retire), 3);
     for (int i = 0; i < 3; i++)
         sweep(f);
     assert_false(is_stored(f, 2)); /* there are no rounds at all */
     assert_false(is_stored(f, 5));
     assert_false(is_stored(f, 7));
-    assert_int_equal(retire_count(f->retire), 0);
+    assert_int_equal(ing_retire_count(f->retire), 0);
 }
 
 static void deletes_that_fail_are_repeated(void **state)
@@ -219,16 +220,16 @@ static void deletes_that_fail_are_repeated(void **state)
     sweep(f);
     sweep(f);
     f->faulty.fail_at = f->faulty.writes + 1;
-    assert_int_equal(retire_sweep(f->retire, writer_of(f), &err), FG_E_UNAVAILABLE);
+    assert_int_equal(ing_retire_sweep(f->retire, writer_of(f), &err), FG_E_UNAVAILABLE);
     assert_true(is_stored(f, 0));
     sweep(f);
     assert_false(is_stored(f, 0));
-    assert_int_equal(retire_count(f->retire), 0);
+    assert_int_equal(ing_retire_count(f->retire), 0);
 }
 
 /* ---- services ---- */
 
-static void count_service(struct catalog_service *service, void *arg)
+static void count_service(struct ing_catalog_service *service, void *arg)
 {
     (void)service;
     (*(size_t *)arg)++;
@@ -238,7 +239,7 @@ static size_t count_services(struct fixture *f)
 {
     size_t count = 0;
 
-    catalog_each_service(f->catalog, count_service, &count);
+    ing_catalog_each_service(f->catalog, count_service, &count);
     return count;
 }
 
@@ -259,17 +260,17 @@ static void sweep_series(struct fixture *f)
 
     /* Epochs have to end. */
     for (int i = 0; i < 4; i++)
-        assert_int_equal(retire_series(f->retire, writer_of(f), &err), FG_OK);
+        assert_int_equal(ing_retire_series(f->retire, writer_of(f), &err), FG_OK);
 }
 
 static void services_leave_after_their_dictionaries(void **state)
 {
     struct fixture *f = *state;
-    struct head_round_key round;
+    struct ing_head_round_key round;
     struct fg_store_batch batch;
 
     fg_store_batch_init(&batch);
-    catalog_put_service(f->service, &batch);
+    ing_catalog_put_service(f->service, &batch);
     write_batch(f, &batch);
     put_chunk(f, 0);
     round = begin_round(f, 1);
@@ -277,7 +278,7 @@ static void services_leave_after_their_dictionaries(void **state)
     assert_int_equal(count_services(f), 1);
     cut(f);
     sweep_series(f);
-    rounds_remove(f->rounds, &round);
+    ing_rounds_remove(f->rounds, &round);
     for (int i = 0; i < 3; i++) {
         assert_true(is_stored(f, 0));
         sweep_series(f);
@@ -290,8 +291,8 @@ static void services_leave_after_their_dictionaries(void **state)
     assert_int_equal(count_services(f), 0);
     assert_int_equal(count_keys(f, FG_LIT("s"), FG_LIT("t")), 0);
     /* One that comes back has another number, and so another dictionary. */
-    f->service = catalog_service(f->catalog, catalog_find_tenant(f->catalog, FG_LIT("t")),
-                                 FG_LIT("shop"), &(struct catalog_quota){.share = 1});
+    f->service = ing_catalog_service(f->catalog, ing_catalog_find_tenant(f->catalog, FG_LIT("t")),
+                                     FG_LIT("shop"), &(struct ing_catalog_quota){.share = 1});
     assert_int_equal(f->service->number, 1);
     assert_int_equal(atomic_load(&f->service->generation), 0);
 }
@@ -305,17 +306,17 @@ static void what_left_is_deleted_in_the_end(void **state)
     int failed = 0;
 
     fg_store_batch_init(&batch);
-    catalog_put_service(f->service, &batch);
+    ing_catalog_put_service(f->service, &batch);
     write_batch(f, &batch);
     for (int i = 0; i < 8; i++) {
         f->faulty.fail_at = f->faulty.writes + 1;
-        failed += retire_series(f->retire, writer_of(f), &err) != FG_OK;
+        failed += ing_retire_series(f->retire, writer_of(f), &err) != FG_OK;
     }
     assert_in_range(failed, 2, 8);
     assert_int_equal(count_services(f), 0);
     assert_int_equal(count_keys(f, FG_LIT("s"), FG_LIT("t")), 1);
     f->faulty.fail_at = 0;
-    assert_int_equal(retire_series(f->retire, writer_of(f), &err), FG_OK);
+    assert_int_equal(ing_retire_series(f->retire, writer_of(f), &err), FG_OK);
     assert_int_equal(count_keys(f, FG_LIT("s"), FG_LIT("t")), 0);
 }
 

@@ -10,33 +10,34 @@ enum { TENANTS = 3 };
 
 struct fixture {
     struct fg_store *store;
-    struct rounds *rounds;
+    struct ing_rounds *rounds;
     struct fg_arena *arena;
 };
 
 /* With so many repaired and set aside. */
-static struct rounds *open_damaged(struct fg_store *store, uint64_t repaired, uint64_t set_aside)
+static struct ing_rounds *open_damaged(struct fg_store *store, uint64_t repaired,
+                                       uint64_t set_aside)
 {
     struct fg_store *tenants = fg_store_memory(HEAD_FAMILIES);
-    struct damage damage = {0};
-    struct catalog *catalog;
-    struct rounds *rounds;
+    struct ing_damage damage = {0};
+    struct ing_catalog *catalog;
+    struct ing_rounds *rounds;
     struct fg_err err;
 
-    assert_int_equal(
-        catalog_open(tenants, &(struct catalog_bounds){1 << 20, 0}, &damage, &catalog, &err),
-        FG_OK);
+    assert_int_equal(ing_catalog_open(tenants, &(struct ing_catalog_bounds){1 << 20, 0}, &damage,
+                                      &catalog, &err),
+                     FG_OK);
     for (int i = 0; i < TENANTS; i++)
-        (void)catalog_tenant(catalog, fg_bytes(&"abc"[i], 1));
-    assert_int_equal(rounds_open(store, catalog, 1 << 20, &damage, &rounds, &err), FG_OK);
+        (void)ing_catalog_tenant(catalog, fg_bytes(&"abc"[i], 1));
+    assert_int_equal(ing_rounds_open(store, catalog, 1 << 20, &damage, &rounds, &err), FG_OK);
     assert_int_equal(damage.repaired, repaired);
     assert_int_equal(damage.set_aside, set_aside);
-    catalog_close(catalog);
+    ing_catalog_close(catalog);
     fg_store_close(tenants);
     return rounds;
 }
 
-static struct rounds *open_rounds(struct fg_store *store)
+static struct ing_rounds *open_rounds(struct fg_store *store)
 {
     return open_damaged(store, 0, 0);
 }
@@ -57,7 +58,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
 
     fg_arena_destroy(f->arena);
-    rounds_close(f->rounds);
+    ing_rounds_close(f->rounds);
     fg_store_close(f->store);
     free(f);
     return 0;
@@ -72,37 +73,38 @@ static void write_batch(struct fg_store *store, struct fg_store_batch *batch)
 }
 
 /* Written and taken over, as the committer does it. */
-static void keep(struct fixture *f, const struct round *round)
+static void keep(struct fixture *f, const struct ing_round *round)
 {
     struct fg_store_batch batch;
-    uint32_t cuts = FG_MAX(rounds_cuts(f->rounds), FG_MAX(round->cut, round->born));
+    uint32_t cuts = FG_MAX(ing_rounds_cuts(f->rounds), FG_MAX(round->cut, round->born));
 
     fg_store_batch_init(&batch);
-    round_put(round, &batch);
-    rounds_put_cuts(cuts, &batch);
+    ing_round_put(round, &batch);
+    ing_rounds_put_cuts(cuts, &batch);
     write_batch(f->store, &batch);
-    rounds_set(f->rounds, round);
-    rounds_set_cuts(f->rounds, cuts);
+    ing_rounds_set(f->rounds, round);
+    ing_rounds_set_cuts(f->rounds, cuts);
 }
 
 static void reopen(struct fixture *f)
 {
-    rounds_close(f->rounds);
+    ing_rounds_close(f->rounds);
     f->rounds = open_rounds(f->store);
 }
 
-static struct round make(uint32_t tenant, uint16_t shard, uint32_t window, uint32_t number,
-                         int64_t time_ns)
+static struct ing_round make(uint32_t tenant, uint16_t shard, uint32_t window, uint32_t number,
+                             int64_t time_ns)
 {
-    struct round round = round_empty(&(struct head_round_key){{tenant, shard, window}, number});
+    struct ing_round round =
+        ing_round_empty(&(struct ing_head_round_key){{tenant, shard, window}, number});
 
-    round_add(&round, time_ns, (struct fg_id){1, 1}, 700);
+    ing_round_add(&round, time_ns, (struct fg_id){1, 1}, 700);
     return round;
 }
 
-static void assert_same(const struct round *a, const struct round *b)
+static void assert_same(const struct ing_round *a, const struct ing_round *b)
 {
-    assert_true(head_same_round(&a->key, &b->key));
+    assert_true(ing_head_same_round(&a->key, &b->key));
     assert_int_equal(a->count, b->count);
     assert_int_equal(a->bytes, b->bytes);
     assert_int_equal(a->opened_wall_ns, b->opened_wall_ns);
@@ -115,22 +117,23 @@ static void assert_same(const struct round *a, const struct round *b)
     assert_int_equal(a->generation, b->generation);
 }
 
-static size_t count_of(struct fixture *f, const struct rounds_filter *filter,
-                       struct round **ret_rounds)
+static size_t count_of(struct fixture *f, const struct ing_rounds_filter *filter,
+                       struct ing_round **ret_rounds)
 {
     struct fg_err err;
     size_t count;
 
-    assert_int_equal(rounds_select(f->rounds, filter, f->arena, ret_rounds, &count, &err), FG_OK);
+    assert_int_equal(ing_rounds_select(f->rounds, filter, f->arena, ret_rounds, &count, &err),
+                     FG_OK);
     return count;
 }
 
 static void what_was_written_is_read_back(void **state)
 {
     struct fixture *f = *state;
-    struct round round = make(1, 5, 7, 3, 100), back;
+    struct ing_round round = make(1, 5, 7, 3, 100), back;
 
-    round_add(&round, 50, (struct fg_id){UINT64_MAX, 4}, 300);
+    ing_round_add(&round, 50, (struct fg_id){UINT64_MAX, 4}, 300);
     round.state = ROUND_COMMITTED;
     round.opened_wall_ns = -5;
     round.cut = 4;
@@ -138,7 +141,7 @@ static void what_was_written_is_read_back(void **state)
     round.generation = 77;
     keep(f, &round);
     for (int i = 0; i < 2; i++) {
-        assert_true(rounds_find(f->rounds, &round.key, &back));
+        assert_true(ing_rounds_find(f->rounds, &round.key, &back));
         assert_same(&back, &round);
         assert_int_equal(back.least_ns, 50);
         assert_int_equal(back.greatest_ns, 100);
@@ -148,7 +151,7 @@ static void what_was_written_is_read_back(void **state)
         reopen(f);
     }
     round.key.number++;
-    assert_false(rounds_find(f->rounds, &round.key, &back));
+    assert_false(ing_rounds_find(f->rounds, &round.key, &back));
 }
 
 static void cuts_are_kept(void **state)
@@ -156,14 +159,14 @@ static void cuts_are_kept(void **state)
     struct fixture *f = *state;
     struct fg_store_batch batch;
 
-    assert_int_equal(rounds_cuts(f->rounds), 0);
+    assert_int_equal(ing_rounds_cuts(f->rounds), 0);
     fg_store_batch_init(&batch);
-    rounds_put_cuts(300, &batch);
+    ing_rounds_put_cuts(300, &batch);
     write_batch(f->store, &batch);
-    rounds_set_cuts(f->rounds, 300);
-    assert_int_equal(rounds_cuts(f->rounds), 300);
+    ing_rounds_set_cuts(f->rounds, 300);
+    assert_int_equal(ing_rounds_cuts(f->rounds), 300);
     reopen(f);
-    assert_int_equal(rounds_cuts(f->rounds), 300);
+    assert_int_equal(ing_rounds_cuts(f->rounds), 300);
 }
 
 static void they_are_found_by_time(void **state)
@@ -182,13 +185,13 @@ static void they_are_found_by_time(void **state)
         {60, 70, 1, 5},
     };
     struct fixture *f = *state;
-    struct round first = make(0, 5, 7, 0, 100), second = make(0, 4, 8, 0, -7), *found;
+    struct ing_round first = make(0, 5, 7, 0, 100), second = make(0, 4, 8, 0, -7), *found;
 
-    round_add(&first, 50, (struct fg_id){0, 0}, 0);
+    ing_round_add(&first, 50, (struct fg_id){0, 0}, 0);
     keep(f, &first);
     keep(f, &second);
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        struct rounds_filter filter = {
+        struct ing_rounds_filter filter = {
             .start_ns = cases[i].start, .end_ns = cases[i].end, .any_state = true};
 
         assert_int_equal(count_of(f, &filter, &found), cases[i].count);
@@ -207,9 +210,9 @@ static void they_are_found_by_time(void **state)
 static void they_are_found_by_generation(void **state)
 {
     struct fixture *f = *state;
-    struct rounds_filter filter = {.start_ns = INT64_MIN, .end_ns = INT64_MAX};
-    struct round open = make(0, 1, 1, 3, 1), sealed = make(0, 1, 1, 2, 1),
-                 committed = make(0, 1, 1, 1, 1), *found;
+    struct ing_rounds_filter filter = {.start_ns = INT64_MIN, .end_ns = INT64_MAX};
+    struct ing_round open = make(0, 1, 1, 3, 1), sealed = make(0, 1, 1, 2, 1),
+                     committed = make(0, 1, 1, 1, 1), *found;
 
     sealed.state = ROUND_SEALED;
     committed.state = ROUND_COMMITTED;
@@ -231,11 +234,11 @@ static void they_come_and_go(void **state)
 {
     enum { STEPS = 5000, KEPT = 10 };
     struct fixture *f = *state;
-    struct round of_group[4], *found;
+    struct ing_round of_group[4], *found;
     size_t most = 0;
 
     for (uint32_t i = 0; i < STEPS; i++) {
-        struct round round = make(i % 2, (uint16_t)(i % 2), 9, i, i);
+        struct ing_round round = make(i % 2, (uint16_t)(i % 2), 9, i, i);
         struct fg_store_batch batch;
 
         keep(f, &round);
@@ -243,21 +246,21 @@ static void they_come_and_go(void **state)
             continue;
         round.key.number -= KEPT;
         fg_store_batch_init(&batch);
-        round_delete(&round.key, &batch);
+        ing_round_delete(&round.key, &batch);
         write_batch(f->store, &batch);
-        rounds_remove(f->rounds, &round.key);
-        rounds_remove(f->rounds, &round.key); /* again is nothing */
-        assert_false(rounds_find(f->rounds, &round.key, &round));
-        assert_int_equal(rounds_of_group(f->rounds, &round.key.group, of_group, 4), KEPT / 2);
-        most = FG_MAX(most, rounds_bytes(f->rounds));
+        ing_rounds_remove(f->rounds, &round.key);
+        ing_rounds_remove(f->rounds, &round.key); /* again is nothing */
+        assert_false(ing_rounds_find(f->rounds, &round.key, &round));
+        assert_int_equal(ing_rounds_of_group(f->rounds, &round.key.group, of_group, 4), KEPT / 2);
+        most = FG_MAX(most, ing_rounds_bytes(f->rounds));
     }
     assert_true(most < 100 * 1024);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(count_of(f,
-                                  &(struct rounds_filter){.any_tenant = true,
-                                                          .start_ns = INT64_MIN,
-                                                          .end_ns = INT64_MAX,
-                                                          .any_state = true},
+                                  &(struct ing_rounds_filter){.any_tenant = true,
+                                                              .start_ns = INT64_MIN,
+                                                              .end_ns = INT64_MAX,
+                                                              .any_state = true},
                                   &found),
                          KEPT);
         for (size_t k = 0; k < KEPT; k++)
@@ -270,13 +273,13 @@ static void too_many_are_told(void **state)
 {
     struct fixture *f = *state;
 
-    for (uint32_t i = 0; rounds_have_room(f->rounds, 0, 1); i++) {
-        struct round round = make(0, 0, i, 0, 0);
+    for (uint32_t i = 0; ing_rounds_have_room(f->rounds, 0, 1); i++) {
+        struct ing_round round = make(0, 0, i, 0, 0);
 
         assert_true(i < 100000);
-        rounds_set(f->rounds, &round);
+        ing_rounds_set(f->rounds, &round);
     }
-    assert_false(rounds_have_room(f->rounds, 1, 1));
+    assert_false(ing_rounds_have_room(f->rounds, 1, 1));
 }
 
 /* Profiles of very many times fill the share of their tenant, and no more; and once all are gone
@@ -284,28 +287,28 @@ static void too_many_are_told(void **state)
 static void one_tenant_cannot_fill_it(void **state)
 {
     struct fixture *f = *state;
-    size_t empty = rounds_bytes(f->rounds), shares[2];
+    size_t empty = ing_rounds_bytes(f->rounds), shares[2];
     uint32_t n = 0;
 
-    for (; rounds_have_room(f->rounds, 0, 0.5); n++) {
-        struct round round = make(0, 0, n, 0, 0);
+    for (; ing_rounds_have_room(f->rounds, 0, 0.5); n++) {
+        struct ing_round round = make(0, 0, n, 0, 0);
 
         assert_true(n < 100000);
-        rounds_set(f->rounds, &round);
+        ing_rounds_set(f->rounds, &round);
     }
-    shares[0] = rounds_bytes(f->rounds) - empty;
+    shares[0] = ing_rounds_bytes(f->rounds) - empty;
     assert_in_range(shares[0], (1 << 20) / 3, (1 << 20) * 3 / 4); /* arrays double */
-    assert_true(rounds_have_room(f->rounds, 1, 0.5));
-    for (uint32_t i = 0; rounds_have_room(f->rounds, 1, 0.5); i++) {
-        struct round round = make(1, 0, i, 0, 0);
+    assert_true(ing_rounds_have_room(f->rounds, 1, 0.5));
+    for (uint32_t i = 0; ing_rounds_have_room(f->rounds, 1, 0.5); i++) {
+        struct ing_round round = make(1, 0, i, 0, 0);
 
-        rounds_set(f->rounds, &round);
+        ing_rounds_set(f->rounds, &round);
     }
-    assert_true(rounds_have_room(f->rounds, 2, 0.5));
-    shares[1] = rounds_bytes(f->rounds);
+    assert_true(ing_rounds_have_room(f->rounds, 2, 0.5));
+    shares[1] = ing_rounds_bytes(f->rounds);
     for (uint32_t i = 0; i < n; i++)
-        rounds_remove(f->rounds, &(struct round){.key = make(0, 0, i, 0, 0).key}.key);
-    assert_int_equal(rounds_bytes(f->rounds), shares[1] - shares[0]);
+        ing_rounds_remove(f->rounds, &(struct ing_round){.key = make(0, 0, i, 0, 0).key}.key);
+    assert_int_equal(ing_rounds_bytes(f->rounds), shares[1] - shares[0]);
 }
 
 static void a_deleted_round_takes_its_profiles_along(void **state)
@@ -315,24 +318,24 @@ static void a_deleted_round_takes_its_profiles_along(void **state)
 
     fg_store_batch_init(&batch);
     for (uint32_t number = 1; number <= 3; number++) {
-        struct head_profile_key key = {
+        struct ing_head_profile_key key = {
             .round = {{0, 1, 2}, number}, .series = UINT32_MAX, .time_ns = INT64_MAX};
         struct fg_buf bytes;
 
         fg_buf_init(&bytes, HEAD_PROFILE_KEY_BYTES);
-        head_put_profile_key(&bytes, &key);
+        ing_head_put_profile_key(&bytes, &key);
         fg_store_put(&batch, HEAD_PROFILES, fg_buf_slice(&bytes), FG_LIT("x"));
         fg_buf_done(&bytes);
     }
-    round_delete(&(struct head_round_key){{0, 1, 2}, 2}, &batch);
+    ing_round_delete(&(struct ing_head_round_key){{0, 1, 2}, 2}, &batch);
     write_batch(f->store, &batch);
     fg_auto(fg_store_iter) *iter =
         fg_store_iter_create(f->store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
     for (uint32_t number = 1; number <= 3; number += 2) {
-        struct head_profile_key key;
+        struct ing_head_profile_key key;
 
         assert_true(iter->valid);
-        assert_true(head_get_profile_key(iter->key, &key));
+        assert_true(ing_head_get_profile_key(iter->key, &key));
         assert_int_equal(key.round.number, number);
         fg_store_iter_next(iter);
     }
@@ -367,7 +370,7 @@ static void a_record_that_cannot_be_read_does_not_stop_the_start(void **state)
         fg_store_batch_init(&batch);
         fg_store_put(&batch, cases[i].family, cases[i].key, cases[i].value);
         write_batch(store, &batch);
-        rounds_close(open_damaged(store, cases[i].repaired, cases[i].set_aside));
+        ing_rounds_close(open_damaged(store, cases[i].repaired, cases[i].set_aside));
         fg_store_close(store);
     }
 }
@@ -377,44 +380,44 @@ static void a_missing_round_is_made_again_from_its_profiles(void **state)
 {
     struct fixture *f = *state;
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    const struct head_round_key lost = {{1, 7, 1000}, 4}, other = {{1, 7, 1001}, 0},
-                                strange = {{9, 7, 1000}, 0};
-    const struct head_round_key *const keys[] = {&lost, &lost, &other, &strange};
-    struct round whole = round_empty(&lost), there = round_empty(&other), found;
+    const struct ing_head_round_key lost = {{1, 7, 1000}, 4}, other = {{1, 7, 1001}, 0},
+                                    strange = {{9, 7, 1000}, 0};
+    const struct ing_head_round_key *const keys[] = {&lost, &lost, &other, &strange};
+    struct ing_round whole = ing_round_empty(&lost), there = ing_round_empty(&other), found;
     struct fg_store_batch batch;
-    struct rounds *rounds;
+    struct ing_rounds *rounds;
 
     (void)f;
     fg_store_batch_init(&batch);
     for (unsigned i = 0; i < FG_COUNT(keys); i++) {
-        const struct head_profile_key key = {
+        const struct ing_head_profile_key key = {
             .round = *keys[i], .series = i, .time_ns = 100 + i, .id = {i + 1, 5}};
         struct fg_buf bytes;
 
         fg_buf_init(&bytes, HEAD_PROFILE_KEY_BYTES);
-        head_put_profile_key(&bytes, &key);
+        ing_head_put_profile_key(&bytes, &key);
         fg_store_put(&batch, HEAD_PROFILES, fg_buf_slice(&bytes), FG_LIT("record"));
         fg_buf_done(&bytes);
         if (i < 2)
-            round_add(&whole, key.time_ns, key.id, 6);
+            ing_round_add(&whole, key.time_ns, key.id, 6);
         else if (i == 2)
-            round_add(&there, key.time_ns, key.id, 6);
+            ing_round_add(&there, key.time_ns, key.id, 6);
     }
     there.born = 11;
-    round_put(&there, &batch);
+    ing_round_put(&there, &batch);
     write_batch(store, &batch);
     rounds = open_damaged(store, 2, 0); /* the round, and the number of cuts */
-    assert_int_equal(rounds_cuts(rounds), 11);
-    assert_true(rounds_find(rounds, &lost, &found));
+    assert_int_equal(ing_rounds_cuts(rounds), 11);
+    assert_true(ing_rounds_find(rounds, &lost, &found));
     assert_int_equal(found.state, ROUND_ASIDE);
     assert_int_equal(found.count, 2);
     assert_int_equal(found.bytes, 12);
     assert_int_equal(found.least_ns, 100);
     assert_int_equal(found.greatest_ns, 101);
     assert_true(fg_id_eq(found.digest, whole.digest));
-    assert_true(rounds_find(rounds, &other, &found));
+    assert_true(ing_rounds_find(rounds, &other, &found));
     assert_int_equal(found.state, ROUND_OPEN);
-    rounds_close(rounds);
+    ing_rounds_close(rounds);
     fg_store_close(store);
 }
 
@@ -423,19 +426,19 @@ static void the_number_of_cuts_is_found_again_from_the_rounds(void **state)
 {
     struct fixture *f = *state;
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct round round = round_empty(&(struct head_round_key){{0, 1, 2}, 3});
+    struct ing_round round = ing_round_empty(&(struct ing_head_round_key){{0, 1, 2}, 3});
     struct fg_store_batch batch;
-    struct rounds *rounds;
+    struct ing_rounds *rounds;
 
     (void)f;
     round.state = ROUND_SEALED;
     round.cut = 9;
     fg_store_batch_init(&batch);
-    round_put(&round, &batch);
+    ing_round_put(&round, &batch);
     write_batch(store, &batch);
     rounds = open_damaged(store, 1, 0);
-    assert_int_equal(rounds_cuts(rounds), 9);
-    rounds_close(rounds);
+    assert_int_equal(ing_rounds_cuts(rounds), 9);
+    ing_rounds_close(rounds);
     fg_store_close(store);
 }
 

@@ -12,19 +12,19 @@
 /* The upload fails because of what the rounds of these windows hold, until rounds are set aside. */
 static void fail_unfit(struct run *run, const uint32_t *windows, uint32_t n)
 {
-    struct head_round_key suspects[4];
+    struct ing_head_round_key suspects[4];
 
     for (uint32_t i = 0; i < n; i++)
-        suspects[i] = (struct head_round_key){group_of(windows[i]), 0};
+        suspects[i] = (struct ing_head_round_key){group_of(windows[i]), 0};
     for (unsigned i = 0; i < SEGMENTS_TRIES; i++) {
         if (run_wants(run, SEGMENTS_UPLOAD) == NULL)
             run_wait(run, FG_MINUTE_NS);
         assert_non_null(run_wants(run, SEGMENTS_UPLOAD));
-        run_step(run, (struct segments_event){.kind = SEGMENTS_FAILED,
-                                              .failed = SEGMENTS_UPLOAD,
-                                              .unfit = true,
-                                              .suspects = suspects,
-                                              .n_suspects = n});
+        run_step(run, (struct ing_segments_event){.kind = SEGMENTS_FAILED,
+                                                  .failed = SEGMENTS_UPLOAD,
+                                                  .unfit = true,
+                                                  .suspects = suspects,
+                                                  .n_suspects = n});
     }
     if (run_wants(run, SEGMENTS_SET_ASIDE) == NULL)
         run_wait(run, FG_MINUTE_NS);
@@ -48,8 +48,8 @@ static void unfit_rounds_do_not_stop_their_cut(void **state)
 {
     const uint32_t unfit = 1000;
     struct run run = seal_two();
-    struct head_group_key key = group_of(unfit);
-    struct segments_status status;
+    struct ing_head_group_key key = group_of(unfit);
+    struct ing_segments_status status;
 
     (void)state;
     fail_unfit(&run, &unfit, 1);
@@ -62,18 +62,18 @@ static void unfit_rounds_do_not_stop_their_cut(void **state)
     assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->n_rounds, 1);
     assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->rounds[0]->group.window, 1001);
     run_commit_upload(&run, 1001);
-    status = segments_status(run.segments);
+    status = ing_segments_status(run.segments);
     assert_int_equal(status.rounds[ROUND_ASIDE], 1);
     assert_int_equal(status.aside_profiles, 1);
     assert_int_equal(status.aside_bytes, 600);
 
     /* It is served for ever, and what comes later goes to another round. */
-    assert_true(segments_shows(run.segments, &key, 0, 1));
+    assert_true(ing_segments_shows(run.segments, &key, 0, 1));
     assert_int_equal(run_push(&run, unfit, 2000), SEGMENTS_ADMIT);
     run_wait(&run, FG_SECOND_NS);
     run_commit(&run, unfit);
-    assert_true(segments_shows(run.segments, &key, 0, 2));
-    assert_false(segments_shows(run.segments, &key, 1, 2));
+    assert_true(ing_segments_shows(run.segments, &key, 0, 2));
+    assert_false(ing_segments_shows(run.segments, &key, 1, 2));
 
     /* After an hour it is tried again, and can be built this time. */
     run_wait(&run, FG_MINUTE_NS);
@@ -84,8 +84,8 @@ static void unfit_rounds_do_not_stop_their_cut(void **state)
         run_event(&run, SEGMENTS_FORGOTTEN);
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
     run_commit(&run, unfit);
-    assert_false(segments_shows(run.segments, &key, 0, 3));
-    assert_int_equal(segments_status(run.segments).rounds[ROUND_ASIDE], 0);
+    assert_false(ing_segments_shows(run.segments, &key, 0, 3));
+    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_ASIDE], 0);
     run_end(&run);
 }
 
@@ -99,7 +99,7 @@ static void unfit_rounds_are_found_by_halves(void **state)
     for (uint32_t w = 1000; w < 1004; w++)
         assert_int_equal(run_push(&run, w, 300), SEGMENTS_ADMIT);
     for (int i = 0; i < 400 && committed < 3; i++) {
-        const struct segments_effect *upload;
+        const struct ing_segments_effect *upload;
 
         run_wait(&run, FG_SECOND_NS);
         if (run_wants(&run, SEGMENTS_SEAL) != NULL)
@@ -109,9 +109,9 @@ static void unfit_rounds_are_found_by_halves(void **state)
         upload = run_wants(&run, SEGMENTS_UPLOAD);
         for (uint32_t k = 0; upload != NULL && k < upload->n_rounds; k++)
             if (upload->rounds[k]->group.window == 1002) {
-                run_step(&run, (struct segments_event){.kind = SEGMENTS_FAILED,
-                                                       .failed = SEGMENTS_UPLOAD,
-                                                       .unfit = true});
+                run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_FAILED,
+                                                           .failed = SEGMENTS_UPLOAD,
+                                                           .unfit = true});
                 upload = NULL;
             }
         if (upload != NULL) {
@@ -125,12 +125,12 @@ static void unfit_rounds_are_found_by_halves(void **state)
         if (run_wants(&run, SEGMENTS_SEAL) != NULL)
             run_event(&run, SEGMENTS_SEALED);
         if (run_wants(&run, SEGMENTS_UPLOAD) != NULL)
-            run_step(&run, (struct segments_event){
+            run_step(&run, (struct ing_segments_event){
                                .kind = SEGMENTS_FAILED, .failed = SEGMENTS_UPLOAD, .unfit = true});
         if (run_wants(&run, SEGMENTS_SET_ASIDE) != NULL)
             run_event(&run, SEGMENTS_IS_ASIDE);
     }
-    assert_int_equal(segments_status(run.segments).rounds[ROUND_ASIDE], 1);
+    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_ASIDE], 1);
     assert_null(run_wants(&run, SEGMENTS_UPLOAD));
     run_end(&run);
 }
@@ -147,16 +147,16 @@ static void a_drain_tries_what_is_set_aside(void **state)
     run_event(&run, SEGMENTS_IS_ASIDE);
     run_wait(&run, FG_MINUTE_NS);
     assert_null(run_wants(&run, SEGMENTS_SEAL));
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 2);
-    assert_int_equal(segments_status(run.segments).tried, 0);
+    assert_int_equal(ing_segments_status(run.segments).tried, 0);
     run_event(&run, SEGMENTS_SEALED);
     fail_unfit(&run, unfit, 1);
     run_event(&run, SEGMENTS_IS_ASIDE);
-    assert_int_equal(segments_status(run.segments).tried, 0); /* the other one is on its way */
+    assert_int_equal(ing_segments_status(run.segments).tried, 0); /* the other one is on its way */
     run_commit_upload(&run, 1001);
-    assert_int_equal(segments_status(run.segments).tried, 1);
-    assert_int_equal(segments_status(run.segments).drained, 0);
+    assert_int_equal(ing_segments_status(run.segments).tried, 1);
+    assert_int_equal(ing_segments_status(run.segments).drained, 0);
     run_end(&run);
 }
 
@@ -170,8 +170,8 @@ static void a_late_upload_with_rounds_that_were_set_aside_is_compared(void **sta
     const uint32_t unfit = 1000;
     struct run run = seal_two();
     struct fg_segment_id first = run_wants(&run, SEGMENTS_UPLOAD)->id;
-    struct segments_outcome outcome = {.group = group_of(unfit)};
-    struct head_group_key key = group_of(unfit);
+    struct ing_segments_outcome outcome = {.group = group_of(unfit)};
+    struct ing_head_group_key key = group_of(unfit);
 
     (void)state;
     run_event(&run, SEGMENTS_UPLOADED);
@@ -190,12 +190,12 @@ static void a_late_upload_with_rounds_that_were_set_aside_is_compared(void **sta
     assert_non_null(run_wants(&run, SEGMENTS_COMPARE));
     assert_false(run_wants(&run, SEGMENTS_COMPARE)->all);
     assert_int_equal(run_wants(&run, SEGMENTS_COMPARE)->generation, 1);
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_COMPARED,
-                                           .generation = 1,
-                                           .outcomes = &outcome,
-                                           .n_outcomes = 1});
-    assert_false(segments_shows(run.segments, &key, 0, 1));
-    assert_int_equal(segments_status(run.segments).rounds[ROUND_COMMITTED], 2);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED,
+                                               .generation = 1,
+                                               .outcomes = &outcome,
+                                               .n_outcomes = 1});
+    assert_false(ing_segments_shows(run.segments, &key, 0, 1));
+    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_COMMITTED], 2);
     run_end(&run);
 }
 
@@ -204,9 +204,9 @@ static void settle(struct run *run)
 {
     if (run_wants(run, SEGMENTS_COMPARE) != NULL) {
         assert_true(run_wants(run, SEGMENTS_COMPARE)->all);
-        run_step(run, (struct segments_event){.kind = SEGMENTS_COMPARED,
-                                              .generation =
-                                                  run_wants(run, SEGMENTS_COMPARE)->generation});
+        run_step(run, (struct ing_segments_event){
+                          .kind = SEGMENTS_COMPARED,
+                          .generation = run_wants(run, SEGMENTS_COMPARE)->generation});
     }
     run_wait(run, FG_SECOND_NS);
 }
@@ -214,62 +214,62 @@ static void settle(struct run *run)
 /* What was set aside is tried at the start, by a program that may know how to build it. */
 static void a_start_tries_what_was_set_aside(void **state)
 {
-    const struct segments_round aside = {
+    const struct ing_segments_round aside = {
         .group = group_of(1000), .number = 3, .state = ROUND_ASIDE, .cut = 5, .profiles = 1};
     struct run run = run_create(6);
     const struct fg_segment_id later = {run_config.writer, 6, 1};
-    struct head_group_key key = aside.group;
+    struct ing_head_group_key key = aside.group;
 
     (void)state;
-    assert_true(segments_restore(run.segments, &aside));
+    assert_true(ing_segments_restore(run.segments, &aside));
     run_enter(&run, &later, 1001); /* a later cut is committed, and says nothing of this round */
     run_tick(&run, 0);
     run_event(&run, SEGMENTS_MANIFEST);
     settle(&run);
-    assert_true(segments_shows(run.segments, &key, 3, 1));
+    assert_true(ing_segments_shows(run.segments, &key, 3, 1));
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->cut, 7);
     run_commit(&run, 1000);
-    assert_false(segments_shows(run.segments, &key, 3, 2));
+    assert_false(ing_segments_shows(run.segments, &key, 3, 2));
     run_end(&run);
 }
 
 /* A disk from a backup: cuts of its numbers are in the manifest, with what else in them. */
 static void a_store_that_went_back_in_time_does_not_believe_numbers(void **state)
 {
-    const struct segments_round sealed = {
+    const struct ing_segments_round sealed = {
         .group = group_of(1000), .number = 3, .state = ROUND_SEALED, .cut = 5, .profiles = 1};
     struct run run = run_create(5);
     const struct fg_segment_id later = {run_config.writer, 9, 1};
-    struct head_group_key key = sealed.group;
+    struct ing_head_group_key key = sealed.group;
 
     (void)state;
-    assert_true(segments_restore(run.segments, &sealed));
+    assert_true(ing_segments_restore(run.segments, &sealed));
     run_enter(&run, &later, 1001);
     run_tick(&run, 0);
     run_event(&run, SEGMENTS_MANIFEST);
-    assert_true(segments_status(run.segments).store_went_back);
+    assert_true(ing_segments_status(run.segments).store_went_back);
     settle(&run);
-    assert_true(segments_shows(run.segments, &key, 3, 1));
+    assert_true(ing_segments_shows(run.segments, &key, 3, 1));
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->cut, 10);
     run_commit(&run, 1000);
-    assert_false(segments_shows(run.segments, &key, 3, 2));
+    assert_false(ing_segments_shows(run.segments, &key, 3, 2));
     run_end(&run);
 }
 
 /* ---- what cannot be looked for ---- */
 
 /* While the bucket cannot be asked. */
-static enum segments_admission push_blindly(struct run *run, uint32_t window, uint64_t bytes,
-                                            uint32_t *ret_round)
+static enum ing_segments_admission push_blindly(struct run *run, uint32_t window, uint64_t bytes,
+                                                uint32_t *ret_round)
 {
-    const struct head_group_key key = group_of(window);
-    enum segments_admission admission =
-        segments_admit(run->segments, &key, (struct segments_looked){.cannot = true}, ret_round);
+    const struct ing_head_group_key key = group_of(window);
+    enum ing_segments_admission admission = ing_segments_admit(
+        run->segments, &key, (struct ing_segments_looked){.cannot = true}, ret_round);
 
     if (admission == SEGMENTS_ADMIT_UNCHECKED)
-        segments_added(run->segments, &key, *ret_round, true, 1, bytes,
-                       RUN_START_WALL_NS + run->now_ns);
+        ing_segments_added(run->segments, &key, *ret_round, true, 1, bytes,
+                           RUN_START_WALL_NS + run->now_ns);
     return admission;
 }
 
@@ -295,14 +295,14 @@ static struct run begin_with_a_segment(void)
     run_tick(&run, FG_SECOND_NS);
     assert_non_null(run_wants(&run, SEGMENTS_FORGET));
     run_event(&run, SEGMENTS_FORGOTTEN);
-    assert_int_equal(segments_status(run.segments).rounds[ROUND_COMMITTED], 0);
+    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_COMMITTED], 0);
     return run;
 }
 
 static void late_profiles_are_taken_without_a_look(void **state)
 {
     struct run run = begin_with_a_segment();
-    const struct head_group_key key = group_of(1000);
+    const struct ing_head_group_key key = group_of(1000);
     uint32_t round, other, open;
 
     (void)state;
@@ -312,22 +312,22 @@ static void late_profiles_are_taken_without_a_look(void **state)
     assert_int_equal(round, other);
     assert_int_equal(push_blindly(&run, 1000, 1, &other), SEGMENTS_LOOK); /* too many */
     assert_int_equal(push_blindly(&run, 2000, 1, &open), SEGMENTS_ADMIT); /* ordinary data */
-    assert_false(segments_shows(run.segments, &key, round, 1));
+    assert_false(ing_segments_shows(run.segments, &key, round, 1));
     /* While the bucket does not answer nothing becomes of them. */
     wait_for_check(&run);
     run_failed(&run, SEGMENTS_COMPARE);
-    assert_int_equal(segments_status(run.segments).rounds[ROUND_UNCHECKED], 1);
-    assert_false(segments_shows(run.segments, &key, round, 1));
+    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_UNCHECKED], 1);
+    assert_false(ing_segments_shows(run.segments, &key, round, 1));
     wait_for_check(&run);
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
     assert_int_equal(run_wants(&run, SEGMENTS_TAKE_IN)->n_rounds, 1);
     run_failed(&run, SEGMENTS_TAKE_IN);
     run_wait(&run, FG_MINUTE_NS);
     assert_int_equal(run_wants(&run, SEGMENTS_TAKE_IN)->n_rounds, 1);
-    assert_false(segments_shows(run.segments, &key, round, 1));
+    assert_false(ing_segments_shows(run.segments, &key, round, 1));
     run_event(&run, SEGMENTS_TAKEN_IN);
-    assert_true(segments_shows(run.segments, &key, round, 1));
-    assert_int_equal(segments_status(run.segments).unchecked_bytes, 0);
+    assert_true(ing_segments_shows(run.segments, &key, round, 1));
+    assert_int_equal(ing_segments_status(run.segments).unchecked_bytes, 0);
     run_wait(&run, FG_MINUTE_NS); /* and it is committed by itself */
     assert_non_null(run_wants(&run, SEGMENTS_SEAL));
     run_end(&run);
@@ -343,10 +343,10 @@ static void a_profile_that_comes_during_a_check_waits_for_the_next(void **state)
     assert_int_equal(push_blindly(&run, 1000, 1, &round), SEGMENTS_ADMIT_UNCHECKED);
     wait_for_check(&run);
     assert_int_equal(push_blindly(&run, 1000, 1, &round), SEGMENTS_ADMIT_UNCHECKED);
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
     assert_null(run_wants(&run, SEGMENTS_TAKE_IN));
     wait_for_check(&run);
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
     assert_non_null(run_wants(&run, SEGMENTS_TAKE_IN));
     run_end(&run);
 }
@@ -360,14 +360,14 @@ static void a_profile_that_comes_before_it_is_written_waits_too(void **state)
     (void)state;
     assert_int_equal(push_blindly(&run, 1000, 1, &round), SEGMENTS_ADMIT_UNCHECKED);
     wait_for_check(&run);
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
     assert_non_null(run_wants(&run, SEGMENTS_TAKE_IN));
     run_failed(&run, SEGMENTS_TAKE_IN);
     assert_int_equal(push_blindly(&run, 1000, 1, &round), SEGMENTS_ADMIT_UNCHECKED);
     run_wait(&run, FG_MINUTE_NS);
     assert_null(run_wants(&run, SEGMENTS_TAKE_IN));
     wait_for_check(&run);
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
     assert_non_null(run_wants(&run, SEGMENTS_TAKE_IN));
     run_end(&run);
 }
@@ -375,32 +375,32 @@ static void a_profile_that_comes_before_it_is_written_waits_too(void **state)
 /* What a damaged object may have is not shown and not committed; all else goes on. */
 static void unsure_rounds_stop_no_others(void **state)
 {
-    const struct head_group_key key = group_of(1000);
+    const struct ing_head_group_key key = group_of(1000);
     struct run run = begin_with_a_segment();
     uint32_t round;
 
     (void)state;
     assert_int_equal(run_admit(run.segments, &key, 1, &round), SEGMENTS_ADMIT);
-    segments_added(run.segments, &key, round, false, 1, 10, RUN_START_WALL_NS + run.now_ns);
+    ing_segments_added(run.segments, &key, round, false, 1, 10, RUN_START_WALL_NS + run.now_ns);
     assert_int_equal(run_push(&run, 2000, 1), SEGMENTS_ADMIT);
     run_enter(&run, &(struct fg_segment_id){{9, 9}, 1, 1}, 1000); /* of another ingester */
     run_wait(&run, FG_MINUTE_NS);
     run_event(&run, SEGMENTS_MANIFEST);
     assert_int_equal(run_wants(&run, SEGMENTS_COMPARE)->generation, 2);
-    run_step(&run, (struct segments_event){
+    run_step(&run, (struct ing_segments_event){
                        .kind = SEGMENTS_COMPARED, .generation = 2, .unsure = &key, .n_unsure = 1});
-    assert_int_equal(segments_status(run.segments).gen, 2);
-    assert_int_equal(segments_status(run.segments).rounds[ROUND_UNCHECKED], 1);
-    assert_int_equal(segments_status(run.segments).rounds[ROUND_OPEN], 1);
-    assert_false(segments_shows(run.segments, &key, round, 2));
+    assert_int_equal(ing_segments_status(run.segments).gen, 2);
+    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_UNCHECKED], 1);
+    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_OPEN], 1);
+    assert_false(ing_segments_shows(run.segments, &key, round, 2));
     wait_for_check(&run); /* perhaps the object is back */
-    run_step(&run, (struct segments_event){
+    run_step(&run, (struct ing_segments_event){
                        .kind = SEGMENTS_COMPARED, .generation = 2, .unsure = &key, .n_unsure = 1});
     assert_null(run_wants(&run, SEGMENTS_TAKE_IN));
     run_wait(&run, 4 * FG_MINUTE_NS);
     assert_null(run_wants(&run, SEGMENTS_COMPARE));
     wait_for_check(&run);
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_COMPARED, .generation = 2});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 2});
     assert_int_equal(run_wants(&run, SEGMENTS_TAKE_IN)->n_rounds, 1);
     run_end(&run);
 }

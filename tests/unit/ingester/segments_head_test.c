@@ -94,8 +94,7 @@ static void flush(struct fixture *f)
 {
     struct fg_err err;
 
-    if (ingester_flush(f->head.ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err) !=
-        FG_OK)
+    if (ing_flush(f->head.ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err) != FG_OK)
         fail_msg("%s", err.msg);
 }
 

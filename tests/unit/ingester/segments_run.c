@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-const struct segments_config run_config = {
+const struct ing_segments_config run_config = {
     .writer = {7, 7},
     .seed = 1,
     .cut_bytes = 1000,
@@ -27,35 +27,36 @@ const struct segments_config run_config = {
 
 struct run run_create(uint32_t n_cuts)
 {
-    return (struct run){.segments = segments_create(&run_config, n_cuts, 0),
+    return (struct run){.segments = ing_segments_create(&run_config, n_cuts, 0),
                         .arena = fg_arena_create(1 << 20),
                         .l0 = fg_l0_none()};
 }
 
-void run_step(struct run *run, struct segments_event event)
+void run_step(struct run *run, struct ing_segments_event event)
 {
     event.mono_ns = run->now_ns;
     event.wall_ns = RUN_START_WALL_NS + run->now_ns;
-    segments_step(run->segments, &event, &run->effects);
+    ing_segments_step(run->segments, &event, &run->effects);
 }
 
 void run_tick(struct run *run, int64_t after_ns)
 {
     run->now_ns += after_ns;
-    run_step(run, (struct segments_event){.kind = SEGMENTS_TICK});
+    run_step(run, (struct ing_segments_event){.kind = SEGMENTS_TICK});
 }
 
-void run_event(struct run *run, enum segments_event_kind kind)
+void run_event(struct run *run, enum ing_segments_event_kind kind)
 {
-    run_step(run, (struct segments_event){.kind = kind, .l0 = &run->l0});
+    run_step(run, (struct ing_segments_event){.kind = kind, .l0 = &run->l0});
 }
 
-void run_failed(struct run *run, enum segments_effect_kind kind)
+void run_failed(struct run *run, enum ing_segments_effect_kind kind)
 {
-    run_step(run, (struct segments_event){.kind = SEGMENTS_FAILED, .failed = kind});
+    run_step(run, (struct ing_segments_event){.kind = SEGMENTS_FAILED, .failed = kind});
 }
 
-const struct segments_effect *run_wants(const struct run *run, enum segments_effect_kind kind)
+const struct ing_segments_effect *run_wants(const struct run *run,
+                                            enum ing_segments_effect_kind kind)
 {
     for (uint32_t i = 0; i < run->effects.n; i++)
         if (run->effects.effects[i].kind == kind)
@@ -75,31 +76,32 @@ struct run run_begin(void)
 
 void run_end(struct run *run)
 {
-    segments_destroy(run->segments);
+    ing_segments_destroy(run->segments);
     fg_arena_destroy(run->arena);
 }
 
-struct head_group_key group_of(uint32_t window)
+struct ing_head_group_key group_of(uint32_t window)
 {
-    return (struct head_group_key){.tenant = 1, .shard = 2, .window = window};
+    return (struct ing_head_group_key){.tenant = 1, .shard = 2, .window = window};
 }
 
-enum segments_admission run_admit(struct segments *segments, const struct head_group_key *key,
-                                  uint64_t generation, uint32_t *ret_round)
+enum ing_segments_admission run_admit(struct ing_segments *segments,
+                                      const struct ing_head_group_key *key, uint64_t generation,
+                                      uint32_t *ret_round)
 {
-    return segments_admit(segments, key, (struct segments_looked){.generation = generation},
-                          ret_round);
+    return ing_segments_admit(segments, key, (struct ing_segments_looked){.generation = generation},
+                              ret_round);
 }
 
-enum segments_admission run_push(struct run *run, uint32_t window, uint64_t bytes)
+enum ing_segments_admission run_push(struct run *run, uint32_t window, uint64_t bytes)
 {
-    struct head_group_key key = group_of(window);
+    struct ing_head_group_key key = group_of(window);
     uint32_t round;
-    enum segments_admission admission = run_admit(run->segments, &key, 0, &round);
+    enum ing_segments_admission admission = run_admit(run->segments, &key, 0, &round);
 
     if (admission == SEGMENTS_ADMIT)
-        segments_added(run->segments, &key, round, false, 1, bytes,
-                       RUN_START_WALL_NS + run->now_ns);
+        ing_segments_added(run->segments, &key, round, false, 1, bytes,
+                           RUN_START_WALL_NS + run->now_ns);
     return admission;
 }
 
@@ -146,7 +148,7 @@ void run_commit(struct run *run, uint32_t window)
 
 void run_wait(struct run *run, int64_t ns)
 {
-    struct segments_effects before;
+    struct ing_segments_effects before;
 
     run_tick(run, ns);
     if (run_wants(run, SEGMENTS_READ) == NULL)

@@ -10,7 +10,7 @@
 static void window_closes(void **state)
 {
     struct run run = run_begin();
-    struct head_group_key key = group_of(1000);
+    struct ing_head_group_key key = group_of(1000);
     uint64_t least;
 
     (void)state;
@@ -29,17 +29,17 @@ static void window_closes(void **state)
     assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
 
     /* Readers see it until their snapshot has it. */
-    assert_int_equal(segments_fence(run.segments, 0, &least), SEGMENTS_SERVE);
-    assert_true(segments_shows(run.segments, &key, 0, 0));
+    assert_int_equal(ing_segments_fence(run.segments, 0, &least), SEGMENTS_SERVE);
+    assert_true(ing_segments_shows(run.segments, &key, 0, 0));
     run_enter(&run, &run_wants(&run, SEGMENTS_UPLOAD)->id,
               1000); /* as if by a swap of an earlier life */
-    assert_int_equal(segments_fence(run.segments, 1, &least), SEGMENTS_BEHIND);
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_WANTED, .generation = 1});
+    assert_int_equal(ing_segments_fence(run.segments, 1, &least), SEGMENTS_BEHIND);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_WANTED, .generation = 1});
     assert_non_null(run_wants(&run, SEGMENTS_READ));
     run_event(&run, SEGMENTS_MANIFEST);
-    assert_int_equal(segments_fence(run.segments, 1, &least), SEGMENTS_SERVE);
-    assert_false(segments_shows(run.segments, &key, 0, 1));
-    assert_true(segments_shows(run.segments, &key, 0, 0));
+    assert_int_equal(ing_segments_fence(run.segments, 1, &least), SEGMENTS_SERVE);
+    assert_false(ing_segments_shows(run.segments, &key, 0, 1));
+    assert_true(ing_segments_shows(run.segments, &key, 0, 0));
     run_event(&run, SEGMENTS_UPLOADED); /* nobody needs it any more */
     assert_non_null(run_wants(&run, SEGMENTS_MARK));
     run_end(&run);
@@ -59,9 +59,9 @@ static void much_is_cut_at_once(void **state)
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->rounds[0]->group.window, 1000);
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->rounds[1]->group.window, 1001);
     run_commit(&run, 1001);
-    assert_int_equal(segments_status(run.segments).rounds[ROUND_COMMITTED], 2);
-    assert_int_equal(segments_status(run.segments).rounds[ROUND_OPEN], 1);
-    assert_int_equal(segments_status(run.segments).last_cut, 1);
+    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_COMMITTED], 2);
+    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_OPEN], 1);
+    assert_int_equal(ing_segments_status(run.segments).last_cut, 1);
     run_end(&run);
 }
 
@@ -72,24 +72,24 @@ static void drains(void **state)
     struct run run = run_begin();
 
     (void)state;
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
-    assert_int_equal(segments_status(run.segments).drained, 1); /* there is nothing */
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    assert_int_equal(ing_segments_status(run.segments).drained, 1); /* there is nothing */
     assert_int_equal(run_push(&run, 1001, 1), SEGMENTS_ADMIT);
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = 2});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 2});
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
     assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT); /* of an older window even */
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = 4});
-    assert_int_equal(segments_status(run.segments).drained, 1);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 4});
+    assert_int_equal(ing_segments_status(run.segments).drained, 1);
     run_event(&run, SEGMENTS_SEALED);
     assert_int_equal(run_push(&run, 1001, 1), SEGMENTS_ADMIT);
     assert_int_equal(run_push(&run, 999, 2000), SEGMENTS_ADMIT); /* more than a segment's size */
-    assert_int_equal(segments_status(run.segments).drained, 1);
+    assert_int_equal(ing_segments_status(run.segments).drained, 1);
     run_commit_upload(&run, 1001);
-    assert_int_equal(segments_status(run.segments).drained, 3);
+    assert_int_equal(ing_segments_status(run.segments).drained, 3);
     /* The next cut takes everything; what is waited for comes first. */
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->rounds[0]->group.window, 1000);
     run_commit(&run, 1000);
-    assert_int_equal(segments_status(run.segments).drained, 4);
+    assert_int_equal(ing_segments_status(run.segments).drained, 4);
     run_end(&run);
 }
 
@@ -98,7 +98,7 @@ static void drains(void **state)
 static void late_ids(void **state)
 {
     struct run run = run_begin();
-    struct head_group_key key = group_of(1000), other = group_of(10);
+    struct ing_head_group_key key = group_of(1000), other = group_of(10);
     uint32_t round;
     uint64_t least;
 
@@ -106,7 +106,7 @@ static void late_ids(void **state)
     assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT);
     run_tick(&run, FG_SECOND_NS);
     run_commit(&run, 1000);
-    assert_int_equal(segments_seen(run.segments), 1);
+    assert_int_equal(ing_segments_seen(run.segments), 1);
     assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
     assert_int_equal(round, 1);
     /* Another group that some segment may have held. */
@@ -115,10 +115,10 @@ static void late_ids(void **state)
 
     run_wait(&run, 5 * FG_MINUTE_NS + 2 * FG_SECOND_NS);
     assert_null(run_wants(&run, SEGMENTS_FORGET));
-    assert_int_equal(segments_fence(run.segments, 0, &least), SEGMENTS_SERVE);
+    assert_int_equal(ing_segments_fence(run.segments, 0, &least), SEGMENTS_SERVE);
     run_tick(&run, FG_MINUTE_NS);
     assert_non_null(run_wants(&run, SEGMENTS_FORGET));
-    assert_int_equal(segments_fence(run.segments, 0, &least), SEGMENTS_STALE);
+    assert_int_equal(ing_segments_fence(run.segments, 0, &least), SEGMENTS_STALE);
     assert_int_equal(least, 1);
     run_failed(&run, SEGMENTS_FORGET); /* and may be done all the same */
     assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
@@ -128,8 +128,8 @@ static void late_ids(void **state)
     assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
     assert_int_equal(run_admit(run.segments, &key, 1, &round), SEGMENTS_ADMIT);
 
-    segments_found(run.segments, 9);
-    assert_int_equal(segments_fence(run.segments, 1, &least), SEGMENTS_STALE);
+    ing_segments_found(run.segments, 9);
+    assert_int_equal(ing_segments_fence(run.segments, 1, &least), SEGMENTS_STALE);
     assert_int_equal(least, 9);
     run_end(&run);
 }
@@ -173,7 +173,7 @@ static void failures(void **state)
 /* A generation that somebody waits for, and that does not come. */
 static void wanted(void **state)
 {
-    const struct segments_event never = {.kind = SEGMENTS_WANTED, .generation = 999};
+    const struct ing_segments_event never = {.kind = SEGMENTS_WANTED, .generation = 999};
     struct run run = run_begin();
 
     (void)state;
@@ -188,10 +188,10 @@ static void wanted(void **state)
     assert_non_null(run_wants(&run, SEGMENTS_READ));
 
     /* The read that is under way may have begun too early for the next one. */
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_WANTED, .generation = 1000});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_WANTED, .generation = 1000});
     run.l0.generation = 999;
     run_event(&run, SEGMENTS_MANIFEST);
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_WANTED, .generation = 1000});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_WANTED, .generation = 1000});
     assert_non_null(run_wants(&run, SEGMENTS_READ));
     run_end(&run);
 }
@@ -208,7 +208,7 @@ static void sleeps_through_failures(void **state)
         run_failed(&run, SEGMENTS_READ);
         while (run_wants(&run, SEGMENTS_READ) == NULL) {
             assert_in_range(run.effects.wake_mono_ns, run.now_ns + 1, run.now_ns + FG_MINUTE_NS);
-            run_step(&run, (struct segments_event){.kind = SEGMENTS_WANTED, .generation = 9});
+            run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_WANTED, .generation = 9});
             assert_null(run_wants(&run, SEGMENTS_READ));
             run_tick(&run, run.effects.wake_mono_ns - run.now_ns);
         }
@@ -221,7 +221,7 @@ static void rank(struct run *run, uint8_t rank)
     uint8_t ranks[SEGMENTS_SHARDS];
 
     memset(ranks, rank, sizeof ranks);
-    run_step(run, (struct segments_event){.kind = SEGMENTS_RANKS, .ranks = ranks});
+    run_step(run, (struct ing_segments_event){.kind = SEGMENTS_RANKS, .ranks = ranks});
 }
 
 /* Others are before us: we wait for their turns, but not with a drain, nor for ever. */
@@ -262,7 +262,7 @@ static void ranks(void **state)
     run = run_begin();
     rank(&run, 1);
     assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT);
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
     assert_non_null(run_wants(&run, SEGMENTS_SEAL));
     run_end(&run);
 }
@@ -279,19 +279,19 @@ static void oddities(void **state)
     run_tick(&run, FG_SECOND_NS);
     run_event(&run, SEGMENTS_SEALED);
     id = run_wants(&run, SEGMENTS_UPLOAD)->id;
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_UPLOADED, .nothing = true});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_UPLOADED, .nothing = true});
     assert_non_null(run_wants(&run, SEGMENTS_MARK));
     run_event(&run, SEGMENTS_MARKED);
-    assert_int_equal(segments_status(run.segments).rounds[ROUND_COMMITTED], 1);
+    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_COMMITTED], 1);
     run_event(&run, SEGMENTS_MANIFEST); /* it was asked for with the upload */
 
     run_enter(&run, &id, 1000);
     run_wait(&run, FG_MINUTE_NS);
-    assert_int_equal(segments_status(run.segments).gen, 1);
+    assert_int_equal(ing_segments_status(run.segments).gen, 1);
     run.l0 = fg_l0_none();
     run_wait(&run, FG_MINUTE_NS);
-    assert_true(segments_status(run.segments).went_back);
-    assert_int_equal(segments_status(run.segments).gen, 1);
+    assert_true(ing_segments_status(run.segments).went_back);
+    assert_int_equal(ing_segments_status(run.segments).gen, 1);
 
     run_end(&run);
 }
@@ -300,7 +300,7 @@ static void oddities(void **state)
 static void empty_rounds(void **state)
 {
     struct run run = run_begin();
-    struct head_group_key key;
+    struct ing_head_group_key key;
     uint32_t round = 0;
 
     (void)state;
@@ -310,39 +310,39 @@ static void empty_rounds(void **state)
     }
     assert_int_equal(run_push(&run, 3000, 1), SEGMENTS_FULL);
     run_wait(&run, 11 * FG_MINUTE_NS);
-    assert_int_equal(segments_status(run.segments).rounds[ROUND_OPEN], 0);
-    segments_added(run.segments, &key, round, false, 1, 10, RUN_START_WALL_NS + run.now_ns);
-    assert_int_equal(segments_status(run.segments).rounds[ROUND_OPEN], 1);
+    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_OPEN], 0);
+    ing_segments_added(run.segments, &key, round, false, 1, 10, RUN_START_WALL_NS + run.now_ns);
+    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_OPEN], 1);
     assert_int_equal(run_push(&run, 3000, 1), SEGMENTS_ADMIT);
     run_wait(&run, 11 * FG_MINUTE_NS);
-    assert_int_equal(segments_status(run.segments).rounds[ROUND_OPEN], 2);
+    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_OPEN], 2);
     run_end(&run);
 }
 
 /* A sealed round of an earlier life: in the manifest or not. */
 static void restarts(void **state)
 {
-    struct segments_round sealed = {.group = group_of(1000),
-                                    .number = 3,
-                                    .state = ROUND_SEALED,
-                                    .cut = 5,
-                                    .profiles = 1,
-                                    .bytes = 1};
+    struct ing_segments_round sealed = {.group = group_of(1000),
+                                        .number = 3,
+                                        .state = ROUND_SEALED,
+                                        .cut = 5,
+                                        .profiles = 1,
+                                        .bytes = 1};
     const struct fg_segment_id id = {run_config.writer, 5, 1};
 
     (void)state;
     for (int entered = 0; entered < 2; entered++) {
         struct run run = run_create(5);
-        struct head_group_key key = sealed.group;
+        struct ing_head_group_key key = sealed.group;
         uint64_t least;
         uint32_t round;
 
-        assert_true(segments_restore(run.segments, &sealed));
+        assert_true(ing_segments_restore(run.segments, &sealed));
         if (entered == 1)
             run_enter(&run, &id, 1000);
         run_tick(&run, 0);
         assert_null(run_wants(&run, SEGMENTS_UPLOAD)); /* the manifest first */
-        assert_int_equal(segments_fence(run.segments, 0, &least), SEGMENTS_BEHIND);
+        assert_int_equal(ing_segments_fence(run.segments, 0, &least), SEGMENTS_BEHIND);
         assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
         assert_int_equal(round, 4);
         run_event(&run, SEGMENTS_MANIFEST);
@@ -417,7 +417,7 @@ static void reports(void **state)
     /* A bucket that does not answer is asked again, after a pause. */
     ask(&run);
     assert_null(run_wants(&run, SEGMENTS_REPORT));
-    run_step(&run, (struct segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
     run_commit(&run, 1001);
     assert_null(run_wants(&run, SEGMENTS_REPORT));
     run_wait(&run, FG_HOUR_NS);
@@ -460,15 +460,15 @@ static void nothing_is_forgotten_while_the_bucket_is_away(void **state)
 /* A start knows nothing of what it finds. */
 static void reports_after_a_start(void **state)
 {
-    const struct segments_round open = {.group = group_of(1000), .profiles = 1, .bytes = 1};
+    const struct ing_segments_round open = {.group = group_of(1000), .profiles = 1, .bytes = 1};
     struct run run = run_create(0);
 
     (void)state;
-    assert_true(segments_restore(run.segments, &open));
+    assert_true(ing_segments_restore(run.segments, &open));
     run_tick(&run, 0);
     run_event(&run, SEGMENTS_MANIFEST);
     ask(&run);
-    assert_int_equal(segments_status(run.segments).era, 1);
+    assert_int_equal(ing_segments_status(run.segments).era, 1);
     assert_null(run_wants(&run, SEGMENTS_REPORT));
     run_end(&run);
 }

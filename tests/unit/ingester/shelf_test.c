@@ -14,18 +14,18 @@ struct thing {
     bool here;
 };
 
-static uint32_t place_of(const struct shelf *shelf, const struct thing *thing)
+static uint32_t place_of(const struct ing_shelf *shelf, const struct thing *thing)
 {
     struct fg_map_walk walk;
 
-    for (uint32_t i = shelf_first(shelf, thing->hash, &walk); i != FG_MAP_NONE;
-         i = shelf_next(shelf, &walk))
+    for (uint32_t i = ing_shelf_first(shelf, thing->hash, &walk); i != FG_MAP_NONE;
+         i = ing_shelf_next(shelf, &walk))
         if (shelf->places[i].item == thing)
             return i;
     return FG_MAP_NONE;
 }
 
-static void check(const struct shelf *shelf, const struct thing *things)
+static void check(const struct ing_shelf *shelf, const struct thing *things)
 {
     uint32_t here = 0, found = 0;
 
@@ -36,13 +36,13 @@ static void check(const struct shelf *shelf, const struct thing *things)
     for (uint32_t i = 0; i < shelf->count; i++)
         found += shelf->places[i].item != NULL;
     assert_int_equal(found, here);
-    assert_int_equal(shelf_items(shelf), here);
+    assert_int_equal(ing_shelf_items(shelf), here);
 }
 
 static void things_come_and_go(void **state)
 {
     static struct thing things[THINGS];
-    struct shelf shelf = {0};
+    struct ing_shelf shelf = {0};
     uint64_t random = 1;
     size_t most;
 
@@ -56,30 +56,30 @@ static void things_come_and_go(void **state)
         /* In the first half most come, in the second most go. */
         thing = &things[(random >> 8) % THINGS];
         if (thing->here && (step < STEPS / 2) == (random % 4 == 0))
-            shelf_remove(&shelf, place_of(&shelf, thing));
+            ing_shelf_remove(&shelf, place_of(&shelf, thing));
         else if (!thing->here && (step < STEPS / 2) == (random % 4 != 0)) {
-            size_t will = shelf_bytes(&shelf) + shelf_growth(&shelf);
+            size_t will = ing_shelf_bytes(&shelf) + ing_shelf_growth(&shelf);
 
-            shelf_add(&shelf, thing->hash, thing);
-            assert_int_equal(shelf_bytes(&shelf), will);
+            ing_shelf_add(&shelf, thing->hash, thing);
+            assert_int_equal(ing_shelf_bytes(&shelf), will);
         } else
             continue;
         thing->here = !thing->here;
         if (random >> 8 & 1)
-            shelf_tidy(&shelf);
+            ing_shelf_tidy(&shelf);
         if (step % 1000 == 0)
             check(&shelf, things);
     }
     check(&shelf, things);
-    most = shelf_bytes(&shelf);
+    most = ing_shelf_bytes(&shelf);
     for (size_t i = 0; i < THINGS; i++)
         if (things[i].here)
-            shelf_remove(&shelf, place_of(&shelf, &things[i]));
-    shelf_tidy(&shelf);
+            ing_shelf_remove(&shelf, place_of(&shelf, &things[i]));
+    ing_shelf_tidy(&shelf);
     assert_true(most > 0);
-    assert_int_equal(shelf_bytes(&shelf), 0); /* an empty one takes nothing */
-    assert_int_equal(shelf_items(&shelf), 0);
-    shelf_done(&shelf);
+    assert_int_equal(ing_shelf_bytes(&shelf), 0); /* an empty one takes nothing */
+    assert_int_equal(ing_shelf_items(&shelf), 0);
+    ing_shelf_done(&shelf);
 }
 
 int main(void)

@@ -92,7 +92,7 @@ static enum fg_code try_to_flush(struct fixture *f)
 {
     struct fg_err err;
 
-    return ingester_flush(f->head.ingester, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS, &err);
+    return ing_flush(f->head.ingester, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS, &err);
 }
 
 static void flush(struct fixture *f)

@@ -136,9 +136,9 @@ static void only_an_unused_bucket_gets_new_objects(void **state)
 
         print_message("  %s\n", cases[i].name);
         cases[i].put(bucket);
-        assert_int_equal(unused_check_l0(bucket, fg_clock_real(), cases[i].seen, &err),
+        assert_int_equal(ing_unused_check_l0(bucket, fg_clock_real(), cases[i].seen, &err),
                          cases[i].l0);
-        assert_int_equal(unused_check_ring(bucket, fg_clock_real(), &err), cases[i].ring);
+        assert_int_equal(ing_unused_check_ring(bucket, fg_clock_real(), &err), cases[i].ring);
     }
 }
 
@@ -151,8 +151,8 @@ static void a_bucket_that_is_away_is_not_unused(void **state)
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(unused_check_l0(bucket, fg_clock_real(), 0, &err), FG_E_UNAVAILABLE);
-    assert_int_equal(unused_check_ring(bucket, fg_clock_real(), &err), FG_E_UNAVAILABLE);
+    assert_int_equal(ing_unused_check_l0(bucket, fg_clock_real(), 0, &err), FG_E_UNAVAILABLE);
+    assert_int_equal(ing_unused_check_ring(bucket, fg_clock_real(), &err), FG_E_UNAVAILABLE);
 }
 
 int main(void)

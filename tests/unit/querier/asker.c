@@ -34,7 +34,7 @@ void asker_init(struct asker *asker, uint64_t seed, uint64_t cache_max_bytes,
     asker->work = make_workers((unsigned)(seed % 4));
     asker->registry = fg_registry_create();
     asker->faulty = faults == NULL ? NULL : fg_bucket_faulty_create(asker->world.bucket, faults);
-    asker->querier = fg_querier_create(&(struct fg_querier_config){
+    asker->querier = qry_create(&(struct qry_config){
         .ingester = &asker->world.peer,
         .work = asker->work,
         .registry = asker->registry,
@@ -53,7 +53,7 @@ void asker_init(struct asker *asker, uint64_t seed, uint64_t cache_max_bytes,
 
 void asker_done(struct asker *asker)
 {
-    fg_querier_destroy(asker->querier);
+    qry_destroy(asker->querier);
     fg_work_destroy(asker->work);
     if (asker->faulty != NULL)
         fg_bucket_close(fg_bucket_faulty_bucket(asker->faulty));
@@ -67,7 +67,7 @@ void asker_help_with(struct asker *asker, unsigned threads)
     asker->work = asker->querier->work = make_workers(threads);
 }
 
-struct blocks *asker_blocks(const struct asker *asker)
+struct qry_blocks *asker_blocks(const struct asker *asker)
 {
     return asker->querier->blocks;
 }
@@ -107,7 +107,7 @@ void asker_happen(struct asker *asker, uint64_t what)
         break;
     case ASKER_DELETE: /* whoever writes it into the manifest tells the querier */
         world_delete(world, (uint32_t)world_random(world, WORLD_TENANTS));
-        fg_querier_refresh(asker->querier);
+        qry_refresh(asker->querier);
         break;
     default:
         world_undelete(world, (uint32_t)world_random(world, WORLD_TENANTS));
@@ -137,10 +137,10 @@ uint64_t asker_seeds(uint64_t otherwise)
 
 /* --- questions --- */
 
-struct question *asker_begin(struct asker *asker, uint32_t tenants)
+struct qry_question *asker_begin(struct asker *asker, uint32_t tenants)
 {
     static struct fg_http_request nobody; /* who never goes away */
-    struct question *question = fg_new(struct question);
+    struct qry_question *question = fg_new(struct qry_question);
 
     question->querier = asker->querier;
     question->req = &nobody;
@@ -154,17 +154,17 @@ struct question *asker_begin(struct asker *asker, uint32_t tenants)
     return question;
 }
 
-void asker_end(struct question *question)
+void asker_end(struct qry_question *question)
 {
-    deletions_drop(question);
-    blocks_end(question);
-    blocks_forget(question);
+    qry_deletions_drop(question);
+    qry_blocks_end(question);
+    qry_blocks_forget(question);
     fg_buf_done(&question->missing);
     fg_arena_destroy(question->arena);
     free(question);
 }
 
-enum fg_code asker_whole(const struct question *question, enum fg_code code, struct fg_err *err)
+enum fg_code asker_whole(const struct qry_question *question, enum fg_code code, struct fg_err *err)
 {
     if (code != FG_OK || !question->incomplete)
         return code;
@@ -174,15 +174,15 @@ enum fg_code asker_whole(const struct question *question, enum fg_code code, str
 
 enum fg_code asker_ask_all(struct asker *asker, bool names_only, struct fg_err *err)
 {
-    static const struct stacks all;
-    struct question *question = asker_begin(asker, 7);
-    struct selection selection = {
+    static const struct qry_stacks all;
+    struct qry_question *question = asker_begin(asker, 7);
+    struct qry_selection selection = {
         .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    enum fg_code code =
-        asker_whole(question, plan_tree(question, &selection, &all, names_only, &tree, err), err);
+    enum fg_code code = asker_whole(
+        question, qry_plan_tree(question, &selection, &all, names_only, &tree, err), err);
     fg_tree_done(&tree);
     asker_end(question);
     return code;
@@ -235,7 +235,7 @@ static int64_t draw_time(struct asker *asker)
 /* The selectors stay the world's. */
 static void expect_deletions(struct asker *asker, struct ask *ask)
 {
-    struct question *question = ask->question;
+    struct qry_question *question = ask->question;
     struct fg_err err;
 
     for (uint32_t t = 0, at = 0; t < WORLD_TENANTS; t++) {
@@ -292,16 +292,16 @@ void ask_for_all_time(struct ask *ask)
 
 void ask_end(struct ask *ask)
 {
-    selection_done(&ask->selection);
+    qry_selection_done(&ask->selection);
     asker_end(ask->question);
 }
 
-void asker_draw_stacks(struct asker *asker, struct stacks *stacks, struct fg_arena *arena)
+void asker_draw_stacks(struct asker *asker, struct qry_stacks *stacks, struct fg_arena *arena)
 {
     const struct world_profile *some =
         &asker->world.profiles[asker_draw(asker, asker->world.n_profiles)];
 
-    *stacks = (struct stacks){0};
+    *stacks = (struct qry_stacks){0};
     switch (asker_draw(asker, 5)) {
     case 0: { /* as some stack begins */
         static const char *const names[] = {"f0", "f1",  "f2",          "f3",        "f4",

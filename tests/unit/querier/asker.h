@@ -19,7 +19,7 @@ struct asker {
     struct fg_registry *registry;
     struct fg_clock_manual clock;
     struct fg_work *work; /* none to three who help the thread that asks */
-    struct fg_querier *querier;
+    struct querier *querier;
     uint64_t random;  /* of questions */
     bool partial;     /* questions take what there is */
     bool keeps_all;   /* else tenants have retention, as drawn */
@@ -35,7 +35,7 @@ void asker_done(struct asker *asker);
 /* Nothing of a question is left when it has ended, so workers may be exchanged between two. */
 void asker_help_with(struct asker *asker, unsigned threads);
 
-struct blocks *asker_blocks(const struct asker *asker);
+struct qry_blocks *asker_blocks(const struct asker *asker);
 struct fg_cache_stats asker_cache(const struct asker *asker);
 void asker_must(enum fg_code code, const struct fg_err *err);
 
@@ -68,11 +68,12 @@ void asker_happen_any(struct asker *asker, uint64_t happenings);
 enum { ASKER_ARENA_BYTES = 256 * 1024 * 1024 }; /* of a question */
 
 /* Bit i of tenants: the world's i-th. It has no deadline, and whoever asks stays. */
-struct question *asker_begin(struct asker *asker, uint32_t tenants);
-void asker_end(struct question *question);
+struct qry_question *asker_begin(struct asker *asker, uint32_t tenants);
+void asker_end(struct qry_question *question);
 
 /* The code of a question; FG_E_UNAVAILABLE where its answer says that it is not complete. */
-enum fg_code asker_whole(const struct question *question, enum fg_code code, struct fg_err *err);
+enum fg_code asker_whole(const struct qry_question *question, enum fg_code code,
+                         struct fg_err *err);
 
 /* The stacks of the first type, of all tenants and times. */
 enum fg_code asker_ask_all(struct asker *asker, bool names_only, struct fg_err *err);
@@ -84,14 +85,14 @@ extern const char *const asker_types[ASKER_TYPES];
 
 /* What a question asks, drawn at random. */
 struct ask {
-    struct selection selection;
+    struct qry_selection selection;
     struct world_query query;
-    struct question *question;
+    struct qry_question *question;
     struct fg_deletions deletions[WORLD_TENANTS]; /* the world's, and retention */
 };
 
 uint64_t asker_draw(struct asker *asker, uint64_t below);
-void asker_draw_stacks(struct asker *asker, struct stacks *stacks, struct fg_arena *arena);
+void asker_draw_stacks(struct asker *asker, struct qry_stacks *stacks, struct fg_arena *arena);
 void ask_begin(struct asker *asker, struct ask *ask);
 void ask_for_all_time(struct ask *ask);
 void ask_end(struct ask *ask);

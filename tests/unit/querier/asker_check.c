@@ -21,10 +21,12 @@ static size_t draw_names(struct asker *asker, char *names[NAMES_MAX])
 
 static int points_by_labels(const void *a, const void *b)
 {
-    return fg_labels_cmp(&((const struct points *)a)->labels, &((const struct points *)b)->labels);
+    return fg_labels_cmp(&((const struct qry_points *)a)->labels,
+                         &((const struct qry_points *)b)->labels);
 }
 
-static void assert_same_points(struct points *found, size_t n_found, struct points_list *want)
+static void assert_same_points(struct qry_points *found, size_t n_found,
+                               struct qry_points_list *want)
 {
     assert_int_equal(n_found, want->n);
     if (n_found > 1) {
@@ -49,26 +51,27 @@ static enum fg_code check_points(struct asker *asker, struct fg_err *err)
     int64_t step_ns = steps_ns[asker_draw(asker, FG_COUNT(steps_ns))];
     char *names[NAMES_MAX];
     size_t n_names = draw_names(asker, names), n;
-    struct points_list want;
-    struct points *found;
+    struct qry_points_list want;
+    struct qry_points *found;
     struct ask ask;
 
     ask_begin(asker, &ask);
     enum fg_code code = asker_whole(
         ask.question,
-        plan_points(ask.question, &ask.selection, step_ns, names, n_names, &found, &n, err), err);
+        qry_plan_points(ask.question, &ask.selection, step_ns, names, n_names, &found, &n, err),
+        err);
     if (code == FG_OK) {
-        points_list_init(&want);
+        qry_points_list_init(&want);
         world_points(&asker->world, &ask.query, step_ns, (const char *const *)names, n_names,
                      ask.question->arena, &want);
         assert_same_points(found, n, &want);
-        points_list_done(&want);
+        qry_points_list_done(&want);
     }
     ask_end(&ask);
     return code;
 }
 
-static bool has_set(const struct label_sets *sets, const struct fg_labels *labels)
+static bool has_set(const struct qry_label_sets *sets, const struct fg_labels *labels)
 {
     for (size_t i = 0; i < sets->n; i++)
         if (fg_labels_cmp(&sets->items[i], labels) == 0)
@@ -76,7 +79,7 @@ static bool has_set(const struct label_sets *sets, const struct fg_labels *label
     return false;
 }
 
-static void assert_within(const struct label_sets *inner, const struct label_sets *outer)
+static void assert_within(const struct qry_label_sets *inner, const struct qry_label_sets *outer)
 {
     for (size_t i = 0; i < inner->n; i++)
         assert_true(has_set(outer, &inner->items[i]));
@@ -85,7 +88,7 @@ static void assert_within(const struct label_sets *inner, const struct label_set
 /* fresh: the snapshot is of now, so that places are what they are now. */
 static enum fg_code check_series(struct asker *asker, bool fresh, struct fg_err *err)
 {
-    struct label_sets found, want[3];
+    struct qry_label_sets found, want[3];
     char *texts[NAMES_MAX];
     const char *const *names = (const char *const *)texts;
     size_t n_names = draw_names(asker, texts);
@@ -93,11 +96,12 @@ static enum fg_code check_series(struct asker *asker, bool fresh, struct fg_err 
 
     ask_begin(asker, &ask);
     ask.query.type = NULL;
-    label_sets_init(&found);
+    qry_label_sets_init(&found);
     enum fg_code code = asker_whole(
-        ask.question, plan_series(ask.question, &ask.selection, names, n_names, &found, err), err);
+        ask.question, qry_plan_series(ask.question, &ask.selection, names, n_names, &found, err),
+        err);
     for (unsigned i = 0; i < FG_COUNT(want); i++) {
-        label_sets_init(&want[i]);
+        qry_label_sets_init(&want[i]);
         world_list(&asker->world, &ask.query, (enum world_presence)i, names, n_names,
                    ask.question->arena, &want[i]);
     }
@@ -111,8 +115,8 @@ static enum fg_code check_series(struct asker *asker, bool fresh, struct fg_err 
             assert_int_equal(found.n, want[WORLD_BY_PLACE].n);
     }
     for (unsigned i = 0; i < FG_COUNT(want); i++)
-        label_sets_done(&want[i]);
-    label_sets_done(&found);
+        qry_label_sets_done(&want[i]);
+    qry_label_sets_done(&found);
     ask_end(&ask);
     return code;
 }
@@ -121,10 +125,10 @@ static enum fg_code check_series(struct asker *asker, bool fresh, struct fg_err 
 static enum fg_code check_stats(struct asker *asker, bool fresh, struct fg_err *err)
 {
     struct ask ask;
-    struct tenant_stats found, want;
+    struct qry_tenant_stats found, want;
 
     ask_begin(asker, &ask);
-    enum fg_code code = asker_whole(ask.question, plan_stats(ask.question, &found, err), err);
+    enum fg_code code = asker_whole(ask.question, qry_plan_stats(ask.question, &found, err), err);
     if (code == FG_OK && (fresh || (asker->world.deletions_ever == 0 && asker->keeps_all))) {
         want = world_stats(&asker->world, &ask.query);
         assert_true(found.profiles == want.profiles);

@@ -75,7 +75,7 @@ char *asker_tree_text(const struct fg_tree *tree, struct fg_arena *arena)
 enum fg_code asker_check_tree(struct asker *asker, struct fg_err *err)
 {
     struct fg_tree found, want;
-    struct stacks stacks;
+    struct qry_stacks stacks;
     struct ask ask;
     bool names_only = asker_draw(asker, 2) == 0;
 
@@ -85,9 +85,9 @@ enum fg_code asker_check_tree(struct asker *asker, struct fg_err *err)
     asker_draw_stacks(asker, &stacks, ask.question->arena);
     fg_tree_init(&found);
     fg_tree_init(&want);
-    enum fg_code code =
-        asker_whole(ask.question,
-                    plan_tree(ask.question, &ask.selection, &stacks, names_only, &found, err), err);
+    enum fg_code code = asker_whole(
+        ask.question, qry_plan_tree(ask.question, &ask.selection, &stacks, names_only, &found, err),
+        err);
     if (code == FG_OK) {
         world_select(&asker->world, &ask.query, &stacks, names_only, &want);
         assert_string_equal(asker_tree_text(&found, ask.question->arena),
@@ -182,7 +182,7 @@ static void assert_bound(const struct fg_tree *found, const struct fg_tree *all,
 enum fg_code asker_check_picture(struct asker *asker, struct fg_err *err)
 {
     struct fg_tree found, want, all;
-    struct stacks stacks;
+    struct qry_stacks stacks;
     struct ask ask;
     size_t max_nodes = 1 + asker_draw(asker, asker_draw(asker, 2) == 0 ? 40 : 400);
     bool fold = asker_draw(asker, 2) == 0;
@@ -193,14 +193,14 @@ enum fg_code asker_check_picture(struct asker *asker, struct fg_err *err)
     if (asker_draw(asker, 3) == 0)
         asker_draw_stacks(asker, &stacks, ask.question->arena);
     else
-        stacks = (struct stacks){0};
+        stacks = (struct qry_stacks){0};
     ask.question->refine = asker_draw(asker, 5) == 0;
     fg_tree_init(&found);
     fg_tree_init(&want);
     fg_tree_init(&all);
     enum fg_code code = asker_whole(
         ask.question,
-        plan_picture(ask.question, &ask.selection, &stacks, max_nodes, fold, &found, err), err);
+        qry_plan_picture(ask.question, &ask.selection, &stacks, max_nodes, fold, &found, err), err);
     if (code == FG_OK) {
         world_select(&asker->world, &ask.query, &stacks, true, &all);
         draw_slowly(&all, max_nodes, fold, &want);
@@ -224,9 +224,9 @@ enum fg_code asker_check_picture(struct asker *asker, struct fg_err *err)
 /* --- differences --- */
 
 static void diff_slowly(struct asker *asker, const struct ask asks[2], size_t max_nodes,
-                        struct diff *ret_diff)
+                        struct qry_diff *ret_diff)
 {
-    static const struct stacks all;
+    static const struct qry_stacks all;
     struct fg_crown_verdict verdict;
     struct fg_crown_sum sums[2];
 
@@ -239,13 +239,13 @@ static void diff_slowly(struct asker *asker, const struct ask asks[2], size_t ma
         fg_crown_sum_take_tree(&sums[i], &tree);
         fg_tree_done(&tree);
     }
-    diff_make(&sums[0], &sums[1], max_nodes, ret_diff, &verdict);
+    qry_diff_make(&sums[0], &sums[1], max_nodes, ret_diff, &verdict);
     assert_true(verdict.exact);
     fg_crown_sum_done(&sums[0]);
     fg_crown_sum_done(&sums[1]);
 }
 
-static void assert_same_diff(const struct diff *found, const struct diff *want)
+static void assert_same_diff(const struct qry_diff *found, const struct qry_diff *want)
 {
     assert_int_equal(found->n_values, want->n_values);
     assert_int_equal(found->max_self, want->max_self);
@@ -258,21 +258,21 @@ static void assert_same_diff(const struct diff *found, const struct diff *want)
 
 enum fg_code asker_check_diff(struct asker *asker, struct fg_err *err)
 {
-    static const struct stacks all;
+    static const struct qry_stacks all;
     struct ask asks[2];
-    struct side sides[2] = {0};
-    struct diff found, want;
+    struct qry_side sides[2] = {0};
+    struct qry_diff found, want;
     size_t max_nodes = 1 + asker_draw(asker, asker_draw(asker, 2) == 0 ? 40 : 400);
 
     for (unsigned i = 0; i < 2; i++) {
         ask_begin(asker, &asks[i]);
-        sides[i] = (struct side){asks[i].selection, &all};
+        sides[i] = (struct qry_side){asks[i].selection, &all};
     }
     asks[1].query.tenants = asks[0].query.tenants; /* both sides are one question's */
     asks[1].query.deletions = asks[0].query.deletions;
-    enum fg_code code =
-        asker_whole(asks[0].question,
-                    plan_diff(asks[0].question, &sides[0], &sides[1], max_nodes, &found, err), err);
+    enum fg_code code = asker_whole(
+        asks[0].question,
+        qry_plan_diff(asks[0].question, &sides[0], &sides[1], max_nodes, &found, err), err);
     if (code == FG_OK) {
         diff_slowly(asker, asks, max_nodes, &want);
         assert_true(found.left_ticks == want.left_ticks);
@@ -280,9 +280,9 @@ enum fg_code asker_check_diff(struct asker *asker, struct fg_err *err)
         if (!asks[0].question->inexact)
             assert_same_diff(&found, &want);
         asker->inexact += asks[0].question->inexact;
-        diff_done(&want);
+        qry_diff_done(&want);
     }
-    diff_done(&found);
+    qry_diff_done(&found);
     ask_end(&asks[0]);
     ask_end(&asks[1]);
     return code;

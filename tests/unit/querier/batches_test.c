@@ -44,29 +44,29 @@ struct walked {
 /* All batches of a question about everything. */
 static struct walked walk(struct asker *asker, uint64_t batch_bytes)
 {
-    struct selection selection = {
+    struct qry_selection selection = {
         .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
-    struct question *question = asker_begin(asker, (1u << WORLD_TENANTS) - 1);
+    struct qry_question *question = asker_begin(asker, (1u << WORLD_TENANTS) - 1);
     struct fg_deletions deletions[WORLD_TENANTS] = {0};
     struct walked walked = {0, 0};
-    struct reader reader;
+    struct qry_reader reader;
     struct fg_err err;
 
     asker_blocks(asker)->batch_bytes = batch_bytes;
-    asker_must(blocks_begin(question, false, &err), &err);
+    asker_must(qry_blocks_begin(question, false, &err), &err);
     question->deletions = deletions;
-    asker_must(reader_open(&reader, question, &selection, selection.type_text, selection.start_ns,
-                           selection.end_ns, OBJECTS_PROFILES, true, &err),
+    asker_must(qry_reader_open(&reader, question, &selection, selection.type_text,
+                               selection.start_ns, selection.end_ns, OBJECTS_PROFILES, true, &err),
                &err);
     for (;;) {
-        asker_must(reader_next(&reader, &err), &err);
+        asker_must(qry_reader_next(&reader, &err), &err);
         if (reader.n_batch == 0)
             break;
         walked.batches++;
         walked.parts += reader.n_batch;
     }
     assert_int_equal(walked.parts, reader.n_parts);
-    reader_close(&reader);
+    qry_reader_close(&reader);
     question->deletions = NULL;
     asker_end(question);
     return walked;

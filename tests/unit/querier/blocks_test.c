@@ -64,9 +64,9 @@ static void snapshots_that_are_too_old(void **state)
 
 static size_t stacks_between(struct asker *asker, int64_t start_ns, int64_t end_ns)
 {
-    static const struct stacks all;
-    struct question *question = asker_begin(asker, 7);
-    struct selection selection = {.start_ns = start_ns, .end_ns = end_ns};
+    static const struct qry_stacks all;
+    struct qry_question *question = asker_begin(asker, 7);
+    struct qry_selection selection = {.start_ns = start_ns, .end_ns = end_ns};
     struct fg_tree tree;
     struct fg_err err;
     size_t n = 0;
@@ -74,7 +74,7 @@ static size_t stacks_between(struct asker *asker, int64_t start_ns, int64_t end_
     fg_tree_init(&tree);
     for (size_t i = 0; i < FG_COUNT(asker_types); i++) {
         selection.type_text = asker_types[i];
-        asker_must(plan_tree(question, &selection, &all, false, &tree, &err), &err);
+        asker_must(qry_plan_tree(question, &selection, &all, false, &tree, &err), &err);
     }
     for (uint32_t i = 0; i < tree.n_nodes; i++)
         n += tree.self[i] != 0;

@@ -34,7 +34,7 @@ static void fill(struct fg_crown_sum *sum, const char *const *stacks)
 }
 
 /* Levels as text: "name L+offset,total,self R+offset,total,self; ..." a line each. */
-static void describe(const struct diff *diff, struct fg_buf *out)
+static void describe(const struct qry_diff *diff, struct fg_buf *out)
 {
     size_t at = 0;
 
@@ -85,16 +85,16 @@ static void draws_both_sides(void **state)
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
         struct fg_buf text;
         struct fg_crown_verdict verdict;
-        struct diff diff;
+        struct qry_diff diff;
 
         fg_buf_init(&text, 65536);
-        diff_make(&left, &right, cases[i].max_nodes, &diff, &verdict);
+        qry_diff_make(&left, &right, cases[i].max_nodes, &diff, &verdict);
         assert_true(verdict.exact);
         describe(&diff, &text);
         assert_string_equal((const char *)text.ptr, cases[i].want);
         assert_int_equal(diff.left_ticks, 22);
         assert_int_equal(diff.right_ticks, 38);
-        diff_done(&diff);
+        qry_diff_done(&diff);
         fg_buf_done(&text);
     }
     fg_crown_sum_done(&left);
@@ -130,16 +130,16 @@ static void sums_beyond_64_bits_saturate(void **state)
     for (size_t i = 0; i < FG_COUNT(draws); i++) {
         struct fg_crown_verdict verdict;
         struct fg_buf text;
-        struct diff diff;
+        struct qry_diff diff;
 
         fg_buf_init(&text, 65536);
-        diff_make(&left, &right, draws[i].max_nodes, &diff, &verdict);
+        qry_diff_make(&left, &right, draws[i].max_nodes, &diff, &verdict);
         describe(&diff, &text);
         assert_string_equal((const char *)text.ptr, draws[i].want);
         assert_int_equal(diff.left_ticks, INT64_MAX);
         assert_int_equal(diff.right_ticks, INT64_MAX);
         assert_int_equal(verdict.total, INT64_MAX);
-        diff_done(&diff);
+        qry_diff_done(&diff);
         fg_buf_done(&text);
     }
     fg_crown_sum_done(&left);

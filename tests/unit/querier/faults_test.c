@@ -164,10 +164,10 @@ static void spoil(struct asker *asker, const char *name, struct fg_slice bytes, 
     fg_buf_done(&spoilt);
 }
 
-static bool is_of_nodes(const struct question *question, const char *name)
+static bool is_of_nodes(const struct qry_question *question, const char *name)
 {
     for (size_t t = 0; t < question->tenants.n; t++) {
-        const struct fg_blocks *blocks = blocks_manifest(question, t);
+        const struct fg_blocks *blocks = qry_blocks_manifest(question, t);
 
         for (uint32_t i = 0; i < blocks->n_blocks; i++) {
             char of[FG_NAME_MAX_BYTES];
@@ -195,9 +195,9 @@ static int64_t total_of(const struct fg_tree *tree)
  * has less. Returns whether it is complete. */
 static bool ask_partly(struct asker *asker, const char *spoilt)
 {
-    static const struct stacks all;
-    struct question *question = asker_begin(asker, 7);
-    struct selection selection = {
+    static const struct qry_stacks all;
+    struct qry_question *question = asker_begin(asker, 7);
+    struct qry_selection selection = {
         .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
     struct world_query query = {.tenants = 7,
                                 .selector = &selection.selector,
@@ -210,7 +210,7 @@ static bool ask_partly(struct asker *asker, const char *spoilt)
 
     fg_tree_init(&found);
     fg_tree_init(&want);
-    asker_must(plan_picture(question, &selection, &all, 4096, false, &found, &err), &err);
+    asker_must(qry_plan_picture(question, &selection, &all, 4096, false, &found, &err), &err);
     complete = !question->incomplete;
     world_select(&asker->world, &query, &all, true, &want);
     found.root_self = want.root_self = 0;
@@ -244,7 +244,7 @@ static void what_cannot_be_read_is_left_out(void **state)
         world_settle(&asker.world);
         for (uint32_t t = 0; t < WORLD_TENANTS; t++)
             world_sum(&asker.world, t);
-        fg_querier_refresh(asker.querier);
+        qry_refresh(asker.querier);
         asker_must(asker_ask_all(&asker, true, &err), &err);
         world_objects_list(&asker.world, FG_NAME_SEGMENTS, &list);
         world_objects_list(&asker.world, FG_NAME_TENANTS, &list);
@@ -362,11 +362,11 @@ static void a_peer_that_always_refuses(void **state)
 
 static void deadlines_and_clients_that_leave(void **state)
 {
-    static const struct stacks all;
+    static const struct qry_stacks all;
     struct asker asker = {.random = 5};
-    struct selection selection = {
+    struct qry_selection selection = {
         .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
-    struct question *question;
+    struct qry_question *question;
     struct fg_http_request gone = {.gone = true};
     struct fg_tree tree;
     struct fg_err err;
@@ -377,10 +377,10 @@ static void deadlines_and_clients_that_leave(void **state)
     question = asker_begin(&asker, 1);
     fg_tree_init(&tree);
     question->deadline_mono_ns = fg_mono_ns(&asker.clock.clock);
-    assert_int_equal(plan_tree(question, &selection, &all, true, &tree, &err), FG_E_DEADLINE);
+    assert_int_equal(qry_plan_tree(question, &selection, &all, true, &tree, &err), FG_E_DEADLINE);
     question->deadline_mono_ns = INT64_MAX;
     question->req = &gone;
-    assert_int_equal(plan_tree(question, &selection, &all, true, &tree, &err), FG_E_CANCELED);
+    assert_int_equal(qry_plan_tree(question, &selection, &all, true, &tree, &err), FG_E_CANCELED);
     fg_tree_done(&tree);
     asker_end(question);
     assert_int_equal(asker_cache(&asker).entries, 0);

@@ -43,11 +43,11 @@ static void pictures_that_are_not_exact(void **state)
 }
 
 /* Asks for a picture of a service over all of time. */
-static struct question *draw_all(struct asker *asker, const char *selector)
+static struct qry_question *draw_all(struct asker *asker, const char *selector)
 {
-    static const struct stacks all;
-    struct question *question = asker_begin(asker, 1);
-    struct selection selection = {
+    static const struct qry_stacks all;
+    struct qry_question *question = asker_begin(asker, 1);
+    struct qry_selection selection = {
         .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
     struct fg_tree tree;
     struct fg_err err;
@@ -55,9 +55,9 @@ static struct question *draw_all(struct asker *asker, const char *selector)
     assert_int_equal(
         fg_selector_parse(fg_cstr(selector), question->arena, &selection.selector, &err), FG_OK);
     fg_tree_init(&tree);
-    asker_must(plan_picture(question, &selection, &all, 100, true, &tree, &err), &err);
+    asker_must(qry_plan_picture(question, &selection, &all, 100, true, &tree, &err), &err);
     fg_tree_done(&tree);
-    selection_done(&selection);
+    qry_selection_done(&selection);
     return question;
 }
 
@@ -68,7 +68,7 @@ static void nodes_cost_two_requests(void **state)
 {
     enum { MANIFESTS = 2 };
     struct asker asker = {.random = 1};
-    struct question *question;
+    struct qry_question *question;
     uint64_t n_objects, profiles;
 
     (void)state;

@@ -23,7 +23,7 @@ static uint32_t profile_of(const struct world *world, struct fg_id id)
     return 0;
 }
 
-static void merge_profile(const struct one_profile *profile, struct fg_tree *into)
+static void merge_profile(const struct qry_one_profile *profile, struct fg_tree *into)
 {
     struct fg_tree view = *profile->tree;
 
@@ -49,7 +49,8 @@ static void assert_all_types(const struct world_profile *sent, const struct fg_p
     }
 }
 
-static enum fg_code visit_profile(void *arg, const struct one_profile *profile, struct fg_err *err)
+static enum fg_code visit_profile(void *arg, const struct qry_one_profile *profile,
+                                  struct fg_err *err)
 {
     struct visits *visits = arg;
     uint32_t number = profile_of(visits->world, profile->id);
@@ -72,7 +73,7 @@ static enum fg_code visit_profile(void *arg, const struct one_profile *profile, 
 
 static void check_visits(const struct visits *visits)
 {
-    static const struct stacks all;
+    static const struct qry_stacks all;
     struct fg_arena *arena = visits->ask->question->arena;
     struct fg_tree want;
 
@@ -98,7 +99,7 @@ static enum fg_code check_profiles(struct asker *asker, struct fg_err *err)
         ask.selection.type_text = NULL;
     visits.ask = &ask;
     fg_tree_init(&visits.tree);
-    code = plan_profiles(ask.question, &ask.selection, visit_profile, &visits, err);
+    code = qry_plan_profiles(ask.question, &ask.selection, visit_profile, &visits, err);
     if (code == FG_OK)
         check_visits(&visits);
     fg_tree_done(&visits.tree);

@@ -27,7 +27,7 @@ struct fixture {
     struct served served;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
-    struct fg_querier *querier;
+    struct querier *querier;
     struct fg_bucket *bucket; /* of the ring alone */
     struct fg_ring_watch *ring;
     struct fg_peers *to_peers;
@@ -70,14 +70,14 @@ static int setup_with(void **state, unsigned threads,
     served_open(&f->served, lanes);
     make_ring(f);
     f->tenants = tenants_make(&f->limits, change, false, f->served.registry);
-    f->querier = fg_querier_create(&(struct fg_querier_config){.ring = f->ring,
-                                                               .peers = f->to_peers,
-                                                               .hedge_after_ns = FG_MINUTE_NS,
-                                                               .work = f->served.work,
-                                                               .tenants = f->tenants,
-                                                               .registry = f->served.registry,
-                                                               .clock = &f->clock.clock});
-    fg_querier_routes(f->querier, f->served.server);
+    f->querier = qry_create(&(struct qry_config){.ring = f->ring,
+                                                 .peers = f->to_peers,
+                                                 .hedge_after_ns = FG_MINUTE_NS,
+                                                 .work = f->served.work,
+                                                 .tenants = f->tenants,
+                                                 .registry = f->served.registry,
+                                                 .clock = &f->clock.clock});
+    qry_routes(f->querier, f->served.server);
     served_start(&f->served);
     *state = f;
     return 0;
@@ -108,7 +108,7 @@ static int teardown(void **state)
     struct fixture *f = *state;
 
     served_stop(&f->served);
-    fg_querier_destroy(f->querier);
+    qry_destroy(f->querier);
     fg_peers_destroy(f->to_peers);
     fg_ring_watch_stop(f->ring);
     fg_ring_watch_destroy(f->ring);

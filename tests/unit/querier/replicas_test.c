@@ -211,7 +211,7 @@ struct world {
     struct fg_ring_watch *ring;
     struct fg_peers *peers;
     struct fg_clock_manual clock;
-    struct fg_querier *querier;
+    struct querier *querier;
     struct known profiles[PROFILES];
     uint64_t random;
 };
@@ -378,7 +378,7 @@ static struct world *begin(uint64_t seed, int64_t hedge_after_ns)
                                                                .name = FG_LIT("anonymous"),
                                                                .spread = HEAD_SPREAD});
     world->peers = fg_peers_create(&(struct fg_peers_config){.calls_max = 64, .peers_max = 16});
-    world->querier = fg_querier_create(&(struct fg_querier_config){
+    world->querier = qry_create(&(struct qry_config){
         .ring = world->ring,
         .peers = world->peers,
         .hedge_after_ns = hedge_after_ns,
@@ -399,7 +399,7 @@ static void end(struct world *world)
 {
     for (unsigned i = 0; i <= HEADS; i++)
         set_gate(&world->gates[i], GATE_OPEN);
-    fg_querier_destroy(world->querier);
+    qry_destroy(world->querier);
     fg_peers_destroy(world->peers);
     fg_ring_watch_stop(world->ring);
     fg_ring_watch_destroy(world->ring);
@@ -434,8 +434,8 @@ static uint64_t flush(struct world *world, unsigned gate)
     struct fg_buf lines;
     struct fg_err err;
 
-    if (ingester_flush(world->gates[gate].head.ingester, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS,
-                       &err) != FG_OK)
+    if (ing_flush(world->gates[gate].head.ingester, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS,
+                  &err) != FG_OK)
         fail_msg("%s", err.msg);
     fg_buf_init(&lines, SIZE_MAX);
     committed = committed_read(world->bucket, "anonymous", "samples:count", &lines);
@@ -445,11 +445,11 @@ static uint64_t flush(struct world *world, unsigned gate)
 
 /* ---- asking ---- */
 
-static struct question *ask(struct world *world, const char *selector, const char *type,
-                            struct selection *selection)
+static struct qry_question *ask(struct world *world, const char *selector, const char *type,
+                                struct qry_selection *selection)
 {
     static struct fg_http_request nobody; /* who never goes away */
-    struct question *question = fg_new(struct question);
+    struct qry_question *question = fg_new(struct qry_question);
     struct fg_err err;
 
     question->querier = world->querier;
@@ -460,22 +460,22 @@ static struct question *ask(struct world *world, const char *selector, const cha
     question->arena = fg_arena_create((size_t)64 << 20);
     question->tenants = (struct fg_tenant_ids){.ids = {FG_LIT("anonymous")}, .n = 1};
     fg_buf_init(&question->missing, MISSING_MAX_BYTES);
-    *selection = (struct selection){0};
-    assert_int_equal(select_range(question, selection, (now_ns - FG_HOUR_NS) / FG_MS_NS,
-                                  now_ns / FG_MS_NS, &err),
+    *selection = (struct qry_selection){0};
+    assert_int_equal(qry_select_range(question, selection, (now_ns - FG_HOUR_NS) / FG_MS_NS,
+                                      now_ns / FG_MS_NS, &err),
                      FG_OK);
-    if (select_profiles(question, selection, type, selector, &err) != FG_OK)
+    if (qry_select_profiles(question, selection, type, selector, &err) != FG_OK)
         fail_msg("%s", err.msg);
     return question;
 }
 
-static void answered(struct question *question, struct selection *selection)
+static void answered(struct qry_question *question, struct qry_selection *selection)
 {
-    selection_done(selection);
-    deletions_drop(question);
-    blocks_end(question);
-    blocks_forget(question);
-    replicas_end(question);
+    qry_selection_done(selection);
+    qry_deletions_drop(question);
+    qry_blocks_end(question);
+    qry_blocks_forget(question);
+    qry_replicas_end(question);
     fg_buf_done(&question->missing);
     fg_arena_destroy(question->arena);
     free(question);
@@ -535,9 +535,9 @@ static uint64_t bits_of(const struct fg_tree *tree)
 static enum fg_code ask_select(struct world *world, const char *service, bool partial,
                                uint64_t *ret_bits, struct fg_err *err)
 {
-    static const struct stacks all = {0};
-    struct selection selection;
-    struct question *question;
+    static const struct qry_stacks all = {0};
+    struct qry_selection selection;
+    struct qry_question *question;
     struct fg_tree tree;
     enum fg_code code;
     char text[64];
@@ -545,7 +545,7 @@ static enum fg_code ask_select(struct world *world, const char *service, bool pa
     question = ask(world, selector_of(service, text), COUNTS, &selection);
     question->partial = partial;
     fg_tree_init(&tree);
-    code = plan_tree(question, &selection, &all, true, &tree, err);
+    code = qry_plan_tree(question, &selection, &all, true, &tree, err);
     if (code == FG_OK) {
         *ret_bits = bits_of(&tree);
         assert_int_equal(question->profiles, __builtin_popcountll(*ret_bits));
@@ -561,15 +561,15 @@ static enum fg_code ask_select(struct world *world, const char *service, bool pa
 static enum fg_code ask_points(struct world *world, const char *service, uint64_t *ret_bits,
                                struct fg_err *err)
 {
-    struct selection selection;
-    struct question *question;
-    struct points *series;
+    struct qry_selection selection;
+    struct qry_question *question;
+    struct qry_points *series;
     enum fg_code code;
     char text[64];
     size_t n;
 
     question = ask(world, selector_of(service, text), BITS, &selection);
-    code = plan_points(question, &selection, 5 * FG_MINUTE_NS, NULL, 0, &series, &n, err);
+    code = qry_plan_points(question, &selection, 5 * FG_MINUTE_NS, NULL, 0, &series, &n, err);
     *ret_bits = 0;
     for (size_t i = 0; code == FG_OK && i < n; i++)
         for (size_t k = 0; k < series[i].n; k++) {
@@ -593,13 +593,13 @@ static void expect_bits(const char *what, uint64_t got, uint64_t least, uint64_t
 static void expect_series(struct world *world)
 {
     static const char *const names[] = {"service_name"};
-    struct selection selection;
-    struct question *question = ask(world, "{}", NULL, &selection);
-    struct label_sets sets;
+    struct qry_selection selection;
+    struct qry_question *question = ask(world, "{}", NULL, &selection);
+    struct qry_label_sets sets;
     struct fg_err err;
 
-    label_sets_init(&sets);
-    if (plan_series(question, &selection, names, 1, &sets, &err) != FG_OK)
+    qry_label_sets_init(&sets);
+    if (qry_plan_series(question, &selection, names, 1, &sets, &err) != FG_OK)
         fail_msg("%s", err.msg);
     for (unsigned i = 0; i < PROFILES; i++) {
         bool listed = false;
@@ -609,18 +609,18 @@ static void expect_series(struct world *world)
                                   world->profiles[i].service);
         assert_true(listed || !atomic_load(&world->profiles[i].acknowledged));
     }
-    label_sets_done(&sets);
+    qry_label_sets_done(&sets);
     answered(question, &selection);
 }
 
 static void expect_stats(struct world *world)
 {
-    struct selection selection;
-    struct question *question = ask(world, "{}", NULL, &selection);
-    struct tenant_stats stats;
+    struct qry_selection selection;
+    struct qry_question *question = ask(world, "{}", NULL, &selection);
+    struct qry_tenant_stats stats;
     struct fg_err err;
 
-    if (plan_stats(question, &stats, &err) != FG_OK)
+    if (qry_plan_stats(question, &stats, &err) != FG_OK)
         fail_msg("%s", err.msg);
     assert_true(stats.profiles <= (uint64_t)__builtin_popcountll(sent(world, NULL)));
     for (unsigned i = 0; i < PROFILES; i++)
@@ -872,7 +872,7 @@ static void what_one_has_committed_is_not_read_from_others(void **state)
             expect_all(world);
             (void)flush(world, (unsigned)draw(world, 3));
             expect_all(world);
-            fg_querier_refresh(world->querier); /* else the snapshot is the one from before */
+            qry_refresh(world->querier); /* else the snapshot is the one from before */
             expect_all(world);
         }
     }

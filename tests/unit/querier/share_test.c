@@ -16,7 +16,7 @@
 enum { QUERIERS = 3, OBJECTS = 12, PAGE = 64 * 1024, OBJECT_MAX_BYTES = 5 * PAGE };
 
 struct querier {
-    struct share *share;
+    struct qry_share *share;
     struct fg_rpc_server *server;
     struct fg_disk_cache *disk;
     char url[RPC_RUN_URL_BYTES];
@@ -25,7 +25,7 @@ struct querier {
 struct fixture {
     struct fg_bucket *memory, *bucket;
     struct fg_bucket_faulty *faulty; /* counts */
-    struct share_settings settings;
+    struct qry_share_settings settings;
     char addresses[QUERIERS * RPC_RUN_URL_BYTES];
     struct querier queriers[QUERIERS];
     char names[OBJECTS][FG_NAME_MAX_BYTES];
@@ -58,7 +58,7 @@ static void put_object(struct fixture *f, size_t i, size_t len)
 static void start_server(struct fixture *f, struct querier *querier)
 {
     querier->server = fg_rpc_server_create(NULL, 8);
-    share_serve(querier->share, querier->server);
+    qry_share_serve(querier->share, querier->server);
     assert_int_equal(fg_rpc_server_start(querier->server, querier->url, &f->err), FG_OK);
 }
 
@@ -69,12 +69,12 @@ static void start(struct fixture *f, struct querier *querier, const char *disk)
 
     if (disk != NULL)
         assert_int_equal(fg_disk_cache_open(&disk_config, &querier->disk, &f->err), FG_OK);
-    if (share_create(&(struct share_config){.settings = &f->settings,
-                                            .bucket = f->bucket,
-                                            .disk = querier->disk,
-                                            .registry = f->registry,
-                                            .clock = fg_clock_real()},
-                     &querier->share, &f->err) != FG_OK)
+    if (qry_share_create(&(struct qry_share_config){.settings = &f->settings,
+                                                    .bucket = f->bucket,
+                                                    .disk = querier->disk,
+                                                    .registry = f->registry,
+                                                    .clock = fg_clock_real()},
+                         &querier->share, &f->err) != FG_OK)
         fail_msg("%s", f->err.msg);
     start_server(f, querier);
 }
@@ -83,7 +83,7 @@ static void stop(struct querier *querier)
 {
     if (querier->server != NULL)
         fg_rpc_server_stop(querier->server);
-    share_destroy(querier->share);
+    qry_share_destroy(querier->share);
     fg_rpc_server_destroy(querier->server);
     fg_disk_cache_close(querier->disk);
     querier->share = NULL;
@@ -107,7 +107,7 @@ static void check_range(struct fixture *f, size_t querier, size_t object, uint64
     struct fg_bucket_request request = get(f->names[object], offset, length);
     struct fg_slice right = fg_slice_sub(fg_buf_slice(&f->contents[object]), offset, length);
 
-    if (fg_bucket_call(share_bucket(f->queriers[querier].share), &request) != FG_OK)
+    if (fg_bucket_call(qry_share_bucket(f->queriers[querier].share), &request) != FG_OK)
         fail_msg("%s", request.err.msg);
     assert_true(fg_slice_eq(fg_buf_slice(&request.body), right));
     fg_bucket_clear(&request);
@@ -153,11 +153,11 @@ static int set_up(void **state)
         at += (size_t)snprintf(f->addresses + at, sizeof f->addresses - at, "%s%s",
                                i == 0 ? "" : ", ", f->queriers[i].url);
     }
-    f->settings = (struct share_settings){.queriers = f->addresses,
-                                          .cache_max_bytes = 64 << 20,
-                                          .requests_max = 16,
-                                          .look_up_ns = FG_HOUR_NS,
-                                          .timeout_ns = FG_MINUTE_NS};
+    f->settings = (struct qry_share_settings){.queriers = f->addresses,
+                                              .cache_max_bytes = 64 << 20,
+                                              .requests_max = 16,
+                                              .look_up_ns = FG_HOUR_NS,
+                                              .timeout_ns = FG_MINUTE_NS};
     for (size_t i = 0; i < QUERIERS; i++)
         start(f, &f->queriers[i], NULL);
     connect_all(f);
@@ -225,7 +225,7 @@ static void everything_is_kept(void **state)
 static void errors_are_the_buckets(void **state)
 {
     struct fixture *f = *state;
-    struct fg_bucket *bucket = share_bucket(f->queriers[0].share);
+    struct fg_bucket *bucket = qry_share_bucket(f->queriers[0].share);
     char name[FG_NAME_MAX_BYTES];
 
     for (uint64_t i = 0; i < 8; i++) { /* of each one's share */
@@ -250,7 +250,7 @@ static void errors_are_the_buckets(void **state)
 static void all_else_passes_through(void **state)
 {
     struct fixture *f = *state;
-    struct fg_bucket *bucket = share_bucket(f->queriers[1].share);
+    struct fg_bucket *bucket = qry_share_bucket(f->queriers[1].share);
     struct fg_bucket_request put = {.verb = FG_BUCKET_PUT, .name = FG_NAME_L0};
     struct fg_bucket_request read = get(FG_NAME_L0, 0, 10);
     struct fg_bucket_request list = {.verb = FG_BUCKET_LIST, .name = FG_NAME_TENANTS};
@@ -306,7 +306,7 @@ static void failures_are_not_kept(void **state)
     fg_bucket_faulty_set(f->faulty, &(struct fg_bucket_faults){.seed = 3, .refuse_permille = 500});
     for (size_t i = 0; i < OBJECTS; i++) {
         request = get(f->names[i], 0, f->contents[i].len);
-        failed += fg_bucket_call(share_bucket(f->queriers[0].share), &request) != FG_OK;
+        failed += fg_bucket_call(qry_share_bucket(f->queriers[0].share), &request) != FG_OK;
         fg_bucket_clear(&request);
     }
     assert_in_range(failed, 1, OBJECTS);
@@ -355,7 +355,7 @@ static uint64_t read_bytes(struct fixture *f, size_t querier, size_t object, boo
     uint64_t len;
 
     request.fresh = fresh;
-    assert_int_equal(fg_bucket_call(share_bucket(f->queriers[querier].share), &request), FG_OK);
+    assert_int_equal(fg_bucket_call(qry_share_bucket(f->queriers[querier].share), &request), FG_OK);
     len = request.body.len;
     fg_bucket_clear(&request);
     return len;
@@ -448,19 +448,19 @@ static void addresses_are_checked(void **state)
         "tcp://:1",           "udp://host:1",         "tcp://host:70000",
         "tcp://127.0.0.1:1,", "tcp://a:1,,tcp://b:1", "tcp://127.0.0.1:x"};
     struct fixture *f = *state;
-    struct share *share;
+    struct qry_share *share;
 
     for (size_t i = 0; i < FG_COUNT(wrong); i++) {
-        struct share_settings settings = f->settings;
+        struct qry_share_settings settings = f->settings;
         char text[64];
 
         (void)snprintf(text, sizeof text, "%s", wrong[i]);
         settings.queriers = text;
-        if (share_create(&(struct share_config){.settings = &settings,
-                                                .bucket = f->bucket,
-                                                .registry = f->registry,
-                                                .clock = fg_clock_real()},
-                         &share, &f->err) != FG_E_INVALID)
+        if (qry_share_create(&(struct qry_share_config){.settings = &settings,
+                                                        .bucket = f->bucket,
+                                                        .registry = f->registry,
+                                                        .clock = fg_clock_real()},
+                             &share, &f->err) != FG_E_INVALID)
             fail_msg("%s is taken", wrong[i]);
     }
 }

@@ -15,13 +15,13 @@ static const unsigned helpers[] = {0, 1, 3};
 /* What is drawn: the order of the sum's nodes is not. */
 static void write_picture(const struct ask *ask, struct fg_buf *out)
 {
-    static const struct stacks all;
-    struct question *question = ask->question;
+    static const struct qry_stacks all;
+    struct qry_question *question = ask->question;
     struct fg_tree tree;
     struct fg_err err;
 
     fg_tree_init(&tree);
-    asker_must(plan_picture(question, &ask->selection, &all, 30, true, &tree, &err), &err);
+    asker_must(qry_plan_picture(question, &ask->selection, &all, 30, true, &tree, &err), &err);
     fg_flame_write_tree(&tree, 30, out);
     fg_buf_printf(out, "%d %llu", question->inexact, (unsigned long long)question->bound);
     fg_tree_done(&tree);
@@ -29,15 +29,15 @@ static void write_picture(const struct ask *ask, struct fg_buf *out)
 
 static void write_tree(struct asker *asker, const struct ask *ask, struct fg_buf *out)
 {
-    struct stacks stacks;
+    struct qry_stacks stacks;
     struct fg_tree tree;
     struct fg_err err;
 
     asker_draw_stacks(asker, &stacks, ask->question->arena);
     fg_tree_init(&tree);
-    asker_must(
-        plan_tree(ask->question, &ask->selection, &stacks, asker_draw(asker, 2) == 0, &tree, &err),
-        &err);
+    asker_must(qry_plan_tree(ask->question, &ask->selection, &stacks, asker_draw(asker, 2) == 0,
+                             &tree, &err),
+               &err);
     fg_tree_encode(&tree, out);
     fg_tree_done(&tree);
 }
@@ -47,14 +47,14 @@ static void write_points(const struct ask *ask, struct fg_buf *out)
 {
     static char pod[] = "pod";
     char *group_by[] = {pod};
-    struct points *series;
+    struct qry_points *series;
     struct fg_err err;
     size_t n;
 
-    asker_must(
-        plan_points(ask->question, &ask->selection, FG_MINUTE_NS, group_by, 1, &series, &n, &err),
-        &err);
-    points_order(series, &n, 0);
+    asker_must(qry_plan_points(ask->question, &ask->selection, FG_MINUTE_NS, group_by, 1, &series,
+                               &n, &err),
+               &err);
+    qry_points_order(series, &n, 0);
     for (size_t i = 0; i < n; i++) {
         fg_labels_encode(&series[i].labels, out);
         for (size_t k = 0; k < series[i].n; k++)
@@ -182,13 +182,13 @@ static int64_t count_look(struct fg_clock *clock)
 static void deadlines_at_any_moment(void **state)
 {
     static const struct fg_clock_ops ops = {.wall_ns = count_look, .mono_ns = count_look};
-    static const struct stacks all;
+    static const struct qry_stacks all;
 
     (void)state;
     for (size_t h = 0; h < FG_COUNT(helpers); h++) {
         struct asker asker = {.random = 5};
         struct counting_clock clock = {.clock = {&ops}};
-        struct selection selection = {
+        struct qry_selection selection = {
             .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
         enum fg_code code = FG_E_DEADLINE;
         int64_t k = 0;
@@ -198,13 +198,13 @@ static void deadlines_at_any_moment(void **state)
         world_settle(&asker.world);
         asker.querier->clock = &clock.clock;
         for (; code == FG_E_DEADLINE; k++) {
-            struct question *question = asker_begin(&asker, 7);
+            struct qry_question *question = asker_begin(&asker, 7);
             struct fg_tree tree;
             struct fg_err err;
 
             fg_tree_init(&tree);
             question->deadline_mono_ns = atomic_load(&clock.looks) + k;
-            code = plan_tree(question, &selection, &all, false, &tree, &err);
+            code = qry_plan_tree(question, &selection, &all, false, &tree, &err);
             fg_tree_done(&tree);
             asker_end(question);
             assert_int_equal(asker_cache(&asker).entries, 0);

@@ -128,10 +128,10 @@ bool world_deleted(const struct world *world, const struct world_profile *profil
                    const struct fg_deletions *deletions);
 
 void world_select(const struct world *world, const struct world_query *query,
-                  const struct stacks *stacks, bool names_only, struct fg_tree *into);
+                  const struct qry_stacks *stacks, bool names_only, struct fg_tree *into);
 void world_points(const struct world *world, const struct world_query *query, int64_t step_ns,
                   const char *const *group_by, size_t n_group_by, struct fg_arena *arena,
-                  struct points_list *into);
+                  struct qry_points_list *into);
 
 /* Which profiles make that a series is listed. */
 enum world_presence {
@@ -142,8 +142,8 @@ enum world_presence {
 };
 void world_list(const struct world *world, const struct world_query *query,
                 enum world_presence presence, const char *const *names, size_t n_names,
-                struct fg_arena *arena, struct label_sets *into);
-struct tenant_stats world_stats(const struct world *world, const struct world_query *query);
+                struct fg_arena *arena, struct qry_label_sets *into);
+struct qry_tenant_stats world_stats(const struct world *world, const struct world_query *query);
 
 /* The peer's ops. */
 extern const struct fg_peer_ops world_peer_ops;

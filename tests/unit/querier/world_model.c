@@ -86,7 +86,7 @@ static uint64_t total_of(const struct world_profile *profile, uint32_t type)
 
 /* ---- SELECT ---- */
 
-static bool id_wanted(const struct stacks *stacks, struct fg_id id)
+static bool id_wanted(const struct qry_stacks *stacks, struct fg_id id)
 {
     uint8_t bytes[FG_ID_BYTES];
     bool wanted = stacks->n_profile_ids == 0;
@@ -98,7 +98,7 @@ static bool id_wanted(const struct stacks *stacks, struct fg_id id)
     return wanted;
 }
 
-static bool link_wanted(const struct stacks *stacks, const struct world_link *link)
+static bool link_wanted(const struct qry_stacks *stacks, const struct world_link *link)
 {
     bool wanted = false;
 
@@ -111,7 +111,7 @@ static bool link_wanted(const struct stacks *stacks, const struct world_link *li
 }
 
 /* How often a sample counts: once for each link that is wanted, where links are. */
-static unsigned times_wanted(const struct stacks *stacks, const struct world_sample *sample)
+static unsigned times_wanted(const struct qry_stacks *stacks, const struct world_sample *sample)
 {
     unsigned times = 0;
 
@@ -144,7 +144,7 @@ static struct fg_slice address_name(const struct world *world, const struct fg_l
 }
 
 /* The names of a stack that is not empty, outermost first; returns how many there are. */
-static size_t names_of(const struct world *world, uint32_t node, struct fg_slice names[256])
+static size_t qry_names_of(const struct world *world, uint32_t node, struct fg_slice names[256])
 {
     const struct fg_symbols *symbols = &world->tree.symbols;
     const struct fg_location *location;
@@ -152,7 +152,7 @@ static size_t names_of(const struct world *world, uint32_t node, struct fg_slice
 
     if (node == FG_TREE_ROOT)
         return 0;
-    n = names_of(world, world->tree.parents[node], names);
+    n = qry_names_of(world, world->tree.parents[node], names);
     location = &symbols->locations[world->tree.locations[node]];
     if (location->n_lines == 0)
         names[n++] = address_name(world, location);
@@ -161,10 +161,10 @@ static size_t names_of(const struct world *world, uint32_t node, struct fg_slice
     return n;
 }
 
-static bool site_matches(const struct world *world, const struct stacks *stacks, uint32_t node)
+static bool site_matches(const struct world *world, const struct qry_stacks *stacks, uint32_t node)
 {
     struct fg_slice names[256];
-    size_t n = names_of(world, node, names);
+    size_t n = qry_names_of(world, node, names);
 
     if (node == FG_TREE_ROOT)
         names[n++] = FG_LIT("[no stack]");
@@ -177,7 +177,7 @@ static bool site_matches(const struct world *world, const struct stacks *stacks,
 }
 
 static void add_profile(const struct world *world, const struct world_profile *profile,
-                        uint32_t type, const struct stacks *stacks, int64_t *self,
+                        uint32_t type, const struct qry_stacks *stacks, int64_t *self,
                         int64_t *root_self)
 {
     for (uint32_t i = 0; i < profile->n_samples; i++) {
@@ -195,7 +195,7 @@ static void add_profile(const struct world *world, const struct world_profile *p
 }
 
 void world_select(const struct world *world, const struct world_query *query,
-                  const struct stacks *stacks, bool names_only, struct fg_tree *into)
+                  const struct qry_stacks *stacks, bool names_only, struct fg_tree *into)
 {
     struct fg_tree all = world->tree; /* a look at it with values of our own */
 
@@ -230,7 +230,7 @@ static int64_t grid_of(int64_t start_ns, int64_t step_ns, int64_t time_ns)
 
 void world_points(const struct world *world, const struct world_query *query, int64_t step_ns,
                   const char *const *group_by, size_t n_group_by, struct fg_arena *arena,
-                  struct points_list *into)
+                  struct qry_points_list *into)
 {
     for (uint32_t i = 0; i < world->n_profiles; i++) {
         const struct world_profile *profile = &world->profiles[i];
@@ -240,19 +240,19 @@ void world_points(const struct world *world, const struct world_query *query, in
             continue;
         for (uint32_t t = 0; t < WORLD_TYPES_MAX; t++) {
             uint64_t total = total_of(profile, t);
-            struct point *point = fg_arena_new(arena, struct point, 1);
-            struct points points = {.items = point, .n = 1};
+            struct qry_point *point = fg_arena_new(arena, struct qry_point, 1);
+            struct qry_points points = {.items = point, .n = 1};
             struct fg_err err;
 
             if (total == 0 || !type_matches(world, query, profile, t))
                 continue;
-            *point = (struct point){grid_of(query->start_ns, step_ns, profile->time_ns),
-                                    (int64_t)total, 1};
+            *point = (struct qry_point){grid_of(query->start_ns, step_ns, profile->time_ns),
+                                        (int64_t)total, 1};
             if (query->start_ns + point->k * step_ns > query->end_ns)
                 continue;
             points.labels = fg_labels_group(&world->series[profile->series].by_type[t], group_by,
                                             n_group_by, arena);
-            fg_assert(points_list_add(into, &points, arena, &err) == FG_OK);
+            fg_assert(qry_points_list_add(into, &points, arena, &err) == FG_OK);
         }
     }
 }
@@ -297,7 +297,7 @@ static bool is_listed(const struct world *world, const struct world_query *query
 
 void world_list(const struct world *world, const struct world_query *asked,
                 enum world_presence presence, const char *const *names, size_t n_names,
-                struct fg_arena *arena, struct label_sets *into)
+                struct fg_arena *arena, struct qry_label_sets *into)
 {
     struct world_query query = *asked;
     struct fg_err err;
@@ -312,15 +312,15 @@ void world_list(const struct world *world, const struct world_query *asked,
                 continue;
             struct fg_labels labels = fg_labels_restrict(&world->series[profile->series].by_type[t],
                                                          names, n_names, arena);
-            fg_assert(label_sets_add(into, &labels, arena, &err) == FG_OK);
+            fg_assert(qry_label_sets_add(into, &labels, arena, &err) == FG_OK);
         }
     }
-    label_sets_sort(into);
+    qry_label_sets_sort(into);
 }
 
 /* What is there at the place of a profile, counted at the first of them only. */
 static void count_place(const struct world *world, const struct world_query *query, uint32_t at,
-                        struct tenant_stats *into)
+                        struct qry_tenant_stats *into)
 {
     const struct world_profile *profile = &world->profiles[at];
     const struct fg_deletions *deletions = deletions_of(query, profile->tenant);
@@ -347,14 +347,14 @@ static void count_place(const struct world *world, const struct world_query *que
     into->newest_ns = FG_MAX(into->newest_ns, last_ns);
 }
 
-struct tenant_stats world_stats(const struct world *world, const struct world_query *query)
+struct qry_tenant_stats world_stats(const struct world *world, const struct world_query *query)
 {
-    struct tenant_stats stats = {0, INT64_MAX, INT64_MIN};
+    struct qry_tenant_stats stats = {0, INT64_MAX, INT64_MIN};
 
     for (uint32_t i = 0; i < world->n_profiles; i++)
         if (is_asked(query, &world->profiles[i]))
             count_place(world, query, i, &stats);
-    return stats.profiles == 0 ? (struct tenant_stats){0} : stats;
+    return stats.profiles == 0 ? (struct qry_tenant_stats){0} : stats;
 }
 
 /* ---- the peer ---- */
@@ -440,14 +440,14 @@ static void answer_select(const struct world *world, struct fg_slice in, struct 
     fg_assert(head != NULL);
     struct world_query query =
         query_of(world, head->selection, head->profile_type, &selector, answer);
-    struct stacks stacks = {fg_arena_new(answer->arena, const char *, head->n_call_site),
-                            head->n_call_site,
-                            head->spans,
-                            head->n_spans,
-                            head->traces,
-                            head->profile_ids,
-                            head->n_traces,
-                            head->n_profile_ids};
+    struct qry_stacks stacks = {fg_arena_new(answer->arena, const char *, head->n_call_site),
+                                head->n_call_site,
+                                head->spans,
+                                head->n_spans,
+                                head->traces,
+                                head->profile_ids,
+                                head->n_traces,
+                                head->n_profile_ids};
     for (size_t i = 0; i < head->n_call_site; i++)
         stacks.call_site[i] = head->call_site[i];
     fg_tree_init(&tree);
@@ -462,17 +462,17 @@ static void answer_series(const struct world *world, struct fg_slice in, struct 
 {
     Fg__Inner__SeriesHead *head = fg__inner__series_head__unpack(NULL, in.len, in.ptr);
     struct fg_selector selector = {0};
-    struct label_sets sets;
+    struct qry_label_sets sets;
 
     fg_assert(head != NULL);
     struct world_query query = query_of(world, head->selection, NULL, &selector, answer);
-    label_sets_init(&sets);
+    qry_label_sets_init(&sets);
     world_list(world, &query, WORLD_BY_PLACE, (const char *const *)head->label_names,
                head->n_label_names, answer->arena, &sets);
     fg_buf_varint(&answer->payload, sets.n);
     for (size_t i = 0; i < sets.n; i++)
         put_labels(&answer->payload, &sets.items[i]);
-    label_sets_done(&sets);
+    qry_label_sets_done(&sets);
     fg_selector_done(&selector);
     fg__inner__series_head__free_unpacked(head, NULL);
 }
@@ -481,12 +481,12 @@ static void answer_points(const struct world *world, struct fg_slice in, struct 
 {
     Fg__Inner__PointsHead *head = fg__inner__points_head__unpack(NULL, in.len, in.ptr);
     struct fg_selector selector = {0};
-    struct points_list list;
+    struct qry_points_list list;
 
     fg_assert(head != NULL);
     struct world_query query =
         query_of(world, head->selection, head->profile_type, &selector, answer);
-    points_list_init(&list);
+    qry_points_list_init(&list);
     world_points(world, &query, head->step_ns, (const char *const *)head->group_by,
                  head->n_group_by, answer->arena, &list);
     fg_buf_varint(&answer->payload, list.n);
@@ -496,7 +496,7 @@ static void answer_points(const struct world *world, struct fg_slice in, struct 
         put_labels(&answer->payload, &list.items[i].labels);
         fg_buf_varint(&answer->payload, list.items[i].n);
         for (size_t k = 0; k < list.items[i].n; k++) {
-            const struct point *point = &list.items[i].items[k];
+            const struct qry_point *point = &list.items[i].items[k];
 
             fg_buf_varint(&answer->payload, (uint64_t)(point->k - before));
             fg_buf_zigzag(&answer->payload, point->sum);
@@ -504,7 +504,7 @@ static void answer_points(const struct world *world, struct fg_slice in, struct 
             before = point->k;
         }
     }
-    points_list_done(&list);
+    qry_points_list_done(&list);
     fg_selector_done(&selector);
     fg__inner__points_head__free_unpacked(head, NULL);
 }
@@ -516,7 +516,7 @@ static void answer_stats(const struct world *world, struct fg_slice in, struct a
 
     fg_assert(head != NULL);
     read_deletions(world, head->tenant, head->deletions, head->n_deletions, answer);
-    struct tenant_stats stats = world_stats(
+    struct qry_tenant_stats stats = world_stats(
         world, &(struct world_query){.tenants = 1u << tenant_number(world, head->tenant),
                                      .after = head->generation,
                                      .deletions = answer->deletions,

@@ -29,8 +29,7 @@ void fixture_commit(struct fixture *f, struct fg_store *store, int n)
 
         assert_int_equal(head_push(&head, &profile, true).stored, 1);
     }
-    fixture_must(ingester_flush(head.ingester, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS, &err),
-                 &err);
+    fixture_must(ing_flush(head.ingester, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS, &err), &err);
     head_close(&head);
 }
 

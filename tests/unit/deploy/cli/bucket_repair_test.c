@@ -26,11 +26,11 @@ static void day_of(struct fg_limit_settings *limits)
 
 static struct fg_manifest *manifest_of(struct world *world, uint32_t tenant)
 {
-    struct env env = world_env(world);
+    struct cmp_env env = world_env(world);
     struct fg_manifest *manifest = NULL;
     struct fg_err err;
 
-    world_must(manifests_blocks(&env, fg_cstr(made_tenant(tenant)), &manifest, &err), &err);
+    world_must(cmp_manifests_blocks(&env, fg_cstr(made_tenant(tenant)), &manifest, &err), &err);
     return manifest;
 }
 
@@ -59,11 +59,11 @@ static void find_block(struct world *world, bool nodes_only, char name[FG_NAME_M
 
 static void find_segment(struct world *world, char name[FG_NAME_MAX_BYTES])
 {
-    struct env env = world_env(world);
+    struct cmp_env env = world_env(world);
     struct fg_manifest *l0 = NULL;
     struct fg_err err;
 
-    world_must(manifests_l0(&env, &l0, &err), &err);
+    world_must(cmp_manifests_l0(&env, &l0, &err), &err);
     assert_int_equal(l0->l0.n_segments, 1);
     fg_name_segment(name, &l0->l0.segments[0].id);
     fg_manifest_unref(l0);

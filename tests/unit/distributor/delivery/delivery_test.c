@@ -22,10 +22,10 @@ static const struct fg_metric_def metrics[] = FG_METRICS_DEFS(DISTRIBUTOR_METRIC
 
 struct fixture {
     struct push_ring ring;
-    struct owners *owners;
-    struct known *known;
+    struct dist_owners *owners;
+    struct dist_known *known;
     struct fg_registry *registry;
-    struct deliveries deliveries;
+    struct dist_deliveries deliveries;
     pthread_mutex_t lock;
     pthread_cond_t over;
     unsigned rounds; /* that were over */
@@ -59,16 +59,16 @@ static int open_with(void **state, unsigned dead, unsigned messages_max)
     struct fixture *f = fg_new(struct fixture);
 
     push_ring_open(&f->ring, dead);
-    f->owners = owners_create(&(struct owners_config){
+    f->owners = dist_owners_create(&(struct dist_owners_config){
         .watch = f->ring.watch,
         .peers = f->ring.peers,
         .clock = fg_clock_real(),
         .queue_max_bytes = 1 << 20,
         .messages_max = messages_max,
     });
-    f->known = known_create(100000);
+    f->known = dist_known_create(100000);
     f->registry = fg_registry_create();
-    f->deliveries = (struct deliveries){
+    f->deliveries = (struct dist_deliveries){
         .owners = f->owners,
         .known = f->known,
         .metrics = fg_metrics_register(f->registry, metrics, FG_COUNT(metrics)),
@@ -108,11 +108,11 @@ static int close_all(void **state)
     struct fixture *f = *state;
 
     push_ring_answer_all(&f->ring);
-    owners_stop(f->owners);
+    dist_owners_stop(f->owners);
     assert_int_equal(atomic_load(&f->deliveries.straggler_bytes), 0);
-    owners_destroy(f->owners);
+    dist_owners_destroy(f->owners);
     push_ring_close(&f->ring);
-    known_destroy(f->known);
+    dist_known_destroy(f->known);
     fg_registry_destroy(f->registry);
     (void)pthread_cond_destroy(&f->over);
     (void)pthread_mutex_destroy(&f->lock);
@@ -122,37 +122,38 @@ static int close_all(void **state)
 
 /* ---- steps ---- */
 
-static struct delivery *create(struct fixture *f, uint16_t shard)
+static struct dist_delivery *create(struct fixture *f, uint16_t shard)
 {
-    return delivery_create(&f->deliveries, shard, 77, on_round, f);
+    return dist_delivery_create(&f->deliveries, shard, 77, on_round, f);
 }
 
 /* Another round; returns how many stacks it defines. */
-static unsigned send_round(struct fixture *f, struct delivery *delivery)
+static unsigned send_round(struct fixture *f, struct dist_delivery *delivery)
 {
     /* After so long a message that was not answered holds up no other. */
     const struct timespec pause = {.tv_nsec = 20 * FG_MS_NS};
     bool define[STACKS] = {false};
-    struct parcel *parcel;
+    struct dist_parcel *parcel;
     struct fg_err err;
     unsigned n = 0;
 
-    if (delivery_begin(delivery, &err) != FG_OK)
+    if (dist_delivery_begin(delivery, &err) != FG_OK)
         fail_msg("%s", err.msg);
-    delivery_define(delivery, &f->batch, define);
+    dist_delivery_define(delivery, &f->batch, define);
     for (unsigned i = 0; i < STACKS; i++)
         n += define[i];
-    parcel = parcel_create(FG_LIT("tenant"), FG_LIT("service"), &f->batch, define, FG_LIT("batch"));
+    parcel =
+        dist_parcel_create(FG_LIT("tenant"), FG_LIT("service"), &f->batch, define, FG_LIT("batch"));
     f->n_begun++;
     (void)nanosleep(&pause, NULL);
-    delivery_send(delivery, parcel, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS);
-    parcel_unref(parcel);
+    dist_delivery_send(delivery, parcel, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS);
+    dist_parcel_unref(parcel);
     return n;
 }
 
 /* The same, and ann and bob answer this. */
-static unsigned send_answered(struct fixture *f, struct delivery *delivery, struct push_answer ann,
-                              struct push_answer bob)
+static unsigned send_answered(struct fixture *f, struct dist_delivery *delivery,
+                              struct push_answer ann, struct push_answer bob)
 {
     unsigned defined = send_round(f, delivery);
 
@@ -162,21 +163,22 @@ static unsigned send_answered(struct fixture *f, struct delivery *delivery, stru
 }
 
 /* The round is over by now, or when the transport has brought the answers. */
-static struct delivery_result wait_round(struct fixture *f, struct delivery *delivery)
+static struct dist_delivery_result wait_round(struct fixture *f, struct dist_delivery *delivery)
 {
     const struct timespec until = {.tv_sec = time(NULL) + WAIT_MAX_S};
-    struct delivery_result result;
+    struct dist_delivery_result result;
 
     (void)pthread_mutex_lock(&f->lock);
     while (f->rounds < f->n_begun && pthread_cond_timedwait(&f->over, &f->lock, &until) == 0)
         continue;
     (void)pthread_mutex_unlock(&f->lock);
     assert_int_equal(rounds(f), f->n_begun); /* and only once */
-    delivery_result(delivery, &result);
+    dist_delivery_result(delivery, &result);
     return result;
 }
 
-static void expect_round(struct fixture *f, struct delivery *delivery, enum delivery_state state)
+static void expect_round(struct fixture *f, struct dist_delivery *delivery,
+                         enum dist_delivery_state state)
 {
     assert_int_equal(wait_round(f, delivery).state, state);
 }
@@ -184,11 +186,11 @@ static void expect_round(struct fixture *f, struct delivery *delivery, enum deli
 /* A delivery for which ann and bob are enough; returns how many stacks it defines. */
 static unsigned deliver(struct fixture *f)
 {
-    struct delivery *delivery = create(f, 9);
+    struct dist_delivery *delivery = create(f, 9);
     unsigned defined = send_answered(f, delivery, well, well);
 
     expect_round(f, delivery, DELIVERY_STORED);
-    delivery_leave(delivery);
+    dist_delivery_leave(delivery);
     return defined;
 }
 
@@ -203,14 +205,14 @@ static void pause_until(time_t until, const char *name)
 static void wait_idle(struct fixture *f, uint16_t shard)
 {
     const time_t until = time(NULL) + WAIT_MAX_S;
-    struct owner_set set;
+    struct dist_owner_set set;
     struct fg_err err;
 
-    assert_int_equal(owners_of(f->owners, shard, &set, &err), FG_OK);
+    assert_int_equal(dist_owners_of(f->owners, shard, &set, &err), FG_OK);
     for (unsigned i = 0; i < set.n_there; i++)
-        while (!sender_is_idle(set.there[i]->sender))
+        while (!dist_sender_is_idle(set.there[i]->sender))
             pause_until(until, set.there[i]->name);
-    owner_set_done(&set);
+    dist_owner_set_done(&set);
 }
 
 static void expect_count(struct fixture *f, const char *line)
@@ -230,8 +232,8 @@ static void expect_count(struct fixture *f, const char *line)
 static void two_of_three_are_enough(void **state)
 {
     struct fixture *f = *state;
-    struct delivery *delivery = create(f, 9);
-    struct delivery_result result;
+    struct dist_delivery *delivery = create(f, 9);
+    struct dist_delivery_result result;
     struct push_asked *late;
 
     assert_int_equal(send_round(f, delivery), STACKS);
@@ -244,7 +246,7 @@ static void two_of_three_are_enough(void **state)
     assert_int_equal(result.state, DELIVERY_STORED);
     assert_int_equal(result.stored, 1);
     assert_int_equal(result.duplicates, 0);
-    delivery_leave(delivery);
+    dist_delivery_leave(delivery);
     assert_true(atomic_load(&f->deliveries.straggler_bytes) > 0);
 
     /* What cat has not said it knows is defined for all; then nothing is. */
@@ -253,7 +255,7 @@ static void two_of_three_are_enough(void **state)
     push_ring_say(&f->ring, CAT, well);
     push_ring_answer(late, &well);
     expect_round(f, delivery, DELIVERY_STORED);
-    delivery_leave(delivery);
+    dist_delivery_leave(delivery);
     wait_idle(f, 9);
     expect_count(f, "stragglers_total{outcome=\"stored\"} ");
     delivery = create(f, 9);
@@ -261,7 +263,7 @@ static void two_of_three_are_enough(void **state)
     for (unsigned i = ANN; i <= CAT; i++)
         push_ring_say(&f->ring, i, well);
     expect_round(f, delivery, DELIVERY_STORED);
-    delivery_leave(delivery);
+    dist_delivery_leave(delivery);
 }
 
 static void what_a_straggler_lacks_is_defined_next_time(void **state)
@@ -292,8 +294,8 @@ static void a_dead_owner_is_not_needed(void **state)
 static void two_dead_owners_are_too_many(void **state)
 {
     struct fixture *f = *state;
-    struct delivery *delivery = create(f, 9);
-    struct delivery_result result;
+    struct dist_delivery *delivery = create(f, 9);
+    struct dist_delivery_result result;
 
     (void)send_round(f, delivery);
     push_ring_say(&f->ring, ANN, well);
@@ -306,7 +308,7 @@ static void two_dead_owners_are_too_many(void **state)
     (void)send_round(f, delivery);
     expect_round(f, delivery, DELIVERY_SILENT);
     assert_int_equal(push_ring_count(&f->ring, ANN), 1);
-    delivery_leave(delivery);
+    dist_delivery_leave(delivery);
 }
 
 /* A shard of which dan and ann are owners, in a ring of four. */
@@ -333,10 +335,10 @@ static void wait_calls(struct fixture *f, uint16_t shard, const char *name, unsi
 {
     const time_t until = time(NULL) + WAIT_MAX_S;
     struct fg_peer_health health;
-    struct owner_set set;
+    struct dist_owner_set set;
     struct fg_err err;
 
-    assert_int_equal(owners_of(f->owners, shard, &set, &err), FG_OK);
+    assert_int_equal(dist_owners_of(f->owners, shard, &set, &err), FG_OK);
     for (unsigned i = 0; i < set.n_there; i++) {
         fg_peer_health(set.there[i]->peer, &health);
         while (strcmp(set.there[i]->name, name) == 0 && health.calls != calls) {
@@ -344,7 +346,7 @@ static void wait_calls(struct fixture *f, uint16_t shard, const char *name, unsi
             fg_peer_health(set.there[i]->peer, &health);
         }
     }
-    owner_set_done(&set);
+    dist_owner_set_done(&set);
 }
 
 /* One of revision 4 and one of revision 5 are no quorum of either. */
@@ -352,8 +354,8 @@ static void a_quorum_is_of_one_revision(void **state)
 {
     struct fixture *f = *state;
     struct push_asked *old, *third, *now;
-    struct delivery_result result;
-    struct delivery *delivery;
+    struct dist_delivery_result result;
+    struct dist_delivery *delivery;
     unsigned other;
     uint16_t shard;
 
@@ -384,7 +386,7 @@ static void a_quorum_is_of_one_revision(void **state)
     assert_int_equal(rounds(f), f->n_begun - 1); /* by two under 4, by one under 5 */
     push_ring_answer(now, &well);
     expect_round(f, delivery, DELIVERY_STORED);
-    delivery_leave(delivery);
+    dist_delivery_leave(delivery);
     push_ring_answer(third, &well);
 }
 
@@ -392,7 +394,7 @@ static void a_quorum_is_of_one_revision(void **state)
 static void a_newer_revision_is_told_at_once(void **state)
 {
     struct fixture *f = *state;
-    struct delivery *delivery = create(f, 9);
+    struct dist_delivery *delivery = create(f, 9);
     struct push_asked *first, *third;
 
     (void)send_round(f, delivery);
@@ -404,13 +406,13 @@ static void a_newer_revision_is_told_at_once(void **state)
     push_ring_answer(third, &well);
     wait_idle(f, 9);
     expect_round(f, delivery, DELIVERY_STORED); /* under the old one, after all */
-    delivery_leave(delivery);
+    dist_delivery_leave(delivery);
 }
 
 static void those_that_do_not_know_it_yet_are_asked_again(void **state)
 {
     struct fixture *f = *state;
-    struct delivery *delivery = create(f, 9);
+    struct dist_delivery *delivery = create(f, 9);
 
     (void)send_answered(f, delivery, well, early);
     push_ring_say(&f->ring, CAT, early);
@@ -418,7 +420,7 @@ static void those_that_do_not_know_it_yet_are_asked_again(void **state)
     (void)send_round(f, delivery);
     push_ring_say(&f->ring, BOB, well);
     expect_round(f, delivery, DELIVERY_STORED);
-    delivery_leave(delivery);
+    dist_delivery_leave(delivery);
     push_ring_say(&f->ring, CAT, early);
     assert_int_equal(push_ring_count(&f->ring, ANN), 1);
 }
@@ -427,29 +429,29 @@ static void those_that_do_not_know_it_yet_are_asked_again(void **state)
 static void one_that_lacks_definitions_gets_them(void **state)
 {
     struct fixture *f = *state;
-    struct delivery *delivery = create(f, 9);
+    struct dist_delivery *delivery = create(f, 9);
     const struct fg_id ids[] = {f->stacks[0].id, f->stacks[1].id, f->stacks[2].id};
-    struct owner_set set;
+    struct dist_owner_set set;
     struct fg_err err;
 
-    assert_int_equal(owners_of(f->owners, 9, &set, &err), FG_OK);
+    assert_int_equal(dist_owners_of(f->owners, 9, &set, &err), FG_OK);
     for (unsigned i = 0; i < set.n_there; i++) /* as if from earlier pushes */
-        known_add(f->known, 77 ^ set.there[i]->key, 1, ids, STACKS);
-    owner_set_done(&set);
+        dist_known_add(f->known, 77 ^ set.there[i]->key, 1, ids, STACKS);
+    dist_owner_set_done(&set);
     assert_int_equal(send_answered(f, delivery, well, lacks), 0);
     expect_round(f, delivery, DELIVERY_LACKS);
     assert_int_equal(send_round(f, delivery), STACKS);
     push_ring_say(&f->ring, BOB, well);
     expect_round(f, delivery, DELIVERY_STORED);
-    delivery_leave(delivery);
+    dist_delivery_leave(delivery);
     assert_int_equal(push_ring_count(&f->ring, ANN), 1);
 }
 
 static void a_full_quorum_is_a_refusal(void **state)
 {
     struct fixture *f = *state;
-    struct delivery *delivery = create(f, 9);
-    struct delivery_result result;
+    struct dist_delivery *delivery = create(f, 9);
+    struct dist_delivery_result result;
 
     (void)send_answered(f, delivery, full, well);
     push_ring_say(&f->ring, CAT, full);
@@ -457,17 +459,17 @@ static void a_full_quorum_is_a_refusal(void **state)
     assert_int_equal(result.state, DELIVERY_REFUSED);
     assert_int_equal(result.err.code, FG_E_LIMIT);
     assert_string_equal(result.err.msg, "as the test says");
-    delivery_leave(delivery);
+    dist_delivery_leave(delivery);
 }
 
 static void one_full_and_one_dead_are_not(void **state)
 {
     struct fixture *f = *state;
-    struct delivery *delivery = create(f, 9);
+    struct dist_delivery *delivery = create(f, 9);
 
     (void)send_answered(f, delivery, full, well);
     expect_round(f, delivery, DELIVERY_SILENT);
-    delivery_leave(delivery);
+    dist_delivery_leave(delivery);
 }
 
 /* One message at a time: what waits for a slow one is dropped when there is too much of it. */
@@ -494,7 +496,7 @@ static void stragglers_have_an_end(void **state)
 
 static void *stop(void *owners)
 {
-    owners_stop(owners);
+    dist_owners_stop(owners);
     return NULL;
 }
 
@@ -519,7 +521,7 @@ static void stopping_waits_for_stragglers(void **state)
 static void an_owner_is_found_at_its_new_address(void **state)
 {
     struct fixture *f = *state;
-    struct delivery *delivery = create(f, 9);
+    struct dist_delivery *delivery = create(f, 9);
 
     (void)send_answered(f, delivery, well, full);
     expect_round(f, delivery, DELIVERY_SILENT);
@@ -528,7 +530,7 @@ static void an_owner_is_found_at_its_new_address(void **state)
     push_ring_say(&f->ring, BOB, full);
     push_ring_say(&f->ring, DAN, well);
     expect_round(f, delivery, DELIVERY_STORED);
-    delivery_leave(delivery);
+    dist_delivery_leave(delivery);
     assert_int_equal(fg_peers_count(f->ring.peers), 4);
     wait_idle(f, 9);
 }

@@ -28,26 +28,26 @@ static struct ids *ids_create(uint64_t first, uint32_t n)
     return ids;
 }
 
-static uint32_t count_unknown(struct known *known, uint64_t key, struct ids *ids)
+static uint32_t count_unknown(struct dist_known *known, uint64_t key, struct ids *ids)
 {
     struct fg_batch batch = {.stacks = ids->stacks, .n_stacks = ids->n};
     uint32_t unknown = 0;
 
     memset(ids->define, 0, sizeof ids->define);
-    known_look_up(known, key, &batch, ids->define);
+    dist_known_look_up(known, key, &batch, ids->define);
     for (uint32_t i = 0; i < ids->n; i++)
         unknown += ids->define[i];
     return unknown;
 }
 
-static void add(struct known *known, uint64_t key, uint64_t start_id, const struct ids *ids)
+static void add(struct dist_known *known, uint64_t key, uint64_t start_id, const struct ids *ids)
 {
-    known_add(known, key, start_id, ids->ids, ids->n);
+    dist_known_add(known, key, start_id, ids->ids, ids->n);
 }
 
 static void of_each_key(void **state)
 {
-    struct known *known = known_create(100000);
+    struct dist_known *known = dist_known_create(100000);
     struct ids *some = ids_create(1, 500), *more = ids_create(401, 200);
 
     (void)state;
@@ -58,14 +58,14 @@ static void of_each_key(void **state)
     assert_int_equal(count_unknown(known, 1, more), 100);
     assert_int_equal(count_unknown(known, 2, some), 500);
     assert_int_equal(count_unknown(known, 1 + 64, some), 500); /* under the same lock */
-    known_destroy(known);
+    dist_known_destroy(known);
     free(some);
     free(more);
 }
 
 static void a_new_run_begins_with_nothing(void **state)
 {
-    struct known *known = known_create(100000);
+    struct dist_known *known = dist_known_create(100000);
     struct ids *some = ids_create(1, 500), *more = ids_create(501, 5);
 
     (void)state;
@@ -73,10 +73,10 @@ static void a_new_run_begins_with_nothing(void **state)
     add(known, 1, RUN + 1, more);
     assert_int_equal(count_unknown(known, 1, some), 500);
     assert_int_equal(count_unknown(known, 1, more), 0);
-    known_forget(known, 1);
+    dist_known_forget(known, 1);
     assert_int_equal(count_unknown(known, 1, more), 5);
-    known_forget(known, 2); /* was never known */
-    known_destroy(known);
+    dist_known_forget(known, 2); /* was never known */
+    dist_known_destroy(known);
     free(some);
     free(more);
 }
@@ -84,7 +84,7 @@ static void a_new_run_begins_with_nothing(void **state)
 /* What there is room for stays, whichever lock it is under. */
 static void few_large_services(void **state)
 {
-    struct known *known = known_create((size_t)6 * STACKS);
+    struct dist_known *known = dist_known_create((size_t)6 * STACKS);
     struct ids *all = ids_create(1, STACKS);
 
     (void)state;
@@ -92,7 +92,7 @@ static void few_large_services(void **state)
         add(known, key * 64, RUN, all);
     for (uint64_t key = 0; key < 4; key++)
         assert_int_equal(count_unknown(known, key * 64, all), 0);
-    known_destroy(known);
+    dist_known_destroy(known);
     free(all);
 }
 
@@ -101,9 +101,9 @@ static void unused_goes_first(void **state)
 {
     enum { KNOWN = 100000 };
 
-    struct known *known = known_create(KNOWN);
+    struct dist_known *known = dist_known_create(KNOWN);
     struct ids *ours = ids_create(1, 3000), *other = ids_create(1, 3000);
-    uint64_t empty_bytes = known_bytes(known);
+    uint64_t empty_bytes = dist_known_bytes(known);
 
     (void)state;
     add(known, 1000, RUN, ours);
@@ -111,10 +111,10 @@ static void unused_goes_first(void **state)
         add(known, key, RUN, other);
         assert_int_equal(count_unknown(known, 1000, ours), 0);
         assert_int_equal(count_unknown(known, key, other), 0);
-        assert_true(known_bytes(known) - empty_bytes <= (uint64_t)KNOWN * 16);
+        assert_true(dist_known_bytes(known) - empty_bytes <= (uint64_t)KNOWN * 16);
     }
     assert_int_equal(count_unknown(known, 0, other), 3000);
-    known_destroy(known);
+    dist_known_destroy(known);
     free(ours);
     free(other);
 }
@@ -122,19 +122,19 @@ static void unused_goes_first(void **state)
 /* Services of a stack each take more than a stack: memory is bounded all the same. */
 static void many_small_services(void **state)
 {
-    struct known *known = known_create(10000);
+    struct dist_known *known = dist_known_create(10000);
     struct ids *one = ids_create(1, 1), *large = ids_create(1, STACKS);
-    uint64_t empty_bytes = known_bytes(known);
+    uint64_t empty_bytes = dist_known_bytes(known);
 
     (void)state;
     for (uint64_t key = 0; key < 5000; key++) {
         add(known, key, RUN, one);
-        assert_true(known_bytes(known) - empty_bytes <= 10000 * 16);
+        assert_true(dist_known_bytes(known) - empty_bytes <= 10000 * 16);
     }
     assert_int_equal(count_unknown(known, 4999, one), 0);
     add(known, 5000, RUN, large); /* alone more than there may be */
-    assert_true(known_bytes(known) - empty_bytes <= 10000 * 16);
-    known_destroy(known);
+    assert_true(dist_known_bytes(known) - empty_bytes <= 10000 * 16);
+    dist_known_destroy(known);
     free(one);
     free(large);
 }

@@ -30,12 +30,12 @@ static bool look(void *arg)
 }
 
 /* Wakes it and waits until all is done. */
-static void do_all(struct waker *waker, struct work *work, unsigned left)
+static void do_all(struct dist_waker *waker, struct work *work, unsigned left)
 {
     (void)pthread_mutex_lock(&work->lock);
     work->left = left;
     (void)pthread_mutex_unlock(&work->lock);
-    waker_wake(waker);
+    dist_waker_wake(waker);
     (void)pthread_mutex_lock(&work->lock);
     while (work->left > 0)
         (void)pthread_cond_wait(&work->done, &work->lock);
@@ -45,37 +45,37 @@ static void do_all(struct waker *waker, struct work *work, unsigned left)
 static void it_looks_until_nothing_is_left(void **state)
 {
     struct work work = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
-    struct waker *waker = waker_create(FG_MS_NS, look, &work);
+    struct dist_waker *waker = dist_waker_create(FG_MS_NS, look, &work);
 
     (void)state;
     do_all(waker, &work, 3);
     assert_in_range(work.looks, 3, 4);
     for (int i = 0; i < 50; i++)
         do_all(waker, &work, 1); /* at whatever it is just then */
-    waker_destroy(waker);
+    dist_waker_destroy(waker);
     assert_true(work.looks >= 53);
 }
 
 static void it_ends_asleep_and_awake(void **state)
 {
     struct work work = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
-    struct waker *waker = waker_create(FG_HOUR_NS, look, &work);
+    struct dist_waker *waker = dist_waker_create(FG_HOUR_NS, look, &work);
 
     (void)state;
-    waker_destroy(waker);
-    waker = waker_create(FG_HOUR_NS, look, &work);
-    waker_wake(waker);
-    waker_destroy(waker);
+    dist_waker_destroy(waker);
+    waker = dist_waker_create(FG_HOUR_NS, look, &work);
+    dist_waker_wake(waker);
+    dist_waker_destroy(waker);
     assert_int_equal(work.looks, 0);
-    waker = waker_create(FG_MS_NS, look, &work);
+    waker = dist_waker_create(FG_MS_NS, look, &work);
     do_all(waker, &work, 1);
-    waker_stop(waker);
+    dist_waker_stop(waker);
     work.left = 1; /* nobody else looks any more */
-    waker_wake(waker);
-    waker_stop(waker);
+    dist_waker_wake(waker);
+    dist_waker_stop(waker);
     assert_int_equal(work.left, 1);
-    waker_destroy(waker);
-    waker_destroy(NULL);
+    dist_waker_destroy(waker);
+    dist_waker_destroy(NULL);
 }
 
 int main(void)

@@ -11,14 +11,14 @@
 
 enum { SAMPLES_MAX = 64, TYPES = 3 };
 
-static const struct kind memory = {
+static const struct dist_kind memory = {
     .name = "memory", .cumulative = {"alloc_objects", "alloc_space"}, .n_cumulative = 2};
 
 struct fixture {
     struct fg_arena *arena;
     struct fg_budget budget;
-    struct delta *before;
-    struct delta_result result;
+    struct dist_delta *before;
+    struct dist_delta_result result;
     struct fg_batch batch;
     int64_t time_ns;
     uint64_t rules;
@@ -38,7 +38,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    delta_destroy(f->before);
+    dist_delta_destroy(f->before);
     assert_int_equal(fg_budget_used(&f->budget), 0);
     fg_arena_destroy(f->arena);
     free(f);
@@ -127,11 +127,12 @@ static void begin(struct fixture *f)
 
 static void apply(struct fixture *f)
 {
-    const struct delta_scrape scrape = {&memory, f->time_ns, f->rules, &f->budget};
+    const struct dist_delta_scrape scrape = {&memory, f->time_ns, f->rules, &f->budget};
     struct fg_err err;
 
-    assert_int_equal(delta_apply(f->before, &scrape, &f->batch, f->arena, &f->result, &err), FG_OK);
-    delta_destroy(f->before);
+    assert_int_equal(dist_delta_apply(f->before, &scrape, &f->batch, f->arena, &f->result, &err),
+                     FG_OK);
+    dist_delta_destroy(f->before);
     f->before = f->result.seen;
 }
 
@@ -307,14 +308,14 @@ static void other_rules_are_a_beginning(void **state)
 
 static void without_cumulative_types_nothing_changes(void **state)
 {
-    static const struct kind cpu = {.name = "process_cpu"};
+    static const struct dist_kind cpu = {.name = "process_cpu"};
     struct fixture *f = *state;
-    const struct delta_scrape scrape = {&cpu, 1, 0, &f->budget};
+    const struct dist_delta_scrape scrape = {&cpu, 1, 0, &f->budget};
     struct fg_err err;
 
     begin(f);
     add_profile(f, "a 3 300", (struct fg_labels){NULL, 0});
-    assert_int_equal(delta_apply(NULL, &scrape, &f->batch, f->arena, &f->result, &err), FG_OK);
+    assert_int_equal(dist_delta_apply(NULL, &scrape, &f->batch, f->arena, &f->result, &err), FG_OK);
     assert_null(f->result.seen);
     assert_int_equal(f->batch.profiles[0].values[0], 3);
 }

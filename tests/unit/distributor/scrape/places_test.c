@@ -8,15 +8,15 @@
 enum { WANTS = 32 };
 
 struct want {
-    struct place place;
+    struct dist_place place;
     unsigned served; /* the how manieth it was */
 };
 
-static struct places places;
+static struct dist_places places;
 static struct want wants[WANTS];
 static unsigned n_served;
 
-static void on_place(struct place *place)
+static void on_place(struct dist_place *place)
 {
     fg_container(place, struct want, place)->served = ++n_served;
 }
@@ -27,13 +27,13 @@ static void begin(unsigned max)
     for (size_t i = 0; i < WANTS; i++)
         wants[i].place.on_place = on_place;
     n_served = 0;
-    places_init(&places, max);
+    dist_places_init(&places, max);
 }
 
 static void ask(size_t i, bool doubtful)
 {
     wants[i].place.doubtful = doubtful;
-    places_ask(&places, &wants[i].place);
+    dist_places_ask(&places, &wants[i].place);
 }
 
 static void so_many_have_one_and_others_wait_in_order(void **state)
@@ -44,15 +44,15 @@ static void so_many_have_one_and_others_wait_in_order(void **state)
         ask(i, false);
     assert_int_equal(n_served, 2);
     assert_int_equal(places.sound.n, 3);
-    places_leave(&places, &wants[3].place); /* does not want it any more */
-    places_leave(&places, &wants[1].place);
+    dist_places_leave(&places, &wants[3].place); /* does not want it any more */
+    dist_places_leave(&places, &wants[1].place);
     assert_int_equal(wants[2].served, 3);
-    places_leave(&places, &wants[0].place);
+    dist_places_leave(&places, &wants[0].place);
     assert_int_equal(wants[4].served, 4);
     assert_int_equal(wants[3].served, 0);
-    places_leave(&places, &wants[2].place);
-    places_leave(&places, &wants[4].place);
-    places_leave(&places, &wants[4].place); /* has none */
+    dist_places_leave(&places, &wants[2].place);
+    dist_places_leave(&places, &wants[4].place);
+    dist_places_leave(&places, &wants[4].place); /* has none */
     assert_int_equal(places.taken, 0);
 }
 
@@ -67,14 +67,14 @@ static void those_that_failed_have_a_quarter(void **state)
         ask(i, false);
     assert_int_equal(places.taken, 8);
     assert_int_equal(places.doubtful_taken, 2);
-    places_leave(&places, &wants[0].place); /* the sound ones come first */
+    dist_places_leave(&places, &wants[0].place); /* the sound ones come first */
     assert_int_equal(places.doubtful_taken, 1);
     assert_int_equal(places.sound.n, 3);
     for (size_t i = 10; i < 20; i++)
-        places_leave(&places, &wants[i].place);
+        dist_places_leave(&places, &wants[i].place);
     assert_int_equal(places.taken, 2);
     for (size_t i = 1; i < 10; i++)
-        places_leave(&places, &wants[i].place);
+        dist_places_leave(&places, &wants[i].place);
     assert_int_equal(places.taken + places.doubtful_taken + places.doubtful.n, 0);
 }
 
@@ -85,12 +85,12 @@ static void a_place_is_given_back_as_it_was_taken(void **state)
     begin(1);
     ask(0, false);
     wants[0].place.doubtful = true;
-    places_leave(&places, &wants[0].place);
+    dist_places_leave(&places, &wants[0].place);
     assert_int_equal(places.doubtful_taken, 0);
     ask(0, true);
     assert_int_equal(places.doubtful_taken, 1); /* at least one may */
     wants[0].place.doubtful = false;
-    places_leave(&places, &wants[0].place);
+    dist_places_leave(&places, &wants[0].place);
     assert_int_equal(places.doubtful_taken, 0);
 }
 

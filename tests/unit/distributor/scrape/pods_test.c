@@ -55,20 +55,20 @@ static const struct {
 };
 /* clang-format on */
 
-static struct kinds kinds;
+static struct dist_kinds kinds;
 
 static int set_up(void **state)
 {
     struct fg_err err;
 
     (void)state;
-    return kinds_init(&kinds, FG_LIT(""), "kinds", &err) == FG_OK ? 0 : -1;
+    return dist_kinds_init(&kinds, FG_LIT(""), "kinds", &err) == FG_OK ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    kinds_done(&kinds);
+    dist_kinds_done(&kinds);
     return 0;
 }
 
@@ -104,20 +104,20 @@ static void annotations_make_targets(void **state)
 
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        struct found *found = found_create();
+        struct dist_found *found = dist_found_create();
         json_t *pod = parse(cases[i].pod);
         struct fg_buf got;
 
         print_message("  %s\n", cases[i].what);
         fg_buf_init(&got, 4096);
-        assert_int_equal(pod_read(pod, &kinds, found, &err), FG_OK);
+        assert_int_equal(dist_pod_read(pod, &kinds, found, &err), FG_OK);
         json_decref(pod);
         for (size_t t = 0; t < found->n_targets; t++)
             write_target(&found->targets[t], &got);
         if (!fg_slice_is(fg_buf_slice(&got), cases[i].want))
             fail_msg("%.*s, not %s", FG_S(fg_buf_slice(&got)), cases[i].want);
         fg_buf_done(&got);
-        found_destroy(found);
+        dist_found_destroy(found);
     }
 }
 
@@ -146,14 +146,14 @@ static void labels_are_prometheus_and_pyroscopes(void **state)
         "app_kubernetes_io_name=\"shop\", container=\"app\", namespace=\"prod\", pod=\"shop-1\", "
         "service_name=\"the shop\", service_repository=\"r\"}";
     /* clang-format on */
-    struct found *found = found_create();
+    struct dist_found *found = dist_found_create();
     json_t *pod = parse(POD(A("cpu.scrape", "true") "," A("cpu.port_name", "pprof") "," A(
         "service_name", "the shop") "," A("service_repository", "r")));
     struct fg_buf got;
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(pod_read(pod, &kinds, found, &err), FG_OK);
+    assert_int_equal(dist_pod_read(pod, &kinds, found, &err), FG_OK);
     json_decref(pod); /* what was found lives on */
     assert_int_equal(found->n_targets, 1);
     fg_buf_init(&got, 1 << 16);
@@ -161,7 +161,7 @@ static void labels_are_prometheus_and_pyroscopes(void **state)
     if (!fg_slice_is(fg_buf_slice(&got), want))
         fail_msg("%.*s", FG_S(fg_buf_slice(&got)));
     fg_buf_done(&got);
-    found_destroy(found);
+    dist_found_destroy(found);
 }
 
 /* ---- lists ---- */
@@ -173,11 +173,11 @@ static void a_page_has_pods_that_ask_and_a_version(void **state)
     static const char text[] =
         "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"123\",\"continue\":\"next=\"},"
         "\"items\":[" POD("") "," POD(CPU) "," POD(CPU "," A("mutex.scrape", "true")) "]}";
-    struct pods_page page;
+    struct dist_pods_page page;
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(pods_read_page(fg_cstr(text), &kinds, &page, &err), FG_OK);
+    assert_int_equal(dist_pods_read_page(fg_cstr(text), &kinds, &page, &err), FG_OK);
     assert_true(fg_slice_is(page.version, "123"));
     assert_true(fg_slice_is(page.next, "next="));
     assert_int_equal(page.n_pods, 2);
@@ -185,7 +185,7 @@ static void a_page_has_pods_that_ask_and_a_version(void **state)
     assert_int_equal(page.pods[0].n, 1);
     assert_int_equal(page.pods[1].first, 1);
     assert_int_equal(page.pods[1].n, 2);
-    pods_page_done(&page);
+    dist_pods_page_done(&page);
 }
 
 static void lists_that_are_none_are_refused(void **state)
@@ -200,20 +200,20 @@ static void lists_that_are_none_are_refused(void **state)
         "{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[{\"metadata\":{\"name\":\"a\"}}]}",
         "{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[",
     };
-    struct pods_page page;
+    struct dist_pods_page page;
     struct fg_err err;
 
     (void)state;
     for (size_t i = 0; i < FG_COUNT(wrong); i++) {
         print_message("  %s\n", wrong[i]);
-        assert_int_equal(pods_read_page(fg_cstr(wrong[i]), &kinds, &page, &err), FG_E_DECODE);
+        assert_int_equal(dist_pods_read_page(fg_cstr(wrong[i]), &kinds, &page, &err), FG_E_DECODE);
     }
     assert_int_equal(
-        pods_read_page(FG_LIT("{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":null}"), &kinds,
-                       &page, &err),
+        dist_pods_read_page(FG_LIT("{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":null}"),
+                            &kinds, &page, &err),
         FG_OK);
     assert_int_equal(page.n_pods, 0);
-    pods_page_done(&page);
+    dist_pods_page_done(&page);
 }
 
 /* ---- events ---- */
@@ -223,7 +223,7 @@ static void events(void **state)
     /* clang-format off */
     static const struct {
         const char *line;
-        enum pods_event_kind kind;
+        enum dist_pods_event_kind kind;
         const char *version, *name;
         size_t n;
     } good[] = {
@@ -234,18 +234,18 @@ static void events(void **state)
         {"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"message\":\"too old resource version\"}}", PODS_EXPIRED, "", "", 0},
     };
     /* clang-format on */
-    struct pods_event event;
+    struct dist_pods_event event;
     struct fg_err err;
 
     (void)state;
     for (size_t i = 0; i < FG_COUNT(good); i++) {
         print_message("  %.30s\n", good[i].line);
-        assert_int_equal(pods_read_event(fg_cstr(good[i].line), &kinds, &event, &err), FG_OK);
+        assert_int_equal(dist_pods_read_event(fg_cstr(good[i].line), &kinds, &event, &err), FG_OK);
         assert_int_equal(event.kind, good[i].kind);
         assert_true(fg_slice_is(event.version, good[i].version));
         assert_true(fg_slice_is(event.pod.name, good[i].name));
         assert_int_equal(event.pod.n, good[i].n);
-        pods_event_done(&event);
+        dist_pods_event_done(&event);
     }
 }
 
@@ -267,13 +267,13 @@ static void events_that_are_none(void **state)
         {"{\"type\":\"ADD", FG_E_DECODE, "no JSON"},
         {"7", FG_E_DECODE, "no JSON"},
     };
-    struct pods_event event;
+    struct dist_pods_event event;
     struct fg_err err;
 
     (void)state;
     for (size_t i = 0; i < FG_COUNT(wrong); i++) {
         print_message("  %s\n", wrong[i].line);
-        assert_int_equal(pods_read_event(fg_cstr(wrong[i].line), &kinds, &event, &err),
+        assert_int_equal(dist_pods_read_event(fg_cstr(wrong[i].line), &kinds, &event, &err),
                          wrong[i].code);
         assert_non_null(strstr(err.msg, wrong[i].says));
     }
@@ -285,10 +285,10 @@ static void a_status_says_why(void **state)
 
     (void)state;
     fg_buf_init(&out, 1000);
-    pods_read_status(FG_LIT("{\"kind\":\"Status\",\"message\":\"pods is forbidden\"}"), &out);
+    dist_pods_read_status(FG_LIT("{\"kind\":\"Status\",\"message\":\"pods is forbidden\"}"), &out);
     assert_true(fg_slice_is(fg_buf_slice(&out), "pods is forbidden"));
     fg_buf_clear(&out);
-    pods_read_status(FG_LIT("<html>"), &out);
+    dist_pods_read_status(FG_LIT("<html>"), &out);
     assert_int_equal(out.len, 0);
     fg_buf_done(&out);
 }

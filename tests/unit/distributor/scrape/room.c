@@ -164,16 +164,16 @@ int64_t room_sum(struct room *room, const char *type)
 
 /* ---- life ---- */
 
-static void on_gone(struct scrape_context *context)
+static void on_gone(struct dist_scrape_context *context)
 {
     (void)sem_post(&fg_container(context, struct room, context)->gone);
 }
 
 static void fill_context(struct room *room, unsigned running_max)
 {
-    struct scrape_context *context = &room->context;
+    struct dist_scrape_context *context = &room->context;
 
-    *context = (struct scrape_context){
+    *context = (struct dist_scrape_context){
         .distributor = room->distributor,
         .loop = room->loop,
         .clock = fg_clock_real(),
@@ -185,7 +185,7 @@ static void fill_context(struct room *room, unsigned running_max)
         .on_gone = on_gone,
     };
     fg_budget_init(&context->deltas, 1 << 20);
-    places_init(&context->places, running_max);
+    dist_places_init(&context->places, running_max);
 }
 
 struct start {
@@ -201,7 +201,7 @@ static void start_on_loop(void *arg)
 
     room->context.client = fg_client_create(&(struct fg_client_config){
         .loop = room->loop, .running_max = start->running_max, .budget = &room->bodies});
-    room->targets = targets_create(&(struct targets_config){
+    room->targets = dist_targets_create(&(struct dist_targets_config){
         .context = &room->context,
         .target = {&room->kinds, NULL, start->interval_ns, 5 * FG_SECOND_NS},
         .share_count = 1,
@@ -217,8 +217,8 @@ static void load_settings(struct room *room, struct fg_conf_section sections[2])
 
     sections[0] =
         (struct fg_conf_section){"limits", fg_limit_fields, fg_limit_n_fields, &room->limits};
-    sections[1] = (struct fg_conf_section){"distributor", distributor_fields, distributor_n_fields,
-                                           &room->settings};
+    sections[1] =
+        (struct fg_conf_section){"distributor", dist_fields, dist_n_fields, &room->settings};
     assert_int_equal(fg_conf_load(&conf, NULL, NULL, NULL, 0, &err), FG_OK);
 }
 
@@ -236,7 +236,7 @@ static void create_distributor(struct room *room)
                                                                    .registry = room->registry},
                                        &room->tenants, &err),
                      FG_OK);
-    room->distributor = distributor_create(&(struct distributor_config){
+    room->distributor = dist_create(&(struct dist_config){
         .settings = &room->settings,
         .ingester = &room->ingester.peer,
         .work = room->work,
@@ -260,7 +260,7 @@ struct room *room_create(int64_t interval_ns, unsigned running_max)
     room->metrics = fg_metrics_register(room->registry, metric_defs, FG_COUNT(metric_defs));
     fg_budget_init(&room->bodies, 8 << 20);
     assert_int_equal(fg_work_create("test", lanes, &room->work, &err), FG_OK);
-    assert_int_equal(kinds_init(&room->kinds, FG_LIT(""), "kinds", &err), FG_OK);
+    assert_int_equal(dist_kinds_init(&room->kinds, FG_LIT(""), "kinds", &err), FG_OK);
     create_distributor(room);
     room->loop = fg_loop_create("scrape");
     assert_int_equal(fg_loop_start(room->loop, &err), FG_OK);
@@ -279,7 +279,7 @@ static void end_on_loop(void *arg)
         continue;
     if (room->context.n_scrapes == 0)
         (void)sem_post(&room->gone);
-    targets_end(room->targets);
+    dist_targets_end(room->targets);
 }
 
 static void close_on_loop(void *arg)
@@ -295,14 +295,14 @@ void room_destroy(struct room *room)
     fg_loop_call(room->loop, close_on_loop, room);
     fg_work_destroy(room->work);
     fg_loop_stop(room->loop);
-    distributor_stop(room->distributor);
-    distributor_destroy(room->distributor);
+    dist_stop(room->distributor);
+    dist_destroy(room->distributor);
     fg_client_destroy(room->context.client);
-    targets_destroy(room->targets);
+    dist_targets_destroy(room->targets);
     fg_loop_destroy(room->loop);
     assert_int_equal(fg_budget_used(&room->bodies), 0);
     assert_int_equal(fg_budget_used(&room->context.deltas), 0);
-    kinds_done(&room->kinds);
+    dist_kinds_done(&room->kinds);
     fg_tenants_destroy(room->tenants);
     fg_registry_destroy(room->registry);
     (void)pthread_mutex_destroy(&room->ingester.lock);
@@ -315,27 +315,27 @@ void room_destroy(struct room *room)
 struct update {
     struct room *room;
     const char *group;
-    const struct found *found;
+    const struct dist_found *found;
 };
 
 static void update_on_loop(void *arg)
 {
     const struct update *update = arg;
 
-    targets_update(update->room->targets, update->group, update->found, true);
+    dist_targets_update(update->room->targets, update->group, update->found, true);
 }
 
 void room_update(struct room *room, const char *group, const char *yaml)
 {
-    struct found *found = found_create();
+    struct dist_found *found = dist_found_create();
     struct fg_err err;
     json_t *doc;
 
-    assert_int_equal(doc_from_yaml(fg_cstr(yaml), group, &doc, &err), FG_OK);
-    assert_int_equal(found_read_groups(found, doc, group, &err), FG_OK);
+    assert_int_equal(dist_doc_from_yaml(fg_cstr(yaml), group, &doc, &err), FG_OK);
+    assert_int_equal(dist_found_read_groups(found, doc, group, &err), FG_OK);
     json_decref(doc);
     fg_loop_call(room->loop, update_on_loop, &(struct update){room, group, found});
-    found_destroy(found);
+    dist_found_destroy(found);
 }
 
 struct writing {
@@ -343,7 +343,7 @@ struct writing {
     struct fg_buf *out;
 };
 
-static void write_target(const struct targets_view *view, void *arg)
+static void write_target(const struct dist_targets_view *view, void *arg)
 {
     struct fg_buf *out = arg;
 
@@ -351,7 +351,7 @@ static void write_target(const struct targets_view *view, void *arg)
     fg_labels_write(&view->target->labels, out);
 }
 
-static void write_dropped(const struct targets_dropped *dropped, void *arg)
+static void write_dropped(const struct dist_targets_dropped *dropped, void *arg)
 {
     struct fg_buf *out = arg;
 
@@ -362,8 +362,8 @@ static void write_on_loop(void *arg)
 {
     const struct writing *writing = arg;
 
-    targets_each(writing->room->targets, write_target, writing->out);
-    targets_each_dropped(writing->room->targets, write_dropped, writing->out);
+    dist_targets_each(writing->room->targets, write_target, writing->out);
+    dist_targets_each_dropped(writing->room->targets, write_dropped, writing->out);
 }
 
 void room_write_targets(struct room *room, struct fg_buf *out)

@@ -38,13 +38,13 @@ struct room {
     struct fg_metrics *metrics;
     struct fg_budget bodies;
     struct fg_limit_settings limits;
-    struct distributor_settings settings;
+    struct dist_settings settings;
     struct fg_tenants *tenants;
     struct room_ingester ingester;
     struct distributor *distributor;
-    struct kinds kinds;
-    struct scrape_context context;
-    struct targets *targets;
+    struct dist_kinds kinds;
+    struct dist_scrape_context context;
+    struct dist_targets *targets;
     sem_t gone;
 };
 

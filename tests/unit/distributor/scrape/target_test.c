@@ -12,36 +12,37 @@
 enum { LABELS_MAX = 16 };
 
 /* A target out of a map in YAML; NULL: it makes none. */
-static struct target *make_by(const struct kinds *kinds, const struct fg_relabel *rules,
-                              const char *yaml, struct fg_err *err)
+static struct dist_target *make_by(const struct dist_kinds *kinds, const struct fg_relabel *rules,
+                                   const char *yaml, struct fg_err *err)
 {
-    const struct target_config config = {kinds, rules, 15 * FG_SECOND_NS, 10 * FG_SECOND_NS};
+    const struct dist_target_config config = {kinds, rules, 15 * FG_SECOND_NS, 10 * FG_SECOND_NS};
     struct fg_label items[LABELS_MAX];
     struct fg_labels labels = {items, 0};
-    struct target *target = NULL;
+    struct dist_target *target = NULL;
     const char *key;
     json_t *doc, *value;
 
-    assert_int_equal(doc_from_yaml(fg_cstr(yaml), "test", &doc, err), FG_OK);
+    assert_int_equal(dist_doc_from_yaml(fg_cstr(yaml), "test", &doc, err), FG_OK);
     json_object_foreach(doc, key, value)
     {
-        items[labels.count++] = (struct fg_label){fg_cstr(key), doc_text(value)};
+        items[labels.count++] = (struct fg_label){fg_cstr(key), dist_doc_text(value)};
     }
-    (void)!target_create(&labels, &config, &target, err);
+    (void)!dist_target_create(&labels, &config, &target, err);
     json_decref(doc);
     return target;
 }
 
-static struct target *make(const struct kinds *kinds, const char *yaml, struct fg_err *err)
+static struct dist_target *make(const struct dist_kinds *kinds, const char *yaml,
+                                struct fg_err *err)
 {
     return make_by(kinds, NULL, yaml, err);
 }
 
-static void set_kinds(struct kinds *kinds, const char *yaml)
+static void set_kinds(struct dist_kinds *kinds, const char *yaml)
 {
     struct fg_err err;
 
-    assert_int_equal(kinds_init(kinds, fg_cstr(yaml), "kinds", &err), FG_OK);
+    assert_int_equal(dist_kinds_init(kinds, fg_cstr(yaml), "kinds", &err), FG_OK);
 }
 
 /* clang-format off */
@@ -93,10 +94,10 @@ static const struct {
 };
 /* clang-format on */
 
-static void write_urls(const struct target *target, struct fg_buf *out)
+static void write_urls(const struct dist_target *target, struct fg_buf *out)
 {
     for (uint32_t i = 0; i < target->n_endpoints; i++) {
-        const struct endpoint *endpoint = &target->endpoints[i];
+        const struct dist_endpoint *endpoint = &target->endpoints[i];
 
         fg_buf_printf(out, "%s %lld%s\n", endpoint->url,
                       (long long)(endpoint->timeout_ns / FG_SECOND_NS),
@@ -106,13 +107,13 @@ static void write_urls(const struct target *target, struct fg_buf *out)
 
 static void labels_say_what_is_scraped(void **state)
 {
-    struct kinds kinds;
+    struct dist_kinds kinds;
     struct fg_err err;
 
     (void)state;
     set_kinds(&kinds, "");
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        struct target *target = make(&kinds, cases[i].labels, &err);
+        struct dist_target *target = make(&kinds, cases[i].labels, &err);
         struct fg_buf labels, urls;
 
         print_message("  %s\n", cases[i].what);
@@ -127,9 +128,9 @@ static void labels_say_what_is_scraped(void **state)
             fail_msg("%.*s\n%.*s", FG_S(fg_buf_slice(&labels)), FG_S(fg_buf_slice(&urls)));
         fg_buf_done(&labels);
         fg_buf_done(&urls);
-        target_unref(target);
+        dist_target_unref(target);
     }
-    kinds_done(&kinds);
+    dist_kinds_done(&kinds);
 }
 
 /* clang-format off */
@@ -161,7 +162,7 @@ static const struct {
 
 static void what_makes_no_target_is_said(void **state)
 {
-    struct kinds kinds;
+    struct dist_kinds kinds;
     struct fg_err err;
 
     (void)state;
@@ -172,19 +173,19 @@ static void what_makes_no_target_is_said(void **state)
         if (strstr(err.msg, wrong[i].want) == NULL)
             fail_msg("\"%s\", not \"%s\"", err.msg, wrong[i].want);
     }
-    kinds_done(&kinds);
+    dist_kinds_done(&kinds);
     set_kinds(&kinds, "{process_cpu: {enabled: false}, memory: {enabled: false}, mutex: {enabled: "
                       "false}, block: {enabled: false}, goroutine: {enabled: false}}");
     assert_null(make(&kinds, "{__address__: h}", &err));
     assert_non_null(strstr(err.msg, "no profile is enabled"));
-    kinds_done(&kinds);
+    dist_kinds_done(&kinds);
 }
 
 static void names_are_those_of_the_profiles(void **state)
 {
-    struct kinds kinds;
+    struct dist_kinds kinds;
     struct fg_err err;
-    struct target *target;
+    struct dist_target *target;
 
     (void)state;
     set_kinds(&kinds, "");
@@ -193,11 +194,11 @@ static void names_are_those_of_the_profiles(void **state)
     assert_true(
         fg_slice_is(fg_labels_get(&target->endpoints[0].labels, "__name__"), "process_cpu"));
     assert_true(fg_slice_is(fg_labels_get(&target->endpoints[1].labels, "__name__"), "mutex"));
-    target_unref(target);
+    dist_target_unref(target);
     target = make(&kinds, "{__address__: h, __profiles__: memory, __name__: heap}", &err);
     assert_true(fg_slice_is(fg_labels_get(&target->endpoints[0].labels, "__name__"), "heap"));
-    target_unref(target);
-    kinds_done(&kinds);
+    dist_target_unref(target);
+    dist_kinds_done(&kinds);
 }
 
 /* What is the same target goes on when it is found again; what is another one is begun. */
@@ -215,21 +216,21 @@ static void the_hash_is_of_what_matters(void **state)
         "{__address__: h, env: dev, __scrape_interval__: 30s}",
         "{__address__: h, env: dev, __scrape_timeout__: 30s}",
     };
-    struct kinds kinds;
+    struct dist_kinds kinds;
     struct fg_err err;
-    struct target *first;
+    struct dist_target *first;
 
     (void)state;
     set_kinds(&kinds, "");
     first = make(&kinds, same[0], &err);
     for (size_t i = 0; i < FG_COUNT(others) + 1; i++) {
-        struct target *other = make(&kinds, i == 0 ? same[1] : others[i - 1], &err);
+        struct dist_target *other = make(&kinds, i == 0 ? same[1] : others[i - 1], &err);
 
         assert_int_equal(other->hash == first->hash, i == 0);
-        target_unref(other);
+        dist_target_unref(other);
     }
-    target_unref(first);
-    kinds_done(&kinds);
+    dist_target_unref(first);
+    dist_kinds_done(&kinds);
 }
 
 /* Rules see private labels, may make them, and come before anything is read or inferred. */
@@ -242,8 +243,8 @@ static void rules_come_first(void **state)
         "- {regex: port, action: labeldrop}\n"
         "- {regex: __meta_kubernetes_pod_label_(.+), action: labelmap}\n";
     struct fg_relabel *rules;
-    struct kinds kinds;
-    struct target *target;
+    struct dist_kinds kinds;
+    struct dist_target *target;
     struct fg_buf labels;
     struct fg_err err = {0};
 
@@ -263,12 +264,12 @@ static void rules_come_first(void **state)
     assert_string_equal(target->endpoints[0].url, "http://h:81/debug/pprof/allocs");
     assert_int_equal(target->discovered.count, 3);
     fg_buf_done(&labels);
-    target_unref(target);
+    dist_target_unref(target);
     target = make_by(&kinds, rules, "{__address__: h, __meta_kubernetes_pod_phase: Failed}", &err);
     assert_null(target);
     assert_int_equal(err.code, FG_OK); /* it is no error */
     fg_relabel_unref(rules);
-    kinds_done(&kinds);
+    dist_kinds_done(&kinds);
 }
 
 static void every_target_is_exactly_ones(void **state)
@@ -283,7 +284,7 @@ static void every_target_is_exactly_ones(void **state)
             unsigned owners = 0;
 
             for (uint32_t i = 0; i < n; i++) {
-                bool ours = target_is_ours(fg_mix64(t), i, n);
+                bool ours = dist_target_is_ours(fg_mix64(t), i, n);
 
                 owners += ours;
                 shares[i] += ours;
@@ -302,9 +303,9 @@ static void one_more_takes_its_share_and_nothing_else_moves(void **state)
     for (uint32_t n = 1; n < 6; n++)
         for (uint64_t t = 0; t < 1000; t++)
             for (uint32_t i = 0; i < n; i++)
-                if (target_is_ours(fg_mix64(t), i, n))
-                    assert_true(target_is_ours(fg_mix64(t), i, n + 1) ||
-                                target_is_ours(fg_mix64(t), n, n + 1));
+                if (dist_target_is_ours(fg_mix64(t), i, n))
+                    assert_true(dist_target_is_ours(fg_mix64(t), i, n + 1) ||
+                                dist_target_is_ours(fg_mix64(t), n, n + 1));
 }
 
 int main(void)
