@@ -3,7 +3,7 @@
 #include "querier/blocks/blocks.h"
 
 static void begin(struct qry_question *question, struct querier *querier,
-                  const struct fg_export *what)
+                  const struct qry_export *what)
 {
     *question = (struct qry_question){
         .querier = querier,
@@ -22,7 +22,7 @@ static void end(struct qry_question *question, struct qry_selection *selection)
     fg_arena_destroy(question->arena);
 }
 
-static enum fg_code select_what(struct qry_question *question, const struct fg_export *what,
+static enum fg_code select_what(struct qry_question *question, const struct qry_export *what,
                                 const char *type, struct qry_selection *selection,
                                 struct fg_err *err)
 {
@@ -57,9 +57,9 @@ static enum fg_code copy_types(const struct qry_label_sets *sets, struct fg_aren
     return FG_OK;
 }
 
-enum fg_code fg_export_types(struct querier *querier, const struct fg_export *what,
-                             struct fg_arena *arena, struct fg_slice **ret_ids, size_t *ret_n,
-                             struct fg_err *err)
+enum fg_code qry_export_types(struct querier *querier, const struct qry_export *what,
+                              struct fg_arena *arena, struct fg_slice **ret_ids, size_t *ret_n,
+                              struct fg_err *err)
 {
     static const char *const names[] = {FG_LABEL_PROFILE_TYPE};
     struct qry_selection selection = {0};
@@ -80,8 +80,8 @@ enum fg_code fg_export_types(struct querier *querier, const struct fg_export *wh
 
 /* ---- merged ---- */
 
-enum fg_code fg_export_tree(struct querier *querier, const struct fg_export *what, bool names_only,
-                            struct fg_tree *into, struct fg_err *err)
+enum fg_code qry_export_tree(struct querier *querier, const struct qry_export *what,
+                             bool names_only, struct fg_tree *into, struct fg_err *err)
 {
     static const struct qry_stacks all = {0};
     struct qry_selection selection = {0};
@@ -98,7 +98,7 @@ enum fg_code fg_export_tree(struct querier *querier, const struct fg_export *wha
 /* ---- one by one ---- */
 
 struct export_writing {
-    fg_export_visit visit;
+    qry_export_visit visit;
     void *arg;
     struct fg_buf pprof;
 };
@@ -114,16 +114,16 @@ static enum fg_code write_profile(void *arg, const struct qry_one_profile *profi
         return fg_fail(err, FG_E_LIMIT, "a profile of more than %zu bytes",
                        writing->pprof.max_bytes);
     return writing->visit(writing->arg,
-                          &(struct fg_export_profile){.labels = profile->labels,
-                                                      .id = profile->id,
-                                                      .time_ns = profile->head.time_ns,
-                                                      .pprof = fg_buf_slice(&writing->pprof)},
+                          &(struct qry_export_profile){.labels = profile->labels,
+                                                       .id = profile->id,
+                                                       .time_ns = profile->head.time_ns,
+                                                       .pprof = fg_buf_slice(&writing->pprof)},
                           err);
 }
 
-enum fg_code fg_export_profiles(struct querier *querier, const struct fg_export *what,
-                                fg_export_visit visit, void *arg, uint64_t *ret_profiles,
-                                struct fg_err *err)
+enum fg_code qry_export_profiles(struct querier *querier, const struct qry_export *what,
+                                 qry_export_visit visit, void *arg, uint64_t *ret_profiles,
+                                 struct fg_err *err)
 {
     struct export_writing writing = {.visit = visit, .arg = arg};
     struct qry_selection selection = {0};

@@ -16,7 +16,7 @@
 #include "querier/querier.h"
 
 /* All borrowed for the call. */
-struct fg_export {
+struct qry_export {
     struct fg_slice tenant;   /* one that fg_tenant_check() lets pass */
     const char *type;         /* id of a profile type; NULL: any, where that is allowed */
     const char *selector;     /* {a="b"} */
@@ -25,15 +25,16 @@ struct fg_export {
 };
 
 /* Ids of the profile types that there are, sorted, in the arena; type is not looked at. */
-enum fg_code fg_export_types(struct querier *querier, const struct fg_export *what,
-                             struct fg_arena *arena, struct fg_slice **ret_ids, size_t *ret_n,
-                             struct fg_err *err) fg_must_check;
+enum fg_code qry_export_types(struct querier *querier, const struct qry_export *what,
+                              struct fg_arena *arena, struct fg_slice **ret_ids, size_t *ret_n,
+                              struct fg_err *err) fg_must_check;
 
 /* All of a type merged into an empty tree, with names only or with full locations. */
-enum fg_code fg_export_tree(struct querier *querier, const struct fg_export *what, bool names_only,
-                            struct fg_tree *into, struct fg_err *err) fg_must_check;
+enum fg_code qry_export_tree(struct querier *querier, const struct qry_export *what,
+                             bool names_only, struct fg_tree *into,
+                             struct fg_err *err) fg_must_check;
 
-struct fg_export_profile {
+struct qry_export_profile {
     const struct fg_labels *labels; /* as stored: with __name__, without those made from the type */
     struct fg_id id;
     int64_t time_ns;
@@ -41,8 +42,8 @@ struct fg_export_profile {
 };
 
 /* What it is given is gone afterwards. */
-typedef enum fg_code (*fg_export_visit)(void *arg, const struct fg_export_profile *profile,
-                                        struct fg_err *err);
+typedef enum fg_code (*qry_export_visit)(void *arg, const struct qry_export_profile *profile,
+                                         struct fg_err *err);
 
 /*
  * Each profile by itself, in no order: with the sample types it was sent with, or only that of
@@ -50,8 +51,8 @@ typedef enum fg_code (*fg_export_visit)(void *arg, const struct fg_export_profil
  * twice, with the same labels and id; *ret_profiles counts it once. Spans and traces of samples are
  * their labels span_id and trace_id. For a querier without ingesters.
  */
-enum fg_code fg_export_profiles(struct querier *querier, const struct fg_export *what,
-                                fg_export_visit visit, void *arg, uint64_t *ret_profiles,
-                                struct fg_err *err) fg_must_check;
+enum fg_code qry_export_profiles(struct querier *querier, const struct qry_export *what,
+                                 qry_export_visit visit, void *arg, uint64_t *ret_profiles,
+                                 struct fg_err *err) fg_must_check;
 
 #endif

@@ -85,7 +85,7 @@ static void make_method(void)
 struct fg_tls *fg_tls_create(struct fg_tls_context *context)
 {
     struct fg_tls *tls = fg_new(struct fg_tls);
-    SSL_CTX *ctx = tls_context_current(context);
+    SSL_CTX *ctx = fg_tls_context_current(context);
     BIO *bio;
 
     (void)pthread_once(&method_once, make_method);
@@ -93,8 +93,8 @@ struct fg_tls *fg_tls_create(struct fg_tls_context *context)
     tls->ssl = SSL_new(ctx);
     SSL_CTX_free(ctx); /* the session has a reference of its own */
     fg_assert(bio != NULL && tls->ssl != NULL);
-    tls->metrics = tls_context_metrics(context);
-    tls->needs_client = tls_context_requires_client(context);
+    tls->metrics = fg_tls_context_metrics(context);
+    tls->needs_client = fg_tls_context_requires_client(context);
     fg_buf_init(&tls->kept, INPUT_MAX_BYTES);
     fg_buf_init(&tls->out, OUTPUT_MAX_BYTES);
     BIO_set_data(bio, tls);

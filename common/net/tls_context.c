@@ -144,7 +144,7 @@ static void take_over(struct fg_tls_context *context, SSL_CTX *ctx)
                     fg_li("end_s", (int64_t)end_s));
 }
 
-SSL_CTX *tls_context_current(struct fg_tls_context *context)
+SSL_CTX *fg_tls_context_current(struct fg_tls_context *context)
 {
     SSL_CTX *ctx;
 
@@ -155,12 +155,12 @@ SSL_CTX *tls_context_current(struct fg_tls_context *context)
     return ctx;
 }
 
-bool tls_context_requires_client(const struct fg_tls_context *context)
+bool fg_tls_context_requires_client(const struct fg_tls_context *context)
 {
     return context->client_auth == FG_TLS_CLIENT_REQUIRE;
 }
 
-struct fg_metrics *tls_context_metrics(const struct fg_tls_context *context)
+struct fg_metrics *fg_tls_context_metrics(const struct fg_tls_context *context)
 {
     return context->metrics;
 }

@@ -24,11 +24,11 @@
 FG_METRICS_ENUM(tls_metric, TLS_METRICS)
 
 /* The current set of the context's; the caller frees its reference. */
-SSL_CTX *tls_context_current(struct fg_tls_context *context);
+SSL_CTX *fg_tls_context_current(struct fg_tls_context *context);
 
-bool tls_context_requires_client(const struct fg_tls_context *context);
+bool fg_tls_context_requires_client(const struct fg_tls_context *context);
 
 /* NULL: nothing is counted. Outlives the sessions. */
-struct fg_metrics *tls_context_metrics(const struct fg_tls_context *context);
+struct fg_metrics *fg_tls_context_metrics(const struct fg_tls_context *context);
 
 #endif

@@ -322,11 +322,11 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     make_servers(program);
     program->metrics_page = fg_metrics_page_create(program->registry, program->work);
     fg_admin_routes(program);
-    program->trim = fg_new(struct trim);
-    *program->trim = (struct trim){.budgets = {&program->budget, &program->answers},
-                                   .loop = program->loops[0],
-                                   .work = program->work};
-    trim_start(program->trim);
+    program->trim = fg_new(struct fg_trim);
+    *program->trim = (struct fg_trim){.budgets = {&program->budget, &program->answers},
+                                      .loop = program->loops[0],
+                                      .work = program->work};
+    fg_trim_start(program->trim);
     return FG_OK;
 }
 
@@ -458,7 +458,7 @@ static void stop(struct fg_program *program)
         fg_http_server_stop(program->admin);
     fg_metrics_page_stop(program->metrics_page);
     if (program->trim != NULL)
-        trim_stop(program->trim);
+        fg_trim_stop(program->trim);
     program->def->stop(program);
     fg_work_destroy(program->work);
     fg_metrics_page_destroy(program->metrics_page);

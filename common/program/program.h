@@ -105,7 +105,7 @@ struct fg_program {
     struct fg_http_server *http;                 /* for clients: routes of the service */
     struct fg_http_server *admin;                /* for operators: what they ask of it */
     struct fg_metrics_page *metrics_page;
-    struct trim *trim;
+    struct fg_trim *trim;
     struct fg_tenants *tenants;
     struct fg_disk *disks[FG_PROGRAM_DISKS_MAX]; /* that are watched, each once */
     dev_t devices[FG_PROGRAM_DISKS_MAX];

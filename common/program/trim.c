@@ -25,12 +25,12 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
 
 static void done(struct fg_job *job)
 {
-    atomic_store(&fg_container(job, struct trim, job)->busy, false);
+    atomic_store(&fg_container(job, struct fg_trim, job)->busy, false);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct trim *trim = timer->data;
+    struct fg_trim *trim = timer->data;
     uint64_t used_bytes = 0;
 
     for (size_t i = 0; i < TRIM_BUDGETS_MAX && trim->budgets[i] != NULL; i++)
@@ -51,7 +51,7 @@ static void on_timer(uv_timer_t *timer)
 
 static void start_on_loop(void *arg)
 {
-    struct trim *trim = arg;
+    struct fg_trim *trim = arg;
 
     fg_assert(uv_timer_init(fg_loop_uv(trim->loop), &trim->timer) == 0);
     trim->timer.data = trim;
@@ -60,17 +60,17 @@ static void start_on_loop(void *arg)
 
 static void stop_on_loop(void *arg)
 {
-    struct trim *trim = arg;
+    struct fg_trim *trim = arg;
 
     uv_close((uv_handle_t *)&trim->timer, NULL);
 }
 
-void trim_start(struct trim *trim)
+void fg_trim_start(struct fg_trim *trim)
 {
     fg_loop_call(trim->loop, start_on_loop, trim);
 }
 
-void trim_stop(struct trim *trim)
+void fg_trim_stop(struct fg_trim *trim)
 {
     fg_loop_call(trim->loop, stop_on_loop, trim);
 }

@@ -15,7 +15,7 @@
 
 enum { TRIM_BUDGETS_MAX = 2 };
 
-struct trim {
+struct fg_trim {
     struct fg_budget *budgets[TRIM_BUDGETS_MAX]; /* ends with NULL if there are fewer */
     struct fg_loop *loop;                        /* its timer looks at them every second */
     struct fg_work *work;                        /* its BACKGROUND lane returns the memory */
@@ -28,10 +28,10 @@ struct trim {
 
 /* Starts the timer. The caller has set budgets, loop and work, which are borrowed, and zeroed the
  * rest. */
-void trim_start(struct trim *trim);
+void fg_trim_start(struct fg_trim *trim);
 
 /* Stops the timer. Call it before `work` is destroyed, which may still use the struct until then.
  */
-void trim_stop(struct trim *trim);
+void fg_trim_stop(struct fg_trim *trim);
 
 #endif

@@ -22,38 +22,39 @@ static uint64_t drawn(struct draw *draw, uint64_t below)
 /* Where questions may begin. */
 static int64_t oldest_ms(const struct canary *canary)
 {
-    int64_t kept_ms = ledger_kept_ms(canary->ledger);
+    int64_t kept_ms = canary_ledger_kept_ms(canary->ledger);
 
     if (canary->config.window_ns == 0)
         return kept_ms;
-    return FG_MAX(kept_ms, ledger_end_ms(canary->ledger) - canary->config.window_ns / FG_MS_NS);
+    return FG_MAX(kept_ms,
+                  canary_ledger_end_ms(canary->ledger) - canary->config.window_ns / FG_MS_NS);
 }
 
 /* Whole seconds by beginning earlier, which is possible at the beginning only. */
-struct ledger_range canary_whole_range(const struct canary *canary, uint32_t service)
+struct canary_ledger_range canary_whole_range(const struct canary *canary, uint32_t service)
 {
-    const struct ledger_shape *shape = ledger_shape(canary->ledger);
-    int64_t end_ms = ledger_end_ms(canary->ledger), from_ms = shape->start_ms;
+    const struct canary_ledger_shape *shape = canary_ledger_shape(canary->ledger);
+    int64_t end_ms = canary_ledger_end_ms(canary->ledger), from_ms = shape->start_ms;
 
     if (canary->config.window_ns > 0 && oldest_ms(canary) > from_ms)
         from_ms = oldest_ms(canary) + (end_ms - oldest_ms(canary)) % 1000;
     else
         from_ms -= 1000 - (end_ms - from_ms) % 1000;
-    return (struct ledger_range){from_ms, end_ms, service, LEDGER_NONE};
+    return (struct canary_ledger_range){from_ms, end_ms, service, LEDGER_NONE};
 }
 
 /* The last length_ms, or as much of it as there is. */
-static struct ledger_range last_range(const struct canary *canary, int64_t length_ms)
+static struct canary_ledger_range last_range(const struct canary *canary, int64_t length_ms)
 {
-    int64_t end_ms = ledger_end_ms(canary->ledger);
+    int64_t end_ms = canary_ledger_end_ms(canary->ledger);
 
     length_ms = FG_MIN(length_ms, (end_ms - oldest_ms(canary)) / 1000 * 1000);
-    return (struct ledger_range){end_ms - length_ms, end_ms, LEDGER_NONE, LEDGER_NONE};
+    return (struct canary_ledger_range){end_ms - length_ms, end_ms, LEDGER_NONE, LEDGER_NONE};
 }
 
-static struct ledger_range random_range(const struct canary *canary, struct draw *draw)
+static struct canary_ledger_range random_range(const struct canary *canary, struct draw *draw)
 {
-    int64_t from_ms = oldest_ms(canary), end_ms = ledger_end_ms(canary->ledger);
+    int64_t from_ms = oldest_ms(canary), end_ms = canary_ledger_end_ms(canary->ledger);
     int64_t seconds = (end_ms - from_ms) / 1000, length_ms, slack_ms;
 
     if (seconds == 0)
@@ -61,15 +62,15 @@ static struct ledger_range random_range(const struct canary *canary, struct draw
     length_ms = 1000 * (1 + (int64_t)drawn(draw, (uint64_t)seconds));
     slack_ms = end_ms - from_ms - FG_MIN(length_ms, seconds * 1000);
     from_ms += (int64_t)drawn(draw, (uint64_t)slack_ms + 1);
-    return (struct ledger_range){from_ms, from_ms + FG_MIN(length_ms, seconds * 1000), LEDGER_NONE,
-                                 LEDGER_NONE};
+    return (struct canary_ledger_range){from_ms, from_ms + FG_MIN(length_ms, seconds * 1000),
+                                        LEDGER_NONE, LEDGER_NONE};
 }
 
 /* Under the lock. Half of the questions are about what is new, where most goes wrong. */
-static struct ledger_range draw_range(const struct canary *canary, struct draw *draw)
+static struct canary_ledger_range draw_range(const struct canary *canary, struct draw *draw)
 {
     uint32_t service = (uint32_t)drawn(draw, canary->config.services);
-    struct ledger_range range;
+    struct canary_ledger_range range;
 
     switch (drawn(draw, 4)) {
     case 0:
@@ -95,60 +96,61 @@ static struct ledger_range draw_range(const struct canary *canary, struct draw *
 
 struct canary_asked {
     struct canary *canary;
-    struct client *client;
+    struct cli_client *client;
     struct fg_arena *arena;
     const char *selector;
     int64_t mono_ns; /* when */
-    struct ledger_expected expected;
+    struct canary_ledger_expected expected;
 };
 
 static enum fg_code ask_cells(struct canary_asked *asked, int64_t *cells, int64_t *ret_foreign,
                               struct fg_err *err)
 {
-    const struct ledger_range *range = &asked->expected.range;
+    const struct canary_ledger_range *range = &asked->expected.range;
     enum fg_code code;
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    code = ask_tree(asked->client, FG_LIT(CONTENT_TYPE), fg_cstr(asked->selector),
-                    &(struct selection_range){range->start_ms, range->end_ms}, 0, asked->arena,
-                    &tree, err);
+    code = cli_ask_tree(asked->client, FG_LIT(CONTENT_TYPE), fg_cstr(asked->selector),
+                        &(struct cli_selection_range){range->start_ms, range->end_ms}, 0,
+                        asked->arena, &tree, err);
     if (code == FG_OK)
-        content_read(ledger_shape(asked->canary->ledger), &tree, cells, ret_foreign);
+        canary_content_read(canary_ledger_shape(asked->canary->ledger), &tree, cells, ret_foreign);
     fg_tree_done(&tree);
     return code;
 }
 
-static enum fg_code judge_graph(struct canary_asked *asked, struct verdict *ret_verdict,
+static enum fg_code judge_graph(struct canary_asked *asked, struct canary_verdict *ret_verdict,
                                 struct fg_err *err)
 {
     struct canary *canary = asked->canary;
-    int64_t *cells = fg_calloc(ledger_cells(ledger_shape(canary->ledger)), sizeof *cells);
+    int64_t *cells =
+        fg_calloc(canary_ledger_cells(canary_ledger_shape(canary->ledger)), sizeof *cells);
     int64_t foreign = 0;
     enum fg_code code = ask_cells(asked, cells, &foreign, err);
 
     if (code == FG_OK) {
         (void)pthread_mutex_lock(&canary->lock);
-        verdict_of_cells(canary->ledger, &asked->expected, cells, foreign, ret_verdict);
+        canary_verdict_of_cells(canary->ledger, &asked->expected, cells, foreign, ret_verdict);
         (void)pthread_mutex_unlock(&canary->lock);
     }
     free(cells);
     return code;
 }
 
-static enum fg_code judge_timeline(struct canary_asked *asked, struct verdict *ret_verdict,
+static enum fg_code judge_timeline(struct canary_asked *asked, struct canary_verdict *ret_verdict,
                                    struct fg_err *err)
 {
-    const struct ledger_range *range = &asked->expected.range;
+    const struct canary_ledger_range *range = &asked->expected.range;
     struct canary *canary = asked->canary;
     double total;
 
-    if (ask_total(asked->client, FG_LIT(CONTENT_TYPE), fg_cstr(asked->selector),
-                  &(struct selection_range){range->start_ms, range->end_ms}, asked->arena, &total,
-                  err) != FG_OK)
+    if (cli_ask_total(asked->client, FG_LIT(CONTENT_TYPE), fg_cstr(asked->selector),
+                      &(struct cli_selection_range){range->start_ms, range->end_ms}, asked->arena,
+                      &total, err) != FG_OK)
         return err->code;
     (void)pthread_mutex_lock(&canary->lock);
-    verdict_of_total(canary->ledger, &asked->expected, (int64_t)total, ret_verdict);
+    canary_verdict_of_total(canary->ledger, &asked->expected, (int64_t)total, ret_verdict);
     (void)pthread_mutex_unlock(&canary->lock);
     return FG_OK;
 }
@@ -156,7 +158,7 @@ static enum fg_code judge_timeline(struct canary_asked *asked, struct verdict *r
 /* ---- what is wrong ---- */
 
 /* Under the lock. The same profile is missing in many answers: it counts once. */
-static bool is_new(struct canary *canary, const struct verdict_finding *finding)
+static bool is_new(struct canary *canary, const struct canary_verdict_finding *finding)
 {
     if (finding->number == VERDICT_NO_NUMBER)
         return true;
@@ -170,15 +172,16 @@ static bool is_new(struct canary *canary, const struct verdict_finding *finding)
     return true;
 }
 
-static void log_finding(const struct canary_asked *asked, const struct verdict_finding *finding,
-                        bool timeline)
+static void log_finding(const struct canary_asked *asked,
+                        const struct canary_verdict_finding *finding, bool timeline)
 {
-    const struct ledger_shape *shape = ledger_shape(asked->canary->ledger);
-    const struct ledger_range *range = &asked->expected.range;
+    const struct canary_ledger_shape *shape = canary_ledger_shape(asked->canary->ledger);
+    const struct canary_ledger_range *range = &asked->expected.range;
     bool named = finding->number != VERDICT_NO_NUMBER;
-    struct ledger_profile profile = ledger_profile(shape, named ? finding->number : 0);
+    struct canary_ledger_profile profile =
+        canary_ledger_profile(shape, named ? finding->number : 0);
 
-    fg_log_error("an answer is wrong", fg_ls("what", verdict_kind_name(finding->kind)),
+    fg_log_error("an answer is wrong", fg_ls("what", canary_verdict_kind_name(finding->kind)),
                  fg_li("number", named ? (int64_t)finding->number : -1),
                  fg_li("profile_time_ns", named ? profile.time_ns : 0),
                  fg_li("cell", finding->cell == VERDICT_NO_CELL ? -1 : (int64_t)finding->cell),
@@ -190,14 +193,15 @@ static void log_finding(const struct canary_asked *asked, const struct verdict_f
                  fg_li("took_ms", (canary_now_ns() - asked->mono_ns) / FG_MS_NS));
 }
 
-static void report(const struct canary_asked *asked, const struct verdict *verdict, bool timeline)
+static void report(const struct canary_asked *asked, const struct canary_verdict *verdict,
+                   bool timeline)
 {
     static const unsigned metrics[] = {CANARY_LOST, CANARY_DOUBLE, CANARY_FOREIGN};
     struct canary *canary = asked->canary;
 
     fg_metric_add(canary->metrics, CANARY_WRONG, 1);
     for (uint32_t i = 0; i < FG_MIN(verdict->n, VERDICT_FINDINGS_MAX); i++) {
-        const struct verdict_finding *finding = &verdict->findings[i];
+        const struct canary_verdict_finding *finding = &verdict->findings[i];
 
         if (!is_new(canary, finding))
             continue;
@@ -214,7 +218,8 @@ static void on_seen(int64_t settled_mono_ns, void *arg)
                          canary_now_ns() - settled_mono_ns);
 }
 
-static void conclude(struct canary_asked *asked, const struct verdict *verdict, bool timeline)
+static void conclude(struct canary_asked *asked, const struct canary_verdict *verdict,
+                     bool timeline)
 {
     struct canary *canary = asked->canary;
 
@@ -224,7 +229,7 @@ static void conclude(struct canary_asked *asked, const struct verdict *verdict, 
     if (verdict->n > 0)
         report(asked, verdict, timeline);
     else
-        ledger_seen(canary->ledger, &asked->expected, asked->mono_ns, on_seen, canary);
+        canary_ledger_seen(canary->ledger, &asked->expected, asked->mono_ns, on_seen, canary);
     (void)pthread_mutex_unlock(&canary->lock);
 }
 
@@ -232,10 +237,10 @@ static void conclude(struct canary_asked *asked, const struct verdict *verdict, 
 
 /* What an answer that says that it is not complete lacks, is not lost; what it has twice is wrong
  * in any case. */
-static enum fg_code excuse_missing(const struct canary_asked *asked, struct verdict *verdict,
+static enum fg_code excuse_missing(const struct canary_asked *asked, struct canary_verdict *verdict,
                                    struct fg_err *err)
 {
-    const char *missing = client_missing(asked->client);
+    const char *missing = cli_client_missing(asked->client);
     uint32_t n = 0;
 
     if (missing == NULL)
@@ -252,7 +257,7 @@ static enum fg_code excuse_missing(const struct canary_asked *asked, struct verd
 static enum fg_code ask_expected(struct canary_asked *asked, bool timeline, struct fg_err *err)
 {
     struct canary *canary = asked->canary;
-    struct verdict verdict = {0};
+    struct canary_verdict verdict = {0};
     uint64_t left_out;
     enum fg_code code;
 
@@ -267,49 +272,49 @@ static enum fg_code ask_expected(struct canary_asked *asked, bool timeline, stru
             fg_log_warn("no answer", fg_ls("selector", asked->selector),
                         fg_lu("left_out", left_out), fg_ls("err", err->msg));
     }
-    verdict_done(&verdict);
+    canary_verdict_done(&verdict);
     return code;
 }
 
-enum fg_code canary_ask(struct canary *canary, struct client *client,
-                        const struct ledger_range *range, bool timeline, struct fg_err *err)
+enum fg_code canary_ask(struct canary *canary, struct cli_client *client,
+                        const struct canary_ledger_range *range, bool timeline, struct fg_err *err)
 {
     struct canary_asked asked = {.canary = canary, .client = client, .mono_ns = canary_now_ns()};
     struct fg_buf selector;
     enum fg_code code;
 
-    ledger_expect(canary->ledger, range, &asked.expected);
+    canary_ledger_expect(canary->ledger, range, &asked.expected);
     (void)pthread_mutex_unlock(&canary->lock);
     asked.arena = fg_arena_create(ASK_MAX_BYTES);
     fg_buf_init(&selector, SIZE_MAX);
-    content_selector(range, canary->run, &selector);
+    canary_content_selector(range, canary->run, &selector);
     asked.selector = (const char *)selector.ptr;
     code = ask_expected(&asked, timeline, err);
     fg_buf_done(&selector);
     fg_arena_destroy(asked.arena);
-    ledger_expected_done(&asked.expected);
+    canary_ledger_expected_done(&asked.expected);
     (void)pthread_mutex_lock(&canary->lock);
     return code;
 }
 
 bool canary_may_sum(const struct canary *canary)
 {
-    return ledger_n_settled(canary->ledger) + ledger_n_pending(canary->ledger) <
+    return canary_ledger_n_settled(canary->ledger) + canary_ledger_n_pending(canary->ledger) <
            TIMELINE_PROFILES_MAX;
 }
 
 /* Under the lock, until it is stopped. */
-static void ask_on(struct canary *canary, struct client *client)
+static void ask_on(struct canary *canary, struct cli_client *client)
 {
-    struct draw draw = {ledger_shape(canary->ledger)->seed + ++canary->n_askers};
+    struct draw draw = {canary_ledger_shape(canary->ledger)->seed + ++canary->n_askers};
 
     while (!canary->stopped) {
         int64_t next_ns = canary_now_ns() + canary->config.read_interval_ns;
-        struct ledger_range range = draw_range(canary, &draw);
+        struct canary_ledger_range range = draw_range(canary, &draw);
         bool timeline = drawn(&draw, 4) == 0 && canary_may_sum(canary);
         struct fg_err err;
 
-        if (range.end_ms > range.start_ms && ledger_next(canary->ledger) > 0)
+        if (range.end_ms > range.start_ms && canary_ledger_next(canary->ledger) > 0)
             (void)canary_ask(canary, client, &range, timeline, &err); /* it was logged */
         while (!canary->stopped && canary_now_ns() < next_ns)
             canary_wait(canary, next_ns);
@@ -319,14 +324,14 @@ static void ask_on(struct canary *canary, struct client *client)
 void *canary_ask_loop(void *arg)
 {
     struct canary *canary = arg;
-    struct client *client;
+    struct cli_client *client;
     struct fg_err err;
 
-    if (client_create(&canary->config.query, &client, &err) != FG_OK)
+    if (cli_client_create(&canary->config.query, &client, &err) != FG_OK)
         return NULL; /* the same was made before the threads, so this cannot be */
     (void)pthread_mutex_lock(&canary->lock);
     ask_on(canary, client);
     (void)pthread_mutex_unlock(&canary->lock);
-    client_destroy(client);
+    cli_client_destroy(client);
     return NULL;
 }

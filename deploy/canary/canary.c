@@ -38,7 +38,7 @@ static void init_lock(struct canary *canary)
 static void make_ledger(struct canary *canary)
 {
     const struct canary_config *config = &canary->config;
-    const struct ledger_shape shape = {
+    const struct canary_ledger_shape shape = {
         .seed = draw_seed(),
         .services = config->services,
         .pods = config->pods,
@@ -48,7 +48,7 @@ static void make_ledger(struct canary *canary)
     };
 
     canary->start_mono_ns = canary_now_ns();
-    canary->ledger = ledger_create(&shape, KEPT_MAX, PENDING_MAX);
+    canary->ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
     (void)snprintf(canary->run, sizeof canary->run, "%016llx", (unsigned long long)shape.seed);
 }
 
@@ -79,13 +79,13 @@ static enum fg_code start_threads(struct canary *canary, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code check_server(const struct client_config *config, struct fg_err *err)
+static enum fg_code check_server(const struct cli_client_config *config, struct fg_err *err)
 {
-    struct client *client;
+    struct cli_client *client;
 
-    if (client_create(config, &client, err) != FG_OK)
+    if (cli_client_create(config, &client, err) != FG_OK)
         return err->code;
-    client_destroy(client);
+    cli_client_destroy(client);
     return FG_OK;
 }
 
@@ -115,7 +115,7 @@ void canary_destroy(struct canary *canary)
     if (canary == NULL)
         return;
     canary_stop(canary);
-    ledger_destroy(canary->ledger);
+    canary_ledger_destroy(canary->ledger);
     (void)pthread_cond_destroy(&canary->woken);
     (void)pthread_mutex_destroy(&canary->lock);
     free(canary->threads);
@@ -163,9 +163,9 @@ bool canary_settle(struct canary *canary, int64_t deadline_mono_ns)
     bool settled;
 
     (void)pthread_mutex_lock(&canary->lock);
-    while (ledger_n_pending(canary->ledger) > 0 && canary_now_ns() < deadline_mono_ns)
+    while (canary_ledger_n_pending(canary->ledger) > 0 && canary_now_ns() < deadline_mono_ns)
         canary_wait(canary, deadline_mono_ns);
-    settled = ledger_n_pending(canary->ledger) == 0;
+    settled = canary_ledger_n_pending(canary->ledger) == 0;
     (void)pthread_mutex_unlock(&canary->lock);
     return settled;
 }
@@ -178,10 +178,11 @@ void canary_stop(struct canary *canary)
 }
 
 /* Under the lock. Until there is an answer, or the time is over. */
-static enum fg_code check_service(struct canary *canary, struct client *client, uint32_t service,
-                                  bool timeline, int64_t deadline_mono_ns, struct fg_err *err)
+static enum fg_code check_service(struct canary *canary, struct cli_client *client,
+                                  uint32_t service, bool timeline, int64_t deadline_mono_ns,
+                                  struct fg_err *err)
 {
-    struct ledger_range range = canary_whole_range(canary, service);
+    struct canary_ledger_range range = canary_whole_range(canary, service);
 
     while (canary_ask(canary, client, &range, timeline, err) != FG_OK) {
         int64_t next_ns = canary_now_ns() + LAST_CHECK_PAUSE_NS;
@@ -197,9 +198,9 @@ static enum fg_code check_service(struct canary *canary, struct client *client, 
 enum fg_code canary_last_check(struct canary *canary, int64_t deadline_mono_ns, struct fg_err *err)
 {
     enum fg_code code = FG_OK;
-    struct client *client;
+    struct cli_client *client;
 
-    if (client_create(&canary->config.query, &client, err) != FG_OK)
+    if (cli_client_create(&canary->config.query, &client, err) != FG_OK)
         return err->code;
     (void)pthread_mutex_lock(&canary->lock);
     for (uint32_t i = 0; i < canary->config.services && code == FG_OK; i++) {
@@ -208,7 +209,7 @@ enum fg_code canary_last_check(struct canary *canary, int64_t deadline_mono_ns, 
             code = check_service(canary, client, i, true, deadline_mono_ns, err);
     }
     (void)pthread_mutex_unlock(&canary->lock);
-    client_destroy(client);
+    cli_client_destroy(client);
     return code;
 }
 
@@ -230,7 +231,7 @@ struct canary_sums canary_sums(struct canary *canary)
     };
 
     (void)pthread_mutex_lock(&canary->lock);
-    sums.pending = ledger_n_pending(canary->ledger);
+    sums.pending = canary_ledger_n_pending(canary->ledger);
     (void)pthread_mutex_unlock(&canary->lock);
     return sums;
 }

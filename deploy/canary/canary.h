@@ -17,7 +17,7 @@
 #include "deploy/cli/client.h"
 
 struct canary_config {
-    struct client_config push, query;
+    struct cli_client_config push, query;
     uint32_t services, pods;
     int64_t interval_ms;      /* between two profiles */
     int64_t read_interval_ns; /* between two questions of one asker */

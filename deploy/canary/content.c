@@ -19,7 +19,7 @@ static uint32_t child(struct fg_tree *tree, uint32_t parent, const char *name)
     return fg_tree_child(tree, parent, fg_symbols_name_location(&tree->symbols, fg_cstr(name)));
 }
 
-void content_write(const struct ledger_profile *profile, struct fg_buf *out)
+void canary_content_write(const struct canary_ledger_profile *profile, struct fg_buf *out)
 {
     const struct fg_pprof_head head = {
         .type = {.name = FG_LIT("process_cpu"),
@@ -46,7 +46,8 @@ void content_write(const struct ledger_profile *profile, struct fg_buf *out)
     fg_tree_done(&tree);
 }
 
-void content_path(const struct ledger_profile *profile, const char *run, struct fg_buf *out)
+void canary_content_path(const struct canary_ledger_profile *profile, const char *run,
+                         struct fg_buf *out)
 {
     struct fg_buf name;
 
@@ -61,7 +62,8 @@ void content_path(const struct ledger_profile *profile, const char *run, struct 
 
 /* ---- answers ---- */
 
-void content_selector(const struct ledger_range *range, const char *run, struct fg_buf *out)
+void canary_content_selector(const struct canary_ledger_range *range, const char *run,
+                             struct fg_buf *out)
 {
     fg_buf_printf(out, "{canary_run=\"%s\"", run);
     if (range->service != LEDGER_NONE)
@@ -84,7 +86,8 @@ static uint32_t number_of(struct fg_slice name, const char *prefix, uint32_t max
 }
 
 /* LEDGER_NONE: not one of our stacks. */
-static uint32_t cell_of(const struct ledger_shape *shape, const struct fg_tree *tree, uint32_t node)
+static uint32_t cell_of(const struct canary_ledger_shape *shape, const struct fg_tree *tree,
+                        uint32_t node)
 {
     uint32_t parent = tree->parents[node], root, service, leaf;
 
@@ -98,11 +101,11 @@ static uint32_t cell_of(const struct ledger_shape *shape, const struct fg_tree *
     leaf = number_of(fg_tree_name(tree, node), LEAF_PREFIX, shape->leaves);
     if (service == LEDGER_NONE || leaf == LEDGER_NONE)
         return LEDGER_NONE;
-    return ledger_cell(shape, service, leaf);
+    return canary_ledger_cell(shape, service, leaf);
 }
 
-void content_read(const struct ledger_shape *shape, const struct fg_tree *tree, int64_t *cells,
-                  int64_t *ret_foreign)
+void canary_content_read(const struct canary_ledger_shape *shape, const struct fg_tree *tree,
+                         int64_t *cells, int64_t *ret_foreign)
 {
     int64_t foreign = tree->root_self;
 

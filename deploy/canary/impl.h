@@ -34,7 +34,7 @@ enum { CANARY_REPORTED_MAX = 4096 }; /* wrong profiles that are told from new on
 
 struct canary_reported {
     uint64_t number;
-    enum verdict_kind kind;
+    enum canary_verdict_kind kind;
 };
 
 /* A failure that may come a hundred times a second: a line of the log in each second is enough, the
@@ -55,7 +55,7 @@ struct canary {
 
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t woken; /* a flag was set, or a profile settled */
-    struct ledger *ledger;
+    struct canary_ledger *ledger;
     bool held, stopped;
     struct canary_reported reported[CANARY_REPORTED_MAX];
     uint32_t n_reported;
@@ -79,13 +79,13 @@ void *canary_ask_loop(void *arg);
 /* Under the lock, which is let go meanwhile: puts one question. Any failure is counted and logged,
  * and so is what is wrong with the answer. timeline: the sum over time instead of the flame graph;
  * the range has whole seconds. */
-enum fg_code canary_ask(struct canary *canary, struct client *client,
-                        const struct ledger_range *range, bool timeline, struct fg_err *err);
+enum fg_code canary_ask(struct canary *canary, struct cli_client *client,
+                        const struct canary_ledger_range *range, bool timeline, struct fg_err *err);
 
 /* Under the lock: are there few enough for sums over time to be exact? */
 bool canary_may_sum(const struct canary *canary);
 
 /* Under the lock: since the beginning, or as far back as is asked; whole seconds. */
-struct ledger_range canary_whole_range(const struct canary *canary, uint32_t service);
+struct canary_ledger_range canary_whole_range(const struct canary *canary, uint32_t service);
 
 #endif

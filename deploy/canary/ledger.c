@@ -18,8 +18,8 @@ struct unseen {
     int64_t settled_mono_ns;
 };
 
-struct ledger {
-    struct ledger_shape shape;
+struct canary_ledger {
+    struct canary_ledger_shape shape;
     uint64_t kept_max;
     uint64_t next;     /* never issued from here on */
     uint64_t kept;     /* remembered one by one from here on; those before are in sums */
@@ -34,13 +34,14 @@ struct ledger {
 
 /* ---- profiles ---- */
 
-struct ledger_profile ledger_profile(const struct ledger_shape *shape, uint64_t number)
+struct canary_ledger_profile canary_ledger_profile(const struct canary_ledger_shape *shape,
+                                                   uint64_t number)
 {
     uint64_t turn = number / shape->services;
     uint32_t leaf = (uint32_t)(turn % shape->leaves);
     uint64_t drawn = fg_mix64(fg_mix64(number) ^ shape->seed);
 
-    return (struct ledger_profile){
+    return (struct canary_ledger_profile){
         .number = number,
         .value = 1 + (drawn >> (64 - VALUE_BITS)),
         .service = (uint32_t)(number % shape->services),
@@ -51,32 +52,32 @@ struct ledger_profile ledger_profile(const struct ledger_shape *shape, uint64_t 
     };
 }
 
-static uint32_t cell_of(const struct ledger_shape *shape, uint64_t number)
+static uint32_t cell_of(const struct canary_ledger_shape *shape, uint64_t number)
 {
-    struct ledger_profile profile = ledger_profile(shape, number);
+    struct canary_ledger_profile profile = canary_ledger_profile(shape, number);
 
-    return ledger_cell(shape, profile.service, profile.leaf);
+    return canary_ledger_cell(shape, profile.service, profile.leaf);
 }
 
 /* ---- life ---- */
 
-struct ledger *ledger_create(const struct ledger_shape *shape, uint64_t kept_max,
-                             uint32_t pending_max)
+struct canary_ledger *canary_ledger_create(const struct canary_ledger_shape *shape,
+                                           uint64_t kept_max, uint32_t pending_max)
 {
-    struct ledger *ledger = fg_new(struct ledger);
+    struct canary_ledger *ledger = fg_new(struct canary_ledger);
 
     fg_assert(shape->services > 0 && shape->pods > 0 && shape->leaves > 0);
     fg_assert(shape->interval_ms > 0 && kept_max > 0 && kept_max % 64 == 0);
     ledger->shape = *shape;
     ledger->kept_max = kept_max;
     ledger->settled = fg_calloc(kept_max / 64, sizeof *ledger->settled);
-    ledger->sums = fg_calloc(ledger_cells(shape), sizeof *ledger->sums);
+    ledger->sums = fg_calloc(canary_ledger_cells(shape), sizeof *ledger->sums);
     ledger->pending = fg_calloc(pending_max, sizeof *ledger->pending);
     ledger->pending_max = pending_max;
     return ledger;
 }
 
-void ledger_destroy(struct ledger *ledger)
+void canary_ledger_destroy(struct canary_ledger *ledger)
 {
     if (ledger == NULL)
         return;
@@ -86,14 +87,14 @@ void ledger_destroy(struct ledger *ledger)
     free(ledger);
 }
 
-const struct ledger_shape *ledger_shape(const struct ledger *ledger)
+const struct canary_ledger_shape *canary_ledger_shape(const struct canary_ledger *ledger)
 {
     return &ledger->shape;
 }
 
 /* ---- bits ---- */
 
-static uint64_t *word_of(const struct ledger *ledger, uint64_t number, uint64_t *ret_bit)
+static uint64_t *word_of(const struct canary_ledger *ledger, uint64_t number, uint64_t *ret_bit)
 {
     uint64_t at = number % ledger->kept_max;
 
@@ -101,7 +102,7 @@ static uint64_t *word_of(const struct ledger *ledger, uint64_t number, uint64_t 
     return &ledger->settled[at / 64];
 }
 
-bool ledger_is_settled(const struct ledger *ledger, uint64_t number)
+bool canary_ledger_is_settled(const struct canary_ledger *ledger, uint64_t number)
 {
     uint64_t bit;
 
@@ -110,14 +111,14 @@ bool ledger_is_settled(const struct ledger *ledger, uint64_t number)
     return (*word_of(ledger, number, &bit) & bit) != 0;
 }
 
-static void add_to_sum(struct ledger *ledger, uint64_t number)
+static void add_to_sum(struct canary_ledger *ledger, uint64_t number)
 {
     ledger->sums[cell_of(&ledger->shape, number)] +=
-        (int64_t)ledger_profile(&ledger->shape, number).value;
+        (int64_t)canary_ledger_profile(&ledger->shape, number).value;
 }
 
 /* Makes room for numbers up to `next`: the oldest become sums. */
-static void fold(struct ledger *ledger, uint64_t next)
+static void fold(struct canary_ledger *ledger, uint64_t next)
 {
     for (; ledger->kept < ledger->next && next - ledger->kept > ledger->kept_max; ledger->kept++) {
         uint64_t bit, *word = word_of(ledger, ledger->kept, &bit);
@@ -132,12 +133,12 @@ static void fold(struct ledger *ledger, uint64_t next)
 
 /* ---- sending ---- */
 
-uint64_t ledger_next(const struct ledger *ledger)
+uint64_t canary_ledger_next(const struct canary_ledger *ledger)
 {
     return ledger->next;
 }
 
-bool ledger_issue(struct ledger *ledger, uint64_t number)
+bool canary_ledger_issue(struct canary_ledger *ledger, uint64_t number)
 {
     fg_assert(number >= ledger->next);
     if (ledger->n_pending == ledger->pending_max)
@@ -149,7 +150,7 @@ bool ledger_issue(struct ledger *ledger, uint64_t number)
 }
 
 /* It is one. */
-static uint32_t find_pending(const struct ledger *ledger, uint64_t number)
+static uint32_t find_pending(const struct canary_ledger *ledger, uint64_t number)
 {
     uint32_t at = 0;
 
@@ -159,7 +160,7 @@ static uint32_t find_pending(const struct ledger *ledger, uint64_t number)
     return at;
 }
 
-void ledger_settle(struct ledger *ledger, uint64_t number, int64_t mono_ns)
+void canary_ledger_settle(struct canary_ledger *ledger, uint64_t number, int64_t mono_ns)
 {
     uint32_t at = find_pending(ledger, number);
     uint64_t bit;
@@ -175,7 +176,7 @@ void ledger_settle(struct ledger *ledger, uint64_t number, int64_t mono_ns)
         ledger->unseen[ledger->n_unseen++] = (struct unseen){number, mono_ns};
 }
 
-void ledger_postpone(struct ledger *ledger, uint64_t number, int64_t retry_mono_ns)
+void canary_ledger_postpone(struct canary_ledger *ledger, uint64_t number, int64_t retry_mono_ns)
 {
     struct pending *pending = &ledger->pending[find_pending(ledger, number)];
 
@@ -183,8 +184,8 @@ void ledger_postpone(struct ledger *ledger, uint64_t number, int64_t retry_mono_
     pending->attempts++;
 }
 
-bool ledger_retry(struct ledger *ledger, int64_t mono_ns, uint64_t *ret_number,
-                  uint32_t *ret_attempts)
+bool canary_ledger_retry(struct canary_ledger *ledger, int64_t mono_ns, uint64_t *ret_number,
+                         uint32_t *ret_attempts)
 {
     struct pending *due = NULL;
 
@@ -203,12 +204,12 @@ bool ledger_retry(struct ledger *ledger, int64_t mono_ns, uint64_t *ret_number,
     return true;
 }
 
-uint32_t ledger_n_pending(const struct ledger *ledger)
+uint32_t canary_ledger_n_pending(const struct canary_ledger *ledger)
 {
     return ledger->n_pending;
 }
 
-uint64_t ledger_n_settled(const struct ledger *ledger)
+uint64_t canary_ledger_n_settled(const struct canary_ledger *ledger)
 {
     return ledger->n_settled;
 }
@@ -216,74 +217,75 @@ uint64_t ledger_n_settled(const struct ledger *ledger)
 /* ---- asking ---- */
 
 /* The first number whose time is not before the millisecond. */
-static uint64_t number_at(const struct ledger_shape *shape, int64_t ms)
+static uint64_t number_at(const struct canary_ledger_shape *shape, int64_t ms)
 {
     if (ms <= shape->start_ms)
         return 0;
     return fg_time_grid(shape->start_ms, shape->interval_ms, ms);
 }
 
-static int64_t ms_of(const struct ledger_shape *shape, uint64_t number)
+static int64_t ms_of(const struct canary_ledger_shape *shape, uint64_t number)
 {
     return shape->start_ms + (int64_t)number * shape->interval_ms;
 }
 
-int64_t ledger_kept_ms(const struct ledger *ledger)
+int64_t canary_ledger_kept_ms(const struct canary_ledger *ledger)
 {
     return ms_of(&ledger->shape, ledger->kept);
 }
 
-int64_t ledger_end_ms(const struct ledger *ledger)
+int64_t canary_ledger_end_ms(const struct canary_ledger *ledger)
 {
     return ms_of(&ledger->shape, ledger->next);
 }
 
 /* Is a profile of this service and leaf one that the question is about? */
-static bool asks_for(const struct ledger_shape *shape, const struct ledger_range *range,
-                     uint32_t service, uint32_t leaf)
+static bool asks_for(const struct canary_ledger_shape *shape,
+                     const struct canary_ledger_range *range, uint32_t service, uint32_t leaf)
 {
     return (range->service == LEDGER_NONE || range->service == service) &&
            (range->pod == LEDGER_NONE || range->pod == leaf % shape->pods);
 }
 
-static void expect_sums(const struct ledger *ledger, struct ledger_expected *expected)
+static void expect_sums(const struct canary_ledger *ledger, struct canary_ledger_expected *expected)
 {
-    const struct ledger_shape *shape = &ledger->shape;
+    const struct canary_ledger_shape *shape = &ledger->shape;
 
-    for (uint32_t cell = 0; cell < ledger_cells(shape); cell++)
+    for (uint32_t cell = 0; cell < canary_ledger_cells(shape); cell++)
         if (asks_for(shape, &expected->range, cell / shape->leaves, cell % shape->leaves))
             expected->cells[cell] = ledger->sums[cell];
 }
 
-static void expect_kept(const struct ledger *ledger, struct ledger_expected *expected)
+static void expect_kept(const struct canary_ledger *ledger, struct canary_ledger_expected *expected)
 {
-    const struct ledger_shape *shape = &ledger->shape;
+    const struct canary_ledger_shape *shape = &ledger->shape;
 
     for (uint64_t number = FG_MAX(expected->first, ledger->kept); number < expected->end;
          number++) {
-        struct ledger_profile profile;
+        struct canary_ledger_profile profile;
 
-        if (!ledger_is_settled(ledger, number))
+        if (!canary_ledger_is_settled(ledger, number))
             continue;
-        profile = ledger_profile(shape, number);
+        profile = canary_ledger_profile(shape, number);
         if (asks_for(shape, &expected->range, profile.service, profile.leaf))
-            expected->cells[ledger_cell(shape, profile.service, profile.leaf)] +=
+            expected->cells[canary_ledger_cell(shape, profile.service, profile.leaf)] +=
                 (int64_t)profile.value;
     }
 }
 
 static int by_cell(const void *a, const void *b)
 {
-    const struct ledger_maybe *left = a, *right = b;
+    const struct canary_ledger_maybe *left = a, *right = b;
 
     if (left->cell != right->cell)
         return left->cell < right->cell ? -1 : 1;
     return (left->number > right->number) - (left->number < right->number);
 }
 
-static void expect_maybes(const struct ledger *ledger, struct ledger_expected *expected)
+static void expect_maybes(const struct canary_ledger *ledger,
+                          struct canary_ledger_expected *expected)
 {
-    const struct ledger_shape *shape = &ledger->shape;
+    const struct canary_ledger_shape *shape = &ledger->shape;
 
     expected->maybes = fg_calloc(FG_MAX(ledger->n_pending, 1), sizeof *expected->maybes);
     for (uint32_t i = 0; i < ledger->n_pending; i++) {
@@ -292,19 +294,20 @@ static void expect_maybes(const struct ledger *ledger, struct ledger_expected *e
 
         if (number >= expected->first && number < expected->end &&
             asks_for(shape, &expected->range, cell / shape->leaves, cell % shape->leaves))
-            expected->maybes[expected->n_maybes++] = (struct ledger_maybe){number, cell};
+            expected->maybes[expected->n_maybes++] = (struct canary_ledger_maybe){number, cell};
     }
     qsort(expected->maybes, expected->n_maybes, sizeof *expected->maybes, by_cell);
 }
 
-void ledger_expect(const struct ledger *ledger, const struct ledger_range *range,
-                   struct ledger_expected *ret_expected)
+void canary_ledger_expect(const struct canary_ledger *ledger,
+                          const struct canary_ledger_range *range,
+                          struct canary_ledger_expected *ret_expected)
 {
-    struct ledger_expected expected = {
+    struct canary_ledger_expected expected = {
         .range = *range,
         .first = number_at(&ledger->shape, range->start_ms),
         .end = number_at(&ledger->shape, range->end_ms),
-        .cells = fg_calloc(ledger_cells(&ledger->shape), sizeof *expected.cells),
+        .cells = fg_calloc(canary_ledger_cells(&ledger->shape), sizeof *expected.cells),
         .n_settled = ledger->n_settled,
     };
 
@@ -317,14 +320,15 @@ void ledger_expect(const struct ledger *ledger, const struct ledger_range *range
     *ret_expected = expected;
 }
 
-void ledger_expected_done(struct ledger_expected *expected)
+void canary_ledger_expected_done(struct canary_ledger_expected *expected)
 {
     free(expected->cells);
     free(expected->maybes);
 }
 
-void ledger_seen(struct ledger *ledger, const struct ledger_expected *expected,
-                 int64_t asked_mono_ns, void (*each)(int64_t settled_mono_ns, void *arg), void *arg)
+void canary_ledger_seen(struct canary_ledger *ledger, const struct canary_ledger_expected *expected,
+                        int64_t asked_mono_ns, void (*each)(int64_t settled_mono_ns, void *arg),
+                        void *arg)
 {
     uint32_t n = 0;
 

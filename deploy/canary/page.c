@@ -2,14 +2,14 @@
 
 #include "common/net/metrics_page.h"
 
-struct page {
+struct canary_page {
     struct fg_work *work;
     struct fg_loop *loop;
     struct fg_http_server *server;
     struct fg_metrics_page *metrics;
 };
 
-static void drop(struct page *page, bool looping)
+static void drop(struct canary_page *page, bool looping)
 {
     fg_metrics_page_stop(page->metrics);
     fg_work_destroy(page->work);
@@ -21,12 +21,12 @@ static void drop(struct page *page, bool looping)
     free(page);
 }
 
-enum fg_code page_open(const char *listen, struct fg_registry *registry, struct page **ret_page,
-                       struct fg_err *err)
+enum fg_code canary_page_open(const char *listen, struct fg_registry *registry,
+                              struct canary_page **ret_page, struct fg_err *err)
 {
     static const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_BACKGROUND] = {1, 1}};
     struct fg_http_config config = FG_HTTP_CONFIG_DEFAULT;
-    struct page *page = fg_new(struct page);
+    struct canary_page *page = fg_new(struct canary_page);
     bool looping;
 
     config.drain_ns = FG_SECOND_NS;
@@ -47,7 +47,7 @@ enum fg_code page_open(const char *listen, struct fg_registry *registry, struct 
     return FG_OK;
 }
 
-void page_close(struct page *page)
+void canary_page_close(struct canary_page *page)
 {
     if (page == NULL)
         return;

@@ -5,11 +5,11 @@
 #include "common/base/err.h"
 #include "common/runtime/metrics.h"
 
-struct page;
+struct canary_page;
 
 /* listen: HOST:PORT. registry is borrowed. Close accepts NULL. */
-enum fg_code page_open(const char *listen, struct fg_registry *registry, struct page **ret_page,
-                       struct fg_err *err) fg_must_check;
-void page_close(struct page *page);
+enum fg_code canary_page_open(const char *listen, struct fg_registry *registry,
+                              struct canary_page **ret_page, struct fg_err *err) fg_must_check;
+void canary_page_close(struct canary_page *page);
 
 #endif

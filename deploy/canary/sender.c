@@ -14,12 +14,12 @@ struct canary_sending {
 
 /* ---- which one ---- */
 
-/* The number that is due; ledger_next() where none is. */
+/* The number that is due; canary_ledger_next() where none is. */
 static uint64_t due_number(const struct canary *canary)
 {
     int64_t since_ns = canary_now_ns() - canary->start_mono_ns;
     int64_t interval_ns = canary->config.interval_ms * FG_MS_NS;
-    uint64_t due = (uint64_t)(since_ns / interval_ns), next = ledger_next(canary->ledger);
+    uint64_t due = (uint64_t)(since_ns / interval_ns), next = canary_ledger_next(canary->ledger);
 
     if (due > next && (int64_t)(due - next) * interval_ns > BEHIND_MAX_NS)
         return due;
@@ -35,9 +35,9 @@ static bool is_due(const struct canary *canary, uint64_t number)
 
 static bool issue(struct canary *canary, struct canary_sending *ret_sending)
 {
-    uint64_t next = ledger_next(canary->ledger), number = due_number(canary);
+    uint64_t next = canary_ledger_next(canary->ledger), number = due_number(canary);
 
-    if (canary->held || !is_due(canary, number) || !ledger_issue(canary->ledger, number))
+    if (canary->held || !is_due(canary, number) || !canary_ledger_issue(canary->ledger, number))
         return false;
     fg_metric_add(canary->metrics, CANARY_PUSHED, 1);
     fg_metric_add(canary->metrics, CANARY_SKIPPED, number - next);
@@ -52,14 +52,14 @@ static bool next_sending(struct canary *canary, struct canary_sending *ret_sendi
 
     (void)pthread_mutex_lock(&canary->lock);
     while (!canary->stopped && !found) {
-        found = ledger_retry(canary->ledger, canary_now_ns(), &ret_sending->number,
-                             &ret_sending->attempts) ||
+        found = canary_ledger_retry(canary->ledger, canary_now_ns(), &ret_sending->number,
+                                    &ret_sending->attempts) ||
                 issue(canary, ret_sending);
         if (!found)
             canary_wait(canary,
                         canary_now_ns() + FG_MIN(LOOK_NS, canary->config.interval_ms * FG_MS_NS));
     }
-    fg_metric_set(canary->metrics, CANARY_PENDING, ledger_n_pending(canary->ledger));
+    fg_metric_set(canary->metrics, CANARY_PENDING, canary_ledger_n_pending(canary->ledger));
     (void)pthread_mutex_unlock(&canary->lock);
     return found;
 }
@@ -74,28 +74,28 @@ static int64_t pause_ns(const struct canary_sending *sending, uint64_t retry_aft
 }
 
 /* FG_OK: acknowledged. */
-static enum fg_code post(struct canary *canary, struct client *client,
-                         const struct ledger_profile *profile, uint64_t *ret_retry_after_s,
+static enum fg_code post(struct canary *canary, struct cli_client *client,
+                         const struct canary_ledger_profile *profile, uint64_t *ret_retry_after_s,
                          struct fg_err *err)
 {
-    struct client_reply reply = {0};
+    struct cli_client_reply reply = {0};
     struct fg_buf path, body;
     enum fg_code code;
 
     fg_buf_init(&path, SIZE_MAX);
     fg_buf_init(&body, SIZE_MAX);
-    content_path(profile, canary->run, &path);
-    content_write(profile, &body);
-    code = client_post(client, (const char *)path.ptr, "application/octet-stream",
-                       fg_buf_slice(&body), &reply, err);
+    canary_content_path(profile, canary->run, &path);
+    canary_content_write(profile, &body);
+    code = cli_client_post(client, (const char *)path.ptr, "application/octet-stream",
+                           fg_buf_slice(&body), &reply, err);
     if (code != FG_OK) {
         fg_metric_add(canary->metrics, CANARY_UNANSWERED, 1);
     } else if (reply.status / 100 != 2) {
         fg_metric_add(canary->metrics, CANARY_REFUSED, 1);
-        code = client_check(&reply, err);
+        code = cli_client_check(&reply, err);
     }
     *ret_retry_after_s = reply.retry_after_s;
-    client_reply_done(&reply);
+    cli_client_reply_done(&reply);
     fg_buf_done(&body);
     fg_buf_done(&path);
     return code;
@@ -107,7 +107,7 @@ static void acknowledged(struct canary *canary, const struct canary_sending *sen
     fg_metric_add(canary->metrics, CANARY_ACKNOWLEDGED, 1);
     fg_metric_observe_ns(canary->metrics, CANARY_PUSH_SECONDS, canary_now_ns() - sent_ns);
     (void)pthread_mutex_lock(&canary->lock);
-    ledger_settle(canary->ledger, sending->number, canary_now_ns());
+    canary_ledger_settle(canary->ledger, sending->number, canary_now_ns());
     (void)pthread_cond_broadcast(&canary->woken);
     (void)pthread_mutex_unlock(&canary->lock);
 }
@@ -116,15 +116,16 @@ static void postpone(struct canary *canary, const struct canary_sending *sending
                      uint64_t retry_after_s)
 {
     (void)pthread_mutex_lock(&canary->lock);
-    ledger_postpone(canary->ledger, sending->number,
-                    canary_now_ns() + pause_ns(sending, retry_after_s));
+    canary_ledger_postpone(canary->ledger, sending->number,
+                           canary_now_ns() + pause_ns(sending, retry_after_s));
     (void)pthread_mutex_unlock(&canary->lock);
 }
 
-static void send_one(struct canary *canary, struct client *client,
+static void send_one(struct canary *canary, struct cli_client *client,
                      const struct canary_sending *sending)
 {
-    struct ledger_profile profile = ledger_profile(ledger_shape(canary->ledger), sending->number);
+    struct canary_ledger_profile profile =
+        canary_ledger_profile(canary_ledger_shape(canary->ledger), sending->number);
     int64_t sent_ns = canary_now_ns();
     uint64_t retry_after_s, left_out;
     struct fg_err err;
@@ -144,13 +145,13 @@ void *canary_send_loop(void *arg)
 {
     struct canary *canary = arg;
     struct canary_sending sending;
-    struct client *client;
+    struct cli_client *client;
     struct fg_err err;
 
-    if (client_create(&canary->config.push, &client, &err) != FG_OK)
+    if (cli_client_create(&canary->config.push, &client, &err) != FG_OK)
         return NULL; /* the same was made before the threads, so this cannot be */
     while (next_sending(canary, &sending))
         send_one(canary, client, &sending);
-    client_destroy(client);
+    cli_client_destroy(client);
     return NULL;
 }

@@ -8,41 +8,42 @@ enum {
 struct sum {
     uint32_t cell;
     int64_t expected, found;
-    const struct ledger_maybe *maybes; /* that may be in it */
+    const struct canary_ledger_maybe *maybes; /* that may be in it */
     uint32_t n_maybes;
 };
 
-const char *verdict_kind_name(enum verdict_kind kind)
+const char *canary_verdict_kind_name(enum canary_verdict_kind kind)
 {
     static const char *const names[] = {"lost", "double", "foreign"};
 
     return names[kind];
 }
 
-void verdict_done(struct verdict *verdict)
+void canary_verdict_done(struct canary_verdict *verdict)
 {
     free(verdict->findings);
 }
 
-static void add(struct verdict *verdict, enum verdict_kind kind, const struct sum *sum,
-                uint64_t number)
+static void add(struct canary_verdict *verdict, enum canary_verdict_kind kind,
+                const struct sum *sum, uint64_t number)
 {
     if (verdict->findings == NULL)
         verdict->findings = fg_calloc(VERDICT_FINDINGS_MAX, sizeof *verdict->findings);
     if (verdict->n < VERDICT_FINDINGS_MAX)
         verdict->findings[verdict->n] =
-            (struct verdict_finding){kind, number, sum->cell, sum->expected, sum->found};
+            (struct canary_verdict_finding){kind, number, sum->cell, sum->expected, sum->found};
     verdict->n++;
 }
 
 /* ---- pending profiles ---- */
 
-static int64_t value_of(const struct ledger *ledger, uint64_t number)
+static int64_t value_of(const struct canary_ledger *ledger, uint64_t number)
 {
-    return (int64_t)ledger_profile(ledger_shape(ledger), number).value;
+    return (int64_t)canary_ledger_profile(canary_ledger_shape(ledger), number).value;
 }
 
-static int64_t subset_sum(const struct ledger *ledger, const struct sum *sum, uint32_t subset)
+static int64_t subset_sum(const struct canary_ledger *ledger, const struct sum *sum,
+                          uint32_t subset)
 {
     int64_t total = 0;
 
@@ -58,7 +59,7 @@ static uint32_t n_subsets(const struct sum *sum)
 }
 
 /* With too many to try all subsets of, whatever lies between none and all of them may be right. */
-static bool lies_between(const struct ledger *ledger, const struct sum *sum)
+static bool lies_between(const struct canary_ledger *ledger, const struct sum *sum)
 {
     int64_t rest = sum->found - sum->expected;
 
@@ -69,7 +70,7 @@ static bool lies_between(const struct ledger *ledger, const struct sum *sum)
     return rest <= 0;
 }
 
-static bool is_right(const struct ledger *ledger, const struct sum *sum)
+static bool is_right(const struct canary_ledger *ledger, const struct sum *sum)
 {
     if (sum->found == sum->expected)
         return true;
@@ -84,32 +85,33 @@ static bool is_right(const struct ledger *ledger, const struct sum *sum)
 /* ---- which profile it is ---- */
 
 /* The first number of the cell that is not before `from`. */
-static uint64_t first_of_cell(const struct ledger_shape *shape, uint32_t cell, uint64_t from)
+static uint64_t first_of_cell(const struct canary_ledger_shape *shape, uint32_t cell, uint64_t from)
 {
-    uint64_t stride = ledger_stride(shape);
+    uint64_t stride = canary_ledger_stride(shape);
     uint64_t base = (uint64_t)(cell % shape->leaves) * shape->services + cell / shape->leaves;
 
     return from <= base ? base : base + (from - base + stride - 1) / stride * stride;
 }
 
 /* Acknowledged before the question was put? */
-static bool was_settled(const struct ledger *ledger, const struct sum *sum, uint64_t number)
+static bool was_settled(const struct canary_ledger *ledger, const struct sum *sum, uint64_t number)
 {
     for (uint32_t i = 0; i < sum->n_maybes; i++)
         if (sum->maybes[i].number == number)
             return false;
-    return ledger_is_settled(ledger, number);
+    return canary_ledger_is_settled(ledger, number);
 }
 
 /* Does one profile of the cell explain the rest: by its absence (-value), or by being there once
  * more? */
-static bool explain_by_one(const struct ledger *ledger, const struct ledger_expected *expected,
-                           const struct sum *sum, int64_t rest, struct verdict *verdict)
+static bool explain_by_one(const struct canary_ledger *ledger,
+                           const struct canary_ledger_expected *expected, const struct sum *sum,
+                           int64_t rest, struct canary_verdict *verdict)
 {
-    const struct ledger_shape *shape = ledger_shape(ledger);
+    const struct canary_ledger_shape *shape = canary_ledger_shape(ledger);
 
     for (uint64_t number = first_of_cell(shape, sum->cell, expected->first); number < expected->end;
-         number += ledger_stride(shape)) {
+         number += canary_ledger_stride(shape)) {
         int64_t value = value_of(ledger, number);
 
         if (value != rest && value != -rest)
@@ -123,23 +125,25 @@ static bool explain_by_one(const struct ledger *ledger, const struct ledger_expe
 }
 
 /* A cell with nothing in it has lost all that was in it. */
-static bool explain_by_all(const struct ledger *ledger, const struct ledger_expected *expected,
-                           const struct sum *sum, struct verdict *verdict)
+static bool explain_by_all(const struct canary_ledger *ledger,
+                           const struct canary_ledger_expected *expected, const struct sum *sum,
+                           struct canary_verdict *verdict)
 {
-    const struct ledger_shape *shape = ledger_shape(ledger);
+    const struct canary_ledger_shape *shape = canary_ledger_shape(ledger);
     uint32_t before = verdict->n;
 
     if (sum->found != 0)
         return false;
     for (uint64_t number = first_of_cell(shape, sum->cell, expected->first); number < expected->end;
-         number += ledger_stride(shape))
+         number += canary_ledger_stride(shape))
         if (was_settled(ledger, sum, number))
             add(verdict, VERDICT_LOST, sum, number);
     return verdict->n > before;
 }
 
-static void explain(const struct ledger *ledger, const struct ledger_expected *expected,
-                    const struct sum *sum, struct verdict *verdict)
+static void explain(const struct canary_ledger *ledger,
+                    const struct canary_ledger_expected *expected, const struct sum *sum,
+                    struct canary_verdict *verdict)
 {
     int64_t rest = sum->found - sum->expected;
 
@@ -155,11 +159,12 @@ static void explain(const struct ledger *ledger, const struct ledger_expected *e
 
 /* ---- answers ---- */
 
-void verdict_of_cells(const struct ledger *ledger, const struct ledger_expected *expected,
-                      const int64_t *found, int64_t foreign, struct verdict *ret_verdict)
+void canary_verdict_of_cells(const struct canary_ledger *ledger,
+                             const struct canary_ledger_expected *expected, const int64_t *found,
+                             int64_t foreign, struct canary_verdict *ret_verdict)
 {
-    uint32_t n_cells = ledger_cells(ledger_shape(ledger));
-    struct verdict verdict = {0};
+    uint32_t n_cells = canary_ledger_cells(canary_ledger_shape(ledger));
+    struct canary_verdict verdict = {0};
     uint32_t maybe = 0;
 
     for (uint32_t cell = 0; cell < n_cells; cell++) {
@@ -176,12 +181,13 @@ void verdict_of_cells(const struct ledger *ledger, const struct ledger_expected 
     *ret_verdict = verdict;
 }
 
-void verdict_of_total(const struct ledger *ledger, const struct ledger_expected *expected,
-                      int64_t found, struct verdict *ret_verdict)
+void canary_verdict_of_total(const struct canary_ledger *ledger,
+                             const struct canary_ledger_expected *expected, int64_t found,
+                             struct canary_verdict *ret_verdict)
 {
-    uint32_t n_cells = ledger_cells(ledger_shape(ledger));
+    uint32_t n_cells = canary_ledger_cells(canary_ledger_shape(ledger));
     struct sum sum = {VERDICT_NO_CELL, 0, found, expected->maybes, expected->n_maybes};
-    struct verdict verdict = {0};
+    struct canary_verdict verdict = {0};
 
     for (uint32_t cell = 0; cell < n_cells; cell++)
         sum.expected += expected->cells[cell];

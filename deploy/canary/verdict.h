@@ -7,36 +7,38 @@
 
 #include "deploy/canary/ledger.h"
 
-enum verdict_kind { VERDICT_LOST, VERDICT_DOUBLE, VERDICT_FOREIGN };
+enum canary_verdict_kind { VERDICT_LOST, VERDICT_DOUBLE, VERDICT_FOREIGN };
 
 #define VERDICT_NO_NUMBER UINT64_MAX /* too much is wrong at once to say which profile it is */
 #define VERDICT_NO_CELL   UINT32_MAX /* a total, or something that is in none of our cells */
 
-struct verdict_finding {
-    enum verdict_kind kind;
+struct canary_verdict_finding {
+    enum canary_verdict_kind kind;
     uint64_t number;
     uint32_t cell;
     int64_t expected, found;
 };
 
-struct verdict {
-    struct verdict_finding *findings; /* at most VERDICT_FINDINGS_MAX of them */
-    uint32_t n;                       /* all there are */
+struct canary_verdict {
+    struct canary_verdict_finding *findings; /* at most VERDICT_FINDINGS_MAX of them */
+    uint32_t n;                              /* all there are */
 };
 enum { VERDICT_FINDINGS_MAX = 4096 };
-void verdict_done(struct verdict *verdict);
+void canary_verdict_done(struct canary_verdict *verdict);
 
 /*
  * Of a flame graph: found[cells] is what each cell adds up to, foreign what is in none. The ledger
  * may have gone on since the question.
  */
-void verdict_of_cells(const struct ledger *ledger, const struct ledger_expected *expected,
-                      const int64_t *found, int64_t foreign, struct verdict *ret_verdict);
+void canary_verdict_of_cells(const struct canary_ledger *ledger,
+                             const struct canary_ledger_expected *expected, const int64_t *found,
+                             int64_t foreign, struct canary_verdict *ret_verdict);
 
 /* Of a sum over all cells. It says that something is wrong, not which profile. */
-void verdict_of_total(const struct ledger *ledger, const struct ledger_expected *expected,
-                      int64_t found, struct verdict *ret_verdict);
+void canary_verdict_of_total(const struct canary_ledger *ledger,
+                             const struct canary_ledger_expected *expected, int64_t found,
+                             struct canary_verdict *ret_verdict);
 
-const char *verdict_kind_name(enum verdict_kind kind); /* "lost" */
+const char *canary_verdict_kind_name(enum canary_verdict_kind kind); /* "lost" */
 
 #endif

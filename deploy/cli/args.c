@@ -5,7 +5,8 @@
 
 enum { DISTANCE_MAX = 2 }; /* of a name that is most likely a slip of the fingers */
 
-static const struct args_option *by_name(const struct args_command *command, struct fg_slice name)
+static const struct cli_args_option *by_name(const struct cli_args_command *command,
+                                             struct fg_slice name)
 {
     for (size_t i = 0; i < command->n_options; i++)
         if (fg_slice_is(name, command->options[i].name))
@@ -13,7 +14,7 @@ static const struct args_option *by_name(const struct args_command *command, str
     return NULL;
 }
 
-static const struct args_option *by_letter(const struct args_command *command, char letter)
+static const struct cli_args_option *by_letter(const struct cli_args_command *command, char letter)
 {
     for (size_t i = 0; i < command->n_options; i++)
         if (command->options[i].letter == letter)
@@ -21,7 +22,7 @@ static const struct args_option *by_letter(const struct args_command *command, c
     return NULL;
 }
 
-static enum fg_code fail_unknown(const struct args_command *command, struct fg_slice name,
+static enum fg_code fail_unknown(const struct cli_args_command *command, struct fg_slice name,
                                  struct fg_err *err)
 {
     for (size_t i = 0; i < command->n_options; i++) {
@@ -34,7 +35,7 @@ static enum fg_code fail_unknown(const struct args_command *command, struct fg_s
     return fg_fail(err, FG_E_INVALID, "unknown option --%.*s", FG_S(name));
 }
 
-static enum fg_code set_number(const struct args_option *option, const char *value,
+static enum fg_code set_number(const struct cli_args_option *option, const char *value,
                                struct fg_err *err)
 {
     uint64_t number;
@@ -47,7 +48,7 @@ static enum fg_code set_number(const struct args_option *option, const char *val
     return FG_OK;
 }
 
-static enum fg_code set_value(const struct args_option *option, const char *value,
+static enum fg_code set_value(const struct cli_args_option *option, const char *value,
                               struct fg_err *err)
 {
     if (option->kind == ARGS_NUMBER)
@@ -63,7 +64,7 @@ struct args_reader {
 };
 
 /* inside: the value that stands in the same word, or NULL: then it is the next one. */
-static enum fg_code take_option(const struct args_option *option, const char *inside,
+static enum fg_code take_option(const struct cli_args_option *option, const char *inside,
                                 struct args_reader *reader, struct fg_err *err)
 {
     if (option->kind == ARGS_FLAG) {
@@ -81,29 +82,29 @@ static enum fg_code take_option(const struct args_option *option, const char *in
     return set_value(option, inside, err);
 }
 
-static enum fg_code take_long(const struct args_command *command, const char *text,
+static enum fg_code take_long(const struct cli_args_command *command, const char *text,
                               struct args_reader *reader, struct fg_err *err)
 {
     size_t len = strcspn(text, "=");
-    const struct args_option *option = by_name(command, fg_bytes(text, len));
+    const struct cli_args_option *option = by_name(command, fg_bytes(text, len));
 
     if (option == NULL)
         return fail_unknown(command, fg_bytes(text, len), err);
     return take_option(option, text[len] == '=' ? text + len + 1 : NULL, reader, err);
 }
 
-static enum fg_code take_short(const struct args_command *command, const char *text,
+static enum fg_code take_short(const struct cli_args_command *command, const char *text,
                                struct args_reader *reader, struct fg_err *err)
 {
-    const struct args_option *option = by_letter(command, text[0]);
+    const struct cli_args_option *option = by_letter(command, text[0]);
 
     if (option == NULL)
         return fg_fail(err, FG_E_INVALID, "unknown option -%c", text[0]);
     return take_option(option, text[1] != '\0' ? text + 1 : NULL, reader, err);
 }
 
-enum fg_code args_parse(const struct args_command *command, int argc, char **argv, int *ret_words,
-                        struct fg_err *err)
+enum fg_code cli_args_parse(const struct cli_args_command *command, int argc, char **argv,
+                            int *ret_words, struct fg_err *err)
 {
     struct args_reader reader = {argv, argc, 0};
     bool options = true; /* until "--" */
@@ -129,7 +130,7 @@ enum fg_code args_parse(const struct args_command *command, int argc, char **arg
 }
 
 /* Is the word an option of the table? */
-static bool is_ours(const struct args_command *command, const char *word)
+static bool is_ours(const struct cli_args_command *command, const char *word)
 {
     if (word[0] != '-' || word[1] == '\0')
         return false;
@@ -138,8 +139,8 @@ static bool is_ours(const struct args_command *command, const char *word)
     return by_name(command, fg_bytes(word + 2, strcspn(word + 2, "="))) != NULL;
 }
 
-enum fg_code args_take(const struct args_command *command, int argc, char **argv, int *ret_left,
-                       struct fg_err *err)
+enum fg_code cli_args_take(const struct cli_args_command *command, int argc, char **argv,
+                           int *ret_left, struct fg_err *err)
 {
     struct args_reader reader = {argv, argc, 0};
     int left = 0;
@@ -161,7 +162,7 @@ enum fg_code args_take(const struct args_command *command, int argc, char **argv
     return FG_OK;
 }
 
-static void write_option(const struct args_option *option, FILE *out)
+static void write_option(const struct cli_args_option *option, FILE *out)
 {
     enum { COLUMN = 24 };
     const char *value = option->value == NULL ? "" : option->value;
@@ -174,7 +175,7 @@ static void write_option(const struct args_option *option, FILE *out)
     fprintf(out, "%*s%s\n", width < COLUMN ? COLUMN - width : 1, "", option->help);
 }
 
-void args_write_help(const struct args_command *command, FILE *out)
+void cli_args_write_help(const struct cli_args_command *command, FILE *out)
 {
     fprintf(out, "usage: flamegrid %s %s\n\n%s\noptions:\n", command->name, command->usage,
             command->about);
@@ -184,41 +185,41 @@ void args_write_help(const struct args_command *command, FILE *out)
 }
 
 /* Help comes before everything else: who asks for it has a reason to get the rest wrong. */
-bool args_wants_help(const struct args_command *command, int argc, char **argv)
+bool cli_args_wants_help(const struct cli_args_command *command, int argc, char **argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0)
             continue;
-        args_write_help(command, stdout);
+        cli_args_write_help(command, stdout);
         return true;
     }
     return false;
 }
 
-bool args_begin(const struct args_command *command, int argc, char **argv, int *ret_words,
-                int *ret_exit)
+bool cli_args_begin(const struct cli_args_command *command, int argc, char **argv, int *ret_words,
+                    int *ret_exit)
 {
     struct fg_err err;
 
-    if (args_wants_help(command, argc, argv)) {
+    if (cli_args_wants_help(command, argc, argv)) {
         *ret_exit = CLI_OK;
         return false;
     }
-    if (args_parse(command, argc, argv, ret_words, &err) != FG_OK) {
-        *ret_exit = args_refuse(command, &err);
+    if (cli_args_parse(command, argc, argv, ret_words, &err) != FG_OK) {
+        *ret_exit = cli_args_refuse(command, &err);
         return false;
     }
     return true;
 }
 
-int args_refuse(const struct args_command *command, const struct fg_err *err)
+int cli_args_refuse(const struct cli_args_command *command, const struct fg_err *err)
 {
     fprintf(stderr, "flamegrid %s: %s; see flamegrid %s --help\n", command->name, err->msg,
             command->name);
     return CLI_USAGE;
 }
 
-int args_fail(const struct args_command *command, const struct fg_err *err)
+int cli_args_fail(const struct cli_args_command *command, const struct fg_err *err)
 {
     fprintf(stderr, "flamegrid %s: %s\n", command->name, err->msg);
     return CLI_FAILED;

@@ -12,28 +12,28 @@
 
 #include <stdio.h>
 
-enum args_kind {
+enum cli_args_kind {
     ARGS_TEXT,   /* to: const char * */
     ARGS_NUMBER, /* to: uint64_t; decimal, min..max */
     ARGS_FLAG,   /* to: bool; has no value */
 };
 
-struct args_option {
+struct cli_args_option {
     const char *name; /* without its dashes */
     char letter;      /* of the short form; 0: there is none */
-    enum args_kind kind;
+    enum cli_args_kind kind;
     void *to;          /* written only when the option is there */
     const char *value; /* what help calls the value; NULL for flags */
     const char *help;  /* one line, less than 70 characters */
     uint64_t min, max; /* of numbers */
 };
 
-struct args_command {
+struct cli_args_command {
     const char *name;  /* "push" */
     const char *usage; /* "FILE... --name SERVICE{labels} [options]" */
     const char *about; /* lines that say what it does */
     const char *notes; /* lines after the options: details, examples */
-    const struct args_option *options;
+    const struct cli_args_option *options;
     size_t n_options;
 };
 
@@ -41,32 +41,33 @@ struct args_command {
  * Moves what is no option to the front of argv, in its order, and counts it. Texts are borrowed
  * from argv. FG_E_INVALID with what is wrong.
  */
-enum fg_code args_parse(const struct args_command *command, int argc, char **argv, int *ret_words,
-                        struct fg_err *err) fg_must_check;
+enum fg_code cli_args_parse(const struct cli_args_command *command, int argc, char **argv,
+                            int *ret_words, struct fg_err *err) fg_must_check;
 
 /*
  * Takes the table's options out of argv and leaves all else, in its order, for somebody who knows
  * it; counts what is left. FG_E_INVALID with what is wrong.
  */
-enum fg_code args_take(const struct args_command *command, int argc, char **argv, int *ret_left,
-                       struct fg_err *err) fg_must_check;
+enum fg_code cli_args_take(const struct cli_args_command *command, int argc, char **argv,
+                           int *ret_left, struct fg_err *err) fg_must_check;
 
-void args_write_help(const struct args_command *command, FILE *out);
+void cli_args_write_help(const struct cli_args_command *command, FILE *out);
 
 /* Is help asked for? It is written to standard output then. */
-bool args_wants_help(const struct args_command *command, int argc, char **argv) fg_must_check;
+bool cli_args_wants_help(const struct cli_args_command *command, int argc,
+                         char **argv) fg_must_check;
 
 /*
  * What every command does first. false: the command is over, with *ret_exit, since the command line
  * was wrong (said on standard error) or help was asked for.
  */
-bool args_begin(const struct args_command *command, int argc, char **argv, int *ret_words,
-                int *ret_exit) fg_must_check;
+bool cli_args_begin(const struct cli_args_command *command, int argc, char **argv, int *ret_words,
+                    int *ret_exit) fg_must_check;
 
 /* "flamegrid push: <err>; see flamegrid push --help" on standard error; gives CLI_USAGE. */
-int args_refuse(const struct args_command *command, const struct fg_err *err);
+int cli_args_refuse(const struct cli_args_command *command, const struct fg_err *err);
 
 /* "flamegrid push: <err>" on standard error; gives CLI_FAILED. */
-int args_fail(const struct args_command *command, const struct fg_err *err);
+int cli_args_fail(const struct cli_args_command *command, const struct fg_err *err);
 
 #endif

@@ -6,9 +6,9 @@
 #include "proto/querier_v1.pb-c.h"
 
 static enum fg_code keep_types(const Querier__V1__SeriesResponse *series, struct fg_arena *arena,
-                               struct ask_list *ret_types, struct fg_err *err)
+                               struct cli_ask_list *ret_types, struct fg_err *err)
 {
-    struct ask_list types = {fg_arena_new(arena, struct fg_slice, series->n_labels_set), 0};
+    struct cli_ask_list types = {fg_arena_new(arena, struct fg_slice, series->n_labels_set), 0};
 
     if (types.items == NULL)
         return fg_fail(err, FG_E_LIMIT, "too many profile types");
@@ -19,14 +19,14 @@ static enum fg_code keep_types(const Querier__V1__SeriesResponse *series, struct
     return FG_OK;
 }
 
-enum fg_code ask_types(struct client *client, struct fg_slice selector,
-                       const struct selection_range *range, struct fg_arena *arena,
-                       struct ask_list *ret_types, struct fg_err *err)
+enum fg_code cli_ask_types(struct cli_client *client, struct fg_slice selector,
+                           const struct cli_selection_range *range, struct fg_arena *arena,
+                           struct cli_ask_list *ret_types, struct fg_err *err)
 {
     Querier__V1__SeriesRequest request;
     char *name = fg_arena_text(arena, FG_LIT("__profile_type__"));
     char *matcher = fg_arena_text(arena, selector);
-    struct client_reply reply = {0};
+    struct cli_client_reply reply = {0};
     ProtobufCMessage *message = NULL;
 
     if (name == NULL || matcher == NULL)
@@ -38,12 +38,12 @@ enum fg_code ask_types(struct client *client, struct fg_slice selector,
     request.n_label_names = 1;
     request.start = range->start_ms;
     request.end = range->end_ms;
-    if (client_call(client, "querier.v1.QuerierService/Series", &request.base, &reply, err) !=
+    if (cli_client_call(client, "querier.v1.QuerierService/Series", &request.base, &reply, err) !=
         FG_OK)
         return err->code;
     enum fg_code code = fg_pb_read(fg_buf_slice(&reply.body),
                                    &querier__v1__series_response__descriptor, arena, &message, err);
-    client_reply_done(&reply);
+    cli_client_reply_done(&reply);
     if (code != FG_OK)
         return code;
     return keep_types((const Querier__V1__SeriesResponse *)message, arena, ret_types, err);
@@ -59,7 +59,7 @@ static enum fg_code read_tree(struct fg_slice bytes, struct fg_tree *tree, struc
 
     if (answer == NULL)
         return fg_fail(err, FG_E_DECODE, "the answer cannot be read");
-    code = treebytes_decode(fg_bytes(answer->tree.data, answer->tree.len), tree, err);
+    code = cli_treebytes_decode(fg_bytes(answer->tree.data, answer->tree.len), tree, err);
     querier__v1__select_merge_stacktraces_response__free_unpacked(answer, NULL);
     return code;
 }
@@ -71,12 +71,12 @@ static enum fg_code copy_text(struct fg_arena *arena, struct fg_slice text, char
     return *ret_copy == NULL ? fg_fail(err, FG_E_LIMIT, "the selector is too long") : FG_OK;
 }
 
-enum fg_code ask_tree(struct client *client, struct fg_slice type, struct fg_slice selector,
-                      const struct selection_range *range, uint64_t max_nodes,
-                      struct fg_arena *arena, struct fg_tree *tree, struct fg_err *err)
+enum fg_code cli_ask_tree(struct cli_client *client, struct fg_slice type, struct fg_slice selector,
+                          const struct cli_selection_range *range, uint64_t max_nodes,
+                          struct fg_arena *arena, struct fg_tree *tree, struct fg_err *err)
 {
     Querier__V1__SelectMergeStacktracesRequest request;
-    struct client_reply reply = {0};
+    struct cli_client_reply reply = {0};
 
     querier__v1__select_merge_stacktraces_request__init(&request);
     if (copy_text(arena, type, &request.profile_typeid, err) != FG_OK ||
@@ -88,11 +88,11 @@ enum fg_code ask_tree(struct client *client, struct fg_slice type, struct fg_sli
         QUERIER__V1__SELECT_MERGE_STACKTRACES_REQUEST__OPT_MAX_NODES_MAX_NODES;
     request.max_nodes = max_nodes == 0 ? FG_FLAME_NODES_MAX : (int64_t)max_nodes;
     request.format = QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE;
-    if (client_call(client, "querier.v1.QuerierService/SelectMergeStacktraces", &request.base,
-                    &reply, err) != FG_OK)
+    if (cli_client_call(client, "querier.v1.QuerierService/SelectMergeStacktraces", &request.base,
+                        &reply, err) != FG_OK)
         return err->code;
     enum fg_code code = read_tree(fg_buf_slice(&reply.body), tree, err);
-    client_reply_done(&reply);
+    cli_client_reply_done(&reply);
     return code;
 }
 
@@ -119,12 +119,12 @@ static enum fg_code read_total(struct fg_slice bytes, int64_t start_ms, double *
 
 /* A point gathers (T - step, T], and the first T is the start, whose point is of what lies before:
  * with the whole range as step the second one has all of it. */
-enum fg_code ask_total(struct client *client, struct fg_slice type, struct fg_slice selector,
-                       const struct selection_range *range, struct fg_arena *arena,
-                       double *ret_total, struct fg_err *err)
+enum fg_code cli_ask_total(struct cli_client *client, struct fg_slice type,
+                           struct fg_slice selector, const struct cli_selection_range *range,
+                           struct fg_arena *arena, double *ret_total, struct fg_err *err)
 {
     Querier__V1__SelectSeriesRequest request;
-    struct client_reply reply = {0};
+    struct cli_client_reply reply = {0};
 
     querier__v1__select_series_request__init(&request);
     if (copy_text(arena, type, &request.profile_typeid, err) != FG_OK ||
@@ -133,10 +133,10 @@ enum fg_code ask_total(struct client *client, struct fg_slice type, struct fg_sl
     request.start = range->start_ms;
     request.end = range->end_ms;
     request.step = (double)(range->end_ms - range->start_ms) / 1000;
-    if (client_call(client, "querier.v1.QuerierService/SelectSeries", &request.base, &reply, err) !=
-        FG_OK)
+    if (cli_client_call(client, "querier.v1.QuerierService/SelectSeries", &request.base, &reply,
+                        err) != FG_OK)
         return err->code;
     enum fg_code code = read_total(fg_buf_slice(&reply.body), range->start_ms, ret_total, err);
-    client_reply_done(&reply);
+    cli_client_reply_done(&reply);
     return code;
 }

@@ -9,27 +9,28 @@
 
 enum { ASK_ARENA_MAX_BYTES = 256 * 1024 * 1024 }; /* decoded names; they are far less */
 
-struct ask_list {
+struct cli_ask_list {
     struct fg_slice *items;
     size_t count;
 };
 
 /* The profile types of what the selector matches, sorted. All in the arena. */
-enum fg_code ask_types(struct client *client, struct fg_slice selector,
-                       const struct selection_range *range, struct fg_arena *arena,
-                       struct ask_list *ret_types, struct fg_err *err) fg_must_check;
+enum fg_code cli_ask_types(struct cli_client *client, struct fg_slice selector,
+                           const struct cli_selection_range *range, struct fg_arena *arena,
+                           struct cli_ask_list *ret_types, struct fg_err *err) fg_must_check;
 
 /* The merge of all profiles of the type, into an empty tree of names. max_nodes 0: all there are.
  */
-enum fg_code ask_tree(struct client *client, struct fg_slice type, struct fg_slice selector,
-                      const struct selection_range *range, uint64_t max_nodes,
-                      struct fg_arena *arena, struct fg_tree *tree,
-                      struct fg_err *err) fg_must_check;
+enum fg_code cli_ask_tree(struct cli_client *client, struct fg_slice type, struct fg_slice selector,
+                          const struct cli_selection_range *range, uint64_t max_nodes,
+                          struct fg_arena *arena, struct fg_tree *tree,
+                          struct fg_err *err) fg_must_check;
 
 /* The sum of all values of the type, by way of a time series of one point. The range is of whole
  * seconds. */
-enum fg_code ask_total(struct client *client, struct fg_slice type, struct fg_slice selector,
-                       const struct selection_range *range, struct fg_arena *arena,
-                       double *ret_total, struct fg_err *err) fg_must_check;
+enum fg_code cli_ask_total(struct cli_client *client, struct fg_slice type,
+                           struct fg_slice selector, const struct cli_selection_range *range,
+                           struct fg_arena *arena, double *ret_total,
+                           struct fg_err *err) fg_must_check;
 
 #endif

@@ -27,8 +27,8 @@ struct export
     const char *selector, *type, *from, *until, *tenant, *format, *file;
     bool split;
 
-    struct selection selection;
-    struct fg_export what;
+    struct cli_selection selection;
+    struct qry_export what;
     struct fg_arena *arena;
     struct fg_bucket *bucket;
     struct fg_registry *registry;
@@ -90,13 +90,13 @@ static enum fg_code run_pprof(const struct export *export, struct fg_buf *out, s
     if (fg_profile_type_parse(fg_cstr(export->what.type), &head.type, err) != FG_OK)
         return err->code;
     fg_tree_init(&tree);
-    enum fg_code code = fg_export_tree(export->querier, &export->what, false, &tree, err);
+    enum fg_code code = qry_export_tree(export->querier, &export->what, false, &tree, err);
     if (code == FG_OK) {
         fg_pprof_write(&tree, &head, out);
         code = check_output(export, out, err);
     }
     fg_tree_done(&tree);
-    return code == FG_OK ? output_write_gzip(export->file, fg_buf_slice(out), err) : code;
+    return code == FG_OK ? cli_output_write_gzip(export->file, fg_buf_slice(out), err) : code;
 }
 
 static enum fg_code run_folded(const struct export *export, struct fg_buf *out, struct fg_err *err)
@@ -104,22 +104,22 @@ static enum fg_code run_folded(const struct export *export, struct fg_buf *out, 
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    enum fg_code code = fg_export_tree(export->querier, &export->what, true, &tree, err);
+    enum fg_code code = qry_export_tree(export->querier, &export->what, true, &tree, err);
     if (code == FG_OK) {
         fg_flame_write_folded(&tree, out);
         code = check_output(export, out, err);
     }
     fg_tree_done(&tree);
-    return code == FG_OK ? output_write(export->file, fg_buf_slice(out), err) : code;
+    return code == FG_OK ? cli_output_write(export->file, fg_buf_slice(out), err) : code;
 }
 
 static enum fg_code run_split(const struct export *export, struct fg_err *err)
 {
-    struct export_dir dir = {.path = export->file};
+    struct cli_export_dir dir = {.path = export->file};
     uint64_t profiles;
 
-    if (fg_export_profiles(export->querier, &export->what, export_dir_add, &dir, &profiles, err) !=
-        FG_OK)
+    if (qry_export_profiles(export->querier, &export->what, cli_export_dir_add, &dir, &profiles,
+                            err) != FG_OK)
         return err->code;
     if (profiles == 0)
         return fail_empty(export, err);
@@ -138,7 +138,7 @@ static enum fg_code write_what(const struct export *export, struct fg_err *err)
 
     if (export->split)
         return run_split(export, err);
-    fg_buf_init(&out, server_querier.answer_max_bytes);
+    fg_buf_init(&out, single_querier.answer_max_bytes);
     enum fg_code code =
         is_folded(export) ? run_folded(export, &out, err) : run_pprof(export, &out, err);
     fg_buf_done(&out);
@@ -162,19 +162,20 @@ static enum fg_code check_output_options(const struct export *export, struct fg_
 
 static enum fg_code check(struct export *export, struct fg_err *err)
 {
-    struct selection_range range;
+    struct cli_selection_range range;
 
     if (check_output_options(export, err) != FG_OK)
         return err->code;
-    if (selection_parse(fg_cstr(export->selector), export->arena, &export->selection, err) != FG_OK)
+    if (cli_selection_parse(fg_cstr(export->selector), export->arena, &export->selection, err) !=
+        FG_OK)
         return fg_wrap(err, "%s", export->selector);
     if (export->type != NULL)
         export->selection.type = fg_cstr(export->type);
-    if (selection_range(export->from, export->until, fg_wall_ns(fg_clock_real()), &range, err) !=
-            FG_OK ||
+    if (cli_selection_range(export->from, export->until, fg_wall_ns(fg_clock_real()), &range,
+                            err) != FG_OK ||
         fg_tenant_check(fg_cstr(export->tenant), err) != FG_OK)
         return err->code;
-    export->what = (struct fg_export){
+    export->what = (struct qry_export){
         .tenant = fg_cstr(export->tenant),
         .selector = fg_arena_text(export->arena, export->selection.labels),
         .start_ms = range.start_ms,
@@ -193,12 +194,12 @@ static enum fg_code resolve_type(struct export *export, struct fg_err *err)
 
     if (export->split && type.len == 0)
         return FG_OK;
-    if (!selection_is_full_type(type)) {
-        if (fg_export_types(export->querier, &export->what, export->arena, &ids, &n, err) != FG_OK)
+    if (!cli_selection_is_full_type(type)) {
+        if (qry_export_types(export->querier, &export->what, export->arena, &ids, &n, err) != FG_OK)
             return err->code;
         if (n == 0)
             return fail_empty(export, err);
-        if (selection_choose_type(type, ids, n, &type, err) != FG_OK)
+        if (cli_selection_choose_type(type, ids, n, &type, err) != FG_OK)
             return err->code;
     }
     export->what.type = fg_arena_text(export->arena, type);
@@ -207,17 +208,17 @@ static enum fg_code resolve_type(struct export *export, struct fg_err *err)
 
 static enum fg_code open_querier(struct export *export, struct fg_err *err)
 {
-    if (server_open_bucket(&export->bucket, err) != FG_OK)
+    if (single_open_bucket(&export->bucket, err) != FG_OK)
         return err->code;
     export->registry = fg_registry_create();
     export->querier = qry_create(&(struct qry_config){
         .registry = export->registry,
         .clock = fg_clock_real(),
-        .answer_max_bytes = server_querier.answer_max_bytes,
+        .answer_max_bytes = single_querier.answer_max_bytes,
         .bucket = export->bucket,
-        .cache_max_bytes = server_querier.cache_max_bytes,
-        .fetch_max_bytes = server_querier.fetch_max_bytes,
-        .manifest_age_ns = server_querier.manifest_age_ns,
+        .cache_max_bytes = single_querier.cache_max_bytes,
+        .fetch_max_bytes = single_querier.fetch_max_bytes,
+        .manifest_age_ns = single_querier.manifest_age_ns,
     });
     return FG_OK;
 }
@@ -232,12 +233,12 @@ static void close_querier(struct export *export)
 
 /* ---- the command ---- */
 
-static int run(struct export *export, const struct args_command *command)
+static int run(struct export *export, const struct cli_args_command *command)
 {
     struct fg_err err;
 
     if (check(export, &err) != FG_OK)
-        return args_refuse(command, &err);
+        return cli_args_refuse(command, &err);
     enum fg_code code = open_querier(export, &err);
     if (code == FG_OK)
         code = resolve_type(export, &err);
@@ -246,32 +247,32 @@ static int run(struct export *export, const struct args_command *command)
     close_querier(export);
     if (code == FG_E_LIMIT)
         (void)fg_wrap(&err, "more than --querier.answer_max_bytes allows");
-    return code == FG_OK ? CLI_OK : args_fail(command, &err);
+    return code == FG_OK ? CLI_OK : cli_args_fail(command, &err);
 }
 
-static int run_with(const struct fg_program_def *def, const struct args_command *command,
+static int run_with(const struct fg_program_def *def, const struct cli_args_command *command,
                     struct export *export, int argc, char **argv)
 {
     struct fg_program program;
     struct fg_err err;
     int n_flags, code;
 
-    if (args_take(command, argc, argv, &n_flags, &err) != FG_OK)
-        return args_refuse(command, &err);
+    if (cli_args_take(command, argc, argv, &n_flags, &err) != FG_OK)
+        return cli_args_refuse(command, &err);
     if (fg_program_configure(def, n_flags, argv, &program, &err) == FG_OK)
         code = run(export, command);
     else
-        code = args_refuse(command, &err);
+        code = cli_args_refuse(command, &err);
     fg_program_forget(&program);
     return code;
 }
 
-int bucket_export(const struct fg_program_def *def, int argc, char **argv)
+int cli_bucket_export(const struct fg_program_def *def, int argc, char **argv)
 {
     struct export export = {
         .from = "now-1h", .until = "now", .tenant = FG_TENANT_ONLY, .format = "pprof"};
     /* clang-format off */
-    const struct args_option options[] = {
+    const struct cli_args_option options[] = {
         {"type",   't', ARGS_TEXT, &export.type,   "TYPE",   "profile type, in full or short", 0, 0},
         {"from",   0,   ARGS_TEXT, &export.from,   "TIME",   "start of the range, default now-1h", 0, 0},
         {"until",  0,   ARGS_TEXT, &export.until,  "TIME",   "its end, default now", 0, 0},
@@ -281,16 +282,16 @@ int bucket_export(const struct fg_program_def *def, int argc, char **argv)
         {"file",   'o', ARGS_TEXT, &export.file,   "FILE",   "write there, not to standard output; of --split a folder", 0, 0},
     };
     /* clang-format on */
-    const struct args_command command = {
+    const struct cli_args_command command = {
         "bucket export", "SELECTOR [options] [settings]", about, notes, options, FG_COUNT(options)};
     struct fg_err err;
     int code;
 
-    if (args_wants_help(&command, argc, argv))
+    if (cli_args_wants_help(&command, argc, argv))
         return CLI_OK;
     if (argc == 0 || argv[0][0] == '-') {
         (void)fg_fail(&err, FG_E_INVALID, "a SELECTOR has to follow, {} for all");
-        return args_refuse(&command, &err);
+        return cli_args_refuse(&command, &err);
     }
     export.selector = argv[0];
     export.arena = fg_arena_create(ARENA_MAX_BYTES);

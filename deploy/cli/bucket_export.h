@@ -6,6 +6,6 @@
 
 /* argv: what follows the word. def: of the server, which says what settings there are. Returns the
  * exit code. */
-int bucket_export(const struct fg_program_def *def, int argc, char **argv);
+int cli_bucket_export(const struct fg_program_def *def, int argc, char **argv);
 
 #endif

@@ -14,7 +14,7 @@ static bool is_zero(struct fg_id id)
 }
 
 /* Where the id is, or belongs. There is a free slot. */
-static size_t place(const struct id_set *set, struct fg_id id)
+static size_t place(const struct cli_id_set *set, struct fg_id id)
 {
     size_t at = fg_mix64(id.hi ^ id.lo) & (set->cap - 1);
 
@@ -23,9 +23,9 @@ static size_t place(const struct id_set *set, struct fg_id id)
     return at;
 }
 
-static void grow(struct id_set *set)
+static void grow(struct cli_id_set *set)
 {
-    struct id_set larger = {.cap = FG_MAX(set->cap * 2, (size_t)1024), .n = set->n};
+    struct cli_id_set larger = {.cap = FG_MAX(set->cap * 2, (size_t)1024), .n = set->n};
 
     larger.slots = fg_calloc(larger.cap, sizeof *larger.slots);
     larger.has_zero = set->has_zero;
@@ -36,7 +36,7 @@ static void grow(struct id_set *set)
     *set = larger;
 }
 
-bool id_set_add(struct id_set *set, struct fg_id id)
+bool cli_id_set_add(struct cli_id_set *set, struct fg_id id)
 {
     bool had_zero = set->has_zero;
     size_t at;
@@ -55,20 +55,20 @@ bool id_set_add(struct id_set *set, struct fg_id id)
     return true;
 }
 
-bool id_set_has(const struct id_set *set, struct fg_id id)
+bool cli_id_set_has(const struct cli_id_set *set, struct fg_id id)
 {
     if (is_zero(id))
         return set->has_zero;
     return set->cap > 0 && !is_zero(set->slots[place(set, id)]);
 }
 
-void id_set_done(struct id_set *set)
+void cli_id_set_done(struct cli_id_set *set)
 {
     free(set->slots);
-    *set = (struct id_set){.n = 0};
+    *set = (struct cli_id_set){.n = 0};
 }
 
-void id_list_add(struct id_list *list, struct fg_id id)
+void cli_id_list_add(struct cli_id_list *list, struct fg_id id)
 {
     if (list->n == list->cap) {
         list->cap = FG_MAX(list->cap * 2, (size_t)256);
@@ -82,21 +82,21 @@ static int by_id(const void *left, const void *right)
     return fg_id_cmp(*(const struct fg_id *)left, *(const struct fg_id *)right);
 }
 
-void id_list_sort(struct id_list *list)
+void cli_id_list_sort(struct cli_id_list *list)
 {
     if (list->n > 1)
         qsort(list->ids, list->n, sizeof *list->ids, by_id);
 }
 
-void id_list_done(struct id_list *list)
+void cli_id_list_done(struct cli_id_list *list)
 {
     free(list->ids);
-    *list = (struct id_list){.n = 0};
+    *list = (struct cli_id_list){.n = 0};
 }
 
 /* ---- objects ---- */
 
-static enum fg_code get_range(const struct ids_object *object, struct fg_block_range range,
+static enum fg_code get_range(const struct cli_ids_object *object, struct fg_block_range range,
                               struct fg_buf *body, struct fg_err *err)
 {
     struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
@@ -104,7 +104,7 @@ static enum fg_code get_range(const struct ids_object *object, struct fg_block_r
                                     .offset = range.offset,
                                     .length = range.len,
                                     .content_max_bytes = (size_t)range.len,
-                                    .deadline_mono_ns = survey_deadline()};
+                                    .deadline_mono_ns = cli_survey_deadline()};
     enum fg_code code;
 
     fg_buf_init(body, (size_t)range.len);
@@ -124,8 +124,8 @@ static enum fg_code get_range(const struct ids_object *object, struct fg_block_r
     return code;
 }
 
-enum fg_code ids_directory(const struct ids_object *object, struct fg_arena *arena,
-                           struct fg_block_directory *ret_directory, struct fg_err *err)
+enum fg_code cli_ids_directory(const struct cli_ids_object *object, struct fg_arena *arena,
+                               struct fg_block_directory *ret_directory, struct fg_err *err)
 {
     struct fg_buf body;
     enum fg_code code;
@@ -153,7 +153,7 @@ static struct fg_block_range section_of(const struct fg_block_part *part, uint32
 }
 
 static enum fg_code read_pages(const struct fg_block_index *index, struct fg_slice section,
-                               uint64_t offset, struct fg_arena *arena, struct id_list *list,
+                               uint64_t offset, struct fg_arena *arena, struct cli_id_list *list,
                                struct fg_err *err)
 {
     const struct fg_block_pages *pages = &index->pages[FG_BLOCK_PID];
@@ -167,13 +167,13 @@ static enum fg_code read_pages(const struct fg_block_index *index, struct fg_sli
                                arena, &ids, err) != FG_OK)
             return err->code;
         for (uint32_t i = 0; i < page->items; i++)
-            id_list_add(list, ids[i]);
+            cli_id_list_add(list, ids[i]);
     }
     return FG_OK;
 }
 
-enum fg_code ids_part(const struct ids_object *object, const struct fg_block_part *part,
-                      struct id_list *list, struct fg_err *err)
+enum fg_code cli_ids_part(const struct cli_ids_object *object, const struct fg_block_part *part,
+                          struct cli_id_list *list, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     struct fg_block_range pid = section_of(part, FG_BLOCK_PID);
@@ -194,9 +194,9 @@ enum fg_code ids_part(const struct ids_object *object, const struct fg_block_par
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", object->name);
 }
 
-enum fg_code ids_groups(const struct ids_object *object, const struct fg_block_part *part,
-                        struct fg_arena *arena, struct fg_block_group **ret_groups,
-                        struct fg_err *err)
+enum fg_code cli_ids_groups(const struct cli_ids_object *object, const struct fg_block_part *part,
+                            struct fg_arena *arena, struct fg_block_group **ret_groups,
+                            struct fg_err *err)
 {
     struct fg_buf body;
     enum fg_code code =

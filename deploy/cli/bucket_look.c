@@ -216,8 +216,8 @@ static enum fg_code inspect_compactors(struct fg_bucket *bucket, FILE *out, stru
     return FG_OK;
 }
 
-enum fg_code bucket_inspect(struct fg_bucket *bucket, const char *name, FILE *out,
-                            struct fg_err *err)
+enum fg_code cli_bucket_inspect(struct fg_bucket *bucket, const char *name, FILE *out,
+                                struct fg_err *err)
 {
     struct fg_manifest *manifest = NULL;
     struct fg_name parsed;

@@ -8,7 +8,7 @@
 
 /* A manifest or the ring as JSON; of a segment or block what its directory says. FG_E_INVALID:
  * neither. */
-enum fg_code bucket_inspect(struct fg_bucket *bucket, const char *name, FILE *out,
-                            struct fg_err *err) fg_must_check;
+enum fg_code cli_bucket_inspect(struct fg_bucket *bucket, const char *name, FILE *out,
+                                struct fg_err *err) fg_must_check;
 
 #endif

@@ -5,7 +5,7 @@
 
 enum { COPY_NAME_MAX_BYTES = FG_NAME_MAX_BYTES + 16 };
 
-struct fg_blocks mend_blocks(const struct mend_reference *reference)
+struct fg_blocks cli_mend_blocks(const struct cli_mend_reference *reference)
 {
     return reference->manifest->content == NULL ? fg_blocks_none(reference->tenant)
                                                 : reference->manifest->content->blocks;
@@ -14,8 +14,8 @@ struct fg_blocks mend_blocks(const struct mend_reference *reference)
 /* ---- references ---- */
 
 /* Is the tenant's manifest there, or is it one that does not exist yet? */
-static enum fg_code check_manifest(const struct mending *mending,
-                                   const struct survey_tenant *tenant, struct fg_err *err)
+static enum fg_code check_manifest(const struct cli_mending *mending,
+                                   const struct cli_survey_tenant *tenant, struct fg_err *err)
 {
     struct fg_blocks none = fg_blocks_none(fg_cstr(tenant->name));
 
@@ -30,10 +30,10 @@ static enum fg_code check_manifest(const struct mending *mending,
     return err->code;
 }
 
-static enum fg_code find_block(struct mending *mending, struct fg_err *err)
+static enum fg_code find_block(struct cli_mending *mending, struct fg_err *err)
 {
-    const struct survey_tenant *tenant =
-        survey_tenant(&mending->survey, fg_cstr(mending->name.tenant));
+    const struct cli_survey_tenant *tenant =
+        cli_survey_tenant(&mending->survey, fg_cstr(mending->name.tenant));
     const struct fg_blocks_entry *entry;
 
     if (tenant == NULL)
@@ -44,7 +44,7 @@ static enum fg_code find_block(struct mending *mending, struct fg_err *err)
                 ? NULL
                 : fg_blocks_find(&tenant->manifest.content->blocks, mending->name.block);
     if (entry != NULL)
-        mending->references[mending->n_references++] = (struct mend_reference){
+        mending->references[mending->n_references++] = (struct cli_mend_reference){
             .tenant = fg_cstr(tenant->name), .manifest = &tenant->manifest, .block = entry};
     return FG_OK;
 }
@@ -58,36 +58,36 @@ static const struct fg_l0_segment *find_live(const struct fg_l0 *l0, const struc
 }
 
 /* Tenants that have blocks of all they had in the segment need it no more. */
-static enum fg_code find_segment(struct mending *mending, struct fg_err *err)
+static enum fg_code find_segment(struct cli_mending *mending, struct fg_err *err)
 {
     const struct fg_l0 *l0 = &mending->survey.l0.content->l0;
     const struct fg_l0_segment *segment = find_live(l0, &mending->name.segment);
 
     for (uint32_t p = 0; segment != NULL && p < segment->n_parts; p++) {
-        const struct survey_tenant *tenant =
-            survey_tenant(&mending->survey, l0->tenants[segment->parts[p].tenant].name);
+        const struct cli_survey_tenant *tenant =
+            cli_survey_tenant(&mending->survey, l0->tenants[segment->parts[p].tenant].name);
 
         if (check_manifest(mending, tenant, err) != FG_OK)
             return err->code;
         if (tenant->manifest.content == NULL ||
             !fg_blocks_covers(&tenant->manifest.content->blocks, segment->generation))
             mending->references[mending->n_references++] =
-                (struct mend_reference){.tenant = fg_cstr(tenant->name),
-                                        .manifest = &tenant->manifest,
-                                        .segment = segment,
-                                        .part = &segment->parts[p]};
+                (struct cli_mend_reference){.tenant = fg_cstr(tenant->name),
+                                            .manifest = &tenant->manifest,
+                                            .segment = segment,
+                                            .part = &segment->parts[p]};
     }
     return FG_OK;
 }
 
-enum fg_code mend_open(struct fg_bucket *bucket, const char *object, struct mending *mending,
-                       struct fg_err *err)
+enum fg_code cli_mend_open(struct fg_bucket *bucket, const char *object,
+                           struct cli_mending *mending, struct fg_err *err)
 {
-    *mending = (struct mending){.object = object};
+    *mending = (struct cli_mending){.object = object};
     if (!fg_name_parse(fg_cstr(object), &mending->name) ||
         (mending->name.kind != FG_NAME_IS_BLOCK && mending->name.kind != FG_NAME_IS_SEGMENT))
         return fg_fail(err, FG_E_INVALID, "%s: neither a segment nor a block", object);
-    if (survey_read(bucket, &mending->survey, err) != FG_OK)
+    if (cli_survey_read(bucket, &mending->survey, err) != FG_OK)
         return err->code;
     if (mending->survey.l0.code != FG_OK)
         return fg_fail(err, FG_E_PRECONDITION,
@@ -102,17 +102,17 @@ enum fg_code mend_open(struct fg_bucket *bucket, const char *object, struct mend
     return FG_OK;
 }
 
-void mend_done(struct mending *mending)
+void cli_mend_done(struct cli_mending *mending)
 {
     free(mending->references);
-    survey_done(&mending->survey);
-    *mending = (struct mending){.object = NULL};
+    cli_survey_done(&mending->survey);
+    *mending = (struct cli_mending){.object = NULL};
 }
 
 /* ---- swaps ---- */
 
-static enum fg_code write_blocks(const struct mending *mending,
-                                 const struct mend_reference *reference,
+static enum fg_code write_blocks(const struct cli_mending *mending,
+                                 const struct cli_mend_reference *reference,
                                  const struct fg_blocks *blocks, FILE *out, struct fg_err *err)
 {
     char name[FG_NAME_MAX_BYTES];
@@ -124,17 +124,19 @@ static enum fg_code write_blocks(const struct mending *mending,
     if (code == FG_OK)
         code = fg_blocks_encode(blocks, &bytes, err);
     if (code == FG_OK)
-        code = rebuild_replace(mending->survey.bucket, name, reference->manifest,
-                               fg_buf_slice(&bytes), out, err);
+        code = cli_rebuild_replace(mending->survey.bucket, name, reference->manifest,
+                                   fg_buf_slice(&bytes), out, err);
     fg_buf_done(&bytes);
     return code;
 }
 
-enum fg_code mend_swap(const struct mending *mending, const struct mend_reference *reference,
-                       const struct mend_swap *swap, bool apply, FILE *out, struct fg_err *err)
+enum fg_code cli_mend_swap(const struct cli_mending *mending,
+                           const struct cli_mend_reference *reference,
+                           const struct cli_mend_swap *swap, bool apply, FILE *out,
+                           struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES);
-    const struct fg_blocks blocks = mend_blocks(reference);
+    const struct fg_blocks blocks = cli_mend_blocks(reference);
     struct fg_blocks_giving_up giving_up = {.change = {.add = swap->add,
                                                        .n_add = swap->n_add,
                                                        .taken = swap->taken,
@@ -166,14 +168,14 @@ enum fg_code mend_swap(const struct mending *mending, const struct mend_referenc
     return apply && changed ? write_blocks(mending, reference, &next, out, err) : FG_OK;
 }
 
-enum fg_code mend_keep(const struct mending *mending, struct fg_slice bytes, FILE *out,
-                       struct fg_err *err)
+enum fg_code cli_mend_keep(const struct cli_mending *mending, struct fg_slice bytes, FILE *out,
+                           struct fg_err *err)
 {
     char name[COPY_NAME_MAX_BYTES];
     struct fg_bucket_request put = {.verb = FG_BUCKET_PUT,
                                     .name = name,
                                     .content = bytes,
-                                    .deadline_mono_ns = survey_deadline()};
+                                    .deadline_mono_ns = cli_survey_deadline()};
     enum fg_code code;
 
     if (bytes.len == 0)

@@ -16,9 +16,9 @@
 #include <stdio.h>
 
 /* A tenant whose manifest refers to the object. All of it is the survey's. */
-struct mend_reference {
+struct cli_mend_reference {
     struct fg_slice tenant;
-    const struct survey_object *manifest;
+    const struct cli_survey_object *manifest;
     const struct fg_blocks_entry *block; /* of a block, else NULL */
     const struct fg_l0_segment *segment; /* of a segment, else NULL */
     const struct fg_l0_part *part;       /* what the segment has of the tenant */
@@ -26,26 +26,26 @@ struct mend_reference {
 
 /*
  * Parses the name of the object, reads the bucket and finds the references. The caller ends with
- * mend_done() in any case. FG_E_INVALID: the object is neither a segment nor a block.
+ * cli_mend_done() in any case. FG_E_INVALID: the object is neither a segment nor a block.
  * FG_E_PRECONDITION: a manifest that would tell is missing or damaged, or none refers to the
  * object.
  */
-struct mending {
+struct cli_mending {
     const char *object;
     struct fg_name name;
-    struct survey survey;
-    struct mend_reference *references;
+    struct cli_survey survey;
+    struct cli_mend_reference *references;
     uint32_t n_references;
 };
-enum fg_code mend_open(struct fg_bucket *bucket, const char *object, struct mending *mending,
-                       struct fg_err *err) fg_must_check;
-void mend_done(struct mending *mending);
+enum fg_code cli_mend_open(struct fg_bucket *bucket, const char *object,
+                           struct cli_mending *mending, struct fg_err *err) fg_must_check;
+void cli_mend_done(struct cli_mending *mending);
 
 /* Returns the tenant's manifest; before its first swap an empty one. */
-struct fg_blocks mend_blocks(const struct mend_reference *reference);
+struct fg_blocks cli_mend_blocks(const struct cli_mend_reference *reference);
 
 /* What takes the place of a reference. */
-struct mend_swap {
+struct cli_mend_swap {
     const struct fg_blocks_entry *add; /* blocks that are in the bucket already */
     uint32_t n_add;
     const struct fg_blocks_taken *taken; /* by deletions, from these blocks */
@@ -58,12 +58,13 @@ struct mend_swap {
  * Swaps the reference out of the tenant's manifest; apply false: only checks that it can be done.
  * FG_E_ABORTED: the manifest changed meanwhile.
  */
-enum fg_code mend_swap(const struct mending *mending, const struct mend_reference *reference,
-                       const struct mend_swap *swap, bool apply, FILE *out,
-                       struct fg_err *err) fg_must_check;
+enum fg_code cli_mend_swap(const struct cli_mending *mending,
+                           const struct cli_mend_reference *reference,
+                           const struct cli_mend_swap *swap, bool apply, FILE *out,
+                           struct fg_err *err) fg_must_check;
 
 /* Copies what is left of the object's bytes to quarantine/OBJECT; the same bytes each time. */
-enum fg_code mend_keep(const struct mending *mending, struct fg_slice bytes, FILE *out,
-                       struct fg_err *err) fg_must_check;
+enum fg_code cli_mend_keep(const struct cli_mending *mending, struct fg_slice bytes, FILE *out,
+                           struct fg_err *err) fg_must_check;
 
 #endif

@@ -9,7 +9,7 @@ enum { ARENA_BYTES = 512 * 1024 * 1024 };
 static const size_t PARSED_MAX_BYTES = (size_t)4 << 30; /* of one object */
 
 struct giving_up {
-    struct mending mending;
+    struct cli_mending mending;
     bool apply;
     FILE *out;
     struct fg_arena *arena;
@@ -37,8 +37,8 @@ static enum fg_code examine(struct giving_up *giving_up, struct fg_err *err)
 {
     struct fg_block_verified verified;
     struct fg_err fault = {.code = FG_OK};
-    enum fg_code code = survey_get(giving_up->mending.survey.bucket, giving_up->mending.object,
-                                   &giving_up->bytes, err);
+    enum fg_code code = cli_survey_get(giving_up->mending.survey.bucket, giving_up->mending.object,
+                                       &giving_up->bytes, err);
 
     if (code == FG_E_NOT_FOUND)
         (void)fg_fail(&fault, code, "the object is missing");
@@ -69,7 +69,7 @@ static struct fg_slice only_service(const struct giving_up *giving_up, struct fg
 }
 
 static struct fg_blocks_lost lost_by(const struct giving_up *giving_up,
-                                     const struct mend_reference *reference)
+                                     const struct cli_mend_reference *reference)
 {
     const struct fg_blocks_entry *block = reference->block;
     struct fg_blocks_lost lost = {.service = only_service(giving_up, reference->tenant),
@@ -92,22 +92,23 @@ static struct fg_blocks_lost lost_by(const struct giving_up *giving_up,
 
 static enum fg_code run(struct giving_up *giving_up, struct fg_err *err)
 {
-    const struct mending *mending = &giving_up->mending;
+    const struct cli_mending *mending = &giving_up->mending;
 
     if (examine(giving_up, err) != FG_OK)
         return err->code;
     if (giving_up->apply &&
-        mend_keep(mending, fg_buf_slice(&giving_up->bytes), giving_up->out, err) != FG_OK)
+        cli_mend_keep(mending, fg_buf_slice(&giving_up->bytes), giving_up->out, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < mending->n_references; i++) {
-        const struct mend_reference *reference = &mending->references[i];
+        const struct cli_mend_reference *reference = &mending->references[i];
         const struct fg_blocks_lost lost = lost_by(giving_up, reference);
-        const struct mend_swap swap = {.lost = &lost, .n_lost = 1};
+        const struct cli_mend_swap swap = {.lost = &lost, .n_lost = 1};
 
         (void)fprintf(giving_up->out, "tenant %.*s: %llu profiles, times %lld to %lld ns\n",
                       FG_S(reference->tenant), (unsigned long long)lost.profiles,
                       (long long)lost.t_min_ns, (long long)lost.t_max_ns);
-        if (mend_swap(mending, reference, &swap, giving_up->apply, giving_up->out, err) != FG_OK)
+        if (cli_mend_swap(mending, reference, &swap, giving_up->apply, giving_up->out, err) !=
+            FG_OK)
             return err->code;
     }
     if (!giving_up->apply)
@@ -115,18 +116,18 @@ static enum fg_code run(struct giving_up *giving_up, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code bucket_quarantine(struct fg_bucket *bucket, const char *object, bool apply, FILE *out,
-                               struct fg_err *err)
+enum fg_code cli_bucket_quarantine(struct fg_bucket *bucket, const char *object, bool apply,
+                                   FILE *out, struct fg_err *err)
 {
     struct giving_up giving_up = {
         .apply = apply, .out = out, .arena = fg_arena_create(ARENA_BYTES)};
-    enum fg_code code = mend_open(bucket, object, &giving_up.mending, err);
+    enum fg_code code = cli_mend_open(bucket, object, &giving_up.mending, err);
 
     fg_buf_init(&giving_up.bytes, 0);
     if (code == FG_OK)
         code = run(&giving_up, err);
     fg_buf_done(&giving_up.bytes);
     fg_arena_destroy(giving_up.arena);
-    mend_done(&giving_up.mending);
+    cli_mend_done(&giving_up.mending);
     return code;
 }

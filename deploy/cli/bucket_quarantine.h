@@ -22,7 +22,7 @@
  * FG_E_ABORTED: a manifest changed meanwhile; completed steps stay, and the command can be
  * repeated.
  */
-enum fg_code bucket_quarantine(struct fg_bucket *bucket, const char *object, bool apply, FILE *out,
-                               struct fg_err *err) fg_must_check;
+enum fg_code cli_bucket_quarantine(struct fg_bucket *bucket, const char *object, bool apply,
+                                   FILE *out, struct fg_err *err) fg_must_check;
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "common/base/str.h"
 
-uint64_t rebuild_revision(void)
+uint64_t cli_rebuild_revision(void)
 {
     return (uint64_t)(fg_wall_ns(fg_clock_real()) / 1000);
 }
@@ -14,7 +14,7 @@ static enum fg_code put(struct fg_bucket *bucket, struct fg_bucket_request *requ
     enum fg_code code;
 
     request->verb = FG_BUCKET_PUT;
-    request->deadline_mono_ns = survey_deadline();
+    request->deadline_mono_ns = cli_survey_deadline();
     code = fg_bucket_call(bucket, request);
     if (code != FG_OK)
         *err = request->err;
@@ -22,9 +22,9 @@ static enum fg_code put(struct fg_bucket *bucket, struct fg_bucket_request *requ
     return code;
 }
 
-enum fg_code rebuild_replace(struct fg_bucket *bucket, const char *name,
-                             const struct survey_object *was, struct fg_slice bytes, FILE *out,
-                             struct fg_err *err)
+enum fg_code cli_rebuild_replace(struct fg_bucket *bucket, const char *name,
+                                 const struct cli_survey_object *was, struct fg_slice bytes,
+                                 FILE *out, struct fg_err *err)
 {
     char place[64], copy[FG_KEPT_NAME_MAX_BYTES];
     struct fg_bucket_request request = {
@@ -72,7 +72,7 @@ static enum fg_code choose_ring(struct fg_bucket *bucket, struct ring_choice *ch
         enum fg_code code;
 
         fg_kept_name(name, FG_RING_NAME, i == 0 ? "0" : "1");
-        code = survey_get(bucket, name, &bytes, err);
+        code = cli_survey_get(bucket, name, &bytes, err);
         if (code == FG_OK &&
             fg_ring_decode(fg_buf_slice(&bytes), choice->arena, &ring, &unread) == FG_OK &&
             (choice->name[0] == '\0' || ring.swaps > choice->ring.swaps)) {
@@ -97,18 +97,18 @@ static void print_members(const struct fg_ring *ring, FILE *out)
 }
 
 /* Makes a ring without members. Queriers ask ingesters only after these have joined. */
-static enum fg_code make_empty(const struct survey *survey, struct ring_choice *choice,
+static enum fg_code make_empty(const struct cli_survey *survey, struct ring_choice *choice,
                                struct fg_err *err)
 {
     choice->ring = fg_ring_none();
-    choice->ring.swaps = FG_MIN(rebuild_revision(), FG_RING_NUMBER_MAX / 2);
+    choice->ring.swaps = FG_MIN(cli_rebuild_revision(), FG_RING_NUMBER_MAX / 2);
     choice->ring.generation =
         survey->l0.code == FG_OK ? survey->l0.content->l0.generation : survey->ring.generation;
     return fg_ring_encode(&choice->ring, &choice->bytes, err);
 }
 
-static enum fg_code rebuild_ring_of(const struct survey *survey,
-                                    const struct rebuild_options *options,
+static enum fg_code rebuild_ring_of(const struct cli_survey *survey,
+                                    const struct cli_rebuild_options *options,
                                     struct ring_choice *choice, FILE *out, struct fg_err *err)
 {
     if (choose_ring(survey->bucket, choice, err) != FG_OK)
@@ -137,23 +137,23 @@ static enum fg_code rebuild_ring_of(const struct survey *survey,
         (void)fprintf(out, "nothing was written; --apply writes " FG_RING_NAME "\n");
         return FG_OK;
     }
-    return rebuild_replace(survey->bucket, FG_RING_NAME, &survey->ring_object,
-                           fg_buf_slice(&choice->bytes), out, err);
+    return cli_rebuild_replace(survey->bucket, FG_RING_NAME, &survey->ring_object,
+                               fg_buf_slice(&choice->bytes), out, err);
 }
 
-enum fg_code rebuild_ring(struct fg_bucket *bucket, const struct rebuild_options *options,
-                          FILE *out, struct fg_err *err)
+enum fg_code cli_rebuild_ring(struct fg_bucket *bucket, const struct cli_rebuild_options *options,
+                              FILE *out, struct fg_err *err)
 {
     struct ring_choice choice = {.arena =
                                      fg_arena_create((size_t)FG_KEPT_PLACES * FG_RING_ARENA_BYTES)};
-    struct survey survey = {.bucket = NULL};
-    enum fg_code code = survey_read(bucket, &survey, err);
+    struct cli_survey survey = {.bucket = NULL};
+    enum fg_code code = cli_survey_read(bucket, &survey, err);
 
     fg_buf_init(&choice.bytes, FG_RING_MAX_BYTES);
     if (code == FG_OK)
         code = rebuild_ring_of(&survey, options, &choice, out, err);
     fg_buf_done(&choice.bytes);
     fg_arena_destroy(choice.arena);
-    survey_done(&survey);
+    cli_survey_done(&survey);
     return code;
 }

@@ -16,7 +16,7 @@
 
 #include <stdio.h>
 
-struct rebuild_options {
+struct cli_rebuild_options {
     bool apply, accept_loss;
     uint64_t generation; /* least generation of the L0 manifest; 0: derived from the bucket */
 };
@@ -27,29 +27,29 @@ struct rebuild_options {
  * that ingesters remember say nothing about a lost manifest. Its floor exceeds every generation
  * there ever was, so ingesters compare their profiles with it by ids (settle-on-rejoin).
  */
-enum fg_code rebuild_l0(struct fg_bucket *bucket, const struct rebuild_options *options, FILE *out,
-                        struct fg_err *err) fg_must_check;
+enum fg_code cli_rebuild_l0(struct fg_bucket *bucket, const struct cli_rebuild_options *options,
+                            FILE *out, struct fg_err *err) fg_must_check;
 
 /* Rebuilds a tenant's manifest from the newest kept version and the blocks in the bucket. */
-enum fg_code rebuild_tenant(struct fg_bucket *bucket, struct fg_slice tenant,
-                            const struct rebuild_options *options, FILE *out,
-                            struct fg_err *err) fg_must_check;
+enum fg_code cli_rebuild_tenant(struct fg_bucket *bucket, struct fg_slice tenant,
+                                const struct cli_rebuild_options *options, FILE *out,
+                                struct fg_err *err) fg_must_check;
 
 /* Rebuilds the ring from the newest kept version. If there is none, and with accept_loss, writes an
  * empty ring, which ingesters join when they start. */
-enum fg_code rebuild_ring(struct fg_bucket *bucket, const struct rebuild_options *options,
-                          FILE *out, struct fg_err *err) fg_must_check;
+enum fg_code cli_rebuild_ring(struct fg_bucket *bucket, const struct cli_rebuild_options *options,
+                              FILE *out, struct fg_err *err) fg_must_check;
 
 /* ---- shared by the functions above ---- */
 
 /* Copies the old object, if there is one, and replaces it if it has not changed. FG_E_ABORTED: it
  * has changed. */
-enum fg_code rebuild_replace(struct fg_bucket *bucket, const char *name,
-                             const struct survey_object *was, struct fg_slice bytes, FILE *out,
-                             struct fg_err *err) fg_must_check;
+enum fg_code cli_rebuild_replace(struct fg_bucket *bucket, const char *name,
+                                 const struct cli_survey_object *was, struct fg_slice bytes,
+                                 FILE *out, struct fg_err *err) fg_must_check;
 
 /* Returns microseconds since 1970: a number greater than any counter of swaps, and than that of any
  * earlier rebuild. */
-uint64_t rebuild_revision(void);
+uint64_t cli_rebuild_revision(void);
 
 #endif

@@ -37,7 +37,7 @@ static const int64_t LONGEST_PROFILE_NS = 24 * FG_HOUR_NS; /* it counts where it
 /* A version of the manifest that can be read. */
 struct version {
     char name[FG_KEPT_NAME_MAX_BYTES];
-    struct survey_object object;
+    struct cli_survey_object object;
 };
 
 /* A tenant with segments. */
@@ -46,12 +46,12 @@ struct l0_owner {
     char name[FG_TENANT_MAX_BYTES + 1];
     const struct fg_blocks *blocks; /* NULL: it has none */
     bool *read;                     /* [n_blocks]: its ids are in `in_blocks` */
-    struct id_set in_blocks, taken;
+    struct cli_id_set in_blocks, taken;
 };
 
 struct l0_making {
-    const struct survey *survey;
-    const struct rebuild_options *options;
+    const struct cli_survey *survey;
+    const struct cli_rebuild_options *options;
     FILE *out;
     struct version versions[FG_KEPT_PLACES + 1];
     size_t n_versions;
@@ -74,18 +74,18 @@ static enum fg_code read_versions(struct l0_making *making, struct fg_err *err)
 {
     for (int i = 0; i < FG_KEPT_PLACES; i++) {
         struct version *version = &making->versions[making->n_versions];
-        struct survey_object *object = &version->object;
+        struct cli_survey_object *object = &version->object;
         enum fg_code code;
 
         fg_kept_name(version->name, FG_NAME_L0, i == 0 ? "0" : "1");
-        code = survey_get(making->survey->bucket, version->name, &object->bytes, err);
+        code = cli_survey_get(making->survey->bucket, version->name, &object->bytes, err);
         if (code != FG_OK && code != FG_E_NOT_FOUND)
             return code;
         if (code == FG_OK && fg_manifest_l0(fg_buf_slice(&object->bytes), FG_LIT("kept"),
                                             &object->content, err) == FG_OK)
             making->n_versions++;
         else
-            survey_object_done(object);
+            cli_survey_object_done(object);
     }
     return FG_OK;
 }
@@ -126,7 +126,7 @@ static enum known find_known(const struct l0_making *making, const struct fg_seg
 
 static struct l0_owner *find_owner(struct l0_making *making, struct fg_slice name)
 {
-    const struct survey_tenant *tenant;
+    const struct cli_survey_tenant *tenant;
     struct l0_owner *owner = making->owners;
 
     while (owner != NULL && !fg_slice_eq(fg_cstr(owner->name), name))
@@ -135,7 +135,7 @@ static struct l0_owner *find_owner(struct l0_making *making, struct fg_slice nam
         return owner;
     owner = fg_new(struct l0_owner);
     (void)snprintf(owner->name, sizeof owner->name, "%.*s", FG_S(name));
-    tenant = survey_tenant(making->survey, name);
+    tenant = cli_survey_tenant(making->survey, name);
     if (tenant != NULL && tenant->manifest.content != NULL) {
         owner->blocks = &tenant->manifest.content->blocks;
         owner->read = fg_calloc(FG_MAX(owner->blocks->n_blocks, 1u), sizeof *owner->read);
@@ -151,8 +151,8 @@ static void forget_owners(struct l0_making *making)
         struct l0_owner *owner = making->owners;
 
         making->owners = owner->next;
-        id_set_done(&owner->in_blocks);
-        id_set_done(&owner->taken);
+        cli_id_set_done(&owner->in_blocks);
+        cli_id_set_done(&owner->taken);
         free(owner->read);
         free(owner);
     }
@@ -160,12 +160,12 @@ static void forget_owners(struct l0_making *making)
 
 static enum fg_code open_block(const struct l0_making *making, const struct l0_owner *owner,
                                const struct fg_blocks_entry *block, char name[FG_NAME_MAX_BYTES],
-                               struct ids_object *ret_object, struct fg_err *err)
+                               struct cli_ids_object *ret_object, struct fg_err *err)
 {
     if (fg_name_block(name, fg_cstr(owner->name), block->id, err) != FG_OK)
         return err->code;
-    *ret_object =
-        (struct ids_object){making->survey->bucket, name, block->bytes, block->directory_offset};
+    *ret_object = (struct cli_ids_object){making->survey->bucket, name, block->bytes,
+                                          block->directory_offset};
     return FG_OK;
 }
 
@@ -175,17 +175,17 @@ static enum fg_code read_block(const struct l0_making *making, struct l0_owner *
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     struct fg_block_directory directory;
     char name[FG_NAME_MAX_BYTES];
-    struct ids_object object;
-    struct id_list ids = {.n = 0};
+    struct cli_ids_object object;
+    struct cli_id_list ids = {.n = 0};
     enum fg_code code = open_block(making, owner, block, name, &object, err);
 
     if (code == FG_OK)
-        code = ids_directory(&object, arena, &directory, err);
+        code = cli_ids_directory(&object, arena, &directory, err);
     for (uint32_t p = 0; code == FG_OK && p < directory.n_parts; p++)
-        code = ids_part(&object, &directory.parts[p], &ids, err);
+        code = cli_ids_part(&object, &directory.parts[p], &ids, err);
     for (size_t i = 0; code == FG_OK && i < ids.n; i++)
-        (void)id_set_add(&owner->in_blocks, ids.ids[i]);
-    id_list_done(&ids);
+        (void)cli_id_set_add(&owner->in_blocks, ids.ids[i]);
+    cli_id_list_done(&ids);
     return code;
 }
 
@@ -332,7 +332,7 @@ static enum fg_code upload(const struct l0_making *making, const struct fg_segme
                                     .name = name,
                                     .content = file,
                                     .condition = FG_BUCKET_IF_ABSENT,
-                                    .deadline_mono_ns = survey_deadline()};
+                                    .deadline_mono_ns = cli_survey_deadline()};
     enum fg_code code;
 
     fg_name_segment(name, id);
@@ -391,9 +391,9 @@ struct l0_looking {
 struct l0_share {
     struct l0_owner *owner;
     struct fg_deletions deletions;
-    struct id_list without;  /* in blocks, or taken already */
-    uint64_t n, n_in_blocks; /* profiles */
-    bool touched;            /* a deletion may name some */
+    struct cli_id_list without; /* in blocks, or taken already */
+    uint64_t n, n_in_blocks;    /* profiles */
+    bool touched;               /* a deletion may name some */
 };
 
 static bool is_covered(const struct l0_looking *looking, const struct l0_owner *owner)
@@ -418,9 +418,10 @@ static enum fg_code look_at_share(struct l0_making *making, struct l0_looking *l
                                   uint32_t first, uint32_t end, struct l0_share *share,
                                   struct fg_err *err)
 {
-    const struct ids_object object = {making->survey->bucket, looking->name, looking->file.len, 0};
+    const struct cli_ids_object object = {making->survey->bucket, looking->name, looking->file.len,
+                                          0};
     const struct fg_block_part *parts = looking->directory.parts;
-    struct id_list ids = {.n = 0};
+    struct cli_id_list ids = {.n = 0};
     enum fg_code code =
         past_deletions(making, share->owner, looking->name, looking->modified_wall_ns,
                        looking->arena, &share->deletions, err);
@@ -429,19 +430,19 @@ static enum fg_code look_at_share(struct l0_making *making, struct l0_looking *l
         code = know_blocks(making, share->owner, looking->name, parts[p].t_min_ns,
                            parts[p].t_max_ns, err);
         if (code == FG_OK)
-            code = ids_part(&object, &parts[p], &ids, err);
+            code = cli_ids_part(&object, &parts[p], &ids, err);
         share->touched |= fg_deletions_touch(&share->deletions, parts[p].service, parts[p].t_min_ns,
                                              parts[p].t_max_ns);
     }
     share->n = ids.n;
     for (size_t i = 0; i < ids.n; i++)
-        share->n_in_blocks += id_set_has(&share->owner->in_blocks, ids.ids[i]);
+        share->n_in_blocks += cli_id_set_has(&share->owner->in_blocks, ids.ids[i]);
     for (size_t i = 0; code == FG_OK && i < ids.n; i++)
-        if (id_set_has(&share->owner->in_blocks, ids.ids[i]) ||
-            (share->n_in_blocks == 0 && !id_set_add(&share->owner->taken, ids.ids[i])))
-            id_list_add(&share->without, ids.ids[i]);
-    id_list_sort(&share->without);
-    id_list_done(&ids);
+        if (cli_id_set_has(&share->owner->in_blocks, ids.ids[i]) ||
+            (share->n_in_blocks == 0 && !cli_id_set_add(&share->owner->taken, ids.ids[i])))
+            cli_id_list_add(&share->without, ids.ids[i]);
+    cli_id_list_sort(&share->without);
+    cli_id_list_done(&ids);
     return code;
 }
 
@@ -450,9 +451,9 @@ static enum fg_code enter_share(struct l0_making *making, const struct l0_lookin
                                 const struct l0_share *share, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
-    const struct cmp_merge_source source = rewrite_source(
+    const struct cmp_merge_source source = cli_rewrite_source(
         looking->name, looking->file, &looking->directory, fg_cstr(share->owner->name));
-    struct cmp_merge merge = rewrite_merge(fg_cstr(share->owner->name), &source, 1);
+    struct cmp_merge merge = cli_rewrite_merge(fg_cstr(share->owner->name), &source, 1);
     struct fg_block_directory directory;
     uint64_t kept = 0, offset;
     struct fg_buf file;
@@ -463,7 +464,7 @@ static enum fg_code enter_share(struct l0_making *making, const struct l0_lookin
     merge.deletions = share->deletions;
     merge.without = (struct cmp_merge_without){share->without.ids, share->without.n};
     fg_buf_init(&file, SEGMENT_MAX_BYTES);
-    code = bucket_rewrite(&merge, &file, &kept, err);
+    code = cli_bucket_rewrite(&merge, &file, &kept, err);
     if (code == FG_OK && kept > 0 && share->n_in_blocks > 0) {
         /* A segment is covered as a whole: the others were deleted, by a deletion that is not
          * known any more, or this was never committed and they are in a head. */
@@ -529,7 +530,7 @@ static enum fg_code look_at_shares(struct l0_making *making, struct l0_looking *
         code = enter_share(making, looking, &shares[i], err);
     for (uint32_t i = 0; i < n; i++) {
         fg_deletions_done(&shares[i].deletions);
-        id_list_done(&shares[i].without);
+        cli_id_list_done(&shares[i].without);
     }
     free(shares);
     return code;
@@ -557,7 +558,7 @@ static enum fg_code look_at_segment(struct l0_making *making, struct l0_looking 
     if (is_done_with(making, looking))
         return FG_OK;
     looking->arena = arena;
-    code = survey_get(making->survey->bucket, looking->name, &body, err);
+    code = cli_survey_get(making->survey->bucket, looking->name, &body, err);
     looking->file = fg_buf_slice(&body);
     if (code == FG_OK)
         code = parse(looking, err);
@@ -577,7 +578,7 @@ static enum fg_code look_at_segment(struct l0_making *making, struct l0_looking 
 static enum fg_code look_at_segments(struct l0_making *making, enum known which, struct fg_err *err)
 {
     for (size_t i = 0; i < making->survey->n_segments; i++) {
-        const struct survey_entry *entry = &making->survey->segments[i];
+        const struct cli_survey_entry *entry = &making->survey->segments[i];
         struct l0_looking looking = {.modified_wall_ns = entry->modified_wall_ns};
         char name[FG_NAME_MAX_BYTES];
 
@@ -592,7 +593,7 @@ static enum fg_code look_at_segments(struct l0_making *making, enum known which,
     return FG_OK;
 }
 
-static bool is_listed(const struct survey *survey, const struct fg_segment_id *id)
+static bool is_listed(const struct cli_survey *survey, const struct fg_segment_id *id)
 {
     size_t low = 0, high = survey->n_segments;
 
@@ -645,19 +646,19 @@ static enum fg_code note_blocks(struct l0_making *making, struct fg_err *err)
             struct fg_block_directory directory;
             struct fg_block_group *groups;
             char name[FG_NAME_MAX_BYTES];
-            struct ids_object object;
+            struct cli_ids_object object;
 
             if (block->nodes_only || block->t_max_ns < from_ns)
                 continue;
             if (open_block(making, owner, block, name, &object, err) != FG_OK)
                 return err->code;
-            if (ids_directory(&object, arena, &directory, err) != FG_OK) {
+            if (cli_ids_directory(&object, arena, &directory, err) != FG_OK) {
                 if (!fg_damage_is(err->code))
                     return err->code;
                 continue; /* it cannot be looked into for late profiles either */
             }
             for (uint32_t p = 0; p < directory.n_parts; p++) {
-                if (ids_groups(&object, &directory.parts[p], arena, &groups, err) != FG_OK)
+                if (cli_ids_groups(&object, &directory.parts[p], arena, &groups, err) != FG_OK)
                     return err->code;
                 for (uint32_t g = 0; g < directory.parts[p].n_groups; g++)
                     if (add_run(making, &groups[g], err) != FG_OK)
@@ -683,7 +684,7 @@ static enum fg_code set_ever(struct l0_making *making, struct fg_err *err)
  * more. */
 static enum fg_code set_gone(struct l0_making *making, struct fg_err *err)
 {
-    const struct survey *survey = making->survey;
+    const struct cli_survey *survey = making->survey;
     int64_t since_ns = fg_time_add(fg_wall_ns(fg_clock_real()), UPLOAD_MAX_AGE_NS);
     size_t n = FG_MIN(survey->n_segments, (size_t)FG_L0_GONE_MAX);
 
@@ -718,7 +719,7 @@ static uint64_t known_generation(const struct l0_making *making)
 /* Before the first segment enters: its generations begin above all that there were. */
 static enum fg_code begin_l0(struct l0_making *making, struct fg_err *err)
 {
-    const struct survey *survey = making->survey;
+    const struct cli_survey *survey = making->survey;
     uint64_t known = known_generation(making), given = making->options->generation;
 
     if (given != 0 && given < known)
@@ -728,7 +729,7 @@ static enum fg_code begin_l0(struct l0_making *making, struct fg_err *err)
         return fg_fail(err, FG_E_INVALID, "there is no generation beyond %llu",
                        (unsigned long long)FG_MAX(known, given));
     making->l0 = fg_l0_none();
-    making->l0.revision = rebuild_revision();
+    making->l0.revision = cli_rebuild_revision();
     making->l0.floor = making->l0.generation = FG_MAX(known + MARGIN, given);
     making->l0.tenants = fg_arena_new(making->arena, struct fg_l0_tenant, survey->n_tenants);
     if (making->l0.tenants == NULL)
@@ -745,10 +746,10 @@ static enum fg_code begin_l0(struct l0_making *making, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code check_tenants(const struct survey *survey, struct fg_err *err)
+static enum fg_code check_tenants(const struct cli_survey *survey, struct fg_err *err)
 {
     for (size_t i = 0; i < survey->n_tenants; i++) {
-        const struct survey_tenant *tenant = &survey->tenants[i];
+        const struct cli_survey_tenant *tenant = &survey->tenants[i];
 
         if (tenant->manifest.code != FG_OK &&
             (tenant->manifest.code != FG_E_NOT_FOUND || tenant->n_blocks > 0))
@@ -780,7 +781,7 @@ static void discard(struct l0_making *making)
         const struct fg_segment_id id = {making->writer, cut, cut};
         char name[FG_NAME_MAX_BYTES];
         struct fg_bucket_request request = {
-            .verb = FG_BUCKET_DELETE, .name = name, .deadline_mono_ns = survey_deadline()};
+            .verb = FG_BUCKET_DELETE, .name = name, .deadline_mono_ns = cli_survey_deadline()};
 
         fg_name_segment(name, &id);
         (void)fg_bucket_call(making->survey->bucket, &request);
@@ -812,8 +813,8 @@ static enum fg_code write_l0(struct l0_making *making, struct fg_err *err)
     fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
     code = fg_l0_encode(&making->l0, &bytes, err);
     if (code == FG_OK)
-        code = rebuild_replace(making->survey->bucket, FG_NAME_L0, &making->survey->l0,
-                               fg_buf_slice(&bytes), making->out, err);
+        code = cli_rebuild_replace(making->survey->bucket, FG_NAME_L0, &making->survey->l0,
+                                   fg_buf_slice(&bytes), making->out, err);
     fg_buf_done(&bytes);
     return code;
 }
@@ -857,17 +858,17 @@ static enum fg_code run(struct l0_making *making, struct fg_err *err)
     return apply(making, err);
 }
 
-enum fg_code rebuild_l0(struct fg_bucket *bucket, const struct rebuild_options *options, FILE *out,
-                        struct fg_err *err)
+enum fg_code cli_rebuild_l0(struct fg_bucket *bucket, const struct cli_rebuild_options *options,
+                            FILE *out, struct fg_err *err)
 {
-    struct survey survey = {.bucket = NULL};
+    struct cli_survey survey = {.bucket = NULL};
     struct l0_making making = {
         .survey = &survey,
         .options = options,
         .out = out,
         .arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES),
         .window_now = (uint32_t)FG_MAX(fg_wall_ns(fg_clock_real()) / HEAD_WINDOW_NS, (int64_t)0)};
-    enum fg_code code = survey_read(bucket, &survey, err);
+    enum fg_code code = cli_survey_read(bucket, &survey, err);
 
     if (code == FG_OK &&
         getrandom(&making.writer, sizeof making.writer, 0) != (ssize_t)sizeof making.writer)
@@ -876,9 +877,9 @@ enum fg_code rebuild_l0(struct fg_bucket *bucket, const struct rebuild_options *
         code = run(&making, err);
     forget_owners(&making);
     for (size_t i = 0; i < making.n_versions; i++)
-        survey_object_done(&making.versions[i].object);
+        cli_survey_object_done(&making.versions[i].object);
     free(making.runs);
     fg_arena_destroy(making.arena);
-    survey_done(&survey);
+    cli_survey_done(&survey);
     return code;
 }

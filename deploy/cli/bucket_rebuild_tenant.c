@@ -23,23 +23,23 @@ struct tenant_candidate {
     uint64_t bytes;
     const struct fg_blocks_entry *known; /* in the version that is used; NULL: it is newer */
     struct fg_blocks_entry entry;        /* as it enters the manifest */
-    struct id_list ids;
+    struct cli_id_list ids;
     bool nodes_only, live;
 };
 
 struct tenant_making {
-    const struct survey *survey;
-    const struct rebuild_options *options;
-    const struct survey_tenant *tenant;
+    const struct cli_survey *survey;
+    const struct cli_rebuild_options *options;
+    const struct cli_survey_tenant *tenant;
     FILE *out;
     struct fg_arena *arena; /* of the new manifest */
     char used[FG_KEPT_NAME_MAX_BYTES];
-    struct survey_object version;        /* kept; its content is NULL unless it is used */
+    struct cli_survey_object version;    /* kept; its content is NULL unless it is used */
     const struct fg_blocks *known;       /* NULL: no version can be read */
     struct tenant_candidate *candidates; /* the newest first */
     size_t n;
-    struct id_set in_blocks;   /* of live ones */
-    struct id_set in_segments; /* of live segments that no version says are covered */
+    struct cli_id_set in_blocks;   /* of live ones */
+    struct cli_id_set in_segments; /* of live segments that no version says are covered */
     struct fg_blocks blocks;
     uint64_t n_lost, n_ambiguous, profiles;
 };
@@ -49,7 +49,7 @@ struct tenant_making {
 /* The version with the most swaps. */
 static enum fg_code choose_version(struct tenant_making *making, struct fg_err *err)
 {
-    const struct survey_object *present = &making->tenant->manifest;
+    const struct cli_survey_object *present = &making->tenant->manifest;
     char object[FG_NAME_MAX_BYTES];
 
     if (fg_name_blocks(object, fg_cstr(making->tenant->name), err) != FG_OK)
@@ -59,24 +59,24 @@ static enum fg_code choose_version(struct tenant_making *making, struct fg_err *
         (void)snprintf(making->used, sizeof making->used, "%s as it is", object);
     }
     for (int i = 0; i < FG_KEPT_PLACES; i++) {
-        struct survey_object kept = {.code = FG_OK};
+        struct cli_survey_object kept = {.code = FG_OK};
         char name[FG_KEPT_NAME_MAX_BYTES];
         struct fg_err unread;
 
         fg_kept_name(name, object, i == 0 ? "0" : "1");
-        kept.code = survey_get(making->survey->bucket, name, &kept.bytes, err);
+        kept.code = cli_survey_get(making->survey->bucket, name, &kept.bytes, err);
         if (kept.code != FG_OK && kept.code != FG_E_NOT_FOUND)
             return err->code;
         if (kept.code == FG_OK &&
             fg_manifest_blocks(fg_buf_slice(&kept.bytes), FG_LIT("kept"),
                                fg_cstr(making->tenant->name), &kept.content, &unread) == FG_OK &&
             (making->known == NULL || kept.content->blocks.revision > making->known->revision)) {
-            survey_object_done(&making->version);
+            cli_survey_object_done(&making->version);
             making->version = kept;
             making->known = &kept.content->blocks;
             memcpy(making->used, name, sizeof name);
         } else {
-            survey_object_done(&kept);
+            cli_survey_object_done(&kept);
         }
     }
     return FG_OK;
@@ -101,14 +101,14 @@ static int newest_first(const void *left, const void *right)
 
 static enum fg_code open_block(const struct tenant_making *making,
                                const struct tenant_candidate *candidate,
-                               char name[FG_NAME_MAX_BYTES], struct ids_object *ret_object,
+                               char name[FG_NAME_MAX_BYTES], struct cli_ids_object *ret_object,
                                struct fg_err *err)
 {
     struct fg_bucket_request tail = {.verb = FG_BUCKET_GET,
                                      .name = name,
                                      .content_max_bytes = FG_BLOCK_TRAILER_BYTES,
                                      .length = FG_BLOCK_TRAILER_BYTES,
-                                     .deadline_mono_ns = survey_deadline()};
+                                     .deadline_mono_ns = cli_survey_deadline()};
     uint64_t offset = 0;
     enum fg_code code;
 
@@ -124,7 +124,7 @@ static enum fg_code open_block(const struct tenant_making *making,
     else
         code = fg_block_directory_offset(fg_buf_slice(&tail.body), candidate->bytes, &offset, err);
     fg_bucket_clear(&tail);
-    *ret_object = (struct ids_object){making->survey->bucket, name, candidate->bytes, offset};
+    *ret_object = (struct cli_ids_object){making->survey->bucket, name, candidate->bytes, offset};
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", name);
 }
 
@@ -145,7 +145,7 @@ static void set_span(struct fg_blocks_entry *entry)
     entry->end_ns = fg_time_add(entry->start_ns, unit_ns);
 }
 
-static enum fg_code read_shards(const struct ids_object *object,
+static enum fg_code read_shards(const struct cli_ids_object *object,
                                 const struct fg_block_directory *directory,
                                 struct fg_blocks_entry *entry, struct fg_err *err)
 {
@@ -155,7 +155,7 @@ static enum fg_code read_shards(const struct ids_object *object,
     for (uint32_t p = 0; p < directory->n_parts; p++) {
         struct fg_block_group *groups;
 
-        if (ids_groups(object, &directory->parts[p], arena, &groups, err) != FG_OK)
+        if (cli_ids_groups(object, &directory->parts[p], arena, &groups, err) != FG_OK)
             return err->code;
         for (uint32_t g = 0; g < directory->parts[p].n_groups; g++) {
             entry->shard_first = FG_MIN(entry->shard_first, groups[g].shard);
@@ -171,10 +171,10 @@ static enum fg_code read_block(const struct tenant_making *making,
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     struct fg_block_directory directory;
     char name[FG_NAME_MAX_BYTES];
-    struct ids_object object;
+    struct cli_ids_object object;
 
     if (open_block(making, candidate, name, &object, err) != FG_OK ||
-        ids_directory(&object, arena, &directory, err) != FG_OK)
+        cli_ids_directory(&object, arena, &directory, err) != FG_OK)
         return err->code;
     for (uint32_t p = 0; p < directory.n_parts; p++)
         if (!fg_slice_eq(directory.parts[p].tenant, fg_cstr(making->tenant->name)))
@@ -200,7 +200,7 @@ static enum fg_code read_block(const struct tenant_making *making,
     if (candidate->nodes_only)
         return FG_OK;
     for (uint32_t p = 0; p < directory.n_parts; p++)
-        if (ids_part(&object, &directory.parts[p], &candidate->ids, err) != FG_OK)
+        if (cli_ids_part(&object, &directory.parts[p], &candidate->ids, err) != FG_OK)
             return err->code;
     return candidate->known != NULL ? FG_OK
                                     : read_shards(&object, &directory, &candidate->entry, err);
@@ -211,7 +211,7 @@ static enum fg_code read_blocks(struct tenant_making *making, struct fg_err *err
     making->candidates =
         fg_calloc(FG_MAX(making->tenant->n_blocks, (size_t)1), sizeof *making->candidates);
     for (size_t i = 0; i < making->tenant->n_blocks; i++) {
-        const struct survey_entry *entry = &making->tenant->blocks[i];
+        const struct cli_survey_entry *entry = &making->tenant->blocks[i];
         struct tenant_candidate *candidate = &making->candidates[making->n];
         struct fg_err unread;
 
@@ -229,7 +229,7 @@ static enum fg_code read_blocks(struct tenant_making *making, struct fg_err *err
         }
         making->n_lost++;
         (void)fprintf(making->out, "lost: %s\n", unread.msg);
-        id_list_done(&candidate->ids);
+        cli_id_list_done(&candidate->ids);
         making->n--;
     }
     if (making->n > 1)
@@ -250,24 +250,24 @@ static const struct tenant_candidate *find_candidate(const struct tenant_making 
 
 /* Reads the ids of the tenant's profiles in a live segment; none if it has no part there. */
 static enum fg_code segment_ids(const struct tenant_making *making,
-                                const struct fg_l0_segment *segment, struct id_list *ids,
+                                const struct fg_l0_segment *segment, struct cli_id_list *ids,
                                 struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     struct fg_slice tenant = fg_cstr(making->tenant->name);
     struct fg_block_directory directory;
     char name[FG_NAME_MAX_BYTES];
-    const struct ids_object object = {making->survey->bucket, name, segment->bytes,
-                                      segment->directory_offset};
+    const struct cli_ids_object object = {making->survey->bucket, name, segment->bytes,
+                                          segment->directory_offset};
     uint32_t first;
 
     fg_name_segment(name, &segment->id);
-    if (ids_directory(&object, arena, &directory, err) != FG_OK)
+    if (cli_ids_directory(&object, arena, &directory, err) != FG_OK)
         return err->code;
     first = fg_block_part_find(&directory, tenant, FG_LIT(""));
     for (uint32_t p = first;
          p < directory.n_parts && fg_slice_eq(directory.parts[p].tenant, tenant); p++)
-        if (ids_part(&object, &directory.parts[p], ids, err) != FG_OK)
+        if (cli_ids_part(&object, &directory.parts[p], ids, err) != FG_OK)
             return err->code;
     return FG_OK;
 }
@@ -292,32 +292,32 @@ static enum fg_code read_segments(struct tenant_making *making, struct fg_err *e
     const struct fg_l0 *l0 = live_l0(making);
 
     for (uint32_t i = 0; l0 != NULL && i < l0->n_segments; i++) {
-        struct id_list ids = {.n = 0};
+        struct cli_id_list ids = {.n = 0};
         struct fg_err unread;
 
         if (!may_be_uncovered(making, l0, &l0->segments[i]))
             continue;
         if (segment_ids(making, &l0->segments[i], &ids, &unread) != FG_OK &&
             !fg_damage_is(unread.code)) {
-            id_list_done(&ids);
+            cli_id_list_done(&ids);
             *err = unread;
             return err->code;
         }
         for (size_t k = 0; k < ids.n; k++)
-            (void)id_set_add(&making->in_segments, ids.ids[k]);
-        id_list_done(&ids);
+            (void)cli_id_set_add(&making->in_segments, ids.ids[k]);
+        cli_id_list_done(&ids);
     }
     return FG_OK;
 }
 
 /* ---- which blocks are live ---- */
 
-static uint64_t count_in(const struct id_list *ids, const struct id_set *set)
+static uint64_t count_in(const struct cli_id_list *ids, const struct cli_id_set *set)
 {
     uint64_t n = 0;
 
     for (size_t i = 0; i < ids->n; i++)
-        n += id_set_has(set, ids->ids[i]);
+        n += cli_id_set_has(set, ids->ids[i]);
     return n;
 }
 
@@ -350,7 +350,7 @@ static void decide(struct tenant_making *making, struct tenant_candidate *candid
     candidate->live = true;
     making->profiles += candidate->ids.n;
     for (size_t i = 0; i < candidate->ids.n; i++)
-        (void)id_set_add(&making->in_blocks, candidate->ids.ids[i]);
+        (void)cli_id_set_add(&making->in_blocks, candidate->ids.ids[i]);
 }
 
 /* Keeps merged nodes if a version knows them and all their blocks are live. The compactor makes the
@@ -445,14 +445,14 @@ static enum fg_code is_covered(struct tenant_making *making, const struct fg_l0 
                                const struct fg_l0_segment *segment, bool *ret_covered,
                                struct fg_err *err)
 {
-    struct id_list ids = {.n = 0};
+    struct cli_id_list ids = {.n = 0};
     uint64_t n;
 
     *ret_covered = !may_be_uncovered(making, l0, segment);
     if (*ret_covered)
         return FG_OK;
     if (segment_ids(making, segment, &ids, err) != FG_OK) {
-        id_list_done(&ids);
+        cli_id_list_done(&ids);
         return fg_damage_is(err->code) ? FG_OK : err->code; /* it counts as uncovered */
     }
     n = count_in(&ids, &making->in_blocks);
@@ -464,7 +464,7 @@ static enum fg_code is_covered(struct tenant_making *making, const struct fg_l0 
                       (unsigned long long)segment->generation, (unsigned long long)n, ids.n);
     }
     *ret_covered = n > 0;
-    id_list_done(&ids);
+    cli_id_list_done(&ids);
     return FG_OK;
 }
 
@@ -553,7 +553,7 @@ static enum fg_code make(struct tenant_making *making, struct fg_err *err)
 
     making->blocks = known == NULL ? fg_blocks_none(fg_cstr(making->tenant->name)) : *known;
     making->blocks.tenant = fg_cstr(making->tenant->name);
-    making->blocks.revision = rebuild_revision();
+    making->blocks.revision = cli_rebuild_revision();
     making->blocks.blocks = NULL;
     making->blocks.covered = NULL;
     making->blocks.n_blocks = making->blocks.n_covered = 0;
@@ -607,15 +607,15 @@ static enum fg_code write_blocks(struct tenant_making *making, struct fg_err *er
     if (code == FG_OK)
         code = fg_blocks_encode(&making->blocks, &bytes, err);
     if (code == FG_OK)
-        code = rebuild_replace(making->survey->bucket, name, &making->tenant->manifest,
-                               fg_buf_slice(&bytes), making->out, err);
+        code = cli_rebuild_replace(making->survey->bucket, name, &making->tenant->manifest,
+                                   fg_buf_slice(&bytes), making->out, err);
     fg_buf_done(&bytes);
     return code;
 }
 
 static enum fg_code run(struct tenant_making *making, struct fg_slice tenant, struct fg_err *err)
 {
-    making->tenant = survey_tenant(making->survey, tenant);
+    making->tenant = cli_survey_tenant(making->survey, tenant);
     if (making->tenant == NULL)
         return fg_fail(err, FG_E_NOT_FOUND, "there is nothing of tenant %.*s", FG_S(tenant));
     if (choose_version(making, err) != FG_OK || make(making, err) != FG_OK)
@@ -633,25 +633,26 @@ static enum fg_code run(struct tenant_making *making, struct fg_slice tenant, st
     return write_blocks(making, err);
 }
 
-enum fg_code rebuild_tenant(struct fg_bucket *bucket, struct fg_slice tenant,
-                            const struct rebuild_options *options, FILE *out, struct fg_err *err)
+enum fg_code cli_rebuild_tenant(struct fg_bucket *bucket, struct fg_slice tenant,
+                                const struct cli_rebuild_options *options, FILE *out,
+                                struct fg_err *err)
 {
-    struct survey survey = {.bucket = NULL};
+    struct cli_survey survey = {.bucket = NULL};
     struct tenant_making making = {.survey = &survey,
                                    .options = options,
                                    .out = out,
                                    .arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES)};
-    enum fg_code code = survey_read(bucket, &survey, err);
+    enum fg_code code = cli_survey_read(bucket, &survey, err);
 
     if (code == FG_OK)
         code = run(&making, tenant, err);
     for (size_t i = 0; i < making.n; i++)
-        id_list_done(&making.candidates[i].ids);
+        cli_id_list_done(&making.candidates[i].ids);
     free(making.candidates);
-    id_set_done(&making.in_blocks);
-    id_set_done(&making.in_segments);
-    survey_object_done(&making.version);
+    cli_id_set_done(&making.in_blocks);
+    cli_id_set_done(&making.in_segments);
+    cli_survey_object_done(&making.version);
     fg_arena_destroy(making.arena);
-    survey_done(&survey);
+    cli_survey_done(&survey);
     return code;
 }

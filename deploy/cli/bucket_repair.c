@@ -28,7 +28,7 @@ struct repair_part {
 };
 
 struct repairing {
-    struct mending mending;
+    struct cli_mending mending;
     bool apply;
     FILE *out;
     struct fg_arena *arena;
@@ -40,7 +40,7 @@ struct repairing {
 /* Blocks that take the place of a reference. */
 struct made {
     struct repairing *repairing;
-    const struct mend_reference *reference;
+    const struct cli_mend_reference *reference;
     struct fg_blocks blocks; /* of the reference */
     struct fg_blocks_entry *entries;
     uint32_t n, cap;
@@ -52,12 +52,12 @@ static struct fg_slice file_of(const struct repairing *repairing)
 }
 
 /* Its merged nodes are of live blocks: the compactor makes them again. */
-static bool is_remade(const struct mend_reference *reference)
+static bool is_remade(const struct cli_mend_reference *reference)
 {
     return reference->block != NULL && reference->block->nodes_only && !reference->block->alone;
 }
 
-static bool is_alone(const struct mend_reference *reference)
+static bool is_alone(const struct cli_mend_reference *reference)
 {
     return reference->block != NULL && reference->block->alone;
 }
@@ -66,7 +66,7 @@ static bool is_alone(const struct mend_reference *reference)
 
 static enum fg_code parse_directory(struct repairing *repairing, struct fg_err *err)
 {
-    const struct mend_reference *reference = &repairing->mending.references[0];
+    const struct cli_mend_reference *reference = &repairing->mending.references[0];
     const struct fg_blocks_entry *block = reference->block;
     struct fg_slice file = file_of(repairing);
     uint64_t offset = 0;
@@ -164,7 +164,7 @@ static void find_parts(const struct repairing *repairing, struct fg_slice tenant
 
 /* Prints what is left of the tenant's parts. Returns how many are not lost. */
 static uint32_t print_parts(const struct repairing *repairing,
-                            const struct mend_reference *reference)
+                            const struct cli_mend_reference *reference)
 {
     uint32_t first, end, n_left = 0;
 
@@ -197,7 +197,7 @@ static enum fg_code put_block(const struct made *made, const struct fg_buf *file
                                     .name = name,
                                     .content = fg_buf_slice(file),
                                     .condition = FG_BUCKET_IF_ABSENT,
-                                    .deadline_mono_ns = survey_deadline()};
+                                    .deadline_mono_ns = cli_survey_deadline()};
     uint64_t random;
     enum fg_code code;
 
@@ -304,7 +304,7 @@ static enum fg_code write_bin(struct made *made, const struct cmp_merge *merge,
     enum fg_code code;
 
     fg_buf_init(&file, BLOCK_MAX_BYTES);
-    code = rewrite_span(merge, &what, (uint32_t)span.level, &file, &summary, &written, err);
+    code = cli_rewrite_span(merge, &what, (uint32_t)span.level, &file, &summary, &written, err);
     if (code == FG_OK)
         code = add_block(made, &file, &summary, &like, err);
     fg_buf_done(&file);
@@ -369,7 +369,7 @@ static enum fg_code write_alone(struct made *made, uint32_t first, uint32_t end,
     struct fg_block_summary summary;
     struct cmp_merge_tally none;
     struct fg_buf file;
-    struct fg_block_sink sink = rewrite_sink(&file);
+    struct fg_block_sink sink = cli_rewrite_sink(&file);
     enum fg_code code;
 
     fg_buf_init(&file, BLOCK_MAX_BYTES);
@@ -424,7 +424,7 @@ static enum fg_code swap_in(const struct made *made, const struct fg_deletions *
                             const struct fg_blocks_lost *lost, uint32_t n_lost, struct fg_err *err)
 {
     const struct repairing *repairing = made->repairing;
-    struct mend_swap swap = {
+    struct cli_mend_swap swap = {
         .add = made->entries, .n_add = made->n, .lost = lost, .n_lost = n_lost};
     struct fg_blocks_taken *taken =
         fg_arena_new(repairing->arena, struct fg_blocks_taken, deletions->count);
@@ -436,19 +436,20 @@ static enum fg_code swap_in(const struct made *made, const struct fg_deletions *
             taken[swap.n_taken++] = (struct fg_blocks_taken){made->blocks.tombstones[i].id,
                                                              deletions->items[i].profiles};
     swap.taken = taken;
-    return mend_swap(&repairing->mending, made->reference, &swap, repairing->apply, repairing->out,
-                     err);
+    return cli_mend_swap(&repairing->mending, made->reference, &swap, repairing->apply,
+                         repairing->out, err);
 }
 
-static struct made begin_made(struct repairing *repairing, const struct mend_reference *reference)
+static struct made begin_made(struct repairing *repairing,
+                              const struct cli_mend_reference *reference)
 {
     return (struct made){
-        .repairing = repairing, .reference = reference, .blocks = mend_blocks(reference)};
+        .repairing = repairing, .reference = reference, .blocks = cli_mend_blocks(reference)};
 }
 
 /* What the tenant has left goes into new blocks, and these take the place of the reference. */
 static enum fg_code repair_reference(struct repairing *repairing,
-                                     const struct mend_reference *reference, struct fg_err *err)
+                                     const struct cli_mend_reference *reference, struct fg_err *err)
 {
     struct made made = begin_made(repairing, reference);
     struct fg_deletions deletions = {.count = 0};
@@ -471,7 +472,7 @@ static enum fg_code repair_reference(struct repairing *repairing,
     if (source.n_parts > 0 && is_alone(reference)) {
         code = write_alone(&made, first, end, err);
     } else if (source.n_parts > 0) {
-        struct cmp_merge merge = rewrite_merge(reference->tenant, &source, 1);
+        struct cmp_merge merge = cli_rewrite_merge(reference->tenant, &source, 1);
 
         code = fg_blocks_deletions(&made.blocks, repairing->arena, &deletions, err);
         merge.deletions = deletions;
@@ -500,7 +501,8 @@ static enum fg_code read_origin(const struct repairing *repairing, struct origin
     uint64_t offset = 0;
     struct fg_slice file;
 
-    if (survey_get(repairing->mending.survey.bucket, origin->name, &origin->bytes, err) != FG_OK)
+    if (cli_survey_get(repairing->mending.survey.bucket, origin->name, &origin->bytes, err) !=
+        FG_OK)
         return err->code == FG_E_NOT_FOUND
                    ? fg_fail(err, FG_E_CORRUPT, "%s is not there any more", origin->name)
                    : err->code;
@@ -514,7 +516,7 @@ static enum fg_code read_origin(const struct repairing *repairing, struct origin
 }
 
 static enum fg_code read_origins(const struct repairing *repairing,
-                                 const struct mend_reference *reference, struct origin *origins,
+                                 const struct cli_mend_reference *reference, struct origin *origins,
                                  struct cmp_merge_source *sources, uint32_t *ret_n,
                                  struct fg_err *err)
 {
@@ -539,8 +541,8 @@ static enum fg_code read_origins(const struct repairing *repairing,
     for (uint32_t i = 0; i < n; i++) {
         if (read_origin(repairing, &origins[i], err) != FG_OK)
             return err->code;
-        sources[i] = rewrite_source(origins[i].name, fg_buf_slice(&origins[i].bytes),
-                                    &origins[i].directory, reference->tenant);
+        sources[i] = cli_rewrite_source(origins[i].name, fg_buf_slice(&origins[i].bytes),
+                                        &origins[i].directory, reference->tenant);
     }
     *ret_n = n;
     return FG_OK;
@@ -551,7 +553,7 @@ static enum fg_code write_from_origins(struct made *made, const struct cmp_merge
                                        uint32_t n, struct fg_err *err)
 {
     const struct fg_blocks_entry *block = made->reference->block;
-    const struct cmp_merge merge = rewrite_merge(made->reference->tenant, sources, n);
+    const struct cmp_merge merge = cli_rewrite_merge(made->reference->tenant, sources, n);
     const struct cmp_merge_span span = span_of_entry(block);
     struct fg_block_summary summary = {.n_profiles = 0};
     struct cmp_merge_tally tally;
@@ -559,7 +561,7 @@ static enum fg_code write_from_origins(struct made *made, const struct cmp_merge
     enum fg_code code;
 
     fg_buf_init(&file, BLOCK_MAX_BYTES);
-    code = rewrite_span(&merge, &span, block->level, &file, &summary, &tally, err);
+    code = cli_rewrite_span(&merge, &span, block->level, &file, &summary, &tally, err);
     if (code == FG_OK &&
         (summary.n_profiles != block->profiles || !fg_id_eq(summary.digest, block->digest)))
         code = fg_fail(err, FG_E_CORRUPT,
@@ -572,7 +574,8 @@ static enum fg_code write_from_origins(struct made *made, const struct cmp_merge
 }
 
 static enum fg_code repair_from_origins(struct repairing *repairing,
-                                        const struct mend_reference *reference, struct fg_err *err)
+                                        const struct cli_mend_reference *reference,
+                                        struct fg_err *err)
 {
     const struct fg_blocks_entry *block = reference->block;
     uint32_t n_max = block->n_from_segments + block->n_from_blocks, n = 0;
@@ -609,7 +612,7 @@ static enum fg_code nothing_is_left(const struct repairing *repairing, struct fg
 static enum fg_code repair_blind(struct repairing *repairing, const struct fg_err *fault,
                                  struct fg_err *err)
 {
-    const struct mend_reference *reference = &repairing->mending.references[0];
+    const struct cli_mend_reference *reference = &repairing->mending.references[0];
     enum fg_code code;
 
     (void)fprintf(repairing->out, "%s: %s\n", repairing->mending.object, fault->msg);
@@ -627,8 +630,9 @@ static enum fg_code drop_nodes(const struct repairing *repairing, struct fg_err 
     (void)fprintf(repairing->out,
                   "%s: merged nodes of other blocks, which the compactor makes again\n",
                   repairing->mending.object);
-    return mend_swap(&repairing->mending, &repairing->mending.references[0],
-                     &(struct mend_swap){.n_lost = 0}, repairing->apply, repairing->out, err);
+    return cli_mend_swap(&repairing->mending, &repairing->mending.references[0],
+                         &(struct cli_mend_swap){.n_lost = 0}, repairing->apply, repairing->out,
+                         err);
 }
 
 static bool any_is_lost(const struct repairing *repairing)
@@ -641,8 +645,8 @@ static bool any_is_lost(const struct repairing *repairing)
 
 static enum fg_code repair_parts(struct repairing *repairing, struct fg_err *err)
 {
-    const struct mending *mending = &repairing->mending;
-    const struct mend_reference *first = &mending->references[0];
+    const struct cli_mending *mending = &repairing->mending;
+    const struct cli_mend_reference *first = &mending->references[0];
     bool any_lost = any_is_lost(repairing);
     uint32_t n_left = 0;
 
@@ -659,7 +663,7 @@ static enum fg_code repair_parts(struct repairing *repairing, struct fg_err *err
         return nothing_is_left(repairing, err);
     }
     if (repairing->apply && any_lost &&
-        mend_keep(mending, file_of(repairing), repairing->out, err) != FG_OK)
+        cli_mend_keep(mending, file_of(repairing), repairing->out, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < mending->n_references; i++)
         if (repair_reference(repairing, &mending->references[i], err) != FG_OK)
@@ -669,9 +673,10 @@ static enum fg_code repair_parts(struct repairing *repairing, struct fg_err *err
 
 static enum fg_code repair(struct repairing *repairing, struct fg_err *err)
 {
-    const struct mending *mending = &repairing->mending;
+    const struct cli_mending *mending = &repairing->mending;
     struct fg_err fault;
-    enum fg_code code = survey_get(mending->survey.bucket, mending->object, &repairing->bytes, err);
+    enum fg_code code =
+        cli_survey_get(mending->survey.bucket, mending->object, &repairing->bytes, err);
 
     if (code != FG_OK && code != FG_E_NOT_FOUND)
         return code;
@@ -691,12 +696,12 @@ static enum fg_code repair(struct repairing *repairing, struct fg_err *err)
                                               : repair_parts(repairing, err);
 }
 
-enum fg_code bucket_repair(struct fg_bucket *bucket, const char *object, bool apply, FILE *out,
-                           struct fg_err *err)
+enum fg_code cli_bucket_repair(struct fg_bucket *bucket, const char *object, bool apply, FILE *out,
+                               struct fg_err *err)
 {
     struct repairing repairing = {
         .apply = apply, .out = out, .arena = fg_arena_create(ARENA_BYTES)};
-    enum fg_code code = mend_open(bucket, object, &repairing.mending, err);
+    enum fg_code code = cli_mend_open(bucket, object, &repairing.mending, err);
 
     fg_buf_init(&repairing.bytes, 0);
     if (code == FG_OK)
@@ -705,6 +710,6 @@ enum fg_code bucket_repair(struct fg_bucket *bucket, const char *object, bool ap
         (void)fprintf(out, "nothing was written; --apply repairs it\n");
     fg_buf_done(&repairing.bytes);
     fg_arena_destroy(repairing.arena);
-    mend_done(&repairing.mending);
+    cli_mend_done(&repairing.mending);
     return code;
 }

@@ -27,7 +27,7 @@
  * be saved. FG_E_ABORTED: a manifest changed meanwhile; what was done stays, and the command may be
  * repeated.
  */
-enum fg_code bucket_repair(struct fg_bucket *bucket, const char *object, bool apply, FILE *out,
-                           struct fg_err *err) fg_must_check;
+enum fg_code cli_bucket_repair(struct fg_bucket *bucket, const char *object, bool apply, FILE *out,
+                               struct fg_err *err) fg_must_check;
 
 #endif

@@ -4,9 +4,9 @@ enum { ARENA_BYTES = 256 * 1024 * 1024 };
 
 static const size_t MEMORY_MAX_BYTES = (size_t)4 << 30;
 
-struct cmp_merge_source rewrite_source(const char *name, struct fg_slice file,
-                                       const struct fg_block_directory *directory,
-                                       struct fg_slice tenant)
+struct cmp_merge_source cli_rewrite_source(const char *name, struct fg_slice file,
+                                           const struct fg_block_directory *directory,
+                                           struct fg_slice tenant)
 {
     uint32_t first = fg_block_part_find(directory, tenant, FG_LIT("")), end = first;
 
@@ -16,8 +16,8 @@ struct cmp_merge_source rewrite_source(const char *name, struct fg_slice file,
         .name = name, .parts = directory->parts + first, .n_parts = end - first, .bytes = file};
 }
 
-struct cmp_merge rewrite_merge(struct fg_slice tenant, const struct cmp_merge_source *sources,
-                               uint32_t n_sources)
+struct cmp_merge cli_rewrite_merge(struct fg_slice tenant, const struct cmp_merge_source *sources,
+                                   uint32_t n_sources)
 {
     uint32_t version = 0; /* one that all who read the sources can read */
 
@@ -48,16 +48,17 @@ static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
     return out->full ? fg_fail(err, FG_E_LIMIT, "more than %zu bytes", out->len) : FG_OK;
 }
 
-struct fg_block_sink rewrite_sink(struct fg_buf *out)
+struct fg_block_sink cli_rewrite_sink(struct fg_buf *out)
 {
     return (struct fg_block_sink){append, out};
 }
 
-enum fg_code rewrite_span(const struct cmp_merge *merge, const struct cmp_merge_span *span,
-                          uint32_t level, struct fg_buf *out, struct fg_block_summary *ret_summary,
-                          struct cmp_merge_tally *ret_tally, struct fg_err *err)
+enum fg_code cli_rewrite_span(const struct cmp_merge *merge, const struct cmp_merge_span *span,
+                              uint32_t level, struct fg_buf *out,
+                              struct fg_block_summary *ret_summary,
+                              struct cmp_merge_tally *ret_tally, struct fg_err *err)
 {
-    const struct fg_block_sink sink = rewrite_sink(out);
+    const struct fg_block_sink sink = cli_rewrite_sink(out);
     struct cmp_merge_written written;
 
     if (cmp_merge_write(merge, span, level, &sink, &written, err) != FG_OK ||
@@ -68,8 +69,8 @@ enum fg_code rewrite_span(const struct cmp_merge *merge, const struct cmp_merge_
     return FG_OK;
 }
 
-enum fg_code bucket_rewrite(struct cmp_merge *merge, struct fg_buf *out, uint64_t *ret_kept,
-                            struct fg_err *err)
+enum fg_code cli_bucket_rewrite(struct cmp_merge *merge, struct fg_buf *out, uint64_t *ret_kept,
+                                struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     const struct cmp_merge_survey_options options = {
@@ -83,7 +84,7 @@ enum fg_code bucket_rewrite(struct cmp_merge *merge, struct fg_buf *out, uint64_
     *ret_kept = survey.kept.profiles;
     if (survey.kept.profiles == 0)
         return FG_OK;
-    if (rewrite_span(merge, &MERGE_SPAN_ALL, 0, out, &summary, &tally, err) != FG_OK)
+    if (cli_rewrite_span(merge, &MERGE_SPAN_ALL, 0, out, &summary, &tally, err) != FG_OK)
         return err->code;
     return cmp_merge_tally_check(&survey.kept, &tally, err);
 }

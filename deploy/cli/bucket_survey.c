@@ -3,7 +3,7 @@
 static const int64_t TIMEOUT_NS = 5 * FG_MINUTE_NS;
 static const size_t OBJECT_MAX_BYTES = (size_t)16 << 30; /* blocks are far smaller */
 
-int64_t survey_deadline(void)
+int64_t cli_survey_deadline(void)
 {
     return fg_mono_ns(fg_clock_real()) + TIMEOUT_NS;
 }
@@ -16,7 +16,7 @@ static enum fg_code get(struct fg_bucket *bucket, const char *name, struct fg_bu
     struct fg_bucket_request request = {.verb = FG_BUCKET_GET,
                                         .name = name,
                                         .content_max_bytes = OBJECT_MAX_BYTES,
-                                        .deadline_mono_ns = survey_deadline()};
+                                        .deadline_mono_ns = cli_survey_deadline()};
     enum fg_code code = fg_bucket_call(bucket, &request);
 
     fg_buf_init(body, OBJECT_MAX_BYTES);
@@ -31,26 +31,26 @@ static enum fg_code get(struct fg_bucket *bucket, const char *name, struct fg_bu
     return code;
 }
 
-enum fg_code survey_get(struct fg_bucket *bucket, const char *name, struct fg_buf *body,
-                        struct fg_err *err)
+enum fg_code cli_survey_get(struct fg_bucket *bucket, const char *name, struct fg_buf *body,
+                            struct fg_err *err)
 {
     struct fg_bucket_etag etag;
 
     return get(bucket, name, body, &etag, err);
 }
 
-void survey_object_done(struct survey_object *object)
+void cli_survey_object_done(struct cli_survey_object *object)
 {
     fg_manifest_unref(object->content);
     fg_buf_done(&object->bytes);
-    *object = (struct survey_object){.code = FG_OK};
+    *object = (struct cli_survey_object){.code = FG_OK};
 }
 
 /* FG_OK also for an object that is not there: object->code says so. */
 static enum fg_code read_object(struct fg_bucket *bucket, const char *name,
-                                struct survey_object *object, struct fg_err *err)
+                                struct cli_survey_object *object, struct fg_err *err)
 {
-    survey_object_done(object);
+    cli_survey_object_done(object);
     object->code = get(bucket, name, &object->bytes, &object->etag, &object->err);
     if (object->code == FG_OK || object->code == FG_E_NOT_FOUND)
         return FG_OK;
@@ -58,8 +58,8 @@ static enum fg_code read_object(struct fg_bucket *bucket, const char *name,
     return err->code;
 }
 
-enum fg_code survey_read_l0(struct fg_bucket *bucket, struct survey_object *object,
-                            struct fg_err *err)
+enum fg_code cli_survey_read_l0(struct fg_bucket *bucket, struct cli_survey_object *object,
+                                struct fg_err *err)
 {
     if (read_object(bucket, FG_NAME_L0, object, err) != FG_OK)
         return err->code;
@@ -69,8 +69,8 @@ enum fg_code survey_read_l0(struct fg_bucket *bucket, struct survey_object *obje
     return FG_OK;
 }
 
-enum fg_code survey_read_blocks(struct fg_bucket *bucket, struct fg_slice tenant,
-                                struct survey_object *object, struct fg_err *err)
+enum fg_code cli_survey_read_blocks(struct fg_bucket *bucket, struct fg_slice tenant,
+                                    struct cli_survey_object *object, struct fg_err *err)
 {
     char name[FG_NAME_MAX_BYTES];
 
@@ -90,16 +90,16 @@ static bool note_copy(const struct fg_bucket_entry *entry, void *arg)
     return false;
 }
 
-static enum fg_code read_ring(struct survey *survey, struct fg_err *err)
+static enum fg_code read_ring(struct cli_survey *survey, struct fg_err *err)
 {
     char copies[FG_KEPT_NAME_MAX_BYTES];
 
-    struct survey_object *object = &survey->ring_object;
+    struct cli_survey_object *object = &survey->ring_object;
 
     survey->ring_arena = fg_arena_create(FG_RING_ARENA_BYTES);
     survey->ring = fg_ring_none();
     fg_kept_name(copies, FG_RING_NAME, "");
-    if (fg_bucket_each(survey->bucket, copies, false, survey_deadline(), note_copy,
+    if (fg_bucket_each(survey->bucket, copies, false, cli_survey_deadline(), note_copy,
                        &survey->ring_was_kept, err) != FG_OK)
         return err->code;
     if (read_object(survey->bucket, FG_RING_NAME, object, err) != FG_OK)
@@ -113,7 +113,7 @@ static enum fg_code read_ring(struct survey *survey, struct fg_err *err)
 /* ---- the list ---- */
 
 struct survey_listing {
-    struct survey_entry *entries;
+    struct cli_survey_entry *entries;
     size_t n, cap;
 };
 
@@ -131,7 +131,7 @@ static bool add_entry(const struct fg_bucket_entry *entry, void *arg)
         listing->entries = fg_realloc(listing->entries, listing->cap * sizeof *listing->entries);
     }
     listing->entries[listing->n++] =
-        (struct survey_entry){name, entry->size_bytes, entry->modified_wall_ns};
+        (struct cli_survey_entry){name, entry->size_bytes, entry->modified_wall_ns};
     return true;
 }
 
@@ -145,26 +145,26 @@ static enum fg_code list(struct fg_bucket *bucket, const char *prefix,
 
 static int by_name(const void *left, const void *right)
 {
-    const struct survey_tenant *a = left, *b = right;
+    const struct cli_survey_tenant *a = left, *b = right;
 
     return strcmp(a->name, b->name);
 }
 
-static void add_tenant(struct survey *survey, size_t *cap, struct fg_slice name)
+static void add_tenant(struct cli_survey *survey, size_t *cap, struct fg_slice name)
 {
-    struct survey_tenant *tenant;
+    struct cli_survey_tenant *tenant;
 
     if (survey->n_tenants == *cap) {
         *cap = FG_MAX(*cap * 2, (size_t)16);
         survey->tenants = fg_realloc(survey->tenants, *cap * sizeof *survey->tenants);
     }
     tenant = &survey->tenants[survey->n_tenants++];
-    *tenant = (struct survey_tenant){.n_blocks = 0};
+    *tenant = (struct cli_survey_tenant){.n_blocks = 0};
     (void)snprintf(tenant->name, sizeof tenant->name, "%.*s", FG_S(name));
 }
 
 /* Those of the list, one after the other, and those of the L0 manifest; each once. */
-static void find_tenants(struct survey *survey)
+static void find_tenants(struct cli_survey *survey)
 {
     const struct fg_manifest *l0 = survey->l0.content;
     size_t cap = 0, kept = 0;
@@ -184,7 +184,7 @@ static void find_tenants(struct survey *survey)
 
 static int by_tenant_and_id(const void *left, const void *right)
 {
-    const struct survey_entry *a = left, *b = right;
+    const struct cli_survey_entry *a = left, *b = right;
     int order = strcmp(a->name.tenant, b->name.tenant);
 
     return order != 0 ? order : fg_id_cmp(a->name.block, b->name.block);
@@ -192,13 +192,13 @@ static int by_tenant_and_id(const void *left, const void *right)
 
 static int by_segment(const void *left, const void *right)
 {
-    const struct survey_entry *a = left, *b = right;
+    const struct cli_survey_entry *a = left, *b = right;
 
     return fg_segment_id_cmp(&a->name.segment, &b->name.segment);
 }
 
 /* Blocks lie by tenant; a manifest in the list only says that there is the tenant. */
-static void assign_blocks(struct survey *survey)
+static void assign_blocks(struct cli_survey *survey)
 {
     size_t kept = 0;
 
@@ -207,17 +207,17 @@ static void assign_blocks(struct survey *survey)
             survey->blocks[kept++] = survey->blocks[i];
     survey->n_blocks = kept;
     for (size_t i = 0; i < kept; i++) {
-        struct survey_tenant *tenant =
-            survey_tenant(survey, fg_cstr(survey->blocks[i].name.tenant));
+        struct cli_survey_tenant *tenant =
+            cli_survey_tenant(survey, fg_cstr(survey->blocks[i].name.tenant));
 
         if (tenant->n_blocks++ == 0)
             tenant->blocks = &survey->blocks[i];
     }
 }
 
-struct survey_tenant *survey_tenant(const struct survey *survey, struct fg_slice name)
+struct cli_survey_tenant *cli_survey_tenant(const struct cli_survey *survey, struct fg_slice name)
 {
-    struct survey_tenant key;
+    struct cli_survey_tenant key;
 
     (void)snprintf(key.name, sizeof key.name, "%.*s", FG_S(name));
     return survey->n_tenants == 0 ? NULL
@@ -227,7 +227,7 @@ struct survey_tenant *survey_tenant(const struct survey *survey, struct fg_slice
 
 /* ---- all of it ---- */
 
-static enum fg_code read_all(struct survey *survey, struct fg_err *err)
+static enum fg_code read_all(struct cli_survey *survey, struct fg_err *err)
 {
     struct survey_listing segments = {.n = 0}, blocks = {.n = 0};
     enum fg_code code = list(survey->bucket, FG_NAME_SEGMENTS, &segments, err);
@@ -245,38 +245,39 @@ static enum fg_code read_all(struct survey *survey, struct fg_err *err)
     if (blocks.n > 1)
         qsort(blocks.entries, blocks.n, sizeof *blocks.entries, by_tenant_and_id);
     if (read_ring(survey, err) != FG_OK ||
-        survey_read_l0(survey->bucket, &survey->l0, err) != FG_OK)
+        cli_survey_read_l0(survey->bucket, &survey->l0, err) != FG_OK)
         return err->code;
     find_tenants(survey);
     assign_blocks(survey);
     for (size_t i = 0; i < survey->n_tenants; i++)
-        if (survey_read_blocks(survey->bucket, fg_cstr(survey->tenants[i].name),
-                               &survey->tenants[i].manifest, err) != FG_OK)
+        if (cli_survey_read_blocks(survey->bucket, fg_cstr(survey->tenants[i].name),
+                                   &survey->tenants[i].manifest, err) != FG_OK)
             return err->code;
     return FG_OK;
 }
 
-enum fg_code survey_read(struct fg_bucket *bucket, struct survey *ret_survey, struct fg_err *err)
+enum fg_code cli_survey_read(struct fg_bucket *bucket, struct cli_survey *ret_survey,
+                             struct fg_err *err)
 {
-    struct survey survey = {.bucket = bucket};
+    struct cli_survey survey = {.bucket = bucket};
 
     if (read_all(&survey, err) != FG_OK) {
-        survey_done(&survey);
+        cli_survey_done(&survey);
         return err->code;
     }
     *ret_survey = survey;
     return FG_OK;
 }
 
-void survey_done(struct survey *survey)
+void cli_survey_done(struct cli_survey *survey)
 {
     for (size_t i = 0; i < survey->n_tenants; i++)
-        survey_object_done(&survey->tenants[i].manifest);
+        cli_survey_object_done(&survey->tenants[i].manifest);
     free(survey->tenants);
     free(survey->segments);
     free(survey->blocks);
-    survey_object_done(&survey->l0);
-    survey_object_done(&survey->ring_object);
+    cli_survey_object_done(&survey->l0);
+    cli_survey_object_done(&survey->ring_object);
     fg_arena_destroy(survey->ring_arena);
-    *survey = (struct survey){.bucket = NULL};
+    *survey = (struct cli_survey){.bucket = NULL};
 }

@@ -16,7 +16,7 @@
 #include "common/storage/bucket/bucket.h"
 
 /* The object of a manifest or of the ring. */
-struct survey_object {
+struct cli_survey_object {
     enum fg_code code;           /* FG_OK, FG_E_NOT_FOUND, or why it cannot be decoded */
     struct fg_err err;           /* unless FG_OK */
     struct fg_buf bytes;         /* of the object */
@@ -25,54 +25,55 @@ struct survey_object {
 };
 
 /* A segment or block in the list. */
-struct survey_entry {
+struct cli_survey_entry {
     struct fg_name name;
     uint64_t bytes;
     int64_t modified_wall_ns;
 };
 
-struct survey_tenant {
+struct cli_survey_tenant {
     char name[FG_TENANT_MAX_BYTES + 1];
-    struct survey_object manifest;
-    const struct survey_entry *blocks; /* [n_blocks], by id */
+    struct cli_survey_object manifest;
+    const struct cli_survey_entry *blocks; /* [n_blocks], by id */
     size_t n_blocks;
 };
 
-struct survey {
+struct cli_survey {
     struct fg_bucket *bucket;
-    struct survey_entry *segments; /* by writer and cut */
+    struct cli_survey_entry *segments; /* by writer and cut */
     size_t n_segments;
-    struct survey_entry *blocks; /* of all tenants */
+    struct cli_survey_entry *blocks; /* of all tenants */
     size_t n_blocks;
-    struct survey_object l0, ring_object;
+    struct cli_survey_object l0, ring_object;
     struct fg_arena *ring_arena;
-    struct fg_ring ring;           /* empty unless ring_object.code is FG_OK */
-    bool ring_was_kept;            /* there is a copy of a ring: the bucket is of a cluster */
-    struct survey_tenant *tenants; /* by name */
+    struct fg_ring ring;               /* empty unless ring_object.code is FG_OK */
+    bool ring_was_kept;                /* there is a copy of a ring: the bucket is of a cluster */
+    struct cli_survey_tenant *tenants; /* by name */
     size_t n_tenants;
 };
 
-/* Reads everything; free it with survey_done(). Any error: the bucket could not be read. */
-enum fg_code survey_read(struct fg_bucket *bucket, struct survey *ret_survey,
-                         struct fg_err *err) fg_must_check;
-void survey_done(struct survey *survey); /* zeroed is fine */
+/* Reads everything; free it with cli_survey_done(). Any error: the bucket could not be read. */
+enum fg_code cli_survey_read(struct fg_bucket *bucket, struct cli_survey *ret_survey,
+                             struct fg_err *err) fg_must_check;
+void cli_survey_done(struct cli_survey *survey); /* zeroed is fine */
 
 /* Read the L0 manifest, or the manifest of a tenant, into *object, whose old content is freed. */
-enum fg_code survey_read_l0(struct fg_bucket *bucket, struct survey_object *object,
-                            struct fg_err *err) fg_must_check;
-enum fg_code survey_read_blocks(struct fg_bucket *bucket, struct fg_slice tenant,
-                                struct survey_object *object, struct fg_err *err) fg_must_check;
-void survey_object_done(struct survey_object *object);
+enum fg_code cli_survey_read_l0(struct fg_bucket *bucket, struct cli_survey_object *object,
+                                struct fg_err *err) fg_must_check;
+enum fg_code cli_survey_read_blocks(struct fg_bucket *bucket, struct fg_slice tenant,
+                                    struct cli_survey_object *object,
+                                    struct fg_err *err) fg_must_check;
+void cli_survey_object_done(struct cli_survey_object *object);
 
 /* Returns the tenant of that name, or NULL. */
-struct survey_tenant *survey_tenant(const struct survey *survey, struct fg_slice name);
+struct cli_survey_tenant *cli_survey_tenant(const struct cli_survey *survey, struct fg_slice name);
 
 /* Reads a whole object into body, which it initialises also if it fails. FG_E_NOT_FOUND: there is
  * no such object. */
-enum fg_code survey_get(struct fg_bucket *bucket, const char *name, struct fg_buf *body,
-                        struct fg_err *err) fg_must_check;
+enum fg_code cli_survey_get(struct fg_bucket *bucket, const char *name, struct fg_buf *body,
+                            struct fg_err *err) fg_must_check;
 
 /* Returns the deadline for one request that is sent now. */
-int64_t survey_deadline(void);
+int64_t cli_survey_deadline(void);
 
 #endif

@@ -30,7 +30,7 @@ struct verify_held {
 
 /* A tenant, and the ids of its profiles that were seen. */
 struct verify_owner {
-    const struct survey_tenant *tenant;
+    const struct cli_survey_tenant *tenant;
     const struct fg_blocks *blocks; /* NULL: the manifest cannot be read */
     struct fg_id *ids;
     size_t n_ids, cap_ids;
@@ -44,7 +44,7 @@ struct verify_owner {
 };
 
 struct bucket_verifying {
-    struct survey survey;
+    struct cli_survey survey;
     const struct fg_l0 *l0;      /* NULL: there is none that can be read */
     struct verify_owner *owners; /* as the survey's tenants */
     struct fg_err *err;          /* of the object at hand */
@@ -264,7 +264,7 @@ static enum fg_code take_ids(const struct bucket_verifying *v, struct fg_slice f
 
 static struct verify_owner *find_owner(const struct bucket_verifying *v, struct fg_slice tenant)
 {
-    const struct survey_tenant *found = survey_tenant(&v->survey, tenant);
+    const struct cli_survey_tenant *found = cli_survey_tenant(&v->survey, tenant);
 
     return found == NULL ? NULL : &v->owners[found - v->survey.tenants];
 }
@@ -316,7 +316,7 @@ static enum fg_code verify_file(struct bucket_verifying *v, const struct listed 
 static enum fg_code verify_object(struct bucket_verifying *v, const struct listed *listed)
 {
     struct fg_buf body;
-    enum fg_code code = survey_get(v->survey.bucket, listed->name, &body, v->err);
+    enum fg_code code = cli_survey_get(v->survey.bucket, listed->name, &body, v->err);
 
     if (code == FG_OK)
         code = verify_file(v, listed, fg_buf_slice(&body));
@@ -330,24 +330,24 @@ static enum fg_code verify_object(struct bucket_verifying *v, const struct liste
 static enum fg_code is_still_listed(struct bucket_verifying *v, const struct listed *listed,
                                     const struct fg_segment_id *segment, bool *ret_listed)
 {
-    struct survey_object now = {.code = FG_OK};
+    struct cli_survey_object now = {.code = FG_OK};
     enum fg_code code;
 
     *ret_listed = false;
     if (listed->block != NULL) {
-        code = survey_read_blocks(v->survey.bucket, fg_cstr(listed->owner->tenant->name), &now,
-                                  v->err);
+        code = cli_survey_read_blocks(v->survey.bucket, fg_cstr(listed->owner->tenant->name), &now,
+                                      v->err);
         if (code == FG_OK && now.code == FG_OK)
             *ret_listed = fg_blocks_find(&now.content->blocks, listed->block->id) != NULL;
     } else {
-        code = survey_read_l0(v->survey.bucket, &now, v->err);
+        code = cli_survey_read_l0(v->survey.bucket, &now, v->err);
         if (code == FG_OK && now.code == FG_OK) {
             const struct fg_l0_segment *found = fg_l0_segment(&now.content->l0, listed->generation);
 
             *ret_listed = found != NULL && fg_segment_id_cmp(&found->id, segment) == 0;
         }
     }
-    survey_object_done(&now);
+    cli_survey_object_done(&now);
     return code;
 }
 
@@ -504,15 +504,16 @@ static void check_ids(struct bucket_verifying *v, struct verify_owner *owner)
 
 /* ---- manifests with one another ---- */
 
-static bool has_objects(const struct survey *survey)
+static bool has_objects(const struct cli_survey *survey)
 {
     return survey->n_segments > 0 || survey->n_tenants > 0 || survey->ring.generation > 0;
 }
 
 /* The greatest generation that some tenant's manifest covers, and whose it is. */
-static const struct survey_tenant *newest_covered(const struct survey *survey, uint64_t *ret_newest)
+static const struct cli_survey_tenant *newest_covered(const struct cli_survey *survey,
+                                                      uint64_t *ret_newest)
 {
-    const struct survey_tenant *whose = NULL;
+    const struct cli_survey_tenant *whose = NULL;
 
     *ret_newest = 0;
     for (size_t i = 0; i < survey->n_tenants; i++) {
@@ -530,16 +531,16 @@ static const struct survey_tenant *newest_covered(const struct survey *survey, u
  * the L0 manifest as it is now decides. */
 static enum fg_code check_l0_age(struct bucket_verifying *v)
 {
-    struct survey_object now = {.code = FG_OK};
+    struct cli_survey_object now = {.code = FG_OK};
     uint64_t newest, generation;
-    const struct survey_tenant *whose = newest_covered(&v->survey, &newest);
+    const struct cli_survey_tenant *whose = newest_covered(&v->survey, &newest);
 
     if (newest <= v->l0->generation && v->survey.ring.generation <= v->l0->generation)
         return FG_OK;
-    if (survey_read_l0(v->survey.bucket, &now, v->err) != FG_OK)
+    if (cli_survey_read_l0(v->survey.bucket, &now, v->err) != FG_OK)
         return v->err->code;
     generation = now.code == FG_OK ? now.content->l0.generation : v->l0->generation;
-    survey_object_done(&now);
+    cli_survey_object_done(&now);
     if (newest > generation)
         report(v, FG_NAME_L0, CURE_L0,
                "it is from a backup: it ends with generation %llu, and the manifest of tenant %s "
@@ -555,7 +556,7 @@ static enum fg_code check_l0_age(struct bucket_verifying *v)
 
 static enum fg_code check_l0(struct bucket_verifying *v)
 {
-    const struct survey *survey = &v->survey;
+    const struct cli_survey *survey = &v->survey;
 
     if (survey->l0.code == FG_OK)
         return check_l0_age(v);
@@ -574,7 +575,7 @@ static enum fg_code check_l0(struct bucket_verifying *v)
 /* A single server has no ring. A cluster has copies of it since its first change. */
 static void check_ring(struct bucket_verifying *v)
 {
-    const struct survey_object *ring = &v->survey.ring_object;
+    const struct cli_survey_object *ring = &v->survey.ring_object;
 
     if (ring->code == FG_OK)
         return;
@@ -588,7 +589,7 @@ static void check_ring(struct bucket_verifying *v)
 
 /* Blocks that no manifest lists, while the L0 manifest still has all segments, are of a compaction
  * that was not finished: nothing is lost. */
-static bool needs_manifest(const struct bucket_verifying *v, const struct survey_tenant *tenant)
+static bool needs_manifest(const struct bucket_verifying *v, const struct cli_survey_tenant *tenant)
 {
     uint32_t number = v->l0 == NULL ? FG_L0_NO_TENANT : fg_l0_tenant(v->l0, fg_cstr(tenant->name));
 
@@ -599,8 +600,8 @@ static bool needs_manifest(const struct bucket_verifying *v, const struct survey
 
 static enum fg_code check_tenant(struct bucket_verifying *v, struct verify_owner *owner)
 {
-    const struct survey_tenant *tenant = owner->tenant;
-    const struct survey_object *manifest = &tenant->manifest;
+    const struct cli_survey_tenant *tenant = owner->tenant;
+    const struct cli_survey_object *manifest = &tenant->manifest;
     char name[FG_NAME_MAX_BYTES], cure[sizeof CURE_TENANT + FG_TENANT_MAX_BYTES];
     struct fg_err why;
 
@@ -621,14 +622,14 @@ static enum fg_code check_tenant(struct bucket_verifying *v, struct verify_owner
 
 /* ---- objects that nobody refers to ---- */
 
-static void count_orphan(struct bucket_verifying *v, const struct survey_entry *entry)
+static void count_orphan(struct bucket_verifying *v, const struct cli_survey_entry *entry)
 {
     v->n_orphans++;
     v->orphan_bytes += entry->bytes;
 }
 
 /* A cut that the L0 manifest has not heard of, of an upload too old to be committed any more. */
-static bool is_unheard(const struct bucket_verifying *v, const struct survey_entry *entry)
+static bool is_unheard(const struct bucket_verifying *v, const struct cli_survey_entry *entry)
 {
     const struct fg_l0_writer *writer = fg_l0_writer(v->l0, entry->name.segment.writer);
 
@@ -640,7 +641,7 @@ static bool is_unheard(const struct bucket_verifying *v, const struct survey_ent
 static void find_orphans(struct bucket_verifying *v)
 {
     for (size_t i = 0; v->l0 != NULL && i < v->survey.n_segments; i++) {
-        const struct survey_entry *entry = &v->survey.segments[i];
+        const struct cli_survey_entry *entry = &v->survey.segments[i];
         char name[FG_NAME_MAX_BYTES];
 
         if (fg_l0_knows(v->l0, &entry->name.segment))
@@ -701,7 +702,7 @@ static void meet_owners(struct bucket_verifying *v)
 {
     v->owners = fg_calloc(FG_MAX(v->survey.n_tenants, (size_t)1), sizeof *v->owners);
     for (size_t i = 0; i < v->survey.n_tenants; i++) {
-        struct survey_tenant *tenant = &v->survey.tenants[i];
+        struct cli_survey_tenant *tenant = &v->survey.tenants[i];
         struct verify_owner *owner = &v->owners[i];
 
         owner->tenant = tenant;
@@ -713,12 +714,12 @@ static void meet_owners(struct bucket_verifying *v)
     }
 }
 
-enum fg_code bucket_verify(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
+enum fg_code cli_bucket_verify(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
 {
     struct bucket_verifying v = {.err = err, .out = out};
     enum fg_code code;
 
-    if (survey_read(bucket, &v.survey, err) != FG_OK)
+    if (cli_survey_read(bucket, &v.survey, err) != FG_OK)
         return err->code;
     v.l0 = v.survey.l0.code == FG_OK ? &v.survey.l0.content->l0 : NULL;
     meet_owners(&v);
@@ -731,6 +732,6 @@ enum fg_code bucket_verify(struct fg_bucket *bucket, FILE *out, struct fg_err *e
         free(v.owners[i].held);
     }
     free(v.owners);
-    survey_done(&v.survey);
+    cli_survey_done(&v.survey);
     return code;
 }

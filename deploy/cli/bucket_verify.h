@@ -16,6 +16,7 @@
  * FG_E_CORRUPT: there are faults. FG_E_ABORTED: a compactor replaced objects meanwhile; any other
  * failure: the bucket could not be read.
  */
-enum fg_code bucket_verify(struct fg_bucket *bucket, FILE *out, struct fg_err *err) fg_must_check;
+enum fg_code cli_bucket_verify(struct fg_bucket *bucket, FILE *out,
+                               struct fg_err *err) fg_must_check;
 
 #endif

@@ -24,7 +24,7 @@ struct bucket_command {
     const char *name; /* or prefix */
     bool recursive;
     const char *tenant; /* rebuild tenant; "": none */
-    struct rebuild_options rebuild;
+    struct cli_rebuild_options rebuild;
     struct fg_err err;
 };
 
@@ -112,7 +112,7 @@ static bool print_entry(const struct fg_bucket_entry *entry, void *arg)
     }
     fg_buf_init(&line, SIZE_MAX);
     fg_buf_printf(&line, "%12s  %20s  ", size, date);
-    show_text(fg_cstr(entry->name), &line);
+    cli_show_text(fg_cstr(entry->name), &line);
     fg_buf_putc(&line, '\n');
     (void)fwrite(line.ptr, 1, line.len, stdout);
     fg_buf_done(&line);
@@ -179,47 +179,47 @@ static enum fg_code rm(struct bucket_command *command)
 
 static enum fg_code inspect(struct bucket_command *command)
 {
-    return bucket_inspect(command->bucket, command->name, stdout, &command->err);
+    return cli_bucket_inspect(command->bucket, command->name, stdout, &command->err);
 }
 
 static enum fg_code verify(struct bucket_command *command)
 {
-    return bucket_verify(command->bucket, stdout, &command->err);
+    return cli_bucket_verify(command->bucket, stdout, &command->err);
 }
 
 /* ---- rebuild, repair and quarantine ---- */
 
 static enum fg_code rebuild(struct bucket_command *command)
 {
-    const struct rebuild_options *options = &command->rebuild;
+    const struct cli_rebuild_options *options = &command->rebuild;
 
     if (strcmp(command->name, "tenant") == 0) {
         if (fg_tenant_check(fg_cstr(command->tenant), &command->err) != FG_OK)
             return command->err.code;
-        return rebuild_tenant(command->bucket, fg_cstr(command->tenant), options, stdout,
-                              &command->err);
+        return cli_rebuild_tenant(command->bucket, fg_cstr(command->tenant), options, stdout,
+                                  &command->err);
     }
     if (command->tenant[0] != '\0')
         return fg_fail(&command->err, FG_E_INVALID, "unexpected argument \"%.100s\"",
                        command->tenant);
     if (strcmp(command->name, "l0") == 0)
-        return rebuild_l0(command->bucket, options, stdout, &command->err);
+        return cli_rebuild_l0(command->bucket, options, stdout, &command->err);
     if (strcmp(command->name, "ring") == 0)
-        return rebuild_ring(command->bucket, options, stdout, &command->err);
+        return cli_rebuild_ring(command->bucket, options, stdout, &command->err);
     return fg_fail(&command->err, FG_E_INVALID, "\"%.100s\" is none of l0, ring and tenant",
                    command->name);
 }
 
 static enum fg_code repair(struct bucket_command *command)
 {
-    return bucket_repair(command->bucket, command->name, command->rebuild.apply, stdout,
-                         &command->err);
+    return cli_bucket_repair(command->bucket, command->name, command->rebuild.apply, stdout,
+                             &command->err);
 }
 
 static enum fg_code quarantine(struct bucket_command *command)
 {
-    return bucket_quarantine(command->bucket, command->name, command->rebuild.apply, stdout,
-                             &command->err);
+    return cli_bucket_quarantine(command->bucket, command->name, command->rebuild.apply, stdout,
+                                 &command->err);
 }
 
 /* ---- the command ---- */
@@ -248,7 +248,7 @@ static int fail(const struct bucket_verb *verb, const struct bucket_command *com
 
 static int run(const struct bucket_verb *verb, struct bucket_command *command)
 {
-    enum fg_code code = server_open_bucket(&command->bucket, &command->err);
+    enum fg_code code = single_open_bucket(&command->bucket, &command->err);
 
     if (code == FG_OK)
         code = verb->run(command);
@@ -330,7 +330,7 @@ static int run_with(const struct fg_program_def *def, int argc, char **argv)
 int cli_bucket(int argc, char **argv)
 {
     if (argc > 0 && strcmp(argv[0], "export") == 0) /* which has options of its own */
-        return server_with_def(bucket_export, argc - 1, argv + 1);
+        return single_with_def(cli_bucket_export, argc - 1, argv + 1);
     if (argc > 0 && wants_help(argc, argv)) {
         (void)fputs(help, stdout);
         return CLI_OK;
@@ -341,5 +341,5 @@ int cli_bucket(int argc, char **argv)
         (void)fputs(help, stderr);
         return CLI_USAGE;
     }
-    return server_with_def(run_with, argc, argv);
+    return single_with_def(run_with, argc, argv);
 }

@@ -153,16 +153,16 @@ static enum fg_code run(struct canary_command *command, struct fg_err *err)
 {
     struct fg_registry *registry = fg_registry_create();
     struct canary *canary = NULL;
-    struct page *page = NULL;
+    struct canary_page *page = NULL;
     enum fg_code code;
 
     command->canary.registry = registry;
     code = canary_start(&command->canary, &canary, err);
     if (code == FG_OK && command->listen != NULL)
-        code = page_open(command->listen, registry, &page, err);
+        code = canary_page_open(command->listen, registry, &page, err);
     if (code == FG_OK)
         code = run_canary(canary, command, err);
-    page_close(page);
+    canary_page_close(page);
     canary_destroy(canary);
     fg_registry_destroy(registry);
     return code;
@@ -177,7 +177,7 @@ int cli_canary(int argc, char **argv)
                                      .pods = 4,
                                      .canary = {.senders = SENDERS, .askers = ASKERS}};
     /* clang-format off */
-    const struct args_option options[] = {
+    const struct cli_args_option options[] = {
         {"query-url", 0,   ARGS_TEXT,   &command.query_url, "URL",      "of questions, where it is another", 0, 0},
         {"for",       0,   ARGS_TEXT,   &command.lasts,     "DURATION", "how long, 10m; default until it is stopped", 0, 0},
         {"rate",      'r', ARGS_TEXT,   &command.rate,      "RATE",     "profiles, default 20/s", 0, 0},
@@ -190,16 +190,16 @@ int cli_canary(int argc, char **argv)
         CLIENT_OPTIONS(command.canary.push),
     };
     /* clang-format on */
-    const struct args_command args = {"canary", "[options]", about,
-                                      notes,    options,     FG_COUNT(options)};
+    const struct cli_args_command args = {"canary", "[options]", about,
+                                          notes,    options,     FG_COUNT(options)};
     struct fg_err err;
     int words, code;
 
-    if (!args_begin(&args, argc, argv, &words, &code))
+    if (!cli_args_begin(&args, argc, argv, &words, &code))
         return code;
     if (check(&command, words, &err) != FG_OK)
-        return args_refuse(&args, &err);
+        return cli_args_refuse(&args, &err);
     fg_stop_init();
     fg_ignore_sigpipe();
-    return run(&command, &err) == FG_OK ? CLI_OK : args_fail(&args, &err);
+    return run(&command, &err) == FG_OK ? CLI_OK : cli_args_fail(&args, &err);
 }

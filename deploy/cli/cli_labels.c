@@ -6,14 +6,14 @@
 #include "proto/querier_v1.pb-c.h"
 
 struct labels {
-    struct client_config server;
+    struct cli_client_config server;
     const char *from, *until, *match;
     bool types;
     const char *name; /* NULL: names are asked for, not values */
 
-    struct selection_range range;
+    struct cli_selection_range range;
     struct fg_arena *arena;
-    struct client *client;
+    struct cli_client *client;
     char *matcher; /* NULL: none */
 };
 
@@ -38,20 +38,20 @@ static enum fg_code read_names(struct labels *labels, const char *method,
                                const ProtobufCMessageDescriptor *answer,
                                ProtobufCMessage **ret_message, struct fg_err *err)
 {
-    struct client_reply reply = {0};
+    struct cli_client_reply reply = {0};
 
-    enum fg_code code = client_call(labels->client, method, request, &reply, err);
+    enum fg_code code = cli_client_call(labels->client, method, request, &reply, err);
     if (code != FG_OK)
         return code;
     code = fg_pb_read(fg_buf_slice(&reply.body), answer, labels->arena, ret_message, err);
-    client_reply_done(&reply);
+    cli_client_reply_done(&reply);
     return code;
 }
 
 static enum fg_code keep(struct labels *labels, char **names, size_t n_names,
-                         struct ask_list *ret_list, struct fg_err *err)
+                         struct cli_ask_list *ret_list, struct fg_err *err)
 {
-    struct ask_list list = {fg_arena_new(labels->arena, struct fg_slice, n_names), n_names};
+    struct cli_ask_list list = {fg_arena_new(labels->arena, struct fg_slice, n_names), n_names};
 
     if (list.items == NULL)
         return fg_fail(err, FG_E_LIMIT, "the list is too long");
@@ -61,7 +61,8 @@ static enum fg_code keep(struct labels *labels, char **names, size_t n_names,
     return FG_OK;
 }
 
-static enum fg_code ask_names(struct labels *labels, struct ask_list *ret_list, struct fg_err *err)
+static enum fg_code ask_names(struct labels *labels, struct cli_ask_list *ret_list,
+                              struct fg_err *err)
 {
     Types__V1__LabelNamesRequest request;
     const Types__V1__LabelNamesResponse *answer;
@@ -80,7 +81,8 @@ static enum fg_code ask_names(struct labels *labels, struct ask_list *ret_list, 
     return keep(labels, answer->names, answer->n_names, ret_list, err);
 }
 
-static enum fg_code ask_values(struct labels *labels, struct ask_list *ret_list, struct fg_err *err)
+static enum fg_code ask_values(struct labels *labels, struct cli_ask_list *ret_list,
+                               struct fg_err *err)
 {
     Types__V1__LabelValuesRequest request;
     const Types__V1__LabelValuesResponse *answer;
@@ -102,12 +104,12 @@ static enum fg_code ask_values(struct labels *labels, struct ask_list *ret_list,
     return keep(labels, answer->names, answer->n_names, ret_list, err);
 }
 
-static enum fg_code ask(struct labels *labels, struct ask_list *ret_list, struct fg_err *err)
+static enum fg_code ask(struct labels *labels, struct cli_ask_list *ret_list, struct fg_err *err)
 {
     if (labels->types)
-        return ask_types(labels->client,
-                         labels->matcher == NULL ? FG_LIT("{}") : fg_cstr(labels->matcher),
-                         &labels->range, labels->arena, ret_list, err);
+        return cli_ask_types(labels->client,
+                             labels->matcher == NULL ? FG_LIT("{}") : fg_cstr(labels->matcher),
+                             &labels->range, labels->arena, ret_list, err);
     if (labels->name == NULL)
         return ask_names(labels, ret_list, err);
     return ask_values(labels, ret_list, err);
@@ -117,13 +119,13 @@ static enum fg_code ask(struct labels *labels, struct ask_list *ret_list, struct
 
 static enum fg_code read_match(struct labels *labels, struct fg_err *err)
 {
-    struct selection selection;
+    struct cli_selection selection;
     struct fg_slice matcher;
 
     if (labels->match == NULL)
         return FG_OK;
-    if (selection_parse(fg_cstr(labels->match), labels->arena, &selection, err) != FG_OK ||
-        selection_with_type(&selection, labels->arena, &matcher, err) != FG_OK)
+    if (cli_selection_parse(fg_cstr(labels->match), labels->arena, &selection, err) != FG_OK ||
+        cli_selection_with_type(&selection, labels->arena, &matcher, err) != FG_OK)
         return fg_wrap(err, "--match");
     labels->matcher = fg_arena_text(labels->arena, matcher);
     return labels->matcher == NULL ? fg_fail(err, FG_E_LIMIT, "--match is too long") : FG_OK;
@@ -135,20 +137,20 @@ static enum fg_code check(struct labels *labels, int words, struct fg_err *err)
         return fg_fail(err, FG_E_INVALID, "one label at a time");
     if (labels->types && words > 0)
         return fg_fail(err, FG_E_INVALID, "--types and a label's name do not go together");
-    if (selection_range(labels->from, labels->until, fg_wall_ns(fg_clock_real()), &labels->range,
-                        err) != FG_OK ||
+    if (cli_selection_range(labels->from, labels->until, fg_wall_ns(fg_clock_real()),
+                            &labels->range, err) != FG_OK ||
         read_match(labels, err) != FG_OK)
         return err->code;
-    return client_create(&labels->server, &labels->client, err);
+    return cli_client_create(&labels->server, &labels->client, err);
 }
 
-static void print_list(const struct ask_list *list)
+static void print_list(const struct cli_ask_list *list)
 {
     struct fg_buf out;
 
     fg_buf_init(&out, SIZE_MAX);
     for (size_t i = 0; i < list->count; i++) {
-        show_text(list->items[i], &out);
+        cli_show_text(list->items[i], &out);
         fg_buf_putc(&out, '\n');
     }
     if (out.len > 0)
@@ -156,15 +158,15 @@ static void print_list(const struct ask_list *list)
     fg_buf_done(&out);
 }
 
-static int run(struct labels *labels, const struct args_command *command, int words)
+static int run(struct labels *labels, const struct cli_args_command *command, int words)
 {
-    struct ask_list list = {0};
+    struct cli_ask_list list = {0};
     struct fg_err err;
 
     if (check(labels, words, &err) != FG_OK)
-        return args_refuse(command, &err);
+        return cli_args_refuse(command, &err);
     if (ask(labels, &list, &err) != FG_OK)
-        return args_fail(command, &err);
+        return cli_args_fail(command, &err);
     print_list(&list);
     return CLI_OK;
 }
@@ -173,7 +175,7 @@ int cli_labels(int argc, char **argv)
 {
     struct labels labels = {.from = "now-1h", .until = "now"};
     /* clang-format off */
-    const struct args_option options[] = {
+    const struct cli_args_option options[] = {
         {"match", 0, ARGS_TEXT, &labels.match, "SELECTOR", "only profiles that match (see query)", 0, 0},
         {"types", 0, ARGS_FLAG, &labels.types, NULL,       "list profile types", 0, 0},
         {"from",  0, ARGS_TEXT, &labels.from,  "TIME",     "start of the range, default now-1h", 0, 0},
@@ -181,17 +183,17 @@ int cli_labels(int argc, char **argv)
         CLIENT_OPTIONS(labels.server),
     };
     /* clang-format on */
-    const struct args_command command = {"labels", "[NAME] [options]", about, notes,
-                                         options,  FG_COUNT(options)};
+    const struct cli_args_command command = {"labels", "[NAME] [options]", about, notes,
+                                             options,  FG_COUNT(options)};
     int words, code;
 
-    if (!args_begin(&command, argc, argv, &words, &code))
+    if (!cli_args_begin(&command, argc, argv, &words, &code))
         return code;
     labels.name = words > 0 ? argv[0] : NULL;
     labels.arena = fg_arena_create(ASK_ARENA_MAX_BYTES);
     code = run(&labels, &command, words);
-    client_warn_missing(labels.client);
-    client_destroy(labels.client);
+    cli_client_warn_missing(labels.client);
+    cli_client_destroy(labels.client);
     fg_arena_destroy(labels.arena);
     return code;
 }

@@ -3,8 +3,8 @@
 #include "deploy/cli/upload_file.h"
 
 struct cli_push {
-    struct client_config server;
-    struct pushing pushing;
+    struct cli_client_config server;
+    struct cli_pushing pushing;
     const char *dir;
     uint64_t connections;
 };
@@ -60,24 +60,24 @@ static enum fg_code check(struct cli_push *push, int words, struct fg_err *err)
 
     if (check_what(push, words, err) != FG_OK)
         return err->code;
-    if (format != NULL && !upload_file_is_format(format))
+    if (format != NULL && !cli_upload_file_is_format(format))
         return fg_fail(err, FG_E_INVALID,
                        "--format %s: it is pprof, folded, lines, jfr, trie, "
                        "tree or speedscope",
                        format);
-    return client_create(&push->server, &push->pushing.client, err);
+    return cli_client_create(&push->server, &push->pushing.client, err);
 }
 
 /* A file that fails does not keep the others from being sent. */
-static int push_files(const struct pushing *pushing, int words, char **files)
+static int push_files(const struct cli_pushing *pushing, int words, char **files)
 {
     int code = CLI_OK;
 
     for (int i = 0; i < words; i++) {
-        struct pushed pushed;
+        struct cli_pushed pushed;
         struct fg_err err;
 
-        if (push_file(pushing, files[i], &pushed, &err) == FG_OK) {
+        if (cli_push_file(pushing, files[i], &pushed, &err) == FG_OK) {
             printf("%s: ok 200, %zu bytes of %s\n", files[i], pushed.bytes, pushed.format);
             continue;
         }
@@ -90,9 +90,9 @@ static int push_files(const struct pushing *pushing, int words, char **files)
 int cli_push(int argc, char **argv)
 {
     struct cli_push push = {.connections = 4};
-    struct pushing *pushing = &push.pushing;
+    struct cli_pushing *pushing = &push.pushing;
     /* clang-format off */
-    const struct args_option options[] = {
+    const struct cli_args_option options[] = {
         {"name",        'n', ARGS_TEXT,   &pushing->name,        "NAME",   "service and labels, needed: 'shop{env=prod}'", 0, 0},
         {"format",      'f', ARGS_TEXT,   &pushing->format,      "FORMAT", "pprof, folded, lines, jfr, trie, tree, speedscope", 0, 0},
         {"from",        0,   ARGS_TEXT,   &pushing->from,        "TIME",   "start of the profile, default now", 0, 0},
@@ -104,21 +104,21 @@ int cli_push(int argc, char **argv)
         CLIENT_OPTIONS(push.server),
     };
     /* clang-format on */
-    const struct args_command command = {"push",  "FILE... --name NAME | --dir DIR [options]",
-                                         about,   notes,
-                                         options, FG_COUNT(options)};
+    const struct cli_args_command command = {"push",  "FILE... --name NAME | --dir DIR [options]",
+                                             about,   notes,
+                                             options, FG_COUNT(options)};
     struct fg_err err;
     int words, code;
 
-    if (!args_begin(&command, argc, argv, &words, &code))
+    if (!cli_args_begin(&command, argc, argv, &words, &code))
         return code;
     if (check(&push, words, &err) != FG_OK)
-        return args_refuse(&command, &err);
+        return cli_args_refuse(&command, &err);
     if (push.dir == NULL)
         code = push_files(pushing, words, argv);
-    else if (push_dir(pushing, &push.server, push.dir, (unsigned)push.connections, &code, &err) !=
-             FG_OK)
-        code = args_fail(&command, &err);
-    client_destroy(pushing->client);
+    else if (cli_push_dir(pushing, &push.server, push.dir, (unsigned)push.connections, &code,
+                          &err) != FG_OK)
+        code = cli_args_fail(&command, &err);
+    cli_client_destroy(pushing->client);
     return code;
 }

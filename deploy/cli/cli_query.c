@@ -14,15 +14,15 @@
 enum { OUTPUT_MAX_BYTES = 2047 * 1024 * 1024 };
 
 struct query {
-    struct client_config server;
+    struct cli_client_config server;
     const char *selector, *type, *from, *until, *output, *file;
     uint64_t max_nodes, limit;
 
-    struct selection selection;
-    struct selection_range range;
+    struct cli_selection selection;
+    struct cli_selection_range range;
     struct fg_slice type_id; /* in full */
     struct fg_arena *arena;
-    struct client *client;
+    struct cli_client *client;
 };
 
 static const char about[] =
@@ -71,24 +71,24 @@ static enum fg_code write_buf(const struct query *query, const struct fg_buf *ou
     if (out->full)
         return fg_fail(err, FG_E_LIMIT, "more than %d bytes: try a smaller --max-nodes",
                        OUTPUT_MAX_BYTES);
-    return output_write(query->file, fg_buf_slice(out), err);
+    return cli_output_write(query->file, fg_buf_slice(out), err);
 }
 
 /* ---- table and folded ---- */
 
 static enum fg_code ask_sum(const struct query *query, struct fg_tree *tree, struct fg_err *err)
 {
-    if (ask_tree(query->client, query->type_id, query->selection.labels, &query->range,
-                 query->max_nodes, query->arena, tree, err) != FG_OK)
+    if (cli_ask_tree(query->client, query->type_id, query->selection.labels, &query->range,
+                     query->max_nodes, query->arena, tree, err) != FG_OK)
         return err->code;
     return tree->n_nodes == 0 ? fail_empty(query, err) : FG_OK;
 }
 
 static void write_title(const struct query *query, struct fg_buf *out)
 {
-    show_text(query->type_id, out);
+    cli_show_text(query->type_id, out);
     fg_buf_putc(out, ' ');
-    show_text(query->selection.labels, out);
+    cli_show_text(query->selection.labels, out);
     fg_buf_puts(out, "\n\n");
 }
 
@@ -104,7 +104,7 @@ static enum fg_code run_table(const struct query *query, struct fg_err *err)
     fg_buf_init(&out, OUTPUT_MAX_BYTES);
     if (ask_sum(query, &tree, err) == FG_OK) {
         write_title(query, &out);
-        show_table(&tree, type.unit, query->limit, &out);
+        cli_show_table(&tree, type.unit, query->limit, &out);
         err->code = write_buf(query, &out, err);
     }
     fg_buf_done(&out);
@@ -133,7 +133,7 @@ static enum fg_code run_folded(const struct query *query, struct fg_err *err)
 static enum fg_code run_pprof(const struct query *query, struct fg_err *err)
 {
     Querier__V1__SelectMergeProfileRequest request;
-    struct client_reply reply = {0};
+    struct cli_client_reply reply = {0};
 
     querier__v1__select_merge_profile_request__init(&request);
     request.profile_typeid = fg_arena_text(query->arena, query->type_id);
@@ -147,13 +147,13 @@ static enum fg_code run_pprof(const struct query *query, struct fg_err *err)
             QUERIER__V1__SELECT_MERGE_PROFILE_REQUEST__OPT_MAX_NODES_MAX_NODES;
         request.max_nodes = (int64_t)query->max_nodes;
     }
-    if (client_call(query->client, "querier.v1.QuerierService/SelectMergeProfile", &request.base,
-                    &reply, err) != FG_OK)
+    if (cli_client_call(query->client, "querier.v1.QuerierService/SelectMergeProfile",
+                        &request.base, &reply, err) != FG_OK)
         return err->code;
     enum fg_code code = reply.body.len == 0
                             ? fail_empty(query, err)
-                            : output_write_gzip(query->file, fg_buf_slice(&reply.body), err);
-    client_reply_done(&reply);
+                            : cli_output_write_gzip(query->file, fg_buf_slice(&reply.body), err);
+    cli_client_reply_done(&reply);
     return code;
 }
 
@@ -185,7 +185,7 @@ static enum fg_code write_render_query(const struct query *query, struct fg_buf 
 
 static enum fg_code run_json(const struct query *query, struct fg_err *err)
 {
-    struct client_reply reply = {0};
+    struct cli_client_reply reply = {0};
     struct fg_buf path;
 
     fg_buf_init(&path, SIZE_MAX);
@@ -195,13 +195,13 @@ static enum fg_code run_json(const struct query *query, struct fg_err *err)
     enum fg_code code = write_render_query(query, &path, err);
     fg_buf_putc(&path, '\0');
     if (code == FG_OK)
-        code = client_get(query->client, (const char *)path.ptr, &reply, err);
+        code = cli_client_get(query->client, (const char *)path.ptr, &reply, err);
     fg_buf_done(&path);
     if (code == FG_OK)
-        code = client_check(&reply, err);
+        code = cli_client_check(&reply, err);
     if (code == FG_OK)
         code = write_buf(query, &reply.body, err);
-    client_reply_done(&reply);
+    cli_client_reply_done(&reply);
     return code;
 }
 
@@ -244,41 +244,42 @@ static enum fg_code check(struct query *query, int words, size_t *ret_output, st
                        words == 0 ? "a SELECTOR is needed, {} for all" : "one SELECTOR at a time");
     if (choose_output(query, ret_output, err) != FG_OK)
         return err->code;
-    if (selection_parse(fg_cstr(query->selector), query->arena, &query->selection, err) != FG_OK)
+    if (cli_selection_parse(fg_cstr(query->selector), query->arena, &query->selection, err) !=
+        FG_OK)
         return fg_wrap(err, "%s", query->selector);
     if (query->type != NULL)
         query->selection.type = fg_cstr(query->type);
-    if (selection_range(query->from, query->until, fg_wall_ns(fg_clock_real()), &query->range,
-                        err) != FG_OK)
+    if (cli_selection_range(query->from, query->until, fg_wall_ns(fg_clock_real()), &query->range,
+                            err) != FG_OK)
         return err->code;
-    return client_create(&query->server, &query->client, err);
+    return cli_client_create(&query->server, &query->client, err);
 }
 
 static enum fg_code resolve_type(struct query *query, struct fg_err *err)
 {
-    struct ask_list types = {0};
+    struct cli_ask_list types = {0};
 
     query->type_id = query->selection.type;
-    if (selection_is_full_type(query->type_id))
+    if (cli_selection_is_full_type(query->type_id))
         return FG_OK;
-    if (ask_types(query->client, query->selection.labels, &query->range, query->arena, &types,
-                  err) != FG_OK)
+    if (cli_ask_types(query->client, query->selection.labels, &query->range, query->arena, &types,
+                      err) != FG_OK)
         return err->code;
     if (types.count == 0)
         return fail_empty(query, err);
-    return selection_choose_type(query->selection.type, types.items, types.count, &query->type_id,
-                                 err);
+    return cli_selection_choose_type(query->selection.type, types.items, types.count,
+                                     &query->type_id, err);
 }
 
-static int run(struct query *query, const struct args_command *command, int words)
+static int run(struct query *query, const struct cli_args_command *command, int words)
 {
     struct fg_err err;
     size_t output = 0;
 
     if (check(query, words, &output, &err) != FG_OK)
-        return args_refuse(command, &err);
+        return cli_args_refuse(command, &err);
     if (resolve_type(query, &err) != FG_OK || outputs[output].run(query, &err) != FG_OK)
-        return args_fail(command, &err);
+        return cli_args_fail(command, &err);
     return CLI_OK;
 }
 
@@ -286,7 +287,7 @@ int cli_query(int argc, char **argv)
 {
     struct query query = {.from = "now-1h", .until = "now", .limit = 30};
     /* clang-format off */
-    const struct args_option options[] = {
+    const struct cli_args_option options[] = {
         {"type",      't', ARGS_TEXT,   &query.type,      "TYPE",   "profile type, in full or short", 0, 0},
         {"from",      0,   ARGS_TEXT,   &query.from,      "TIME",   "start of the range, default now-1h", 0, 0},
         {"until",     0,   ARGS_TEXT,   &query.until,     "TIME",   "its end, default now", 0, 0},
@@ -297,17 +298,17 @@ int cli_query(int argc, char **argv)
         CLIENT_OPTIONS(query.server),
     };
     /* clang-format on */
-    const struct args_command command = {"query", "SELECTOR [options]", about, notes,
-                                         options, FG_COUNT(options)};
+    const struct cli_args_command command = {"query", "SELECTOR [options]", about, notes,
+                                             options, FG_COUNT(options)};
     int words, code;
 
-    if (!args_begin(&command, argc, argv, &words, &code))
+    if (!cli_args_begin(&command, argc, argv, &words, &code))
         return code;
     query.selector = words > 0 ? argv[0] : "";
     query.arena = fg_arena_create(ASK_ARENA_MAX_BYTES);
     code = run(&query, &command, words);
-    client_warn_missing(query.client);
-    client_destroy(query.client);
+    cli_client_warn_missing(query.client);
+    cli_client_destroy(query.client);
     fg_arena_destroy(query.arena);
     return code;
 }

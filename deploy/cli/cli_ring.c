@@ -131,7 +131,7 @@ static const struct ring_verb *find_verb(const char *name)
 static enum fg_code run(const struct ring_verb *verb, struct ring_command *command)
 {
     struct fg_bucket *bucket = NULL;
-    enum fg_code code = server_open_bucket(&bucket, &command->err);
+    enum fg_code code = single_open_bucket(&bucket, &command->err);
 
     if (code != FG_OK)
         return code;
@@ -149,19 +149,19 @@ static enum fg_code run(const struct ring_verb *verb, struct ring_command *comma
     return code;
 }
 
-static int run_with(const struct fg_program_def *def, const struct args_command *args,
+static int run_with(const struct fg_program_def *def, const struct cli_args_command *args,
                     const struct ring_verb *verb, struct ring_command *command, int argc,
                     char **argv)
 {
     struct fg_program program;
     int n_flags, code = CLI_OK;
 
-    if (args_take(args, argc, argv, &n_flags, &command->err) != FG_OK)
-        return args_refuse(args, &command->err);
+    if (cli_args_take(args, argc, argv, &n_flags, &command->err) != FG_OK)
+        return cli_args_refuse(args, &command->err);
     if (fg_program_configure(def, n_flags, argv, &program, &command->err) != FG_OK)
-        code = args_refuse(args, &command->err);
+        code = cli_args_refuse(args, &command->err);
     else if (run(verb, command) != FG_OK)
-        code = args_fail(args, &command->err);
+        code = cli_args_fail(args, &command->err);
     fg_program_forget(&program);
     return code;
 }
@@ -169,24 +169,24 @@ static int run_with(const struct fg_program_def *def, const struct args_command 
 static int with_def(const struct fg_program_def *def, int argc, char **argv)
 {
     struct ring_command command = {0};
-    const struct args_option options[] = {
+    const struct cli_args_option options[] = {
         {"json", 0, ARGS_FLAG, &command.json, NULL, "all there is, as JSON", 0, 0},
     };
-    const struct args_command args = {"ring",  "ls|forget NAME|replicate N [--json] [settings]",
-                                      about,   notes,
-                                      options, FG_COUNT(options)};
+    const struct cli_args_command args = {"ring",  "ls|forget NAME|replicate N [--json] [settings]",
+                                          about,   notes,
+                                          options, FG_COUNT(options)};
     const struct ring_verb *verb = argc == 0 ? NULL : find_verb(argv[0]);
     int words = verb != NULL && verb->word != NULL ? 2 : 1;
 
-    if (args_wants_help(&args, argc, argv))
+    if (cli_args_wants_help(&args, argc, argv))
         return CLI_OK;
     if (verb == NULL) {
         (void)fg_fail(&command.err, FG_E_INVALID, "ls, forget or replicate has to follow");
-        return args_refuse(&args, &command.err);
+        return cli_args_refuse(&args, &command.err);
     }
     if (argc < words || (words == 2 && argv[1][0] == '-')) {
         (void)fg_fail(&command.err, FG_E_INVALID, "%s: %s has to follow", verb->name, verb->word);
-        return args_refuse(&args, &command.err);
+        return cli_args_refuse(&args, &command.err);
     }
     command.word = words == 2 ? argv[1] : NULL;
     return run_with(def, &args, verb, &command, argc - words, argv + words);
@@ -194,5 +194,5 @@ static int with_def(const struct fg_program_def *def, int argc, char **argv)
 
 int cli_ring(int argc, char **argv)
 {
-    return server_with_def(with_def, argc, argv);
+    return single_with_def(with_def, argc, argv);
 }

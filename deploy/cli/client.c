@@ -17,7 +17,7 @@ enum {
 
 static const char default_url[] = "http://127.0.0.1:4040";
 
-struct client {
+struct cli_client {
     CURL *curl;
     char *url;                       /* without a slash at the end */
     struct curl_slist *headers;      /* of every request */
@@ -69,7 +69,7 @@ static char *copy_url(const char *url)
     return copy;
 }
 
-static void set_defaults(struct client *client)
+static void set_defaults(struct cli_client *client)
 {
     CURL *curl = client->curl;
 
@@ -82,8 +82,8 @@ static void set_defaults(struct client *client)
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "flamegrid/" FG_VERSION);
 }
 
-enum fg_code client_create(const struct client_config *config, struct client **ret_client,
-                           struct fg_err *err)
+enum fg_code cli_client_create(const struct cli_client_config *config,
+                               struct cli_client **ret_client, struct fg_err *err)
 {
     const char *url = or_env(config->url, "FLAMEGRID_URL");
     const char *tenant = or_env(config->tenant, "FLAMEGRID_TENANT");
@@ -93,7 +93,7 @@ enum fg_code client_create(const struct client_config *config, struct client **r
     if (check_value("the tenant", tenant, err) != FG_OK ||
         check_value("the token", token, err) != FG_OK)
         return err->code;
-    struct client *client = fg_new(struct client);
+    struct cli_client *client = fg_new(struct cli_client);
     client->curl = curl_easy_init();
     fg_assert(client->curl != NULL); /* memory is gone */
     client->url = copy_url(url == NULL ? default_url : url);
@@ -112,7 +112,7 @@ enum fg_code client_create(const struct client_config *config, struct client **r
     return FG_OK;
 }
 
-void client_destroy(struct client *client)
+void cli_client_destroy(struct cli_client *client)
 {
     if (client == NULL)
         return;
@@ -122,7 +122,7 @@ void client_destroy(struct client *client)
     free(client);
 }
 
-void client_reply_done(struct client_reply *reply)
+void cli_client_reply_done(struct cli_client_reply *reply)
 {
     fg_buf_done(&reply->body);
 }
@@ -138,7 +138,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
     return body->full ? 0 : size * count;
 }
 
-static enum fg_code fail_transfer(const struct client *client, CURLcode rc, struct fg_err *err)
+static enum fg_code fail_transfer(const struct cli_client *client, CURLcode rc, struct fg_err *err)
 {
     switch (rc) {
     case CURLE_WRITE_ERROR:
@@ -157,7 +157,7 @@ static enum fg_code fail_transfer(const struct client *client, CURLcode rc, stru
 }
 
 /* Control characters would be for the terminal. */
-static void read_missing(struct client *client)
+static void read_missing(struct cli_client *client)
 {
     struct curl_header *complete, *missing;
     size_t n = 0;
@@ -176,18 +176,18 @@ static void read_missing(struct client *client)
     client->missing[n] = '\0';
 }
 
-const char *client_missing(const struct client *client)
+const char *cli_client_missing(const struct cli_client *client)
 {
     return client->missing[0] == '\0' ? NULL : client->missing;
 }
 
-void client_warn_missing(const struct client *client)
+void cli_client_warn_missing(const struct cli_client *client)
 {
     if (client != NULL && client->missing[0] != '\0')
         (void)fprintf(stderr, "flamegrid: the answer is not complete: %s\n", client->missing);
 }
 
-static void read_meta(CURL *curl, struct client_reply *reply)
+static void read_meta(CURL *curl, struct cli_client_reply *reply)
 {
     curl_off_t retry_after_s = 0;
     long status = 0;
@@ -198,10 +198,10 @@ static void read_meta(CURL *curl, struct client_reply *reply)
     reply->retry_after_s = retry_after_s > 0 ? (uint64_t)retry_after_s : 0;
 }
 
-static enum fg_code perform(struct client *client, const char *path, struct client_reply *ret_reply,
-                            struct fg_err *err)
+static enum fg_code perform(struct cli_client *client, const char *path,
+                            struct cli_client_reply *ret_reply, struct fg_err *err)
 {
-    struct client_reply reply = {0};
+    struct cli_client_reply reply = {0};
     struct fg_buf url;
 
     fg_buf_init(&url, SIZE_MAX);
@@ -223,8 +223,8 @@ static enum fg_code perform(struct client *client, const char *path, struct clie
     return FG_OK;
 }
 
-enum fg_code client_get(struct client *client, const char *path, struct client_reply *ret_reply,
-                        struct fg_err *err)
+enum fg_code cli_client_get(struct cli_client *client, const char *path,
+                            struct cli_client_reply *ret_reply, struct fg_err *err)
 {
     curl_easy_setopt(client->curl, CURLOPT_HTTPGET, 1L);
     curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, client->headers);
@@ -232,7 +232,8 @@ enum fg_code client_get(struct client *client, const char *path, struct client_r
 }
 
 /* libcurl's lists cannot share a tail, so the headers of every request are copied. */
-static struct curl_slist *headers_with_type(const struct client *client, const char *content_type)
+static struct curl_slist *headers_with_type(const struct cli_client *client,
+                                            const char *content_type)
 {
     struct curl_slist *headers = NULL;
 
@@ -245,8 +246,9 @@ static struct curl_slist *headers_with_type(const struct client *client, const c
     return headers;
 }
 
-enum fg_code client_post(struct client *client, const char *path, const char *content_type,
-                         struct fg_slice body, struct client_reply *ret_reply, struct fg_err *err)
+enum fg_code cli_client_post(struct cli_client *client, const char *path, const char *content_type,
+                             struct fg_slice body, struct cli_client_reply *ret_reply,
+                             struct fg_err *err)
 {
     struct curl_slist *headers = headers_with_type(client, content_type);
 
@@ -261,40 +263,41 @@ enum fg_code client_post(struct client *client, const char *path, const char *co
     return code;
 }
 
-enum fg_code client_call(struct client *client, const char *method, const ProtobufCMessage *request,
-                         struct client_reply *ret_reply, struct fg_err *err)
+enum fg_code cli_client_call(struct cli_client *client, const char *method,
+                             const ProtobufCMessage *request, struct cli_client_reply *ret_reply,
+                             struct fg_err *err)
 {
     size_t len = protobuf_c_message_get_packed_size(request);
     uint8_t *bytes = fg_malloc(FG_MAX(len, 1));
-    struct client_reply reply = {0};
+    struct cli_client_reply reply = {0};
     struct fg_buf path;
 
     (void)protobuf_c_message_pack(request, bytes);
     fg_buf_init(&path, SIZE_MAX);
     fg_buf_printf(&path, "/%s", method);
     fg_buf_putc(&path, '\0');
-    enum fg_code code = client_post(client, (const char *)path.ptr, "application/proto",
-                                    fg_bytes(bytes, len), &reply, err);
+    enum fg_code code = cli_client_post(client, (const char *)path.ptr, "application/proto",
+                                        fg_bytes(bytes, len), &reply, err);
     fg_buf_done(&path);
     free(bytes);
     if (code != FG_OK)
         return code;
-    if (client_check(&reply, err) != FG_OK) {
-        client_reply_done(&reply);
+    if (cli_client_check(&reply, err) != FG_OK) {
+        cli_client_reply_done(&reply);
         return err->code;
     }
     *ret_reply = reply;
     return FG_OK;
 }
 
-enum fg_code client_check(const struct client_reply *reply, struct fg_err *err)
+enum fg_code cli_client_check(const struct cli_client_reply *reply, struct fg_err *err)
 {
     struct fg_buf message;
 
     if (reply->status == 200)
         return FG_OK;
     fg_buf_init(&message, SIZE_MAX);
-    client_message(fg_buf_slice(&reply->body), &message);
+    cli_client_message(fg_buf_slice(&reply->body), &message);
     enum fg_code code = fg_fail(err, FG_E_UNKNOWN, "the server says %u: %.*s", reply->status,
                                 FG_S(fg_buf_slice(&message)));
     fg_buf_done(&message);
@@ -305,10 +308,10 @@ enum fg_code client_check(const struct client_reply *reply, struct fg_err *err)
 
 static void put_line(struct fg_slice text, struct fg_buf *out)
 {
-    show_text(fg_slice_sub(fg_trim(text), 0, MESSAGE_MAX_BYTES), out);
+    cli_show_text(fg_slice_sub(fg_trim(text), 0, MESSAGE_MAX_BYTES), out);
 }
 
-void client_message(struct fg_slice body, struct fg_buf *out)
+void cli_client_message(struct fg_slice body, struct fg_buf *out)
 {
     json_t *root = json_loadb((const char *)body.ptr, body.len, 0, NULL);
     const char *message = json_string_value(json_object_get(root, "message"));

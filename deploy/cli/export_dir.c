@@ -57,7 +57,7 @@ static void write_folder(const struct fg_labels *labels, char out[FOLDER_MAX_BYT
 }
 
 /* The folder of the series, with its labels in it. */
-static enum fg_code enter_series(struct export_dir *dir, const struct fg_labels *labels,
+static enum fg_code enter_series(struct cli_export_dir *dir, const struct fg_labels *labels,
                                  struct fg_err *err)
 {
     char folder[FOLDER_MAX_BYTES], path[EXPORT_PATH_MAX_BYTES], file[EXPORT_PATH_MAX_BYTES];
@@ -69,13 +69,13 @@ static enum fg_code enter_series(struct export_dir *dir, const struct fg_labels 
         return FG_OK;
     if (make_folder(dir->path, err) != FG_OK || make_folder(path, err) != FG_OK ||
         make_path(file, path, "", SERIES_FILE, err) != FG_OK ||
-        series_file_write(file, labels, err) != FG_OK)
+        cli_series_file_write(file, labels, err) != FG_OK)
         return err->code;
     memcpy(dir->series, path, sizeof path);
     return FG_OK;
 }
 
-static enum fg_code enter_day(struct export_dir *dir, const struct tm *time, struct fg_err *err)
+static enum fg_code enter_day(struct cli_export_dir *dir, const struct tm *time, struct fg_err *err)
 {
     char path[EXPORT_PATH_MAX_BYTES], name[NAME_MAX_BYTES];
 
@@ -95,7 +95,7 @@ static enum fg_code enter_day(struct export_dir *dir, const struct tm *time, str
 static enum fg_code write_profile(const char *path, const char *hidden, struct fg_slice pprof,
                                   struct fg_err *err)
 {
-    if (output_write_gzip(hidden, pprof, err) != FG_OK) {
+    if (cli_output_write_gzip(hidden, pprof, err) != FG_OK) {
         (void)unlink(hidden);
         return err->code;
     }
@@ -104,12 +104,13 @@ static enum fg_code write_profile(const char *path, const char *hidden, struct f
     return FG_OK;
 }
 
-enum fg_code export_dir_add(void *arg, const struct fg_export_profile *profile, struct fg_err *err)
+enum fg_code cli_export_dir_add(void *arg, const struct qry_export_profile *profile,
+                                struct fg_err *err)
 {
     int64_t ms = profile->time_ns / FG_MS_NS - (profile->time_ns % FG_MS_NS < 0);
     time_t seconds = (time_t)(ms / 1000 - (ms % 1000 < 0));
     char path[EXPORT_PATH_MAX_BYTES], hidden[EXPORT_PATH_MAX_BYTES], name[NAME_MAX_BYTES];
-    struct export_dir *dir = arg;
+    struct cli_export_dir *dir = arg;
     struct tm time;
 
     if (gmtime_r(&seconds, &time) == NULL)

@@ -14,14 +14,14 @@
 
 enum { EXPORT_PATH_MAX_BYTES = 4096 };
 
-struct export_dir {
+struct cli_export_dir {
     const char *path; /* borrowed; made when it is not there */
     char series[EXPORT_PATH_MAX_BYTES], day[EXPORT_PATH_MAX_BYTES]; /* folders made last */
 };
 
-/* For fg_export_profiles(), with a struct export_dir. FG_E_INVALID: too long a path; else what the
- * system says, with the path. */
-enum fg_code export_dir_add(void *dir, const struct fg_export_profile *profile,
-                            struct fg_err *err) fg_must_check;
+/* For qry_export_profiles(), with a struct cli_export_dir. FG_E_INVALID: too long a path; else what
+ * the system says, with the path. */
+enum fg_code cli_export_dir_add(void *dir, const struct qry_export_profile *profile,
+                                struct fg_err *err) fg_must_check;
 
 #endif

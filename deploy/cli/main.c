@@ -9,7 +9,7 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv); /* what follows the command */
 } commands[] = {
-    {"server", server_run}, {"bucket", cli_bucket}, {"ring", cli_ring},     {"push", cli_push},
+    {"server", single_run}, {"bucket", cli_bucket}, {"ring", cli_ring},     {"push", cli_push},
     {"query", cli_query},   {"labels", cli_labels}, {"canary", cli_canary},
 };
 

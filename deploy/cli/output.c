@@ -6,7 +6,7 @@
 
 enum { GZIP_LEVEL = 6 };
 
-enum fg_code output_write(const char *path, struct fg_slice bytes, struct fg_err *err)
+enum fg_code cli_output_write(const char *path, struct fg_slice bytes, struct fg_err *err)
 {
     FILE *file = path == NULL ? stdout : fopen(path, "wbe");
     bool good;
@@ -21,7 +21,7 @@ enum fg_code output_write(const char *path, struct fg_slice bytes, struct fg_err
     return FG_OK;
 }
 
-enum fg_code output_write_gzip(const char *path, struct fg_slice bytes, struct fg_err *err)
+enum fg_code cli_output_write_gzip(const char *path, struct fg_slice bytes, struct fg_err *err)
 {
     struct libdeflate_compressor *gzip = libdeflate_alloc_compressor(GZIP_LEVEL);
     size_t bound, len;
@@ -31,7 +31,7 @@ enum fg_code output_write_gzip(const char *path, struct fg_slice bytes, struct f
     uint8_t *out = fg_malloc(bound);
     len = libdeflate_gzip_compress(gzip, bytes.ptr, bytes.len, out, bound);
     libdeflate_free_compressor(gzip);
-    enum fg_code code = output_write(path, fg_bytes(out, len), err);
+    enum fg_code code = cli_output_write(path, fg_bytes(out, len), err);
     free(out);
     return code;
 }

@@ -6,11 +6,11 @@
 #include "common/base/slice.h"
 
 /* What the system says, a full disk for example; of the file a part may be there then. */
-enum fg_code output_write(const char *path, struct fg_slice bytes,
-                          struct fg_err *err) fg_must_check;
+enum fg_code cli_output_write(const char *path, struct fg_slice bytes,
+                              struct fg_err *err) fg_must_check;
 
 /* The same, gzip'ed. */
-enum fg_code output_write_gzip(const char *path, struct fg_slice bytes,
-                               struct fg_err *err) fg_must_check;
+enum fg_code cli_output_write_gzip(const char *path, struct fg_slice bytes,
+                                   struct fg_err *err) fg_must_check;
 
 #endif

@@ -32,8 +32,8 @@ struct push_dir_list {
 
 /* What the threads share. */
 struct push_dir_sending {
-    const struct pushing *pushing;
-    const struct client_config *server;
+    const struct cli_pushing *pushing;
+    const struct cli_client_config *server;
     const struct push_dir_list *list;
     size_t dir_len; /* of the folder's path, which all paths begin with */
 
@@ -74,7 +74,7 @@ static enum fg_code read_series(struct push_dir_list *list, const char *folder,
     labels = fg_arena_new(list->arena, struct fg_labels, 1);
     if (labels == NULL)
         return fg_fail(err, FG_E_LIMIT, "%s: too many series", path);
-    code = series_file_read(path, list->arena, labels, err);
+    code = cli_series_file_read(path, list->arena, labels, err);
     if (code == FG_OK)
         *series = labels;
     return code == FG_E_NOT_FOUND ? FG_OK : code;
@@ -141,10 +141,11 @@ static enum fg_code service_of(const struct push_dir_sending *sending, const cha
     return FG_OK;
 }
 
-static enum fg_code send_one(const struct push_dir_sending *sending, struct client *client,
-                             const struct item *item, struct pushed *ret_pushed, struct fg_err *err)
+static enum fg_code send_one(const struct push_dir_sending *sending, struct cli_client *client,
+                             const struct item *item, struct cli_pushed *ret_pushed,
+                             struct fg_err *err)
 {
-    struct pushing pushing = *sending->pushing;
+    struct cli_pushing pushing = *sending->pushing;
     char service[SERVICE_MAX_BYTES];
 
     pushing.client = client;
@@ -154,7 +155,7 @@ static enum fg_code send_one(const struct push_dir_sending *sending, struct clie
             return err->code;
         pushing.name = service;
     }
-    return push_file(&pushing, item->path, ret_pushed, err);
+    return cli_push_file(&pushing, item->path, ret_pushed, err);
 }
 
 static const struct item *take_item(struct push_dir_sending *sending)
@@ -168,8 +169,8 @@ static const struct item *take_item(struct push_dir_sending *sending)
     return item;
 }
 
-static void note(struct push_dir_sending *sending, const char *path, const struct pushed *pushed,
-                 const struct fg_err *err)
+static void note(struct push_dir_sending *sending, const char *path,
+                 const struct cli_pushed *pushed, const struct fg_err *err)
 {
     (void)pthread_mutex_lock(&sending->lock);
     if (pushed != NULL) {
@@ -184,19 +185,19 @@ static void note(struct push_dir_sending *sending, const char *path, const struc
 static void *run(void *arg)
 {
     struct push_dir_sending *sending = arg;
-    struct client *client;
+    struct cli_client *client;
     const struct item *item;
     struct fg_err err;
 
-    if (client_create(sending->server, &client, &err) != FG_OK)
+    if (cli_client_create(sending->server, &client, &err) != FG_OK)
         return NULL; /* the first one was made, so this is for want of memory; others go on */
     while ((item = take_item(sending)) != NULL) {
-        struct pushed pushed = {0};
+        struct cli_pushed pushed = {0};
         enum fg_code code = send_one(sending, client, item, &pushed, &err);
 
         note(sending, item->path, code == FG_OK ? &pushed : NULL, &err);
     }
-    client_destroy(client);
+    cli_client_destroy(client);
     return NULL;
 }
 
@@ -227,8 +228,8 @@ static int report(const struct push_dir_sending *sending, int64_t took_ns)
     return sending->failed == 0 ? CLI_OK : CLI_FAILED;
 }
 
-enum fg_code push_dir(const struct pushing *pushing, const struct client_config *server,
-                      const char *dir, unsigned connections, int *ret_exit, struct fg_err *err)
+enum fg_code cli_push_dir(const struct cli_pushing *pushing, const struct cli_client_config *server,
+                          const char *dir, unsigned connections, int *ret_exit, struct fg_err *err)
 {
     struct push_dir_sending sending = {.pushing = pushing, .server = server};
     struct push_dir_list list = {.arena = fg_arena_create(LABELS_MAX_BYTES),

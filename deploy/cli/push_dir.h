@@ -14,8 +14,8 @@
  * *ret_exit: CLI_OK, or CLI_FAILED when a file failed. FG_E_NOT_FOUND and others: the folder cannot
  * be read, or there is nothing in it.
  */
-enum fg_code push_dir(const struct pushing *pushing, const struct client_config *server,
-                      const char *dir, unsigned connections, int *ret_exit,
-                      struct fg_err *err) fg_must_check;
+enum fg_code cli_push_dir(const struct cli_pushing *pushing, const struct cli_client_config *server,
+                          const char *dir, unsigned connections, int *ret_exit,
+                          struct fg_err *err) fg_must_check;
 
 #endif

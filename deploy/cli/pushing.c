@@ -22,7 +22,7 @@ static void add_param(struct fg_buf *path, const char *name, const char *value)
 }
 
 /* With a NUL at the end. */
-static void write_path(const struct pushing *pushing, const char *format, struct fg_buf *path)
+static void write_path(const struct cli_pushing *pushing, const char *format, struct fg_buf *path)
 {
     fg_buf_puts(path, "/ingest");
     add_param(path, "name", pushing->name);
@@ -36,34 +36,34 @@ static void write_path(const struct pushing *pushing, const char *format, struct
 }
 
 /* Without advice from the server the pauses double, from one second on. */
-static time_t pause_s(const struct client_reply *reply, unsigned attempt)
+static time_t pause_s(const struct cli_client_reply *reply, unsigned attempt)
 {
     uint64_t wait_s = reply->retry_after_s > 0 ? reply->retry_after_s : UINT64_C(1) << attempt;
 
     return (time_t)FG_MIN(wait_s, RETRY_AFTER_MAX_S);
 }
 
-static enum fg_code send_body(const struct pushing *pushing, const char *path, const char *type,
+static enum fg_code send_body(const struct cli_pushing *pushing, const char *path, const char *type,
                               struct fg_slice body, struct fg_err *err)
 {
     for (unsigned attempt = 0;; attempt++) {
-        struct client_reply reply = {0};
+        struct cli_client_reply reply = {0};
 
-        if (client_post(pushing->client, path, type, body, &reply, err) != FG_OK)
+        if (cli_client_post(pushing->client, path, type, body, &reply, err) != FG_OK)
             return err->code;
         if ((reply.status != 429 && reply.status != 503) || attempt == RETRIES_MAX) {
-            enum fg_code code = client_check(&reply, err);
+            enum fg_code code = cli_client_check(&reply, err);
 
-            client_reply_done(&reply);
+            cli_client_reply_done(&reply);
             return code;
         }
         struct timespec pause = {.tv_sec = pause_s(&reply, attempt)};
-        client_reply_done(&reply);
+        cli_client_reply_done(&reply);
         (void)nanosleep(&pause, NULL);
     }
 }
 
-static enum fg_code send_by_name(const struct pushing *pushing, const char *format,
+static enum fg_code send_by_name(const struct cli_pushing *pushing, const char *format,
                                  struct fg_slice content, struct fg_err *err)
 {
     enum fg_code code;
@@ -95,7 +95,7 @@ static Types__V1__LabelPair **make_pairs(struct fg_arena *arena, const struct fg
     return pairs;
 }
 
-static enum fg_code send_request(const struct pushing *pushing,
+static enum fg_code send_request(const struct cli_pushing *pushing,
                                  const Push__V1__PushRequest *request, struct fg_err *err)
 {
     size_t len = push__v1__push_request__get_packed_size(request);
@@ -109,7 +109,7 @@ static enum fg_code send_request(const struct pushing *pushing,
     return code;
 }
 
-static enum fg_code send_by_series(const struct pushing *pushing, struct fg_slice content,
+static enum fg_code send_by_series(const struct cli_pushing *pushing, struct fg_slice content,
                                    struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(SERIES_ARENA_MAX_BYTES);
@@ -134,12 +134,12 @@ static enum fg_code send_by_series(const struct pushing *pushing, struct fg_slic
 
 /* ---- a file ---- */
 
-static enum fg_code push_content(const struct pushing *pushing, const char *file,
-                                 struct fg_slice content, struct pushed *ret_pushed,
+static enum fg_code push_content(const struct cli_pushing *pushing, const char *file,
+                                 struct fg_slice content, struct cli_pushed *ret_pushed,
                                  struct fg_err *err)
 {
     const char *format =
-        pushing->format != NULL ? pushing->format : upload_file_format(file, content);
+        pushing->format != NULL ? pushing->format : cli_upload_file_format(file, content);
     enum fg_code code;
 
     if (pushing->series == NULL)
@@ -150,18 +150,18 @@ static enum fg_code push_content(const struct pushing *pushing, const char *file
         code = fg_fail(err, FG_E_INVALID, "with labels of its own only pprof can be sent");
     if (code != FG_OK)
         return fg_wrap(err, "%zu bytes of %s", content.len, format);
-    *ret_pushed = (struct pushed){content.len, format};
+    *ret_pushed = (struct cli_pushed){content.len, format};
     return FG_OK;
 }
 
-enum fg_code push_file(const struct pushing *pushing, const char *file, struct pushed *ret_pushed,
-                       struct fg_err *err)
+enum fg_code cli_push_file(const struct cli_pushing *pushing, const char *file,
+                           struct cli_pushed *ret_pushed, struct fg_err *err)
 {
     struct fg_buf content;
     enum fg_code code;
 
     fg_buf_init(&content, UPLOAD_FILE_MAX_BYTES);
-    code = upload_file_read(file, &content, err);
+    code = cli_upload_file_read(file, &content, err);
     if (code == FG_OK && content.len == 0)
         code = fg_fail(err, FG_E_INVALID, "is empty, not sent");
     if (code == FG_OK)

@@ -9,21 +9,21 @@
 #include "deploy/cli/client.h"
 
 /* How files are sent. Of name, from, until, format and spy_name NULL: not said. */
-struct pushing {
+struct cli_pushing {
     const char *name, *from, *until, *format, *spy_name;
     const struct fg_labels *series; /* in the place of a name; NULL: by /ingest */
     uint64_t sample_rate;           /* 0: the server's default */
-    struct client *client;
+    struct cli_client *client;
 };
 
 /* What went over the wire. */
-struct pushed {
+struct cli_pushed {
     size_t bytes;
     const char *format;
 };
 
 /* The err begins with what is wrong, not with the file's name. */
-enum fg_code push_file(const struct pushing *pushing, const char *file, struct pushed *ret_pushed,
-                       struct fg_err *err) fg_must_check;
+enum fg_code cli_push_file(const struct cli_pushing *pushing, const char *file,
+                           struct cli_pushed *ret_pushed, struct fg_err *err) fg_must_check;
 
 #endif

@@ -43,7 +43,7 @@ static size_t count_parts(struct fg_slice type)
     return n;
 }
 
-bool selection_is_full_type(struct fg_slice type)
+bool cli_selection_is_full_type(struct fg_slice type)
 {
     return count_parts(type) >= 5;
 }
@@ -86,7 +86,7 @@ static enum fg_code take_name(struct fg_slice name, struct fg_arena *arena,
 {
     if (name.len == 0)
         return FG_OK;
-    if (selection_is_full_type(name)) {
+    if (cli_selection_is_full_type(name)) {
         *type = name;
         return FG_OK;
     }
@@ -95,13 +95,13 @@ static enum fg_code take_name(struct fg_slice name, struct fg_arena *arena,
 }
 
 static enum fg_code parse(struct fg_slice text, struct fg_arena *arena,
-                          struct fg_selector *selector, struct selection *ret_selection,
+                          struct fg_selector *selector, struct cli_selection *ret_selection,
                           struct fg_err *err)
 {
     size_t brace = FG_MIN(fg_slice_find(text, '{'), text.len);
     struct fg_slice name = fg_trim(fg_slice_sub(text, 0, brace));
     struct fg_slice labels = fg_slice_sub(text, brace, text.len);
-    struct selection selection = {0};
+    struct cli_selection selection = {0};
 
     if (take_name(name, arena, selector, &selection.type, err) != FG_OK)
         return err->code;
@@ -113,8 +113,8 @@ static enum fg_code parse(struct fg_slice text, struct fg_arena *arena,
     return FG_OK;
 }
 
-enum fg_code selection_parse(struct fg_slice text, struct fg_arena *arena,
-                             struct selection *ret_selection, struct fg_err *err)
+enum fg_code cli_selection_parse(struct fg_slice text, struct fg_arena *arena,
+                                 struct cli_selection *ret_selection, struct fg_err *err)
 {
     struct fg_selector selector = {0};
 
@@ -147,7 +147,7 @@ static enum fg_code add_type(struct fg_selector *selector, struct fg_arena *aren
 {
     struct fg_slice name, sample_type;
 
-    if (selection_is_full_type(type))
+    if (cli_selection_is_full_type(type))
         return add_matcher(selector, arena, FG_LABEL_PROFILE_TYPE, type, err);
     split_short(type, &name, &sample_type);
     if (add_matcher(selector, arena, FG_LABEL_NAME, name, err) != FG_OK)
@@ -155,8 +155,8 @@ static enum fg_code add_type(struct fg_selector *selector, struct fg_arena *aren
     return add_matcher(selector, arena, FG_LABEL_TYPE, sample_type, err);
 }
 
-enum fg_code selection_with_type(const struct selection *selection, struct fg_arena *arena,
-                                 struct fg_slice *ret_labels, struct fg_err *err)
+enum fg_code cli_selection_with_type(const struct cli_selection *selection, struct fg_arena *arena,
+                                     struct fg_slice *ret_labels, struct fg_err *err)
 {
     struct fg_selector selector = {0};
     enum fg_code code = fg_selector_parse(selection->labels, arena, &selector, err);
@@ -240,8 +240,8 @@ static enum fg_code choose_default(const struct fg_slice *ids, size_t n_ids,
                           n_ids, FG_LIT(""));
 }
 
-enum fg_code selection_choose_type(struct fg_slice type, const struct fg_slice *ids, size_t n_ids,
-                                   struct fg_slice *ret_id, struct fg_err *err)
+enum fg_code cli_selection_choose_type(struct fg_slice type, const struct fg_slice *ids,
+                                       size_t n_ids, struct fg_slice *ret_id, struct fg_err *err)
 {
     struct fg_slice id = {0};
 
@@ -274,10 +274,10 @@ static enum fg_code read_time(const char *option, const char *text, int64_t now_
     return FG_OK;
 }
 
-enum fg_code selection_range(const char *from, const char *until, int64_t now_ns,
-                             struct selection_range *ret_range, struct fg_err *err)
+enum fg_code cli_selection_range(const char *from, const char *until, int64_t now_ns,
+                                 struct cli_selection_range *ret_range, struct fg_err *err)
 {
-    struct selection_range range = {0};
+    struct cli_selection_range range = {0};
 
     if (read_time("--from", from, now_ns, &range.start_ms, err) != FG_OK ||
         read_time("--until", until, now_ns, &range.end_ms, err) != FG_OK)

@@ -13,7 +13,7 @@
  * (name:sample type, or the sample type alone), or empty. labels is a selector, {a="b"}. Both live
  * in the arena.
  */
-struct selection {
+struct cli_selection {
     struct fg_slice type, labels;
 };
 
@@ -26,29 +26,32 @@ struct selection {
  * each with or without its labels. A suffix that is no type belongs to the service's name.
  * FG_E_INVALID with what is wrong.
  */
-enum fg_code selection_parse(struct fg_slice text, struct fg_arena *arena,
-                             struct selection *ret_selection, struct fg_err *err) fg_must_check;
+enum fg_code cli_selection_parse(struct fg_slice text, struct fg_arena *arena,
+                                 struct cli_selection *ret_selection,
+                                 struct fg_err *err) fg_must_check;
 
 /* The labels with the type as matchers among them; ptr NULL at the arena's end. */
-enum fg_code selection_with_type(const struct selection *selection, struct fg_arena *arena,
-                                 struct fg_slice *ret_labels, struct fg_err *err) fg_must_check;
+enum fg_code cli_selection_with_type(const struct cli_selection *selection, struct fg_arena *arena,
+                                     struct fg_slice *ret_labels, struct fg_err *err) fg_must_check;
 
 /* Is it an id of five parts or more, about which the server need not be asked? */
-bool selection_is_full_type(struct fg_slice type);
+bool cli_selection_is_full_type(struct fg_slice type);
 
 /*
  * The one of `ids` that `type` (short, or empty) means. Empty: the only one there is, or the CPU
  * time of process_cpu. FG_E_NOT_FOUND or FG_E_INVALID (several) with the candidates.
  */
-enum fg_code selection_choose_type(struct fg_slice type, const struct fg_slice *ids, size_t n_ids,
-                                   struct fg_slice *ret_id, struct fg_err *err) fg_must_check;
+enum fg_code cli_selection_choose_type(struct fg_slice type, const struct fg_slice *ids,
+                                       size_t n_ids, struct fg_slice *ret_id,
+                                       struct fg_err *err) fg_must_check;
 
-struct selection_range {
+struct cli_selection_range {
     int64_t start_ms, end_ms;
 };
 
 /* The server's time syntax (common/base/timespec.h). FG_E_INVALID: out of range, or backwards. */
-enum fg_code selection_range(const char *from, const char *until, int64_t now_ns,
-                             struct selection_range *ret_range, struct fg_err *err) fg_must_check;
+enum fg_code cli_selection_range(const char *from, const char *until, int64_t now_ns,
+                                 struct cli_selection_range *ret_range,
+                                 struct fg_err *err) fg_must_check;
 
 #endif

@@ -9,7 +9,8 @@
 
 /* ---- writing ---- */
 
-enum fg_code series_file_write(const char *path, const struct fg_labels *labels, struct fg_err *err)
+enum fg_code cli_series_file_write(const char *path, const struct fg_labels *labels,
+                                   struct fg_err *err)
 {
     struct fg_matcher *matchers = fg_calloc(labels->count + 1, sizeof *matchers);
     enum fg_code code;
@@ -25,7 +26,7 @@ enum fg_code series_file_write(const char *path, const struct fg_labels *labels,
         code = fg_fail(err, FG_E_LIMIT, "%s: labels of more than %d bytes", path,
                        FG_SELECTOR_MAX_BYTES);
     else
-        code = output_write(path, fg_buf_slice(&text), err);
+        code = cli_output_write(path, fg_buf_slice(&text), err);
     fg_buf_done(&text);
     free(matchers);
     return code;
@@ -68,8 +69,8 @@ static enum fg_code parse(struct fg_slice text, struct fg_arena *arena,
     return code;
 }
 
-enum fg_code series_file_read(const char *path, struct fg_arena *arena,
-                              struct fg_labels *ret_labels, struct fg_err *err)
+enum fg_code cli_series_file_read(const char *path, struct fg_arena *arena,
+                                  struct fg_labels *ret_labels, struct fg_err *err)
 {
     enum fg_code code;
     struct fg_buf text;
@@ -77,7 +78,7 @@ enum fg_code series_file_read(const char *path, struct fg_arena *arena,
     if (access(path, F_OK) != 0)
         return fg_fail(err, FG_E_NOT_FOUND, "%s is not there", path);
     fg_buf_init(&text, FG_SELECTOR_MAX_BYTES);
-    code = upload_file_read(path, &text, err);
+    code = cli_upload_file_read(path, &text, err);
     if (code == FG_OK)
         code = parse(fg_buf_slice(&text), arena, ret_labels, err);
     fg_buf_done(&text);

@@ -12,11 +12,11 @@
 #define SERIES_FILE ".series"
 
 /* FG_E_LIMIT: more labels than a selector may have bytes; else what the system says. */
-enum fg_code series_file_write(const char *path, const struct fg_labels *labels,
-                               struct fg_err *err) fg_must_check;
+enum fg_code cli_series_file_write(const char *path, const struct fg_labels *labels,
+                                   struct fg_err *err) fg_must_check;
 
 /* In the arena, sorted. FG_E_NOT_FOUND: there is none. FG_E_INVALID: what is wrong with it. */
-enum fg_code series_file_read(const char *path, struct fg_arena *arena,
-                              struct fg_labels *ret_labels, struct fg_err *err) fg_must_check;
+enum fg_code cli_series_file_read(const char *path, struct fg_arena *arena,
+                                  struct fg_labels *ret_labels, struct fg_err *err) fg_must_check;
 
 #endif

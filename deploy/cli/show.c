@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-void show_text(struct fg_slice text, struct fg_buf *out)
+void cli_show_text(struct fg_slice text, struct fg_buf *out)
 {
     for (size_t i = 0; i < text.len; i++) {
         uint8_t c = text.ptr[i];
@@ -35,7 +35,7 @@ static void put_scaled(int64_t value, const struct scale *scales, size_t n_scale
                   scales[i].suffix);
 }
 
-void show_value(int64_t value, struct fg_slice unit, struct fg_buf *out)
+void cli_show_value(int64_t value, struct fg_slice unit, struct fg_buf *out)
 {
     if (fg_slice_is(unit, "nanoseconds"))
         put_scaled(value, time_scales, FG_COUNT(time_scales), out);
@@ -73,13 +73,14 @@ static void put_cell(int64_t value, int64_t total, struct fg_slice unit, struct 
     struct fg_buf text;
 
     fg_buf_init(&text, SIZE_MAX);
-    show_value(value, unit, &text);
+    cli_show_value(value, unit, &text);
     fg_buf_printf(out, "%12.*s %6.2f%%  ", FG_S(fg_buf_slice(&text)),
                   total == 0 ? 0 : 100.0 * (double)value / (double)total);
     fg_buf_done(&text);
 }
 
-void show_table(const struct fg_tree *tree, struct fg_slice unit, size_t limit, struct fg_buf *out)
+void cli_show_table(const struct fg_tree *tree, struct fg_slice unit, size_t limit,
+                    struct fg_buf *out)
 {
     int64_t total = whole(tree);
     size_t n_rows;
@@ -92,7 +93,7 @@ void show_table(const struct fg_tree *tree, struct fg_slice unit, size_t limit, 
     for (size_t i = 0; i < shown; i++) {
         put_cell(rows[i].self, total, unit, out);
         put_cell(rows[i].total, total, unit, out);
-        show_text(rows[i].name, out);
+        cli_show_text(rows[i].name, out);
         fg_buf_putc(out, '\n');
     }
     if (shown < n_rows)

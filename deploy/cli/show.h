@@ -6,15 +6,16 @@
 #include "common/model/flame.h"
 
 /* Control characters become blanks: names and messages come from strangers. */
-void show_text(struct fg_slice text, struct fg_buf *out);
+void cli_show_text(struct fg_slice text, struct fg_buf *out);
 
 /* "1.50s", "2.00MiB", "42": unit as in a profile type; one we do not know is left out. */
-void show_value(int64_t value, struct fg_slice unit, struct fg_buf *out);
+void cli_show_value(int64_t value, struct fg_slice unit, struct fg_buf *out);
 
 /*
  * Functions of a tree of names, largest self value first, with percent of the whole. limit 0: all
  * of them.
  */
-void show_table(const struct fg_tree *tree, struct fg_slice unit, size_t limit, struct fg_buf *out);
+void cli_show_table(const struct fg_tree *tree, struct fg_slice unit, size_t limit,
+                    struct fg_buf *out);
 
 #endif

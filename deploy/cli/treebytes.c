@@ -60,7 +60,7 @@ static void read_nodes(struct treebytes_decoder *decoder)
     }
 }
 
-enum fg_code treebytes_decode(struct fg_slice in, struct fg_tree *tree, struct fg_err *err)
+enum fg_code cli_treebytes_decode(struct fg_slice in, struct fg_tree *tree, struct fg_err *err)
 {
     struct treebytes_decoder decoder = {.cur = fg_cur(in), .tree = tree};
 

@@ -15,7 +15,7 @@
  * Into an empty tree, as a tree of names. FG_E_DECODE: cut short, or more than one root; only
  * fg_tree_done() is of use then. Memory is bounded by the input's length, whatever it says.
  */
-enum fg_code treebytes_decode(struct fg_slice in, struct fg_tree *tree,
-                              struct fg_err *err) fg_must_check;
+enum fg_code cli_treebytes_decode(struct fg_slice in, struct fg_tree *tree,
+                                  struct fg_err *err) fg_must_check;
 
 #endif

@@ -21,7 +21,7 @@ static enum fg_code read_all(FILE *file, struct fg_buf *out, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code upload_file_read(const char *path, struct fg_buf *out, struct fg_err *err)
+enum fg_code cli_upload_file_read(const char *path, struct fg_buf *out, struct fg_err *err)
 {
     bool from_stdin = strcmp(path, "-") == 0;
     FILE *file = from_stdin ? stdin : fopen(path, "rbe");
@@ -41,7 +41,7 @@ static const struct {
     {".collapsed", "folded"}, {".txt", "folded"},  {".lines", "lines"}, {".jfr", "jfr"},
 };
 
-const char *upload_file_format(const char *path, struct fg_slice content)
+const char *cli_upload_file_format(const char *path, struct fg_slice content)
 {
     enum { LOOK_BYTES = 4096 };
 
@@ -56,7 +56,7 @@ const char *upload_file_format(const char *path, struct fg_slice content)
     return "folded";
 }
 
-bool upload_file_is_format(const char *format)
+bool cli_upload_file_is_format(const char *format)
 {
     static const char *const known[] = {"pprof", "folded", "groups", "collapsed", "lines",
                                         "jfr",   "trie",   "tree",   "speedscope"};

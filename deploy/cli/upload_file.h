@@ -9,17 +9,17 @@ enum { UPLOAD_FILE_MAX_BYTES = 256 * 1024 * 1024 }; /* servers take far less; th
 
 /* Appends the whole file; "-" is standard input. FG_E_LIMIT: it has no room in out; or what the
  * system says. */
-enum fg_code upload_file_read(const char *path, struct fg_buf *out,
-                              struct fg_err *err) fg_must_check;
+enum fg_code cli_upload_file_read(const char *path, struct fg_buf *out,
+                                  struct fg_err *err) fg_must_check;
 
 /*
  * The value of /ingest's `format`: "pprof" for gzip, .pb, .pprof and bytes that are no text;
  * "lines" for .lines; "jfr" for .jfr; else "folded".
  */
-const char *upload_file_format(const char *path, struct fg_slice content);
+const char *cli_upload_file_format(const char *path, struct fg_slice content);
 
 /* Is it one that /ingest knows? It takes any other one for "folded", which we would rather refuse.
  */
-bool upload_file_is_format(const char *format);
+bool cli_upload_file_is_format(const char *format);
 
 #endif

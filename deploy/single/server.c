@@ -27,19 +27,19 @@ static const int64_t CONNECT_TIMEOUT_NS = 10 * FG_SECOND_NS;
 
 static const char url[] = "inproc://ingester";
 
-struct server_settings server_settings;
-struct fg_bucket_settings server_bucket;
-struct fg_bucket_s3_settings server_bucket_s3;
+struct single_settings single_settings;
+struct fg_bucket_settings single_bucket;
+struct fg_bucket_s3_settings single_bucket_s3;
 static struct dist_settings distributor_settings;
 static struct dist_scraper_settings scraper_settings;
 static struct dist_scraper_kubernetes_settings scraper_kubernetes_settings;
 static struct ing_settings ingester_settings;
 static struct ing_driver_settings segments_settings;
 static struct cmp_settings compactor_settings;
-struct qry_settings server_querier;
+struct qry_settings single_querier;
 
 static const struct fg_conf_field server_fields[] = {
-    {"data", FG_CONF_STRING, FG_CONF_AT(struct server_settings, data), .def = "./data", .min = "1",
+    {"data", FG_CONF_STRING, FG_CONF_AT(struct single_settings, data), .def = "./data", .min = "1",
      .max = "4000", .doc = "Folder of all that is kept; made when it is not there."},
 };
 
@@ -92,12 +92,12 @@ static enum fg_code lock_folder(const char *path, int *ret_fd, struct fg_err *er
 static enum fg_code open_folder(struct server *server, struct fg_program *program,
                                 struct fg_err *err)
 {
-    (void)snprintf(server->scratch, sizeof server->scratch, "%s/scratch", server_settings.data);
+    (void)snprintf(server->scratch, sizeof server->scratch, "%s/scratch", single_settings.data);
     (void)snprintf(server->compaction, sizeof server->compaction, "%s/compaction",
-                   server_settings.data);
-    if (make_folder(server_settings.data, err) != FG_OK ||
-        lock_folder(server_settings.data, &server->lock_fd, err) != FG_OK ||
-        fg_program_disk(program, server_settings.data, "data", &server->data_disk, err) != FG_OK)
+                   single_settings.data);
+    if (make_folder(single_settings.data, err) != FG_OK ||
+        lock_folder(single_settings.data, &server->lock_fd, err) != FG_OK ||
+        fg_program_disk(program, single_settings.data, "data", &server->data_disk, err) != FG_OK)
         return err->code;
     return make_folder(server->scratch, err);
 }
@@ -107,7 +107,7 @@ static enum fg_code open_store(struct server *server, struct fg_err *err)
     const struct fg_store_config config = ing_store_config(&ingester_settings);
     char path[PATH_MAX_BYTES];
 
-    (void)snprintf(path, sizeof path, "%s/head", server_settings.data);
+    (void)snprintf(path, sizeof path, "%s/head", single_settings.data);
     if (fg_store_open(path, ing_head_families, HEAD_FAMILIES, &config, &server->store, err) !=
             FG_OK ||
         ing_member_find_store(server->store, &server->own_store.id, err) != FG_OK)
@@ -187,8 +187,8 @@ static enum fg_code open_disk_cache(struct server *server, struct fg_program *pr
 {
     char path[PATH_MAX_BYTES];
 
-    (void)snprintf(path, sizeof path, "%s/cache", server_settings.data);
-    return qry_open_disk_cache(&server_querier, server_bucket.type == FG_BUCKET_S3 ? path : NULL,
+    (void)snprintf(path, sizeof path, "%s/cache", single_settings.data);
+    return qry_open_disk_cache(&single_querier, single_bucket.type == FG_BUCKET_S3 ? path : NULL,
                                program, &server->disk, err);
 }
 
@@ -205,13 +205,13 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .registry = program->registry,
         .conditions = program->conditions,
         .clock = program->clock,
-        .timeout_ns = server_querier.timeout_ns,
-        .answer_max_bytes = server_querier.answer_max_bytes,
+        .timeout_ns = single_querier.timeout_ns,
+        .answer_max_bytes = single_querier.answer_max_bytes,
         .bucket = server->bucket,
-        .cache_max_bytes = server_querier.cache_max_bytes,
-        .fetch_max_bytes = server_querier.fetch_max_bytes,
-        .refine_max_bytes = server_querier.refine_max_bytes,
-        .manifest_age_ns = server_querier.manifest_age_ns,
+        .cache_max_bytes = single_querier.cache_max_bytes,
+        .fetch_max_bytes = single_querier.fetch_max_bytes,
+        .refine_max_bytes = single_querier.refine_max_bytes,
+        .manifest_age_ns = single_querier.manifest_age_ns,
         .disk = server->disk,
     });
     qry_routes(server->querier, program->http);
@@ -254,7 +254,7 @@ static enum fg_code make_compactor(struct server *server, struct fg_program *pro
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
 {
     struct server *server = fg_new(struct server);
-    const struct fg_bucket_host host = fg_program_bucket_host(program, server_settings.data);
+    const struct fg_bucket_host host = fg_program_bucket_host(program, single_settings.data);
 
     server->lock_fd = -1;
     program->service = server;
@@ -264,7 +264,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     server->ingester_routes.work = program->work;
     ing_routes(&server->ingester_routes, program->admin);
     if (open_folder(server, program, err) != FG_OK ||
-        fg_bucket_open(&server_bucket, &server_bucket_s3, &host, &server->bucket, err) != FG_OK ||
+        fg_bucket_open(&single_bucket, &single_bucket_s3, &host, &server->bucket, err) != FG_OK ||
         start_distributor(server, program, err) != FG_OK ||
         make_scraper(server, program, err) != FG_OK || start_querier(server, program, err) != FG_OK)
         return err->code;
@@ -338,13 +338,13 @@ static void stop(struct fg_program *program)
     free(server);
 }
 
-int server_with_def(int (*with)(const struct fg_program_def *def, int argc, char **argv), int argc,
+int single_with_def(int (*with)(const struct fg_program_def *def, int argc, char **argv), int argc,
                     char **argv)
 {
     const struct fg_conf_section sections[] = {
-        {"", server_fields, FG_COUNT(server_fields), &server_settings},
-        {"bucket", fg_bucket_fields, fg_bucket_n_fields, &server_bucket},
-        {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &server_bucket_s3},
+        {"", server_fields, FG_COUNT(server_fields), &single_settings},
+        {"bucket", fg_bucket_fields, fg_bucket_n_fields, &single_bucket},
+        {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &single_bucket_s3},
         {"distributor", dist_fields, dist_n_fields, &distributor_settings},
         {"scrape", dist_scraper_fields, dist_scraper_n_fields, &scraper_settings},
         {"scrape.kubernetes", dist_scraper_kubernetes_fields, dist_scraper_n_kubernetes_fields,
@@ -352,7 +352,7 @@ int server_with_def(int (*with)(const struct fg_program_def *def, int argc, char
         {"ingester", ing_fields, ing_n_fields, &ingester_settings},
         {"compactor", cmp_fields, cmp_n_fields, &compactor_settings},
         {"ingester.segments", ing_driver_fields, ing_driver_n_fields, &segments_settings},
-        {"querier", qry_fields, qry_n_fields, &server_querier},
+        {"querier", qry_fields, qry_n_fields, &single_querier},
     };
     const struct fg_program_def def = {
         .name = "flamegrid server",
@@ -369,14 +369,14 @@ int server_with_def(int (*with)(const struct fg_program_def *def, int argc, char
 }
 
 /* Opening makes a directory that is not there; a mistyped path would look like an empty bucket. */
-enum fg_code server_open_bucket(struct fg_bucket **ret_bucket, struct fg_err *err)
+enum fg_code single_open_bucket(struct fg_bucket **ret_bucket, struct fg_err *err)
 {
     struct fg_buf path;
     bool missing = false;
 
-    if (server_bucket.type == FG_BUCKET_DIRECTORY) {
+    if (single_bucket.type == FG_BUCKET_DIRECTORY) {
         fg_buf_init(&path, PATH_MAX_BYTES);
-        fg_bucket_path(&server_bucket, server_settings.data, &path);
+        fg_bucket_path(&single_bucket, single_settings.data, &path);
         fg_buf_putc(&path, '\0');
         missing = !path.full && access((const char *)path.ptr, F_OK) != 0;
         if (missing)
@@ -385,11 +385,11 @@ enum fg_code server_open_bucket(struct fg_bucket **ret_bucket, struct fg_err *er
     }
     if (missing)
         return err->code;
-    return fg_bucket_open(&server_bucket, &server_bucket_s3,
-                          &(struct fg_bucket_host){.data = server_settings.data}, ret_bucket, err);
+    return fg_bucket_open(&single_bucket, &single_bucket_s3,
+                          &(struct fg_bucket_host){.data = single_settings.data}, ret_bucket, err);
 }
 
-int server_run(int argc, char **argv)
+int single_run(int argc, char **argv)
 {
-    return server_with_def(fg_program_run, argc, argv);
+    return single_with_def(fg_program_run, argc, argv);
 }

@@ -10,22 +10,22 @@
 #include "querier/querier.h"
 
 /* `flamegrid server`: argv is what follows the word. Returns the exit code. */
-int server_run(int argc, char **argv);
+int single_run(int argc, char **argv);
 
 /* Calls with() with the server's definition, for commands that work on what it keeps: they read its
  * settings with fg_program_configure(), and find these below. */
-int server_with_def(int (*with)(const struct fg_program_def *def, int argc, char **argv), int argc,
+int single_with_def(int (*with)(const struct fg_program_def *def, int argc, char **argv), int argc,
                     char **argv);
 
-struct server_settings {
+struct single_settings {
     char *data;
 };
-extern struct server_settings server_settings;
-extern struct fg_bucket_settings server_bucket;
-extern struct fg_bucket_s3_settings server_bucket_s3;
-extern struct qry_settings server_querier;
+extern struct single_settings single_settings;
+extern struct fg_bucket_settings single_bucket;
+extern struct fg_bucket_s3_settings single_bucket_s3;
+extern struct qry_settings single_querier;
 
 /* The bucket that these say. FG_E_NOT_FOUND: a directory that is not there; it is not made. */
-enum fg_code server_open_bucket(struct fg_bucket **ret_bucket, struct fg_err *err) fg_must_check;
+enum fg_code single_open_bucket(struct fg_bucket **ret_bucket, struct fg_err *err) fg_must_check;
 
 #endif

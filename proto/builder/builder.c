@@ -119,7 +119,7 @@ enum fg_code fg_builder_reserve(struct fg_builder *builder, uint32_t n_samples, 
         !fg_arena_grow(builder->arena, &batch->stacks, 0, n, &builder->cap_stacks,
                        sizeof *batch->stacks) ||
         !fg_map_reserve_in(&builder->stacks, builder->arena, n))
-        return builder_too_large(err);
+        return fg_builder_too_large(err);
     return FG_OK;
 }
 
@@ -134,7 +134,7 @@ enum fg_code fg_builder_hash_locations(struct fg_builder *builder, struct fg_err
         fg_arena_alloc(builder->arena, batch->n_locations * sizeof *builder->location_hashes);
     builder->cap_location_hashes = batch->n_locations;
     if (functions == NULL || mappings == NULL || builder->location_hashes == NULL)
-        return builder_too_large(err);
+        return fg_builder_too_large(err);
     for (uint32_t i = 0; i < batch->n_functions; i++)
         functions[i] =
             function_hash(&batch->functions[i], i == 0 ? NULL : &batch->functions[i - 1], &content);
@@ -208,7 +208,7 @@ enum fg_code fg_builder_function(struct fg_builder *builder, struct fg_slice nam
         number = builder->batch->n_functions;
         function.name = fg_arena_copy(builder->arena, function.name);
         if (function.name.ptr == NULL || !function_add(builder, &function, hash))
-            return builder_too_large(err);
+            return fg_builder_too_large(err);
     }
     *ret_function = number;
     return FG_OK;
@@ -278,7 +278,7 @@ enum fg_code fg_builder_line(struct fg_builder *builder, uint32_t function, int6
     if (number == NO_LOCATION) {
         number = builder->batch->n_locations;
         if (!line_add(builder, function, line))
-            return builder_too_large(err);
+            return fg_builder_too_large(err);
     }
     *ret_location = number;
     return FG_OK;
@@ -298,7 +298,7 @@ enum fg_code fg_builder_name(struct fg_builder *builder, struct fg_slice name,
     }
     number = builder->batch->n_functions;
     if (!function_add(builder, &function, hash))
-        return builder_too_large(err);
+        return fg_builder_too_large(err);
     return fg_builder_line(builder, number, 0, ret_location, err);
 }
 
@@ -368,7 +368,7 @@ enum fg_code fg_builder_stack(struct fg_builder *builder, const uint32_t *locati
         }
     }
     if (!stack_add(builder, id, locations, depth))
-        return builder_too_large(err);
+        return fg_builder_too_large(err);
     *ret_stack = builder->batch->n_stacks - 1;
     return FG_OK;
 }

@@ -14,8 +14,8 @@ static enum fg_code relabel(struct fg_builder *builder, const struct fg_upload *
 
 static void row_drop(struct fg_builder *builder, uint32_t number)
 {
-    struct builder_row *row = &builder->rows[number];
-    struct builder_group *group = &builder->groups[row->group];
+    struct fg_builder_row *row = &builder->rows[number];
+    struct fg_builder_group *group = &builder->groups[row->group];
 
     group->n_rows--;
     group->n_links -= row->link != NO_LINK;
@@ -31,7 +31,7 @@ static enum fg_code type_keep(struct fg_builder *builder, const struct fg_upload
     struct fg_labels labels = {fg_arena_new(builder->arena, struct fg_label, count + 2), count + 2};
 
     if (labels.items == NULL)
-        return builder_too_large(err);
+        return fg_builder_too_large(err);
     if (count > 0)
         memcpy(labels.items, upload->labels.items, count * sizeof *labels.items);
     labels.items[count] = (struct fg_label){FG_LIT(FG_LABEL_TYPE), type->type};
@@ -69,7 +69,7 @@ static enum fg_code drop_types(struct fg_builder *builder, const bool *kept, uin
     uint32_t n = 0;
 
     if (types == NULL)
-        return builder_too_large(err);
+        return fg_builder_too_large(err);
     rows_keep_types(builder, kept);
     for (uint32_t t = 0; t < batch->n_types; t++)
         if (kept[t])
@@ -103,13 +103,13 @@ static enum fg_code choose_types(struct fg_builder *builder, const struct fg_upl
 
 /* The upload's labels and the group's: of equal names the upload's wins, which comes last. */
 static enum fg_code join_labels(struct fg_builder *builder, const struct fg_upload *upload,
-                                struct builder_group *group, struct fg_err *err)
+                                struct fg_builder_group *group, struct fg_err *err)
 {
     size_t count = upload->labels.count + group->labels.count;
     struct fg_labels joined = {fg_arena_new(builder->arena, struct fg_label, count), count};
 
     if (joined.items == NULL)
-        return builder_too_large(err);
+        return fg_builder_too_large(err);
     if (group->labels.count > 0)
         memcpy(joined.items, group->labels.items, group->labels.count * sizeof *joined.items);
     if (upload->labels.count > 0)
@@ -122,7 +122,8 @@ static enum fg_code join_labels(struct fg_builder *builder, const struct fg_uplo
 
 /* The labels that a group's profile is stored with, or none: false in *ret_kept. */
 static enum fg_code settle_labels(struct fg_builder *builder, const struct fg_upload *upload,
-                                  struct builder_group *group, bool *ret_kept, struct fg_err *err)
+                                  struct fg_builder_group *group, bool *ret_kept,
+                                  struct fg_err *err)
 {
     const struct fg_relabel *rules = upload->rules == NULL ? NULL : upload->rules->labels;
 
@@ -140,7 +141,7 @@ static enum fg_code settle_labels(struct fg_builder *builder, const struct fg_up
 static enum fg_code find_equal(struct fg_builder *builder, struct fg_map *joined, uint32_t number,
                                struct fg_err *err)
 {
-    struct builder_group *group = &builder->groups[number];
+    struct fg_builder_group *group = &builder->groups[number];
     uint64_t hash = fg_id_table(fg_labels_hash(&group->joined));
     struct fg_map_walk walk;
 
@@ -150,7 +151,7 @@ static enum fg_code find_equal(struct fg_builder *builder, struct fg_map *joined
         if (fg_labels_cmp(&builder->groups[i].joined, &group->joined) == 0)
             group->into = i;
     if (group->into == number && !fg_map_add_in(joined, builder->arena, hash, number))
-        return builder_too_large(err);
+        return fg_builder_too_large(err);
     return FG_OK;
 }
 
@@ -162,7 +163,7 @@ static enum fg_code settle_groups(struct fg_builder *builder, const struct fg_up
     bool kept = false;
 
     for (uint32_t g = 0; g < builder->n_groups; g++) {
-        struct builder_group *group = &builder->groups[g];
+        struct fg_builder_group *group = &builder->groups[g];
 
         if (group->n_rows == 0)
             continue;
@@ -182,20 +183,20 @@ static enum fg_code settle_groups(struct fg_builder *builder, const struct fg_up
 /* To the group's new place: into the row that is there already, or as it is. */
 static enum fg_code row_move(struct fg_builder *builder, uint32_t number, struct fg_err *err)
 {
-    struct builder_row *row = &builder->rows[number];
+    struct fg_builder_row *row = &builder->rows[number];
     uint32_t to = builder->groups[row->group].into;
-    struct builder_group *into = &builder->groups[to];
+    struct fg_builder_group *into = &builder->groups[to];
     const struct fg_link *link = row->link == NO_LINK ? NULL : &builder->links[row->link];
-    uint32_t there = builder_row_find(builder, to, row->stack, link);
+    uint32_t there = fg_builder_row_find(builder, to, row->stack, link);
 
     row_drop(builder, number);
     if (there != NO_ROW)
-        return builder_row_sum(builder, there,
-                               builder->values + (size_t)number * builder->batch->n_types, err);
+        return fg_builder_row_sum(builder, there,
+                                  builder->values + (size_t)number * builder->batch->n_types, err);
     into->n_rows++;
     into->n_links += link != NULL;
     row->group = to;
-    return builder_row_index(builder, number) ? FG_OK : builder_too_large(err);
+    return fg_builder_row_index(builder, number) ? FG_OK : fg_builder_too_large(err);
 }
 
 static enum fg_code move_rows(struct fg_builder *builder, struct fg_err *err)
@@ -216,7 +217,7 @@ static enum fg_code move_rows(struct fg_builder *builder, struct fg_err *err)
 /* ---- profiles ---- */
 
 static enum fg_code profile_start(struct fg_builder *builder, const struct fg_upload *upload,
-                                  int64_t period, const struct builder_group *group,
+                                  int64_t period, const struct fg_builder_group *group,
                                   struct fg_profile *profile, struct fg_err *err)
 {
     size_t n_values = (size_t)group->n_rows * builder->batch->n_types;
@@ -231,7 +232,7 @@ static enum fg_code profile_start(struct fg_builder *builder, const struct fg_up
         .links = fg_arena_alloc(builder->arena, group->n_links * sizeof *profile->links),
     };
     if (profile->stacks == NULL || profile->values == NULL || profile->links == NULL)
-        return builder_too_large(err);
+        return fg_builder_too_large(err);
     return FG_OK;
 }
 
@@ -241,7 +242,7 @@ static void fill(struct fg_builder *builder, const uint32_t *profile_of)
     struct fg_batch *batch = builder->batch;
 
     for (uint32_t r = 0; r < builder->n_rows; r++) {
-        const struct builder_row *row = &builder->rows[r];
+        const struct fg_builder_row *row = &builder->rows[r];
         struct fg_profile *profile;
         uint32_t n;
 
@@ -271,7 +272,7 @@ static enum fg_code drop_stacks(struct fg_builder *builder, struct fg_err *err)
     uint32_t n = 0;
 
     if (numbers == NULL)
-        return builder_too_large(err);
+        return fg_builder_too_large(err);
     for (uint32_t p = 0; p < batch->n_profiles; p++)
         for (uint32_t i = 0; i < batch->profiles[p].n_samples; i++)
             numbers[batch->profiles[p].stacks[i]] = 1;
@@ -296,7 +297,7 @@ static enum fg_code make_profiles(struct fg_builder *builder, const struct fg_up
 
     batch->profiles = fg_arena_new(builder->arena, struct fg_profile, builder->n_groups);
     if (batch->profiles == NULL || profile_of == NULL)
-        return builder_too_large(err);
+        return fg_builder_too_large(err);
     for (uint32_t g = 0; g < builder->n_groups; g++) {
         if (builder->groups[g].n_rows == 0)
             continue;

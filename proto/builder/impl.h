@@ -5,7 +5,7 @@
 #include "proto/builder/builder.h"
 
 /* A sample as it came, before it is known how many its profile has. */
-struct builder_row {
+struct fg_builder_row {
     uint32_t group; /* NO_GROUP: its values are in another row now, or nowhere */
     uint32_t stack;
     uint32_t link; /* into links, or NO_LINK */
@@ -19,7 +19,7 @@ enum {
     NO_LOCATION = FG_MAP_NONE,
 };
 
-struct builder_group {
+struct fg_builder_group {
     struct fg_labels labels;
     struct fg_labels joined; /* with the upload's, at the end */
     uint32_t into;           /* the first group with these joined labels; its own number mostly;
@@ -46,44 +46,44 @@ struct fg_builder {
 
     /* First row of each stack, or NO_ROW: mostly the only one, so that few need the map of rows. */
     uint32_t *first_rows;
-    struct builder_row *rows;
+    struct fg_builder_row *rows;
     int64_t *values; /* n_types for each row */
     struct fg_link *links;
-    struct builder_group *groups;
+    struct fg_builder_group *groups;
     uint32_t n_rows, n_links, n_groups;
     uint32_t cap_rows, cap_links, cap_groups;
 
     struct fg_map stacks, samples, group_map;
 };
 
-static inline enum fg_code builder_too_large(struct fg_err *err)
+static inline enum fg_code fg_builder_too_large(struct fg_err *err)
 {
     return fg_fail(err, FG_E_TOO_LARGE, "profile needs more memory than decoding may use");
 }
 
 /* ---- builder_labels.c ---- */
 
-static inline bool builder_is_over(size_t len, uint32_t max) /* 0: no limit */
+static inline bool fg_builder_is_over(size_t len, uint32_t max) /* 0: no limit */
 {
     return max != 0 && len > max;
 }
 
 /* Of names and values. FG_E_INVALID. */
-enum fg_code builder_check_lengths(const struct fg_labels *labels,
-                                   const struct fg_decode_limits *limits,
-                                   struct fg_err *err) fg_must_check;
+enum fg_code fg_builder_check_lengths(const struct fg_labels *labels,
+                                      const struct fg_decode_limits *limits,
+                                      struct fg_err *err) fg_must_check;
 
 /* ---- builder_samples.c ---- */
 
-/* So that builder_row_find() finds the row where it is now. false: no room. */
-bool builder_row_index(struct fg_builder *builder, uint32_t row) fg_must_check;
+/* So that fg_builder_row_find() finds the row where it is now. false: no room. */
+bool fg_builder_row_index(struct fg_builder *builder, uint32_t row) fg_must_check;
 
 /* That of the group, stack and link; NO_ROW: there is none. link NULL: without one. */
-uint32_t builder_row_find(const struct fg_builder *builder, uint32_t group, uint32_t stack,
-                          const struct fg_link *link);
+uint32_t fg_builder_row_find(const struct fg_builder *builder, uint32_t group, uint32_t stack,
+                             const struct fg_link *link);
 
 /* Adds the values, one of each type, to those of the row. FG_E_INVALID: the sum is too large. */
-enum fg_code builder_row_sum(struct fg_builder *builder, uint32_t row, const int64_t *values,
-                             struct fg_err *err) fg_must_check;
+enum fg_code fg_builder_row_sum(struct fg_builder *builder, uint32_t row, const int64_t *values,
+                                struct fg_err *err) fg_must_check;
 
 #endif

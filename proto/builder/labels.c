@@ -34,15 +34,15 @@ static enum fg_code invalid_labels(const struct fg_labels *labels, const char *w
     return err->code;
 }
 
-enum fg_code builder_check_lengths(const struct fg_labels *labels,
-                                   const struct fg_decode_limits *limits, struct fg_err *err)
+enum fg_code fg_builder_check_lengths(const struct fg_labels *labels,
+                                      const struct fg_decode_limits *limits, struct fg_err *err)
 {
     for (size_t i = 0; i < labels->count; i++) {
         const struct fg_label *label = &labels->items[i];
 
-        if (builder_is_over(label->name.len, limits->label_name_max_bytes))
+        if (fg_builder_is_over(label->name.len, limits->label_name_max_bytes))
             return label_error(labels, "label name too long", label->name, err);
-        if (builder_is_over(label->value.len, limits->label_value_max_bytes))
+        if (fg_builder_is_over(label->value.len, limits->label_value_max_bytes))
             return label_error(labels, "label value too long", label->value, err);
     }
     return FG_OK;
@@ -79,7 +79,7 @@ enum fg_code fg_labels_check(const struct fg_labels *labels, const struct fg_dec
 
     if (labels->count == 0)
         return fg_fail(err, FG_E_INVALID, "error at least one label pair is required per profile");
-    if (builder_is_over(labels->count, limits->label_names_max))
+    if (fg_builder_is_over(labels->count, limits->label_names_max))
         return fg_fail(err, FG_E_INVALID,
                        "profile series has %zu label names; limit %u (max_label_names_per_series)",
                        labels->count, limits->label_names_max);
@@ -87,7 +87,7 @@ enum fg_code fg_labels_check(const struct fg_labels *labels, const struct fg_dec
         return invalid_labels(labels, "metric name", fg_bytes(NULL, 0), err);
     if (fg_labels_get(labels, FG_LABEL_SERVICE).len == 0)
         return fg_fail(err, FG_E_INVALID, "service name is not provided");
-    if (builder_check_lengths(labels, limits, err) != FG_OK)
+    if (fg_builder_check_lengths(labels, limits, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < labels->count; i++) {
         const struct fg_label *label = &labels->items[i];

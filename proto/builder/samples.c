@@ -13,7 +13,7 @@ static bool group_add(struct fg_builder *builder, const struct fg_labels *labels
         return false;
     if (copy.count > 0)
         memcpy(copy.items, labels->items, copy.count * sizeof *copy.items);
-    builder->groups[builder->n_groups++] = (struct builder_group){.labels = copy};
+    builder->groups[builder->n_groups++] = (struct fg_builder_group){.labels = copy};
     return true;
 }
 
@@ -24,7 +24,7 @@ enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels
     uint64_t hash;
 
     /* Before hashing: a long text of the upload may be in the labels of very many samples. */
-    if (builder_check_lengths(labels, &builder->limits, err) != FG_OK)
+    if (fg_builder_check_lengths(labels, &builder->limits, err) != FG_OK)
         return err->code;
     hash = fg_id_table(fg_labels_hash(labels));
     for (uint32_t i = fg_map_first(&builder->group_map, hash, &walk); i != FG_MAP_NONE;
@@ -35,7 +35,7 @@ enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels
         }
     }
     if (!group_add(builder, labels, hash))
-        return builder_too_large(err);
+        return fg_builder_too_large(err);
     *ret_group = builder->n_groups - 1;
     return FG_OK;
 }
@@ -59,10 +59,10 @@ static bool same_link(const struct fg_builder *builder, uint32_t index, const st
            memcmp(builder->links[index].trace_id, link->trace_id, FG_ID_BYTES) == 0;
 }
 
-/* So that builder_row_find() finds it where it is now. */
-bool builder_row_index(struct fg_builder *builder, uint32_t row)
+/* So that fg_builder_row_find() finds it where it is now. */
+bool fg_builder_row_index(struct fg_builder *builder, uint32_t row)
 {
-    const struct builder_row *at = &builder->rows[row];
+    const struct fg_builder_row *at = &builder->rows[row];
     const struct fg_link *link = at->link == NO_LINK ? NULL : &builder->links[at->link];
 
     if (builder->first_rows[at->stack] == NO_ROW)
@@ -86,7 +86,7 @@ static bool row_add(struct fg_builder *builder, uint32_t group, uint32_t stack,
         !fg_arena_grow(builder->arena, &builder->links, builder->n_links, 1, &builder->cap_links,
                        sizeof *builder->links))
         return false;
-    builder->rows[builder->n_rows] = (struct builder_row){group, stack, NO_LINK};
+    builder->rows[builder->n_rows] = (struct fg_builder_row){group, stack, NO_LINK};
     if (link != NULL) {
         builder->links[builder->n_links] = *link;
         builder->rows[builder->n_rows].link = builder->n_links++;
@@ -95,7 +95,7 @@ static bool row_add(struct fg_builder *builder, uint32_t group, uint32_t stack,
     builder->groups[group].n_rows++;
     memset(builder->values + (size_t)builder->n_rows * n_types, 0,
            n_types * sizeof *builder->values);
-    return builder_row_index(builder, builder->n_rows++);
+    return fg_builder_row_index(builder, builder->n_rows++);
 }
 
 /* Whether there is something to keep; counts what is not. */
@@ -115,8 +115,8 @@ static bool has_value(struct fg_builder *builder, const int64_t *values)
 }
 
 /* Number of the row of these, or NO_ROW. */
-uint32_t builder_row_find(const struct fg_builder *builder, uint32_t group, uint32_t stack,
-                          const struct fg_link *link)
+uint32_t fg_builder_row_find(const struct fg_builder *builder, uint32_t group, uint32_t stack,
+                             const struct fg_link *link)
 {
     uint32_t i = builder->first_rows[stack];
     struct fg_map_walk walk;
@@ -134,8 +134,8 @@ uint32_t builder_row_find(const struct fg_builder *builder, uint32_t group, uint
     return i;
 }
 
-enum fg_code builder_row_sum(struct fg_builder *builder, uint32_t row, const int64_t *values,
-                             struct fg_err *err)
+enum fg_code fg_builder_row_sum(struct fg_builder *builder, uint32_t row, const int64_t *values,
+                                struct fg_err *err)
 {
     uint32_t n_types = builder->batch->n_types;
     int64_t *sums = builder->values + (size_t)row * n_types;
@@ -154,11 +154,11 @@ enum fg_code fg_builder_sample(struct fg_builder *builder, uint32_t group, uint3
 
     if (!has_value(builder, values))
         return FG_OK;
-    row = builder_row_find(builder, group, stack, link);
+    row = fg_builder_row_find(builder, group, stack, link);
     if (row == NO_ROW) {
         if (!row_add(builder, group, stack, link))
-            return builder_too_large(err);
+            return fg_builder_too_large(err);
         row = builder->n_rows - 1;
     }
-    return builder_row_sum(builder, row, values, err);
+    return fg_builder_row_sum(builder, row, values, err);
 }

@@ -20,7 +20,7 @@ static const struct {
     const char *class;
     struct {
         const char *name;
-        enum jfr_want want;
+        enum fg_jfr_want want;
         uint8_t slot;
     } fields[2];
 } known[JFR_POOLS] = {
@@ -35,18 +35,18 @@ static const struct {
     /* clang-format on */
 };
 
-void jfr_chunk_init(struct jfr_chunk *chunk, struct fg_arena *arena, uint64_t recording_bytes)
+void fg_jfr_chunk_init(struct fg_jfr_chunk *chunk, struct fg_arena *arena, uint64_t recording_bytes)
 {
-    *chunk = (struct jfr_chunk){
+    *chunk = (struct fg_jfr_chunk){
         .arena = arena,
         .text_left = TEXT_BYTES + TEXT_PER_BYTE * recording_bytes,
     };
-    jfr_metadata_init(&chunk->metadata, arena);
+    fg_jfr_metadata_init(&chunk->metadata, arena);
 }
 
-void jfr_chunk_done(struct jfr_chunk *chunk)
+void fg_jfr_chunk_done(struct fg_jfr_chunk *chunk)
 {
-    jfr_metadata_done(&chunk->metadata);
+    fg_jfr_metadata_done(&chunk->metadata);
 }
 
 static enum fg_code too_large(struct fg_err *err)
@@ -56,7 +56,7 @@ static enum fg_code too_large(struct fg_err *err)
 
 /* ---- header and metadata ---- */
 
-static enum fg_code read_header(struct jfr_chunk *chunk, struct fg_slice recording,
+static enum fg_code read_header(struct fg_jfr_chunk *chunk, struct fg_slice recording,
                                 uint32_t *ret_metadata_at, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(recording);
@@ -90,66 +90,66 @@ static enum fg_code read_header(struct jfr_chunk *chunk, struct fg_slice recordi
 }
 
 /* Size and class of the event at a position, and what is behind them; false: there is none. */
-static bool event_at(const struct jfr_body *body, uint32_t at, struct jfr_event *event,
+static bool event_at(const struct fg_jfr_body *body, uint32_t at, struct fg_jfr_event *event,
                      uint64_t *ret_class_id)
 {
-    struct jfr_cur cur = jfr_cur(body, at, UINT32_MAX);
-    uint64_t size = jfr_int(&cur), id = jfr_long(&cur);
-    uint32_t head = jfr_position(&cur) - at;
+    struct fg_jfr_cur cur = fg_jfr_cur(body, at, UINT32_MAX);
+    uint64_t size = fg_jfr_int(&cur), id = fg_jfr_long(&cur);
+    uint32_t head = fg_jfr_position(&cur) - at;
 
     if (cur.in.bad || size < head || size - head > cur.in.left)
         return false;
-    *event = (struct jfr_event){.at = at, .cur = cur};
+    *event = (struct fg_jfr_event){.at = at, .cur = cur};
     event->cur.end = at + (uint32_t)size;
     event->cur.in = fg_cur(fg_cur_take(&cur.in, size - head));
     *ret_class_id = id;
     return true;
 }
 
-static enum fg_code read_metadata(struct jfr_chunk *chunk, uint32_t at, struct fg_err *err)
+static enum fg_code read_metadata(struct fg_jfr_chunk *chunk, uint32_t at, struct fg_err *err)
 {
     uint32_t chunk_bytes = (uint32_t)chunk->body.bytes.len;
-    struct jfr_event event;
+    struct fg_jfr_event event;
     uint64_t class_id;
 
     if (!event_at(&chunk->body, at, &event, &class_id) || class_id != CLASS_METADATA)
         return fg_fail(err, FG_E_DECODE, "at byte %u is no metadata", at);
-    return jfr_metadata_read(&chunk->metadata, &event.cur, chunk_bytes, err);
+    return fg_jfr_metadata_read(&chunk->metadata, &event.cur, chunk_bytes, err);
 }
 
 /* ---- constants ---- */
 
-static void bind_pool(struct jfr_chunk *chunk, enum jfr_pool_name name, uint32_t class)
+static void bind_pool(struct fg_jfr_chunk *chunk, enum fg_jfr_pool_name name, uint32_t class)
 {
     chunk->pools[name].class = class;
     chunk->metadata.classes[class].pool = (uint8_t)name;
     for (size_t i = 0; i < FG_COUNT(known[name].fields) && known[name].fields[i].name != NULL; i++)
-        jfr_class_bind(&chunk->metadata, class, known[name].fields[i].name,
-                       known[name].fields[i].want, known[name].fields[i].slot);
+        fg_jfr_class_bind(&chunk->metadata, class, known[name].fields[i].name,
+                          known[name].fields[i].want, known[name].fields[i].slot);
 }
 
 /*
  * Frames without a method have nothing to show, and might take no bytes. A class that has slots of
  * its own already cannot be read as frames: a position would be taken for what it is not.
  */
-static void bind_frames(struct jfr_chunk *chunk)
+static void bind_frames(struct fg_jfr_chunk *chunk)
 {
     uint32_t stacks = chunk->pools[JFR_STACKS].class, frames;
 
     chunk->frame_class = FG_IDS_NONE;
     if (stacks == FG_IDS_NONE)
         return;
-    frames = jfr_class_elements(&chunk->metadata, stacks, JFR_STACK_FRAMES);
+    frames = fg_jfr_class_elements(&chunk->metadata, stacks, JFR_STACK_FRAMES);
     if (frames == FG_IDS_NONE || chunk->metadata.classes[frames].pool != JFR_POOL_NONE)
         return;
-    jfr_class_bind(&chunk->metadata, frames, "method", JFR_WANT_NUMBER, JFR_FRAME_METHOD);
-    jfr_class_bind(&chunk->metadata, frames, "lineNumber", JFR_WANT_NUMBER, JFR_FRAME_LINE);
+    fg_jfr_class_bind(&chunk->metadata, frames, "method", JFR_WANT_NUMBER, JFR_FRAME_METHOD);
+    fg_jfr_class_bind(&chunk->metadata, frames, "lineNumber", JFR_WANT_NUMBER, JFR_FRAME_LINE);
     chunk->metadata.classes[frames].row = true;
     if ((chunk->metadata.classes[frames].bound & (1u << JFR_FRAME_METHOD)) != 0)
         chunk->frame_class = frames;
 }
 
-static void bind_pools(struct jfr_chunk *chunk)
+static void bind_pools(struct fg_jfr_chunk *chunk)
 {
     for (unsigned name = 0; name < JFR_POOLS; name++) {
         chunk->pools[name].class = FG_IDS_NONE;
@@ -158,28 +158,28 @@ static void bind_pools(struct jfr_chunk *chunk)
     for (uint32_t number = 0; number < chunk->metadata.n_classes; number++)
         for (unsigned name = JFR_POOL_NONE + 1; name < JFR_POOLS; name++)
             if (chunk->pools[name].class == FG_IDS_NONE &&
-                fg_slice_is(jfr_class_name(&chunk->metadata, number), known[name].class))
+                fg_slice_is(fg_jfr_class_name(&chunk->metadata, number), known[name].class))
                 bind_pool(chunk, name, number);
     bind_frames(chunk);
 }
 
 /* The values of one pool: where they are, if anybody asks for them. */
-static enum fg_code read_pool(struct jfr_chunk *chunk, uint32_t class, struct jfr_cur *cur,
+static enum fg_code read_pool(struct fg_jfr_chunk *chunk, uint32_t class, struct fg_jfr_cur *cur,
                               struct fg_err *err)
 {
-    enum jfr_pool_name name = chunk->metadata.classes[class].pool;
-    struct jfr_pool *pool = &chunk->pools[name];
-    uint32_t count = (uint32_t)jfr_count(cur);
+    enum fg_jfr_pool_name name = chunk->metadata.classes[class].pool;
+    struct fg_jfr_pool *pool = &chunk->pools[name];
+    uint32_t count = (uint32_t)fg_jfr_count(cur);
 
     if (name != JFR_POOL_NONE && (!fg_ids_reserve(&pool->ids, chunk->arena, count) ||
                                   !fg_arena_grow(chunk->arena, &pool->at, pool->ids.count, count,
                                                  &pool->cap, sizeof *pool->at)))
         return too_large(err);
     for (; count > 0 && !cur->in.bad; count--) {
-        uint64_t id = jfr_long(cur);
-        uint32_t at = jfr_position(cur);
+        uint64_t id = fg_jfr_long(cur);
+        uint32_t at = fg_jfr_position(cur);
 
-        jfr_class_skip(&chunk->metadata, class, cur);
+        fg_jfr_class_skip(&chunk->metadata, class, cur);
         if (name == JFR_POOL_NONE || cur->in.bad)
             continue;
         pool->at[pool->ids.count] = at;
@@ -188,15 +188,16 @@ static enum fg_code read_pool(struct jfr_chunk *chunk, uint32_t class, struct jf
     return FG_OK;
 }
 
-static enum fg_code read_pools(struct jfr_chunk *chunk, struct jfr_cur *cur, struct fg_err *err)
+static enum fg_code read_pools(struct fg_jfr_chunk *chunk, struct fg_jfr_cur *cur,
+                               struct fg_err *err)
 {
     uint64_t count;
 
     for (unsigned i = 0; i < 3; i++)
-        (void)jfr_long(cur); /* start, duration, distance */
+        (void)fg_jfr_long(cur); /* start, duration, distance */
     (void)fg_cur_u8(&cur->in);
-    for (count = jfr_count(cur); count > 0 && !cur->in.bad; count--) {
-        uint64_t id = jfr_long(cur);
+    for (count = fg_jfr_count(cur); count > 0 && !cur->in.bad; count--) {
+        uint64_t id = fg_jfr_long(cur);
         uint32_t class = fg_ids_find(&chunk->metadata.class_ids, id);
 
         if (cur->in.bad)
@@ -208,16 +209,16 @@ static enum fg_code read_pools(struct jfr_chunk *chunk, struct jfr_cur *cur, str
             return err->code;
         if (cur->in.bad)
             return fg_fail(err, FG_E_DECODE, "a constant of %.*s cannot be read",
-                           FG_S(jfr_class_name(&chunk->metadata, class)));
+                           FG_S(fg_jfr_class_name(&chunk->metadata, class)));
     }
     return cur->in.bad ? fg_fail(err, FG_E_DECODE, "constants cut short") : FG_OK;
 }
 
 /* Goes over all events: looks that each is whole, and reads those with constants. */
-static enum fg_code read_constants(struct jfr_chunk *chunk, struct fg_err *err)
+static enum fg_code read_constants(struct fg_jfr_chunk *chunk, struct fg_err *err)
 {
     uint32_t at = HEADER_BYTES, end = (uint32_t)chunk->body.bytes.len;
-    struct jfr_event event;
+    struct fg_jfr_event event;
     uint64_t class_id;
 
     bind_pools(chunk);
@@ -233,7 +234,8 @@ static enum fg_code read_constants(struct jfr_chunk *chunk, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code jfr_chunk_next(struct jfr_chunk *chunk, struct fg_slice *recording, struct fg_err *err)
+enum fg_code fg_jfr_chunk_next(struct fg_jfr_chunk *chunk, struct fg_slice *recording,
+                               struct fg_err *err)
 {
     uint32_t metadata_at = 0;
 
@@ -247,7 +249,8 @@ enum fg_code jfr_chunk_next(struct jfr_chunk *chunk, struct fg_slice *recording,
 
 /* ---- what is asked for ---- */
 
-bool jfr_event_next(const struct jfr_chunk *chunk, uint32_t *position, struct jfr_event *ret_event)
+bool fg_jfr_event_next(const struct fg_jfr_chunk *chunk, uint32_t *position,
+                       struct fg_jfr_event *ret_event)
 {
     uint64_t class_id = 0;
     bool whole;
@@ -261,28 +264,28 @@ bool jfr_event_next(const struct jfr_chunk *chunk, uint32_t *position, struct jf
     return true;
 }
 
-void jfr_constant_read(struct jfr_chunk *chunk, enum jfr_pool_name pool, uint32_t number,
-                       uint64_t values[JFR_SLOTS])
+void fg_jfr_constant_read(struct fg_jfr_chunk *chunk, enum fg_jfr_pool_name pool, uint32_t number,
+                          uint64_t values[JFR_SLOTS])
 {
-    struct jfr_cur cur = jfr_cur(&chunk->body, chunk->pools[pool].at[number], UINT32_MAX);
+    struct fg_jfr_cur cur = fg_jfr_cur(&chunk->body, chunk->pools[pool].at[number], UINT32_MAX);
 
-    jfr_class_read(&chunk->metadata, chunk->pools[pool].class, &cur, values);
+    fg_jfr_class_read(&chunk->metadata, chunk->pools[pool].class, &cur, values);
 }
 
-static void put_string(const struct jfr_chunk *chunk, uint32_t at, struct fg_buf *out)
+static void put_string(const struct fg_jfr_chunk *chunk, uint32_t at, struct fg_buf *out)
 {
-    struct jfr_cur cur = jfr_cur(&chunk->body, at, UINT32_MAX);
-    uint64_t id = jfr_text(&cur, out);
-    uint32_t number = id == JFR_NO_CONSTANT ? FG_IDS_NONE : jfr_constant(chunk, JFR_STRINGS, id);
+    struct fg_jfr_cur cur = fg_jfr_cur(&chunk->body, at, UINT32_MAX);
+    uint64_t id = fg_jfr_text(&cur, out);
+    uint32_t number = id == JFR_NO_CONSTANT ? FG_IDS_NONE : fg_jfr_constant(chunk, JFR_STRINGS, id);
 
     if (number == FG_IDS_NONE)
         return;
     /* A constant that is a constant again is not followed: it might be itself. */
-    cur = jfr_cur(&chunk->body, chunk->pools[JFR_STRINGS].at[number], UINT32_MAX);
-    (void)jfr_text(&cur, out);
+    cur = fg_jfr_cur(&chunk->body, chunk->pools[JFR_STRINGS].at[number], UINT32_MAX);
+    (void)fg_jfr_text(&cur, out);
 }
 
-static enum fg_code count_text(struct jfr_chunk *chunk, size_t bytes, struct fg_err *err)
+static enum fg_code count_text(struct fg_jfr_chunk *chunk, size_t bytes, struct fg_err *err)
 {
     if (bytes > chunk->text_left)
         return fg_fail(err, FG_E_TOO_LARGE, "strings add up to too many bytes");
@@ -290,8 +293,8 @@ static enum fg_code count_text(struct jfr_chunk *chunk, size_t bytes, struct fg_
     return FG_OK;
 }
 
-enum fg_code jfr_put_string(struct jfr_chunk *chunk, uint32_t at, struct fg_buf *out,
-                            struct fg_err *err)
+enum fg_code fg_jfr_put_string(struct fg_jfr_chunk *chunk, uint32_t at, struct fg_buf *out,
+                               struct fg_err *err)
 {
     fg_buf_clear(out);
     if (at != 0)
@@ -299,33 +302,33 @@ enum fg_code jfr_put_string(struct jfr_chunk *chunk, uint32_t at, struct fg_buf 
     return count_text(chunk, out->len, err);
 }
 
-static void put_symbol(struct jfr_chunk *chunk, uint64_t id, struct fg_buf *out)
+static void put_symbol(struct fg_jfr_chunk *chunk, uint64_t id, struct fg_buf *out)
 {
-    uint32_t number = jfr_constant(chunk, JFR_SYMBOLS, id);
+    uint32_t number = fg_jfr_constant(chunk, JFR_SYMBOLS, id);
     uint64_t values[JFR_SLOTS] = {0};
     size_t from = out->len;
 
     if (number == FG_IDS_NONE)
         return;
-    jfr_constant_read(chunk, JFR_SYMBOLS, number, values);
+    fg_jfr_constant_read(chunk, JFR_SYMBOLS, number, values);
     if (values[JFR_SYMBOL_TEXT] == 0)
         return;
     put_string(chunk, (uint32_t)values[JFR_SYMBOL_TEXT], out);
-    jfr_name_clean(out, from);
+    fg_jfr_name_clean(out, from);
 }
 
-enum fg_code jfr_put_method(struct jfr_chunk *chunk, uint32_t number, struct fg_buf *out,
-                            struct fg_err *err)
+enum fg_code fg_jfr_put_method(struct fg_jfr_chunk *chunk, uint32_t number, struct fg_buf *out,
+                               struct fg_err *err)
 {
     uint64_t method[JFR_SLOTS] = {0}, class[JFR_SLOTS] = {0};
     uint32_t class_number;
 
     fg_buf_clear(out);
-    jfr_constant_read(chunk, JFR_METHODS, number, method);
-    class_number = jfr_constant(chunk, JFR_CLASSES, method[JFR_METHOD_CLASS]);
+    fg_jfr_constant_read(chunk, JFR_METHODS, number, method);
+    class_number = fg_jfr_constant(chunk, JFR_CLASSES, method[JFR_METHOD_CLASS]);
     if (class_number == FG_IDS_NONE)
         return FG_OK;
-    jfr_constant_read(chunk, JFR_CLASSES, class_number, class);
+    fg_jfr_constant_read(chunk, JFR_CLASSES, class_number, class);
     put_symbol(chunk, class[JFR_CLASS_NAME], out);
     fg_buf_putc(out, '.');
     put_symbol(chunk, method[JFR_METHOD_NAME], out);

@@ -23,7 +23,7 @@
 #include "proto/jfr/metadata.h"
 
 /* Constants that somebody asks for. */
-enum jfr_pool_name {
+enum fg_jfr_pool_name {
     JFR_POOL_NONE,
     JFR_STACKS,
     JFR_METHODS,
@@ -46,66 +46,68 @@ enum {
     JFR_STATE_NAME = 1,
 };
 
-struct jfr_pool {
+struct fg_jfr_pool {
     uint32_t class; /* of its constants; FG_IDS_NONE: the chunk has none */
     struct fg_ids ids;
     uint32_t *at; /* [ids.count]: where the value begins */
     uint32_t cap;
 };
 
-struct jfr_chunk {
+struct fg_jfr_chunk {
     struct fg_arena *arena;
-    struct jfr_body body;
+    struct fg_jfr_body body;
     uint64_t offset; /* in the recording, for errors */
-    struct jfr_metadata metadata;
-    struct jfr_pool pools[JFR_POOLS];
+    struct fg_jfr_metadata metadata;
+    struct fg_jfr_pool pools[JFR_POOLS];
     uint32_t frame_class; /* of a stack's frames; FG_IDS_NONE: none that can be read */
     uint64_t text_left;   /* bytes that may still be made of strings: many may name a long one */
 };
 
 /* recording_bytes: of all its chunks. */
-void jfr_chunk_init(struct jfr_chunk *chunk, struct fg_arena *arena, uint64_t recording_bytes);
-void jfr_chunk_done(struct jfr_chunk *chunk);
+void fg_jfr_chunk_init(struct fg_jfr_chunk *chunk, struct fg_arena *arena,
+                       uint64_t recording_bytes);
+void fg_jfr_chunk_done(struct fg_jfr_chunk *chunk);
 
 /*
  * Takes the first chunk off a recording that is not empty and reads its metadata and constants.
  * chunk->offset + its size is where the next one is. FG_E_DECODE, FG_E_TOO_LARGE.
  */
-enum fg_code jfr_chunk_next(struct jfr_chunk *chunk, struct fg_slice *recording,
-                            struct fg_err *err) fg_must_check;
+enum fg_code fg_jfr_chunk_next(struct fg_jfr_chunk *chunk, struct fg_slice *recording,
+                               struct fg_err *err) fg_must_check;
 
-struct jfr_event {
-    uint32_t at;        /* position of the event */
-    uint32_t class;     /* FG_IDS_NONE: not one of the metadata's */
-    struct jfr_cur cur; /* behind its size and class */
+struct fg_jfr_event {
+    uint32_t at;           /* position of the event */
+    uint32_t class;        /* FG_IDS_NONE: not one of the metadata's */
+    struct fg_jfr_cur cur; /* behind its size and class */
 };
 
 /* The event at *position, which is moved behind it; false at the end. The first is at
  * JFR_FIRST_EVENT. */
-bool jfr_event_next(const struct jfr_chunk *chunk, uint32_t *position, struct jfr_event *ret_event);
+bool fg_jfr_event_next(const struct fg_jfr_chunk *chunk, uint32_t *position,
+                       struct fg_jfr_event *ret_event);
 
 enum { JFR_FIRST_EVENT = 68 };
 
 /* Number of the constant of that id, or FG_IDS_NONE. */
-static inline uint32_t jfr_constant(const struct jfr_chunk *chunk, enum jfr_pool_name pool,
-                                    uint64_t id)
+static inline uint32_t fg_jfr_constant(const struct fg_jfr_chunk *chunk, enum fg_jfr_pool_name pool,
+                                       uint64_t id)
 {
     return fg_ids_find(&chunk->pools[pool].ids, id);
 }
 
 /* Its bound fields by slot; the others are as they were. */
-void jfr_constant_read(struct jfr_chunk *chunk, enum jfr_pool_name pool, uint32_t number,
-                       uint64_t values[JFR_SLOTS]);
+void fg_jfr_constant_read(struct fg_jfr_chunk *chunk, enum fg_jfr_pool_name pool, uint32_t number,
+                          uint64_t values[JFR_SLOTS]);
 
 /* The string at that position; one that is nowhere is empty. FG_E_TOO_LARGE. */
-enum fg_code jfr_put_string(struct jfr_chunk *chunk, uint32_t at, struct fg_buf *out,
-                            struct fg_err *err) fg_must_check;
+enum fg_code fg_jfr_put_string(struct fg_jfr_chunk *chunk, uint32_t at, struct fg_buf *out,
+                               struct fg_err *err) fg_must_check;
 
 /*
  * What a method is called: "java/lang/Thread.run", with names that are new in each run made the
  * same (jfr_names.h); out stays empty when its class is not there. FG_E_TOO_LARGE.
  */
-enum fg_code jfr_put_method(struct jfr_chunk *chunk, uint32_t number, struct fg_buf *out,
-                            struct fg_err *err) fg_must_check;
+enum fg_code fg_jfr_put_method(struct fg_jfr_chunk *chunk, uint32_t number, struct fg_buf *out,
+                               struct fg_err *err) fg_must_check;
 
 #endif

@@ -27,7 +27,7 @@ enum {
 /* Fields that every event may have. The last five are Pyroscope's own, in its async-profiler. */
 static const struct {
     const char *name;
-    enum jfr_want want;
+    enum fg_jfr_want want;
     uint8_t slot;
 } common_fields[] = {
     /* clang-format off */
@@ -44,8 +44,8 @@ static const struct {
 static const struct event_class {
     const char *name;
     enum event event;
-    const char *amount; /* field with how much it is; NULL: none */
-    enum jfr_kind kind; /* of what is counted */
+    const char *amount;    /* field with how much it is; NULL: none */
+    enum fg_jfr_kind kind; /* of what is counted */
 } event_classes[] = {
     /* clang-format off */
     {NULL, EVENT_NONE, NULL, JFR_KINDS},
@@ -67,8 +67,8 @@ enum state { STATE_OTHER = 1, STATE_SLEEPING, STATE_RUNNABLE };
 
 struct jfr_decoder {
     struct fg_arena *arena;
-    struct jfr_chunk chunk;
-    struct jfr_profiles profiles;
+    struct fg_jfr_chunk chunk;
+    struct fg_jfr_profiles profiles;
     int64_t period_ns;
 
     bool has_settings;       /* the chunk describes them */
@@ -82,30 +82,30 @@ struct jfr_decoder {
 
 static void bind_event(struct jfr_decoder *decoder, uint32_t class, uint8_t number)
 {
-    struct jfr_metadata *metadata = &decoder->chunk.metadata;
+    struct fg_jfr_metadata *metadata = &decoder->chunk.metadata;
     const struct event_class *event = &event_classes[number];
 
     metadata->classes[class].event = number;
     for (size_t i = 0; i < FG_COUNT(common_fields); i++)
-        jfr_class_bind(metadata, class, common_fields[i].name, common_fields[i].want,
-                       common_fields[i].slot);
+        fg_jfr_class_bind(metadata, class, common_fields[i].name, common_fields[i].want,
+                          common_fields[i].slot);
     if (event->amount != NULL)
-        jfr_class_bind(metadata, class, event->amount, JFR_WANT_NUMBER, SLOT_AMOUNT);
+        fg_jfr_class_bind(metadata, class, event->amount, JFR_WANT_NUMBER, SLOT_AMOUNT);
     if (event->event == EVENT_SETTING) {
-        jfr_class_bind(metadata, class, "name", JFR_WANT_STRING, SLOT_NAME);
-        jfr_class_bind(metadata, class, "value", JFR_WANT_STRING, SLOT_VALUE);
+        fg_jfr_class_bind(metadata, class, "name", JFR_WANT_STRING, SLOT_NAME);
+        fg_jfr_class_bind(metadata, class, "value", JFR_WANT_STRING, SLOT_VALUE);
         decoder->has_settings = true;
     }
 }
 
 static void bind_events(struct jfr_decoder *decoder)
 {
-    struct jfr_metadata *metadata = &decoder->chunk.metadata;
+    struct fg_jfr_metadata *metadata = &decoder->chunk.metadata;
 
     decoder->has_settings = false;
     for (uint32_t number = 0; number < metadata->n_classes; number++)
         for (size_t i = EVENT_NONE + 1; i < FG_COUNT(event_classes); i++)
-            if (fg_slice_is(jfr_class_name(metadata, number), event_classes[i].name))
+            if (fg_slice_is(fg_jfr_class_name(metadata, number), event_classes[i].name))
                 bind_event(decoder, number, (uint8_t)i);
 }
 
@@ -120,9 +120,9 @@ static enum fg_code read_states(struct jfr_decoder *decoder, struct fg_err *err)
         uint64_t values[JFR_SLOTS] = {0};
         struct fg_slice name;
 
-        jfr_constant_read(&decoder->chunk, JFR_STATES, i, values);
-        if (jfr_put_string(&decoder->chunk, (uint32_t)values[JFR_STATE_NAME], &decoder->text,
-                           err) != FG_OK)
+        fg_jfr_constant_read(&decoder->chunk, JFR_STATES, i, values);
+        if (fg_jfr_put_string(&decoder->chunk, (uint32_t)values[JFR_STATE_NAME], &decoder->text,
+                              err) != FG_OK)
             return err->code;
         name = fg_buf_slice(&decoder->text);
         decoder->states[i] = fg_slice_is(name, "STATE_SLEEPING")   ? STATE_SLEEPING
@@ -134,7 +134,7 @@ static enum fg_code read_states(struct jfr_decoder *decoder, struct fg_err *err)
 
 static unsigned state_of(const struct jfr_decoder *decoder, uint64_t id)
 {
-    uint32_t number = jfr_constant(&decoder->chunk, JFR_STATES, id);
+    uint32_t number = fg_jfr_constant(&decoder->chunk, JFR_STATES, id);
 
     return number == FG_IDS_NONE ? 0 : decoder->states[number];
 }
@@ -147,12 +147,14 @@ static enum fg_code read_setting(struct jfr_decoder *decoder, const uint64_t *va
 {
     struct fg_slice value;
 
-    if (jfr_put_string(&decoder->chunk, (uint32_t)values[SLOT_NAME], &decoder->text, err) != FG_OK)
+    if (fg_jfr_put_string(&decoder->chunk, (uint32_t)values[SLOT_NAME], &decoder->text, err) !=
+        FG_OK)
         return err->code;
     *ret_event = fg_slice_is(fg_buf_slice(&decoder->text), "event");
     if (!*ret_event)
         return FG_OK;
-    if (jfr_put_string(&decoder->chunk, (uint32_t)values[SLOT_VALUE], &decoder->text, err) != FG_OK)
+    if (fg_jfr_put_string(&decoder->chunk, (uint32_t)values[SLOT_VALUE], &decoder->text, err) !=
+        FG_OK)
         return err->code;
     value = fg_buf_slice(&decoder->text);
     if (fg_slice_eq(value, decoder->setting))
@@ -165,30 +167,30 @@ static enum fg_code read_setting(struct jfr_decoder *decoder, const uint64_t *va
 
 /* ---- events ---- */
 
-static enum fg_code read_values(struct jfr_decoder *decoder, struct jfr_event *event,
+static enum fg_code read_values(struct jfr_decoder *decoder, struct fg_jfr_event *event,
                                 uint64_t *values, struct fg_err *err)
 {
-    struct jfr_metadata *metadata = &decoder->chunk.metadata;
+    struct fg_jfr_metadata *metadata = &decoder->chunk.metadata;
 
-    jfr_class_read(metadata, event->class, &event->cur, values);
+    fg_jfr_class_read(metadata, event->class, &event->cur, values);
     if (event->cur.in.bad)
         return fg_fail(err, FG_E_DECODE, "%.*s cannot be read",
-                       FG_S(jfr_class_name(metadata, event->class)));
+                       FG_S(fg_jfr_class_name(metadata, event->class)));
     return FG_OK;
 }
 
 /* A sample that stands for so many periods. */
-static enum fg_code add_timed(struct jfr_decoder *decoder, enum jfr_kind kind,
-                              struct jfr_sample *sample, int64_t periods, struct fg_err *err)
+static enum fg_code add_timed(struct jfr_decoder *decoder, enum fg_jfr_kind kind,
+                              struct fg_jfr_sample *sample, int64_t periods, struct fg_err *err)
 {
     if (__builtin_mul_overflow(periods, decoder->period_ns, &sample->values[0]))
         return fg_fail(err, FG_E_DECODE, "%lld samples at once", (long long)periods);
-    return jfr_profiles_add(&decoder->profiles, kind, sample, err);
+    return fg_jfr_profiles_add(&decoder->profiles, kind, sample, err);
 }
 
 /* What the table in jfr.h says of the two events that take time. */
 static enum fg_code take_timed(struct jfr_decoder *decoder, enum event event, unsigned state,
-                               int64_t periods, struct jfr_sample *sample, struct fg_err *err)
+                               int64_t periods, struct fg_jfr_sample *sample, struct fg_err *err)
 {
     bool wall = fg_slice_is(decoder->setting, "wall");
     bool is_cpu = event == EVENT_EXECUTION ? state != 0 && state != STATE_SLEEPING
@@ -200,14 +202,14 @@ static enum fg_code take_timed(struct jfr_decoder *decoder, enum event event, un
     return is_wall ? add_timed(decoder, JFR_WALL, sample, periods, err) : FG_OK;
 }
 
-static enum fg_code take_event(struct jfr_decoder *decoder, struct jfr_event *event,
+static enum fg_code take_event(struct jfr_decoder *decoder, struct fg_jfr_event *event,
                                struct fg_err *err)
 {
-    const struct jfr_class *class = &decoder->chunk.metadata.classes[event->class];
+    const struct fg_jfr_class *class = &decoder->chunk.metadata.classes[event->class];
     const struct event_class *what = &event_classes[class->event];
     uint64_t values[JFR_SLOTS] = {0};
     bool has_amount = (class->bound & (1u << SLOT_AMOUNT)) != 0, is_event;
-    struct jfr_sample sample;
+    struct fg_jfr_sample sample;
 
     if (what->event == EVENT_NONE)
         return FG_OK;
@@ -215,7 +217,7 @@ static enum fg_code take_event(struct jfr_decoder *decoder, struct jfr_event *ev
         return err->code;
     if (what->event == EVENT_SETTING)
         return read_setting(decoder, values, &is_event, err);
-    sample = (struct jfr_sample){
+    sample = (struct fg_jfr_sample){
         .stack = values[SLOT_STACK],
         .context = values[SLOT_CONTEXT],
         .span_name = values[SLOT_SPAN_NAME],
@@ -225,7 +227,7 @@ static enum fg_code take_event(struct jfr_decoder *decoder, struct jfr_event *ev
         .values = {1, (int64_t)values[SLOT_AMOUNT]},
     };
     if (what->event == EVENT_COUNTED)
-        return jfr_profiles_add(&decoder->profiles, what->kind, &sample, err);
+        return fg_jfr_profiles_add(&decoder->profiles, what->kind, &sample, err);
     return take_timed(decoder, what->event, state_of(decoder, values[SLOT_STATE]),
                       has_amount ? (int64_t)values[SLOT_AMOUNT] : 1, &sample, err);
 }
@@ -233,12 +235,12 @@ static enum fg_code take_event(struct jfr_decoder *decoder, struct jfr_event *ev
 /* The first setting of the chunk that is called "event", for what stands before it. */
 static enum fg_code find_setting(struct jfr_decoder *decoder, struct fg_err *err)
 {
-    const struct jfr_class *classes = decoder->chunk.metadata.classes;
+    const struct fg_jfr_class *classes = decoder->chunk.metadata.classes;
     uint32_t position = JFR_FIRST_EVENT;
-    struct jfr_event event;
+    struct fg_jfr_event event;
     bool found = !decoder->has_settings;
 
-    while (!found && jfr_event_next(&decoder->chunk, &position, &event)) {
+    while (!found && fg_jfr_event_next(&decoder->chunk, &position, &event)) {
         uint64_t values[JFR_SLOTS] = {0};
 
         if (event.class == FG_IDS_NONE ||
@@ -254,9 +256,9 @@ static enum fg_code find_setting(struct jfr_decoder *decoder, struct fg_err *err
 static enum fg_code take_events(struct jfr_decoder *decoder, struct fg_err *err)
 {
     uint32_t position = JFR_FIRST_EVENT;
-    struct jfr_event event;
+    struct fg_jfr_event event;
 
-    while (jfr_event_next(&decoder->chunk, &position, &event))
+    while (fg_jfr_event_next(&decoder->chunk, &position, &event))
         if (event.class != FG_IDS_NONE && take_event(decoder, &event, err) != FG_OK)
             return fg_wrap(err, "event at byte %u", event.at);
     return FG_OK;
@@ -264,7 +266,7 @@ static enum fg_code take_events(struct jfr_decoder *decoder, struct fg_err *err)
 
 static enum fg_code take_chunk(struct jfr_decoder *decoder, struct fg_err *err)
 {
-    jfr_profiles_next_chunk(&decoder->profiles);
+    fg_jfr_profiles_next_chunk(&decoder->profiles);
     bind_events(decoder);
     if (read_states(decoder, err) != FG_OK || find_setting(decoder, err) != FG_OK ||
         take_events(decoder, err) != FG_OK)
@@ -275,7 +277,8 @@ static enum fg_code take_chunk(struct jfr_decoder *decoder, struct fg_err *err)
 static enum fg_code take_all(struct jfr_decoder *decoder, struct fg_slice in, struct fg_err *err)
 {
     while (in.len > 0)
-        if (jfr_chunk_next(&decoder->chunk, &in, err) != FG_OK || take_chunk(decoder, err) != FG_OK)
+        if (fg_jfr_chunk_next(&decoder->chunk, &in, err) != FG_OK ||
+            take_chunk(decoder, err) != FG_OK)
             return fg_wrap(err, "jfr");
     return FG_OK;
 }
@@ -291,15 +294,15 @@ enum fg_code fg_jfr_decode(struct fg_slice in, const struct fg_jfr_request *requ
         return fg_fail(err, FG_E_INVALID, "sampleRate is 0: samples would take no time");
     decoder.period_ns = FG_SECOND_NS / request->sample_rate;
     fg_buf_init(&decoder.text, SIZE_MAX);
-    jfr_chunk_init(&decoder.chunk, arena, in.len);
-    code = jfr_profiles_init(&decoder.profiles, request, &decoder.chunk, arena, counts, err);
+    fg_jfr_chunk_init(&decoder.chunk, arena, in.len);
+    code = fg_jfr_profiles_init(&decoder.profiles, request, &decoder.chunk, arena, counts, err);
     if (code == FG_OK)
         code = take_all(&decoder, in, err);
     if (code == FG_OK)
-        code = jfr_profiles_finish(&decoder.profiles, decoder.setting, decoder.period_ns, sink, arg,
-                                   err);
-    jfr_profiles_done(&decoder.profiles);
-    jfr_chunk_done(&decoder.chunk);
+        code = fg_jfr_profiles_finish(&decoder.profiles, decoder.setting, decoder.period_ns, sink,
+                                      arg, err);
+    fg_jfr_profiles_done(&decoder.profiles);
+    fg_jfr_chunk_done(&decoder.chunk);
     fg_buf_done(&decoder.text);
     return code;
 }

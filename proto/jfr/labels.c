@@ -80,10 +80,10 @@ static enum fg_code read_map(struct fg_slice in, uint64_t field, struct fg_arena
     return fg_ids_ready(ids, arena) ? FG_OK : too_large(err);
 }
 
-enum fg_code jfr_labels_read(struct jfr_labels *labels, struct fg_slice in, struct fg_arena *arena,
-                             struct fg_err *err)
+enum fg_code fg_jfr_labels_read(struct fg_jfr_labels *labels, struct fg_slice in,
+                                struct fg_arena *arena, struct fg_err *err)
 {
-    *labels = (struct jfr_labels){0};
+    *labels = (struct fg_jfr_labels){0};
     if (read_map(in, SNAPSHOT_CONTEXTS, arena, &labels->contexts, &labels->context_messages, err) !=
         FG_OK)
         return err->code;
@@ -91,15 +91,16 @@ enum fg_code jfr_labels_read(struct jfr_labels *labels, struct fg_slice in, stru
 }
 
 /* The string of that id; empty when there is none. */
-static struct fg_slice text_of(const struct jfr_labels *labels, uint64_t id)
+static struct fg_slice text_of(const struct fg_jfr_labels *labels, uint64_t id)
 {
     uint32_t number = fg_ids_find(&labels->strings, id);
 
     return number == FG_IDS_NONE ? FG_LIT("") : labels->texts[number];
 }
 
-enum fg_code jfr_labels_of(const struct jfr_labels *labels, uint32_t context, size_t more,
-                           struct fg_arena *arena, struct fg_labels *ret_labels, struct fg_err *err)
+enum fg_code fg_jfr_labels_of(const struct fg_jfr_labels *labels, uint32_t context, size_t more,
+                              struct fg_arena *arena, struct fg_labels *ret_labels,
+                              struct fg_err *err)
 {
     struct fg_slice message = labels->context_messages[context];
     struct fg_cur cur = fg_cur(message);

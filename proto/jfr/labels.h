@@ -15,22 +15,22 @@
 #include "common/model/labels.h"
 #include "proto/ids.h"
 
-struct jfr_labels {
+struct fg_jfr_labels {
     struct fg_ids contexts, strings;   /* fg_ids_find() gives their numbers */
     struct fg_slice *context_messages; /* [contexts.count] */
     struct fg_slice *texts;            /* [strings.count] */
 };
 
 /* in: the message, or nothing. FG_E_DECODE, FG_E_TOO_LARGE. */
-enum fg_code jfr_labels_read(struct jfr_labels *labels, struct fg_slice in, struct fg_arena *arena,
-                             struct fg_err *err) fg_must_check;
+enum fg_code fg_jfr_labels_read(struct fg_jfr_labels *labels, struct fg_slice in,
+                                struct fg_arena *arena, struct fg_err *err) fg_must_check;
 
 /*
  * The labels of a context (a number, not FG_IDS_NONE) as they stand there, with room for `more`
  * behind them. Names and values that are not among the strings are left out.
  */
-enum fg_code jfr_labels_of(const struct jfr_labels *labels, uint32_t context, size_t more,
-                           struct fg_arena *arena, struct fg_labels *ret_labels,
-                           struct fg_err *err) fg_must_check;
+enum fg_code fg_jfr_labels_of(const struct fg_jfr_labels *labels, uint32_t context, size_t more,
+                              struct fg_arena *arena, struct fg_labels *ret_labels,
+                              struct fg_err *err) fg_must_check;
 
 #endif

@@ -11,13 +11,13 @@ enum {
 
 /* ---- memory ---- */
 
-void jfr_metadata_init(struct jfr_metadata *metadata, struct fg_arena *arena)
+void fg_jfr_metadata_init(struct fg_jfr_metadata *metadata, struct fg_arena *arena)
 {
-    *metadata = (struct jfr_metadata){.arena = arena};
+    *metadata = (struct fg_jfr_metadata){.arena = arena};
     fg_buf_init(&metadata->text, TEXT_MAX_BYTES);
 }
 
-void jfr_metadata_done(struct jfr_metadata *metadata)
+void fg_jfr_metadata_done(struct fg_jfr_metadata *metadata)
 {
     fg_buf_done(&metadata->text);
 }
@@ -29,10 +29,10 @@ static enum fg_code too_large(struct fg_err *err)
 
 /* ---- strings ---- */
 
-static enum fg_code read_texts(struct jfr_metadata *metadata, struct jfr_cur *cur,
+static enum fg_code read_texts(struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur,
                                struct fg_err *err)
 {
-    uint32_t count = (uint32_t)jfr_count(cur);
+    uint32_t count = (uint32_t)fg_jfr_count(cur);
 
     fg_buf_clear(&metadata->text);
     metadata->n_texts = 0;
@@ -40,7 +40,8 @@ static enum fg_code read_texts(struct jfr_metadata *metadata, struct jfr_cur *cu
                        sizeof *metadata->text_ends))
         return too_large(err);
     while (metadata->n_texts < count && !cur->in.bad) {
-        (void)jfr_text(cur, &metadata->text); /* a constant's would be empty: there is none here */
+        (void)fg_jfr_text(cur,
+                          &metadata->text); /* a constant's would be empty: there is none here */
         metadata->text_ends[metadata->n_texts++] = (uint32_t)metadata->text.len;
     }
     if (metadata->text.full)
@@ -50,7 +51,7 @@ static enum fg_code read_texts(struct jfr_metadata *metadata, struct jfr_cur *cu
                        : FG_OK;
 }
 
-static struct fg_slice text_of(const struct jfr_metadata *metadata, uint32_t number)
+static struct fg_slice text_of(const struct fg_jfr_metadata *metadata, uint32_t number)
 {
     uint32_t from = number == 0 ? 0 : metadata->text_ends[number - 1];
 
@@ -58,9 +59,9 @@ static struct fg_slice text_of(const struct jfr_metadata *metadata, uint32_t num
 }
 
 /* The number of a string as it stands in an element; one that is nobody's is bad. */
-static uint32_t read_text_number(const struct jfr_metadata *metadata, struct jfr_cur *cur)
+static uint32_t read_text_number(const struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur)
 {
-    uint64_t number = jfr_int(cur);
+    uint64_t number = fg_jfr_int(cur);
 
     if (number >= metadata->n_texts) {
         fg_cur_fail(&cur->in);
@@ -76,7 +77,7 @@ struct attribute {
     uint32_t value; /* number of its text */
 };
 
-static bool next_attribute(const struct jfr_metadata *metadata, struct jfr_cur *cur,
+static bool next_attribute(const struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur,
                            uint64_t *n_left, struct attribute *ret_attribute)
 {
     uint32_t key;
@@ -92,32 +93,32 @@ static bool next_attribute(const struct jfr_metadata *metadata, struct jfr_cur *
     return true;
 }
 
-static void skip_attributes(struct jfr_cur *cur)
+static void skip_attributes(struct fg_jfr_cur *cur)
 {
-    for (uint64_t left = jfr_count(cur); left > 0 && !cur->in.bad; left--) {
-        (void)jfr_int(cur);
-        (void)jfr_int(cur);
+    for (uint64_t left = fg_jfr_count(cur); left > 0 && !cur->in.bad; left--) {
+        (void)fg_jfr_int(cur);
+        (void)fg_jfr_int(cur);
     }
 }
 
-static void skip_elements(struct jfr_cur *cur, unsigned depth)
+static void skip_elements(struct fg_jfr_cur *cur, unsigned depth)
 {
     if (depth == 0) {
         fg_cur_fail(&cur->in);
         return;
     }
-    for (uint64_t left = jfr_count(cur); left > 0 && !cur->in.bad; left--) {
-        (void)jfr_int(cur);
+    for (uint64_t left = fg_jfr_count(cur); left > 0 && !cur->in.bad; left--) {
+        (void)fg_jfr_int(cur);
         skip_attributes(cur);
         skip_elements(cur, depth - 1);
     }
 }
 
-static enum fg_code read_field(struct jfr_metadata *metadata, struct jfr_cur *cur,
+static enum fg_code read_field(struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur,
                                struct fg_err *err)
 {
-    struct jfr_field field = {0};
-    uint64_t left = jfr_count(cur);
+    struct fg_jfr_field field = {0};
+    uint64_t left = fg_jfr_count(cur);
     struct attribute attribute;
     bool has_class = false;
 
@@ -146,11 +147,11 @@ static enum fg_code read_field(struct jfr_metadata *metadata, struct jfr_cur *cu
     return FG_OK;
 }
 
-static enum fg_code read_class(struct jfr_metadata *metadata, struct jfr_cur *cur,
+static enum fg_code read_class(struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur,
                                struct fg_err *err)
 {
-    struct jfr_class class = {.first_field = metadata->n_fields};
-    uint64_t left = jfr_count(cur), id = 0;
+    struct fg_jfr_class class = {.first_field = metadata->n_fields};
+    uint64_t left = fg_jfr_count(cur), id = 0;
     struct attribute attribute;
     bool has_id = false;
 
@@ -160,7 +161,7 @@ static enum fg_code read_class(struct jfr_metadata *metadata, struct jfr_cur *cu
         else if (fg_slice_is(attribute.key, "id"))
             has_id = fg_parse_u64(text_of(metadata, attribute.value), &id);
     }
-    for (left = jfr_count(cur); left > 0 && !cur->in.bad; left--) {
+    for (left = fg_jfr_count(cur); left > 0 && !cur->in.bad; left--) {
         uint32_t name = read_text_number(metadata, cur);
 
         if (!cur->in.bad && fg_slice_is(text_of(metadata, name), "field")) {
@@ -187,10 +188,10 @@ static enum fg_code read_class(struct jfr_metadata *metadata, struct jfr_cur *cu
 }
 
 /* The elements in the root that are "metadata", and in these the classes. */
-static enum fg_code read_elements(struct jfr_metadata *metadata, struct jfr_cur *cur, bool top,
-                                  struct fg_err *err)
+static enum fg_code read_elements(struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur,
+                                  bool top, struct fg_err *err)
 {
-    for (uint64_t left = jfr_count(cur); left > 0 && !cur->in.bad; left--) {
+    for (uint64_t left = fg_jfr_count(cur); left > 0 && !cur->in.bad; left--) {
         uint32_t number = read_text_number(metadata, cur);
         struct fg_slice name = cur->in.bad ? FG_LIT("") : text_of(metadata, number);
 
@@ -210,11 +211,11 @@ static enum fg_code read_elements(struct jfr_metadata *metadata, struct jfr_cur 
 
 /* ---- what the classes mean ---- */
 
-static enum jfr_how how_of(struct fg_slice name, bool fixed)
+static enum fg_jfr_how how_of(struct fg_slice name, bool fixed)
 {
     static const struct {
         const char *name;
-        enum jfr_how compressed, fixed;
+        enum fg_jfr_how compressed, fixed;
     } own[] = {
         {"boolean", JFR_BYTE, JFR_BYTE},       {"byte", JFR_BYTE, JFR_BYTE},
         {"short", JFR_VARINT, JFR_BE16},       {"char", JFR_VARINT, JFR_BE16},
@@ -229,7 +230,7 @@ static enum jfr_how how_of(struct fg_slice name, bool fixed)
     return JFR_COMPOSITE;
 }
 
-static void resolve_field(struct jfr_metadata *metadata, struct jfr_field *field, bool fixed)
+static void resolve_field(struct fg_jfr_metadata *metadata, struct fg_jfr_field *field, bool fixed)
 {
     field->class = fg_ids_find(&metadata->class_ids, field->class_id);
     if (field->constant)
@@ -239,10 +240,10 @@ static void resolve_field(struct jfr_metadata *metadata, struct jfr_field *field
             field->class == FG_IDS_NONE ? JFR_UNKNOWN : metadata->classes[field->class].how;
 }
 
-static bool is_plain(const struct jfr_metadata *metadata, const struct jfr_class *class)
+static bool is_plain(const struct fg_jfr_metadata *metadata, const struct fg_jfr_class *class)
 {
     for (uint32_t i = 0; i < class->n_fields; i++) {
-        const struct jfr_field *field = &metadata->fields[class->first_field + i];
+        const struct fg_jfr_field *field = &metadata->fields[class->first_field + i];
 
         if (field->array || (field->how != JFR_VARINT && field->how != JFR_VARINT_INT))
             return false;
@@ -250,27 +251,27 @@ static bool is_plain(const struct jfr_metadata *metadata, const struct jfr_class
     return class->how == JFR_COMPOSITE;
 }
 
-static void resolve(struct jfr_metadata *metadata, bool fixed)
+static void resolve(struct fg_jfr_metadata *metadata, bool fixed)
 {
     for (uint32_t i = 0; i < metadata->n_classes; i++)
-        metadata->classes[i].how = how_of(jfr_class_name(metadata, i), fixed);
+        metadata->classes[i].how = how_of(fg_jfr_class_name(metadata, i), fixed);
     for (uint32_t i = 0; i < metadata->n_fields; i++)
         resolve_field(metadata, &metadata->fields[i], fixed);
     for (uint32_t i = 0; i < metadata->n_classes; i++)
         metadata->classes[i].plain = is_plain(metadata, &metadata->classes[i]);
 }
 
-enum fg_code jfr_metadata_read(struct jfr_metadata *metadata, struct jfr_cur *cur,
-                               uint32_t chunk_bytes, struct fg_err *err)
+enum fg_code fg_jfr_metadata_read(struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur,
+                                  uint32_t chunk_bytes, struct fg_err *err)
 {
     metadata->work_left = WORK_PER_BYTE * (uint64_t)chunk_bytes;
     metadata->n_classes = metadata->n_fields = 0;
     fg_ids_clear(&metadata->class_ids);
     for (unsigned i = 0; i < 3; i++)
-        (void)jfr_long(cur); /* start, duration, id */
+        (void)fg_jfr_long(cur); /* start, duration, id */
     if (read_texts(metadata, cur, err) != FG_OK)
         return err->code;
-    (void)jfr_int(cur); /* "root" */
+    (void)fg_jfr_int(cur); /* "root" */
     skip_attributes(cur);
     if (read_elements(metadata, cur, true, err) != FG_OK)
         return err->code;
@@ -285,12 +286,12 @@ enum fg_code jfr_metadata_read(struct jfr_metadata *metadata, struct jfr_cur *cu
 
 /* ---- binding ---- */
 
-struct fg_slice jfr_class_name(const struct jfr_metadata *metadata, uint32_t class)
+struct fg_slice fg_jfr_class_name(const struct fg_jfr_metadata *metadata, uint32_t class)
 {
     return text_of(metadata, metadata->classes[class].name);
 }
 
-static bool is_wanted(const struct jfr_field *field, enum jfr_want want)
+static bool is_wanted(const struct fg_jfr_field *field, enum fg_jfr_want want)
 {
     switch (want) {
     case JFR_WANT_NUMBER:
@@ -303,13 +304,13 @@ static bool is_wanted(const struct jfr_field *field, enum jfr_want want)
     }
 }
 
-void jfr_class_bind(struct jfr_metadata *metadata, uint32_t class, const char *name,
-                    enum jfr_want want, uint8_t slot)
+void fg_jfr_class_bind(struct fg_jfr_metadata *metadata, uint32_t class, const char *name,
+                       enum fg_jfr_want want, uint8_t slot)
 {
-    struct jfr_class *to = &metadata->classes[class];
+    struct fg_jfr_class *to = &metadata->classes[class];
 
     for (uint32_t i = 0; i < to->n_fields; i++) {
-        struct jfr_field *field = &metadata->fields[to->first_field + i];
+        struct fg_jfr_field *field = &metadata->fields[to->first_field + i];
 
         if (!fg_slice_is(text_of(metadata, field->name), name) || !is_wanted(field, want))
             continue;
@@ -320,9 +321,9 @@ void jfr_class_bind(struct jfr_metadata *metadata, uint32_t class, const char *n
     }
 }
 
-uint32_t jfr_class_elements(const struct jfr_metadata *metadata, uint32_t class, uint8_t slot)
+uint32_t fg_jfr_class_elements(const struct fg_jfr_metadata *metadata, uint32_t class, uint8_t slot)
 {
-    const struct jfr_class *of = &metadata->classes[class];
+    const struct fg_jfr_class *of = &metadata->classes[class];
 
     for (uint32_t i = 0; i < of->n_fields; i++)
         if (metadata->fields[of->first_field + i].slot == slot)
@@ -332,11 +333,11 @@ uint32_t jfr_class_elements(const struct jfr_metadata *metadata, uint32_t class,
 
 /* ---- values ---- */
 
-static void skip_values(struct jfr_metadata *metadata, enum jfr_how how, uint32_t class,
-                        uint64_t count, struct jfr_cur *cur, unsigned depth);
+static void skip_values(struct fg_jfr_metadata *metadata, enum fg_jfr_how how, uint32_t class,
+                        uint64_t count, struct fg_jfr_cur *cur, unsigned depth);
 
 /* Everything else takes a byte at least, and so ends by itself. */
-static void count_work(struct jfr_metadata *metadata, struct jfr_cur *cur)
+static void count_work(struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur)
 {
     if (metadata->work_left == 0)
         fg_cur_fail(&cur->in);
@@ -344,25 +345,25 @@ static void count_work(struct jfr_metadata *metadata, struct jfr_cur *cur)
         metadata->work_left--;
 }
 
-static void skip_composite(struct jfr_metadata *metadata, const struct jfr_class *class,
-                           struct jfr_cur *cur, unsigned depth)
+static void skip_composite(struct fg_jfr_metadata *metadata, const struct fg_jfr_class *class,
+                           struct fg_jfr_cur *cur, unsigned depth)
 {
     if (depth == 0) {
         fg_cur_fail(&cur->in);
         return;
     }
     for (uint32_t i = 0; i < class->n_fields && !cur->in.bad; i++) {
-        const struct jfr_field *field = &metadata->fields[class->first_field + i];
+        const struct fg_jfr_field *field = &metadata->fields[class->first_field + i];
 
-        skip_values(metadata, field->how, field->class, field->array ? jfr_count(cur) : 1, cur,
+        skip_values(metadata, field->how, field->class, field->array ? fg_jfr_count(cur) : 1, cur,
                     depth - 1);
     }
 }
 
-static void skip_values(struct jfr_metadata *metadata, enum jfr_how how, uint32_t class,
-                        uint64_t count, struct jfr_cur *cur, unsigned depth)
+static void skip_values(struct fg_jfr_metadata *metadata, enum fg_jfr_how how, uint32_t class,
+                        uint64_t count, struct fg_jfr_cur *cur, unsigned depth)
 {
-    const struct jfr_class *composite = how == JFR_COMPOSITE ? &metadata->classes[class] : NULL;
+    const struct fg_jfr_class *composite = how == JFR_COMPOSITE ? &metadata->classes[class] : NULL;
 
     switch (how) {
     case JFR_BYTE:
@@ -383,7 +384,7 @@ static void skip_values(struct jfr_metadata *metadata, enum jfr_how how, uint32_
         break;
     case JFR_STRING:
         for (; count > 0 && !cur->in.bad; count--)
-            jfr_text_skip(cur);
+            fg_jfr_text_skip(cur);
         break;
     case JFR_COMPOSITE:
         count_work(metadata, cur);
@@ -400,14 +401,14 @@ static void skip_values(struct jfr_metadata *metadata, enum jfr_how how, uint32_
     }
 }
 
-void jfr_class_read(struct jfr_metadata *metadata, uint32_t class, struct jfr_cur *cur,
-                    uint64_t values[JFR_SLOTS])
+void fg_jfr_class_read(struct fg_jfr_metadata *metadata, uint32_t class, struct fg_jfr_cur *cur,
+                       uint64_t values[JFR_SLOTS])
 {
-    const struct jfr_class *of = &metadata->classes[class];
+    const struct fg_jfr_class *of = &metadata->classes[class];
     uint32_t n_read = of->row ? of->n_fields : of->n_read;
 
     for (uint32_t i = 0; i < n_read && !cur->in.bad; i++) {
-        const struct jfr_field *field = &metadata->fields[of->first_field + i];
+        const struct fg_jfr_field *field = &metadata->fields[of->first_field + i];
         uint64_t *value = &values[field->slot];
 
         switch (field->array ? JFR_UNKNOWN : field->how) {
@@ -432,16 +433,16 @@ void jfr_class_read(struct jfr_metadata *metadata, uint32_t class, struct jfr_cu
         case JFR_STRING:
         case JFR_COMPOSITE:
         case JFR_UNKNOWN:
-            *value = jfr_position(cur);
+            *value = fg_jfr_position(cur);
             if (of->row || i + 1 < n_read) /* a stack's frames are last: they are not passed over */
-                skip_values(metadata, field->how, field->class, field->array ? jfr_count(cur) : 1,
-                            cur, VALUES_DEPTH_MAX);
+                skip_values(metadata, field->how, field->class,
+                            field->array ? fg_jfr_count(cur) : 1, cur, VALUES_DEPTH_MAX);
             break;
         }
     }
 }
 
-void jfr_class_skip(struct jfr_metadata *metadata, uint32_t class, struct jfr_cur *cur)
+void fg_jfr_class_skip(struct fg_jfr_metadata *metadata, uint32_t class, struct fg_jfr_cur *cur)
 {
     skip_values(metadata, metadata->classes[class].how, class, 1, cur, VALUES_DEPTH_MAX);
 }

@@ -15,7 +15,7 @@
  * one after the other. A field with a dimension is an int count and so many values; a field of the
  * constant pool is a long, the id of a constant of that class.
  *
- * Memory: in the arena, kept for the next chunk; text outside until jfr_metadata_done().
+ * Memory: in the arena, kept for the next chunk; text outside until fg_jfr_metadata_done().
  */
 #ifndef FG_PROTO_JFR_METADATA_H
 #define FG_PROTO_JFR_METADATA_H
@@ -25,7 +25,7 @@
 #include "proto/jfr/read.h"
 
 /* How a value is read. */
-enum jfr_how {
+enum fg_jfr_how {
     JFR_COMPOSITE, /* its fields, one after the other */
     JFR_STRING,
     JFR_BYTE,
@@ -39,75 +39,76 @@ enum jfr_how {
 
 enum { JFR_SLOTS = 16, JFR_SLOT_NONE = 0 };
 
-struct jfr_field {
+struct fg_jfr_field {
     uint32_t name;  /* number of its text */
     uint32_t class; /* FG_IDS_NONE: not known */
     uint64_t class_id;
-    enum jfr_how how; /* of one value; of a constant's id */
+    enum fg_jfr_how how; /* of one value; of a constant's id */
     uint8_t slot;
     bool array, constant;
 };
 
-struct jfr_class {
+struct fg_jfr_class {
     uint32_t name; /* number of its text */
     uint32_t first_field, n_fields;
     uint32_t n_read; /* up to the last field that is bound */
-    enum jfr_how how;
+    enum fg_jfr_how how;
     bool plain;     /* nothing but so many compressed numbers as it has fields */
     bool row;       /* values follow each other: all of each is read; the decoder's choice */
-    uint8_t pool;   /* enum jfr_pool_name: what its constants are good for */
+    uint8_t pool;   /* enum fg_jfr_pool_name: what its constants are good for */
     uint8_t event;  /* what its events are good for: the decoder's number; 0: nothing */
     uint16_t bound; /* bits: slots that have a field */
 };
 
-struct jfr_metadata {
+struct fg_jfr_metadata {
     struct fg_arena *arena;
     struct fg_buf text; /* all strings one after the other */
     uint32_t *text_ends;
     struct fg_ids class_ids;
-    struct jfr_class *classes;
-    struct jfr_field *fields;
+    struct fg_jfr_class *classes;
+    struct fg_jfr_field *fields;
     uint32_t n_texts, n_classes, n_fields;
     uint32_t cap_texts, cap_classes, cap_fields;
     uint64_t work_left; /* composite values, so that those that take no bytes have an end */
 };
 
-void jfr_metadata_init(struct jfr_metadata *metadata, struct fg_arena *arena);
-void jfr_metadata_done(struct jfr_metadata *metadata);
+void fg_jfr_metadata_init(struct fg_jfr_metadata *metadata, struct fg_arena *arena);
+void fg_jfr_metadata_done(struct fg_jfr_metadata *metadata);
 
 /*
  * Reads the metadata event of a chunk of so many bytes; the cursor stands behind the event's type.
  * What was read before is forgotten.
  */
-enum fg_code jfr_metadata_read(struct jfr_metadata *metadata, struct jfr_cur *cur,
-                               uint32_t chunk_bytes, struct fg_err *err) fg_must_check;
+enum fg_code fg_jfr_metadata_read(struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur,
+                                  uint32_t chunk_bytes, struct fg_err *err) fg_must_check;
 
 /* Of a class that is there; borrowed until the next is read. */
-struct fg_slice jfr_class_name(const struct jfr_metadata *metadata, uint32_t class);
+struct fg_slice fg_jfr_class_name(const struct fg_jfr_metadata *metadata, uint32_t class);
 
 /* What a slot can hold. */
-enum jfr_want {
+enum fg_jfr_want {
     JFR_WANT_NUMBER,   /* the number, also a constant's id */
     JFR_WANT_STRING,   /* its position in the chunk */
     JFR_WANT_ELEMENTS, /* the position of an array of composites */
 };
 
 /* From now on the field's value goes into that slot, if there is such a field of such a kind. */
-void jfr_class_bind(struct jfr_metadata *metadata, uint32_t class, const char *field,
-                    enum jfr_want want, uint8_t slot);
+void fg_jfr_class_bind(struct fg_jfr_metadata *metadata, uint32_t class, const char *field,
+                       enum fg_jfr_want want, uint8_t slot);
 
 /* The class of the elements in that slot, or FG_IDS_NONE. */
-uint32_t jfr_class_elements(const struct jfr_metadata *metadata, uint32_t class, uint8_t slot);
+uint32_t fg_jfr_class_elements(const struct fg_jfr_metadata *metadata, uint32_t class,
+                               uint8_t slot);
 
 /*
  * Reads a value of the class, up to its last field that is bound unless it is one of a row: these
  * slots are set, and JFR_SLOT_NONE holds nonsense. The cursor is bad when there are not bytes
  * enough.
  */
-void jfr_class_read(struct jfr_metadata *metadata, uint32_t class, struct jfr_cur *cur,
-                    uint64_t values[JFR_SLOTS]);
+void fg_jfr_class_read(struct fg_jfr_metadata *metadata, uint32_t class, struct fg_jfr_cur *cur,
+                       uint64_t values[JFR_SLOTS]);
 
 /* Passes over a value of the class, all of it. */
-void jfr_class_skip(struct jfr_metadata *metadata, uint32_t class, struct jfr_cur *cur);
+void fg_jfr_class_skip(struct fg_jfr_metadata *metadata, uint32_t class, struct fg_jfr_cur *cur);
 
 #endif

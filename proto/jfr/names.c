@@ -150,7 +150,7 @@ static const char *library(struct fg_slice name)
     return is_profiler(name) ? "libasyncProfiler-_.so" : NULL;
 }
 
-void jfr_name_clean(struct fg_buf *text, size_t from)
+void fg_jfr_name_clean(struct fg_buf *text, size_t from)
 {
     struct fg_slice name = fg_slice_sub(fg_buf_slice(text), from, SIZE_MAX);
     size_t stem = class_stem(name);

@@ -9,6 +9,6 @@
 
 /* Changes the symbol that stands in `text` from `from` to the end into what all its likes are
  * called. */
-void jfr_name_clean(struct fg_buf *text, size_t from);
+void fg_jfr_name_clean(struct fg_buf *text, size_t from);
 
 #endif

@@ -50,7 +50,7 @@ struct jfr_group {
     struct fg_link link;
 };
 
-struct jfr_profile {
+struct fg_jfr_profile {
     struct fg_batch batch;
     struct fg_builder *builder;
     struct jfr_group *groups;
@@ -68,26 +68,27 @@ static enum fg_code too_large(struct fg_err *err)
     return fg_fail(err, FG_E_TOO_LARGE, "profile needs more memory than decoding may use");
 }
 
-enum fg_code jfr_profiles_init(struct jfr_profiles *profiles, const struct fg_jfr_request *request,
-                               struct jfr_chunk *chunk, struct fg_arena *arena,
-                               struct fg_decode_counts *counts, struct fg_err *err)
+enum fg_code fg_jfr_profiles_init(struct fg_jfr_profiles *profiles,
+                                  const struct fg_jfr_request *request, struct fg_jfr_chunk *chunk,
+                                  struct fg_arena *arena, struct fg_decode_counts *counts,
+                                  struct fg_err *err)
 {
-    *profiles = (struct jfr_profiles){
+    *profiles = (struct fg_jfr_profiles){
         .request = request,
         .arena = arena,
         .counts = counts,
         .chunk = chunk,
     };
     fg_buf_init(&profiles->name, SIZE_MAX); /* bounded by what the chunk makes of its strings */
-    return jfr_labels_read(&profiles->labels, request->labels, arena, err);
+    return fg_jfr_labels_read(&profiles->labels, request->labels, arena, err);
 }
 
-void jfr_profiles_done(struct jfr_profiles *profiles)
+void fg_jfr_profiles_done(struct fg_jfr_profiles *profiles)
 {
     fg_buf_done(&profiles->name);
 }
 
-void jfr_profiles_next_chunk(struct jfr_profiles *profiles)
+void fg_jfr_profiles_next_chunk(struct fg_jfr_profiles *profiles)
 {
     for (unsigned kind = 0; kind < JFR_KINDS; kind++)
         if (profiles->kinds[kind] != NULL)
@@ -114,9 +115,10 @@ static bool make_batch(struct fg_batch *batch, const struct names *names, struct
     return true;
 }
 
-static struct jfr_profile *profile_create(struct jfr_profiles *profiles, enum jfr_kind kind)
+static struct fg_jfr_profile *profile_create(struct fg_jfr_profiles *profiles,
+                                             enum fg_jfr_kind kind)
 {
-    struct jfr_profile *profile = fg_arena_new(profiles->arena, struct jfr_profile, 1);
+    struct fg_jfr_profile *profile = fg_arena_new(profiles->arena, struct fg_jfr_profile, 1);
 
     if (profile == NULL || !make_batch(&profile->batch, &kind_names[kind], profiles->arena))
         return NULL;
@@ -135,10 +137,10 @@ static bool forget(struct fg_arena *arena, uint32_t **numbers, uint32_t *cap, ui
 }
 
 /* The kind's profile, ready for constants of the chunk at hand; NULL at the arena's limit. */
-static struct jfr_profile *profile_of(struct jfr_profiles *profiles, enum jfr_kind kind)
+static struct fg_jfr_profile *profile_of(struct fg_jfr_profiles *profiles, enum fg_jfr_kind kind)
 {
-    const struct jfr_pool *pools = profiles->chunk->pools;
-    struct jfr_profile *profile = profiles->kinds[kind];
+    const struct fg_jfr_pool *pools = profiles->chunk->pools;
+    struct fg_jfr_profile *profile = profiles->kinds[kind];
 
     if (profile != NULL && profile->of_chunk)
         return profile;
@@ -156,7 +158,7 @@ static struct jfr_profile *profile_of(struct jfr_profiles *profiles, enum jfr_ki
 
 /* ---- labels ---- */
 
-static enum fg_code group_add(struct jfr_profiles *profiles, struct jfr_profile *profile,
+static enum fg_code group_add(struct fg_jfr_profiles *profiles, struct fg_jfr_profile *profile,
                               uint32_t context, struct fg_slice span_name, struct jfr_group *group,
                               struct fg_err *err)
 {
@@ -165,7 +167,7 @@ static enum fg_code group_add(struct jfr_profiles *profiles, struct jfr_profile 
     struct fg_labels labels = {&own, 0};
 
     if (context != FG_IDS_NONE &&
-        jfr_labels_of(&profiles->labels, context, 1, profiles->arena, &labels, err) != FG_OK)
+        fg_jfr_labels_of(&profiles->labels, context, 1, profiles->arena, &labels, err) != FG_OK)
         return err->code;
     if (span_name.len > 0)
         labels.items[labels.count++] = (struct fg_label){FG_LIT("span_name"), span_name};
@@ -179,8 +181,8 @@ static enum fg_code group_add(struct jfr_profiles *profiles, struct jfr_profile 
     return fg_builder_group(profile->builder, &labels, &group->number, err);
 }
 
-static enum fg_code find_group(struct jfr_profiles *profiles, struct jfr_profile *profile,
-                               const struct jfr_sample *sample, struct jfr_group *ret_group,
+static enum fg_code find_group(struct fg_jfr_profiles *profiles, struct fg_jfr_profile *profile,
+                               const struct fg_jfr_sample *sample, struct jfr_group *ret_group,
                                struct fg_err *err)
 {
     uint32_t context = fg_ids_find(&profiles->labels.contexts, sample->context);
@@ -211,7 +213,7 @@ static enum fg_code find_group(struct jfr_profiles *profiles, struct jfr_profile
 }
 
 /* Span and trace of the event, else of its context; false: neither has one. */
-static bool find_link(const struct jfr_sample *sample, const struct jfr_group *group,
+static bool find_link(const struct fg_jfr_sample *sample, const struct jfr_group *group,
                       struct fg_link *link)
 {
     const uint64_t trace[] = {htobe64(sample->trace_hi), htobe64(sample->trace_lo)};
@@ -228,10 +230,10 @@ static bool find_link(const struct jfr_sample *sample, const struct jfr_group *g
 /* ---- stacks ---- */
 
 /* The builder's function of a method, or NOTHING. */
-static enum fg_code find_function(struct jfr_profiles *profiles, struct jfr_profile *profile,
+static enum fg_code find_function(struct fg_jfr_profiles *profiles, struct fg_jfr_profile *profile,
                                   uint64_t method, uint32_t *ret_function, struct fg_err *err)
 {
-    uint32_t number = jfr_constant(profiles->chunk, JFR_METHODS, method);
+    uint32_t number = fg_jfr_constant(profiles->chunk, JFR_METHODS, method);
     uint32_t *function;
 
     *ret_function = NOTHING;
@@ -239,7 +241,7 @@ static enum fg_code find_function(struct jfr_profiles *profiles, struct jfr_prof
         return FG_OK;
     function = &profile->functions[number];
     if (*function == UNKNOWN) {
-        if (jfr_put_method(profiles->chunk, number, &profiles->name, err) != FG_OK)
+        if (fg_jfr_put_method(profiles->chunk, number, &profiles->name, err) != FG_OK)
             return err->code;
         if (profiles->name.len == 0)
             *function = NOTHING;
@@ -251,11 +253,11 @@ static enum fg_code find_function(struct jfr_profiles *profiles, struct jfr_prof
     return FG_OK;
 }
 
-static enum fg_code read_frames(struct jfr_profiles *profiles, struct jfr_profile *profile,
-                                struct jfr_cur *cur, uint32_t *ret_depth, struct fg_err *err)
+static enum fg_code read_frames(struct fg_jfr_profiles *profiles, struct fg_jfr_profile *profile,
+                                struct fg_jfr_cur *cur, uint32_t *ret_depth, struct fg_err *err)
 {
-    struct jfr_chunk *chunk = profiles->chunk;
-    uint32_t count = (uint32_t)jfr_count(cur), depth = 0;
+    struct fg_jfr_chunk *chunk = profiles->chunk;
+    uint32_t count = (uint32_t)fg_jfr_count(cur), depth = 0;
     uint64_t values[JFR_SLOTS] = {0};
 
     if (!fg_arena_grow(profiles->arena, &profiles->frames, 0, count, &profiles->cap_frames,
@@ -265,7 +267,7 @@ static enum fg_code read_frames(struct jfr_profiles *profiles, struct jfr_profil
         uint32_t function = NOTHING;
         int64_t line;
 
-        jfr_class_read(&chunk->metadata, chunk->frame_class, cur, values);
+        fg_jfr_class_read(&chunk->metadata, chunk->frame_class, cur, values);
         if (find_function(profiles, profile, values[JFR_FRAME_METHOD], &function, err) != FG_OK)
             return err->code;
         if (function == NOTHING)
@@ -280,16 +282,16 @@ static enum fg_code read_frames(struct jfr_profiles *profiles, struct jfr_profil
     return FG_OK;
 }
 
-static enum fg_code read_stack(struct jfr_profiles *profiles, struct jfr_profile *profile,
+static enum fg_code read_stack(struct fg_jfr_profiles *profiles, struct fg_jfr_profile *profile,
                                uint32_t number, uint32_t *ret_stack, struct fg_err *err)
 {
     uint64_t values[JFR_SLOTS] = {0};
     uint32_t depth = 0;
 
-    jfr_constant_read(profiles->chunk, JFR_STACKS, number, values);
+    fg_jfr_constant_read(profiles->chunk, JFR_STACKS, number, values);
     if (profiles->chunk->frame_class != FG_IDS_NONE) {
-        struct jfr_cur cur =
-            jfr_cur(&profiles->chunk->body, (uint32_t)values[JFR_STACK_FRAMES], UINT32_MAX);
+        struct fg_jfr_cur cur =
+            fg_jfr_cur(&profiles->chunk->body, (uint32_t)values[JFR_STACK_FRAMES], UINT32_MAX);
 
         if (read_frames(profiles, profile, &cur, &depth, err) != FG_OK)
             return err->code;
@@ -297,10 +299,10 @@ static enum fg_code read_stack(struct jfr_profiles *profiles, struct jfr_profile
     return fg_builder_stack(profile->builder, profiles->frames, depth, ret_stack, err);
 }
 
-static enum fg_code find_stack(struct jfr_profiles *profiles, struct jfr_profile *profile,
+static enum fg_code find_stack(struct fg_jfr_profiles *profiles, struct fg_jfr_profile *profile,
                                uint64_t id, uint32_t *ret_stack, struct fg_err *err)
 {
-    uint32_t number = jfr_constant(profiles->chunk, JFR_STACKS, id);
+    uint32_t number = fg_jfr_constant(profiles->chunk, JFR_STACKS, id);
     uint32_t *stack;
 
     if (number == FG_IDS_NONE)
@@ -312,10 +314,10 @@ static enum fg_code find_stack(struct jfr_profiles *profiles, struct jfr_profile
     return FG_OK;
 }
 
-enum fg_code jfr_profiles_add(struct jfr_profiles *profiles, enum jfr_kind kind,
-                              const struct jfr_sample *sample, struct fg_err *err)
+enum fg_code fg_jfr_profiles_add(struct fg_jfr_profiles *profiles, enum fg_jfr_kind kind,
+                                 const struct fg_jfr_sample *sample, struct fg_err *err)
 {
-    struct jfr_profile *profile = profile_of(profiles, kind);
+    struct fg_jfr_profile *profile = profile_of(profiles, kind);
     struct jfr_group group = {0};
     struct fg_link link;
     uint32_t stack = 0;
@@ -347,10 +349,10 @@ static enum fg_code check_samples(const struct fg_batch *batch, uint32_t max, st
     return FG_OK;
 }
 
-static enum fg_code finish_kind(struct jfr_profiles *profiles, enum jfr_kind kind,
+static enum fg_code finish_kind(struct fg_jfr_profiles *profiles, enum fg_jfr_kind kind,
                                 struct fg_slice event, int64_t period_ns, struct fg_err *err)
 {
-    struct jfr_profile *profile = profiles->kinds[kind];
+    struct fg_jfr_profile *profile = profiles->kinds[kind];
     struct fg_upload upload = profiles->request->upload;
     struct fg_label *items =
         fg_arena_new(profiles->arena, struct fg_label, upload.labels.count + 2);
@@ -370,12 +372,12 @@ static enum fg_code finish_kind(struct jfr_profiles *profiles, enum jfr_kind kin
 }
 
 /* By samples: a recording does not say which of its bytes belong to which kind. */
-static void set_shares(struct jfr_profiles *profiles)
+static void set_shares(struct fg_jfr_profiles *profiles)
 {
     uint64_t ends[JFR_KINDS], all = 0;
 
     for (unsigned kind = 0; kind < JFR_KINDS; kind++) {
-        const struct jfr_profile *profile = profiles->kinds[kind];
+        const struct fg_jfr_profile *profile = profiles->kinds[kind];
 
         for (uint32_t i = 0; profile != NULL && i < profile->batch.n_profiles; i++)
             all += profile->batch.profiles[i].n_samples;
@@ -387,9 +389,9 @@ static void set_shares(struct jfr_profiles *profiles)
                 (struct fg_batch_share){kind == 0 ? 0 : ends[kind - 1], ends[kind], all};
 }
 
-enum fg_code jfr_profiles_finish(struct jfr_profiles *profiles, struct fg_slice event,
-                                 int64_t period_ns, fg_batch_sink sink, void *arg,
-                                 struct fg_err *err)
+enum fg_code fg_jfr_profiles_finish(struct fg_jfr_profiles *profiles, struct fg_slice event,
+                                    int64_t period_ns, fg_batch_sink sink, void *arg,
+                                    struct fg_err *err)
 {
     for (unsigned kind = 0; kind < JFR_KINDS; kind++)
         if (profiles->kinds[kind] != NULL &&

@@ -10,7 +10,7 @@
 #include "proto/jfr/jfr.h"
 #include "proto/jfr/labels.h"
 
-enum jfr_kind {
+enum fg_jfr_kind {
     JFR_CPU,
     JFR_WALL,
     JFR_IN_NEW_TLAB,
@@ -25,43 +25,45 @@ enum jfr_kind {
 
 enum { JFR_TYPES_MAX = 2 }; /* sample types of a kind */
 
-struct jfr_sample {
+struct fg_jfr_sample {
     uint64_t stack;              /* id of a constant */
     uint64_t context, span_name; /* ids of the labels' */
     uint64_t span, trace_hi, trace_lo;
     int64_t values[JFR_TYPES_MAX];
 };
 
-struct jfr_profile; /* of one kind */
+struct fg_jfr_profile; /* of one kind */
 
-struct jfr_profiles {
+struct fg_jfr_profiles {
     const struct fg_jfr_request *request;
     struct fg_arena *arena;
     struct fg_decode_counts *counts;
-    struct jfr_chunk *chunk;
-    struct jfr_labels labels;
-    struct jfr_profile *kinds[JFR_KINDS]; /* NULL: no samples so far */
+    struct fg_jfr_chunk *chunk;
+    struct fg_jfr_labels labels;
+    struct fg_jfr_profile *kinds[JFR_KINDS]; /* NULL: no samples so far */
     struct fg_buf name;
     uint32_t *frames; /* of the stack at hand, leaf first */
     uint32_t cap_frames;
 };
 
 /* All borrowed. Reads the labels. Done also after a failure. */
-enum fg_code jfr_profiles_init(struct jfr_profiles *profiles, const struct fg_jfr_request *request,
-                               struct jfr_chunk *chunk, struct fg_arena *arena,
-                               struct fg_decode_counts *counts, struct fg_err *err) fg_must_check;
-void jfr_profiles_done(struct jfr_profiles *profiles);
+enum fg_code fg_jfr_profiles_init(struct fg_jfr_profiles *profiles,
+                                  const struct fg_jfr_request *request, struct fg_jfr_chunk *chunk,
+                                  struct fg_arena *arena, struct fg_decode_counts *counts,
+                                  struct fg_err *err) fg_must_check;
+void fg_jfr_profiles_done(struct fg_jfr_profiles *profiles);
 
 /* The chunk is another one now. */
-void jfr_profiles_next_chunk(struct jfr_profiles *profiles);
+void fg_jfr_profiles_next_chunk(struct fg_jfr_profiles *profiles);
 
 /* Sums the sample up with those of the same stack, labels and span. */
-enum fg_code jfr_profiles_add(struct jfr_profiles *profiles, enum jfr_kind kind,
-                              const struct jfr_sample *sample, struct fg_err *err) fg_must_check;
+enum fg_code fg_jfr_profiles_add(struct fg_jfr_profiles *profiles, enum fg_jfr_kind kind,
+                                 const struct fg_jfr_sample *sample,
+                                 struct fg_err *err) fg_must_check;
 
 /* Makes the batches, with that value of jfr_event (empty: none), and hands them over. */
-enum fg_code jfr_profiles_finish(struct jfr_profiles *profiles, struct fg_slice event,
-                                 int64_t period_ns, fg_batch_sink sink, void *arg,
-                                 struct fg_err *err) fg_must_check;
+enum fg_code fg_jfr_profiles_finish(struct fg_jfr_profiles *profiles, struct fg_slice event,
+                                    int64_t period_ns, fg_batch_sink sink, void *arg,
+                                    struct fg_err *err) fg_must_check;
 
 #endif

@@ -13,9 +13,9 @@ enum {
 
 enum { REPLACEMENT = 0xfffd }; /* for what is no text */
 
-uint64_t jfr_count(struct jfr_cur *cur)
+uint64_t fg_jfr_count(struct fg_jfr_cur *cur)
 {
-    uint64_t count = jfr_int(cur);
+    uint64_t count = fg_jfr_int(cur);
 
     if (count > cur->in.left) {
         fg_cur_fail(&cur->in);
@@ -120,11 +120,11 @@ static void put_utf8(struct fg_slice text, struct fg_buf *out)
     end_units(&units);
 }
 
-static void put_chars(struct jfr_cur *cur, struct fg_buf *out)
+static void put_chars(struct fg_jfr_cur *cur, struct fg_buf *out)
 {
     struct units units = {out, 0};
 
-    for (uint64_t left = jfr_count(cur); left > 0 && !cur->in.bad; left--)
+    for (uint64_t left = fg_jfr_count(cur); left > 0 && !cur->in.bad; left--)
         put_unit(&units, cur->fixed ? fg_cur_be16(&cur->in) : fg_cur_varint9(&cur->in));
     end_units(&units);
 }
@@ -135,22 +135,22 @@ static void put_latin1(struct fg_slice text, struct fg_buf *out)
         put_code(text.ptr[i], out);
 }
 
-uint64_t jfr_text(struct jfr_cur *cur, struct fg_buf *out)
+uint64_t fg_jfr_text(struct fg_jfr_cur *cur, struct fg_buf *out)
 {
     switch (fg_cur_u8(&cur->in)) {
     case TEXT_NULL:
     case TEXT_EMPTY:
         break;
     case TEXT_CONSTANT:
-        return jfr_long(cur);
+        return fg_jfr_long(cur);
     case TEXT_UTF8:
-        put_utf8(fg_cur_take(&cur->in, jfr_int(cur)), out);
+        put_utf8(fg_cur_take(&cur->in, fg_jfr_int(cur)), out);
         break;
     case TEXT_CHARS:
         put_chars(cur, out);
         break;
     case TEXT_LATIN1:
-        put_latin1(fg_cur_take(&cur->in, jfr_int(cur)), out);
+        put_latin1(fg_cur_take(&cur->in, fg_jfr_int(cur)), out);
         break;
     default:
         fg_cur_fail(&cur->in);
@@ -158,24 +158,24 @@ uint64_t jfr_text(struct jfr_cur *cur, struct fg_buf *out)
     return JFR_NO_CONSTANT;
 }
 
-void jfr_text_skip(struct jfr_cur *cur)
+void fg_jfr_text_skip(struct fg_jfr_cur *cur)
 {
     switch (fg_cur_u8(&cur->in)) {
     case TEXT_NULL:
     case TEXT_EMPTY:
         break;
     case TEXT_CONSTANT:
-        (void)jfr_long(cur);
+        (void)fg_jfr_long(cur);
         break;
     case TEXT_UTF8:
     case TEXT_LATIN1:
-        (void)fg_cur_take(&cur->in, jfr_int(cur));
+        (void)fg_cur_take(&cur->in, fg_jfr_int(cur));
         break;
     case TEXT_CHARS:
         if (cur->fixed)
-            (void)fg_cur_take(&cur->in, 2 * jfr_count(cur));
+            (void)fg_cur_take(&cur->in, 2 * fg_jfr_count(cur));
         else
-            fg_cur_skip_varint9(&cur->in, jfr_count(cur));
+            fg_cur_skip_varint9(&cur->in, fg_jfr_count(cur));
         break;
     default:
         fg_cur_fail(&cur->in);

@@ -18,55 +18,56 @@
 #include "common/base/cursor.h"
 
 /* A chunk's bytes, header included; positions count from its first byte. At most 4 GiB. */
-struct jfr_body {
+struct fg_jfr_body {
     struct fg_slice bytes;
     bool fixed; /* numbers in full width */
 };
 
-struct jfr_cur {
+struct fg_jfr_cur {
     struct fg_cur in;
     uint32_t end; /* position where the cursor's bytes end */
     bool fixed;
 };
 
 /* Reads from one position to another; both are cut to what there is. */
-static inline struct jfr_cur jfr_cur(const struct jfr_body *body, uint32_t from, uint32_t end)
+static inline struct fg_jfr_cur fg_jfr_cur(const struct fg_jfr_body *body, uint32_t from,
+                                           uint32_t end)
 {
     struct fg_slice bytes = fg_slice_sub(body->bytes, 0, end);
 
     fg_assert(bytes.ptr != NULL || bytes.len == 0);
-    return (struct jfr_cur){fg_cur(fg_slice_sub(bytes, from, SIZE_MAX)), (uint32_t)bytes.len,
-                            body->fixed};
+    return (struct fg_jfr_cur){fg_cur(fg_slice_sub(bytes, from, SIZE_MAX)), (uint32_t)bytes.len,
+                               body->fixed};
 }
 
-static inline uint32_t jfr_position(const struct jfr_cur *cur)
+static inline uint32_t fg_jfr_position(const struct fg_jfr_cur *cur)
 {
     return cur->end - (uint32_t)cur->in.left;
 }
 
-static inline uint64_t jfr_long(struct jfr_cur *cur)
+static inline uint64_t fg_jfr_long(struct fg_jfr_cur *cur)
 {
     return cur->fixed ? fg_cur_be64(&cur->in) : fg_cur_varint9(&cur->in);
 }
 
 /* What cannot be negative: sizes, counts, indexes. */
-static inline uint64_t jfr_int(struct jfr_cur *cur)
+static inline uint64_t fg_jfr_int(struct fg_jfr_cur *cur)
 {
     return cur->fixed ? fg_cur_be32(&cur->in) : fg_cur_varint9(&cur->in);
 }
 
 /* A count of things of a byte at least: more than there are bytes left is bad. */
-uint64_t jfr_count(struct jfr_cur *cur);
+uint64_t fg_jfr_count(struct fg_jfr_cur *cur);
 
-/* What jfr_text() says of a string that is here. */
+/* What fg_jfr_text() says of a string that is here. */
 #define JFR_NO_CONSTANT UINT64_MAX
 
 /*
  * Appends a string to out as UTF-8; what is no text becomes U+FFFD. Of a string that is a constant
  * nothing is appended and its id returned, else JFR_NO_CONSTANT.
  */
-uint64_t jfr_text(struct jfr_cur *cur, struct fg_buf *out);
+uint64_t fg_jfr_text(struct fg_jfr_cur *cur, struct fg_buf *out);
 
-void jfr_text_skip(struct jfr_cur *cur);
+void fg_jfr_text_skip(struct fg_jfr_cur *cur);
 
 #endif

@@ -38,7 +38,7 @@ static enum fg_code too_large(struct fg_err *err)
     return fg_fail(err, FG_E_TOO_LARGE, "request needs more memory than decoding may use");
 }
 
-static enum fg_code check_bounds(const struct otlp_dict *dict, uint32_t field, uint64_t index,
+static enum fg_code check_bounds(const struct fg_otlp_dict *dict, uint32_t field, uint64_t index,
                                  struct fg_err *err)
 {
     uint32_t count = dict->tables[field].count;
@@ -58,7 +58,7 @@ static enum fg_code cannot_read(struct fg_err *err, uint32_t field, uint64_t ind
                    (unsigned long long)index);
 }
 
-static enum fg_code take_steps(struct otlp_dict *dict, uint64_t steps, struct fg_err *err)
+static enum fg_code take_steps(struct fg_otlp_dict *dict, uint64_t steps, struct fg_err *err)
 {
     if (steps > dict->steps)
         return fg_fail(err, FG_E_TOO_LARGE,
@@ -78,14 +78,14 @@ static uint32_t table_of(uint64_t tag)
 }
 
 /* Entries of one dictionary: counts them, or puts them behind those there are. */
-static bool find_entries(struct otlp_dict *dict, struct fg_slice in, bool put)
+static bool find_entries(struct fg_otlp_dict *dict, struct fg_slice in, bool put)
 {
     struct fg_cur cur = fg_cur(in);
 
     while (fg_cur_more(&cur)) {
         uint64_t tag = fg_cur_varint(&cur);
         uint32_t field = table_of(tag);
-        struct otlp_table *table = &dict->tables[field];
+        struct fg_otlp_table *table = &dict->tables[field];
 
         if (field == 0) {
             fg_pb_skip(&cur, tag);
@@ -101,7 +101,7 @@ static bool find_entries(struct otlp_dict *dict, struct fg_slice in, bool put)
 }
 
 /* The dictionaries of the request: one, but protobuf lets a message come in parts. */
-static enum fg_code find_tables(struct otlp_dict *dict, struct fg_slice request, bool put,
+static enum fg_code find_tables(struct fg_otlp_dict *dict, struct fg_slice request, bool put,
                                 struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(request);
@@ -125,10 +125,10 @@ static enum fg_code find_tables(struct otlp_dict *dict, struct fg_slice request,
 }
 
 /* Room for as many entries as were counted; count counts again when they are put there. */
-static enum fg_code make_tables(struct otlp_dict *dict, struct fg_err *err)
+static enum fg_code make_tables(struct fg_otlp_dict *dict, struct fg_err *err)
 {
     for (uint32_t field = FIRST_TABLE; field < OTLP_TABLES; field++) {
-        struct otlp_table *table = &dict->tables[field];
+        struct fg_otlp_table *table = &dict->tables[field];
 
         table->entries = fg_arena_new(dict->arena, struct fg_slice, FG_MAX(table->count, 1));
         if (table->entries == NULL)
@@ -138,20 +138,20 @@ static enum fg_code make_tables(struct otlp_dict *dict, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code make_uses(struct otlp_dict *dict, uint32_t field, uint32_t forms,
+static enum fg_code make_uses(struct fg_otlp_dict *dict, uint32_t field, uint32_t forms,
                               struct fg_err *err)
 {
-    struct otlp_table *table = &dict->tables[field];
+    struct fg_otlp_table *table = &dict->tables[field];
 
     for (uint32_t form = 0; form < forms; form++) {
-        table->uses[form] = fg_arena_new(dict->arena, struct otlp_use, table->count);
+        table->uses[form] = fg_arena_new(dict->arena, struct fg_otlp_use, table->count);
         if (table->uses[form] == NULL)
             return too_large(err);
     }
     return FG_OK;
 }
 
-static enum fg_code make_all_uses(struct otlp_dict *dict, struct fg_err *err)
+static enum fg_code make_all_uses(struct fg_otlp_dict *dict, struct fg_err *err)
 {
     if (make_uses(dict, OTLP_DICTIONARY_MAPPINGS, OTLP_FORMS, err) != FG_OK ||
         make_uses(dict, OTLP_DICTIONARY_LOCATIONS, 1, err) != FG_OK ||
@@ -163,16 +163,16 @@ static enum fg_code make_all_uses(struct otlp_dict *dict, struct fg_err *err)
 /* ---- texts and attributes ---- */
 
 /* ptr NULL: out of bounds. */
-static struct fg_slice string_at(const struct otlp_dict *dict, uint64_t index)
+static struct fg_slice string_at(const struct fg_otlp_dict *dict, uint64_t index)
 {
-    const struct otlp_table *strings = &dict->tables[OTLP_DICTIONARY_STRINGS];
+    const struct fg_otlp_table *strings = &dict->tables[OTLP_DICTIONARY_STRINGS];
 
     if (index >= strings->count)
         return fg_bytes(NULL, 0);
     return strings->entries[index].len == 0 ? FG_LIT("") : strings->entries[index];
 }
 
-enum fg_code fg_otlp_text(struct otlp_dict *dict, uint64_t index, struct fg_slice *ret_text,
+enum fg_code fg_otlp_text(struct fg_otlp_dict *dict, uint64_t index, struct fg_slice *ret_text,
                           struct fg_err *err)
 {
     struct fg_slice text;
@@ -255,8 +255,8 @@ static void read_only_element(struct fg_slice array, struct any *any, bool *bad)
 }
 
 /* The text of an AnyValue; empty where it has none that a label could have. */
-static enum fg_code any_text(struct otlp_dict *dict, struct fg_slice in, struct fg_slice *ret_text,
-                             const char **fault, struct fg_err *err)
+static enum fg_code any_text(struct fg_otlp_dict *dict, struct fg_slice in,
+                             struct fg_slice *ret_text, const char **fault, struct fg_err *err)
 {
     struct any any;
     bool bad = false;
@@ -287,7 +287,7 @@ static enum fg_code any_text(struct otlp_dict *dict, struct fg_slice in, struct 
  * Here and not only when the label sets are checked: very many attributes may share one long text,
  * and labels are sorted and compared before.
  */
-static void check_lengths(const struct otlp_dict *dict, struct otlp_attribute *attribute)
+static void check_lengths(const struct fg_otlp_dict *dict, struct fg_otlp_attribute *attribute)
 {
     uint32_t name_max = dict->limits->label_name_max_bytes;
     uint32_t value_max = dict->limits->label_value_max_bytes;
@@ -299,10 +299,11 @@ static void check_lengths(const struct otlp_dict *dict, struct otlp_attribute *a
 }
 
 /* A KeyValue, or a KeyValueAndUnit, whose field 3 is an index too, but not that of the key. */
-static enum fg_code read_attribute(struct otlp_dict *dict, struct fg_slice in, uint64_t key_index,
-                                   struct otlp_attribute *ret_attribute, struct fg_err *err)
+static enum fg_code read_attribute(struct fg_otlp_dict *dict, struct fg_slice in,
+                                   uint64_t key_index, struct fg_otlp_attribute *ret_attribute,
+                                   struct fg_err *err)
 {
-    struct otlp_attribute attribute = {{FG_LIT(""), FG_LIT("")}, NULL, OTLP_NO_SERVICE};
+    struct fg_otlp_attribute attribute = {{FG_LIT(""), FG_LIT("")}, NULL, OTLP_NO_SERVICE};
     struct fg_cur cur = fg_cur(in);
     struct fg_slice value = {NULL, 0};
 
@@ -330,7 +331,7 @@ static enum fg_code read_attribute(struct otlp_dict *dict, struct fg_slice in, u
     return FG_OK;
 }
 
-uint32_t fg_otlp_service(const struct otlp_dict *dict, struct fg_slice name)
+uint32_t fg_otlp_service(const struct fg_otlp_dict *dict, struct fg_slice name)
 {
     struct fg_map_walk walk;
 
@@ -342,7 +343,7 @@ uint32_t fg_otlp_service(const struct otlp_dict *dict, struct fg_slice name)
 }
 
 /* Numbers the service that the attribute names, if it names one. */
-static enum fg_code note_service(struct otlp_dict *dict, struct otlp_attribute *attribute,
+static enum fg_code note_service(struct fg_otlp_dict *dict, struct fg_otlp_attribute *attribute,
                                  struct fg_err *err)
 {
     struct fg_slice name = attribute->label.value;
@@ -362,11 +363,11 @@ static enum fg_code note_service(struct otlp_dict *dict, struct otlp_attribute *
     return FG_OK;
 }
 
-static enum fg_code read_attributes(struct otlp_dict *dict, struct fg_err *err)
+static enum fg_code read_attributes(struct fg_otlp_dict *dict, struct fg_err *err)
 {
-    const struct otlp_table *table = &dict->tables[OTLP_DICTIONARY_ATTRIBUTES];
+    const struct fg_otlp_table *table = &dict->tables[OTLP_DICTIONARY_ATTRIBUTES];
 
-    dict->attributes = fg_arena_new(dict->arena, struct otlp_attribute, table->count);
+    dict->attributes = fg_arena_new(dict->arena, struct fg_otlp_attribute, table->count);
     if (dict->attributes == NULL)
         return too_large(err);
     for (uint32_t i = 0; i < table->count; i++)
@@ -377,8 +378,8 @@ static enum fg_code read_attributes(struct otlp_dict *dict, struct fg_err *err)
     return FG_OK;
 }
 
-const struct otlp_attribute *fg_otlp_attribute(const struct otlp_dict *dict, uint64_t index,
-                                               struct fg_err *err)
+const struct fg_otlp_attribute *fg_otlp_attribute(const struct fg_otlp_dict *dict, uint64_t index,
+                                                  struct fg_err *err)
 {
     if (check_bounds(dict, OTLP_DICTIONARY_ATTRIBUTES, index, err) != FG_OK)
         return NULL;
@@ -390,8 +391,8 @@ const struct otlp_attribute *fg_otlp_attribute(const struct otlp_dict *dict, uin
     return &dict->attributes[index];
 }
 
-enum fg_code fg_otlp_key_value(struct otlp_dict *dict, struct fg_slice in,
-                               struct otlp_attribute *ret_attribute, struct fg_err *err)
+enum fg_code fg_otlp_key_value(struct fg_otlp_dict *dict, struct fg_slice in,
+                               struct fg_otlp_attribute *ret_attribute, struct fg_err *err)
 {
     if (read_attribute(dict, in, OTLP_KEY_VALUE_KEY_INDEX, ret_attribute, err) != FG_OK)
         return err->code;
@@ -400,7 +401,7 @@ enum fg_code fg_otlp_key_value(struct otlp_dict *dict, struct fg_slice in,
     return FG_OK;
 }
 
-enum fg_code fg_otlp_link(const struct otlp_dict *dict, uint64_t index, struct fg_link *ret_link,
+enum fg_code fg_otlp_link(const struct fg_otlp_dict *dict, uint64_t index, struct fg_link *ret_link,
                           bool *ret_linked, struct fg_err *err)
 {
     static const uint8_t no_trace[FG_ID_BYTES];
@@ -435,11 +436,11 @@ enum fg_code fg_otlp_link(const struct otlp_dict *dict, uint64_t index, struct f
 
 /* ---- opening ---- */
 
-enum fg_code fg_otlp_dict_open(struct otlp_dict *dict, struct fg_slice request,
+enum fg_code fg_otlp_dict_open(struct fg_otlp_dict *dict, struct fg_slice request,
                                struct fg_arena *arena, const struct fg_decode_limits *limits,
                                struct fg_decode_counts *counts, struct fg_err *err)
 {
-    *dict = (struct otlp_dict){
+    *dict = (struct fg_otlp_dict){
         .arena = arena,
         .limits = limits,
         .counts = counts,
@@ -455,7 +456,7 @@ enum fg_code fg_otlp_dict_open(struct otlp_dict *dict, struct fg_slice request,
     return make_all_uses(dict, err);
 }
 
-void fg_otlp_dict_start(struct otlp_dict *dict, struct fg_batch *batch)
+void fg_otlp_dict_start(struct fg_otlp_dict *dict, struct fg_batch *batch)
 {
     dict->batch = batch;
     dict->batch_number++;
@@ -471,11 +472,11 @@ void fg_otlp_dict_start(struct otlp_dict *dict, struct fg_batch *batch)
  * An entry that the batch uses from now on; NULL: err says why not. *ret_entry: its bytes, with ptr
  * NULL when the batch used it before, so that its number is known already.
  */
-static struct otlp_use *use_entry(struct otlp_dict *dict, uint32_t field, enum form form,
-                                  uint64_t index, struct fg_slice *ret_entry, struct fg_err *err)
+static struct fg_otlp_use *use_entry(struct fg_otlp_dict *dict, uint32_t field, enum form form,
+                                     uint64_t index, struct fg_slice *ret_entry, struct fg_err *err)
 {
-    struct otlp_table *table = &dict->tables[field];
-    struct otlp_use *use;
+    struct fg_otlp_table *table = &dict->tables[field];
+    struct fg_otlp_use *use;
 
     if (check_bounds(dict, field, index, err) != FG_OK)
         return NULL;
@@ -490,7 +491,7 @@ static struct otlp_use *use_entry(struct otlp_dict *dict, uint32_t field, enum f
     return use;
 }
 
-static enum fg_code read_function(struct otlp_dict *dict, uint64_t index, struct fg_slice in,
+static enum fg_code read_function(struct fg_otlp_dict *dict, uint64_t index, struct fg_slice in,
                                   struct fg_batch_function *function, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
@@ -526,13 +527,13 @@ static enum fg_code read_function(struct otlp_dict *dict, uint64_t index, struct
 }
 
 /* *ret_number: of the function in the batch, or NOTHING when it has no name. */
-static enum fg_code use_function(struct otlp_dict *dict, uint64_t index, uint32_t *ret_number,
+static enum fg_code use_function(struct fg_otlp_dict *dict, uint64_t index, uint32_t *ret_number,
                                  struct fg_err *err)
 {
     struct fg_batch *batch = dict->batch;
     struct fg_batch_function function = {.start_line = 0};
     struct fg_slice in = {NULL, 0};
-    struct otlp_use *use = use_entry(dict, OTLP_DICTIONARY_FUNCTIONS, 0, index, &in, err);
+    struct fg_otlp_use *use = use_entry(dict, OTLP_DICTIONARY_FUNCTIONS, 0, index, &in, err);
 
     if (use == NULL)
         return err->code;
@@ -553,7 +554,7 @@ static enum fg_code use_function(struct otlp_dict *dict, uint64_t index, uint32_
 }
 
 /* The build id in the attributes of a mapping; the best of those there are. */
-static enum fg_code read_build_id(struct otlp_dict *dict, struct fg_slice indices,
+static enum fg_code read_build_id(struct fg_otlp_dict *dict, struct fg_slice indices,
                                   struct fg_batch_mapping *mapping, size_t *best,
                                   struct fg_err *err)
 {
@@ -564,7 +565,7 @@ static enum fg_code read_build_id(struct otlp_dict *dict, struct fg_slice indice
 
     while (fg_cur_more(&cur)) {
         uint64_t index = fg_cur_varint(&cur);
-        const struct otlp_attribute *attribute;
+        const struct fg_otlp_attribute *attribute;
 
         if (take_steps(dict, 1, err) != FG_OK)
             return err->code;
@@ -583,7 +584,7 @@ static enum fg_code read_build_id(struct otlp_dict *dict, struct fg_slice indice
     return cur.bad ? fg_fail(err, FG_E_DECODE, "attribute indices cut short") : FG_OK;
 }
 
-static enum fg_code read_mapping(struct otlp_dict *dict, uint64_t index, struct fg_slice in,
+static enum fg_code read_mapping(struct fg_otlp_dict *dict, uint64_t index, struct fg_slice in,
                                  struct fg_batch_mapping *mapping, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
@@ -643,13 +644,13 @@ static bool is_empty(const struct fg_batch_mapping *mapping)
 }
 
 /* *ret_number: of the mapping in the batch, or FG_NO_MAPPING for one that says nothing. */
-static enum fg_code use_mapping(struct otlp_dict *dict, uint64_t index, enum form form,
+static enum fg_code use_mapping(struct fg_otlp_dict *dict, uint64_t index, enum form form,
                                 uint32_t *ret_number, struct fg_err *err)
 {
     struct fg_batch *batch = dict->batch;
     struct fg_batch_mapping mapping = {0};
     struct fg_slice in = {NULL, 0};
-    struct otlp_use *use = use_entry(dict, OTLP_DICTIONARY_MAPPINGS, form, index, &in, err);
+    struct fg_otlp_use *use = use_entry(dict, OTLP_DICTIONARY_MAPPINGS, form, index, &in, err);
 
     if (use == NULL)
         return err->code;
@@ -671,7 +672,7 @@ static enum fg_code use_mapping(struct otlp_dict *dict, uint64_t index, enum for
 }
 
 /* A line of a location, unless its function has no name. */
-static enum fg_code read_line(struct otlp_dict *dict, struct fg_slice in, enum form *form,
+static enum fg_code read_line(struct fg_otlp_dict *dict, struct fg_slice in, enum form *form,
                               struct fg_err *err)
 {
     struct fg_batch *batch = dict->batch;
@@ -705,7 +706,7 @@ static enum fg_code read_line(struct otlp_dict *dict, struct fg_slice in, enum f
     return FG_OK;
 }
 
-static enum fg_code read_location(struct otlp_dict *dict, uint64_t index, struct fg_slice in,
+static enum fg_code read_location(struct fg_otlp_dict *dict, uint64_t index, struct fg_slice in,
                                   struct fg_batch_location *location, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
@@ -749,13 +750,13 @@ static enum fg_code read_location(struct otlp_dict *dict, uint64_t index, struct
 }
 
 /* *ret_number: of the location in the batch, or NOTHING when it has neither name nor address. */
-static enum fg_code use_location(struct otlp_dict *dict, uint64_t index, uint32_t *ret_number,
+static enum fg_code use_location(struct fg_otlp_dict *dict, uint64_t index, uint32_t *ret_number,
                                  struct fg_err *err)
 {
     struct fg_batch *batch = dict->batch;
     struct fg_batch_location location = {0};
     struct fg_slice in = {NULL, 0};
-    struct otlp_use *use = use_entry(dict, OTLP_DICTIONARY_LOCATIONS, 0, index, &in, err);
+    struct fg_otlp_use *use = use_entry(dict, OTLP_DICTIONARY_LOCATIONS, 0, index, &in, err);
 
     if (use == NULL)
         return err->code;
@@ -778,7 +779,8 @@ static enum fg_code use_location(struct otlp_dict *dict, uint64_t index, uint32_
 }
 
 /* Locations of a stack, leaf first, behind the frames there are. */
-static enum fg_code add_frames(struct otlp_dict *dict, struct fg_slice indices, struct fg_err *err)
+static enum fg_code add_frames(struct fg_otlp_dict *dict, struct fg_slice indices,
+                               struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(indices);
     uint32_t location = NOTHING;
@@ -801,7 +803,7 @@ static enum fg_code add_frames(struct otlp_dict *dict, struct fg_slice indices, 
     return FG_OK;
 }
 
-static enum fg_code read_stack(struct otlp_dict *dict, uint64_t index, struct fg_slice in,
+static enum fg_code read_stack(struct fg_otlp_dict *dict, uint64_t index, struct fg_slice in,
                                struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
@@ -818,11 +820,11 @@ static enum fg_code read_stack(struct otlp_dict *dict, uint64_t index, struct fg
     return cur.bad ? cannot_read(err, OTLP_DICTIONARY_STACKS, index) : FG_OK;
 }
 
-enum fg_code fg_otlp_use_stack(struct otlp_dict *dict, uint64_t index, struct fg_err *err)
+enum fg_code fg_otlp_use_stack(struct fg_otlp_dict *dict, uint64_t index, struct fg_err *err)
 {
     uint32_t first = dict->n_frames;
     struct fg_slice in = {NULL, 0};
-    struct otlp_use *use = use_entry(dict, OTLP_DICTIONARY_STACKS, 0, index, &in, err);
+    struct fg_otlp_use *use = use_entry(dict, OTLP_DICTIONARY_STACKS, 0, index, &in, err);
 
     if (use == NULL)
         return err->code;
@@ -833,15 +835,15 @@ enum fg_code fg_otlp_use_stack(struct otlp_dict *dict, uint64_t index, struct fg
     if (!fg_arena_grow(dict->arena, &dict->used, dict->n_used, 1, &dict->cap_used,
                        sizeof *dict->used))
         return too_large(err);
-    dict->used[dict->n_used++] = (struct otlp_stack){use, first, dict->n_frames - first};
+    dict->used[dict->n_used++] = (struct fg_otlp_stack){use, first, dict->n_frames - first};
     return FG_OK;
 }
 
-enum fg_code fg_otlp_build_stacks(struct otlp_dict *dict, struct fg_builder *builder,
+enum fg_code fg_otlp_build_stacks(struct fg_otlp_dict *dict, struct fg_builder *builder,
                                   struct fg_err *err)
 {
     for (uint32_t i = 0; i < dict->n_used; i++) {
-        const struct otlp_stack *stack = &dict->used[i];
+        const struct fg_otlp_stack *stack = &dict->used[i];
         const uint32_t *frames = stack->depth == 0 ? NULL : dict->frames + stack->first;
 
         if (fg_builder_stack(builder, frames, stack->depth, &stack->use->number, err) != FG_OK)
@@ -850,7 +852,7 @@ enum fg_code fg_otlp_build_stacks(struct otlp_dict *dict, struct fg_builder *bui
     return FG_OK;
 }
 
-uint32_t fg_otlp_stack(const struct otlp_dict *dict, uint64_t index)
+uint32_t fg_otlp_stack(const struct fg_otlp_dict *dict, uint64_t index)
 {
     return dict->tables[OTLP_DICTIONARY_STACKS].uses[0][index].number;
 }

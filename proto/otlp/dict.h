@@ -22,38 +22,38 @@ enum {
 };
 
 /* Number of an entry in the batch, if `batch` says it is of the batch at hand. */
-struct otlp_use {
+struct fg_otlp_use {
     uint32_t batch, number;
 };
 
 /* At least one entry: a sender may leave out a table of which it has nothing but entry 0. */
-struct otlp_table {
+struct fg_otlp_table {
     struct fg_slice *entries; /* as they stand in the input */
-    struct otlp_use *uses[OTLP_FORMS];
+    struct fg_otlp_use *uses[OTLP_FORMS];
     uint32_t count;
 };
 
 enum { OTLP_NO_SERVICE = UINT32_MAX };
 
 /* An attribute as a label; name or value empty: it is none. */
-struct otlp_attribute {
+struct fg_otlp_attribute {
     struct fg_label label;
     const char *fault; /* what is wrong with it, or NULL */
     uint32_t service;  /* number of the service it names, or OTLP_NO_SERVICE */
 };
 
 /* A stack of the batch before it has its number there. */
-struct otlp_stack {
-    struct otlp_use *use;
+struct fg_otlp_stack {
+    struct fg_otlp_use *use;
     uint32_t first, depth; /* into frames */
 };
 
-struct otlp_dict {
+struct fg_otlp_dict {
     struct fg_arena *arena;
     const struct fg_decode_limits *limits;
     struct fg_decode_counts *counts;
-    struct otlp_table tables[OTLP_TABLES]; /* by field number */
-    struct otlp_attribute *attributes;
+    struct fg_otlp_table tables[OTLP_TABLES]; /* by field number */
+    struct fg_otlp_attribute *attributes;
     struct fg_slice *services; /* that attributes name, each once */
     uint32_t n_services, cap_services;
     struct fg_map service_map;
@@ -64,7 +64,7 @@ struct otlp_dict {
     uint32_t batch_number;
     uint32_t cap_functions, cap_locations, cap_lines, cap_mappings;
     uint32_t *frames; /* leaf first, stack after stack: numbers of locations in the batch */
-    struct otlp_stack *used;
+    struct fg_otlp_stack *used;
     uint32_t n_frames, n_used, cap_frames, cap_used;
 };
 
@@ -72,45 +72,45 @@ struct otlp_dict {
  * request: a whole ExportProfilesServiceRequest, whose bytes have to stay. FG_E_DECODE: it or its
  * dictionary cannot be read; FG_E_INVALID: it has none; FG_E_TOO_LARGE.
  */
-enum fg_code fg_otlp_dict_open(struct otlp_dict *dict, struct fg_slice request,
+enum fg_code fg_otlp_dict_open(struct fg_otlp_dict *dict, struct fg_slice request,
                                struct fg_arena *arena, const struct fg_decode_limits *limits,
                                struct fg_decode_counts *counts, struct fg_err *err) fg_must_check;
 
 /* The string, cut to what symbols may have. FG_E_INVALID: out of bounds, not UTF-8. */
-enum fg_code fg_otlp_text(struct otlp_dict *dict, uint64_t index, struct fg_slice *ret_text,
+enum fg_code fg_otlp_text(struct fg_otlp_dict *dict, uint64_t index, struct fg_slice *ret_text,
                           struct fg_err *err) fg_must_check;
 
 /* An entry of the attribute table. NULL and FG_E_INVALID: out of bounds, or wrong in itself. */
-const struct otlp_attribute *fg_otlp_attribute(const struct otlp_dict *dict, uint64_t index,
-                                               struct fg_err *err) fg_must_check;
+const struct fg_otlp_attribute *fg_otlp_attribute(const struct fg_otlp_dict *dict, uint64_t index,
+                                                  struct fg_err *err) fg_must_check;
 
 /* A KeyValue outside of the tables (of a resource, of a scope) as a label. */
-enum fg_code fg_otlp_key_value(struct otlp_dict *dict, struct fg_slice in,
-                               struct otlp_attribute *ret_attribute,
+enum fg_code fg_otlp_key_value(struct fg_otlp_dict *dict, struct fg_slice in,
+                               struct fg_otlp_attribute *ret_attribute,
                                struct fg_err *err) fg_must_check;
 
 /* Number of the service, or OTLP_NO_SERVICE when no attribute of the dictionary names it. */
-uint32_t fg_otlp_service(const struct otlp_dict *dict, struct fg_slice name);
+uint32_t fg_otlp_service(const struct fg_otlp_dict *dict, struct fg_slice name);
 
 /*
  * Span and trace of an entry of the link table; of other lengths than 8 and 16 bytes they are none.
  * *ret_linked: there is one of them.
  */
-enum fg_code fg_otlp_link(const struct otlp_dict *dict, uint64_t index, struct fg_link *ret_link,
+enum fg_code fg_otlp_link(const struct fg_otlp_dict *dict, uint64_t index, struct fg_link *ret_link,
                           bool *ret_linked, struct fg_err *err) fg_must_check;
 
 /* From now on entries go into the tables of this batch, which is empty. */
-void fg_otlp_dict_start(struct otlp_dict *dict, struct fg_batch *batch);
+void fg_otlp_dict_start(struct fg_otlp_dict *dict, struct fg_batch *batch);
 
 /* The batch will have this stack: reads it with all that it leads to. FG_E_INVALID. */
-enum fg_code fg_otlp_use_stack(struct otlp_dict *dict, uint64_t index,
+enum fg_code fg_otlp_use_stack(struct fg_otlp_dict *dict, uint64_t index,
                                struct fg_err *err) fg_must_check;
 
 /* Once all stacks were used and the locations have their ids: gives the builder the stacks. */
-enum fg_code fg_otlp_build_stacks(struct otlp_dict *dict, struct fg_builder *builder,
+enum fg_code fg_otlp_build_stacks(struct fg_otlp_dict *dict, struct fg_builder *builder,
                                   struct fg_err *err) fg_must_check;
 
 /* Number in the batch of a stack that it uses. */
-uint32_t fg_otlp_stack(const struct otlp_dict *dict, uint64_t index);
+uint32_t fg_otlp_stack(const struct fg_otlp_dict *dict, uint64_t index);
 
 #endif

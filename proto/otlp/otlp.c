@@ -48,7 +48,7 @@ struct otlp_decoder {
     fg_batch_sink sink;
     void *arg;
     struct fg_decode_counts *counts;
-    struct otlp_dict dict;
+    struct fg_otlp_dict dict;
     enum fg_otlp_version version; /* that says the numbers of fields */
     struct fg_otlp_result result;
     struct fg_err first; /* why the first was rejected */
@@ -115,7 +115,7 @@ static enum fg_code add_attributes(struct otlp_decoder *decoder, struct fg_slice
 
     while (fg_cur_more(&cur)) {
         uint64_t index = fg_cur_varint(&cur);
-        const struct otlp_attribute *attribute;
+        const struct fg_otlp_attribute *attribute;
 
         if (cur.bad)
             return fg_fail(err, FG_E_DECODE, "attribute indices cut short");
@@ -583,7 +583,7 @@ static enum fg_code read_labels(struct otlp_decoder *decoder, struct fg_slice in
 {
     struct fg_cur messages = fg_cur(in);
     struct fg_slice message, bytes;
-    struct otlp_attribute attribute;
+    struct fg_otlp_attribute attribute;
 
     while (fg_pb_next(&messages, message_tag, &message)) {
         struct fg_cur cur = fg_cur(message);

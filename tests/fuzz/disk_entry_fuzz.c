@@ -6,12 +6,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fg_slice file = fg_bytes(data, size);
     uint8_t again[DISK_ENTRY_BYTES];
-    struct disk_entry entry;
+    struct fg_disk_entry entry;
     uint64_t at = 0;
 
-    while (disk_entry_read(fg_slice_sub(file, (size_t)at, DISK_ENTRY_BYTES), at, size, &entry)) {
+    while (fg_disk_entry_read(fg_slice_sub(file, (size_t)at, DISK_ENTRY_BYTES), at, size, &entry)) {
         fg_assert(entry.key.len <= size && at + DISK_ENTRY_BYTES <= size - entry.key.len);
-        disk_entry_write(&entry, again);
+        fg_disk_entry_write(&entry, again);
         /* But for four bytes that are 0 now, and the checksum that depends on them. */
         fg_assert(memcmp(again + 8, data + at + 8, DISK_ENTRY_BYTES - 8 - 4) == 0);
         at += DISK_ENTRY_BYTES + entry.key.len;

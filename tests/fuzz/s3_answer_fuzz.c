@@ -7,7 +7,7 @@ static void read_list(struct fg_slice in)
     struct fg_bucket_request request = {.page_max = FG_BUCKET_PAGE_MAX, .name = ""};
     struct fg_err err;
 
-    if (s3_read_list(in, FG_LIT("p/"), &request, &err) == FG_OK)
+    if (fg_s3_read_list(in, FG_LIT("p/"), &request, &err) == FG_OK)
         for (size_t i = 0; i < request.n_entries; i++) {
             fg_assert(fg_utf8_valid(fg_cstr(request.entries[i].name)));
             fg_assert(request.entries[i].folder ||
@@ -18,10 +18,10 @@ static void read_list(struct fg_slice in)
 
 static void read_uploads(struct fg_slice in)
 {
-    struct s3_uploads uploads = {.arena = fg_arena_create(4 << 20)};
+    struct fg_s3_uploads uploads = {.arena = fg_arena_create(4 << 20)};
     struct fg_err err;
 
-    if (s3_read_uploads(in, &uploads, &err) == FG_OK)
+    if (fg_s3_read_uploads(in, &uploads, &err) == FG_OK)
         for (size_t i = 0; i < uploads.n; i++)
             fg_assert(uploads.items[i].key != NULL && uploads.items[i].id != NULL);
     fg_arena_destroy(uploads.arena);
@@ -29,11 +29,11 @@ static void read_uploads(struct fg_slice in)
 
 static void read_role(struct fg_slice in)
 {
-    struct s3_keys keys;
+    struct fg_s3_keys keys;
     struct fg_err err;
     int64_t end_ns;
 
-    if (s3_read_role(in, &keys, &end_ns, &err) == FG_OK) {
+    if (fg_s3_read_role(in, &keys, &end_ns, &err) == FG_OK) {
         free(keys.access);
         free(keys.secret);
         free(keys.token);
@@ -43,7 +43,7 @@ static void read_role(struct fg_slice in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fg_slice in = fg_slice_sub(fg_bytes(data, size), 1, size);
-    struct s3_error error;
+    struct fg_s3_error error;
     char id[S3_ID_BYTES];
     struct fg_err err;
 
@@ -60,12 +60,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_role(in);
         break;
     case 'f':
-        if (s3_read_field(in, "InitiateMultipartUploadResult", "UploadId", id, sizeof id, &err) ==
-            FG_OK)
+        if (fg_s3_read_field(in, "InitiateMultipartUploadResult", "UploadId", id, sizeof id,
+                             &err) == FG_OK)
             fg_assert(strlen(id) < sizeof id);
         break;
     default:
-        s3_read_error(in, &error);
+        fg_s3_read_error(in, &error);
         break;
     }
     return 0;

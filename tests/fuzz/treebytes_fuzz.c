@@ -6,7 +6,7 @@ static bool read_stacks(struct fg_slice in, struct fg_tree *tree, struct fg_buf 
 {
     struct fg_err err;
 
-    if (treebytes_decode(in, tree, &err) != FG_OK)
+    if (cli_treebytes_decode(in, tree, &err) != FG_OK)
         return false;
     fg_flame_write_folded(tree, out);
     return true;

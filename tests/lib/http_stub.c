@@ -8,7 +8,7 @@ enum {
 };
 
 struct stub {
-    struct http_conn conn;
+    struct fg_http_conn conn;
     struct fg_buf *written;
     bool slow; /* writes end later */
     bool writing, closing, released;
@@ -16,14 +16,14 @@ struct stub {
     struct fg_clock_manual clock;
 };
 
-/* --- struct http_io --- */
+/* --- struct fg_http_io --- */
 
-static struct stub *stub_of(struct http_conn *conn)
+static struct stub *stub_of(struct fg_http_conn *conn)
 {
     return fg_container(conn, struct stub, conn);
 }
 
-static bool stub_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs)
+static bool stub_write(struct fg_http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs)
 {
     struct stub *stub = stub_of(conn);
 
@@ -35,29 +35,29 @@ static bool stub_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_
     return !stub->slow;
 }
 
-static void stub_read(struct http_conn *conn, bool on)
+static void stub_read(struct fg_http_conn *conn, bool on)
 {
     (void)conn;
     (void)on;
 }
 
-static void stub_shutdown(struct http_conn *conn)
+static void stub_shutdown(struct fg_http_conn *conn)
 {
     (void)conn;
 }
 
-static void stub_close(struct http_conn *conn)
+static void stub_close(struct fg_http_conn *conn)
 {
     fg_assert(!stub_of(conn)->closing);
     stub_of(conn)->closing = true;
 }
 
-static void stub_release(struct http_conn *conn)
+static void stub_release(struct fg_http_conn *conn)
 {
     stub_of(conn)->released = true;
 }
 
-static const struct http_io stub_io = {
+static const struct fg_http_io stub_io = {
     .write = stub_write,
     .read = stub_read,
     .shutdown = stub_shutdown,
@@ -117,7 +117,7 @@ static void settle(struct stub *stub)
 {
     while (stub->writing && !stub->closing) {
         stub->writing = false;
-        http_conn_written(&stub->conn);
+        fg_http_conn_written(&stub->conn);
     }
 }
 
@@ -129,13 +129,13 @@ static int64_t now_of(struct stub *stub)
 /* As socket.c does: into the body or into the loop's buffer. Returns how much was taken. */
 static size_t say(struct stub *stub, struct fg_slice piece)
 {
-    uv_buf_t room = http_conn_room(&stub->conn);
+    uv_buf_t room = fg_http_conn_room(&stub->conn);
 
     if (room.len == 0)
         room = uv_buf_init((char *)stub->conn.owner->read_buf, HTTP_READ_BYTES);
     piece = fg_slice_sub(piece, 0, room.len);
     memcpy(room.base, piece.ptr, piece.len);
-    http_conn_input(&stub->conn, fg_bytes(room.base, piece.len), now_of(stub));
+    fg_http_conn_input(&stub->conn, fg_bytes(room.base, piece.len), now_of(stub));
     return piece.len;
 }
 
@@ -151,20 +151,20 @@ static void feed(struct stub *stub, struct fg_slice in, size_t step)
             let_go(stub);
         fg_clock_manual_advance(&stub->clock, n % TICK_EVERY == 0 ? FG_SECOND_NS : 1000);
         if (n % TICK_EVERY == 0 && !stub->closing)
-            http_conn_tick(&stub->conn, now_of(stub));
+            fg_http_conn_tick(&stub->conn, now_of(stub));
     }
 }
 
 static void finish(struct stub *stub)
 {
     if (!stub->closing)
-        http_conn_eof(&stub->conn);
+        fg_http_conn_eof(&stub->conn);
     let_go(stub);
     settle(stub);
     if (!stub->closing)
-        http_conn_cut(&stub->conn);
+        fg_http_conn_cut(&stub->conn);
     fg_assert(stub->closing);
-    http_conn_closed(&stub->conn);
+    fg_http_conn_closed(&stub->conn);
     let_go(stub); /* the room made above has let one more in */
     fg_assert(stub->released);
 }
@@ -184,7 +184,7 @@ bool http_stub_run(struct fg_slice before, struct fg_slice input, struct fg_buf 
     struct fg_http_server server = {.routes = routes, .n_routes = FG_COUNT(routes)};
     struct stub *stub;
     struct fg_budget heads, bodies, answers;
-    struct http_loop *owner;
+    struct fg_http_loop *owner;
 
     if (input.len == 0)
         return false;
@@ -199,14 +199,14 @@ bool http_stub_run(struct fg_slice before, struct fg_slice input, struct fg_buf 
     fg_budget_init(&bodies, 150000);
     fg_budget_init(&answers, 150000); /* one large one at a time */
     server.lent = (struct fg_http_lent){.heads = &heads, .bodies = &bodies, .answers = &answers};
-    owner = http_loop_create(&server, NULL);
+    owner = fg_http_loop_create(&server, NULL);
     owner->loopback = input.ptr[0] & 0x40;
     fg_clock_manual_init(&stub->clock, 0);
     owner->clock = &stub->clock.clock;
     fg_buf_init(ret_written, SIZE_MAX);
     stub->written = ret_written;
     stub->slow = input.ptr[0] & 0x80;
-    http_conn_init(&stub->conn, owner, &stub_io, now_of(stub));
+    fg_http_conn_init(&stub->conn, owner, &stub_io, now_of(stub));
     stub->conn.protocol->pump(&stub->conn);
     if (before.len > 0)
         (void)say(stub, before);
@@ -215,6 +215,6 @@ bool http_stub_run(struct fg_slice before, struct fg_slice input, struct fg_buf 
     fg_assert(fg_budget_used(&heads) == 0 && fg_budget_used(&bodies) == 0 &&
               fg_budget_used(&answers) == 0);
     free(stub);
-    http_loop_unref(owner);
+    fg_http_loop_unref(owner);
     return true;
 }

@@ -3,6 +3,7 @@
 
     sources.py arrows    includes point only the way the architecture allows
     sources.py banned    no function that loses track of lengths or shares state between threads
+    sources.py tags      no two structs have one tag, outside of tests
 
 Prints one line per finding and exits with 1 if there are any, with 2 if it was given no file.
 """
@@ -88,8 +89,23 @@ def banned(path, text):
             yield "%s:%d: calls %s, use common/runtime/rwlock.h" % (path, number, match.group(1))
 
 
+TAG = re.compile(r"\b(?:struct|union)\s+(\w+)\s*\{")
+tags = {}  # where each was defined first
+
+
+def unique_tags(path, text):
+    if path.startswith("tests/"):
+        return
+    code = without_comments_and_literals(text)
+    for match in TAG.finditer(code):
+        here = "%s:%d" % (path, code.count("\n", 0, match.start()) + 1)
+        there = tags.setdefault(match.group(1), here)
+        if there != here:
+            yield "%s: struct %s is in %s too" % (here, match.group(1), there)
+
+
 def main():
-    check = {"arrows": arrows, "banned": banned}[sys.argv[1]]
+    check = {"arrows": arrows, "banned": banned, "tags": unique_tags}[sys.argv[1]]
     paths = sys.stdin.read().split()
     if not paths:
         print("no file to look at")

@@ -50,11 +50,11 @@ static void put_ascending(struct fg_buf *out, const uint64_t *numbers, uint32_t 
 
 static void put_entry(struct fg_buf *out, const struct fg_blocks_entry *entry)
 {
-    manifest_put_id(out, entry->id);
+    fg_manifest_put_id(out, entry->id);
     fg_buf_varint(out, entry->level);
     fg_buf_varint(out, entry->patch);
-    manifest_put_span(out, entry->start_ns, entry->end_ns);
-    manifest_put_span(out, entry->t_min_ns, entry->t_max_ns);
+    fg_manifest_put_span(out, entry->start_ns, entry->end_ns);
+    fg_manifest_put_span(out, entry->t_min_ns, entry->t_max_ns);
     fg_buf_varint(out, entry->shard_first);
     fg_buf_varint(out, (uint32_t)entry->shard_last - entry->shard_first);
     fg_buf_varint(out, entry->bytes);
@@ -63,11 +63,11 @@ static void put_entry(struct fg_buf *out, const struct fg_blocks_entry *entry)
     fg_buf_varint(out, entry->nodes_offset);
     fg_buf_varint(out, entry->nodes_bytes);
     fg_buf_varint(out, entry->profiles);
-    manifest_put_id(out, entry->digest);
+    fg_manifest_put_id(out, entry->digest);
     put_ascending(out, entry->from_segments, entry->n_from_segments, 0);
     fg_buf_varint(out, entry->n_from_blocks);
     for (uint32_t i = 0; i < entry->n_from_blocks; i++)
-        manifest_put_id(out, entry->from_blocks[i]);
+        fg_manifest_put_id(out, entry->from_blocks[i]);
     fg_buf_varint(out, (uint64_t)entry->nodes_only + entry->alone);
     if (entry->usage.profiles > 0 || entry->later.len > 0)
         fg_usage_put(out, &entry->usage);
@@ -89,7 +89,7 @@ static void put_gone(struct fg_buf *out, const struct fg_blocks *blocks, struct 
     fg_buf_varint(out, blocks->n_gone);
     for (uint32_t i = 0; i < blocks->n_gone; i++) {
         fg_buf_clear(record);
-        manifest_put_id(record, blocks->gone[i].id);
+        fg_manifest_put_id(record, blocks->gone[i].id);
         fg_buf_zigzag(record, blocks->gone[i].since_wall_ns);
         fg_buf_put(record, blocks->gone[i].later);
         fg_buf_lenbytes(out, fg_buf_slice(record));
@@ -104,9 +104,9 @@ static void put_tombstones(struct fg_buf *out, const struct fg_blocks_tombstone 
         const struct fg_blocks_tombstone *tombstone = &tombstones[i];
 
         fg_buf_clear(record);
-        manifest_put_id(record, tombstone->id);
+        fg_manifest_put_id(record, tombstone->id);
         fg_buf_lenbytes(record, tombstone->selector);
-        manifest_put_span(record, tombstone->start_ns, tombstone->end_ns);
+        fg_manifest_put_span(record, tombstone->start_ns, tombstone->end_ns);
         fg_buf_zigzag(record, tombstone->asked_wall_ns);
         fg_buf_varint(record, tombstone->profiles);
         fg_buf_varint(record, tombstone->rewrites);
@@ -129,7 +129,7 @@ static void put_lost(struct fg_buf *out, const struct fg_blocks *blocks, struct 
 
         fg_buf_clear(record);
         fg_buf_lenbytes(record, lost->object);
-        manifest_put_span(record, lost->t_min_ns, lost->t_max_ns);
+        fg_manifest_put_span(record, lost->t_min_ns, lost->t_max_ns);
         fg_buf_varint(record, lost->profiles);
         fg_buf_varint(record, lost->bytes);
         fg_buf_zigzag(record, lost->since_wall_ns);
@@ -207,7 +207,7 @@ static struct fg_id *get_ids(struct blocks_reader *reader, struct fg_cur *cur, u
                                          sizeof *ids, ret_count);
 
     for (uint32_t i = 0; i < *ret_count && !cur->bad; i++) {
-        ids[i] = manifest_get_id(cur);
+        ids[i] = fg_manifest_get_id(cur);
         if (i > 0 && fg_id_cmp(ids[i - 1], ids[i]) >= 0)
             fail(reader, "the order of a block's sources");
     }
@@ -224,8 +224,8 @@ static void get_place(struct blocks_reader *reader, struct fg_cur *cur,
 {
     uint64_t level = fg_cur_varint(cur), patch = fg_cur_varint(cur), first, more;
 
-    manifest_get_span(cur, &entry->start_ns, &entry->end_ns);
-    manifest_get_span(cur, &entry->t_min_ns, &entry->t_max_ns);
+    fg_manifest_get_span(cur, &entry->start_ns, &entry->end_ns);
+    fg_manifest_get_span(cur, &entry->t_min_ns, &entry->t_max_ns);
     first = fg_cur_varint(cur);
     more = fg_cur_varint(cur);
     if (level > UINT8_MAX || patch > 1)
@@ -263,7 +263,7 @@ static void get_entry(struct blocks_reader *reader, struct fg_blocks_entry *entr
 {
     struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
 
-    entry->id = manifest_get_id(&cur);
+    entry->id = fg_manifest_get_id(&cur);
     get_place(reader, &cur, entry);
     entry->bytes = fg_cur_varint(&cur);
     entry->directory_offset = fg_cur_varint(&cur);
@@ -271,7 +271,7 @@ static void get_entry(struct blocks_reader *reader, struct fg_blocks_entry *entr
     entry->nodes_offset = fg_cur_varint(&cur);
     entry->nodes_bytes = fg_cur_varint(&cur);
     entry->profiles = fg_cur_varint(&cur);
-    entry->digest = manifest_get_id(&cur);
+    entry->digest = fg_manifest_get_id(&cur);
     entry->from_segments =
         get_ascending(reader, &cur, FG_BLOCKS_FROM_MAX, 0, &entry->n_from_segments);
     entry->from_blocks = get_ids(reader, &cur, &entry->n_from_blocks);
@@ -321,7 +321,7 @@ static void get_gone(struct blocks_reader *reader, struct fg_blocks *blocks)
         struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
         struct fg_blocks_gone *gone = &blocks->gone[i];
 
-        gone->id = manifest_get_id(&cur);
+        gone->id = fg_manifest_get_id(&cur);
         gone->since_wall_ns = fg_cur_zigzag(&cur);
         gone->later = fg_envelope_later(&cur, reader->arena);
         if (cur.bad)
@@ -338,9 +338,9 @@ static void get_tombstone(struct blocks_reader *reader, struct fg_blocks_tombsto
     struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
     struct fg_slice selector;
 
-    tombstone->id = manifest_get_id(&cur);
+    tombstone->id = fg_manifest_get_id(&cur);
     selector = fg_cur_lenbytes(&cur);
-    manifest_get_span(&cur, &tombstone->start_ns, &tombstone->end_ns);
+    fg_manifest_get_span(&cur, &tombstone->start_ns, &tombstone->end_ns);
     tombstone->asked_wall_ns = fg_cur_zigzag(&cur);
     if (fg_cur_more(&cur)) {
         tombstone->profiles = fg_cur_varint(&cur);
@@ -406,7 +406,7 @@ static void get_lost(struct blocks_reader *reader, struct fg_blocks *blocks)
         struct fg_blocks_lost *lost = &blocks->lost[i];
         struct fg_slice object = fg_cur_lenbytes(&cur), why, service = FG_LIT("");
 
-        manifest_get_span(&cur, &lost->t_min_ns, &lost->t_max_ns);
+        fg_manifest_get_span(&cur, &lost->t_min_ns, &lost->t_max_ns);
         lost->profiles = fg_cur_varint(&cur);
         lost->bytes = fg_cur_varint(&cur);
         lost->since_wall_ns = fg_cur_zigzag(&cur);

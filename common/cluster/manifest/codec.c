@@ -1,6 +1,6 @@
 #include "common/cluster/manifest/codec.h"
 
-void manifest_put_id(struct fg_buf *out, struct fg_id id)
+void fg_manifest_put_id(struct fg_buf *out, struct fg_id id)
 {
     uint8_t bytes[FG_ID_BYTES];
 
@@ -8,20 +8,20 @@ void manifest_put_id(struct fg_buf *out, struct fg_id id)
     fg_buf_append(out, bytes, sizeof bytes);
 }
 
-struct fg_id manifest_get_id(struct fg_cur *cur)
+struct fg_id fg_manifest_get_id(struct fg_cur *cur)
 {
     struct fg_slice bytes = fg_cur_take(cur, FG_ID_BYTES);
 
     return cur->bad ? (struct fg_id){0} : fg_id_get(bytes.ptr);
 }
 
-void manifest_put_span(struct fg_buf *out, int64_t from, int64_t to)
+void fg_manifest_put_span(struct fg_buf *out, int64_t from, int64_t to)
 {
     fg_buf_zigzag(out, from);
     fg_buf_varint(out, (uint64_t)to - (uint64_t)from);
 }
 
-void manifest_get_span(struct fg_cur *cur, int64_t *ret_from, int64_t *ret_to)
+void fg_manifest_get_span(struct fg_cur *cur, int64_t *ret_from, int64_t *ret_to)
 {
     *ret_from = fg_cur_zigzag(cur);
     *ret_to = (int64_t)((uint64_t)*ret_from + fg_cur_varint(cur));
@@ -29,16 +29,16 @@ void manifest_get_span(struct fg_cur *cur, int64_t *ret_from, int64_t *ret_to)
         fg_cur_fail(cur);
 }
 
-void manifest_put_segment_id(struct fg_buf *out, const struct fg_segment_id *id)
+void fg_manifest_put_segment_id(struct fg_buf *out, const struct fg_segment_id *id)
 {
-    manifest_put_id(out, id->writer);
+    fg_manifest_put_id(out, id->writer);
     fg_buf_varint(out, id->cut);
     fg_buf_le64(out, id->nonce);
 }
 
-struct fg_segment_id manifest_get_segment_id(struct fg_cur *cur)
+struct fg_segment_id fg_manifest_get_segment_id(struct fg_cur *cur)
 {
-    struct fg_segment_id id = {.writer = manifest_get_id(cur)};
+    struct fg_segment_id id = {.writer = fg_manifest_get_id(cur)};
 
     id.cut = fg_cur_varint(cur);
     id.nonce = fg_cur_le64(cur);

@@ -6,14 +6,14 @@
 #include "common/base/hash.h"
 #include "common/cluster/manifest/l0.h"
 
-void manifest_put_id(struct fg_buf *out, struct fg_id id);
-struct fg_id manifest_get_id(struct fg_cur *cur);
+void fg_manifest_put_id(struct fg_buf *out, struct fg_id id);
+struct fg_id fg_manifest_get_id(struct fg_cur *cur);
 
 /* A time, and one that is not before it. */
-void manifest_put_span(struct fg_buf *out, int64_t from, int64_t to);
-void manifest_get_span(struct fg_cur *cur, int64_t *ret_from, int64_t *ret_to);
+void fg_manifest_put_span(struct fg_buf *out, int64_t from, int64_t to);
+void fg_manifest_get_span(struct fg_cur *cur, int64_t *ret_from, int64_t *ret_to);
 
-void manifest_put_segment_id(struct fg_buf *out, const struct fg_segment_id *id);
-struct fg_segment_id manifest_get_segment_id(struct fg_cur *cur);
+void fg_manifest_put_segment_id(struct fg_buf *out, const struct fg_segment_id *id);
+struct fg_segment_id fg_manifest_get_segment_id(struct fg_cur *cur);
 
 #endif

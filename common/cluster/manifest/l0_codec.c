@@ -63,14 +63,14 @@ static void put_segment(struct fg_buf *out, const struct fg_l0_segment *segment,
     uint32_t tenant = 0;
 
     fg_buf_varint(out, segment->generation - before);
-    manifest_put_segment_id(out, &segment->id);
+    fg_manifest_put_segment_id(out, &segment->id);
     fg_buf_zigzag(out, segment->entered_wall_ns);
     fg_buf_varint(out, segment->bytes);
     fg_buf_varint(out, segment->directory_offset);
     fg_buf_varint(out, segment->directory_bytes);
     fg_buf_varint(out, segment->profiles);
-    manifest_put_id(out, segment->digest);
-    manifest_put_span(out, segment->t_min_ns, segment->t_max_ns);
+    fg_manifest_put_id(out, segment->digest);
+    fg_manifest_put_span(out, segment->t_min_ns, segment->t_max_ns);
     fg_buf_varint(out, segment->n_parts);
     for (uint32_t i = 0; i < segment->n_parts; i++) {
         const struct fg_l0_part *part = &segment->parts[i];
@@ -103,7 +103,7 @@ static void put_writers(struct fg_buf *out, const struct fg_l0 *l0, struct fg_bu
     fg_buf_varint(out, l0->n_writers);
     for (uint32_t i = 0; i < l0->n_writers; i++) {
         fg_buf_clear(record);
-        manifest_put_id(record, l0->writers[i].id);
+        fg_manifest_put_id(record, l0->writers[i].id);
         fg_buf_varint(record, l0->writers[i].cut);
         fg_buf_varint(record, l0->writers[i].generation);
         put_last(record, l0->writers[i].clean, l0->writers[i].later);
@@ -116,7 +116,7 @@ static void put_gone(struct fg_buf *out, const struct fg_l0 *l0, struct fg_buf *
     fg_buf_varint(out, l0->n_gone);
     for (uint32_t i = 0; i < l0->n_gone; i++) {
         fg_buf_clear(record);
-        manifest_put_segment_id(record, &l0->gone[i].id);
+        fg_manifest_put_segment_id(record, &l0->gone[i].id);
         fg_buf_zigzag(record, l0->gone[i].since_wall_ns);
         fg_buf_put(record, l0->gone[i].later);
         fg_buf_lenbytes(out, fg_buf_slice(record));
@@ -285,14 +285,14 @@ static void get_segment(struct l0_reader *reader, const struct fg_l0 *l0, uint64
     uint64_t step = fg_cur_varint(&cur);
 
     segment->generation = before + step;
-    segment->id = manifest_get_segment_id(&cur);
+    segment->id = fg_manifest_get_segment_id(&cur);
     segment->entered_wall_ns = fg_cur_zigzag(&cur);
     segment->bytes = fg_cur_varint(&cur);
     segment->directory_offset = fg_cur_varint(&cur);
     segment->directory_bytes = fg_cur_varint(&cur);
     segment->profiles = fg_cur_varint(&cur);
-    segment->digest = manifest_get_id(&cur);
-    manifest_get_span(&cur, &segment->t_min_ns, &segment->t_max_ns);
+    segment->digest = fg_manifest_get_id(&cur);
+    fg_manifest_get_span(&cur, &segment->t_min_ns, &segment->t_max_ns);
     get_parts(reader, &cur, l0->n_tenants, segment);
     get_usage(reader, &cur, segment);
     segment->later = fg_envelope_later(&cur, reader->arena);
@@ -327,7 +327,7 @@ static void get_writers(struct l0_reader *reader, struct fg_l0 *l0)
         struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
         struct fg_l0_writer *writer = &l0->writers[i];
 
-        writer->id = manifest_get_id(&cur);
+        writer->id = fg_manifest_get_id(&cur);
         writer->cut = fg_cur_varint(&cur);
         writer->generation = fg_cur_varint(&cur);
         writer->clean = get_last(&cur);
@@ -347,7 +347,7 @@ static void get_gone(struct l0_reader *reader, struct fg_l0 *l0)
     for (uint32_t i = 0; i < l0->n_gone && !reader->cur.bad; i++) {
         struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
 
-        l0->gone[i].id = manifest_get_segment_id(&cur);
+        l0->gone[i].id = fg_manifest_get_segment_id(&cur);
         l0->gone[i].since_wall_ns = fg_cur_zigzag(&cur);
         l0->gone[i].later = fg_envelope_later(&cur, reader->arena);
         end_record(reader, &cur);

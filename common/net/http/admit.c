@@ -8,7 +8,7 @@ enum {
 
 #define BODY_GRACE_NS (5 * FG_SECOND_NS)
 
-static enum http_refusal check_expectation(struct fg_http_request *req)
+static enum fg_http_refusal check_expectation(struct fg_http_request *req)
 {
     struct fg_slice expect = fg_http_header(req, "Expect");
 
@@ -30,7 +30,7 @@ static bool take_budget(struct fg_http_request *req, uint64_t bytes)
     return true;
 }
 
-static enum http_refusal admit_body(struct fg_http_request *req, uint64_t body_len)
+static enum fg_http_refusal admit_body(struct fg_http_request *req, uint64_t body_len)
 {
     if (body_len == HTTP_LENGTH_UNKNOWN) {
         fg_buf_init(&req->body, (size_t)req->body_max_bytes);
@@ -54,19 +54,19 @@ static bool names_two_callers(const struct fg_http_request *req)
     static const char *const names[] = {"X-Scope-OrgID", "Authorization"};
 
     for (size_t i = 0; i < FG_COUNT(names); i++)
-        if (http_header_count(req, names[i]) > 1)
+        if (fg_http_header_count(req, names[i]) > 1)
             return true;
     return false;
 }
 
-enum http_refusal http_request_admit(struct fg_http_request *req, uint64_t body_len)
+enum fg_http_refusal fg_http_request_admit(struct fg_http_request *req, uint64_t body_len)
 {
-    enum http_refusal found = http_server_match(req->conn->owner->server, req), why;
+    enum fg_http_refusal found = fg_http_server_match(req->conn->owner->server, req), why;
 
     if (names_two_callers(req))
         return HTTP_AMBIGUOUS;
     /* A client that may not call a route must not learn which routes exist either. */
-    why = http_doors_check(req, req->route == NULL ? FG_HTTP_READS : req->route->kind);
+    why = fg_http_doors_check(req, req->route == NULL ? FG_HTTP_READS : req->route->kind);
     if (why == HTTP_ACCEPTED)
         why = found;
     if (why == HTTP_ACCEPTED)
@@ -76,7 +76,7 @@ enum http_refusal http_request_admit(struct fg_http_request *req, uint64_t body_
     return why;
 }
 
-enum http_refusal http_request_grow(struct fg_http_request *req, size_t len)
+enum fg_http_refusal fg_http_request_grow(struct fg_http_request *req, size_t len)
 {
     struct fg_buf *body = &req->body;
     size_t want;
@@ -94,16 +94,16 @@ enum http_refusal http_request_grow(struct fg_http_request *req, size_t len)
     return HTTP_ACCEPTED;
 }
 
-void http_request_work(struct fg_http_request *req)
+void fg_http_request_work(struct fg_http_request *req)
 {
     const struct fg_http_route *route = req->route;
 
     req->state = HTTP_WORKING;
-    http_stats_inflight(req->conn->owner->stats, 1);
+    fg_http_stats_inflight(req->conn->owner->stats, 1);
     route->handler(req, route->arg);
 }
 
-bool http_body_too_slow(const struct http_conn *conn, int64_t since_mono_ns, uint64_t bytes)
+bool fg_http_body_too_slow(const struct fg_http_conn *conn, int64_t since_mono_ns, uint64_t bytes)
 {
     const struct fg_http_config *config = &conn->owner->config;
     int64_t took_ns = conn->now_mono_ns - since_mono_ns;

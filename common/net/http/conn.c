@@ -9,19 +9,19 @@
 
 #define LINGER_NS (2 * FG_SECOND_NS)
 
-void http_conn_init(struct http_conn *conn, struct http_loop *owner, const struct http_io *io,
-                    int64_t now_mono_ns)
+void fg_http_conn_init(struct fg_http_conn *conn, struct fg_http_loop *owner,
+                       const struct fg_http_io *io, int64_t now_mono_ns)
 {
     conn->magic = HTTP_CONN_MAGIC;
     conn->owner = owner;
     conn->io = io;
     conn->refs = 1;
     conn->now_mono_ns = now_mono_ns;
-    http_conn_speak(conn, &http1_protocol);
+    fg_http_conn_speak(conn, &fg_http1_protocol);
     conn->choosing = true;
 }
 
-void http_conn_unref(struct http_conn *conn)
+void fg_http_conn_unref(struct fg_http_conn *conn)
 {
     fg_assert(conn->refs > 0);
     if (--conn->refs > 0)
@@ -36,7 +36,7 @@ void http_conn_unref(struct http_conn *conn)
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 enum { PREFACE_BYTES = sizeof preface - 1 };
 
-void http_conn_speak(struct http_conn *conn, const struct http_protocol *protocol)
+void fg_http_conn_speak(struct fg_http_conn *conn, const struct fg_http_protocol *protocol)
 {
     conn->choosing = false;
     if (conn->protocol != NULL)
@@ -49,7 +49,7 @@ void http_conn_speak(struct http_conn *conn, const struct http_protocol *protoco
  * Without TLS the first bytes tell. What is held back until then equals the preface so far, so that
  * it need not be kept. false: more has to come first.
  */
-static bool choose(struct http_conn *conn, struct fg_slice *bytes)
+static bool choose(struct fg_http_conn *conn, struct fg_slice *bytes)
 {
     size_t len = FG_MIN(bytes->len, PREFACE_BYTES - conn->preface_len);
     struct fg_slice held = fg_bytes(preface, conn->preface_len);
@@ -57,21 +57,21 @@ static bool choose(struct http_conn *conn, struct fg_slice *bytes)
     if (memcmp(preface + held.len, bytes->ptr, len) != 0) {
         conn->choosing = false;
         if (held.len > 0)
-            http_conn_input(conn, held, conn->now_mono_ns);
+            fg_http_conn_input(conn, held, conn->now_mono_ns);
         return true;
     }
     conn->preface_len += (unsigned)len;
     *bytes = fg_slice_sub(*bytes, len, bytes->len);
     if (conn->preface_len < PREFACE_BYTES)
         return false;
-    http_conn_speak(conn, &http2_protocol);
-    http_conn_input(conn, fg_bytes(preface, PREFACE_BYTES), conn->now_mono_ns);
+    fg_http_conn_speak(conn, &fg_http2_protocol);
+    fg_http_conn_input(conn, fg_bytes(preface, PREFACE_BYTES), conn->now_mono_ns);
     return bytes->len > 0;
 }
 
 /* --- events --- */
 
-void http_conn_input(struct http_conn *conn, struct fg_slice bytes, int64_t now_mono_ns)
+void fg_http_conn_input(struct fg_http_conn *conn, struct fg_slice bytes, int64_t now_mono_ns)
 {
     conn->now_mono_ns = now_mono_ns;
     if (conn->choosing && !choose(conn, &bytes))
@@ -79,36 +79,36 @@ void http_conn_input(struct http_conn *conn, struct fg_slice bytes, int64_t now_
     if (conn->state == HTTP_CONN_OPEN)
         conn->protocol->input(conn, bytes);
     else if (conn->state == HTTP_CONN_LINGER)
-        http_conn_discard(conn, bytes.len);
+        fg_http_conn_discard(conn, bytes.len);
 }
 
-uv_buf_t http_conn_room(struct http_conn *conn)
+uv_buf_t fg_http_conn_room(struct fg_http_conn *conn)
 {
     if (conn->state != HTTP_CONN_OPEN)
         return uv_buf_init(NULL, 0);
     return conn->protocol->body_room(conn);
 }
 
-void http_conn_eof(struct http_conn *conn)
+void fg_http_conn_eof(struct fg_http_conn *conn)
 {
     if (conn->state >= HTTP_CONN_CLOSING)
         return;
     conn->eof = true;
     conn->reading = false;
     if (conn->state == HTTP_CONN_LINGER)
-        http_conn_cut(conn);
+        fg_http_conn_cut(conn);
     else
         conn->protocol->eof(conn);
 }
 
-void http_conn_written(struct http_conn *conn)
+void fg_http_conn_written(struct fg_http_conn *conn)
 {
     conn->writing = false;
     if (conn->state == HTTP_CONN_OPEN)
         conn->protocol->written(conn);
 }
 
-void http_conn_tick(struct http_conn *conn, int64_t now_mono_ns)
+void fg_http_conn_tick(struct fg_http_conn *conn, int64_t now_mono_ns)
 {
     conn->now_mono_ns = now_mono_ns;
     if (conn->opening) /* the transport watches that */
@@ -117,41 +117,41 @@ void http_conn_tick(struct http_conn *conn, int64_t now_mono_ns)
         conn->protocol->tick(conn);
     else if (conn->state == HTTP_CONN_LINGER && (now_mono_ns - conn->linger_mono_ns > LINGER_NS ||
                                                  conn->discarded_bytes >= HTTP_LINGER_MAX_BYTES))
-        http_conn_cut(conn);
+        fg_http_conn_cut(conn);
 }
 
-void http_conn_closed(struct http_conn *conn)
+void fg_http_conn_closed(struct fg_http_conn *conn)
 {
     conn->state = HTTP_CONN_CLOSED;
     conn->protocol->end(conn);
-    http_conn_unref(conn);
+    fg_http_conn_unref(conn);
 }
 
 /* --- what is done with it --- */
 
-void http_conn_refuse(struct http_conn *conn, enum http_refusal why, int64_t now_mono_ns)
+void fg_http_conn_refuse(struct fg_http_conn *conn, enum fg_http_refusal why, int64_t now_mono_ns)
 {
     conn->now_mono_ns = now_mono_ns;
     conn->choosing = false;
-    http1_refuse(conn, why);
+    fg_http1_refuse(conn, why);
 }
 
-void http_conn_cut(struct http_conn *conn)
+void fg_http_conn_cut(struct fg_http_conn *conn)
 {
     if (conn->state >= HTTP_CONN_CLOSING)
         return;
-    http_conn_idle(conn, false);
+    fg_http_conn_idle(conn, false);
     conn->state = HTTP_CONN_CLOSING;
     conn->io->close(conn);
 }
 
-bool http_conn_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs)
+bool fg_http_conn_write(struct fg_http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs)
 {
     conn->writing = !conn->io->write(conn, bufs, n_bufs);
     return !conn->writing;
 }
 
-void http_conn_read(struct http_conn *conn, bool want)
+void fg_http_conn_read(struct fg_http_conn *conn, bool want)
 {
     if (conn->state >= HTTP_CONN_CLOSING || want == conn->reading)
         return;
@@ -159,23 +159,23 @@ void http_conn_read(struct http_conn *conn, bool want)
     conn->io->read(conn, want);
 }
 
-void http_conn_discard(struct http_conn *conn, size_t len)
+void fg_http_conn_discard(struct fg_http_conn *conn, size_t len)
 {
     conn->unread = true;
     conn->discarded_bytes += len;
     if (conn->discarded_bytes >= HTTP_LINGER_MAX_BYTES)
-        http_conn_read(conn, false);
+        fg_http_conn_read(conn, false);
 }
 
-void http_conn_leave(struct http_conn *conn)
+void fg_http_conn_leave(struct fg_http_conn *conn)
 {
     if (!conn->unread || conn->eof) {
-        http_conn_cut(conn);
+        fg_http_conn_cut(conn);
         return;
     }
-    http_conn_idle(conn, false);
+    fg_http_conn_idle(conn, false);
     conn->state = HTTP_CONN_LINGER;
     conn->linger_mono_ns = fg_mono_ns(conn->owner->clock);
     conn->io->shutdown(conn);
-    http_conn_read(conn, conn->discarded_bytes < HTTP_LINGER_MAX_BYTES);
+    fg_http_conn_read(conn, conn->discarded_bytes < HTTP_LINGER_MAX_BYTES);
 }

@@ -61,17 +61,17 @@ static bool is_address(struct fg_slice host, bool *ret_loopback)
         return false;
     (void)snprintf(text, sizeof text, "%.*s", FG_S(host));
     if (inet_pton(AF_INET, text, &four.sin_addr) == 1) {
-        *ret_loopback = http_is_loopback((const struct sockaddr *)&four);
+        *ret_loopback = fg_http_is_loopback((const struct sockaddr *)&four);
         return true;
     }
     if (inet_pton(AF_INET6, text, &six.sin6_addr) == 1) {
-        *ret_loopback = http_is_loopback((const struct sockaddr *)&six);
+        *ret_loopback = fg_http_is_loopback((const struct sockaddr *)&six);
         return true;
     }
     return false;
 }
 
-bool http_is_loopback(const struct sockaddr *addr)
+bool fg_http_is_loopback(const struct sockaddr *addr)
 {
     struct sockaddr_in6 six;
     struct sockaddr_in four;
@@ -87,7 +87,7 @@ bool http_is_loopback(const struct sockaddr *addr)
            (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr) && six.sin6_addr.s6_addr[12] == 127);
 }
 
-bool http_is_loopback_host(struct fg_slice authority)
+bool fg_http_is_loopback_host(struct fg_slice authority)
 {
     struct fg_slice host = host_of(authority);
     bool loopback = false;
@@ -105,13 +105,13 @@ bool http_is_loopback_host(struct fg_slice authority)
 
 static bool host_is_allowed(const struct fg_http_request *req)
 {
-    const struct http_loop *owner = req->conn->owner;
+    const struct fg_http_loop *owner = req->conn->owner;
     const char *list = owner->config.allowed_hosts;
     bool listed = list != NULL && list[0] != '\0', loopback;
 
     if (req->authority.ptr == NULL || (!owner->loopback && !listed)) /* browsers always send Host */
         return true;
-    if (http_is_loopback_host(req->authority) || is_listed(list, host_of(req->authority)))
+    if (fg_http_is_loopback_host(req->authority) || is_listed(list, host_of(req->authority)))
         return true;
     /* An address cannot be rebound like a name, and scrapes ask for pods by their address. */
     return !owner->loopback && is_address(host_of(req->authority), &loopback);
@@ -154,7 +154,7 @@ static bool site_is_allowed(const struct fg_http_request *req)
     return origin.ptr == NULL || is_own_origin(req, origin);
 }
 
-enum http_refusal http_doors_check(const struct fg_http_request *req, enum fg_http_kind kind)
+enum fg_http_refusal fg_http_doors_check(const struct fg_http_request *req, enum fg_http_kind kind)
 {
     /* RFC 9110, 9.2.1: safe methods change nothing. */
     const unsigned safe = FG_HTTP_GET | FG_HTTP_HEAD | FG_HTTP_OPTIONS;

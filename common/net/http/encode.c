@@ -58,7 +58,7 @@ bool fg_http_takes_gzip(const struct fg_http_request *req)
     return wishes_of(req).gzip > 0;
 }
 
-enum http_coding http_coding_for(const struct fg_http_request *req)
+enum fg_http_coding fg_http_coding_for(const struct fg_http_request *req)
 {
     struct wishes wishes;
 
@@ -113,7 +113,7 @@ static struct coders *coders_of_thread(void)
 }
 
 /* Into less than the original's length, or not at all: 0. */
-static size_t encode(enum http_coding coding, struct fg_slice in, uint8_t *out)
+static size_t encode(enum fg_http_coding coding, struct fg_slice in, uint8_t *out)
 {
     struct coders *coders = coders_of_thread();
     size_t len;
@@ -148,12 +148,12 @@ static enum fg_code coding_run(struct fg_job *job, struct fg_err *err)
 
 static void coding_done(struct fg_job *job)
 {
-    http_finish(fg_container(job, struct fg_http_request, job));
+    fg_http_finish(fg_container(job, struct fg_http_request, job));
 }
 
-bool http_coding_start(struct fg_http_request *req)
+bool fg_http_coding_start(struct fg_http_request *req)
 {
-    struct http_loop *owner = req->conn->owner;
+    struct fg_http_loop *owner = req->conn->owner;
 
     fg_buf_put(&req->extra, FG_LIT("Vary: Accept-Encoding\r\n"));
     req->job = (struct fg_job){.home = owner->loop, .run = coding_run, .done = coding_done};

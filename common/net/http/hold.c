@@ -12,13 +12,13 @@ enum {
     CIPHER_BYTES = 80 * 1024,
 };
 
-/* The short window of struct http_reader. Longer than any round trip, so a peer that reads at all
- * acknowledges something within it. */
+/* The short window of struct fg_http_reader. Longer than any round trip, so a peer that reads at
+ * all acknowledges something within it. */
 #define MOMENT_NS FG_SECOND_NS
 
 /* --- requests --- */
 
-void http_request_pay(struct fg_http_request *req)
+void fg_http_request_pay(struct fg_http_request *req)
 {
     struct fg_budget *budget = req->conn->owner->lent.heads;
 
@@ -27,7 +27,7 @@ void http_request_pay(struct fg_http_request *req)
         fg_budget_force(budget, HTTP_REQUEST_BYTES);
 }
 
-bool http_request_pay_head(struct fg_http_request *req, size_t head_bytes)
+bool fg_http_request_pay_head(struct fg_http_request *req, size_t head_bytes)
 {
     struct fg_budget *budget = req->conn->owner->lent.heads;
     uint64_t paid = req->request_bytes - HTTP_REQUEST_BYTES + HTTP_SMALL_BYTES, more;
@@ -41,7 +41,7 @@ bool http_request_pay_head(struct fg_http_request *req, size_t head_bytes)
     return true;
 }
 
-void http_request_repay(struct fg_http_request *req)
+void fg_http_request_repay(struct fg_http_request *req)
 {
     struct fg_budget *budget = req->conn->owner->lent.heads;
 
@@ -50,7 +50,7 @@ void http_request_repay(struct fg_http_request *req)
     req->request_bytes = 0;
 }
 
-bool http_request_fits(const struct http_conn *conn, unsigned n_requests)
+bool fg_http_request_fits(const struct fg_http_conn *conn, unsigned n_requests)
 {
     struct fg_budget *budget = conn->owner->lent.heads;
 
@@ -66,7 +66,7 @@ static uint64_t answer_memory(const struct fg_http_request *req)
     return req->conn->secure ? bytes + FG_MIN(bytes, (uint64_t)CIPHER_BYTES) : bytes;
 }
 
-bool http_answer_hold(struct fg_http_request *req)
+bool fg_http_answer_hold(struct fg_http_request *req)
 {
     struct fg_budget *budget = req->conn->owner->lent.answers;
     uint64_t bytes = answer_memory(req);
@@ -81,7 +81,7 @@ bool http_answer_hold(struct fg_http_request *req)
     return true;
 }
 
-void http_answer_shrink(struct fg_http_request *req)
+void fg_http_answer_shrink(struct fg_http_request *req)
 {
     uint64_t before = req->answer_bytes, bytes = FG_MIN(answer_memory(req), before);
 
@@ -91,7 +91,7 @@ void http_answer_shrink(struct fg_http_request *req)
     req->conn->held_bytes -= before - bytes;
 }
 
-void http_answer_release(struct fg_http_request *req)
+void fg_http_answer_release(struct fg_http_request *req)
 {
     if (req->answer_paid)
         fg_budget_give(req->conn->owner->lent.answers, req->answer_bytes);
@@ -105,7 +105,7 @@ void http_answer_release(struct fg_http_request *req)
 
 /* Ends the window if it is over, and begins the next. ret_slow: was the speed in it below the
  * least? */
-static void end_window(struct http_pace *pace, int64_t window_ns, uint64_t min_per_s,
+static void end_window(struct fg_http_pace *pace, int64_t window_ns, uint64_t min_per_s,
                        uint64_t taken_bytes, int64_t now_mono_ns, bool *ret_slow)
 {
     int64_t took_ns = now_mono_ns - pace->since_mono_ns;
@@ -115,11 +115,11 @@ static void end_window(struct http_pace *pace, int64_t window_ns, uint64_t min_p
         return;
     if (pace->since_mono_ns != 0)
         *ret_slow = (double)(taken_bytes - pace->taken_bytes) < FG_MAX(least, 1.0);
-    *pace = (struct http_pace){now_mono_ns, taken_bytes};
+    *pace = (struct fg_http_pace){now_mono_ns, taken_bytes};
 }
 
-bool http_reader_too_slow(struct http_reader *reader, struct http_loop *owner, uint64_t taken_bytes,
-                          int64_t now_mono_ns)
+bool fg_http_reader_too_slow(struct fg_http_reader *reader, struct fg_http_loop *owner,
+                             uint64_t taken_bytes, int64_t now_mono_ns)
 {
     const struct fg_http_config *config = &owner->config;
     uint64_t min_per_s = config->answer_min_per_s;
@@ -128,8 +128,8 @@ bool http_reader_too_slow(struct http_reader *reader, struct http_loop *owner, u
     end_window(&reader->moment, MOMENT_NS, min_per_s, taken_bytes, now_mono_ns, &reader->stalled);
     end_window(&reader->pace, config->write_timeout_ns, min_per_s, taken_bytes, now_mono_ns, &slow);
     if (slow)
-        http_stats_event(owner->stats, HTTP_READER_SLOW);
+        fg_http_stats_event(owner->stats, HTTP_READER_SLOW);
     else if (owner->pressed && reader->stalled)
-        http_stats_event(owner->stats, HTTP_READER_STALLED);
+        fg_http_stats_event(owner->stats, HTTP_READER_STALLED);
     return slow || (owner->pressed && reader->stalled);
 }

@@ -1,7 +1,7 @@
 /*
  * The state machine of a connection that speaks HTTP/1.0 or 1.1 (RFC 9112).
  *
- * Bytes come in with input(), answers go out through struct http_io; there are no sockets and no
+ * Bytes come in with input(), answers go out through struct fg_http_io; there are no sockets and no
  * libuv here, so that a fuzzer or a test can drive it from memory. llhttp finds the pieces of a
  * message (http1_parse.c); we stop it after each message, so that one call never sees two of them
  * and a later request is parsed only when there is room for it: fewer than pipeline_max are at
@@ -30,30 +30,30 @@ enum {
 
 #define DRAIN_GRACE_NS (100 * FG_MS_NS) /* a request may be on its way while we decide to close */
 
-static void begin(struct http_conn *conn)
+static void begin(struct fg_http_conn *conn)
 {
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
 
     h1->state = HTTP1_HEAD;
     h1->fresh = true;
     h1->last = &h1->first;
     h1->since_mono_ns = conn->now_mono_ns;
     fg_buf_init(&h1->pending, HTTP_READ_BYTES);
-    http1_parser_init(conn);
+    fg_http1_parser_init(conn);
 }
 
 /* --- the queue --- */
 
-void http1_queue_push(struct http_conn *conn, struct fg_http_request *req)
+void fg_http1_queue_push(struct fg_http_conn *conn, struct fg_http_request *req)
 {
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
 
     *h1->last = req;
     h1->last = &req->next;
     h1->n_queued++;
 }
 
-static struct fg_http_request *queue_pop(struct http1 *h1)
+static struct fg_http_request *queue_pop(struct fg_http1 *h1)
 {
     struct fg_http_request *req = h1->first;
 
@@ -66,33 +66,33 @@ static struct fg_http_request *queue_pop(struct http1 *h1)
 }
 
 /* The newest one, which is not complete and never will be. */
-static void queue_drop_newest(struct http1 *h1)
+static void queue_drop_newest(struct fg_http1 *h1)
 {
     struct fg_http_request **link = &h1->first;
 
     while (&(*link)->next != h1->last)
         link = &(*link)->next;
-    http_request_free(*link);
+    fg_http_request_free(*link);
     *link = NULL;
     h1->last = link;
     h1->n_queued--;
 }
 
-static void drop_written(struct http_conn *conn)
+static void drop_written(struct fg_http_conn *conn)
 {
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
 
     for (; h1->n_writing > 0; h1->n_writing--)
-        http_request_free(queue_pop(h1));
+        fg_http_request_free(queue_pop(h1));
     if (h1->first == NULL && h1->current == NULL)
         h1->since_mono_ns = fg_mono_ns(conn->owner->clock);
 }
 
 /* --- input that waits --- */
 
-static void drop_pending(struct http_conn *conn)
+static void drop_pending(struct fg_http_conn *conn)
 {
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
 
     if (h1->pending_bytes == 0)
         return;
@@ -104,9 +104,9 @@ static void drop_pending(struct http_conn *conn)
 }
 
 /* Keeps input that has to wait. false: there is no memory for it. */
-static bool keep_pending(struct http_conn *conn)
+static bool keep_pending(struct fg_http_conn *conn)
 {
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
     struct fg_budget *budget = conn->owner->lent.heads;
 
     drop_pending(conn);
@@ -122,24 +122,24 @@ static bool keep_pending(struct http_conn *conn)
 /* --- refusing --- */
 
 /* Answers without reading on: the connection ends with this answer. */
-static void refuse_now(struct http_conn *conn, enum http_refusal why)
+static void refuse_now(struct fg_http_conn *conn, enum fg_http_refusal why)
 {
-    struct http1 *h1 = &conn->http1;
-    struct fg_http_request *req = h1->current == NULL ? http_request_new(conn) : h1->current;
+    struct fg_http1 *h1 = &conn->http1;
+    struct fg_http_request *req = h1->current == NULL ? fg_http_request_new(conn) : h1->current;
 
     if (h1->state == HTTP1_HEAD)
-        http1_queue_push(conn, req);
+        fg_http1_queue_push(conn, req);
     h1->current = NULL;
     h1->state = HTTP1_LAST;
     conn->unread = true;
     h1->in = fg_bytes(NULL, 0);
     req->refusal = why;
-    http_refuse(req);
+    fg_http_refuse(req);
 }
 
-static void pump(struct http_conn *conn);
+static void pump(struct fg_http_conn *conn);
 
-void http1_refuse(struct http_conn *conn, enum http_refusal why)
+void fg_http1_refuse(struct fg_http_conn *conn, enum fg_http_refusal why)
 {
     conn->http1.pumping = true; /* write and settle only once the state is the last one */
     refuse_now(conn, why);
@@ -147,9 +147,9 @@ void http1_refuse(struct http_conn *conn, enum http_refusal why)
     pump(conn);
 }
 
-static void end(struct http_conn *conn)
+static void end(struct fg_http_conn *conn)
 {
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
 
     h1->in = fg_bytes(NULL, 0);
     while (h1->first != NULL) {
@@ -160,19 +160,19 @@ static void end(struct http_conn *conn)
             h1->current = NULL;
         /* Those that a handler or a worker has are freed when they come back, see respond(). */
         if (req->state == HTTP_READY || req->state == HTTP_RECEIVING)
-            http_request_free(req);
+            fg_http_request_free(req);
     }
     if (h1->current != NULL)
-        http_request_free(h1->current);
+        fg_http_request_free(h1->current);
     h1->current = NULL;
     drop_pending(conn);
 }
 
 /* --- going on --- */
 
-static void received(struct http_conn *conn)
+static void received(struct fg_http_conn *conn)
 {
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
     struct fg_http_request *req = h1->current;
 
     h1->complete = h1->line_begun = h1->line_over = h1->line_blank = false;
@@ -186,18 +186,18 @@ static void received(struct http_conn *conn)
         h1->in = fg_bytes(NULL, 0);
     }
     if (req->refusal != HTTP_ACCEPTED)
-        http_refuse(req);
+        fg_http_refuse(req);
     else if (h1->state == HTTP1_HEAD && h1->first == req && h1->upgrade &&
-             http2_upgrade_wanted(req))
+             fg_http2_upgrade_wanted(req))
         h1->state = HTTP1_UPGRADED;
     else
-        http_request_work(req);
+        fg_http_request_work(req);
 }
 
 /* Does the message that is being received cost more than it may? */
-static enum http_refusal check_raw_bytes(const struct http_conn *conn)
+static enum fg_http_refusal check_raw_bytes(const struct fg_http_conn *conn)
 {
-    const struct http1 *h1 = &conn->http1;
+    const struct fg_http1 *h1 = &conn->http1;
     const struct fg_http_request *req = h1->current;
 
     if (h1->state == HTTP1_HEAD)
@@ -213,18 +213,18 @@ static enum http_refusal check_raw_bytes(const struct http_conn *conn)
 }
 
 /* Returns whether the next request may begin. It always may if no other is under way. */
-static bool has_room(const struct http_conn *conn)
+static bool has_room(const struct fg_http_conn *conn)
 {
-    const struct http1 *h1 = &conn->http1;
+    const struct fg_http1 *h1 = &conn->http1;
 
     return h1->first == NULL ||
            (h1->n_queued < conn->owner->config.pipeline_max && conn->held_bytes <= HELD_MAX_BYTES &&
-            http_request_fits(conn, h1->n_queued));
+            fg_http_request_fits(conn, h1->n_queued));
 }
 
-static bool can_feed(const struct http_conn *conn)
+static bool can_feed(const struct fg_http_conn *conn)
 {
-    const struct http1 *h1 = &conn->http1;
+    const struct fg_http1 *h1 = &conn->http1;
 
     if (h1->in.len == 0)
         return false;
@@ -237,7 +237,7 @@ static bool can_feed(const struct http_conn *conn)
  * another parser may see an empty URL between them, or a method that ends with a blank (RFC 9112,
  * 3).
  */
-static bool check_line(struct http1 *h1)
+static bool check_line(struct fg_http1 *h1)
 {
     struct fg_slice in = h1->in;
 
@@ -259,12 +259,12 @@ static bool check_line(struct http1 *h1)
 }
 
 /* Parses until a message is complete, or there is no more input, or the request is refused. */
-static void feed_once(struct http_conn *conn)
+static void feed_once(struct fg_http_conn *conn)
 {
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
     const char *from = (const char *)h1->in.ptr;
     size_t used = h1->in.len;
-    enum http_refusal why;
+    enum fg_http_refusal why;
     llhttp_errno_t error;
 
     if (h1->state == HTTP1_HEAD && !check_line(h1)) {
@@ -291,28 +291,28 @@ static void feed_once(struct http_conn *conn)
 }
 
 /* false: nothing more can be written now. */
-static bool write_batch(struct http_conn *conn)
+static bool write_batch(struct fg_http_conn *conn)
 {
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
     uv_buf_t bufs[HTTP_WRITE_BUFS];
     unsigned n = 0, n_bufs = 0;
 
     for (struct fg_http_request *req = h1->first;
          req != NULL && req->state == HTTP_READY && n < WRITE_BATCH; req = req->next) {
-        n_bufs += http1_answer_bufs(req, bufs + n_bufs);
+        n_bufs += fg_http1_answer_bufs(req, bufs + n_bufs);
         n++;
     }
     if (n == 0)
         return false;
     h1->n_writing = n;
-    if (!http_conn_write(conn, bufs, n_bufs))
+    if (!fg_http_conn_write(conn, bufs, n_bufs))
         return false;
     drop_written(conn);
     return true;
 }
 
 /* "100 Continue", when all answers before it have left and the client still waits for it. */
-static void write_continue(struct http_conn *conn)
+static void write_continue(struct fg_http_conn *conn)
 {
     static char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
     uv_buf_t buf = uv_buf_init(text, sizeof text - 1);
@@ -322,10 +322,10 @@ static void write_continue(struct http_conn *conn)
         conn->http1.first != req || !req->want_continue)
         return;
     req->want_continue = false;
-    (void)http_conn_write(conn, &buf, 1);
+    (void)fg_http_conn_write(conn, &buf, 1);
 }
 
-static void flush(struct http_conn *conn)
+static void flush(struct fg_http_conn *conn)
 {
     while (conn->state == HTTP_CONN_OPEN && !conn->writing && write_batch(conn))
         continue;
@@ -333,17 +333,17 @@ static void flush(struct http_conn *conn)
 }
 
 /* The peer sends no more: what is not complete never will be. */
-static void end_input(struct http1 *h1)
+static void end_input(struct fg_http1 *h1)
 {
     if (h1->current != NULL && h1->state == HTTP1_BODY)
         queue_drop_newest(h1);
     else if (h1->current != NULL)
-        http_request_free(h1->current);
+        fg_http_request_free(h1->current);
     h1->current = NULL;
     h1->state = HTTP1_LAST;
 }
 
-static bool wants_input(const struct http_conn *conn)
+static bool wants_input(const struct fg_http_conn *conn)
 {
     if (conn->eof || conn->http1.in.len > 0)
         return false;
@@ -351,38 +351,38 @@ static bool wants_input(const struct http_conn *conn)
 }
 
 /* Decides, after everything possible was done, what to wait for. */
-static void settle(struct http_conn *conn)
+static void settle(struct fg_http_conn *conn)
 {
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
 
     if (h1->in.len == 0)
         drop_pending(conn);
     if (conn->eof && h1->in.len == 0 && h1->state != HTTP1_LAST)
         end_input(h1);
     if (h1->state == HTTP1_LAST && h1->first == NULL && !conn->writing)
-        http_conn_leave(conn);
+        fg_http_conn_leave(conn);
     else
-        http_conn_read(conn, wants_input(conn));
-    http_conn_idle(conn, conn->state == HTTP_CONN_OPEN && h1->state == HTTP1_HEAD &&
-                             h1->first == NULL && h1->current == NULL && !conn->writing);
+        fg_http_conn_read(conn, wants_input(conn));
+    fg_http_conn_idle(conn, conn->state == HTTP_CONN_OPEN && h1->state == HTTP1_HEAD &&
+                                h1->first == NULL && h1->current == NULL && !conn->writing);
 }
 
 /* All that came before was answered; what comes next is HTTP/2. */
-static void hand_over(struct http_conn *conn)
+static void hand_over(struct fg_http_conn *conn)
 {
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
     struct fg_slice rest = h1->in;
     struct fg_buf copy; /* what is pending goes with HTTP/1.1 */
 
     fg_buf_init(&copy, HTTP_READ_BYTES);
     fg_buf_put(&copy, rest);
-    http2_upgrade(queue_pop(h1), fg_buf_slice(&copy));
+    fg_http2_upgrade(queue_pop(h1), fg_buf_slice(&copy));
     fg_buf_done(&copy);
 }
 
-static void pump(struct http_conn *conn)
+static void pump(struct fg_http_conn *conn)
 {
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
 
     if (h1->pumping || conn->state != HTTP_CONN_OPEN)
         return;
@@ -401,24 +401,24 @@ static void pump(struct http_conn *conn)
 
 /* --- events --- */
 
-static void input(struct http_conn *conn, struct fg_slice bytes)
+static void input(struct fg_http_conn *conn, struct fg_slice bytes)
 {
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
 
     if (h1->state == HTTP1_LAST) {
-        http_conn_discard(conn, bytes.len);
+        fg_http_conn_discard(conn, bytes.len);
         return;
     }
     fg_assert(h1->in.len == 0); /* else we were not reading */
     h1->in = bytes;
     pump(conn);
     if (h1->in.len > 0 && conn->state == HTTP_CONN_OPEN && !keep_pending(conn))
-        http1_refuse(conn, HTTP_NO_BUDGET); /* after the answers to earlier requests */
+        fg_http1_refuse(conn, HTTP_NO_BUDGET); /* after the answers to earlier requests */
 }
 
-static uv_buf_t body_room(struct http_conn *conn)
+static uv_buf_t body_room(struct fg_http_conn *conn)
 {
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
     struct fg_http_request *req = h1->current;
     size_t room;
 
@@ -431,14 +431,14 @@ static uv_buf_t body_room(struct http_conn *conn)
                        (unsigned)FG_MIN(room, (size_t)INT32_MAX));
 }
 
-static void on_eof(struct http_conn *conn)
+static void on_eof(struct fg_http_conn *conn)
 {
     for (struct fg_http_request *req = conn->http1.first; req != NULL; req = req->next)
         atomic_store_explicit(&req->gone, true, memory_order_relaxed);
     pump(conn);
 }
 
-static void written(struct http_conn *conn)
+static void written(struct fg_http_conn *conn)
 {
     drop_written(conn);
     pump(conn);
@@ -448,17 +448,17 @@ static void respond(struct fg_http_request *req)
 {
     req->state = HTTP_READY;
     if (req->conn->state == HTTP_CONN_CLOSED) {
-        http_request_free(req);
+        fg_http_request_free(req);
         return;
     }
-    http1_put_answer(req);
+    fg_http1_put_answer(req);
     pump(req->conn);
 }
 
-bool http1_closes_after(struct fg_http_request *req)
+bool fg_http1_closes_after(struct fg_http_request *req)
 {
-    struct http_conn *conn = req->conn;
-    struct http1 *h1 = &conn->http1;
+    struct fg_http_conn *conn = req->conn;
+    struct fg_http1 *h1 = &conn->http1;
 
     if (req->next != NULL || (h1->current != NULL && h1->current != req))
         return false; /* more answers follow */
@@ -467,29 +467,29 @@ bool http1_closes_after(struct fg_http_request *req)
     return h1->state == HTTP1_LAST;
 }
 
-static void tick(struct http_conn *conn)
+static void tick(struct fg_http_conn *conn)
 {
     const struct fg_http_config *config = &conn->owner->config;
-    struct http1 *h1 = &conn->http1;
+    struct fg_http1 *h1 = &conn->http1;
     int64_t took_ns = conn->now_mono_ns - h1->since_mono_ns;
     bool begun = h1->current != NULL || h1->raw_bytes > 0;
 
     switch (h1->state) {
     case HTTP1_HEAD:
         if (begun && took_ns > config->head_timeout_ns) {
-            http1_refuse(conn, HTTP_TOO_SLOW);
+            fg_http1_refuse(conn, HTTP_TOO_SLOW);
         } else if (!begun && h1->fresh && took_ns > config->head_timeout_ns) {
-            http_stats_event(conn->owner->stats, HTTP_CLOSED_SILENT);
-            http_conn_cut(conn);
+            fg_http_stats_event(conn->owner->stats, HTTP_CLOSED_SILENT);
+            fg_http_conn_cut(conn);
         } else if (!begun && h1->first == NULL &&
                    took_ns > (conn->owner->draining ? DRAIN_GRACE_NS : config->idle_timeout_ns)) {
-            http_conn_cut(conn);
+            fg_http_conn_cut(conn);
         }
         break;
     case HTTP1_BODY:
         if (took_ns > config->body_timeout_ns ||
-            http_body_too_slow(conn, h1->since_mono_ns, h1->raw_bytes))
-            http1_refuse(conn, HTTP_TOO_SLOW);
+            fg_http_body_too_slow(conn, h1->since_mono_ns, h1->raw_bytes))
+            fg_http1_refuse(conn, HTTP_TOO_SLOW);
         break;
     case HTTP1_UPGRADED:
     case HTTP1_LAST: /* the transport watches the writing, the handlers have deadlines */
@@ -497,7 +497,7 @@ static void tick(struct http_conn *conn)
     }
 }
 
-const struct http_protocol http1_protocol = {
+const struct fg_http_protocol fg_http1_protocol = {
     .version = HTTP_1,
     .begin = begin,
     .input = input,

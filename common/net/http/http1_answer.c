@@ -6,7 +6,7 @@
 
 static void put_connection(struct fg_http_request *req)
 {
-    if (http1_closes_after(req))
+    if (fg_http1_closes_after(req))
         fg_buf_put(&req->out_head, FG_LIT("Connection: close\r\n"));
     else if (req->http10)
         fg_buf_put(&req->out_head, FG_LIT("Connection: keep-alive\r\n"));
@@ -16,7 +16,7 @@ static void put_connection(struct fg_http_request *req)
 static bool wants_trailers(const struct fg_http_request *req)
 {
     return req->trailers.len > 0 && !req->http10 && req->method != FG_HTTP_HEAD &&
-           http_header_has(req, "TE", "trailers");
+           fg_http_header_has(req, "TE", "trailers");
 }
 
 static void put_length(struct fg_http_request *req)
@@ -49,18 +49,18 @@ static void put_chunk(struct fg_http_request *req)
     fg_assert(!tail->full && !req->trailers.full);
 }
 
-void http1_put_answer(struct fg_http_request *req)
+void fg_http1_put_answer(struct fg_http_request *req)
 {
     struct fg_buf *head = &req->out_head;
 
     fg_buf_put(head, FG_LIT("HTTP/1.1 "));
     fg_buf_u64(head, req->status);
     fg_buf_putc(head, ' ');
-    fg_buf_puts(head, http_status_phrase(req->status));
+    fg_buf_puts(head, fg_http_status_phrase(req->status));
     fg_buf_put(head, FG_LIT("\r\nDate: "));
-    fg_buf_puts(head, http_date(req->conn->owner));
+    fg_buf_puts(head, fg_http_date(req->conn->owner));
     fg_buf_put(head, FG_LIT("\r\n"));
-    if (http_status_has_body(req->status))
+    if (fg_http_status_has_body(req->status))
         put_length(req);
     if (req->coding != HTTP_IDENTITY)
         fg_buf_put(head, req->coding == HTTP_GZIP ? FG_LIT("Content-Encoding: gzip\r\n")
@@ -74,7 +74,7 @@ void http1_put_answer(struct fg_http_request *req)
     fg_assert(!head->full);
 }
 
-unsigned http1_answer_bufs(const struct fg_http_request *req, uv_buf_t *bufs)
+unsigned fg_http1_answer_bufs(const struct fg_http_request *req, uv_buf_t *bufs)
 {
     unsigned n = 0;
 

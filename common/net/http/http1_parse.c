@@ -5,7 +5,7 @@
 #include "common/net/http/impl.h"
 
 /* Ends the parsing from inside of it. */
-static int stop(struct http_conn *conn, enum http_refusal why)
+static int stop(struct fg_http_conn *conn, enum fg_http_refusal why)
 {
     conn->http1.stopped = why;
     return -1;
@@ -15,10 +15,10 @@ static int stop(struct http_conn *conn, enum http_refusal why)
 
 static int on_message_begin(llhttp_t *parser)
 {
-    struct http_conn *conn = parser->data;
+    struct fg_http_conn *conn = parser->data;
 
-    conn->http1.current = http_request_new(conn);
-    http_conn_idle(conn, false);
+    conn->http1.current = fg_http_request_new(conn);
+    fg_http_conn_idle(conn, false);
     /* The time for the first head runs from the beginning of the connection, not from its first
      * byte. */
     if (!conn->http1.fresh)
@@ -26,16 +26,18 @@ static int on_message_begin(llhttp_t *parser)
     return 0;
 }
 
-static int add_piece(struct http_conn *conn, struct http_span *span, const char *at, size_t len)
+static int add_piece(struct fg_http_conn *conn, struct fg_http_span *span, const char *at,
+                     size_t len)
 {
-    enum http_refusal why = http_request_add_piece(conn->http1.current, span, fg_bytes(at, len));
+    enum fg_http_refusal why =
+        fg_http_request_add_piece(conn->http1.current, span, fg_bytes(at, len));
 
     return why == HTTP_ACCEPTED ? 0 : stop(conn, why);
 }
 
 static int on_url(llhttp_t *parser, const char *at, size_t len)
 {
-    struct http_conn *conn = parser->data;
+    struct fg_http_conn *conn = parser->data;
 
     return add_piece(conn, &conn->http1.current->url, at, len);
 }
@@ -43,7 +45,7 @@ static int on_url(llhttp_t *parser, const char *at, size_t len)
 /* Fields after a body (trailers) are read and dropped: nothing of ours needs them. */
 static int on_header_field(llhttp_t *parser, const char *at, size_t len)
 {
-    struct http_conn *conn = parser->data;
+    struct fg_http_conn *conn = parser->data;
     struct fg_http_request *req = conn->http1.current;
 
     if (conn->http1.state == HTTP1_BODY)
@@ -55,7 +57,7 @@ static int on_header_field(llhttp_t *parser, const char *at, size_t len)
 
 static int on_header_value(llhttp_t *parser, const char *at, size_t len)
 {
-    struct http_conn *conn = parser->data;
+    struct fg_http_conn *conn = parser->data;
     struct fg_http_request *req = conn->http1.current;
 
     if (conn->http1.state == HTTP1_BODY)
@@ -65,9 +67,9 @@ static int on_header_value(llhttp_t *parser, const char *at, size_t len)
 
 static int on_header_value_complete(llhttp_t *parser)
 {
-    struct http_conn *conn = parser->data;
+    struct fg_http_conn *conn = parser->data;
     struct fg_http_request *req = conn->http1.current;
-    struct http_span *value;
+    struct fg_http_span *value;
 
     if (conn->http1.state == HTTP1_BODY)
         return 0;
@@ -76,7 +78,7 @@ static int on_header_value_complete(llhttp_t *parser)
     while (value->len > 0 && strchr(" \t", req->head.ptr[value->at + value->len - 1]) != NULL)
         value->len--;
     if (++req->n_headers < HTTP_HEADERS_MAX)
-        req->headers[req->n_headers] = (struct http_header){0};
+        req->headers[req->n_headers] = (struct fg_http_header){0};
     return 0;
 }
 
@@ -101,10 +103,10 @@ static enum fg_http_method method_of(const llhttp_t *parser)
 }
 
 /* What makes a message's borders doubtful ends the connection; llhttp has looked for more. */
-static enum http_refusal check_framing(const llhttp_t *parser, const struct fg_http_request *req)
+static enum fg_http_refusal check_framing(const llhttp_t *parser, const struct fg_http_request *req)
 {
-    unsigned n_hosts = http_header_count(req, "Host");
-    unsigned n_codings = http_header_count(req, "Transfer-Encoding");
+    unsigned n_hosts = fg_http_header_count(req, "Host");
+    unsigned n_codings = fg_http_header_count(req, "Transfer-Encoding");
 
     if (parser->http_major != 1 || parser->http_minor > 1)
         return HTTP_BAD_VERSION;
@@ -132,10 +134,10 @@ static bool worth_skipping(const llhttp_t *parser, const struct fg_http_request 
 
 static int on_headers_complete(llhttp_t *parser)
 {
-    struct http_conn *conn = parser->data;
-    struct http1 *h1 = &conn->http1;
+    struct fg_http_conn *conn = parser->data;
+    struct fg_http1 *h1 = &conn->http1;
     struct fg_http_request *req = h1->current;
-    enum http_refusal why;
+    enum fg_http_refusal why;
 
     h1->fresh = false;
     h1->upgrade = parser->upgrade;
@@ -143,17 +145,17 @@ static int on_headers_complete(llhttp_t *parser)
     req->method = method_of(parser);
     req->http10 = parser->http_minor == 0;
     why = check_framing(parser, req);
-    if (why == HTTP_ACCEPTED && !http_request_url(req))
+    if (why == HTTP_ACCEPTED && !fg_http_request_url(req))
         why = HTTP_MALFORMED;
     if (why != HTTP_ACCEPTED)
         return stop(conn, why);
-    why = http_request_admit(req, (parser->flags & F_CHUNKED) ? HTTP_LENGTH_UNKNOWN
-                                                              : parser->content_length);
+    why = fg_http_request_admit(req, (parser->flags & F_CHUNKED) ? HTTP_LENGTH_UNKNOWN
+                                                                 : parser->content_length);
     if (why != HTTP_ACCEPTED && !worth_skipping(parser, req))
         return stop(conn, why);
     req->refusal = why;
     req->skip_body = why != HTTP_ACCEPTED;
-    http1_queue_push(conn, req);
+    fg_http1_queue_push(conn, req);
     h1->state = HTTP1_BODY;
     h1->since_mono_ns = conn->now_mono_ns;
     h1->raw_bytes = 0;
@@ -164,10 +166,10 @@ static int on_headers_complete(llhttp_t *parser)
 
 static int on_body(llhttp_t *parser, const char *at, size_t len)
 {
-    struct http_conn *conn = parser->data;
+    struct fg_http_conn *conn = parser->data;
     struct fg_http_request *req = conn->http1.current;
     struct fg_buf *body = &req->body;
-    enum http_refusal why;
+    enum fg_http_refusal why;
 
     req->want_continue = false; /* it did not wait */
     if (req->skip_body)
@@ -177,7 +179,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t len)
         body->len += len; /* read in place, see body_room() of http1.c */
         return 0;
     }
-    why = http_request_grow(req, len);
+    why = fg_http_request_grow(req, len);
     if (why != HTTP_ACCEPTED)
         return stop(conn, why);
     fg_buf_append(body, at, len);
@@ -186,7 +188,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t len)
 
 static int on_message_complete(llhttp_t *parser)
 {
-    struct http_conn *conn = parser->data;
+    struct fg_http_conn *conn = parser->data;
 
     conn->http1.complete = true;
     conn->http1.current->keep_alive = llhttp_should_keep_alive(parser);
@@ -204,7 +206,7 @@ static const llhttp_settings_t parser_settings = {
     .on_message_complete = on_message_complete,
 };
 
-void http1_parser_init(struct http_conn *conn)
+void fg_http1_parser_init(struct fg_http_conn *conn)
 {
     llhttp_init(&conn->http1.parser, HTTP_REQUEST, &parser_settings);
     conn->http1.parser.data = conn;

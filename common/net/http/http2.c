@@ -57,18 +57,18 @@ static nghttp2_option *option;
 static void make_parts(void)
 {
     fg_assert(nghttp2_session_callbacks_new(&callbacks) == 0);
-    http2_in_callbacks(callbacks);
-    http2_out_callbacks(callbacks);
+    fg_http2_in_callbacks(callbacks);
+    fg_http2_out_callbacks(callbacks);
     fg_assert(nghttp2_option_new(&option) == 0);
     nghttp2_option_set_no_auto_window_update(option, 1); /* windows follow the budget */
     nghttp2_option_set_no_closed_streams(option, 1);
     nghttp2_option_set_max_send_header_block_length(option, HEAD_SEND_MAX_BYTES);
 }
 
-static void begin(struct http_conn *conn)
+static void begin(struct fg_http_conn *conn)
 {
     const struct fg_http_config *config = &conn->owner->config;
-    struct http2 *h2 = fg_new(struct http2);
+    struct fg_http2 *h2 = fg_new(struct fg_http2);
     nghttp2_mem mem = {NULL, session_malloc, session_free, session_calloc, session_realloc};
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, config->streams_max},
@@ -84,7 +84,7 @@ static void begin(struct http_conn *conn)
     h2->complete_last = &h2->complete;
     h2->idle_mono_ns = conn->now_mono_ns;
     fg_buf_init(&h2->control, CONTROL_MAX_BYTES);
-    http2_meter_init(&h2->meter, conn->now_mono_ns);
+    fg_http2_meter_init(&h2->meter, conn->now_mono_ns);
     fg_assert(nghttp2_session_server_new3(&h2->session, callbacks, conn, option, &mem) == 0);
     fg_assert(
         nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings, FG_COUNT(settings)) == 0);
@@ -94,7 +94,7 @@ static void begin(struct http_conn *conn)
 
 /* --- requests --- */
 
-static void unlink_request(struct http2 *h2, struct fg_http_request *req)
+static void unlink_request(struct fg_http2 *h2, struct fg_http_request *req)
 {
     if (req->h2.prev != NULL)
         req->h2.prev->next = req->next;
@@ -105,18 +105,18 @@ static void unlink_request(struct http2 *h2, struct fg_http_request *req)
     h2->n_requests--;
 }
 
-void http2_drop(struct http_conn *conn, struct fg_http_request *req)
+void fg_http2_drop(struct fg_http_conn *conn, struct fg_http_request *req)
 {
-    struct http2 *h2 = conn->http2;
+    struct fg_http2 *h2 = conn->http2;
 
-    http2_body_end(conn, req);
+    fg_http2_body_end(conn, req);
     unlink_request(h2, req);
-    http_request_free(req);
+    fg_http_request_free(req);
     if (h2->n_requests == 0)
         h2->idle_mono_ns = fg_mono_ns(conn->owner->clock);
 }
 
-void http2_body_end(struct http_conn *conn, struct fg_http_request *req)
+void fg_http2_body_end(struct fg_http_conn *conn, struct fg_http_request *req)
 {
     if (!req->h2.in_body)
         return;
@@ -126,9 +126,9 @@ void http2_body_end(struct http_conn *conn, struct fg_http_request *req)
 
 /* Hands over what is complete. Handlers may answer, others' streams may close: the list is read
  * anew each time. */
-static void work(struct http_conn *conn)
+static void work(struct fg_http_conn *conn)
 {
-    struct http2 *h2 = conn->http2;
+    struct fg_http2 *h2 = conn->http2;
 
     while (h2->complete != NULL && conn->state == HTTP_CONN_OPEN) {
         struct fg_http_request *req = h2->complete;
@@ -138,17 +138,17 @@ static void work(struct http_conn *conn)
             h2->complete_last = &h2->complete;
         req->h2.complete = false;
         if (req->h2.stream_id == 0)
-            http2_drop(conn, req); /* reset meanwhile */
+            fg_http2_drop(conn, req); /* reset meanwhile */
         else
-            http_request_work(req);
+            fg_http_request_work(req);
     }
 }
 
 /* --- going on --- */
 
-void http2_break(struct http_conn *conn, uint32_t error_code)
+void fg_http2_break(struct fg_http_conn *conn, uint32_t error_code)
 {
-    struct http2 *h2 = conn->http2;
+    struct fg_http2 *h2 = conn->http2;
 
     if (h2->broken)
         return;
@@ -156,7 +156,7 @@ void http2_break(struct http_conn *conn, uint32_t error_code)
     (void)nghttp2_session_terminate_session(h2->session, error_code);
 }
 
-static bool at_work(const struct http2 *h2)
+static bool at_work(const struct fg_http2 *h2)
 {
     for (const struct fg_http_request *req = h2->first; req != NULL; req = req->next)
         if (req->state == HTTP_WORKING || req->state == HTTP_CODING)
@@ -164,38 +164,38 @@ static bool at_work(const struct http2 *h2)
     return false;
 }
 
-static void leave(struct http_conn *conn)
+static void leave(struct fg_http_conn *conn)
 {
     for (struct fg_http_request *req = conn->http2->first; req != NULL; req = req->next)
         atomic_store_explicit(&req->gone, true, memory_order_relaxed);
     conn->unread = true; /* frames of the peer's are nearly always on their way */
-    http_conn_leave(conn);
+    fg_http_conn_leave(conn);
 }
 
 /* Decides, after everything possible was done, what to wait for. */
-static void settle(struct http_conn *conn)
+static void settle(struct fg_http_conn *conn)
 {
-    struct http2 *h2 = conn->http2;
+    struct fg_http2 *h2 = conn->http2;
     bool idle = !conn->writing && nghttp2_session_want_write(h2->session) == 0;
 
     if (idle && nghttp2_session_want_read(h2->session) == 0)
         leave(conn);
     else if (idle && conn->eof && !at_work(h2)) /* nobody will open a window any more */
-        http_conn_cut(conn);
+        fg_http_conn_cut(conn);
     else
-        http_conn_read(conn, !conn->eof);
-    http_conn_idle(conn, conn->state == HTTP_CONN_OPEN && h2->n_requests == 0 && !conn->writing);
+        fg_http_conn_read(conn, !conn->eof);
+    fg_http_conn_idle(conn, conn->state == HTTP_CONN_OPEN && h2->n_requests == 0 && !conn->writing);
 }
 
-static void pump(struct http_conn *conn)
+static void pump(struct fg_http_conn *conn)
 {
-    struct http2 *h2 = conn->http2;
+    struct fg_http2 *h2 = conn->http2;
 
     if (h2->pumping || conn->state != HTTP_CONN_OPEN)
         return;
     h2->pumping = true;
     work(conn);
-    while (conn->state == HTTP_CONN_OPEN && !conn->writing && http2_write_batch(conn))
+    while (conn->state == HTTP_CONN_OPEN && !conn->writing && fg_http2_write_batch(conn))
         continue;
     h2->pumping = false;
     if (conn->state == HTTP_CONN_OPEN)
@@ -218,80 +218,80 @@ static uint32_t error_code_of(ssize_t error)
     }
 }
 
-static void input(struct http_conn *conn, struct fg_slice bytes)
+static void input(struct fg_http_conn *conn, struct fg_slice bytes)
 {
-    struct http2 *h2 = conn->http2;
+    struct fg_http2 *h2 = conn->http2;
     ssize_t n;
 
     if (h2->broken) {
-        http_conn_discard(conn, bytes.len);
+        fg_http_conn_discard(conn, bytes.len);
         return;
     }
     h2->pumping = true;
-    if (!http2_meter_count(&h2->meter, bytes, conn->now_mono_ns)) {
-        http2_break(conn, NGHTTP2_ENHANCE_YOUR_CALM);
+    if (!fg_http2_meter_count(&h2->meter, bytes, conn->now_mono_ns)) {
+        fg_http2_break(conn, NGHTTP2_ENHANCE_YOUR_CALM);
     } else {
         n = nghttp2_session_mem_recv(h2->session, bytes.ptr, bytes.len);
         if (n < 0)
-            http2_break(conn, error_code_of(n));
+            fg_http2_break(conn, error_code_of(n));
     }
     h2->pumping = false;
     pump(conn);
 }
 
-void http2_begin_upgraded(struct fg_http_request *req, struct fg_slice settings)
+void fg_http2_begin_upgraded(struct fg_http_request *req, struct fg_slice settings)
 {
-    struct http_conn *conn = req->conn;
-    struct http2 *h2 = conn->http2;
+    struct fg_http_conn *conn = req->conn;
+    struct fg_http2 *h2 = conn->http2;
 
-    http2_control_put(h2, FG_LIT("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
-                                 "Upgrade: h2c\r\n\r\n"));
-    http2_request_begin(conn, req, 1);
+    fg_http2_control_put(h2, FG_LIT("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
+                                    "Upgrade: h2c\r\n\r\n"));
+    fg_http2_request_begin(conn, req, 1);
     req->h2.has_head = true;
     if (nghttp2_session_upgrade2(h2->session, settings.ptr, settings.len,
                                  req->method == FG_HTTP_HEAD, NULL) == 0) {
         (void)nghttp2_session_set_stream_user_data(h2->session, 1, req);
-        http2_request_complete(req);
+        fg_http2_request_complete(req);
     } else { /* settings with values that none may have */
-        http2_break(conn, NGHTTP2_PROTOCOL_ERROR);
-        http2_drop(conn, req);
+        fg_http2_break(conn, NGHTTP2_PROTOCOL_ERROR);
+        fg_http2_drop(conn, req);
     }
     pump(conn);
 }
 
-static uv_buf_t body_room(struct http_conn *conn)
+static uv_buf_t body_room(struct fg_http_conn *conn)
 {
     (void)conn;
     return uv_buf_init(NULL, 0);
 }
 
-static void on_eof(struct http_conn *conn)
+static void on_eof(struct fg_http_conn *conn)
 {
     for (struct fg_http_request *req = conn->http2->first; req != NULL; req = req->next)
         atomic_store_explicit(&req->gone, true, memory_order_relaxed);
     pump(conn);
 }
 
-static void written(struct http_conn *conn)
+static void written(struct fg_http_conn *conn)
 {
-    http2_release_batch(conn);
+    fg_http2_release_batch(conn);
     pump(conn);
 }
 
 static void respond(struct fg_http_request *req)
 {
-    struct http_conn *conn = req->conn;
+    struct fg_http_conn *conn = req->conn;
 
     if (conn->state == HTTP_CONN_CLOSED) {
-        http_request_free(req);
+        fg_http_request_free(req);
         return;
     }
     if (req->h2.stream_id == 0) {
-        http2_drop(conn, req);
+        fg_http2_drop(conn, req);
         return;
     }
     req->state = HTTP_READY;
-    http2_submit_answer(req);
+    fg_http2_submit_answer(req);
     pump(conn);
 }
 
@@ -301,19 +301,19 @@ static void respond(struct fg_http_request *req)
  * A body is too slow only where the connection is: a client that sends many at a time sends each of
  * them slowly, and decides itself which comes first. body_timeout holds for each.
  */
-static bool body_too_slow(const struct http_conn *conn, const struct fg_http_request *req)
+static bool body_too_slow(const struct fg_http_conn *conn, const struct fg_http_request *req)
 {
-    const struct http2 *h2 = conn->http2;
+    const struct fg_http2 *h2 = conn->http2;
 
     if (conn->now_mono_ns - req->h2.body_mono_ns > conn->owner->config.body_timeout_ns)
         return true;
-    return http_body_too_slow(conn, req->h2.body_mono_ns, req->h2.body_bytes) &&
-           http_body_too_slow(conn, h2->bodies_mono_ns, h2->bodies_bytes);
+    return fg_http_body_too_slow(conn, req->h2.body_mono_ns, req->h2.body_bytes) &&
+           fg_http_body_too_slow(conn, h2->bodies_mono_ns, h2->bodies_bytes);
 }
 
 /* Returns whether the answer waits for the peer to open a window. Otherwise it may be slow because
  * streams take turns, or because the socket is slow, which socket.c watches. */
-static bool is_shut(const struct http_conn *conn, const struct fg_http_request *req)
+static bool is_shut(const struct fg_http_conn *conn, const struct fg_http_request *req)
 {
     nghttp2_session *session = conn->http2->session;
 
@@ -322,17 +322,17 @@ static bool is_shut(const struct http_conn *conn, const struct fg_http_request *
             nghttp2_session_get_remote_window_size(session) <= 0);
 }
 
-static void watch_answer(struct http_conn *conn, struct fg_http_request *req)
+static void watch_answer(struct fg_http_conn *conn, struct fg_http_request *req)
 {
     uint32_t code;
 
     if (!is_shut(conn, req))
-        req->h2.reader = (struct http_reader){0};
+        req->h2.reader = (struct fg_http_reader){0};
     if (req->h2.sent && conn->now_mono_ns - req->h2.sent_mono_ns > STREAM_LINGER_NS &&
         !conn->writing)
         code = NGHTTP2_NO_ERROR; /* and the body is not wanted any more: RFC 9113, 8.1 */
-    else if (is_shut(conn, req) && http_reader_too_slow(&req->h2.reader, conn->owner,
-                                                        req->h2.sent_bytes, conn->now_mono_ns))
+    else if (is_shut(conn, req) && fg_http_reader_too_slow(&req->h2.reader, conn->owner,
+                                                           req->h2.sent_bytes, conn->now_mono_ns))
         code = NGHTTP2_CANCEL;
     else
         return;
@@ -340,26 +340,26 @@ static void watch_answer(struct http_conn *conn, struct fg_http_request *req)
                                     code);
 }
 
-static void watch_request(struct http_conn *conn, struct fg_http_request *req)
+static void watch_request(struct fg_http_conn *conn, struct fg_http_request *req)
 {
     const struct fg_http_config *config = &conn->owner->config;
 
     if (req->state == HTTP_RECEIVING && !req->h2.has_head &&
         conn->now_mono_ns - req->start_mono_ns > config->head_timeout_ns) {
         /* No other frame may come before the head is complete: there is nobody left to answer. */
-        http_stats_refused(conn->owner->stats, HTTP_TOO_SLOW);
-        http2_break(conn, NGHTTP2_ENHANCE_YOUR_CALM);
+        fg_http_stats_refused(conn->owner->stats, HTTP_TOO_SLOW);
+        fg_http2_break(conn, NGHTTP2_ENHANCE_YOUR_CALM);
     } else if (req->h2.in_body && body_too_slow(conn, req)) {
-        http2_refuse(req, HTTP_TOO_SLOW);
+        fg_http2_refuse(req, HTTP_TOO_SLOW);
     } else if (req->state == HTTP_READY && req->h2.stream_id != 0) {
         watch_answer(conn, req);
     }
 }
 
 /* RFC 9113, 6.8: first say that we stop, then, when that has arrived, up to which stream. */
-static void drain(struct http_conn *conn)
+static void drain(struct fg_http_conn *conn)
 {
-    struct http2 *h2 = conn->http2;
+    struct fg_http2 *h2 = conn->http2;
 
     if (h2->stage == HTTP2_RUNNING) {
         (void)nghttp2_submit_shutdown_notice(h2->session);
@@ -374,9 +374,9 @@ static void drain(struct http_conn *conn)
     }
 }
 
-static void tick(struct http_conn *conn)
+static void tick(struct fg_http_conn *conn)
 {
-    struct http2 *h2 = conn->http2;
+    struct fg_http2 *h2 = conn->http2;
 
     h2->pumping = true;
     for (struct fg_http_request *req = h2->first; req != NULL; req = req->next)
@@ -385,16 +385,16 @@ static void tick(struct http_conn *conn)
         drain(conn);
     if (h2->n_requests == 0 &&
         conn->now_mono_ns - h2->idle_mono_ns > conn->owner->config.idle_timeout_ns)
-        http2_break(conn, NGHTTP2_NO_ERROR);
+        fg_http2_break(conn, NGHTTP2_NO_ERROR);
     h2->pumping = false;
     pump(conn);
 }
 
 /* --- the end --- */
 
-static void end(struct http_conn *conn)
+static void end(struct fg_http_conn *conn)
 {
-    struct http2 *h2 = conn->http2;
+    struct fg_http2 *h2 = conn->http2;
 
     nghttp2_session_del(h2->session);
     while (h2->first != NULL) {
@@ -405,14 +405,14 @@ static void end(struct http_conn *conn)
         atomic_store_explicit(&req->gone, true, memory_order_relaxed);
         /* Those that a handler or a worker has are freed when they come back, see respond(). */
         if (req->state == HTTP_READY || req->state == HTTP_RECEIVING)
-            http_request_free(req);
+            fg_http_request_free(req);
     }
     fg_buf_done(&h2->control);
     free(h2);
     conn->http2 = NULL;
 }
 
-const struct http_protocol http2_protocol = {
+const struct fg_http_protocol fg_http2_protocol = {
     .version = HTTP_2,
     .begin = begin,
     .input = input,

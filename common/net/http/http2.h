@@ -26,7 +26,7 @@
 #include <nghttp2/nghttp2.h>
 
 /* Frames on the wire, seen before nghttp2 sees them. */
-struct http2_meter {
+struct fg_http2_meter {
     uint8_t head[9]; /* of the frame that is arriving */
     unsigned n_head;
     size_t skip; /* bytes until the next frame's head: payload, or the preface */
@@ -34,33 +34,33 @@ struct http2_meter {
     int64_t refilled_mono_ns;
 };
 
-void http2_meter_init(struct http2_meter *meter, int64_t now_mono_ns);
+void fg_http2_meter_init(struct fg_http2_meter *meter, int64_t now_mono_ns);
 /* false: too many cheap frames. */
-bool http2_meter_count(struct http2_meter *meter, struct fg_slice bytes, int64_t now_mono_ns);
+bool fg_http2_meter_count(struct fg_http2_meter *meter, struct fg_slice bytes, int64_t now_mono_ns);
 /* Something was done that makes the peer's next frames welcome. */
-void http2_meter_earn(struct http2_meter *meter, unsigned frames);
+void fg_http2_meter_earn(struct fg_http2_meter *meter, unsigned frames);
 
 /* A part of a write: bytes of an answer's body, or of the control buffer (req NULL). */
-struct http2_piece {
+struct fg_http2_piece {
     struct fg_http_request *req;
     size_t at, len; /* in req->out, or in control */
 };
 
 /* How the server's end reaches the peer (RFC 9113, 6.8), one after the other. */
-enum http2_stage {
+enum fg_http2_stage {
     HTTP2_RUNNING,
     HTTP2_NOTICED, /* it knows that we stop; streams that it opened meanwhile are served */
     HTTP2_ENDING,  /* no new streams; closed when the last one is done */
 };
 
-struct http2 {
+struct fg_http2 {
     nghttp2_session *session;
-    enum http2_stage stage;
+    enum fg_http2_stage stage;
     int64_t notice_mono_ns;
     bool pumping; /* who began will write */
     bool broken;  /* the last GOAWAY is on its way; nothing is read any more */
     bool left;    /* the peer took leave, in words that nghttp2 takes for an error */
-    struct http2_meter meter;
+    struct fg_http2_meter meter;
 
     struct fg_http_request *first; /* all requests, newest first */
     unsigned n_requests;
@@ -73,7 +73,7 @@ struct http2 {
 
     size_t list_bytes;     /* of the header list being received, as RFC 9113, 6.5.2 counts */
     struct fg_buf control; /* frames of the write under way, without the bodies */
-    struct http2_piece pieces[HTTP_WRITE_BUFS];
+    struct fg_http2_piece pieces[HTTP_WRITE_BUFS];
     unsigned n_pieces;
     size_t batch_bytes;
 };
@@ -81,33 +81,34 @@ struct http2 {
 /* --- http2.c --- */
 
 /* Forgets a request that nobody has any more. */
-void http2_drop(struct http_conn *conn, struct fg_http_request *req);
+void fg_http2_drop(struct fg_http_conn *conn, struct fg_http_request *req);
 /* The body is complete, or will not be waited for. */
-void http2_body_end(struct http_conn *conn, struct fg_http_request *req);
+void fg_http2_body_end(struct fg_http_conn *conn, struct fg_http_request *req);
 /* Says that HTTP/2 is spoken from here on, and works on the request as stream 1. */
-void http2_begin_upgraded(struct fg_http_request *req, struct fg_slice settings);
+void fg_http2_begin_upgraded(struct fg_http_request *req, struct fg_slice settings);
 /* A last GOAWAY, then the connection is closed. */
-void http2_break(struct http_conn *conn, uint32_t error_code);
+void fg_http2_break(struct fg_http_conn *conn, uint32_t error_code);
 
 /* --- http2_in.c --- */
 
-void http2_in_callbacks(nghttp2_session_callbacks *callbacks);
+void fg_http2_in_callbacks(nghttp2_session_callbacks *callbacks);
 /* Takes the request into the connection's list. */
-void http2_request_begin(struct http_conn *conn, struct fg_http_request *req, int32_t stream_id);
+void fg_http2_request_begin(struct fg_http_conn *conn, struct fg_http_request *req,
+                            int32_t stream_id);
 /* Nothing more comes of it: it is handed over when nghttp2 has returned. */
-void http2_request_complete(struct fg_http_request *req);
+void fg_http2_request_complete(struct fg_http_request *req);
 /* Answers a request whose body may still come; what comes of it is thrown away. */
-void http2_refuse(struct fg_http_request *req, enum http_refusal why);
+void fg_http2_refuse(struct fg_http_request *req, enum fg_http_refusal why);
 
 /* --- http2_out.c --- */
 
-void http2_out_callbacks(nghttp2_session_callbacks *callbacks);
-void http2_submit_continue(struct fg_http_request *req);
-void http2_submit_answer(struct fg_http_request *req);
-void http2_control_put(struct http2 *h2, struct fg_slice bytes);
+void fg_http2_out_callbacks(nghttp2_session_callbacks *callbacks);
+void fg_http2_submit_continue(struct fg_http_request *req);
+void fg_http2_submit_answer(struct fg_http_request *req);
+void fg_http2_control_put(struct fg_http2 *h2, struct fg_slice bytes);
 /* Writes what nghttp2 and the windows let us; false: nothing more now. */
-bool http2_write_batch(struct http_conn *conn);
+bool fg_http2_write_batch(struct fg_http_conn *conn);
 /* What was given to the socket has left. */
-void http2_release_batch(struct http_conn *conn);
+void fg_http2_release_batch(struct fg_http_conn *conn);
 
 #endif

@@ -18,9 +18,10 @@ enum {
 
 /* --- heads --- */
 
-void http2_request_begin(struct http_conn *conn, struct fg_http_request *req, int32_t stream_id)
+void fg_http2_request_begin(struct fg_http_conn *conn, struct fg_http_request *req,
+                            int32_t stream_id)
 {
-    struct http2 *h2 = conn->http2;
+    struct fg_http2 *h2 = conn->http2;
 
     req->h2.stream_id = stream_id;
     req->next = h2->first;
@@ -30,7 +31,7 @@ void http2_request_begin(struct http_conn *conn, struct fg_http_request *req, in
     h2->n_requests++;
 }
 
-static int refuse_stream(struct http_conn *conn, int32_t stream_id)
+static int refuse_stream(struct fg_http_conn *conn, int32_t stream_id)
 {
     (void)nghttp2_submit_rst_stream(conn->http2->session, NGHTTP2_FLAG_NONE, stream_id,
                                     NGHTTP2_REFUSED_STREAM);
@@ -41,8 +42,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 {
     /* In turns, 16 KiB each: by default RFC 9218 has a large answer sent before all after it. */
     static const nghttp2_extpri in_turns = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
-    struct http_conn *conn = arg;
-    struct http2 *h2 = conn->http2;
+    struct fg_http_conn *conn = arg;
+    struct fg_http2 *h2 = conn->http2;
     struct fg_http_request *req;
 
     h2->list_bytes = 0;
@@ -50,28 +51,28 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         return 0; /* trailers */
     /* Streams that were reset are none to nghttp2, but a handler may still be at work on each. */
     if (h2->n_requests >= 2 * conn->owner->config.streams_max ||
-        !http_request_fits(conn, h2->n_requests))
+        !fg_http_request_fits(conn, h2->n_requests))
         return refuse_stream(conn, frame->hd.stream_id);
-    req = http_request_new(conn);
-    http_conn_idle(conn, false);
-    http2_request_begin(conn, req, frame->hd.stream_id);
+    req = fg_http_request_new(conn);
+    fg_http_conn_idle(conn, false);
+    fg_http2_request_begin(conn, req, frame->hd.stream_id);
     (void)nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, req);
     (void)nghttp2_session_change_extpri_stream_priority(session, frame->hd.stream_id, &in_turns, 1);
     return 0;
 }
 
-static enum http_refusal add_header(struct fg_http_request *req, struct fg_slice name,
-                                    struct fg_slice value)
+static enum fg_http_refusal add_header(struct fg_http_request *req, struct fg_slice name,
+                                       struct fg_slice value)
 {
-    struct http_header *header = &req->headers[req->n_headers];
-    enum http_refusal why;
+    struct fg_http_header *header = &req->headers[req->n_headers];
+    enum fg_http_refusal why;
 
     if (req->n_headers == HTTP_HEADERS_MAX)
         return HTTP_HEAD_TOO_LARGE;
-    *header = (struct http_header){0};
-    why = http_request_add_piece(req, &header->name, name);
+    *header = (struct fg_http_header){0};
+    why = fg_http_request_add_piece(req, &header->name, name);
     if (why == HTTP_ACCEPTED)
-        why = http_request_add_piece(req, &header->value, value);
+        why = fg_http_request_add_piece(req, &header->value, value);
     if (why == HTTP_ACCEPTED)
         req->n_headers++;
     return why;
@@ -92,13 +93,13 @@ static enum fg_http_method method_of(struct fg_slice name)
 }
 
 /* Pseudo-headers become what HTTP/1.1 would have said (RFC 9113, 8.3.1). */
-static enum http_refusal add_field(struct fg_http_request *req, struct fg_slice name,
-                                   struct fg_slice value)
+static enum fg_http_refusal add_field(struct fg_http_request *req, struct fg_slice name,
+                                      struct fg_slice value)
 {
     if (!fg_slice_starts(name, ":"))
         return add_header(req, name, value);
     if (fg_slice_is(name, ":path"))
-        return http_request_add_piece(req, &req->url, value);
+        return fg_http_request_add_piece(req, &req->url, value);
     if (fg_slice_is(name, ":authority"))
         return add_header(req, FG_LIT("host"), value);
     if (fg_slice_is(name, ":method"))
@@ -112,13 +113,13 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 {
     struct fg_http_request *req =
         nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-    struct http_conn *conn = arg;
+    struct fg_http_conn *conn = arg;
     uint64_t max_bytes = conn->owner->config.head_max_bytes;
 
     (void)flags;
     conn->http2->list_bytes += name_len + value_len + FIELD_OVERHEAD_BYTES;
     if (conn->http2->list_bytes > LISTS_MAX * max_bytes) {
-        http2_break(conn, NGHTTP2_ENHANCE_YOUR_CALM);
+        fg_http2_break(conn, NGHTTP2_ENHANCE_YOUR_CALM);
         return NGHTTP2_ERR_CALLBACK_FAILURE; /* stops decoding the rest of the input */
     }
     /* Trailers are read and dropped, as in HTTP/1.1. A head that is too large is read to its end,
@@ -172,8 +173,8 @@ static void open_window(struct fg_http_request *req, uint64_t len)
 
 static void body_begin(struct fg_http_request *req, uint64_t len)
 {
-    struct http_conn *conn = req->conn;
-    struct http2 *h2 = conn->http2;
+    struct fg_http_conn *conn = req->conn;
+    struct fg_http2 *h2 = conn->http2;
 
     req->h2.in_body = true;
     req->h2.body_mono_ns = conn->now_mono_ns;
@@ -183,15 +184,15 @@ static void body_begin(struct fg_http_request *req, uint64_t len)
     }
     open_window(req, len);
     if (req->want_continue)
-        http2_submit_continue(req);
+        fg_http2_submit_continue(req);
 }
 
-void http2_refuse(struct fg_http_request *req, enum http_refusal why)
+void fg_http2_refuse(struct fg_http_request *req, enum fg_http_refusal why)
 {
-    http2_body_end(req->conn, req);
+    fg_http2_body_end(req->conn, req);
     req->skip_body = true;
     req->refusal = why;
-    http_refuse(req);
+    fg_http_refuse(req);
 }
 
 static bool hosts_agree(const struct fg_http_request *req)
@@ -199,8 +200,8 @@ static bool hosts_agree(const struct fg_http_request *req)
     struct fg_slice first = fg_http_header(req, "Host");
 
     for (unsigned i = 0; i < req->n_headers; i++)
-        if (fg_slice_is_nocase(http_span(req, req->headers[i].name), "Host") &&
-            !fg_slice_eq_nocase(http_span(req, req->headers[i].value), first))
+        if (fg_slice_is_nocase(fg_http_span(req, req->headers[i].name), "Host") &&
+            !fg_slice_eq_nocase(fg_http_span(req, req->headers[i].value), first))
             return false;
     return true;
 }
@@ -208,16 +209,16 @@ static bool hosts_agree(const struct fg_http_request *req)
 static void head_complete(struct fg_http_request *req, bool end_stream)
 {
     uint64_t len = body_len(req, end_stream);
-    enum http_refusal why = req->refusal;
+    enum fg_http_refusal why = req->refusal;
 
     req->h2.has_head = true;
     /* :authority became a Host header. Another one must be equal (RFC 9113, 8.3.1). */
-    if (why == HTTP_ACCEPTED && (!hosts_agree(req) || !http_request_url(req)))
+    if (why == HTTP_ACCEPTED && (!hosts_agree(req) || !fg_http_request_url(req)))
         why = HTTP_MALFORMED;
     if (why == HTTP_ACCEPTED)
-        why = http_request_admit(req, len);
+        why = fg_http_request_admit(req, len);
     if (why != HTTP_ACCEPTED)
-        http2_refuse(req, why);
+        fg_http2_refuse(req, why);
     else if (!end_stream)
         body_begin(req, len);
 }
@@ -228,8 +229,8 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t stream
                          const uint8_t *data, size_t len, void *arg)
 {
     struct fg_http_request *req = nghttp2_session_get_stream_user_data(session, stream_id);
-    struct http_conn *conn = arg;
-    enum http_refusal why;
+    struct fg_http_conn *conn = arg;
+    enum fg_http_refusal why;
 
     (void)flags;
     /* Kept or thrown away, it no longer stands in the way of other streams. */
@@ -238,9 +239,9 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t stream
     if (req == NULL || req->skip_body)
         return 0;
     req->h2.body_bytes += len;
-    why = http_request_grow(req, len);
+    why = fg_http_request_grow(req, len);
     if (why != HTTP_ACCEPTED) {
-        http2_refuse(req, why);
+        fg_http2_refuse(req, why);
         return 0;
     }
     fg_buf_append(&req->body, data, len);
@@ -250,11 +251,11 @@ static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t stream
 
 /* --- ends --- */
 
-void http2_request_complete(struct fg_http_request *req)
+void fg_http2_request_complete(struct fg_http_request *req)
 {
-    struct http2 *h2 = req->conn->http2;
+    struct fg_http2 *h2 = req->conn->http2;
 
-    http2_body_end(req->conn, req);
+    fg_http2_body_end(req->conn, req);
     if (req->refusal != HTTP_ACCEPTED)
         return; /* answered already */
     req->h2.complete = true;
@@ -277,7 +278,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
         head_complete(req, end_stream);
     if (end_stream)
-        http2_request_complete(req);
+        fg_http2_request_complete(req);
     return 0;
 }
 
@@ -289,7 +290,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error,
                             void *arg)
 {
-    struct http_conn *conn = arg;
+    struct fg_http_conn *conn = arg;
 
     (void)session;
     (void)error;
@@ -302,7 +303,7 @@ static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t
                            void *arg)
 {
     struct fg_http_request *req = nghttp2_session_get_stream_user_data(session, stream_id);
-    struct http_conn *conn = arg;
+    struct fg_http_conn *conn = arg;
 
     (void)error_code;
     if (req == NULL)
@@ -311,11 +312,11 @@ static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t
     atomic_store_explicit(&req->gone, true, memory_order_relaxed);
     if ((req->state == HTTP_RECEIVING && !req->h2.complete) ||
         (req->state == HTTP_READY && req->h2.borrowed == 0))
-        http2_drop(conn, req);
+        fg_http2_drop(conn, req);
     return 0;
 }
 
-void http2_in_callbacks(nghttp2_session_callbacks *callbacks)
+void fg_http2_in_callbacks(nghttp2_session_callbacks *callbacks)
 {
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);

@@ -18,9 +18,9 @@ enum {
     PADDING_MAX_BYTES = 256, /* a DATA frame of padding alone; RFC 9113, 6.1 */
 };
 
-void http2_meter_init(struct http2_meter *meter, int64_t now_mono_ns)
+void fg_http2_meter_init(struct fg_http2_meter *meter, int64_t now_mono_ns)
 {
-    *meter = (struct http2_meter){
+    *meter = (struct fg_http2_meter){
         .skip = PREFACE_BYTES, .tokens = TOKENS_MAX, .refilled_mono_ns = now_mono_ns};
 }
 
@@ -42,7 +42,7 @@ static bool is_cheap(const uint8_t head[9])
     return len == 0 || ((flags & NGHTTP2_FLAG_PADDED) && len <= PADDING_MAX_BYTES);
 }
 
-static void refill(struct http2_meter *meter, int64_t now_mono_ns)
+static void refill(struct fg_http2_meter *meter, int64_t now_mono_ns)
 {
     double seconds = (double)(now_mono_ns - meter->refilled_mono_ns) / (double)FG_SECOND_NS;
 
@@ -50,7 +50,7 @@ static void refill(struct http2_meter *meter, int64_t now_mono_ns)
     meter->refilled_mono_ns = now_mono_ns;
 }
 
-bool http2_meter_count(struct http2_meter *meter, struct fg_slice bytes, int64_t now_mono_ns)
+bool fg_http2_meter_count(struct fg_http2_meter *meter, struct fg_slice bytes, int64_t now_mono_ns)
 {
     refill(meter, now_mono_ns);
     while (bytes.len > 0) {
@@ -74,7 +74,7 @@ bool http2_meter_count(struct http2_meter *meter, struct fg_slice bytes, int64_t
     return true;
 }
 
-void http2_meter_earn(struct http2_meter *meter, unsigned frames)
+void fg_http2_meter_earn(struct fg_http2_meter *meter, unsigned frames)
 {
     meter->tokens = FG_MIN(meter->tokens + frames, (double)TOKENS_MAX);
 }

@@ -49,7 +49,7 @@ static size_t n_fields(const struct fg_buf *fields)
     return fields->len / sizeof(nghttp2_nv);
 }
 
-void http2_submit_continue(struct fg_http_request *req)
+void fg_http2_submit_continue(struct fg_http_request *req)
 {
     struct fg_buf *fields = &req->out_head;
 
@@ -93,22 +93,22 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *b
     return (ssize_t)left;
 }
 
-void http2_submit_answer(struct fg_http_request *req)
+void fg_http2_submit_answer(struct fg_http_request *req)
 {
-    struct http2 *h2 = req->conn->http2;
+    struct fg_http2 *h2 = req->conn->http2;
     struct fg_buf *fields = &req->out_head;
     nghttp2_data_provider body = {.source.ptr = req, .read_callback = read_body};
     char status[4], length[24];
 
-    if (req->method == FG_HTTP_HEAD || !http_status_has_body(req->status))
+    if (req->method == FG_HTTP_HEAD || !fg_http_status_has_body(req->status))
         fg_buf_clear(&req->trailers); /* nothing they could follow */
     (void)snprintf(status, sizeof status, "%u", req->status % 1000);
     (void)snprintf(length, sizeof length, "%" PRIu64, req->content_bytes);
     fg_buf_clear(fields);
     put_field(fields, FG_LIT(":status"), fg_cstr(status));
-    put_field(fields, FG_LIT("date"), fg_cstr(http_date(req->conn->owner)));
+    put_field(fields, FG_LIT("date"), fg_cstr(fg_http_date(req->conn->owner)));
     /* With trailers it is one of a stream of messages, whose length nobody says. */
-    if (http_status_has_body(req->status) && req->trailers.len == 0)
+    if (fg_http_status_has_body(req->status) && req->trailers.len == 0)
         put_field(fields, FG_LIT("content-length"), fg_cstr(length));
     if (req->coding != HTTP_IDENTITY)
         put_field(fields, FG_LIT("content-encoding"),
@@ -119,18 +119,18 @@ void http2_submit_answer(struct fg_http_request *req)
     (void)nghttp2_submit_response(h2->session, req->h2.stream_id, fields_of(fields),
                                   n_fields(fields),
                                   req->out.len > 0 || req->trailers.len > 0 ? &body : NULL);
-    http2_meter_earn(&h2->meter, 1);
+    fg_http2_meter_earn(&h2->meter, 1);
 }
 
 /* --- a write --- */
 
-void http2_control_put(struct http2 *h2, struct fg_slice bytes)
+void fg_http2_control_put(struct fg_http2 *h2, struct fg_slice bytes)
 {
-    struct http2_piece *last = h2->n_pieces == 0 ? NULL : &h2->pieces[h2->n_pieces - 1];
+    struct fg_http2_piece *last = h2->n_pieces == 0 ? NULL : &h2->pieces[h2->n_pieces - 1];
 
     if (last == NULL || last->req != NULL) {
         last = &h2->pieces[h2->n_pieces++];
-        *last = (struct http2_piece){.at = h2->control.len};
+        *last = (struct fg_http2_piece){.at = h2->control.len};
     }
     last->len += bytes.len;
     fg_buf_put(&h2->control, bytes);
@@ -138,7 +138,7 @@ void http2_control_put(struct http2 *h2, struct fg_slice bytes)
 }
 
 /* For a head and a body, and for a frame without a body that nghttp2 gives us after them. */
-static bool batch_has_room(const struct http2 *h2)
+static bool batch_has_room(const struct fg_http2 *h2)
 {
     return h2->n_pieces + 3 <= HTTP_WRITE_BUFS && h2->batch_bytes < BATCH_MAX_BYTES;
 }
@@ -146,47 +146,48 @@ static bool batch_has_room(const struct http2 *h2)
 static int send_body(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head,
                      size_t len, nghttp2_data_source *source, void *arg)
 {
-    struct http_conn *conn = arg;
-    struct http2 *h2 = conn->http2;
+    struct fg_http_conn *conn = arg;
+    struct fg_http2 *h2 = conn->http2;
     struct fg_http_request *req = source->ptr;
 
     (void)session;
     (void)frame;
     if (!batch_has_room(h2))
         return NGHTTP2_ERR_WOULDBLOCK; /* asked again for the next write */
-    http2_control_put(h2, fg_bytes(head, FRAME_HEAD_BYTES));
+    fg_http2_control_put(h2, fg_bytes(head, FRAME_HEAD_BYTES));
     if (len > 0) {
-        h2->pieces[h2->n_pieces++] = (struct http2_piece){req, req->h2.sent_bytes, len};
+        h2->pieces[h2->n_pieces++] = (struct fg_http2_piece){req, req->h2.sent_bytes, len};
         req->h2.borrowed++;
         req->h2.sent_bytes += len;
         h2->batch_bytes += len;
     }
-    http2_meter_earn(&h2->meter, FRAMES_EARNED);
+    fg_http2_meter_earn(&h2->meter, FRAMES_EARNED);
     return 0;
 }
 
 /* What nghttp2 ends by itself is counted when it says so. */
-static void count_end(const struct http_conn *conn, const nghttp2_frame *frame)
+static void count_end(const struct fg_http_conn *conn, const nghttp2_frame *frame)
 {
-    struct http_stats *stats = conn->owner->stats;
+    struct fg_http_stats *stats = conn->owner->stats;
     uint32_t code;
 
     if (frame->hd.type == NGHTTP2_RST_STREAM) {
         code = frame->rst_stream.error_code;
         if (code == NGHTTP2_PROTOCOL_ERROR)
-            http_stats_refused(stats, HTTP_MALFORMED);
+            fg_http_stats_refused(stats, HTTP_MALFORMED);
         else if (code == NGHTTP2_REFUSED_STREAM)
-            http_stats_event(stats, HTTP2_STREAM_REFUSED);
+            fg_http_stats_event(stats, HTTP2_STREAM_REFUSED);
     } else if (frame->hd.type == NGHTTP2_GOAWAY && !conn->http2->left) {
         code = frame->goaway.error_code;
         if (code != NGHTTP2_NO_ERROR)
-            http_stats_event(stats, code == NGHTTP2_ENHANCE_YOUR_CALM ? HTTP2_FLOOD : HTTP2_BROKEN);
+            fg_http_stats_event(stats,
+                                code == NGHTTP2_ENHANCE_YOUR_CALM ? HTTP2_FLOOD : HTTP2_BROKEN);
     }
 }
 
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
-    struct http_conn *conn = arg;
+    struct fg_http_conn *conn = arg;
     struct fg_http_request *req;
 
     count_end(conn, frame);
@@ -201,14 +202,14 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
-void http2_out_callbacks(nghttp2_session_callbacks *callbacks)
+void fg_http2_out_callbacks(nghttp2_session_callbacks *callbacks)
 {
     nghttp2_session_callbacks_set_send_data_callback(callbacks, send_body);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_sent);
 }
 
 /* nghttp2's frames until the batch is full; false: nghttp2 gave up. */
-static bool collect(struct http2 *h2)
+static bool collect(struct fg_http2 *h2)
 {
     const uint8_t *bytes;
     ssize_t n = 0;
@@ -216,16 +217,16 @@ static bool collect(struct http2 *h2)
     do {
         n = nghttp2_session_mem_send(h2->session, &bytes);
         if (n > 0)
-            http2_control_put(h2, fg_bytes(bytes, (size_t)n));
+            fg_http2_control_put(h2, fg_bytes(bytes, (size_t)n));
     } while (n > 0 && batch_has_room(h2));
     fg_assert(!h2->control.full);
     return n >= 0;
 }
 
-static unsigned make_bufs(const struct http2 *h2, uv_buf_t bufs[HTTP_WRITE_BUFS])
+static unsigned make_bufs(const struct fg_http2 *h2, uv_buf_t bufs[HTTP_WRITE_BUFS])
 {
     for (unsigned i = 0; i < h2->n_pieces; i++) {
-        const struct http2_piece *piece = &h2->pieces[i];
+        const struct fg_http2_piece *piece = &h2->pieces[i];
         uint8_t *base = piece->req == NULL ? h2->control.ptr : piece->req->out.ptr;
 
         bufs[i] = (uv_buf_t){.base = (char *)base + piece->at, .len = piece->len};
@@ -233,15 +234,15 @@ static unsigned make_bufs(const struct http2 *h2, uv_buf_t bufs[HTTP_WRITE_BUFS]
     return h2->n_pieces;
 }
 
-void http2_release_batch(struct http_conn *conn)
+void fg_http2_release_batch(struct fg_http_conn *conn)
 {
-    struct http2 *h2 = conn->http2;
+    struct fg_http2 *h2 = conn->http2;
 
     for (unsigned i = 0; i < h2->n_pieces; i++) {
         struct fg_http_request *req = h2->pieces[i].req;
 
         if (req != NULL && --req->h2.borrowed == 0 && req->h2.stream_id == 0)
-            http2_drop(conn, req);
+            fg_http2_drop(conn, req);
     }
     h2->n_pieces = 0;
     h2->batch_bytes = 0;
@@ -252,17 +253,17 @@ void http2_release_batch(struct http_conn *conn)
     }
 }
 
-bool http2_write_batch(struct http_conn *conn)
+bool fg_http2_write_batch(struct fg_http_conn *conn)
 {
-    struct http2 *h2 = conn->http2;
+    struct fg_http2 *h2 = conn->http2;
     uv_buf_t bufs[HTTP_WRITE_BUFS];
 
     if (!collect(h2)) {
-        http_conn_cut(conn);
+        fg_http_conn_cut(conn);
         return false;
     }
-    if (h2->n_pieces == 0 || !http_conn_write(conn, bufs, make_bufs(h2, bufs)))
+    if (h2->n_pieces == 0 || !fg_http_conn_write(conn, bufs, make_bufs(h2, bufs)))
         return false;
-    http2_release_batch(conn);
+    fg_http2_release_batch(conn);
     return true;
 }

@@ -43,28 +43,28 @@ static bool read_settings(struct fg_slice text, uint8_t out[SETTINGS_MAX_BYTES],
     return text.ptr != NULL && len % 6 == 0;
 }
 
-bool http2_upgrade_wanted(const struct fg_http_request *req)
+bool fg_http2_upgrade_wanted(const struct fg_http_request *req)
 {
-    const struct http_conn *conn = req->conn;
+    const struct fg_http_conn *conn = req->conn;
     uint8_t settings[SETTINGS_MAX_BYTES];
     size_t len;
 
     return conn->owner->config.h2c_upgrade && !conn->secure && !conn->eof &&
-           !conn->owner->draining && !req->http10 && http_header_has(req, "Upgrade", "h2c") &&
-           http_header_has(req, "Connection", "Upgrade") &&
-           http_header_has(req, "Connection", "HTTP2-Settings") &&
+           !conn->owner->draining && !req->http10 && fg_http_header_has(req, "Upgrade", "h2c") &&
+           fg_http_header_has(req, "Connection", "Upgrade") &&
+           fg_http_header_has(req, "Connection", "HTTP2-Settings") &&
            read_settings(fg_http_header(req, "HTTP2-Settings"), settings, &len);
 }
 
-void http2_upgrade(struct fg_http_request *req, struct fg_slice rest)
+void fg_http2_upgrade(struct fg_http_request *req, struct fg_slice rest)
 {
-    struct http_conn *conn = req->conn;
+    struct fg_http_conn *conn = req->conn;
     uint8_t settings[SETTINGS_MAX_BYTES];
     size_t len = 0;
 
     fg_assert(read_settings(fg_http_header(req, "HTTP2-Settings"), settings, &len));
-    http_conn_speak(conn, &http2_protocol);
-    http2_begin_upgraded(req, fg_bytes(settings, len));
+    fg_http_conn_speak(conn, &fg_http2_protocol);
+    fg_http2_begin_upgraded(req, fg_bytes(settings, len));
     if (rest.len > 0)
-        http_conn_input(conn, rest, conn->now_mono_ns);
+        fg_http_conn_input(conn, rest, conn->now_mono_ns);
 }

@@ -5,13 +5,13 @@
  *     server.c         routes, start and drain
  *     listen.c         a loop's part: accepting, the list of its connections, their clock
  *     peers.c          ... its connections by address, and which of them are idle
- *     socket.c         TCP: what a connection wants done (struct http_io), done with libuv
+ *     socket.c         TCP: what a connection wants done (struct fg_http_io), done with libuv
  *     secure.c         TLS between a socket and its connection
  *     conn.c           a connection, whatever it speaks; knows no sockets
- *     http1.c          HTTP/1.1 as a struct http_protocol: the state machine
+ *     http1.c          HTTP/1.1 as a struct fg_http_protocol: the state machine
  *     http1_parse.c    ... its requests, found by llhttp
  *     http1_answer.c   ... and the form of its answers
- *     http2.c, ...     HTTP/2 as a struct http_protocol, see http2.h
+ *     http2.c, ...     HTTP/2 as a struct fg_http_protocol, see http2.h
  *     request.c        what handlers ask about a request
  *     admit.c          what a request has to pass before its body is read
  *     doors.c          who may call a route
@@ -49,14 +49,14 @@ enum {
     HTTP_WRITE_BUFS = 32,           /* at most, in one write */
 };
 
-struct http_loop;
-struct http_peer;
-struct http_peers;
+struct fg_http_loop;
+struct fg_http_peer;
+struct fg_http_peers;
 
 /* --- requests --- */
 
 /* Why a request never reaches a handler. Status, reason label, code and sentence: response.c. */
-enum http_refusal {
+enum fg_http_refusal {
     HTTP_ACCEPTED,
     HTTP_NOT_FOUND,
     HTTP_BAD_METHOD,
@@ -84,17 +84,17 @@ enum http_refusal {
  *      \            \---------------->/           CODING: a worker compresses the answer
  *       \--(refused)----------------->/
  */
-enum http_request_state {
+enum fg_http_request_state {
     HTTP_RECEIVING,
     HTTP_WORKING, /* the handler has it */
     HTTP_CODING,
     HTTP_READY, /* answered; waits for those before it, or is being written */
 };
 
-enum http_coding { HTTP_IDENTITY, HTTP_GZIP, HTTP_ZSTD };
+enum fg_http_coding { HTTP_IDENTITY, HTTP_GZIP, HTTP_ZSTD };
 
 /* A window of time in which the bytes that a peer reads are counted. All zero: none has begun. */
-struct http_pace {
+struct fg_http_pace {
     int64_t since_mono_ns; /* begin of the window */
     uint64_t taken_bytes;  /* read by then, since the connection or answer began */
 };
@@ -103,21 +103,21 @@ struct http_pace {
  * How fast a peer reads. A peer that is too slow over the long window is cut off. The short window
  * counts only while answers are refused because memory is used up: then stalled peers go first.
  */
-struct http_reader {
-    struct http_pace pace, moment; /* the long and the short window */
-    bool stalled;                  /* too slow over the last short window */
+struct fg_http_reader {
+    struct fg_http_pace pace, moment; /* the long and the short window */
+    bool stalled;                     /* too slow over the last short window */
 };
 
 /* Positions in the request's head buffer, which may move while it grows. */
-struct http_span {
+struct fg_http_span {
     uint32_t at, len;
 };
-struct http_header {
-    struct http_span name, value;
+struct fg_http_header {
+    struct fg_http_span name, value;
 };
 
 /* What HTTP/2 adds to a request. */
-struct http_stream {
+struct fg_http_stream {
     int32_t stream_id;                     /* 0: the stream is closed */
     bool has_head, in_body, complete;      /* how far it has come; see http2_in.c */
     bool sent;                             /* the answer, to its end */
@@ -128,30 +128,30 @@ struct http_stream {
     size_t sent_bytes;                     /* of the answer's body: given to the socket */
     unsigned borrowed;                     /* pieces of it that the socket still has */
     int64_t sent_mono_ns;                  /* when the answer was sent to its end */
-    struct http_reader reader;             /* while the peer keeps a window shut */
+    struct fg_http_reader reader;          /* while the peer keeps a window shut */
 };
 
 struct fg_http_request {
     uint32_t magic;
-    enum http_request_state state;
-    struct http_conn *conn;
+    enum fg_http_request_state state;
+    struct fg_http_conn *conn;
     struct fg_http_request *next; /* in the connection's list, or among the spare ones */
 
     enum fg_http_method method;
-    enum http_refusal refusal;
+    enum fg_http_refusal refusal;
     bool http10, keep_alive, want_continue, no_coding, skip_body;
     bool chunked; /* the answer, in HTTP/1.1: it has trailers */
     _Atomic bool gone;
     int64_t start_mono_ns;
     struct fg_buf head; /* URL and headers, one after another */
-    struct http_span url;
-    struct http_header headers[HTTP_HEADERS_MAX];
+    struct fg_http_span url;
+    struct fg_http_header headers[HTTP_HEADERS_MAX];
     unsigned n_headers;
     struct fg_slice path, query;
     struct fg_slice authority;         /* host and port that the client asked; ptr NULL: none */
     const struct fg_http_route *route; /* NULL: none; not valid once the server is stopped */
     unsigned allow;                    /* methods of the path, for 405 */
-    unsigned stats_at;                 /* see http_stats_of() */
+    unsigned stats_at;                 /* see fg_http_stats_of() */
     uint64_t body_max_bytes, admitted_bytes;
     uint64_t request_bytes; /* taken from the budget of heads */
     uint64_t answer_bytes;  /* memory of its answer; part of the connection's held_bytes */
@@ -160,7 +160,7 @@ struct fg_http_request {
     struct fg_arena *arena;
 
     unsigned status;
-    enum http_coding coding;
+    enum fg_http_coding coding;
     bool retry_after;    /* the handler said when */
     struct fg_buf extra; /* header lines of the answer that are known early */
     struct fg_buf out_head;
@@ -168,32 +168,33 @@ struct fg_http_request {
     uint64_t content_bytes; /* and its length: that of HEAD is said and not sent */
     struct fg_buf trailers; /* lines as in `extra`, after the body */
     struct fg_job job;      /* compresses it */
-    struct http_stream h2;
+    struct fg_http_stream h2;
 };
 
-struct fg_http_request *http_request_new(struct http_conn *conn);
-void http_request_free(struct fg_http_request *req); /* to the loop's spare ones */
-void http_request_destroy(struct fg_http_request *req);
-void http_request_drop_body(struct fg_http_request *req);
+struct fg_http_request *fg_http_request_new(struct fg_http_conn *conn);
+void fg_http_request_free(struct fg_http_request *req); /* to the loop's spare ones */
+void fg_http_request_destroy(struct fg_http_request *req);
+void fg_http_request_drop_body(struct fg_http_request *req);
 
-static inline struct fg_slice http_span(const struct fg_http_request *req, struct http_span span)
+static inline struct fg_slice fg_http_span(const struct fg_http_request *req,
+                                           struct fg_http_span span)
 {
     return fg_bytes(req->head.ptr + span.at, span.len);
 }
 
 /* Appends one piece of a URL, name or value; pieces of the same span come one after the other.
  * Returns HTTP_HEAD_TOO_LARGE, or HTTP_NO_BUDGET if there is no memory for it. */
-enum http_refusal http_request_add_piece(struct fg_http_request *req, struct http_span *span,
-                                         struct fg_slice piece);
+enum fg_http_refusal fg_http_request_add_piece(struct fg_http_request *req,
+                                               struct fg_http_span *span, struct fg_slice piece);
 
 /* Counts headers of that name (any case). */
-unsigned http_header_count(const struct fg_http_request *req, const char *name);
+unsigned fg_http_header_count(const struct fg_http_request *req, const char *name);
 
 /* Is the token in the list that the header is ("Connection: close, TE")? */
-bool http_header_has(const struct fg_http_request *req, const char *name, const char *token);
+bool fg_http_header_has(const struct fg_http_request *req, const char *name, const char *token);
 
 /* Splits the URL; false when it is not one that we could serve. */
-bool http_request_url(struct fg_http_request *req);
+bool fg_http_request_url(struct fg_http_request *req);
 
 /* --- what a request has to pass, in the order of arrival --- */
 
@@ -203,100 +204,101 @@ bool http_request_url(struct fg_http_request *req);
  * The head is complete: is there such a route, and may a body of this length come? A body of known
  * length has its memory from here on.
  */
-enum http_refusal http_request_admit(struct fg_http_request *req, uint64_t body_len);
+enum fg_http_refusal fg_http_request_admit(struct fg_http_request *req, uint64_t body_len);
 
 /* Room for len more bytes of the body: the budget is asked before the memory is. */
-enum http_refusal http_request_grow(struct fg_http_request *req, size_t len);
+enum fg_http_refusal fg_http_request_grow(struct fg_http_request *req, size_t len);
 
 /* Hands it to its handler, which may answer at once. */
-void http_request_work(struct fg_http_request *req);
+void fg_http_request_work(struct fg_http_request *req);
 
 /* Has a body that began at since_mono_ns, of which so many bytes came, come too slowly? */
-bool http_body_too_slow(const struct http_conn *conn, int64_t since_mono_ns, uint64_t bytes);
+bool fg_http_body_too_slow(const struct fg_http_conn *conn, int64_t since_mono_ns, uint64_t bytes);
 
 /* --- who may call a route: doors.c --- */
 
 /* Returns why the request may not call a route of this kind, or HTTP_ACCEPTED. */
-enum http_refusal http_doors_check(const struct fg_http_request *req, enum fg_http_kind kind);
+enum fg_http_refusal fg_http_doors_check(const struct fg_http_request *req, enum fg_http_kind kind);
 
 /* Returns whether it is a loopback address. */
-bool http_is_loopback(const struct sockaddr *addr);
+bool fg_http_is_loopback(const struct sockaddr *addr);
 /* Returns whether "host" or "host:port" is localhost, a name below it, or a loopback address. */
-bool http_is_loopback_host(struct fg_slice authority);
+bool fg_http_is_loopback_host(struct fg_slice authority);
 
 /* --- memory: hold.c --- */
 
 /* Takes HTTP_REQUEST_BYTES from the budget of heads, even beyond its limit. */
-void http_request_pay(struct fg_http_request *req);
+void fg_http_request_pay(struct fg_http_request *req);
 /* Takes what a head of so many bytes needs beyond that. false: it does not fit. */
-bool http_request_pay_head(struct fg_http_request *req, size_t head_bytes);
+bool fg_http_request_pay_head(struct fg_http_request *req, size_t head_bytes);
 /* Gives back everything that these two took. */
-void http_request_repay(struct fg_http_request *req);
+void fg_http_request_repay(struct fg_http_request *req);
 
 /* Returns whether a connection with n_requests under way may begin another one. The first one
  * always may; others only while the budget of heads has room. */
-bool http_request_fits(const struct http_conn *conn, unsigned n_requests);
+bool fg_http_request_fits(const struct fg_http_conn *conn, unsigned n_requests);
 
-/* Counts the memory of req->out until http_answer_release(). false: it does not fit the budget of
- * answers, and nothing was counted. */
-bool http_answer_hold(struct fg_http_request *req);
+/* Counts the memory of req->out until fg_http_answer_release(). false: it does not fit the budget
+ * of answers, and nothing was counted. */
+bool fg_http_answer_hold(struct fg_http_request *req);
 /* Gives back what req->out does not need any more, after it was compressed or dropped. */
-void http_answer_shrink(struct fg_http_request *req);
-void http_answer_release(struct fg_http_request *req); /* accepts an answer that was never held */
+void fg_http_answer_shrink(struct fg_http_request *req);
+void fg_http_answer_release(
+    struct fg_http_request *req); /* accepts an answer that was never held */
 
 /*
  * Updates a peer that has unread data and has read taken_bytes so far. Called at every tick. true:
  * the peer is too slow and must be cut off; the reason is counted in the metrics.
  */
-bool http_reader_too_slow(struct http_reader *reader, struct http_loop *owner, uint64_t taken_bytes,
-                          int64_t now_mono_ns);
+bool fg_http_reader_too_slow(struct fg_http_reader *reader, struct fg_http_loop *owner,
+                             uint64_t taken_bytes, int64_t now_mono_ns);
 
 /* --- a connection --- */
 
 /* What a connection does to the world: socket.c over TCP, a stub in the fuzz targets. */
-struct http_io {
-    /* true: all of it is gone; false: http_conn_written() will be called. One at a time. */
-    bool (*write)(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs);
-    void (*read)(struct http_conn *conn, bool on);
-    void (*shutdown)(struct http_conn *conn); /* no more writes */
-    void (*close)(struct http_conn *conn);    /* http_conn_closed() will be called */
-    void (*release)(struct http_conn *conn);  /* frees the memory */
+struct fg_http_io {
+    /* true: all of it is gone; false: fg_http_conn_written() will be called. One at a time. */
+    bool (*write)(struct fg_http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs);
+    void (*read)(struct fg_http_conn *conn, bool on);
+    void (*shutdown)(struct fg_http_conn *conn); /* no more writes */
+    void (*close)(struct fg_http_conn *conn);    /* fg_http_conn_closed() will be called */
+    void (*release)(struct fg_http_conn *conn);  /* frees the memory */
 };
 
 /* HTTP/1.0 counts as 1.1. */
-enum http_version { HTTP_1, HTTP_2 };
+enum fg_http_version { HTTP_1, HTTP_2 };
 
 /*
  * What a version of HTTP makes of a connection's events. After begin() and until end(), only while
  * the connection is open; respond() at any time.
  */
-struct http_protocol {
-    enum http_version version;
-    void (*begin)(struct http_conn *conn);
+struct fg_http_protocol {
+    enum fg_http_version version;
+    void (*begin)(struct fg_http_conn *conn);
     /* Bytes arrived; they are used or copied before this returns. */
-    void (*input)(struct http_conn *conn, struct fg_slice bytes);
+    void (*input)(struct fg_http_conn *conn, struct fg_slice bytes);
     /* Where the next bytes of a body of known length can be read to directly; len 0: not now. */
-    uv_buf_t (*body_room)(struct http_conn *conn);
-    void (*eof)(struct http_conn *conn);     /* the peer sends no more, and may still read */
-    void (*written)(struct http_conn *conn); /* all that io->write() was given has left */
-    void (*tick)(struct http_conn *conn);    /* time has passed */
+    uv_buf_t (*body_room)(struct fg_http_conn *conn);
+    void (*eof)(struct fg_http_conn *conn);     /* the peer sends no more, and may still read */
+    void (*written)(struct fg_http_conn *conn); /* all that io->write() was given has left */
+    void (*tick)(struct fg_http_conn *conn);    /* time has passed */
     /* Goes as far as it can: parse, hand over, write, close. After anything has changed. */
-    void (*pump)(struct http_conn *conn);
+    void (*pump)(struct fg_http_conn *conn);
     /* The answer of a request is complete: it leaves when its turn comes. */
     void (*respond)(struct fg_http_request *req);
     /* The connection is closed, or will speak something else: requests that no handler or worker
      * has are freed. */
-    void (*end)(struct http_conn *conn);
+    void (*end)(struct fg_http_conn *conn);
 };
 
-extern const struct http_protocol http1_protocol, http2_protocol;
+extern const struct fg_http_protocol fg_http1_protocol, fg_http2_protocol;
 
 /*
- *  OPEN --> LINGER      the peer may not have read our last answer yet, see http_conn_leave()
+ *  OPEN --> LINGER      the peer may not have read our last answer yet, see fg_http_conn_leave()
  *     \       |
  *      `-> CLOSING -> CLOSED
  */
-enum http_conn_state {
+enum fg_http_conn_state {
     HTTP_CONN_OPEN,
     HTTP_CONN_LINGER,
     HTTP_CONN_CLOSING,
@@ -309,18 +311,18 @@ enum http_conn_state {
  *    |    `-> LAST        nothing more is read; answers are still to leave
  *    `-> UPGRADED         what follows is HTTP/2
  */
-enum http1_state { HTTP1_HEAD, HTTP1_BODY, HTTP1_LAST, HTTP1_UPGRADED };
+enum fg_http1_state { HTTP1_HEAD, HTTP1_BODY, HTTP1_LAST, HTTP1_UPGRADED };
 
 /* What HTTP/1.1 knows of a connection. */
-struct http1 {
-    enum http1_state state;
+struct fg_http1 {
+    enum fg_http1_state state;
     bool pumping;
     bool fresh;    /* no head of a request has been complete yet */
     bool complete; /* set by the parser's callback */
     bool upgrade;  /* another protocol is asked for */
     /* Of the request line: a byte has arrived; its end has; the last byte so far is a blank. */
     bool line_begun, line_over, line_blank;
-    enum http_refusal stopped; /* why a callback ended the parsing */
+    enum fg_http_refusal stopped; /* why a callback ended the parsing */
     llhttp_t parser;
     struct fg_slice in;              /* received, not parsed */
     struct fg_buf pending;           /* its memory when it had to wait, */
@@ -333,101 +335,102 @@ struct http1 {
     unsigned n_queued, n_writing;
 };
 
-struct http_conn {
+struct fg_http_conn {
     uint32_t magic;
-    enum http_conn_state state;
-    const struct http_protocol *protocol;
-    struct http_loop *owner;
-    const struct http_io *io;
-    struct http_conn *prev, *next;           /* of the same loop */
-    unsigned refs;                           /* the transport, and each request */
-    struct http_peer *peer_of;               /* its address; NULL: it does not come from a socket */
-    bool idle;                               /* in the lists of idle connections, see peers.c: */
-    struct http_conn *idle_prev, *idle_next; /* those of the loop, */
-    struct http_conn *mate_prev, *mate_next; /* and those of the address */
-    uint64_t held_bytes;                     /* memory of its answers */
-    bool writing, reading, eof;              /* eof: the peer has ended its side */
-    bool unread;                             /* the peer sent what we will not read */
-    uint64_t discarded_bytes;                /* of that */
-    int64_t linger_mono_ns;                  /* begin of LINGER */
-    int64_t now_mono_ns;                     /* of the last event */
-    bool opening;                            /* the handshake of TLS is under way */
-    bool choosing;                           /* the version is not known yet, see choose() */
-    unsigned preface_len;                    /* of HTTP/2's first bytes: came and were held back */
-    bool secure;                             /* under TLS */
-    bool uncertified;                        /* has not shown a certificate although it must */
-    struct http1 http1;
-    struct http2 *http2; /* NULL: HTTP/1.1 */
+    enum fg_http_conn_state state;
+    const struct fg_http_protocol *protocol;
+    struct fg_http_loop *owner;
+    const struct fg_http_io *io;
+    struct fg_http_conn *prev, *next; /* of the same loop */
+    unsigned refs;                    /* the transport, and each request */
+    struct fg_http_peer *peer_of;     /* its address; NULL: it does not come from a socket */
+    bool idle;                        /* in the lists of idle connections, see peers.c: */
+    struct fg_http_conn *idle_prev, *idle_next; /* those of the loop, */
+    struct fg_http_conn *mate_prev, *mate_next; /* and those of the address */
+    uint64_t held_bytes;                        /* memory of its answers */
+    bool writing, reading, eof;                 /* eof: the peer has ended its side */
+    bool unread;                                /* the peer sent what we will not read */
+    uint64_t discarded_bytes;                   /* of that */
+    int64_t linger_mono_ns;                     /* begin of LINGER */
+    int64_t now_mono_ns;                        /* of the last event */
+    bool opening;                               /* the handshake of TLS is under way */
+    bool choosing;                              /* the version is not known yet, see choose() */
+    unsigned preface_len; /* of HTTP/2's first bytes: came and were held back */
+    bool secure;          /* under TLS */
+    bool uncertified;     /* has not shown a certificate although it must */
+    struct fg_http1 http1;
+    struct fg_http2 *http2; /* NULL: HTTP/1.1 */
     char peer[INET6_ADDRSTRLEN];
 };
 
-void http_conn_init(struct http_conn *conn, struct http_loop *owner, const struct http_io *io,
-                    int64_t now_mono_ns);
-void http_conn_unref(struct http_conn *conn);
+void fg_http_conn_init(struct fg_http_conn *conn, struct fg_http_loop *owner,
+                       const struct fg_http_io *io, int64_t now_mono_ns);
+void fg_http_conn_unref(struct fg_http_conn *conn);
 
 /* Events, from the transport. */
-void http_conn_input(struct http_conn *conn, struct fg_slice bytes, int64_t now_mono_ns);
-uv_buf_t http_conn_room(struct http_conn *conn); /* where to read to; len 0: wherever */
-void http_conn_eof(struct http_conn *conn);
-void http_conn_written(struct http_conn *conn);
-void http_conn_closed(struct http_conn *conn); /* ends the transport's reference */
-void http_conn_tick(struct http_conn *conn, int64_t now_mono_ns);
+void fg_http_conn_input(struct fg_http_conn *conn, struct fg_slice bytes, int64_t now_mono_ns);
+uv_buf_t fg_http_conn_room(struct fg_http_conn *conn); /* where to read to; len 0: wherever */
+void fg_http_conn_eof(struct fg_http_conn *conn);
+void fg_http_conn_written(struct fg_http_conn *conn);
+void fg_http_conn_closed(struct fg_http_conn *conn); /* ends the transport's reference */
+void fg_http_conn_tick(struct fg_http_conn *conn, int64_t now_mono_ns);
 
 /* Refuses a connection instead of reading from it. */
-void http_conn_refuse(struct http_conn *conn, enum http_refusal why, int64_t now_mono_ns);
-void http_conn_cut(struct http_conn *conn); /* closes, whatever is under way */
+void fg_http_conn_refuse(struct fg_http_conn *conn, enum fg_http_refusal why, int64_t now_mono_ns);
+void fg_http_conn_cut(struct fg_http_conn *conn); /* closes, whatever is under way */
 
 /* What a protocol does with it. */
-bool http_conn_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs);
-void http_conn_read(struct http_conn *conn, bool want);
-void http_conn_discard(struct http_conn *conn, size_t len); /* has read what it will not use */
-void http_conn_leave(struct http_conn *conn);               /* the last answer has left */
+bool fg_http_conn_write(struct fg_http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs);
+void fg_http_conn_read(struct fg_http_conn *conn, bool want);
+void fg_http_conn_discard(struct fg_http_conn *conn,
+                          size_t len);              /* has read what it will not use */
+void fg_http_conn_leave(struct fg_http_conn *conn); /* the last answer has left */
 /* From here on the connection speaks this; what it spoke before is over. */
-void http_conn_speak(struct http_conn *conn, const struct http_protocol *protocol);
+void fg_http_conn_speak(struct fg_http_conn *conn, const struct fg_http_protocol *protocol);
 
 /* --- HTTP/1.1, among its files --- */
 
-void http1_parser_init(struct http_conn *conn);
-void http1_queue_push(struct http_conn *conn, struct fg_http_request *req);
+void fg_http1_parser_init(struct fg_http_conn *conn);
+void fg_http1_queue_push(struct fg_http_conn *conn, struct fg_http_request *req);
 /* Writes status line and headers, and what frames the body. */
-void http1_put_answer(struct fg_http_request *req);
+void fg_http1_put_answer(struct fg_http_request *req);
 enum { HTTP1_ANSWER_BUFS = 3 }; /* head, body, what follows the body */
 /* What to write of it; returns how many. */
-unsigned http1_answer_bufs(const struct fg_http_request *req, uv_buf_t *bufs);
+unsigned fg_http1_answer_bufs(const struct fg_http_request *req, uv_buf_t *bufs);
 /* true when the answer has to say "Connection: close"; nothing is read after it then. */
-bool http1_closes_after(struct fg_http_request *req);
+bool fg_http1_closes_after(struct fg_http_request *req);
 /* Answers without reading on: the connection ends with this answer. */
-void http1_refuse(struct http_conn *conn, enum http_refusal why);
+void fg_http1_refuse(struct fg_http_conn *conn, enum fg_http_refusal why);
 
 /* --- from HTTP/1.1 to HTTP/2 --- */
 
 /* Does the complete request ask for it, and may it? */
-bool http2_upgrade_wanted(const struct fg_http_request *req);
+bool fg_http2_upgrade_wanted(const struct fg_http_request *req);
 /*
  * The connection says so and speaks HTTP/2; the request is its first, and rest what was received
  * after it.
  */
-void http2_upgrade(struct fg_http_request *req, struct fg_slice rest);
+void fg_http2_upgrade(struct fg_http_request *req, struct fg_slice rest);
 
 /* --- answers --- */
 
-void http_refuse(struct fg_http_request *req); /* says req->refusal */
-void http_finish(struct fg_http_request *req); /* the body is as it will be sent */
+void fg_http_refuse(struct fg_http_request *req); /* says req->refusal */
+void fg_http_finish(struct fg_http_request *req); /* the body is as it will be sent */
 
-bool http_status_has_body(unsigned status);
-const char *http_status_phrase(unsigned status);
-const char *http_date(struct http_loop *owner); /* "Sun, 06 Nov 1994 08:49:37 GMT" */
+bool fg_http_status_has_body(unsigned status);
+const char *fg_http_status_phrase(unsigned status);
+const char *fg_http_date(struct fg_http_loop *owner); /* "Sun, 06 Nov 1994 08:49:37 GMT" */
 
 /* The best coding that the client takes and that the body is worth. */
-enum http_coding http_coding_for(const struct fg_http_request *req);
+enum fg_http_coding fg_http_coding_for(const struct fg_http_request *req);
 /* false: no worker has time, send it as it is. */
-bool http_coding_start(struct fg_http_request *req);
+bool fg_http_coding_start(struct fg_http_request *req);
 
 /* --- what is counted --- */
 
-struct http_stats;
+struct fg_http_stats;
 
-enum http_event {
+enum fg_http_event {
     HTTP2_STREAM_REFUSED,  /* too many requests on its connection, or no memory for another */
     HTTP2_FLOOD,           /* a connection ended: too many cheap frames, or a huge header list */
     HTTP2_BROKEN,          /* a connection ended: a rule of the protocol broken */
@@ -441,27 +444,28 @@ enum http_event {
 
 /* Never freed: what it names may be scraped as long as the registry lives. registry NULL gives
  * NULL. */
-struct http_stats *http_stats_create(struct fg_registry *registry,
-                                     const struct fg_http_route *routes, size_t n_routes);
+struct fg_http_stats *fg_http_stats_create(struct fg_registry *registry,
+                                           const struct fg_http_route *routes, size_t n_routes);
 /* Where the request is counted, from its route and method; route SIZE_MAX: none of them. */
-unsigned http_stats_of(const struct http_stats *stats, size_t route, enum fg_http_method method);
+unsigned fg_http_stats_of(const struct fg_http_stats *stats, size_t route,
+                          enum fg_http_method method);
 /* All accept NULL. */
-void http_stats_answered(struct http_stats *stats, enum http_version version, unsigned at,
-                         unsigned status, int64_t duration_ns);
-void http_stats_refused(struct http_stats *stats, enum http_refusal why);
-void http_stats_event(struct http_stats *stats, enum http_event event);
-void http_stats_connections(struct http_stats *stats, int by);
-void http_stats_inflight(struct http_stats *stats, int by);
+void fg_http_stats_answered(struct fg_http_stats *stats, enum fg_http_version version, unsigned at,
+                            unsigned status, int64_t duration_ns);
+void fg_http_stats_refused(struct fg_http_stats *stats, enum fg_http_refusal why);
+void fg_http_stats_event(struct fg_http_stats *stats, enum fg_http_event event);
+void fg_http_stats_connections(struct fg_http_stats *stats, int by);
+void fg_http_stats_inflight(struct fg_http_stats *stats, int by);
 
 /* --- a loop's part of the server --- */
 
-struct http_loop {
+struct fg_http_loop {
     struct fg_http_server *server; /* not valid once the server is stopped */
     struct fg_loop *loop;
     _Atomic unsigned refs; /* the server, and each connection */
     struct fg_http_config config;
     struct fg_http_lent lent;
-    struct http_stats *stats;
+    struct fg_http_stats *stats;
     struct fg_clock *clock;
     uv_tcp_t listener;
     uv_timer_t tick;
@@ -469,9 +473,9 @@ struct http_loop {
     bool draining;
     bool pressed;           /* the budget of answers refused some since the last tick */
     uint64_t seen_refusals; /* of that budget, at the last tick */
-    struct http_conn *conns;
+    struct fg_http_conn *conns;
     unsigned n_conns;
-    struct http_peers *peers;
+    struct fg_http_peers *peers;
     struct fg_http_request *spare;
     unsigned n_spare;
     int64_t date_s; /* what `date` says */
@@ -481,45 +485,46 @@ struct http_loop {
     uint8_t record_buf[HTTP_RECORD_BYTES]; /* ... and one that is put together */
 };
 
-void http_loop_add(struct http_loop *owner, struct http_conn *conn);
-void http_loop_remove(struct http_loop *owner, struct http_conn *conn);
-struct http_loop *http_loop_create(struct fg_http_server *server, struct fg_loop *loop);
-void http_loop_unref(struct http_loop *owner);
-void http_loop_listen(struct http_loop *owner, int fd, int *ret_status); /* on the loop */
-void http_loop_drain(struct http_loop *owner);                           /* on the loop */
-void http_loop_cut(struct http_loop *owner);                             /* on the loop */
+void fg_http_loop_add(struct fg_http_loop *owner, struct fg_http_conn *conn);
+void fg_http_loop_remove(struct fg_http_loop *owner, struct fg_http_conn *conn);
+struct fg_http_loop *fg_http_loop_create(struct fg_http_server *server, struct fg_loop *loop);
+void fg_http_loop_unref(struct fg_http_loop *owner);
+void fg_http_loop_listen(struct fg_http_loop *owner, int fd, int *ret_status); /* on the loop */
+void fg_http_loop_drain(struct fg_http_loop *owner);                           /* on the loop */
+void fg_http_loop_cut(struct fg_http_loop *owner);                             /* on the loop */
 
 /* --- connections by address: peers.c; on the loop --- */
 
-struct http_peers *http_peers_create(void);
-void http_peers_destroy(struct http_peers *peers); /* after the last connection has left */
+struct fg_http_peers *fg_http_peers_create(void);
+void fg_http_peers_destroy(struct fg_http_peers *peers); /* after the last connection has left */
 
-/* Counts the connection with its address, conn->peer, until http_peers_leave(). */
-void http_peers_enter(struct http_loop *owner, struct http_conn *conn);
-void http_peers_leave(struct http_loop *owner, struct http_conn *conn);
+/* Counts the connection with its address, conn->peer, until fg_http_peers_leave(). */
+void fg_http_peers_enter(struct fg_http_loop *owner, struct fg_http_conn *conn);
+void fg_http_peers_leave(struct fg_http_loop *owner, struct fg_http_conn *conn);
 /* Returns the number of connections of its address, itself included. */
-unsigned http_peers_count(const struct http_conn *conn);
+unsigned fg_http_peers_count(const struct fg_http_conn *conn);
 
 /* Notes whether a request is under way on the connection. Does nothing if that is known already. */
-void http_conn_idle(struct http_conn *conn, bool idle);
+void fg_http_conn_idle(struct fg_http_conn *conn, bool idle);
 /* Closes the connection that has been idle longest, of conn's address or of any. false: none is
  * idle. */
-bool http_peers_make_room(struct http_loop *owner, const struct http_conn *conn, bool of_address);
+bool fg_http_peers_make_room(struct fg_http_loop *owner, const struct fg_http_conn *conn,
+                             bool of_address);
 
 /* --- TCP --- */
 
 /* Takes a connection from the listener; NULL: it is gone already. */
-struct http_conn *http_socket_accept(struct http_loop *owner);
+struct fg_http_conn *fg_http_socket_accept(struct fg_http_loop *owner);
 /* Cuts who makes no progress with what we write, or with the handshake of TLS. */
-void http_socket_watch(struct http_conn *conn, int64_t now_mono_ns);
+void fg_http_socket_watch(struct fg_http_conn *conn, int64_t now_mono_ns);
 
 struct fg_http_server {
     struct fg_http_config config;
     struct fg_http_lent lent;
-    struct http_stats *stats;
+    struct fg_http_stats *stats;
     struct fg_http_route *routes;
     size_t n_routes;
-    struct http_loop **loops;
+    struct fg_http_loop **loops;
     size_t n_loops;
     unsigned port;
     bool loopback; /* listens on a loopback address */
@@ -528,9 +533,9 @@ struct fg_http_server {
     unsigned open_handles; /* listeners, timers and connections of all loops; under lock */
 };
 
-void http_server_handles(struct fg_http_server *server, int by);
+void fg_http_server_handles(struct fg_http_server *server, int by);
 /* Finds route, allow and stats_at of a request whose path and method are known. */
-enum http_refusal http_server_match(const struct fg_http_server *server,
-                                    struct fg_http_request *req);
+enum fg_http_refusal fg_http_server_match(const struct fg_http_server *server,
+                                          struct fg_http_request *req);
 
 #endif

@@ -16,20 +16,20 @@ enum {
 
 static void on_handle_closed(uv_handle_t *handle)
 {
-    struct http_loop *owner = handle->data;
+    struct fg_http_loop *owner = handle->data;
     struct fg_http_server *server = owner->server;
 
-    http_loop_unref(owner);
-    http_server_handles(server, -1);
+    fg_http_loop_unref(owner);
+    fg_http_server_handles(server, -1);
 }
 
-static void close_tick_when_done(struct http_loop *owner)
+static void close_tick_when_done(struct fg_http_loop *owner)
 {
     if (owner->draining && owner->n_conns == 0 && !uv_is_closing((uv_handle_t *)&owner->tick))
         uv_close((uv_handle_t *)&owner->tick, on_handle_closed);
 }
 
-void http_loop_add(struct http_loop *owner, struct http_conn *conn)
+void fg_http_loop_add(struct fg_http_loop *owner, struct fg_http_conn *conn)
 {
     conn->next = owner->conns;
     if (conn->next != NULL)
@@ -37,11 +37,11 @@ void http_loop_add(struct http_loop *owner, struct http_conn *conn)
     owner->conns = conn;
     owner->n_conns++;
     atomic_fetch_add(&owner->refs, 1);
-    http_stats_connections(owner->stats, 1);
-    http_server_handles(owner->server, 1);
+    fg_http_stats_connections(owner->stats, 1);
+    fg_http_server_handles(owner->server, 1);
 }
 
-void http_loop_remove(struct http_loop *owner, struct http_conn *conn)
+void fg_http_loop_remove(struct fg_http_loop *owner, struct fg_http_conn *conn)
 {
     if (conn->prev != NULL)
         conn->prev->next = conn->next;
@@ -50,33 +50,35 @@ void http_loop_remove(struct http_loop *owner, struct http_conn *conn)
     if (conn->next != NULL)
         conn->next->prev = conn->prev;
     owner->n_conns--;
-    http_stats_connections(owner->stats, -1);
+    fg_http_stats_connections(owner->stats, -1);
     close_tick_when_done(owner);
 }
 
 /* --- accepting --- */
 
 /* Makes room for a new connection if there are too many. Returns why it must be refused. */
-static enum http_refusal find_room(struct http_loop *owner, const struct http_conn *conn)
+static enum fg_http_refusal find_room(struct fg_http_loop *owner, const struct fg_http_conn *conn)
 {
-    if (http_peers_count(conn) > owner->config.connections_per_address_max)
-        return http_peers_make_room(owner, conn, true) ? HTTP_ACCEPTED : HTTP_TOO_MANY_OF_ADDRESS;
+    if (fg_http_peers_count(conn) > owner->config.connections_per_address_max)
+        return fg_http_peers_make_room(owner, conn, true) ? HTTP_ACCEPTED
+                                                          : HTTP_TOO_MANY_OF_ADDRESS;
     if (owner->n_conns > owner->config.connections_max)
-        return http_peers_make_room(owner, conn, false) ? HTTP_ACCEPTED : HTTP_TOO_MANY_CONNECTIONS;
+        return fg_http_peers_make_room(owner, conn, false) ? HTTP_ACCEPTED
+                                                           : HTTP_TOO_MANY_CONNECTIONS;
     return HTTP_ACCEPTED;
 }
 
 static void on_connection(uv_stream_t *listener, int status)
 {
-    struct http_loop *owner = listener->data;
-    struct http_conn *conn;
-    enum http_refusal why;
+    struct fg_http_loop *owner = listener->data;
+    struct fg_http_conn *conn;
+    enum fg_http_refusal why;
 
     if (status != 0) {
         fg_log_warn("cannot accept connections", fg_ls("err", uv_strerror(status)));
         return;
     }
-    conn = http_socket_accept(owner);
+    conn = fg_http_socket_accept(owner);
     if (conn == NULL)
         return;
     why = find_room(owner, conn);
@@ -90,11 +92,11 @@ static void on_connection(uv_stream_t *listener, int status)
                 fg_ls("peer", conn->peer));
     if (owner->n_conns <= owner->config.connections_max + REFUSALS_AT_A_TIME &&
         !conn->secure) { /* an answer would cost a handshake */
-        http_conn_refuse(conn, why, fg_mono_ns(owner->clock));
+        fg_http_conn_refuse(conn, why, fg_mono_ns(owner->clock));
         return;
     }
-    http_stats_refused(owner->stats, why);
-    http_conn_cut(conn);
+    fg_http_stats_refused(owner->stats, why);
+    fg_http_conn_cut(conn);
 }
 
 /* --- the clock --- */
@@ -105,15 +107,15 @@ static void on_connection(uv_stream_t *listener, int status)
  */
 static void on_tick(uv_timer_t *timer)
 {
-    struct http_loop *owner = timer->data;
+    struct fg_http_loop *owner = timer->data;
     int64_t now_mono_ns = fg_mono_ns(owner->clock);
     uint64_t refusals = owner->lent.answers == NULL ? 0 : fg_budget_refusals(owner->lent.answers);
 
     owner->pressed = refusals != owner->seen_refusals;
     owner->seen_refusals = refusals;
-    for (struct http_conn *conn = owner->conns; conn != NULL; conn = conn->next) {
-        http_socket_watch(conn, now_mono_ns);
-        http_conn_tick(conn, now_mono_ns);
+    for (struct fg_http_conn *conn = owner->conns; conn != NULL; conn = conn->next) {
+        fg_http_socket_watch(conn, now_mono_ns);
+        fg_http_conn_tick(conn, now_mono_ns);
     }
 }
 
@@ -129,7 +131,7 @@ static uint64_t tick_ms(const struct fg_http_config *config)
 
 /* --- begin and end, on the loop --- */
 
-void http_loop_listen(struct http_loop *owner, int fd, int *ret_status)
+void fg_http_loop_listen(struct fg_http_loop *owner, int fd, int *ret_status)
 {
     uv_loop_t *uv = fg_loop_uv(owner->loop);
     uint64_t every_ms = tick_ms(&owner->config);
@@ -138,7 +140,7 @@ void http_loop_listen(struct http_loop *owner, int fd, int *ret_status)
     fg_assert(uv_timer_init(uv, &owner->tick) == 0);
     owner->listener.data = owner->tick.data = owner;
     atomic_fetch_add(&owner->refs, 2);
-    http_server_handles(owner->server, 2);
+    fg_http_server_handles(owner->server, 2);
     fg_assert(uv_timer_start(&owner->tick, on_tick, every_ms, every_ms) == 0);
     *ret_status = uv_tcp_open(&owner->listener, fd);
     if (*ret_status != 0)
@@ -147,7 +149,7 @@ void http_loop_listen(struct http_loop *owner, int fd, int *ret_status)
         *ret_status = uv_listen((uv_stream_t *)&owner->listener, BACKLOG, on_connection);
 }
 
-void http_loop_drain(struct http_loop *owner)
+void fg_http_loop_drain(struct fg_http_loop *owner)
 {
     if (owner->draining)
         return;
@@ -157,8 +159,8 @@ void http_loop_drain(struct http_loop *owner)
     close_tick_when_done(owner);
 }
 
-void http_loop_cut(struct http_loop *owner)
+void fg_http_loop_cut(struct fg_http_loop *owner)
 {
-    for (struct http_conn *conn = owner->conns; conn != NULL; conn = conn->next)
-        http_conn_cut(conn);
+    for (struct fg_http_conn *conn = owner->conns; conn != NULL; conn = conn->next)
+        fg_http_conn_cut(conn);
 }

@@ -15,25 +15,25 @@
 enum { BUCKETS = 1024 }; /* a loop has some thousand connections, from fewer addresses */
 
 struct idle_list {
-    struct http_conn *first, *last;
+    struct fg_http_conn *first, *last;
 };
 
-struct http_peer {
-    struct http_peer *next; /* in its bucket */
-    uint64_t key;           /* of the address; 0: unknown */
+struct fg_http_peer {
+    struct fg_http_peer *next; /* in its bucket */
+    uint64_t key;              /* of the address; 0: unknown */
     unsigned n_conns;
     struct idle_list idle;
 };
 
-struct http_peers {
+struct fg_http_peers {
     uint64_t seed; /* random, so that nobody can choose addresses that share a bucket */
     struct idle_list idle;
-    struct http_peer *buckets[BUCKETS];
+    struct fg_http_peer *buckets[BUCKETS];
 };
 
-struct http_peers *http_peers_create(void)
+struct fg_http_peers *fg_http_peers_create(void)
 {
-    struct http_peers *peers = fg_new(struct http_peers);
+    struct fg_http_peers *peers = fg_new(struct fg_http_peers);
 
     /* The table works without random numbers, too. */
     if (getrandom(&peers->seed, sizeof peers->seed, GRND_NONBLOCK) < 0)
@@ -41,7 +41,7 @@ struct http_peers *http_peers_create(void)
     return peers;
 }
 
-void http_peers_destroy(struct http_peers *peers)
+void fg_http_peers_destroy(struct fg_http_peers *peers)
 {
     for (size_t i = 0; i < BUCKETS; i++)
         fg_assert(peers->buckets[i] == NULL);
@@ -63,20 +63,20 @@ static uint64_t key_of(const char *text)
     return key;
 }
 
-static struct http_peer **bucket_of(struct http_peers *peers, uint64_t key)
+static struct fg_http_peer **bucket_of(struct fg_http_peers *peers, uint64_t key)
 {
     return &peers->buckets[fg_mix64(key ^ peers->seed) % BUCKETS];
 }
 
-void http_peers_enter(struct http_loop *owner, struct http_conn *conn)
+void fg_http_peers_enter(struct fg_http_loop *owner, struct fg_http_conn *conn)
 {
     uint64_t key = key_of(conn->peer);
-    struct http_peer **bucket = bucket_of(owner->peers, key), *peer = *bucket;
+    struct fg_http_peer **bucket = bucket_of(owner->peers, key), *peer = *bucket;
 
     while (peer != NULL && peer->key != key)
         peer = peer->next;
     if (peer == NULL) {
-        peer = fg_new(struct http_peer);
+        peer = fg_new(struct fg_http_peer);
         peer->key = key;
         peer->next = *bucket;
         *bucket = peer;
@@ -85,13 +85,13 @@ void http_peers_enter(struct http_loop *owner, struct http_conn *conn)
     conn->peer_of = peer;
 }
 
-void http_peers_leave(struct http_loop *owner, struct http_conn *conn)
+void fg_http_peers_leave(struct fg_http_loop *owner, struct fg_http_conn *conn)
 {
-    struct http_peer *peer = conn->peer_of, **link;
+    struct fg_http_peer *peer = conn->peer_of, **link;
 
     if (peer == NULL)
         return;
-    http_conn_idle(conn, false);
+    fg_http_conn_idle(conn, false);
     conn->peer_of = NULL;
     if (--peer->n_conns > 0)
         return;
@@ -101,14 +101,14 @@ void http_peers_leave(struct http_loop *owner, struct http_conn *conn)
     free(peer);
 }
 
-unsigned http_peers_count(const struct http_conn *conn)
+unsigned fg_http_peers_count(const struct fg_http_conn *conn)
 {
     return conn->peer_of->n_conns;
 }
 
 /* --- idle ones --- */
 
-static void add_idle(struct http_conn *conn)
+static void add_idle(struct fg_http_conn *conn)
 {
     struct idle_list *all = &conn->owner->peers->idle, *mates = &conn->peer_of->idle;
 
@@ -122,7 +122,7 @@ static void add_idle(struct http_conn *conn)
     mates->last = conn;
 }
 
-static void remove_idle(struct http_conn *conn)
+static void remove_idle(struct fg_http_conn *conn)
 {
     struct idle_list *all = &conn->owner->peers->idle, *mates = &conn->peer_of->idle;
 
@@ -132,7 +132,7 @@ static void remove_idle(struct http_conn *conn)
     *(conn->mate_next == NULL ? &mates->last : &conn->mate_next->mate_prev) = conn->mate_prev;
 }
 
-void http_conn_idle(struct http_conn *conn, bool idle)
+void fg_http_conn_idle(struct fg_http_conn *conn, bool idle)
 {
     if (conn->peer_of == NULL || conn->idle == idle)
         return;
@@ -143,13 +143,14 @@ void http_conn_idle(struct http_conn *conn, bool idle)
         remove_idle(conn);
 }
 
-bool http_peers_make_room(struct http_loop *owner, const struct http_conn *conn, bool of_address)
+bool fg_http_peers_make_room(struct fg_http_loop *owner, const struct fg_http_conn *conn,
+                             bool of_address)
 {
-    struct http_conn *oldest = of_address ? conn->peer_of->idle.first : owner->peers->idle.first;
+    struct fg_http_conn *oldest = of_address ? conn->peer_of->idle.first : owner->peers->idle.first;
 
     if (oldest == NULL)
         return false;
-    http_stats_event(owner->stats, HTTP_CLOSED_FOR_ROOM);
-    http_conn_cut(oldest);
+    fg_http_stats_event(owner->stats, HTTP_CLOSED_FOR_ROOM);
+    fg_http_conn_cut(oldest);
     return true;
 }

@@ -5,9 +5,9 @@ enum {
     KEEP_MAX_BYTES = 8 * 1024, /* of a buffer or an arena, in a spare request */
 };
 
-struct fg_http_request *http_request_new(struct http_conn *conn)
+struct fg_http_request *fg_http_request_new(struct fg_http_conn *conn)
 {
-    struct http_loop *owner = conn->owner;
+    struct fg_http_loop *owner = conn->owner;
     struct fg_http_request *req = owner->spare;
 
     if (req != NULL) {
@@ -27,10 +27,10 @@ struct fg_http_request *http_request_new(struct http_conn *conn)
     req->conn = conn;
     req->next = NULL;
     req->method = FG_HTTP_OTHER;
-    req->stats_at = http_stats_of(owner->stats, SIZE_MAX, FG_HTTP_OTHER);
+    req->stats_at = fg_http_stats_of(owner->stats, SIZE_MAX, FG_HTTP_OTHER);
     req->start_mono_ns = conn->now_mono_ns;
     conn->refs++;
-    http_request_pay(req);
+    fg_http_request_pay(req);
     return req;
 }
 
@@ -45,7 +45,7 @@ static void forget(struct fg_buf *buf)
     }
 }
 
-/* Back to what http_request_new() gives; small buffers keep their memory. */
+/* Back to what fg_http_request_new() gives; small buffers keep their memory. */
 static void request_reset(struct fg_http_request *req)
 {
     if (fg_arena_used_bytes(req->arena) > KEEP_MAX_BYTES) {
@@ -63,18 +63,18 @@ static void request_reset(struct fg_http_request *req)
     req->http10 = req->keep_alive = req->want_continue = false;
     req->no_coding = req->skip_body = req->chunked = req->retry_after = false;
     atomic_store_explicit(&req->gone, false, memory_order_relaxed);
-    req->url = (struct http_span){0};
+    req->url = (struct fg_http_span){0};
     req->n_headers = 0;
-    req->headers[0] = (struct http_header){0}; /* the next ones as they come */
+    req->headers[0] = (struct fg_http_header){0}; /* the next ones as they come */
     req->path = req->query = req->authority = fg_bytes(NULL, 0);
     req->route = NULL;
     req->allow = req->status = 0;
     req->body_max_bytes = req->content_bytes = 0;
     req->coding = HTTP_IDENTITY;
-    req->h2 = (struct http_stream){0};
+    req->h2 = (struct fg_http_stream){0};
 }
 
-void http_request_drop_body(struct fg_http_request *req)
+void fg_http_request_drop_body(struct fg_http_request *req)
 {
     struct fg_budget *budget = req->conn->owner->lent.bodies;
 
@@ -84,26 +84,26 @@ void http_request_drop_body(struct fg_http_request *req)
     req->admitted_bytes = 0;
 }
 
-void http_request_free(struct fg_http_request *req)
+void fg_http_request_free(struct fg_http_request *req)
 {
-    struct http_conn *conn = req->conn;
-    struct http_loop *owner = conn->owner;
+    struct fg_http_conn *conn = req->conn;
+    struct fg_http_loop *owner = conn->owner;
 
-    http_request_drop_body(req);
-    http_answer_release(req);
-    http_request_repay(req);
+    fg_http_request_drop_body(req);
+    fg_http_answer_release(req);
+    fg_http_request_repay(req);
     request_reset(req);
     if (owner->n_spare < HTTP_SPARE_REQUESTS) {
         req->next = owner->spare;
         owner->spare = req;
         owner->n_spare++;
     } else {
-        http_request_destroy(req);
+        fg_http_request_destroy(req);
     }
-    http_conn_unref(conn);
+    fg_http_conn_unref(conn);
 }
 
-void http_request_destroy(struct fg_http_request *req)
+void fg_http_request_destroy(struct fg_http_request *req)
 {
     req->magic = 0;
     fg_arena_destroy(req->arena);
@@ -116,12 +116,12 @@ void http_request_destroy(struct fg_http_request *req)
     free(req);
 }
 
-enum http_refusal http_request_add_piece(struct fg_http_request *req, struct http_span *span,
-                                         struct fg_slice piece)
+enum fg_http_refusal fg_http_request_add_piece(struct fg_http_request *req,
+                                               struct fg_http_span *span, struct fg_slice piece)
 {
     struct fg_buf *head = &req->head;
 
-    if (!http_request_pay_head(req, head->len + piece.len))
+    if (!fg_http_request_pay_head(req, head->len + piece.len))
         return HTTP_NO_BUDGET;
     if (span->len == 0)
         span->at = (uint32_t)head->len;
@@ -188,13 +188,13 @@ static struct fg_slice take_authority(struct fg_http_request *req, struct fg_sli
     return slash == url.len ? fg_bytes("/", 1) : fg_slice_sub(url, slash, url.len);
 }
 
-bool http_request_url(struct fg_http_request *req)
+bool fg_http_request_url(struct fg_http_request *req)
 {
     struct fg_slice url;
     size_t mark;
 
     req->authority = fg_http_header(req, "Host");
-    url = take_authority(req, http_span(req, req->url));
+    url = take_authority(req, fg_http_span(req, req->url));
     if (!fg_slice_starts(url, "/") && !fg_slice_is(url, "*"))
         return false;
     mark = fg_slice_find(url, '#');
@@ -232,21 +232,21 @@ struct fg_slice fg_http_header(const struct fg_http_request *req, const char *na
 
     for (unsigned i = 0; i < req->n_headers; i++)
         if (req->headers[i].name.len == len &&
-            fg_slice_is_nocase(http_span(req, req->headers[i].name), name))
-            return http_span(req, req->headers[i].value);
+            fg_slice_is_nocase(fg_http_span(req, req->headers[i].name), name))
+            return fg_http_span(req, req->headers[i].value);
     return fg_bytes(NULL, 0);
 }
 
-unsigned http_header_count(const struct fg_http_request *req, const char *name)
+unsigned fg_http_header_count(const struct fg_http_request *req, const char *name)
 {
     unsigned n = 0;
 
     for (unsigned i = 0; i < req->n_headers; i++)
-        n += fg_slice_is_nocase(http_span(req, req->headers[i].name), name);
+        n += fg_slice_is_nocase(fg_http_span(req, req->headers[i].name), name);
     return n;
 }
 
-bool http_header_has(const struct fg_http_request *req, const char *name, const char *token)
+bool fg_http_header_has(const struct fg_http_request *req, const char *name, const char *token)
 {
     struct fg_slice list = fg_http_header(req, name);
 

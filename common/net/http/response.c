@@ -5,7 +5,7 @@
 enum { ERROR_BODY_MAX_BYTES = 16 * 1024 }; /* a message of 512 bytes, each escaped */
 
 /* RFC 9110, 15; codes without a phrase are still valid. */
-const char *http_status_phrase(unsigned status)
+const char *fg_http_status_phrase(unsigned status)
 {
     static const struct {
         unsigned status;
@@ -52,7 +52,7 @@ const char *http_status_phrase(unsigned status)
     return "";
 }
 
-const char *http_date(struct http_loop *owner)
+const char *fg_http_date(struct fg_http_loop *owner)
 {
     static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
     static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -100,35 +100,35 @@ void fg_http_no_coding(struct fg_http_request *req)
     req->no_coding = true;
 }
 
-bool http_status_has_body(unsigned status)
+bool fg_http_status_has_body(unsigned status)
 {
     return status >= 200 && status != 204 && status != 304;
 }
 
 static bool sends_body(const struct fg_http_request *req)
 {
-    return req->method != FG_HTTP_HEAD && http_status_has_body(req->status);
+    return req->method != FG_HTTP_HEAD && fg_http_status_has_body(req->status);
 }
 
-void http_finish(struct fg_http_request *req)
+void fg_http_finish(struct fg_http_request *req)
 {
     req->content_bytes = req->out.len;
     if (!sends_body(req))
         fg_buf_done(&req->out);
-    http_answer_shrink(req);
+    fg_http_answer_shrink(req);
     req->conn->protocol->respond(req);
 }
 
 static void count_answer(struct fg_http_request *req)
 {
-    struct http_loop *owner = req->conn->owner;
+    struct fg_http_loop *owner = req->conn->owner;
 
-    http_stats_answered(owner->stats, req->conn->protocol->version, req->stats_at, req->status,
-                        fg_mono_ns(owner->clock) - req->start_mono_ns);
+    fg_http_stats_answered(owner->stats, req->conn->protocol->version, req->stats_at, req->status,
+                           fg_mono_ns(owner->clock) - req->start_mono_ns);
     if (req->refusal == HTTP_ACCEPTED)
-        http_stats_inflight(owner->stats, -1);
+        fg_http_stats_inflight(owner->stats, -1);
     else
-        http_stats_refused(owner->stats, req->refusal);
+        fg_http_stats_refused(owner->stats, req->refusal);
 }
 
 static void error_body(struct fg_buf *body, const char *code, const char *message)
@@ -145,11 +145,11 @@ static void error_body(struct fg_buf *body, const char *code, const char *messag
  * fits. */
 static void drop_answer(struct fg_http_request *req)
 {
-    struct http_loop *owner = req->conn->owner;
+    struct fg_http_loop *owner = req->conn->owner;
 
     fg_log_warn("an answer was refused with 503: answer_memory_max_bytes is in use",
                 fg_ls("peer", req->conn->peer), fg_lu("size_bytes", req->out.len));
-    http_stats_event(owner->stats, HTTP_ANSWER_NO_MEMORY);
+    fg_http_stats_event(owner->stats, HTTP_ANSWER_NO_MEMORY);
     fg_buf_done(&req->out);
     fg_buf_clear(&req->extra);
     fg_buf_clear(&req->trailers);
@@ -157,7 +157,7 @@ static void drop_answer(struct fg_http_request *req)
     error_body(&req->out, "unavailable", "no memory left for answers, try again");
     put_header(&req->extra, "Content-Type", "application/json");
     put_header(&req->extra, "Retry-After", "1");
-    fg_assert(http_answer_hold(req)); /* it is small */
+    fg_assert(fg_http_answer_hold(req)); /* it is small */
 }
 
 /*
@@ -167,7 +167,7 @@ static void drop_answer(struct fg_http_request *req)
 static bool wants_https_only(const struct fg_http_request *req)
 {
     return req->conn->secure && req->authority.ptr != NULL &&
-           !http_is_loopback_host(req->authority);
+           !fg_http_is_loopback_host(req->authority);
 }
 
 /* From here on the answer is ours. */
@@ -186,14 +186,14 @@ static void respond(struct fg_http_request *req, unsigned status, const char *co
         put_header(&req->extra, "Strict-Transport-Security", "max-age=31536000");
     if ((status == 429 || status == 503) && !req->retry_after)
         put_header(&req->extra, "Retry-After", "1");
-    if (sends_body(req) && !http_answer_hold(req))
+    if (sends_body(req) && !fg_http_answer_hold(req))
         drop_answer(req);
     count_answer(req);
-    http_request_drop_body(req);
-    req->coding = http_coding_for(req);
-    if (req->coding == HTTP_IDENTITY || !http_coding_start(req)) {
+    fg_http_request_drop_body(req);
+    req->coding = fg_http_coding_for(req);
+    if (req->coding == HTTP_IDENTITY || !fg_http_coding_start(req)) {
         req->coding = HTTP_IDENTITY;
-        http_finish(req);
+        fg_http_finish(req);
     }
 }
 
@@ -270,7 +270,7 @@ static void put_allow(struct fg_http_request *req)
         fg_buf_put(&req->extra, FG_LIT("\r\n"));
 }
 
-void http_refuse(struct fg_http_request *req)
+void fg_http_refuse(struct fg_http_request *req)
 {
     unsigned status = refusals[req->refusal].status;
     const char *message = refusals[req->refusal].message;

@@ -1,5 +1,6 @@
 /*
- * TLS between a socket and its connection: secure_io is a struct http_io over that of socket.c.
+ * TLS between a socket and its connection: fg_secure_io is a struct fg_http_io over that of
+ * socket.c.
  *
  * Received bytes go into the session, and as long as the connection wants input, plaintext comes
  * out; what it does not want yet stays encrypted, and the socket is not read meanwhile. A write is
@@ -16,7 +17,7 @@ enum {
     OUTPUT_KEEP_BYTES = 20 * 1024,   /* of an idle connection: room for an answer's record */
 };
 
-struct secure {
+struct fg_http_secure {
     struct fg_tls *tls;
     int64_t begin_mono_ns;
     bool ready;      /* the handshake is complete */
@@ -29,24 +30,24 @@ struct secure {
     unsigned n_plain, at_plain;
 };
 
-void secure_open(struct tcp_conn *tcp)
+void fg_secure_open(struct fg_tcp_conn *tcp)
 {
-    struct http_loop *owner = tcp->conn.owner;
-    struct secure *secure = fg_new(struct secure);
+    struct fg_http_loop *owner = tcp->conn.owner;
+    struct fg_http_secure *secure = fg_new(struct fg_http_secure);
 
     secure->tls = fg_tls_create(owner->config.tls);
     secure->begin_mono_ns = fg_mono_ns(owner->clock);
     fg_buf_init(&secure->cipher, SIZE_MAX);
     tcp->secure = secure;
-    tcp->conn.io = &secure_io;
+    tcp->conn.io = &fg_secure_io;
     tcp->conn.secure = true;
     tcp->conn.choosing = false; /* the handshake says which version */
     tcp->conn.opening = true;
 }
 
-void secure_close(struct tcp_conn *tcp)
+void fg_secure_close(struct fg_tcp_conn *tcp)
 {
-    struct secure *secure = tcp->secure;
+    struct fg_http_secure *secure = tcp->secure;
 
     if (secure == NULL)
         return;
@@ -60,7 +61,7 @@ void secure_close(struct tcp_conn *tcp)
 /* --- writing --- */
 
 /* The next record: of one large piece, or of several small ones put together. */
-static struct fg_slice next_record(struct secure *secure, uint8_t *room)
+static struct fg_slice next_record(struct fg_http_secure *secure, uint8_t *room)
 {
     size_t len = 0;
 
@@ -81,15 +82,15 @@ static struct fg_slice next_record(struct secure *secure, uint8_t *room)
     return fg_bytes(room, len);
 }
 
-static bool has_plain(const struct secure *secure)
+static bool has_plain(const struct fg_http_secure *secure)
 {
     return secure->at_plain < secure->n_plain;
 }
 
 /* false: the session is broken. */
-static bool make_records(struct tcp_conn *tcp)
+static bool make_records(struct fg_tcp_conn *tcp)
 {
-    struct secure *secure = tcp->secure;
+    struct fg_http_secure *secure = tcp->secure;
 
     while (has_plain(secure) && fg_tls_output_len(secure->tls) < OUTPUT_ENOUGH_BYTES)
         if (!fg_tls_write(secure->tls, next_record(secure, tcp->conn.owner->record_buf)))
@@ -98,7 +99,7 @@ static bool make_records(struct tcp_conn *tcp)
 }
 
 /* The socket has taken `cipher`. */
-static void output_sent(struct secure *secure)
+static void output_sent(struct fg_http_secure *secure)
 {
     secure->sending = false;
     fg_buf_clear(&secure->cipher);
@@ -109,9 +110,9 @@ static void output_sent(struct secure *secure)
 }
 
 /* true: all that was encrypted is gone. */
-static bool send_output(struct tcp_conn *tcp)
+static bool send_output(struct fg_tcp_conn *tcp)
 {
-    struct secure *secure = tcp->secure;
+    struct fg_http_secure *secure = tcp->secure;
     uv_buf_t buf;
 
     if (fg_tls_output_len(secure->tls) == 0)
@@ -119,20 +120,20 @@ static bool send_output(struct tcp_conn *tcp)
     fg_tls_take_output(secure->tls, &secure->cipher);
     buf = (uv_buf_t){.base = (char *)secure->cipher.ptr, .len = secure->cipher.len};
     secure->sending = true;
-    if (!tcp_write(&tcp->conn, &buf, 1))
+    if (!fg_tcp_write(&tcp->conn, &buf, 1))
         return false;
     output_sent(secure);
     return true;
 }
 
 /* Encrypts and sends as much as the socket takes; true: nothing is left to be sent. */
-static bool push(struct tcp_conn *tcp)
+static bool push(struct fg_tcp_conn *tcp)
 {
-    struct secure *secure = tcp->secure;
+    struct fg_http_secure *secure = tcp->secure;
 
     while (!secure->sending && tcp->conn.state < HTTP_CONN_CLOSING) {
         if (!make_records(tcp)) {
-            http_conn_cut(&tcp->conn);
+            fg_http_conn_cut(&tcp->conn);
             return false;
         }
         if (send_output(tcp) && !has_plain(secure))
@@ -141,18 +142,18 @@ static bool push(struct tcp_conn *tcp)
     return false;
 }
 
-static void end_when_sent(struct tcp_conn *tcp)
+static void end_when_sent(struct fg_tcp_conn *tcp)
 {
     if (tcp->secure->ending && !tcp->secure->sending && tcp->conn.state < HTTP_CONN_CLOSING) {
         tcp->secure->ending = false;
-        tcp_shutdown(&tcp->conn);
+        fg_tcp_shutdown(&tcp->conn);
     }
 }
 
-static bool secure_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs)
+static bool secure_write(struct fg_http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs)
 {
-    struct tcp_conn *tcp = tcp_of(conn);
-    struct secure *secure = tcp->secure;
+    struct fg_tcp_conn *tcp = fg_tcp_of(conn);
+    struct fg_http_secure *secure = tcp->secure;
 
     fg_assert(n_bufs <= FG_COUNT(secure->plain) && !has_plain(secure));
     memcpy(secure->plain, bufs, n_bufs * sizeof *bufs);
@@ -161,17 +162,17 @@ static bool secure_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned 
     return push(tcp);
 }
 
-void secure_written(struct tcp_conn *tcp)
+void fg_secure_written(struct fg_tcp_conn *tcp)
 {
     output_sent(tcp->secure);
     if (push(tcp) && tcp->conn.writing)
-        http_conn_written(&tcp->conn);
+        fg_http_conn_written(&tcp->conn);
     end_when_sent(tcp);
 }
 
-static void secure_shutdown(struct http_conn *conn)
+static void secure_shutdown(struct fg_http_conn *conn)
 {
-    struct tcp_conn *tcp = tcp_of(conn);
+    struct fg_tcp_conn *tcp = fg_tcp_of(conn);
 
     fg_tls_shutdown(tcp->secure->tls);
     tcp->secure->ending = true;
@@ -180,59 +181,60 @@ static void secure_shutdown(struct http_conn *conn)
 }
 
 /* Says goodbye where nothing is cut short by it. */
-static void secure_close_socket(struct http_conn *conn)
+static void secure_close_socket(struct fg_http_conn *conn)
 {
-    struct tcp_conn *tcp = tcp_of(conn);
-    struct secure *secure = tcp->secure;
+    struct fg_tcp_conn *tcp = fg_tcp_of(conn);
+    struct fg_http_secure *secure = tcp->secure;
 
     if (!secure->sending && !has_plain(secure)) {
         fg_tls_shutdown(secure->tls);
         (void)send_output(tcp);
     }
-    tcp_close(conn);
+    fg_tcp_close(conn);
 }
 
 /* --- reading --- */
 
-static void handshake_complete(struct tcp_conn *tcp)
+static void handshake_complete(struct fg_tcp_conn *tcp)
 {
-    struct http_conn *conn = &tcp->conn;
+    struct fg_http_conn *conn = &tcp->conn;
 
     tcp->secure->ready = true;
     conn->opening = false;
     conn->uncertified = !fg_tls_is_certified(tcp->secure->tls);
     conn->now_mono_ns = fg_mono_ns(conn->owner->clock); /* what follows has its own time */
-    http_conn_speak(conn, fg_tls_is_http2(tcp->secure->tls) ? &http2_protocol : &http1_protocol);
+    fg_http_conn_speak(conn,
+                       fg_tls_is_http2(tcp->secure->tls) ? &fg_http2_protocol : &fg_http1_protocol);
     conn->protocol->pump(conn);
 }
 
 /* HTTP where TLS should be: told so in HTTP, as everything else would look like noise. */
-static void answer_in_cleartext(struct tcp_conn *tcp)
+static void answer_in_cleartext(struct fg_tcp_conn *tcp)
 {
-    struct http_conn *conn = &tcp->conn;
+    struct fg_http_conn *conn = &tcp->conn;
 
-    secure_close(tcp);
-    conn->io = &tcp_io;
+    fg_secure_close(tcp);
+    conn->io = &fg_tcp_io;
     conn->opening = conn->secure = false;
-    http_conn_refuse(conn, HTTP_CLEARTEXT, fg_mono_ns(conn->owner->clock));
+    fg_http_conn_refuse(conn, HTTP_CLEARTEXT, fg_mono_ns(conn->owner->clock));
 }
 
 /* Plaintext, as long as it is wanted and there is some; returns why it stopped. */
-static enum fg_tls_status decrypt(struct tcp_conn *tcp)
+static enum fg_tls_status decrypt(struct fg_tcp_conn *tcp)
 {
-    struct http_conn *conn = &tcp->conn;
-    struct secure *secure = tcp->secure;
+    struct fg_http_conn *conn = &tcp->conn;
+    struct fg_http_secure *secure = tcp->secure;
     enum fg_tls_status status = FG_TLS_OK;
 
     while (conn->state < HTTP_CONN_CLOSING && (secure->wanted || !secure->ready)) {
-        uv_buf_t room = http_conn_room(conn);
+        uv_buf_t room = fg_http_conn_room(conn);
         size_t len = 0;
 
         if (room.len == 0)
             room = uv_buf_init((char *)conn->owner->plain_buf, HTTP_RECORD_BYTES);
         status = fg_tls_read(secure->tls, room.base, room.len, &len);
         if (status == FG_TLS_OK)
-            http_conn_input(conn, fg_bytes(room.base, len), fg_mono_ns(conn->owner->clock));
+            fg_http_conn_input(conn, fg_bytes(room.base, len), fg_mono_ns(conn->owner->clock));
         else if (status == FG_TLS_READY)
             handshake_complete(tcp);
         else
@@ -242,10 +244,10 @@ static enum fg_tls_status decrypt(struct tcp_conn *tcp)
 }
 
 /* Reads on: from what is here, and then from the socket. */
-static void deliver(struct tcp_conn *tcp)
+static void deliver(struct fg_tcp_conn *tcp)
 {
-    struct http_conn *conn = &tcp->conn;
-    struct secure *secure = tcp->secure;
+    struct fg_http_conn *conn = &tcp->conn;
+    struct fg_http_secure *secure = tcp->secure;
     enum fg_tls_status status;
 
     if (secure->delivering)
@@ -261,55 +263,55 @@ static void deliver(struct tcp_conn *tcp)
     (void)push(tcp);
     if (status == FG_TLS_END) {
         secure->wanted = false;
-        tcp_read(conn, false);
-        http_conn_eof(conn);
+        fg_tcp_read(conn, false);
+        fg_http_conn_eof(conn);
     } else if (status == FG_TLS_FAILED && conn->state == HTTP_CONN_OPEN) {
         conn->unread = true; /* so that the alert arrives */
-        http_conn_leave(conn);
+        fg_http_conn_leave(conn);
     }
 }
 
-void secure_input(struct tcp_conn *tcp, struct fg_slice bytes)
+void fg_secure_input(struct fg_tcp_conn *tcp, struct fg_slice bytes)
 {
     if (tcp->conn.state == HTTP_CONN_LINGER) { /* nobody wants to know what it says */
-        http_conn_discard(&tcp->conn, bytes.len);
+        fg_http_conn_discard(&tcp->conn, bytes.len);
         return;
     }
     fg_tls_feed(tcp->secure->tls, bytes);
     deliver(tcp);
 }
 
-void secure_eof(struct tcp_conn *tcp)
+void fg_secure_eof(struct fg_tcp_conn *tcp)
 {
     fg_tls_gave_up(tcp->secure->tls, false);
-    http_conn_eof(&tcp->conn);
+    fg_http_conn_eof(&tcp->conn);
 }
 
-static void secure_read(struct http_conn *conn, bool on)
+static void secure_read(struct fg_http_conn *conn, bool on)
 {
-    struct tcp_conn *tcp = tcp_of(conn);
+    struct fg_tcp_conn *tcp = fg_tcp_of(conn);
 
     tcp->secure->wanted = on;
-    tcp_read(conn, on);
+    fg_tcp_read(conn, on);
     if (on)
         deliver(tcp);
 }
 
-void secure_watch(struct tcp_conn *tcp, int64_t now_mono_ns)
+void fg_secure_watch(struct fg_tcp_conn *tcp, int64_t now_mono_ns)
 {
-    struct secure *secure = tcp->secure;
+    struct fg_http_secure *secure = tcp->secure;
 
     if (secure->ready ||
         now_mono_ns - secure->begin_mono_ns <= tcp->conn.owner->config.handshake_timeout_ns)
         return;
     fg_tls_gave_up(secure->tls, true);
-    http_conn_cut(&tcp->conn);
+    fg_http_conn_cut(&tcp->conn);
 }
 
-const struct http_io secure_io = {
+const struct fg_http_io fg_secure_io = {
     .write = secure_write,
     .read = secure_read,
     .shutdown = secure_shutdown,
     .close = secure_close_socket,
-    .release = tcp_release,
+    .release = fg_tcp_release,
 };

@@ -61,8 +61,8 @@ static size_t route_fit(const struct fg_http_route *route, struct fg_slice path)
     return route->prefix && fg_slice_starts(path, route->path) ? strlen(route->path) : 0;
 }
 
-enum http_refusal http_server_match(const struct fg_http_server *server,
-                                    struct fg_http_request *req)
+enum fg_http_refusal fg_http_server_match(const struct fg_http_server *server,
+                                          struct fg_http_request *req)
 {
     const struct fg_http_route *found = NULL;
     size_t best = 0;
@@ -83,48 +83,48 @@ enum http_refusal http_server_match(const struct fg_http_server *server,
             found = route;
     }
     if (found == NULL) {
-        req->stats_at = http_stats_of(server->stats, SIZE_MAX, req->method);
+        req->stats_at = fg_http_stats_of(server->stats, SIZE_MAX, req->method);
         return best == 0 ? HTTP_NOT_FOUND : HTTP_BAD_METHOD;
     }
     req->route = found;
-    req->stats_at = http_stats_of(server->stats, (size_t)(found - server->routes), req->method);
+    req->stats_at = fg_http_stats_of(server->stats, (size_t)(found - server->routes), req->method);
     req->body_max_bytes = found->body_max_bytes;
     return HTTP_ACCEPTED;
 }
 
 /* --- a loop's part --- */
 
-struct http_loop *http_loop_create(struct fg_http_server *server, struct fg_loop *loop)
+struct fg_http_loop *fg_http_loop_create(struct fg_http_server *server, struct fg_loop *loop)
 {
-    struct http_loop *owner = fg_new(struct http_loop);
+    struct fg_http_loop *owner = fg_new(struct fg_http_loop);
 
     owner->server = server;
     owner->loop = loop;
     owner->config = server->config;
     owner->lent = server->lent;
     owner->loopback = server->loopback;
-    owner->peers = http_peers_create();
+    owner->peers = fg_http_peers_create();
     owner->stats = server->stats;
     owner->clock = fg_clock_real();
     atomic_init(&owner->refs, 1);
     return owner;
 }
 
-void http_loop_unref(struct http_loop *owner)
+void fg_http_loop_unref(struct fg_http_loop *owner)
 {
     if (atomic_fetch_sub(&owner->refs, 1) > 1)
         return;
     while (owner->spare != NULL) {
         struct fg_http_request *next = owner->spare->next;
 
-        http_request_destroy(owner->spare);
+        fg_http_request_destroy(owner->spare);
         owner->spare = next;
     }
-    http_peers_destroy(owner->peers);
+    fg_http_peers_destroy(owner->peers);
     free(owner);
 }
 
-void http_server_handles(struct fg_http_server *server, int by)
+void fg_http_server_handles(struct fg_http_server *server, int by)
 {
     pthread_mutex_lock(&server->lock);
     server->open_handles += (unsigned)by;
@@ -278,7 +278,7 @@ static bool address_is_free(const struct http_address *address)
 /* --- start and stop --- */
 
 struct listen_call {
-    struct http_loop *owner;
+    struct fg_http_loop *owner;
     int fd, status;
 };
 
@@ -286,17 +286,17 @@ static void call_listen(void *arg)
 {
     struct listen_call *call = arg;
 
-    http_loop_listen(call->owner, call->fd, &call->status);
+    fg_http_loop_listen(call->owner, call->fd, &call->status);
 }
 
 static void call_drain(void *arg)
 {
-    http_loop_drain(arg);
+    fg_http_loop_drain(arg);
 }
 
 static void call_cut(void *arg)
 {
-    http_loop_cut(arg);
+    fg_http_loop_cut(arg);
 }
 
 static enum fg_code listen_on_loop(struct fg_http_server *server, struct http_address *address,
@@ -307,7 +307,7 @@ static enum fg_code listen_on_loop(struct fg_http_server *server, struct http_ad
     if (call.fd < 0)
         return fail_listen(err, errno, listen);
     server->port = learn_port(call.fd, address);
-    call.owner = http_loop_create(server, loop);
+    call.owner = fg_http_loop_create(server, loop);
     server->loops[server->n_loops++] = call.owner;
     fg_loop_call(loop, call_listen, &call);
     if (call.status != 0)
@@ -325,13 +325,14 @@ enum fg_code fg_http_server_start(struct fg_http_server *server, const char *lis
         return err->code;
     if (!address_is_free(&address))
         return fail_listen(err, errno, listen);
-    server->loopback = http_is_loopback((const struct sockaddr *)&address.addr);
+    server->loopback = fg_http_is_loopback((const struct sockaddr *)&address.addr);
     if (server->loopback && server->config.cleartext_on_loopback)
         server->config.tls = NULL;
     if (server->stats == NULL)
-        server->stats = http_stats_create(server->lent.registry, server->routes, server->n_routes);
+        server->stats =
+            fg_http_stats_create(server->lent.registry, server->routes, server->n_routes);
     free(server->loops);
-    server->loops = fg_calloc(n_loops, sizeof(struct http_loop *));
+    server->loops = fg_calloc(n_loops, sizeof(struct fg_http_loop *));
     for (size_t i = 0; i < n_loops; i++) {
         if (listen_on_loop(server, &address, loops[i], listen, err) != FG_OK) {
             fg_http_server_stop(server);
@@ -375,6 +376,6 @@ void fg_http_server_stop(struct fg_http_server *server)
         fg_loop_call(server->loops[i]->loop, call_cut, server->loops[i]);
     wait_closed(server, -1);
     for (size_t i = 0; i < server->n_loops; i++)
-        http_loop_unref(server->loops[i]);
+        fg_http_loop_unref(server->loops[i]);
     server->n_loops = 0;
 }

@@ -1,5 +1,5 @@
 /*
- * TCP: what a connection wants done (struct http_io), done with libuv. With TLS, secure.c stands
+ * TCP: what a connection wants done (struct fg_http_io), done with libuv. With TLS, secure.c stands
  * between: what is read goes there first, and what is written comes from there.
  */
 #include "common/net/http/socket.h"
@@ -15,28 +15,28 @@ enum {
     UNSENT_BY_SYSTEM_BYTES = 128 * 1024,
 };
 
-static struct http_conn *conn_of(void *data)
+static struct fg_http_conn *conn_of(void *data)
 {
-    return fg_obj(data, http_conn, HTTP_CONN_MAGIC);
+    return fg_obj(data, fg_http_conn, HTTP_CONN_MAGIC);
 }
 
-static int64_t now_of(const struct http_conn *conn)
+static int64_t now_of(const struct fg_http_conn *conn)
 {
     return fg_mono_ns(conn->owner->clock);
 }
 
-/* --- struct http_io --- */
+/* --- struct fg_http_io --- */
 
 static void on_written(uv_write_t *write, int status)
 {
-    struct http_conn *conn = conn_of(write->data);
+    struct fg_http_conn *conn = conn_of(write->data);
 
     if (status != 0) /* also when we close while writing */
-        http_conn_cut(conn);
-    else if (tcp_of(conn)->secure != NULL)
-        secure_written(tcp_of(conn));
+        fg_http_conn_cut(conn);
+    else if (fg_tcp_of(conn)->secure != NULL)
+        fg_secure_written(fg_tcp_of(conn));
     else
-        http_conn_written(conn);
+        fg_http_conn_written(conn);
 }
 
 /* Skips what was sent; returns how many buffers are left, at the end of bufs. */
@@ -53,16 +53,16 @@ static unsigned skip_sent(uv_buf_t *bufs, unsigned n_bufs, size_t sent)
     return n_bufs - i;
 }
 
-bool tcp_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs)
+bool fg_tcp_write(struct fg_http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs)
 {
-    struct tcp_conn *tcp = tcp_of(conn);
+    struct fg_tcp_conn *tcp = fg_tcp_of(conn);
     uv_stream_t *stream = (uv_stream_t *)&tcp->tcp;
     uv_buf_t left[HTTP_WRITE_BUFS];
     unsigned n_left;
     int sent = uv_try_write(stream, bufs, n_bufs);
 
     if (sent < 0 && sent != UV_EAGAIN) {
-        http_conn_cut(conn);
+        fg_http_conn_cut(conn);
         return false;
     }
     fg_assert(n_bufs <= FG_COUNT(left));
@@ -74,46 +74,46 @@ bool tcp_write(struct http_conn *conn, const uv_buf_t *bufs, unsigned n_bufs)
         return true;
     tcp->write.data = conn;
     if (uv_write(&tcp->write, stream, left + (n_bufs - n_left), n_left, on_written) != 0)
-        http_conn_cut(conn);
+        fg_http_conn_cut(conn);
     return false;
 }
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 {
-    struct http_conn *conn = conn_of(handle->data);
+    struct fg_http_conn *conn = conn_of(handle->data);
 
     (void)suggested;
-    *ret_buf = tcp_of(conn)->secure == NULL ? http_conn_room(conn) : uv_buf_init(NULL, 0);
-    /* One buffer for all connections: http_conn_input() copies what has to stay. */
+    *ret_buf = fg_tcp_of(conn)->secure == NULL ? fg_http_conn_room(conn) : uv_buf_init(NULL, 0);
+    /* One buffer for all connections: fg_http_conn_input() copies what has to stay. */
     if (ret_buf->len == 0)
         *ret_buf = uv_buf_init((char *)conn->owner->read_buf, HTTP_READ_BYTES);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
-    struct http_conn *conn = conn_of(stream->data);
-    struct tcp_conn *tcp = tcp_of(conn);
+    struct fg_http_conn *conn = conn_of(stream->data);
+    struct fg_tcp_conn *tcp = fg_tcp_of(conn);
 
     if (n < 0 && n != UV_EOF)
-        http_conn_cut(conn);
+        fg_http_conn_cut(conn);
     else if (n > 0 && tcp->secure != NULL)
-        secure_input(tcp, fg_bytes(buf->base, (size_t)n));
+        fg_secure_input(tcp, fg_bytes(buf->base, (size_t)n));
     else if (n > 0)
-        http_conn_input(conn, fg_bytes(buf->base, (size_t)n), now_of(conn));
+        fg_http_conn_input(conn, fg_bytes(buf->base, (size_t)n), now_of(conn));
     else if (n == UV_EOF && tcp->secure != NULL)
-        secure_eof(tcp);
+        fg_secure_eof(tcp);
     else if (n == UV_EOF)
-        http_conn_eof(conn);
+        fg_http_conn_eof(conn);
 }
 
-void tcp_read(struct http_conn *conn, bool on)
+void fg_tcp_read(struct fg_http_conn *conn, bool on)
 {
-    uv_stream_t *stream = (uv_stream_t *)&tcp_of(conn)->tcp;
+    uv_stream_t *stream = (uv_stream_t *)&fg_tcp_of(conn)->tcp;
 
     if (!on)
         (void)uv_read_stop(stream);
     else if (uv_read_start(stream, on_alloc, on_read) != 0)
-        http_conn_cut(conn);
+        fg_http_conn_cut(conn);
 }
 
 static void on_shutdown(uv_shutdown_t *shutdown, int status)
@@ -122,52 +122,52 @@ static void on_shutdown(uv_shutdown_t *shutdown, int status)
     (void)status; /* a failure shows when reading */
 }
 
-void tcp_shutdown(struct http_conn *conn)
+void fg_tcp_shutdown(struct fg_http_conn *conn)
 {
-    struct tcp_conn *tcp = tcp_of(conn);
+    struct fg_tcp_conn *tcp = fg_tcp_of(conn);
 
     if (uv_shutdown(&tcp->shutdown, (uv_stream_t *)&tcp->tcp, on_shutdown) != 0)
-        http_conn_cut(conn);
+        fg_http_conn_cut(conn);
 }
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct http_conn *conn = conn_of(handle->data);
-    struct http_loop *owner = conn->owner;
+    struct fg_http_conn *conn = conn_of(handle->data);
+    struct fg_http_loop *owner = conn->owner;
     struct fg_http_server *server = owner->server;
 
-    http_peers_leave(owner, conn);
-    http_loop_remove(owner, conn);
-    secure_close(tcp_of(conn));
-    http_conn_closed(conn); /* may free it */
+    fg_http_peers_leave(owner, conn);
+    fg_http_loop_remove(owner, conn);
+    fg_secure_close(fg_tcp_of(conn));
+    fg_http_conn_closed(conn); /* may free it */
     /* Last: whoever waits for this in stop may free what the server was lent, the budget too. */
-    http_server_handles(server, -1);
+    fg_http_server_handles(server, -1);
 }
 
-void tcp_close(struct http_conn *conn)
+void fg_tcp_close(struct fg_http_conn *conn)
 {
-    uv_close((uv_handle_t *)&tcp_of(conn)->tcp, on_closed);
+    uv_close((uv_handle_t *)&fg_tcp_of(conn)->tcp, on_closed);
 }
 
-void tcp_release(struct http_conn *conn)
+void fg_tcp_release(struct fg_http_conn *conn)
 {
-    struct http_loop *owner = conn->owner;
+    struct fg_http_loop *owner = conn->owner;
 
-    free(tcp_of(conn));
-    http_loop_unref(owner);
+    free(fg_tcp_of(conn));
+    fg_http_loop_unref(owner);
 }
 
-const struct http_io tcp_io = {
-    .write = tcp_write,
-    .read = tcp_read,
-    .shutdown = tcp_shutdown,
-    .close = tcp_close,
-    .release = tcp_release,
+const struct fg_http_io fg_tcp_io = {
+    .write = fg_tcp_write,
+    .read = fg_tcp_read,
+    .shutdown = fg_tcp_shutdown,
+    .close = fg_tcp_close,
+    .release = fg_tcp_release,
 };
 
 /* --- the beginning --- */
 
-static void name_peer(struct tcp_conn *tcp)
+static void name_peer(struct fg_tcp_conn *tcp)
 {
     struct sockaddr_storage addr;
     int len = sizeof addr;
@@ -180,7 +180,7 @@ static void name_peer(struct tcp_conn *tcp)
         memmove(tcp->conn.peer, tcp->conn.peer + 7, strlen(tcp->conn.peer + 7) + 1);
 }
 
-static void limit_unsent(const struct tcp_conn *tcp)
+static void limit_unsent(const struct fg_tcp_conn *tcp)
 {
     const int most = UNSENT_BY_SYSTEM_BYTES;
     int fd;
@@ -189,25 +189,25 @@ static void limit_unsent(const struct tcp_conn *tcp)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
 }
 
-struct http_conn *http_socket_accept(struct http_loop *owner)
+struct fg_http_conn *fg_http_socket_accept(struct fg_http_loop *owner)
 {
-    struct tcp_conn *tcp = fg_new(struct tcp_conn);
-    struct http_conn *conn = &tcp->conn;
+    struct fg_tcp_conn *tcp = fg_new(struct fg_tcp_conn);
+    struct fg_http_conn *conn = &tcp->conn;
 
-    http_conn_init(conn, owner, &tcp_io, fg_mono_ns(owner->clock));
+    fg_http_conn_init(conn, owner, &fg_tcp_io, fg_mono_ns(owner->clock));
     fg_assert(uv_tcp_init(fg_loop_uv(owner->loop), &tcp->tcp) == 0);
     tcp->tcp.data = conn;
     if (owner->config.tls != NULL)
-        secure_open(tcp);
-    http_loop_add(owner, conn);
+        fg_secure_open(tcp);
+    fg_http_loop_add(owner, conn);
     if (uv_accept((uv_stream_t *)&owner->listener, (uv_stream_t *)&tcp->tcp) != 0) {
-        http_conn_cut(conn);
+        fg_http_conn_cut(conn);
         return NULL;
     }
     (void)uv_tcp_nodelay(&tcp->tcp, 1);
     limit_unsent(tcp);
     name_peer(tcp);
-    http_peers_enter(owner, conn);
+    fg_http_peers_enter(owner, conn);
     return conn;
 }
 
@@ -216,7 +216,7 @@ struct http_conn *http_socket_accept(struct http_loop *owner)
  * accepted would not do: a full socket accepts more only in large steps, which may be seconds
  * apart.
  */
-static uint64_t taken_bytes(const struct tcp_conn *tcp)
+static uint64_t taken_bytes(const struct fg_tcp_conn *tcp)
 {
     uint64_t taken =
         tcp->given_bytes - uv_stream_get_write_queue_size((const uv_stream_t *)&tcp->tcp);
@@ -228,14 +228,14 @@ static uint64_t taken_bytes(const struct tcp_conn *tcp)
     return taken - FG_MIN((uint64_t)unacknowledged, taken);
 }
 
-void http_socket_watch(struct http_conn *conn, int64_t now_mono_ns)
+void fg_http_socket_watch(struct fg_http_conn *conn, int64_t now_mono_ns)
 {
-    struct tcp_conn *tcp = tcp_of(conn);
+    struct fg_tcp_conn *tcp = fg_tcp_of(conn);
 
     if (!conn->writing)
-        tcp->reader = (struct http_reader){0};
-    else if (http_reader_too_slow(&tcp->reader, conn->owner, taken_bytes(tcp), now_mono_ns))
-        http_conn_cut(conn);
+        tcp->reader = (struct fg_http_reader){0};
+    else if (fg_http_reader_too_slow(&tcp->reader, conn->owner, taken_bytes(tcp), now_mono_ns))
+        fg_http_conn_cut(conn);
     if (tcp->secure != NULL)
-        secure_watch(tcp, now_mono_ns);
+        fg_secure_watch(tcp, now_mono_ns);
 }

@@ -55,11 +55,11 @@
 FG_METRICS_ENUM(http_metric, HTTP_METRICS)
 static const struct fg_metric_def http_metrics[] = FG_METRICS_DEFS(HTTP_METRICS);
 
-/* The refusals are counted in the order of enum http_refusal. */
+/* The refusals are counted in the order of enum fg_http_refusal. */
 _Static_assert((int)http_metric_count - (int)HTTP_REFUSED_NOT_FOUND ==
                    (int)HTTP_REFUSALS - (int)HTTP_NOT_FOUND,
                "each refusal has its counter");
-/* Events have their counters in the order of enum http_event. */
+/* Events have their counters in the order of enum fg_http_event. */
 _Static_assert((int)HTTP_REFUSED_NOT_FOUND - (int)HTTP_EVENT_FIRST == (int)HTTP_EVENTS,
                "each event has its counter");
 
@@ -79,8 +79,8 @@ struct http_series {
     _Atomic(struct fg_metrics *) metrics; /* NULL: not seen yet */
 };
 
-struct http_stats {
-    struct http_stats *next;
+struct fg_http_stats {
+    struct fg_http_stats *next;
     struct fg_registry *registry;
     struct fg_metrics *metrics;
     _Atomic int connections, inflight;
@@ -91,17 +91,17 @@ struct http_stats {
 };
 
 /* Keeps all of them reachable: a registry, whose end we do not learn of, has names of theirs. */
-static struct http_stats *all_stats;
+static struct fg_http_stats *all_stats;
 static pthread_mutex_t all_stats_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* A program may have several servers with one registry: its gauges are their sums. */
 static void on_scrape(void *arg)
 {
-    struct http_stats *stats = arg;
+    struct fg_http_stats *stats = arg;
     int connections = 0, inflight = 0;
 
     pthread_mutex_lock(&all_stats_lock);
-    for (struct http_stats *each = all_stats; each != NULL; each = each->next)
+    for (struct fg_http_stats *each = all_stats; each != NULL; each = each->next)
         if (each->registry == stats->registry) {
             connections += atomic_load(&each->connections);
             inflight += atomic_load(&each->inflight);
@@ -131,7 +131,7 @@ static char *route_label(const char *path)
     return label;
 }
 
-static char *series_name(const struct http_stats *stats, size_t at)
+static char *series_name(const struct fg_http_stats *stats, size_t at)
 {
     size_t status = at % FG_COUNT(statuses), rest = at / FG_COUNT(statuses);
     const char *route = stats->routes[rest / FG_COUNT(methods)];
@@ -149,7 +149,7 @@ static char *series_name(const struct http_stats *stats, size_t at)
     return (char *)name.ptr;
 }
 
-static struct fg_metrics *series_metrics(struct http_stats *stats, size_t at)
+static struct fg_metrics *series_metrics(struct fg_http_stats *stats, size_t at)
 {
     struct http_series *series = &stats->series[at];
     struct fg_metrics *metrics = atomic_load_explicit(&series->metrics, memory_order_acquire);
@@ -178,14 +178,14 @@ static size_t status_index(unsigned status)
     return i;
 }
 
-struct http_stats *http_stats_create(struct fg_registry *registry,
-                                     const struct fg_http_route *routes, size_t n_routes)
+struct fg_http_stats *fg_http_stats_create(struct fg_registry *registry,
+                                           const struct fg_http_route *routes, size_t n_routes)
 {
-    struct http_stats *stats;
+    struct fg_http_stats *stats;
 
     if (registry == NULL)
         return NULL;
-    stats = fg_new(struct http_stats);
+    stats = fg_new(struct fg_http_stats);
     stats->registry = registry;
     stats->metrics = fg_metrics_register(registry, http_metrics, FG_COUNT(http_metrics));
     pthread_mutex_init(&stats->lock, NULL);
@@ -204,7 +204,8 @@ struct http_stats *http_stats_create(struct fg_registry *registry,
     return stats;
 }
 
-unsigned http_stats_of(const struct http_stats *stats, size_t route, enum fg_http_method method)
+unsigned fg_http_stats_of(const struct fg_http_stats *stats, size_t route,
+                          enum fg_http_method method)
 {
     size_t m = 0;
 
@@ -216,8 +217,8 @@ unsigned http_stats_of(const struct http_stats *stats, size_t route, enum fg_htt
     return (unsigned)((route * FG_COUNT(methods) + m) * FG_COUNT(statuses));
 }
 
-void http_stats_answered(struct http_stats *stats, enum http_version version, unsigned at,
-                         unsigned status, int64_t duration_ns)
+void fg_http_stats_answered(struct fg_http_stats *stats, enum fg_http_version version, unsigned at,
+                            unsigned status, int64_t duration_ns)
 {
     if (stats == NULL)
         return;
@@ -225,13 +226,13 @@ void http_stats_answered(struct http_stats *stats, enum http_version version, un
     fg_metric_observe_ns(series_metrics(stats, at + status_index(status)), 0, duration_ns);
 }
 
-void http_stats_event(struct http_stats *stats, enum http_event event)
+void fg_http_stats_event(struct fg_http_stats *stats, enum fg_http_event event)
 {
     if (stats != NULL)
         fg_metric_add(stats->metrics, (unsigned)HTTP_EVENT_FIRST + (unsigned)event, 1);
 }
 
-void http_stats_refused(struct http_stats *stats, enum http_refusal why)
+void fg_http_stats_refused(struct fg_http_stats *stats, enum fg_http_refusal why)
 {
     if (stats != NULL)
         fg_metric_add(stats->metrics,
@@ -239,13 +240,13 @@ void http_stats_refused(struct http_stats *stats, enum http_refusal why)
                       1);
 }
 
-void http_stats_connections(struct http_stats *stats, int by)
+void fg_http_stats_connections(struct fg_http_stats *stats, int by)
 {
     if (stats != NULL)
         atomic_fetch_add_explicit(&stats->connections, by, memory_order_relaxed);
 }
 
-void http_stats_inflight(struct http_stats *stats, int by)
+void fg_http_stats_inflight(struct fg_http_stats *stats, int by)
 {
     if (stats != NULL)
         atomic_fetch_add_explicit(&stats->inflight, by, memory_order_relaxed);

@@ -86,7 +86,7 @@ enum { PEERS_NAMED_MAX = 256 };
 struct fg_rpc {
     const struct fg_rpc_settings *settings;
     uint64_t cluster;
-    struct fg_secure *secure;     /* NULL: no TLS */
+    struct fg_rpc_secure *secure; /* NULL: no TLS */
     struct fg_registry *registry; /* NULL: nothing is counted */
     struct fg_metrics *metrics;
     pthread_mutex_t lock; /* of all below */
@@ -188,7 +188,7 @@ int64_t fg_rpc_ping_timeout_ns(const struct fg_rpc *rpc)
     return rpc == NULL ? 0 : rpc->settings->ping_timeout_ns;
 }
 
-struct fg_secure *fg_rpc_secure(const struct fg_rpc *rpc)
+struct fg_rpc_secure *fg_rpc_secure(const struct fg_rpc *rpc)
 {
     return rpc == NULL ? NULL : rpc->secure;
 }

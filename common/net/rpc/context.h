@@ -22,7 +22,7 @@ int64_t fg_rpc_ping_timeout_ns(const struct fg_rpc *rpc);
  * loopback, and rpc.insecure is false. */
 enum fg_code fg_rpc_check_listen(const struct fg_rpc *rpc, const char *url,
                                  struct fg_err *err) fg_must_check;
-struct fg_secure *fg_rpc_secure(const struct fg_rpc *rpc); /* NULL: no TLS */
+struct fg_rpc_secure *fg_rpc_secure(const struct fg_rpc *rpc); /* NULL: no TLS */
 
 /* The peer is counted from now on, under its address, until remove, before it is destroyed. */
 void fg_rpc_add_peer(struct fg_rpc *rpc, struct fg_peer *peer, const char *url);

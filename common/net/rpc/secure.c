@@ -35,7 +35,7 @@ struct secure_set {
     struct fg_secret secret;
 };
 
-struct fg_secure {
+struct fg_rpc_secure {
     const struct fg_rpc_settings *settings;
     struct fg_metrics *metrics; /* NULL: nothing is counted */
     pthread_t thread;
@@ -174,7 +174,7 @@ static uint64_t hash_of(const struct secure_set *set)
 /* --- ends --- */
 
 /* Locked. */
-static enum fg_code give_config(struct fg_secure *secure, struct fg_secure_end *end,
+static enum fg_code give_config(struct fg_rpc_secure *secure, struct fg_secure_end *end,
                                 struct fg_err *err)
 {
     nng_tls_config *config = NULL;
@@ -200,7 +200,7 @@ static bool is_tls(const char *url)
     return fg_slice_starts(fg_cstr(url), "tls+tcp");
 }
 
-enum fg_code fg_secure_check_url(const struct fg_secure *secure, const char *url,
+enum fg_code fg_secure_check_url(const struct fg_rpc_secure *secure, const char *url,
                                  struct fg_err *err)
 {
     if (is_tls(url) && secure == NULL)
@@ -214,7 +214,7 @@ enum fg_code fg_secure_check_url(const struct fg_secure *secure, const char *url
     return FG_OK;
 }
 
-bool fg_secure_demands_roles(const struct fg_secure *secure)
+bool fg_secure_demands_roles(const struct fg_rpc_secure *secure)
 {
     return secure != NULL && !fg_rpc_is_set(secure->settings->secret_file) &&
            fg_rpc_is_set(secure->settings->tls_role_domain);
@@ -230,7 +230,7 @@ static unsigned role_of(const char *name, const char *domain)
                : 0;
 }
 
-unsigned fg_secure_roles(const struct fg_secure *secure, nng_pipe pipe)
+unsigned fg_secure_roles(const struct fg_rpc_secure *secure, nng_pipe pipe)
 {
     unsigned roles = 0;
     void *found = NULL;
@@ -245,7 +245,7 @@ unsigned fg_secure_roles(const struct fg_secure *secure, nng_pipe pipe)
     return roles;
 }
 
-static enum fg_code add(struct fg_secure *secure, struct fg_secure_end *end, struct fg_err *err)
+static enum fg_code add(struct fg_rpc_secure *secure, struct fg_secure_end *end, struct fg_err *err)
 {
     enum fg_code code;
 
@@ -257,7 +257,7 @@ static enum fg_code add(struct fg_secure *secure, struct fg_secure_end *end, str
     return code;
 }
 
-static enum fg_code name_of(const struct fg_secure *secure, const char *url, char **ret_name,
+static enum fg_code name_of(const struct fg_rpc_secure *secure, const char *url, char **ret_name,
                             struct fg_err *err)
 {
     nng_url *parsed;
@@ -273,7 +273,7 @@ static enum fg_code name_of(const struct fg_secure *secure, const char *url, cha
     return FG_OK;
 }
 
-enum fg_code fg_secure_add_dialer(struct fg_secure *secure, struct fg_secure_end *end,
+enum fg_code fg_secure_add_dialer(struct fg_rpc_secure *secure, struct fg_secure_end *end,
                                   nng_dialer dialer, const char *url, struct fg_err *err)
 {
     if (!is_tls(url))
@@ -284,7 +284,7 @@ enum fg_code fg_secure_add_dialer(struct fg_secure *secure, struct fg_secure_end
     return add(secure, end, err);
 }
 
-enum fg_code fg_secure_add_listener(struct fg_secure *secure, struct fg_secure_end *end,
+enum fg_code fg_secure_add_listener(struct fg_rpc_secure *secure, struct fg_secure_end *end,
                                     nng_listener listener, const char *url, struct fg_err *err)
 {
     if (!is_tls(url))
@@ -294,7 +294,7 @@ enum fg_code fg_secure_add_listener(struct fg_secure *secure, struct fg_secure_e
     return add(secure, end, err);
 }
 
-void fg_secure_remove(struct fg_secure *secure, struct fg_secure_end *end)
+void fg_secure_remove(struct fg_rpc_secure *secure, struct fg_secure_end *end)
 {
     if (secure == NULL)
         return;
@@ -315,13 +315,13 @@ void fg_secure_remove(struct fg_secure *secure, struct fg_secure_end *end)
 
 /* --- changes --- */
 
-static void count(const struct fg_secure *secure, enum secure_metric metric)
+static void count(const struct fg_rpc_secure *secure, enum secure_metric metric)
 {
     if (secure->metrics != NULL)
         fg_metric_add(secure->metrics, metric, 1);
 }
 
-static void say_end(const struct fg_secure *secure)
+static void say_end(const struct fg_rpc_secure *secure)
 {
     if (has_secret(&secure->set))
         return;
@@ -334,7 +334,7 @@ static void say_end(const struct fg_secure *secure)
 }
 
 /* Locked. The set is good; an end that nng has closed meanwhile does not want it. */
-static void take_over(struct fg_secure *secure, struct secure_set *set)
+static void take_over(struct fg_rpc_secure *secure, struct secure_set *set)
 {
     struct fg_err ignored;
 
@@ -355,7 +355,7 @@ static void take_over(struct fg_secure *secure, struct secure_set *set)
     say_end(secure);
 }
 
-bool fg_secure_reload(struct fg_secure *secure)
+bool fg_secure_reload(struct fg_rpc_secure *secure)
 {
     bool taken = false;
     struct secure_set set;
@@ -386,7 +386,7 @@ bool fg_secure_reload(struct fg_secure *secure)
 
 static void *watch(void *arg)
 {
-    struct fg_secure *secure = arg;
+    struct fg_rpc_secure *secure = arg;
 
     (void)pthread_setname_np(pthread_self(), "rpc-tls-files");
     (void)pthread_mutex_lock(&secure->lock);
@@ -417,9 +417,9 @@ static void init_wake(pthread_cond_t *wake)
 }
 
 enum fg_code fg_secure_create(const struct fg_rpc_settings *settings, struct fg_registry *registry,
-                              struct fg_secure **ret_secure, struct fg_err *err)
+                              struct fg_rpc_secure **ret_secure, struct fg_err *err)
 {
-    struct fg_secure *secure;
+    struct fg_rpc_secure *secure;
     struct secure_set set;
 
     if (fg_tls_engine_register(err) != FG_OK)
@@ -428,7 +428,7 @@ enum fg_code fg_secure_create(const struct fg_rpc_settings *settings, struct fg_
         set_done(&set);
         return err->code;
     }
-    secure = fg_new(struct fg_secure);
+    secure = fg_new(struct fg_rpc_secure);
     secure->settings = settings;
     secure->tried = hash_of(&set);
     secure->set = set;
@@ -442,7 +442,7 @@ enum fg_code fg_secure_create(const struct fg_rpc_settings *settings, struct fg_
     return FG_OK;
 }
 
-void fg_secure_destroy(struct fg_secure *secure)
+void fg_secure_destroy(struct fg_rpc_secure *secure)
 {
     if (secure == NULL)
         return;

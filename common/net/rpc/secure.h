@@ -25,7 +25,7 @@
 #include <nng/nng.h>
 #include <nng/supplemental/tls/tls.h>
 
-struct fg_secure;
+struct fg_rpc_secure;
 
 /* A dialer or a listener with TLS; its owner's, from add to remove. */
 struct fg_secure_end {
@@ -42,34 +42,34 @@ struct fg_secure_end {
 /* settings are borrowed and name the secret's file, or all three others. registry: NULL: nothing is
  * counted. */
 enum fg_code fg_secure_create(const struct fg_rpc_settings *settings, struct fg_registry *registry,
-                              struct fg_secure **ret_secure, struct fg_err *err) fg_must_check;
-void fg_secure_destroy(struct fg_secure *secure); /* after its ends; NULL is fine */
+                              struct fg_rpc_secure **ret_secure, struct fg_err *err) fg_must_check;
+void fg_secure_destroy(struct fg_rpc_secure *secure); /* after its ends; NULL is fine */
 
 /* As fg_rpc_tls_reload(). */
-bool fg_secure_reload(struct fg_secure *secure);
+bool fg_secure_reload(struct fg_rpc_secure *secure);
 
 /*
  * Does this address go with these settings? secure NULL: there are none. A link that is in the
  * clear because one forgot a few letters would be found out by somebody else.
  */
-enum fg_code fg_secure_check_url(const struct fg_secure *secure, const char *url,
+enum fg_code fg_secure_check_url(const struct fg_rpc_secure *secure, const char *url,
                                  struct fg_err *err) fg_must_check;
 
 /* Returns true if connections must have certificates that name a service. NULL: false. */
-bool fg_secure_demands_roles(const struct fg_secure *secure);
+bool fg_secure_demands_roles(const struct fg_rpc_secure *secure);
 
 /* Returns the roles (kinds.h) that the other side's certificate names; 0: none. Only if
  * fg_secure_demands_roles(). */
-unsigned fg_secure_roles(const struct fg_secure *secure, nng_pipe pipe);
+unsigned fg_secure_roles(const struct fg_rpc_secure *secure, nng_pipe pipe);
 
 /* Before the dialer or listener is started. Nothing to do for other addresses than tls+tcp. */
-enum fg_code fg_secure_add_dialer(struct fg_secure *secure, struct fg_secure_end *end,
+enum fg_code fg_secure_add_dialer(struct fg_rpc_secure *secure, struct fg_secure_end *end,
                                   nng_dialer dialer, const char *url,
                                   struct fg_err *err) fg_must_check;
-enum fg_code fg_secure_add_listener(struct fg_secure *secure, struct fg_secure_end *end,
+enum fg_code fg_secure_add_listener(struct fg_rpc_secure *secure, struct fg_secure_end *end,
                                     nng_listener listener, const char *url,
                                     struct fg_err *err) fg_must_check;
 /* After its socket was closed. Of a zeroed one as well. */
-void fg_secure_remove(struct fg_secure *secure, struct fg_secure_end *end);
+void fg_secure_remove(struct fg_rpc_secure *secure, struct fg_secure_end *end);
 
 #endif

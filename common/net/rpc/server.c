@@ -568,7 +568,7 @@ static void on_pipe_new(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
     struct fg_rpc_server *server = arg;
     struct fg_connection_address address = fg_wire_address(pipe);
-    const struct fg_secure *secure = fg_rpc_secure(server->rpc);
+    const struct fg_rpc_secure *secure = fg_rpc_secure(server->rpc);
     unsigned roles = FG_RPC_ANY_ROLE;
 
     (void)event;

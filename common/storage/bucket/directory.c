@@ -19,20 +19,20 @@ enum {
 
 struct directory_work {
     struct fg_job job;
-    struct directory *directory;
+    struct fg_directory *directory;
     struct fg_bucket_request *request;
 };
 
 /* ---- reading ---- */
 
 /* The object's file, or -1: then the result says why. */
-static int open_object(struct directory *directory, struct fg_bucket_request *request,
+static int open_object(struct fg_directory *directory, struct fg_bucket_request *request,
                        struct stat *ret_stat)
 {
     struct fg_err err;
     int fd;
 
-    if (directory_open_object(directory, request->name, &fd, ret_stat, &err) != FG_OK) {
+    if (fg_directory_open_object(directory, request->name, &fd, ret_stat, &err) != FG_OK) {
         (void)fg_bucket_fail_err(request, &err);
         return -1;
     }
@@ -43,9 +43,9 @@ static int open_object(struct directory *directory, struct fg_bucket_request *re
 
 static void describe(struct fg_bucket_request *request, const struct stat *info)
 {
-    request->etag = directory_etag(info);
+    request->etag = fg_directory_etag(info);
     request->size_bytes = (uint64_t)info->st_size;
-    request->modified_wall_ns = directory_time_ns(info);
+    request->modified_wall_ns = fg_directory_time_ns(info);
 }
 
 static enum fg_code read_some(struct fg_bucket_request *request, int fd, uint64_t offset,
@@ -58,7 +58,7 @@ static enum fg_code read_some(struct fg_bucket_request *request, int fd, uint64_
     if (got < 0 && errno == EINTR)
         return FG_OK;
     if (got < 0) {
-        (void)directory_fail(&err, errno, "read");
+        (void)fg_directory_fail(&err, errno, "read");
         return fg_bucket_fail_err(request, &err);
     }
     if (got == 0)
@@ -102,7 +102,7 @@ static void get(struct fg_bucket_request *request, int fd, const struct stat *in
         read_content(request, fd, len);
 }
 
-static void look(struct directory *directory, struct fg_bucket_request *request)
+static void look(struct fg_directory *directory, struct fg_bucket_request *request)
 {
     struct fg_bucket_etag etag;
     struct stat info;
@@ -110,7 +110,7 @@ static void look(struct directory *directory, struct fg_bucket_request *request)
 
     if (fd < 0)
         return;
-    etag = directory_etag(&info);
+    etag = fg_directory_etag(&info);
     if (fg_bucket_may(request, &etag)) {
         if (request->verb == FG_BUCKET_GET)
             get(request, fd, &info);
@@ -132,7 +132,7 @@ static enum fg_code write_content(struct fg_bucket_request *request, int fd)
 
         if (fg_bucket_check(request, fg_mono_ns(fg_clock_real())) != FG_OK)
             return request->code;
-        if (directory_write(fd, piece, &err) != FG_OK)
+        if (fg_directory_write(fd, piece, &err) != FG_OK)
             return fg_bucket_fail_err(request, &err);
         rest = fg_slice_sub(rest, piece.len, rest.len);
     }
@@ -151,9 +151,9 @@ static enum fg_code copy_from(struct fg_bucket_request *request, int from, int t
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            (void)directory_fail(&err, errno, "file %.200s", request->path);
+            (void)fg_directory_fail(&err, errno, "file %.200s", request->path);
         if (got < 0 ||
-            (got > 0 && directory_write(to, fg_bytes(bytes, (size_t)got), &err) != FG_OK))
+            (got > 0 && fg_directory_write(to, fg_bytes(bytes, (size_t)got), &err) != FG_OK))
             code = fg_bucket_fail_err(request, &err);
         else
             code = fg_bucket_check(request, fg_mono_ns(fg_clock_real()));
@@ -178,8 +178,8 @@ static enum fg_code copy_file(struct fg_bucket_request *request, int to)
 }
 
 /* Flushed, with its version. */
-static enum fg_code fill(struct directory *directory, struct fg_bucket_request *request,
-                         const struct temp *temp)
+static enum fg_code fill(struct fg_directory *directory, struct fg_bucket_request *request,
+                         const struct fg_temp *temp)
 {
     enum fg_code code =
         request->path != NULL ? copy_file(request, temp->fd) : write_content(request, temp->fd);
@@ -187,45 +187,46 @@ static enum fg_code fill(struct directory *directory, struct fg_bucket_request *
 
     if (code != FG_OK)
         return code;
-    if (directory_stamp(directory, temp->fd, 0, &err) != FG_OK)
+    if (fg_directory_stamp(directory, temp->fd, 0, &err) != FG_OK)
         return fg_bucket_fail_err(request, &err);
     return FG_OK;
 }
 
 /* The condition holds and nobody can change that: the name is locked. */
-static void commit(struct directory *directory, struct fg_bucket_request *request,
-                   struct temp *temp)
+static void commit(struct fg_directory *directory, struct fg_bucket_request *request,
+                   struct fg_temp *temp)
 {
     struct fg_err err;
     struct stat info;
 
     if (fstat(temp->fd, &info) != 0) {
-        (void)directory_fail(&err, errno, "stat");
+        (void)fg_directory_fail(&err, errno, "stat");
         (void)fg_bucket_fail_err(request, &err);
-    } else if (directory_rename(directory, temp, request->name, &request->unsure, &err) != FG_OK) {
+    } else if (fg_directory_rename(directory, temp, request->name, &request->unsure, &err) !=
+               FG_OK) {
         (void)fg_bucket_fail_err(request, &err);
     } else {
         describe(request, &info);
     }
 }
 
-static void replace(struct directory *directory, struct fg_bucket_request *request,
-                    struct temp *temp)
+static void replace(struct fg_directory *directory, struct fg_bucket_request *request,
+                    struct fg_temp *temp)
 {
     struct fg_bucket_etag etag;
     struct stat there;
     struct fg_err err;
     bool found;
 
-    if (directory_stat(directory, request->name, &found, &there, &err) != FG_OK) {
+    if (fg_directory_stat(directory, request->name, &found, &there, &err) != FG_OK) {
         (void)fg_bucket_fail_err(request, &err);
         return;
     }
     if (found)
-        etag = directory_etag(&there);
+        etag = fg_directory_etag(&there);
     if (!fg_bucket_may(request, found ? &etag : NULL))
         return;
-    if (found && directory_stamp_after(directory, temp->fd, &there, &err) != FG_OK) {
+    if (found && fg_directory_stamp_after(directory, temp->fd, &there, &err) != FG_OK) {
         (void)fg_bucket_fail_err(request, &err);
         return;
     }
@@ -242,7 +243,7 @@ static uint64_t bytes_to_put(const struct fg_bucket_request *request)
     return stat(request->path, &info) == 0 ? (uint64_t)info.st_size : 0;
 }
 
-static enum fg_code check_room(const struct directory *directory,
+static enum fg_code check_room(const struct fg_directory *directory,
                                const struct fg_bucket_request *request, struct fg_err *err)
 {
     uint64_t bytes = bytes_to_put(request);
@@ -252,19 +253,19 @@ static enum fg_code check_room(const struct directory *directory,
                : fg_disk_check(directory->path, bytes, directory->keep_bytes, "an object", err);
 }
 
-static void put(struct directory *directory, struct fg_bucket_request *request)
+static void put(struct fg_directory *directory, struct fg_bucket_request *request)
 {
-    struct temp temp;
+    struct fg_temp temp;
     struct fg_err err;
     int lock;
 
     if (check_room(directory, request, &err) != FG_OK ||
-        directory_temp_create(directory, &temp, &err) != FG_OK) {
+        fg_directory_temp_create(directory, &temp, &err) != FG_OK) {
         (void)fg_bucket_fail_err(request, &err);
         return;
     }
     if (fill(directory, request, &temp) == FG_OK) {
-        lock = directory_lock(directory, request->name, LOCK_EX, &err);
+        lock = fg_directory_lock(directory, request->name, LOCK_EX, &err);
         if (lock < 0) {
             (void)fg_bucket_fail_err(request, &err);
         } else {
@@ -272,32 +273,32 @@ static void put(struct directory *directory, struct fg_bucket_request *request)
             (void)close(lock);
         }
     }
-    directory_temp_done(directory, &temp);
+    fg_directory_temp_done(directory, &temp);
 }
 
-static void delete_locked(struct directory *directory, struct fg_bucket_request *request)
+static void delete_locked(struct fg_directory *directory, struct fg_bucket_request *request)
 {
     struct fg_bucket_etag etag;
     struct stat there;
     struct fg_err err;
     bool found;
 
-    if (directory_stat(directory, request->name, &found, &there, &err) != FG_OK) {
+    if (fg_directory_stat(directory, request->name, &found, &there, &err) != FG_OK) {
         (void)fg_bucket_fail_err(request, &err);
         return;
     }
     if (!found)
         return;
-    etag = directory_etag(&there);
+    etag = fg_directory_etag(&there);
     if (fg_bucket_may(request, &etag) &&
-        directory_unlink(directory, request->name, &request->unsure, &err) != FG_OK)
+        fg_directory_unlink(directory, request->name, &request->unsure, &err) != FG_OK)
         (void)fg_bucket_fail_err(request, &err);
 }
 
-static void delete (struct directory *directory, struct fg_bucket_request *request)
+static void delete (struct fg_directory *directory, struct fg_bucket_request *request)
 {
     struct fg_err err;
-    int lock = directory_lock(directory, request->name, LOCK_EX, &err);
+    int lock = fg_directory_lock(directory, request->name, LOCK_EX, &err);
 
     if (lock < 0) {
         (void)fg_bucket_fail_err(request, &err);
@@ -309,7 +310,7 @@ static void delete (struct directory *directory, struct fg_bucket_request *reque
 
 /* ---- jobs ---- */
 
-static void act(struct directory *directory, struct fg_bucket_request *request)
+static void act(struct fg_directory *directory, struct fg_bucket_request *request)
 {
     switch (request->verb) {
     case FG_BUCKET_GET:
@@ -323,10 +324,10 @@ static void act(struct directory *directory, struct fg_bucket_request *request)
         delete (directory, request);
         break;
     case FG_BUCKET_LIST:
-        directory_list(directory, request);
+        fg_directory_list(directory, request);
         break;
     default:
-        request->size_bytes = directory_tidy(directory);
+        request->size_bytes = fg_directory_tidy(directory);
         break;
     }
 }
@@ -354,7 +355,7 @@ static void on_done(struct fg_job *job)
 
 static void directory_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {
-    struct directory *directory = fg_container(bucket, struct directory, bucket);
+    struct fg_directory *directory = fg_container(bucket, struct fg_directory, bucket);
     struct directory_work *work = fg_new(struct directory_work);
 
     *work = (struct directory_work){{.run = run, .done = on_done}, directory, request};
@@ -371,15 +372,15 @@ static void directory_cancel(struct fg_bucket *bucket, struct fg_bucket_request 
 
 static void directory_close(struct fg_bucket *bucket)
 {
-    struct directory *directory = fg_container(bucket, struct directory, bucket);
+    struct fg_directory *directory = fg_container(bucket, struct fg_directory, bucket);
 
     fg_work_destroy(directory->work);
-    directory_files_done(directory);
+    fg_directory_files_done(directory);
     free(directory->path);
     free(directory);
 }
 
-static enum fg_code keep_reserve(struct directory *directory, uint64_t reserve_bytes,
+static enum fg_code keep_reserve(struct fg_directory *directory, uint64_t reserve_bytes,
                                  struct fg_err *err)
 {
     struct fg_disk_room room;
@@ -399,21 +400,21 @@ enum fg_code fg_bucket_directory_open(const struct fg_bucket_directory_config *c
     const struct fg_lane_config lanes[FG_LANES] = {
         [FG_LANE_BACKGROUND] = {config->threads, config->queue_max},
     };
-    struct directory *directory = fg_new(struct directory);
+    struct fg_directory *directory = fg_new(struct fg_directory);
     size_t size = strlen(config->path) + 1;
 
     directory->path = memcpy(fg_malloc(size), config->path, size);
     directory->bucket.ops = &ops;
     directory->bucket.is_local = true;
     fg_bucket_meter_init(&directory->meter, config->registry);
-    directory_files_init(directory);
-    if (directory_files_open(directory, config->path, err) != FG_OK ||
+    fg_directory_files_init(directory);
+    if (fg_directory_files_open(directory, config->path, err) != FG_OK ||
         keep_reserve(directory, config->reserve_bytes, err) != FG_OK ||
         fg_work_create("bckt", lanes, &directory->work, err) != FG_OK) {
         directory_close(&directory->bucket);
         return fg_wrap(err, "bucket %s", config->path);
     }
-    (void)directory_tidy(directory);
+    (void)fg_directory_tidy(directory);
     *ret_bucket = &directory->bucket;
     return FG_OK;
 }

@@ -23,7 +23,7 @@ enum {
 
 /* ---- errors ---- */
 
-enum fg_code directory_fail(struct fg_err *err, int errnum, const char *fmt, ...)
+enum fg_code fg_directory_fail(struct fg_err *err, int errnum, const char *fmt, ...)
 {
     char what[FG_ERR_MSG_MAX_BYTES / 2];
     va_list args;
@@ -40,7 +40,7 @@ enum fg_code directory_fail(struct fg_err *err, int errnum, const char *fmt, ...
 
 /* ---- versions ---- */
 
-int64_t directory_time_ns(const struct stat *info)
+int64_t fg_directory_time_ns(const struct stat *info)
 {
     return fg_time_add((int64_t)info->st_mtim.tv_nsec,
                        info->st_mtim.tv_sec > INT64_MAX / FG_SECOND_NS
@@ -48,17 +48,18 @@ int64_t directory_time_ns(const struct stat *info)
                            : (int64_t)info->st_mtim.tv_sec * FG_SECOND_NS);
 }
 
-struct fg_bucket_etag directory_etag(const struct stat *info)
+struct fg_bucket_etag fg_directory_etag(const struct stat *info)
 {
     struct fg_bucket_etag etag;
 
     (void)snprintf(etag.text, sizeof etag.text, "%llx-%llx",
-                   (unsigned long long)directory_time_ns(info), (unsigned long long)info->st_size);
+                   (unsigned long long)fg_directory_time_ns(info),
+                   (unsigned long long)info->st_size);
     return etag;
 }
 
 /* Later than all this process has made. */
-static int64_t next_version(struct directory *directory, int64_t at_least)
+static int64_t next_version(struct fg_directory *directory, int64_t at_least)
 {
     int64_t last = atomic_load(&directory->last_version), version;
 
@@ -69,8 +70,8 @@ static int64_t next_version(struct directory *directory, int64_t at_least)
     return version;
 }
 
-enum fg_code directory_stamp(struct directory *directory, int fd, int64_t at_least,
-                             struct fg_err *err)
+enum fg_code fg_directory_stamp(struct fg_directory *directory, int fd, int64_t at_least,
+                                struct fg_err *err)
 {
     int64_t version = next_version(directory, at_least);
     const struct timespec times[2] = {
@@ -80,7 +81,7 @@ enum fg_code directory_stamp(struct directory *directory, int fd, int64_t at_lea
     struct stat info;
 
     if (futimens(fd, times) != 0 || fsync(fd) != 0 || fstat(fd, &info) != 0)
-        return directory_fail(err, errno, "flush");
+        return fg_directory_fail(err, errno, "flush");
     if (info.st_mtim.tv_sec != times[1].tv_sec || info.st_mtim.tv_nsec != times[1].tv_nsec)
         return fg_fail(err, FG_E_UNIMPLEMENTED,
                        "the file system does not keep times to the microsecond, and versions of "
@@ -88,16 +89,16 @@ enum fg_code directory_stamp(struct directory *directory, int fd, int64_t at_lea
     return FG_OK;
 }
 
-enum fg_code directory_stamp_after(struct directory *directory, int fd, const struct stat *there,
-                                   struct fg_err *err)
+enum fg_code fg_directory_stamp_after(struct fg_directory *directory, int fd,
+                                      const struct stat *there, struct fg_err *err)
 {
     struct stat info;
 
     if (fstat(fd, &info) != 0)
-        return directory_fail(err, errno, "stat");
-    if (directory_time_ns(&info) > directory_time_ns(there))
+        return fg_directory_fail(err, errno, "stat");
+    if (fg_directory_time_ns(&info) > fg_directory_time_ns(there))
         return FG_OK;
-    return directory_stamp(directory, fd, directory_time_ns(there) / US_NS + 1, err);
+    return fg_directory_stamp(directory, fd, fg_directory_time_ns(there) / US_NS + 1, err);
 }
 
 /* ---- folders ---- */
@@ -123,8 +124,8 @@ static int enter(int parent, struct fg_slice segment, bool create)
     return open_folder(parent, name);
 }
 
-int directory_folder(const struct directory *directory, const char *name, bool create,
-                     const char **ret_leaf)
+int fg_directory_folder(const struct fg_directory *directory, const char *name, bool create,
+                        const char **ret_leaf)
 {
     int fd = openat(directory->objects, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const char *slash;
@@ -161,7 +162,7 @@ static enum fg_code flush_up(int fd, const char *name, struct fg_err *err)
         name++;
         fd = up;
     }
-    return errnum == 0 ? FG_OK : directory_fail(err, errnum, "flush of the folder");
+    return errnum == 0 ? FG_OK : fg_directory_fail(err, errnum, "flush of the folder");
 }
 
 /* ---- locks ---- */
@@ -180,7 +181,7 @@ static void lock_name(unsigned lock, char file[LOCK_NAME_BYTES])
     (void)snprintf(file, LOCK_NAME_BYTES, "%02x", lock);
 }
 
-int directory_lock(struct directory *directory, const char *name, int how, struct fg_err *err)
+int fg_directory_lock(struct fg_directory *directory, const char *name, int how, struct fg_err *err)
 {
     char file[LOCK_NAME_BYTES];
     int fd;
@@ -188,7 +189,7 @@ int directory_lock(struct directory *directory, const char *name, int how, struc
     lock_name((unsigned)(fg_hash64(fg_cstr(name)) % LOCKS), file);
     fd = openat(directory->locks, file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
     if (fd < 0 || flock_always(fd, how) != 0) {
-        (void)directory_fail(err, errno, "lock %s", file);
+        (void)fg_directory_fail(err, errno, "lock %s", file);
         if (fd >= 0)
             (void)close(fd);
         return -1;
@@ -204,10 +205,10 @@ static bool is_missing(int errnum)
     return errnum == ENOENT || errnum == ENOTDIR || errnum == ELOOP || errnum == ENXIO;
 }
 
-static int open_file(struct directory *directory, const char *name)
+static int open_file(struct fg_directory *directory, const char *name)
 {
     const char *leaf;
-    int fd = -1, errnum, folder = directory_folder(directory, name, false, &leaf);
+    int fd = -1, errnum, folder = fg_directory_folder(directory, name, false, &leaf);
 
     if (folder < 0)
         return -1;
@@ -218,10 +219,10 @@ static int open_file(struct directory *directory, const char *name)
     return fd;
 }
 
-enum fg_code directory_open_object(struct directory *directory, const char *name, int *ret_fd,
-                                   struct stat *ret_stat, struct fg_err *err)
+enum fg_code fg_directory_open_object(struct fg_directory *directory, const char *name, int *ret_fd,
+                                      struct stat *ret_stat, struct fg_err *err)
 {
-    int lock = directory_lock(directory, name, LOCK_SH, err), fd, errnum;
+    int lock = fg_directory_lock(directory, name, LOCK_SH, err), fd, errnum;
 
     if (lock < 0)
         return err->code;
@@ -229,9 +230,9 @@ enum fg_code directory_open_object(struct directory *directory, const char *name
     errnum = errno;
     (void)close(lock);
     if (fd < 0 && !is_missing(errnum))
-        return directory_fail(err, errnum, "open");
+        return fg_directory_fail(err, errnum, "open");
     if (fd >= 0 && fstat(fd, ret_stat) != 0) {
-        (void)directory_fail(err, errno, "stat");
+        (void)fg_directory_fail(err, errno, "stat");
         (void)close(fd);
         return err->code;
     }
@@ -243,11 +244,11 @@ enum fg_code directory_open_object(struct directory *directory, const char *name
     return FG_OK;
 }
 
-enum fg_code directory_stat(struct directory *directory, const char *name, bool *ret_found,
-                            struct stat *ret_stat, struct fg_err *err)
+enum fg_code fg_directory_stat(struct fg_directory *directory, const char *name, bool *ret_found,
+                               struct stat *ret_stat, struct fg_err *err)
 {
     const char *leaf;
-    int folder = directory_folder(directory, name, false, &leaf), rc = -1, errnum = errno;
+    int folder = fg_directory_folder(directory, name, false, &leaf), rc = -1, errnum = errno;
 
     if (folder >= 0) {
         rc = fstatat(folder, leaf, ret_stat, AT_SYMLINK_NOFOLLOW);
@@ -255,20 +256,20 @@ enum fg_code directory_stat(struct directory *directory, const char *name, bool 
         (void)close(folder);
     }
     if (rc != 0 && !is_missing(errnum))
-        return directory_fail(err, errnum, "stat");
+        return fg_directory_fail(err, errnum, "stat");
     *ret_found = rc == 0 && S_ISREG(ret_stat->st_mode);
     return FG_OK;
 }
 
 /* Opens the folder and renames into it; -1 and errno. Somebody may remove the folder in between, as
  * it is empty: then once more. */
-static int rename_into(struct directory *directory, const struct temp *temp, const char *name)
+static int rename_into(struct fg_directory *directory, const struct fg_temp *temp, const char *name)
 {
     int folder = -1, rc = -1;
     const char *leaf;
 
     for (unsigned i = 0; i < TRIES_MAX && rc != 0; i++) {
-        folder = directory_folder(directory, name, true, &leaf);
+        folder = fg_directory_folder(directory, name, true, &leaf);
         if (folder < 0 && errno != ENOENT)
             return -1;
         if (folder < 0)
@@ -286,8 +287,8 @@ static int rename_into(struct directory *directory, const struct temp *temp, con
     return rc == 0 ? folder : -1;
 }
 
-enum fg_code directory_rename(struct directory *directory, struct temp *temp, const char *name,
-                              bool *unsure, struct fg_err *err)
+enum fg_code fg_directory_rename(struct fg_directory *directory, struct fg_temp *temp,
+                                 const char *name, bool *unsure, struct fg_err *err)
 {
     int folder = rename_into(directory, temp, name);
 
@@ -296,7 +297,7 @@ enum fg_code directory_rename(struct directory *directory, struct temp *temp, co
     if (folder < 0 && (errno == ENOTDIR || errno == ELOOP))
         return fg_fail(err, FG_E_INVALID, "a part of the name is an object, or no folder");
     if (folder < 0)
-        return directory_fail(err, errno, "rename");
+        return fg_directory_fail(err, errno, "rename");
     temp->name[0] = '\0';
     if (flush_up(folder, name, err) != FG_OK) {
         *unsure = true;
@@ -306,7 +307,7 @@ enum fg_code directory_rename(struct directory *directory, struct temp *temp, co
 }
 
 /* Folders that are empty now; nobody depends on that being durable. */
-static void remove_empty(struct directory *directory, const char *name)
+static void remove_empty(struct fg_directory *directory, const char *name)
 {
     char path[FG_BUCKET_NAME_MAX_BYTES + 1];
     char *slash;
@@ -317,7 +318,7 @@ static void remove_empty(struct directory *directory, const char *name)
         int parent, rc;
 
         *slash = '\0';
-        parent = directory_folder(directory, path, false, &leaf);
+        parent = fg_directory_folder(directory, path, false, &leaf);
         if (parent < 0)
             return;
         rc = unlinkat(parent, leaf, AT_REMOVEDIR);
@@ -327,22 +328,22 @@ static void remove_empty(struct directory *directory, const char *name)
     }
 }
 
-enum fg_code directory_unlink(struct directory *directory, const char *name, bool *unsure,
-                              struct fg_err *err)
+enum fg_code fg_directory_unlink(struct fg_directory *directory, const char *name, bool *unsure,
+                                 struct fg_err *err)
 {
     const char *leaf;
-    int folder = directory_folder(directory, name, false, &leaf);
+    int folder = fg_directory_folder(directory, name, false, &leaf);
 
     if (folder < 0)
-        return directory_fail(err, errno, "delete");
+        return fg_directory_fail(err, errno, "delete");
     if (unlinkat(folder, leaf, 0) != 0) {
-        (void)directory_fail(err, errno, "delete");
+        (void)fg_directory_fail(err, errno, "delete");
         (void)close(folder);
         return err->code;
     }
     if (fsync(folder) != 0) {
         *unsure = true;
-        (void)directory_fail(err, errno, "flush of the folder");
+        (void)fg_directory_fail(err, errno, "flush of the folder");
         (void)close(folder);
         return err->code;
     }
@@ -353,11 +354,11 @@ enum fg_code directory_unlink(struct directory *directory, const char *name, boo
 
 /* ---- temporary files ---- */
 
-enum fg_code directory_temp_create(struct directory *directory, struct temp *ret_temp,
-                                   struct fg_err *err)
+enum fg_code fg_directory_temp_create(struct fg_directory *directory, struct fg_temp *ret_temp,
+                                      struct fg_err *err)
 {
     for (unsigned i = 0; i < TRIES_MAX; i++) {
-        struct temp temp;
+        struct fg_temp temp;
         struct stat info;
 
         (void)snprintf(temp.name, sizeof temp.name, "%ld-%llx-%llx", (long)getpid(),
@@ -368,26 +369,26 @@ enum fg_code directory_temp_create(struct directory *directory, struct temp *ret
         if (temp.fd < 0 && errno == EEXIST)
             continue;
         if (temp.fd < 0)
-            return directory_fail(err, errno, "temporary file");
+            return fg_directory_fail(err, errno, "temporary file");
         if (flock_always(temp.fd, LOCK_EX) == 0 && fstat(temp.fd, &info) == 0 &&
             info.st_nlink > 0) {
             *ret_temp = temp;
             return FG_OK;
         }
         /* Somebody who tidies up had it before it was locked. */
-        directory_temp_done(directory, &temp);
+        fg_directory_temp_done(directory, &temp);
     }
     return fg_fail(err, FG_E_UNAVAILABLE, "no temporary file to be had");
 }
 
-void directory_temp_done(struct directory *directory, struct temp *temp)
+void fg_directory_temp_done(struct fg_directory *directory, struct fg_temp *temp)
 {
     if (temp->name[0] != '\0')
         (void)unlinkat(directory->temps, temp->name, 0);
     (void)close(temp->fd);
 }
 
-enum fg_code directory_write(int fd, struct fg_slice bytes, struct fg_err *err)
+enum fg_code fg_directory_write(int fd, struct fg_slice bytes, struct fg_err *err)
 {
     while (bytes.len > 0) {
         ssize_t n = write(fd, bytes.ptr, bytes.len);
@@ -395,14 +396,14 @@ enum fg_code directory_write(int fd, struct fg_slice bytes, struct fg_err *err)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return directory_fail(err, errno, "write");
+            return fg_directory_fail(err, errno, "write");
         bytes = fg_slice_sub(bytes, (size_t)n, bytes.len);
     }
     return FG_OK;
 }
 
 /* Whoever writes a file holds its lock, until the end of the process if need be. */
-static bool remove_dead(struct directory *directory, const char *name)
+static bool remove_dead(struct fg_directory *directory, const char *name)
 {
     int fd = openat(directory->temps, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool dead;
@@ -414,7 +415,7 @@ static bool remove_dead(struct directory *directory, const char *name)
     return dead;
 }
 
-uint64_t directory_tidy(struct directory *directory)
+uint64_t fg_directory_tidy(struct fg_directory *directory)
 {
     int fd = openat(directory->temps, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
@@ -435,7 +436,7 @@ uint64_t directory_tidy(struct directory *directory)
 
 /* ---- open ---- */
 
-void directory_files_init(struct directory *directory)
+void fg_directory_files_init(struct fg_directory *directory)
 {
     directory->objects = directory->temps = directory->locks = -1;
 }
@@ -443,22 +444,22 @@ void directory_files_init(struct directory *directory)
 static enum fg_code make_folder(int parent, const char *name, int *ret_fd, struct fg_err *err)
 {
     if (mkdirat(parent, name, FOLDER_MODE) != 0 && errno != EEXIST)
-        return directory_fail(err, errno, "folder %s", name);
+        return fg_directory_fail(err, errno, "folder %s", name);
     *ret_fd = open_folder(parent, name);
-    return *ret_fd >= 0 ? FG_OK : directory_fail(err, errno, "folder %s", name);
+    return *ret_fd >= 0 ? FG_OK : fg_directory_fail(err, errno, "folder %s", name);
 }
 
 /* Tests whether the file system supports what this bucket needs. A full file system passes without
  * the test, because its objects can still be read. */
-static enum fg_code try_temp(struct directory *directory, struct fg_err *err)
+static enum fg_code try_temp(struct fg_directory *directory, struct fg_err *err)
 {
-    struct temp temp = {.fd = -1};
+    struct fg_temp temp = {.fd = -1};
     enum fg_code code;
 
-    code = directory_temp_create(directory, &temp, err);
+    code = fg_directory_temp_create(directory, &temp, err);
     if (code == FG_OK) {
-        code = directory_stamp(directory, temp.fd, 0, err);
-        directory_temp_done(directory, &temp);
+        code = fg_directory_stamp(directory, temp.fd, 0, err);
+        fg_directory_temp_done(directory, &temp);
     }
     return code == FG_E_NO_SPACE ? FG_OK : code;
 }
@@ -470,7 +471,7 @@ static enum fg_code flush_parent(int folder, struct fg_err *err)
     enum fg_code code = FG_OK;
 
     if (up < 0 || fsync(up) != 0)
-        code = directory_fail(err, errno, "flush of the folder above");
+        code = fg_directory_fail(err, errno, "flush of the folder above");
     if (up >= 0)
         (void)close(up);
     return code;
@@ -478,7 +479,7 @@ static enum fg_code flush_parent(int folder, struct fg_err *err)
 
 /* All locks are there from the start: on a disk that is full by then a reader could not make one.
  * Where one cannot be made now, whoever needs it says why. */
-static void make_locks(const struct directory *directory)
+static void make_locks(const struct fg_directory *directory)
 {
     for (unsigned i = 0; i < LOCKS; i++) {
         char file[LOCK_NAME_BYTES];
@@ -491,29 +492,30 @@ static void make_locks(const struct directory *directory)
     }
 }
 
-static enum fg_code open_parts(struct directory *directory, int home, struct fg_err *err)
+static enum fg_code open_parts(struct fg_directory *directory, int home, struct fg_err *err)
 {
     if (make_folder(home, "objects", &directory->objects, err) != FG_OK ||
         make_folder(home, "tmp", &directory->temps, err) != FG_OK ||
         make_folder(home, "locks", &directory->locks, err) != FG_OK)
         return err->code;
     if (fsync(home) != 0)
-        return directory_fail(err, errno, "flush");
+        return fg_directory_fail(err, errno, "flush");
     make_locks(directory);
     return try_temp(directory, err);
 }
 
-enum fg_code directory_files_open(struct directory *directory, const char *path, struct fg_err *err)
+enum fg_code fg_directory_files_open(struct fg_directory *directory, const char *path,
+                                     struct fg_err *err)
 {
     bool made = mkdir(path, FOLDER_MODE) == 0;
     enum fg_code code;
     int home;
 
     if (!made && errno != EEXIST)
-        return directory_fail(err, errno, "folder");
+        return fg_directory_fail(err, errno, "folder");
     home = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (home < 0)
-        return directory_fail(err, errno, "folder");
+        return fg_directory_fail(err, errno, "folder");
     /* Of one that was there already it was done by whoever made it, who may have died meanwhile;
      * but it need not be for us to read. */
     code = flush_parent(home, err);
@@ -523,7 +525,7 @@ enum fg_code directory_files_open(struct directory *directory, const char *path,
     return code;
 }
 
-void directory_files_done(struct directory *directory)
+void fg_directory_files_done(struct fg_directory *directory)
 {
     if (directory->objects >= 0)
         (void)close(directory->objects);

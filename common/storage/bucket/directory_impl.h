@@ -10,7 +10,7 @@
 
 enum { DIRECTORY_TEMP_NAME_BYTES = 64 };
 
-struct directory {
+struct fg_directory {
     struct fg_bucket bucket;
     struct fg_bucket_meter meter;
     struct fg_work *work;
@@ -23,59 +23,60 @@ struct directory {
 
 /* ---- directory_files.c ---- */
 
-void directory_files_init(struct directory *directory);
-enum fg_code directory_files_open(struct directory *directory, const char *path,
-                                  struct fg_err *err) fg_must_check;
-void directory_files_done(struct directory *directory);
+void fg_directory_files_init(struct fg_directory *directory);
+enum fg_code fg_directory_files_open(struct fg_directory *directory, const char *path,
+                                     struct fg_err *err) fg_must_check;
+void fg_directory_files_done(struct fg_directory *directory);
 
 /* From errno: FG_E_NO_SPACE, FG_E_DENIED, else FG_E_UNAVAILABLE. */
-enum fg_code directory_fail(struct fg_err *err, int errnum, const char *fmt, ...) fg_printf(3, 4);
+enum fg_code fg_directory_fail(struct fg_err *err, int errnum, const char *fmt, ...)
+    fg_printf(3, 4);
 
-int64_t directory_time_ns(const struct stat *info);
-struct fg_bucket_etag directory_etag(const struct stat *info);
+int64_t fg_directory_time_ns(const struct stat *info);
+struct fg_bucket_etag fg_directory_etag(const struct stat *info);
 
 /* The lock of a name: a descriptor, to be closed; -1: err says why. how: LOCK_SH or LOCK_EX. */
-int directory_lock(struct directory *directory, const char *name, int how,
-                   struct fg_err *err) fg_must_check;
+int fg_directory_lock(struct fg_directory *directory, const char *name, int how,
+                      struct fg_err *err) fg_must_check;
 
 /* Opens it as it is once it is durable; *ret_fd -1: there is none. */
-enum fg_code directory_open_object(struct directory *directory, const char *name, int *ret_fd,
-                                   struct stat *ret_stat, struct fg_err *err) fg_must_check;
+enum fg_code fg_directory_open_object(struct fg_directory *directory, const char *name, int *ret_fd,
+                                      struct stat *ret_stat, struct fg_err *err) fg_must_check;
 
 /* The folder that the name is in, and the name's last segment. -1, and errno. */
-int directory_folder(const struct directory *directory, const char *name, bool create,
-                     const char **ret_leaf) fg_must_check;
+int fg_directory_folder(const struct fg_directory *directory, const char *name, bool create,
+                        const char **ret_leaf) fg_must_check;
 
 /* A file that is being written, locked by us. */
-struct temp {
+struct fg_temp {
     int fd;
     char name[DIRECTORY_TEMP_NAME_BYTES]; /* "": it has become an object */
 };
-enum fg_code directory_temp_create(struct directory *directory, struct temp *ret_temp,
-                                   struct fg_err *err) fg_must_check;
-void directory_temp_done(struct directory *directory, struct temp *temp);
-enum fg_code directory_write(int fd, struct fg_slice bytes, struct fg_err *err) fg_must_check;
+enum fg_code fg_directory_temp_create(struct fg_directory *directory, struct fg_temp *ret_temp,
+                                      struct fg_err *err) fg_must_check;
+void fg_directory_temp_done(struct fg_directory *directory, struct fg_temp *temp);
+enum fg_code fg_directory_write(int fd, struct fg_slice bytes, struct fg_err *err) fg_must_check;
 
 /* Gives the file a version of its own, of at least at_least microseconds, and flushes it. */
-enum fg_code directory_stamp(struct directory *directory, int fd, int64_t at_least,
-                             struct fg_err *err) fg_must_check;
+enum fg_code fg_directory_stamp(struct fg_directory *directory, int fd, int64_t at_least,
+                                struct fg_err *err) fg_must_check;
 /* The same again unless its version is after that of the file that is there. */
-enum fg_code directory_stamp_after(struct directory *directory, int fd, const struct stat *there,
-                                   struct fg_err *err) fg_must_check;
+enum fg_code fg_directory_stamp_after(struct fg_directory *directory, int fd,
+                                      const struct stat *there, struct fg_err *err) fg_must_check;
 
 /* With the name's lock held. unsure is set when it was done but could not be flushed. */
-enum fg_code directory_stat(struct directory *directory, const char *name, bool *ret_found,
-                            struct stat *ret_stat, struct fg_err *err) fg_must_check;
-enum fg_code directory_rename(struct directory *directory, struct temp *temp, const char *name,
-                              bool *unsure, struct fg_err *err) fg_must_check;
-enum fg_code directory_unlink(struct directory *directory, const char *name, bool *unsure,
-                              struct fg_err *err) fg_must_check;
+enum fg_code fg_directory_stat(struct fg_directory *directory, const char *name, bool *ret_found,
+                               struct stat *ret_stat, struct fg_err *err) fg_must_check;
+enum fg_code fg_directory_rename(struct fg_directory *directory, struct fg_temp *temp,
+                                 const char *name, bool *unsure, struct fg_err *err) fg_must_check;
+enum fg_code fg_directory_unlink(struct fg_directory *directory, const char *name, bool *unsure,
+                                 struct fg_err *err) fg_must_check;
 
 /* Removes temporary files whose process is gone; how many. */
-uint64_t directory_tidy(struct directory *directory);
+uint64_t fg_directory_tidy(struct fg_directory *directory);
 
 /* ---- directory_list.c ---- */
 
-void directory_list(struct directory *directory, struct fg_bucket_request *request);
+void fg_directory_list(struct fg_directory *directory, struct fg_bucket_request *request);
 
 #endif

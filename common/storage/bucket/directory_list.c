@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 struct directory_walk {
-    struct directory *directory;
+    struct fg_directory *directory;
     struct fg_bucket_request *request;
     char path[FG_BUCKET_NAME_MAX_BYTES + FG_BUCKET_SEGMENT_MAX_BYTES + 2];
     size_t len; /* of the path; it ends with '/' unless it is empty */
@@ -74,7 +74,7 @@ static enum fg_code read_children(struct directory_walk *walk, int folder,
     struct fg_err err;
 
     if (stream == NULL) {
-        (void)directory_fail(&err, errno, "list");
+        (void)fg_directory_fail(&err, errno, "list");
         if (fd >= 0)
             (void)close(fd);
         return fg_bucket_fail_err(walk->request, &err);
@@ -101,7 +101,7 @@ static bool take_object(struct directory_walk *walk, int folder, const char *lea
     case FG_BUCKET_ADDED:
         if (fstatat(folder, leaf, &info, AT_SYMLINK_NOFOLLOW) == 0) {
             entry->size_bytes = (uint64_t)info.st_size;
-            entry->modified_wall_ns = directory_time_ns(&info);
+            entry->modified_wall_ns = fg_directory_time_ns(&info);
         } else {
             walk->request->n_entries--; /* deleted meanwhile */
         }
@@ -128,7 +128,7 @@ static bool walk_into(struct directory_walk *walk, int folder, char *name, size_
     } else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
         struct fg_err err;
 
-        (void)directory_fail(&err, errno, "list");
+        (void)fg_directory_fail(&err, errno, "list");
         (void)fg_bucket_fail_err(walk->request, &err);
         go_on = false;
     }
@@ -167,7 +167,7 @@ static bool walk_folder(struct directory_walk *walk, int folder)
     return go_on;
 }
 
-void directory_list(struct directory *directory, struct fg_bucket_request *request)
+void fg_directory_list(struct fg_directory *directory, struct fg_bucket_request *request)
 {
     struct directory_walk walk = {.directory = directory, .request = request};
 

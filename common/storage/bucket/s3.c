@@ -36,8 +36,8 @@ static void put_path(struct fg_buf *out, const char *name)
     }
 }
 
-void s3_call_init(struct s3_call *call, struct s3 *s3, struct fg_bucket_request *request,
-                  const char *method, const char *name, struct fg_arena *arena)
+void fg_s3_call_init(struct fg_s3_call *call, struct fg_s3 *s3, struct fg_bucket_request *request,
+                     const char *method, const char *name, struct fg_arena *arena)
 {
     struct fg_buf path;
 
@@ -62,8 +62,8 @@ void s3_call_init(struct s3_call *call, struct s3 *s3, struct fg_bucket_request 
     }
 }
 
-void s3_add_condition(struct s3_call *call, const struct fg_bucket_request *request,
-                      struct fg_arena *arena)
+void fg_s3_add_condition(struct fg_s3_call *call, const struct fg_bucket_request *request,
+                         struct fg_arena *arena)
 {
     bool weak = fg_slice_starts(fg_cstr(request->if_etag.text), "W/");
     const char *etag = fg_arena_printf(arena, weak ? "%s" : "\"%s\"", request->if_etag.text);
@@ -73,18 +73,18 @@ void s3_add_condition(struct s3_call *call, const struct fg_bucket_request *requ
     case FG_BUCKET_ALWAYS:
         break;
     case FG_BUCKET_IF_ABSENT:
-        s3_call_header(call, "if-none-match", "*");
+        fg_s3_call_header(call, "if-none-match", "*");
         break;
     case FG_BUCKET_IF_MATCH:
-        s3_call_header(call, "if-match", etag);
+        fg_s3_call_header(call, "if-match", etag);
         break;
     case FG_BUCKET_IF_CHANGED:
-        s3_call_header(call, "if-none-match", etag);
+        fg_s3_call_header(call, "if-none-match", etag);
         break;
     }
 }
 
-void s3_fail_by(struct fg_bucket_request *request, const struct s3_call *call)
+void fg_s3_fail_by(struct fg_bucket_request *request, const struct fg_s3_call *call)
 {
     bool writes = request->verb == FG_BUCKET_PUT || request->verb == FG_BUCKET_DELETE;
 
@@ -92,7 +92,7 @@ void s3_fail_by(struct fg_bucket_request *request, const struct s3_call *call)
     request->unsure = writes && call->unsure;
 }
 
-void s3_finish(struct s3 *s3, struct fg_bucket_request *request)
+void fg_s3_finish(struct fg_s3 *s3, struct fg_bucket_request *request)
 {
     fg_bucket_meter_request(&s3->meter, request);
     fg_bucket_finish(request);
@@ -100,7 +100,7 @@ void s3_finish(struct s3 *s3, struct fg_bucket_request *request)
 
 /* ---- heads of answers ---- */
 
-static void read_tag(struct fg_bucket_request *request, const struct s3_call *call)
+static void read_tag(struct fg_bucket_request *request, const struct fg_s3_call *call)
 {
     uint8_t bytes[FG_ID_BYTES];
 
@@ -109,7 +109,7 @@ static void read_tag(struct fg_bucket_request *request, const struct s3_call *ca
         request->tag = fg_id_get(bytes);
 }
 
-int64_t s3_time_of(const struct s3_call *call, const char *header)
+int64_t fg_s3_time_of(const struct fg_s3_call *call, const char *header)
 {
     struct fg_slice text = fg_client_header(&call->http, header);
     char date[64] = "";
@@ -121,10 +121,10 @@ int64_t s3_time_of(const struct s3_call *call, const char *header)
     return seconds > 0 ? (int64_t)seconds * FG_SECOND_NS : 0;
 }
 
-bool s3_read_head(struct fg_bucket_request *request, const struct s3_call *call)
+bool fg_s3_read_head(struct fg_bucket_request *request, const struct fg_s3_call *call)
 {
-    s3_read_etag(fg_client_header(&call->http, "ETag"), &request->etag);
-    request->modified_wall_ns = s3_time_of(call, "Last-Modified");
+    fg_s3_read_etag(fg_client_header(&call->http, "ETag"), &request->etag);
+    request->modified_wall_ns = fg_s3_time_of(call, "Last-Modified");
     if (request->verb == FG_BUCKET_HEAD)
         read_tag(request, call);
     return request->etag.text[0] != '\0' &&
@@ -132,7 +132,7 @@ bool s3_read_head(struct fg_bucket_request *request, const struct s3_call *call)
 }
 
 /* Content-Range: bytes 3-6/10 has to be what was asked for, and what came. */
-static bool read_range(struct fg_bucket_request *request, const struct s3_call *call)
+static bool read_range(struct fg_bucket_request *request, const struct fg_s3_call *call)
 {
     struct fg_slice text = fg_client_header(&call->http, "Content-Range");
     size_t dash = fg_slice_find(text, '-'), slash = fg_slice_find(text, '/');
@@ -152,17 +152,17 @@ static bool read_range(struct fg_bucket_request *request, const struct s3_call *
 /* ---- reads ---- */
 
 struct s3_read {
-    struct s3_call call;
+    struct fg_s3_call call;
     struct fg_bucket_request *request;
     struct fg_arena *arena;
     char range[RANGE_BYTES];
 };
 
-static void take_content(struct fg_bucket_request *request, const struct s3_call *call)
+static void take_content(struct fg_bucket_request *request, const struct fg_s3_call *call)
 {
-    bool ok = s3_read_head(request, call);
+    bool ok = fg_s3_read_head(request, call);
 
-    request->answered_wall_ns = s3_time_of(call, "Date");
+    request->answered_wall_ns = fg_s3_time_of(call, "Date");
     if (call->status == 304) {
         request->unchanged = true;
         request->etag = request->if_etag;
@@ -178,32 +178,32 @@ static void take_content(struct fg_bucket_request *request, const struct s3_call
 }
 
 /* A range of an object without content: there is none, and that is all of it. */
-static bool is_empty_object(const struct fg_bucket_request *request, const struct s3_call *call)
+static bool is_empty_object(const struct fg_bucket_request *request, const struct fg_s3_call *call)
 {
     return call->status == 416 && request->verb == FG_BUCKET_GET && request->offset == 0;
 }
 
-static void on_read(struct s3_call *call)
+static void on_read(struct fg_s3_call *call)
 {
     struct s3_read *read = fg_container(call, struct s3_read, call);
     struct fg_bucket_request *request = read->request;
-    struct s3 *s3 = call->s3;
+    struct fg_s3 *s3 = call->s3;
 
     if (call->code == FG_OK)
         take_content(request, call);
     else if (is_empty_object(request, call))
-        s3_read_etag(fg_client_header(&call->http, "ETag"), &request->etag);
+        fg_s3_read_etag(fg_client_header(&call->http, "ETag"), &request->etag);
     else if (call->status == 416)
         (void)fg_bucket_fail(request, FG_E_INVALID, "begins at byte %llu, which is beyond its end",
                              (unsigned long long)request->offset);
     else
-        s3_fail_by(request, call);
+        fg_s3_fail_by(request, call);
     if (request->code != FG_OK)
         fg_buf_clear(&request->body);
-    s3_call_clear(call);
+    fg_s3_call_clear(call);
     fg_arena_destroy(read->arena);
     free(read);
-    s3_finish(s3, request);
+    fg_s3_finish(s3, request);
 }
 
 static void add_range(struct s3_read *read)
@@ -221,29 +221,29 @@ static void add_range(struct s3_read *read)
     else
         (void)snprintf(read->range, sizeof read->range, "bytes=%llu-%llu",
                        (unsigned long long)request->offset, (unsigned long long)last);
-    s3_call_header(&read->call, "range", read->range);
+    fg_s3_call_header(&read->call, "range", read->range);
     read->call.ranged = true;
 }
 
-static void start_read(struct s3 *s3, struct fg_bucket_request *request)
+static void start_read(struct fg_s3 *s3, struct fg_bucket_request *request)
 {
     struct s3_read *read = fg_new(struct s3_read);
     bool get = request->verb == FG_BUCKET_GET;
 
     read->request = request;
     read->arena = fg_arena_create(ARENA_BYTES);
-    s3_call_init(&read->call, s3, request, get ? "GET" : "HEAD", request->name, read->arena);
-    s3_add_condition(&read->call, request, read->arena);
+    fg_s3_call_init(&read->call, s3, request, get ? "GET" : "HEAD", request->name, read->arena);
+    fg_s3_add_condition(&read->call, request, read->arena);
     if (get)
         add_range(read);
     read->call.into = get ? &request->body : NULL;
     read->call.done = on_read;
-    s3_call_start(&read->call);
+    fg_s3_call_start(&read->call);
 }
 
 /* ---- lists ---- */
 
-static void write_list_query(const struct s3 *s3, const struct fg_bucket_request *request,
+static void write_list_query(const struct fg_s3 *s3, const struct fg_bucket_request *request,
                              struct fg_buf *out)
 {
     if (request->after != NULL) {
@@ -258,34 +258,34 @@ static void write_list_query(const struct s3 *s3, const struct fg_bucket_request
     fg_buf_url(out, fg_cstr(request->name));
 }
 
-static void list(struct s3 *s3, struct fg_bucket_request *request)
+static void list(struct fg_s3 *s3, struct fg_bucket_request *request)
 {
     struct fg_buf query, answer;
-    struct s3_call call;
+    struct fg_s3_call call;
     struct fg_err err;
 
     fg_buf_init(&query, SIZE_MAX);
     fg_buf_init(&answer, S3_ANSWER_MAX_BYTES);
     write_list_query(s3, request, &query);
     fg_buf_putc(&query, '\0');
-    s3_call_init(&call, s3, request, "GET", NULL, NULL);
+    fg_s3_call_init(&call, s3, request, "GET", NULL, NULL);
     call.query = (const char *)query.ptr;
     call.into = &answer;
-    if (s3_call_run(&call) != FG_OK)
-        s3_fail_by(request, &call);
-    else if (s3_read_list(fg_buf_slice(&answer), fg_cstr(s3->prefix), request, &err) != FG_OK)
+    if (fg_s3_call_run(&call) != FG_OK)
+        fg_s3_fail_by(request, &call);
+    else if (fg_s3_read_list(fg_buf_slice(&answer), fg_cstr(s3->prefix), request, &err) != FG_OK)
         (void)fg_bucket_fail_err(request, &err);
-    s3_call_clear(&call);
+    fg_s3_call_clear(&call);
     fg_buf_done(&query);
     fg_buf_done(&answer);
-    s3_finish(s3, request);
+    fg_s3_finish(s3, request);
 }
 
 /* ---- jobs ---- */
 
 struct s3_work {
     struct fg_job job;
-    struct s3 *s3;
+    struct fg_s3 *s3;
     struct fg_bucket_request *request;
 };
 
@@ -296,15 +296,15 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
 
     (void)err; /* it is the request's */
     if (fg_bucket_check(request, fg_mono_ns(fg_clock_real())) != FG_OK)
-        s3_finish(work->s3, request);
+        fg_s3_finish(work->s3, request);
     else if (request->verb == FG_BUCKET_PUT)
-        s3_put(work->s3, request);
+        fg_s3_put(work->s3, request);
     else if (request->verb == FG_BUCKET_DELETE)
-        s3_delete(work->s3, request);
+        fg_s3_delete(work->s3, request);
     else if (request->verb == FG_BUCKET_LIST)
         list(work->s3, request);
     else
-        s3_tidy(work->s3, request);
+        fg_s3_tidy(work->s3, request);
     return FG_OK;
 }
 
@@ -313,7 +313,7 @@ static void on_ran(struct fg_job *job)
     free(fg_container(job, struct s3_work, job));
 }
 
-static void submit(struct s3 *s3, struct fg_bucket_request *request)
+static void submit(struct fg_s3 *s3, struct fg_bucket_request *request)
 {
     bool slow = request->path != NULL || request->verb == FG_BUCKET_TIDY;
     struct s3_work *work = fg_new(struct s3_work);
@@ -323,14 +323,14 @@ static void submit(struct s3 *s3, struct fg_bucket_request *request)
         return;
     free(work);
     (void)fg_bucket_fail(request, FG_E_LIMIT, "too many requests wait already");
-    s3_finish(s3, request);
+    fg_s3_finish(s3, request);
 }
 
 /* ---- the bucket ---- */
 
 static void s3_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {
-    struct s3 *s3 = fg_container(bucket, struct s3, bucket);
+    struct fg_s3 *s3 = fg_container(bucket, struct fg_s3, bucket);
 
     if (request->verb == FG_BUCKET_GET || request->verb == FG_BUCKET_HEAD)
         start_read(s3, request);
@@ -340,7 +340,7 @@ static void s3_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
 
 struct cancel {
     struct fg_msg msg;
-    struct s3 *s3;
+    struct fg_s3 *s3;
     uint64_t serial;
 };
 
@@ -348,7 +348,7 @@ static void on_cancel(struct fg_msg *msg)
 {
     struct cancel *cancel = fg_container(msg, struct cancel, msg);
 
-    s3_calls_cancel(cancel->s3, cancel->serial);
+    fg_s3_calls_cancel(cancel->s3, cancel->serial);
     free(cancel);
 }
 
@@ -357,20 +357,20 @@ static void s3_cancel(struct fg_bucket *bucket, struct fg_bucket_request *reques
     struct cancel *cancel = fg_new(struct cancel);
 
     *cancel = (struct cancel){
-        {.run = on_cancel}, fg_container(bucket, struct s3, bucket), request->serial};
+        {.run = on_cancel}, fg_container(bucket, struct fg_s3, bucket), request->serial};
     fg_loop_post(cancel->s3->loop, &cancel->msg);
 }
 
 static void on_closing(void *arg)
 {
-    ((struct s3 *)arg)->closing = true;
+    ((struct fg_s3 *)arg)->closing = true;
 }
 
 static void on_close(void *arg)
 {
-    struct s3 *s3 = arg;
+    struct fg_s3 *s3 = arg;
 
-    s3_calls_done(s3);
+    fg_s3_calls_done(s3);
     fg_client_close(s3->client);
 }
 
@@ -417,11 +417,11 @@ static void free_text(const char **text)
     free((void *)(uintptr_t)*text);
 }
 
-static void s3_free(struct s3 *s3)
+static void s3_free(struct fg_s3 *s3)
 {
     fg_client_destroy(s3->client);
     fg_loop_destroy(s3->loop);
-    s3_auth_done(s3);
+    fg_s3_auth_done(s3);
     each_text(&s3->config, free_text);
     free(s3->origin);
     free(s3->host);
@@ -433,7 +433,7 @@ static void s3_free(struct s3 *s3)
 
 static void s3_close(struct fg_bucket *bucket)
 {
-    struct s3 *s3 = fg_container(bucket, struct s3, bucket);
+    struct fg_s3 *s3 = fg_container(bucket, struct fg_s3, bucket);
 
     fg_loop_call(s3->loop, on_closing, s3);
     fg_work_destroy(s3->work);
@@ -478,7 +478,7 @@ static enum fg_code split_endpoint(const char *endpoint, struct fg_slice *ret_sc
     return FG_OK;
 }
 
-static enum fg_code make_addresses(struct s3 *s3, struct fg_err *err)
+static enum fg_code make_addresses(struct fg_s3 *s3, struct fg_err *err)
 {
     const struct fg_bucket_s3_config *config = &s3->config;
     struct fg_slice scheme = {NULL, 0}, host = {NULL, 0};
@@ -534,7 +534,7 @@ static enum fg_code check(const struct fg_bucket_s3_config *config, struct fg_er
     return FG_OK;
 }
 
-static enum fg_code start(struct s3 *s3, struct fg_err *err)
+static enum fg_code start(struct fg_s3 *s3, struct fg_err *err)
 {
     const struct fg_bucket_s3_config *config = &s3->config;
     const struct fg_lane_config lanes[FG_LANES] = {
@@ -544,7 +544,7 @@ static enum fg_code start(struct s3 *s3, struct fg_err *err)
     };
 
     if (check(config, err) != FG_OK || make_addresses(s3, err) != FG_OK ||
-        s3_auth_init(s3, err) != FG_OK)
+        fg_s3_auth_init(s3, err) != FG_OK)
         return err->code;
     if (config->ca_file[0] != '\0')
         s3->tls.ca_file = config->ca_file;
@@ -554,7 +554,7 @@ static enum fg_code start(struct s3 *s3, struct fg_err *err)
         .running_max = config->requests_max,
         .waiting_max = config->waiting_max + config->requests_max, /* calls are counted before */
     });
-    s3_calls_init(s3);
+    fg_s3_calls_init(s3);
     if (fg_loop_start(s3->loop, err) != FG_OK)
         return err->code;
     return fg_work_create("s3", lanes, &s3->work, err);
@@ -564,7 +564,7 @@ enum fg_code fg_bucket_s3_open(const struct fg_bucket_s3_config *config,
                                struct fg_bucket **ret_bucket, struct fg_err *err)
 {
     static const struct fg_bucket_ops ops = {s3_send, s3_cancel, s3_close};
-    struct s3 *s3 = fg_new(struct s3);
+    struct fg_s3 *s3 = fg_new(struct fg_s3);
 
     s3->bucket.ops = &ops;
     s3->config = *config;

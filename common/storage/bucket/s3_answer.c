@@ -71,7 +71,7 @@ static int64_t days_of(int64_t year, int64_t month, int64_t day)
     return y * 365 + y / 4 - y / 100 + y / 400 + (m * 306 + 5) / 10 + day - 1 - 719468;
 }
 
-bool s3_read_time(struct fg_slice text, int64_t *ret_wall_ns)
+bool fg_s3_read_time(struct fg_slice text, int64_t *ret_wall_ns)
 {
     int64_t year, month, day, hour, minute, second, fraction_ns = 0;
     struct fg_slice rest;
@@ -102,7 +102,7 @@ bool s3_read_time(struct fg_slice text, int64_t *ret_wall_ns)
     return true;
 }
 
-void s3_read_etag(struct fg_slice text, struct fg_bucket_etag *ret_etag)
+void fg_s3_read_etag(struct fg_slice text, struct fg_bucket_etag *ret_etag)
 {
     ret_etag->text[0] = '\0';
     if (text.len >= 2 && text.ptr[0] == '"' && text.ptr[text.len - 1] == '"')
@@ -124,37 +124,37 @@ static enum fg_code garbled(struct fg_err *err, const char *what)
 
 /* ---- errors and single fields ---- */
 
-void s3_read_error(struct fg_slice in, struct s3_error *ret_error)
+void fg_s3_read_error(struct fg_slice in, struct fg_s3_error *ret_error)
 {
-    struct s3_xml xml;
-    enum s3_xml_event event = S3_XML_BAD;
+    struct fg_s3_xml xml;
+    enum fg_s3_xml_event event = S3_XML_BAD;
 
     ret_error->code[0] = ret_error->message[0] = '\0';
-    s3_xml_init(&xml, in, TEXT_MAX_BYTES);
-    while ((event = s3_xml_next(&xml)) == S3_XML_OPEN || event == S3_XML_CLOSE) {
-        if (event == S3_XML_CLOSE && s3_xml_is(&xml, "Error", "Code"))
+    fg_s3_xml_init(&xml, in, TEXT_MAX_BYTES);
+    while ((event = fg_s3_xml_next(&xml)) == S3_XML_OPEN || event == S3_XML_CLOSE) {
+        if (event == S3_XML_CLOSE && fg_s3_xml_is(&xml, "Error", "Code"))
             copy_text(&xml.text, ret_error->code, sizeof ret_error->code);
-        if (event == S3_XML_CLOSE && s3_xml_is(&xml, "Error", "Message"))
+        if (event == S3_XML_CLOSE && fg_s3_xml_is(&xml, "Error", "Message"))
             copy_text(&xml.text, ret_error->message, sizeof ret_error->message);
     }
-    s3_xml_done(&xml);
+    fg_s3_xml_done(&xml);
 }
 
-enum fg_code s3_read_field(struct fg_slice in, const char *document, const char *name, char *out,
-                           size_t size, struct fg_err *err)
+enum fg_code fg_s3_read_field(struct fg_slice in, const char *document, const char *name, char *out,
+                              size_t size, struct fg_err *err)
 {
-    struct s3_xml xml;
-    enum s3_xml_event event = S3_XML_BAD;
+    struct fg_s3_xml xml;
+    enum fg_s3_xml_event event = S3_XML_BAD;
     bool found = false;
 
-    s3_xml_init(&xml, in, TEXT_MAX_BYTES);
-    while ((event = s3_xml_next(&xml)) == S3_XML_OPEN || event == S3_XML_CLOSE)
-        if (event == S3_XML_CLOSE && xml.depth == 2 && s3_xml_is(&xml, document, name) &&
+    fg_s3_xml_init(&xml, in, TEXT_MAX_BYTES);
+    while ((event = fg_s3_xml_next(&xml)) == S3_XML_OPEN || event == S3_XML_CLOSE)
+        if (event == S3_XML_CLOSE && xml.depth == 2 && fg_s3_xml_is(&xml, document, name) &&
             xml.text.len > 0 && xml.text.len < size) {
             copy_text(&xml.text, out, size);
             found = true;
         }
-    s3_xml_done(&xml);
+    fg_s3_xml_done(&xml);
     return event == S3_XML_END && found ? FG_OK : garbled(err, document);
 }
 
@@ -166,12 +166,12 @@ static bool is_encoded(struct fg_slice in, const char *document)
     char type[8];
     struct fg_err err;
 
-    return s3_read_field(in, document, "EncodingType", type, sizeof type, &err) == FG_OK &&
+    return fg_s3_read_field(in, document, "EncodingType", type, sizeof type, &err) == FG_OK &&
            strcmp(type, "url") == 0;
 }
 
 struct s3_answer_list {
-    struct s3_xml xml;
+    struct fg_s3_xml xml;
     struct fg_slice prefix;
     struct fg_bucket_request *request;
     char name[FG_BUCKET_NAME_MAX_BYTES + 1]; /* of the entry that is read; "": not one of ours */
@@ -233,21 +233,21 @@ static void add_entry(struct s3_answer_list *list, bool folder)
 
 static void take_closed(struct s3_answer_list *list)
 {
-    struct s3_xml *xml = &list->xml;
+    struct fg_s3_xml *xml = &list->xml;
 
-    if (s3_xml_is(xml, "Contents", "Key") || s3_xml_is(xml, "CommonPrefixes", "Prefix"))
+    if (fg_s3_xml_is(xml, "Contents", "Key") || fg_s3_xml_is(xml, "CommonPrefixes", "Prefix"))
         take_name(list);
-    else if (s3_xml_is(xml, "Contents", "Size"))
+    else if (fg_s3_xml_is(xml, "Contents", "Size"))
         list->bad |= !fg_parse_u64(fg_buf_slice(&xml->text), &list->size_bytes);
-    else if (s3_xml_is(xml, "Contents", "LastModified"))
-        list->bad |= !s3_read_time(fg_buf_slice(&xml->text), &list->modified_wall_ns);
-    else if (s3_xml_is(xml, "ListBucketResult", "Contents"))
+    else if (fg_s3_xml_is(xml, "Contents", "LastModified"))
+        list->bad |= !fg_s3_read_time(fg_buf_slice(&xml->text), &list->modified_wall_ns);
+    else if (fg_s3_xml_is(xml, "ListBucketResult", "Contents"))
         add_entry(list, false);
-    else if (s3_xml_is(xml, "ListBucketResult", "CommonPrefixes"))
+    else if (fg_s3_xml_is(xml, "ListBucketResult", "CommonPrefixes"))
         add_entry(list, true);
-    else if (s3_xml_is(xml, "ListBucketResult", "IsTruncated"))
+    else if (fg_s3_xml_is(xml, "ListBucketResult", "IsTruncated"))
         list->truncated = fg_slice_is(fg_buf_slice(&xml->text), "true");
-    else if (s3_xml_is(xml, "ListBucketResult", "NextContinuationToken") && xml->text.len > 0)
+    else if (fg_s3_xml_is(xml, "ListBucketResult", "NextContinuationToken") && xml->text.len > 0)
         fg_bucket_list_next(list->request, fg_buf_slice(&xml->text));
 }
 
@@ -257,22 +257,22 @@ static int by_name(const void *a, const void *b)
                   ((const struct fg_bucket_entry *)b)->name);
 }
 
-enum fg_code s3_read_list(struct fg_slice in, struct fg_slice prefix,
-                          struct fg_bucket_request *request, struct fg_err *err)
+enum fg_code fg_s3_read_list(struct fg_slice in, struct fg_slice prefix,
+                             struct fg_bucket_request *request, struct fg_err *err)
 {
     struct s3_answer_list list = {
         .prefix = prefix, .request = request, .encoded = is_encoded(in, "ListBucketResult")};
-    enum s3_xml_event event = S3_XML_BAD;
+    enum fg_s3_xml_event event = S3_XML_BAD;
 
-    s3_xml_init(&list.xml, in, TEXT_MAX_BYTES);
+    fg_s3_xml_init(&list.xml, in, TEXT_MAX_BYTES);
     while (!list.bad &&
-           ((event = s3_xml_next(&list.xml)) == S3_XML_OPEN || event == S3_XML_CLOSE)) {
+           ((event = fg_s3_xml_next(&list.xml)) == S3_XML_OPEN || event == S3_XML_CLOSE)) {
         if (event == S3_XML_OPEN && list.xml.depth == 1)
             list.bad = !fg_slice_is(list.xml.name, "ListBucketResult");
         else if (event == S3_XML_CLOSE)
             take_closed(&list);
     }
-    s3_xml_done(&list.xml);
+    fg_s3_xml_done(&list.xml);
     if (list.bad || event != S3_XML_END || (list.truncated && request->next == NULL))
         return garbled(err, "ListBucketResult");
     if (!list.truncated)
@@ -286,9 +286,9 @@ enum fg_code s3_read_list(struct fg_slice in, struct fg_slice prefix,
 /* ---- unfinished uploads ---- */
 
 struct uploads {
-    struct s3_xml xml;
-    struct s3_uploads *result;
-    struct s3_upload upload; /* that is read */
+    struct fg_s3_xml xml;
+    struct fg_s3_uploads *result;
+    struct fg_s3_upload upload; /* that is read */
     bool encoded, truncated, bad;
 };
 
@@ -304,7 +304,7 @@ static const char *keep(struct uploads *uploads, bool encoded)
 
 static void take_upload(struct uploads *uploads)
 {
-    struct s3_uploads *result = uploads->result;
+    struct fg_s3_uploads *result = uploads->result;
 
     if (uploads->upload.key == NULL || uploads->upload.id == NULL ||
         result->n == FG_BUCKET_PAGE_MAX) {
@@ -312,49 +312,51 @@ static void take_upload(struct uploads *uploads)
         return;
     }
     result->items[result->n++] = uploads->upload;
-    uploads->upload = (struct s3_upload){NULL, NULL, 0};
+    uploads->upload = (struct fg_s3_upload){NULL, NULL, 0};
 }
 
 static void take_closed_upload(struct uploads *uploads)
 {
     static const char document[] = "ListMultipartUploadsResult";
-    struct s3_xml *xml = &uploads->xml;
+    struct fg_s3_xml *xml = &uploads->xml;
 
-    if (s3_xml_is(xml, "Upload", "Key"))
+    if (fg_s3_xml_is(xml, "Upload", "Key"))
         uploads->upload.key = keep(uploads, uploads->encoded);
-    else if (s3_xml_is(xml, "Upload", "UploadId"))
+    else if (fg_s3_xml_is(xml, "Upload", "UploadId"))
         uploads->upload.id = keep(uploads, false);
-    else if (s3_xml_is(xml, "Upload", "Initiated"))
-        uploads->bad |= !s3_read_time(fg_buf_slice(&xml->text), &uploads->upload.initiated_wall_ns);
-    else if (s3_xml_is(xml, document, "Upload"))
+    else if (fg_s3_xml_is(xml, "Upload", "Initiated"))
+        uploads->bad |=
+            !fg_s3_read_time(fg_buf_slice(&xml->text), &uploads->upload.initiated_wall_ns);
+    else if (fg_s3_xml_is(xml, document, "Upload"))
         take_upload(uploads);
-    else if (s3_xml_is(xml, document, "IsTruncated"))
+    else if (fg_s3_xml_is(xml, document, "IsTruncated"))
         uploads->truncated = fg_slice_is(fg_buf_slice(&xml->text), "true");
-    else if (s3_xml_is(xml, document, "NextKeyMarker"))
+    else if (fg_s3_xml_is(xml, document, "NextKeyMarker"))
         uploads->result->next_key = keep(uploads, uploads->encoded);
-    else if (s3_xml_is(xml, document, "NextUploadIdMarker"))
+    else if (fg_s3_xml_is(xml, document, "NextUploadIdMarker"))
         uploads->result->next_id = keep(uploads, false);
 }
 
-enum fg_code s3_read_uploads(struct fg_slice in, struct s3_uploads *ret_uploads, struct fg_err *err)
+enum fg_code fg_s3_read_uploads(struct fg_slice in, struct fg_s3_uploads *ret_uploads,
+                                struct fg_err *err)
 {
     struct uploads uploads = {.result = ret_uploads,
                               .encoded = is_encoded(in, "ListMultipartUploadsResult")};
-    enum s3_xml_event event = S3_XML_BAD;
+    enum fg_s3_xml_event event = S3_XML_BAD;
 
     ret_uploads->n = 0;
     ret_uploads->next_key = ret_uploads->next_id = NULL;
-    ret_uploads->items = fg_arena_new(ret_uploads->arena, struct s3_upload, FG_BUCKET_PAGE_MAX);
+    ret_uploads->items = fg_arena_new(ret_uploads->arena, struct fg_s3_upload, FG_BUCKET_PAGE_MAX);
     uploads.bad = ret_uploads->items == NULL;
-    s3_xml_init(&uploads.xml, in, TEXT_MAX_BYTES);
+    fg_s3_xml_init(&uploads.xml, in, TEXT_MAX_BYTES);
     while (!uploads.bad &&
-           ((event = s3_xml_next(&uploads.xml)) == S3_XML_OPEN || event == S3_XML_CLOSE)) {
+           ((event = fg_s3_xml_next(&uploads.xml)) == S3_XML_OPEN || event == S3_XML_CLOSE)) {
         if (event == S3_XML_OPEN && uploads.xml.depth == 1)
             uploads.bad = !fg_slice_is(uploads.xml.name, "ListMultipartUploadsResult");
         else if (event == S3_XML_CLOSE)
             take_closed_upload(&uploads);
     }
-    s3_xml_done(&uploads.xml);
+    fg_s3_xml_done(&uploads.xml);
     if (uploads.bad || event != S3_XML_END || (uploads.truncated && ret_uploads->next_key == NULL))
         return garbled(err, "ListMultipartUploadsResult");
     if (!uploads.truncated)
@@ -378,28 +380,28 @@ static bool fits_header(const char *text)
     return true;
 }
 
-enum fg_code s3_read_role(struct fg_slice in, struct s3_keys *ret_keys, int64_t *ret_end_wall_ns,
-                          struct fg_err *err)
+enum fg_code fg_s3_read_role(struct fg_slice in, struct fg_s3_keys *ret_keys,
+                             int64_t *ret_end_wall_ns, struct fg_err *err)
 {
-    struct s3_keys keys = {0};
-    enum s3_xml_event event = S3_XML_BAD;
-    struct s3_xml xml;
+    struct fg_s3_keys keys = {0};
+    enum fg_s3_xml_event event = S3_XML_BAD;
+    struct fg_s3_xml xml;
     bool timed = false;
 
-    s3_xml_init(&xml, in, TEXT_MAX_BYTES);
-    while ((event = s3_xml_next(&xml)) == S3_XML_OPEN || event == S3_XML_CLOSE) {
+    fg_s3_xml_init(&xml, in, TEXT_MAX_BYTES);
+    while ((event = fg_s3_xml_next(&xml)) == S3_XML_OPEN || event == S3_XML_CLOSE) {
         if (event == S3_XML_OPEN)
             continue;
-        if (s3_xml_is(&xml, "Credentials", "AccessKeyId"))
+        if (fg_s3_xml_is(&xml, "Credentials", "AccessKeyId"))
             set_text(&keys.access, &xml.text);
-        else if (s3_xml_is(&xml, "Credentials", "SecretAccessKey"))
+        else if (fg_s3_xml_is(&xml, "Credentials", "SecretAccessKey"))
             set_text(&keys.secret, &xml.text);
-        else if (s3_xml_is(&xml, "Credentials", "SessionToken"))
+        else if (fg_s3_xml_is(&xml, "Credentials", "SessionToken"))
             set_text(&keys.token, &xml.text);
-        else if (s3_xml_is(&xml, "Credentials", "Expiration"))
-            timed = s3_read_time(fg_buf_slice(&xml.text), ret_end_wall_ns);
+        else if (fg_s3_xml_is(&xml, "Credentials", "Expiration"))
+            timed = fg_s3_read_time(fg_buf_slice(&xml.text), ret_end_wall_ns);
     }
-    s3_xml_done(&xml);
+    fg_s3_xml_done(&xml);
     if (event == S3_XML_END && timed && keys.access != NULL && keys.secret != NULL &&
         keys.token != NULL && fits_header(keys.access) && fits_header(keys.token)) {
         *ret_keys = keys;

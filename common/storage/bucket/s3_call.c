@@ -23,7 +23,7 @@ static int64_t now_mono_ns(void)
 
 /* ---- the list of calls, and their times ---- */
 
-static void list_add(struct s3 *s3, struct s3_call *call)
+static void list_add(struct fg_s3 *s3, struct fg_s3_call *call)
 {
     call->before = s3->last;
     call->after = NULL;
@@ -35,7 +35,7 @@ static void list_add(struct s3 *s3, struct s3_call *call)
     s3->n_calls++;
 }
 
-static void list_remove(struct s3 *s3, struct s3_call *call)
+static void list_remove(struct fg_s3 *s3, struct fg_s3_call *call)
 {
     if (call->before != NULL)
         call->before->after = call->after;
@@ -50,7 +50,7 @@ static void list_remove(struct s3 *s3, struct s3_call *call)
 
 static void on_timer(uv_timer_t *timer);
 
-void s3_wake_at(struct s3 *s3, int64_t mono_ns)
+void fg_s3_wake_at(struct fg_s3 *s3, int64_t mono_ns)
 {
     int64_t left_ns = mono_ns - now_mono_ns();
 
@@ -63,7 +63,7 @@ void s3_wake_at(struct s3 *s3, int64_t mono_ns)
 
 /* ---- the end of a call ---- */
 
-static void end(struct s3_call *call)
+static void end(struct fg_s3_call *call)
 {
     list_remove(call->s3, call);
     fg_arena_destroy(call->arena);
@@ -71,14 +71,14 @@ static void end(struct s3_call *call)
     call->done(call);
 }
 
-static enum fg_code fail(struct s3_call *call, enum fg_code code, const char *what)
+static enum fg_code fail(struct fg_s3_call *call, enum fg_code code, const char *what)
 {
     call->code = fg_fail(&call->err, code, "%s", what);
     return code;
 }
 
 /* Whatever it is doing. */
-static void give_up(struct s3_call *call, enum fg_code code, const char *what)
+static void give_up(struct fg_s3_call *call, enum fg_code code, const char *what)
 {
     if (call->state == S3_CALL_RUNNING) {
         fg_client_cancel(&call->http);
@@ -88,34 +88,34 @@ static void give_up(struct s3_call *call, enum fg_code code, const char *what)
     end(call);
 }
 
-static bool is_late(const struct s3_call *call, int64_t now_ns)
+static bool is_late(const struct fg_s3_call *call, int64_t now_ns)
 {
     return call->deadline_mono_ns != 0 && now_ns >= call->deadline_mono_ns;
 }
 
-static bool is_cancelled(const struct s3_call *call)
+static bool is_cancelled(const struct fg_s3_call *call)
 {
     return call->cancelled != NULL && atomic_load(call->cancelled);
 }
 
 /* ---- a try ---- */
 
-static void add_sorted(struct s3_header *headers, size_t *n, const char *name, const char *value)
+static void add_sorted(struct fg_s3_header *headers, size_t *n, const char *name, const char *value)
 {
     size_t at = *n;
 
     fg_assert(*n < S3_HEADERS_MAX);
     for (; at > 0 && strcmp(headers[at - 1].name, name) > 0; at--)
         headers[at] = headers[at - 1];
-    headers[at] = (struct s3_header){name, value};
+    headers[at] = (struct fg_s3_header){name, value};
     (*n)++;
 }
 
 /* "authorization: …" */
-static const char *sign(struct s3_call *call, const struct s3_header *headers, size_t n,
+static const char *sign(struct fg_s3_call *call, const struct fg_s3_header *headers, size_t n,
                         const char *date)
 {
-    const struct s3_signable what = {
+    const struct fg_s3_signable what = {
         .method = call->method,
         .path = call->path,
         .query = call->query,
@@ -130,22 +130,22 @@ static const char *sign(struct s3_call *call, const struct s3_header *headers, s
 
     fg_buf_init(&out, SIZE_MAX);
     fg_buf_puts(&out, "authorization: ");
-    s3_sign(&what, &call->s3->auth.keys, &out);
+    fg_s3_sign(&what, &call->s3->auth.keys, &out);
     text = fg_arena_text(call->arena, fg_buf_slice(&out));
     fg_buf_done(&out);
     return text;
 }
 
 /* All that is needed for one try, in the arena: names, keys and headers are bounded. */
-static void prepare(struct s3_call *call)
+static void prepare(struct fg_s3_call *call)
 {
-    struct s3 *s3 = call->s3;
-    struct s3_header headers[S3_HEADERS_MAX];
+    struct fg_s3 *s3 = call->s3;
+    struct fg_s3_header headers[S3_HEADERS_MAX];
     const char **lines = fg_arena_new(call->arena, const char *, S3_HEADERS_MAX + 2);
     char date[S3_DATE_BYTES];
     size_t n = 0;
 
-    s3_sign_date(fg_wall_ns(s3_clock(s3)), date);
+    fg_s3_sign_date(fg_wall_ns(fg_s3_clock(s3)), date);
     for (size_t i = 0; i < call->n_headers; i++)
         add_sorted(headers, &n, call->headers[i].name, call->headers[i].value);
     add_sorted(headers, &n, "host", s3->host);
@@ -178,7 +178,7 @@ static unsigned status_of(struct fg_slice head)
 
 static bool on_chunk(struct fg_client_request *http, struct fg_slice chunk)
 {
-    struct s3_call *call = fg_container(http, struct s3_call, http);
+    struct fg_s3_call *call = fg_container(http, struct fg_s3_call, http);
     struct fg_slice length = fg_client_header(http, "Content-Length");
     uint64_t bytes = 0;
 
@@ -194,7 +194,7 @@ static bool on_chunk(struct fg_client_request *http, struct fg_slice chunk)
 static void on_http_done(struct fg_client_request *http);
 
 /* The caller's deadline is the timer's to keep: it is another failure. */
-static int64_t try_ns(const struct s3_call *call)
+static int64_t try_ns(const struct fg_s3_call *call)
 {
     size_t bytes = call->body.len + (call->into == NULL ? 0 : call->into->max_bytes);
 
@@ -202,11 +202,11 @@ static int64_t try_ns(const struct s3_call *call)
            (int64_t)(FG_MIN(bytes, (size_t)INT32_MAX) / BYTES_PER_SECOND) * FG_SECOND_NS;
 }
 
-static void attempt(struct s3_call *call)
+static void attempt(struct fg_s3_call *call)
 {
-    struct s3 *s3 = call->s3;
+    struct fg_s3 *s3 = call->s3;
 
-    if (!s3_auth_ready(s3)) {
+    if (!fg_s3_auth_ready(s3)) {
         call->state = S3_CALL_NO_KEYS;
         return;
     }
@@ -305,9 +305,9 @@ static enum fg_code code_of_status(unsigned status, enum verdict *ret_verdict)
 }
 
 /* By the error's code where we know it, else by the status. Sets the call's failure. */
-static enum verdict judge_error(struct s3_call *call)
+static enum verdict judge_error(struct fg_s3_call *call)
 {
-    const struct s3_error *error = &call->error;
+    const struct fg_s3_error *error = &call->error;
     enum verdict verdict;
     enum fg_code code = code_of_status(call->status, &verdict);
 
@@ -322,7 +322,7 @@ static enum verdict judge_error(struct s3_call *call)
     return verdict;
 }
 
-static enum verdict judge_success(struct s3_call *call)
+static enum verdict judge_success(struct fg_s3_call *call)
 {
     call->code = FG_OK;
     if (call->check == NULL || call->check(call, &call->error) == FG_OK)
@@ -336,7 +336,7 @@ static enum verdict judge_success(struct s3_call *call)
 }
 
 /* There was no complete answer. */
-static enum verdict judge_fault(struct s3_call *call)
+static enum verdict judge_fault(struct fg_s3_call *call)
 {
     const struct fg_client_request *http = &call->http;
 
@@ -357,24 +357,24 @@ static enum verdict judge_fault(struct s3_call *call)
     return http->sent ? AGAIN_UNSURE : AGAIN;
 }
 
-static enum verdict judge(struct s3_call *call)
+static enum verdict judge(struct fg_s3_call *call)
 {
     const struct fg_client_request *http = &call->http;
 
-    call->error = (struct s3_error){.code = ""};
+    call->error = (struct fg_s3_error){.code = ""};
     call->status = http->code == FG_OK ? http->status : 0;
     if (http->code != FG_OK)
         return judge_fault(call);
     if (http->status / 100 == 2 || http->status == 304)
         return judge_success(call);
-    s3_read_error(fg_buf_slice(&http->answer), &call->error);
+    fg_s3_read_error(fg_buf_slice(&http->answer), &call->error);
     return judge_error(call);
 }
 
 /* ---- the next try ---- */
 
 /* Tries cost a store that is in trouble as much as first requests do. */
-static bool take_retry(struct s3 *s3)
+static bool take_retry(struct fg_s3 *s3)
 {
     int64_t now_ns = now_mono_ns();
 
@@ -389,7 +389,7 @@ static bool take_retry(struct s3 *s3)
 
 /* Anything from nothing to the full time, so that those who failed together do not come back
  * together. */
-static int64_t backoff_ns(struct s3_call *call)
+static int64_t backoff_ns(struct fg_s3_call *call)
 {
     int64_t most_ns = call->s3->config.backoff_ns << FG_MIN(call->tries - 1, BACKOFF_DOUBLINGS);
     uint64_t drawn = fg_mix64(fg_hash_seed() + call->s3->draws++);
@@ -397,7 +397,7 @@ static int64_t backoff_ns(struct s3_call *call)
     return most_ns <= 0 ? 0 : (int64_t)(drawn % (uint64_t)most_ns);
 }
 
-static void sleep_or_end(struct s3_call *call)
+static void sleep_or_end(struct fg_s3_call *call)
 {
     unsigned tries_max = call->tries_max != 0 ? call->tries_max : call->s3->config.tries_max;
     int64_t wake_ns = now_mono_ns() + backoff_ns(call);
@@ -410,14 +410,14 @@ static void sleep_or_end(struct s3_call *call)
     } else {
         call->state = S3_CALL_ASLEEP;
         call->wake_mono_ns = wake_ns;
-        s3_wake_at(call->s3, wake_ns);
+        fg_s3_wake_at(call->s3, wake_ns);
     }
 }
 
 /* Refusals say it too: those of signatures that are too old, since our clock is off. */
-static void hear_time(const struct s3_call *call)
+static void hear_time(const struct fg_s3_call *call)
 {
-    int64_t wall_ns = call->http.code == FG_OK ? s3_time_of(call, "Date") : 0;
+    int64_t wall_ns = call->http.code == FG_OK ? fg_s3_time_of(call, "Date") : 0;
 
     if (wall_ns > 0)
         fg_cluster_clock_heard(call->s3->config.clock, wall_ns, call->sent_mono_ns);
@@ -425,8 +425,8 @@ static void hear_time(const struct s3_call *call)
 
 static void on_http_done(struct fg_client_request *http)
 {
-    struct s3_call *call = fg_container(http, struct s3_call, http);
-    struct s3 *s3 = call->s3;
+    struct fg_s3_call *call = fg_container(http, struct fg_s3_call, http);
+    struct fg_s3 *s3 = call->s3;
 
     hear_time(call);
     switch (judge(call)) {
@@ -436,7 +436,7 @@ static void on_http_done(struct fg_client_request *http)
         end(call);
         break;
     case NEW_KEYS:
-        if (!call->renewed && s3_auth_renew(s3, call->generation)) {
+        if (!call->renewed && fg_s3_auth_renew(s3, call->generation)) {
             call->renewed = true;
             attempt(call);
         } else {
@@ -455,32 +455,32 @@ static void on_http_done(struct fg_client_request *http)
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct s3 *s3 = timer->data;
-    struct s3_call *next;
+    struct fg_s3 *s3 = timer->data;
+    struct fg_s3_call *next;
     int64_t now_ns = now_mono_ns();
 
     s3->timer_mono_ns = INT64_MAX;
-    (void)s3_auth_ready(s3); /* so that new keys are there before the old ones end */
-    for (struct s3_call *call = s3->first; call != NULL; call = next) {
+    (void)fg_s3_auth_ready(s3); /* so that new keys are there before the old ones end */
+    for (struct fg_s3_call *call = s3->first; call != NULL; call = next) {
         next = call->after;
         if (is_late(call, now_ns))
             give_up(call, FG_E_DEADLINE, "not done in time");
         else if (call->state == S3_CALL_ASLEEP && call->wake_mono_ns <= now_ns)
             attempt(call);
         else if (call->state == S3_CALL_ASLEEP)
-            s3_wake_at(s3, call->wake_mono_ns);
+            fg_s3_wake_at(s3, call->wake_mono_ns);
     }
-    for (struct s3_call *call = s3->first; call != NULL; call = call->after)
+    for (struct fg_s3_call *call = s3->first; call != NULL; call = call->after)
         if (call->deadline_mono_ns != 0)
-            s3_wake_at(s3, call->deadline_mono_ns);
+            fg_s3_wake_at(s3, call->deadline_mono_ns);
 }
 
 /* ---- outside ---- */
 
 static void on_start(struct fg_msg *msg)
 {
-    struct s3_call *call = fg_container(msg, struct s3_call, msg);
-    struct s3 *s3 = call->s3;
+    struct fg_s3_call *call = fg_container(msg, struct fg_s3_call, msg);
+    struct fg_s3 *s3 = call->s3;
 
     call->arena = fg_arena_create(CALL_ARENA_BYTES);
     list_add(s3, call);
@@ -492,36 +492,36 @@ static void on_start(struct fg_msg *msg)
         give_up(call, FG_E_LIMIT, "too many requests wait already");
     } else {
         if (call->deadline_mono_ns != 0)
-            s3_wake_at(s3, call->deadline_mono_ns);
+            fg_s3_wake_at(s3, call->deadline_mono_ns);
         attempt(call);
     }
 }
 
-void s3_call_header(struct s3_call *call, const char *name, const char *value)
+void fg_s3_call_header(struct fg_s3_call *call, const char *name, const char *value)
 {
     fg_assert(call->n_headers < S3_HEADERS_MAX);
-    call->headers[call->n_headers++] = (struct s3_header){name, value};
+    call->headers[call->n_headers++] = (struct fg_s3_header){name, value};
 }
 
-void s3_call_start(struct s3_call *call)
+void fg_s3_call_start(struct fg_s3_call *call)
 {
     call->msg.run = on_start;
     fg_loop_post(call->s3->loop, &call->msg);
 }
 
-static void wake_waiter(struct s3_call *call)
+static void wake_waiter(struct fg_s3_call *call)
 {
     fg_assert(sem_post(&call->ended) == 0);
 }
 
-void s3_call_begin(struct s3_call *call)
+void fg_s3_call_begin(struct fg_s3_call *call)
 {
     fg_assert(sem_init(&call->ended, 0, 0) == 0);
     call->done = wake_waiter;
-    s3_call_start(call);
+    fg_s3_call_start(call);
 }
 
-enum fg_code s3_call_wait(struct s3_call *call)
+enum fg_code fg_s3_call_wait(struct fg_s3_call *call)
 {
     while (sem_wait(&call->ended) != 0)
         fg_assert(errno == EINTR);
@@ -529,28 +529,28 @@ enum fg_code s3_call_wait(struct s3_call *call)
     return call->code;
 }
 
-enum fg_code s3_call_run(struct s3_call *call)
+enum fg_code fg_s3_call_run(struct fg_s3_call *call)
 {
-    s3_call_begin(call);
-    return s3_call_wait(call);
+    fg_s3_call_begin(call);
+    return fg_s3_call_wait(call);
 }
 
-void s3_calls_cancel(struct s3 *s3, uint64_t serial)
+void fg_s3_calls_cancel(struct fg_s3 *s3, uint64_t serial)
 {
-    struct s3_call *next;
+    struct fg_s3_call *next;
 
-    for (struct s3_call *call = s3->first; call != NULL; call = next) {
+    for (struct fg_s3_call *call = s3->first; call != NULL; call = next) {
         next = call->after;
         if (call->serial == serial)
             give_up(call, FG_E_CANCELED, "cancelled");
     }
 }
 
-void s3_calls_with_keys(struct s3 *s3)
+void fg_s3_calls_with_keys(struct fg_s3 *s3)
 {
-    struct s3_call *next;
+    struct fg_s3_call *next;
 
-    for (struct s3_call *call = s3->first; call != NULL; call = next) {
+    for (struct fg_s3_call *call = s3->first; call != NULL; call = next) {
         next = call->after;
         if (call->state != S3_CALL_NO_KEYS)
             continue;
@@ -561,12 +561,12 @@ void s3_calls_with_keys(struct s3 *s3)
     }
 }
 
-void s3_call_clear(struct s3_call *call)
+void fg_s3_call_clear(struct fg_s3_call *call)
 {
     fg_client_clear(&call->http);
 }
 
-void s3_calls_init(struct s3 *s3)
+void fg_s3_calls_init(struct fg_s3 *s3)
 {
     fg_assert(uv_timer_init(fg_loop_uv(s3->loop), &s3->timer) == 0);
     s3->timer.data = s3;
@@ -575,7 +575,7 @@ void s3_calls_init(struct s3 *s3)
     s3->retries_mono_ns = now_mono_ns();
 }
 
-void s3_calls_done(struct s3 *s3)
+void fg_s3_calls_done(struct fg_s3 *s3)
 {
     fg_assert(s3->n_calls == 0);
     uv_close((uv_handle_t *)&s3->timer, NULL);

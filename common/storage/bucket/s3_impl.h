@@ -18,9 +18,9 @@ enum {
 };
 
 /* Where keys come from, and the ones there are. Of the loop, but for the job. */
-struct s3_auth {
+struct fg_s3_auth {
     enum { S3_AUTH_FIXED, S3_AUTH_FILES, S3_AUTH_ROLE } kind;
-    struct s3_keys keys;
+    struct fg_s3_keys keys;
     bool valid;
     uint64_t generation;  /* of the keys */
     int64_t end_wall_ns;  /* when they end; INT64_MAX: they do not */
@@ -30,12 +30,12 @@ struct s3_auth {
 
     struct fg_job job; /* below: its own while it is looking */
     struct fg_file_version versions[3];
-    struct s3_keys found;
+    struct fg_s3_keys found;
     int64_t found_end_wall_ns;
     bool changed;
 };
 
-struct s3 {
+struct fg_s3 {
     struct fg_bucket bucket;
     struct fg_bucket_s3_config config; /* its texts are ours, and never NULL */
     struct fg_bucket_meter meter;
@@ -51,8 +51,8 @@ struct s3 {
 
     /* The loop's. */
     bool closing;
-    struct s3_auth auth;
-    struct s3_call *first, *last; /* under way */
+    struct fg_s3_auth auth;
+    struct fg_s3_call *first, *last; /* under way */
     unsigned n_calls;
     uv_timer_t timer;
     int64_t timer_mono_ns; /* when it is due; INT64_MAX: it does not run */
@@ -61,7 +61,7 @@ struct s3 {
     uint64_t draws;
 };
 
-enum s3_call_state { S3_CALL_NEW, S3_CALL_NO_KEYS, S3_CALL_RUNNING, S3_CALL_ASLEEP };
+enum fg_s3_call_state { S3_CALL_NEW, S3_CALL_NO_KEYS, S3_CALL_RUNNING, S3_CALL_ASLEEP };
 
 /*
  * One call to the store, with all its tries.
@@ -71,12 +71,12 @@ enum s3_call_state { S3_CALL_NEW, S3_CALL_NO_KEYS, S3_CALL_RUNNING, S3_CALL_ASLE
  *                         v  |
  *                        ASLEEP       before the next try
  */
-struct s3_call {
+struct fg_s3_call {
     /* Set by the caller, who keeps all that is named here until the end. */
-    struct s3 *s3;
+    struct fg_s3 *s3;
     const char *method;
     const char *path, *query; /* encoded; the query's parameters in order, each with '=' */
-    struct s3_header headers[S3_HEADERS_MAX];
+    struct fg_s3_header headers[S3_HEADERS_MAX];
     size_t n_headers;
     struct fg_slice body;
     enum fg_bucket_class class;
@@ -88,8 +88,8 @@ struct s3_call {
     const _Atomic bool *cancelled; /* NULL: never */
     struct fg_buf *into;           /* of a 2xx; initialised with its limit, cleared for each try */
     /* Looks at a 2xx: FG_OK, or what it was in truth (200 with an error in it). On the loop. */
-    enum fg_code (*check)(struct s3_call *call, struct s3_error *error);
-    void (*done)(struct s3_call *call); /* on the loop */
+    enum fg_code (*check)(struct fg_s3_call *call, struct fg_s3_error *error);
+    void (*done)(struct fg_s3_call *call); /* on the loop */
 
     /*
      * The result. FG_OK: 2xx or 304. Else by status and the error's code: FG_E_NOT_FOUND,
@@ -99,11 +99,11 @@ struct s3_call {
     struct fg_err err;
     unsigned status; /* of the last try; 0: no answer */
     bool unsure; /* of a try there is no answer, or one that says nothing: it may have been done */
-    struct s3_error error;
+    struct fg_s3_error error;
     struct fg_client_request http; /* the head of the last answer */
 
     /* The call's own. */
-    enum s3_call_state state;
+    enum fg_s3_call_state state;
     unsigned tries;
     int64_t sent_mono_ns, wake_mono_ns;
     uint64_t generation; /* of the keys it was signed with */
@@ -111,72 +111,72 @@ struct s3_call {
     struct fg_arena *arena;
     struct fg_msg msg;
     sem_t ended;
-    struct s3_call *before, *after;
+    struct fg_s3_call *before, *after;
 };
 
 /* Which tells what time the store has. */
-static inline struct fg_clock *s3_clock(const struct s3 *s3)
+static inline struct fg_clock *fg_s3_clock(const struct fg_s3 *s3)
 {
     return s3->config.clock == NULL ? fg_clock_real() : fg_cluster_clock(s3->config.clock);
 }
 
 /* The time that a header of the last answer says; 0: it is not there, or none. */
-int64_t s3_time_of(const struct s3_call *call, const char *header);
+int64_t fg_s3_time_of(const struct fg_s3_call *call, const char *header);
 
 /* ---- s3_call.c ---- */
 
-void s3_calls_init(struct s3 *s3); /* on the loop, as all of these but two */
-void s3_calls_done(struct s3 *s3);
+void fg_s3_calls_init(struct fg_s3 *s3); /* on the loop, as all of these but two */
+void fg_s3_calls_done(struct fg_s3 *s3);
 
 /* A header that is signed; the value stays the caller's. */
-void s3_call_header(struct s3_call *call, const char *name, const char *value);
+void fg_s3_call_header(struct fg_s3_call *call, const char *name, const char *value);
 
 /* Any thread: begins on the loop. */
-void s3_call_start(struct s3_call *call);
+void fg_s3_call_start(struct fg_s3_call *call);
 /* A worker: the same, and waits. Returns call->code. */
-enum fg_code s3_call_run(struct s3_call *call);
+enum fg_code fg_s3_call_run(struct fg_s3_call *call);
 /* The two halves of it. */
-void s3_call_begin(struct s3_call *call);
-enum fg_code s3_call_wait(struct s3_call *call);
+void fg_s3_call_begin(struct fg_s3_call *call);
+enum fg_code fg_s3_call_wait(struct fg_s3_call *call);
 
 /* Ends the calls of a request that was cancelled. */
-void s3_calls_cancel(struct s3 *s3, uint64_t serial);
+void fg_s3_calls_cancel(struct fg_s3 *s3, uint64_t serial);
 /* There are keys, or there will be none. */
-void s3_calls_with_keys(struct s3 *s3);
+void fg_s3_calls_with_keys(struct fg_s3 *s3);
 /* Something has to be done at that time. */
-void s3_wake_at(struct s3 *s3, int64_t mono_ns);
+void fg_s3_wake_at(struct fg_s3 *s3, int64_t mono_ns);
 
-void s3_call_clear(struct s3_call *call);
+void fg_s3_call_clear(struct fg_s3_call *call);
 
 /* ---- s3_keys.c ---- */
 
 /* Reads what is there at the start; a role's keys come with the first call. */
-enum fg_code s3_auth_init(struct s3 *s3, struct fg_err *err) fg_must_check;
-void s3_auth_done(struct s3 *s3);
+enum fg_code fg_s3_auth_init(struct fg_s3 *s3, struct fg_err *err) fg_must_check;
+void fg_s3_auth_done(struct fg_s3 *s3);
 /* On the loop: are there keys? Looks for new ones when it is time. */
-bool s3_auth_ready(struct s3 *s3);
+bool fg_s3_auth_ready(struct fg_s3 *s3);
 /* The store does not take the keys of that generation; false: there will be no others. */
-bool s3_auth_renew(struct s3 *s3, uint64_t generation);
+bool fg_s3_auth_renew(struct fg_s3 *s3, uint64_t generation);
 
 /* ---- s3_write.c: on workers ---- */
 
 /* Finishes the request. */
-void s3_put(struct s3 *s3, struct fg_bucket_request *request);
-void s3_delete(struct s3 *s3, struct fg_bucket_request *request);
-void s3_tidy(struct s3 *s3, struct fg_bucket_request *request);
+void fg_s3_put(struct fg_s3 *s3, struct fg_bucket_request *request);
+void fg_s3_delete(struct fg_s3 *s3, struct fg_bucket_request *request);
+void fg_s3_tidy(struct fg_s3 *s3, struct fg_bucket_request *request);
 
 /* ---- s3.c ---- */
 
 /* A call for the request's object or, without a name, the bucket. The path is in the arena. */
-void s3_call_init(struct s3_call *call, struct s3 *s3, struct fg_bucket_request *request,
-                  const char *method, const char *name, struct fg_arena *arena);
+void fg_s3_call_init(struct fg_s3_call *call, struct fg_s3 *s3, struct fg_bucket_request *request,
+                     const char *method, const char *name, struct fg_arena *arena);
 /* The call's failure becomes the request's. */
-void s3_fail_by(struct fg_bucket_request *request, const struct s3_call *call);
+void fg_s3_fail_by(struct fg_bucket_request *request, const struct fg_s3_call *call);
 /* If-Match, If-None-Match as the request wants it; texts in the arena. */
-void s3_add_condition(struct s3_call *call, const struct fg_bucket_request *request,
-                      struct fg_arena *arena);
+void fg_s3_add_condition(struct fg_s3_call *call, const struct fg_bucket_request *request,
+                         struct fg_arena *arena);
 /* etag, size and time as the answer's head says; false: it does not. */
-bool s3_read_head(struct fg_bucket_request *request, const struct s3_call *call);
-void s3_finish(struct s3 *s3, struct fg_bucket_request *request);
+bool fg_s3_read_head(struct fg_bucket_request *request, const struct fg_s3_call *call);
+void fg_s3_finish(struct fg_s3 *s3, struct fg_bucket_request *request);
 
 #endif

@@ -22,12 +22,12 @@ static const int64_t AHEAD_NS = 5 * FG_MINUTE_NS; /* of the keys' end */
 static const int64_t STS_TIMEOUT_NS = 10 * FG_SECOND_NS;
 static const int64_t MARGIN_NS = 10 * FG_SECOND_NS; /* clocks differ, and requests take a while */
 
-static void keys_done(struct s3_keys *keys)
+static void keys_done(struct fg_s3_keys *keys)
 {
     free(keys->access);
     free(keys->secret);
     free(keys->token);
-    *keys = (struct s3_keys){0};
+    *keys = (struct fg_s3_keys){0};
 }
 
 static char *text_of(struct fg_slice text)
@@ -67,13 +67,13 @@ static enum fg_code read_secret(const char *path, char **ret_text, struct fg_err
 }
 
 /* Leaves `changed` false when the files are those of the last time. */
-static enum fg_code look_in_files(struct s3 *s3, struct fg_err *err)
+static enum fg_code look_in_files(struct fg_s3 *s3, struct fg_err *err)
 {
     const struct fg_bucket_s3_config *config = &s3->config;
     const char *const paths[] = {config->access_key_file, config->secret_key_file,
                                  config->session_token_file};
     struct fg_file_version versions[FG_COUNT(paths)];
-    struct s3_auth *auth = &s3->auth;
+    struct fg_s3_auth *auth = &s3->auth;
     bool same = true;
 
     for (size_t i = 0; i < FG_COUNT(paths); i++) {
@@ -82,7 +82,7 @@ static enum fg_code look_in_files(struct s3 *s3, struct fg_err *err)
     }
     if (same)
         return FG_OK;
-    struct s3_keys keys = {0};
+    struct fg_s3_keys keys = {0};
     if (read_secret(paths[0], &keys.access, err) != FG_OK ||
         read_secret(paths[1], &keys.secret, err) != FG_OK ||
         read_secret(paths[2], &keys.token, err) != FG_OK) {
@@ -100,7 +100,7 @@ static enum fg_code look_in_files(struct s3 *s3, struct fg_err *err)
 
 struct ask {
     struct fg_client_request http;
-    struct s3 *s3;
+    struct fg_s3 *s3;
     struct fg_msg msg;
     sem_t ended;
 };
@@ -133,7 +133,7 @@ static void put_parameter(struct fg_buf *out, const char *name, const char *valu
     fg_buf_url(out, fg_cstr(value));
 }
 
-static enum fg_code write_body(struct s3 *s3, struct fg_buf *out, struct fg_err *err)
+static enum fg_code write_body(struct fg_s3 *s3, struct fg_buf *out, struct fg_err *err)
 {
     const struct fg_bucket_s3_config *config = &s3->config;
     char *token = NULL;
@@ -149,11 +149,11 @@ static enum fg_code write_body(struct s3 *s3, struct fg_buf *out, struct fg_err 
 }
 
 /* ret_again: another try may help. */
-static enum fg_code read_answer(struct s3 *s3, const struct fg_client_request *http,
+static enum fg_code read_answer(struct fg_s3 *s3, const struct fg_client_request *http,
                                 bool *ret_again, struct fg_err *err)
 {
-    struct s3_auth *auth = &s3->auth;
-    struct s3_error error;
+    struct fg_s3_auth *auth = &s3->auth;
+    struct fg_s3_error error;
 
     if (http->code != FG_OK) {
         *err = http->err;
@@ -161,15 +161,15 @@ static enum fg_code read_answer(struct s3 *s3, const struct fg_client_request *h
         return http->code;
     }
     if (http->status == 200)
-        return s3_read_role(fg_buf_slice(&http->answer), &auth->found, &auth->found_end_wall_ns,
-                            err);
-    s3_read_error(fg_buf_slice(&http->answer), &error);
+        return fg_s3_read_role(fg_buf_slice(&http->answer), &auth->found, &auth->found_end_wall_ns,
+                               err);
+    fg_s3_read_error(fg_buf_slice(&http->answer), &error);
     *ret_again = http->status >= 500 || strcmp(error.code, "IDPCommunicationError") == 0;
     return fg_fail(err, *ret_again ? FG_E_UNAVAILABLE : FG_E_DENIED, "%s answered %u %s: %s",
                    http->url, http->status, error.code, error.message);
 }
 
-static enum fg_code ask_sts(struct s3 *s3, const char *url, struct fg_slice body,
+static enum fg_code ask_sts(struct fg_s3 *s3, const char *url, struct fg_slice body,
                             struct fg_err *err)
 {
     static const char *const headers[] = {"Content-Type: application/x-www-form-urlencoded",
@@ -199,7 +199,7 @@ static enum fg_code ask_sts(struct s3 *s3, const char *url, struct fg_slice body
     return code;
 }
 
-static enum fg_code look_at_sts(struct s3 *s3, struct fg_err *err)
+static enum fg_code look_at_sts(struct fg_s3 *s3, struct fg_err *err)
 {
     const char *endpoint = s3->config.sts_endpoint;
     struct fg_buf body;
@@ -223,36 +223,36 @@ static enum fg_code look_at_sts(struct s3 *s3, struct fg_err *err)
 
 /* ---- the loop's side ---- */
 
-static struct s3 *s3_of(struct fg_job *job)
+static struct fg_s3 *s3_of(struct fg_job *job)
 {
-    return fg_container(fg_container(job, struct s3_auth, job), struct s3, auth);
+    return fg_container(fg_container(job, struct fg_s3_auth, job), struct fg_s3, auth);
 }
 
 static enum fg_code look(struct fg_job *job, struct fg_err *err)
 {
-    struct s3 *s3 = s3_of(job);
+    struct fg_s3 *s3 = s3_of(job);
 
     s3->auth.changed = false;
     return s3->auth.kind == S3_AUTH_ROLE ? look_at_sts(s3, err) : look_in_files(s3, err);
 }
 
-static void take_over(struct s3_auth *auth)
+static void take_over(struct fg_s3_auth *auth)
 {
     keys_done(&auth->keys);
     auth->keys = auth->found;
-    auth->found = (struct s3_keys){0};
+    auth->found = (struct fg_s3_keys){0};
     auth->end_wall_ns = auth->found_end_wall_ns;
     auth->generation++;
     auth->valid = true;
 }
 
 /* Well ahead of their end; of short-lived ones in the middle of their life. */
-static int64_t now_wall_ns(struct s3_auth *auth)
+static int64_t now_wall_ns(struct fg_s3_auth *auth)
 {
-    return fg_wall_ns(s3_clock(fg_container(auth, struct s3, auth)));
+    return fg_wall_ns(fg_s3_clock(fg_container(auth, struct fg_s3, auth)));
 }
 
-static int64_t next_look_ns(struct s3_auth *auth)
+static int64_t next_look_ns(struct fg_s3_auth *auth)
 {
     int64_t left_ns;
 
@@ -262,15 +262,15 @@ static int64_t next_look_ns(struct s3_auth *auth)
     return FG_MAX(left_ns > 2 * AHEAD_NS ? left_ns - AHEAD_NS : left_ns / 2, FG_SECOND_NS);
 }
 
-static bool has_ended(struct s3_auth *auth)
+static bool has_ended(struct fg_s3_auth *auth)
 {
     return auth->end_wall_ns != INT64_MAX && now_wall_ns(auth) > auth->end_wall_ns - MARGIN_NS;
 }
 
 static void looked(struct fg_job *job)
 {
-    struct s3 *s3 = s3_of(job);
-    struct s3_auth *auth = &s3->auth;
+    struct fg_s3 *s3 = s3_of(job);
+    struct fg_s3_auth *auth = &s3->auth;
     int64_t now_ns = fg_mono_ns(fg_clock_real());
 
     auth->looking = false;
@@ -287,16 +287,16 @@ static void looked(struct fg_job *job)
         auth->err = job->err;
         fg_log_warn("no new keys for the bucket", fg_ls("err", job->err.msg));
     }
-    s3_wake_at(s3, auth->next_mono_ns);
-    s3_calls_with_keys(s3);
+    fg_s3_wake_at(s3, auth->next_mono_ns);
+    fg_s3_calls_with_keys(s3);
     /* It may come round to them: whoever comes next tries. */
     if (auth->kind == S3_AUTH_FILES)
         auth->valid = true;
 }
 
-bool s3_auth_ready(struct s3 *s3)
+bool fg_s3_auth_ready(struct fg_s3 *s3)
 {
-    struct s3_auth *auth = &s3->auth;
+    struct fg_s3_auth *auth = &s3->auth;
 
     if (auth->kind == S3_AUTH_FIXED)
         return true;
@@ -312,9 +312,9 @@ bool s3_auth_ready(struct s3 *s3)
     return auth->valid;
 }
 
-bool s3_auth_renew(struct s3 *s3, uint64_t generation)
+bool fg_s3_auth_renew(struct fg_s3 *s3, uint64_t generation)
 {
-    struct s3_auth *auth = &s3->auth;
+    struct fg_s3_auth *auth = &s3->auth;
 
     if (auth->kind == S3_AUTH_FIXED)
         return false;
@@ -325,18 +325,18 @@ bool s3_auth_renew(struct s3 *s3, uint64_t generation)
 
 /* ---- outside ---- */
 
-enum fg_code s3_auth_init(struct s3 *s3, struct fg_err *err)
+enum fg_code fg_s3_auth_init(struct fg_s3 *s3, struct fg_err *err)
 {
     const struct fg_bucket_s3_config *config = &s3->config;
-    struct s3_auth *auth = &s3->auth;
+    struct fg_s3_auth *auth = &s3->auth;
 
     auth->end_wall_ns = INT64_MAX;
     if (config->access_key[0] != '\0' && config->secret_key[0] != '\0') {
         auth->kind = S3_AUTH_FIXED;
         auth->valid = true;
-        auth->keys = (struct s3_keys){text_of(fg_cstr(config->access_key)),
-                                      text_of(fg_cstr(config->secret_key)),
-                                      text_of(fg_cstr(config->session_token))};
+        auth->keys = (struct fg_s3_keys){text_of(fg_cstr(config->access_key)),
+                                         text_of(fg_cstr(config->secret_key)),
+                                         text_of(fg_cstr(config->session_token))};
         return FG_OK;
     }
     if (config->access_key_file[0] != '\0' && config->secret_key_file[0] != '\0') {
@@ -358,7 +358,7 @@ enum fg_code s3_auth_init(struct s3 *s3, struct fg_err *err)
                    "web_identity_token_file");
 }
 
-void s3_auth_done(struct s3 *s3)
+void fg_s3_auth_done(struct fg_s3 *s3)
 {
     keys_done(&s3->auth.keys);
     keys_done(&s3->auth.found);

@@ -12,7 +12,7 @@ struct hash {
     uint8_t bytes[HASH_BYTES];
 };
 
-void s3_sign_date(int64_t wall_ns, char out[S3_DATE_BYTES])
+void fg_s3_sign_date(int64_t wall_ns, char out[S3_DATE_BYTES])
 {
     time_t seconds = (time_t)(wall_ns / FG_SECOND_NS);
     struct tm parts;
@@ -45,7 +45,7 @@ static struct fg_slice hash_slice(const struct hash *hash)
     return fg_bytes(hash->bytes, HASH_BYTES);
 }
 
-static void put_names(const struct s3_signable *what, struct fg_buf *out)
+static void put_names(const struct fg_s3_signable *what, struct fg_buf *out)
 {
     for (size_t i = 0; i < what->n_headers; i++) {
         fg_buf_puts(out, i == 0 ? "" : ";");
@@ -54,7 +54,7 @@ static void put_names(const struct s3_signable *what, struct fg_buf *out)
 }
 
 /* method, path, query, headers, their names, hash of the payload */
-static struct hash hash_request(const struct s3_signable *what)
+static struct hash hash_request(const struct fg_s3_signable *what)
 {
     struct fg_buf text;
     struct hash hash;
@@ -75,13 +75,13 @@ static struct hash hash_request(const struct s3_signable *what)
     return hash;
 }
 
-static void put_scope(const struct s3_signable *what, struct fg_buf *out)
+static void put_scope(const struct fg_s3_signable *what, struct fg_buf *out)
 {
     fg_buf_printf(out, "%.*s/%s/s3/aws4_request", DAY_BYTES, what->date, what->region);
 }
 
 /* The secret is never a key itself: from it comes one of the day, region and service. */
-static struct hash day_key(const struct s3_signable *what, const struct s3_keys *keys)
+static struct hash day_key(const struct fg_s3_signable *what, const struct fg_s3_keys *keys)
 {
     struct fg_buf first;
     struct hash key;
@@ -95,7 +95,7 @@ static struct hash day_key(const struct s3_signable *what, const struct s3_keys 
     return hmac(hash_slice(&key), FG_LIT("aws4_request"));
 }
 
-static struct hash signature(const struct s3_signable *what, const struct s3_keys *keys)
+static struct hash signature(const struct fg_s3_signable *what, const struct fg_s3_keys *keys)
 {
     struct hash request = hash_request(what), key = day_key(what, keys), result;
     struct fg_buf text;
@@ -110,7 +110,8 @@ static struct hash signature(const struct s3_signable *what, const struct s3_key
     return result;
 }
 
-void s3_sign(const struct s3_signable *what, const struct s3_keys *keys, struct fg_buf *out)
+void fg_s3_sign(const struct fg_s3_signable *what, const struct fg_s3_keys *keys,
+                struct fg_buf *out)
 {
     struct hash result = signature(what, keys);
 

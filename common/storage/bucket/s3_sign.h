@@ -10,20 +10,20 @@
 
 enum { S3_HEADERS_MAX = 20, S3_DATE_BYTES = 17 };
 
-struct s3_keys {
+struct fg_s3_keys {
     char *access, *secret, *token; /* token "": none */
 };
 
-struct s3_header {
+struct fg_s3_header {
     const char *name; /* lower case */
     const char *value;
 };
 
 /* What is signed. path and query as they are sent: encoded (RFC 3986), the query's parameters in
  * order and each with its '='. headers in the order of their names, x-amz-date among them. */
-struct s3_signable {
+struct fg_s3_signable {
     const char *method, *path, *query;
-    const struct s3_header *headers;
+    const struct fg_s3_header *headers;
     size_t n_headers;
     const char *payload_hash; /* the header x-amz-content-sha256 */
     const char *date;         /* x-amz-date */
@@ -31,9 +31,10 @@ struct s3_signable {
 };
 
 /* "20130524T000000Z" */
-void s3_sign_date(int64_t wall_ns, char out[S3_DATE_BYTES]);
+void fg_s3_sign_date(int64_t wall_ns, char out[S3_DATE_BYTES]);
 
 /* Appends the value of the header Authorization. */
-void s3_sign(const struct s3_signable *what, const struct s3_keys *keys, struct fg_buf *out);
+void fg_s3_sign(const struct fg_s3_signable *what, const struct fg_s3_keys *keys,
+                struct fg_buf *out);
 
 #endif

@@ -33,7 +33,7 @@ static const int64_t STALE_NS = 24 * FG_HOUR_NS;
 
 /* A put on its way. */
 struct put {
-    struct s3 *s3;
+    struct fg_s3 *s3;
     struct fg_bucket_request *request;
     struct fg_arena *arena;
     char tag[TAG_TEXT_BYTES];
@@ -71,20 +71,21 @@ static void make_tag(struct put *put)
 }
 
 /* What an object is made with; its parts and its completion have none of these. */
-static void add_properties(struct s3_call *call, const struct put *put)
+static void add_properties(struct fg_s3_call *call, const struct put *put)
 {
     const struct fg_bucket_s3_config *config = &put->s3->config;
 
-    s3_call_header(call, "x-amz-meta-flamegrid-tag", put->tag);
+    fg_s3_call_header(call, "x-amz-meta-flamegrid-tag", put->tag);
     if (config->sse == FG_BUCKET_S3_SSE_S3)
-        s3_call_header(call, "x-amz-server-side-encryption", "AES256");
+        fg_s3_call_header(call, "x-amz-server-side-encryption", "AES256");
     if (config->sse == FG_BUCKET_S3_SSE_KMS) {
-        s3_call_header(call, "x-amz-server-side-encryption", "aws:kms");
+        fg_s3_call_header(call, "x-amz-server-side-encryption", "aws:kms");
         if (config->kms_key_id[0] != '\0')
-            s3_call_header(call, "x-amz-server-side-encryption-aws-kms-key-id", config->kms_key_id);
+            fg_s3_call_header(call, "x-amz-server-side-encryption-aws-kms-key-id",
+                              config->kms_key_id);
     }
     if (config->storage_class[0] != '\0')
-        s3_call_header(call, "x-amz-storage-class", config->storage_class);
+        fg_s3_call_header(call, "x-amz-storage-class", config->storage_class);
 }
 
 /* ---- settling ---- */
@@ -95,22 +96,22 @@ enum owner { OURS, NOT_OURS, UNKNOWN };
 static enum owner look(struct put *put)
 {
     struct fg_bucket_request head = {.verb = FG_BUCKET_HEAD};
-    struct s3_call call;
+    struct fg_s3_call call;
     enum owner owner = UNKNOWN;
 
-    s3_call_init(&call, put->s3, put->request, "HEAD", put->request->name, put->arena);
+    fg_s3_call_init(&call, put->s3, put->request, "HEAD", put->request->name, put->arena);
     call.class = FG_BUCKET_CLASS_B;
     if (call.deadline_mono_ns == 0)
         call.deadline_mono_ns = fg_mono_ns(fg_clock_real()) + SETTLE_TIMEOUT_NS;
-    if (s3_call_run(&call) == FG_E_NOT_FOUND)
+    if (fg_s3_call_run(&call) == FG_E_NOT_FOUND)
         owner = NOT_OURS;
-    else if (call.code == FG_OK && s3_read_head(&head, &call))
+    else if (call.code == FG_OK && fg_s3_read_head(&head, &call))
         owner = fg_id_eq(head.tag, put->request->tag) ? OURS : NOT_OURS;
     if (owner == OURS) {
         put->request->etag = head.etag;
         put->request->modified_wall_ns = head.modified_wall_ns;
     }
-    s3_call_clear(&call);
+    fg_s3_call_clear(&call);
     return owner;
 }
 
@@ -121,7 +122,7 @@ static bool is_conditional(const struct put *put)
 
 /* The store says that the condition does not hold. An answer before that may have been lost: ours,
  * or one that a proxy on the way asked for again. */
-static void settle_refusal(struct put *put, const struct s3_call *call)
+static void settle_refusal(struct put *put, const struct fg_s3_call *call)
 {
     struct fg_bucket_request *request = put->request;
 
@@ -140,7 +141,8 @@ static void settle_refusal(struct put *put, const struct s3_call *call)
 }
 
 /* What the last call of a put, which makes the object, came to. */
-static void settle(struct put *put, const struct s3_call *call, const struct fg_bucket_etag *etag)
+static void settle(struct put *put, const struct fg_s3_call *call,
+                   const struct fg_bucket_etag *etag)
 {
     struct fg_bucket_request *request = put->request;
     bool refused = call->code == FG_E_PRECONDITION ||
@@ -157,7 +159,7 @@ static void settle(struct put *put, const struct s3_call *call, const struct fg_
         (void)fg_bucket_fail(request, FG_E_UNAVAILABLE, "the answer has no etag");
         request->unsure = true;
     } else {
-        s3_fail_by(request, call);
+        fg_s3_fail_by(request, call);
     }
 }
 
@@ -209,21 +211,21 @@ static void put_whole(struct put *put)
 {
     struct fg_slice content = {NULL, 0};
     struct fg_bucket_etag etag;
-    struct s3_call call;
+    struct fg_s3_call call;
     struct fg_buf space;
 
     fg_buf_init(&space, SIZE_MAX);
     if (read_content(put, 0, (size_t)put->size_bytes, &space, &content) == FG_OK) {
-        s3_call_init(&call, put->s3, put->request, "PUT", put->request->name, put->arena);
+        fg_s3_call_init(&call, put->s3, put->request, "PUT", put->request->name, put->arena);
         call.body = content.len > 0 ? content : FG_LIT("");
         call.once = is_conditional(put);
-        s3_add_condition(&call, put->request, put->arena);
+        fg_s3_add_condition(&call, put->request, put->arena);
         add_properties(&call, put);
-        s3_call_header(&call, "content-md5", content_md5(content, put->arena));
-        (void)s3_call_run(&call);
-        s3_read_etag(fg_client_header(&call.http, "ETag"), &etag);
+        fg_s3_call_header(&call, "content-md5", content_md5(content, put->arena));
+        (void)fg_s3_call_run(&call);
+        fg_s3_read_etag(fg_client_header(&call.http, "ETag"), &etag);
         settle(put, &call, &etag);
-        s3_call_clear(&call);
+        fg_s3_call_clear(&call);
     }
     fg_buf_done(&space);
 }
@@ -232,7 +234,7 @@ static void put_whole(struct put *put)
 
 /* One place of several in which parts are under way. */
 struct s3_write_slot {
-    struct s3_call call;
+    struct fg_s3_call call;
     struct fg_buf space;
     char query[S3_ID_BYTES * 3 + 64];
     bool busy;
@@ -253,31 +255,31 @@ static enum fg_code create(struct put *put, struct upload *upload)
 {
     char id[S3_ID_BYTES];
     struct fg_buf answer, encoded;
-    struct s3_call call;
+    struct fg_s3_call call;
     struct fg_err err;
     enum fg_code code;
 
     fg_buf_init(&answer, S3_ERROR_MAX_BYTES);
     fg_buf_init(&encoded, SIZE_MAX);
-    s3_call_init(&call, put->s3, put->request, "POST", put->request->name, put->arena);
+    fg_s3_call_init(&call, put->s3, put->request, "POST", put->request->name, put->arena);
     call.query = "uploads=";
     call.body = FG_LIT("");
     call.into = &answer;
     add_properties(&call, put);
     put->path = call.path;
-    code = s3_call_run(&call);
+    code = fg_s3_call_run(&call);
     if (code != FG_OK) {
-        s3_fail_by(put->request, &call);
+        fg_s3_fail_by(put->request, &call);
         put->request->unsure = false; /* an upload that nobody completes is no object */
-    } else if ((code = s3_read_field(fg_buf_slice(&answer), "InitiateMultipartUploadResult",
-                                     "UploadId", id, sizeof id, &err)) != FG_OK) {
+    } else if ((code = fg_s3_read_field(fg_buf_slice(&answer), "InitiateMultipartUploadResult",
+                                        "UploadId", id, sizeof id, &err)) != FG_OK) {
         (void)fg_bucket_fail_err(put->request, &err);
     } else {
         fg_buf_url(&encoded, fg_cstr(id));
         upload->id = put->upload = fg_arena_text(put->arena, fg_buf_slice(&encoded));
         fg_assert(upload->id != NULL);
     }
-    s3_call_clear(&call);
+    fg_s3_call_clear(&call);
     fg_buf_done(&answer);
     fg_buf_done(&encoded);
     return code;
@@ -293,19 +295,19 @@ static enum fg_code finish_part(struct upload *upload, struct s3_write_slot *slo
     if (!slot->busy)
         return FG_OK;
     slot->busy = false;
-    code = s3_call_wait(&slot->call);
+    code = fg_s3_call_wait(&slot->call);
     etag = &upload->etags[slot->part - 1];
     if (code != FG_OK && request->code == FG_OK) {
-        s3_fail_by(request, &slot->call);
+        fg_s3_fail_by(request, &slot->call);
         request->unsure = false;
     }
     if (code == FG_OK) {
-        s3_read_etag(fg_client_header(&slot->call.http, "ETag"), etag);
+        fg_s3_read_etag(fg_client_header(&slot->call.http, "ETag"), etag);
         if (etag->text[0] == '\0')
             code = fg_bucket_fail(request, FG_E_UNAVAILABLE, "part %u: the answer has no etag",
                                   slot->part);
     }
-    s3_call_clear(&slot->call);
+    fg_s3_call_clear(&slot->call);
     return code;
 }
 
@@ -318,15 +320,15 @@ static enum fg_code start_part(struct upload *upload, struct s3_write_slot *slot
 
     if (read_content(put, offset, (size_t)len, &slot->space, &content) != FG_OK)
         return put->request->code;
-    s3_call_init(&slot->call, put->s3, put->request, "PUT", NULL, put->arena);
+    fg_s3_call_init(&slot->call, put->s3, put->request, "PUT", NULL, put->arena);
     slot->call.path = put->path;
     (void)snprintf(slot->query, sizeof slot->query, "partNumber=%u&uploadId=%s", part, upload->id);
     slot->call.query = slot->query;
     slot->call.body = content.len > 0 ? content : FG_LIT("");
-    s3_call_header(&slot->call, "content-md5", content_md5(content, put->arena));
+    fg_s3_call_header(&slot->call, "content-md5", content_md5(content, put->arena));
     slot->part = part;
     slot->busy = true;
-    s3_call_begin(&slot->call);
+    fg_s3_call_begin(&slot->call);
     return FG_OK;
 }
 
@@ -361,15 +363,15 @@ static void write_parts(const struct upload *upload, struct fg_buf *out)
 }
 
 /* 200 is sent before the store has begun; what came of it is in the body. */
-static enum fg_code check_completed(struct s3_call *call, struct s3_error *error)
+static enum fg_code check_completed(struct fg_s3_call *call, struct fg_s3_error *error)
 {
     char etag[FG_BUCKET_ETAG_BYTES];
     struct fg_err err;
 
-    if (s3_read_field(fg_buf_slice(call->into), "CompleteMultipartUploadResult", "ETag", etag,
-                      sizeof etag, &err) == FG_OK)
+    if (fg_s3_read_field(fg_buf_slice(call->into), "CompleteMultipartUploadResult", "ETag", etag,
+                         sizeof etag, &err) == FG_OK)
         return FG_OK;
-    s3_read_error(fg_buf_slice(call->into), error);
+    fg_s3_read_error(fg_buf_slice(call->into), error);
     return err.code;
 }
 
@@ -379,7 +381,7 @@ static enum fg_code complete(struct upload *upload)
     struct put *put = upload->put;
     struct fg_buf answer, parts;
     struct fg_bucket_etag etag = {""};
-    struct s3_call call;
+    struct fg_s3_call call;
     char text[FG_BUCKET_ETAG_BYTES], query[sizeof upload->slots->query];
     struct fg_err err;
     bool gone, conflict;
@@ -388,24 +390,25 @@ static enum fg_code complete(struct upload *upload)
     fg_buf_init(&parts, SIZE_MAX);
     write_parts(upload, &parts);
     (void)snprintf(query, sizeof query, "uploadId=%s", upload->id);
-    s3_call_init(&call, put->s3, put->request, "POST", NULL, put->arena);
+    fg_s3_call_init(&call, put->s3, put->request, "POST", NULL, put->arena);
     call.path = put->path;
     call.query = query;
     call.body = fg_buf_slice(&parts);
     call.into = &answer;
     call.once = true;
     call.check = check_completed;
-    s3_add_condition(&call, put->request, put->arena);
-    (void)s3_call_run(&call);
-    if (call.code == FG_OK && s3_read_field(fg_buf_slice(&answer), "CompleteMultipartUploadResult",
-                                            "ETag", text, sizeof text, &err) == FG_OK)
-        s3_read_etag(fg_cstr(text), &etag);
+    fg_s3_add_condition(&call, put->request, put->arena);
+    (void)fg_s3_call_run(&call);
+    if (call.code == FG_OK &&
+        fg_s3_read_field(fg_buf_slice(&answer), "CompleteMultipartUploadResult", "ETag", text,
+                         sizeof text, &err) == FG_OK)
+        fg_s3_read_etag(fg_cstr(text), &etag);
     conflict = strcmp(call.error.code, "ConditionalRequestConflict") == 0;
     gone = (call.code == FG_E_ABORTED || conflict) && !call.unsure;
     if (call.code == FG_OK)
         put->upload = NULL;
     if (gone) {
-        s3_fail_by(put->request, &call);
+        fg_s3_fail_by(put->request, &call);
         put->request->code = FG_E_ABORTED;
     } else {
         settle(put, &call, &etag);
@@ -414,7 +417,7 @@ static enum fg_code complete(struct upload *upload)
      * would look certain. */
     if (!gone && put->request->code == FG_E_ABORTED)
         put->request->code = put->request->err.code = FG_E_UNAVAILABLE;
-    s3_call_clear(&call);
+    fg_s3_call_clear(&call);
     fg_buf_done(&answer);
     fg_buf_done(&parts);
     return put->request->code;
@@ -424,18 +427,18 @@ static enum fg_code complete(struct upload *upload)
 static void abort_upload(struct put *put)
 {
     char query[sizeof((struct s3_write_slot *)NULL)->query];
-    struct s3_call call;
+    struct fg_s3_call call;
 
     if (put->upload == NULL)
         return;
     (void)snprintf(query, sizeof query, "uploadId=%s", put->upload);
-    s3_call_init(&call, put->s3, NULL, "DELETE", NULL, NULL);
+    fg_s3_call_init(&call, put->s3, NULL, "DELETE", NULL, NULL);
     call.path = put->path;
     call.query = query;
     call.class = FG_BUCKET_CLASS_FREE;
     call.deadline_mono_ns = fg_mono_ns(fg_clock_real()) + ABORT_TIMEOUT_NS;
-    (void)s3_call_run(&call);
-    s3_call_clear(&call);
+    (void)fg_s3_call_run(&call);
+    fg_s3_call_clear(&call);
     put->upload = NULL;
 }
 
@@ -486,7 +489,7 @@ static void put_in_parts(struct put *put)
 
 /* ---- outside ---- */
 
-void s3_put(struct s3 *s3, struct fg_bucket_request *request)
+void fg_s3_put(struct fg_s3 *s3, struct fg_bucket_request *request)
 {
     struct put put = {
         .s3 = s3, .request = request, .fd = -1, .arena = fg_arena_create(ARENA_BYTES)};
@@ -500,37 +503,37 @@ void s3_put(struct s3 *s3, struct fg_bucket_request *request)
     }
     if (put.fd >= 0)
         (void)close(put.fd);
-    s3_finish(s3, request);
+    fg_s3_finish(s3, request);
     abort_upload(&put);
     fg_arena_destroy(put.arena);
 }
 
-void s3_delete(struct s3 *s3, struct fg_bucket_request *request)
+void fg_s3_delete(struct fg_s3 *s3, struct fg_bucket_request *request)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
-    struct s3_call call;
+    struct fg_s3_call call;
 
-    s3_call_init(&call, s3, request, "DELETE", request->name, arena);
-    s3_add_condition(&call, request, arena);
+    fg_s3_call_init(&call, s3, request, "DELETE", request->name, arena);
+    fg_s3_add_condition(&call, request, arena);
     call.once = request->condition != FG_BUCKET_ALWAYS;
-    if (s3_call_run(&call) == FG_E_PRECONDITION && call.unsure) {
+    if (fg_s3_call_run(&call) == FG_E_PRECONDITION && call.unsure) {
         (void)fg_bucket_fail(request, FG_E_UNAVAILABLE,
                              "the answer to a try was lost, and now there is another");
         request->unsure = true;
     } else if (call.code != FG_OK && call.code != FG_E_NOT_FOUND) {
-        s3_fail_by(request, &call);
+        fg_s3_fail_by(request, &call);
     }
-    s3_call_clear(&call);
-    s3_finish(s3, request);
+    fg_s3_call_clear(&call);
+    fg_s3_finish(s3, request);
 }
 
 /* ---- tidying ---- */
 
-static enum fg_code list_uploads(struct s3 *s3, struct fg_bucket_request *request,
-                                 struct s3_uploads *uploads)
+static enum fg_code list_uploads(struct fg_s3 *s3, struct fg_bucket_request *request,
+                                 struct fg_s3_uploads *uploads)
 {
     struct fg_buf query, answer;
-    struct s3_call call;
+    struct fg_s3_call call;
     struct fg_err err;
     enum fg_code code;
 
@@ -549,27 +552,27 @@ static enum fg_code list_uploads(struct s3 *s3, struct fg_bucket_request *reques
     }
     fg_buf_puts(&query, "&uploads=");
     fg_buf_putc(&query, '\0');
-    s3_call_init(&call, s3, request, "GET", NULL, NULL);
+    fg_s3_call_init(&call, s3, request, "GET", NULL, NULL);
     call.query = (const char *)query.ptr;
     call.into = &answer;
-    code = s3_call_run(&call);
+    code = fg_s3_call_run(&call);
     fg_arena_reset(uploads->arena);
     if (code != FG_OK)
-        s3_fail_by(request, &call);
-    else if ((code = s3_read_uploads(fg_buf_slice(&answer), uploads, &err)) != FG_OK)
+        fg_s3_fail_by(request, &call);
+    else if ((code = fg_s3_read_uploads(fg_buf_slice(&answer), uploads, &err)) != FG_OK)
         (void)fg_bucket_fail_err(request, &err);
-    s3_call_clear(&call);
+    fg_s3_call_clear(&call);
     fg_buf_done(&query);
     fg_buf_done(&answer);
     return code;
 }
 
-static enum fg_code abort_stale(struct s3 *s3, struct fg_bucket_request *request,
-                                const struct s3_upload *stale)
+static enum fg_code abort_stale(struct fg_s3 *s3, struct fg_bucket_request *request,
+                                const struct fg_s3_upload *stale)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     struct fg_buf query;
-    struct s3_call call;
+    struct fg_s3_call call;
     enum fg_code code;
 
     fg_buf_init(&query, SIZE_MAX);
@@ -577,24 +580,24 @@ static enum fg_code abort_stale(struct s3 *s3, struct fg_bucket_request *request
     fg_buf_url(&query, fg_cstr(stale->id));
     fg_buf_putc(&query, '\0');
     /* Names are within the prefix, which the root has already. */
-    s3_call_init(&call, s3, request, "DELETE", stale->key + strlen(s3->prefix), arena);
+    fg_s3_call_init(&call, s3, request, "DELETE", stale->key + strlen(s3->prefix), arena);
     call.class = FG_BUCKET_CLASS_FREE;
     call.query = (const char *)query.ptr;
-    code = s3_call_run(&call);
+    code = fg_s3_call_run(&call);
     if (code == FG_OK)
         request->size_bytes++;
     else if (code == FG_E_NOT_FOUND || code == FG_E_ABORTED)
         code = FG_OK; /* somebody else did it */
     else
-        s3_fail_by(request, &call);
-    s3_call_clear(&call);
+        fg_s3_fail_by(request, &call);
+    fg_s3_call_clear(&call);
     fg_buf_done(&query);
     return code;
 }
 
-void s3_tidy(struct s3 *s3, struct fg_bucket_request *request)
+void fg_s3_tidy(struct fg_s3 *s3, struct fg_bucket_request *request)
 {
-    struct s3_uploads uploads = {.arena = fg_arena_create(S3_ANSWER_MAX_BYTES)};
+    struct fg_s3_uploads uploads = {.arena = fg_arena_create(S3_ANSWER_MAX_BYTES)};
     int64_t age_ns = request->older_than_ns > 0 ? request->older_than_ns : STALE_NS;
     int64_t before_ns = fg_wall_ns(fg_clock_real()) - age_ns;
     enum fg_code code = FG_OK;
@@ -609,5 +612,5 @@ void s3_tidy(struct s3 *s3, struct fg_bucket_request *request)
             break;
     }
     fg_arena_destroy(uploads.arena);
-    s3_finish(s3, request);
+    fg_s3_finish(s3, request);
 }

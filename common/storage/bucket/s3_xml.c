@@ -4,23 +4,23 @@
 
 enum { NAME_MAX_BYTES = 128, ENTITY_MAX_BYTES = 10 };
 
-void s3_xml_init(struct s3_xml *xml, struct fg_slice in, size_t text_max_bytes)
+void fg_s3_xml_init(struct fg_s3_xml *xml, struct fg_slice in, size_t text_max_bytes)
 {
-    *xml = (struct s3_xml){.cur = fg_cur(in)};
+    *xml = (struct fg_s3_xml){.cur = fg_cur(in)};
     fg_buf_init(&xml->text, text_max_bytes);
 }
 
-void s3_xml_done(struct s3_xml *xml)
+void fg_s3_xml_done(struct fg_s3_xml *xml)
 {
     fg_buf_done(&xml->text);
 }
 
-static struct fg_slice rest_of(const struct s3_xml *xml)
+static struct fg_slice rest_of(const struct fg_s3_xml *xml)
 {
     return fg_bytes(xml->cur.ptr, xml->cur.left);
 }
 
-static enum s3_xml_event bad(struct s3_xml *xml)
+static enum fg_s3_xml_event bad(struct fg_s3_xml *xml)
 {
     fg_cur_fail(&xml->cur);
     xml->closes_too = false;
@@ -28,7 +28,7 @@ static enum s3_xml_event bad(struct s3_xml *xml)
 }
 
 /* What comes before the text, which is read too; bad when there is none. */
-static struct fg_slice take_until(struct s3_xml *xml, const char *end)
+static struct fg_slice take_until(struct fg_s3_xml *xml, const char *end)
 {
     size_t at = fg_slice_search(rest_of(xml), end);
     struct fg_slice taken;
@@ -44,7 +44,7 @@ static struct fg_slice take_until(struct s3_xml *xml, const char *end)
 
 /* ---- text ---- */
 
-static bool put_number(struct s3_xml *xml, struct fg_slice digits)
+static bool put_number(struct fg_s3_xml *xml, struct fg_slice digits)
 {
     uint8_t utf8[FG_UTF8_RUNE_MAX_BYTES], hex[4] = {0};
     bool is_hex = fg_slice_starts(digits, "x");
@@ -69,7 +69,7 @@ static bool put_number(struct s3_xml *xml, struct fg_slice digits)
     return true;
 }
 
-static bool put_entity(struct s3_xml *xml, struct fg_slice name)
+static bool put_entity(struct fg_s3_xml *xml, struct fg_slice name)
 {
     static const struct {
         const char *name;
@@ -85,7 +85,7 @@ static bool put_entity(struct s3_xml *xml, struct fg_slice name)
 }
 
 /* A run of characters up to the next '<'. */
-static void read_characters(struct s3_xml *xml)
+static void read_characters(struct fg_s3_xml *xml)
 {
     struct fg_slice run =
         fg_cur_take(&xml->cur, FG_MIN(fg_slice_find(rest_of(xml), '<'), (uint64_t)xml->cur.left));
@@ -120,7 +120,7 @@ static bool ends_name(uint8_t byte)
 }
 
 /* Without its prefix ("s3:Key" is "Key"). */
-static struct fg_slice read_name(struct s3_xml *xml)
+static struct fg_slice read_name(struct fg_s3_xml *xml)
 {
     struct fg_slice rest = rest_of(xml), name;
     size_t len = 0, colon;
@@ -136,19 +136,19 @@ static struct fg_slice read_name(struct s3_xml *xml)
     return name;
 }
 
-static uint8_t peek(const struct s3_xml *xml)
+static uint8_t peek(const struct fg_s3_xml *xml)
 {
     return xml->cur.left == 0 ? '\0' : xml->cur.ptr[0];
 }
 
-static void skip_blanks(struct s3_xml *xml)
+static void skip_blanks(struct fg_s3_xml *xml)
 {
     while (xml->cur.left > 0 && is_blank(peek(xml)))
         (void)fg_cur_u8(&xml->cur);
 }
 
 /* name="value" */
-static void skip_attribute(struct s3_xml *xml)
+static void skip_attribute(struct fg_s3_xml *xml)
 {
     char quote[2] = "";
 
@@ -163,7 +163,7 @@ static void skip_attribute(struct s3_xml *xml)
     (void)take_until(xml, quote);
 }
 
-static enum s3_xml_event open_tag(struct s3_xml *xml)
+static enum fg_s3_xml_event open_tag(struct fg_s3_xml *xml)
 {
     struct fg_slice name = read_name(xml);
 
@@ -183,7 +183,7 @@ static enum s3_xml_event open_tag(struct s3_xml *xml)
     return S3_XML_OPEN;
 }
 
-static enum s3_xml_event close_tag(struct s3_xml *xml)
+static enum fg_s3_xml_event close_tag(struct fg_s3_xml *xml)
 {
     struct fg_slice name = read_name(xml);
 
@@ -197,7 +197,7 @@ static enum s3_xml_event close_tag(struct s3_xml *xml)
 
 /* ---- outside ---- */
 
-static void read_marked(struct s3_xml *xml)
+static void read_marked(struct fg_s3_xml *xml)
 {
     struct fg_slice rest = rest_of(xml);
 
@@ -220,7 +220,7 @@ static bool is_blank_text(const struct fg_buf *text)
 }
 
 /* What stands between elements, up to the next tag or the end. */
-static void read_text(struct s3_xml *xml)
+static void read_text(struct fg_s3_xml *xml)
 {
     fg_buf_clear(&xml->text);
     if (!xml->begun && fg_slice_starts(rest_of(xml), "\xef\xbb\xbf"))
@@ -241,13 +241,13 @@ static void read_text(struct s3_xml *xml)
         fg_cur_fail(&xml->cur);
 }
 
-static enum s3_xml_event close_with(struct s3_xml *xml, enum s3_xml_event event)
+static enum fg_s3_xml_event close_with(struct fg_s3_xml *xml, enum fg_s3_xml_event event)
 {
     xml->closed = event == S3_XML_CLOSE;
     return event;
 }
 
-enum s3_xml_event s3_xml_next(struct s3_xml *xml)
+enum fg_s3_xml_event fg_s3_xml_next(struct fg_s3_xml *xml)
 {
     if (xml->closed) {
         xml->closed = false;
@@ -270,7 +270,7 @@ enum s3_xml_event s3_xml_next(struct s3_xml *xml)
     return close_with(xml, close_tag(xml));
 }
 
-bool s3_xml_is(const struct s3_xml *xml, const char *parent, const char *name)
+bool fg_s3_xml_is(const struct fg_s3_xml *xml, const char *parent, const char *name)
 {
     return xml->depth >= 2 && fg_slice_is(xml->path[xml->depth - 1], name) &&
            fg_slice_is(xml->path[xml->depth - 2], parent);

@@ -14,9 +14,9 @@
 
 enum { S3_XML_DEPTH_MAX = 16 };
 
-enum s3_xml_event { S3_XML_OPEN, S3_XML_CLOSE, S3_XML_END, S3_XML_BAD };
+enum fg_s3_xml_event { S3_XML_OPEN, S3_XML_CLOSE, S3_XML_END, S3_XML_BAD };
 
-struct s3_xml {
+struct fg_s3_xml {
     struct fg_cur cur;
     struct fg_slice path[S3_XML_DEPTH_MAX]; /* names of the open elements, without their prefixes */
     unsigned depth;
@@ -30,13 +30,13 @@ struct s3_xml {
 };
 
 /* text_max_bytes: a longer text is bad. */
-void s3_xml_init(struct s3_xml *xml, struct fg_slice in, size_t text_max_bytes);
-void s3_xml_done(struct s3_xml *xml);
+void fg_s3_xml_init(struct fg_s3_xml *xml, struct fg_slice in, size_t text_max_bytes);
+void fg_s3_xml_done(struct fg_s3_xml *xml);
 
 /* After END, which needs that every element was closed, or BAD it stays so. */
-enum s3_xml_event s3_xml_next(struct s3_xml *xml);
+enum fg_s3_xml_event fg_s3_xml_next(struct fg_s3_xml *xml);
 
 /* Is the element that was opened, or is about to be closed, `name` within `parent`? */
-bool s3_xml_is(const struct s3_xml *xml, const char *parent, const char *name);
+bool fg_s3_xml_is(const struct fg_s3_xml *xml, const char *parent, const char *name);
 
 #endif

@@ -65,7 +65,7 @@ static const struct fg_metric_def disk_metrics[] = FG_METRICS_DEFS(DISK_METRICS)
 struct disk_cache_entry {
     uint64_t hash;
     uint64_t at; /* in the file */
-    struct disk_file *file;
+    struct fg_disk_file *file;
     uint64_t len;
     uint32_t chain;   /* next of the same bucket */
     uint32_t in_file; /* next of the same file, or of those that are free */
@@ -89,7 +89,7 @@ struct fg_disk_cache {
     pthread_t thread;
 
     /* The thread's own. */
-    struct disk_file *files[DISK_FILES_MAX + 1]; /* ascending by age; one more while one goes */
+    struct fg_disk_file *files[DISK_FILES_MAX + 1]; /* ascending by age; one more while one goes */
     unsigned n_files;
     uint64_t number; /* of the last file that was tried to make */
     bool resting;
@@ -158,7 +158,8 @@ static bool has_room(const struct fg_disk_cache *cache)
     return cache->free != NONE || cache->n_entries < cache->entries_max;
 }
 
-static void place(struct fg_disk_cache *cache, uint32_t number, struct disk_file *file, uint64_t at)
+static void place(struct fg_disk_cache *cache, uint32_t number, struct fg_disk_file *file,
+                  uint64_t at)
 {
     struct disk_cache_entry *entry = &cache->entries[number];
 
@@ -170,7 +171,7 @@ static void place(struct fg_disk_cache *cache, uint32_t number, struct disk_file
 }
 
 /* There is room. */
-static void add(struct fg_disk_cache *cache, struct disk_file *file, uint64_t at,
+static void add(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t at,
                 const struct fg_disk_key *key)
 {
     uint32_t number = cache->free;
@@ -216,7 +217,7 @@ static void publish(struct fg_disk_cache *cache)
     unlock(cache);
 }
 
-static void release(struct fg_disk_cache *cache, struct disk_file *file)
+static void release(struct fg_disk_cache *cache, struct fg_disk_file *file)
 {
     bool last;
 
@@ -224,24 +225,24 @@ static void release(struct fg_disk_cache *cache, struct disk_file *file)
     last = --file->refs == 0;
     unlock(cache);
     if (last)
-        disk_file_close(file);
+        fg_disk_file_close(file);
 }
 
-static struct disk_file *newest(const struct fg_disk_cache *cache)
+static struct fg_disk_file *newest(const struct fg_disk_cache *cache)
 {
     return cache->n_files == 0 ? NULL : cache->files[cache->n_files - 1];
 }
 
 /* Writes an entry of a file that goes behind the newest one. Its key is in the file only: in memory
  * that would be half of the entry. */
-static bool write_again(struct fg_disk_cache *cache, const struct disk_file *from, uint64_t at,
+static bool write_again(struct fg_disk_cache *cache, const struct fg_disk_file *from, uint64_t at,
                         struct fg_buf *content)
 {
-    struct disk_entry entry;
+    struct fg_disk_entry entry;
 
-    return disk_file_next(from, &(uint64_t){at}, &entry) &&
-           disk_file_read(from, at, &entry.key, content) &&
-           disk_file_append(newest(cache), &entry, fg_buf_slice(content));
+    return fg_disk_file_next(from, &(uint64_t){at}, &entry) &&
+           fg_disk_file_read(from, at, &entry.key, content) &&
+           fg_disk_file_append(newest(cache), &entry, fg_buf_slice(content));
 }
 
 /* Half of the newest file is for what is new. */
@@ -255,7 +256,7 @@ static void retire_entry(struct fg_disk_cache *cache, uint32_t number, bool keep
                          struct fg_buf *content)
 {
     struct disk_cache_entry *entry = &cache->entries[number];
-    const struct disk_file *from = entry->file;
+    const struct fg_disk_file *from = entry->file;
     uint64_t to = newest(cache) == NULL ? 0 : newest(cache)->bytes;
     bool kept;
 
@@ -277,19 +278,19 @@ static void retire_entry(struct fg_disk_cache *cache, uint32_t number, bool keep
  * the newest file, until that is full. */
 static void retire_oldest(struct fg_disk_cache *cache, bool keep)
 {
-    struct disk_file *oldest = cache->files[0];
+    struct fg_disk_file *oldest = cache->files[0];
     struct fg_buf content;
     uint32_t next;
 
     fg_buf_init(&content, SIZE_MAX);
     cache->n_files--;
-    memmove(cache->files, cache->files + 1, cache->n_files * sizeof(struct disk_file *));
+    memmove(cache->files, cache->files + 1, cache->n_files * sizeof(struct fg_disk_file *));
     for (uint32_t number = oldest->first; number != NONE; number = next) {
         next = cache->entries[number].in_file;
         retire_entry(cache, number, keep, &content);
     }
     fg_buf_done(&content);
-    disk_file_remove(cache->path, oldest);
+    fg_disk_file_remove(cache->path, oldest);
     release(cache, oldest);
     publish(cache);
 }
@@ -319,7 +320,7 @@ static bool fits(struct fg_disk_cache *cache)
 /* Empty, and others go until it fits. false: the disk does not let us. */
 static bool begin_file(struct fg_disk_cache *cache)
 {
-    struct disk_file *file = disk_file_create(cache->path, ++cache->number);
+    struct fg_disk_file *file = fg_disk_file_create(cache->path, ++cache->number);
 
     if (file == NULL)
         return false;
@@ -376,7 +377,7 @@ static bool is_there(struct fg_disk_cache *cache, const struct fg_disk_key *key)
 static bool write_entry(struct fg_disk_cache *cache, const struct fg_disk_key *key,
                         struct fg_slice content)
 {
-    const struct disk_entry entry = {*key, fg_crc32c(content)};
+    const struct fg_disk_entry entry = {*key, fg_crc32c(content)};
     uint64_t at;
 
     if (is_resting(cache) || fg_disk_state(cache->disk) != FG_DISK_OK)
@@ -386,7 +387,7 @@ static bool write_entry(struct fg_disk_cache *cache, const struct fg_disk_key *k
         return false;
     }
     at = newest(cache)->bytes;
-    if (!disk_file_append(newest(cache), &entry, content)) {
+    if (!fg_disk_file_append(newest(cache), &entry, content)) {
         rest(cache);
         return false;
     }
@@ -401,7 +402,7 @@ static bool write_entry(struct fg_disk_cache *cache, const struct fg_disk_key *k
 /* ---- the thread ---- */
 
 /* What was written later counts: within a file the last, and of two files the newer one. */
-static bool add_scanned(struct fg_disk_cache *cache, struct disk_file *file, uint64_t at,
+static bool add_scanned(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t at,
                         const struct fg_disk_key *key)
 {
     uint32_t number;
@@ -421,14 +422,14 @@ static bool add_scanned(struct fg_disk_cache *cache, struct disk_file *file, uin
 
 /* *ret_end: where the next entry may be written. false: there is no room in the index, or no time.
  */
-static bool scan_file(struct fg_disk_cache *cache, struct disk_file *file, uint64_t *ret_end)
+static bool scan_file(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t *ret_end)
 {
-    struct disk_entry entry;
+    struct fg_disk_entry entry;
     uint64_t at = 0;
 
     for (;;) {
         *ret_end = at;
-        if (!disk_file_next(file, &at, &entry))
+        if (!fg_disk_file_next(file, &at, &entry))
             return true;
         if (!add_scanned(cache, file, *ret_end, &entry.key))
             return false;
@@ -447,7 +448,7 @@ static void scan(struct fg_disk_cache *cache)
         if (!scan_file(cache, cache->files[i - 1], &end))
             break;
         if (i == cache->n_files)
-            disk_file_cut(cache->files[i - 1], end);
+            fg_disk_file_cut(cache->files[i - 1], end);
     }
     publish(cache);
     lock(cache);
@@ -578,7 +579,7 @@ static enum fg_code open_files(struct fg_disk_cache *cache,
         return fg_fail(err, FG_E_INVALID, "disk cache: too long a path");
     (void)snprintf(cache->path, sizeof cache->path, "%s", config->path);
     if (lock_folder(cache, err) != FG_OK ||
-        disk_files_open(cache->path, cache->files, &cache->n_files, err) != FG_OK)
+        fg_disk_files_open(cache->path, cache->files, &cache->n_files, err) != FG_OK)
         return err->code;
     for (unsigned i = 0; i < cache->n_files; i++)
         cache->files[i]->refs = 1;
@@ -590,7 +591,7 @@ static enum fg_code open_files(struct fg_disk_cache *cache,
 static void destroy(struct fg_disk_cache *cache)
 {
     for (unsigned i = 0; i < cache->n_files; i++)
-        disk_file_close(cache->files[i]);
+        fg_disk_file_close(cache->files[i]);
     if (cache->lock_fd >= 0)
         (void)close(cache->lock_fd);
     free(cache->entries);
@@ -643,10 +644,10 @@ void fg_disk_cache_close(struct fg_disk_cache *cache)
 /* ---- use (any thread) ---- */
 
 /* The file is held. NULL: it is not there. */
-static struct disk_file *look_up(struct fg_disk_cache *cache, const struct fg_disk_key *key,
-                                 uint64_t *ret_at)
+static struct fg_disk_file *look_up(struct fg_disk_cache *cache, const struct fg_disk_key *key,
+                                    uint64_t *ret_at)
 {
-    struct disk_file *file = NULL;
+    struct fg_disk_file *file = NULL;
     uint32_t number;
 
     lock(cache);
@@ -665,8 +666,8 @@ bool fg_disk_cache_get(struct fg_disk_cache *cache, const struct fg_disk_key *ke
                        struct fg_buf *into)
 {
     uint64_t at;
-    struct disk_file *file = look_up(cache, key, &at);
-    bool good = file != NULL && disk_file_read(file, at, key, into);
+    struct fg_disk_file *file = look_up(cache, key, &at);
+    bool good = file != NULL && fg_disk_file_read(file, at, key, into);
 
     count(cache, good ? DISK_HITS : DISK_MISSES);
     if (file != NULL)

@@ -24,7 +24,7 @@ enum {
 
 /* ---- entries ---- */
 
-void disk_entry_write(const struct disk_entry *entry, uint8_t out[DISK_ENTRY_BYTES])
+void fg_disk_entry_write(const struct fg_disk_entry *entry, uint8_t out[DISK_ENTRY_BYTES])
 {
     uint8_t id[FG_ID_BYTES];
     struct fg_buf rest, all;
@@ -46,12 +46,12 @@ void disk_entry_write(const struct disk_entry *entry, uint8_t out[DISK_ENTRY_BYT
     fg_buf_done(&all);
 }
 
-bool disk_entry_read(struct fg_slice bytes, uint64_t at, uint64_t file_bytes,
-                     struct disk_entry *ret_entry)
+bool fg_disk_entry_read(struct fg_slice bytes, uint64_t at, uint64_t file_bytes,
+                        struct fg_disk_entry *ret_entry)
 {
     struct fg_cur cur = fg_cur(bytes);
     uint32_t magic = fg_cur_le32(&cur), crc = fg_cur_le32(&cur);
-    struct disk_entry entry;
+    struct fg_disk_entry entry;
     struct fg_slice id = fg_cur_take(&cur, FG_ID_BYTES);
 
     entry.key.offset = fg_cur_le64(&cur);
@@ -93,10 +93,10 @@ static bool read_name(const char *name, uint64_t *ret_number)
 
 /* ---- files ---- */
 
-static struct disk_file *open_file(const char *folder, uint64_t number, int flags)
+static struct fg_disk_file *open_file(const char *folder, uint64_t number, int flags)
 {
     char path[PATH_MAX_BYTES];
-    struct disk_file *file;
+    struct fg_disk_file *file;
     struct stat stat_buf;
     int fd;
 
@@ -108,25 +108,25 @@ static struct disk_file *open_file(const char *folder, uint64_t number, int flag
         (void)close(fd);
         return NULL;
     }
-    file = fg_new(struct disk_file);
+    file = fg_new(struct fg_disk_file);
     file->number = number;
     file->bytes = (uint64_t)stat_buf.st_size;
     file->fd = fd;
     return file;
 }
 
-struct disk_file *disk_file_create(const char *folder, uint64_t number)
+struct fg_disk_file *fg_disk_file_create(const char *folder, uint64_t number)
 {
     return open_file(folder, number, O_CREAT | O_EXCL);
 }
 
-void disk_file_close(struct disk_file *file)
+void fg_disk_file_close(struct fg_disk_file *file)
 {
     (void)close(file->fd);
     free(file);
 }
 
-void disk_file_remove(const char *folder, const struct disk_file *file)
+void fg_disk_file_remove(const char *folder, const struct fg_disk_file *file)
 {
     char path[PATH_MAX_BYTES];
 
@@ -169,8 +169,8 @@ static enum fg_code list_numbers(const char *folder, uint64_t **ret_numbers, siz
     return FG_OK;
 }
 
-enum fg_code disk_files_open(const char *folder, struct disk_file *files[DISK_FILES_MAX],
-                             unsigned *ret_n, struct fg_err *err)
+enum fg_code fg_disk_files_open(const char *folder, struct fg_disk_file *files[DISK_FILES_MAX],
+                                unsigned *ret_n, struct fg_err *err)
 {
     uint64_t *numbers = NULL;
     unsigned n = 0;
@@ -180,7 +180,7 @@ enum fg_code disk_files_open(const char *folder, struct disk_file *files[DISK_FI
         return err->code;
     for (size_t i = 0; i < all; i++) {
         if (all - i > DISK_FILES_MAX) {
-            disk_file_remove(folder, &(struct disk_file){.number = numbers[i]});
+            fg_disk_file_remove(folder, &(struct fg_disk_file){.number = numbers[i]});
             continue;
         }
         files[n] = open_file(folder, numbers[i], 0);
@@ -193,27 +193,27 @@ enum fg_code disk_files_open(const char *folder, struct disk_file *files[DISK_FI
 
 /* ---- what is in them ---- */
 
-void disk_file_cut(struct disk_file *file, uint64_t bytes)
+void fg_disk_file_cut(struct fg_disk_file *file, uint64_t bytes)
 {
     if (ftruncate(file->fd, (off_t)bytes) == 0)
         file->bytes = bytes;
 }
 
-bool disk_file_append(struct disk_file *file, const struct disk_entry *entry,
-                      struct fg_slice content)
+bool fg_disk_file_append(struct fg_disk_file *file, const struct fg_disk_entry *entry,
+                         struct fg_slice content)
 {
     uint8_t header[DISK_ENTRY_BYTES];
     struct iovec parts[] = {{header, sizeof header}, {(void *)(uintptr_t)content.ptr, content.len}};
     ssize_t len;
 
-    disk_entry_write(entry, header);
+    fg_disk_entry_write(entry, header);
     len = pwritev(file->fd, parts, FG_COUNT(parts), (off_t)file->bytes);
     if (len == (ssize_t)(sizeof header + content.len)) {
         file->bytes += (uint64_t)len;
         return true;
     }
     /* A part of it is no entry, and what comes next is written over it; but it takes room. */
-    disk_file_cut(file, file->bytes);
+    fg_disk_file_cut(file, file->bytes);
     return false;
 }
 
@@ -222,32 +222,33 @@ static bool key_eq(const struct fg_disk_key *a, const struct fg_disk_key *b)
     return fg_id_eq(a->object, b->object) && a->offset == b->offset && a->len == b->len;
 }
 
-bool disk_file_read(const struct disk_file *file, uint64_t at, const struct fg_disk_key *key,
-                    struct fg_buf *into)
+bool fg_disk_file_read(const struct fg_disk_file *file, uint64_t at, const struct fg_disk_key *key,
+                       struct fg_buf *into)
 {
     size_t len = (size_t)key->len;
     uint8_t header[DISK_ENTRY_BYTES];
     struct iovec parts[] = {{header, sizeof header}, {NULL, len}};
-    struct disk_entry entry;
+    struct fg_disk_entry entry;
 
     fg_buf_clear(into);
     if (!fg_buf_reserve(into, len))
         return false;
     parts[1].iov_base = into->ptr;
     if (preadv(file->fd, parts, FG_COUNT(parts), (off_t)at) != (ssize_t)(sizeof header + len) ||
-        !disk_entry_read(fg_bytes(header, sizeof header), at, UINT64_MAX, &entry) ||
+        !fg_disk_entry_read(fg_bytes(header, sizeof header), at, UINT64_MAX, &entry) ||
         !key_eq(&entry.key, key) || fg_crc32c(fg_bytes(into->ptr, len)) != entry.crc)
         return false;
     into->len = len;
     return true;
 }
 
-bool disk_file_next(const struct disk_file *file, uint64_t *at, struct disk_entry *ret_entry)
+bool fg_disk_file_next(const struct fg_disk_file *file, uint64_t *at,
+                       struct fg_disk_entry *ret_entry)
 {
     uint8_t header[DISK_ENTRY_BYTES];
 
     if (pread(file->fd, header, sizeof header, (off_t)*at) != (ssize_t)sizeof header ||
-        !disk_entry_read(fg_bytes(header, sizeof header), *at, file->bytes, ret_entry))
+        !fg_disk_entry_read(fg_bytes(header, sizeof header), *at, file->bytes, ret_entry))
         return false;
     *at += DISK_ENTRY_BYTES + ret_entry->key.len;
     return true;

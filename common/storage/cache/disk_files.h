@@ -20,19 +20,19 @@
 
 enum { DISK_ENTRY_BYTES = 48, DISK_FILES_MAX = 128 };
 
-struct disk_entry {
+struct fg_disk_entry {
     struct fg_disk_key key;
     uint32_t crc;
 };
 
-void disk_entry_write(const struct disk_entry *entry, uint8_t out[DISK_ENTRY_BYTES]);
+void fg_disk_entry_write(const struct fg_disk_entry *entry, uint8_t out[DISK_ENTRY_BYTES]);
 
 /* Of the bytes at `at` of a file. false: they are no entry, or one that the file is too short for.
  */
-bool disk_entry_read(struct fg_slice bytes, uint64_t at, uint64_t file_bytes,
-                     struct disk_entry *ret_entry) fg_must_check;
+bool fg_disk_entry_read(struct fg_slice bytes, uint64_t at, uint64_t file_bytes,
+                        struct fg_disk_entry *ret_entry) fg_must_check;
 
-struct disk_file {
+struct fg_disk_file {
     uint64_t number; /* ascending; in the name */
     uint64_t bytes;
     int fd;
@@ -42,27 +42,27 @@ struct disk_file {
 
 /* The files of a folder, ascending by number; others are not touched. What is too much for the
  * array is removed, the oldest first. */
-enum fg_code disk_files_open(const char *folder, struct disk_file *files[DISK_FILES_MAX],
-                             unsigned *ret_n, struct fg_err *err) fg_must_check;
+enum fg_code fg_disk_files_open(const char *folder, struct fg_disk_file *files[DISK_FILES_MAX],
+                                unsigned *ret_n, struct fg_err *err) fg_must_check;
 
 /* An empty one. NULL: the system does not let us. */
-struct disk_file *disk_file_create(const char *folder, uint64_t number) fg_must_check;
-void disk_file_close(struct disk_file *file);
-void disk_file_remove(const char *folder, const struct disk_file *file); /* open or not */
+struct fg_disk_file *fg_disk_file_create(const char *folder, uint64_t number) fg_must_check;
+void fg_disk_file_close(struct fg_disk_file *file);
+void fg_disk_file_remove(const char *folder, const struct fg_disk_file *file); /* open or not */
 
 /* Behind what is there. false: it could not be, and the file is as it was. */
-bool disk_file_append(struct disk_file *file, const struct disk_entry *entry,
-                      struct fg_slice content) fg_must_check;
+bool fg_disk_file_append(struct fg_disk_file *file, const struct fg_disk_entry *entry,
+                         struct fg_slice content) fg_must_check;
 
 /* The content of the entry that is at `at`, and nothing else, in `into`; false: it is not there. */
-bool disk_file_read(const struct disk_file *file, uint64_t at, const struct fg_disk_key *key,
-                    struct fg_buf *into) fg_must_check;
+bool fg_disk_file_read(const struct fg_disk_file *file, uint64_t at, const struct fg_disk_key *key,
+                       struct fg_buf *into) fg_must_check;
 
 /* The entry at *at, which moves behind it; false: there are no more. */
-bool disk_file_next(const struct disk_file *file, uint64_t *at,
-                    struct disk_entry *ret_entry) fg_must_check;
+bool fg_disk_file_next(const struct fg_disk_file *file, uint64_t *at,
+                       struct fg_disk_entry *ret_entry) fg_must_check;
 
 /* Cuts what is behind `bytes`. */
-void disk_file_cut(struct disk_file *file, uint64_t bytes);
+void fg_disk_file_cut(struct fg_disk_file *file, uint64_t bytes);
 
 #endif

@@ -236,7 +236,7 @@ void world_verify(struct world *world, const char *says)
     struct fg_err err;
 
     assert_non_null(out);
-    world_must(bucket_verify(world->memory, out, &err), &err);
+    world_must(cli_bucket_verify(world->memory, out, &err), &err);
     (void)fclose(out);
     if (strstr(said, says) == NULL)
         fail_msg("%s", said);

@@ -42,21 +42,21 @@ static void ask_some(struct asker *asker, unsigned count)
 /* In the place of each thing bytes of its length that have a checksum and mean something else. */
 static void put_other_bytes(struct fg_disk_cache *disk)
 {
-    struct disk_file *files[DISK_FILES_MAX];
-    struct disk_entry entry;
+    struct fg_disk_file *files[DISK_FILES_MAX];
+    struct fg_disk_entry entry;
     struct fg_err err;
     unsigned n;
 
-    asker_must(disk_files_open(disk_folder, files, &n, &err), &err);
+    asker_must(fg_disk_files_open(disk_folder, files, &n, &err), &err);
     for (unsigned i = 0; i < n; i++) {
-        for (uint64_t at = 0; disk_file_next(files[i], &at, &entry);) {
+        for (uint64_t at = 0; fg_disk_file_next(files[i], &at, &entry);) {
             uint8_t *bytes = fg_calloc(1, (size_t)entry.key.len);
 
             fg_disk_cache_drop(disk, &entry.key);
             fg_disk_cache_put(disk, &entry.key, fg_bytes(bytes, (size_t)entry.key.len));
             free(bytes);
         }
-        disk_file_close(files[i]);
+        fg_disk_file_close(files[i]);
     }
     fg_disk_cache_settle(disk);
 }

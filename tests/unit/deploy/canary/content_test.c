@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-static const struct ledger_shape shape = {
+static const struct canary_ledger_shape shape = {
     .seed = 3, .services = 2, .pods = 3, .leaves = 5, .start_ms = 1000, .interval_ms = 10};
 
 static uint32_t child(struct fg_tree *tree, uint32_t parent, const char *name)
@@ -23,16 +23,17 @@ static void add(struct fg_tree *tree, const char *root, const char *branch, cons
 
 static void profiles_are_the_same_each_time(void **state)
 {
-    struct ledger_profile one = ledger_profile(&shape, 17), other = ledger_profile(&shape, 18);
+    struct canary_ledger_profile one = canary_ledger_profile(&shape, 17),
+                                 other = canary_ledger_profile(&shape, 18);
     struct fg_buf first, again, next;
 
     (void)state;
     fg_buf_init(&first, SIZE_MAX);
     fg_buf_init(&again, SIZE_MAX);
     fg_buf_init(&next, SIZE_MAX);
-    content_write(&one, &first);
-    content_write(&one, &again);
-    content_write(&other, &next);
+    canary_content_write(&one, &first);
+    canary_content_write(&one, &again);
+    canary_content_write(&other, &next);
     assert_true(first.len > 0);
     assert_true(fg_slice_eq(fg_buf_slice(&first), fg_buf_slice(&again)));
     assert_false(fg_slice_eq(fg_buf_slice(&first), fg_buf_slice(&next)));
@@ -43,20 +44,21 @@ static void profiles_are_the_same_each_time(void **state)
 
 static void names_are_of_the_run_the_service_and_the_series(void **state)
 {
-    struct ledger_profile profile = ledger_profile(&shape, 17);
+    struct canary_ledger_profile profile = canary_ledger_profile(&shape, 17);
     struct fg_buf text;
 
     (void)state;
     fg_buf_init(&text, SIZE_MAX);
-    content_path(&profile, "abc", &text);
+    canary_content_path(&profile, "abc", &text);
     assert_string_equal((const char *)text.ptr,
                         "/ingest?format=pprof&name=flamegrid-canary-1%7Bpod%3D0%2C"
                         "canary_run%3Dabc%7D");
     fg_buf_clear(&text);
-    content_selector(&(struct ledger_range){0, 1, LEDGER_NONE, LEDGER_NONE}, "abc", &text);
+    canary_content_selector(&(struct canary_ledger_range){0, 1, LEDGER_NONE, LEDGER_NONE}, "abc",
+                            &text);
     assert_string_equal((const char *)text.ptr, "{canary_run=\"abc\"}");
     fg_buf_clear(&text);
-    content_selector(&(struct ledger_range){0, 1, 1, 2}, "abc", &text);
+    canary_content_selector(&(struct canary_ledger_range){0, 1, 1, 2}, "abc", &text);
     assert_string_equal((const char *)text.ptr,
                         "{canary_run=\"abc\",service_name=\"flamegrid-canary-1\",pod=\"2\"}");
     fg_buf_done(&text);
@@ -77,9 +79,9 @@ static void a_graph_is_read_by_cells(void **state)
     add(&tree, "canary", "service_1", "leaf_x", 600000);
     fg_tree_add(&tree, child(&tree, FG_TREE_ROOT, "canary"), 7000000);
     fg_tree_add(&tree, FG_TREE_ROOT, 80000000);
-    content_read(&shape, &tree, cells, &foreign);
+    canary_content_read(&shape, &tree, cells, &foreign);
     assert_int_equal(cells[0], 1);
-    assert_int_equal(cells[ledger_cell(&shape, 1, 4)], 20);
+    assert_int_equal(cells[canary_ledger_cell(&shape, 1, 4)], 20);
     assert_int_equal(foreign, 87654300);
     fg_tree_done(&tree);
 }

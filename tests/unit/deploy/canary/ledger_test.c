@@ -7,42 +7,44 @@
 
 enum { KEPT_MAX = 128, PENDING_MAX = 8, STEP_MS = 50 };
 
-static const struct ledger_shape shape = {
+static const struct canary_ledger_shape shape = {
     .seed = 7, .services = 2, .pods = 3, .leaves = 5, .start_ms = 1000000, .interval_ms = STEP_MS};
 
-static void send(struct ledger *ledger, uint64_t number, int64_t mono_ns)
+static void send(struct canary_ledger *ledger, uint64_t number, int64_t mono_ns)
 {
-    assert_true(ledger_issue(ledger, number));
-    ledger_settle(ledger, number, mono_ns);
+    assert_true(canary_ledger_issue(ledger, number));
+    canary_ledger_settle(ledger, number, mono_ns);
 }
 
-static struct ledger_range whole(const struct ledger *ledger)
+static struct canary_ledger_range whole(const struct canary_ledger *ledger)
 {
-    return (struct ledger_range){shape.start_ms, ledger_end_ms(ledger), LEDGER_NONE, LEDGER_NONE};
+    return (struct canary_ledger_range){shape.start_ms, canary_ledger_end_ms(ledger), LEDGER_NONE,
+                                        LEDGER_NONE};
 }
 
-static int64_t total(const struct ledger_expected *expected)
+static int64_t total(const struct canary_ledger_expected *expected)
 {
     int64_t sum = 0;
 
-    for (uint32_t i = 0; i < ledger_cells(&shape); i++)
+    for (uint32_t i = 0; i < canary_ledger_cells(&shape); i++)
         sum += expected->cells[i];
     return sum;
 }
 
 static int64_t value(uint64_t number)
 {
-    return (int64_t)ledger_profile(&shape, number).value;
+    return (int64_t)canary_ledger_profile(&shape, number).value;
 }
 
-static int64_t expected_total(const struct ledger *ledger, const struct ledger_range *range)
+static int64_t expected_total(const struct canary_ledger *ledger,
+                              const struct canary_ledger_range *range)
 {
-    struct ledger_expected expected;
+    struct canary_ledger_expected expected;
     int64_t sum;
 
-    ledger_expect(ledger, range, &expected);
+    canary_ledger_expect(ledger, range, &expected);
     sum = total(&expected);
-    ledger_expected_done(&expected);
+    canary_ledger_expected_done(&expected);
     return sum;
 }
 
@@ -52,8 +54,8 @@ static void numbers_go_round_the_cells(void **state)
 
     (void)state;
     for (uint64_t number = 40; number < 50; number++) {
-        struct ledger_profile profile = ledger_profile(&shape, number);
-        uint32_t cell = ledger_cell(&shape, profile.service, profile.leaf);
+        struct canary_ledger_profile profile = canary_ledger_profile(&shape, number);
+        uint32_t cell = canary_ledger_cell(&shape, profile.service, profile.leaf);
 
         assert_in_range(profile.value, 1, UINT64_C(1) << 30);
         assert_int_equal(profile.pod, profile.leaf % shape.pods);
@@ -66,45 +68,45 @@ static void numbers_go_round_the_cells(void **state)
 
 static void what_is_settled_is_expected(void **state)
 {
-    struct ledger *ledger = ledger_create(&shape, KEPT_MAX, PENDING_MAX);
-    struct ledger_expected expected;
-    struct ledger_range range;
+    struct canary_ledger *ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
+    struct canary_ledger_expected expected;
+    struct canary_ledger_range range;
 
     (void)state;
     send(ledger, 0, 1);
     send(ledger, 1, 1);
-    assert_true(ledger_issue(ledger, 4)); /* 2 and 3 are never sent */
+    assert_true(canary_ledger_issue(ledger, 4)); /* 2 and 3 are never sent */
     range = whole(ledger);
-    ledger_expect(ledger, &range, &expected);
+    canary_ledger_expect(ledger, &range, &expected);
     assert_int_equal(total(&expected), value(0) + value(1));
     assert_int_equal(expected.n_maybes, 1);
     assert_int_equal(expected.maybes[0].number, 4);
     assert_int_equal(expected.n_settled, 2);
-    ledger_expected_done(&expected);
-    ledger_settle(ledger, 4, 2);
+    canary_ledger_expected_done(&expected);
+    canary_ledger_settle(ledger, 4, 2);
     assert_int_equal(expected_total(ledger, &range), value(0) + value(1) + value(4));
-    assert_false(ledger_is_settled(ledger, 3));
-    assert_true(ledger_is_settled(ledger, 4));
-    ledger_destroy(ledger);
+    assert_false(canary_ledger_is_settled(ledger, 3));
+    assert_true(canary_ledger_is_settled(ledger, 4));
+    canary_ledger_destroy(ledger);
 }
 
 static void ranges_are_of_times_services_and_series(void **state)
 {
-    struct ledger *ledger = ledger_create(&shape, KEPT_MAX, PENDING_MAX);
+    struct canary_ledger *ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
 
     (void)state;
     for (uint64_t number = 0; number < 60; number++)
         send(ledger, number, 1);
     for (uint32_t service = 0; service <= shape.services; service++) {
         for (uint32_t pod = 0; pod <= shape.pods; pod++) {
-            struct ledger_range range = {shape.start_ms + 7 * STEP_MS,
-                                         shape.start_ms + 40 * STEP_MS + 1,
-                                         service == shape.services ? LEDGER_NONE : service,
-                                         pod == shape.pods ? LEDGER_NONE : pod};
+            struct canary_ledger_range range = {shape.start_ms + 7 * STEP_MS,
+                                                shape.start_ms + 40 * STEP_MS + 1,
+                                                service == shape.services ? LEDGER_NONE : service,
+                                                pod == shape.pods ? LEDGER_NONE : pod};
             int64_t sum = 0;
 
             for (uint64_t number = 7; number <= 40; number++) {
-                struct ledger_profile profile = ledger_profile(&shape, number);
+                struct canary_ledger_profile profile = canary_ledger_profile(&shape, number);
 
                 if ((range.service == LEDGER_NONE || range.service == profile.service) &&
                     (range.pod == LEDGER_NONE || range.pod == profile.pod))
@@ -113,73 +115,73 @@ static void ranges_are_of_times_services_and_series(void **state)
             assert_int_equal(expected_total(ledger, &range), sum);
         }
     }
-    ledger_destroy(ledger);
+    canary_ledger_destroy(ledger);
 }
 
 /* The old ones are sums, whether they were settled before or after; and whatever was skipped. */
 static void the_old_are_summed(void **state)
 {
-    struct ledger *ledger = ledger_create(&shape, KEPT_MAX, PENDING_MAX);
-    struct ledger_range range;
+    struct canary_ledger *ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
+    struct canary_ledger_range range;
     int64_t sum = 0;
 
     (void)state;
-    assert_true(ledger_issue(ledger, 0));
+    assert_true(canary_ledger_issue(ledger, 0));
     for (uint64_t number = 1; number < 1000; number++) {
         send(ledger, number, 1);
         sum += value(number);
     }
-    assert_int_equal(ledger_kept_ms(ledger), shape.start_ms + (1000 - KEPT_MAX) * STEP_MS);
+    assert_int_equal(canary_ledger_kept_ms(ledger), shape.start_ms + (1000 - KEPT_MAX) * STEP_MS);
     range = whole(ledger);
     assert_int_equal(expected_total(ledger, &range), sum);
-    ledger_settle(ledger, 0, 2);
+    canary_ledger_settle(ledger, 0, 2);
     assert_int_equal(expected_total(ledger, &range), sum + value(0));
     send(ledger, 5000, 2);
     range = whole(ledger);
     assert_int_equal(expected_total(ledger, &range), sum + value(0) + value(5000));
-    range.start_ms = ledger_kept_ms(ledger);
+    range.start_ms = canary_ledger_kept_ms(ledger);
     assert_int_equal(expected_total(ledger, &range), value(5000));
-    ledger_destroy(ledger);
+    canary_ledger_destroy(ledger);
 }
 
 static void what_failed_is_sent_again_when_it_is_time(void **state)
 {
-    struct ledger *ledger = ledger_create(&shape, KEPT_MAX, PENDING_MAX);
+    struct canary_ledger *ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
     uint32_t attempts = 0;
     uint64_t number = 0;
 
     (void)state;
-    assert_true(ledger_issue(ledger, 0));
-    assert_true(ledger_issue(ledger, 1));
-    assert_false(ledger_retry(ledger, INT64_MAX - 1, &number, &attempts)); /* under way */
-    ledger_postpone(ledger, 0, 200);
-    ledger_postpone(ledger, 1, 100);
-    assert_false(ledger_retry(ledger, 99, &number, &attempts));
-    assert_true(ledger_retry(ledger, 200, &number, &attempts));
+    assert_true(canary_ledger_issue(ledger, 0));
+    assert_true(canary_ledger_issue(ledger, 1));
+    assert_false(canary_ledger_retry(ledger, INT64_MAX - 1, &number, &attempts)); /* under way */
+    canary_ledger_postpone(ledger, 0, 200);
+    canary_ledger_postpone(ledger, 1, 100);
+    assert_false(canary_ledger_retry(ledger, 99, &number, &attempts));
+    assert_true(canary_ledger_retry(ledger, 200, &number, &attempts));
     assert_int_equal(number, 1); /* it has waited for longer */
     assert_int_equal(attempts, 1);
-    assert_true(ledger_retry(ledger, 200, &number, &attempts));
+    assert_true(canary_ledger_retry(ledger, 200, &number, &attempts));
     assert_int_equal(number, 0);
-    assert_false(ledger_retry(ledger, 200, &number, &attempts));
-    ledger_postpone(ledger, 0, 300);
-    assert_true(ledger_retry(ledger, 300, &number, &attempts));
+    assert_false(canary_ledger_retry(ledger, 200, &number, &attempts));
+    canary_ledger_postpone(ledger, 0, 300);
+    assert_true(canary_ledger_retry(ledger, 300, &number, &attempts));
     assert_int_equal(attempts, 2);
-    ledger_destroy(ledger);
+    canary_ledger_destroy(ledger);
 }
 
 static void only_so_many_are_pending(void **state)
 {
-    struct ledger *ledger = ledger_create(&shape, KEPT_MAX, PENDING_MAX);
+    struct canary_ledger *ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
 
     (void)state;
     for (uint64_t number = 0; number < PENDING_MAX; number++)
-        assert_true(ledger_issue(ledger, number));
-    assert_false(ledger_issue(ledger, PENDING_MAX));
-    assert_int_equal(ledger_next(ledger), PENDING_MAX);
-    ledger_settle(ledger, 3, 1);
-    assert_int_equal(ledger_n_pending(ledger), PENDING_MAX - 1);
-    assert_true(ledger_issue(ledger, PENDING_MAX));
-    ledger_destroy(ledger);
+        assert_true(canary_ledger_issue(ledger, number));
+    assert_false(canary_ledger_issue(ledger, PENDING_MAX));
+    assert_int_equal(canary_ledger_next(ledger), PENDING_MAX);
+    canary_ledger_settle(ledger, 3, 1);
+    assert_int_equal(canary_ledger_n_pending(ledger), PENDING_MAX - 1);
+    assert_true(canary_ledger_issue(ledger, PENDING_MAX));
+    canary_ledger_destroy(ledger);
 }
 
 static void add_up(int64_t settled_mono_ns, void *arg)
@@ -189,9 +191,9 @@ static void add_up(int64_t settled_mono_ns, void *arg)
 
 static void what_was_seen_is_seen_once(void **state)
 {
-    struct ledger *ledger = ledger_create(&shape, KEPT_MAX, PENDING_MAX);
-    struct ledger_expected expected;
-    struct ledger_range range;
+    struct canary_ledger *ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
+    struct canary_ledger_expected expected;
+    struct canary_ledger_range range;
     int64_t sum = 0;
 
     (void)state;
@@ -199,15 +201,15 @@ static void what_was_seen_is_seen_once(void **state)
     send(ledger, 1, 20);
     send(ledger, 2, 40);
     range = whole(ledger);
-    ledger_expect(ledger, &range, &expected);
-    ledger_seen(ledger, &expected, 30, add_up, &sum);
+    canary_ledger_expect(ledger, &range, &expected);
+    canary_ledger_seen(ledger, &expected, 30, add_up, &sum);
     assert_int_equal(sum, 30); /* the last one came after the question */
-    ledger_seen(ledger, &expected, 50, add_up, &sum);
+    canary_ledger_seen(ledger, &expected, 50, add_up, &sum);
     assert_int_equal(sum, 70);
-    ledger_seen(ledger, &expected, 50, add_up, &sum);
+    canary_ledger_seen(ledger, &expected, 50, add_up, &sum);
     assert_int_equal(sum, 70);
-    ledger_expected_done(&expected);
-    ledger_destroy(ledger);
+    canary_ledger_expected_done(&expected);
+    canary_ledger_destroy(ledger);
 }
 
 int main(void)

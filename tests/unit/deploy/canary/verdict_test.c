@@ -9,52 +9,53 @@
 enum { PROFILES = 60, PENDING_MAX = 32, CELLS = 10, ROUNDS = 20000 };
 
 /* Six profiles in each cell. */
-static const struct ledger_shape shape = {
+static const struct canary_ledger_shape shape = {
     .seed = 11, .services = 2, .pods = 3, .leaves = 5, .start_ms = 5000, .interval_ms = 10};
 
 /* A ledger, a question about all of it, and an answer to be spoiled. */
 struct scene {
-    struct ledger *ledger;
-    struct ledger_expected expected;
+    struct canary_ledger *ledger;
+    struct canary_ledger_expected expected;
     int64_t cells[CELLS], foreign;
-    struct verdict verdict;
+    struct canary_verdict verdict;
 };
 
 static uint32_t cell_of(uint64_t number)
 {
-    struct ledger_profile profile = ledger_profile(&shape, number);
+    struct canary_ledger_profile profile = canary_ledger_profile(&shape, number);
 
-    return ledger_cell(&shape, profile.service, profile.leaf);
+    return canary_ledger_cell(&shape, profile.service, profile.leaf);
 }
 
 /* Adds the profile so often to the answer. */
 static void put(struct scene *scene, uint64_t number, int times)
 {
-    scene->cells[cell_of(number)] += times * (int64_t)ledger_profile(&shape, number).value;
+    scene->cells[cell_of(number)] += times * (int64_t)canary_ledger_profile(&shape, number).value;
 }
 
 /* is_pending: of which numbers there is no answer. The answer has all but these. */
 static void set_up(struct scene *scene, bool (*is_pending)(uint64_t number))
 {
-    *scene = (struct scene){.ledger = ledger_create(&shape, 64, PENDING_MAX)};
+    *scene = (struct scene){.ledger = canary_ledger_create(&shape, 64, PENDING_MAX)};
     for (uint64_t number = 0; number < PROFILES; number++) {
-        assert_true(ledger_issue(scene->ledger, number));
+        assert_true(canary_ledger_issue(scene->ledger, number));
         if (is_pending(number))
             continue;
-        ledger_settle(scene->ledger, number, 1);
+        canary_ledger_settle(scene->ledger, number, 1);
         put(scene, number, 1);
     }
-    ledger_expect(scene->ledger,
-                  &(struct ledger_range){shape.start_ms, ledger_end_ms(scene->ledger), LEDGER_NONE,
-                                         LEDGER_NONE},
-                  &scene->expected);
+    canary_ledger_expect(scene->ledger,
+                         &(struct canary_ledger_range){shape.start_ms,
+                                                       canary_ledger_end_ms(scene->ledger),
+                                                       LEDGER_NONE, LEDGER_NONE},
+                         &scene->expected);
 }
 
 static void judge(struct scene *scene)
 {
-    verdict_done(&scene->verdict);
-    verdict_of_cells(scene->ledger, &scene->expected, scene->cells, scene->foreign,
-                     &scene->verdict);
+    canary_verdict_done(&scene->verdict);
+    canary_verdict_of_cells(scene->ledger, &scene->expected, scene->cells, scene->foreign,
+                            &scene->verdict);
 }
 
 static void judge_total(struct scene *scene)
@@ -63,15 +64,15 @@ static void judge_total(struct scene *scene)
 
     for (size_t i = 0; i < CELLS; i++)
         total += scene->cells[i];
-    verdict_done(&scene->verdict);
-    verdict_of_total(scene->ledger, &scene->expected, total, &scene->verdict);
+    canary_verdict_done(&scene->verdict);
+    canary_verdict_of_total(scene->ledger, &scene->expected, total, &scene->verdict);
 }
 
 static void tear_down(struct scene *scene)
 {
-    verdict_done(&scene->verdict);
-    ledger_expected_done(&scene->expected);
-    ledger_destroy(scene->ledger);
+    canary_verdict_done(&scene->verdict);
+    canary_ledger_expected_done(&scene->expected);
+    canary_ledger_destroy(scene->ledger);
 }
 
 static bool none(uint64_t number)
@@ -91,7 +92,7 @@ static bool three_cells(uint64_t number)
     return number % CELLS < 3;
 }
 
-static void assert_finding(const struct scene *scene, uint32_t at, enum verdict_kind kind,
+static void assert_finding(const struct scene *scene, uint32_t at, enum canary_verdict_kind kind,
                            uint64_t number)
 {
     assert_true(at < scene->verdict.n);

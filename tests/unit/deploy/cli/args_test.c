@@ -14,7 +14,7 @@ struct values {
     bool types;
 };
 
-typedef enum fg_code (*parser)(const struct args_command *command, int argc, char **argv,
+typedef enum fg_code (*parser)(const struct cli_args_command *command, int argc, char **argv,
                                int *ret_words, struct fg_err *err);
 
 /* line: the words of a command line, NULL after the last. */
@@ -22,13 +22,13 @@ static enum fg_code parse_by(parser by, const char *const *line, struct values *
                              char **argv, int *ret_words, struct fg_err *err)
 {
     static struct values values;
-    static const struct args_option options[] = {
+    static const struct cli_args_option options[] = {
         {"name", 'n', ARGS_TEXT, &values.name, "NAME", "", 0, 0},
         {"file", 'o', ARGS_TEXT, &values.file, "FILE", "", 0, 0},
         {"limit", 0, ARGS_NUMBER, &values.limit, "N", "", 1, 100},
         {"types", 0, ARGS_FLAG, &values.types, NULL, "", 0, 0},
     };
-    static const struct args_command command = {"test", "", "", "", options, FG_COUNT(options)};
+    static const struct cli_args_command command = {"test", "", "", "", options, FG_COUNT(options)};
     int argc = 0;
 
     values = (struct values){0};
@@ -42,7 +42,7 @@ static enum fg_code parse_by(parser by, const char *const *line, struct values *
 static enum fg_code parse(const char *const *line, struct values *ret_values, char **argv,
                           int *ret_words, struct fg_err *err)
 {
-    return parse_by(args_parse, line, ret_values, argv, ret_words, err);
+    return parse_by(cli_args_parse, line, ret_values, argv, ret_words, err);
 }
 
 static void options_and_words_mix(void **state)
@@ -78,14 +78,14 @@ static void what_others_know_is_left(void **state)
     int n;
 
     (void)state;
-    assert_int_equal(parse_by(args_take, line, &values, argv, &n, &err), FG_OK);
+    assert_int_equal(parse_by(cli_args_take, line, &values, argv, &n, &err), FG_OK);
     assert_int_equal(n, FG_COUNT(left));
     for (size_t i = 0; i < FG_COUNT(left); i++)
         assert_string_equal(argv[i], left[i]);
     assert_string_equal(values.file, "out");
     assert_int_equal(values.limit, 7);
     assert_true(values.types);
-    assert_int_equal(parse_by(args_take, wrong, &values, argv, &n, &err), FG_E_INVALID);
+    assert_int_equal(parse_by(cli_args_take, wrong, &values, argv, &n, &err), FG_E_INVALID);
     assert_string_equal(err.msg, "--limit needs a value: N");
 }
 

@@ -34,12 +34,12 @@ static void expect_refused(enum fg_code code, enum fg_code want, const struct fg
         fail_msg("%s", err->msg);
 }
 
-static struct survey_object read_l0(struct fixture *f)
+static struct cli_survey_object read_l0(struct fixture *f)
 {
-    struct survey_object l0 = {.code = FG_OK};
+    struct cli_survey_object l0 = {.code = FG_OK};
     struct fg_err err;
 
-    fixture_must(survey_read_l0(f->bucket, &l0, &err), &err);
+    fixture_must(cli_survey_read_l0(f->bucket, &l0, &err), &err);
     assert_int_equal(l0.code, FG_OK);
     return l0;
 }
@@ -47,22 +47,22 @@ static struct survey_object read_l0(struct fixture *f)
 static void generations_only_grow(void **state)
 {
     struct fixture *f = *state;
-    struct rebuild_options options = {.apply = true, .generation = 1000 * 1000};
-    struct survey_object l0;
+    struct cli_rebuild_options options = {.apply = true, .generation = 1000 * 1000};
+    struct cli_survey_object l0;
     struct fg_err err;
     uint64_t generation;
 
     fixture_delete(f, FG_NAME_L0);
-    fixture_must(rebuild_l0(f->bucket, &options, f->out, &err), &err);
+    fixture_must(cli_rebuild_l0(f->bucket, &options, f->out, &err), &err);
     l0 = read_l0(f);
     generation = l0.content->l0.generation;
     assert_int_equal(l0.content->l0.floor, options.generation);
     assert_int_equal(generation, options.generation + 1);
-    survey_object_done(&l0);
+    cli_survey_object_done(&l0);
     options.generation--;
-    expect_refused(rebuild_l0(f->bucket, &options, f->out, &err), FG_E_INVALID, &err,
+    expect_refused(cli_rebuild_l0(f->bucket, &options, f->out, &err), FG_E_INVALID, &err,
                    "is too small");
-    fixture_must(bucket_verify(f->bucket, f->out, &err), &err);
+    fixture_must(cli_bucket_verify(f->bucket, f->out, &err), &err);
 }
 
 /* What two objects have in part is taken once: as two ingesters leave it that hold the same. */
@@ -70,66 +70,66 @@ static void profiles_of_two_uploads_are_taken_once(void **state)
 {
     struct fixture *f = *state;
     struct fg_store *other = fg_store_memory(HEAD_FAMILIES);
-    const struct rebuild_options options = {.apply = true};
-    struct survey_object l0;
+    const struct cli_rebuild_options options = {.apply = true};
+    struct cli_survey_object l0;
     struct fg_err err;
 
     f->pushed -= 2; /* it holds two of these four as well, and its bucket does not say so */
     fixture_delete(f, FG_NAME_L0);
     {
         struct fg_bucket *bucket = f->bucket;
-        struct survey survey;
+        struct cli_survey survey;
         struct fg_buf segment;
         char name[FG_NAME_MAX_BYTES];
 
         f->bucket = fg_bucket_memory();
         fixture_commit(f, other, 4);
-        fixture_must(survey_read(f->bucket, &survey, &err), &err);
+        fixture_must(cli_survey_read(f->bucket, &survey, &err), &err);
         assert_int_equal(survey.n_segments, 1);
         fg_name_segment(name, &survey.segments[0].name.segment);
-        fixture_must(survey_get(f->bucket, name, &segment, &err), &err);
-        survey_done(&survey);
+        fixture_must(cli_survey_get(f->bucket, name, &segment, &err), &err);
+        cli_survey_done(&survey);
         fg_bucket_close(f->bucket);
         f->bucket = bucket;
         fixture_put(f, name, fg_buf_slice(&segment));
         fg_buf_done(&segment);
     }
-    fixture_must(rebuild_l0(f->bucket, &options, f->out, &err), &err);
+    fixture_must(cli_rebuild_l0(f->bucket, &options, f->out, &err), &err);
     expect_said(f, ": 2 of 4 profiles of tenant tenant");
     expect_said(f, "6 profiles in 2 segments");
-    fixture_must(bucket_verify(f->bucket, f->out, &err), &err);
+    fixture_must(cli_bucket_verify(f->bucket, f->out, &err), &err);
     expect_said(f, "tenant: 6 profiles, each once, in 2 segments");
     l0 = read_l0(f);
     assert_int_equal(l0.content->l0.n_gone, 2); /* they are deleted in time */
-    survey_object_done(&l0);
+    cli_survey_object_done(&l0);
     fg_store_close(other);
 }
 
 static void damaged_manifest_is_kept(void **state)
 {
     struct fixture *f = *state;
-    const struct rebuild_options options = {.apply = true};
+    const struct cli_rebuild_options options = {.apply = true};
     struct fg_err err;
     char *kept, name[FG_KEPT_NAME_MAX_BYTES];
 
     fixture_put(f, FG_NAME_L0, FG_LIT("rubbish"));
-    fixture_must(rebuild_l0(f->bucket, &options, f->out, &err), &err);
+    fixture_must(cli_rebuild_l0(f->bucket, &options, f->out, &err), &err);
     expect_said(f, "kept what was there as manifests/kept/l0/replaced-");
     kept = strstr(f->said, "manifests/kept/");
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(kept, "\n"), kept);
     assert_true(is_there(f, name));
-    fixture_must(bucket_verify(f->bucket, f->out, &err), &err);
+    fixture_must(cli_bucket_verify(f->bucket, f->out, &err), &err);
 }
 
 static void blocks_without_a_manifest_come_first(void **state)
 {
     struct fixture *f = *state;
-    const struct rebuild_options options = {.apply = true, .accept_loss = true};
+    const struct cli_rebuild_options options = {.apply = true, .accept_loss = true};
     struct fg_err err;
 
     fixture_delete(f, FG_NAME_L0);
     fixture_put(f, "tenants/other/blocks/00000000000000010000000000000002", FG_LIT("a block"));
-    expect_refused(rebuild_l0(f->bucket, &options, f->out, &err), FG_E_PRECONDITION, &err,
+    expect_refused(cli_rebuild_l0(f->bucket, &options, f->out, &err), FG_E_PRECONDITION, &err,
                    "bucket rebuild tenant other comes first");
     assert_false(is_there(f, FG_NAME_L0));
 }
@@ -137,12 +137,12 @@ static void blocks_without_a_manifest_come_first(void **state)
 static void rings_are_not_guessed(void **state)
 {
     struct fixture *f = *state;
-    struct rebuild_options options = {.apply = true};
+    struct cli_rebuild_options options = {.apply = true};
     struct fg_ring ring = fg_ring_none();
     struct fg_buf bytes;
     struct fg_err err;
 
-    expect_refused(rebuild_ring(f->bucket, &options, f->out, &err), FG_E_PRECONDITION, &err,
+    expect_refused(cli_rebuild_ring(f->bucket, &options, f->out, &err), FG_E_PRECONDITION, &err,
                    "nobody knows the members");
     fg_buf_init(&bytes, OBJECT_MAX_BYTES);
     for (uint64_t swaps = 5; swaps <= 6; swaps++) {
@@ -152,16 +152,16 @@ static void rings_are_not_guessed(void **state)
         fixture_put(f, swaps == 5 ? "manifests/kept/ring/1" : "manifests/kept/ring/0",
                     fg_buf_slice(&bytes));
     }
-    fixture_must(rebuild_ring(f->bucket, &options, f->out, &err), &err);
+    fixture_must(cli_rebuild_ring(f->bucket, &options, f->out, &err), &err);
     expect_said(f, "the kept version manifests/kept/ring/0, of 6 swaps");
     assert_true(is_there(f, FG_RING_NAME));
-    expect_refused(rebuild_ring(f->bucket, &options, f->out, &err), FG_E_PRECONDITION, &err,
+    expect_refused(cli_rebuild_ring(f->bucket, &options, f->out, &err), FG_E_PRECONDITION, &err,
                    "no copy is newer");
     fixture_delete(f, FG_RING_NAME);
     fixture_delete(f, "manifests/kept/ring/0");
     fixture_delete(f, "manifests/kept/ring/1");
     options.accept_loss = true;
-    fixture_must(rebuild_ring(f->bucket, &options, f->out, &err), &err);
+    fixture_must(cli_rebuild_ring(f->bucket, &options, f->out, &err), &err);
     expect_said(f, "a ring without members");
     fg_buf_done(&bytes);
 }

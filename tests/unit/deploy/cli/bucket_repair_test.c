@@ -134,7 +134,7 @@ static enum fg_code run(struct fg_bucket *bucket, const char *object, bool apply
     enum fg_code code;
 
     assert_non_null(out);
-    code = bucket_repair(bucket, object, apply, out, err);
+    code = cli_bucket_repair(bucket, object, apply, out, err);
     (void)fclose(out);
     if (says != NULL && strstr(said, says) == NULL)
         fail_msg("%s (%s)", said, code == FG_OK ? "" : err->msg);
@@ -489,7 +489,7 @@ static void an_object_with_one_damaged_part_cannot_be_saved(void **state)
     find_segment(world, name);
     part = flip(world, name, made_service(SERVICE), FG_BLOCK_SMP);
     expect_refused(world, name, FG_E_CORRUPT, "flamegrid bucket quarantine");
-    world_must(bucket_quarantine(world->memory, name, true, out, &err), &err);
+    world_must(cli_bucket_quarantine(world->memory, name, true, out, &err), &err);
     (void)fclose(out);
     expect_lost(world, name, &part);
     close_world(world);
@@ -523,7 +523,7 @@ static bool has_orphans(struct world *world)
     bool has;
 
     assert_non_null(out);
-    world_must(bucket_verify(world->memory, out, &err), &err);
+    world_must(cli_bucket_verify(world->memory, out, &err), &err);
     (void)fclose(out);
     has = strstr(said, "orphans: ") != NULL;
     free(said);

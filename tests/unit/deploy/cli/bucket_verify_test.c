@@ -73,7 +73,7 @@ static void expect_fault(struct fixture *f, const char *object, const char *text
     char *at;
 
     rewind(f->out);
-    assert_int_equal(bucket_verify(f->bucket, f->out, &err), FG_E_CORRUPT);
+    assert_int_equal(cli_bucket_verify(f->bucket, f->out, &err), FG_E_CORRUPT);
     (void)fflush(f->out);
     (void)snprintf(line, sizeof line, "fault: %s: ", object);
     at = strstr(f->said, line);
@@ -87,7 +87,7 @@ static void what_is_right_is_counted(void **state)
     struct fixture *f = *state;
     struct fg_err err;
 
-    fixture_must(bucket_verify(f->bucket, f->out, &err), &err);
+    fixture_must(cli_bucket_verify(f->bucket, f->out, &err), &err);
     (void)fflush(f->out);
     assert_non_null(strstr(f->said, "tenant: 4 profiles, each once, in 1 segments and 0 blocks; "
                                     "usage of 0 profiles: 0 wire bytes, 0 raw bytes, 0 samples\n"));
@@ -115,7 +115,7 @@ static void an_empty_bucket_is_right(void **state)
     fg_auto(fg_bucket) *empty = fg_bucket_memory();
     struct fg_err err;
 
-    fixture_must(bucket_verify(empty, f->out, &err), &err);
+    fixture_must(cli_bucket_verify(empty, f->out, &err), &err);
 }
 
 /* The same segment once more, under another name and generation. */
@@ -205,7 +205,7 @@ static void a_ring_that_is_missing(void **state)
     struct fg_err err;
 
     fixture_delete(f, FG_RING_NAME);
-    fixture_must(bucket_verify(f->bucket, f->out, &err), &err); /* of a single server */
+    fixture_must(cli_bucket_verify(f->bucket, f->out, &err), &err); /* of a single server */
     fixture_put(f, "manifests/kept/ring/0", FG_LIT("a copy"));
     expect_fault(f, FG_RING_NAME, "missing, and there was one");
 }
@@ -271,7 +271,7 @@ static void objects_that_nobody_refers_to_are_counted(void **state)
     id.nonce++;
     fg_name_segment(name, &id);
     fixture_put(f, name, FG_LIT("12345"));
-    fixture_must(bucket_verify(f->bucket, f->out, &err), &err);
+    fixture_must(cli_bucket_verify(f->bucket, f->out, &err), &err);
     (void)fflush(f->out);
     assert_non_null(strstr(f->said, "orphans: 1 objects, 5 bytes"));
     fg_manifest_unref(manifest);

@@ -30,20 +30,20 @@ static void messages_are_one_harmless_line(void **state)
         struct fg_buf out;
 
         fg_buf_init(&out, SIZE_MAX);
-        client_message(fg_cstr(cases[i].body), &out);
+        cli_client_message(fg_cstr(cases[i].body), &out);
         assert_text(&out, cases[i].want);
     }
 }
 
 static void other_statuses_are_failures(void **state)
 {
-    struct client_reply reply = {.status = 200};
+    struct cli_client_reply reply = {.status = 200};
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(client_check(&reply, &err), FG_OK);
+    assert_int_equal(cli_client_check(&reply, &err), FG_OK);
     reply.status = 404;
-    assert_int_not_equal(client_check(&reply, &err), FG_OK);
+    assert_int_not_equal(cli_client_check(&reply, &err), FG_OK);
     assert_string_equal(err.msg, "the server says 404: nothing more");
 }
 

@@ -47,8 +47,8 @@ static void labels_come_back(void **state)
 
     (void)state;
     (void)snprintf(path, sizeof path, "%s/" SERIES_FILE, make_folder(folder));
-    must(series_file_write(path, &labels, &err), &err);
-    must(series_file_read(path, arena, &read, &err), &err);
+    must(cli_series_file_write(path, &labels, &err), &err);
+    must(cli_series_file_read(path, arena, &read, &err), &err);
     assert_int_equal(fg_labels_cmp(&read, &labels), 0);
     fg_arena_destroy(arena);
     remove_folder(folder);
@@ -83,10 +83,10 @@ static void what_is_wrong_with_labels(void **state)
 
     (void)state;
     (void)snprintf(path, sizeof path, "%s/" SERIES_FILE, make_folder(folder));
-    assert_int_equal(series_file_read(path, arena, &read, &err), FG_E_NOT_FOUND);
+    assert_int_equal(cli_series_file_read(path, arena, &read, &err), FG_E_NOT_FOUND);
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
         write_text(path, cases[i].text, cases[i].times);
-        assert_int_not_equal(series_file_read(path, arena, &read, &err), FG_OK);
+        assert_int_not_equal(cli_series_file_read(path, arena, &read, &err), FG_OK);
         if (strstr(err.msg, cases[i].want) == NULL)
             fail_msg("%s", err.msg);
     }
@@ -94,15 +94,15 @@ static void what_is_wrong_with_labels(void **state)
     remove_folder(folder);
 }
 
-static void add(struct export_dir *dir, const char *service, int64_t time_ns, uint64_t id)
+static void add(struct cli_export_dir *dir, const char *service, int64_t time_ns, uint64_t id)
 {
     struct fg_label label = {FG_LIT("service_name"), fg_cstr(service)};
     const struct fg_labels labels = {&label, 1};
     struct fg_err err;
 
-    must(export_dir_add(
+    must(cli_export_dir_add(
              dir,
-             &(struct fg_export_profile){
+             &(struct qry_export_profile){
                  .labels = &labels, .id = {id, 0}, .time_ns = time_ns, .pprof = FG_LIT("bytes")},
              &err),
          &err);
@@ -138,7 +138,7 @@ static void names_of_files_lead_nowhere_else(void **state)
 {
     char long_name[600];
     char folder[64];
-    struct export_dir dir = {.path = make_folder(folder)};
+    struct cli_export_dir dir = {.path = make_folder(folder)};
 
     (void)state;
     memset(long_name, 'x', sizeof long_name - 1);
@@ -165,14 +165,14 @@ static void names_of_files_lead_nowhere_else(void **state)
 
 static void what_the_system_says(void **state)
 {
-    struct export_dir dir = {.path = "/dev/null"};
+    struct cli_export_dir dir = {.path = "/dev/null"};
     struct fg_label label = {FG_LIT("service_name"), FG_LIT("a")};
     const struct fg_labels labels = {&label, 1};
     struct fg_err err;
 
     (void)state;
-    assert_int_not_equal(export_dir_add(&dir, &(struct fg_export_profile){.labels = &labels}, &err),
-                         FG_OK);
+    assert_int_not_equal(
+        cli_export_dir_add(&dir, &(struct qry_export_profile){.labels = &labels}, &err), FG_OK);
     assert_non_null(strstr(err.msg, "/dev/null"));
 }
 

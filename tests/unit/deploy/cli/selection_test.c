@@ -44,10 +44,11 @@ static void short_forms(void **state)
 
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        struct selection selection;
+        struct cli_selection selection;
         struct fg_err err;
 
-        assert_int_equal(selection_parse(fg_cstr(cases[i].text), arena, &selection, &err), FG_OK);
+        assert_int_equal(cli_selection_parse(fg_cstr(cases[i].text), arena, &selection, &err),
+                         FG_OK);
         assert_slice(selection.type, cases[i].type);
         assert_slice(selection.labels, cases[i].labels);
     }
@@ -61,10 +62,11 @@ static void bad_selectors(void **state)
 
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        struct selection selection;
+        struct cli_selection selection;
         struct fg_err err;
 
-        assert_int_equal(selection_parse(fg_cstr(cases[i]), arena, &selection, &err), FG_E_INVALID);
+        assert_int_equal(cli_selection_parse(fg_cstr(cases[i]), arena, &selection, &err),
+                         FG_E_INVALID);
         print_message("  %s\n", err.msg);
     }
 }
@@ -83,12 +85,13 @@ static void types_as_matchers(void **state)
 
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        struct selection selection;
+        struct cli_selection selection;
         struct fg_slice labels;
         struct fg_err err;
 
-        assert_int_equal(selection_parse(fg_cstr(cases[i].text), arena, &selection, &err), FG_OK);
-        assert_int_equal(selection_with_type(&selection, arena, &labels, &err), FG_OK);
+        assert_int_equal(cli_selection_parse(fg_cstr(cases[i].text), arena, &selection, &err),
+                         FG_OK);
+        assert_int_equal(cli_selection_with_type(&selection, arena, &labels, &err), FG_OK);
         assert_slice(labels, cases[i].labels);
     }
 }
@@ -102,7 +105,7 @@ static enum fg_code choose(const char *type, const char *const *ids, struct fg_s
 
     for (; ids[n] != NULL; n++)
         slices[n] = fg_cstr(ids[n]);
-    return selection_choose_type(fg_cstr(type), slices, n, ret_id, err);
+    return cli_selection_choose_type(fg_cstr(type), slices, n, ret_id, err);
 }
 
 static void types_are_found(void **state)
@@ -160,17 +163,17 @@ static void candidates_are_listed(void **state)
 static void ranges(void **state)
 {
     const int64_t now_ns = INT64_C(1700000000) * FG_SECOND_NS;
-    struct selection_range range;
+    struct cli_selection_range range;
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(selection_range("now-1h", "now", now_ns, &range, &err), FG_OK);
+    assert_int_equal(cli_selection_range("now-1h", "now", now_ns, &range, &err), FG_OK);
     assert_int_equal(range.start_ms, INT64_C(1699996400000));
     assert_int_equal(range.end_ms, INT64_C(1700000000000));
-    assert_int_equal(selection_range("1600000000", "20231114", now_ns, &range, &err), FG_OK);
-    assert_int_equal(selection_range("now", "now", now_ns, &range, &err), FG_E_INVALID);
-    assert_int_equal(selection_range("now", "now-1h", now_ns, &range, &err), FG_E_INVALID);
-    assert_int_equal(selection_range("now-99999y", "now", now_ns, &range, &err), FG_E_INVALID);
+    assert_int_equal(cli_selection_range("1600000000", "20231114", now_ns, &range, &err), FG_OK);
+    assert_int_equal(cli_selection_range("now", "now", now_ns, &range, &err), FG_E_INVALID);
+    assert_int_equal(cli_selection_range("now", "now-1h", now_ns, &range, &err), FG_E_INVALID);
+    assert_int_equal(cli_selection_range("now-99999y", "now", now_ns, &range, &err), FG_E_INVALID);
 }
 
 int main(void)

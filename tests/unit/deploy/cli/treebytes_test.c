@@ -13,7 +13,7 @@ static enum fg_code read_stacks(struct fg_slice bytes, struct fg_buf *out, struc
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    enum fg_code code = treebytes_decode(bytes, &tree, err);
+    enum fg_code code = cli_treebytes_decode(bytes, &tree, err);
     if (code == FG_OK)
         fg_flame_write_folded(&tree, out);
     fg_tree_done(&tree);
@@ -91,7 +91,7 @@ static void deep_trees(void **state)
     for (size_t i = 0; i < DEPTH; i++)
         fg_buf_append(&bytes, i + 1 < DEPTH ? "\1a\0\1" : "\1a\7\0", 4);
     fg_tree_init(&tree);
-    assert_int_equal(treebytes_decode(fg_buf_slice(&bytes), &tree, &err), FG_OK);
+    assert_int_equal(cli_treebytes_decode(fg_buf_slice(&bytes), &tree, &err), FG_OK);
     assert_int_equal(tree.n_nodes, DEPTH);
     assert_int_equal(tree.self[DEPTH - 1], 7);
     fg_tree_done(&tree);

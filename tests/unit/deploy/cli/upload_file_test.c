@@ -29,10 +29,10 @@ static void formats_are_found(void **state)
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
         print_message("  %s %zu\n", cases[i].path, i);
-        assert_string_equal(upload_file_format(cases[i].path, cases[i].content), cases[i].want);
-        assert_true(upload_file_is_format(cases[i].want));
+        assert_string_equal(cli_upload_file_format(cases[i].path, cases[i].content), cases[i].want);
+        assert_true(cli_upload_file_is_format(cases[i].want));
     }
-    assert_false(upload_file_is_format("xml"));
+    assert_false(cli_upload_file_is_format("xml"));
 }
 
 static void files_are_read_whole(void **state)
@@ -43,15 +43,15 @@ static void files_are_read_whole(void **state)
 
     (void)state;
     fg_buf_init(&out, 1 << 20);
-    assert_int_equal(upload_file_read(path, &out, &err), FG_OK);
+    assert_int_equal(cli_upload_file_read(path, &out, &err), FG_OK);
     assert_true(out.len > 500);
     fg_buf_done(&out);
     fg_buf_init(&out, 100);
-    assert_int_equal(upload_file_read(path, &out, &err), FG_E_LIMIT);
+    assert_int_equal(cli_upload_file_read(path, &out, &err), FG_E_LIMIT);
     fg_buf_done(&out);
     fg_buf_init(&out, 100);
-    assert_int_not_equal(upload_file_read(FG_SOURCE_DIR "/nowhere", &out, &err), FG_OK);
-    assert_int_not_equal(upload_file_read(FG_SOURCE_DIR, &out, &err), FG_OK); /* a folder */
+    assert_int_not_equal(cli_upload_file_read(FG_SOURCE_DIR "/nowhere", &out, &err), FG_OK);
+    assert_int_not_equal(cli_upload_file_read(FG_SOURCE_DIR, &out, &err), FG_OK); /* a folder */
     fg_buf_done(&out);
 }
 

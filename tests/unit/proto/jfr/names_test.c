@@ -84,7 +84,7 @@ static void generated_names_become_one(void **state)
         fg_buf_clear(&text);
         fg_buf_puts(&text, "A$$Lambda$1/2."); /* what stands before is not looked at */
         fg_buf_puts(&text, cases[i].name);
-        jfr_name_clean(&text, strlen("A$$Lambda$1/2."));
+        fg_jfr_name_clean(&text, strlen("A$$Lambda$1/2."));
         assert_true(fg_slice_starts(fg_buf_slice(&text), "A$$Lambda$1/2."));
         fg_buf_putc(&text, '\0');
         assert_string_equal((char *)text.ptr + strlen("A$$Lambda$1/2."), want);

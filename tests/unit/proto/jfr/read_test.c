@@ -54,14 +54,14 @@ static const struct text_case fixed[] = {
 /* What is left of the input after a string, by reading and by skipping it, is the same. */
 static void check_text(const struct text_case *text, bool fixed_width)
 {
-    struct jfr_body body = {fg_bytes(text->in, text->len), fixed_width};
-    struct jfr_cur read = jfr_cur(&body, 0, UINT32_MAX), skip = read;
+    struct fg_jfr_body body = {fg_bytes(text->in, text->len), fixed_width};
+    struct fg_jfr_cur read = fg_jfr_cur(&body, 0, UINT32_MAX), skip = read;
     struct fg_buf out;
 
     print_message("  %s\n", text->name);
     fg_buf_init(&out, SIZE_MAX);
-    assert_true(jfr_text(&read, &out) == JFR_NO_CONSTANT || text->want == NULL);
-    jfr_text_skip(&skip);
+    assert_true(fg_jfr_text(&read, &out) == JFR_NO_CONSTANT || text->want == NULL);
+    fg_jfr_text_skip(&skip);
     assert_int_equal(read.in.bad, text->want == NULL);
     assert_int_equal(skip.in.bad, text->want == NULL);
     assert_int_equal(read.in.left, 0);
@@ -83,48 +83,48 @@ static void strings_become_utf8(void **state)
 
 static void constants_are_named(void **state)
 {
-    struct jfr_body body = {FG_LIT("\x02\xac\x02\x01"), false};
-    struct jfr_cur cur = jfr_cur(&body, 0, UINT32_MAX);
+    struct fg_jfr_body body = {FG_LIT("\x02\xac\x02\x01"), false};
+    struct fg_jfr_cur cur = fg_jfr_cur(&body, 0, UINT32_MAX);
     struct fg_buf out;
 
     (void)state;
     fg_buf_init(&out, SIZE_MAX);
-    assert_int_equal(jfr_text(&cur, &out), 300);
+    assert_int_equal(fg_jfr_text(&cur, &out), 300);
     assert_int_equal(out.len, 0);
-    assert_int_equal(jfr_position(&cur), 3);
-    cur = jfr_cur(&body, 0, UINT32_MAX);
-    jfr_text_skip(&cur);
-    assert_int_equal(jfr_position(&cur), 3);
+    assert_int_equal(fg_jfr_position(&cur), 3);
+    cur = fg_jfr_cur(&body, 0, UINT32_MAX);
+    fg_jfr_text_skip(&cur);
+    assert_int_equal(fg_jfr_position(&cur), 3);
     fg_buf_done(&out);
 }
 
 static void positions_are_those_of_the_chunk(void **state)
 {
-    struct jfr_body body = {FG_LIT("\x01\x02\x03\x04\x05"), false};
-    struct jfr_cur cur = jfr_cur(&body, 1, 4);
+    struct fg_jfr_body body = {FG_LIT("\x01\x02\x03\x04\x05"), false};
+    struct fg_jfr_cur cur = fg_jfr_cur(&body, 1, 4);
 
     (void)state;
-    assert_int_equal(jfr_position(&cur), 1);
-    assert_int_equal(jfr_long(&cur), 2);
-    assert_int_equal(jfr_position(&cur), 2);
-    assert_int_equal(jfr_int(&cur), 3);
-    assert_int_equal(jfr_int(&cur), 4);
-    assert_int_equal(jfr_int(&cur), 0);
+    assert_int_equal(fg_jfr_position(&cur), 1);
+    assert_int_equal(fg_jfr_long(&cur), 2);
+    assert_int_equal(fg_jfr_position(&cur), 2);
+    assert_int_equal(fg_jfr_int(&cur), 3);
+    assert_int_equal(fg_jfr_int(&cur), 4);
+    assert_int_equal(fg_jfr_int(&cur), 0);
     assert_true(cur.in.bad);
-    cur = jfr_cur(&body, 77, 99);
-    assert_int_equal(jfr_int(&cur), 0);
+    cur = fg_jfr_cur(&body, 77, 99);
+    assert_int_equal(fg_jfr_int(&cur), 0);
     assert_true(cur.in.bad);
 }
 
 static void counts_are_no_more_than_bytes(void **state)
 {
-    struct jfr_body body = {FG_LIT("\x03xyz"), false};
-    struct jfr_cur cur = jfr_cur(&body, 0, UINT32_MAX);
+    struct fg_jfr_body body = {FG_LIT("\x03xyz"), false};
+    struct fg_jfr_cur cur = fg_jfr_cur(&body, 0, UINT32_MAX);
 
     (void)state;
-    assert_int_equal(jfr_count(&cur), 3);
-    cur = jfr_cur(&body, 0, 3);
-    assert_int_equal(jfr_count(&cur), 0);
+    assert_int_equal(fg_jfr_count(&cur), 3);
+    cur = fg_jfr_cur(&body, 0, 3);
+    assert_int_equal(fg_jfr_count(&cur), 0);
     assert_true(cur.in.bad);
 }
 

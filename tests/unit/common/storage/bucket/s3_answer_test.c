@@ -12,25 +12,25 @@
 /* Events as text: "<a> text </a> .", or "!" where it is bad. */
 static void expect_events(struct fg_slice in, const char *wanted)
 {
-    struct s3_xml xml;
+    struct fg_s3_xml xml;
     struct fg_buf out;
-    enum s3_xml_event event;
+    enum fg_s3_xml_event event;
 
     fg_buf_init(&out, SIZE_MAX);
-    s3_xml_init(&xml, in, 64);
+    fg_s3_xml_init(&xml, in, 64);
     do {
-        event = s3_xml_next(&xml);
+        event = fg_s3_xml_next(&xml);
         if (event == S3_XML_OPEN)
             fg_buf_printf(&out, "<%.*s>", FG_S(xml.name));
         else if (event == S3_XML_CLOSE)
             fg_buf_printf(&out, "%.*s</%.*s>", FG_S(fg_buf_slice(&xml.text)), FG_S(xml.name));
     } while (event == S3_XML_OPEN || event == S3_XML_CLOSE);
     fg_buf_puts(&out, event == S3_XML_END ? "." : "!");
-    assert_int_equal(s3_xml_next(&xml), event); /* and it stays so */
+    assert_int_equal(fg_s3_xml_next(&xml), event); /* and it stays so */
     fg_buf_putc(&out, '\0');
     assert_string_equal((char *)out.ptr, wanted);
     fg_buf_done(&out);
-    s3_xml_done(&xml);
+    fg_s3_xml_done(&xml);
 }
 
 static void reads_elements(void **state)
@@ -95,21 +95,22 @@ static void refuses_what_is_none(void **state)
 
 static void reads_errors(void **state)
 {
-    struct s3_error error;
+    struct fg_s3_error error;
 
     (void)state;
-    s3_read_error(FG_LIT("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>NoSuchKey</Code>"
-                         "<Message>The specified\nkey does not exist.</Message></Error>"),
-                  &error);
+    fg_s3_read_error(
+        FG_LIT("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>NoSuchKey</Code>"
+               "<Message>The specified\nkey does not exist.</Message></Error>"),
+        &error);
     assert_string_equal(error.code, "NoSuchKey");
     assert_string_equal(error.message, "The specified key does not exist.");
-    s3_read_error(FG_LIT("<ErrorResponse><Error><Type>Sender</Type><Code>ExpiredTokenException"
-                         "</Code><Message>m</Message></Error></ErrorResponse>"),
-                  &error);
+    fg_s3_read_error(FG_LIT("<ErrorResponse><Error><Type>Sender</Type><Code>ExpiredTokenException"
+                            "</Code><Message>m</Message></Error></ErrorResponse>"),
+                     &error);
     assert_string_equal(error.code, "ExpiredTokenException");
-    s3_read_error(FG_LIT("<html><body>502 Bad Gateway</body></html>"), &error);
+    fg_s3_read_error(FG_LIT("<html><body>502 Bad Gateway</body></html>"), &error);
     assert_true(error.code[0] == '\0' && error.message[0] == '\0');
-    s3_read_error(FG_LIT("junk"), &error);
+    fg_s3_read_error(FG_LIT("junk"), &error);
     assert_true(error.code[0] == '\0');
 }
 
@@ -119,15 +120,16 @@ static void reads_fields(void **state)
     char out[8];
 
     (void)state;
-    assert_int_equal(s3_read_field(FG_LIT("<R><Id>abc</Id></R>"), "R", "Id", out, 8, &err), FG_OK);
+    assert_int_equal(fg_s3_read_field(FG_LIT("<R><Id>abc</Id></R>"), "R", "Id", out, 8, &err),
+                     FG_OK);
     assert_string_equal(out, "abc");
-    assert_int_equal(s3_read_field(FG_LIT("<R><Id>abc</Id>"), "R", "Id", out, 8, &err),
+    assert_int_equal(fg_s3_read_field(FG_LIT("<R><Id>abc</Id>"), "R", "Id", out, 8, &err),
                      FG_E_CORRUPT);
-    assert_int_equal(s3_read_field(FG_LIT("<R><Id>12345678</Id></R>"), "R", "Id", out, 8, &err),
+    assert_int_equal(fg_s3_read_field(FG_LIT("<R><Id>12345678</Id></R>"), "R", "Id", out, 8, &err),
                      FG_E_CORRUPT);
-    assert_int_equal(s3_read_field(FG_LIT("<Q><Id>a</Id></Q>"), "R", "Id", out, 8, &err),
+    assert_int_equal(fg_s3_read_field(FG_LIT("<Q><Id>a</Id></Q>"), "R", "Id", out, 8, &err),
                      FG_E_CORRUPT);
-    assert_int_equal(s3_read_field(FG_LIT("<Q><R><Id>a</Id></R></Q>"), "R", "Id", out, 8, &err),
+    assert_int_equal(fg_s3_read_field(FG_LIT("<Q><R><Id>a</Id></R></Q>"), "R", "Id", out, 8, &err),
                      FG_E_CORRUPT);
 }
 
@@ -144,7 +146,7 @@ static void expect_list(const char *xml, enum fg_code code, const char *wanted, 
     struct fg_err err;
 
     fg_buf_init(&out, SIZE_MAX);
-    assert_int_equal(s3_read_list(fg_cstr(xml), FG_LIT("p/"), &request, &err), code);
+    assert_int_equal(fg_s3_read_list(fg_cstr(xml), FG_LIT("p/"), &request, &err), code);
     for (size_t i = 0; code == FG_OK && i < request.n_entries; i++) {
         fg_buf_printf(&out, "%s%s", i == 0 ? "" : " ", request.entries[i].name);
         if (!request.entries[i].folder) {
@@ -211,19 +213,20 @@ static void refuses_endless_lists(void **state)
     for (unsigned i = 0; i < 2 * FG_BUCKET_PAGE_MAX; i++)
         fg_buf_puts(&xml, OBJECT("p/a"));
     fg_buf_puts(&xml, "</ListBucketResult>");
-    assert_int_equal(s3_read_list(fg_buf_slice(&xml), FG_LIT("p/"), &request, &err), FG_E_CORRUPT);
+    assert_int_equal(fg_s3_read_list(fg_buf_slice(&xml), FG_LIT("p/"), &request, &err),
+                     FG_E_CORRUPT);
     fg_bucket_clear(&request);
     fg_buf_done(&xml);
 }
 
 static void reads_uploads(void **state)
 {
-    struct s3_uploads uploads = {.arena = fg_arena_create(1 << 20)};
+    struct fg_s3_uploads uploads = {.arena = fg_arena_create(1 << 20)};
     struct fg_err err;
 
     (void)state;
     assert_int_equal(
-        s3_read_uploads(
+        fg_s3_read_uploads(
             FG_LIT("<ListMultipartUploadsResult><IsTruncated>true</IsTruncated>"
                    "<NextKeyMarker>b</NextKeyMarker><NextUploadIdMarker>2</NextUploadIdMarker>"
                    "<Upload><Key>a b</Key><UploadId>1</UploadId>"
@@ -238,23 +241,23 @@ static void reads_uploads(void **state)
     assert_true(uploads.items[0].initiated_wall_ns == INT64_C(1709210096) * FG_SECOND_NS);
     assert_string_equal(uploads.next_key, "b");
     assert_string_equal(uploads.next_id, "2");
-    assert_int_equal(s3_read_uploads(FG_LIT("<ListMultipartUploadsResult><Upload><Key>a</Key>"
-                                            "</Upload></ListMultipartUploadsResult>"),
-                                     &uploads, &err),
+    assert_int_equal(fg_s3_read_uploads(FG_LIT("<ListMultipartUploadsResult><Upload><Key>a</Key>"
+                                               "</Upload></ListMultipartUploadsResult>"),
+                                        &uploads, &err),
                      FG_E_CORRUPT);
-    assert_int_equal(s3_read_uploads(FG_LIT("<a/>"), &uploads, &err), FG_E_CORRUPT);
+    assert_int_equal(fg_s3_read_uploads(FG_LIT("<a/>"), &uploads, &err), FG_E_CORRUPT);
     fg_arena_destroy(uploads.arena);
 }
 
 static void reads_roles(void **state)
 {
-    struct s3_keys keys;
+    struct fg_s3_keys keys;
     struct fg_err err;
     int64_t end_ns;
 
     (void)state;
     assert_int_equal(
-        s3_read_role(
+        fg_s3_read_role(
             FG_LIT("<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult>"
                    "<Credentials><SessionToken>t</SessionToken>"
                    "<SecretAccessKey>s</SecretAccessKey>"
@@ -270,9 +273,9 @@ static void reads_roles(void **state)
     free(keys.access);
     free(keys.secret);
     free(keys.token);
-    assert_int_equal(s3_read_role(FG_LIT("<A><Credentials><AccessKeyId>a</AccessKeyId>"
-                                         "</Credentials></A>"),
-                                  &keys, &end_ns, &err),
+    assert_int_equal(fg_s3_read_role(FG_LIT("<A><Credentials><AccessKeyId>a</AccessKeyId>"
+                                            "</Credentials></A>"),
+                                     &keys, &end_ns, &err),
                      FG_E_CORRUPT);
 }
 
@@ -291,13 +294,13 @@ static void reads_times(void **state)
     int64_t ns;
 
     (void)state;
-    assert_true(s3_read_time(FG_LIT("1970-01-01T00:00:00Z"), &ns) && ns == 0);
-    assert_true(s3_read_time(FG_LIT("2000-03-01T00:00:00.5Z"), &ns) &&
+    assert_true(fg_s3_read_time(FG_LIT("1970-01-01T00:00:00Z"), &ns) && ns == 0);
+    assert_true(fg_s3_read_time(FG_LIT("2000-03-01T00:00:00.5Z"), &ns) &&
                 ns == INT64_C(951868800) * FG_SECOND_NS + FG_SECOND_NS / 2);
-    assert_true(s3_read_time(FG_LIT("2024-12-31T23:59:59.123456789123Z"), &ns) &&
+    assert_true(fg_s3_read_time(FG_LIT("2024-12-31T23:59:59.123456789123Z"), &ns) &&
                 ns == INT64_C(1735689599) * FG_SECOND_NS + 123456789);
     for (size_t i = 0; i < FG_COUNT(bad); i++)
-        assert_false(s3_read_time(fg_cstr(bad[i]), &ns));
+        assert_false(fg_s3_read_time(fg_cstr(bad[i]), &ns));
 }
 
 static void reads_etags(void **state)
@@ -306,16 +309,16 @@ static void reads_etags(void **state)
     char longest[200];
 
     (void)state;
-    s3_read_etag(FG_LIT("\"abc-2\""), &etag);
+    fg_s3_read_etag(FG_LIT("\"abc-2\""), &etag);
     assert_string_equal(etag.text, "abc-2");
-    s3_read_etag(FG_LIT("abc"), &etag);
+    fg_s3_read_etag(FG_LIT("abc"), &etag);
     assert_string_equal(etag.text, "abc");
-    s3_read_etag(FG_LIT("W/\"abc\""), &etag);
+    fg_s3_read_etag(FG_LIT("W/\"abc\""), &etag);
     assert_string_equal(etag.text, "W/\"abc\"");
-    s3_read_etag(FG_LIT("\"a b\""), &etag);
+    fg_s3_read_etag(FG_LIT("\"a b\""), &etag);
     assert_string_equal(etag.text, "");
     memset(longest, 'x', sizeof longest);
-    s3_read_etag(fg_bytes(longest, sizeof longest), &etag);
+    fg_s3_read_etag(fg_bytes(longest, sizeof longest), &etag);
     assert_string_equal(etag.text, "");
 }
 
