@@ -415,7 +415,7 @@ int64_t ing_follow_due_mono_ns(const struct ing_segments *segments)
         due = FG_MIN(due, segments->wanted_mono_ns);
     if (segments->read_now || !segments->started)
         due = segments->mono_ns;
-    return FG_MAX(due, segments->follow_pause.until_mono_ns);
+    return FG_MAX(due, ing_segments_pause_end(segments, &segments->follow_pause));
 }
 
 static void begin_compare(struct ing_segments *segments, bool all,

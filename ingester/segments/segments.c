@@ -75,11 +75,23 @@ void ing_segments_fail(struct ing_segments *segments, struct ing_pause *pause)
     pause->failures++;
     pause->until_mono_ns = fg_time_add(
         segments->mono_ns, (int64_t)(ing_segments_draw(segments) % (uint64_t)FG_MAX(most, 1)));
+    pause->short_mono_ns = fg_time_add(segments->mono_ns, segments->config.backoff_min_ns);
+}
+
+/* While a query waits for a generation, pauses of reads and comparisons are as short as after the
+ * first failure: whoever asked has read that generation, so the bucket answers again. */
+int64_t ing_segments_pause_end(const struct ing_segments *segments, const struct ing_pause *pause)
+{
+    bool of_follow = pause == &segments->follow_pause || pause == &segments->compare_pause;
+
+    return of_follow && segments->wanted > segments->gen
+               ? FG_MIN(pause->until_mono_ns, pause->short_mono_ns)
+               : pause->until_mono_ns;
 }
 
 bool ing_segments_is_over(const struct ing_segments *segments, const struct ing_pause *pause)
 {
-    return segments->mono_ns >= pause->until_mono_ns;
+    return segments->mono_ns >= ing_segments_pause_end(segments, pause);
 }
 
 void ing_round_list_add(struct ing_round_list *list, struct ing_segments_round *round)
@@ -449,7 +461,7 @@ static int64_t wake_mono_ns(const struct ing_segments *segments)
         wake = FG_MIN(wake, segments->next_look_mono_ns);
     for (size_t i = 0; i < FG_COUNT(pauses); i++)
         if (!ing_segments_is_over(segments, pauses[i]))
-            wake = FG_MIN(wake, pauses[i]->until_mono_ns);
+            wake = FG_MIN(wake, ing_segments_pause_end(segments, pauses[i]));
     return FG_MAX(wake, segments->mono_ns);
 }
 

@@ -36,6 +36,7 @@ enum ing_cut_state {
 struct ing_pause {
     uint32_t failures;
     int64_t until_mono_ns;
+    int64_t short_mono_ns; /* until then at least */
 };
 
 /* Rounds that an effect is about. */
@@ -107,8 +108,11 @@ struct ing_segments {
 bool ing_segments_keeps(const struct ing_segments *segments, enum fg_rule rule);
 /* Of the jitter and of names of uploads. */
 uint64_t ing_segments_draw(struct ing_segments *segments);
-/* Not again before a pause that doubles, with full jitter; is it over? */
+/* Begins a pause that doubles with each failure, with full jitter. */
 void ing_segments_fail(struct ing_segments *segments, struct ing_pause *pause);
+
+/* Return when a pause ends, and whether it is over. */
+int64_t ing_segments_pause_end(const struct ing_segments *segments, const struct ing_pause *pause);
 bool ing_segments_is_over(const struct ing_segments *segments, const struct ing_pause *pause);
 void ing_round_list_add(struct ing_round_list *list, struct ing_segments_round *round);
 /* Only those in that state stay; only the others. */
