@@ -20,6 +20,7 @@
 #include "proto/pprof/pprof.h"
 #include "querier/blocks/blocks.h"
 #include "tests/bench/resample.h"
+#include "tests/lib/bucket_doubles.h"
 
 #include <errno.h>
 #include <stdlib.h>

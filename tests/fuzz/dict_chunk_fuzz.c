@@ -1,5 +1,6 @@
 /* A dictionary's chunk is read or corrupt; what is read can be walked. */
 #include "ingester/dict.h"
+#include "tests/lib/store_doubles.h"
 
 static void walk(struct ing_dict *dict)
 {

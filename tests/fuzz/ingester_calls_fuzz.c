@@ -4,7 +4,9 @@
  * id that seeds know: 1, 2, 3 ... 16.
  */
 #include "common/base/time.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/store_doubles.h"
 
 static const enum fg_rpc_method methods[] = {FG_RPC_SELECT, FG_RPC_SERIES, FG_RPC_POINTS,
                                              FG_RPC_STATS,  FG_RPC_GROUPS, FG_RPC_FETCH};

@@ -5,6 +5,7 @@
 #include "common/base/time.h"
 #include "common/cluster/manifest/name.h"
 #include "querier/share/share.h"
+#include "tests/lib/bucket_doubles.h"
 
 enum { BLOCK_BYTES = 100 };
 

@@ -4,6 +4,7 @@
 #include "common/model/flame.h"
 #include "proto/builder/builder.h"
 #include "proto/inner.pb-c.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/tenants.h"
 
 #include <stdlib.h>

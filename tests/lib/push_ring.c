@@ -1,6 +1,7 @@
 #include "tests/lib/push_ring.h"
 
 #include "proto/inner.pb-c.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/ring_make.h"
 
 #include <setjmp.h>

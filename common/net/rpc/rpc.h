@@ -3,8 +3,8 @@
  * transport inproc inside one process, TCP between machines, in the clear or in TLS).
  *
  * A peer is the callers' side and one of the four interfaces between our logic and the world: here
- * the real one (fg_peer_dial) and, for tests, fg_peer_direct (calls a server's handlers without a
- * socket) and fg_peer_faulty (faulty.h: drops, delays and fails what it passes on). peers.h keeps
+ * the real one (fg_peer_dial), fg_peer_direct (calls a server's handlers without a socket), and
+ * that of tests/lib/peer_faulty.h, which drops, delays and fails what it passes on. peers.h keeps
  * peers by address.
  *
  * Requests are idempotent: a caller that does not know whether a request arrived sends it again.

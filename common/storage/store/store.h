@@ -1,7 +1,7 @@
 /*
  * The store: an ordered map of byte keys to byte values in a few named families, written in atomic,
  * durable batches. One of the four interfaces between our logic and the world: RocksDB
- * (fg_store_open), in memory (fg_store_memory), and a faulty one for tests (fg_store_faulty).
+ * (fg_store_open), and those of tests/lib/store_doubles.h.
  *
  * Thread: reading from any; writing from one thread at a time (the committer).
  * Keys sort by bytes. Values are the caller's form.
@@ -166,28 +166,5 @@ struct fg_store_config {
 enum fg_code fg_store_open(const char *dir, const char *const *families, unsigned n_families,
                            const struct fg_store_config *config, struct fg_store **ret_store,
                            struct fg_err *err) fg_must_check;
-
-struct fg_store *fg_store_memory(unsigned n_families);
-
-/* Passes on to `inner` (borrowed). The fail_at-th write counted from when it was set with writes =
- * 0 fails and leaves nothing, or with fail_late is done and reported as failed (see
- * fg_store_write()). */
-struct fg_store_faulty {
-    struct fg_store store;
-    struct fg_store *inner;
-    uint64_t writes, fail_at; /* 1, 2, …; 0: never */
-    bool fail_late;
-    bool fail_full;  /* and the disk is full from then on */
-    bool fail_reads; /* iterators too */
-    /* While it is set each write fails with FG_E_NO_SPACE, and so does healing; afterwards writes
-     * go on failing until it was healed, as RocksDB's do. */
-    atomic_bool full;
-    atomic_uint healed; /* times */
-    bool sick;          /* not healed yet; the writer's */
-};
-void fg_store_faulty_init(struct fg_store_faulty *faulty, struct fg_store *inner);
-
-/* Makes an iterator that stands nowhere because of this error. */
-struct fg_store_iter *fg_store_iter_failed(const struct fg_err *err);
 
 #endif

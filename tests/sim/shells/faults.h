@@ -11,6 +11,7 @@
 
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/store/store.h"
+#include "tests/lib/bucket_doubles.h"
 
 /* Zeroed: all is well, and answers take some milliseconds. */
 struct faults {

@@ -7,6 +7,7 @@
  */
 #include "common/base/str.h"
 #include "compactor/compaction.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
 #include "tests/lib/tenants.h"

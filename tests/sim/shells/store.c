@@ -3,6 +3,7 @@
  * kept apart until the store is healed or starts again: then all of it is there or nothing, as
  * after an fsync that failed.
  */
+#include "tests/lib/store_doubles.h"
 #include "tests/lib/threads.h"
 #include "tests/sim/shells/faults.h"
 

@@ -8,6 +8,7 @@
  */
 #include "common/cluster/ring/object.h"
 #include "common/cluster/ring/watch.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/threads.h"
 #include "tests/sim/shells/faults.h"
 #include "tests/sim/shells/run.h"

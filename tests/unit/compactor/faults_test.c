@@ -1,5 +1,6 @@
 /* Whatever fails, or whenever it is stopped and started anew, nothing is lost. */
 #include "common/runtime/log.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/unit/compactor/world.h"
 
 #include <setjmp.h>

@@ -8,6 +8,7 @@
 #include "common/cluster/manifest/name.h"
 #include "compactor/mates.h"
 #include "compactor/presence.h"
+#include "tests/lib/bucket_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,6 +3,7 @@
 #include "common/cluster/manifest/blocks.h"
 #include "common/runtime/log.h"
 #include "compactor/compactor.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/l0_make.h"
 #include "tests/lib/served.h"
 #include "tests/lib/tenants.h"

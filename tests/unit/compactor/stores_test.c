@@ -1,5 +1,6 @@
 /* Which stores there are, read from a bucket. */
 #include "compactor/stores.h"
+#include "tests/lib/bucket_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 #include "tests/unit/compactor/world.h"
 
 #include "compactor/deletion.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/l0_make.h"
 
 #include <dirent.h>

@@ -10,6 +10,7 @@
 
 #include "compactor/compaction.h"
 #include "compactor/manifests.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/made.h"
 #include "tests/lib/tenants.h"
 

@@ -1,4 +1,5 @@
 /* A catalog of which records are damaged, missing or of another format. */
+#include "tests/lib/store_doubles.h"
 #include "tests/unit/ingester/catalog_run.h"
 
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* What leaves the catalog, and when: after the rounds, and not while a push or a query uses it. */
+#include "tests/lib/store_doubles.h"
 #include "tests/unit/ingester/catalog_run.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* The catalog: numbers that stay, all of it read back from the store, and what a tenant may take of
  * it. */
+#include "tests/lib/store_doubles.h"
 #include "tests/unit/ingester/catalog_run.h"
 
 #include <setjmp.h>

@@ -5,6 +5,7 @@
  */
 #include "ingester/commit.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/store_doubles.h"
 
 #include <pthread.h>
 #include <setjmp.h>

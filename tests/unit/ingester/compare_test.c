@@ -3,9 +3,11 @@
  * profile is committed twice, though more of them arrive while it compares.
  */
 #include "common/cluster/manifest/name.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/bucket_gate.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/store_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,10 @@
  * profiles, and says what it cannot read.
  */
 #include "common/cluster/manifest/name.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/store_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* Dictionaries: what is read back from chunks is what was numbered. */
 #include "ingester/dict.h"
+#include "tests/lib/store_doubles.h"
 
 #include <pthread.h>
 #include <semaphore.h>

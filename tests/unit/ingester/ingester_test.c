@@ -6,6 +6,7 @@
 #include "proto/inner.pb-c.h"
 #include "tests/lib/head_run.h"
 #include "tests/lib/remove_tree.h"
+#include "tests/lib/store_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

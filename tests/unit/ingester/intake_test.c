@@ -4,9 +4,11 @@
  */
 #include "common/cluster/manifest/name.h"
 #include "ingester/intake.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/bucket_gate.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/store_doubles.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -2,8 +2,10 @@
  * Series that end leave the head once their profiles are in segments and forgotten: through a whole
  * ingester, pods that come and go, with restarts, queries in between and writes that fail.
  */
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/store_doubles.h"
 
 #include <pthread.h>
 #include <setjmp.h>

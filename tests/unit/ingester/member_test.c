@@ -3,8 +3,10 @@
  * drained, that they leave with nothing left, and that two which hold the same commit it once.
  */
 #include "common/cluster/ring/object.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/store_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,6 +7,7 @@
 #include "ingester/ingester.h"
 #include "ingester/query_shards.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/store_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,8 @@
 /* What one owner lacks it takes from the other: whole ingesters in a ring of two. */
 #include "proto/inner.pb-c.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/store_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

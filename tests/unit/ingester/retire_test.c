@@ -1,5 +1,6 @@
 /* Dictionaries and services leave the store when nothing can name them any more, and not before. */
 #include "ingester/retire.h"
+#include "tests/lib/store_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

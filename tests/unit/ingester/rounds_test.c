@@ -1,5 +1,6 @@
 /* Rounds: found by group, by time and by generation; all of them read back from the store. */
 #include "ingester/rounds.h"
+#include "tests/lib/store_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

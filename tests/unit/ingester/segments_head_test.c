@@ -2,8 +2,10 @@
  * From pushes to segments in a bucket and out of the head, through a whole ingester: each profile
  * is in exactly one of the two for every reader, whatever fails on the way.
  */
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/store_doubles.h"
 
 #include <pthread.h>
 #include <setjmp.h>

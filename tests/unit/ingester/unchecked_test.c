@@ -4,8 +4,10 @@
  */
 #include "common/cluster/manifest/l0.h"
 #include "common/cluster/manifest/name.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/store_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

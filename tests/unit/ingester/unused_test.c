@@ -2,6 +2,7 @@
 #include "common/cluster/manifest/l0.h"
 #include "common/cluster/ring/object.h"
 #include "ingester/unused.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/l0_make.h"
 #include "tests/lib/ring_make.h"
 

@@ -2,6 +2,7 @@
 
 #include "common/net/http/impl.h"
 #include "querier/blocks/impl.h"
+#include "tests/lib/bucket_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -10,6 +10,7 @@
 
 #include "common/storage/cache/cache.h"
 #include "querier/blocks/blocks.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/unit/querier/world.h"
 
 struct asker {

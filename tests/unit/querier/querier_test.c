@@ -6,6 +6,7 @@
 #include "common/model/tree.h"
 #include "proto/inner.pb-c.h"
 #include "querier/querier.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/ring_bucket.h"
 #include "tests/lib/served.h"
 #include "tests/lib/tenants.h"

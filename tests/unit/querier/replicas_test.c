@@ -12,9 +12,11 @@
 #include "proto/inner.pb-c.h"
 #include "querier/blocks/blocks.h"
 #include "querier/replicas/replicas.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
 #include "tests/lib/ring_bucket.h"
+#include "tests/lib/store_doubles.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -3,6 +3,7 @@
 #include "common/cluster/manifest/name.h"
 #include "proto/inner.pb-c.h"
 #include "querier/share/share.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/remove_tree.h"
 #include "tests/lib/rpc_run.h"
 

@@ -2,6 +2,7 @@
 
 #include "common/cluster/manifest/blocks.h"
 #include "common/storage/block/writer.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/l0_make.h"
 
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 #include "tests/unit/deploy/cli/bucket_fixture.h"
 
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/store_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,9 @@
  * has the cases of a server. */
 #include "deploy/cli/bucket_rebuild.h"
 #include "deploy/cli/bucket_verify.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/store_doubles.h"
 #include "tests/unit/deploy/cli/bucket_fixture.h"
 
 #include <setjmp.h>

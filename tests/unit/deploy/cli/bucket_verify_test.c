@@ -1,6 +1,7 @@
 /* `flamegrid bucket verify` finds what is wrong: each fault is put there, and has to be named. */
 #include "common/cluster/manifest/manifest.h"
 #include "deploy/cli/bucket_verify.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/head_run.h"
 #include "tests/unit/deploy/cli/bucket_fixture.h"
 

@@ -3,6 +3,7 @@
 #include "common/cluster/ring/object.h"
 #include "common/cluster/ring/page.h"
 #include "common/cluster/ring/route.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/ring_make.h"
 #include "tests/lib/served.h"
 

@@ -2,6 +2,7 @@
  * takes. */
 #include "common/cluster/ring/object.h"
 #include "common/cluster/ring/watch.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/ring_make.h"
 
 #include <pthread.h>

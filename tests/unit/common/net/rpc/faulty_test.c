@@ -1,5 +1,5 @@
 /* What the faulty peer does to calls, by seed, by number and by switch. */
-#include "common/net/rpc/faulty.h"
+#include "tests/lib/peer_faulty.h"
 #include "tests/lib/rpc_run.h"
 
 #include <setjmp.h>

@@ -2,9 +2,9 @@
 #include "common/base/hash.h"
 #include "common/base/time.h"
 #include "common/net/rpc/call.h"
-#include "common/net/rpc/faulty.h"
 #include "common/net/rpc/held.h"
 #include "common/net/rpc/request.h"
+#include "tests/lib/peer_faulty.h"
 #include "tests/lib/rpc_run.h"
 
 #include <nng/nng.h>

@@ -6,6 +6,7 @@
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/bucket/directory.h"
 #include "common/storage/bucket/s3.h"
+#include "tests/lib/bucket_doubles.h"
 #include "tests/lib/remove_tree.h"
 
 #include <pthread.h>

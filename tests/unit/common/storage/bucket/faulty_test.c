@@ -1,5 +1,6 @@
 /* The faults: each does what it says, and the same seed gives the same run. */
 #include "common/storage/bucket/bucket.h"
+#include "tests/lib/bucket_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

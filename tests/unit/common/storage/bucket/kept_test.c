@@ -1,5 +1,6 @@
 /* Kept versions: two places by turns, not too often, and never in the way of who offers them. */
 #include "common/storage/bucket/bucket.h"
+#include "tests/lib/bucket_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

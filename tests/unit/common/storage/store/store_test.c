@@ -2,6 +2,7 @@
  * wrapper that passes on. */
 #include "common/storage/store/store.h"
 #include "tests/lib/remove_tree.h"
+#include "tests/lib/store_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* The bucket in memory, for tests: an array of objects by name under one lock. */
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/bucket/impl.h"
+#include "tests/lib/bucket_doubles.h"
 
 #include <pthread.h>
 

@@ -4,6 +4,7 @@
  * as it was. Simple rather than fast: an insertion moves the tail of the array.
  */
 #include "common/storage/store/batch.h"
+#include "tests/lib/store_doubles.h"
 
 #include <pthread.h>
 

@@ -1,4 +1,5 @@
 #include "common/storage/store/store.h"
+#include "tests/lib/store_doubles.h"
 
 static struct fg_store_faulty *faulty_of(struct fg_store *store)
 {

@@ -6,7 +6,7 @@
  *
  * Without delays all of that happens within send, as far as the inner peer lets it.
  */
-#include "common/net/rpc/faulty.h"
+#include "tests/lib/peer_faulty.h"
 
 #include "common/base/hash.h"
 #include "common/net/rpc/call.h"

@@ -8,6 +8,7 @@
  */
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/bucket/impl.h"
+#include "tests/lib/bucket_doubles.h"
 
 #include <pthread.h>
 

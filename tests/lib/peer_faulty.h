@@ -5,8 +5,8 @@
  *
  * Thread: any.
  */
-#ifndef FG_COMMON_NET_RPC_FAULTY_H
-#define FG_COMMON_NET_RPC_FAULTY_H
+#ifndef FG_TESTS_LIB_PEER_FAULTY_H
+#define FG_TESTS_LIB_PEER_FAULTY_H
 
 #include "common/base/time.h"
 #include "common/net/rpc/rpc.h"
