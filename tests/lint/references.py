@@ -2,8 +2,8 @@
 """Checks that what our files say about other files is true. Reads file names from standard input: all that git knows.
 
 Prints one line for each link of a Markdown file that leads nowhere, for each path of ours in prose or comments that does
-not exist, and for each document that is not in the repository. Exits with 1 if there are any, with 2 if it was given no
-file.
+not exist, for each heading that such a path names (distributor/API.md#times) and its page does not have, and for each
+document that is not in the repository. Exits with 1 if there are any, with 2 if it was given no file.
 """
 
 import os
@@ -16,8 +16,10 @@ SUFFIXES = "c|h|cc|py|md|cmake|proto|yaml|js|css|html|supp"
 
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 CODE_BLOCK = re.compile(r"^```.*?^```", re.S | re.M)
-# A path from the root; braces stand for several: common/base/{buf,str}.h
-PATH = re.compile(r"(?<![\w./{}$:@-])((?:%s)/[\w./{},-]*[\w}])(?![\w*<$])" % FOLDERS)
+# A path from the root; braces stand for several: common/base/{buf,str}.h. A heading of a page may follow.
+PATH = re.compile(r"(?<![\w./{}$:@-])((?:%s)/[\w./{},-]*[\w}])(?![\w*<$])(?:#([\w-]+))?" % FOLDERS)
+# tests/NAME/run stands for many.
+PLACEHOLDER = re.compile(r"(?:^|/)[A-Z]{2,}(?:/|$)")
 DOCUMENT = re.compile(r"(?<![\w./-])([A-Za-z][\w-]*\.md)\b")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
 
@@ -66,8 +68,14 @@ class Tree:
         return anchor in self.anchors[path]
 
 
+def blank(match):
+    """As many lines of nothing: what is found behind it keeps its number."""
+    return "\n" * match.group().count("\n")
+
+
 def links(tree, path, text):
-    for match in LINK.finditer(CODE_BLOCK.sub(lambda block: "\n" * block.group().count("\n"), text)):
+    text = CODE_BLOCK.sub(blank, text)
+    for match in LINK.finditer(text):
         target, _, anchor = match.group(1).partition("#")
         if re.match(r"[a-z]+:", target):
             continue
@@ -79,13 +87,19 @@ def links(tree, path, text):
 
 
 def mentions(tree, path, text):
+    if path.endswith(".md"):
+        text = LINK.sub(blank, text)  # links() looks at these
     for match in PATH.finditer(text):
-        said = match.group(1).rstrip(".,")
+        said, anchor = match.group(1).rstrip(".,"), match.group(2)
         if "build/" in said or said.endswith(".pb-c.h"):  # made by the build
             continue
+        if PLACEHOLDER.search(said):
+            continue
         for way in expanded(said):
-            if not tree.has_module(way) and "." in os.path.basename(way):
+            if not tree.has_module(way):
                 yield match.start(), "%s is not there" % way
+            elif anchor and way.endswith(".md") and not tree.has_anchor(way, anchor):
+                yield match.start(), "#%s is no heading of %s" % (anchor, way)
     for match in DOCUMENT.finditer(text):
         if match.group(1) not in tree.names:
             yield match.start(), "there is no document %s" % match.group(1)
@@ -100,7 +114,7 @@ def findings(tree, path):
 
 
 def main():
-    paths = sys.stdin.read().split()
+    paths = [path for path in sys.stdin.read().split() if os.path.exists(path)]
     tree = Tree(paths)
     found = []
     looked = 0
