@@ -1,7 +1,8 @@
 /*
  * A small cluster in one thread and in virtual time: the real step cores, changes and codecs of
  * manifests, and around them a bucket, heads, pushes, reads and compactors made of arrays, with an
- * adversary. What the design's executable model does, with the code that runs in production.
+ * adversary. It checks the protocol of common/cluster/README.md on the code that runs in
+ * production.
  *
  * Everything follows from the seed. A profile is its number; a segment or block is an array of
  * struct item. Code runs in fibers; whatever takes time sleeps, and what belongs to a head looks
