@@ -11,8 +11,7 @@ import re
 import sys
 
 FOLDERS = "common|proto|distributor|ingester|querier|compactor|deploy|tests"
-PROSE = (".md", ".c", ".h", ".cc", ".py", ".cmake", ".txt", ".proto", ".js", ".yaml", "")
-SUFFIXES = "c|h|cc|py|md|cmake|proto|yaml|js|css|html|supp"
+PROSE = (".md", ".c", ".h", ".cc", ".py", ".cmake", ".txt", ".proto", ".js", ".yaml", ".yml", "")
 
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 CODE_BLOCK = re.compile(r"^```.*?^```", re.S | re.M)
