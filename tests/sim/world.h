@@ -72,10 +72,11 @@ struct deletion {
     struct fg_blocks_tombstone tombstone; /* as it was asked for */
 };
 
-/* Rules of the ring that show here only, where heads really commit (common/cluster/ring/README.md);
- * and of replicas: readers compare sums of ids, not counts alone (sums-of-ids); what repair takes
- * is admitted, and looked for in blocks, as a push is (repair-is-a-push). And of deletions: they
- * end when nobody holds anything of before (end-when-clean), asked twice (quiet-twice). */
+/* Rules of the ring that show here only, where heads really commit
+ * (common/cluster/README.md#rules); and of replicas: readers compare sums of ids, not counts alone
+ * (sums-of-ids); what repair takes is admitted, and looked for in blocks, as a push is
+ * (repair-is-a-push). And of deletions: they end when nobody holds anything of before
+ * (end-when-clean), asked twice (quiet-twice). */
 #define CLUSTER_RULES(X)                                                                           \
     X(STALE_RING_REJECT, "stale-ring-reject")                                                      \
     X(COMMIT_FIRST, "commit-first")                                                                \
