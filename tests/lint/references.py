@@ -2,8 +2,9 @@
 """Checks that what our files say about other files is true. Reads file names from standard input: all that git knows.
 
 Prints one line for each link of a Markdown file that leads nowhere, for each path of ours in prose or comments that does
-not exist, for each heading that such a path names (distributor/API.md#times) and its page does not have, and for each
-document that is not in the repository. Exits with 1 if there are any, with 2 if it was given no file.
+not exist, for each heading that such a path names (distributor/API.md#times) and its page does not have, for each
+document that is not in the repository, and for each function that a Markdown file names, `fg_fail()`, and no source has.
+Exits with 1 if there are any, with 2 if it was given no file.
 """
 
 import os
@@ -20,6 +21,8 @@ PATH = re.compile(r"(?<![\w./{}$:@-])((?:%s)/[\w./{},-]*[\w}])(?![\w*<$])(?:#([\
 # tests/NAME/run stands for many.
 PLACEHOLDER = re.compile(r"(?:^|/)[A-Z]{2,}(?:/|$)")
 DOCUMENT = re.compile(r"(?<![\w./-])([A-Za-z][\w-]*\.md)\b")
+FUNCTION = re.compile(r"`([a-z]\w*)\([^`\n]*\)`")
+CALLED = re.compile(r"\b([a-z]\w*)\(")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
 
 
@@ -51,6 +54,11 @@ class Tree:
                 self.folders.add(folder)
         self.names = {os.path.basename(path) for path in paths}
         self.anchors = {}
+        self.functions = set()
+        for path in paths:
+            if path.endswith((".c", ".h", ".cc", ".py", ".cmake", "CMakeLists.txt")):
+                with open(path, encoding="utf-8") as source:
+                    self.functions.update(CALLED.findall(source.read()))
 
     def has(self, path):
         path = os.path.normpath(path)
@@ -99,6 +107,9 @@ def mentions(tree, path, text):
                 yield match.start(), "%s is not there" % way
             elif anchor and way.endswith(".md") and not tree.has_anchor(way, anchor):
                 yield match.start(), "#%s is no heading of %s" % (anchor, way)
+    for match in FUNCTION.finditer(text) if path.endswith(".md") else ():
+        if match.group(1) not in tree.functions:
+            yield match.start(), "there is no function %s" % match.group(1)
     for match in DOCUMENT.finditer(text):
         if match.group(1) not in tree.names:
             yield match.start(), "there is no document %s" % match.group(1)
