@@ -1,7 +1,7 @@
 /*
- * Rules for the labels of a series that hold whatever interface it came by (ingest.md, 3): sessions
- * are cut down to as many as the tenant may have, and who names no service gets one. What the
- * tenant's own rules make of them, the builder does.
+ * Rules for the labels of a series that /ingest and Push have in common
+ * (distributor/API.md#what-becomes-of-every-profile): sessions are reduced to as many as the tenant
+ * may have, and a series without a service gets one. The builder applies the tenant's own rules.
  */
 #ifndef FG_DISTRIBUTOR_LABELS_H
 #define FG_DISTRIBUTOR_LABELS_H

@@ -1,6 +1,7 @@
 /*
- * OTLP profiles, the interface of OpenTelemetry's collectors and eBPF profiler (ingest.md, 5):
- * POST /v1development/profiles with protobuf or JSON, and ProfilesService/Export by gRPC.
+ * OTLP profiles, the interface of OpenTelemetry's collectors and eBPF profiler
+ * (distributor/API.md#otlp): POST /v1development/profiles with protobuf or JSON, and
+ * ProfilesService/Export by gRPC.
  *
  * A profile that is wrong is rejected and told of in the answer's partial success; the others are
  * stored.

@@ -1,6 +1,6 @@
 /*
  * push.v1.PusherService/Push, the interface of Alloy and of the SDKs in Rust, Python, Ruby and
- * .NET: series with pprofs, by Connect, gRPC or gRPC-web (ingest.md, 4).
+ * .NET: series with pprofs, by Connect, gRPC or gRPC-web (distributor/API.md#push).
  *
  * Every profile is tried. Where some are refused the others are stored all the same, and the answer
  * is the error of the first.

@@ -3,14 +3,16 @@
  * big-endian, so that their order is the order of reading.
  *
  * META
- *   "format"                      -> varint version
- *   "cut"                         -> varint: how often the head was cut (rounds.h)
- *   "manifest"                    -> varint: a generation of the L0 manifest that was read
- * (rounds.h) 't' tenant                    -> varint tenant number 's' be32 tenant, service      ->
- * varint service number 'n'                           -> varint: services that left had lesser
- * numbers 'n' be32 tenant               -> varint: series of it that left had lesser numbers SERIES
- *   be32 tenant, be32 series      -> varint service, shard, varint-length labels,
- *                                    schema (batch.h), varint types seen
+ *   "format"               -> varint version
+ *   "cut"                  -> varint: how often the head was cut (rounds.h)
+ *   "manifest"             -> varint: a generation of the L0 manifest that was read (rounds.h)
+ *   't' tenant             -> varint tenant number
+ *   's' be32 tenant, name  -> varint service number
+ *   'n'                    -> varint: services that left had lesser numbers
+ *   'n' be32 tenant        -> varint: series of it that left had lesser numbers
+ * SERIES
+ *   be32 tenant, be32 series -> varint service, shard, varint-length labels, schema (batch.h),
+ *                               varint types seen
  * DICT
  *   be32 service, be32 generation, be32 seq -> a chunk of the dictionary (dict.h)
  * ROUNDS
@@ -18,9 +20,9 @@
  * PROFILES
  *   a round's key, be32 series, be64 time (sign flipped), id 16 bytes -> a record (record.h)
  *
- * The window is until / 10 minutes (protocol.md, Words); shard and window are a group. A profile's
- * key follows from its content, but for the round, so one that comes again is found by looking into
- * the few rounds of its group.
+ * The window is until / 10 minutes; shard and window are a group
+ * (common/cluster/README.md#words). The key of a profile follows from its content, except for the
+ * round, so the few rounds of its group tell whether it is there already.
  */
 #ifndef FG_INGESTER_KEYS_H
 #define FG_INGESTER_KEYS_H

@@ -1,6 +1,6 @@
 /*
- * Rounds: what the head holds of each group (shard, window; protocol.md, Words), in the pieces in
- * which it goes into segments.
+ * Rounds: what the head holds of each group (shard, window; common/cluster/README.md#words), in the
+ * pieces in which it goes into segments.
  *
  *             arrives              cut                 the segment is in the manifest
  *   profile ----------> OPEN ----------------> SEALED --------------------------------> COMMITTED

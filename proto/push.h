@@ -1,7 +1,7 @@
 /*
- * push.v1.PushRequest (ingest.md, 4): series, each with its labels and the pprofs that were
- * recorded under them, plain or compressed. One bounds-checked pass; what is read is borrowed from
- * the input.
+ * push.v1.PushRequest (distributor/API.md#push): series, each with its labels and the pprofs that
+ * were recorded under them, plain or compressed. One bounds-checked pass; what is read is borrowed
+ * from the input.
  *
  * Thread: one at a time. Memory: in the arena.
  */

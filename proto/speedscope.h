@@ -36,9 +36,9 @@ struct fg_speedscope_profile {
     struct fg_slice name;
     enum fg_speedscope_unit unit;
     /*
-     * What the application's name gets (ingest.md, 2.4): ".seconds" when the file has more than one
-     * profile, "" when it has one. Also "" for the unit none, which is no suffix that anybody
-     * knows.
+     * What the application's name gets (distributor/API.md#formats): ".seconds" when the file has
+     * more than one profile, "" when it has one. Also "" for the unit none, which is no suffix that
+     * anybody knows.
      */
     const char *suffix;
 };

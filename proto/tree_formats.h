@@ -1,6 +1,6 @@
 /*
- * The binary forms of old agents, trie and tree, into batches (ingest.md, 2.4). Both are nodes in
- * pre-order, each:
+ * The binary forms of old agents, trie and tree, into batches (distributor/API.md#formats). Both
+ * are nodes in pre-order, each:
  *
  *   varint length of the name, the name, varint value, varint count of children; then the children
  *

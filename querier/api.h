@@ -1,5 +1,6 @@
 /*
- * querier.v1.QuerierService: requests into selections, merged answers into messages (query.md, 5).
+ * querier.v1.QuerierService: requests into selections, merged answers into messages
+ * (querier/API.md#methods).
  * What the files of its methods share.
  */
 #ifndef FG_QUERIER_API_H

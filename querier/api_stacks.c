@@ -18,7 +18,8 @@ static uint64_t le64(const uint8_t bytes[8])
     return fg_cur_le64(&cur);
 }
 
-/* Sixteen hex digits; stored as the eight bytes read little-endian (ingest.md, 3.4). */
+/* Sixteen hex digits; stored as the eight bytes read little-endian
+ * (distributor/API.md#sample-labels). */
 static enum fg_code read_spans(struct fg_arena *arena, const struct stack_request *in,
                                struct qry_stacks *stacks, struct fg_err *err)
 {

@@ -1,8 +1,8 @@
 /*
- * Two sums side by side (query.md, 6.2): both get the same shape, a node that one side lacks being
- * zero there, and are drawn level by level with the left and right extent of each bar. What is too
- * small on both sides becomes one bar "other" per parent, last among its siblings; and so do rests,
- * which crowns have cut.
+ * Two sums side by side (querier/API.md#flame-graphs): both get the same shape, a node that one
+ * side lacks being zero there, and are drawn level by level with the left and right extent of each
+ * bar. What is too small on both sides becomes one bar "other" per parent, last among its siblings;
+ * and so do rests, which crowns have cut.
  */
 #include "common/base/hash.h"
 #include "querier/question.h"

@@ -2,7 +2,7 @@
  * What the files of the querier share. A question is one request under way:
  *
  *     querier.c    from the request to a worker and back; the table of endpoints; headers; the log
- *     select.c     what requests select: time ranges, selectors, limits, with the texts of query.md
+ *     select.c     what requests select: time ranges, selectors, limits; texts of errors
  *     errand.c     one thing that a question needs, from peers and from blocks on one snapshot
  *     plan.c       such things: stacks, series, totals over time, counts
  *     picture.c    such things: what is drawn of merged stacks, exactly or with a bound
@@ -345,7 +345,7 @@ void qry_cut_make(const struct fg_crown_sum *sum, size_t max_nodes, bool fold, s
 
 /* --- diff.c --- */
 
-/* Bars of seven numbers (query.md, 6.2), names[0] "total". Owned. */
+/* Bars of seven numbers (querier/API.md#flame-graphs), names[0] "total". Owned. */
 struct qry_diff {
     struct fg_slice *names; /* into the merged tree below */
     size_t n_names, cap_names;

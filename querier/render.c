@@ -1,4 +1,5 @@
-/* The plain GET routes: flamebearer JSON for flame graphs and their timeline (query.md, 9). */
+/* The plain GET routes: flamebearer JSON for flame graphs and their timeline
+ * (querier/API.md#plain-routes). */
 #include "common/base/str.h"
 #include "common/base/timespec.h"
 #include "querier/question.h"

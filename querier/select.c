@@ -1,4 +1,4 @@
-/* What requests select. The texts of errors are those that clients know (query.md, 3 to 5). */
+/* What requests select (querier/API.md#common-rules). Clients know the texts of errors. */
 #include "common/base/str.h"
 #include "querier/question.h"
 

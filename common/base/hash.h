@@ -67,7 +67,8 @@ static inline int fg_id_cmp(struct fg_id a, struct fg_id b)
     return (a.lo > b.lo) - (a.lo < b.lo);
 }
 
-/* Sum modulo 2^128: the digest of a set of ids, whatever their order (protocol.md, digests). */
+/* Sum modulo 2^128: the digest of a set of ids, whatever their order
+ * (common/cluster/README.md#read). */
 static inline struct fg_id fg_id_add(struct fg_id a, struct fg_id b)
 {
     struct fg_id sum = {a.lo + b.lo, a.hi + b.hi};

@@ -1,4 +1,4 @@
-/* Times as people write them in URLs: from=now-1h, until=1700000000 (ingest.md, 2.3). */
+/* Times as people write them in URLs: from=now-1h, until=1700000000 (distributor/API.md#times). */
 #ifndef FG_COMMON_BASE_TIMESPEC_H
 #define FG_COMMON_BASE_TIMESPEC_H
 

@@ -59,7 +59,7 @@ struct fg_value_type {
 };
 
 struct fg_profile {
-    struct fg_id id;         /* protocol.md, Words: set by fg_batch_identify() */
+    struct fg_id id;         /* common/cluster/README.md#words; set by fg_batch_identify() */
     struct fg_labels labels; /* with __name__ and service_name, without those made from the type */
     int64_t time_ns, duration_ns;
     int64_t period;

@@ -1,5 +1,5 @@
 /*
- * Flame graphs from trees of names: truncation and the level encoding of query.md, 6.
+ * Flame graphs from trees of names: truncation and the levels of querier/API.md#flame-graphs.
  */
 #ifndef FG_COMMON_MODEL_FLAME_H
 #define FG_COMMON_MODEL_FLAME_H
@@ -40,8 +40,9 @@ void fg_flame_done(struct fg_flame *flame);
 void fg_tree_truncate(const struct fg_tree *tree, size_t max_nodes, struct fg_tree *into);
 
 /*
- * Tree bytes of query.md, 7: in pre-order, last sibling first, varint length and name, varint self,
- * varint children; a root without name or value around it all. Nothing for an empty tree.
+ * Tree bytes (querier/API.md#tree-bytes): in pre-order, last sibling first, varint length and name,
+ * varint self, varint children; a root without name or value around it all. Nothing for an empty
+ * tree.
  */
 void fg_flame_write_tree(const struct fg_tree *tree, size_t max_nodes, struct fg_buf *out);
 

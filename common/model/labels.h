@@ -90,7 +90,8 @@ struct fg_profile_type {
     struct fg_slice name, type, unit, period_type, period_unit;
 };
 
-/* A sixth part is accepted and ignored. FG_E_INVALID otherwise, with the text of query.md, 1. */
+/* A sixth part is accepted and ignored. FG_E_INVALID otherwise, with the form of
+ * querier/API.md#profile-types. */
 enum fg_code fg_profile_type_parse(struct fg_slice text, struct fg_profile_type *ret_type,
                                    struct fg_err *err) fg_must_check;
 void fg_profile_type_write(const struct fg_profile_type *type, struct fg_buf *out);
@@ -98,8 +99,8 @@ bool fg_profile_type_eq(const struct fg_profile_type *a, const struct fg_profile
 
 /*
  * The label set that queries see for one profile type of a stored series: the series' own labels
- * and the private ones made from the type (ingest.md, 3.5). Array and new values in the arena;
- * items NULL at its limit.
+ * and the private ones made from the type (distributor/API.md#labels-of-a-stored-series). Array and
+ * new values in the arena; items NULL at its limit.
  */
 struct fg_labels fg_labels_with_type(const struct fg_labels *series,
                                      const struct fg_profile_type *type, struct fg_arena *arena);

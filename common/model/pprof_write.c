@@ -210,7 +210,7 @@ static void put_tables(struct pprof_writing *writing)
 
 /* ---- the whole ---- */
 
-/* What the peer answers, whatever the agents said: query.md, 8. */
+/* What Pyroscope answers, whatever the agents said: querier/API.md#pprof. */
 static int64_t usual_period(const struct fg_profile_type *type)
 {
     if (fg_slice_is(type->name, "process_cpu"))

@@ -1,6 +1,6 @@
 /*
- * pprof output (google.v1.Profile) with full locations: of a tree (query.md, 8), or of one profile
- * whose stacks are some of a tree's.
+ * pprof output (google.v1.Profile) with full locations: of a tree (querier/API.md#pprof), or of one
+ * profile whose stacks are some of a tree's.
  */
 #ifndef FG_COMMON_MODEL_PPROF_WRITE_H
 #define FG_COMMON_MODEL_PPROF_WRITE_H
@@ -11,7 +11,7 @@
 
 struct fg_pprof_head {
     struct fg_profile_type type;
-    int64_t period; /* 0: by the type's name, query.md, 8 */
+    int64_t period; /* 0: by the type's name, querier/API.md#pprof */
     int64_t time_ns, duration_ns;
 };
 

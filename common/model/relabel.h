@@ -1,7 +1,7 @@
 /*
  * Relabelling: rules that rewrite or drop label sets on their way in, with the meaning that
  * Prometheus gives them (its documentation, "relabel_config") and label names of any UTF-8, as
- * Pyroscope has them. ingest.md, 3.4.
+ * Pyroscope has them (distributor/API.md#relabelling).
  *
  * A list of rules is a list of maps in YAML:
  *

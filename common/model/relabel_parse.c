@@ -8,7 +8,7 @@
 
 #include <stdarg.h>
 
-/* ingest.md, 3.4: names that old Go agents gave, and what Node.js calls its CPU profiles. */
+/* Names that old Go agents gave, and CPU profiles called wall: distributor/API.md#relabelling. */
 static const char default_rules[] =
     "- {source_labels: [__name__], regex: godeltaprof_(.*), target_label: __name_replaced__,"
     "   replacement: $0}\n"

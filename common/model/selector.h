@@ -1,7 +1,7 @@
 /*
- * Label selectors, the PromQL series selector (query.md, 4): metric{name="value",other=~"re.*"}.
- * Regular expressions are RE2 (linear time, bounded memory), fully anchored. A missing label counts
- * as the empty value.
+ * Label selectors, the PromQL series selector (querier/API.md#selectors):
+ * metric{name="value",other=~"re.*"}. Regular expressions are RE2 (linear time, bounded memory),
+ * fully anchored. A missing label counts as the empty value.
  */
 #ifndef FG_COMMON_MODEL_SELECTOR_H
 #define FG_COMMON_MODEL_SELECTOR_H

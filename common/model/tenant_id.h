@@ -1,7 +1,8 @@
 /*
- * Names of tenants, as the header X-Scope-OrgID gives them (operations.md, 2): letters, digits and
- * ! - _ . * ' ( ), at most 150 bytes, and neither "." nor "..", since they become parts of paths.
- * Several, separated by '|', read the data of all. What follows a ':' in a name is not part of it.
+ * Names of tenants, as the header X-Scope-OrgID gives them
+ * (deploy/operations/tenants.md#names-of-tenants): letters, digits and ! - _ . * ' ( ), at most 150
+ * bytes, and neither "." nor "..", since they become parts of paths. Several, separated by '|',
+ * read the data of all. What follows a ':' in a name is not part of it.
  */
 #ifndef FG_COMMON_MODEL_TENANT_ID_H
 #define FG_COMMON_MODEL_TENANT_ID_H

@@ -1,6 +1,6 @@
 /*
  * Limits of a tenant: the settings' section "limits" holds for all, and a file names what is other
- * for some of them (operations.md, 3; the keys are Pyroscope's where it has the limit):
+ * for some of them (deploy/operations/tenants.md#limits-of-single-tenants):
  *
  *     overrides:
  *       team-a:

@@ -1,7 +1,7 @@
 /*
  * Unary calls over our HTTP server, POST /package.Service/Method, in the three protocols that a
  * Connect server speaks on the same path ("Connect Protocol Reference", "gRPC over HTTP2",
- * "gRPC-Web"; query.md, 12):
+ * "gRPC-Web"; querier/API.md#connect):
  *
  *   Connect   the body is the bare message, protobuf or JSON; errors are JSON with a status
  *   gRPC-web  the message in a frame, the status in a last one; errors in headers alone

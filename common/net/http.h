@@ -103,7 +103,7 @@ struct fg_http_route {
     uint64_t body_max_bytes;
     fg_http_handler handler;
     void *arg;
-    /* The metrics label `route` (operations.md, 6); NULL: made from the path. */
+    /* Metrics label `route` (deploy/operations/http.md#prometheus); NULL: made from the path. */
     const char *name;
     enum fg_http_kind kind; /* required */
 };

@@ -60,8 +60,8 @@ static void get_buildinfo(struct fg_http_request *req, void *arg)
 
     (void)arg;
     fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
-    /* The shape and the names are Pyroscope's (operations.md, 1); goVersion is what clients of the
-     * kind print as the tool chain. */
+    /* The shape and the names are Pyroscope's; goVersion is what its clients print as the tool
+     * chain. */
     fg_buf_printf(&body,
                   "{\"status\":\"success\",\"data\":{\"version\":\"%s\",\"revision\":\"%s\","
                   "\"branch\":\"\",\"buildUser\":\"\",\"buildDate\":\"\",\"goVersion\":\"%s\"}}\n",

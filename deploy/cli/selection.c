@@ -7,7 +7,7 @@
 
 /* ---- SELECTOR ---- */
 
-/* The suffixes of /ingest (ingest.md, 2.2) and what their profiles are found by. */
+/* The suffixes of /ingest (distributor/API.md#the-name) and what their profiles are found by. */
 static const struct {
     const char *suffix, *type;
 } suffixes[] = {

@@ -50,7 +50,7 @@ static bool is(struct fg_slice value, const char *text)
     return fg_slice_is(value, text);
 }
 
-/* The first that applies (ingest.md, 2.4). */
+/* The first that applies: distributor/API.md#formats. */
 static enum fg_code decode_body(struct dist_ingest *ingest, struct fg_err *err)
 {
     struct fg_slice format = ingest->format, type = ingest->content_type;

@@ -1,9 +1,9 @@
 /*
  * /ingest, the interface of the SDKs: query parameters and a body in one of many formats become
- * batches (ingest.md, 2).
+ * batches (distributor/API.md#ingest).
  *
- * Statuses (2.7): 400 for the name and for the series of text formats, 422 for what cannot be read
- * and for a pprof that is refused, 429 and 503 where trying again helps.
+ * Statuses: 400 for the name and for the series of text formats, 422 for input that cannot be read
+ * and for a pprof that is refused, 429 and 503 if trying again can help.
  */
 #ifndef FG_DISTRIBUTOR_INGEST_INGEST_H
 #define FG_DISTRIBUTOR_INGEST_INGEST_H

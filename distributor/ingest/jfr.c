@@ -1,4 +1,5 @@
-/* JFR recordings of Java agents: a body, or a form with the labels of contexts (ingest.md, 2.6). */
+/* JFR recordings of Java agents: a body, or a form with the labels of contexts:
+ * distributor/API.md#jfr. */
 #include "proto/jfr/jfr.h"
 
 #include "common/net/multipart.h"

@@ -1,5 +1,6 @@
 /*
- * The `name` of /ingest: app.name{key=value,key2=value2}, no quotes around values (ingest.md, 2.2).
+ * The `name` of /ingest: app.name{key=value,key2=value2}, no quotes around values
+ * (distributor/API.md#the-name).
  */
 #ifndef FG_DISTRIBUTOR_INGEST_NAME_H
 #define FG_DISTRIBUTOR_INGEST_NAME_H
@@ -23,7 +24,7 @@ enum fg_code dist_app_name_parse(struct fg_slice text, struct fg_arena *arena,
 
 /*
  * What the text formats take from the app's name: the part after the last dot names the kind of
- * profile and is cut off; no dot means cpu (ingest.md, 2.2, the table).
+ * profile and is cut off; no dot means cpu (distributor/API.md#the-name).
  */
 struct dist_app_kind {
     struct fg_slice app; /* without the suffix */

@@ -57,7 +57,7 @@ static struct fg_slice name_by_display(struct fg_slice display)
     return fg_bytes(NULL, 0);
 }
 
-/* For fg_pprof_decode(): __name__ from the sample types (ingest.md, 2.5). */
+/* For fg_pprof_decode(): __name__ from the sample types (distributor/API.md#pprof). */
 static struct fg_slice pprof_name(const struct fg_batch *batch, void *arg)
 {
     const struct pprof *pprof = arg;
@@ -129,7 +129,7 @@ static enum fg_code read_config(struct pprof *pprof, struct fg_slice text, struc
     return FG_OK;
 }
 
-/* The parts of the form that agents send; only file parts count (ingest.md, 2.5). */
+/* The parts of the form that agents send; only file parts count (distributor/API.md#pprof). */
 static enum fg_code read_form(struct pprof *pprof, struct fg_slice *ret_profile, struct fg_err *err)
 {
     struct fg_multipart form;

@@ -1,4 +1,5 @@
-/* speedscope's JSON: each of its profiles says in its unit what it counts (ingest.md, 2.4). */
+/* speedscope's JSON: each of its profiles says in its unit what it counts
+ * (distributor/API.md#formats). */
 #include "proto/speedscope.h"
 
 #include "distributor/ingest/format.h"

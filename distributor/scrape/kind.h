@@ -1,6 +1,7 @@
 /*
  * Kinds of profiles that a target can be asked for: where, how, and what they are stored as. The
- * ones of Go programs are built in (clients.md, 8); settings change them and add others:
+ * ones of Go programs are built in (distributor/scrape/README.md#targets); settings change them and
+ * add others:
  *
  *     profiles:
  *       block: {enabled: false}

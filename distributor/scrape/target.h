@@ -1,6 +1,7 @@
 /*
  * A target: where profiles are fetched, which, how often, and the labels they are stored with, made
- * out of what a source found. The conventions are Prometheus' and Alloy's (clients.md, 8):
+ * out of what a source found. The conventions are Prometheus' and Alloy's
+ * (distributor/scrape/README.md#targets):
  *
  *   __address__                HOST:PORT; port 80 or 443 when it has none
  *   __scheme__                 http (default) or https

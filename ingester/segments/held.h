@@ -1,7 +1,7 @@
 /*
  * Which profiles are in live segments and blocks already: for late and repeated ones
  * (check-late-ids), and for a head that compares itself with what was committed while it was away
- * (settle-on-rejoin). protocol.md, Write 3.
+ * (settle-on-rejoin). common/cluster/README.md#rules.
  *
  * Ordinary data never gets here. A group that is asked about costs its objects' directories and
  * group lists, and where a group is in an object, the ids of it; all of that is kept in a cache.

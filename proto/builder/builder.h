@@ -15,7 +15,7 @@
 #include "common/model/batch.h"
 #include "common/model/relabel.h"
 
-/* What a tenant may send; operations.md, 3. Zero in any field: no limit. */
+/* What a tenant may send (distributor/API.md#limits). Zero in any field: no limit. */
 struct fg_decode_limits {
     uint32_t samples_max;           /* more is an error */
     uint32_t sample_labels_max;     /* labels of one sample; more is an error */
@@ -42,7 +42,7 @@ struct fg_decode_counts {
     uint64_t types_dropped;     /* by the rules for sample types */
 };
 
-/* The tenant's relabelling rules, for all profiles of one upload. ingest.md, 3 and 3.4. */
+/* The tenant's rules for all profiles of one upload (distributor/API.md#relabelling). */
 struct fg_upload_rules {
     const struct fg_relabel *labels; /* for the labels of each profile; NULL: none */
     const struct fg_relabel *types;  /* choose among the sample types; NULL: all */
@@ -107,8 +107,9 @@ enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels
                               uint32_t *ret_group, struct fg_err *err) fg_must_check;
 
 /*
- * Takes span and trace out of a sample's labels (ingest.md, 3.4), and labels without text, which
- * are numbers. *ret_link: without a sample; false when there is neither. Order stays.
+ * Takes span and trace out of a sample's labels (distributor/API.md#sample-labels), and labels
+ * without text, which are numbers. *ret_link: without a sample; false when there is neither. Order
+ * stays.
  */
 bool fg_link_take(struct fg_labels *labels, struct fg_link *ret_link);
 
@@ -143,8 +144,8 @@ struct fg_slice fg_symbol_cut(struct fg_slice text, const struct fg_decode_limit
                               struct fg_decode_counts *counts);
 
 /*
- * Label rules that hold for every series (ingest.md, 3.1): count, lengths, UTF-8, a name and a
- * service. FG_E_INVALID with the text of the table.
+ * Checks the rules for the labels of every series (distributor/API.md#limits): count, lengths,
+ * UTF-8, a name and a service. FG_E_INVALID: the text names the label and the limit.
  */
 enum fg_code fg_labels_check(const struct fg_labels *labels, const struct fg_decode_limits *limits,
                              struct fg_err *err) fg_must_check;

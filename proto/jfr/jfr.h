@@ -1,6 +1,6 @@
 /*
- * JFR recordings (JDK Flight Recorder and async-profiler, ingest.md 2.6) into batches: one for each
- * kind of profile that has samples.
+ * JFR recordings (JDK Flight Recorder and async-profiler, distributor/API.md#jfr) into batches: one
+ * for each kind of profile that has samples.
  *
  *   event                            __name__     sample types
  *   jdk.ExecutionSample              process_cpu  cpu: unless the thread sleeps

@@ -1,7 +1,7 @@
 /*
  * The labels that come with a recording: the agent keeps what a thread was labelled with under a
  * number, the context, which the profiler writes into each event. Message LabelsSnapshot
- * (ingest.md, 2.6), its maps as protobuf has them, entries of key (1) and value (2):
+ * (distributor/API.md#jfr), its maps as protobuf has them, entries of key (1) and value (2):
  *
  *   1 contexts  map<int64, Context>   Context: 1 labels, map<int64, int64>, numbers of strings
  *   2 strings   map<int64, string>

@@ -1,6 +1,6 @@
 /*
  * Names that a JVM makes up anew in each run, and of which each would be a function of its own:
- * generated classes and libraries unpacked into temporary files (ingest.md, "Symbol clean-up").
+ * generated classes and libraries unpacked into temporary files (distributor/API.md#jfr).
  */
 #ifndef FG_PROTO_JFR_NAMES_H
 #define FG_PROTO_JFR_NAMES_H

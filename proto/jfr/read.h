@@ -1,5 +1,5 @@
 /*
- * Numbers and strings of a chunk of a JFR recording (ingest.md, "JFR binary layout").
+ * Numbers and strings of a chunk of a JFR recording, as the JDK and async-profiler write them.
  *
  * Numbers are "compressed" (LEB128 of at most nine bytes) where the chunk's header says so, which
  * is nearly always, else big-endian in full width. A string is a byte that says how it is encoded:

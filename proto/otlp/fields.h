@@ -1,6 +1,6 @@
 /*
  * Field numbers of OTLP profiles: opentelemetry.proto.profiles.v1development and what of the common
- * messages it uses, release 1.10 (ingest.md, 5.1), and where 1.8 and 1.9 differ (dialect.h). Fields
+ * messages it uses, release 1.10, and where 1.8 and 1.9 differ (dialect.h). Fields
  * that nobody reads are left out.
  */
 #ifndef FG_PROTO_OTLP_FIELDS_H

@@ -1,7 +1,7 @@
 /*
- * OTLP profiles (opentelemetry.proto.collector.profiles.v1development, ingest.md, 5) into batches:
- * one for each service of each profile of the request. The profiles share a dictionary, which is
- * looked through once; a batch costs what it uses of it (dict.h).
+ * OTLP profiles (opentelemetry.proto.collector.profiles.v1development, distributor/API.md#otlp)
+ * into batches: one for each service of each profile of the request. The profiles share a
+ * dictionary, which is looked through once; a batch costs what it uses of it (dict.h).
  *
  * A profile that is wrong is rejected, and the others go on: OTLP's partial success. The whole
  * request is refused when it or its dictionary cannot be read, or when all its profiles are
@@ -11,15 +11,16 @@
  *
  * What is made of a profile:
  *
- *   service_name  the sample's attribute service.name, which is then no label of the sample's; else
- *                 the resource's; else "unknown_service:" and its process.executable.name; else
- *                 "unknown_service"
+ *   service_name  the sample's attribute service.name, which is then no label of the sample's;
+ *                 else the resource's; else "unknown_service:" and its process.executable.name;
+ *                 else "unknown_service"
  *   labels        __otel__="true"; attributes of the resource, then of the scope, the first of
- * equal names; of samples those of its attributes. Attributes are labels when they are text, or
- * integers, or an array of one of these type          samples/count by cpu/nanoseconds becomes
- * process_cpu:cpu:nanoseconds, values times the period; others stay, and the period's type is
- * __name__ value         the sum of the sample's values; without values the number of its
- * timestamps time          0 is the upload's; a duration of 0 is the upload's, or ten seconds
+ *                 equal names; of samples those of its attributes. Attributes are labels when they
+ *                 are text, or integers, or an array of one of these
+ *   type          samples/count by cpu/nanoseconds becomes process_cpu:cpu:nanoseconds, values
+ *                 times the period; others stay, and the period's type is __name__
+ *   value         the sum of the sample's values; without values the number of its timestamps
+ *   time          0 is the upload's; a duration of 0 is the upload's, or ten seconds
  *
  * Where we keep what Pyroscope refuses or loses: a type without a period is its own __name__
  * ("events:events:count::"); several values with a period are summed; text and keys may be indexes

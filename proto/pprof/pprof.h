@@ -2,21 +2,21 @@
  * pprof profiles (google.v1.Profile of pprof's profile.proto) into batches: one bounds-checked pass
  * over the bytes to find the tables, one over each table. Strings are borrowed from the input.
  *
- * What is refused (FG_E_INVALID, ingest.md 3.1): no sample types, string 0 not empty, indexes out
- * of range, location or function ids that are 0 or nobody's, values that do not match the types, a
- * '-' in a sample type, text that is not UTF-8, more than 1024 lines in a location. What cannot be
- * read at all is FG_E_DECODE. What is repaired (3.2): in a mapping that has functions, addresses of
- * named locations and the mapping's address range become 0; samples that are negative or empty go;
- * a mapping that is not there is none. Other than in 3.2 every value is kept: a location without
- * lines keeps its address and a mapping with addresses, whatever its mapping says of functions; a
- * location without lines and address leaves its stacks, but not its samples.
+ * What is refused (FG_E_INVALID, distributor/API.md#limits): no sample types, string 0 not empty,
+ * indexes out of range, location or function ids that are 0 or missing, values that do not match
+ * the types, a '-' in a sample type, text that is not UTF-8, more than 1024 lines in a location.
+ * What cannot be read at all is FG_E_DECODE. What is repaired: in a mapping that has functions,
+ * addresses of named locations and the mapping's address range become 0; samples that are negative
+ * or empty go; a mapping that is missing is none. Unlike Pyroscope we keep every value: a location
+ * without lines keeps its address and a mapping with addresses, whatever its mapping says of
+ * functions; a location without lines and address leaves its stacks, but not its samples.
  */
 #ifndef FG_PROTO_PPROF_PPROF_H
 #define FG_PROTO_PPROF_PPROF_H
 
 #include "proto/builder/builder.h"
 
-/* Peculiarities of agents; ingest.md, 2.5. */
+/* Peculiarities of agents: distributor/API.md#pprof. */
 enum fg_pprof_quirk {
     FG_PPROF_SCRIPT_NAMES = 1,    /* name functions "<file> <function>" (pyspy, rbspy, scripting) */
     FG_PPROF_SCRIPT_RELATIVE = 2, /* ... only where the file is not an absolute path (pyspy) */

@@ -1,7 +1,7 @@
 /*
  * What all replicas together hold of one tenant's profiles, for one thing that a question wants to
- * know (protocol.md, Read): of each shard the data of one ingester, sums of the others that own it,
- * and what these have besides.
+ * know (common/cluster/README.md#read): of each shard the data of one ingester, sums of the others
+ * that own it, and what these have besides.
  *
  *    ASKING -----------------------------> FETCHING ---------------> DONE
  *      |  ^      enough have answered:        |  what was missing

@@ -4,7 +4,7 @@
  *
  * Real profiles of 10 s at 100 Hz have some 300 stacks, hardly one of them twice; an hour of one
  * instance has a third as many distinct stacks as samples, an hour of 20 instances a tenth
- * (design/storage.md). So a sample is
+ * (tests/bench/README.md). So a sample is
  *   with 15 %   a stack of the real profiles, by its weight there
  *   else        number k of an endless list of rare stacks, with p(k) ~ (k + 4500)^-1.6
  * Rare stack k is made from k alone: a real stack, cut somewhere in its lower half; from there on

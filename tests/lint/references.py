@@ -2,8 +2,9 @@
 """Checks that what our files say about other files is true. Reads file names from standard input: all that git knows.
 
 Prints one line for each link of a Markdown file that leads nowhere, for each path of ours in prose or comments that does
-not exist, and for each document that is not in the repository. Exits with 1 if there are any, with 2 if it was given no
-file.
+not exist, for each heading that such a path names (distributor/API.md#times) and its page does not have, for each
+document that is not in the repository, and for each function that a Markdown file names, `fg_fail()`, and no source has.
+Exits with 1 if there are any, with 2 if it was given no file.
 """
 
 import os
@@ -11,14 +12,17 @@ import re
 import sys
 
 FOLDERS = "common|proto|distributor|ingester|querier|compactor|deploy|tests"
-PROSE = (".md", ".c", ".h", ".cc", ".py", ".cmake", ".txt", ".proto", ".js", ".yaml", "")
-SUFFIXES = "c|h|cc|py|md|cmake|proto|yaml|js|css|html|supp"
+PROSE = (".md", ".c", ".h", ".cc", ".py", ".cmake", ".txt", ".proto", ".js", ".yaml", ".yml", "")
 
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 CODE_BLOCK = re.compile(r"^```.*?^```", re.S | re.M)
-# A path from the root; braces stand for several: common/base/{buf,str}.h
-PATH = re.compile(r"(?<![\w./{}$:@-])((?:%s)/[\w./{},-]*[\w}])(?![\w*<$])" % FOLDERS)
+# A path from the root; braces stand for several: common/base/{buf,str}.h. A heading of a page may follow.
+PATH = re.compile(r"(?<![\w./{}$:@-])((?:%s)/[\w./{},-]*[\w}])(?![\w*<$])(?:#([\w-]+))?" % FOLDERS)
+# tests/NAME/run stands for many.
+PLACEHOLDER = re.compile(r"(?:^|/)[A-Z]{2,}(?:/|$)")
 DOCUMENT = re.compile(r"(?<![\w./-])([A-Za-z][\w-]*\.md)\b")
+FUNCTION = re.compile(r"`([a-z]\w*)\([^`\n]*\)`")
+CALLED = re.compile(r"\b([a-z]\w*)\(")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
 
 
@@ -50,6 +54,11 @@ class Tree:
                 self.folders.add(folder)
         self.names = {os.path.basename(path) for path in paths}
         self.anchors = {}
+        self.functions = set()
+        for path in paths:
+            if path.endswith((".c", ".h", ".cc", ".py", ".cmake", "CMakeLists.txt")):
+                with open(path, encoding="utf-8") as source:
+                    self.functions.update(CALLED.findall(source.read()))
 
     def has(self, path):
         path = os.path.normpath(path)
@@ -66,8 +75,14 @@ class Tree:
         return anchor in self.anchors[path]
 
 
+def blank(match):
+    """As many lines of nothing: what is found behind it keeps its number."""
+    return "\n" * match.group().count("\n")
+
+
 def links(tree, path, text):
-    for match in LINK.finditer(CODE_BLOCK.sub(lambda block: "\n" * block.group().count("\n"), text)):
+    text = CODE_BLOCK.sub(blank, text)
+    for match in LINK.finditer(text):
         target, _, anchor = match.group(1).partition("#")
         if re.match(r"[a-z]+:", target):
             continue
@@ -79,13 +94,22 @@ def links(tree, path, text):
 
 
 def mentions(tree, path, text):
+    if path.endswith(".md"):
+        text = LINK.sub(blank, text)  # links() looks at these
     for match in PATH.finditer(text):
-        said = match.group(1).rstrip(".,")
+        said, anchor = match.group(1).rstrip(".,"), match.group(2)
         if "build/" in said or said.endswith(".pb-c.h"):  # made by the build
             continue
+        if PLACEHOLDER.search(said):
+            continue
         for way in expanded(said):
-            if not tree.has_module(way) and "." in os.path.basename(way):
+            if not tree.has_module(way):
                 yield match.start(), "%s is not there" % way
+            elif anchor and way.endswith(".md") and not tree.has_anchor(way, anchor):
+                yield match.start(), "#%s is no heading of %s" % (anchor, way)
+    for match in FUNCTION.finditer(text) if path.endswith(".md") else ():
+        if match.group(1) not in tree.functions:
+            yield match.start(), "there is no function %s" % match.group(1)
     for match in DOCUMENT.finditer(text):
         if match.group(1) not in tree.names:
             yield match.start(), "there is no document %s" % match.group(1)
@@ -100,7 +124,7 @@ def findings(tree, path):
 
 
 def main():
-    paths = sys.stdin.read().split()
+    paths = [path for path in sys.stdin.read().split() if os.path.exists(path)]
     tree = Tree(paths)
     found = []
     looked = 0

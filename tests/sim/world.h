@@ -1,7 +1,8 @@
 /*
  * A small cluster in one thread and in virtual time: the real step cores, changes and codecs of
  * manifests, and around them a bucket, heads, pushes, reads and compactors made of arrays, with an
- * adversary. What the design's executable model does, with the code that runs in production.
+ * adversary. It checks the protocol of common/cluster/README.md on the code that runs in
+ * production.
  *
  * Everything follows from the seed. A profile is its number; a segment or block is an array of
  * struct item. Code runs in fibers; whatever takes time sleeps, and what belongs to a head looks
@@ -71,10 +72,11 @@ struct deletion {
     struct fg_blocks_tombstone tombstone; /* as it was asked for */
 };
 
-/* Rules of the ring that show here only, where heads really commit (common/cluster/ring/README.md);
- * and of replicas: readers compare sums of ids, not counts alone (sums-of-ids); what repair takes
- * is admitted, and looked for in blocks, as a push is (repair-is-a-push). And of deletions: they
- * end when nobody holds anything of before (end-when-clean), asked twice (quiet-twice). */
+/* Rules of the ring that show here only, where heads really commit
+ * (common/cluster/README.md#rules); and of replicas: readers compare sums of ids, not counts alone
+ * (sums-of-ids); what repair takes is admitted, and looked for in blocks, as a push is
+ * (repair-is-a-push). And of deletions: they end when nobody holds anything of before
+ * (end-when-clean), asked twice (quiet-twice). */
 #define CLUSTER_RULES(X)                                                                           \
     X(STALE_RING_REJECT, "stale-ring-reject")                                                      \
     X(COMMIT_FIRST, "commit-first")                                                                \

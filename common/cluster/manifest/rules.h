@@ -1,7 +1,7 @@
 /*
- * The rules of the protocol that the step cores keep, by the names they have in the design (README
- * of this folder). A core is created with the set of those that are on: all of them, except in the
- * simulation, which shows of each that things go wrong without it.
+ * The rules of the protocol that the step cores keep, by the names that common/cluster/README.md
+ * (Rules) gives them. A core is created with the set of rules that are on: all of them, except in
+ * the simulation, which shows that things go wrong without any one of them.
  */
 #ifndef FG_COMMON_CLUSTER_MANIFEST_RULES_H
 #define FG_COMMON_CLUSTER_MANIFEST_RULES_H

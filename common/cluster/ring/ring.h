@@ -1,6 +1,6 @@
 /*
  * The ring: one object in the bucket that says which ingesters there are, and which of them owned
- * what under each revision that has not drained yet (protocol.md, Words and Ring changes).
+ * what under each revision that has not drained yet (common/cluster/README.md#ring-changes).
  *
  * A revision is a list of members with their zones. It makes owners of every shard (owners.h), for
  * good: a revision never changes, each change of membership makes the next one. Writes go by the

@@ -1,6 +1,7 @@
 /*
- * Which shard a series belongs to (protocol.md, Words): 16 bits, the upper ones from the service,
- * the lower `spread` ones from the label set. A service's series so occupy at most 2^spread shards.
+ * Which shard a series belongs to (common/cluster/README.md#words): 16 bits, the upper ones from
+ * the service, the lower `spread` ones from the label set. A service's series so occupy at most
+ * 2^spread shards.
  */
 #ifndef FG_COMMON_CLUSTER_RING_SHARD_H
 #define FG_COMMON_CLUSTER_RING_SHARD_H

@@ -62,7 +62,7 @@ enum fg_block_kind {
     FG_BLOCK_PID = 3,  /* profile ids, in the rows of IDX */
     FG_BLOCK_IDX = 4,  /* profiles: time, duration, totals, number of samples, ... */
     FG_BLOCK_USE = 5,  /* sizes of profiles as they were sent, in the rows of IDX */
-    FG_BLOCK_NOD = 16, /* merged nodes (nodes/): what there is; right before the directory */
+    FG_BLOCK_NOD = 16, /* merged nodes (../rollup): what there is; right before the directory */
     FG_BLOCK_CRN = 17, /* crowns, before them names and their dictionary */
     FG_BLOCK_FTB = 18, /* tables of functions */
     FG_BLOCK_FUL = 19, /* values of all stacks */

@@ -103,7 +103,7 @@ struct fg_block_profile {
     struct fg_id id;
     int64_t time_ns, duration_ns, period;
     uint16_t shard;
-    uint32_t window; /* protocol.md: until / 10 min */
+    uint32_t window; /* until / 10 min: common/cluster/README.md#words */
     struct fg_profile_size size;
     uint32_t n_samples, n_links;
     const uint32_t *stacks;            /* [n_samples]; in any order, equal ones are summed */

@@ -179,7 +179,7 @@ static void rules_rewrite_as_in_prometheus(void **state)
     }
 }
 
-/* ingest.md, 3.4 */
+/* distributor/API.md#relabelling */
 static void default_rules_know_old_agents(void **state)
 {
     /* clang-format off */
