@@ -1,17 +1,18 @@
-# How a tree is compiled: -DFG_PRESET=dev|tsan|release|fuzz|cov.
+# How a tree is compiled: -DFG_PRESET=dev|quick|tsan|release|fuzz|cov.
 #
 # A preset is a set of flags and nothing else: every target builds under every preset. It is a cache
 # variable instead of a CMakePresets.json so that the scripts, which choose build folders themselves,
 # and a person typing cmake by hand say it in the same way.
 #
 #   dev      -O1, address and undefined behaviour sanitizers; the default, and what the tests run
+#   quick    -O1 without sanitizers, for tests/run --quick
 #   tsan     -O1, thread sanitizer; for threaded modules and the simulator
 #   release  -O2, hardening; asserts stay, because what cannot happen must not continue (fg_assert)
 #   fuzz     clang's coverage instrumentation, so that fg_fuzz() makes libFuzzer programs
 #   cov      line coverage for gcov
 
-set(FG_PRESET "dev" CACHE STRING "dev, tsan, release, fuzz or cov")
-set_property(CACHE FG_PRESET PROPERTY STRINGS dev tsan release fuzz cov)
+set(FG_PRESET "dev" CACHE STRING "dev, quick, tsan, release, fuzz or cov")
+set_property(CACHE FG_PRESET PROPERTY STRINGS dev quick tsan release fuzz cov)
 
 # CMake's own build types would add -O3 or -DNDEBUG of their own to what a preset says.
 if(CMAKE_BUILD_TYPE)
@@ -29,6 +30,9 @@ if(FG_PRESET STREQUAL "dev")
   set(fg_sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
   list(APPEND fg_flags -O1 ${fg_sanitize})
   list(APPEND fg_link_flags ${fg_sanitize})
+
+elseif(FG_PRESET STREQUAL "quick")
+  list(APPEND fg_flags -O1)
 
 elseif(FG_PRESET STREQUAL "tsan")
   list(APPEND fg_flags -O1 -fsanitize=thread)
@@ -54,7 +58,7 @@ elseif(FG_PRESET STREQUAL "cov")
   list(APPEND fg_link_flags --coverage)
 
 else()
-  message(FATAL_ERROR "Unknown FG_PRESET '${FG_PRESET}': dev, tsan, release, fuzz or cov")
+  message(FATAL_ERROR "Unknown FG_PRESET '${FG_PRESET}': dev, quick, tsan, release, fuzz or cov")
 endif()
 
 target_compile_options(fg_preset INTERFACE ${fg_flags})
