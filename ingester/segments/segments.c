@@ -498,10 +498,8 @@ static struct segments_round *round_for(struct segments *segments, const struct 
         round = state == ROUND_OPEN ? group->open : group->unchecked;
     if (round != NULL || table->n_rounds == segments->config.rounds_max)
         return round;
-    if (group == NULL) {
+    if (group == NULL)
         group = table_add_group(table, key);
-        group->whole = segments->started && !segments_may_hold(segments, key);
-    }
     fresh.number = group->next;
     return segments_add_round(segments, group, fresh);
 }
@@ -543,10 +541,16 @@ void segments_added(struct segments *segments, const struct head_group_key *grou
 {
     enum round_state state = unchecked ? ROUND_UNCHECKED : ROUND_OPEN;
     struct segments_round *found = table_round(&segments->table, group, round);
+    struct table_group *in;
 
     if (found == NULL) /* empty for so long that it was dropped, between the two calls */
         found = add_again(segments, group, round, state);
     fg_assert(found->state == state);
+    in = table_group(&segments->table, group);
+    /* Not before there is a profile: a COMPARE tells what is missing of groups that the store has.
+     * A push that is refused after its admission leaves a round that is in the table only. */
+    if (found->profiles == 0 && in->n_rounds == 1)
+        in->whole = segments->started && !segments_may_hold(segments, group);
     if (found->profiles == 0)
         found->opened_wall_ns = wall_ns;
     table_count(&segments->table, found, (int64_t)profiles, (int64_t)bytes);
