@@ -516,10 +516,8 @@ static struct ing_segments_round *round_for(struct ing_segments *segments,
         round = state == ROUND_OPEN ? group->open : group->unchecked;
     if (round != NULL || table->n_rounds == segments->config.rounds_max)
         return round;
-    if (group == NULL) {
+    if (group == NULL)
         group = ing_table_add_group(table, key);
-        group->whole = segments->started && !ing_segments_may_hold(segments, key);
-    }
     fresh.number = group->next;
     return ing_segments_add_round(segments, group, fresh);
 }
@@ -564,10 +562,16 @@ void ing_segments_added(struct ing_segments *segments, const struct ing_head_gro
 {
     enum ing_round_state state = unchecked ? ROUND_UNCHECKED : ROUND_OPEN;
     struct ing_segments_round *found = ing_table_round(&segments->table, group, round);
+    struct ing_table_group *in;
 
     if (found == NULL) /* empty for so long that it was dropped, between the two calls */
         found = add_again(segments, group, round, state);
     fg_assert(found->state == state);
+    in = ing_table_group(&segments->table, group);
+    /* Not before there is a profile: a COMPARE tells what is missing of groups that the store has.
+     * A push that is refused after its admission leaves a round that is in the table only. */
+    if (found->profiles == 0 && in->n_rounds == 1)
+        in->whole = segments->started && !ing_segments_may_hold(segments, group);
     if (found->profiles == 0)
         found->opened_wall_ns = wall_ns;
     ing_table_count(&segments->table, found, (int64_t)profiles, (int64_t)bytes);

@@ -15,7 +15,8 @@ struct ing_table_group {
     uint32_t next;                        /* number of the next round */
     uint32_t n_rounds;
     /* Every profile of the group that a segment ever held is in a live round here: so an id that is
-     * in none of them is new, and the blocks need not be asked. */
+     * in none of them is new, and the blocks need not be asked. false: nobody knows, or the rounds
+     * are empty. */
     bool whole;
 };
 

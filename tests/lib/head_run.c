@@ -12,6 +12,8 @@
 
 enum { ANSWER_MAX_S = 60 };
 
+static const int64_t NEVER_NS = 1000 * FG_HOUR_NS;
+
 /* ---- the ingester ---- */
 
 static void few_series(struct fg_limit_settings *limits)
@@ -29,10 +31,8 @@ struct opening {
     struct fg_store *store;
     struct fg_bucket *bucket;
     bool owns_bucket;
-    int64_t forget_after_ns;
-    const char *name; /* of the member; NULL: no ring */
-    unsigned replicas;
-    bool repairs;
+    int64_t forget_after_ns;          /* of one without a ring */
+    const struct head_member *member; /* NULL: there is no ring */
 };
 
 static void must(enum fg_code code, const struct fg_err *err)
@@ -48,20 +48,16 @@ static void on_drain(void *arg, uint64_t revision)
     ing_drain(head->ingester, revision);
 }
 
-static void url_of(const struct opening *opening, char url[HEAD_SCRATCH_MAX_BYTES])
+static void make_watch(struct head *head, const struct opening *opening)
 {
-    (void)snprintf(url, HEAD_SCRATCH_MAX_BYTES, "inproc://%s", opening->name);
-}
-
-static void make_watch(struct head *head, const struct opening *opening, const char *url)
-{
+    const struct head_member *member = opening->member;
     const struct fg_ring_watch_seat seat = {
-        .name = opening->name,
+        .name = member->name,
         .zone = "",
-        .address = url,
+        .address = head->url,
         .http = "",
         .store = head->store_id,
-        .replicas = opening->replicas,
+        .replicas = member->replicas,
         .on_drain = on_drain,
         .arg = head,
     };
@@ -70,20 +66,37 @@ static void make_watch(struct head *head, const struct opening *opening, const c
     must(fg_ring_watch_create(&(struct fg_ring_watch_config){.bucket = opening->bucket,
                                                              .clock = fg_clock_real(),
                                                              .registry = head->registry,
-                                                             .poll_ns = 1000 * FG_HOUR_NS,
+                                                             .poll_ns = member->poll_ns,
                                                              .seat = &seat},
                               &head->watch, &err),
          &err);
 }
 
+static void make_member(struct head *head, const struct opening *opening)
+{
+    const struct head_member *member = opening->member;
+
+    if (member->url != NULL)
+        (void)snprintf(head->url, sizeof head->url, "%s", member->url);
+    else
+        (void)snprintf(head->url, sizeof head->url, "inproc://%s", member->name);
+    make_watch(head, opening);
+    if (member->repair_every_ns == 0)
+        return;
+    head->peers = fg_peers_create(&(struct fg_peers_config){.calls_max = 2, .peers_max = 8});
+    head->repair = (struct ing_repair_settings){
+        .every_ns = member->repair_every_ns, .young_ns = FG_MINUTE_NS, .rate_bytes = 1 << 30};
+}
+
 static void open_on(struct head *head, const struct opening *opening)
 {
+    const struct head_member *member = opening->member;
     const struct ing_driver_settings segments = {
         .cut_bytes = 64 << 20,
         .grace_ns = FG_MINUTE_NS,
         .linger_ns = 10 * FG_MINUTE_NS,
         .open_max_ns = 2 * FG_HOUR_NS,
-        .forget_after_ns = opening->forget_after_ns,
+        .forget_after_ns = member == NULL ? opening->forget_after_ns : member->forget_after_ns,
         .unchecked_max_bytes = 1 << 30,
         .poll_ns = 15 * FG_SECOND_NS,
         .turn_ns = 5 * FG_MINUTE_NS,
@@ -100,8 +113,6 @@ static void open_on(struct head *head, const struct opening *opening)
         .late_queue_max = 128,
         .late_cache_max_bytes = 1 << 20,
     };
-    static const struct ing_repair_settings repair = {
-        .every_ns = 1000 * FG_HOUR_NS, .young_ns = FG_MINUTE_NS, .rate_bytes = 1 << 30};
     struct ing_config config = {.settings = &settings,
                                 .segments = &segments,
                                 .store = opening->store,
@@ -120,57 +131,62 @@ static void open_on(struct head *head, const struct opening *opening)
     head->tenants = tenants_make(&head->limits, few_series, false, head->registry);
     config.tenants = head->tenants;
     must(ing_member_find_store(opening->store, &head->store_id, &err), &err);
-    if (opening->name != NULL) {
-        url_of(opening, head->url);
-        make_watch(head, opening, head->url);
-    }
-    if (opening->repairs)
-        head->peers = fg_peers_create(&(struct fg_peers_config){.calls_max = 2, .peers_max = 8});
+    if (member != NULL)
+        make_member(head, opening);
     config.watch = head->watch;
     config.peers = head->peers;
-    config.repair = &repair;
+    config.repair = &head->repair;
     must(ing_create(&config, &head->ingester, &err), &err);
     ing_serve(head->ingester, head->server);
-    if (opening->name != NULL)
+    if (member != NULL && member->url == NULL)
         must(fg_rpc_server_start(head->server, head->url, &err), &err);
     head->peer = fg_peer_direct(head->server);
 }
 
 void head_open(struct head *head, struct fg_store *store)
 {
-    open_on(head,
-            &(struct opening){store, fg_bucket_memory(), true, 5 * FG_MINUTE_NS, NULL, 0, false});
+    open_on(head, &(struct opening){store, fg_bucket_memory(), true, 5 * FG_MINUTE_NS, NULL});
 }
 
 void head_open_on(struct head *head, struct fg_store *store, struct fg_bucket *bucket)
 {
-    open_on(head, &(struct opening){store, bucket, false, 5 * FG_MINUTE_NS, NULL, 0, false});
+    open_on(head, &(struct opening){store, bucket, false, 5 * FG_MINUTE_NS, NULL});
 }
 
 void head_open_forgetting(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
                           int64_t forget_after_ns)
 {
-    open_on(head, &(struct opening){store, bucket, false, forget_after_ns, NULL, 0, false});
+    open_on(head, &(struct opening){store, bucket, false, forget_after_ns, NULL});
+}
+
+void head_open_member(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
+                      const struct head_member *member)
+{
+    open_on(head, &(struct opening){store, bucket, false, 0, member});
 }
 
 void head_open_seated(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
                       const char *name, unsigned replicas)
 {
-    open_on(head, &(struct opening){store, bucket, false, 0, name, replicas, false});
+    head_open_member(
+        head, store, bucket,
+        &(struct head_member){.name = name, .replicas = replicas, .poll_ns = NEVER_NS});
 }
 
 void head_open_repairing(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
                          const char *name, unsigned replicas)
 {
-    open_on(head, &(struct opening){store, bucket, false, 0, name, replicas, true});
+    head_open_member(
+        head, store, bucket,
+        &(struct head_member){
+            .name = name, .replicas = replicas, .poll_ns = NEVER_NS, .repair_every_ns = NEVER_NS});
 }
 
 void head_close(struct head *head)
 {
     fg_ring_watch_stop(head->watch);
     fg_peer_destroy(head->peer);
-    if (head->watch != NULL)
-        fg_rpc_server_stop(head->server);
+    fg_rpc_server_stop(head->server);
     ing_destroy(head->ingester);
     fg_peers_destroy(head->peers);
     fg_ring_watch_destroy(head->watch);
@@ -273,7 +289,7 @@ static int64_t deadline(void)
 }
 
 /* Series of a service are in several shards, as with a spread. */
-static uint16_t shard_of(const struct head_profile *profile)
+uint16_t head_shard(const struct head_profile *profile)
 {
     struct fg_slice zone = profile->zone == NULL ? FG_LIT("") : fg_cstr(profile->zone);
 
@@ -302,7 +318,7 @@ void head_call_push_under(struct head_call *call, const struct head_profile *pro
     item.tenant = tenant;
     item.service = service;
     item.bytes = (uint32_t)batch.len;
-    item.shard = shard_of(profile);
+    item.shard = head_shard(profile);
     message.items = items;
     message.n_items = FG_COUNT(items);
     message.revision = revision;
@@ -318,7 +334,7 @@ void head_call_push_under(struct head_call *call, const struct head_profile *pro
     };
 }
 
-struct head_pushed head_call_done(struct head *head, struct head_call *call)
+struct head_pushed head_call_done(struct fg_peer *peer, struct head_call *call)
 {
     struct head_pushed pushed = {.code = call->call.code};
     Fg__Inner__PushReply *reply;
@@ -334,7 +350,7 @@ struct head_pushed head_call_done(struct head *head, struct head_call *call)
         pushed.n_undefined = (uint32_t)reply->results[0]->n_undefined;
         fg__inner__push_reply__free_unpacked(reply, NULL);
     }
-    fg_call_done(head->peer, &call->call);
+    fg_call_done(peer, &call->call);
     return pushed;
 }
 
@@ -351,7 +367,7 @@ struct head_pushed head_push_bytes(struct head *head, const struct head_profile 
         head_call_push_under(&call, profile, batch, fg_ring_watch_revision(head->watch),
                              fg_bytes(store, sizeof store));
     (void)fg_peer_call(head->peer, &call.call);
-    return head_call_done(head, &call);
+    return head_call_done(head->peer, &call);
 }
 
 struct head_pushed head_push(struct head *head, const struct head_profile *profile, bool define)
@@ -369,7 +385,7 @@ struct head_pushed head_push(struct head *head, const struct head_profile *profi
 /* ---- queries ---- */
 
 /* A selection with its matchers, in place; deletions are in the arena. */
-struct selection {
+struct qry_selection {
     Fg__Inner__Selection message;
     Fg__Inner__Matcher matchers[2], *pointers[2];
     char texts[5][64], type[128];
@@ -414,13 +430,13 @@ static Fg__Inner__Deletion **make_deletions(const struct fg_deletions *from, str
     return deletions;
 }
 
-static char *text(struct selection *selection, size_t i, const char *from)
+static char *text(struct qry_selection *selection, size_t i, const char *from)
 {
     (void)snprintf(selection->texts[i], sizeof selection->texts[i], "%s", from);
     return selection->texts[i];
 }
 
-static void select_by(struct selection *selection, const struct head_query *query)
+static void select_by(struct qry_selection *selection, const struct head_query *query)
 {
     fg__inner__selection__init(&selection->message);
     selection->message.tenant = text(selection, 0, query->tenant);
@@ -486,7 +502,7 @@ enum fg_code head_select(struct head *head, const struct head_query *query, stru
     ProtobufCBinaryData ids[FG_COUNT(query->ids)];
     uint64_t spans[FG_COUNT(query->spans)];
     char *site[FG_COUNT(query->call_site)], site_texts[FG_COUNT(query->call_site)][64];
-    struct selection selection = {0};
+    struct qry_selection selection = {0};
     struct fg_call call;
     enum fg_code code;
 
@@ -545,7 +561,7 @@ enum fg_code head_series(struct head *head, const struct head_query *query,
 {
     Fg__Inner__SeriesHead message;
     char *pointers[4], texts[4][64];
-    struct selection selection = {0};
+    struct qry_selection selection = {0};
     struct fg_buf labels;
     struct fg_call call;
     enum fg_code code;
@@ -584,7 +600,7 @@ enum fg_code head_points(struct head *head, const struct head_query *query, stru
     Fg__Inner__PointsHead message;
     char zone[] = "zone";
     char *group_by[] = {zone};
-    struct selection selection = {0};
+    struct qry_selection selection = {0};
     struct fg_buf labels;
     struct fg_call call;
     enum fg_code code;

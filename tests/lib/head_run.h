@@ -27,6 +27,7 @@ struct head {
     struct fg_id store_id;
     struct fg_ring_watch *watch; /* NULL: there is no ring */
     struct fg_peers *peers;
+    struct ing_repair_settings repair;
     char url[HEAD_SCRATCH_MAX_BYTES];
     struct ingester *ingester;
     struct fg_rpc_server *server;
@@ -49,6 +50,20 @@ void head_open_seated(struct head *head, struct fg_store *store, struct fg_bucke
 /* ... which asks the others once for what it lacks, when it has the seat. */
 void head_open_repairing(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
                          const char *name, unsigned replicas);
+
+/* A member of a ring that runs by itself. */
+struct head_member {
+    const char *name;
+    unsigned replicas;
+    const char *url; /* where others call it; NULL: the head listens at "inproc://NAME" */
+    int64_t poll_ns; /* of the ring */
+    int64_t forget_after_ns;
+    int64_t repair_every_ns; /* 0: it does not repair */
+};
+/* ... whose watch is still to be started. With a url the head does not listen: the caller brings
+ * calls to head->server, and makes fg_peer_dial() reach the others. */
+void head_open_member(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
+                      const struct head_member *member);
 void head_close(struct head *head);
 
 struct head_sample {
@@ -69,6 +84,8 @@ struct head_profile {
 /* The profile as a batch on the wire, `copies` times in it; returns its id. */
 struct fg_id head_encode(const struct head_profile *profile, bool define, unsigned copies,
                          struct fg_buf *out);
+
+uint16_t head_shard(const struct head_profile *profile);
 
 struct head_pushed {
     enum fg_code code;
@@ -91,8 +108,8 @@ void head_call_push(struct head_call *call, const struct head_profile *profile,
 /* Under a revision of the ring, for a store (as in PushHead). */
 void head_call_push_under(struct head_call *call, const struct head_profile *profile,
                           struct fg_slice batch, uint64_t revision, struct fg_slice store);
-/* The reply of an answered push; frees it. */
-struct head_pushed head_call_done(struct head *head, struct head_call *call);
+/* The reply of a push that the peer has answered; frees it. */
+struct head_pushed head_call_done(struct fg_peer *peer, struct head_call *call);
 
 struct head_query {
     const char *tenant, *service, *zone; /* NULL: any */

@@ -332,6 +332,11 @@ unsigned threads_count(unsigned machine)
     return count;
 }
 
+unsigned threads_machine(void)
+{
+    return all.running->machine;
+}
+
 void threads_sleep(int64_t ns)
 {
     (void)block(SLEEP, NULL, __builtin_return_address(0), ns);

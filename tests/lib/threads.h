@@ -38,6 +38,9 @@ void threads_kill(unsigned machine);
 /* Returns how many threads of a machine have not ended. */
 unsigned threads_count(unsigned machine);
 
+/* Returns the machine of the running thread. */
+unsigned threads_machine(void);
+
 /* Virtual monotonic time. */
 int64_t threads_now_ns(void);
 void threads_sleep(int64_t ns);

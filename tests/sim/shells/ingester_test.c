@@ -5,17 +5,16 @@
  * once, no other is in it twice. At the end, when nothing fails any more, all that was acknowledged
  * is committed within a bounded time, the head forgets it, and the ingester ends.
  */
-#include "common/base/str.h"
 #include "compactor/compaction.h"
 #include "tests/lib/bucket_doubles.h"
-#include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
+#include "tests/lib/remove_tree.h"
 #include "tests/lib/tenants.h"
 #include "tests/lib/threads.h"
 #include "tests/sim/shells/faults.h"
+#include "tests/sim/shells/objects.h"
 #include "tests/sim/shells/run.h"
 
-#include <ftw.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,9 +26,7 @@
 
 enum {
     SEEDS = 24,
-    PROFILES_MAX = 2000,
     PUSHERS = 3,
-    OBJECTS_MAX = 2000,
     HEAD = 1, /* machines */
     COMPACTOR = 2,
 };
@@ -77,12 +74,6 @@ struct sent {
     unsigned tries;        /* 0: it cannot be there */
 };
 
-/* A segment or block that was read. */
-struct object {
-    char name[FG_NAME_MAX_BYTES];
-    bool holds[PROFILES_MAX];
-};
-
 struct compactor {
     struct fg_registry *registry;
     struct fg_limit_settings limits;
@@ -107,8 +98,7 @@ struct world {
     bool ending;
     struct sent sent[PROFILES_MAX];
     uint32_t n_sent;
-    struct object *objects[OBJECTS_MAX];
-    uint32_t n_objects;
+    struct qry_objects *objects;
     struct compactor compactor;
     unsigned clients;
 };
@@ -247,104 +237,6 @@ static void pusher(void *arg)
 
 /* ---- reads ---- */
 
-/* Adds what lines ("p12 1") say. */
-static void count_lines(struct fg_slice text, uint8_t *found)
-{
-    while (text.len > 0) {
-        size_t end = fg_slice_find(text, '\n'), space = fg_slice_find(text, ' ');
-        uint64_t n, value;
-
-        if (space < 2 || !fg_parse_u64(fg_slice_sub(text, 1, space - 1), &n) ||
-            !fg_parse_u64(fg_slice_sub(text, space + 1, end - space - 1), &value) ||
-            n >= PROFILES_MAX)
-            run_fault("an answer has the line %.*s", (int)end, (const char *)text.ptr);
-        found[n] = (uint8_t)FG_MIN(found[n] + value, 255);
-        text = fg_slice_sub(text, end + 1, SIZE_MAX);
-    }
-}
-
-static const struct object *find_object(struct world *world, const char *name)
-{
-    uint8_t found[PROFILES_MAX] = {0};
-    struct object *object;
-    struct fg_buf lines;
-
-    for (uint32_t i = 0; i < world->n_objects; i++)
-        if (strcmp(world->objects[i]->name, name) == 0)
-            return world->objects[i];
-    fg_buf_init(&lines, SIZE_MAX);
-    committed_read_object(world->bucket, name, tenant, type, &lines);
-    count_lines(fg_buf_slice(&lines), found);
-    fg_buf_done(&lines);
-    object = fg_new(struct object);
-    (void)snprintf(object->name, sizeof object->name, "%s", name);
-    for (uint32_t i = 0; i < PROFILES_MAX; i++) {
-        if (found[i] > 1)
-            run_fault("p%u is %u times in %s", i, found[i], name);
-        object->holds[i] = found[i] == 1;
-    }
-    fg_assert(world->n_objects < OBJECTS_MAX);
-    world->objects[world->n_objects++] = object;
-    return object;
-}
-
-static void add_object(struct world *world, const char *name, uint8_t *found)
-{
-    const struct object *object = find_object(world, name);
-
-    for (uint32_t p = 0; p < world->n_sent; p++)
-        found[p] = (uint8_t)(found[p] + object->holds[p]);
-}
-
-/* What the manifests say at one moment. */
-struct snapshot {
-    struct fg_manifest *l0, *blocks;
-};
-
-static struct snapshot take_snapshot(struct world *world)
-{
-    struct snapshot snapshot;
-
-    threads_pin();
-    snapshot.l0 = committed_manifest(world->bucket);
-    snapshot.blocks = committed_blocks(world->bucket, tenant);
-    threads_unpin();
-    return snapshot;
-}
-
-/* Reads what is in the snapshot, which may be some minutes old; its generation. */
-static uint64_t read_snapshot(struct world *world, struct snapshot *snapshot, uint8_t *found)
-{
-    const struct fg_l0 *l0 = &snapshot->l0->l0;
-    const struct fg_blocks *blocks = &snapshot->blocks->blocks;
-    uint64_t generation = l0->generation;
-    char name[FG_NAME_MAX_BYTES];
-    struct fg_err err;
-
-    threads_pin();
-    for (uint32_t i = 0; i < l0->n_segments; i++) {
-        fg_name_segment(name, &l0->segments[i].id);
-        if (!fg_blocks_covers(blocks, l0->segments[i].generation))
-            add_object(world, name, found);
-    }
-    for (uint32_t i = 0; i < blocks->n_blocks; i++) {
-        fg_assert(fg_name_block(name, blocks->tenant, blocks->blocks[i].id, &err) == FG_OK);
-        if (!blocks->blocks[i].nodes_only)
-            add_object(world, name, found);
-    }
-    fg_manifest_unref(snapshot->l0);
-    fg_manifest_unref(snapshot->blocks);
-    threads_unpin();
-    return generation;
-}
-
-static uint64_t read_committed(struct world *world, uint8_t *found)
-{
-    struct snapshot snapshot = take_snapshot(world);
-
-    return read_snapshot(world, &snapshot, found);
-}
-
 /* Each that was acknowledged before is there once, if the answer is complete. */
 static void check(const struct world *world, const uint8_t *found, int64_t before_ns, bool complete,
                   const char *what)
@@ -383,11 +275,11 @@ static void read_all(struct world *world)
     struct ask ask = {.world = world, .run = select_all};
     int64_t begin_ns = threads_now_ns();
     bool ahead = run_chance(50);
-    struct snapshot snapshot = take_snapshot(world);
+    struct snapshot snapshot = objects_snapshot(world->objects);
 
     if (run_chance(100))
         threads_sleep(run_draw_ns(forget_after_ns)); /* a slow querier */
-    ask.generation = read_snapshot(world, &snapshot, found);
+    ask.generation = objects_read(world->objects, &snapshot, found);
     ask.lenient = run_chance(500);
     if (ahead) /* it has seen a manifest that there may not be; nothing is known of what is in it */
         ask.generation += 1 + threads_draw(3);
@@ -397,7 +289,7 @@ static void read_all(struct world *world)
     run_trace("answer at generation %" PRIu64 ": %s%s", ask.generation, fg_code_name(ask.code),
               ask.code == FG_OK && ask.lacks ? ", incomplete" : "");
     if (ask.code == FG_OK) {
-        count_lines(fg_buf_slice(&ask.lines), found);
+        objects_count_lines(fg_buf_slice(&ask.lines), found);
         check(world, found, begin_ns, !ask.lacks && !ahead, "an answer");
         world->counts[READS]++;
         world->counts[READS_INCOMPLETE] += ask.lacks;
@@ -443,7 +335,7 @@ static bool flush(struct world *world, int64_t timeout_ns)
         world->counts[FLUSHES_FAILED]++;
         return false;
     }
-    (void)read_committed(world, found);
+    (void)objects_read_now(world->objects, found);
     check(world, found, begin_ns, true, "after a flush");
     return true;
 }
@@ -495,14 +387,6 @@ static void start_head(struct world *world)
     world->taking = true;
 }
 
-static int remove_file(const char *path, const struct stat *stat, int kind, struct FTW *ftw)
-{
-    (void)stat;
-    (void)kind;
-    (void)ftw;
-    return remove(path);
-}
-
 static void kill_head(struct world *world)
 {
     run_trace("kill");
@@ -512,7 +396,7 @@ static void kill_head(struct world *world)
     world->taking = false;
     sim_net_kill(world->net);
     threads_kill(HEAD);
-    (void)nftw(world->head->scratch, remove_file, 8, FTW_DEPTH | FTW_PHYS);
+    (void)remove_tree(world->head->scratch);
     world->life++;
     world->asking = world->waiting = 0;
     world->head = NULL;
@@ -626,7 +510,7 @@ static void kill_compactor(struct world *world)
     threads_pin();
     sim_net_kill(world->compactor.net);
     threads_kill(COMPACTOR);
-    (void)nftw(world->compactor.scratch, remove_file, 8, FTW_DEPTH | FTW_PHYS);
+    (void)remove_tree(world->compactor.scratch);
     threads_unpin();
 }
 
@@ -762,7 +646,7 @@ static void wait_for_blocks(struct world *world, int64_t begin_ns)
 
     do {
         threads_sleep(FG_MINUTE_NS);
-        snapshot = take_snapshot(world);
+        snapshot = objects_snapshot(world->objects);
         live = snapshot.l0->l0.n_segments;
         blocks = snapshot.blocks->blocks.n_blocks;
         fg_manifest_unref(snapshot.l0);
@@ -801,12 +685,12 @@ static void settle(struct world *world)
             run_fault("the head still has profiles %lld s after the faults",
                       (long long)(settle_max_ns / FG_SECOND_NS));
     }
-    (void)read_committed(world, found);
+    (void)objects_read_now(world->objects, found);
     check(world, found, threads_now_ns(), true, "at the end");
     read_all(world);
     wait_for_blocks(world, begin_ns);
     memset(found, 0, sizeof found);
-    (void)read_committed(world, found);
+    (void)objects_read_now(world->objects, found);
     check(world, found, threads_now_ns(), true, "in the blocks");
     stop_compactor(world);
     stop_head(world);
@@ -818,6 +702,7 @@ static void run(uint64_t counts[RUN_COUNTS])
 
     world->counts = counts;
     world->bucket = fg_bucket_memory();
+    world->objects = objects_create(world->bucket, tenant, type);
     world->disk = sim_disk_create(HEAD_FAMILIES, &world->faults);
     start_head(world);
     start_compactor(world);
@@ -828,7 +713,7 @@ static void run(uint64_t counts[RUN_COUNTS])
     world->clients = PUSHERS + 2;
     operate(world);
     settle(world);
-    counts[OBJECTS] += world->n_objects;
+    counts[OBJECTS] += objects_count(world->objects);
     counts[DISK_FAILED] += sim_disk_failed(world->disk);
 }
 

@@ -422,7 +422,7 @@ static void send_push(struct head *head, struct in_flight *flight,
 static struct head_pushed answer(struct head *head, struct in_flight *flight)
 {
     fg_buf_done(&flight->batch);
-    return head_call_done(head, &flight->call);
+    return head_call_done(head->peer, &flight->call);
 }
 
 /* Waits until the committer has this many items before it. */

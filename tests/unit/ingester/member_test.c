@@ -130,7 +130,7 @@ static struct head_pushed push_under(struct fixture *f, uint64_t revision, struc
     (void)head_encode(&profile, true, 1, &batch);
     head_call_push_under(&call, &profile, fg_buf_slice(&batch), revision, store);
     (void)fg_peer_call(f->heads[0].peer, &call.call);
-    pushed = head_call_done(&f->heads[0], &call);
+    pushed = head_call_done(f->heads[0].peer, &call);
     fg_buf_done(&batch);
     return pushed;
 }

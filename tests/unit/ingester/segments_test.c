@@ -325,6 +325,28 @@ static void empty_rounds(void **state)
     run_end(&run);
 }
 
+/* A group whose only push was refused holds nothing: what others commit of it is not compared with
+ * it, and has to be looked for when it is pushed again. */
+static void a_refused_push_says_nothing_of_its_group(void **state)
+{
+    const struct fg_segment_id others = {.writer = {8, 8}, .cut = 1, .nonce = 1};
+    struct run run = run_begin();
+    struct ing_head_group_key key = group_of(1000);
+    uint32_t round;
+
+    (void)state;
+    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
+    run_enter(&run, &others, 1000);
+    run_wait(&run, run_config.poll_ns);
+    assert_non_null(run_wants(&run, SEGMENTS_COMPARE));
+    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
+    assert_int_equal(ing_segments_status(run.segments).gen, 1);
+    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
+    assert_int_equal(run_admit(run.segments, &key, 1, &round), SEGMENTS_ADMIT);
+    run_end(&run);
+}
+
 /* A sealed round of an earlier life: in the manifest or not. */
 static void restarts(void **state)
 {
@@ -489,6 +511,7 @@ int main(void)
         cmocka_unit_test(oddities),
         cmocka_unit_test(restarts),
         cmocka_unit_test(empty_rounds),
+        cmocka_unit_test(a_refused_push_says_nothing_of_its_group),
         cmocka_unit_test(drains),
         cmocka_unit_test(ranks),
         cmocka_unit_test(wanted),
