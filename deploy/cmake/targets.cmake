@@ -15,9 +15,9 @@ set(FG_REPLAY_MAIN "${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.c")
 
 # A macro, so that the ARG_ variables land in the caller.
 macro(fg_parse_arguments)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "SLOW" "" "SOURCES;LINKS" ${ARGN})
   if(ARG_UNPARSED_ARGUMENTS OR NOT ARG_SOURCES)
-    message(FATAL_ERROR "${name}: expected SOURCES ... [LINKS ...], got: ${ARGN}")
+    message(FATAL_ERROR "${name}: expected [SLOW] SOURCES ... [LINKS ...], got: ${ARGN}")
   endif()
 endmacro()
 
@@ -46,7 +46,8 @@ endfunction()
 
 # A cmocka program, one per tested module, run by ctest from the source root so that test data has
 # the same path in the code and in a shell. Target and ctest entry are called test_<name> and
-# unit.<name>. It sees FG_SOURCE_DIR for paths that must not depend on where it was started.
+# unit.<name>. It sees FG_SOURCE_DIR for paths that must not depend on where it was started. SLOW: it
+# takes longer than a second and a half under the preset quick, and tests/run --quick leaves it out.
 function(fg_test name)
   fg_parse_arguments(${ARGN})
   if(NOT FG_TESTS)
@@ -58,7 +59,11 @@ function(fg_test name)
   set_target_properties(test_${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests/bin")
   add_test(NAME unit.${name} COMMAND test_${name})
-  fg_test_properties(unit.${name} unit)
+  if(ARG_SLOW)
+    fg_test_properties(unit.${name} unit)
+  else()
+    fg_test_properties(unit.${name} "unit;quick")
+  endif()
 endfunction()
 
 # A file with LLVMFuzzerTestOneInput(). Under the preset fuzz it becomes a libFuzzer program; under
@@ -83,12 +88,12 @@ function(fg_fuzz name)
     target_sources(fuzz_${name} PRIVATE "${FG_REPLAY_MAIN}")
     add_test(NAME fuzz.${name} COMMAND fuzz_${name} "${FG_FUZZ_CORPUS}/${name}")
   endif()
-  fg_test_properties(fuzz.${name} fuzz)
+  fg_test_properties(fuzz.${name} "fuzz;quick")
 endfunction()
 
 function(fg_test_properties test label)
   set_tests_properties(${test} PROPERTIES
-    LABELS ${label}
+    LABELS "${label}"
     TIMEOUT 300
     WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"
     ENVIRONMENT
