@@ -1,12 +1,12 @@
 # The verbs module build files are written in. Each takes a name, SOURCES and LINKS:
 #
-#   fg_library(fg_ingester SOURCES head.c commit.c LINKS fg_proto fg_common)
+#   fg_library(fg_ingester SOURCES head.c commit.c LINKS fg_proto fg_base)
 #   fg_program(flamegrid-ingester SOURCES main.c LINKS fg_ingester)
-#   fg_test(base_cursor SOURCES cursor_test.c LINKS fg_common)
+#   fg_test(base_cursor SOURCES cursor_test.c LINKS fg_base)
 #   fg_fuzz(pprof SOURCES pprof_fuzz.c LINKS fg_proto)
 #   fg_proto(fg_rpc_messages SOURCES inner.proto)
 #
-# LINKS names our libraries (fg_common) and foreign ones (fg::uv) alike; they are public, because a
+# LINKS names our libraries (fg_base) and foreign ones (fg::uv) alike; they are public, because a
 # static library's users have to link what it uses. Unknown arguments are errors: a misspelt LINKS
 # would otherwise be taken for one more source.
 
