@@ -360,7 +360,7 @@ static enum fg_code write_changes(struct applying *applying)
     for (size_t i = 0; i < applying->n_changed; i++)
         if (code == FG_OK)
             ing_rounds_set(applying->head->rounds, &applying->changed[i]);
-        else
+        else if (code != FG_E_LIMIT) /* then nothing was written, and nothing will be undone */
             ing_rounds_doubt(applying->head->rounds, &applying->changed[i].key);
     return code;
 }
