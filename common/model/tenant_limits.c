@@ -5,6 +5,7 @@
 #include "common/base/time.h"
 #include "common/runtime/file.h"
 #include "common/runtime/log.h"
+#include "common/runtime/ticker.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -90,16 +91,13 @@ struct limits_table {
 struct fg_tenants {
     struct fg_tenants_config config;
     struct fg_metrics *metrics;
-    struct fg_file_version version; /* the thread's, once it runs */
+    struct fg_file_version version; /* the ticker's, once it runs */
+
+    struct fg_ticker *ticker; /* reads the file again; NULL: there is none */
 
     pthread_mutex_t lock; /* of all below */
-    pthread_cond_t wake;
     struct fg_limits *defaults;
     struct limits_table table;
-    bool stop;
-
-    pthread_t thread;
-    bool has_thread;
 };
 
 /* ---- limits ---- */
@@ -319,24 +317,9 @@ void fg_tenants_look(struct fg_tenants *tenants)
         fg_log_info("limits of tenants read again", fg_ls("file", tenants->config.file));
 }
 
-static void *run(void *arg)
+static void tick(void *arg)
 {
-    struct fg_tenants *tenants = arg;
-
-    (void)pthread_setname_np(pthread_self(), "tenants");
-    (void)pthread_mutex_lock(&tenants->lock);
-    while (!tenants->stop) {
-        int64_t until_ns = fg_mono_ns(fg_clock_real()) + tenants->config.reload_ns;
-        const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
-
-        if (pthread_cond_timedwait(&tenants->wake, &tenants->lock, &until) == 0)
-            continue;
-        (void)pthread_mutex_unlock(&tenants->lock);
-        fg_tenants_look(tenants);
-        (void)pthread_mutex_lock(&tenants->lock);
-    }
-    (void)pthread_mutex_unlock(&tenants->lock);
-    return NULL;
+    fg_tenants_look(arg);
 }
 
 /* ---- all of it ---- */
@@ -356,7 +339,8 @@ static void set_defaults(struct fg_limit_settings *values, bool enabled)
 
 static enum fg_code start(struct fg_tenants *tenants, struct fg_err *err)
 {
-    int failed;
+    const struct fg_ticker_config ticker = {
+        .name = "tenants", .period_ns = tenants->config.reload_ns, .tick = tick, .arg = tenants};
 
     if (read_rules(tenants->defaults, tenants->defaults, "limits", err) != FG_OK)
         return err->code;
@@ -364,18 +348,13 @@ static enum fg_code start(struct fg_tenants *tenants, struct fg_err *err)
         return FG_OK;
     if (reload(tenants, err) != FG_OK)
         return err->code;
-    failed = pthread_create(&tenants->thread, NULL, run, tenants);
-    if (failed != 0)
-        return fg_fail_errno(err, failed, "tenants");
-    tenants->has_thread = true;
-    return FG_OK;
+    return fg_ticker_create(&ticker, &tenants->ticker, err);
 }
 
 enum fg_code fg_tenants_create(const struct fg_tenants_config *config,
                                struct fg_tenants **ret_tenants, struct fg_err *err)
 {
     struct fg_tenants *tenants = fg_new(struct fg_tenants);
-    pthread_condattr_t monotonic;
 
     tenants->config = *config;
     tenants->defaults = limits_create(config->defaults);
@@ -383,10 +362,6 @@ enum fg_code fg_tenants_create(const struct fg_tenants_config *config,
     tenants->metrics =
         fg_metrics_register(config->registry, tenant_metrics, FG_COUNT(tenant_metrics));
     (void)pthread_mutex_init(&tenants->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&tenants->wake, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
     if (start(tenants, err) != FG_OK) {
         fg_tenants_destroy(tenants);
         return err->code;
@@ -399,16 +374,9 @@ void fg_tenants_destroy(struct fg_tenants *tenants)
 {
     if (tenants == NULL)
         return;
-    if (tenants->has_thread) {
-        (void)pthread_mutex_lock(&tenants->lock);
-        tenants->stop = true;
-        (void)pthread_cond_signal(&tenants->wake);
-        (void)pthread_mutex_unlock(&tenants->lock);
-        (void)pthread_join(tenants->thread, NULL);
-    }
+    fg_ticker_destroy(tenants->ticker);
     table_done(&tenants->table);
     fg_limits_unref(tenants->defaults);
-    (void)pthread_cond_destroy(&tenants->wake);
     (void)pthread_mutex_destroy(&tenants->lock);
     free(tenants);
 }

@@ -6,8 +6,8 @@
 #include "common/net/tls_rules.h"
 #include "common/runtime/config.h"
 #include "common/runtime/log.h"
+#include "common/runtime/ticker.h"
 
-#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509.h>
 #include <pthread.h>
@@ -27,11 +27,9 @@ struct fg_tls_context {
     enum fg_tls_client_auth client_auth;
     int64_t check_ns;
     struct fg_metrics *metrics;
-    uint64_t hashes[FILES]; /* of what was last tried, good or bad; of the reloading thread */
-    pthread_t thread;
+    uint64_t hashes[FILES];   /* of what was last tried, good or bad; of the reloading thread */
+    struct fg_ticker *ticker; /* reads changed files; NULL: nobody does */
     pthread_mutex_t lock;
-    pthread_cond_t wake;
-    bool stopping;    /* under lock */
     SSL_CTX *current; /* under lock */
 };
 
@@ -222,25 +220,9 @@ bool fg_tls_context_reload(struct fg_tls_context *context)
     return true;
 }
 
-static void *watch_files(void *arg)
+static void tick(void *arg)
 {
-    struct fg_tls_context *context = arg;
-    struct timespec until;
-
-    (void)pthread_setname_np(pthread_self(), "tls-files");
-    pthread_mutex_lock(&context->lock);
-    while (!context->stopping) {
-        fg_assert(clock_gettime(CLOCK_MONOTONIC, &until) == 0);
-        until.tv_sec += (until.tv_nsec + context->check_ns) / FG_SECOND_NS;
-        until.tv_nsec = (until.tv_nsec + context->check_ns) % FG_SECOND_NS;
-        if (pthread_cond_timedwait(&context->wake, &context->lock, &until) != ETIMEDOUT)
-            continue;
-        pthread_mutex_unlock(&context->lock);
-        (void)fg_tls_context_reload(context);
-        pthread_mutex_lock(&context->lock);
-    }
-    pthread_mutex_unlock(&context->lock);
-    return NULL;
+    (void)fg_tls_context_reload(arg);
 }
 
 /* --- beginning and end --- */
@@ -250,7 +232,6 @@ static void free_context(struct fg_tls_context *context)
     for (size_t i = 0; i < FILES; i++)
         free(context->files[i]);
     SSL_CTX_free(context->current);
-    (void)pthread_cond_destroy(&context->wake);
     (void)pthread_mutex_destroy(&context->lock);
     free(context);
 }
@@ -267,7 +248,6 @@ static struct fg_tls_context *new_context(const struct fg_tls_config *config,
                                           struct fg_registry *registry)
 {
     struct fg_tls_context *context = fg_new(struct fg_tls_context);
-    pthread_condattr_t attr;
 
     context->files[CERT] = copy_name(config->cert_file);
     context->files[KEY] = copy_name(config->key_file);
@@ -277,10 +257,6 @@ static struct fg_tls_context *new_context(const struct fg_tls_config *config,
     if (registry != NULL)
         context->metrics = fg_metrics_register(registry, tls_metrics, FG_COUNT(tls_metrics));
     fg_assert(pthread_mutex_init(&context->lock, NULL) == 0);
-    fg_assert(pthread_condattr_init(&attr) == 0);
-    fg_assert(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
-    fg_assert(pthread_cond_init(&context->wake, &attr) == 0);
-    (void)pthread_condattr_destroy(&attr);
     return context;
 }
 
@@ -303,6 +279,8 @@ enum fg_code fg_tls_context_create(const struct fg_tls_config *config, struct fg
                                    struct fg_tls_context **ret_context, struct fg_err *err)
 {
     struct fg_tls_context *context = new_context(config, registry);
+    const struct fg_ticker_config ticker = {
+        .name = "tls-files", .period_ns = context->check_ns, .tick = tick, .arg = context};
     SSL_CTX *ctx = NULL;
 
     (void)look(context);
@@ -311,8 +289,10 @@ enum fg_code fg_tls_context_create(const struct fg_tls_config *config, struct fg
         return err->code;
     }
     take_over(context, ctx);
-    if (context->check_ns > 0)
-        fg_assert(pthread_create(&context->thread, NULL, watch_files, context) == 0);
+    if (context->check_ns > 0 && fg_ticker_create(&ticker, &context->ticker, err) != FG_OK) {
+        free_context(context);
+        return err->code;
+    }
     *ret_context = context;
     return FG_OK;
 }
@@ -321,12 +301,6 @@ void fg_tls_context_destroy(struct fg_tls_context *context)
 {
     if (context == NULL)
         return;
-    if (context->check_ns > 0) {
-        pthread_mutex_lock(&context->lock);
-        context->stopping = true;
-        pthread_cond_signal(&context->wake);
-        pthread_mutex_unlock(&context->lock);
-        fg_assert(pthread_join(context->thread, NULL) == 0);
-    }
+    fg_ticker_destroy(context->ticker);
     free_context(context);
 }

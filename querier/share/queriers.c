@@ -3,6 +3,7 @@
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/runtime/log.h"
+#include "common/runtime/ticker.h"
 
 #include <netdb.h>
 #include <pthread.h>
@@ -21,14 +22,11 @@ struct queriers_address {
 
 struct qry_queriers {
     struct fg_peers *peers;
-    int64_t every_ns;
     struct queriers_address addresses[ADDRESSES_MAX];
     size_t n_addresses;
 
-    pthread_t thread;
+    struct fg_ticker *ticker; /* looks the names up again */
     pthread_mutex_t lock;
-    pthread_cond_t wake;
-    bool stop;
     struct qry_set *set;
 };
 
@@ -206,48 +204,29 @@ static void look_up_all(struct qry_queriers *queriers)
     qry_set_unref(before);
 }
 
-/* ---- the thread ---- */
-
-static void *run(void *arg)
+static void tick(void *arg)
 {
-    struct qry_queriers *queriers = arg;
-    bool stop = false;
-
-    while (!stop) {
-        int64_t until = fg_mono_ns(fg_clock_real()) + queriers->every_ns;
-        const struct timespec at = {until / FG_SECOND_NS, until % FG_SECOND_NS};
-
-        (void)pthread_mutex_lock(&queriers->lock);
-        while (!queriers->stop &&
-               pthread_cond_timedwait(&queriers->wake, &queriers->lock, &at) == 0)
-            ;
-        stop = queriers->stop;
-        (void)pthread_mutex_unlock(&queriers->lock);
-        if (!stop)
-            look_up_all(queriers);
-    }
-    return NULL;
+    look_up_all(arg);
 }
 
 enum fg_code qry_queriers_create(const struct qry_queriers_config *config,
                                  struct qry_queriers **ret_queriers, struct fg_err *err)
 {
     struct qry_queriers *queriers = fg_new(struct qry_queriers);
-    pthread_condattr_t attr;
+    const struct fg_ticker_config ticker = {
+        .name = "queriers", .period_ns = config->every_ns, .tick = tick, .arg = queriers};
 
     queriers->peers = config->peers;
-    queriers->every_ns = config->every_ns;
     if (parse_all(queriers, config->addresses, err) != FG_OK) {
         free(queriers);
         return err->code;
     }
     (void)pthread_mutex_init(&queriers->lock, NULL);
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&queriers->wake, &attr);
-    (void)pthread_condattr_destroy(&attr);
     look_up_all(queriers);
-    fg_assert(pthread_create(&queriers->thread, NULL, run, queriers) == 0);
+    if (fg_ticker_create(&ticker, &queriers->ticker, err) != FG_OK) {
+        qry_queriers_destroy(queriers);
+        return err->code;
+    }
     *ret_queriers = queriers;
     return FG_OK;
 }
@@ -256,13 +235,8 @@ void qry_queriers_destroy(struct qry_queriers *queriers)
 {
     if (queriers == NULL)
         return;
-    (void)pthread_mutex_lock(&queriers->lock);
-    queriers->stop = true;
-    (void)pthread_cond_signal(&queriers->wake);
-    (void)pthread_mutex_unlock(&queriers->lock);
-    (void)pthread_join(queriers->thread, NULL);
+    fg_ticker_destroy(queriers->ticker);
     qry_set_unref(queriers->set);
-    (void)pthread_cond_destroy(&queriers->wake);
     (void)pthread_mutex_destroy(&queriers->lock);
     free(queriers);
 }

@@ -1,10 +1,9 @@
 #include "common/net/rpc/peers.h"
 
 #include "common/base/time.h"
+#include "common/runtime/ticker.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <time.h>
 
 struct peers_entry {
     struct peers_entry *next;
@@ -18,12 +17,10 @@ struct fg_peers {
     struct fg_peers_config config;
     /* Held while a socket is opened or closed; taken before the other one. */
     pthread_mutex_t opening;
-    pthread_mutex_t lock; /* of all below; never held while anything waits */
-    pthread_cond_t wake;
-    bool stopping;
+    pthread_mutex_t lock;        /* of all below; never held while anything waits */
     struct peers_entry *entries; /* a list that is walked: there are tens */
     unsigned n;
-    pthread_t thread;
+    struct fg_ticker *ticker; /* closes idle peers; NULL: nobody does */
 };
 
 /* ---- closing ---- */
@@ -86,24 +83,11 @@ void fg_peers_sweep(struct fg_peers *peers)
     sweep(peers, 0);
 }
 
-static void *run(void *arg)
+static void tick(void *arg)
 {
     struct fg_peers *peers = arg;
 
-    (void)pthread_setname_np(pthread_self(), "rpc-peers");
-    (void)pthread_mutex_lock(&peers->lock);
-    while (!peers->stopping) {
-        int64_t at_ns = fg_mono_ns(fg_clock_real()) + FG_MAX(peers->config.idle_ns / 4, FG_MS_NS);
-        struct timespec until = {.tv_sec = at_ns / FG_SECOND_NS, .tv_nsec = at_ns % FG_SECOND_NS};
-
-        if (pthread_cond_timedwait(&peers->wake, &peers->lock, &until) != ETIMEDOUT)
-            continue;
-        (void)pthread_mutex_unlock(&peers->lock);
-        sweep(peers, peers->config.idle_ns);
-        (void)pthread_mutex_lock(&peers->lock);
-    }
-    (void)pthread_mutex_unlock(&peers->lock);
-    return NULL;
+    sweep(peers, peers->config.idle_ns);
 }
 
 /* ---- in hand ---- */
@@ -198,18 +182,18 @@ unsigned fg_peers_count(struct fg_peers *peers)
 struct fg_peers *fg_peers_create(const struct fg_peers_config *config)
 {
     struct fg_peers *peers = fg_new(struct fg_peers);
-    pthread_condattr_t monotonic;
+    const struct fg_ticker_config ticker = {.name = "rpc-peers",
+                                            .period_ns = FG_MAX(config->idle_ns / 4, FG_MS_NS),
+                                            .tick = tick,
+                                            .arg = peers};
+    struct fg_err err;
 
     fg_assert(config->calls_max > 0 && config->peers_max > 0);
     peers->config = *config;
     (void)pthread_mutex_init(&peers->opening, NULL);
     (void)pthread_mutex_init(&peers->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&peers->wake, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
     if (config->idle_ns > 0)
-        fg_assert(pthread_create(&peers->thread, NULL, run, peers) == 0);
+        fg_assert(fg_ticker_create(&ticker, &peers->ticker, &err) == FG_OK);
     return peers;
 }
 
@@ -217,16 +201,9 @@ void fg_peers_destroy(struct fg_peers *peers)
 {
     if (peers == NULL)
         return;
-    if (peers->config.idle_ns > 0) {
-        (void)pthread_mutex_lock(&peers->lock);
-        peers->stopping = true;
-        (void)pthread_cond_signal(&peers->wake);
-        (void)pthread_mutex_unlock(&peers->lock);
-        fg_assert(pthread_join(peers->thread, NULL) == 0);
-    }
+    fg_ticker_destroy(peers->ticker);
     sweep(peers, 0);
     fg_assert(peers->entries == NULL);
-    (void)pthread_cond_destroy(&peers->wake);
     (void)pthread_mutex_destroy(&peers->lock);
     (void)pthread_mutex_destroy(&peers->opening);
     free(peers);

@@ -9,8 +9,8 @@
 #include "common/net/rpc/tls_engine.h"
 #include "common/net/rpc/wire.h"
 #include "common/runtime/log.h"
+#include "common/runtime/ticker.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <strings.h>
 #include <time.h>
@@ -38,12 +38,10 @@ struct secure_set {
 struct fg_rpc_secure {
     const struct fg_rpc_settings *settings;
     struct fg_metrics *metrics; /* NULL: nothing is counted */
-    pthread_t thread;
-    pthread_mutex_t lock; /* of all below */
-    pthread_cond_t wake;
-    bool stopping;
-    struct secure_set set; /* in use */
-    uint64_t tried;        /* hash of the files last looked at, good or bad */
+    struct fg_ticker *ticker;   /* reads changed files */
+    pthread_mutex_t lock;       /* of all below */
+    struct secure_set set;      /* in use */
+    uint64_t tried;             /* hash of the files last looked at, good or bad */
     struct fg_secure_end *ends;
 };
 
@@ -384,41 +382,17 @@ bool fg_secure_reload(struct fg_rpc_secure *secure)
     return taken;
 }
 
-static void *watch(void *arg)
+static void tick(void *arg)
 {
-    struct fg_rpc_secure *secure = arg;
-
-    (void)pthread_setname_np(pthread_self(), "rpc-tls-files");
-    (void)pthread_mutex_lock(&secure->lock);
-    while (!secure->stopping) {
-        int64_t at_ns = fg_mono_ns(fg_clock_real()) + CHECK_NS;
-        struct timespec until = {.tv_sec = at_ns / FG_SECOND_NS, .tv_nsec = at_ns % FG_SECOND_NS};
-
-        if (pthread_cond_timedwait(&secure->wake, &secure->lock, &until) != ETIMEDOUT)
-            continue;
-        (void)pthread_mutex_unlock(&secure->lock);
-        (void)fg_secure_reload(secure);
-        (void)pthread_mutex_lock(&secure->lock);
-    }
-    (void)pthread_mutex_unlock(&secure->lock);
-    return NULL;
+    (void)fg_secure_reload(arg);
 }
 
 /* --- beginning and end --- */
 
-static void init_wake(pthread_cond_t *wake)
-{
-    pthread_condattr_t monotonic;
-
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(wake, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
-}
-
 enum fg_code fg_secure_create(const struct fg_rpc_settings *settings, struct fg_registry *registry,
                               struct fg_rpc_secure **ret_secure, struct fg_err *err)
 {
+    struct fg_ticker_config ticker = {.name = "rpc-tls-files", .period_ns = CHECK_NS, .tick = tick};
     struct fg_rpc_secure *secure;
     struct secure_set set;
 
@@ -436,8 +410,11 @@ enum fg_code fg_secure_create(const struct fg_rpc_settings *settings, struct fg_
         secure->metrics = fg_metrics_register(registry, secure_metrics, FG_COUNT(secure_metrics));
     say_end(secure);
     (void)pthread_mutex_init(&secure->lock, NULL);
-    init_wake(&secure->wake);
-    fg_assert(pthread_create(&secure->thread, NULL, watch, secure) == 0);
+    ticker.arg = secure;
+    if (fg_ticker_create(&ticker, &secure->ticker, err) != FG_OK) {
+        fg_secure_destroy(secure);
+        return err->code;
+    }
     *ret_secure = secure;
     return FG_OK;
 }
@@ -447,13 +424,8 @@ void fg_secure_destroy(struct fg_rpc_secure *secure)
     if (secure == NULL)
         return;
     fg_assert(secure->ends == NULL);
-    (void)pthread_mutex_lock(&secure->lock);
-    secure->stopping = true;
-    (void)pthread_cond_signal(&secure->wake);
-    (void)pthread_mutex_unlock(&secure->lock);
-    fg_assert(pthread_join(secure->thread, NULL) == 0);
+    fg_ticker_destroy(secure->ticker);
     set_done(&secure->set);
-    (void)pthread_cond_destroy(&secure->wake);
     (void)pthread_mutex_destroy(&secure->lock);
     free(secure);
 }
