@@ -3,10 +3,10 @@
 #include "common/base/time.h"
 #include "common/cluster/manifest/name.h"
 #include "common/runtime/log.h"
+#include "common/runtime/ticker.h"
 #include "compactor/mates.h"
 
 #include <pthread.h>
-#include <time.h>
 
 enum { TRIES = 8 }; /* when others write at the same time */
 
@@ -20,16 +20,13 @@ struct cmp_presence {
     struct fg_bucket *bucket;
     struct fg_clock *clock;
 
-    pthread_t thread;
-    bool started;
+    struct fg_ticker *ticker; /* NULL: not started, or stopped */
     pthread_mutex_t lock;
-    pthread_cond_t wake;
-    bool stopping;                      /* under lock */
     struct cmp_mates mates;             /* under lock */
     uint64_t heard[PRESENCE_HEARD_MAX]; /* under lock: of tenants, until they are taken */
     uint32_t n_heard;
 
-    /* The thread's own: what was read last. */
+    /* The ticker's own, and after it the owner's: what was read last. */
     struct fg_arena *arena;
     struct cmp_mates_list list;
     struct fg_bucket_etag etag; /* "": there was none */
@@ -173,45 +170,21 @@ enum fg_code cmp_presence_turn(struct cmp_presence *presence, struct fg_err *err
     return change(presence, false, REQUEST_TIMEOUT_NS, err);
 }
 
-/* ---- the thread ---- */
+/* ---- beginning and end ---- */
 
-/* Is it time to end? */
-static bool wait_turn(struct cmp_presence *presence)
+static void tick(void *arg)
 {
-    int64_t until_ns = fg_time_add(fg_mono_ns(fg_clock_real()), POLL_NS);
-    const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
-    bool stopping;
-
-    (void)pthread_mutex_lock(&presence->lock);
-    while (!presence->stopping &&
-           pthread_cond_timedwait(&presence->wake, &presence->lock, &until) == 0)
-        ;
-    stopping = presence->stopping;
-    (void)pthread_mutex_unlock(&presence->lock);
-    return stopping;
-}
-
-static void *run(void *arg)
-{
-    struct cmp_presence *presence = arg;
     struct fg_err err;
 
-    (void)pthread_setname_np(pthread_self(), "presence");
-    while (!wait_turn(presence))
-        if (cmp_presence_turn(presence, &err) != FG_OK)
-            fg_log_warn("other compactors may take this one for gone, will retry",
-                        fg_ls("err", err.msg));
-    if (change(presence, true, LEAVE_TIMEOUT_NS, &err) != FG_OK)
-        fg_log_warn("this compactor stays on the list until others see that it is gone",
+    if (cmp_presence_turn(arg, &err) != FG_OK)
+        fg_log_warn("other compactors may take this one for gone, will retry",
                     fg_ls("err", err.msg));
-    return NULL;
 }
 
 enum fg_code cmp_presence_create(const struct cmp_presence_config *config,
                                  struct cmp_presence **ret_presence, struct fg_err *err)
 {
     struct cmp_presence *presence = fg_new(struct cmp_presence);
-    pthread_condattr_t monotonic;
 
     if (cmp_mates_init(&presence->mates, config->name, BEAT_NS, GONE_NS, err) != FG_OK) {
         free(presence);
@@ -221,46 +194,38 @@ enum fg_code cmp_presence_create(const struct cmp_presence_config *config,
     presence->clock = config->clock;
     presence->arena = fg_arena_create(MATES_ARENA_BYTES);
     (void)pthread_mutex_init(&presence->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&presence->wake, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
     *ret_presence = presence;
     return FG_OK;
 }
 
 enum fg_code cmp_presence_start(struct cmp_presence *presence, struct fg_err *err)
 {
-    int failed;
+    const struct fg_ticker_config ticker = {
+        .name = "presence", .period_ns = POLL_NS, .tick = tick, .arg = presence};
 
     if (cmp_presence_turn(presence, err) != FG_OK)
         return err->code;
-    failed = pthread_create(&presence->thread, NULL, run, presence);
-    if (failed != 0)
-        return fg_fail_errno(err, failed, "the thread that follows other compactors");
-    presence->started = true;
-    return FG_OK;
+    return fg_ticker_create(&ticker, &presence->ticker, err);
 }
 
 void cmp_presence_stop(struct cmp_presence *presence)
 {
-    if (presence == NULL || !presence->started)
+    struct fg_err err;
+
+    if (presence == NULL || presence->ticker == NULL)
         return;
-    (void)pthread_mutex_lock(&presence->lock);
-    presence->stopping = true;
-    (void)pthread_cond_signal(&presence->wake);
-    (void)pthread_mutex_unlock(&presence->lock);
-    (void)pthread_join(presence->thread, NULL);
-    presence->started = false;
+    fg_ticker_destroy(fg_take(presence->ticker));
+    if (change(presence, true, LEAVE_TIMEOUT_NS, &err) != FG_OK)
+        fg_log_warn("this compactor stays on the list until others see that it is gone",
+                    fg_ls("err", err.msg));
 }
 
 void cmp_presence_destroy(struct cmp_presence *presence)
 {
     if (presence == NULL)
         return;
-    fg_assert(!presence->started);
+    fg_assert(presence->ticker == NULL);
     fg_arena_destroy(presence->arena);
-    (void)pthread_cond_destroy(&presence->wake);
     (void)pthread_mutex_destroy(&presence->lock);
     free(presence);
 }
