@@ -23,6 +23,7 @@ fg_find_library(jansson    "jansson >= 2.14")
 fg_find_library(zlib       "zlib >= 1.2.13")
 fg_find_library(openssl    "openssl >= 3.0")
 fg_find_library(curl       "libcurl >= 7.88")
+fg_find_library(expat      "expat >= 2.5")
 
 # nng and llhttp: the system's where new enough, else what deploy/deps built. That script decides
 # and leaves its answer in build/deps/deps.cmake, so the rule "new enough" is written down once.

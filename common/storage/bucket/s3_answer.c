@@ -268,7 +268,7 @@ enum fg_code fg_s3_read_list(struct fg_slice in, struct fg_slice prefix,
     while (!list.bad &&
            ((event = fg_s3_xml_next(&list.xml)) == S3_XML_OPEN || event == S3_XML_CLOSE)) {
         if (event == S3_XML_OPEN && list.xml.depth == 1)
-            list.bad = !fg_slice_is(list.xml.name, "ListBucketResult");
+            list.bad = !fg_slice_is(fg_s3_xml_name(&list.xml), "ListBucketResult");
         else if (event == S3_XML_CLOSE)
             take_closed(&list);
     }
@@ -352,7 +352,7 @@ enum fg_code fg_s3_read_uploads(struct fg_slice in, struct fg_s3_uploads *ret_up
     while (!uploads.bad &&
            ((event = fg_s3_xml_next(&uploads.xml)) == S3_XML_OPEN || event == S3_XML_CLOSE)) {
         if (event == S3_XML_OPEN && uploads.xml.depth == 1)
-            uploads.bad = !fg_slice_is(uploads.xml.name, "ListMultipartUploadsResult");
+            uploads.bad = !fg_slice_is(fg_s3_xml_name(&uploads.xml), "ListMultipartUploadsResult");
         else if (event == S3_XML_CLOSE)
             take_closed_upload(&uploads);
     }
