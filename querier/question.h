@@ -265,11 +265,11 @@ enum fg_code qry_plan_series(struct qry_question *question, const struct qry_sel
                              const char *const *names, size_t n_names, struct qry_label_sets *into,
                              struct fg_err *err) fg_must_check;
 
-/* The first moment of what POINTS is made from: the first point has what is after the one before it
- * would have been. */
+/* Returns the first moment of what POINTS is made from: the millisecond after the point that would
+ * precede the first one. */
 static inline int64_t qry_points_from_ns(const struct qry_selection *selection, int64_t step_ns)
 {
-    return fg_time_add(selection->start_ns, 1 - step_ns);
+    return fg_time_add(selection->start_ns, FG_MS_NS - step_ns);
 }
 
 /* In no order; in the question's arena. */

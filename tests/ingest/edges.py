@@ -1,0 +1,62 @@
+"""Answers at the edges: times beside whole milliseconds."""
+
+import os
+import sys
+import time
+import urllib.parse
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+
+import flamegrid  # noqa: E402
+import pprof  # noqa: E402
+from flamegrid import check  # noqa: E402
+
+TYPE = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+MS_NS = 1_000_000
+STEP_MS = 15_000
+STACKS = {("main", "work"): (3, 30_000_000), ("main", "idle"): (1, 10_000_000)}
+VALUE = 40_000_000
+
+
+def push(client, name, time_ns, stacks=None):
+    query = urllib.parse.urlencode({"name": name, "format": "pprof"})
+    status, answer = client.send("POST", "/ingest?" + query, pprof.make(stacks or STACKS, time_ns))
+    check(status == 200, "%d %s", status, answer)
+
+
+def hour_ago_ms():
+    return (int(time.time()) // 3600 - 1) * 3_600_000
+
+
+def points(client, service, start_ms, end_ms):
+    """{milliseconds since start_ms: value}."""
+    answer = client.ask("SelectSeries", profileTypeID=TYPE, labelSelector='{service_name="%s"}' % service, start=start_ms,
+                        end=end_ms, step=STEP_MS / 1000)
+    return {int(point["timestamp"]) - start_ms: point["value"] for series in answer.get("series", [])
+            for point in series["points"]}
+
+
+def case_points_count_profiles_by_their_millisecond(client, _):
+    start = hour_ago_ms()
+    for offset_ns in (0, 1, MS_NS - 1, MS_NS, -STEP_MS * MS_NS + MS_NS - 1, -STEP_MS * MS_NS + MS_NS):
+        push(client, "by_millisecond", start * MS_NS + offset_ns)
+    found = points(client, "by_millisecond", start, start + STEP_MS)
+    check(found == {0: 4 * VALUE, STEP_MS: VALUE}, "%s", found)
+    last = points(client, "by_millisecond", start - STEP_MS, start)  # a range ends with its last millisecond's first nanosecond
+    check(last == {0: VALUE, STEP_MS: 2 * VALUE}, "%s", last)
+
+
+def main_cases():
+    return [(name[len("case_"):], case) for name, case in globals().items() if name.startswith("case_")]
+
+
+def run(tally):
+    cases = [(name, case) for name, case in main_cases() if tally.wants(name)]
+    if not cases:
+        return
+    with flamegrid.Server() as server:
+        client = flamegrid.Client(server.start().wait_ready().port)
+        for name, case in cases:
+            tally.run(name, case, client, server)
+        if server.terminate() != 0:
+            tally.fail("server of the edges", server.log_tail())
