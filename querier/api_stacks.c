@@ -237,7 +237,8 @@ static enum fg_code reply_tree(struct qry_question *question, const struct fg_tr
 static enum fg_code write_pprof(const struct fg_tree *tree, const struct qry_selection *selection,
                                 size_t max_nodes, struct fg_buf *out, struct fg_err *err)
 {
-    struct fg_pprof_head head = {.type = selection->type, .time_ns = selection->end_ns};
+    /* Without a time if the range is before everything that is kept. */
+    struct fg_pprof_head head = {.type = selection->type, .time_ns = FG_MAX(selection->end_ns, 0)};
     struct fg_tree small;
 
     fg_tree_init(&small);

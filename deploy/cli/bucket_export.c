@@ -91,6 +91,8 @@ static enum fg_code run_pprof(const struct export *export, struct fg_buf *out, s
         return err->code;
     fg_tree_init(&tree);
     enum fg_code code = qry_export_tree(export->querier, &export->what, false, &tree, err);
+    if (code == FG_OK && tree.n_nodes == 0 && tree.root_self == 0)
+        code = fail_empty(export, err);
     if (code == FG_OK) {
         fg_pprof_write(&tree, &head, out);
         code = check_output(export, out, err);

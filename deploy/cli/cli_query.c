@@ -130,6 +130,17 @@ static enum fg_code run_folded(const struct query *query, struct fg_err *err)
 
 /* ---- pprof ---- */
 
+enum { PPROF_SAMPLE = 2 }; /* profile.proto: repeated Sample sample */
+
+/* The server answers with a profile without samples if nothing matches. */
+static bool has_samples(struct fg_slice pprof)
+{
+    struct fg_cur cur = fg_cur(pprof);
+    struct fg_slice sample;
+
+    return fg_pb_next(&cur, FG_PB_TAG(PPROF_SAMPLE, FG_PB_LEN), &sample);
+}
+
 static enum fg_code run_pprof(const struct query *query, struct fg_err *err)
 {
     Querier__V1__SelectMergeProfileRequest request;
@@ -150,9 +161,9 @@ static enum fg_code run_pprof(const struct query *query, struct fg_err *err)
     if (cli_client_call(query->client, "querier.v1.QuerierService/SelectMergeProfile",
                         &request.base, &reply, err) != FG_OK)
         return err->code;
-    enum fg_code code = reply.body.len == 0
-                            ? fail_empty(query, err)
-                            : cli_output_write_gzip(query->file, fg_buf_slice(&reply.body), err);
+    enum fg_code code = has_samples(fg_buf_slice(&reply.body))
+                            ? cli_output_write_gzip(query->file, fg_buf_slice(&reply.body), err)
+                            : fail_empty(query, err);
     cli_client_reply_done(&reply);
     return code;
 }

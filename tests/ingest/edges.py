@@ -1,4 +1,4 @@
-"""Answers at the edges: times beside whole milliseconds."""
+"""Answers at the edges: times beside whole milliseconds, selections of nothing."""
 
 import os
 import sys
@@ -44,6 +44,27 @@ def case_points_count_profiles_by_their_millisecond(client, _):
     check(found == {0: 4 * VALUE, STEP_MS: VALUE}, "%s", found)
     last = points(client, "by_millisecond", start - STEP_MS, start)  # a range ends with its last millisecond's first nanosecond
     check(last == {0: VALUE, STEP_MS: 2 * VALUE}, "%s", last)
+
+
+def selection(service, **more):
+    start = hour_ago_ms()
+    return {"profileTypeID": TYPE, "labelSelector": '{service_name="%s"}' % service, "start": start - 1000,
+            "end": start + 1000, **more}
+
+
+def check_without_samples(profile, end_ms):
+    strings = profile["stringTable"]
+    kinds = [[strings[int(kind[key])] for key in ("type", "unit")]
+             for kind in profile["sampleType"] + [profile["periodType"]]]
+    check(kinds == [["cpu", "nanoseconds"]] * 2 and "sample" not in profile, "%s", profile)
+    check(int(profile["period"]) == 10**9 and int(profile["timeNanos"]) == end_ms * MS_NS, "%s", profile)
+
+
+def case_a_pprof_of_nothing_has_type_and_period(client, _):
+    nothing = selection("nobody")
+    check_without_samples(client.ask("SelectMergeProfile", **nothing), nothing["end"])
+    answer = client.ask("SelectMergeStacktraces", **nothing, format="PROFILE_FORMAT_PPROF")
+    check_without_samples(answer["pprof"]["profile"], nothing["end"])
 
 
 def main_cases():
