@@ -142,6 +142,10 @@ static enum fg_code find_stacks(struct qry_question *question, const struct stac
         return err->code;
     if (in->n_spans > 0 && in->n_traces > 0)
         return fg_fail(err, FG_E_INVALID, "span_selector and trace_id_selector cannot be combined");
+    if (in->selector != NULL &&
+        in->selector->go_pgo != NULL) /* a profile that is not cut misleads compilers */
+        return fg_fail(err, FG_E_UNIMPLEMENTED,
+                       "go_pgo is not supported yet: leave it out for the whole profile");
     *ret_stacks = NULL;
     if (read_stacks(question->arena, in, stacks, &why) != FG_OK)
         return bad_ids(question, selection, &why, err);

@@ -1,5 +1,7 @@
-"""Answers at the edges: times beside whole milliseconds, selections of nothing."""
+"""Answers at the edges: times beside whole milliseconds, selections of nothing, options that do not exist yet."""
 
+import json
+import json
 import os
 import sys
 import time
@@ -46,6 +48,13 @@ def case_points_count_profiles_by_their_millisecond(client, _):
     check(last == {0: VALUE, STEP_MS: 2 * VALUE}, "%s", last)
 
 
+def refused(client, method, fields, accept_status):
+    status, body = client.send("POST", "/querier.v1.QuerierService/" + method, json.dumps(fields),
+                               {"Content-Type": "application/json"})
+    check(status == accept_status, "%s: %d %s", method, status, body[:300])
+    return json.loads(body)
+
+
 def selection(service, **more):
     start = hour_ago_ms()
     return {"profileTypeID": TYPE, "labelSelector": '{service_name="%s"}' % service, "start": start - 1000,
@@ -65,6 +74,17 @@ def case_a_pprof_of_nothing_has_type_and_period(client, _):
     check_without_samples(client.ask("SelectMergeProfile", **nothing), nothing["end"])
     answer = client.ask("SelectMergeStacktraces", **nothing, format="PROFILE_FORMAT_PPROF")
     check_without_samples(answer["pprof"]["profile"], nothing["end"])
+
+
+def case_go_pgo_is_not_implemented(client, _):
+    push(client, "pgo", hour_ago_ms() * MS_NS)
+    for name in ("goPgo", "go_pgo"):
+        wanted = selection("pgo", stackTraceSelector={name: {"keepLocations": 5}})
+        pprof_format = {**wanted, "format": "PROFILE_FORMAT_PPROF"}
+        for method, fields in (("SelectMergeProfile", wanted), ("SelectMergeStacktraces", pprof_format),
+                               ("SelectMergeStacktraces", wanted)):
+            answer = refused(client, method, fields, 501)
+            check(answer["code"] == "unimplemented" and "go_pgo" in answer["message"], "%s", answer)
 
 
 def main_cases():
