@@ -307,7 +307,9 @@ static enum fg_code answer_picture(struct qry_question *question, const struct q
     return reply_flamegraph(question, tree, max_nodes, err);
 }
 
-/* What a pprof is made of. *ret_max_nodes 0: whole, unless the client asked for less. */
+/* What a pprof is made of. *ret_max_nodes 0: whole, unless the client asked for less. Who asks for
+ * more nodes than a picture may have gets as many: a pprof without a limit has all, so it is no
+ * mistake. */
 static enum fg_code find_pprof(struct qry_question *question, const struct stack_request *in,
                                struct qry_selection *selection, struct fg_tree *tree,
                                size_t *ret_max_nodes, struct fg_err *err)
@@ -316,7 +318,7 @@ static enum fg_code find_pprof(struct qry_question *question, const struct stack
     size_t max_nodes = 0;
 
     if (qry_select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
-        qry_select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
+        qry_select_max_nodes(FG_MIN(in->max_nodes, FG_FLAME_NODES_MAX), &max_nodes, err) != FG_OK ||
         find_stacks(question, in, selection, &stacks, err) != FG_OK ||
         (stacks != NULL && qry_plan_tree(question, selection, stacks, false, tree, err) != FG_OK) ||
         qry_question_check(question, err) != FG_OK)

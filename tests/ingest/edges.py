@@ -87,6 +87,16 @@ def case_go_pgo_is_not_implemented(client, _):
             check(answer["code"] == "unimplemented" and "go_pgo" in answer["message"], "%s", answer)
 
 
+def case_a_pprof_of_too_many_nodes_is_cut_to_the_limit(client, _):
+    push(client, "nodes", hour_ago_ms() * MS_NS)
+    wanted = selection("nodes", maxNodes=(1 << 20) + 1)
+    check(len(client.ask("SelectMergeProfile", **wanted)["sample"]) == len(STACKS), "cut")
+    answer = client.ask("SelectMergeStacktraces", **wanted, format="PROFILE_FORMAT_PPROF")
+    check(len(answer["pprof"]["profile"]["sample"]) == len(STACKS), "cut")
+    refused(client, "SelectMergeStacktraces", wanted, 400)
+    refused(client, "SelectMergeProfile", {**wanted, "maxNodes": -1}, 400)
+
+
 def main_cases():
     return [(name[len("case_"):], case) for name, case in globals().items() if name.startswith("case_")]
 
