@@ -26,6 +26,13 @@ def push(client, name, time_ns, stacks=None):
     check(status == 200, "%d %s", status, answer)
 
 
+def exchange(client, target, body, headers=None):
+    """Status, body and headers of an answer to a POST."""
+    client.connection.request("POST", target, body, headers or {})
+    answer = client.connection.getresponse()
+    return answer.status, answer.read(), dict(answer.getheaders())
+
+
 def hour_ago_ms():
     return (int(time.time()) // 3600 - 1) * 3_600_000
 
@@ -95,6 +102,46 @@ def case_a_pprof_of_too_many_nodes_is_cut_to_the_limit(client, _):
     check(len(answer["pprof"]["profile"]["sample"]) == len(STACKS), "cut")
     refused(client, "SelectMergeStacktraces", wanted, 400)
     refused(client, "SelectMergeProfile", {**wanted, "maxNodes": -1}, 400)
+
+
+def otlp(stack_indices):
+    """A profile of samples with these stacks, of which 1 is main."""
+    samples = [{"stackIndex": index, "values": [1]} for index in stack_indices]
+    profile = {"sampleType": {"typeStrindex": 1, "unitStrindex": 2}, "samples": samples,
+               "timeUnixNano": str(hour_ago_ms() * MS_NS),
+               "periodType": {"typeStrindex": 3, "unitStrindex": 4}, "period": 10_000_000}
+    service = {"key": "service.name", "value": {"stringValue": "dangling_otlp"}}
+    return json.dumps({
+        "resourceProfiles": [{"resource": {"attributes": [service]}, "scopeProfiles": [{"profiles": [profile]}]}],
+        "dictionary": {"stringTable": ["", "samples", "count", "cpu", "nanoseconds", "main"],
+                       "functionTable": [{}, {"nameStrindex": 5}],
+                       "locationTable": [{}, {"lines": [{"functionIndex": 1}]}],
+                       "stackTable": [{}, {"locationIndices": [1]}]}})
+
+
+def case_a_dangling_sample_is_lost_alone(client, server):
+    lost = "flamegrid_distributor_samples_dangling_total "
+    body = pprof.make(STACKS, hour_ago_ms() * MS_NS)
+    query = "/ingest?name=dangling&format=pprof"
+    status, answer, headers = exchange(client, query, body + pprof.message(2, pprof.packed(1, [1, 99]) + pprof.packed(2, [1, 7])))
+    check(status == 200 and headers.get("X-Flamegrid-Samples-Lost") == "1", "%d %s %s", status, answer, headers)
+    found = selection("dangling")
+    total = client.flame_total(TYPE, found["labelSelector"], found["start"], found["end"])
+    check(total == VALUE, "%d", total)
+
+    json_type = {"Content-Type": "application/json"}
+    status, answer, headers = exchange(client, "/v1development/profiles", otlp((1, 9, 1)), json_type)
+    check(status == 200 and b"1 samples are lost" in answer, "%d %s", status, answer)
+    status, answer, _ = exchange(client, "/v1development/profiles", otlp((9,)), json_type)
+    check(status == 400 and b"stack index 9 out of bounds" in answer, "%d %s", status, answer)
+    metric = [line for line in server.metrics().splitlines() if line.startswith(lost)]
+    check(metric == [lost + "3"], "%s", metric)
+
+
+def case_an_object_with_a_key_twice_is_refused(client, _):
+    status, body = client.send("POST", "/querier.v1.QuerierService/LabelNames", '{"start": 1, "end": 2, "start": 3}',
+                               {"Content-Type": "application/json"})
+    check(status == 400 and b'column 30: key \\"start\\" is there twice' in body, "%d %s", status, body)
 
 
 def main_cases():
