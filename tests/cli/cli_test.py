@@ -94,6 +94,40 @@ def case_version_and_help(cli):
         check(text.startswith("usage: flamegrid " + command) and "examples:" in text, "%s", text)
 
 
+def build_with(folder, cmake):
+    """deploy/run --build-only in a tree of its own, with this in the place of cmake: exit code, stdout, stderr."""
+    tools = os.path.join(folder, "tools")
+    os.makedirs(os.path.join(folder, "deploy"))
+    os.makedirs(tools)
+    shutil.copy(os.path.join(flamegrid.ROOT, "deploy", "run"), os.path.join(folder, "deploy", "run"))
+    for path, text in (("deploy/install", "true"), ("deploy/deps", "true"), ("tools/cmake", cmake), ("tools/nproc", "echo 4")):
+        with open(os.path.join(folder, path), "w", encoding="utf-8") as file:
+            file.write("#!/bin/bash\n%s\n" % text)
+        os.chmod(os.path.join(folder, path), 0o755)
+    done = subprocess.run(["bash", "deploy/run", "--build-only"], cwd=folder, capture_output=True, text=True,
+                          env={**os.environ, "PATH": tools + ":" + os.environ["PATH"]}, timeout=TIMEOUT_S)
+    return done.returncode, done.stdout, done.stderr
+
+
+def case_the_build_shows_how_far_it_is(cli):
+    code, out, err = build_with(os.path.join(cli.folder, "good-build"),
+                                'if [ "$1" = --build ]; then for i in $(seq 40); do echo "[$i/40] file $i"; done; fi')
+    check(code == 0 and err == "", "%d %s %s", code, out, err)
+    lines = out.splitlines()
+    check("about 2 min with 4 cores" in lines[1], "%s", lines)
+    check(len(lines) == 13 and re.fullmatch(r"  2 %, \d+:\d\d left", lines[2]) and lines[-1] == "100 %, 0:00 left", "%s", lines)
+    code, out, err = build_with(os.path.join(cli.folder, "bad-build"), 'echo "[1/2] one"; echo "no such header" >&2; exit 1')
+    check(code == 1 and "no such header" in err and "the build failed" in err, "%d %s %s", code, out, err)
+
+
+def case_a_server_makes_its_folder_and_does_not_warn(cli):
+    data = os.path.join(cli.folder, "made", "with", "parents")
+    with flamegrid.Server(data=data + "/") as server:
+        server.start().wait_ready()
+        check(os.path.isdir(data), "%s is not there", data)
+        check("level=warn" not in server.log(), "%s", server.log())
+
+
 def case_push_failures(cli):
     cli.file("empty", b"")
     cli.bad(1, r"missing\.folded: failed, .*No such file", "push", "missing.folded", "--name", "a")
