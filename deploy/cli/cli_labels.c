@@ -3,6 +3,7 @@
 #include "deploy/cli/ask.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/show.h"
+#include "deploy/cli/times.h"
 #include "proto/querier_v1.pb-c.h"
 
 struct labels {
@@ -22,14 +23,12 @@ static const char about[] =
     "Only of profiles in the time range, one a line.\n";
 
 static const char notes[] =
-    "Times are written now-1h, now-30min, 20240131 (a day), 1700000000 (seconds, also with\n"
-    "milli-, micro- or nanoseconds).\n"
-    "\n"
-    "examples:\n"
-    "  flamegrid labels\n"
-    "  flamegrid labels service_name\n"
-    "  flamegrid labels env --match 'shop{version=~\"2.*\"}' --from now-6h\n"
-    "  flamegrid labels --types --match shop\n";
+    CLI_TIMES_HELP "\n"
+                   "examples:\n"
+                   "  flamegrid labels\n"
+                   "  flamegrid labels service_name\n"
+                   "  flamegrid labels env --match 'shop{version=~\"2.*\"}' --from now-6h\n"
+                   "  flamegrid labels --types --match shop\n";
 
 /* ---- the questions ---- */
 

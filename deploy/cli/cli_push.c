@@ -1,11 +1,13 @@
+#include "common/base/time.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/push_dir.h"
+#include "deploy/cli/times.h"
 #include "deploy/cli/upload_file.h"
 
 struct cli_push {
     struct cli_client_config server;
     struct cli_pushing pushing;
-    const char *dir;
+    const char *dir, *from, *until;
     uint64_t connections;
 };
 
@@ -25,8 +27,8 @@ static const char notes[] =
     "default), shop.wall, shop.alloc_space, shop.inuse_objects, shop.goroutines, shop.mutex_count\n"
     "and so on; the service is shop. A service that has a dot in its name therefore needs the\n"
     "ending: my.shop.cpu. With pprof the name is taken as it is.\n"
+    "\n" CLI_TIMES_HELP "A time inside a pprof comes first.\n"
     "\n"
-    "Times are written now-1h, 20240131, 1700000000 (seconds). A time inside a pprof comes first.\n"
     "A server that is busy (429, 503) is asked again up to five times.\n"
     "\n"
     "--dir DIR sends what is below DIR, hidden files left out, whatever their age: a profile that\n"
@@ -54,11 +56,29 @@ static enum fg_code check_what(const struct cli_push *push, int words, struct fg
     return FG_OK;
 }
 
+/* What was not said stays 0. The server counts a profile by its beginning. */
+static enum fg_code read_times(struct cli_push *push, struct fg_err *err)
+{
+    struct cli_pushing *pushing = &push->pushing;
+    int64_t now_ns = fg_wall_ns(fg_clock_real());
+
+    if (push->from != NULL &&
+        cli_time_parse("--from", push->from, now_ns, &pushing->from_ns, err) != FG_OK)
+        return err->code;
+    if (push->until != NULL &&
+        cli_time_parse("--until", push->until, now_ns, &pushing->until_ns, err) != FG_OK)
+        return err->code;
+    if (pushing->until_ns != 0 && pushing->from_ns > pushing->until_ns)
+        return fg_fail(err, FG_E_INVALID, "--from %s is not before --until %s", push->from,
+                       push->until);
+    return FG_OK;
+}
+
 static enum fg_code check(struct cli_push *push, int words, struct fg_err *err)
 {
     const char *format = push->pushing.format;
 
-    if (check_what(push, words, err) != FG_OK)
+    if (check_what(push, words, err) != FG_OK || read_times(push, err) != FG_OK)
         return err->code;
     if (format != NULL && !cli_upload_file_is_format(format))
         return fg_fail(err, FG_E_INVALID,
@@ -95,8 +115,8 @@ int cli_push(int argc, char **argv)
     const struct cli_args_option options[] = {
         {"name",        'n', ARGS_TEXT,   &pushing->name,        "NAME",   "service and labels, needed: 'shop{env=prod}'", 0, 0},
         {"format",      'f', ARGS_TEXT,   &pushing->format,      "FORMAT", "pprof, folded, lines, jfr, trie, tree, speedscope", 0, 0},
-        {"from",        0,   ARGS_TEXT,   &pushing->from,        "TIME",   "start of the profile, default now", 0, 0},
-        {"until",       0,   ARGS_TEXT,   &pushing->until,       "TIME",   "its end, default now", 0, 0},
+        {"from",        0,   ARGS_TEXT,   &push.from,            "TIME",   "start of the profile, default now", 0, 0},
+        {"until",       0,   ARGS_TEXT,   &push.until,           "TIME",   "its end, default now", 0, 0},
         {"sample-rate", 0,   ARGS_NUMBER, &pushing->sample_rate, "HZ",     "of text: counts a second, default 100", 1, UINT32_MAX},
         {"spy-name",    0,   ARGS_TEXT,   &pushing->spy_name,    "NAME",   "what took the profile; label pyroscope_spy", 0, 0},
         {"dir",         0,   ARGS_TEXT,   &push.dir,             "DIR",    "sends all files below this folder", 0, 0},

@@ -7,6 +7,7 @@
 #include "deploy/cli/cli.h"
 #include "deploy/cli/output.h"
 #include "deploy/cli/show.h"
+#include "deploy/cli/times.h"
 #include "proto/querier_v1.pb-c.h"
 
 #include <unistd.h>
@@ -46,9 +47,7 @@ static const char notes[] =
     "  folded  collapsed stacks, \"main;work 30\" a line; the default elsewhere\n"
     "  pprof   gzip'ed, with addresses and lines, for go tool pprof\n"
     "  json    flame graph and timeline, as /pyroscope/render gives them\n"
-    "\n"
-    "Times are written now-1h, now-30min, 20240131 (a day), 1700000000 (seconds).\n"
-    "\n"
+    "\n" CLI_TIMES_HELP "\n"
     "examples:\n"
     "  flamegrid query shop\n"
     "  flamegrid query 'shop{env=\"prod\"}' --type alloc_space --from now-6h --limit 50\n"

@@ -128,6 +128,20 @@ def case_a_server_makes_its_folder_and_does_not_warn(cli):
         check("level=warn" not in server.log(), "%s", server.log())
 
 
+def case_times(cli):
+    cli.good("push", "a.folded", "--name", "timed", "--from", "2026-01-02 10:00", "--until", "2026-01-02T11:00:10+01:00")
+    for begin, end in (("2026-01-02", "2026-01-03"), ("20260102", "2026-01-02 10:00:00"),
+                       ("2026-01-02T11:59:59+02:00", "2026-01-02T10:00:01Z"), ("1767348000", "1767348001000")):
+        lines = cli.lines("query", "timed", "--from", begin, "--until", end)
+        check(len(lines) == 3, "%s %s: %s", begin, end, lines)
+    check(cli.lines("labels", "service_name", "--from", "2026-01-02", "--until", "2026-01-03") == ["timed"], "labels")
+    for command in (("query", "timed"), ("labels",), ("push", "a.folded", "--name", "a")):
+        for text in ("soon", "1 hour", "2026-02-30", "now-1x", ""):
+            cli.bad(2, r"--from %s is not a time; times are 2026-01-31, .*now-1h" % text, *command, "--from", text)
+    cli.bad(2, r"--until tomorrow is not a time", "push", "a.folded", "--name", "a", "--until", "tomorrow")
+    cli.bad(2, r"--from now is not before --until 1h", "push", "a.folded", "--name", "a", "--from", "now", "--until", "1h")
+
+
 def case_push_failures(cli):
     cli.file("empty", b"")
     cli.bad(1, r"missing\.folded: failed, .*No such file", "push", "missing.folded", "--name", "a")
