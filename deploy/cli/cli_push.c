@@ -1,10 +1,15 @@
 #include "common/base/time.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/push_check.h"
 #include "deploy/cli/push_dir.h"
 #include "deploy/cli/times.h"
 #include "deploy/cli/upload_file.h"
 
+enum { NAME_ARENA_MAX_BYTES = 4 * 1024 * 1024 }; /* the system's bound of a word is 128 KiB */
+
 struct cli_push {
+    struct fg_arena *arena;
+    struct cli_push_name name;
     struct cli_client_config server;
     struct cli_pushing pushing;
     const char *dir, *from, *until;
@@ -16,7 +21,8 @@ static const char about[] =
     "folder, over several connections.\n";
 
 static const char notes[] =
-    "NAME is the service and its labels, without quotes: 'shop{env=prod,region=eu}'.\n"
+    "NAME is the service and its labels: 'shop{env=prod,region=eu}', with quotes around values or\n"
+    "without.\n"
     "\n"
     "Without --format: files that are gzip, or end in .pb, .pb.gz or .pprof, are pprof; .lines "
     "has\n"
@@ -56,6 +62,22 @@ static enum fg_code check_what(const struct cli_push *push, int words, struct fg
     return FG_OK;
 }
 
+/* The name in the server's form. */
+static enum fg_code read_name(struct cli_push *push, struct fg_err *err)
+{
+    struct fg_buf text;
+
+    if (push->pushing.name == NULL)
+        return FG_OK;
+    if (cli_push_name_parse(push->pushing.name, push->arena, &push->name, err) != FG_OK)
+        return err->code;
+    fg_buf_init(&text, SIZE_MAX);
+    cli_push_name_write(&push->name, &text);
+    push->pushing.name = fg_arena_text(push->arena, fg_buf_slice(&text));
+    fg_buf_done(&text);
+    return FG_OK;
+}
+
 /* What was not said stays 0. The server counts a profile by its beginning. */
 static enum fg_code read_times(struct cli_push *push, struct fg_err *err)
 {
@@ -78,7 +100,8 @@ static enum fg_code check(struct cli_push *push, int words, struct fg_err *err)
 {
     const char *format = push->pushing.format;
 
-    if (check_what(push, words, err) != FG_OK || read_times(push, err) != FG_OK)
+    if (check_what(push, words, err) != FG_OK || read_name(push, err) != FG_OK ||
+        read_times(push, err) != FG_OK)
         return err->code;
     if (format != NULL && !cli_upload_file_is_format(format))
         return fg_fail(err, FG_E_INVALID,
@@ -88,9 +111,29 @@ static enum fg_code check(struct cli_push *push, int words, struct fg_err *err)
     return cli_client_create(&push->server, &push->pushing.client, err);
 }
 
-/* A file that fails does not keep the others from being sent. */
-static int push_files(const struct cli_pushing *pushing, int words, char **files)
+/* A query without times asks about the last hour: says what finds a profile of another time. */
+static void tell_time(const struct cli_push *push, const struct cli_pushed *pushed)
 {
+    int64_t now_ns = fg_wall_ns(fg_clock_real());
+    char at[CLI_TIME_TEXT_BYTES], until[CLI_TIME_TEXT_BYTES];
+    struct fg_buf selector;
+
+    if (pushed->time_ns == 0 ||
+        (pushed->time_ns > now_ns - FG_HOUR_NS && pushed->time_ns <= now_ns))
+        return;
+    fg_buf_init(&selector, SIZE_MAX);
+    cli_push_name_write_selector(&push->name, strcmp(pushed->format, "pprof") != 0, &selector);
+    cli_time_write(pushed->time_ns, at);
+    cli_time_write(fg_time_add(pushed->time_ns, FG_SECOND_NS), until);
+    printf("  its time is %s: flamegrid query '%.*s' --from %s --until %s\n", at,
+           FG_S(fg_buf_slice(&selector)), at, until);
+    fg_buf_done(&selector);
+}
+
+/* A file that fails does not keep the others from being sent. */
+static int push_files(const struct cli_push *push, int words, char **files)
+{
+    const struct cli_pushing *pushing = &push->pushing;
     int code = CLI_OK;
 
     for (int i = 0; i < words; i++) {
@@ -99,6 +142,7 @@ static int push_files(const struct cli_pushing *pushing, int words, char **files
 
         if (cli_push_file(pushing, files[i], &pushed, &err) == FG_OK) {
             printf("%s: ok 200, %zu bytes of %s\n", files[i], pushed.bytes, pushed.format);
+            tell_time(push, &pushed);
             continue;
         }
         fprintf(stderr, "%s: failed, %s\n", files[i], err.msg);
@@ -132,13 +176,15 @@ int cli_push(int argc, char **argv)
 
     if (!cli_args_begin(&command, argc, argv, &words, &code))
         return code;
+    push.arena = fg_arena_create(NAME_ARENA_MAX_BYTES);
     if (check(&push, words, &err) != FG_OK)
-        return cli_args_refuse(&command, &err);
-    if (push.dir == NULL)
-        code = push_files(pushing, words, argv);
+        code = cli_args_refuse(&command, &err);
+    else if (push.dir == NULL)
+        code = push_files(&push, words, argv);
     else if (cli_push_dir(pushing, &push.server, push.dir, (unsigned)push.connections, &code,
                           &err) != FG_OK)
         code = cli_args_fail(&command, &err);
     cli_client_destroy(pushing->client);
+    fg_arena_destroy(push.arena);
     return code;
 }

@@ -2,6 +2,7 @@
 
 #include "common/base/str.h"
 #include "common/base/time.h"
+#include "deploy/cli/push_check.h"
 #include "deploy/cli/upload_file.h"
 #include "proto/push_v1.pb-c.h"
 
@@ -154,8 +155,11 @@ static enum fg_code push_content(const struct cli_pushing *pushing, const char *
 {
     const char *format =
         pushing->format != NULL ? pushing->format : cli_upload_file_format(file, content);
-    enum fg_code code;
+    int64_t time_ns;
+    enum fg_code code = cli_push_content_check(format, content, &time_ns, err);
 
+    if (code != FG_OK)
+        return fg_wrap(err, "%zu bytes of %s", content.len, format);
     if (pushing->series == NULL)
         code = send_by_name(pushing, format, content, err);
     else if (strcmp(format, "pprof") == 0)
@@ -164,7 +168,8 @@ static enum fg_code push_content(const struct cli_pushing *pushing, const char *
         code = fg_fail(err, FG_E_INVALID, "with labels of its own only pprof can be sent");
     if (code != FG_OK)
         return fg_wrap(err, "%zu bytes of %s", content.len, format);
-    *ret_pushed = (struct cli_pushed){content.len, format};
+    *ret_pushed =
+        (struct cli_pushed){content.len, format, time_ns != 0 ? time_ns : pushing->from_ns};
     return FG_OK;
 }
 

@@ -21,6 +21,7 @@ struct cli_pushing {
 struct cli_pushed {
     size_t bytes;
     const char *format;
+    int64_t time_ns; /* of the profile; 0: that of its arrival */
 };
 
 /* The err begins with what is wrong, not with the file's name. */

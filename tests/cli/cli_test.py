@@ -11,6 +11,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -140,6 +141,42 @@ def case_times(cli):
             cli.bad(2, r"--from %s is not a time; times are 2026-01-31, .*now-1h" % text, *command, "--from", text)
     cli.bad(2, r"--until tomorrow is not a time", "push", "a.folded", "--name", "a", "--until", "tomorrow")
     cli.bad(2, r"--from now is not before --until 1h", "push", "a.folded", "--name", "a", "--from", "now", "--until", "1h")
+
+
+def case_push_of_an_old_profile_says_how_to_find_it(cli):
+    old = time.time_ns() - 40 * 86400 * 10**9
+    cli.file("old.pb.gz", gzip.compress(pprof.make(STACKS, old)))
+    said = cli.lines("push", "old.pb.gz", "--name", 'old.api{b="c d"}')
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(old // 10**9))
+    check(said[1].startswith("  its time is %s: flamegrid query " % at), "%s", said)
+    query = shlex.split(said[1].partition("flamegrid ")[2])
+    check(query[1] == '{service_name="old.api",b="c d"}', "%s", query)
+    check(len(cli.lines(*query)) == 2, "%s finds nothing", query)
+    said = cli.lines("push", "a.folded", "-n", "old.cpu{x=1}", "--from", "2026-01-05")
+    query = shlex.split(said[1].partition("flamegrid ")[2])
+    check(query[1] == 'old.cpu{x="1"}' and len(cli.lines(*query)) == 3, "%s", query)
+
+
+def case_push_names(cli):
+    for name in ("named{b=c}", 'named{b="c"}', ' named { b = "c" , } '):
+        cli.good("push", "a.folded", "--name", name, "--from", "2026-01-06")
+    found = cli.lines("labels", "b", "--match", "named", "--from", "2026-01-05", "--until", "2026-01-07")
+    check(found == ["c"], "%s", found)
+    for name in ("named{b=c", "named{b}", "named{=c}", 'named{b="c}', "named{b=c}d", "named b=c}", "{b=c}", 'named{b=~"c"}',
+                 'named{b!="c"}', 'named{b="c,d"}', 'named{b=c"d"}', "named{b=c,,}", 'named{b="c" d}'):
+        cli.bad(2, r"--name .*; a name is shop, shop\{env=prod\} or", "push", "a.folded", "--name", name)
+
+
+def case_push_of_what_is_no_profile(cli):
+    cli.file("notes.txt", b"A text without stacks.\nIt has lines, and none with a count\n")
+    cli.file("picture", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    cli.file("text.gz", gzip.compress(b"main;work 30\n"))
+    cli.file("cut.pb.gz", gzip.compress(pprof.make(STACKS, time.time_ns()))[:-20])
+    cli.bad(1, r"notes.txt: failed, .* is no profile: no line is a stack and a count", "push", "notes.txt", "--name", "a")
+    for name in ("picture", "text.gz"):
+        cli.bad(1, r"%s: failed, \d+ bytes of pprof: is no pprof, or damaged" % name, "push", name, "--name", "a")
+    cli.bad(1, "cut.pb.gz: failed, .*cannot be unpacked", "push", "cut.pb.gz", "--name", "a")
+    cli.bad(1, "is no Java recording", "push", "a.folded", "--format", "jfr", "--name", "a")
 
 
 def case_push_failures(cli):
