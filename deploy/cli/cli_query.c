@@ -54,8 +54,58 @@ static const char notes[] =
     "  flamegrid query shop --output folded | flamegraph.pl > shop.svg\n"
     "  flamegrid query shop --output pprof -o shop.pb.gz && go tool pprof -http : shop.pb.gz\n";
 
+/* When there are profiles of the selection, to a thousandth of the time that the server has any of.
+ * FG_E_NOT_FOUND: never, or of no type that is wanted. */
+static enum fg_code find_when(const struct query *query, const struct cli_selection_range *all,
+                              struct cli_selection_range *ret_when, struct fg_err *err)
+{
+    int64_t step_ms = FG_MAX((all->end_ms - all->start_ms) / 1000, 1000);
+    const Querier__V1__SelectSeriesResponse *answer;
+    struct cli_ask_list types = {0};
+    struct fg_slice type = query->selection.type;
+
+    if (!cli_selection_is_full_type(type) &&
+        (cli_ask_types(query->client, query->selection.labels, all, query->arena, &types, err) !=
+             FG_OK ||
+         cli_selection_choose_type(query->selection.type, types.items, types.count, &type, err) !=
+             FG_OK))
+        return err->code;
+    if (cli_ask_series(query->client, type, query->selection.labels, all, (double)step_ms / 1000,
+                       query->arena, &answer, err) != FG_OK)
+        return err->code;
+    if (answer->n_series == 0 || answer->series[0]->n_points == 0)
+        return fg_fail(err, FG_E_NOT_FOUND, "none at all");
+    *ret_when = (struct cli_selection_range){
+        answer->series[0]->points[0]->timestamp - step_ms,
+        answer->series[0]->points[answer->series[0]->n_points - 1]->timestamp};
+    return FG_OK;
+}
+
+/* Whatever else goes wrong on the way, that there is nothing is the answer. */
 static enum fg_code fail_empty(const struct query *query, struct fg_err *err)
 {
+    enum { SECOND_MS = 1000 };
+    char from[CLI_TIME_TEXT_BYTES], until[CLI_TIME_TEXT_BYTES];
+    struct cli_ask_stats stats = {0};
+    struct cli_selection_range when;
+    struct fg_err ignored;
+
+    if (cli_ask_stats(query->client, query->arena, &stats, &ignored) == FG_OK &&
+        stats.newest_ms == 0)
+        return fg_fail(err, FG_E_NOT_FOUND, "no profiles of %.*s: the server has none at all",
+                       FG_S(query->selection.labels));
+    if (stats.newest_ms != 0 &&
+        find_when(
+            query,
+            &(struct cli_selection_range){stats.oldest_ms - SECOND_MS, stats.newest_ms + SECOND_MS},
+            &when, &ignored) == FG_OK) {
+        cli_time_write(when.start_ms * FG_MS_NS, from);
+        cli_time_write((when.end_ms + SECOND_MS) * FG_MS_NS, until);
+        return fg_fail(err, FG_E_NOT_FOUND,
+                       "no profiles of %.*s from %s until %s, but there are some: --from %s "
+                       "--until %s",
+                       FG_S(query->selection.labels), query->from, query->until, from, until);
+    }
     return fg_fail(err, FG_E_NOT_FOUND,
                    "no profiles of %.*s from %s until %s; flamegrid labels service_name lists "
                    "services",

@@ -291,6 +291,18 @@ def case_query_failures(cli):
     cli.bad(1, "no server at 127.0.0.1:1: ", "query", "shop", "--url", "127.0.0.1:1")
 
 
+def case_no_profiles_says_when_there_are_some(cli):
+    cli.good("push", "a.folded", "--name", "once", "--from", "2026-01-08 10:00")
+    code, _, err = cli.run("query", "once")
+    check(code == 1 and "from now-1h until now, but there are some: --from 2026-01-" in err, "%d %s", code, err)
+    span = shlex.split(err.partition("some: ")[2])
+    check(len(cli.lines("query", "once", *span)) == 3, "%s", span)
+    cli.bad(1, r"no profiles of .*nobody.*; flamegrid labels service_name lists", "query", "nobody")
+    with flamegrid.Server() as server:
+        server.start().wait_ready()
+        cli.bad(1, "the server has none at all", "query", "shop", "--url", "http://127.0.0.1:%d" % server.port)
+
+
 def case_query_on_a_terminal(cli):
     """A table without being asked, and never bytes."""
     def on_terminal(*arguments):
