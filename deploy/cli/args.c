@@ -3,8 +3,6 @@
 #include "common/base/str.h"
 #include "deploy/cli/cli.h"
 
-enum { DISTANCE_MAX = 2 }; /* of a name that is most likely a slip of the fingers */
-
 static const struct cli_args_option *by_name(const struct cli_args_command *command,
                                              struct fg_slice name)
 {
@@ -25,14 +23,34 @@ static const struct cli_args_option *by_letter(const struct cli_args_command *co
 static enum fg_code fail_unknown(const struct cli_args_command *command, struct fg_slice name,
                                  struct fg_err *err)
 {
-    for (size_t i = 0; i < command->n_options; i++) {
-        const char *known = command->options[i].name;
+    const char **known = fg_calloc(FG_MAX(command->n_options, 1), sizeof *known);
+    const char *near;
 
-        if (fg_edit_distance(name, fg_cstr(known)) <= DISTANCE_MAX)
-            return fg_fail(err, FG_E_INVALID, "unknown option --%.*s (did you mean --%s?)",
-                           FG_S(name), known);
-    }
+    for (size_t i = 0; i < command->n_options; i++)
+        known[i] = command->options[i].name;
+    near = fg_nearest(name, known, command->n_options);
+    free(known);
+    if (near != NULL)
+        return fg_fail(err, FG_E_INVALID, "unknown option --%.*s (did you mean --%s?)", FG_S(name),
+                       near);
     return fg_fail(err, FG_E_INVALID, "unknown option --%.*s", FG_S(name));
+}
+
+int cli_args_unknown(const char *program, const char *what, const char *word,
+                     const char *const *known, size_t n_known)
+{
+    const char *near = fg_nearest(fg_cstr(word), known, n_known);
+
+    fprintf(stderr, "%s: unknown %s \"%.100s\"; ", program, what, word);
+    /* Of a word of two letters every other one is near. */
+    if (near != NULL && fg_edit_distance(fg_cstr(word), fg_cstr(near)) < strlen(word)) {
+        fprintf(stderr, "did you mean \"%s\"?\n", near);
+        return CLI_USAGE;
+    }
+    for (size_t i = 0; i < n_known; i++)
+        fprintf(stderr, "%s%s", i == 0 ? "there are " : ", ", known[i]);
+    fprintf(stderr, "; see %s --help\n", program);
+    return CLI_USAGE;
 }
 
 static enum fg_code set_number(const struct cli_args_option *option, const char *value,

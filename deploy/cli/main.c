@@ -1,4 +1,5 @@
 #include "common/base/def.h"
+#include "deploy/cli/args.h"
 #include "deploy/cli/cli.h"
 #include "deploy/single/server.h"
 
@@ -12,6 +13,16 @@ static const struct {
     {"server", single_run}, {"bucket", cli_bucket}, {"ring", cli_ring},     {"push", cli_push},
     {"query", cli_query},   {"labels", cli_labels}, {"canary", cli_canary},
 };
+
+static int unknown(const char *command)
+{
+    const char *known[FG_COUNT(commands) + 1];
+
+    for (size_t i = 0; i < FG_COUNT(commands); i++)
+        known[i] = commands[i].name;
+    known[FG_COUNT(commands)] = "version";
+    return cli_args_unknown("flamegrid", "command", command, known, FG_COUNT(known));
+}
 
 int main(int argc, char **argv)
 {
@@ -27,7 +38,7 @@ int main(int argc, char **argv)
         if (strcmp(command, commands[i].name) == 0)
             return commands[i].run(argc - 2, argv + 2);
     if (command[0] != '\0')
-        (void)fprintf(stderr, "flamegrid: unknown command \"%s\"\n\n", command);
+        return unknown(command);
     cli_help(stderr);
-    return 2;
+    return CLI_USAGE;
 }

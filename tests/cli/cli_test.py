@@ -179,6 +179,20 @@ def case_push_of_what_is_no_profile(cli):
     cli.bad(1, "is no Java recording", "push", "a.folded", "--format", "jfr", "--name", "a")
 
 
+def case_slips_of_the_fingers(cli):
+    for words, want in ((("qury",), r'unknown command "qury"; did you mean "query"\?'),
+                        (("pussh", "x"), r'did you mean "push"\?'),
+                        (("frobnicate",), r'there are server, bucket, .*version; see flamegrid --help'),
+                        (("bucket", "verfy"), r'unknown verb "verfy"; did you mean "verify"\?'),
+                        (("bucket", "exprot"), r'did you mean "export"\?'),
+                        (("bucket", "frobnicate"), r'there are ls, cat, .*export; see flamegrid bucket --help'),
+                        (("ring", "forgt"), r'did you mean "forget"\?'),
+                        (("query", "shop", "--form", "now-1h"), r"unknown option --form \(did you mean --from\?\)"),
+                        (("push", "a.folded", "--nme", "a"), r"did you mean --name\?"),
+                        (("server", "--dta", "x"), r'did you mean "--data"\?')):
+        cli.bad(2, want, *words)
+
+
 def case_push_failures(cli):
     cli.file("empty", b"")
     cli.bad(1, r"missing\.folded: failed, .*No such file", "push", "missing.folded", "--name", "a")
@@ -441,7 +455,7 @@ def case_ring(cli):
     check(ring == json.loads(cli.good("ring", "forget", "bob", "--json", *options)), "twice")
     cli.bad(1, "9 replicas; there can be 1 to 3", "ring", "replicate", "9", *options)
     cli.bad(2, "forget: NAME has to follow", "ring", "forget", *options)
-    cli.bad(2, "ls, forget or replicate has to follow", "ring", "rm", *options)
+    cli.bad(2, "unknown verb \"rm\"; there are ls, forget, replicate; see", "ring", "rm", *options)
     cli.bad(2, "unexpected argument", "ring", "ls", "ann", *options)
     check(b"gives up a member" in cli.good("ring", "--help"), "help")
 
