@@ -294,6 +294,46 @@ def case_query_json(cli):
     check("other" in answer["flamebearer"]["names"], "%s", answer["flamebearer"]["names"])
 
 
+def case_query_sorted_by_total(cli):
+    cli.file("deep.folded", b"main;work 30\nmain;work;leaf 50\nother 60\n")
+    cli.good("push", "deep.folded", "--name", "deep")
+    for column, want in (("self", ["other", "leaf", "work", "main"]), ("total", ["main", "work", "other", "leaf"])):
+        lines = cli.lines("query", "deep", "--output", "table", "--sort", column)
+        check([line.split()[-1] for line in lines[3:]] == want, "%s: %s", column, lines)
+    cli.bad(2, "--sort size: it is self or total", "query", "deep", "--sort", "size")
+
+
+def case_query_series(cli):
+    for at in ("10:00:00", "10:00:30", "10:01:00.5", "10:02:00"):
+        cli.good("push", "deep.folded", "--name", "steps", "--from", "2026-01-09T" + at)
+    span = ("--from", "2026-01-09T10:00:01", "--until", "2026-01-09T10:01:59")
+    lines = cli.lines("query", "steps", "--series", "--step", "60", *span)
+    check(lines == ["2026-01-09T10:01:00Z  1.40s", "2026-01-09T10:02:00Z  2.80s"], "%s", lines)
+    answer = json.loads(cli.good("query", "steps", "--series", "--step", "60", "--json", *span))
+    check(answer == {"step": 60, "points": [{"time": "2026-01-09T10:01:00Z", "value": 1_400_000_000},
+                                            {"time": "2026-01-09T10:02:00Z", "value": 2_800_000_000}]}, "%s", answer)
+    check(len(cli.lines("query", "steps", "--series", *span)) > 0, "without a step")
+    cli.bad(1, "no profiles of", "query", "nobody", "--series", "--type", CPU)
+    cli.bad(2, "one of --output, --series and --diff", "query", "steps", "--series", "--output", "table")
+
+
+def case_query_diff(cli):
+    cli.file("before.folded", b"main;a 50\nmain;b 50\n")
+    cli.file("after.folded", b"main;a 150\nmain;c 50\n")
+    cli.good("push", "before.folded", "--name", "differs{version=1}")
+    cli.good("push", "after.folded", "--name", "differs{version=2}")
+    sides = ("query", 'differs{version="2"}', "--diff", 'differs{version="1"}')
+    rows = [line.split() for line in cli.lines(*sides)]
+    check(rows == [["BEFORE", "NOW", "CHANGE", "FUNCTION"], ["50.00%", "0.00%", "-50.00%", "b"],
+                   ["50.00%", "75.00%", "+25.00%", "a"], ["0.00%", "25.00%", "+25.00%", "c"]], "%s", rows)
+    answer = json.loads(cli.good(*sides, "--json", "--sort", "total", "--limit", "2"))
+    check([row["name"] for row in answer["functions"]] == ["b", "a"], "%s", answer)
+    check(answer["functions"][1] == {"name": "a", "before": 500_000_000, "now": 1_500_000_000, "share_before": 0.5,
+                                     "share_now": 0.75}, "%s", answer)
+    cli.bad(1, "no profiles of .*nobody.* to compare", "query", "differs", "--diff", "nobody")
+    cli.bad(2, "--diff-from and --diff-until need --diff", "query", "differs", "--diff-from", "2h")
+
+
 def case_query_failures(cli):
     cli.bad(1, "no profiles of .*nobody", "query", "nobody")
     cli.bad(1, "no profiles of .*shop.* until now-1d", "query", "shop", "--from", "now-2d", "--until", "now-1d")
@@ -335,6 +375,11 @@ def case_query_on_a_terminal(cli):
     check(code == 0 and b"FUNCTION" in out, "%d %s %s", code, out, err)
     code, out, err = on_terminal("query", "shop", "--output", "pprof")
     check(code == 2 and out == b"" and b"add -o FILE" in err, "%d %s %s", code, out, err)
+
+
+def case_labels_as_json(cli):
+    check(json.loads(cli.good("labels", "env", "--match", "shop", "--json")) == ["prod"], "env")
+    check(json.loads(cli.good("labels", "nothing", "--json")) == [], "nothing")
 
 
 def case_labels(cli):
