@@ -120,9 +120,12 @@ static enum fg_code run_split(const struct export *export, struct fg_err *err)
     struct cli_export_dir dir = {.path = export->file};
     uint64_t profiles;
 
-    if (qry_export_profiles(export->querier, &export->what, cli_export_dir_add, &dir, &profiles,
-                            err) != FG_OK)
-        return err->code;
+    cli_progress_start(&dir.progress, "profiles", 0); /* how many there are shows as they come */
+    enum fg_code code = qry_export_profiles(export->querier, &export->what, cli_export_dir_add,
+                                            &dir, &profiles, err);
+    cli_progress_clear(&dir.progress);
+    if (code != FG_OK)
+        return code;
     if (profiles == 0)
         return fail_empty(export, err);
     printf("%llu profiles written\n", (unsigned long long)profiles);

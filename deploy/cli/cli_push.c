@@ -12,7 +12,7 @@ struct cli_push {
     struct cli_push_name name;
     struct cli_client_config server;
     struct cli_pushing pushing;
-    const char *dir, *from, *until;
+    const char *dir, *resume, *from, *until;
     uint64_t connections;
 };
 
@@ -43,7 +43,8 @@ static const char notes[] =
     "one\n"
     "above it, says all labels: {__name__=\"process_cpu\", service_name=\"shop\", env=\"prod\"}. "
     "So\n"
-    "does flamegrid bucket export --split. Sent again it counts once.\n"
+    "does flamegrid bucket export --split. Sent again it counts once. With --resume FILE the same\n"
+    "command goes on where it was interrupted; FILE goes when all is sent.\n"
     "\n"
     "examples:\n"
     "  flamegrid push cpu.pb.gz heap.pb.gz --name 'shop{env=prod}'\n"
@@ -53,6 +54,8 @@ static const char notes[] =
 
 static enum fg_code check_what(const struct cli_push *push, int words, struct fg_err *err)
 {
+    if (push->resume != NULL && push->dir == NULL)
+        return fg_fail(err, FG_E_INVALID, "--resume needs --dir");
     if (push->dir != NULL)
         return words == 0 ? FG_OK : fg_fail(err, FG_E_INVALID, "--dir or files, not both at once");
     if (words == 0)
@@ -165,6 +168,7 @@ int cli_push(int argc, char **argv)
         {"spy-name",    0,   ARGS_TEXT,   &pushing->spy_name,    "NAME",   "what took the profile; label pyroscope_spy", 0, 0},
         {"dir",         0,   ARGS_TEXT,   &push.dir,             "DIR",    "sends all files below this folder", 0, 0},
         {"connections", 'c', ARGS_NUMBER, &push.connections,     "N",      "of --dir, at a time, default 4", 1, 256},
+        {"resume",      0,   ARGS_TEXT,   &push.resume,          "FILE",   "of --dir: notes there what was sent, and sends the rest", 0, 0},
         CLIENT_OPTIONS(push.server),
     };
     /* clang-format on */
@@ -181,8 +185,8 @@ int cli_push(int argc, char **argv)
         code = cli_args_refuse(&command, &err);
     else if (push.dir == NULL)
         code = push_files(&push, words, argv);
-    else if (cli_push_dir(pushing, &push.server, push.dir, (unsigned)push.connections, &code,
-                          &err) != FG_OK)
+    else if (cli_push_dir(pushing, &push.server, push.dir, (unsigned)push.connections, push.resume,
+                          &code, &err) != FG_OK)
         code = cli_args_fail(&command, &err);
     cli_client_destroy(pushing->client);
     fg_arena_destroy(push.arena);

@@ -243,6 +243,47 @@ def case_push_dir(cli):
     cli.bad(2, r"--dir or files, not both", "push", "a.folded", "--dir", "old")
 
 
+def many_files(cli, folder, count):
+    now_ns = time.time_ns()
+    os.makedirs(os.path.join(cli.folder, folder, folder))
+    for number in range(count):
+        body = pprof.make(STACKS, now_ns - number * 60 * 10**9)
+        cli.file(os.path.join(folder, folder, "%d.pb.gz" % number), gzip.compress(body))
+
+
+def case_push_dir_goes_on_where_it_was_interrupted(cli):
+    many_files(cli, "resumed", 10)
+    push = ("push", "--dir", "resumed", "--resume", "notes")
+    bad = cli.file(os.path.join("resumed", "resumed", "bad.folded"), b"no stack\n")
+    code, out, err = cli.run(*push)
+    check(code == 1 and out.startswith(b"10 files sent, ") and b"1 failed" in out, "%d %s %s", code, out, err)
+    with open(os.path.join(cli.folder, "notes"), "rb+") as notes:
+        content = notes.read()
+        check(content.count(b"\n") == 11, "%s", content)
+        notes.truncate(len(content) - 3)  # the last line was cut short
+    cli.file(os.path.join("resumed", "resumed", "0.pb.gz"), gzip.compress(pprof.make(STACKS, time.time_ns())))  # changed
+    cli.bad(1, "--resume notes: is not of this folder and server", "push", "--dir", "old", "--resume", "notes")
+    cli.bad(1, "--resume a.folded: is not of this folder", "push", "--dir", "resumed", "--resume", "a.folded")
+    os.remove(os.path.join(cli.folder, bad))
+    said = cli.lines(*push)
+    check(re.fullmatch(r"(1|2) files sent, \d+ bytes, 0 failed, \d+\.\d s, (8|9) sent before", said[0]), "%s", said)
+    check(not os.path.exists(os.path.join(cli.folder, "notes")), "the notes are left")
+    check(cli.lines(*push)[0].startswith("10 files sent"), "all again")
+    cli.bad(2, "--resume needs --dir", "push", "a.folded", "--name", "a", "--resume", "notes")
+
+
+def case_progress_is_for_terminals(cli):
+    many_files(cli, "watched", 5)
+    master, slave = pty.openpty()
+    done = subprocess.run([PROGRAM, "push", "--dir", "watched"], stdout=subprocess.PIPE, stderr=slave,
+                          env=cli.environment, cwd=cli.folder, timeout=TIMEOUT_S)
+    os.close(slave)
+    shown = os.read(master, 65536)
+    os.close(master)
+    check(done.returncode == 0 and done.stdout.startswith(b"5 files sent"), "%s", done)
+    check(re.search(rb"\r\x1b\[K1 of 5 files, .* MiB/s, \d+:\d\d left", shown) and shown.endswith(b"\r\x1b[K"), "%s", shown)
+
+
 def case_query_folded(cli):
     want = ["main 50000000", "main;work;hash 300000000", "main;work;sort 100000000"]
     for selector in ("shop", "shop.cpu", 'shop{env="prod"}', '{service_name="shop",env=~"p.*"}',
