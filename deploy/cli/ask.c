@@ -150,22 +150,25 @@ enum fg_code cli_ask_series(struct cli_client *client, struct fg_slice type,
     return code;
 }
 
-/* A point gathers (T - step, T], and the first T is the start, whose point is of what lies before:
- * with the whole range as step the second one has all of it. */
+/*
+ * A point gathers the milliseconds (T - step, T], and the first T is the start, whose point is of
+ * what lies before. So the grid starts a millisecond earlier, with one step to the end: the second
+ * point has all of the range, from its first nanosecond, as a flame graph has.
+ */
 enum fg_code cli_ask_total(struct cli_client *client, struct fg_slice type,
                            struct fg_slice selector, const struct cli_selection_range *range,
                            struct fg_arena *arena, double *ret_total, struct fg_err *err)
 {
+    struct cli_selection_range grid = {range->start_ms - 1, range->end_ms};
     const Querier__V1__SelectSeriesResponse *answer;
     double total = 0;
 
-    if (cli_ask_series(client, type, selector, range,
-                       (double)(range->end_ms - range->start_ms) / 1000, arena, &answer,
-                       err) != FG_OK)
+    if (cli_ask_series(client, type, selector, &grid, (double)(grid.end_ms - grid.start_ms) / 1000,
+                       arena, &answer, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < answer->n_series; i++)
         for (size_t k = 0; k < answer->series[i]->n_points; k++)
-            if (answer->series[i]->points[k]->timestamp > range->start_ms)
+            if (answer->series[i]->points[k]->timestamp > grid.start_ms)
                 total += answer->series[i]->points[k]->value;
     *ret_total = total;
     return FG_OK;

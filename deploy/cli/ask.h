@@ -41,8 +41,7 @@ enum fg_code cli_ask_series(struct cli_client *client, struct fg_slice type,
                             const Querier__V1__SelectSeriesResponse **ret_answer,
                             struct fg_err *err) fg_must_check;
 
-/* The sum of all values of the type, by way of a time series of one point. The range is of whole
- * seconds. */
+/* The sum of all values of the type in the range of cli_ask_tree(), by way of a time series. */
 enum fg_code cli_ask_total(struct cli_client *client, struct fg_slice type,
                            struct fg_slice selector, const struct cli_selection_range *range,
                            struct fg_arena *arena, double *ret_total,
