@@ -202,15 +202,78 @@ void cli_args_write_help(const struct cli_args_command *command, FILE *out)
     fprintf(out, "\n%s", command->notes);
 }
 
+static void write_words(const struct cli_args_command *command, FILE *out)
+{
+    for (size_t i = 0; i < command->n_options; i++)
+        fprintf(out, "--%s\n", command->options[i].name);
+}
+
+/* Text as it stands: a backslash begins an escape of troff, and so does a dot or quote that begins
+ * a line. */
+static void write_troff(const char *text, FILE *out)
+{
+    bool first = true;
+
+    for (const char *c = text; *c != '\0'; c++) {
+        if (first && (*c == '.' || *c == '\''))
+            fputs("\\&", out);
+        if (*c == '-')
+            fputs("\\-", out);
+        else if (*c == '\\')
+            fputs("\\e", out);
+        else
+            fputc(*c, out);
+        first = *c == '\n';
+    }
+}
+
+static void write_section(const char *title, const char *text, FILE *out)
+{
+    fprintf(out, ".SH %s\n.nf\n", title);
+    write_troff(text, out);
+    fputs(".fi\n", out);
+}
+
+/* man(7) */
+static void write_man(const struct cli_args_command *command, FILE *out)
+{
+    fprintf(out, ".TH FLAMEGRID 1\n.SH SYNOPSIS\nflamegrid %s ", command->name);
+    write_troff(command->usage, out);
+    fputc('\n', out);
+    write_section("DESCRIPTION", command->about, out);
+    fputs(".SH OPTIONS\n", out);
+    for (size_t i = 0; i < command->n_options; i++) {
+        const struct cli_args_option *option = &command->options[i];
+
+        fputs(".TP\n.B ", out);
+        if (option->letter != '\0')
+            fprintf(out, "\\-%c, ", option->letter);
+        fputs("\\-\\-", out);
+        write_troff(option->name, out);
+        fprintf(out, " %s\n", option->value == NULL ? "" : option->value);
+        write_troff(option->help, out);
+        fputc('\n', out);
+    }
+    write_section("NOTES", command->notes, out);
+}
+
 /* Help comes before everything else: who asks for it has a reason to get the rest wrong. */
 bool cli_args_wants_help(const struct cli_args_command *command, int argc, char **argv)
 {
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0)
-            continue;
-        cli_args_write_help(command, stdout);
-        return true;
-    }
+    static const struct {
+        const char *word;
+        void (*write)(const struct cli_args_command *command, FILE *out);
+    } forms[] = {{"--help", cli_args_write_help},
+                 {"-h", cli_args_write_help},
+                 {ARGS_FORM_WORDS, write_words},
+                 {ARGS_FORM_MAN, write_man}};
+
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        for (size_t k = 0; k < FG_COUNT(forms); k++)
+            if (strcmp(argv[i], forms[k].word) == 0) {
+                forms[k].write(command, stdout);
+                return true;
+            }
     return false;
 }
 

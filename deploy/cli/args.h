@@ -53,7 +53,11 @@ enum fg_code cli_args_take(const struct cli_args_command *command, int argc, cha
 
 void cli_args_write_help(const struct cli_args_command *command, FILE *out);
 
-/* Is help asked for? It is written to standard output then. */
+/* Help in other forms, for cli_completion.c: options as words, a line each; a man page. */
+#define ARGS_FORM_WORDS "--help=words"
+#define ARGS_FORM_MAN   "--help=man"
+
+/* Is help asked for, in any form? It is written to standard output then. */
 bool cli_args_wants_help(const struct cli_args_command *command, int argc,
                          char **argv) fg_must_check;
 

@@ -346,6 +346,17 @@ int cli_bucket(int argc, char **argv)
         (void)fputs(help, stdout);
         return CLI_OK;
     }
+    if (argc > 0 && strcmp(argv[0], ARGS_FORM_WORDS) == 0) {
+        for (size_t i = 0; i < FG_COUNT(verbs); i++)
+            puts(verbs[i].name);
+        puts("export");
+        return CLI_OK;
+    }
+    if (argc > 0 && strcmp(argv[0], ARGS_FORM_MAN) == 0) {
+        const struct cli_args_command page = {"bucket", "VERB", help, "", NULL, 0};
+
+        return cli_args_wants_help(&page, argc, argv) ? CLI_OK : CLI_USAGE;
+    }
     if (argc > 0 && find_verb(argv[0]) == NULL)
         return unknown(argv[0]);
     if (argc == 0) {

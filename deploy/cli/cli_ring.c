@@ -187,6 +187,9 @@ static int with_def(const struct fg_program_def *def, int argc, char **argv)
     const struct ring_verb *verb = argc == 0 ? NULL : find_verb(argv[0]);
     int words = verb != NULL && verb->word != NULL ? 2 : 1;
 
+    if (argc > 0 && strcmp(argv[0], ARGS_FORM_WORDS) == 0)
+        for (size_t i = 0; i < FG_COUNT(verbs); i++)
+            puts(verbs[i].name);
     if (cli_args_wants_help(&args, argc, argv))
         return CLI_OK;
     if (verb == NULL && argc > 0)

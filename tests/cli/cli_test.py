@@ -193,6 +193,34 @@ def case_slips_of_the_fingers(cli):
         cli.bad(2, want, *words)
 
 
+def case_completion(cli):
+    check(cli.lines("completion", "words")[:3] == ["server", "bucket", "ring"], "commands")
+    for words, want in ((("push",), "--resume"), (("query", "shop", "--from"), "--diff"), (("bucket",), "verify"),
+                        (("bucket", "export"), "--split"), (("ring",), "forget"), (("server",), "--data"),
+                        (("server",), "--config")):
+        check(want in cli.lines("completion", "words", *words), "%s lacks %s", words, want)
+    # Every option that --help shows.
+    shown = re.findall(r"^  (?:-\w, )?--([\w-]+)", cli.good("query", "--help").decode(), re.M)
+    check(["--" + name for name in shown] == cli.lines("completion", "words", "query") and len(shown) > 10, "%s", shown)
+    script = cli.good("completion", "bash").decode()
+    done = subprocess.run(["bash", "-c", script + 'COMP_WORDS=(flamegrid push --res); COMP_CWORD=2; _flamegrid; echo "${COMPREPLY[*]}"'],
+                          capture_output=True, text=True, timeout=TIMEOUT_S,
+                          env={**cli.environment, "PATH": os.path.dirname(PROGRAM) + ":" + os.environ["PATH"]})
+    check(done.stdout == "--resume\n", "%s", done)
+    check("compdef" in cli.good("completion", "zsh").decode() and "complete -c flamegrid" in cli.good("completion", "fish").decode(),
+          "zsh, fish")
+    cli.bad(2, "which shell\\? bash, zsh or fish", "completion", "ksh")
+
+
+def case_man_pages(cli):
+    for command in ("push", "query", "labels", "bucket", "ring", "canary"):
+        page = cli.good("man", command).decode()
+        check(page.startswith(".TH FLAMEGRID 1\n") and ".SH OPTIONS" in page, "%s", page[:200])
+        check(not re.search(r"^\.(?!TH|SH|TP|B |nf|fi)", page, re.M), "a line of %s is taken for a request", command)
+    check(r"\-\-resume" in cli.good("man", "push").decode(), "options")
+    cli.bad(2, 'unknown command "pull"; did you mean "push"', "man", "pull")
+
+
 def case_push_failures(cli):
     cli.file("empty", b"")
     cli.bad(1, r"missing\.folded: failed, .*No such file", "push", "missing.folded", "--name", "a")
