@@ -144,6 +144,30 @@ def case_an_object_with_a_key_twice_is_refused(client, _):
     check(status == 400 and b'column 30: key \\"start\\" is there twice' in body, "%d %s", status, body)
 
 
+def points_stay_where_they_are(setting):
+    """A range that begins before what may be looked at: the points keep their times."""
+    with flamegrid.Server("--limits.%s=1h" % setting) as server:
+        client = flamegrid.Client(server.start().wait_ready().port)
+        now = int(time.time()) // 60 * 60_000
+        at = now - 600_000
+        push(client, "kept", at * MS_NS)
+        found = points(client, "kept", at - 2 * 3_600_000, now)
+        check(found == {2 * 3_600_000: VALUE}, "%s: %s", setting, found)
+        query = urllib.parse.urlencode({"query": TYPE + '{service_name="kept"}', "from": at - 2 * 3_600_000, "until": now})
+        status, body = client.send("GET", "/pyroscope/render?" + query)
+        line = json.loads(body)["timeline"]
+        seen = [line["startTime"] * 1000 + i * line["durationDelta"] * 1000 for i, value in enumerate(line["samples"]) if value]
+        check(status == 200 and len(seen) == 1 and abs(seen[0] - at) <= line["durationDelta"] * 1000, "%s: %s", setting, seen)
+
+
+def case_points_keep_their_times_behind_the_lookback(_client, _server):
+    points_stay_where_they_are("max_query_lookback")
+
+
+def case_points_keep_their_times_behind_the_retention(_client, _server):
+    points_stay_where_they_are("retention_period")
+
+
 def main_cases():
     return [(name[len("case_"):], case) for name, case in globals().items() if name.startswith("case_")]
 
