@@ -130,20 +130,21 @@ enum fg_code cli_ask_series(struct cli_client *client, struct fg_slice type,
     Querier__V1__SelectSeriesRequest request;
     struct cli_client_reply reply = {0};
     ProtobufCMessage *message = NULL;
+    enum fg_code code;
 
     querier__v1__select_series_request__init(&request);
-    if (copy_text(arena, type, &request.profile_typeid, err) != FG_OK ||
-        copy_text(arena, selector, &request.label_selector, err) != FG_OK)
-        return err->code;
+    code = copy_text(arena, type, &request.profile_typeid, err);
+    if (code == FG_OK)
+        code = copy_text(arena, selector, &request.label_selector, err);
     request.start = range->start_ms;
     request.end = range->end_ms;
     request.step = step_s;
-    if (cli_client_call(client, "querier.v1.QuerierService/SelectSeries", &request.base, &reply,
-                        err) != FG_OK)
-        return err->code;
-    enum fg_code code =
-        fg_pb_read(fg_buf_slice(&reply.body), &querier__v1__select_series_response__descriptor,
-                   arena, &message, err);
+    if (code == FG_OK)
+        code = cli_client_call(client, "querier.v1.QuerierService/SelectSeries", &request.base,
+                               &reply, err);
+    if (code == FG_OK)
+        code = fg_pb_read(fg_buf_slice(&reply.body),
+                          &querier__v1__select_series_response__descriptor, arena, &message, err);
     cli_client_reply_done(&reply);
     if (code == FG_OK)
         *ret_answer = (const Querier__V1__SelectSeriesResponse *)message;

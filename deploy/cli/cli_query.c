@@ -78,7 +78,7 @@ enum fg_code cli_query_fail_empty(const struct cli_query *query, struct fg_err *
     enum { SECOND_MS = 1000 };
     char from[CLI_TIME_TEXT_BYTES], until[CLI_TIME_TEXT_BYTES];
     struct cli_ask_stats stats = {0};
-    struct cli_selection_range when;
+    struct cli_selection_range when = {0};
     struct fg_err ignored;
 
     if (cli_ask_stats(query->client, query->arena, &stats, &ignored) == FG_OK &&

@@ -15,7 +15,7 @@ enum {
     PROFILE_TIME = 9,
 };
 
-#define YEAR_NS (365 * 24 * FG_HOUR_NS) /* the server takes times of 1970 for mistakes */
+#define YEAR_NS (INT64_C(365) * 24 * FG_HOUR_NS) /* the server takes times of 1970 for mistakes */
 
 /* ---- the name ---- */
 

@@ -29,10 +29,13 @@ static int by_text(const void *a, const void *b)
 /* Whole lines after the first, sorted; what was cut short is dropped. */
 static void index_lines(struct cli_resume *resume, struct fg_slice text)
 {
+    struct fg_slice rest = text;
     size_t n = 0, end;
 
-    for (size_t i = 0; i < text.len; i++)
-        n += text.ptr[i] == '\n';
+    while ((end = fg_slice_find(rest, '\n')) != SIZE_MAX) {
+        rest = fg_slice_sub(rest, end + 1, SIZE_MAX);
+        n++;
+    }
     resume->sent = fg_calloc(FG_MAX(n, 1), sizeof *resume->sent);
     while ((end = fg_slice_find(text, '\n')) != SIZE_MAX) {
         resume->sent[resume->n_sent++] = fg_slice_sub(text, 0, end);
@@ -70,7 +73,7 @@ static enum fg_code open_notes(struct cli_resume *resume, struct fg_slice head, 
         return fg_fail_errno(err, errno, "cannot write");
     if (text.len == 0)
         (void)fwrite(head.ptr, 1, head.len, resume->file);
-    else if (text.ptr[text.len - 1] != '\n')
+    else if (!fg_slice_ends(text, "\n"))
         (void)fputc('\n', resume->file);
     return FG_OK;
 }
