@@ -18,6 +18,7 @@
     M(COUNTER, DIST_STACKS_CUT, "flamegrid_distributor_stacks_cut_total", "Stacks cut to the depth limit")     \
     M(COUNTER, DIST_SYMBOLS_CUT, "flamegrid_distributor_symbols_cut_total", "Names cut to the length limit")   \
     M(COUNTER, DIST_SAMPLES_DROPPED, "flamegrid_distributor_samples_dropped_total", "Samples without a value, or negative") \
+    M(COUNTER, DIST_SAMPLES_DANGLING, "flamegrid_distributor_samples_dangling_total", "Samples lost since they name a location, function, string or stack that their upload does not have") \
     M(COUNTER, DIST_DROPPED, "flamegrid_distributor_profiles_dropped_total", "Profiles that the tenant's rules drop") \
     M(COUNTER, DIST_TYPES_DROPPED, "flamegrid_distributor_sample_types_dropped_total", "Sample types that the tenant's rules drop") \
     M(COUNTER, DIST_EXPIRED, "flamegrid_distributor_profiles_expired_total", "Profiles that were stored, but are older than limits.retention_period and will not be kept") \

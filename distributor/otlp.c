@@ -67,18 +67,33 @@ static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *sp
 
 /* ---- the answer (loop) ---- */
 
+/* What the sender should know of profiles that were stored, as message of the result. */
+static bool warn(struct otlp *otlp)
+{
+    unsigned long long expired = otlp->upload.counts.expired;
+    unsigned long long lost = otlp->upload.counts.decode.samples_dangling;
+    char *message = otlp->result.message;
+    size_t size = sizeof otlp->result.message;
+
+    if (expired > 0)
+        (void)snprintf(message, size,
+                       "%llu profiles are older than limits.retention_period and will not be kept",
+                       expired);
+    else if (lost > 0)
+        (void)snprintf(message, size,
+                       "%llu samples are lost: they name entries that the dictionary does not have",
+                       lost);
+    return expired + lost > 0;
+}
+
 static void fill_response(struct otlp *otlp, Response *response, PartialSuccess *partial)
 {
     opentelemetry__proto__collector__profiles__v1development__export_profiles_service_response__init(
         response);
     opentelemetry__proto__collector__profiles__v1development__export_profiles_partial_success__init(
         partial);
-    if (otlp->result.rejected == 0) {
-        if (otlp->upload.counts.expired > 0) { /* a warning, by OTLP: none was rejected */
-            (void)snprintf(otlp->result.message, sizeof otlp->result.message,
-                           "%llu profiles are older than limits.retention_period and will not be "
-                           "kept",
-                           (unsigned long long)otlp->upload.counts.expired);
+    if (otlp->result.rejected == 0) { /* a warning, by OTLP: no profile was rejected */
+        if (warn(otlp)) {
             partial->error_message = otlp->result.message;
             response->partial_success = partial;
         }

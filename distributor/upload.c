@@ -108,10 +108,23 @@ static void tell_expired(const struct dist_upload *upload)
                     fg_lu("profiles", upload->counts.expired));
 }
 
+/* The rest of their profiles is stored; what their agent does wrong shows in the answer. */
+static void tell_dangling(const struct dist_upload *upload)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%llu",
+                   (unsigned long long)upload->counts.decode.samples_dangling);
+    if (upload->req != NULL)
+        fg_http_add_header(upload->req, "X-Flamegrid-Samples-Lost", text);
+}
+
 static void answer(struct dist_upload *upload)
 {
     if (upload->err.code == FG_OK && upload->counts.expired > 0)
         tell_expired(upload);
+    if (upload->err.code == FG_OK && upload->counts.decode.samples_dangling > 0)
+        tell_dangling(upload);
     fg_limits_unref(upload->limits);
     fg_ring_view_unref(upload->ring);
     if (upload->err.code != FG_OK)
@@ -667,6 +680,8 @@ static void count_cuts(struct distributor *distributor, const struct dist_ingest
         fg_metric_add(distributor->metrics, DIST_SYMBOLS_CUT, counts->decode.symbols_cut);
     if (counts->decode.samples_dropped > 0)
         fg_metric_add(distributor->metrics, DIST_SAMPLES_DROPPED, counts->decode.samples_dropped);
+    if (counts->decode.samples_dangling > 0)
+        fg_metric_add(distributor->metrics, DIST_SAMPLES_DANGLING, counts->decode.samples_dangling);
     if (counts->decode.times_repaired > 0)
         fg_metric_add(distributor->metrics, DIST_CLOCKS, counts->decode.times_repaired);
     if (counts->expired > 0)
@@ -682,6 +697,7 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     struct dist_upload *upload = fg_container(job, struct dist_upload, job);
     struct distributor *distributor = upload->distributor;
     int64_t start = fg_mono_ns(distributor->config.clock);
+    struct dist_ingest_counts before = upload->counts;
     enum fg_code code;
 
     upload->space = dist_workspace_take(distributor);
@@ -689,6 +705,8 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     dist_workspace_give(distributor, upload->space);
     if (upload->attempt == 1)
         count_cuts(distributor, &upload->counts);
+    else
+        upload->counts = before; /* the same bytes again */
     fg_metric_observe_ns(distributor->metrics, DIST_DECODE_SECONDS,
                          fg_mono_ns(distributor->config.clock) - start);
     return code;

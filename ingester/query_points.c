@@ -67,17 +67,6 @@ static enum fg_code find_set(struct points *points, const struct ing_catalog_mat
     return FG_OK;
 }
 
-/* The smallest k with time <= start + k * step. */
-static uint64_t step_of(const struct points *points, int64_t time_ns)
-{
-    uint64_t after;
-
-    if (time_ns <= points->start_ns)
-        return 0;
-    after = (uint64_t)time_ns - (uint64_t)points->start_ns;
-    return (after - 1) / (uint64_t)points->step_ns + 1;
-}
-
 static int point_order(const void *left, const void *right)
 {
     const struct point *a = left, *b = right;
@@ -144,7 +133,9 @@ static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
                           struct fg_err *err)
 {
     struct points *points = arg;
-    struct point point = {.step = step_of(points, key->time_ns), .count = 1};
+    struct point point = {
+        .step = fg_time_grid(fg_time_ms_end(points->start_ns), points->step_ns, key->time_ns),
+        .count = 1};
 
     if (point.step > points->last_step)
         return FG_OK;
@@ -212,8 +203,8 @@ static enum fg_code answer(struct points *points, struct fg_err *err)
     points->last_step =
         ((uint64_t)head->selection->end_ns - (uint64_t)points->start_ns) / (uint64_t)head->step_ns;
     if (ing_query_scope(query, head->selection, head->profile_type,
-                        fg_time_add(points->start_ns, 1 - head->step_ns), head->selection->end_ns,
-                        &scope, err) != FG_OK)
+                        fg_time_add(points->start_ns, FG_MS_NS - head->step_ns),
+                        head->selection->end_ns, &scope, err) != FG_OK)
         return err->code;
     ing_query_sums_init(&sums, &scope.shards, query->arena, query->context->memory_max_bytes / 2);
     code = ing_query_scan(query, &scope, visit, points, &sums, err);

@@ -142,6 +142,10 @@ static enum fg_code find_stacks(struct qry_question *question, const struct stac
         return err->code;
     if (in->n_spans > 0 && in->n_traces > 0)
         return fg_fail(err, FG_E_INVALID, "span_selector and trace_id_selector cannot be combined");
+    if (in->selector != NULL &&
+        in->selector->go_pgo != NULL) /* a profile that is not cut misleads compilers */
+        return fg_fail(err, FG_E_UNIMPLEMENTED,
+                       "go_pgo is not supported yet: leave it out for the whole profile");
     *ret_stacks = NULL;
     if (read_stacks(question->arena, in, stacks, &why) != FG_OK)
         return bad_ids(question, selection, &why, err);
@@ -237,7 +241,8 @@ static enum fg_code reply_tree(struct qry_question *question, const struct fg_tr
 static enum fg_code write_pprof(const struct fg_tree *tree, const struct qry_selection *selection,
                                 size_t max_nodes, struct fg_buf *out, struct fg_err *err)
 {
-    struct fg_pprof_head head = {.type = selection->type, .time_ns = selection->end_ns};
+    /* Without a time if the range is before everything that is kept. */
+    struct fg_pprof_head head = {.type = selection->type, .time_ns = FG_MAX(selection->end_ns, 0)};
     struct fg_tree small;
 
     fg_tree_init(&small);
@@ -302,7 +307,9 @@ static enum fg_code answer_picture(struct qry_question *question, const struct q
     return reply_flamegraph(question, tree, max_nodes, err);
 }
 
-/* What a pprof is made of. *ret_max_nodes 0: whole, unless the client asked for less. */
+/* What a pprof is made of. *ret_max_nodes 0: whole, unless the client asked for less. Who asks for
+ * more nodes than a picture may have gets as many: a pprof without a limit has all, so it is no
+ * mistake. */
 static enum fg_code find_pprof(struct qry_question *question, const struct stack_request *in,
                                struct qry_selection *selection, struct fg_tree *tree,
                                size_t *ret_max_nodes, struct fg_err *err)
@@ -311,7 +318,7 @@ static enum fg_code find_pprof(struct qry_question *question, const struct stack
     size_t max_nodes = 0;
 
     if (qry_select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
-        qry_select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
+        qry_select_max_nodes(FG_MIN(in->max_nodes, FG_FLAME_NODES_MAX), &max_nodes, err) != FG_OK ||
         find_stacks(question, in, selection, &stacks, err) != FG_OK ||
         (stacks != NULL && qry_plan_tree(question, selection, stacks, false, tree, err) != FG_OK) ||
         qry_question_check(question, err) != FG_OK)

@@ -260,6 +260,23 @@ static void restart_points(struct qry_errand *base)
     qry_points_list_init(base->into);
 }
 
+/*
+ * The selection from the first grid point on that is not before what may be looked at: the grid is
+ * that of the start that was asked for. Returns how many points are before.
+ */
+static int64_t keep_grid(const struct qry_selection *selection, int64_t step_ns,
+                         struct qry_selection *ret_kept)
+{
+    int64_t n_cut = (int64_t)fg_time_grid(0, step_ns, selection->cut_ns), skipped_ns;
+
+    *ret_kept = *selection;
+    if (__builtin_mul_overflow(n_cut, step_ns, &skipped_ns))
+        ret_kept->start_ns = INT64_MAX;
+    else
+        ret_kept->start_ns = fg_time_add(selection->start_ns - selection->cut_ns, skipped_ns);
+    return n_cut;
+}
+
 enum fg_code qry_plan_points(struct qry_question *question, const struct qry_selection *selection,
                              int64_t step_ns, char *const *group_by, size_t n_group_by,
                              struct qry_points **ret_series, size_t *ret_n, struct fg_err *err)
@@ -267,6 +284,8 @@ enum fg_code qry_plan_points(struct qry_question *question, const struct qry_sel
     Fg__Inner__PointsHead head;
     Fg__Inner__Selection inner;
     struct qry_points_list list;
+    struct qry_selection kept;
+    int64_t n_cut = keep_grid(selection, step_ns, &kept);
     struct points_errand errand = {
         .base = {.method = FG_RPC_POINTS,
                  .generation = &inner.generation,
@@ -274,17 +293,21 @@ enum fg_code qry_plan_points(struct qry_question *question, const struct qry_sel
                  .read = read_points,
                  .restart = restart_points,
                  .into = &list},
-        .selection = selection,
+        .selection = &kept,
         .step_ns = step_ns,
         .group_by = (const char *const *)group_by,
         .n_group_by = n_group_by,
     };
 
+    *ret_series = NULL;
+    *ret_n = 0;
+    if (kept.start_ns > kept.end_ns) /* the next grid point is after the range */
+        return FG_OK;
     fg__inner__points_head__init(&head);
-    if (qry_errand_selection(question, selection, &inner, err) != FG_OK)
+    if (qry_errand_selection(question, &kept, &inner, err) != FG_OK)
         return err->code;
     errand.base.head =
-        qry_errand_head(&head.base, &inner, selection, qry_points_from_ns(selection, step_ns));
+        qry_errand_head(&head.base, &inner, &kept, qry_points_from_ns(&kept, step_ns));
     head.selection = &inner;
     head.profile_type = fg_arena_text(question->arena, fg_cstr(selection->type_text));
     head.step_ns = step_ns;
@@ -294,6 +317,10 @@ enum fg_code qry_plan_points(struct qry_question *question, const struct qry_sel
         return qry_errand_too_large(err);
     qry_points_list_init(&list);
     enum fg_code code = qry_errand_run(question, &errand.base, err);
+    for (size_t i = 0; code == FG_OK && i < list.n; i++)
+        for (size_t p = 0; p < list.items[i].n; p++)
+            list.items[i].items[p].k =
+                fg_time_add(list.items[i].items[p].k, n_cut); /* of the whole grid */
     if (code == FG_OK) {
         *ret_series = list.items;
         *ret_n = list.n;

@@ -146,6 +146,7 @@ struct qry_selection {
     struct fg_profile_type type; /* of what has one */
     const char *type_text;       /* its five parts; NULL: any */
     int64_t start_ns, end_ns;    /* both inclusive */
+    int64_t cut_ns;              /* start_ns is so much later than was asked for */
 };
 void qry_selection_done(struct qry_selection *selection);
 
@@ -265,14 +266,17 @@ enum fg_code qry_plan_series(struct qry_question *question, const struct qry_sel
                              const char *const *names, size_t n_names, struct qry_label_sets *into,
                              struct fg_err *err) fg_must_check;
 
-/* The first moment of what POINTS is made from: the first point has what is after the one before it
- * would have been. */
+/* Returns the first moment of what POINTS is made from: the millisecond after the point that would
+ * precede the first one. */
 static inline int64_t qry_points_from_ns(const struct qry_selection *selection, int64_t step_ns)
 {
-    return fg_time_add(selection->start_ns, 1 - step_ns);
+    return fg_time_add(selection->start_ns, FG_MS_NS - step_ns);
 }
 
-/* In no order; in the question's arena. */
+/*
+ * In no order; in the question's arena. The grid is that of the start that was asked for: where the
+ * tenants may not look so far back, points before that have nothing.
+ */
 enum fg_code qry_plan_points(struct qry_question *question, const struct qry_selection *selection,
                              int64_t step_ns, char *const *group_by, size_t n_group_by,
                              struct qry_points **ret_series, size_t *ret_n,

@@ -46,9 +46,15 @@ static void look_back(const struct qry_question *question, struct qry_selection 
         oldest_ns = FG_MAX(oldest_ns, fg_wall_ns(question->querier->clock) - question->lookback_ns);
     if (oldest_ns == INT64_MIN)
         return;
-    selection->start_ns = FG_MAX(selection->start_ns, oldest_ns);
-    if (selection->end_ns < oldest_ns)
+    if (selection->end_ns < oldest_ns) {
         selection->start_ns = selection->end_ns = INT64_MIN;
+        return;
+    }
+    if (selection->start_ns >= oldest_ns)
+        return;
+    if (__builtin_sub_overflow(oldest_ns, selection->start_ns, &selection->cut_ns))
+        selection->cut_ns = 0; /* from centuries ago: as if the range began here */
+    selection->start_ns = oldest_ns;
 }
 
 enum fg_code qry_select_range(const struct qry_question *question, struct qry_selection *selection,

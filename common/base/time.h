@@ -55,6 +55,13 @@ static inline int64_t fg_time_add(int64_t time_ns, int64_t duration_ns)
     return sum;
 }
 
+/* Returns the last nanosecond of the millisecond that begins at time_ns: what clients name in
+ * milliseconds. */
+static inline int64_t fg_time_ms_end(int64_t time_ns)
+{
+    return fg_time_add(time_ns, FG_MS_NS - 1);
+}
+
 /* On the grid start + k * step the smallest k, from 0, whose point is at or after the time.
  * step_ns > 0. */
 static inline uint64_t fg_time_grid(int64_t start_ns, int64_t step_ns, int64_t time_ns)

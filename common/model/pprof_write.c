@@ -259,22 +259,12 @@ static void done(struct pprof_writing *writing)
     fg_buf_done(&writing->part);
 }
 
-static bool has_values(const struct fg_tree *tree)
-{
-    for (uint32_t i = 0; i < tree->n_nodes; i++)
-        if (tree->self[i] != 0)
-            return true;
-    return tree->root_self != 0;
-}
-
 void fg_pprof_write(const struct fg_tree *tree, const struct fg_pprof_head *head,
                     struct fg_buf *out)
 {
     const struct fg_profile_type *type = &head->type;
     struct pprof_writing writing;
 
-    if (!has_values(tree))
-        return;
     begin(&writing, tree, out);
     put_value_type(&writing, PROFILE_SAMPLE_TYPE, type->type, type->unit);
     add_strings(&writing, type);

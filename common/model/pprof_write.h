@@ -15,7 +15,9 @@ struct fg_pprof_head {
     int64_t time_ns, duration_ns;
 };
 
-/* Uncompressed protobuf bytes. Nothing at all for a tree without values. */
+/* Appends uncompressed protobuf bytes to out, which is full if they exceed its bound. A tree
+ * without values gives a profile that has no samples, but type, period and time: readers refuse one
+ * without. */
 void fg_pprof_write(const struct fg_tree *tree, const struct fg_pprof_head *head,
                     struct fg_buf *out);
 

@@ -8,6 +8,7 @@
 enum {
     PBJSON_DEPTH_MAX = 64,      /* of messages; ours nest four deep */
     PBJSON_NAME_MAX_BYTES = 64, /* of a field, as JSON spells it */
+    KEY_SHOWN_MAX_BYTES = 64,   /* in an error */
 };
 
 /* --- memory: what protobuf-c asks for comes from the arena --- */
@@ -383,6 +384,23 @@ static enum fg_code read_message(struct pbjson_reader *reader, json_t *json,
     return FG_OK;
 }
 
+/* jansson names a key in its text only if it is short: the key is what ends where jansson stopped.
+ */
+static enum fg_code bad_syntax(struct fg_slice json, const json_error_t *why, struct fg_err *err)
+{
+    size_t end = why->position > 0 ? (size_t)why->position - 1 : 0; /* of the closing quote */
+    size_t begin = FG_MIN(end, json.len);
+
+    if (json_error_code(why) != json_error_duplicate_key || begin == 0)
+        return fg_fail(err, FG_E_INVALID, "line %d, column %d: %s", why->line, why->column,
+                       why->text);
+    while (begin > 0 && (json.ptr[begin - 1] != '"' || (begin > 1 && json.ptr[begin - 2] == '\\')))
+        begin--;
+    struct fg_slice key = fg_slice_sub(json, begin, FG_MIN(end - begin, KEY_SHOWN_MAX_BYTES));
+    return fg_fail(err, FG_E_INVALID, "line %d, column %d: key \"%.*s\" is there twice", why->line,
+                   why->column, FG_S(key));
+}
+
 enum fg_code fg_pbjson_read(struct fg_slice json, const ProtobufCMessageDescriptor *type,
                             struct fg_arena *arena, ProtobufCMessage **ret_message,
                             struct fg_err *err)
@@ -392,9 +410,9 @@ enum fg_code fg_pbjson_read(struct fg_slice json, const ProtobufCMessageDescript
 
     if (fg_trim(json).len == 0)
         return fg_fail(err, FG_E_INVALID, "zero-length payload is not a valid JSON object");
-    json_t *root = json_loadb((const char *)json.ptr, json.len, 0, &why);
+    json_t *root = json_loadb((const char *)json.ptr, json.len, JSON_REJECT_DUPLICATES, &why);
     if (root == NULL)
-        return fg_fail(err, FG_E_INVALID, "line %d, column %d: %s", why.line, why.column, why.text);
+        return bad_syntax(json, &why, err);
     enum fg_code code = read_message(&reader, root, type, PBJSON_DEPTH_MAX, ret_message);
     json_decref(root);
     return code;

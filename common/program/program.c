@@ -538,6 +538,28 @@ void fg_program_forget(struct fg_program *program)
     free(program->conf.sections);
 }
 
+/* For completion in shells: the flags alone, a line each. */
+static void print_words(const struct fg_program *program)
+{
+    struct fg_buf text;
+    struct fg_slice rest;
+    size_t end;
+
+    fg_buf_init(&text, SIZE_MAX);
+    fg_conf_write_help(&program->conf, &text);
+    rest = fg_buf_slice(&text);
+    while ((end = fg_slice_find(rest, '\n')) != SIZE_MAX) {
+        struct fg_slice line = fg_trim(fg_slice_sub(rest, 0, end));
+
+        if (fg_slice_starts(line, "--"))
+            printf("%.*s\n", (int)FG_MIN(fg_slice_find(line, ' '), line.len),
+                   (const char *)line.ptr);
+        rest = fg_slice_sub(rest, end + 1, SIZE_MAX);
+    }
+    puts("--config");
+    fg_buf_done(&text);
+}
+
 /* What is said of the settings, without any being read. */
 static int print(const struct fg_program_def *def, void (*page)(const struct fg_program *program))
 {
@@ -562,6 +584,8 @@ int fg_program_run(const struct fg_program_def *def, int argc, char **argv)
     raise_file_limit();
     if (has_flag(argv, n_flags, "--help") || has_flag(argv, n_flags, "-h"))
         return print(def, print_help);
+    if (has_flag(argv, n_flags, "--help=words"))
+        return print(def, print_words);
     if (has_flag(argv, n_flags, "--docs"))
         return print(def, print_docs);
     if (fg_program_configure(def, argc, argv, &program, &err) == FG_OK)

@@ -3,8 +3,6 @@
 #include "common/base/str.h"
 #include "deploy/cli/cli.h"
 
-enum { DISTANCE_MAX = 2 }; /* of a name that is most likely a slip of the fingers */
-
 static const struct cli_args_option *by_name(const struct cli_args_command *command,
                                              struct fg_slice name)
 {
@@ -25,14 +23,34 @@ static const struct cli_args_option *by_letter(const struct cli_args_command *co
 static enum fg_code fail_unknown(const struct cli_args_command *command, struct fg_slice name,
                                  struct fg_err *err)
 {
-    for (size_t i = 0; i < command->n_options; i++) {
-        const char *known = command->options[i].name;
+    const char **known = fg_calloc(FG_MAX(command->n_options, 1), sizeof *known);
+    const char *near;
 
-        if (fg_edit_distance(name, fg_cstr(known)) <= DISTANCE_MAX)
-            return fg_fail(err, FG_E_INVALID, "unknown option --%.*s (did you mean --%s?)",
-                           FG_S(name), known);
-    }
+    for (size_t i = 0; i < command->n_options; i++)
+        known[i] = command->options[i].name;
+    near = fg_nearest(name, known, command->n_options);
+    free(known);
+    if (near != NULL)
+        return fg_fail(err, FG_E_INVALID, "unknown option --%.*s (did you mean --%s?)", FG_S(name),
+                       near);
     return fg_fail(err, FG_E_INVALID, "unknown option --%.*s", FG_S(name));
+}
+
+int cli_args_unknown(const char *program, const char *what, const char *word,
+                     const char *const *known, size_t n_known)
+{
+    const char *near = fg_nearest(fg_cstr(word), known, n_known);
+
+    fprintf(stderr, "%s: unknown %s \"%.100s\"; ", program, what, word);
+    /* Of a word of two letters every other one is near. */
+    if (near != NULL && fg_edit_distance(fg_cstr(word), fg_cstr(near)) < strlen(word)) {
+        fprintf(stderr, "did you mean \"%s\"?\n", near);
+        return CLI_USAGE;
+    }
+    for (size_t i = 0; i < n_known; i++)
+        fprintf(stderr, "%s%s", i == 0 ? "there are " : ", ", known[i]);
+    fprintf(stderr, "; see %s --help\n", program);
+    return CLI_USAGE;
 }
 
 static enum fg_code set_number(const struct cli_args_option *option, const char *value,
@@ -184,15 +202,78 @@ void cli_args_write_help(const struct cli_args_command *command, FILE *out)
     fprintf(out, "\n%s", command->notes);
 }
 
+static void write_words(const struct cli_args_command *command, FILE *out)
+{
+    for (size_t i = 0; i < command->n_options; i++)
+        fprintf(out, "--%s\n", command->options[i].name);
+}
+
+/* Text as it stands: a backslash begins an escape of troff, and so does a dot or quote that begins
+ * a line. */
+static void write_troff(const char *text, FILE *out)
+{
+    bool first = true;
+
+    for (const char *c = text; *c != '\0'; c++) {
+        if (first && (*c == '.' || *c == '\''))
+            fputs("\\&", out);
+        if (*c == '-')
+            fputs("\\-", out);
+        else if (*c == '\\')
+            fputs("\\e", out);
+        else
+            fputc(*c, out);
+        first = *c == '\n';
+    }
+}
+
+static void write_section(const char *title, const char *text, FILE *out)
+{
+    fprintf(out, ".SH %s\n.nf\n", title);
+    write_troff(text, out);
+    fputs(".fi\n", out);
+}
+
+/* man(7) */
+static void write_man(const struct cli_args_command *command, FILE *out)
+{
+    fprintf(out, ".TH FLAMEGRID 1\n.SH SYNOPSIS\nflamegrid %s ", command->name);
+    write_troff(command->usage, out);
+    fputc('\n', out);
+    write_section("DESCRIPTION", command->about, out);
+    fputs(".SH OPTIONS\n", out);
+    for (size_t i = 0; i < command->n_options; i++) {
+        const struct cli_args_option *option = &command->options[i];
+
+        fputs(".TP\n.B ", out);
+        if (option->letter != '\0')
+            fprintf(out, "\\-%c, ", option->letter);
+        fputs("\\-\\-", out);
+        write_troff(option->name, out);
+        fprintf(out, " %s\n", option->value == NULL ? "" : option->value);
+        write_troff(option->help, out);
+        fputc('\n', out);
+    }
+    write_section("NOTES", command->notes, out);
+}
+
 /* Help comes before everything else: who asks for it has a reason to get the rest wrong. */
 bool cli_args_wants_help(const struct cli_args_command *command, int argc, char **argv)
 {
-    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--help") != 0 && strcmp(argv[i], "-h") != 0)
-            continue;
-        cli_args_write_help(command, stdout);
-        return true;
-    }
+    static const struct {
+        const char *word;
+        void (*write)(const struct cli_args_command *command, FILE *out);
+    } forms[] = {{"--help", cli_args_write_help},
+                 {"-h", cli_args_write_help},
+                 {ARGS_FORM_WORDS, write_words},
+                 {ARGS_FORM_MAN, write_man}};
+
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        for (size_t k = 0; k < FG_COUNT(forms); k++)
+            if (strcmp(argv[i], forms[k].word) == 0) {
+                forms[k].write(command, stdout);
+                return true;
+            }
     return false;
 }
 

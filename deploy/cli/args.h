@@ -53,7 +53,11 @@ enum fg_code cli_args_take(const struct cli_args_command *command, int argc, cha
 
 void cli_args_write_help(const struct cli_args_command *command, FILE *out);
 
-/* Is help asked for? It is written to standard output then. */
+/* Help in other forms, for cli_completion.c: options as words, a line each; a man page. */
+#define ARGS_FORM_WORDS "--help=words"
+#define ARGS_FORM_MAN   "--help=man"
+
+/* Is help asked for, in any form? It is written to standard output then. */
 bool cli_args_wants_help(const struct cli_args_command *command, int argc,
                          char **argv) fg_must_check;
 
@@ -63,6 +67,13 @@ bool cli_args_wants_help(const struct cli_args_command *command, int argc,
  */
 bool cli_args_begin(const struct cli_args_command *command, int argc, char **argv, int *ret_words,
                     int *ret_exit) fg_must_check;
+
+/*
+ * "flamegrid bucket: unknown verb "lss"; did you mean "ls"?" on standard error, or which there are
+ * if none is near; gives CLI_USAGE. program: "flamegrid", "flamegrid bucket".
+ */
+int cli_args_unknown(const char *program, const char *what, const char *word,
+                     const char *const *known, size_t n_known);
 
 /* "flamegrid push: <err>; see flamegrid push --help" on standard error; gives CLI_USAGE. */
 int cli_args_refuse(const struct cli_args_command *command, const struct fg_err *err);

@@ -98,45 +98,79 @@ enum fg_code cli_ask_tree(struct cli_client *client, struct fg_slice type, struc
 
 /* ---- time series ---- */
 
-/* The points after the start. */
-static enum fg_code read_total(struct fg_slice bytes, int64_t start_ms, double *ret_total,
-                               struct fg_err *err)
+enum fg_code cli_ask_stats(struct cli_client *client, struct fg_arena *arena,
+                           struct cli_ask_stats *ret_stats, struct fg_err *err)
 {
-    Querier__V1__SelectSeriesResponse *answer =
-        querier__v1__select_series_response__unpack(NULL, bytes.len, bytes.ptr);
-    double total = 0;
+    Types__V1__GetProfileStatsRequest request;
+    const Types__V1__GetProfileStatsResponse *answer;
+    struct cli_client_reply reply = {0};
+    ProtobufCMessage *message = NULL;
 
-    if (answer == NULL)
-        return fg_fail(err, FG_E_DECODE, "the answer cannot be read");
-    for (size_t i = 0; i < answer->n_series; i++)
-        for (size_t k = 0; k < answer->series[i]->n_points; k++)
-            if (answer->series[i]->points[k]->timestamp > start_ms)
-                total += answer->series[i]->points[k]->value;
-    querier__v1__select_series_response__free_unpacked(answer, NULL);
-    *ret_total = total;
+    types__v1__get_profile_stats_request__init(&request);
+    if (cli_client_call(client, "querier.v1.QuerierService/GetProfileStats", &request.base, &reply,
+                        err) != FG_OK)
+        return err->code;
+    enum fg_code code =
+        fg_pb_read(fg_buf_slice(&reply.body), &types__v1__get_profile_stats_response__descriptor,
+                   arena, &message, err);
+    cli_client_reply_done(&reply);
+    if (code != FG_OK)
+        return code;
+    answer = (const Types__V1__GetProfileStatsResponse *)message;
+    *ret_stats = (struct cli_ask_stats){answer->oldest_profile_time, answer->newest_profile_time};
     return FG_OK;
 }
 
-/* A point gathers (T - step, T], and the first T is the start, whose point is of what lies before:
- * with the whole range as step the second one has all of it. */
+enum fg_code cli_ask_series(struct cli_client *client, struct fg_slice type,
+                            struct fg_slice selector, const struct cli_selection_range *range,
+                            double step_s, struct fg_arena *arena,
+                            const Querier__V1__SelectSeriesResponse **ret_answer,
+                            struct fg_err *err)
+{
+    Querier__V1__SelectSeriesRequest request;
+    struct cli_client_reply reply = {0};
+    ProtobufCMessage *message = NULL;
+    enum fg_code code;
+
+    querier__v1__select_series_request__init(&request);
+    code = copy_text(arena, type, &request.profile_typeid, err);
+    if (code == FG_OK)
+        code = copy_text(arena, selector, &request.label_selector, err);
+    request.start = range->start_ms;
+    request.end = range->end_ms;
+    request.step = step_s;
+    if (code == FG_OK)
+        code = cli_client_call(client, "querier.v1.QuerierService/SelectSeries", &request.base,
+                               &reply, err);
+    if (code == FG_OK)
+        code = fg_pb_read(fg_buf_slice(&reply.body),
+                          &querier__v1__select_series_response__descriptor, arena, &message, err);
+    cli_client_reply_done(&reply);
+    if (code == FG_OK)
+        *ret_answer = (const Querier__V1__SelectSeriesResponse *)message;
+    return code;
+}
+
+/*
+ * A point gathers the milliseconds (T - step, T], and the first T is the start, whose point is of
+ * what lies before. So the grid starts a millisecond earlier, with one step to the end: the second
+ * point has all of the range, from its first nanosecond, as a flame graph has.
+ */
 enum fg_code cli_ask_total(struct cli_client *client, struct fg_slice type,
                            struct fg_slice selector, const struct cli_selection_range *range,
                            struct fg_arena *arena, double *ret_total, struct fg_err *err)
 {
-    Querier__V1__SelectSeriesRequest request;
-    struct cli_client_reply reply = {0};
+    struct cli_selection_range grid = {range->start_ms - 1, range->end_ms};
+    const Querier__V1__SelectSeriesResponse *answer;
+    double total = 0;
 
-    querier__v1__select_series_request__init(&request);
-    if (copy_text(arena, type, &request.profile_typeid, err) != FG_OK ||
-        copy_text(arena, selector, &request.label_selector, err) != FG_OK)
+    if (cli_ask_series(client, type, selector, &grid, (double)(grid.end_ms - grid.start_ms) / 1000,
+                       arena, &answer, err) != FG_OK)
         return err->code;
-    request.start = range->start_ms;
-    request.end = range->end_ms;
-    request.step = (double)(range->end_ms - range->start_ms) / 1000;
-    if (cli_client_call(client, "querier.v1.QuerierService/SelectSeries", &request.base, &reply,
-                        err) != FG_OK)
-        return err->code;
-    enum fg_code code = read_total(fg_buf_slice(&reply.body), range->start_ms, ret_total, err);
-    cli_client_reply_done(&reply);
-    return code;
+    for (size_t i = 0; i < answer->n_series; i++)
+        for (size_t k = 0; k < answer->series[i]->n_points; k++)
+            if (answer->series[i]->points[k]->timestamp > grid.start_ms)
+                total += answer->series[i]->points[k]->value;
+    *ret_total = total;
+    return FG_OK;
 }

@@ -6,6 +6,7 @@
 #include "common/model/tree.h"
 #include "deploy/cli/client.h"
 #include "deploy/cli/selection.h"
+#include "proto/querier_v1.pb-c.h"
 
 enum { ASK_ARENA_MAX_BYTES = 256 * 1024 * 1024 }; /* decoded names; they are far less */
 
@@ -26,8 +27,21 @@ enum fg_code cli_ask_tree(struct cli_client *client, struct fg_slice type, struc
                           struct fg_arena *arena, struct fg_tree *tree,
                           struct fg_err *err) fg_must_check;
 
-/* The sum of all values of the type, by way of a time series of one point. The range is of whole
- * seconds. */
+/* The profiles of the tenant. oldest and newest are 0 if there are none. */
+struct cli_ask_stats {
+    int64_t oldest_ms, newest_ms;
+};
+enum fg_code cli_ask_stats(struct cli_client *client, struct fg_arena *arena,
+                           struct cli_ask_stats *ret_stats, struct fg_err *err) fg_must_check;
+
+/* Totals over time, one series; the answer is in the arena. step_s: 0.001 or more. */
+enum fg_code cli_ask_series(struct cli_client *client, struct fg_slice type,
+                            struct fg_slice selector, const struct cli_selection_range *range,
+                            double step_s, struct fg_arena *arena,
+                            const Querier__V1__SelectSeriesResponse **ret_answer,
+                            struct fg_err *err) fg_must_check;
+
+/* The sum of all values of the type in the range of cli_ask_tree(), by way of a time series. */
 enum fg_code cli_ask_total(struct cli_client *client, struct fg_slice type,
                            struct fg_slice selector, const struct cli_selection_range *range,
                            struct fg_arena *arena, double *ret_total,

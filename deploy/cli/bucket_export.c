@@ -91,6 +91,8 @@ static enum fg_code run_pprof(const struct export *export, struct fg_buf *out, s
         return err->code;
     fg_tree_init(&tree);
     enum fg_code code = qry_export_tree(export->querier, &export->what, false, &tree, err);
+    if (code == FG_OK && tree.n_nodes == 0 && tree.root_self == 0)
+        code = fail_empty(export, err);
     if (code == FG_OK) {
         fg_pprof_write(&tree, &head, out);
         code = check_output(export, out, err);
@@ -118,9 +120,12 @@ static enum fg_code run_split(const struct export *export, struct fg_err *err)
     struct cli_export_dir dir = {.path = export->file};
     uint64_t profiles;
 
-    if (qry_export_profiles(export->querier, &export->what, cli_export_dir_add, &dir, &profiles,
-                            err) != FG_OK)
-        return err->code;
+    cli_progress_start(&dir.progress, "profiles", 0); /* how many there are shows as they come */
+    enum fg_code code = qry_export_profiles(export->querier, &export->what, cli_export_dir_add,
+                                            &dir, &profiles, err);
+    cli_progress_clear(&dir.progress);
+    if (code != FG_OK)
+        return code;
     if (profiles == 0)
         return fail_empty(export, err);
     printf("%llu profiles written\n", (unsigned long long)profiles);

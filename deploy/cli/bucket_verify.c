@@ -3,6 +3,7 @@
 #include "common/storage/block/verify.h"
 #include "common/storage/rollup/verify.h"
 #include "deploy/cli/bucket_survey.h"
+#include "deploy/cli/progress.h"
 
 #include <stdarg.h>
 
@@ -52,6 +53,7 @@ struct bucket_verifying {
     uint64_t n_objects, n_bytes, n_pages;
     uint64_t n_faults;
     uint64_t n_orphans, orphan_bytes;
+    struct cli_progress progress;
     bool moved; /* an object left its manifest while it was read */
 };
 
@@ -78,6 +80,7 @@ static void fg_printf(4, 5) report(struct bucket_verifying *v, const char *objec
     (void)vsnprintf(what, sizeof what, format, args);
     va_end(args);
     v->n_faults++;
+    cli_progress_clear(&v->progress);
     (void)fprintf(v->out, "fault: %s: %s; cure: %s\n", object, what, cure);
 }
 
@@ -308,6 +311,7 @@ static enum fg_code verify_file(struct bucket_verifying *v, const struct listed 
             return fg_wrap(v->err, "%s", listed->name);
     }
     v->n_objects++;
+    cli_progress_step(&v->progress, 1, listed->bytes);
     v->n_bytes += file.len;
     v->n_pages += verified.n_pages;
     return FG_OK;
@@ -484,6 +488,7 @@ static void check_ids(struct bucket_verifying *v, struct verify_owner *owner)
                    "profile %016llx%016llx is there more than once, so answers count it twice",
                    (unsigned long long)owner->ids[i].hi, (unsigned long long)owner->ids[i].lo);
     }
+    cli_progress_clear(&v->progress);
     fprintf(v->out, "%s: %zu profiles, ", owner->tenant->name, owner->n_ids - (size_t)twice);
     if (twice == 0)
         fprintf(v->out, "each once, ");
@@ -663,6 +668,16 @@ static void find_orphans(struct bucket_verifying *v)
 
 /* ---- all ---- */
 
+static uint64_t count_listed(const struct bucket_verifying *v)
+{
+    uint64_t n = v->l0 == NULL ? 0 : v->l0->n_segments;
+
+    for (size_t i = 0; i < v->survey.n_tenants; i++)
+        if (v->owners[i].blocks != NULL)
+            n += v->owners[i].blocks->n_blocks;
+    return n;
+}
+
 static enum fg_code verify_all(struct bucket_verifying *v)
 {
     if (check_l0(v) != FG_OK)
@@ -671,6 +686,7 @@ static enum fg_code verify_all(struct bucket_verifying *v)
     for (size_t i = 0; i < v->survey.n_tenants; i++)
         if (check_tenant(v, &v->owners[i]) != FG_OK)
             return v->err->code;
+    cli_progress_start(&v->progress, "objects", count_listed(v));
     if (verify_segments(v) != FG_OK)
         return v->err->code;
     for (size_t i = 0; i < v->survey.n_tenants; i++) {
@@ -682,6 +698,7 @@ static enum fg_code verify_all(struct bucket_verifying *v)
             return v->err->code;
         check_ids(v, owner);
     }
+    cli_progress_clear(&v->progress);
     find_orphans(v);
     if (v->n_orphans > 0)
         fprintf(v->out, "orphans: %llu objects, %llu bytes, that no manifest refers to\n",
@@ -724,6 +741,7 @@ enum fg_code cli_bucket_verify(struct fg_bucket *bucket, FILE *out, struct fg_er
     v.l0 = v.survey.l0.code == FG_OK ? &v.survey.l0.content->l0 : NULL;
     meet_owners(&v);
     code = verify_all(&v);
+    cli_progress_clear(&v.progress);
     for (size_t i = 0; i < v.survey.n_tenants; i++) {
         free(v.owners[i].ids);
         free(v.owners[i].broken);

@@ -24,6 +24,18 @@ int cli_bucket(int argc, char **argv);
 int cli_ring(int argc, char **argv);
 int cli_canary(int argc, char **argv);
 
+/* A command; all of them are a table of main.c. */
+struct cli_command {
+    const char *name;
+    int (*run)(int argc, char **argv); /* with what follows the name */
+};
+
+/* The script of a shell that completes what is typed; or, of `words`, what may follow words. */
+int cli_completion(const struct cli_command *commands, size_t n, int argc, char **argv);
+
+/* A command's man page (troff). */
+int cli_man(const struct cli_command *commands, size_t n, int argc, char **argv);
+
 /* The overview: what `flamegrid --help` shows. */
 void cli_help(FILE *out);
 

@@ -3,6 +3,7 @@
  * has it, whether one runs or not. A verb is a row of the table at the end, but for export.
  */
 #include "common/base/str.h"
+#include "deploy/cli/args.h"
 #include "deploy/cli/bucket_export.h"
 #include "deploy/cli/bucket_look.h"
 #include "deploy/cli/bucket_quarantine.h"
@@ -327,6 +328,16 @@ static int run_with(const struct fg_program_def *def, int argc, char **argv)
     return code;
 }
 
+static int unknown(const char *word)
+{
+    const char *known[FG_COUNT(verbs) + 1];
+
+    for (size_t i = 0; i < FG_COUNT(verbs); i++)
+        known[i] = verbs[i].name;
+    known[FG_COUNT(verbs)] = "export";
+    return cli_args_unknown("flamegrid bucket", "verb", word, known, FG_COUNT(known));
+}
+
 int cli_bucket(int argc, char **argv)
 {
     if (argc > 0 && strcmp(argv[0], "export") == 0) /* which has options of its own */
@@ -335,9 +346,20 @@ int cli_bucket(int argc, char **argv)
         (void)fputs(help, stdout);
         return CLI_OK;
     }
-    if (argc == 0 || find_verb(argv[0]) == NULL) {
-        if (argc > 0)
-            (void)fprintf(stderr, "flamegrid bucket: unknown verb \"%s\"\n\n", argv[0]);
+    if (argc > 0 && strcmp(argv[0], ARGS_FORM_WORDS) == 0) {
+        for (size_t i = 0; i < FG_COUNT(verbs); i++)
+            puts(verbs[i].name);
+        puts("export");
+        return CLI_OK;
+    }
+    if (argc > 0 && strcmp(argv[0], ARGS_FORM_MAN) == 0) {
+        const struct cli_args_command page = {"bucket", "VERB", help, "", NULL, 0};
+
+        return cli_args_wants_help(&page, argc, argv) ? CLI_OK : CLI_USAGE;
+    }
+    if (argc > 0 && find_verb(argv[0]) == NULL)
+        return unknown(argv[0]);
+    if (argc == 0) {
         (void)fputs(help, stderr);
         return CLI_USAGE;
     }

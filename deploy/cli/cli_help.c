@@ -13,6 +13,8 @@ static const char help[] =
     "  bucket    look at what a server keeps in its bucket and export it, without the server\n"
     "  ring      look at the ring of a cluster, and give up members that are gone\n"
     "  canary    push profiles all the time, and check that every answer has them once\n"
+    "  completion, man\n"
+    "            completion for bash, zsh and fish; man pages\n"
     "  version   show the version\n"
     "\n"
     "flamegrid COMMAND --help says more about each.\n"

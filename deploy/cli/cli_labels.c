@@ -1,14 +1,16 @@
+#include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/net/pbjson.h"
 #include "deploy/cli/ask.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/show.h"
+#include "deploy/cli/times.h"
 #include "proto/querier_v1.pb-c.h"
 
 struct labels {
     struct cli_client_config server;
     const char *from, *until, *match;
-    bool types;
+    bool types, json;
     const char *name; /* NULL: names are asked for, not values */
 
     struct cli_selection_range range;
@@ -22,14 +24,12 @@ static const char about[] =
     "Only of profiles in the time range, one a line.\n";
 
 static const char notes[] =
-    "Times are written now-1h, now-30min, 20240131 (a day), 1700000000 (seconds, also with\n"
-    "milli-, micro- or nanoseconds).\n"
-    "\n"
-    "examples:\n"
-    "  flamegrid labels\n"
-    "  flamegrid labels service_name\n"
-    "  flamegrid labels env --match 'shop{version=~\"2.*\"}' --from now-6h\n"
-    "  flamegrid labels --types --match shop\n";
+    CLI_TIMES_HELP "\n"
+                   "examples:\n"
+                   "  flamegrid labels\n"
+                   "  flamegrid labels service_name\n"
+                   "  flamegrid labels env --match 'shop{version=~\"2.*\"}' --from now-6h\n"
+                   "  flamegrid labels --types --match shop\n";
 
 /* ---- the questions ---- */
 
@@ -144,15 +144,27 @@ static enum fg_code check(struct labels *labels, int words, struct fg_err *err)
     return cli_client_create(&labels->server, &labels->client, err);
 }
 
-static void print_list(const struct cli_ask_list *list)
+static void put_name(struct fg_slice name, bool json, bool first, struct fg_buf *out)
+{
+    if (!json) {
+        cli_show_text(name, out);
+        fg_buf_putc(out, '\n');
+        return;
+    }
+    fg_buf_puts(out, first ? "\"" : ",\"");
+    fg_buf_json(out, name);
+    fg_buf_putc(out, '"');
+}
+
+static void print_list(const struct cli_ask_list *list, bool json)
 {
     struct fg_buf out;
 
     fg_buf_init(&out, SIZE_MAX);
-    for (size_t i = 0; i < list->count; i++) {
-        cli_show_text(list->items[i], &out);
-        fg_buf_putc(&out, '\n');
-    }
+    fg_buf_puts(&out, json ? "[" : "");
+    for (size_t i = 0; i < list->count; i++)
+        put_name(list->items[i], json, i == 0, &out);
+    fg_buf_puts(&out, json ? "]\n" : "");
     if (out.len > 0)
         (void)fwrite(out.ptr, 1, out.len, stdout);
     fg_buf_done(&out);
@@ -167,7 +179,7 @@ static int run(struct labels *labels, const struct cli_args_command *command, in
         return cli_args_refuse(command, &err);
     if (ask(labels, &list, &err) != FG_OK)
         return cli_args_fail(command, &err);
-    print_list(&list);
+    print_list(&list, labels->json);
     return CLI_OK;
 }
 
@@ -180,6 +192,7 @@ int cli_labels(int argc, char **argv)
         {"types", 0, ARGS_FLAG, &labels.types, NULL,       "list profile types", 0, 0},
         {"from",  0, ARGS_TEXT, &labels.from,  "TIME",     "start of the range, default now-1h", 0, 0},
         {"until", 0, ARGS_TEXT, &labels.until, "TIME",     "its end, default now", 0, 0},
+        {"json",  0, ARGS_FLAG, &labels.json,  NULL,       "as JSON, an array", 0, 0},
         CLIENT_OPTIONS(labels.server),
     };
     /* clang-format on */

@@ -1,11 +1,18 @@
+#include "common/base/time.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/push_check.h"
 #include "deploy/cli/push_dir.h"
+#include "deploy/cli/times.h"
 #include "deploy/cli/upload_file.h"
 
+enum { NAME_ARENA_MAX_BYTES = 4 * 1024 * 1024 }; /* the system's bound of a word is 128 KiB */
+
 struct cli_push {
+    struct fg_arena *arena;
+    struct cli_push_name name;
     struct cli_client_config server;
     struct cli_pushing pushing;
-    const char *dir;
+    const char *dir, *resume, *from, *until;
     uint64_t connections;
 };
 
@@ -14,7 +21,8 @@ static const char about[] =
     "folder, over several connections.\n";
 
 static const char notes[] =
-    "NAME is the service and its labels, without quotes: 'shop{env=prod,region=eu}'.\n"
+    "NAME is the service and its labels: 'shop{env=prod,region=eu}', with quotes around values or\n"
+    "without.\n"
     "\n"
     "Without --format: files that are gzip, or end in .pb, .pb.gz or .pprof, are pprof; .lines "
     "has\n"
@@ -25,8 +33,8 @@ static const char notes[] =
     "default), shop.wall, shop.alloc_space, shop.inuse_objects, shop.goroutines, shop.mutex_count\n"
     "and so on; the service is shop. A service that has a dot in its name therefore needs the\n"
     "ending: my.shop.cpu. With pprof the name is taken as it is.\n"
+    "\n" CLI_TIMES_HELP "A time inside a pprof comes first.\n"
     "\n"
-    "Times are written now-1h, 20240131, 1700000000 (seconds). A time inside a pprof comes first.\n"
     "A server that is busy (429, 503) is asked again up to five times.\n"
     "\n"
     "--dir DIR sends what is below DIR, hidden files left out, whatever their age: a profile that\n"
@@ -35,7 +43,8 @@ static const char notes[] =
     "one\n"
     "above it, says all labels: {__name__=\"process_cpu\", service_name=\"shop\", env=\"prod\"}. "
     "So\n"
-    "does flamegrid bucket export --split. Sent again it counts once.\n"
+    "does flamegrid bucket export --split. Sent again it counts once. With --resume FILE the same\n"
+    "command goes on where it was interrupted; FILE goes when all is sent.\n"
     "\n"
     "examples:\n"
     "  flamegrid push cpu.pb.gz heap.pb.gz --name 'shop{env=prod}'\n"
@@ -45,6 +54,8 @@ static const char notes[] =
 
 static enum fg_code check_what(const struct cli_push *push, int words, struct fg_err *err)
 {
+    if (push->resume != NULL && push->dir == NULL)
+        return fg_fail(err, FG_E_INVALID, "--resume needs --dir");
     if (push->dir != NULL)
         return words == 0 ? FG_OK : fg_fail(err, FG_E_INVALID, "--dir or files, not both at once");
     if (words == 0)
@@ -54,11 +65,46 @@ static enum fg_code check_what(const struct cli_push *push, int words, struct fg
     return FG_OK;
 }
 
+/* The name in the server's form. */
+static enum fg_code read_name(struct cli_push *push, struct fg_err *err)
+{
+    struct fg_buf text;
+
+    if (push->pushing.name == NULL)
+        return FG_OK;
+    if (cli_push_name_parse(push->pushing.name, push->arena, &push->name, err) != FG_OK)
+        return err->code;
+    fg_buf_init(&text, SIZE_MAX);
+    cli_push_name_write(&push->name, &text);
+    push->pushing.name = fg_arena_text(push->arena, fg_buf_slice(&text));
+    fg_buf_done(&text);
+    return FG_OK;
+}
+
+/* What was not said stays 0. The server counts a profile by its beginning. */
+static enum fg_code read_times(struct cli_push *push, struct fg_err *err)
+{
+    struct cli_pushing *pushing = &push->pushing;
+    int64_t now_ns = fg_wall_ns(fg_clock_real());
+
+    if (push->from != NULL &&
+        cli_time_parse("--from", push->from, now_ns, &pushing->from_ns, err) != FG_OK)
+        return err->code;
+    if (push->until != NULL &&
+        cli_time_parse("--until", push->until, now_ns, &pushing->until_ns, err) != FG_OK)
+        return err->code;
+    if (pushing->until_ns != 0 && pushing->from_ns > pushing->until_ns)
+        return fg_fail(err, FG_E_INVALID, "--from %s is not before --until %s", push->from,
+                       push->until);
+    return FG_OK;
+}
+
 static enum fg_code check(struct cli_push *push, int words, struct fg_err *err)
 {
     const char *format = push->pushing.format;
 
-    if (check_what(push, words, err) != FG_OK)
+    if (check_what(push, words, err) != FG_OK || read_name(push, err) != FG_OK ||
+        read_times(push, err) != FG_OK)
         return err->code;
     if (format != NULL && !cli_upload_file_is_format(format))
         return fg_fail(err, FG_E_INVALID,
@@ -68,9 +114,29 @@ static enum fg_code check(struct cli_push *push, int words, struct fg_err *err)
     return cli_client_create(&push->server, &push->pushing.client, err);
 }
 
-/* A file that fails does not keep the others from being sent. */
-static int push_files(const struct cli_pushing *pushing, int words, char **files)
+/* A query without times asks about the last hour: says what finds a profile of another time. */
+static void tell_time(const struct cli_push *push, const struct cli_pushed *pushed)
 {
+    int64_t now_ns = fg_wall_ns(fg_clock_real());
+    char at[CLI_TIME_TEXT_BYTES], until[CLI_TIME_TEXT_BYTES];
+    struct fg_buf selector;
+
+    if (pushed->time_ns == 0 ||
+        (pushed->time_ns > now_ns - FG_HOUR_NS && pushed->time_ns <= now_ns))
+        return;
+    fg_buf_init(&selector, SIZE_MAX);
+    cli_push_name_write_selector(&push->name, strcmp(pushed->format, "pprof") != 0, &selector);
+    cli_time_write(pushed->time_ns, at);
+    cli_time_write(fg_time_add(pushed->time_ns, FG_SECOND_NS), until);
+    printf("  its time is %s: flamegrid query '%.*s' --from %s --until %s\n", at,
+           FG_S(fg_buf_slice(&selector)), at, until);
+    fg_buf_done(&selector);
+}
+
+/* A file that fails does not keep the others from being sent. */
+static int push_files(const struct cli_push *push, int words, char **files)
+{
+    const struct cli_pushing *pushing = &push->pushing;
     int code = CLI_OK;
 
     for (int i = 0; i < words; i++) {
@@ -79,6 +145,7 @@ static int push_files(const struct cli_pushing *pushing, int words, char **files
 
         if (cli_push_file(pushing, files[i], &pushed, &err) == FG_OK) {
             printf("%s: ok 200, %zu bytes of %s\n", files[i], pushed.bytes, pushed.format);
+            tell_time(push, &pushed);
             continue;
         }
         fprintf(stderr, "%s: failed, %s\n", files[i], err.msg);
@@ -95,12 +162,13 @@ int cli_push(int argc, char **argv)
     const struct cli_args_option options[] = {
         {"name",        'n', ARGS_TEXT,   &pushing->name,        "NAME",   "service and labels, needed: 'shop{env=prod}'", 0, 0},
         {"format",      'f', ARGS_TEXT,   &pushing->format,      "FORMAT", "pprof, folded, lines, jfr, trie, tree, speedscope", 0, 0},
-        {"from",        0,   ARGS_TEXT,   &pushing->from,        "TIME",   "start of the profile, default now", 0, 0},
-        {"until",       0,   ARGS_TEXT,   &pushing->until,       "TIME",   "its end, default now", 0, 0},
+        {"from",        0,   ARGS_TEXT,   &push.from,            "TIME",   "start of the profile, default now", 0, 0},
+        {"until",       0,   ARGS_TEXT,   &push.until,           "TIME",   "its end, default now", 0, 0},
         {"sample-rate", 0,   ARGS_NUMBER, &pushing->sample_rate, "HZ",     "of text: counts a second, default 100", 1, UINT32_MAX},
         {"spy-name",    0,   ARGS_TEXT,   &pushing->spy_name,    "NAME",   "what took the profile; label pyroscope_spy", 0, 0},
         {"dir",         0,   ARGS_TEXT,   &push.dir,             "DIR",    "sends all files below this folder", 0, 0},
         {"connections", 'c', ARGS_NUMBER, &push.connections,     "N",      "of --dir, at a time, default 4", 1, 256},
+        {"resume",      0,   ARGS_TEXT,   &push.resume,          "FILE",   "of --dir: notes there what was sent, and sends the rest", 0, 0},
         CLIENT_OPTIONS(push.server),
     };
     /* clang-format on */
@@ -112,13 +180,15 @@ int cli_push(int argc, char **argv)
 
     if (!cli_args_begin(&command, argc, argv, &words, &code))
         return code;
+    push.arena = fg_arena_create(NAME_ARENA_MAX_BYTES);
     if (check(&push, words, &err) != FG_OK)
-        return cli_args_refuse(&command, &err);
-    if (push.dir == NULL)
-        code = push_files(pushing, words, argv);
-    else if (cli_push_dir(pushing, &push.server, push.dir, (unsigned)push.connections, &code,
-                          &err) != FG_OK)
+        code = cli_args_refuse(&command, &err);
+    else if (push.dir == NULL)
+        code = push_files(&push, words, argv);
+    else if (cli_push_dir(pushing, &push.server, push.dir, (unsigned)push.connections, push.resume,
+                          &code, &err) != FG_OK)
         code = cli_args_fail(&command, &err);
     cli_client_destroy(pushing->client);
+    fg_arena_destroy(push.arena);
     return code;
 }

@@ -3,27 +3,15 @@
 #include "common/model/flame.h"
 #include "common/model/selector.h"
 #include "common/net/pbjson.h"
-#include "deploy/cli/ask.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/output.h"
+#include "deploy/cli/query.h"
 #include "deploy/cli/show.h"
-#include "proto/querier_v1.pb-c.h"
+#include "deploy/cli/times.h"
 
 #include <unistd.h>
 
 enum { OUTPUT_MAX_BYTES = 2047 * 1024 * 1024 };
-
-struct query {
-    struct cli_client_config server;
-    const char *selector, *type, *from, *until, *output, *file;
-    uint64_t max_nodes, limit;
-
-    struct cli_selection selection;
-    struct cli_selection_range range;
-    struct fg_slice type_id; /* in full */
-    struct fg_arena *arena;
-    struct cli_client *client;
-};
 
 static const char about[] =
     "Merges all profiles that SELECTOR matches in the time range, and shows the sum.\n";
@@ -46,17 +34,69 @@ static const char notes[] =
     "  folded  collapsed stacks, \"main;work 30\" a line; the default elsewhere\n"
     "  pprof   gzip'ed, with addresses and lines, for go tool pprof\n"
     "  json    flame graph and timeline, as /pyroscope/render gives them\n"
-    "\n"
-    "Times are written now-1h, now-30min, 20240131 (a day), 1700000000 (seconds).\n"
-    "\n"
+    "\n" CLI_TIMES_HELP "\n"
     "examples:\n"
     "  flamegrid query shop\n"
     "  flamegrid query 'shop{env=\"prod\"}' --type alloc_space --from now-6h --limit 50\n"
+    "  flamegrid query shop --sort total --json\n"
+    "  flamegrid query shop --series --from 1d --step 3600\n"
+    "  flamegrid query 'shop{version=\"2\"}' --diff 'shop{version=\"1\"}'\n"
+    "  flamegrid query shop --from 1h --diff shop --diff-from 25h --diff-until 24h\n"
     "  flamegrid query shop --output folded | flamegraph.pl > shop.svg\n"
     "  flamegrid query shop --output pprof -o shop.pb.gz && go tool pprof -http : shop.pb.gz\n";
 
-static enum fg_code fail_empty(const struct query *query, struct fg_err *err)
+/* When there are profiles of the selection, to a thousandth of the time that the server has any of.
+ * FG_E_NOT_FOUND: never, or of no type that is wanted. */
+static enum fg_code find_when(const struct cli_query *query, const struct cli_selection_range *all,
+                              struct cli_selection_range *ret_when, struct fg_err *err)
 {
+    int64_t step_ms = FG_MAX((all->end_ms - all->start_ms) / 1000, 1000);
+    const Querier__V1__SelectSeriesResponse *answer;
+    struct cli_ask_list types = {0};
+    struct fg_slice type = query->selection.type;
+
+    if (!cli_selection_is_full_type(type) &&
+        (cli_ask_types(query->client, query->selection.labels, all, query->arena, &types, err) !=
+             FG_OK ||
+         cli_selection_choose_type(query->selection.type, types.items, types.count, &type, err) !=
+             FG_OK))
+        return err->code;
+    if (cli_ask_series(query->client, type, query->selection.labels, all, (double)step_ms / 1000,
+                       query->arena, &answer, err) != FG_OK)
+        return err->code;
+    if (answer->n_series == 0 || answer->series[0]->n_points == 0)
+        return fg_fail(err, FG_E_NOT_FOUND, "none at all");
+    *ret_when = (struct cli_selection_range){
+        answer->series[0]->points[0]->timestamp - step_ms,
+        answer->series[0]->points[answer->series[0]->n_points - 1]->timestamp};
+    return FG_OK;
+}
+
+/* Whatever else goes wrong on the way, that there is nothing is the answer. */
+enum fg_code cli_query_fail_empty(const struct cli_query *query, struct fg_err *err)
+{
+    enum { SECOND_MS = 1000 };
+    char from[CLI_TIME_TEXT_BYTES], until[CLI_TIME_TEXT_BYTES];
+    struct cli_ask_stats stats = {0};
+    struct cli_selection_range when = {0};
+    struct fg_err ignored;
+
+    if (cli_ask_stats(query->client, query->arena, &stats, &ignored) == FG_OK &&
+        stats.newest_ms == 0)
+        return fg_fail(err, FG_E_NOT_FOUND, "no profiles of %.*s: the server has none at all",
+                       FG_S(query->selection.labels));
+    if (stats.newest_ms != 0 &&
+        find_when(
+            query,
+            &(struct cli_selection_range){stats.oldest_ms - SECOND_MS, stats.newest_ms + SECOND_MS},
+            &when, &ignored) == FG_OK) {
+        cli_time_write(when.start_ms * FG_MS_NS, from);
+        cli_time_write((when.end_ms + SECOND_MS) * FG_MS_NS, until);
+        return fg_fail(err, FG_E_NOT_FOUND,
+                       "no profiles of %.*s from %s until %s, but there are some: --from %s "
+                       "--until %s",
+                       FG_S(query->selection.labels), query->from, query->until, from, until);
+    }
     return fg_fail(err, FG_E_NOT_FOUND,
                    "no profiles of %.*s from %s until %s; flamegrid labels service_name lists "
                    "services",
@@ -65,8 +105,8 @@ static enum fg_code fail_empty(const struct query *query, struct fg_err *err)
 
 /* ---- what comes out ---- */
 
-static enum fg_code write_buf(const struct query *query, const struct fg_buf *out,
-                              struct fg_err *err)
+enum fg_code cli_query_write(const struct cli_query *query, const struct fg_buf *out,
+                             struct fg_err *err)
 {
     if (out->full)
         return fg_fail(err, FG_E_LIMIT, "more than %d bytes: try a smaller --max-nodes",
@@ -76,15 +116,15 @@ static enum fg_code write_buf(const struct query *query, const struct fg_buf *ou
 
 /* ---- table and folded ---- */
 
-static enum fg_code ask_sum(const struct query *query, struct fg_tree *tree, struct fg_err *err)
+static enum fg_code ask_sum(const struct cli_query *query, struct fg_tree *tree, struct fg_err *err)
 {
     if (cli_ask_tree(query->client, query->type_id, query->selection.labels, &query->range,
                      query->max_nodes, query->arena, tree, err) != FG_OK)
         return err->code;
-    return tree->n_nodes == 0 ? fail_empty(query, err) : FG_OK;
+    return tree->n_nodes == 0 ? cli_query_fail_empty(query, err) : FG_OK;
 }
 
-static void write_title(const struct query *query, struct fg_buf *out)
+static void write_title(const struct cli_query *query, struct fg_buf *out)
 {
     cli_show_text(query->type_id, out);
     fg_buf_putc(out, ' ');
@@ -92,7 +132,7 @@ static void write_title(const struct query *query, struct fg_buf *out)
     fg_buf_puts(out, "\n\n");
 }
 
-static enum fg_code run_table(const struct query *query, struct fg_err *err)
+static enum fg_code run_table(const struct cli_query *query, struct fg_err *err)
 {
     struct fg_profile_type type = {0};
     struct fg_tree tree;
@@ -104,15 +144,15 @@ static enum fg_code run_table(const struct query *query, struct fg_err *err)
     fg_buf_init(&out, OUTPUT_MAX_BYTES);
     if (ask_sum(query, &tree, err) == FG_OK) {
         write_title(query, &out);
-        cli_show_table(&tree, type.unit, query->limit, &out);
-        err->code = write_buf(query, &out, err);
+        cli_show_table(&tree, type.unit, strcmp(query->sort, "total") == 0, query->limit, &out);
+        err->code = cli_query_write(query, &out, err);
     }
     fg_buf_done(&out);
     fg_tree_done(&tree);
     return err->code;
 }
 
-static enum fg_code run_folded(const struct query *query, struct fg_err *err)
+static enum fg_code run_folded(const struct cli_query *query, struct fg_err *err)
 {
     struct fg_tree tree;
     struct fg_buf out;
@@ -121,7 +161,7 @@ static enum fg_code run_folded(const struct query *query, struct fg_err *err)
     fg_buf_init(&out, OUTPUT_MAX_BYTES);
     if (ask_sum(query, &tree, err) == FG_OK) {
         fg_flame_write_folded(&tree, &out);
-        err->code = write_buf(query, &out, err);
+        err->code = cli_query_write(query, &out, err);
     }
     fg_buf_done(&out);
     fg_tree_done(&tree);
@@ -130,7 +170,18 @@ static enum fg_code run_folded(const struct query *query, struct fg_err *err)
 
 /* ---- pprof ---- */
 
-static enum fg_code run_pprof(const struct query *query, struct fg_err *err)
+enum { PPROF_SAMPLE = 2 }; /* profile.proto: repeated Sample sample */
+
+/* The server answers with a profile without samples if nothing matches. */
+static bool has_samples(struct fg_slice pprof)
+{
+    struct fg_cur cur = fg_cur(pprof);
+    struct fg_slice sample;
+
+    return fg_pb_next(&cur, FG_PB_TAG(PPROF_SAMPLE, FG_PB_LEN), &sample);
+}
+
+static enum fg_code run_pprof(const struct cli_query *query, struct fg_err *err)
 {
     Querier__V1__SelectMergeProfileRequest request;
     struct cli_client_reply reply = {0};
@@ -150,9 +201,9 @@ static enum fg_code run_pprof(const struct query *query, struct fg_err *err)
     if (cli_client_call(query->client, "querier.v1.QuerierService/SelectMergeProfile",
                         &request.base, &reply, err) != FG_OK)
         return err->code;
-    enum fg_code code = reply.body.len == 0
-                            ? fail_empty(query, err)
-                            : cli_output_write_gzip(query->file, fg_buf_slice(&reply.body), err);
+    enum fg_code code = has_samples(fg_buf_slice(&reply.body))
+                            ? cli_output_write_gzip(query->file, fg_buf_slice(&reply.body), err)
+                            : cli_query_fail_empty(query, err);
     cli_client_reply_done(&reply);
     return code;
 }
@@ -163,7 +214,7 @@ static enum fg_code run_pprof(const struct query *query, struct fg_err *err)
  * The type as a matcher of __name__, since an id may have characters that no metric's name can
  * have; a metric's name is nothing else.
  */
-static enum fg_code write_render_query(const struct query *query, struct fg_buf *path,
+static enum fg_code write_render_query(const struct cli_query *query, struct fg_buf *path,
                                        struct fg_err *err)
 {
     struct fg_selector selector = {0};
@@ -183,7 +234,7 @@ static enum fg_code write_render_query(const struct query *query, struct fg_buf 
     return code;
 }
 
-static enum fg_code run_json(const struct query *query, struct fg_err *err)
+static enum fg_code run_json(const struct cli_query *query, struct fg_err *err)
 {
     struct cli_client_reply reply = {0};
     struct fg_buf path;
@@ -200,7 +251,7 @@ static enum fg_code run_json(const struct query *query, struct fg_err *err)
     if (code == FG_OK)
         code = cli_client_check(&reply, err);
     if (code == FG_OK)
-        code = write_buf(query, &reply.body, err);
+        code = cli_query_write(query, &reply.body, err);
     cli_client_reply_done(&reply);
     return code;
 }
@@ -209,20 +260,28 @@ static enum fg_code run_json(const struct query *query, struct fg_err *err)
 
 static const struct {
     const char *name;
-    enum fg_code (*run)(const struct query *query, struct fg_err *err);
+    enum fg_code (*run)(const struct cli_query *query, struct fg_err *err);
     bool binary;
 } outputs[] = {
-    {"table", run_table, false},
-    {"folded", run_folded, false},
-    {"pprof", run_pprof, true},
-    {"json", run_json, false},
+    {"table", run_table, false},         {"folded", run_folded, false},
+    {"pprof", run_pprof, true},          {"json", run_json, false},
+    {"series", cli_query_series, false}, {"diff", cli_query_diff, false},
 };
 
-static enum fg_code choose_output(const struct query *query, size_t *ret_output, struct fg_err *err)
+static enum fg_code choose_output(const struct cli_query *query, size_t *ret_output,
+                                  struct fg_err *err)
 {
     bool terminal = query->file == NULL && isatty(STDOUT_FILENO) == 1;
     const char *name = query->output;
 
+    if (query->series + (query->diff != NULL) + (name != NULL) > 1)
+        return fg_fail(err, FG_E_INVALID, "one of --output, --series and --diff");
+    if (query->series)
+        name = "series";
+    if (query->diff != NULL)
+        name = "diff";
+    if (name == NULL && query->json)
+        name = "json";
     if (name == NULL)
         name = terminal ? "table" : "folded";
     for (size_t i = 0; i < FG_COUNT(outputs); i++) {
@@ -237,13 +296,29 @@ static enum fg_code choose_output(const struct query *query, size_t *ret_output,
     return fg_fail(err, FG_E_INVALID, "--output %s: it is table, folded, pprof or json", name);
 }
 
-static enum fg_code check(struct query *query, int words, size_t *ret_output, struct fg_err *err)
+/* The other side of --diff, of the same time if none was said. */
+static enum fg_code check_base(struct cli_query *query, struct fg_err *err)
+{
+    const char *from = query->diff_from != NULL ? query->diff_from : query->from;
+    const char *until = query->diff_until != NULL ? query->diff_until : query->until;
+
+    if (cli_selection_parse(fg_cstr(query->diff), query->arena, &query->base, err) != FG_OK)
+        return fg_wrap(err, "--diff %s", query->diff);
+    return cli_selection_range(from, until, fg_wall_ns(fg_clock_real()), &query->base_range, err);
+}
+
+static enum fg_code check(struct cli_query *query, int words, size_t *ret_output,
+                          struct fg_err *err)
 {
     if (words != 1)
         return fg_fail(err, FG_E_INVALID,
                        words == 0 ? "a SELECTOR is needed, {} for all" : "one SELECTOR at a time");
     if (choose_output(query, ret_output, err) != FG_OK)
         return err->code;
+    if (strcmp(query->sort, "self") != 0 && strcmp(query->sort, "total") != 0)
+        return fg_fail(err, FG_E_INVALID, "--sort %s: it is self or total", query->sort);
+    if (query->diff == NULL && (query->diff_from != NULL || query->diff_until != NULL))
+        return fg_fail(err, FG_E_INVALID, "--diff-from and --diff-until need --diff");
     if (cli_selection_parse(fg_cstr(query->selector), query->arena, &query->selection, err) !=
         FG_OK)
         return fg_wrap(err, "%s", query->selector);
@@ -252,10 +327,12 @@ static enum fg_code check(struct query *query, int words, size_t *ret_output, st
     if (cli_selection_range(query->from, query->until, fg_wall_ns(fg_clock_real()), &query->range,
                             err) != FG_OK)
         return err->code;
+    if (query->diff != NULL && check_base(query, err) != FG_OK)
+        return err->code;
     return cli_client_create(&query->server, &query->client, err);
 }
 
-static enum fg_code resolve_type(struct query *query, struct fg_err *err)
+static enum fg_code resolve_type(struct cli_query *query, struct fg_err *err)
 {
     struct cli_ask_list types = {0};
 
@@ -266,12 +343,12 @@ static enum fg_code resolve_type(struct query *query, struct fg_err *err)
                       err) != FG_OK)
         return err->code;
     if (types.count == 0)
-        return fail_empty(query, err);
+        return cli_query_fail_empty(query, err);
     return cli_selection_choose_type(query->selection.type, types.items, types.count,
                                      &query->type_id, err);
 }
 
-static int run(struct query *query, const struct cli_args_command *command, int words)
+static int run(struct cli_query *query, const struct cli_args_command *command, int words)
 {
     struct fg_err err;
     size_t output = 0;
@@ -285,13 +362,20 @@ static int run(struct query *query, const struct cli_args_command *command, int 
 
 int cli_query(int argc, char **argv)
 {
-    struct query query = {.from = "now-1h", .until = "now", .limit = 30};
+    struct cli_query query = {.from = "now-1h", .until = "now", .limit = 30, .sort = "self"};
     /* clang-format off */
     const struct cli_args_option options[] = {
         {"type",      't', ARGS_TEXT,   &query.type,      "TYPE",   "profile type, in full or short", 0, 0},
         {"from",      0,   ARGS_TEXT,   &query.from,      "TIME",   "start of the range, default now-1h", 0, 0},
         {"until",     0,   ARGS_TEXT,   &query.until,     "TIME",   "its end, default now", 0, 0},
         {"output",    0,   ARGS_TEXT,   &query.output,    "FORMAT", "table, folded, pprof or json", 0, 0},
+        {"json",      0,   ARGS_FLAG,   &query.json,      NULL,     "as JSON: the same as --output json; also of --series, --diff", 0, 0},
+        {"sort",      0,   ARGS_TEXT,   &query.sort,      "COLUMN", "of a table and of --diff: self, the default, or total", 0, 0},
+        {"series",    0,   ARGS_FLAG,   &query.series,    NULL,     "the total over time, a line for each step with profiles", 0, 0},
+        {"step",      0,   ARGS_NUMBER, &query.step_s,    "SECONDS", "of --series; default about 60 steps", 1, UINT32_MAX},
+        {"diff",      0,   ARGS_TEXT,   &query.diff,      "SELECTOR", "compare with these profiles: how shares of functions differ", 0, 0},
+        {"diff-from", 0,   ARGS_TEXT,   &query.diff_from, "TIME",   "range of what is compared with; default the same", 0, 0},
+        {"diff-until", 0,  ARGS_TEXT,   &query.diff_until, "TIME",  "its end", 0, 0},
         {"file",      'o', ARGS_TEXT,   &query.file,      "FILE",   "write there, not to standard output", 0, 0},
         {"limit",     0,   ARGS_NUMBER, &query.limit,     "ROWS",   "of a table, default 30; 0 is all", 0, UINT32_MAX},
         {"max-nodes", 0,   ARGS_NUMBER, &query.max_nodes, "N",      "keep the N largest nodes; default all, json 8192", 1, FG_FLAME_NODES_MAX},

@@ -128,6 +128,15 @@ static const struct ring_verb *find_verb(const char *name)
     return NULL;
 }
 
+static int unknown(const char *word)
+{
+    const char *known[FG_COUNT(verbs)];
+
+    for (size_t i = 0; i < FG_COUNT(verbs); i++)
+        known[i] = verbs[i].name;
+    return cli_args_unknown("flamegrid ring", "verb", word, known, FG_COUNT(known));
+}
+
 static enum fg_code run(const struct ring_verb *verb, struct ring_command *command)
 {
     struct fg_bucket *bucket = NULL;
@@ -178,8 +187,13 @@ static int with_def(const struct fg_program_def *def, int argc, char **argv)
     const struct ring_verb *verb = argc == 0 ? NULL : find_verb(argv[0]);
     int words = verb != NULL && verb->word != NULL ? 2 : 1;
 
+    if (argc > 0 && strcmp(argv[0], ARGS_FORM_WORDS) == 0)
+        for (size_t i = 0; i < FG_COUNT(verbs); i++)
+            puts(verbs[i].name);
     if (cli_args_wants_help(&args, argc, argv))
         return CLI_OK;
+    if (verb == NULL && argc > 0)
+        return unknown(argv[0]);
     if (verb == NULL) {
         (void)fg_fail(&command.err, FG_E_INVALID, "ls, forget or replicate has to follow");
         return cli_args_refuse(&args, &command.err);

@@ -112,6 +112,11 @@ enum fg_code cli_client_create(const struct cli_client_config *config,
     return FG_OK;
 }
 
+const char *cli_client_url(const struct cli_client *client)
+{
+    return client->url;
+}
+
 void cli_client_destroy(struct cli_client *client)
 {
     if (client == NULL)

@@ -34,6 +34,9 @@ struct cli_client;
 /* Reads the environment. FG_E_INVALID for a URL that is none. Destroy accepts NULL. */
 enum fg_code cli_client_create(const struct cli_client_config *config,
                                struct cli_client **ret_client, struct fg_err *err) fg_must_check;
+/* The server's address, as it is used. */
+const char *cli_client_url(const struct cli_client *client);
+
 void cli_client_destroy(struct cli_client *client);
 FG_AUTO(cli_client, cli_client_destroy)
 

@@ -122,5 +122,8 @@ enum fg_code cli_export_dir_add(void *arg, const struct qry_export_profile *prof
         make_path(path, dir->day, "", name, err) != FG_OK ||
         make_path(hidden, dir->day, ".", name, err) != FG_OK)
         return err->code;
-    return write_profile(path, hidden, profile->pprof, err);
+    if (write_profile(path, hidden, profile->pprof, err) != FG_OK)
+        return err->code;
+    cli_progress_step(&dir->progress, 1, profile->pprof.len);
+    return FG_OK;
 }

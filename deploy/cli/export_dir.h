@@ -10,6 +10,7 @@
 #ifndef FG_DEPLOY_CLI_EXPORT_DIR_H
 #define FG_DEPLOY_CLI_EXPORT_DIR_H
 
+#include "deploy/cli/progress.h"
 #include "querier/export.h"
 
 enum { EXPORT_PATH_MAX_BYTES = 4096 };
@@ -17,6 +18,7 @@ enum { EXPORT_PATH_MAX_BYTES = 4096 };
 struct cli_export_dir {
     const char *path; /* borrowed; made when it is not there */
     char series[EXPORT_PATH_MAX_BYTES], day[EXPORT_PATH_MAX_BYTES]; /* folders made last */
+    struct cli_progress progress;                                   /* zeroed: nothing is shown */
 };
 
 /* For qry_export_profiles(), with a struct cli_export_dir. FG_E_INVALID: too long a path; else what

@@ -1,17 +1,41 @@
 #include "common/base/def.h"
+#include "deploy/cli/args.h"
 #include "deploy/cli/cli.h"
 #include "deploy/single/server.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv); /* what follows the command */
-} commands[] = {
+static const struct cli_command commands[] = {
     {"server", single_run}, {"bucket", cli_bucket}, {"ring", cli_ring},     {"push", cli_push},
     {"query", cli_query},   {"labels", cli_labels}, {"canary", cli_canary},
 };
+
+static int completion(int argc, char **argv)
+{
+    return cli_completion(commands, FG_COUNT(commands), argc, argv);
+}
+
+static int man(int argc, char **argv)
+{
+    return cli_man(commands, FG_COUNT(commands), argc, argv);
+}
+
+/* What is about the others. */
+static const struct cli_command helpers[] = {{"completion", completion}, {"man", man}};
+
+static int unknown(const char *command)
+{
+    const char *known[FG_COUNT(commands) + FG_COUNT(helpers) + 1];
+    size_t n = 0;
+
+    for (size_t i = 0; i < FG_COUNT(commands); i++)
+        known[n++] = commands[i].name;
+    for (size_t i = 0; i < FG_COUNT(helpers); i++)
+        known[n++] = helpers[i].name;
+    known[n] = "version";
+    return cli_args_unknown("flamegrid", "command", command, known, FG_COUNT(known));
+}
 
 int main(int argc, char **argv)
 {
@@ -26,8 +50,11 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < FG_COUNT(commands); i++)
         if (strcmp(command, commands[i].name) == 0)
             return commands[i].run(argc - 2, argv + 2);
+    for (size_t i = 0; i < FG_COUNT(helpers); i++)
+        if (strcmp(command, helpers[i].name) == 0)
+            return helpers[i].run(argc - 2, argv + 2);
     if (command[0] != '\0')
-        (void)fprintf(stderr, "flamegrid: unknown command \"%s\"\n\n", command);
+        return unknown(command);
     cli_help(stderr);
-    return 2;
+    return CLI_USAGE;
 }

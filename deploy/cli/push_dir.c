@@ -2,6 +2,8 @@
 
 #include "common/base/time.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/progress.h"
+#include "deploy/cli/push_resume.h"
 #include "deploy/cli/series_file.h"
 
 #include <dirent.h>
@@ -21,13 +23,17 @@ enum {
 struct item {
     char *path;
     const struct fg_labels *series; /* of the nearest folder that has them; NULL: none has */
+    uint64_t bytes;
+    int64_t modified_ns;
 };
 
 struct push_dir_list {
     struct item *items;
     size_t n, cap;
-    struct fg_arena *arena; /* of labels */
-    bool by_name;           /* whatever is in folders */
+    struct fg_arena *arena;    /* of labels */
+    bool by_name;              /* whatever is in folders */
+    struct cli_resume *resume; /* NULL: all are sent */
+    size_t n_before;           /* files that it has */
 };
 
 /* What the threads share. */
@@ -40,19 +46,26 @@ struct push_dir_sending {
     pthread_mutex_t lock; /* of all below */
     size_t next, sent, failed;
     uint64_t bytes;
+    struct cli_progress progress;
 };
 
 /* ---- which files ---- */
 
-static void add_path(struct push_dir_list *list, const char *path, const struct fg_labels *series)
+static void add_path(struct push_dir_list *list, const char *path, const struct stat *file,
+                     const struct fg_labels *series)
 {
     size_t size = strlen(path) + 1;
 
+    if (list->resume != NULL && cli_resume_has(list->resume, path, file)) {
+        list->n_before++;
+        return;
+    }
     if (list->n == list->cap) {
         list->cap = FG_MAX(256, list->cap * 2);
         list->items = fg_realloc(list->items, list->cap * sizeof *list->items);
     }
-    list->items[list->n++] = (struct item){memcpy(fg_malloc(size), path, size), series};
+    list->items[list->n++] = (struct item){memcpy(fg_malloc(size), path, size), series,
+                                           (uint64_t)file->st_size, cli_resume_modified_ns(file)};
 }
 
 static int is_shown(const struct dirent *entry)
@@ -94,7 +107,7 @@ static enum fg_code walk_entry(struct push_dir_list *list, const char *path, uns
     if (S_ISDIR(stat_buf.st_mode))
         return walk(list, path, depth + 1, series, err);
     if (stat(path, &stat_buf) == 0 && S_ISREG(stat_buf.st_mode))
-        add_path(list, path, series);
+        add_path(list, path, &stat_buf, series);
     return FG_OK;
 }
 
@@ -169,16 +182,20 @@ static const struct item *take_item(struct push_dir_sending *sending)
     return item;
 }
 
-static void note(struct push_dir_sending *sending, const char *path,
+static void note(struct push_dir_sending *sending, const struct item *item,
                  const struct cli_pushed *pushed, const struct fg_err *err)
 {
     (void)pthread_mutex_lock(&sending->lock);
     if (pushed != NULL) {
         sending->sent++;
         sending->bytes += pushed->bytes;
+        if (sending->list->resume != NULL)
+            cli_resume_note(sending->list->resume, item->path, item->bytes, item->modified_ns);
     } else if (++sending->failed <= FAILURES_SHOWN_MAX) {
-        fprintf(stderr, "%s: failed, %s\n", path, err->msg);
+        cli_progress_clear(&sending->progress);
+        fprintf(stderr, "%s: failed, %s\n", item->path, err->msg);
     }
+    cli_progress_step(&sending->progress, 1, pushed == NULL ? 0 : pushed->bytes);
     (void)pthread_mutex_unlock(&sending->lock);
 }
 
@@ -195,7 +212,7 @@ static void *run(void *arg)
         struct cli_pushed pushed = {0};
         enum fg_code code = send_one(sending, client, item, &pushed, &err);
 
-        note(sending, item->path, code == FG_OK ? &pushed : NULL, &err);
+        note(sending, item, code == FG_OK ? &pushed : NULL, &err);
     }
     cli_client_destroy(client);
     return NULL;
@@ -223,33 +240,54 @@ static int report(const struct push_dir_sending *sending, int64_t took_ns)
 
     if (sending->failed > FAILURES_SHOWN_MAX)
         fprintf(stderr, "and %zu more failed\n", sending->failed - FAILURES_SHOWN_MAX);
-    printf("%zu files sent, %llu bytes, %zu failed, %.1f s\n", sending->sent,
+    printf("%zu files sent, %llu bytes, %zu failed, %.1f s", sending->sent,
            (unsigned long long)sending->bytes, sending->failed, seconds);
+    if (sending->list->n_before > 0)
+        printf(", %zu sent before", sending->list->n_before);
+    printf("\n");
     return sending->failed == 0 ? CLI_OK : CLI_FAILED;
 }
 
-enum fg_code cli_push_dir(const struct cli_pushing *pushing, const struct cli_client_config *server,
-                          const char *dir, unsigned connections, int *ret_exit, struct fg_err *err)
+static int send_list(const struct cli_pushing *pushing, const struct cli_client_config *server,
+                     const struct push_dir_list *list, size_t dir_len, unsigned connections)
 {
-    struct push_dir_sending sending = {.pushing = pushing, .server = server};
-    struct push_dir_list list = {.arena = fg_arena_create(LABELS_MAX_BYTES),
-                                 .by_name = pushing->name != NULL};
+    struct push_dir_sending sending = {
+        .pushing = pushing, .server = server, .list = list, .dir_len = dir_len};
     int64_t start_ns = fg_mono_ns(fg_clock_real());
-    enum fg_code code = walk(&list, dir, 0, NULL, err);
 
-    if (code == FG_OK && list.n == 0)
+    (void)pthread_mutex_init(&sending.lock, NULL);
+    cli_progress_start(&sending.progress, "files", list->n);
+    send_all(&sending, connections);
+    cli_progress_clear(&sending.progress);
+    (void)pthread_mutex_destroy(&sending.lock);
+    return report(&sending, fg_mono_ns(fg_clock_real()) - start_ns);
+}
+
+enum fg_code cli_push_dir(const struct cli_pushing *pushing, const struct cli_client_config *server,
+                          const char *dir, unsigned connections, const char *resume, int *ret_exit,
+                          struct fg_err *err)
+{
+    struct push_dir_list list = {.by_name = pushing->name != NULL};
+    enum fg_code code;
+
+    if (resume != NULL &&
+        cli_resume_open(resume, cli_client_url(pushing->client), dir, &list.resume, err) != FG_OK)
+        return err->code;
+    list.arena = fg_arena_create(LABELS_MAX_BYTES);
+    code = walk(&list, dir, 0, NULL, err);
+    if (code == FG_OK && list.n + list.n_before == 0)
         code = fg_fail(err, FG_E_NOT_FOUND, "%s: there are no files in it", dir);
-    if (code == FG_OK) {
-        sending.list = &list;
-        sending.dir_len = strlen(dir);
-        (void)pthread_mutex_init(&sending.lock, NULL);
-        send_all(&sending, connections);
-        (void)pthread_mutex_destroy(&sending.lock);
-        *ret_exit = report(&sending, fg_mono_ns(fg_clock_real()) - start_ns);
-    }
+    if (code == FG_OK)
+        *ret_exit = send_list(pushing, server, &list, strlen(dir), connections);
     for (size_t i = 0; i < list.n; i++)
         free(list.items[i].path);
     free(list.items);
     fg_arena_destroy(list.arena);
-    return code;
+    if (code != FG_OK) {
+        struct fg_err ignored;
+
+        (void)cli_resume_close(list.resume, false, &ignored);
+        return code;
+    }
+    return cli_resume_close(list.resume, *ret_exit == CLI_OK, err);
 }

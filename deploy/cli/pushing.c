@@ -1,10 +1,14 @@
 #include "deploy/cli/pushing.h"
 
 #include "common/base/str.h"
+#include "common/base/time.h"
+#include "deploy/cli/push_check.h"
 #include "deploy/cli/upload_file.h"
 #include "proto/push_v1.pb-c.h"
 
 #include <time.h>
+
+#define NS_OF_19_DIGITS INT64_C(1000000000000000000)
 
 enum {
     SERIES_ARENA_MAX_BYTES = 1024 * 1024, /* of a request's labels: 64 KiB of text at most */
@@ -21,13 +25,24 @@ static void add_param(struct fg_buf *path, const char *name, const char *value)
     fg_buf_url(path, fg_cstr(value));
 }
 
+/* The server reads 19 digits as nanoseconds; times with fewer are of before 2001-09-09, and it
+ * takes other numbers of digits, 8, 13 and 16 excepted, as seconds. */
+static void add_time(struct fg_buf *path, const char *name, int64_t ns)
+{
+    char digits[24];
+
+    (void)snprintf(digits, sizeof digits, "%lld",
+                   (long long)(ns < NS_OF_19_DIGITS ? ns / FG_SECOND_NS : ns));
+    add_param(path, name, ns == 0 ? NULL : digits);
+}
+
 /* With a NUL at the end. */
 static void write_path(const struct cli_pushing *pushing, const char *format, struct fg_buf *path)
 {
     fg_buf_puts(path, "/ingest");
     add_param(path, "name", pushing->name);
-    add_param(path, "from", pushing->from);
-    add_param(path, "until", pushing->until);
+    add_time(path, "from", pushing->from_ns);
+    add_time(path, "until", pushing->until_ns);
     add_param(path, "format", format);
     add_param(path, "spyName", pushing->spy_name);
     if (pushing->sample_rate > 0)
@@ -140,8 +155,11 @@ static enum fg_code push_content(const struct cli_pushing *pushing, const char *
 {
     const char *format =
         pushing->format != NULL ? pushing->format : cli_upload_file_format(file, content);
-    enum fg_code code;
+    int64_t time_ns;
+    enum fg_code code = cli_push_content_check(format, content, &time_ns, err);
 
+    if (code != FG_OK)
+        return fg_wrap(err, "%zu bytes of %s", content.len, format);
     if (pushing->series == NULL)
         code = send_by_name(pushing, format, content, err);
     else if (strcmp(format, "pprof") == 0)
@@ -150,7 +168,8 @@ static enum fg_code push_content(const struct cli_pushing *pushing, const char *
         code = fg_fail(err, FG_E_INVALID, "with labels of its own only pprof can be sent");
     if (code != FG_OK)
         return fg_wrap(err, "%zu bytes of %s", content.len, format);
-    *ret_pushed = (struct cli_pushed){content.len, format};
+    *ret_pushed =
+        (struct cli_pushed){content.len, format, time_ns != 0 ? time_ns : pushing->from_ns};
     return FG_OK;
 }
 

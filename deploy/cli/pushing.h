@@ -8,9 +8,10 @@
 #include "common/model/labels.h"
 #include "deploy/cli/client.h"
 
-/* How files are sent. Of name, from, until, format and spy_name NULL: not said. */
+/* How files are sent. Of name, format and spy_name NULL: not said; so are times of 0. */
 struct cli_pushing {
-    const char *name, *from, *until, *format, *spy_name;
+    const char *name, *format, *spy_name;
+    int64_t from_ns, until_ns;
     const struct fg_labels *series; /* in the place of a name; NULL: by /ingest */
     uint64_t sample_rate;           /* 0: the server's default */
     struct cli_client *client;
@@ -20,6 +21,7 @@ struct cli_pushing {
 struct cli_pushed {
     size_t bytes;
     const char *format;
+    int64_t time_ns; /* of the profile; 0: that of its arrival */
 };
 
 /* The err begins with what is wrong, not with the file's name. */

@@ -2,8 +2,8 @@
 
 #include "common/base/str.h"
 #include "common/base/time.h"
-#include "common/base/timespec.h"
 #include "common/model/selector.h"
+#include "deploy/cli/times.h"
 
 /* ---- SELECTOR ---- */
 
@@ -267,9 +267,8 @@ static enum fg_code read_time(const char *option, const char *text, int64_t now_
 {
     int64_t ns;
 
-    if (!fg_timespec_parse(fg_cstr(text), now_ns, &ns) || ns <= 0)
-        return fg_fail(err, FG_E_INVALID, "%s %s is no time we can handle, try now-1h", option,
-                       text);
+    if (cli_time_parse(option, text, now_ns, &ns, err) != FG_OK)
+        return err->code;
     *ret_ms = ns / FG_MS_NS;
     return FG_OK;
 }

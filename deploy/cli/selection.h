@@ -49,7 +49,7 @@ struct cli_selection_range {
     int64_t start_ms, end_ms;
 };
 
-/* The server's time syntax (common/base/timespec.h). FG_E_INVALID: out of range, or backwards. */
+/* Times as in times.h. FG_E_INVALID: one is none, or they are backwards. */
 enum fg_code cli_selection_range(const char *from, const char *until, int64_t now_ns,
                                  struct cli_selection_range *ret_range,
                                  struct fg_err *err) fg_must_check;

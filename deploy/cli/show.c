@@ -58,7 +58,7 @@ static int compare_self(const void *a, const void *b)
     return fg_slice_cmp(x->name, y->name);
 }
 
-static int64_t whole(const struct fg_tree *tree)
+int64_t cli_show_whole(const struct fg_tree *tree)
 {
     int64_t sum = 0;
 
@@ -79,15 +79,15 @@ static void put_cell(int64_t value, int64_t total, struct fg_slice unit, struct 
     fg_buf_done(&text);
 }
 
-void cli_show_table(const struct fg_tree *tree, struct fg_slice unit, size_t limit,
+void cli_show_table(const struct fg_tree *tree, struct fg_slice unit, bool by_total, size_t limit,
                     struct fg_buf *out)
 {
-    int64_t total = whole(tree);
+    int64_t total = cli_show_whole(tree);
     size_t n_rows;
     struct fg_top_row *rows = fg_flame_top(tree, &n_rows);
     size_t shown = limit == 0 ? n_rows : FG_MIN(limit, n_rows);
 
-    if (n_rows > 0)
+    if (n_rows > 0 && !by_total) /* by total they are already */
         qsort(rows, n_rows, sizeof *rows, compare_self);
     fg_buf_puts(out, "        SELF              TOTAL           FUNCTION\n");
     for (size_t i = 0; i < shown; i++) {

@@ -40,7 +40,9 @@ struct qry_settings single_querier;
 
 static const struct fg_conf_field server_fields[] = {
     {"data", FG_CONF_STRING, FG_CONF_AT(struct single_settings, data), .def = "./data", .min = "1",
-     .max = "4000", .doc = "Folder of all that is kept; made when it is not there."},
+     .max = "4000",
+     .doc = "Folder of all that is kept. The server makes it, and the folders above it, if they "
+            "are missing."},
 };
 
 struct server {
@@ -71,6 +73,21 @@ static enum fg_code make_folder(const char *path, struct fg_err *err)
     return FG_OK;
 }
 
+/* With the folders above it that are missing. */
+static enum fg_code make_folders(const char *path, struct fg_err *err)
+{
+    char above[PATH_MAX_BYTES];
+
+    for (size_t i = 1; path[i] != '\0'; i++) {
+        if (path[i] != '/' || path[i - 1] == '/')
+            continue;
+        (void)snprintf(above, sizeof above, "%.*s", (int)i, path);
+        if (make_folder(above, err) != FG_OK)
+            return err->code;
+    }
+    return make_folder(path, err);
+}
+
 /* Two servers on one folder would both say they have made a profile durable. */
 static enum fg_code lock_folder(const char *path, int *ret_fd, struct fg_err *err)
 {
@@ -95,7 +112,7 @@ static enum fg_code open_folder(struct server *server, struct fg_program *progra
     (void)snprintf(server->scratch, sizeof server->scratch, "%s/scratch", single_settings.data);
     (void)snprintf(server->compaction, sizeof server->compaction, "%s/compaction",
                    single_settings.data);
-    if (make_folder(single_settings.data, err) != FG_OK ||
+    if (make_folders(single_settings.data, err) != FG_OK ||
         lock_folder(single_settings.data, &server->lock_fd, err) != FG_OK ||
         fg_program_disk(program, single_settings.data, "data", &server->data_disk, err) != FG_OK)
         return err->code;

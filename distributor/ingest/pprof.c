@@ -123,9 +123,11 @@ static enum fg_code read_config(struct pprof *pprof, struct fg_slice text, struc
         return FG_OK;
     if (text.len > CONFIG_MAX_BYTES)
         return fg_fail(err, FG_E_DECODE, "sample_type_config of %zu bytes", text.len);
-    pprof->config = json_loadb((const char *)text.ptr, text.len, 0, &error);
+    pprof->config = json_loadb((const char *)text.ptr, text.len, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(pprof->config))
-        return fg_fail(err, FG_E_DECODE, "sample_type_config is not a JSON object: %s", error.text);
+        return fg_fail(err, FG_E_DECODE,
+                       "sample_type_config is not a JSON object: %s, line %d, column %d",
+                       error.text, error.line, error.column);
     return FG_OK;
 }
 

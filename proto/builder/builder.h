@@ -36,6 +36,7 @@ struct fg_decode_limits {
 struct fg_decode_counts {
     uint64_t stacks_cut, symbols_cut;
     uint64_t samples_dropped;   /* negative or without any value */
+    uint64_t samples_dangling;  /* named a location, function, string or stack that is not there */
     uint64_t times_repaired;    /* of 1970: the upload's time was taken */
     uint64_t locations_dropped; /* without name and address: they left their stacks */
     uint64_t profiles_dropped;  /* by the rules for labels; may be several of one upload */

@@ -330,7 +330,8 @@ enum fg_code fg_jfr_put_method(struct fg_jfr_chunk *chunk, uint32_t number, stru
         return FG_OK;
     fg_jfr_constant_read(chunk, JFR_CLASSES, class_number, class);
     put_symbol(chunk, class[JFR_CLASS_NAME], out);
-    fg_buf_putc(out, '.');
+    if (out->len > 0) /* frames of native code have a class without a name */
+        fg_buf_putc(out, '.');
     put_symbol(chunk, method[JFR_METHOD_NAME], out);
     return count_text(chunk, out->len, err);
 }

@@ -7,6 +7,7 @@ enum {
     FIRST_TABLE = OTLP_DICTIONARY_MAPPINGS,
     LINES_MAX = 1024,     /* of one location: functions inlined into each other */
     NOTHING = UINT32_MAX, /* number of a function or location with nothing to show */
+    LOST = NOTHING - 1,   /* number of an entry that leads to one that is not there */
 
     /*
      * What batches may read of the dictionary, in steps of about ten nanoseconds: a frame of a
@@ -38,13 +39,18 @@ static enum fg_code too_large(struct fg_err *err)
     return fg_fail(err, FG_E_TOO_LARGE, "request needs more memory than decoding may use");
 }
 
-static enum fg_code check_bounds(const struct fg_otlp_dict *dict, uint32_t field, uint64_t index,
+/* Faults of attributes that refer to what is not there. */
+static const char no_key[] = "its key is out of bounds";
+static const char no_value[] = "the string of its value is out of bounds";
+
+static enum fg_code check_bounds(struct fg_otlp_dict *dict, uint32_t field, uint64_t index,
                                  struct fg_err *err)
 {
     uint32_t count = dict->tables[field].count;
 
     if (index < count)
         return FG_OK;
+    dict->dangling = true;
     if ((int64_t)index < 0)
         return fg_fail(err, FG_E_INVALID, "%s index %lld is negative", table_names[field],
                        (long long)index);
@@ -273,7 +279,7 @@ static enum fg_code any_text(struct fg_otlp_dict *dict, struct fg_slice in,
     } else if (any.kind == ANY_STRING_INDEX) {
         *ret_text = string_at(dict, any.number);
         if (ret_text->ptr == NULL)
-            *fault = "the string of its value is out of bounds";
+            *fault = no_value;
     } else if (any.kind == ANY_INT) {
         decimal = fg_arena_printf(dict->arena, "%lld", (long long)any.number);
         if (decimal == NULL)
@@ -315,7 +321,7 @@ static enum fg_code read_attribute(struct fg_otlp_dict *dict, struct fg_slice in
         } else if (tag == FG_PB_TAG(key_index, FG_PB_VARINT)) {
             attribute.label.name = string_at(dict, fg_cur_varint(&cur));
             if (attribute.label.name.ptr == NULL)
-                attribute.fault = "its key is out of bounds";
+                attribute.fault = no_key;
         } else if (tag == FG_PB_TAG(OTLP_ATTRIBUTE_VALUE, FG_PB_LEN)) {
             value = fg_cur_lenbytes(&cur);
         } else {
@@ -378,12 +384,14 @@ static enum fg_code read_attributes(struct fg_otlp_dict *dict, struct fg_err *er
     return FG_OK;
 }
 
-const struct fg_otlp_attribute *fg_otlp_attribute(const struct fg_otlp_dict *dict, uint64_t index,
+const struct fg_otlp_attribute *fg_otlp_attribute(struct fg_otlp_dict *dict, uint64_t index,
                                                   struct fg_err *err)
 {
     if (check_bounds(dict, OTLP_DICTIONARY_ATTRIBUTES, index, err) != FG_OK)
         return NULL;
     if (dict->attributes[index].fault != NULL) {
+        dict->dangling =
+            dict->attributes[index].fault == no_key || dict->attributes[index].fault == no_value;
         (void)fg_fail(err, FG_E_INVALID, "attribute %llu of the dictionary: %s",
                       (unsigned long long)index, dict->attributes[index].fault);
         return NULL;
@@ -401,7 +409,7 @@ enum fg_code fg_otlp_key_value(struct fg_otlp_dict *dict, struct fg_slice in,
     return FG_OK;
 }
 
-enum fg_code fg_otlp_link(const struct fg_otlp_dict *dict, uint64_t index, struct fg_link *ret_link,
+enum fg_code fg_otlp_link(struct fg_otlp_dict *dict, uint64_t index, struct fg_link *ret_link,
                           bool *ret_linked, struct fg_err *err)
 {
     static const uint8_t no_trace[FG_ID_BYTES];
@@ -482,11 +490,18 @@ static struct fg_otlp_use *use_entry(struct fg_otlp_dict *dict, uint32_t field, 
         return NULL;
     use = &table->uses[form][index];
     *ret_entry = fg_bytes(NULL, 0);
+    if (use->batch == dict->batch_number && use->number == LOST) {
+        dict->dangling = true;
+        (void)fg_fail(err, FG_E_INVALID, "%s %llu leads to what is not in the dictionary",
+                      table_names[field], (unsigned long long)index);
+        return NULL;
+    }
     if (use->batch == dict->batch_number)
         return use;
     if (take_steps(dict, ENTRY_STEPS, err) != FG_OK)
         return NULL;
     use->batch = dict->batch_number;
+    use->number = LOST; /* until it was read */
     *ret_entry = table->entries[index].len == 0 ? FG_LIT("") : table->entries[index];
     return use;
 }
@@ -538,9 +553,9 @@ static enum fg_code use_function(struct fg_otlp_dict *dict, uint64_t index, uint
     if (use == NULL)
         return err->code;
     if (in.ptr != NULL) {
-        use->number = NOTHING;
         if (read_function(dict, index, in, &function, err) != FG_OK)
             return err->code;
+        use->number = NOTHING;
         if (function.name.len + function.system_name.len > 0) {
             if (!fg_arena_grow(dict->arena, &batch->functions, batch->n_functions, 1,
                                &dict->cap_functions, sizeof function))
@@ -655,9 +670,9 @@ static enum fg_code use_mapping(struct fg_otlp_dict *dict, uint64_t index, enum 
     if (use == NULL)
         return err->code;
     if (in.ptr != NULL) {
-        use->number = FG_NO_MAPPING;
         if (read_mapping(dict, index, in, &mapping, err) != FG_OK)
             return err->code;
+        use->number = FG_NO_MAPPING;
         set_form(&mapping, form);
         if (!is_empty(&mapping)) {
             if (!fg_arena_grow(dict->arena, &batch->mappings, batch->n_mappings, 1,
@@ -756,14 +771,17 @@ static enum fg_code use_location(struct fg_otlp_dict *dict, uint64_t index, uint
     struct fg_batch *batch = dict->batch;
     struct fg_batch_location location = {0};
     struct fg_slice in = {NULL, 0};
+    uint32_t n_lines = batch->n_lines;
     struct fg_otlp_use *use = use_entry(dict, OTLP_DICTIONARY_LOCATIONS, 0, index, &in, err);
 
     if (use == NULL)
         return err->code;
     if (in.ptr != NULL) {
-        use->number = NOTHING;
-        if (read_location(dict, index, in, &location, err) != FG_OK)
+        if (read_location(dict, index, in, &location, err) != FG_OK) {
+            batch->n_lines = n_lines;
             return err->code;
+        }
+        use->number = NOTHING;
         if (location.n_lines == 0 && location.address == 0) {
             dict->counts->locations_dropped++;
         } else {
@@ -830,8 +848,11 @@ enum fg_code fg_otlp_use_stack(struct fg_otlp_dict *dict, uint64_t index, struct
         return err->code;
     if (in.ptr == NULL)
         return FG_OK;
-    if (read_stack(dict, index, in, err) != FG_OK)
+    if (read_stack(dict, index, in, err) != FG_OK) {
+        dict->n_frames = first;
         return err->code;
+    }
+    use->number = 0; /* fg_otlp_build_stacks() has the real one */
     if (!fg_arena_grow(dict->arena, &dict->used, dict->n_used, 1, &dict->cap_used,
                        sizeof *dict->used))
         return too_large(err);

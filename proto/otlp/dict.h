@@ -58,6 +58,7 @@ struct fg_otlp_dict {
     uint32_t n_services, cap_services;
     struct fg_map service_map;
     uint64_t steps; /* that reading entries may still take */
+    bool dangling;  /* FG_E_INVALID was for want of an entry; whoever wants to know clears it */
 
     /* Of the batch at hand. */
     struct fg_batch *batch;
@@ -81,7 +82,7 @@ enum fg_code fg_otlp_text(struct fg_otlp_dict *dict, uint64_t index, struct fg_s
                           struct fg_err *err) fg_must_check;
 
 /* An entry of the attribute table. NULL and FG_E_INVALID: out of bounds, or wrong in itself. */
-const struct fg_otlp_attribute *fg_otlp_attribute(const struct fg_otlp_dict *dict, uint64_t index,
+const struct fg_otlp_attribute *fg_otlp_attribute(struct fg_otlp_dict *dict, uint64_t index,
                                                   struct fg_err *err) fg_must_check;
 
 /* A KeyValue outside of the tables (of a resource, of a scope) as a label. */
@@ -96,7 +97,7 @@ uint32_t fg_otlp_service(const struct fg_otlp_dict *dict, struct fg_slice name);
  * Span and trace of an entry of the link table; of other lengths than 8 and 16 bytes they are none.
  * *ret_linked: there is one of them.
  */
-enum fg_code fg_otlp_link(const struct fg_otlp_dict *dict, uint64_t index, struct fg_link *ret_link,
+enum fg_code fg_otlp_link(struct fg_otlp_dict *dict, uint64_t index, struct fg_link *ret_link,
                           bool *ret_linked, struct fg_err *err) fg_must_check;
 
 /* From now on entries go into the tables of this batch, which is empty. */

@@ -187,6 +187,7 @@ struct otlp_json_level {
     const struct otlp_json_message *message;
     const struct otlp_json_field
         *list;             /* whose array is being read; NULL: none, members come next */
+    uint32_t seen;         /* a bit for each of its fields that was there */
     size_t length_at;      /* where its length goes */
     size_t list_length_at; /* where the length of a list of numbers goes */
 };
@@ -213,6 +214,15 @@ static enum fg_code wrong_value(struct writer *writer, const struct otlp_json_fi
     char what[128];
 
     (void)snprintf(what, sizeof what, "%s is not %s", field->camel, wanted);
+    return fail(writer, what);
+}
+
+/* Protobuf would join both, other readers of JSON take either: which one was meant nobody knows. */
+static enum fg_code seen_twice(struct writer *writer, const struct otlp_json_field *field)
+{
+    char what[128];
+
+    (void)snprintf(what, sizeof what, "key \"%s\" is there twice", field->camel);
     return fail(writer, what);
 }
 
@@ -357,18 +367,22 @@ static const struct otlp_json_field *find_field(const struct otlp_json_message *
 static enum fg_code on_key(struct writer *writer)
 {
     struct fg_slice name = fg_json_text(&writer->json, writer->arena);
-    const struct otlp_json_field *field =
-        find_field(writer->levels[writer->depth - 1].message, name);
-    enum fg_json_token token = fg_json_next(&writer->json);
+    struct otlp_json_level *level = &writer->levels[writer->depth - 1];
+    const struct otlp_json_field *field = find_field(level->message, name);
 
-    writer->any_known |= field != NULL;
-    writer->any_unknown |= field == NULL;
     if (name.ptr == NULL)
         return fg_fail(writer->err, FG_E_TOO_LARGE, "no memory left for decoding");
+    writer->any_known |= field != NULL;
+    writer->any_unknown |= field == NULL;
     if (field == NULL) {
-        fg_json_skip(&writer->json, token);
+        fg_json_skip(&writer->json, fg_json_next(&writer->json));
         return FG_OK;
     }
+    uint32_t bit = UINT32_C(1) << (field - level->message->fields);
+    if ((level->seen & bit) != 0)
+        return seen_twice(writer, field);
+    level->seen |= bit;
+    enum fg_json_token token = fg_json_next(&writer->json);
     writer->any_old |= field->camel == old_samples || field->camel == old_lines;
     if (token == FG_JSON_NULL || token == FG_JSON_BAD)
         return FG_OK;

@@ -24,6 +24,7 @@ struct sample_ref {
     struct fg_slice bytes;
     uint32_t service; /* number in the dictionary, or OTLP_NO_SERVICE: the resource's */
     uint32_t number;
+    bool lost; /* it refers to what is not there */
 };
 
 /* A sample as it was read; its labels are the decoder's. */
@@ -65,7 +66,8 @@ struct otlp_decoder {
     uint64_t profile_from, profile_size; /* of these: before the one at hand, and its own */
     struct otlp_profile profile;
     struct sample_ref *samples;
-    uint32_t n_samples;
+    uint32_t n_samples, n_lost;
+    struct fg_err dangle; /* what the last one that was lost refers to */
 
     /* Of the sample at hand, kept for the next. */
     struct fg_label *labels;
@@ -263,6 +265,22 @@ static enum fg_code make_sample_refs(struct otlp_decoder *decoder, struct fg_err
     return decoder->samples == NULL ? too_large(err) : FG_OK;
 }
 
+/*
+ * Reading a sample failed: true if it refers to what is not there. Then it goes alone, and the rest
+ * of the profile stays. The dictionary's flag was cleared before.
+ */
+static bool lose_sample(struct otlp_decoder *decoder, struct sample_ref *ref,
+                        const struct fg_err *err)
+{
+    if (err->code != FG_E_INVALID || !decoder->dict.dangling)
+        return false;
+    decoder->dangle = *err;
+    (void)fg_wrap(&decoder->dangle, "sample %u", ref->number);
+    decoder->n_lost++;
+    ref->lost = true;
+    return true;
+}
+
 /* All samples of the profile, those of one service together. */
 static enum fg_code find_samples(struct otlp_decoder *decoder, struct fg_slice in,
                                  struct fg_err *err)
@@ -273,18 +291,22 @@ static enum fg_code find_samples(struct otlp_decoder *decoder, struct fg_slice i
 
     if (make_sample_refs(decoder, err) != FG_OK)
         return err->code;
-    decoder->n_samples = 0;
+    decoder->n_samples = decoder->n_lost = 0;
     decoder->labels = NULL;
     decoder->cap_labels = 0;
     while (fg_pb_next(&cur, FG_PB_TAG(OTLP_PROFILE_SAMPLES, FG_PB_LEN), &bytes)) {
         uint32_t number = decoder->n_samples++;
 
         fg_assert(number < decoder->profile.n_samples); /* as read_profile() counted them */
-        decoder->samples[number] = (struct sample_ref){bytes, OTLP_NO_SERVICE, number};
+        decoder->samples[number] = (struct sample_ref){bytes, OTLP_NO_SERVICE, number, false};
         if (decoder->dict.n_services == 0)
             continue;
-        if (read_sample(decoder, bytes, &sample, err) != FG_OK)
-            return fg_wrap(err, "sample %u", number);
+        decoder->dict.dangling = false;
+        if (read_sample(decoder, bytes, &sample, err) != FG_OK) {
+            if (!lose_sample(decoder, &decoder->samples[number], err))
+                return fg_wrap(err, "sample %u", number);
+            continue;
+        }
         decoder->samples[number].service = decoder->sample_service;
     }
     if (decoder->dict.n_services > 0)
@@ -353,9 +375,14 @@ static uint64_t stack_of(struct fg_slice sample)
 /* The locations of all stacks have to be there before the builder can give any of them an id. */
 static enum fg_code use_stacks(struct otlp_decoder *decoder, struct span span, struct fg_err *err)
 {
-    for (uint32_t i = span.from; i < span.to; i++)
-        if (fg_otlp_use_stack(&decoder->dict, stack_of(decoder->samples[i].bytes), err) != FG_OK)
-            return fg_wrap(err, "sample %u", decoder->samples[i].number);
+    for (uint32_t i = span.from; i < span.to; i++) {
+        struct sample_ref *ref = &decoder->samples[i];
+
+        decoder->dict.dangling = false;
+        if (!ref->lost && fg_otlp_use_stack(&decoder->dict, stack_of(ref->bytes), err) != FG_OK &&
+            !lose_sample(decoder, ref, err))
+            return fg_wrap(err, "sample %u", ref->number);
+    }
     return FG_OK;
 }
 
@@ -364,10 +391,16 @@ static enum fg_code add_samples(struct otlp_decoder *decoder, struct fg_builder 
 {
     struct sample sample;
 
-    for (uint32_t i = span.from; i < span.to; i++)
-        if (read_sample(decoder, decoder->samples[i].bytes, &sample, err) != FG_OK ||
-            keep_sample(decoder, builder, &sample, err) != FG_OK)
-            return fg_wrap(err, "sample %u", decoder->samples[i].number);
+    for (uint32_t i = span.from; i < span.to; i++) {
+        struct sample_ref *ref = &decoder->samples[i];
+
+        decoder->dict.dangling = false;
+        if (!ref->lost &&
+            (read_sample(decoder, ref->bytes, &sample, err) != FG_OK ||
+             keep_sample(decoder, builder, &sample, err) != FG_OK) &&
+            !lose_sample(decoder, ref, err))
+            return fg_wrap(err, "sample %u", ref->number);
+    }
     return FG_OK;
 }
 
@@ -547,7 +580,11 @@ static enum fg_code decode_profile(struct otlp_decoder *decoder, struct fg_slice
         if (decode_batch(decoder, span, err) != FG_OK)
             return err->code;
     }
-    return FG_OK;
+    decoder->counts->samples_dangling += decoder->n_lost;
+    if (decoder->n_lost == 0 || decoder->n_lost < decoder->n_samples)
+        return FG_OK;
+    *err = decoder->dangle; /* nothing is left of the profile */
+    return err->code;
 }
 
 /* Decodes a profile and counts it; an error is the sink's, of the kind that ends all. */

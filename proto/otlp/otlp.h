@@ -5,8 +5,9 @@
  *
  * A profile that is wrong is rejected, and the others go on: OTLP's partial success. The whole
  * request is refused when it or its dictionary cannot be read, or when all its profiles are
- * rejected: then with the code and text of the first. Wrong are indexes out of bounds in anything
- * that the profile uses, text that is not UTF-8, no sample type, sums beyond 64 bits, and what the
+ * rejected: then with the code and text of the first. A
+ * sample that refers to an entry that is not there goes alone, and is counted, if others of its
+ * profile stay. Wrong are text that is not UTF-8, no sample type, sums beyond 64 bits, and what the
  * limits say.
  *
  * What is made of a profile:

@@ -63,6 +63,7 @@ enum {
     TYPES_MAX = FG_BATCH_TYPES_MAX,
     LINES_MAX = 1024,     /* of one location: functions inlined into each other */
     NOTHING = UINT32_MAX, /* a location with nothing to show: it leaves its stacks */
+    LOST = NOTHING - 1,   /* a location whose function or names are not there: its samples go */
     YEAR_1970_NS_DAYS = 365,
     /*
      * Of all functions together. Many functions may share one long string, so a small upload can
@@ -92,7 +93,8 @@ struct pprof_reader {
     struct fg_ids functions, mappings, locations;
     uint32_t cap_lines, cap_mappings;
     uint32_t *unnamed;     /* of a mapping: the same for locations without names; 0: none yet */
-    uint32_t *location_of; /* number in the input -> number in the batch, or NOTHING */
+    uint32_t *location_of; /* number in the input -> number in the batch, or NOTHING or LOST */
+    bool *function_lost;   /* of a number: names that are not in the string table */
 
     /* Of the sample at hand, kept for the next. */
     uint32_t *stack;
@@ -102,6 +104,8 @@ struct pprof_reader {
     uint32_t n_labels, cap_labels;
     uint32_t bare_group; /* of samples without labels */
     bool has_bare_group;
+    bool lost;            /* it refers to what is not there, */
+    struct fg_err dangle; /* namely this */
 };
 
 static enum fg_code too_large(struct fg_err *err)
@@ -316,10 +320,9 @@ static enum fg_code read_function(struct pprof_reader *reader, uint32_t number, 
         .start_line = (int64_t)start_line,
     };
     fg_ids_add(&reader->functions, id);
+    reader->function_lost[number] = bad;
     if (cur.bad)
         return cut_short(err, "function", number);
-    if (bad)
-        return fg_fail(err, FG_E_INVALID, "function %u: string index out of range", number);
     return count_names(
         reader, function->name.len + function->system_name.len + function->filename.len, err);
 }
@@ -358,7 +361,8 @@ static enum fg_code read_functions(struct pprof_reader *reader, struct fg_err *e
     uint32_t count = reader->tables[PROFILE_FUNCTION].count;
 
     reader->batch->functions = fg_arena_new(reader->arena, struct fg_batch_function, count);
-    if (reader->batch->functions == NULL ||
+    reader->function_lost = fg_arena_new(reader->arena, bool, count);
+    if (reader->batch->functions == NULL || reader->function_lost == NULL ||
         !fg_ids_reserve(&reader->functions, reader->arena, count))
         return too_large(err);
     for (uint32_t i = 0; i < count; i++)
@@ -422,11 +426,9 @@ static enum fg_code read_mapping(struct pprof_reader *reader, uint32_t number, s
     mapping.filename = text_at(reader, filename, &bad);
     mapping.build_id = text_at(reader, build_id, &bad);
     reader->batch->mappings[number] = mapping;
-    fg_ids_add(&reader->mappings, id);
+    fg_ids_add(&reader->mappings, bad ? 0 : id); /* as if it were not there: nobody finds 0 */
     if (cur.bad)
         return cut_short(err, "mapping", number);
-    if (bad)
-        return fg_fail(err, FG_E_INVALID, "mapping %u: string index out of range", number);
     return count_names(reader, mapping.filename.len + mapping.build_id.len, err);
 }
 
@@ -485,7 +487,9 @@ static void forget_addresses(struct fg_batch *batch)
 
 /* ---- locations ---- */
 
-static enum fg_code read_line(struct pprof_reader *reader, struct fg_slice in, struct fg_err *err)
+/* *lost: the function is not there; else it is left alone. */
+static enum fg_code read_line(struct pprof_reader *reader, struct fg_slice in, bool *lost,
+                              struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
     uint64_t function = 0, line = 0;
@@ -503,12 +507,11 @@ static enum fg_code read_line(struct pprof_reader *reader, struct fg_slice in, s
     }
     if (cur.bad)
         return fg_fail(err, FG_E_DECODE, "pprof: a line cannot be read");
-    if (function == 0)
-        return fg_fail(err, FG_E_INVALID, "function id is 0");
-    number = fg_ids_find(&reader->functions, function);
-    if (number == UINT32_MAX)
-        return fg_fail(err, FG_E_INVALID, "function id %llu is not among the functions",
-                       (unsigned long long)function);
+    number = function == 0 ? UINT32_MAX : fg_ids_find(&reader->functions, function);
+    if (number == UINT32_MAX || reader->function_lost[number]) {
+        *lost = true;
+        return FG_OK;
+    }
     if (!fg_arena_grow(reader->arena, &reader->batch->lines, reader->batch->n_lines, 1,
                        &reader->cap_lines, sizeof *reader->batch->lines))
         return too_large(err);
@@ -522,6 +525,7 @@ static enum fg_code read_location(struct pprof_reader *reader, uint32_t number, 
     struct fg_cur cur = fg_cur(reader->tables[PROFILE_LOCATION].entries[number]);
     struct fg_batch_location location = {.mapping = FG_NO_MAPPING, .first_line = batch->n_lines};
     uint64_t id = 0, mapping = 0;
+    bool lost = false;
 
     while (fg_cur_more(&cur)) {
         uint64_t tag = fg_cur_varint(&cur);
@@ -540,7 +544,7 @@ static enum fg_code read_location(struct pprof_reader *reader, uint32_t number, 
             location.folded = fg_cur_varint(&cur) != 0;
             break;
         case FG_PB_TAG(LOCATION_LINE, FG_PB_LEN):
-            if (read_line(reader, fg_cur_lenbytes(&cur), err) != FG_OK)
+            if (read_line(reader, fg_cur_lenbytes(&cur), &lost, err) != FG_OK)
                 return fg_wrap(err, "location %u", number);
             break;
         default:
@@ -554,6 +558,11 @@ static enum fg_code read_location(struct pprof_reader *reader, uint32_t number, 
     fg_ids_add(&reader->locations, id);
     if (mapping != 0) /* one that is not there is none: FG_NO_MAPPING */
         location.mapping = fg_ids_find(&reader->mappings, mapping);
+    if (lost) {
+        batch->n_lines = location.first_line;
+        reader->location_of[number] = LOST;
+        return FG_OK;
+    }
     location.n_lines = batch->n_lines - location.first_line;
     if (location.n_lines > LINES_MAX) /* each stack that goes through it would show them all */
         return fg_fail(err, FG_E_INVALID, "location %u has %u lines; limit %d", number,
@@ -595,16 +604,27 @@ static enum fg_code read_locations(struct pprof_reader *reader, struct fg_err *e
 
 /* ---- samples ---- */
 
+/* The sample at hand refers to what is not there: it goes, the rest of the profile stays. */
+static void lose_sample(struct pprof_reader *reader, const char *what, uint64_t number)
+{
+    reader->lost = true;
+    (void)fg_fail(&reader->dangle, FG_E_INVALID, "%s %llu is not there", what,
+                  (unsigned long long)number);
+}
+
 /* One location id of a sample. */
 static enum fg_code add_frame(struct pprof_reader *reader, uint64_t id, struct fg_err *err)
 {
-    uint32_t number = fg_ids_find(&reader->locations, id);
+    uint32_t number = id == 0 ? UINT32_MAX : fg_ids_find(&reader->locations, id);
 
-    if (id == 0)
-        return fg_fail(err, FG_E_INVALID, "location id is 0");
-    if (number == UINT32_MAX)
-        return fg_fail(err, FG_E_INVALID, "location id %llu is not among the locations",
-                       (unsigned long long)id);
+    if (number == UINT32_MAX) {
+        lose_sample(reader, "location id", id);
+        return FG_OK;
+    }
+    if (reader->location_of[number] == LOST) {
+        lose_sample(reader, "the function, or its name, of location id", id);
+        return FG_OK;
+    }
     if (reader->location_of[number] == NOTHING)
         return FG_OK;
     if (!fg_arena_grow(reader->arena, &reader->stack, reader->depth, 1, &reader->cap_stack,
@@ -630,7 +650,7 @@ static enum fg_code add_frames(struct pprof_reader *reader, struct fg_slice pack
         uint32_t location = id - 1 < n_plain ? reader->location_of[id - 1] : NOTHING;
 
         /* Nearly every producer counts its locations: then this is all there is to a frame. */
-        if (location != NOTHING)
+        if (location < LOST)
             reader->stack[reader->depth++] = location;
         else if (!cur.bad && add_frame(reader, id, err) != FG_OK)
             return err->code;
@@ -678,7 +698,7 @@ static enum fg_code add_label(struct pprof_reader *reader, struct fg_slice in, s
     reader->labels[reader->n_labels++] =
         (struct fg_label){text_at(reader, key, &bad), text_at(reader, str, &bad)};
     if (bad)
-        return fg_fail(err, FG_E_INVALID, "sample label string index out of range");
+        lose_sample(reader, "the text of label", reader->n_labels - 1);
     return FG_OK;
 }
 
@@ -707,6 +727,7 @@ static enum fg_code read_sample(struct pprof_reader *reader, struct fg_slice in,
     *ret_n_values = 0;
     reader->depth = 0;
     reader->n_labels = 0;
+    reader->lost = false;
     while (fg_cur_more(&cur)) {
         uint64_t tag = fg_cur_varint(&cur);
         enum fg_code code = FG_OK;
@@ -763,18 +784,26 @@ static enum fg_code read_samples(struct pprof_reader *reader, struct fg_err *err
 {
     const struct pprof_table *table = &reader->tables[PROFILE_SAMPLE];
     uint32_t max = reader->request->upload.limits.samples_max;
-    uint32_t n_values;
+    uint32_t n_values, n_lost = 0;
 
     if (max != 0 && table->count > max)
         return fg_fail(err, FG_E_INVALID,
                        "profile exceeds the samples count limit (max_profile_stacktrace_samples, "
                        "actual: %u, limit: %u)",
                        table->count, max);
-    for (uint32_t i = 0; i < table->count; i++)
-        if (read_sample(reader, table->entries[i], &n_values, err) != FG_OK ||
-            keep_sample(reader, n_values, err) != FG_OK)
+    for (uint32_t i = 0; i < table->count; i++) {
+        if (read_sample(reader, table->entries[i], &n_values, err) != FG_OK)
             return fg_wrap(err, "sample %u", i);
-    return FG_OK;
+        if (reader->lost)
+            n_lost++;
+        else if (keep_sample(reader, n_values, err) != FG_OK)
+            return fg_wrap(err, "sample %u", i);
+    }
+    reader->counts->samples_dangling += n_lost;
+    if (n_lost == 0 || n_lost < table->count)
+        return FG_OK;
+    *err = reader->dangle; /* nothing is left that an answer could be about */
+    return fg_wrap(err, "sample %u", table->count - 1);
 }
 
 /* ---- all of it ---- */

@@ -215,8 +215,9 @@ static enum fg_code spread(const struct spreading *spreading, const struct fg_no
     struct fg_time_span share = {FG_MAX(whole.start_ns, spreading->reader.start_ns),
                                  FG_MIN(whole.end_ns, spreading->reader.end_ns)};
     int64_t end_ns = share.end_ns;
-    uint64_t step = fg_time_grid(grid->start_ns, grid->step_ns, share.start_ns);
-    uint64_t last = FG_MIN(fg_time_grid(grid->start_ns, grid->step_ns, end_ns), grid->last_step);
+    int64_t first_ns = fg_time_ms_end(grid->start_ns); /* the last moment of the first point */
+    uint64_t step = fg_time_grid(first_ns, grid->step_ns, share.start_ns);
+    uint64_t last = FG_MIN(fg_time_grid(first_ns, grid->step_ns, end_ns), grid->last_step);
     uint64_t stride = 1;
 
     if (share.start_ns > end_ns || step > last)
@@ -224,7 +225,7 @@ static enum fg_code spread(const struct spreading *spreading, const struct fg_no
     stride += (last - step) / SHARES_MAX;
     for (step = FG_MIN(step + stride - 1, last);; step = FG_MIN(step + stride, last)) {
         share.end_ns =
-            FG_MIN(end_ns, (int64_t)((uint64_t)grid->start_ns + step * (uint64_t)grid->step_ns));
+            FG_MIN(end_ns, (int64_t)((uint64_t)first_ns + step * (uint64_t)grid->step_ns));
         if (give_share(spreading, row, whole, share, step, labels, err) != FG_OK)
             return err->code;
         if (step == last)

@@ -146,8 +146,9 @@ static enum fg_code take_row(struct points_page_task *page, const struct qry_spa
                              const struct fg_block_rows *rows, uint32_t row, struct fg_err *err)
 {
     const struct totals *totals = page->totals;
-    struct total total = {
-        .step = fg_time_grid(totals->start_ns, totals->step_ns, rows->times_ns[row]), .count = 1};
+    struct total total = {.step = fg_time_grid(fg_time_ms_end(totals->start_ns), totals->step_ns,
+                                               rows->times_ns[row]),
+                          .count = 1};
 
     if (rows->series[row] != span->series)
         return fg_fail(err, FG_E_CORRUPT, "profile %u: of series %u, not %u", rows->first + row,

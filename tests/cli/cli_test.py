@@ -11,6 +11,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -94,6 +95,132 @@ def case_version_and_help(cli):
         check(text.startswith("usage: flamegrid " + command) and "examples:" in text, "%s", text)
 
 
+def build_with(folder, cmake):
+    """deploy/run --build-only in a tree of its own, with this in the place of cmake: exit code, stdout, stderr."""
+    tools = os.path.join(folder, "tools")
+    os.makedirs(os.path.join(folder, "deploy"))
+    os.makedirs(tools)
+    shutil.copy(os.path.join(flamegrid.ROOT, "deploy", "run"), os.path.join(folder, "deploy", "run"))
+    for path, text in (("deploy/install", "true"), ("deploy/deps", "true"), ("tools/cmake", cmake), ("tools/nproc", "echo 4")):
+        with open(os.path.join(folder, path), "w", encoding="utf-8") as file:
+            file.write("#!/bin/bash\n%s\n" % text)
+        os.chmod(os.path.join(folder, path), 0o755)
+    done = subprocess.run(["bash", "deploy/run", "--build-only"], cwd=folder, capture_output=True, text=True,
+                          env={**os.environ, "PATH": tools + ":" + os.environ["PATH"]}, timeout=TIMEOUT_S)
+    return done.returncode, done.stdout, done.stderr
+
+
+def case_the_build_shows_how_far_it_is(cli):
+    code, out, err = build_with(os.path.join(cli.folder, "good-build"),
+                                'if [ "$1" = --build ]; then for i in $(seq 40); do echo "[$i/40] file $i"; done; fi')
+    check(code == 0 and err == "", "%d %s %s", code, out, err)
+    lines = out.splitlines()
+    check("about 2 min with 4 cores" in lines[1], "%s", lines)
+    check(len(lines) == 13 and re.fullmatch(r"  2 %, \d+:\d\d left", lines[2]) and lines[-1] == "100 %, 0:00 left", "%s", lines)
+    code, out, err = build_with(os.path.join(cli.folder, "bad-build"), 'echo "[1/2] one"; echo "no such header" >&2; exit 1')
+    check(code == 1 and "no such header" in err and "the build failed" in err, "%d %s %s", code, out, err)
+
+
+def case_a_server_makes_its_folder_and_does_not_warn(cli):
+    data = os.path.join(cli.folder, "made", "with", "parents")
+    with flamegrid.Server(data=data + "/") as server:
+        server.start().wait_ready()
+        check(os.path.isdir(data), "%s is not there", data)
+        check("level=warn" not in server.log(), "%s", server.log())
+
+
+def case_times(cli):
+    cli.good("push", "a.folded", "--name", "timed", "--from", "2026-01-02 10:00", "--until", "2026-01-02T11:00:10+01:00")
+    for begin, end in (("2026-01-02", "2026-01-03"), ("20260102", "2026-01-02 10:00:00"),
+                       ("2026-01-02T11:59:59+02:00", "2026-01-02T10:00:01Z"), ("1767348000", "1767348001000")):
+        lines = cli.lines("query", "timed", "--from", begin, "--until", end)
+        check(len(lines) == 3, "%s %s: %s", begin, end, lines)
+    check(cli.lines("labels", "service_name", "--from", "2026-01-02", "--until", "2026-01-03") == ["timed"], "labels")
+    for command in (("query", "timed"), ("labels",), ("push", "a.folded", "--name", "a")):
+        for text in ("soon", "1 hour", "2026-02-30", "now-1x", ""):
+            cli.bad(2, r"--from %s is not a time; times are 2026-01-31, .*now-1h" % text, *command, "--from", text)
+    cli.bad(2, r"--until tomorrow is not a time", "push", "a.folded", "--name", "a", "--until", "tomorrow")
+    cli.bad(2, r"--from now is not before --until 1h", "push", "a.folded", "--name", "a", "--from", "now", "--until", "1h")
+
+
+def case_push_of_an_old_profile_says_how_to_find_it(cli):
+    old = time.time_ns() - 40 * 86400 * 10**9
+    cli.file("old.pb.gz", gzip.compress(pprof.make(STACKS, old)))
+    said = cli.lines("push", "old.pb.gz", "--name", 'old.api{b="c d"}')
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(old // 10**9))
+    check(said[1].startswith("  its time is %s: flamegrid query " % at), "%s", said)
+    query = shlex.split(said[1].partition("flamegrid ")[2])
+    check(query[1] == '{service_name="old.api",b="c d"}', "%s", query)
+    check(len(cli.lines(*query)) == 2, "%s finds nothing", query)
+    said = cli.lines("push", "a.folded", "-n", "old.cpu{x=1}", "--from", "2026-01-05")
+    query = shlex.split(said[1].partition("flamegrid ")[2])
+    check(query[1] == 'old.cpu{x="1"}' and len(cli.lines(*query)) == 3, "%s", query)
+
+
+def case_push_names(cli):
+    for name in ("named{b=c}", 'named{b="c"}', ' named { b = "c" , } '):
+        cli.good("push", "a.folded", "--name", name, "--from", "2026-01-06")
+    found = cli.lines("labels", "b", "--match", "named", "--from", "2026-01-05", "--until", "2026-01-07")
+    check(found == ["c"], "%s", found)
+    for name in ("named{b=c", "named{b}", "named{=c}", 'named{b="c}', "named{b=c}d", "named b=c}", "{b=c}", 'named{b=~"c"}',
+                 'named{b!="c"}', 'named{b="c,d"}', 'named{b=c"d"}', "named{b=c,,}", 'named{b="c" d}'):
+        cli.bad(2, r"--name .*; a name is shop, shop\{env=prod\} or", "push", "a.folded", "--name", name)
+
+
+def case_push_of_what_is_no_profile(cli):
+    cli.file("notes.txt", b"A text without stacks.\nIt has lines, and none with a count\n")
+    cli.file("picture", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    cli.file("text.gz", gzip.compress(b"main;work 30\n"))
+    cli.file("cut.pb.gz", gzip.compress(pprof.make(STACKS, time.time_ns()))[:-20])
+    cli.bad(1, r"notes.txt: failed, .* is no profile: no line is a stack and a count", "push", "notes.txt", "--name", "a")
+    for name in ("picture", "text.gz"):
+        cli.bad(1, r"%s: failed, \d+ bytes of pprof: is no pprof, or damaged" % name, "push", name, "--name", "a")
+    cli.bad(1, "cut.pb.gz: failed, .*cannot be unpacked", "push", "cut.pb.gz", "--name", "a")
+    cli.bad(1, "is no Java recording", "push", "a.folded", "--format", "jfr", "--name", "a")
+
+
+def case_slips_of_the_fingers(cli):
+    for words, want in ((("qury",), r'unknown command "qury"; did you mean "query"\?'),
+                        (("pussh", "x"), r'did you mean "push"\?'),
+                        (("frobnicate",), r'there are server, bucket, .*version; see flamegrid --help'),
+                        (("bucket", "verfy"), r'unknown verb "verfy"; did you mean "verify"\?'),
+                        (("bucket", "exprot"), r'did you mean "export"\?'),
+                        (("bucket", "frobnicate"), r'there are ls, cat, .*export; see flamegrid bucket --help'),
+                        (("ring", "forgt"), r'did you mean "forget"\?'),
+                        (("query", "shop", "--form", "now-1h"), r"unknown option --form \(did you mean --from\?\)"),
+                        (("push", "a.folded", "--nme", "a"), r"did you mean --name\?"),
+                        (("server", "--dta", "x"), r'did you mean "--data"\?')):
+        cli.bad(2, want, *words)
+
+
+def case_completion(cli):
+    check(cli.lines("completion", "words")[:3] == ["server", "bucket", "ring"], "commands")
+    for words, want in ((("push",), "--resume"), (("query", "shop", "--from"), "--diff"), (("bucket",), "verify"),
+                        (("bucket", "export"), "--split"), (("ring",), "forget"), (("server",), "--data"),
+                        (("server",), "--config")):
+        check(want in cli.lines("completion", "words", *words), "%s lacks %s", words, want)
+    # Every option that --help shows.
+    shown = re.findall(r"^  (?:-\w, )?--([\w-]+)", cli.good("query", "--help").decode(), re.M)
+    check(["--" + name for name in shown] == cli.lines("completion", "words", "query") and len(shown) > 10, "%s", shown)
+    script = cli.good("completion", "bash").decode()
+    done = subprocess.run(["bash", "-c", script + 'COMP_WORDS=(flamegrid push --res); COMP_CWORD=2; _flamegrid; echo "${COMPREPLY[*]}"'],
+                          capture_output=True, text=True, timeout=TIMEOUT_S,
+                          env={**cli.environment, "PATH": os.path.dirname(PROGRAM) + ":" + os.environ["PATH"]})
+    check(done.stdout == "--resume\n", "%s", done)
+    check("compdef" in cli.good("completion", "zsh").decode() and "complete -c flamegrid" in cli.good("completion", "fish").decode(),
+          "zsh, fish")
+    cli.bad(2, "which shell\\? bash, zsh or fish", "completion", "ksh")
+
+
+def case_man_pages(cli):
+    for command in ("push", "query", "labels", "bucket", "ring", "canary"):
+        page = cli.good("man", command).decode()
+        check(page.startswith(".TH FLAMEGRID 1\n") and ".SH OPTIONS" in page, "%s", page[:200])
+        check(not re.search(r"^\.(?!TH|SH|TP|B |nf|fi)", page, re.M), "a line of %s is taken for a request", command)
+    check(r"\-\-resume" in cli.good("man", "push").decode(), "options")
+    cli.bad(2, 'unknown command "pull"; did you mean "push"', "man", "pull")
+
+
 def case_push_failures(cli):
     cli.file("empty", b"")
     cli.bad(1, r"missing\.folded: failed, .*No such file", "push", "missing.folded", "--name", "a")
@@ -142,6 +269,47 @@ def case_push_dir(cli):
     lines = cli.lines("query", "by labels", "--type", "mutex:cpu", "--from", "now-31d", "--output", "folded")
     check(sorted(lines) == ["main;idle %d" % (15 * 10_000_000), "main;serve %d" % (15 * 30_000_000)], "%s", lines)
     cli.bad(2, r"--dir or files, not both", "push", "a.folded", "--dir", "old")
+
+
+def many_files(cli, folder, count):
+    now_ns = time.time_ns()
+    os.makedirs(os.path.join(cli.folder, folder, folder))
+    for number in range(count):
+        body = pprof.make(STACKS, now_ns - number * 60 * 10**9)
+        cli.file(os.path.join(folder, folder, "%d.pb.gz" % number), gzip.compress(body))
+
+
+def case_push_dir_goes_on_where_it_was_interrupted(cli):
+    many_files(cli, "resumed", 10)
+    push = ("push", "--dir", "resumed", "--resume", "notes")
+    bad = cli.file(os.path.join("resumed", "resumed", "bad.folded"), b"no stack\n")
+    code, out, err = cli.run(*push)
+    check(code == 1 and out.startswith(b"10 files sent, ") and b"1 failed" in out, "%d %s %s", code, out, err)
+    with open(os.path.join(cli.folder, "notes"), "rb+") as notes:
+        content = notes.read()
+        check(content.count(b"\n") == 11, "%s", content)
+        notes.truncate(len(content) - 3)  # the last line was cut short
+    cli.file(os.path.join("resumed", "resumed", "0.pb.gz"), gzip.compress(pprof.make(STACKS, time.time_ns())))  # changed
+    cli.bad(1, "--resume notes: is not of this folder and server", "push", "--dir", "old", "--resume", "notes")
+    cli.bad(1, "--resume a.folded: is not of this folder", "push", "--dir", "resumed", "--resume", "a.folded")
+    os.remove(os.path.join(cli.folder, bad))
+    said = cli.lines(*push)
+    check(re.fullmatch(r"(1|2) files sent, \d+ bytes, 0 failed, \d+\.\d s, (8|9) sent before", said[0]), "%s", said)
+    check(not os.path.exists(os.path.join(cli.folder, "notes")), "the notes are left")
+    check(cli.lines(*push)[0].startswith("10 files sent"), "all again")
+    cli.bad(2, "--resume needs --dir", "push", "a.folded", "--name", "a", "--resume", "notes")
+
+
+def case_progress_is_for_terminals(cli):
+    many_files(cli, "watched", 5)
+    master, slave = pty.openpty()
+    done = subprocess.run([PROGRAM, "push", "--dir", "watched"], stdout=subprocess.PIPE, stderr=slave,
+                          env=cli.environment, cwd=cli.folder, timeout=TIMEOUT_S)
+    os.close(slave)
+    shown = os.read(master, 65536)
+    os.close(master)
+    check(done.returncode == 0 and done.stdout.startswith(b"5 files sent"), "%s", done)
+    check(re.search(rb"\r\x1b\[K1 of 5 files, .* MiB/s, \d+:\d\d left", shown) and shown.endswith(b"\r\x1b[K"), "%s", shown)
 
 
 def case_query_folded(cli):
@@ -195,6 +363,46 @@ def case_query_json(cli):
     check("other" in answer["flamebearer"]["names"], "%s", answer["flamebearer"]["names"])
 
 
+def case_query_sorted_by_total(cli):
+    cli.file("deep.folded", b"main;work 30\nmain;work;leaf 50\nother 60\n")
+    cli.good("push", "deep.folded", "--name", "deep")
+    for column, want in (("self", ["other", "leaf", "work", "main"]), ("total", ["main", "work", "other", "leaf"])):
+        lines = cli.lines("query", "deep", "--output", "table", "--sort", column)
+        check([line.split()[-1] for line in lines[3:]] == want, "%s: %s", column, lines)
+    cli.bad(2, "--sort size: it is self or total", "query", "deep", "--sort", "size")
+
+
+def case_query_series(cli):
+    for at in ("10:00:00", "10:00:30", "10:01:00.5", "10:02:00"):
+        cli.good("push", "deep.folded", "--name", "steps", "--from", "2026-01-09T" + at)
+    span = ("--from", "2026-01-09T10:00:01", "--until", "2026-01-09T10:01:59")
+    lines = cli.lines("query", "steps", "--series", "--step", "60", *span)
+    check(lines == ["2026-01-09T10:01:00Z  1.40s", "2026-01-09T10:02:00Z  2.80s"], "%s", lines)
+    answer = json.loads(cli.good("query", "steps", "--series", "--step", "60", "--json", *span))
+    check(answer == {"step": 60, "points": [{"time": "2026-01-09T10:01:00Z", "value": 1_400_000_000},
+                                            {"time": "2026-01-09T10:02:00Z", "value": 2_800_000_000}]}, "%s", answer)
+    check(len(cli.lines("query", "steps", "--series", *span)) > 0, "without a step")
+    cli.bad(1, "no profiles of", "query", "nobody", "--series", "--type", CPU)
+    cli.bad(2, "one of --output, --series and --diff", "query", "steps", "--series", "--output", "table")
+
+
+def case_query_diff(cli):
+    cli.file("before.folded", b"main;a 50\nmain;b 50\n")
+    cli.file("after.folded", b"main;a 150\nmain;c 50\n")
+    cli.good("push", "before.folded", "--name", "differs{version=1}")
+    cli.good("push", "after.folded", "--name", "differs{version=2}")
+    sides = ("query", 'differs{version="2"}', "--diff", 'differs{version="1"}')
+    rows = [line.split() for line in cli.lines(*sides)]
+    check(rows == [["BEFORE", "NOW", "CHANGE", "FUNCTION"], ["50.00%", "0.00%", "-50.00%", "b"],
+                   ["50.00%", "75.00%", "+25.00%", "a"], ["0.00%", "25.00%", "+25.00%", "c"]], "%s", rows)
+    answer = json.loads(cli.good(*sides, "--json", "--sort", "total", "--limit", "2"))
+    check([row["name"] for row in answer["functions"]] == ["b", "a"], "%s", answer)
+    check(answer["functions"][1] == {"name": "a", "before": 500_000_000, "now": 1_500_000_000, "share_before": 0.5,
+                                     "share_now": 0.75}, "%s", answer)
+    cli.bad(1, "no profiles of .*nobody.* to compare", "query", "differs", "--diff", "nobody")
+    cli.bad(2, "--diff-from and --diff-until need --diff", "query", "differs", "--diff-from", "2h")
+
+
 def case_query_failures(cli):
     cli.bad(1, "no profiles of .*nobody", "query", "nobody")
     cli.bad(1, "no profiles of .*shop.* until now-1d", "query", "shop", "--from", "now-2d", "--until", "now-1d")
@@ -204,6 +412,18 @@ def case_query_failures(cli):
     cli.bad(1, "the server says 400: profile-type", "query", "shop", "--type", CPU + ":a:b", "--output", "folded")
     cli.bad(2, "parse error", "query", "shop{env=prod}")
     cli.bad(1, "no server at 127.0.0.1:1: ", "query", "shop", "--url", "127.0.0.1:1")
+
+
+def case_no_profiles_says_when_there_are_some(cli):
+    cli.good("push", "a.folded", "--name", "once", "--from", "2026-01-08 10:00")
+    code, _, err = cli.run("query", "once")
+    check(code == 1 and "from now-1h until now, but there are some: --from 2026-01-" in err, "%d %s", code, err)
+    span = shlex.split(err.partition("some: ")[2])
+    check(len(cli.lines("query", "once", *span)) == 3, "%s", span)
+    cli.bad(1, r"no profiles of .*nobody.*; flamegrid labels service_name lists", "query", "nobody")
+    with flamegrid.Server() as server:
+        server.start().wait_ready()
+        cli.bad(1, "the server has none at all", "query", "shop", "--url", "http://127.0.0.1:%d" % server.port)
 
 
 def case_query_on_a_terminal(cli):
@@ -224,6 +444,11 @@ def case_query_on_a_terminal(cli):
     check(code == 0 and b"FUNCTION" in out, "%d %s %s", code, out, err)
     code, out, err = on_terminal("query", "shop", "--output", "pprof")
     check(code == 2 and out == b"" and b"add -o FILE" in err, "%d %s %s", code, out, err)
+
+
+def case_labels_as_json(cli):
+    check(json.loads(cli.good("labels", "env", "--match", "shop", "--json")) == ["prod"], "env")
+    check(json.loads(cli.good("labels", "nothing", "--json")) == [], "nothing")
 
 
 def case_labels(cli):
@@ -344,7 +569,7 @@ def case_ring(cli):
     check(ring == json.loads(cli.good("ring", "forget", "bob", "--json", *options)), "twice")
     cli.bad(1, "9 replicas; there can be 1 to 3", "ring", "replicate", "9", *options)
     cli.bad(2, "forget: NAME has to follow", "ring", "forget", *options)
-    cli.bad(2, "ls, forget or replicate has to follow", "ring", "rm", *options)
+    cli.bad(2, "unknown verb \"rm\"; there are ls, forget, replicate; see", "ring", "rm", *options)
     cli.bad(2, "unexpected argument", "ring", "ls", "ann", *options)
     check(b"gives up a member" in cli.good("ring", "--help"), "help")
 

@@ -32,8 +32,16 @@ ALL_TIME_MS = (1, (1 << 63) // 1_000_000 + 1)  # profiles keep their own times, 
 # Rows where flamegrid differs on purpose from the manifest, which is about the format and not about
 # what a server makes of it: their outcome, and why. A dictionary is what is stored instead.
 REFUSED = "refused"
+DANGLING = "a sample that names what is not there is lost alone, as Pyroscope does"
 NEGATIVE = "samples with a negative value are dropped, as Pyroscope does"
 DIFFERS = {
+    **{"pprof-nasty/bad-%s.pb.gz" % name: ({"samples/count": 25, "cpu/nanoseconds": 250_000_000}, DANGLING)
+       for name in ("fn-missing", "fn-name-negative", "fn-name-oob", "label-key-oob")},
+    **{"pprof-nasty/bad-%s.pb.gz" % name: ({"samples/count": 100, "cpu/nanoseconds": 1_000_000_000}, DANGLING)
+       for name in ("loc-missing", "loc-zero-ref")},
+    **{"pprof-nasty/fuzz/%s.pb" % name: ({"samples/count": 3, "cpu/nanoseconds": 30}, DANGLING) for name in ("001", "048")},
+    "pprof-nasty/fuzz/006.pb": ({"samples/count": 100, "cpu/nanoseconds": 1_000_000_000}, DANGLING),
+    "pprof-nasty/fuzz/056.pb": ({"samples/count": 100, "cpu/nano\x7feconds": 1_000_000_000}, DANGLING),
     "pprof/pyroscope-invalid_utf8.pb.gz": (REFUSED, "text has to be UTF-8: JSON cannot carry anything else"),
     "pprof/parca-alloc_space_delta.pb.gz": (None, NEGATIVE),
     "pprof-nasty/ok-negative.pb.gz": (None, NEGATIVE),

@@ -17,6 +17,7 @@ import urllib.parse
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import edges  # noqa: E402
 import extremes  # noqa: E402
 import flamegrid  # noqa: E402
 import otlp  # noqa: E402
@@ -435,6 +436,7 @@ def main():
             tally.run(name, case, server)
         if cases and server.terminate() != 0:
             tally.fail("server", server.log_tail())
+    edges.run(tally)
     tenants.run(tally)
     usage.run(tally)
     tally.finish()

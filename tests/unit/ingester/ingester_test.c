@@ -151,8 +151,10 @@ static void slow_points(const struct slow *slow, const struct head_query *query,
                 const char *zone = item->profile.zone;
 
                 if (!matches(query, item) || (zone == NULL) != (zones[z] == NULL) ||
-                    (zone != NULL && strcmp(zone, zones[z]) != 0) || item->profile.time_ns > at ||
-                    item->profile.time_ns <= at - query->step_ns ||
+                    (zone != NULL && strcmp(zone, zones[z]) != 0) ||
+                    item->profile.time_ns > query->end_ns ||
+                    item->profile.time_ns >= at + FG_MS_NS ||
+                    item->profile.time_ns < at + FG_MS_NS - query->step_ns ||
                     profile_sum(item, type_of(query)) == 0)
                     continue;
                 sum += profile_sum(item, type_of(query));

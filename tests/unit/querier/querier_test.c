@@ -262,6 +262,13 @@ static void add_points(struct fake_peer *peer, const char *labels,
     "{\"flamegraph\":{\"names\":[\"total\"],\"levels\":[{\"values\":[\"0\",\"0\",\"0\",\"0\"]}]}}"
 
 /* Golden 081: what each method says when there is nothing. */
+/* Without samples, but with all that a reader of pprof asks for. */
+#define EMPTY_PPROF                                                                                \
+    "{\"sampleType\":[{\"type\":\"1\",\"unit\":\"2\"}],"                                           \
+    "\"stringTable\":[\"\",\"cpu\",\"nanoseconds\"],\"timeNanos\":\"1700000060000000000\","        \
+    "\"periodType\":{\"type\":\"1\",\"unit\":\"2\"},\"period\":\"1000000000\","                    \
+    "\"defaultSampleType\":\"1\"}"
+
 static void nothing_found(void **state)
 {
     struct fixture *f = *state;
@@ -272,8 +279,8 @@ static void nothing_found(void **state)
     expect(f, "SelectMergeStacktraces", "{" BASE ",\"format\":\"PROFILE_FORMAT_TREE\"}", 200, "{}");
     expect(f, "SelectMergeStacktraces", "{" BASE ",\"format\":\"PROFILE_FORMAT_DOT\"}", 200, "{}");
     expect(f, "SelectMergeStacktraces", "{" BASE ",\"format\":\"PROFILE_FORMAT_PPROF\"}", 200,
-           "{\"pprof\":{\"profile\":{}}}");
-    expect(f, "SelectMergeProfile", "{" BASE "}", 200, "{}");
+           "{\"pprof\":{\"profile\":" EMPTY_PPROF "}}");
+    expect(f, "SelectMergeProfile", "{" BASE "}", 200, EMPTY_PPROF);
     expect(f, "SelectSeries", "{" BASE ",\"step\":15}", 200, "{}");
     expect(f, "Diff", "{\"left\":{" BASE "},\"right\":{" BASE "}}", 200,
            "{\"flamegraph\":{\"names\":[\"total\"],\"levels\":[{\"values\":[\"0\",\"0\",\"0\","

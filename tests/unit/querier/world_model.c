@@ -218,12 +218,12 @@ void world_select(const struct world *world, const struct world_query *query,
 
 /* ---- POINTS ---- */
 
-/* By trying: the first point of the grid that is not before. */
+/* By trying: the first point of the grid whose millisecond does not end before. */
 static int64_t grid_of(int64_t start_ns, int64_t step_ns, int64_t time_ns)
 {
     int64_t k = 0;
 
-    while (start_ns + k * step_ns < time_ns)
+    while (start_ns + k * step_ns + FG_MS_NS <= time_ns)
         k++;
     return k;
 }
@@ -235,7 +235,8 @@ void world_points(const struct world *world, const struct world_query *query, in
     for (uint32_t i = 0; i < world->n_profiles; i++) {
         const struct world_profile *profile = &world->profiles[i];
 
-        if (!is_answered(world, query, profile) || profile->time_ns <= query->start_ns - step_ns ||
+        if (!is_answered(world, query, profile) ||
+            profile->time_ns < query->start_ns + FG_MS_NS - step_ns ||
             profile->time_ns > query->end_ns)
             continue;
         for (uint32_t t = 0; t < WORLD_TYPES_MAX; t++) {

@@ -92,17 +92,38 @@ static void a_value_without_a_stack_is_a_sample_without_locations(void **state)
     fg_tree_done(&tree);
 }
 
-static void no_values_are_no_bytes_and_a_cap_is_told(void **state)
+static void a_tree_without_values_has_type_period_and_time(void **state)
 {
+    static const char want[] = "\x0a\x04\x08\x01\x10\x02" /* sample_type: cpu, nanoseconds */
+                               "\x32\0\x32\x03"
+                               "cpu\x32\x0b"
+                               "nanoseconds"
+                               "\x48\x05"                 /* time_nanos */
+                               "\x5a\x04\x08\x01\x10\x02" /* period_type */
+                               "\x60\x80\x94\xeb\xdc\x03" /* period: 1000000000 */
+                               "\x70\x01";                /* default_sample_type */
     struct fg_tree tree;
     struct fg_buf buf;
 
     (void)state;
     fg_tree_init(&tree);
     slow_tree_add(&tree, "main;leaf", 0);
-    fg_buf_init(&buf, 40);
+    fg_buf_init(&buf, 4096);
     fg_pprof_write(&tree, &cpu, &buf);
-    assert_int_equal(buf.len, 0);
+    assert_int_equal(buf.len, sizeof want - 1);
+    assert_memory_equal(buf.ptr, want, buf.len);
+    fg_buf_done(&buf);
+    fg_tree_done(&tree);
+}
+
+static void a_cap_is_told(void **state)
+{
+    struct fg_tree tree;
+    struct fg_buf buf;
+
+    (void)state;
+    fg_tree_init(&tree);
+    fg_buf_init(&buf, 40);
     slow_tree_add(&tree, "main;leaf", 1);
     fg_pprof_write(&tree, &cpu, &buf);
     assert_true(buf.full);
@@ -180,7 +201,8 @@ int main(void)
         cmocka_unit_test(a_value_without_a_stack_is_a_sample_without_locations),
         cmocka_unit_test(a_profile_has_all_its_types),
         cmocka_unit_test(links_are_labels_of_their_samples),
-        cmocka_unit_test(no_values_are_no_bytes_and_a_cap_is_told),
+        cmocka_unit_test(a_tree_without_values_has_type_period_and_time),
+        cmocka_unit_test(a_cap_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,6 +133,32 @@ static void says_which_field(void **state)
     assert_string_equal(f->err.msg, "invalid value for int64 field start: \"x\"");
 }
 
+static void names_a_key_that_is_there_twice(void **state)
+{
+    static const struct {
+        const char *in, *want;
+    } cases[] = {
+        {"{\"start\":1,\"start\":2}", "line 1, column 18: key \"start\" is there twice"},
+        {"{\"start\":1,\n \"start\" :1}", "line 2, column 8: key \"start\" is there twice"},
+        {"{\"unknown\":{\"a\":1,\"a\":1}}", "line 1, column 21: key \"a\" is there twice"},
+        {"{\"a\\\"b\":1,\"a\\\"b\":1}", "line 1, column 16: key \"a\\\"b\" is there twice"},
+        {"{\"a_name_that_is_longer_than_twenty\":1,\"a_name_that_is_longer_than_twenty\":1}",
+         "line 1, column 74: key \"a_name_that_is_longer_than_twenty\" is there twice"},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        ProtobufCMessage *message;
+
+        print_message("  %s\n", cases[i].in);
+        assert_int_equal(fg_pbjson_read(fg_cstr(cases[i].in),
+                                        &querier__v1__series_request__descriptor, f->arena,
+                                        &message, &f->err),
+                         FG_E_INVALID);
+        assert_string_equal(f->err.msg, cases[i].want);
+    }
+}
+
 static void stops_at_depth(void **state)
 {
     struct fixture *f = *state;
@@ -254,6 +280,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(reads_every_spelling, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_what_is_wrong, setup, teardown),
         cmocka_unit_test_setup_teardown(says_which_field, setup, teardown),
+        cmocka_unit_test_setup_teardown(names_a_key_that_is_there_twice, setup, teardown),
         cmocka_unit_test_setup_teardown(stops_at_depth, setup, teardown),
         cmocka_unit_test_setup_teardown(stops_at_the_arena, setup, teardown),
         cmocka_unit_test_setup_teardown(writes_doubles, setup, teardown),

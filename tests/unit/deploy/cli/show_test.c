@@ -67,13 +67,13 @@ static void tables_are_sorted_by_self(void **state)
     slow_tree_add(&tree, "main;b", 4 << 20);
     slow_tree_add(&tree, "main", 1 << 20);
     fg_buf_init(&out, SIZE_MAX);
-    cli_show_table(&tree, FG_LIT("bytes"), 2, &out);
+    cli_show_table(&tree, FG_LIT("bytes"), false, 2, &out);
     assert_text(&out, "        SELF              TOTAL           FUNCTION\n"
                       "     4.00MiB  50.00%       4.00MiB  50.00%  b\n"
                       "     3.00MiB  37.50%       3.00MiB  37.50%  a\n"
                       "1 more functions; --limit 0 shows all\n");
     fg_buf_init(&out, SIZE_MAX);
-    cli_show_table(&tree, FG_LIT("count"), 0, &out);
+    cli_show_table(&tree, FG_LIT("count"), false, 0, &out);
     assert_true(fg_slice_ends(fg_buf_slice(&out), " 8388608 100.00%  main\n"));
     fg_buf_done(&out);
     fg_tree_done(&tree);

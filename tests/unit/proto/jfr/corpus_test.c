@@ -141,52 +141,8 @@ static bool totals_fit(struct decoded *decoded, struct fg_slice text)
 
 /* ---- stacks ---- */
 
-/* Every sample type that Pyroscope made of the recording; how many those were. */
-static size_t compare_peer(struct fg_slice file, struct decoded *decoded, bool *ret_fit)
-{
-    struct fg_buf name, type, want, ours;
-    size_t compared = 0;
-
-    fg_buf_init(&name, SIZE_MAX);
-    fg_buf_init(&type, SIZE_MAX);
-    fg_buf_init(&want, SIZE_MAX);
-    fg_buf_init(&ours, SIZE_MAX);
-    fg_buf_puts(&name, "jfr-expected/");
-    fg_buf_put(&name, fg_slice_sub(file, strlen("jfr/pyroscope-"), SIZE_MAX));
-    for (size_t i = 0; i < decoded->n_batches; i++) {
-        const struct fg_batch *batch = &decoded->batches[i];
-
-        for (uint32_t t = 0; t < batch->n_types; t++) {
-            fg_buf_clear(&type);
-            fg_buf_printf(&type, "%.*s_%.*s_%.*s_%.*s_%.*s.17241709254077376921.pb.gz.0%c",
-                          FG_S(fg_labels_get(&batch->profiles[0].labels, "__name__")),
-                          FG_S(batch->types[t].type), FG_S(batch->types[t].unit),
-                          FG_S(batch->period_type.type), FG_S(batch->period_type.unit), '\0');
-            if (!corpus_expected(fg_buf_slice(&name), (const char *)type.ptr, &want)) {
-                print_message("  %s is not expected\n", (const char *)type.ptr);
-                *ret_fit = false;
-                continue;
-            }
-            fg_buf_clear(&ours);
-            batch_folded(batch, t, &ours);
-            if (!fg_slice_eq(fg_buf_slice(&want), fg_buf_slice(&ours))) {
-                print_message("  stacks differ from %s\n", (const char *)type.ptr);
-                *ret_fit = false;
-            }
-            compared++;
-        }
-    }
-    fg_buf_done(&name);
-    fg_buf_done(&type);
-    fg_buf_done(&want);
-    fg_buf_done(&ours);
-    return compared;
-}
-
-/* ---- the JDK's stacks ---- */
-
-/* The JDK's tools show names as they are; ours are without what changes from run to run, and begin
- * with a dot where there is no class. */
+/* The JDK's tools show names as they are; ours are without what changes from run to run. Pyroscope
+ * puts a dot before the name of a frame without a class. */
 static void put_frame(struct fg_slice frame, struct fg_buf *out)
 {
     size_t lambda = fg_slice_search(frame, "$$Lambda");
@@ -218,16 +174,19 @@ static int line_order(const void *left, const void *right)
 /* Lines "a;b 3" with the frames of put_frame(), sorted, equal ones summed. */
 static void normalise(struct fg_slice text, struct fg_buf *out)
 {
-    struct stack_line lines[200] = {0};
-    size_t n = 0;
+    struct stack_line *lines;
+    size_t n = 0, max = 1;
 
+    for (size_t i = 0; i < text.len; i++)
+        max += text.ptr[i] == '\n';
+    lines = fg_calloc(max, sizeof *lines);
     fg_buf_clear(out);
     while (text.len > 0) {
         struct fg_slice line = corpus_take(&text, '\n');
         const uint8_t *blank = memrchr(line.ptr, ' ', line.len);
         struct fg_slice stack = fg_slice_sub(line, 0, (size_t)(blank - line.ptr));
 
-        assert_true(n < FG_COUNT(lines));
+        assert_true(n < max);
         fg_buf_init(&lines[n].text, SIZE_MAX);
         assert_true(fg_parse_i64(fg_slice_sub(line, stack.len + 1, SIZE_MAX), &lines[n].count));
         while (stack.len > 0) {
@@ -246,7 +205,66 @@ static void normalise(struct fg_slice text, struct fg_buf *out)
         }
         fg_buf_done(&lines[i].text);
     }
+    free(lines);
 }
+
+static bool same_stacks(const struct fg_buf *want, const struct fg_buf *ours)
+{
+    struct fg_buf left, right;
+
+    fg_buf_init(&left, SIZE_MAX);
+    fg_buf_init(&right, SIZE_MAX);
+    normalise(fg_buf_slice(want), &left);
+    normalise(fg_buf_slice(ours), &right);
+    bool same = fg_slice_eq(fg_buf_slice(&left), fg_buf_slice(&right));
+    fg_buf_done(&left);
+    fg_buf_done(&right);
+    return same;
+}
+
+/* Every sample type that Pyroscope made of the recording; how many those were. */
+static size_t compare_peer(struct fg_slice file, struct decoded *decoded, bool *ret_fit)
+{
+    struct fg_buf name, type, want, ours;
+    size_t compared = 0;
+
+    fg_buf_init(&name, SIZE_MAX);
+    fg_buf_init(&type, SIZE_MAX);
+    fg_buf_init(&want, SIZE_MAX);
+    fg_buf_init(&ours, SIZE_MAX);
+    fg_buf_puts(&name, "jfr-expected/");
+    fg_buf_put(&name, fg_slice_sub(file, strlen("jfr/pyroscope-"), SIZE_MAX));
+    for (size_t i = 0; i < decoded->n_batches; i++) {
+        const struct fg_batch *batch = &decoded->batches[i];
+
+        for (uint32_t t = 0; t < batch->n_types; t++) {
+            fg_buf_clear(&type);
+            fg_buf_printf(&type, "%.*s_%.*s_%.*s_%.*s_%.*s.17241709254077376921.pb.gz.0%c",
+                          FG_S(fg_labels_get(&batch->profiles[0].labels, "__name__")),
+                          FG_S(batch->types[t].type), FG_S(batch->types[t].unit),
+                          FG_S(batch->period_type.type), FG_S(batch->period_type.unit), '\0');
+            if (!corpus_expected(fg_buf_slice(&name), (const char *)type.ptr, &want)) {
+                print_message("  %s is not expected\n", (const char *)type.ptr);
+                *ret_fit = false;
+                continue;
+            }
+            fg_buf_clear(&ours);
+            batch_folded(batch, t, &ours);
+            if (!same_stacks(&want, &ours)) {
+                print_message("  stacks differ from %s\n", (const char *)type.ptr);
+                *ret_fit = false;
+            }
+            compared++;
+        }
+    }
+    fg_buf_done(&name);
+    fg_buf_done(&type);
+    fg_buf_done(&want);
+    fg_buf_done(&ours);
+    return compared;
+}
+
+/* ---- the JDK's stacks ---- */
 
 /* As compare_peer(), with what the JDK's tools print. */
 static size_t compare_jdk(struct fg_slice file, struct decoded *decoded, bool *ret_fit)
@@ -261,7 +279,7 @@ static size_t compare_jdk(struct fg_slice file, struct decoded *decoded, bool *r
         {"jdk.ObjectAllocationOutsideTLAB.count", "memory", "alloc_outside_tlab_objects", 1},
         {"jdk.ObjectAllocationSample.count", "memory", "alloc_sample_objects", 1},
     };
-    struct fg_buf want, ours, left, right;
+    struct fg_buf want, ours;
     size_t compared = 0;
 
     /* They look ids of the second chunk up in the first: two_chunks_are_two_recordings(). */
@@ -269,8 +287,6 @@ static size_t compare_jdk(struct fg_slice file, struct decoded *decoded, bool *r
         return 0;
     fg_buf_init(&want, SIZE_MAX);
     fg_buf_init(&ours, SIZE_MAX);
-    fg_buf_init(&left, SIZE_MAX);
-    fg_buf_init(&right, SIZE_MAX);
     for (size_t i = 0; i < FG_COUNT(events); i++) {
         uint32_t type = 0;
         struct fg_batch *batch = batch_with(decoded, events[i].name, events[i].type, &type);
@@ -281,9 +297,7 @@ static size_t compare_jdk(struct fg_slice file, struct decoded *decoded, bool *r
             batch->profiles[0].values[type * batch->profiles[0].n_samples + s] /= events[i].unit;
         fg_buf_clear(&ours);
         batch_folded(batch, type, &ours);
-        normalise(fg_buf_slice(&want), &left);
-        normalise(fg_buf_slice(&ours), &right);
-        if (!fg_slice_eq(fg_buf_slice(&left), fg_buf_slice(&right))) {
+        if (!same_stacks(&want, &ours)) {
             print_message("  stacks differ from %s\n", events[i].event);
             *ret_fit = false;
         }
@@ -291,8 +305,6 @@ static size_t compare_jdk(struct fg_slice file, struct decoded *decoded, bool *r
     }
     fg_buf_done(&want);
     fg_buf_done(&ours);
-    fg_buf_done(&left);
-    fg_buf_done(&right);
     return compared;
 }
 
@@ -456,7 +468,7 @@ static void labels_make_profiles(void **state)
             (void)snprintf(type, sizeof type,
                            "process_cpu_cpu_nanoseconds_cpu_nanoseconds.%s.pb.gz.0", hashes[i]);
             assert_true(corpus_expected(FG_LIT("jfr-expected/dump1.jfr.gz"), type, &want));
-            if (fg_slice_eq(fg_buf_slice(&want), fg_buf_slice(&ours)))
+            if (same_stacks(&want, &ours))
                 found |= 1u << i;
         }
     }

@@ -30,6 +30,33 @@ static void what_is_missing_is_left_out(void **state)
     run_check(&make, "# memory:live:count:objects:count {" SHOP " 3\nA.main;A.;A.work 1\n");
 }
 
+/* What async-profiler records of native code has a class without a name. */
+static void a_frame_without_a_class_has_no_leading_dot(void **state)
+{
+    static const uint64_t frames[] = {2, 20, 8, 0, 9, 0};
+    struct jfr_make make;
+
+    (void)state;
+    jfr_make_init_usual(&make);
+    jfr_make_constants(&make, 4);
+    jfr_make_pool(&make, JFR_MAKE_STACK, 1);
+    jfr_make_stack(&make, 5, frames, 3);
+    jfr_make_pool(&make, JFR_MAKE_METHOD, 2);
+    jfr_make_method(&make, 8, 7, 30);
+    jfr_make_method(&make, 9, 7, 31);
+    jfr_make_pool(&make, JFR_MAKE_CLASS, 1);
+    jfr_make_class_of(&make, 7, 32);
+    jfr_make_pool(&make, JFR_MAKE_SYMBOL, 3);
+    jfr_make_symbol(&make, 30, "__libc_start_main");
+    jfr_make_symbol(&make, 31, ".plt");
+    jfr_make_symbol(&make, 32, "");
+    jfr_make_end(&make);
+    jfr_make_event(&make, JFR_MAKE_LIVE, "stackTrace=5");
+    jfr_make_chunk_end(&make);
+    run_check(&make,
+              "# memory:live:count:objects:count {" SHOP ".plt;__libc_start_main;A.work 1\n");
+}
+
 static enum fg_code look_at_lines(struct fg_batch *batch, void *arg, struct fg_err *err)
 {
     uint32_t *n = arg;
@@ -162,6 +189,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_missing_is_left_out),
+        cmocka_unit_test(a_frame_without_a_class_has_no_leading_dot),
         cmocka_unit_test(lines_are_kept),
         cmocka_unit_test(names_are_cleaned_and_text),
         cmocka_unit_test(limits_hold),

@@ -22,13 +22,13 @@ static void json_spellings(void **state)
         "'AQAAAAAAAAA='}],'function_table':[{},{'name_strindex':5}],"
         "'location_table':[{},{'lines':[{'function_index':1,'column':7}]}],"
         "'attribute_table':null,'stack_table':[{},{'location_indices':[1]}]}}",
-        /* the dictionary first, and the same once more */
+        /* the dictionary first */
         "{'dictionary':{'stringTable':['','samples','count','cpu','nanoseconds','main'],"
         "'linkTable':[{},{'traceId':'000102030405060708090A0b0c0d0e0f','spanId':'0100000000000000'}"
         "],'functionTable':[{},{'nameStrindex':'5'}],'locationTable':[{},{'lines':["
         "{'functionIndex':1}]}],'stackTable':[{},{'locationIndices':['1']}]},"
         "'resourceProfiles':[{'scopeProfiles':[{'profiles':[{" CPU PERIOD TIMES
-        "'samples':[{'stackInd\\u0065x':9,'stackIndex':1,'linkIndex':1,'values':[1]}]}]}],"
+        "'samples':[{'stackInd\\u0065x':1,'linkIndex':1,'values':[1]}]}]}],"
         "'resource':{'attributes':[" SHOP "]}}]}",
     };
 
@@ -75,6 +75,17 @@ static void names_of_older_versions(void **state)
     }
 }
 
+static void a_key_is_there_once(void **state)
+{
+    (void)state;
+    decode_expect_error("{'dictionary':{'stringTable':[''],'string_table':['']}}", FG_E_DECODE,
+                        "byte 49: key \"stringTable\" is there twice");
+    decode_expect_error("{'dictionary':{},\n'dictionary':null}", FG_E_DECODE,
+                        "byte 31: key \"dictionary\" is there twice");
+    decode_expect_error("{'dictionary':{'linkTable':[{'spanId':'','spanI\\u0064':''}]}}",
+                        FG_E_DECODE, "key \"spanId\" is there twice");
+}
+
 static void json_nests_only_so_deep(void **state)
 {
     struct fg_buf text;
@@ -94,6 +105,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_spellings),
         cmocka_unit_test(names_of_older_versions),
+        cmocka_unit_test(a_key_is_there_once),
         cmocka_unit_test(json_nests_only_so_deep),
     };
 

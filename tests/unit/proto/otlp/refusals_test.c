@@ -22,7 +22,7 @@ static void wrong_profiles(void **state)
     } cases[] = {
         {ONE(SAMPLES("{'stackIndex':7,'values':[1]}")),
          "resource 0, scope 0, profile 0: sample 0: stack index 7 out of bounds (7 in the"},
-        {ONE(SAMPLES("{'stackIndex':1,'values':[1]},{'stackIndex':-5,'values':[1]}")),
+        {ONE(SAMPLES("{'stackIndex':99,'values':[1]},{'stackIndex':-5,'values':[1]}")),
          "sample 1: stack index -5 is negative"},
         {ONE(SAMPLES("{'stackIndex':1,'attributeIndices':[99],'values':[1]}")),
          "attribute index 99 out of bounds"},

@@ -63,6 +63,52 @@ static void what_goes_is_counted(void **state)
     decoded_done(&decoded);
 }
 
+#define MAIN "{'stackIndex':1,'values':[1]}"
+
+/* A sample that refers to what is not there goes alone, and again each time. */
+static void dangling_samples_go_alone(void **state)
+{
+    static const struct {
+        const char *in, *want;
+        uint64_t dangling;
+    } cases[] = {
+        {ONE(SAMPLES(MAIN ",{'stackIndex':7,'values':[1]},{'stackIndex':7,'values':[1]}")),
+         "main;work 100\n", 2},
+        {ONE(SAMPLES("{'stackIndex':-5,'values':[1]}," MAIN)), "main;work 100\n", 1},
+        {ONE(SAMPLES(MAIN ",{'stackIndex':1,'attributeIndices':[99],'values':[1]}")),
+         "main;work 100\n", 1},
+        {ONE(SAMPLES("{'stackIndex':1,'linkIndex':2,'values':[1]}," MAIN)), "main;work 100\n", 1},
+        {REQUEST_WITH(
+             "{'stringTable':['','samples','count','cpu','nanoseconds','main'],"
+             "'functionTable':[{},{'nameStrindex':5},{'nameStrindex':50}],"
+             "'locationTable':[{},{'lines':[{'functionIndex':1}]},"
+             "{'lines':[{'functionIndex':1},{'functionIndex':2}]},"
+             "{'lines':[{'functionIndex':9}]},{'address':1,'mappingIndex':3}],"
+             "'stackTable':[{},{'locationIndices':[1]},{'locationIndices':[1,2]},"
+             "{'locationIndices':[1,3]},{'locationIndices':[4,1]},"
+             "{'locationIndices':[1,9]}]}",
+             RESOURCE(SHOP, "{" CPU PERIOD TIMES SAMPLES("{'stackIndex':2,'values':[1]},"
+                                                         "{'stackIndex':3,'values':[1]}," MAIN
+                                                         ",{'stackIndex':4,'values':[1]},"
+                                                         "{'stackIndex':5,'values':[1]},"
+                                                         "{'stackIndex':2,'values':[1]}") "}")),
+         "main 100\n", 5},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct decoded decoded = {0};
+        char text[300];
+
+        (void)snprintf(text, sizeof text, HEAD "%s", cases[i].want);
+        decode(&decoded, cases[i].in);
+        decoded_expect_text(&decoded, text);
+        assert_int_equal(decoded.counts.samples_dangling, cases[i].dangling);
+        assert_int_equal(decoded.result.rejected, 0);
+        decoded_done(&decoded);
+    }
+}
+
 static void links(void **state)
 {
     (void)state;
@@ -190,6 +236,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_and_timestamps),
         cmocka_unit_test(what_goes_is_counted),
+        cmocka_unit_test(dangling_samples_go_alone),
         cmocka_unit_test(links),
         cmocka_unit_test(types),
         cmocka_unit_test(times_that_are_missing),

@@ -218,6 +218,39 @@ static void nothing_left_is_no_profile(void **state)
     make_done(&make);
 }
 
+/* A sample that refers to what is not there goes alone. A mapping without its name is none. */
+static void dangling_samples_go_alone(void **state)
+{
+    struct make make;
+    struct decoded decoded;
+
+    (void)state;
+    make_start(&make);
+    make_type(&make, "samples", "count");
+    make_frame(&make, 1, "a");
+    make_bytes(&make.out, 5, FG_LIT("\x08\x02\x10\xe7\x07")); /* a name out of range */
+    make_bytes(&make.out, 3, FG_LIT("\x08\x05\x28\xe7\x07")); /* a file, too */
+    make_location(&make, 2, 0, 0, (struct make_line[]){{1, 1}, {2, 1}}, 2); /* of that function */
+    make_location(&make, 3, 0, 0, (struct make_line[]){{9, 1}}, 1);         /* of none */
+    make_location(&make, 4, 0, 0, (struct make_line[]){{1, 7}}, 1);
+    make_location(&make, 6, 5, 0x20, NULL, 0);
+    make_sample_of(&make, (uint64_t[]){1}, 1, 1, NULL, 0);
+    make_sample_of(&make, (uint64_t[]){1, 2}, 2, 2, NULL, 0);
+    make_sample_of(&make, (uint64_t[]){3, 1}, 2, 4, NULL, 0);
+    make_sample_of(&make, (uint64_t[]){1, 77}, 2, 8, NULL, 0);
+    make_sample_of(&make, (uint64_t[]){0, 1}, 2, 16, NULL, 0);
+    make_bytes(&make.out, 2,
+               FG_LIT("\x0a\x01\x01\x12\x01\x20\x1a\x05\x08\x01\x10\xe7\x07")); /* a label */
+    make_sample_of(&make, (uint64_t[]){4, 1}, 2, 64, NULL, 0);
+    make_sample_of(&make, (uint64_t[]){6, 1}, 2, 128, NULL, 0);
+    decode(&decoded, make_finish(&make));
+    assert_int_equal(decoded.counts.samples_dangling, 5);
+    assert_int_equal(decoded.counts.samples_dropped, 0);
+    decoded_expect_folded(&decoded, 0, 0, "a 1\na;0x20 128\na;a 64\n");
+    decoded_done(&decoded);
+    make_done(&make);
+}
+
 /* No value is lost: a location of which nothing is known leaves its stacks, and not its samples; a
  * mapping that is not there is no mapping. */
 static void empty_locations_leave_their_stacks(void **state)
@@ -448,6 +481,7 @@ int main(void)
         cmocka_unit_test(equal_stacks_are_summed),
         cmocka_unit_test(zero_and_negative_samples_go),
         cmocka_unit_test(nothing_left_is_no_profile),
+        cmocka_unit_test(dangling_samples_go_alone),
         cmocka_unit_test(empty_locations_leave_their_stacks),
         cmocka_unit_test(addresses_stay_without_names),
         cmocka_unit_test(of_equal_ids_the_first_counts),

@@ -29,6 +29,7 @@ static void bad_function_0(struct make *make)
 {
     make_type(make, "t", "u");
     make_location(make, 1, 0, 0, (struct make_line[]){{0, 1}}, 1);
+    make_sample_of(make, (uint64_t[]){1}, 1, 1, NULL, 0);
 }
 
 static void bad_function_unknown(struct make *make)
@@ -36,6 +37,7 @@ static void bad_function_unknown(struct make *make)
     make_type(make, "t", "u");
     make_function(make, 1, "a", "", "", 0);
     make_location(make, 1, 0, 0, (struct make_line[]){{2, 1}}, 1);
+    make_sample_of(make, (uint64_t[]){1}, 1, 1, NULL, 0);
 }
 
 static void bad_sample_of_location_0(struct make *make)
@@ -103,12 +105,8 @@ static void bad_function_index(struct make *make)
 {
     make_type(make, "t", "u");
     make_bytes(&make->out, 5, FG_LIT("\x08\x01\x10\x09"));
-}
-
-static void bad_mapping_index(struct make *make)
-{
-    make_type(make, "t", "u");
-    make_bytes(&make->out, 3, FG_LIT("\x08\x01\x28\x09"));
+    make_location(make, 1, 0, 0, (struct make_line[]){{1, 1}}, 1);
+    make_sample_of(make, (uint64_t[]){1}, 1, 1, NULL, 0);
 }
 
 static void bad_label_index(struct make *make)
@@ -190,10 +188,13 @@ static void malformed_profiles_are_refused(void **state)
     static const struct bad cases[] = {
         {"no sample types", bad_no_types, FG_E_INVALID, "empty profile"},
         {"a location with id 0", bad_location_0, FG_E_INVALID, "location id is 0"},
-        {"a line of function 0", bad_function_0, FG_E_INVALID, "function id is 0"},
-        {"a line of an unknown function", bad_function_unknown, FG_E_INVALID, "function id 2"},
-        {"a sample of location 0", bad_sample_of_location_0, FG_E_INVALID, "location id is 0"},
-        {"a sample of an unknown location", bad_sample_of_unknown_location, FG_E_INVALID,
+        {"only a line of function 0", bad_function_0, FG_E_INVALID,
+         "of location id 1 is not there"},
+        {"only a line of an unknown function", bad_function_unknown, FG_E_INVALID,
+         "of location id 1 is not there"},
+        {"only a sample of location 0", bad_sample_of_location_0, FG_E_INVALID,
+         "sample 0: location id 0 is not there"},
+        {"only a sample of an unknown location", bad_sample_of_unknown_location, FG_E_INVALID,
          "location id 2"},
         {"too few values", bad_values_short, FG_E_INVALID, "sample value length mismatch"},
         {"too many values", bad_values_long, FG_E_INVALID, "sample value length mismatch"},
@@ -203,9 +204,9 @@ static void malformed_profiles_are_refused(void **state)
         {"not UTF-8", bad_utf8, FG_E_INVALID, "invalid utf8 string"},
         {"type out of range", bad_type_index, FG_E_INVALID, "index out of range"},
         {"period type out of range", bad_period_index, FG_E_INVALID, "index out of range"},
-        {"function name out of range", bad_function_index, FG_E_INVALID, "index out of range"},
-        {"mapping file out of range", bad_mapping_index, FG_E_INVALID, "index out of range"},
-        {"label out of range", bad_label_index, FG_E_INVALID, "index out of range"},
+        {"only a function name out of range", bad_function_index, FG_E_INVALID,
+         "of location id 1 is not there"},
+        {"only a label out of range", bad_label_index, FG_E_INVALID, "label 0 is not there"},
         {"a sum over 63 bits", bad_overflow, FG_E_INVALID, "exceeds 64 bits"},
         {"string 0", bad_string_0, FG_E_INVALID, "string 0 should be empty string"},
         {"no strings", bad_no_strings, FG_E_INVALID, "string 0 should be empty string"},

@@ -1,0 +1,34 @@
+/* The command query: what its outputs share. Each is a file, cli_query.c chooses. */
+#ifndef FG_DEPLOY_CLI_QUERY_H
+#define FG_DEPLOY_CLI_QUERY_H
+
+#include "deploy/cli/ask.h"
+
+struct cli_query {
+    struct cli_client_config server;
+    const char *selector, *type, *from, *until, *output, *file, *sort;
+    const char *diff, *diff_from, *diff_until; /* what is compared with; NULL: the same */
+    uint64_t max_nodes, limit, step_s;         /* step_s 0: by the range */
+    bool json, series;
+
+    struct cli_selection selection, base;
+    struct cli_selection_range range, base_range;
+    struct fg_slice type_id; /* in full */
+    struct fg_arena *arena;
+    struct cli_client *client;
+};
+
+/* FG_E_NOT_FOUND: there is nothing; says when there is something. */
+enum fg_code cli_query_fail_empty(const struct cli_query *query, struct fg_err *err);
+
+/* Writes an output, to the file or standard output. */
+enum fg_code cli_query_write(const struct cli_query *query, const struct fg_buf *out,
+                             struct fg_err *err) fg_must_check;
+
+/* --series: the total over time, a line for each step that has profiles. */
+enum fg_code cli_query_series(const struct cli_query *query, struct fg_err *err) fg_must_check;
+
+/* --diff: functions by how much their share of all differs. */
+enum fg_code cli_query_diff(const struct cli_query *query, struct fg_err *err) fg_must_check;
+
+#endif

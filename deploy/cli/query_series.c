@@ -1,0 +1,93 @@
+#include "common/base/str.h"
+#include "common/base/time.h"
+#include "common/model/labels.h"
+#include "deploy/cli/query.h"
+#include "deploy/cli/show.h"
+#include "deploy/cli/times.h"
+
+enum {
+    POINTS = 60,     /* about a screen */
+    STEP_MIN_S = 15, /* agents send about every ten seconds */
+    OUTPUT_MAX_BYTES = 256 * 1024 * 1024,
+};
+
+/* A step that people read easily. */
+static uint64_t friendly_step_s(const struct cli_selection_range *range)
+{
+    static const uint64_t steps_s[] = {STEP_MIN_S, 30, 60, 300, 600, 1800, 3600, 10800, 21600};
+    uint64_t exact_s = (uint64_t)(range->end_ms - range->start_ms) / 1000 / POINTS;
+
+    for (size_t i = 0; i < FG_COUNT(steps_s); i++)
+        if (exact_s <= steps_s[i])
+            return steps_s[i];
+    return (exact_s / 86400 + 1) * 86400;
+}
+
+struct shown_points {
+    Types__V1__Point **items;
+    size_t n;
+    uint64_t step_s;
+};
+
+/* {"step":60,"points":[{"time":"2026-01-31T10:00:00Z","value":3000}]} */
+static void write_json(const struct shown_points *points, struct fg_buf *out)
+{
+    char time[CLI_TIME_TEXT_BYTES];
+
+    fg_buf_printf(out, "{\"step\":%llu,\"points\":[", (unsigned long long)points->step_s);
+    for (size_t i = 0; i < points->n; i++) {
+        cli_time_write(points->items[i]->timestamp * FG_MS_NS, time);
+        fg_buf_printf(out, "%s{\"time\":\"%s\",\"value\":%.0f}", i == 0 ? "" : ",", time,
+                      points->items[i]->value);
+    }
+    fg_buf_puts(out, "]}\n");
+}
+
+static void write_lines(const struct shown_points *points, struct fg_slice unit, struct fg_buf *out)
+{
+    char time[CLI_TIME_TEXT_BYTES];
+
+    for (size_t i = 0; i < points->n; i++) {
+        double value = points->items[i]->value;
+
+        cli_time_write(points->items[i]->timestamp * FG_MS_NS, time);
+        fg_buf_printf(out, "%s  ", time);
+        cli_show_value(value < 0x1p63 ? (int64_t)value : INT64_MAX, unit, out);
+        fg_buf_putc(out, '\n');
+    }
+}
+
+enum fg_code cli_query_series(const struct cli_query *query, struct fg_err *err)
+{
+    uint64_t step_s = query->step_s != 0 ? query->step_s : friendly_step_s(&query->range);
+    int64_t step_ms = (int64_t)step_s * 1000;
+    /* Outward to full steps: a point gathers (T - step, T]. */
+    struct cli_selection_range range = {query->range.start_ms - query->range.start_ms % step_ms,
+                                        (query->range.end_ms + step_ms - 1) / step_ms * step_ms};
+    const Querier__V1__SelectSeriesResponse *answer;
+    struct fg_profile_type type = {0};
+    struct fg_buf out;
+
+    if (fg_profile_type_parse(query->type_id, &type, err) != FG_OK ||
+        cli_ask_series(query->client, query->type_id, query->selection.labels, &range,
+                       (double)step_s, query->arena, &answer, err) != FG_OK)
+        return err->code;
+    struct shown_points points = {.step_s = step_s};
+    if (answer->n_series > 0)
+        points =
+            (struct shown_points){answer->series[0]->points, answer->series[0]->n_points, step_s};
+    if (points.n > 0 && points.items[0]->timestamp <= range.start_ms) { /* of before the range */
+        points.items++;
+        points.n--;
+    }
+    if (points.n == 0)
+        return cli_query_fail_empty(query, err);
+    fg_buf_init(&out, OUTPUT_MAX_BYTES);
+    if (query->json)
+        write_json(&points, &out);
+    else
+        write_lines(&points, type.unit, &out);
+    enum fg_code code = cli_query_write(query, &out, err);
+    fg_buf_done(&out);
+    return code;
+}
