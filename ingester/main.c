@@ -27,15 +27,17 @@ static struct fg_ring_settings ring;
 static struct ing_repair_settings repair;
 static const struct fg_conf_field place_fields[] = {
     {"data", FG_CONF_STRING, FG_CONF_AT(struct ingester_place, data), .def = "./head", .min = "1",
-     .doc = "Folder of the head; made when it is not there."},
+     .doc = "Directory of the head. It is created if it does not exist."},
     {"rpc_listen", FG_CONF_STRING, FG_CONF_AT(struct ingester_place, rpc_listen),
-     .def = "tcp://127.0.0.1:4101", .min = "1", .doc = "Address for calls of other services."},
+     .def = "tcp://127.0.0.1:4101", .min = "1",
+     .doc = "Listen address for calls of other services."},
     {"requests_max", FG_CONF_UINT, FG_CONF_AT(struct ingester_place, requests_max), .def = "576",
-     .min = "1", .max = "65536", .doc = "Calls worked on at a time."},
+     .min = "1", .max = "65536", .doc = "Concurrent calls of other services."},
     {"leave_timeout", FG_CONF_NS, FG_CONF_AT(struct ingester_place, leave_timeout_ns), .def = "10m",
      .min = "1s", .max = "1d",
-     .doc = "How long the end waits, after POST /ingester/prepare-shutdown, until all is committed "
-            "and the ring was left. After it the seat and the disk stay, as at a restart."},
+     .doc = "How long a shutdown after POST /ingester/prepare-shutdown waits until all profiles "
+            "are committed and the ingester has left the ring. After it, the ingester stops as for "
+            "a restart and keeps its place in the ring and its data."},
 };
 
 enum { PATH_MAX_BYTES = 4096 };

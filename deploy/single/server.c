@@ -40,7 +40,7 @@ struct qry_settings single_querier;
 
 static const struct fg_conf_field server_fields[] = {
     {"data", FG_CONF_STRING, FG_CONF_AT(struct single_settings, data), .def = "./data", .min = "1",
-     .max = "4000", .doc = "Folder of all that is kept; made when it is not there."},
+     .max = "4000", .doc = "Data directory. It is created if it does not exist."},
 };
 
 struct server {

@@ -13,11 +13,11 @@
 /* clang-format off */
 const struct fg_conf_field ing_repair_fields[] = {
     {"every", FG_CONF_NS, CONF(every_ns), .def = "1m", .min = "100ms", .max = "1d",
-     .doc = "How often an ingester asks the other owners of its shards for profiles that it lacks."},
+     .doc = "Interval at which an ingester asks the other owners of its shards for missing profiles."},
     {"young", FG_CONF_NS, CONF(young_ns), .def = "1m", .min = "0s", .max = "1h",
-     .doc = "Profiles that are younger are not asked for: they may be on their way."},
+     .doc = "Minimum age of profiles to repair. Younger profiles may still arrive."},
     {"rate_bytes", FG_CONF_BYTES, CONF(rate_bytes), .def = "16MiB", .min = "64KiB", .max = "16GiB",
-     .doc = "Bytes of such profiles that are fetched in a second, at most."},
+     .doc = "Maximum repair traffic in bytes per second."},
 };
 
 #define REPAIR_METRICS(M)                                                                          \

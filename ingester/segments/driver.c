@@ -14,23 +14,23 @@
 /* clang-format off */
 const struct fg_conf_field ing_driver_fields[] = {
     {"cut_bytes", FG_CONF_BYTES, CONF(cut_bytes), .def = "64MiB", .min = "64KiB", .max = "4GiB",
-     .doc = "The head is cut when that much of it was not committed yet, whatever its age."},
+     .doc = "Uncommitted bytes in the head at which it is cut, regardless of age."},
     {"grace", FG_CONF_NS, CONF(grace_ns), .def = "1m", .min = "0s", .max = "1h",
-     .doc = "How long after the end of a window (ten minutes of profiles) it is cut: late profiles cost more."},
+     .doc = "How long after the end of a window (ten minutes of profiles) the window is cut. Profiles that arrive later cost more."},
     {"linger", FG_CONF_NS, CONF(linger_ns), .def = "10m", .min = "0s", .max = "1d",
-     .doc = "How long late profiles wait for others, to be committed with them."},
+     .doc = "How long late profiles wait to be committed together."},
     {"open_max", FG_CONF_NS, CONF(open_max_ns), .def = "2h", .min = "1m", .max = "1d",
-     .doc = "How long anything stays in the head before it is cut."},
+     .doc = "Maximum time that a profile stays in the head before it is cut."},
     {"forget_after", FG_CONF_NS, CONF(forget_after_ns), .def = "5m", .min = "0s", .max = "1d",
-     .doc = "How long the head keeps what is committed, for queries that know older manifests. Time in which the manifest cannot be read does not count."},
+     .doc = "How long the head keeps committed profiles for queries that use an older manifest. Time in which the manifest is unreadable does not count."},
     {"poll", FG_CONF_NS, CONF(poll_ns), .def = "15s", .min = "1s", .max = "10m",
-     .doc = "How often the manifest is read at least."},
+     .doc = "Maximum interval between reads of the manifest."},
     {"turn", FG_CONF_NS, CONF(turn_ns), .def = "5m", .min = "0s", .max = "1d",
-     .doc = "In a cluster: how long the first owner of a shard has to commit what is due, before the second does, and again before the third."},
+     .doc = "In a cluster: how long the first owner of a shard has to commit due profiles before the second owner does, and the second before the third."},
     {"unchecked_max_bytes", FG_CONF_BYTES, CONF(unchecked_max_bytes), .def = "1GiB", .min = "0", .max = "64GiB",
-     .doc = "How much of late profiles is taken while the bucket cannot be asked whether it has them. They are in answers once it can; beyond this much they are refused with 503."},
+     .doc = "Late profiles to accept while the bucket is unreachable and cannot be checked for duplicates. Queries return them after the check. Further late profiles are refused with 503."},
     {"block_version", FG_CONF_ENUM, CONF(block_version), .def = "newest", .choices = FG_BLOCK_VERSION_CHOICES,
-     .doc = "The version of the format in which segments are written. While programs of an older version still read the bucket it has to be theirs (deploy/operations/upgrade.md)."},
+     .doc = "Format version of new segments. While programs of an older version read the bucket, set a version that they support (deploy/operations/upgrade.md)."},
 };
 /* clang-format on */
 const size_t ing_driver_n_fields = FG_COUNT(ing_driver_fields);
