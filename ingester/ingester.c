@@ -49,21 +49,21 @@ const size_t ing_n_fields = FG_COUNT(ing_fields);
 /* clang-format off */
 #define INGESTER_METRICS(M)                                                                              \
     M(GAUGE, INGESTER_SERIES, "flamegrid_ingester_series", "Series in the head")                         \
-    M(GAUGE, INGESTER_TENANTS, "flamegrid_ingester_tenants", "Tenants that have services in the head")   \
-    M(GAUGE, INGESTER_NEW_FULL, "flamegrid_ingester_refused_growth{reason=\"catalog_full\"}", "Pushes refused since the start because what they would add has no room") \
-    M(GAUGE, INGESTER_NEW_TENANTS, "flamegrid_ingester_refused_growth{reason=\"tenants_max\"}", "Pushes refused since the start because what they would add has no room") \
-    M(GAUGE, INGESTER_NEW_SHARE, "flamegrid_ingester_refused_growth{reason=\"tenant_catalog_share\"}", "Pushes refused since the start because what they would add has no room") \
-    M(GAUGE, INGESTER_NEW_SERIES, "flamegrid_ingester_refused_growth{reason=\"max_series_per_tenant\"}", "Pushes refused since the start because what they would add has no room") \
+    M(GAUGE, INGESTER_TENANTS, "flamegrid_ingester_tenants", "Tenants with services in the head")  \
+    M(GAUGE, INGESTER_NEW_FULL, "flamegrid_ingester_refused_growth{reason=\"catalog_full\"}", "Pushes refused since the start because their new entries exceed a limit, by reason") \
+    M(GAUGE, INGESTER_NEW_TENANTS, "flamegrid_ingester_refused_growth{reason=\"tenants_max\"}", "Pushes refused since the start because their new entries exceed a limit, by reason") \
+    M(GAUGE, INGESTER_NEW_SHARE, "flamegrid_ingester_refused_growth{reason=\"tenant_catalog_share\"}", "Pushes refused since the start because their new entries exceed a limit, by reason") \
+    M(GAUGE, INGESTER_NEW_SERIES, "flamegrid_ingester_refused_growth{reason=\"max_series_per_tenant\"}", "Pushes refused since the start because their new entries exceed a limit, by reason") \
     M(GAUGE, INGESTER_CATALOG_BYTES, "flamegrid_ingester_catalog_bytes", "Memory of the catalog")        \
     M(GAUGE, INGESTER_DICT_BYTES, "flamegrid_ingester_dictionary_bytes", "Memory of the dictionaries")   \
-    M(GAUGE, INGESTER_STORE_MEMORY, "flamegrid_ingester_store_memory_bytes", "Memory of the store")      \
-    M(GAUGE, INGESTER_STORE_DISK, "flamegrid_ingester_store_disk_bytes", "The head on disk")             \
-    M(GAUGE, INGESTER_RECORDS_REPAIRED, "flamegrid_ingester_head_records{state=\"repaired\"}", "Damaged records that the last start found in the head") \
-    M(GAUGE, INGESTER_RECORDS_ASIDE, "flamegrid_ingester_head_records{state=\"set_aside\"}", "Damaged records that the last start found in the head") \
-    M(GAUGE, INGESTER_QUEUED_PUSHES, "flamegrid_ingester_queue_jobs{lane=\"ingest\"}", "Jobs waiting for a worker") \
-    M(GAUGE, INGESTER_QUEUED_QUERIES, "flamegrid_ingester_queue_jobs{lane=\"query\"}", "Jobs waiting for a worker") \
-    M(GAUGE, INGESTER_REFUSED_PUSHES, "flamegrid_ingester_refused_jobs{lane=\"ingest\"}", "Jobs refused since the start because the lane was full") \
-    M(GAUGE, INGESTER_REFUSED_QUERIES, "flamegrid_ingester_refused_jobs{lane=\"query\"}", "Jobs refused since the start because the lane was full")
+    M(GAUGE, INGESTER_STORE_MEMORY, "flamegrid_ingester_store_memory_bytes", "Memory of the head store") \
+    M(GAUGE, INGESTER_STORE_DISK, "flamegrid_ingester_store_disk_bytes", "Size of the head on disk") \
+    M(GAUGE, INGESTER_RECORDS_REPAIRED, "flamegrid_ingester_head_records{state=\"repaired\"}", "Damaged records of the head found at the last start, by state") \
+    M(GAUGE, INGESTER_RECORDS_ASIDE, "flamegrid_ingester_head_records{state=\"set_aside\"}", "Damaged records of the head found at the last start, by state") \
+    M(GAUGE, INGESTER_QUEUED_PUSHES, "flamegrid_ingester_queue_jobs{lane=\"ingest\"}", "Jobs that wait for a worker") \
+    M(GAUGE, INGESTER_QUEUED_QUERIES, "flamegrid_ingester_queue_jobs{lane=\"query\"}", "Jobs that wait for a worker") \
+    M(GAUGE, INGESTER_REFUSED_PUSHES, "flamegrid_ingester_refused_jobs{lane=\"ingest\"}", "Jobs refused since the start because the queue was full") \
+    M(GAUGE, INGESTER_REFUSED_QUERIES, "flamegrid_ingester_refused_jobs{lane=\"query\"}", "Jobs refused since the start because the queue was full")
 /* clang-format on */
 FG_METRICS_ENUM(ingester_metric, INGESTER_METRICS)
 static const struct fg_metric_def ingester_metrics[] = FG_METRICS_DEFS(INGESTER_METRICS);

@@ -19,11 +19,11 @@ static const int64_t HEAL_PAUSE_MIN_NS = FG_SECOND_NS / 2, HEAL_PAUSE_MAX_NS = 2
 
 /* clang-format off */
 #define INTAKE_METRICS(M)                                                                          \
-    M(COUNTER, INTAKE_REFUSED_FULL, "flamegrid_ingester_pushes_refused_total{reason=\"disk_full\"}", "Pushes refused because the head takes no writes") \
-    M(COUNTER, INTAKE_REFUSED_FAILED, "flamegrid_ingester_pushes_refused_total{reason=\"write_failed\"}", "Pushes refused because the head takes no writes") \
-    M(COUNTER, INTAKE_HEALED, "flamegrid_ingester_store_healed_total", "Times that the head took writes again after one had failed") \
-    M(GAUGE, INTAKE_OPEN, "flamegrid_ingester_takes_pushes", "1: pushes are taken; 0: they are refused, since the disk is full or a write failed") \
-    M(GAUGE, INTAKE_DAMAGED, "flamegrid_ingester_store_damaged", "1: a table of the head cannot be read, and tables are not merged any more")
+    M(COUNTER, INTAKE_REFUSED_FULL, "flamegrid_ingester_pushes_refused_total{reason=\"disk_full\"}", "Pushes refused because the head is not writable, by reason") \
+    M(COUNTER, INTAKE_REFUSED_FAILED, "flamegrid_ingester_pushes_refused_total{reason=\"write_failed\"}", "Pushes refused because the head is not writable, by reason") \
+    M(COUNTER, INTAKE_HEALED, "flamegrid_ingester_store_healed_total", "Recoveries of the head store after a failed write") \
+    M(GAUGE, INTAKE_OPEN, "flamegrid_ingester_takes_pushes", "1 if pushes are accepted, 0 if they are refused because the disk is full or a write failed") \
+    M(GAUGE, INTAKE_DAMAGED, "flamegrid_ingester_store_damaged", "1 if a table file of the head store is unreadable and the store no longer compacts")
 /* clang-format on */
 FG_METRICS_ENUM(intake_metric, INTAKE_METRICS)
 static const struct fg_metric_def intake_metrics[] = FG_METRICS_DEFS(INTAKE_METRICS);

@@ -15,17 +15,17 @@ static const int64_t BUCKET_PATIENCE_NS = 3 * FG_SECOND_NS;
 
 #define QUERIER_METRICS(M)                                                                         \
     M(COUNTER, QUERIER_QUESTIONS, "flamegrid_querier_questions_total",                             \
-      "Questions answered, errors included")                                                       \
+      "Completed queries, errors included")                                                        \
     M(COUNTER, QUERIER_REFUSED, "flamegrid_querier_questions_refused_total",                       \
-      "Questions answered 429 because the lane, or the tenant's part of it, was full")             \
+      "Queries refused with 429 because the queue, or the share of the tenant, was full")          \
     M(COUNTER, QUERIER_FAILED, "flamegrid_querier_questions_failed_total",                         \
-      "Questions that ended in an error of ours (5xx)")                                            \
+      "Queries that failed with a server error (5xx)")                                             \
     M(COUNTER, QUERIER_INCOMPLETE, "flamegrid_querier_answers_incomplete_total",                   \
-      "Answers that said that something may be missing")                                           \
+      "Query responses marked incomplete")                                                         \
     M(COUNTER, QUERIER_PROFILES, "flamegrid_querier_profiles_read_total",                          \
-      "Profiles that answers were made from")                                                      \
+      "Profiles read by queries")                                                                  \
     M(HISTOGRAM, QUERIER_SECONDS, "flamegrid_querier_question_duration_seconds",                   \
-      "From a request to its answer")
+      "Duration of queries")
 FG_METRICS_ENUM(querier_metric, QUERIER_METRICS)
 static const struct fg_metric_def querier_metrics[] = FG_METRICS_DEFS(QUERIER_METRICS);
 

@@ -68,9 +68,9 @@ const size_t fg_limit_n_fields = FG_COUNT(fg_limit_fields);
 
 /* clang-format off */
 #define TENANT_METRICS(M)                                                                                     \
-    M(GAUGE, TENANT_OVERRIDES, "flamegrid_tenant_overrides", "Tenants with limits of their own")              \
-    M(COUNTER, TENANT_RELOADS, "flamegrid_tenant_limits_reloads_total{result=\"success\"}", "Readings of the file of limits") \
-    M(COUNTER, TENANT_RELOAD_FAILURES, "flamegrid_tenant_limits_reloads_total{result=\"failure\"}", "Readings of the file of limits")
+    M(GAUGE, TENANT_OVERRIDES, "flamegrid_tenant_overrides", "Tenants with overrides of the limits") \
+    M(COUNTER, TENANT_RELOADS, "flamegrid_tenant_limits_reloads_total{result=\"success\"}", "Reloads of tenants_file by result") \
+    M(COUNTER, TENANT_RELOAD_FAILURES, "flamegrid_tenant_limits_reloads_total{result=\"failure\"}", "Reloads of tenants_file by result")
 /* clang-format on */
 FG_METRICS_ENUM(tenant_metric, TENANT_METRICS)
 static const struct fg_metric_def tenant_metrics[] = FG_METRICS_DEFS(TENANT_METRICS);

@@ -84,16 +84,16 @@ static const struct fg_conf_field program_fields[] = {
 
 /* clang-format off */
 #define PROGRAM_METRICS(M)                                                                                    \
-    M(GAUGE, PROGRAM_BODIES, "flamegrid_body_memory_bytes", "Bodies of requests that are received or worked on") \
-    M(GAUGE, PROGRAM_HEADS, "flamegrid_head_memory_bytes", "Requests that are received or worked on, without their bodies") \
-    M(GAUGE, PROGRAM_ANSWERS, "flamegrid_answer_memory_bytes", "Answers that clients have not read yet") \
-    M(GAUGE, PROGRAM_LAG, "flamegrid_loop_lag_ns", "Longest wait of a message for its loop since the last scrape") \
-    M(GAUGE, PROGRAM_INGEST_QUEUED, "flamegrid_front_queue_jobs{lane=\"ingest\"}", "Jobs waiting for a worker")  \
-    M(GAUGE, PROGRAM_QUERY_QUEUED, "flamegrid_front_queue_jobs{lane=\"query\"}", "Jobs waiting for a worker")    \
-    M(GAUGE, PROGRAM_INGEST_AGE, "flamegrid_front_queue_age_ns{lane=\"ingest\"}", "Age of the oldest job that waits") \
-    M(GAUGE, PROGRAM_QUERY_AGE, "flamegrid_front_queue_age_ns{lane=\"query\"}", "Age of the oldest job that waits") \
-    M(GAUGE, PROGRAM_INGEST_REFUSED, "flamegrid_front_refused_jobs{lane=\"ingest\"}", "Jobs refused since the start because the lane was full") \
-    M(GAUGE, PROGRAM_QUERY_REFUSED, "flamegrid_front_refused_jobs{lane=\"query\"}", "Jobs refused since the start because the lane was full")
+    M(GAUGE, PROGRAM_BODIES, "flamegrid_body_memory_bytes", "Memory of request bodies that are being received or processed") \
+    M(GAUGE, PROGRAM_HEADS, "flamegrid_head_memory_bytes", "Memory of requests that are being received or processed, without bodies") \
+    M(GAUGE, PROGRAM_ANSWERS, "flamegrid_answer_memory_bytes", "Memory of responses that clients have not read yet") \
+    M(GAUGE, PROGRAM_LAG, "flamegrid_loop_lag_ns", "Longest delay of a message to an event loop since the last scrape") \
+    M(GAUGE, PROGRAM_INGEST_QUEUED, "flamegrid_front_queue_jobs{lane=\"ingest\"}", "Jobs that wait for a worker") \
+    M(GAUGE, PROGRAM_QUERY_QUEUED, "flamegrid_front_queue_jobs{lane=\"query\"}", "Jobs that wait for a worker") \
+    M(GAUGE, PROGRAM_INGEST_AGE, "flamegrid_front_queue_age_ns{lane=\"ingest\"}", "Age of the oldest waiting job") \
+    M(GAUGE, PROGRAM_QUERY_AGE, "flamegrid_front_queue_age_ns{lane=\"query\"}", "Age of the oldest waiting job") \
+    M(GAUGE, PROGRAM_INGEST_REFUSED, "flamegrid_front_refused_jobs{lane=\"ingest\"}", "Jobs refused since the start because the queue was full") \
+    M(GAUGE, PROGRAM_QUERY_REFUSED, "flamegrid_front_refused_jobs{lane=\"query\"}", "Jobs refused since the start because the queue was full")
 /* clang-format on */
 FG_METRICS_ENUM(program_metric, PROGRAM_METRICS)
 static const struct fg_metric_def program_metrics[] = FG_METRICS_DEFS(PROGRAM_METRICS);

@@ -14,7 +14,8 @@ static const int64_t TRIP_MAX_NS = 10 * FG_SECOND_NS;
 
 #define CLOCK_METRICS(M)                                                                           \
     M(GAUGE, CLOCK_OFFSET, "flamegrid_clock_offset_seconds",                                       \
-      "Time of the object store minus that of this machine, as last heard; 0 where none says it")
+      "Clock of the object store minus the clock of this machine, as of the last response; 0 if "  \
+      "unknown")
 FG_METRICS_ENUM(clock_metric, CLOCK_METRICS)
 static const struct fg_metric_def clock_metrics[] = FG_METRICS_DEFS(CLOCK_METRICS);
 

@@ -15,12 +15,12 @@ static const uint64_t RESERVE_MAX_BYTES = UINT64_C(1) << 30; /* flushes and segm
 
 enum disk_metric { DISK_FREE, DISK_SIZE, DISK_RESERVE, DISK_STATE, DISK_METRICS };
 static const struct fg_metric_def metric_defs[DISK_METRICS] = {
-    {FG_METRIC_GAUGE, "flamegrid_disk_free_bytes", "Free bytes of the disk"},
-    {FG_METRIC_GAUGE, "flamegrid_disk_size_bytes", "Size of the disk"},
+    {FG_METRIC_GAUGE, "flamegrid_disk_free_bytes", "Free space of the disk in bytes"},
+    {FG_METRIC_GAUGE, "flamegrid_disk_size_bytes", "Size of the disk in bytes"},
     {FG_METRIC_GAUGE, "flamegrid_disk_reserve_bytes",
-     "The service refuses new data while fewer bytes are free"},
+     "Free space in bytes below which the service refuses new data"},
     {FG_METRIC_GAUGE, "flamegrid_disk_state",
-     "0: ok; 1: low, caches shrink; 2: full, new data is refused"},
+     "State of the disk: 0 ok; 1 low, caches shrink; 2 full, new data is refused"},
 };
 
 struct fg_disk {

@@ -21,11 +21,11 @@ const struct fg_conf_field ing_repair_fields[] = {
 };
 
 #define REPAIR_METRICS(M)                                                                          \
-    M(COUNTER, REPAIR_PASSES, "flamegrid_ingester_repair_passes_total", "Times that all other owners were asked for what is lacking here") \
-    M(COUNTER, REPAIR_FAILURES, "flamegrid_ingester_repair_failures_total", "Times that one of them could not be asked to the end") \
-    M(COUNTER, REPAIR_DIFFERENT, "flamegrid_ingester_repair_groups_total", "Groups of which another owner had something else than this one") \
-    M(COUNTER, REPAIR_PROFILES, "flamegrid_ingester_repair_profiles_total", "Profiles that were lacking here and were taken from another owner") \
-    M(COUNTER, REPAIR_BYTES, "flamegrid_ingester_repair_bytes_total", "Bytes that were fetched for it")
+    M(COUNTER, REPAIR_PASSES, "flamegrid_ingester_repair_passes_total", "Repair passes over all other owners") \
+    M(COUNTER, REPAIR_FAILURES, "flamegrid_ingester_repair_failures_total", "Failed comparisons with another owner") \
+    M(COUNTER, REPAIR_DIFFERENT, "flamegrid_ingester_repair_groups_total", "Groups that differed between this ingester and another owner") \
+    M(COUNTER, REPAIR_PROFILES, "flamegrid_ingester_repair_profiles_total", "Missing profiles fetched from another owner") \
+    M(COUNTER, REPAIR_BYTES, "flamegrid_ingester_repair_bytes_total", "Bytes fetched from other owners for repair")
 /* clang-format on */
 const size_t ing_repair_n_fields = FG_COUNT(ing_repair_fields);
 FG_METRICS_ENUM(repair_metric, REPAIR_METRICS)

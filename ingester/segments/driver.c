@@ -54,27 +54,27 @@ static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query m
 /* clang-format off */
 #define DRIVER_METRICS(M)                                                                          \
     M(COUNTER, DRIVER_CUTS, "flamegrid_ingester_segments_cut_total", "Cuts of the head")           \
-    M(COUNTER, DRIVER_COMMITTED, "flamegrid_ingester_segments_committed_total", "Segments that entered the manifest") \
-    M(COUNTER, DRIVER_FORGOTTEN, "flamegrid_ingester_rounds_forgotten_total", "Rounds that left the head after they were committed") \
-    M(COUNTER, DRIVER_FAILED_READ, "flamegrid_ingester_segment_failures_total{step=\"read\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_COMPARE, "flamegrid_ingester_segment_failures_total{step=\"compare\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_TAKE_IN, "flamegrid_ingester_segment_failures_total{step=\"take_in\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_SEAL, "flamegrid_ingester_segment_failures_total{step=\"seal\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_UPLOAD, "flamegrid_ingester_segment_failures_total{step=\"upload\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_SET_ASIDE, "flamegrid_ingester_segment_failures_total{step=\"set_aside\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_SWAP, "flamegrid_ingester_segment_failures_total{step=\"swap\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_MARK, "flamegrid_ingester_segment_failures_total{step=\"mark\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_FORGET, "flamegrid_ingester_segment_failures_total{step=\"forget\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_REPORT, "flamegrid_ingester_segment_failures_total{step=\"report\"}", "Steps of committing that failed and are done again") \
-    M(GAUGE, DRIVER_GENERATION, "flamegrid_ingester_manifest_generation", "Newest generation that the head follows") \
-    M(GAUGE, DRIVER_OPEN_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"open\"}", "Bytes of the head that are in no segment") \
-    M(GAUGE, DRIVER_SEALED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"sealed\"}", "Bytes of the head that are in no segment") \
-    M(GAUGE, DRIVER_ASIDE_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"aside\"}", "Bytes of the head that are in no segment") \
-    M(GAUGE, DRIVER_UNCHECKED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"unchecked\"}", "Bytes of the head that are in no segment") \
-    M(GAUGE, DRIVER_UNCHECKED_PROFILES, "flamegrid_ingester_profiles_unchecked", "Profiles of which nobody could tell yet whether the bucket has them: they are in no answer until then") \
-    M(GAUGE, DRIVER_ASIDE_ROUNDS, "flamegrid_ingester_rounds_aside", "Rounds that could not become a segment and stay in the head") \
-    M(GAUGE, DRIVER_ASIDE_PROFILES, "flamegrid_ingester_profiles_aside", "Profiles of rounds that could not become a segment") \
-    M(GAUGE, DRIVER_RETIRED, "flamegrid_ingester_dictionaries_retired", "Old dictionaries on their way out of the store")
+    M(COUNTER, DRIVER_COMMITTED, "flamegrid_ingester_segments_committed_total", "Segments committed to the manifest") \
+    M(COUNTER, DRIVER_FORGOTTEN, "flamegrid_ingester_rounds_forgotten_total", "Head chunks evicted after their commit") \
+    M(COUNTER, DRIVER_FAILED_READ, "flamegrid_ingester_segment_failures_total{step=\"read\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_COMPARE, "flamegrid_ingester_segment_failures_total{step=\"compare\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_TAKE_IN, "flamegrid_ingester_segment_failures_total{step=\"take_in\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_SEAL, "flamegrid_ingester_segment_failures_total{step=\"seal\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_UPLOAD, "flamegrid_ingester_segment_failures_total{step=\"upload\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_SET_ASIDE, "flamegrid_ingester_segment_failures_total{step=\"set_aside\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_SWAP, "flamegrid_ingester_segment_failures_total{step=\"swap\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_MARK, "flamegrid_ingester_segment_failures_total{step=\"mark\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_FORGET, "flamegrid_ingester_segment_failures_total{step=\"forget\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_REPORT, "flamegrid_ingester_segment_failures_total{step=\"report\"}", "Failed steps of committing a segment, which are retried") \
+    M(GAUGE, DRIVER_GENERATION, "flamegrid_ingester_manifest_generation", "Newest manifest generation that the head follows") \
+    M(GAUGE, DRIVER_OPEN_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"open\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, DRIVER_SEALED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"sealed\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, DRIVER_ASIDE_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"aside\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, DRIVER_UNCHECKED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"unchecked\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, DRIVER_UNCHECKED_PROFILES, "flamegrid_ingester_profiles_unchecked", "Late profiles not yet checked for duplicates in the bucket; queries omit them until then") \
+    M(GAUGE, DRIVER_ASIDE_ROUNDS, "flamegrid_ingester_rounds_aside", "Head chunks that cannot be written as a segment and stay in the head") \
+    M(GAUGE, DRIVER_ASIDE_PROFILES, "flamegrid_ingester_profiles_aside", "Profiles in head chunks that cannot be written as a segment") \
+    M(GAUGE, DRIVER_RETIRED, "flamegrid_ingester_dictionaries_retired", "Old dictionaries that are being deleted from the head store")
 /* clang-format on */
 FG_METRICS_ENUM(driver_metric, DRIVER_METRICS)
 static const struct fg_metric_def driver_metrics[] = FG_METRICS_DEFS(DRIVER_METRICS);

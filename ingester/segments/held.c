@@ -22,7 +22,7 @@ enum what { WHAT_DIRECTORY, WHAT_GROUPS, WHAT_IDS, WHAT_SHARD = 8 };
 
 /* clang-format off */
 #define HELD_METRICS(M)                                                                            \
-    M(COUNTER, HELD_SEARCHES, "flamegrid_ingester_late_searches_total", "Times that profiles were looked for in all that is live: late ones, repeated ones")
+    M(COUNTER, HELD_SEARCHES, "flamegrid_ingester_late_searches_total", "Searches of late or repeated profiles in all live segments and blocks")
 /* clang-format on */
 FG_METRICS_ENUM(held_metric, HELD_METRICS)
 static const struct fg_metric_def held_metrics[] = FG_METRICS_DEFS(HELD_METRICS);

@@ -25,11 +25,11 @@ static const char file_prefix[] = "segment-";
 
 /* clang-format off */
 #define PUBLISH_METRICS(M)                                                                         \
-    M(COUNTER, PUBLISH_BYTES, "flamegrid_ingester_segment_bytes_total", "Bytes of segments that were uploaded") \
-    M(COUNTER, PUBLISH_PROFILES, "flamegrid_ingester_segment_profiles_total", "Profiles in segments that were uploaded") \
-    M(COUNTER, PUBLISH_LOST, "flamegrid_ingester_profiles_given_up_total", "Profiles that could not be read and were given up by POST /ingester/salvage") \
-    M(HISTOGRAM, PUBLISH_BUILD_SECONDS, "flamegrid_ingester_segment_build_duration_seconds", "Making one segment") \
-    M(HISTOGRAM, PUBLISH_UPLOAD_SECONDS, "flamegrid_ingester_segment_upload_duration_seconds", "Uploading one segment")
+    M(COUNTER, PUBLISH_BYTES, "flamegrid_ingester_segment_bytes_total", "Bytes of segments uploaded") \
+    M(COUNTER, PUBLISH_PROFILES, "flamegrid_ingester_segment_profiles_total", "Profiles in segments uploaded") \
+    M(COUNTER, PUBLISH_LOST, "flamegrid_ingester_profiles_given_up_total", "Unreadable profiles abandoned by POST /ingester/salvage") \
+    M(HISTOGRAM, PUBLISH_BUILD_SECONDS, "flamegrid_ingester_segment_build_duration_seconds", "Duration of building a segment") \
+    M(HISTOGRAM, PUBLISH_UPLOAD_SECONDS, "flamegrid_ingester_segment_upload_duration_seconds", "Duration of uploading a segment")
 /* clang-format on */
 FG_METRICS_ENUM(publish_metric, PUBLISH_METRICS)
 static const struct fg_metric_def publish_metrics[] = FG_METRICS_DEFS(PUBLISH_METRICS);

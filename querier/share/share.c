@@ -36,14 +36,14 @@ const size_t qry_share_n_fields = FG_COUNT(qry_share_fields);
 
 /* clang-format off */
 #define SHARE_METRICS(M)                                                                                       \
-    M(COUNTER, SHARE_OWN, "flamegrid_querier_share_reads_total{of=\"own\"}", "Reads of segments and blocks, by whose share they were of") \
-    M(COUNTER, SHARE_OTHERS, "flamegrid_querier_share_reads_total{of=\"another\"}", "Reads of segments and blocks, by whose share they were of") \
-    M(COUNTER, SHARE_FALLBACKS, "flamegrid_querier_share_fallbacks_total", "Reads that another querier did not answer, made from the bucket") \
-    M(COUNTER, SHARE_SERVED, "flamegrid_querier_share_served_total", "Reads done for other queriers")           \
-    M(GAUGE, SHARE_QUERIERS, "flamegrid_querier_share_queriers", "Queriers that share, this one included")     \
-    M(GAUGE, SHARE_HITS, "flamegrid_querier_share_page_hits", "Pages that were there, since the start")        \
-    M(GAUGE, SHARE_MISSES, "flamegrid_querier_share_page_misses", "Pages that were not, since the start")      \
-    M(GAUGE, SHARE_BYTES, "flamegrid_querier_share_cache_bytes", "Memory of this querier's share")
+    M(COUNTER, SHARE_OWN, "flamegrid_querier_share_reads_total{of=\"own\"}", "Reads of segments and blocks by the querier whose share they belong to") \
+    M(COUNTER, SHARE_OTHERS, "flamegrid_querier_share_reads_total{of=\"another\"}", "Reads of segments and blocks by the querier whose share they belong to") \
+    M(COUNTER, SHARE_FALLBACKS, "flamegrid_querier_share_fallbacks_total", "Reads made from the bucket because another querier did not respond") \
+    M(COUNTER, SHARE_SERVED, "flamegrid_querier_share_served_total", "Reads served to other queriers") \
+    M(GAUGE, SHARE_QUERIERS, "flamegrid_querier_share_queriers", "Queriers that share the cache, this one included") \
+    M(GAUGE, SHARE_HITS, "flamegrid_querier_share_page_hits", "Pages found in the cache of this share since the start") \
+    M(GAUGE, SHARE_MISSES, "flamegrid_querier_share_page_misses", "Pages missing from the cache of this share since the start") \
+    M(GAUGE, SHARE_BYTES, "flamegrid_querier_share_cache_bytes", "Memory of the cache of this share")
 /* clang-format on */
 FG_METRICS_ENUM(share_metric, SHARE_METRICS)
 static const struct fg_metric_def share_metrics[] = FG_METRICS_DEFS(SHARE_METRICS);

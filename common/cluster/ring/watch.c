@@ -25,19 +25,19 @@ static const int64_t WIDEN_LEAD_NS = 15 * FG_MINUTE_NS;
 
 /* clang-format off */
 #define WATCH_METRICS(M)                                                                           \
-    M(GAUGE, WATCH_REVISION, "flamegrid_ring_revision", "Newest revision of the ring that is known here") \
-    M(GAUGE, WATCH_ACTIVE, "flamegrid_ring_members{state=\"active\"}", "Members of the ring")      \
-    M(GAUGE, WATCH_LEAVING, "flamegrid_ring_members{state=\"leaving\"}", "Members of the ring")    \
-    M(GAUGE, WATCH_GONE, "flamegrid_ring_members{state=\"gone\"}", "Members of the ring")          \
-    M(GAUGE, WATCH_UNDRAINED, "flamegrid_ring_undrained_revisions", "Older revisions whose owners are still asked by queries") \
-    M(GAUGE, WATCH_AGE, "flamegrid_ring_age_ns", "Time since the ring was last read")              \
-    M(GAUGE, WATCH_DENIED, "flamegrid_ring_change_denied", "Whether the bucket did not let the ring be changed when that was tried last") \
-    M(GAUGE, WATCH_SEAT, "flamegrid_ring_seat_state", "Own seat in the ring: 0 none, 1 joining, 2 active, 3 leaving, 4 left, 5 replaced") \
-    M(COUNTER, WATCH_READS, "flamegrid_ring_reads_total", "Times that the ring was read")          \
-    M(COUNTER, WATCH_READ_FAILURES, "flamegrid_ring_read_failures_total", "Times that the ring could not be read") \
-    M(COUNTER, WATCH_PUT_BACK, "flamegrid_ring_put_back_total", "Times that a lost, damaged or older ring was replaced by the copy known here") \
-    M(COUNTER, WATCH_SWAPS, "flamegrid_ring_swaps_total", "Changes of the ring that were tried")   \
-    M(COUNTER, WATCH_SWAPS_LOST, "flamegrid_ring_swaps_lost_total", "Changes of the ring that were not made, or of which that is not known")
+    M(GAUGE, WATCH_REVISION, "flamegrid_ring_revision", "Newest ring revision that this process has read") \
+    M(GAUGE, WATCH_ACTIVE, "flamegrid_ring_members{state=\"active\"}", "Ring members by state")    \
+    M(GAUGE, WATCH_LEAVING, "flamegrid_ring_members{state=\"leaving\"}", "Ring members by state")  \
+    M(GAUGE, WATCH_GONE, "flamegrid_ring_members{state=\"gone\"}", "Ring members by state")        \
+    M(GAUGE, WATCH_UNDRAINED, "flamegrid_ring_undrained_revisions", "Older ring revisions whose owners queries still ask") \
+    M(GAUGE, WATCH_AGE, "flamegrid_ring_age_ns", "Time since the last successful read of the ring") \
+    M(GAUGE, WATCH_DENIED, "flamegrid_ring_change_denied", "1 if the bucket denied the last ring update") \
+    M(GAUGE, WATCH_SEAT, "flamegrid_ring_seat_state", "State of this member in the ring: 0 none, 1 joining, 2 active, 3 leaving, 4 left, 5 replaced") \
+    M(COUNTER, WATCH_READS, "flamegrid_ring_reads_total", "Reads of the ring")                     \
+    M(COUNTER, WATCH_READ_FAILURES, "flamegrid_ring_read_failures_total", "Failed reads of the ring") \
+    M(COUNTER, WATCH_PUT_BACK, "flamegrid_ring_put_back_total", "Lost, damaged or outdated rings that this process replaced with its copy") \
+    M(COUNTER, WATCH_SWAPS, "flamegrid_ring_swaps_total", "Attempted ring updates")                \
+    M(COUNTER, WATCH_SWAPS_LOST, "flamegrid_ring_swaps_lost_total", "Ring updates that failed or whose outcome is unknown")
 /* clang-format on */
 FG_METRICS_ENUM(watch_metric, WATCH_METRICS)
 static const struct fg_metric_def watch_metrics[] = FG_METRICS_DEFS(WATCH_METRICS);

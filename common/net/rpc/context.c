@@ -61,9 +61,9 @@ enum {
 
 /* clang-format off */
 #define RPC_METRICS(M)                                                                                      \
-    M(GAUGE, RPC_ANSWERS, "flamegrid_rpc_answers_waiting_bytes", "Large answers whose parts wait to be fetched") \
-    M(GAUGE, RPC_REQUESTS, "flamegrid_rpc_requests_held_bytes", "Requests of other services that are received in parts or worked on") \
-    M(GAUGE, RPC_CONNECTIONS, "flamegrid_rpc_connections", "Connections that other services have to this one") \
+    M(GAUGE, RPC_ANSWERS, "flamegrid_rpc_answers_waiting_bytes", "Memory of large responses whose chunks wait to be fetched") \
+    M(GAUGE, RPC_REQUESTS, "flamegrid_rpc_requests_held_bytes", "Memory of requests from other services that are being received in chunks or processed") \
+    M(GAUGE, RPC_CONNECTIONS, "flamegrid_rpc_connections", "Connections from other services")      \
     M(COUNTER, RPC_REFUSED_FIRST, RPC_REFUSED("protocol"), RPC_REFUSED_HELP)                                  \
     M(COUNTER, RPC_REFUSED_CLUSTER, RPC_REFUSED("cluster"), RPC_REFUSED_HELP)                                 \
     M(COUNTER, RPC_REFUSED_METHOD, RPC_REFUSED("method"), RPC_REFUSED_HELP)                                   \
@@ -76,7 +76,7 @@ enum {
     M(COUNTER, RPC_REFUSED_CERTIFICATE, RPC_REFUSED("certificate"), RPC_REFUSED_HELP)
 /* clang-format on */
 #define RPC_REFUSED(reason) "flamegrid_rpc_refused_total{reason=\"" reason "\"}"
-#define RPC_REFUSED_HELP    "Calls and connections of other services that were refused"
+#define RPC_REFUSED_HELP    "Refused calls and connections of other services, by reason"
 FG_METRICS_ENUM(rpc_metric, RPC_METRICS)
 static const struct fg_metric_def rpc_metrics[] = FG_METRICS_DEFS(RPC_METRICS);
 

@@ -19,9 +19,9 @@ static const int64_t CHECK_NS = 5 * FG_SECOND_NS; /* as the HTTP server's */
 
 /* clang-format off */
 #define SECURE_METRICS(M)                                                                                        \
-    M(COUNTER, SECURE_RELOADS, "flamegrid_rpc_tls_reloads_total", "Changed certificate or secret files of calls between services that were taken over") \
-    M(COUNTER, SECURE_RELOADS_FAILED, "flamegrid_rpc_tls_reload_failures_total", "Changed certificate or secret files of calls between services that were broken") \
-    M(GAUGE, SECURE_EXPIRY, "flamegrid_rpc_tls_certificate_expiry_timestamp_seconds", "When the certificate for calls between services ends, in seconds since 1970")
+    M(COUNTER, SECURE_RELOADS, "flamegrid_rpc_tls_reloads_total", "Successful reloads of changed certificate or secret files for calls between services") \
+    M(COUNTER, SECURE_RELOADS_FAILED, "flamegrid_rpc_tls_reload_failures_total", "Failed reloads of changed certificate or secret files for calls between services") \
+    M(GAUGE, SECURE_EXPIRY, "flamegrid_rpc_tls_certificate_expiry_timestamp_seconds", "Expiry of the certificate for calls between services, in seconds since the epoch")
 /* clang-format on */
 FG_METRICS_ENUM(secure_metric, SECURE_METRICS)
 static const struct fg_metric_def secure_metrics[] = FG_METRICS_DEFS(SECURE_METRICS);

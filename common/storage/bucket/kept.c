@@ -14,8 +14,8 @@ static const int64_t TIMEOUT_NS = FG_MINUTE_NS;
 
 /* clang-format off */
 #define KEPT_METRICS(M)                                                                            \
-    M(COUNTER, KEPT_COPIES, "flamegrid_kept_copies_total", "Copies of manifests and the ring that were written below manifests/kept/") \
-    M(COUNTER, KEPT_FAILURES, "flamegrid_kept_failures_total", "Copies that could not be written; the next one is written ten minutes later")
+    M(COUNTER, KEPT_COPIES, "flamegrid_kept_copies_total", "Backup copies of manifests and the ring written to manifests/kept/") \
+    M(COUNTER, KEPT_FAILURES, "flamegrid_kept_failures_total", "Failed writes of backup copies to manifests/kept/; the next attempt follows after ten minutes")
 /* clang-format on */
 FG_METRICS_ENUM(kept_metric, KEPT_METRICS)
 static const struct fg_metric_def kept_metrics[] = FG_METRICS_DEFS(KEPT_METRICS);

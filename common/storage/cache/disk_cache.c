@@ -44,21 +44,23 @@ static const int64_t LOOK_NS = FG_SECOND_NS;
 
 #define DISK_METRICS(M)                                                                            \
     M(COUNTER, DISK_HITS, "flamegrid_disk_cache_hits_total",                                       \
-      "Things that were read from the disk")                                                       \
-    M(COUNTER, DISK_MISSES, "flamegrid_disk_cache_misses_total", "Things that were not there")     \
+      "Lookups that the disk cache answered")                                                      \
+    M(COUNTER, DISK_MISSES, "flamegrid_disk_cache_misses_total",                                   \
+      "Lookups that missed the disk cache")                                                        \
     M(COUNTER, DISK_EVICTED, "flamegrid_disk_cache_evicted_total",                                 \
-      "Things that went to make room for others")                                                  \
+      "Objects evicted from the disk cache to make room")                                          \
     M(COUNTER, DISK_GIVEN_UP, "flamegrid_disk_cache_given_up_bytes_total",                         \
-      "Bytes that went because the disk was short of room")                                        \
+      "Bytes evicted from the disk cache because the disk was low on space")                       \
     M(COUNTER, DISK_KEPT, "flamegrid_disk_cache_kept_total",                                       \
-      "Things that were written again, since they were used, when their file went")                \
+      "Recently used objects rewritten when their file was evicted")                               \
     M(COUNTER, DISK_DROPPED, "flamegrid_disk_cache_dropped_total",                                 \
-      "Things that were not written, for the disk was too slow, full or faulty")                   \
+      "Objects not written because the disk was slow, full or faulty")                             \
     M(COUNTER, DISK_FAULTS, "flamegrid_disk_cache_faults_total",                                   \
-      "Reads that did not give what was written, and writes that failed")                          \
-    M(GAUGE, DISK_BYTES, "flamegrid_disk_cache_bytes", "Bytes of the files")                       \
-    M(GAUGE, DISK_ENTRIES, "flamegrid_disk_cache_entries", "Things that are there")                \
-    M(GAUGE, DISK_QUEUED, "flamegrid_disk_cache_queued_bytes", "Bytes that wait to be written")
+      "Corrupt reads and failed writes of the disk cache")                                         \
+    M(GAUGE, DISK_BYTES, "flamegrid_disk_cache_bytes", "Size of the files of the disk cache")      \
+    M(GAUGE, DISK_ENTRIES, "flamegrid_disk_cache_entries", "Objects in the disk cache")            \
+    M(GAUGE, DISK_QUEUED, "flamegrid_disk_cache_queued_bytes",                                     \
+      "Bytes queued for writing to the disk cache")
 FG_METRICS_ENUM(disk_metric, DISK_METRICS)
 static const struct fg_metric_def disk_metrics[] = FG_METRICS_DEFS(DISK_METRICS);
 
