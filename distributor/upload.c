@@ -103,7 +103,7 @@ static void tell_expired(const struct dist_upload *upload)
         fg_http_add_header(upload->req, "X-Flamegrid-Expired", text);
     if ((told_ns == 0 || now_ns - told_ns >= EXPIRED_LOG_NS) &&
         atomic_compare_exchange_strong(&distributor->expired_mono_ns, &told_ns, now_ns))
-        fg_log_warn("profiles are older than limits.retention_period and will not be kept",
+        fg_log_warn("stored profiles are older than limits.retention_period and will be deleted",
                     fg_lb("tenant", upload->tenant), fg_lb("sender", upload->sender),
                     fg_lu("profiles", upload->counts.expired));
 }

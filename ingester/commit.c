@@ -317,7 +317,7 @@ static enum fg_code find_profiles(struct ing_commit *commit, struct ing_commit_i
                          &profile->key, scratch, &profile->found, &err) == FG_OK)
             continue;
         fg_metric_add(commit->metrics, COMMIT_UNREADABLE, 1);
-        fg_log_error("a push is refused: whether it is in the head already cannot be read",
+        fg_log_error("push refused: the head cannot be read to check for duplicates",
                      fg_ls("err", err.msg));
         return not_durable(item, err.code);
     }

@@ -300,11 +300,10 @@ static void tell_damage(struct ingester *ingester, struct fg_conditions *conditi
     fg_metric_set(ingester->metrics, INGESTER_RECORDS_REPAIRED, (int64_t)damage->repaired);
     fg_metric_set(ingester->metrics, INGESTER_RECORDS_ASIDE, (int64_t)damage->set_aside);
     if (damage->set_aside > 0)
-        fg_condition_raise(
-            ingester->damaged,
-            "%llu records of the head are set aside, which the log of the start lists; "
-            "the first: %s",
-            (unsigned long long)damage->set_aside, damage->first);
+        fg_condition_raise(ingester->damaged,
+                           "%llu damaged records of the head are set aside, see the log of the "
+                           "start; the first: %s",
+                           (unsigned long long)damage->set_aside, damage->first);
 }
 
 enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_ingester,

@@ -87,8 +87,7 @@ void ing_intake_failed(struct ing_intake *intake, const struct fg_err *err)
     set_why(intake, err);
     if (!first)
         return;
-    fg_log_error("head could not be written: pushes are refused until it can",
-                 fg_ls("err", err->msg));
+    fg_log_error("head write failed, refusing pushes until it recovers", fg_ls("err", err->msg));
 }
 
 static void try_to_heal(struct ing_intake *intake)
@@ -99,7 +98,7 @@ static void try_to_heal(struct ing_intake *intake)
         return;
     atomic_store(&intake->failing, false);
     fg_metric_add(intake->metrics, INTAKE_HEALED, 1);
-    fg_log_info("head takes writes again");
+    fg_log_info("head write recovered");
 }
 
 void ing_intake_heal(struct ing_intake *intake)
@@ -165,7 +164,7 @@ static void report(struct ing_intake *intake)
         intake->counted_said = refused;
     }
     if (!refuses && intake->refused_before)
-        fg_log_info("pushes are taken again", fg_lu("refused", refused - intake->counted_begin),
+        fg_log_info("pushes are accepted again", fg_lu("refused", refused - intake->counted_begin),
                     fg_li("in_s", (now_mono_ns - intake->since_mono_ns) / FG_SECOND_NS));
     intake->refused_before = refuses;
     fg_buf_done(&why);

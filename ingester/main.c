@@ -213,7 +213,7 @@ static void leave(struct ingester_service *service, const struct fg_program *pro
     fg_ring_watch_leave(service->watch);
     if (fg_ring_watch_wait_seat(service->watch, FG_RING_SEAT_LEFT,
                                 fg_mono_ns(program->clock) + place.leave_timeout_ns, &err) != FG_OK)
-        fg_log_error("the ring was not left: the seat stays, and the disk is still needed",
+        fg_log_error("could not leave the ring: the member stays and its disk is still needed",
                      fg_ls("err", err.msg));
 }
 

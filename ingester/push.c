@@ -175,7 +175,7 @@ static enum fg_code current_generation(struct ingester_push *push, struct fg_err
         if (err->code != FG_E_CORRUPT)
             return err->code;
         /* What names it cannot be read any more; what comes now must not depend on it. */
-        fg_log_error("dictionary cannot be read, a new one begins",
+        fg_log_error("stack dictionary cannot be read, starting a new one",
                      fg_ls("tenant", push->head->tenant), fg_ls("service", push->head->service),
                      fg_ls("err", err->msg));
         ing_commit_spoil(service, generation);
@@ -564,7 +564,8 @@ static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
     if (err->code == FG_E_LIMIT)
         return err->code;
     if (context->no_look_before_mono_ns == 0)
-        fg_log_warn("late profiles cannot be looked for in the bucket, they are taken all the same",
+        fg_log_warn("late profiles cannot be checked for duplicates in the bucket, accepting them "
+                    "unchecked",
                     fg_ls("err", err->msg));
     context->no_look_before_mono_ns = fg_time_add(fg_mono_ns(fg_clock_real()), LOOK_AGAIN_NS);
     context->found_before = ing_held_count_found(context->held);

@@ -92,7 +92,7 @@ static void respond_leaves(struct fg_http_request *req, const struct ing_routes 
 static void set_leaves(struct fg_http_request *req, struct ing_routes *routes, bool leaves)
 {
     if (atomic_exchange(&routes->leaves, leaves) != leaves)
-        fg_log_info(leaves ? "the end will leave the ring" : "the end will keep the seat",
+        fg_log_info(leaves ? "shutdown will leave the ring" : "shutdown will stay in the ring",
                     fg_ls("asked_by", "/ingester/prepare-shutdown"));
     respond_leaves(req, routes);
 }

@@ -236,11 +236,11 @@ static void complain(const struct qry_question *question, int64_t took_ns)
     enum fg_code code = question->job.code;
 
     if (fg_code_http(code) >= 500 && code != FG_E_UNIMPLEMENTED && code != FG_E_UNKNOWN)
-        fg_log_warn("question failed", fg_lb("tenant", question->tenants.ids[0]),
+        fg_log_warn("query failed", fg_lb("tenant", question->tenants.ids[0]),
                     fg_ls("path", question->endpoint->path), fg_ls("code", fg_code_name(code)),
                     fg_ls("err", question->job.err.msg), fg_li("millis", took_ns / FG_MS_NS));
     else if (code == FG_OK && question->incomplete)
-        fg_log_warn("answer is not complete", fg_lb("tenant", question->tenants.ids[0]),
+        fg_log_warn("query response is incomplete", fg_lb("tenant", question->tenants.ids[0]),
                     fg_ls("path", question->endpoint->path),
                     fg_lb("missing", fg_buf_slice(&question->missing)),
                     fg_li("millis", took_ns / FG_MS_NS));
@@ -258,7 +258,7 @@ static void account(struct qry_question *question, int64_t took_ns)
     if (failed && fg_code_http(question->job.code) >= 500)
         fg_metric_add(metrics, QUERIER_FAILED, 1);
     complain(question, took_ns);
-    fg_log_debug("question answered", fg_lb("tenant", question->tenants.ids[0]),
+    fg_log_debug("query completed", fg_lb("tenant", question->tenants.ids[0]),
                  fg_lu("tenants", question->tenants.n), fg_ls("path", question->endpoint->path),
                  fg_ls("code", fg_code_name(question->job.code)),
                  fg_ls("err", failed ? question->job.err.msg : ""),

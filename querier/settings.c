@@ -77,6 +77,6 @@ enum fg_code qry_open_disk_cache(const struct qry_settings *settings, const char
         return FG_OK;
     if (err->code != FG_E_NO_SPACE)
         return err->code;
-    fg_log_warn("no disk cache until the next start: the disk is full", fg_ls("err", err->msg));
+    fg_log_warn("disk full, disk cache disabled until the next start", fg_ls("err", err->msg));
     return FG_OK;
 }

@@ -314,9 +314,10 @@ void fg_tenants_look(struct fg_tenants *tenants)
     if (fg_file_version_eq(&now, &tenants->version))
         return;
     if (reload(tenants, &err) != FG_OK)
-        fg_log_error("limits of tenants could not be read again", fg_ls("err", err.msg));
+        fg_log_error("tenants_file could not be reloaded, keeping the old limits",
+                     fg_ls("err", err.msg));
     else
-        fg_log_info("limits of tenants read again", fg_ls("file", tenants->config.file));
+        fg_log_info("tenants_file reloaded", fg_ls("file", tenants->config.file));
 }
 
 static void *run(void *arg)

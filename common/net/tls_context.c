@@ -140,7 +140,7 @@ static void take_over(struct fg_tls_context *context, SSL_CTX *ctx)
     if (context->metrics != NULL)
         fg_metric_set(context->metrics, TLS_EXPIRY, (int64_t)end_s);
     if (end_s < time(NULL))
-        fg_log_warn("the TLS certificate has expired", fg_ls("file", context->files[CERT]),
+        fg_log_warn("TLS certificate has expired", fg_ls("file", context->files[CERT]),
                     fg_li("end_s", (int64_t)end_s));
 }
 
@@ -209,7 +209,8 @@ bool fg_tls_context_reload(struct fg_tls_context *context)
     if (!look(context))
         return false;
     if (load(context, &ctx, &err) != FG_OK) {
-        fg_log_error("new TLS files are broken, the old certificate stays", fg_ls("err", err.msg));
+        fg_log_error("changed TLS files are invalid, keeping the old certificate",
+                     fg_ls("err", err.msg));
         if (context->metrics != NULL)
             fg_metric_add(context->metrics, TLS_RELOADS_FAILED, 1);
         return false;
@@ -217,7 +218,7 @@ bool fg_tls_context_reload(struct fg_tls_context *context)
     take_over(context, ctx);
     if (context->metrics != NULL)
         fg_metric_add(context->metrics, TLS_RELOADS, 1);
-    fg_log_info("new TLS certificate", fg_ls("file", context->files[CERT]),
+    fg_log_info("loaded a new TLS certificate", fg_ls("file", context->files[CERT]),
                 fg_li("end_s", (int64_t)end_of(ctx)));
     return true;
 }

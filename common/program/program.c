@@ -420,10 +420,11 @@ enum fg_code fg_program_await_bucket(struct fg_program *program,
         code = attempt(program, fg_mono_ns(program->clock) + AWAIT_ATTEMPT_NS, err);
         if (code != FG_E_UNAVAILABLE && code != FG_E_DEADLINE)
             break;
-        fg_condition_raise(away, "the service starts when the bucket answers: %s", err->msg);
+        fg_condition_raise(away, "the bucket does not respond, the service starts when it does: %s",
+                           err->msg);
         program->stop_signal = fg_stop_wait_for(pause_ns);
         if (program->stop_signal != 0) {
-            code = fg_fail(err, FG_E_CANCELED, "the bucket did not answer before the end");
+            code = fg_fail(err, FG_E_CANCELED, "the service stopped before the bucket responded");
             break;
         }
         pause_ns = FG_MIN(2 * pause_ns, AWAIT_PAUSE_MAX_NS);

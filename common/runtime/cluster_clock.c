@@ -111,8 +111,8 @@ static void correct(struct fg_cluster_clock *cluster, int64_t offset_ns)
         return; /* whole seconds: it would go to and fro */
     atomic_store(&cluster->correction_ns, offset_ns);
     fg_condition_raise(cluster->off,
-                       "the clock of this machine is %lld s %s that of the object store, which is "
-                       "used in its place",
+                       "the clock of this machine is %lld s %s the clock of the object store, "
+                       "which is used instead",
                        (long long)(distance(offset_ns, 0) / FG_SECOND_NS),
                        offset_ns > 0 ? "behind" : "ahead of");
 }

@@ -79,14 +79,14 @@ static void say_change(const struct fg_disk *disk, enum fg_disk_state before,
     if (state == before)
         return;
     if (state == FG_DISK_FULL)
-        fg_log_error("disk full: new data is refused until there is room",
+        fg_log_error("disk full, refusing new data until space is free",
                      fg_ls("folder", disk->path), fg_lu("free_bytes", room.free_bytes),
                      fg_lu("reserve_bytes", disk->reserve_bytes));
     else if (state == FG_DISK_OK || before == FG_DISK_FULL)
-        fg_log_info("disk has room again", fg_ls("folder", disk->path),
+        fg_log_info("disk has free space again", fg_ls("folder", disk->path),
                     fg_lu("free_bytes", room.free_bytes));
     else
-        fg_log_warn("disk space is low: caches give way and merges wait",
+        fg_log_warn("disk space low, shrinking caches and pausing compaction",
                     fg_ls("folder", disk->path), fg_lu("free_bytes", room.free_bytes),
                     fg_lu("refused_below_bytes", disk->reserve_bytes));
 }
@@ -129,7 +129,7 @@ static void look(void *arg)
     struct fg_err err;
 
     if (fg_disk_measure(disk->path, &room, &err) != FG_OK) {
-        fg_log_warn("disk cannot be asked for its room", fg_ls("err", err.msg));
+        fg_log_warn("free space of the disk cannot be read", fg_ls("err", err.msg));
         return;
     }
     state = fg_disk_next(before, room.free_bytes, disk->reserve_bytes);

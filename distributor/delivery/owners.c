@@ -176,8 +176,7 @@ static void complain(struct dist_owners *owners, const struct fg_err *err)
     if (now_ns < owners->quiet_until_mono_ns)
         return;
     owners->quiet_until_mono_ns = now_ns + LOG_EVERY_NS;
-    fg_log_warn("ingester cannot be called, said at most every ten seconds",
-                fg_ls("err", err->msg));
+    fg_log_warn("ingester cannot be called (logged at most every 10 s)", fg_ls("err", err->msg));
 }
 
 static void add_member(struct dist_owners *owners, const struct fg_ring_member *member,

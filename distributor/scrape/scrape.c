@@ -98,7 +98,7 @@ static void note_health(struct dist_scrape *scrape, enum dist_scrape_health heal
         fg_log_warn("scrape failed", fg_ls("profile", scrape->endpoint->kind->name),
                     fg_ls("target", scrape->target->address), fg_ls("err", error));
     else if (changed && scrape->health == SCRAPE_HEALTH_DOWN)
-        fg_log_info("scrape works again", fg_ls("profile", scrape->endpoint->kind->name),
+        fg_log_info("scrape recovered", fg_ls("profile", scrape->endpoint->kind->name),
                     fg_ls("target", scrape->target->address));
     scrape->health = health;
 }
@@ -267,7 +267,7 @@ static void advance(struct dist_scrape *scrape)
     fg_metric_add(scrape->context->metrics, SCRAPE_RESETS, result->reset);
     fg_metric_add(scrape->context->metrics, SCRAPE_FORGOTTEN, result->forgotten);
     if (result->forgotten)
-        fg_log_warn("no memory to remember cumulative values; scrape.delta_max_bytes is too small",
+        fg_log_warn("cumulative values not kept: scrape.delta_max_bytes exhausted",
                     fg_ls("profile", scrape->endpoint->kind->name),
                     fg_ls("target", scrape->target->address));
 }

@@ -405,8 +405,8 @@ static void repair_from(struct ing_repair *repair, const struct fg_ring_view *vi
     if (code == FG_OK || code == FG_E_CANCELED)
         return;
     fg_metric_add(repair->metrics, REPAIR_FAILURES, 1);
-    fg_log_debug("repair: another owner could not be asked, the next time",
-                 fg_lb("member", member->name), fg_ls("err", err.msg));
+    fg_log_debug("repair with another owner failed, will retry", fg_lb("member", member->name),
+                 fg_ls("err", err.msg));
 }
 
 /* Everyone who may have something: that they own a shard with us the other side looks up. */

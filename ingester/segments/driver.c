@@ -98,11 +98,11 @@ static void fail_effect(struct ing_driver *driver, enum ing_segments_effect_kind
     if (err->code == FG_E_CANCELED) /* by ing_driver_stop() */
         return;
     fg_metric_add(driver->metrics, DRIVER_FAILED_READ + (unsigned)kind, 1);
-    fg_log_warn("segment: a step failed and is done again", fg_ls("step", names[kind]),
+    fg_log_warn("segment commit step failed, will retry", fg_ls("step", names[kind]),
                 fg_ls("err", err->msg));
     *since = *since == 0 ? now_ns : *since;
     if (now_ns - *since >= FAILING_TO_TELL_NS || err->code == FG_E_CORRUPT)
-        fg_condition_raise(driver->failing, "segments are not committed, step %s fails: %s",
+        fg_condition_raise(driver->failing, "segments cannot be committed, step %s fails: %s",
                            names[kind], err->msg);
 }
 
@@ -194,7 +194,8 @@ static enum fg_code seal(struct ing_driver *driver, const struct ing_segments_ef
     ing_rounds_set_cuts(driver->config.rounds, (uint32_t)effect->cut);
     fg_metric_add(driver->metrics, DRIVER_CUTS, 1);
     if (ing_retire_cut(driver->config.retire, &later) != FG_OK)
-        fg_log_warn("dictionaries go on in the old generation", fg_ls("err", later.msg));
+        fg_log_warn("dictionaries could not start a new generation, keeping the old one",
+                    fg_ls("err", later.msg));
     return FG_OK;
 }
 
@@ -377,12 +378,14 @@ static void sweep(struct ing_driver *driver)
     struct fg_err later;
 
     if (ing_retire_series(driver->config.retire, writer, &later) != FG_OK)
-        fg_log_warn("series that left stay in the store for now", fg_ls("err", later.msg));
+        fg_log_warn("evicted series could not be deleted from the head store, will retry",
+                    fg_ls("err", later.msg));
     if (now_ns - driver->swept_mono_ns < SWEEP_PAUSE_NS)
         return;
     driver->swept_mono_ns = now_ns;
     if (ing_retire_sweep(driver->config.retire, writer, &later) != FG_OK)
-        fg_log_warn("old dictionaries stay for now", fg_ls("err", later.msg));
+        fg_log_warn("old dictionaries could not be deleted from the head store, will retry",
+                    fg_ls("err", later.msg));
 }
 
 /* What lasts and needs an operator. */
@@ -391,35 +394,31 @@ static void tell_conditions(struct ing_driver *driver)
     const struct ing_segments_status *status = &driver->status; /* this thread writes it */
 
     if (status->misfits)
-        fg_condition_raise(
-            driver->aside,
-            "%u rounds of the head with %llu profiles (%llu bytes) could not become a "
-            "segment: they are served from this disk alone; the last reason: %s",
-            status->rounds[ROUND_ASIDE], (unsigned long long)status->aside_profiles,
-            (unsigned long long)status->aside_bytes, driver->unfit_why);
+        fg_condition_raise(driver->aside,
+                           "%u head chunks with %llu profiles (%llu bytes) cannot be written as a "
+                           "segment and are served from this disk only; last reason: %s",
+                           status->rounds[ROUND_ASIDE], (unsigned long long)status->aside_profiles,
+                           (unsigned long long)status->aside_bytes, driver->unfit_why);
     else if (status->rounds[ROUND_ASIDE] == 0)
         fg_condition_clear(driver->aside);
     if (status->unchecked_profiles > 0)
         fg_condition_raise(driver->unchecked,
-                           "late profiles are stored and in no answer yet, since the bucket cannot "
-                           "be asked whether "
-                           "it has them, or an object that may have them is damaged; "
-                           "flamegrid_ingester_profiles_unchecked has their number");
+                           "queries omit stored late profiles until they are checked for "
+                           "duplicates: the bucket does not respond, or an object that may contain "
+                           "them is damaged; flamegrid_ingester_profiles_unchecked counts them");
     else
         fg_condition_clear(driver->unchecked);
     if (status->went_back)
-        fg_condition_raise(
-            driver->bucket_went_back,
-            "the L0 manifest is older than generation %llu, which was read before: the "
-            "bucket is another one, or from a backup",
-            (unsigned long long)status->seen);
+        fg_condition_raise(driver->bucket_went_back,
+                           "the L0 manifest is older than generation %llu, which was read before: "
+                           "the bucket is a different one or was restored from a backup",
+                           (unsigned long long)status->seen);
     else
         fg_condition_clear(driver->bucket_went_back);
     if (status->store_went_back)
-        fg_condition_raise(
-            driver->store_went_back,
-            "the head is older than what the L0 manifest says of it: its disk is from "
-            "a backup, and what it acknowledged since then is not here");
+        fg_condition_raise(driver->store_went_back,
+                           "the head is older than its entry in the L0 manifest: its disk was "
+                           "restored from a backup and lacks the profiles acknowledged since then");
 }
 
 static void on_turn(struct ing_commit_visit *visit)

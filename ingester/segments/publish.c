@@ -242,8 +242,8 @@ static enum fg_code build(struct ing_publish *publish, const struct ing_segments
                           &publish->summary, ret_suspects, err) != FG_OK)
         return err->code;
     if (publish->summary.n_lost > 0) {
-        fg_log_error("profiles that cannot be read are given up",
-                     fg_lu("profiles", publish->summary.n_lost), fg_lu("rounds", n));
+        fg_log_error("unreadable profiles abandoned", fg_lu("profiles", publish->summary.n_lost),
+                     fg_lu("rounds", n));
         fg_metric_add(publish->metrics, PUBLISH_LOST, publish->summary.n_lost);
     }
     fg_metric_observe_ns(publish->metrics, PUBLISH_BUILD_SECONDS,

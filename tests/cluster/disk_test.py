@@ -340,7 +340,7 @@ def full(seed, fill, free, settings, server, reason):
         back_s = wait("pushes are taken again", lambda: server.ready() == 200)
         check(refused > 0, "no refusal was counted")
         time.sleep(1)
-    check("pushes are taken again" in server.log(), "no word of it:\n%s", server.log_tail())
+    check("pushes are accepted again" in server.log(), "no word of it:\n%s", server.log_tail())
     print("     refused after %.1f s, taken after %.1f s, %d pushes" % (noticed_s, back_s, len(ledger.pushes)))
     finish(server, ledger)
 

@@ -107,7 +107,7 @@ static void ask_to_read(struct fg_ring_watch *watch)
 static void note_denied(struct fg_ring_watch *watch, bool denied, const struct fg_err *err)
 {
     if (denied && !watch->denied)
-        fg_log_error("ring: the bucket does not let us change it; all goes on as it is there",
+        fg_log_error("ring update denied by the bucket, keeping the current ring",
                      fg_ls("err", err->msg));
     watch->denied = denied;
     fg_metric_set(watch->metrics, WATCH_DENIED, denied);
@@ -123,8 +123,7 @@ static enum fg_code swap(struct fg_ring_watch *watch, const struct fg_ring *ring
     fg_metric_add(watch->metrics, WATCH_SWAPS_LOST, code != FG_OK);
     note_denied(watch, code == FG_E_DENIED, &err);
     if (code != FG_OK && code != FG_E_PRECONDITION && code != FG_E_CANCELED && code != FG_E_DENIED)
-        fg_log_warn("ring: perhaps a change was not made, it is tried again",
-                    fg_ls("err", err.msg));
+        fg_log_warn("ring update unconfirmed, retrying", fg_ls("err", err.msg));
     return code;
 }
 
@@ -135,7 +134,7 @@ static void end_wish(struct fg_ring_watch *watch)
 {
     const struct fg_ring_wish *wish = &watch->widen.wish;
 
-    fg_log_info("ring: a spread is in it",
+    fg_log_info("ring has the new spread of a tenant",
                 fg_lb("tenant", fg_bytes(wish->tenant, wish->tenant_len)),
                 fg_lu("spread", wish->spread));
     (void)pthread_mutex_lock(&watch->lock);
@@ -203,10 +202,11 @@ static void on_moved_state(struct fg_ring_watch *watch, enum fg_ring_seat_state 
     (void)pthread_cond_broadcast(&watch->moved);
     (void)pthread_mutex_unlock(&watch->lock);
     if (state == FG_RING_SEAT_REPLACED)
-        fg_log_error("ring: another store has joined under our name; nothing is taken any more",
-                     fg_lb("member", watch->seat.config.name));
+        fg_log_error(
+            "ring member replaced by another store with the same name, refusing all pushes",
+            fg_lb("member", watch->seat.config.name));
     else
-        fg_log_info("ring: seat", fg_lb("member", watch->seat.config.name),
+        fg_log_info("ring membership changed", fg_lb("member", watch->seat.config.name),
                     fg_ls("state", fg_ring_seat_state_name(state)),
                     fg_lu("revision", fg_ring_watch_revision(watch)));
 }
@@ -231,7 +231,7 @@ static void seat_step(struct fg_ring_watch *watch, struct fg_ring_seat_event *ev
     watch->seat_wake_mono_ns = effects.wake_mono_ns;
     on_moved_state(watch, before);
     if (watch->seat.err.code != FG_OK && fault == FG_OK)
-        fg_log_warn("ring: cannot join yet", fg_ls("err", watch->seat.err.msg));
+        fg_log_warn("cannot join the ring yet, retrying", fg_ls("err", watch->seat.err.msg));
     if (effects.drain > 0)
         watch->seat_config.on_drain(watch->seat_config.arg, effects.drain);
     if (effects.read)
@@ -318,12 +318,12 @@ static void put_back(struct fg_ring_watch *watch, struct fg_slice etag, const ch
     watch->hold_mono_ns = fg_time_add(now(watch), HOLD_NS);
     if (fg_ring_object_swap(&watch->object, etag, &watch->copy->ring, &err) != FG_OK) {
         if (err.code != FG_E_PRECONDITION && err.code != FG_E_CANCELED)
-            fg_log_warn("ring: the copy could not be put back, will retry", fg_ls("found", why),
-                        fg_ls("err", err.msg));
+            fg_log_warn("ring could not be restored from the local copy, retrying",
+                        fg_ls("found", why), fg_ls("err", err.msg));
         return;
     }
     fg_metric_add(watch->metrics, WATCH_PUT_BACK, 1);
-    fg_log_error("ring: the copy was put back", fg_ls("found", why),
+    fg_log_error("ring restored from the local copy", fg_ls("found", why),
                  fg_lu("swaps", watch->copy->ring.swaps));
 }
 
@@ -385,7 +385,7 @@ static void read_once(struct fg_ring_watch *watch, struct fg_ring_follow_effects
     fg_ring_view_unref(found);
     fg_metric_add(watch->metrics, WATCH_READ_FAILURES, 1);
     if (code != FG_E_CANCELED) /* only we write it */
-        fg_condition_raise(watch->unread, "the ring cannot be read, the copy serves on: %s",
+        fg_condition_raise(watch->unread, "the ring cannot be read, using the last copy: %s",
                            watch->err.msg);
 }
 

@@ -147,7 +147,7 @@ static void drop_answer(struct fg_http_request *req)
 {
     struct fg_http_loop *owner = req->conn->owner;
 
-    fg_log_warn("an answer was refused with 503: answer_memory_max_bytes is in use",
+    fg_log_warn("response replaced by 503: answer_memory_max_bytes exhausted",
                 fg_ls("peer", req->conn->peer), fg_lu("size_bytes", req->out.len));
     fg_http_stats_event(owner->stats, HTTP_ANSWER_NO_MEMORY);
     fg_buf_done(&req->out);

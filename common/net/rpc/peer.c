@@ -226,7 +226,7 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
     } else if (atomic_fetch_sub(&base->connections, 1) == 1) {
         atomic_store(&base->connected_wall_ns, 0);
         if (peer->rpc != NULL)
-            fg_log_info("connection to another service has ended", fg_ls("peer", peer->url));
+            fg_log_info("connection to another service closed", fg_ls("peer", peer->url));
     }
 }
 
@@ -243,10 +243,9 @@ static void on_pipe_new(nng_pipe pipe, nng_pipe_ev event, void *arg)
     atomic_fetch_add(&peer->refused, 1);
     (void)nng_pipe_close(pipe);
     if (fg_wire_may_say(&quiet_until_mono_ns))
-        fg_log_warn(
-            "another service's certificate names neither an ingester nor a querier, said at "
-            "most every ten seconds",
-            fg_ls("peer", peer->url));
+        fg_log_warn("certificate of another service names neither an ingester nor a querier, "
+                    "connection closed (logged at most every 10 s)",
+                    fg_ls("peer", peer->url));
 }
 
 static int open_slots(struct nng_peer *peer, unsigned calls_max)

@@ -328,7 +328,7 @@ static void say_end(const struct fg_rpc_secure *secure)
     if (secure->metrics != NULL)
         fg_metric_set(secure->metrics, SECURE_EXPIRY, secure->set.end_s);
     if (secure->set.end_s < time(NULL))
-        fg_log_warn("the certificate for calls between services has expired",
+        fg_log_warn("certificate for calls between services has expired",
                     fg_ls("file", secure->settings->tls_cert_file),
                     fg_li("end_s", secure->set.end_s));
 }
@@ -345,11 +345,11 @@ static void take_over(struct fg_rpc_secure *secure, struct secure_set *set)
         (void)give_config(secure, end, &ignored);
     count(secure, SECURE_RELOADS);
     if (has_secret(&secure->set))
-        fg_log_info("new secrets for calls between services",
+        fg_log_info("loaded new secrets for calls between services",
                     fg_ls("file", secure->settings->secret_file),
                     fg_lu("secrets", secure->set.secret.n));
     else
-        fg_log_info("new certificate for calls between services",
+        fg_log_info("loaded a new certificate for calls between services",
                     fg_ls("file", secure->settings->tls_cert_file),
                     fg_li("end_s", secure->set.end_s));
     say_end(secure);
@@ -373,10 +373,9 @@ bool fg_secure_reload(struct fg_rpc_secure *secure)
             take_over(secure, &set);
         } else {
             count(secure, SECURE_RELOADS_FAILED);
-            fg_log_error(
-                "new certificate or secret files for calls between services are broken, the old "
-                "ones stay",
-                fg_ls("err", err.msg));
+            fg_log_error("changed certificate or secret files for calls between services are "
+                         "invalid, keeping the old ones",
+                         fg_ls("err", err.msg));
         }
     }
     (void)pthread_mutex_unlock(&secure->lock);

@@ -559,7 +559,7 @@ static void refuse_connection(struct fg_rpc_server *server, nng_pipe pipe, enum 
     (void)nng_pipe_close(pipe);
     fg_rpc_count_refusal(server->rpc, why);
     if (fg_wire_may_say(&quiet_until_mono_ns))
-        fg_log_warn("connection of another service refused, said at most every ten seconds",
+        fg_log_warn("connection of another service refused (logged at most every 10 s)",
                     fg_ls("err", text));
 }
 

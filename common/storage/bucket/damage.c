@@ -29,13 +29,13 @@ static const struct kind {
     enum damage_metric objects, met;
 } kinds[] = {
     {"objects_damaged",
-     "are damaged or lost, and answers that need them say so (flamegrid bucket verify, bucket "
-     "repair)",
-     "an object of the bucket is damaged or lost", DAMAGE_OBJECTS, DAMAGE_MET},
+     "are damaged or missing, and responses that need them say so (see flamegrid bucket verify and "
+     "bucket repair)",
+     "object of the bucket is damaged or missing", DAMAGE_OBJECTS, DAMAGE_MET},
     {"objects_unreadable",
-     "need a newer version of this program, and answers that need them say so; their bytes are "
-     "whole",
-     "an object of the bucket needs a newer version of this program", UNREADABLE_OBJECTS,
+     "require a newer version of this program, and responses that need them say so; the objects "
+     "are intact",
+     "object of the bucket requires a newer version of this program", UNREADABLE_OBJECTS,
      UNREADABLE_MET},
 };
 

@@ -99,7 +99,7 @@ static void on_written(struct fg_bucket_request *request)
         fg_metric_add(kept->metrics, KEPT_COPIES, 1);
     } else if (request->code != FG_E_CANCELED) {
         fg_metric_add(kept->metrics, KEPT_FAILURES, 1);
-        fg_log_warn("a copy of a manifest could not be kept", fg_ls("object", copy->name),
+        fg_log_warn("backup copy of a manifest could not be written", fg_ls("object", copy->name),
                     fg_ls("err", request->err.msg));
     }
     fg_bucket_clear(request);

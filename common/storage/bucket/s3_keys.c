@@ -285,7 +285,7 @@ static void looked(struct fg_job *job)
     auth->next_mono_ns = now_ns + (job->code == FG_OK ? next_look_ns(auth) : AGAIN_NS);
     if (job->code != FG_OK) {
         auth->err = job->err;
-        fg_log_warn("no new keys for the bucket", fg_ls("err", job->err.msg));
+        fg_log_warn("keys of the bucket could not be renewed", fg_ls("err", job->err.msg));
     }
     fg_s3_wake_at(s3, auth->next_mono_ns);
     fg_s3_calls_with_keys(s3);

@@ -211,7 +211,7 @@ static enum fg_code open_s3(const struct fg_bucket_settings *settings,
         return fg_fail(err, FG_E_INVALID, "bucket.s3.bucket is not set");
     take_keys(s3, &config);
     if (fg_slice_starts(fg_cstr(s3->endpoint), "http://"))
-        fg_log_warn("the bucket is spoken to without TLS", fg_ls("endpoint", s3->endpoint));
+        fg_log_warn("connections to the bucket do not use TLS", fg_ls("endpoint", s3->endpoint));
     return fg_bucket_s3_open(&config, ret_bucket, err);
 }
 

@@ -344,7 +344,7 @@ static void rest(struct fg_disk_cache *cache)
 {
     count(cache, DISK_FAULTS);
     if (!cache->resting)
-        fg_log_warn("disk cache cannot be written to for want of room, or since the disk is faulty",
+        fg_log_warn("disk cache write failed, cache writes disabled for 10 s",
                     fg_ls("folder", cache->path));
     cache->resting = true;
     cache->rest_mono_ns = fg_mono_ns(fg_clock_real()) + REST_NS;
