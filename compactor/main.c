@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     };
     const struct fg_program_def def = {
         .name = "flamegrid-compactor",
-        .what = "merges what ingesters commit, keeps and deletes by retention",
+        .what = "merges committed segments into blocks and applies retention and deletions",
         .sections = sections,
         .n_sections = FG_COUNT(sections),
         .start = start,

@@ -420,7 +420,7 @@ static enum fg_code end_deletions(struct tenant_looking *looking, struct fg_err 
     if (!any)
         return FG_OK;
     if (cmp_stores_get(looking->rules->stores, looking->env, &stores, err) != FG_OK)
-        return fg_wrap(err, "who may hold deleted profiles");
+        return fg_wrap(err, "listing ingesters that may hold deleted profiles");
     return advance_deletions(looking, stores, err);
 }
 

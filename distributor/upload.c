@@ -324,7 +324,7 @@ static enum fg_code encode(const struct dist_upload *upload, const struct upload
     fg_buf_clear(&space->wire);
     fg_batch_encode(&part->batch, define, &space->wire);
     if (space->wire.full)
-        return fg_fail(err, FG_E_TOO_LARGE, "upload is larger than one message may be");
+        return fg_fail(err, FG_E_TOO_LARGE, "the upload exceeds the message size limit");
     dist_parcel_unref(fg_take(item->parcel));
     item->parcel = dist_parcel_create(upload->tenant, part->service, &part->batch, define,
                                       fg_buf_slice(&space->wire));
@@ -640,7 +640,8 @@ enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struc
     if (number < upload->n_admitted)
         return FG_OK;
     if (upload->over_rate)
-        return fg_fail(err, FG_E_LIMIT, "push rate limit exceeded by the profiles before this one");
+        return fg_fail(err, FG_E_LIMIT,
+                       "push rate limit exceeded by earlier profiles of this upload");
     if (fg_rates_take(distributor->rates, upload->tenant, &upload->limits->values, bytes,
                       fg_mono_ns(distributor->config.clock), err) == FG_OK) {
         upload->n_admitted++;

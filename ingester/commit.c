@@ -263,12 +263,13 @@ static void add_profile(struct ing_commit *commit, struct ing_commit_item *item,
 static enum fg_code cannot_look(struct ing_commit_item *item, struct ing_segments_looked looked)
 {
     if (looked.cannot)
-        return fg_fail(&item->err, FG_E_UNAVAILABLE,
-                       "a late profile cannot be looked for in the bucket, and as many are taken "
-                       "as may be until it can (ingester.segments.unchecked_max_bytes)");
+        return fg_fail(
+            &item->err, FG_E_UNAVAILABLE,
+            "late profiles cannot be checked for duplicates in the bucket, and the limit of "
+            "unchecked profiles is reached (ingester.segments.unchecked_max_bytes)");
     item->look_again = true;
     return fg_fail(&item->err, FG_E_ABORTED,
-                   "segments are committed faster than they can be looked at");
+                   "segments are committed faster than they can be checked for duplicates");
 }
 
 /* Into which rounds the profiles go. */

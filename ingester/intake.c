@@ -137,7 +137,7 @@ bool ing_intake_refuses(struct ing_intake *intake, struct fg_buf *why)
         (void)pthread_mutex_unlock(&intake->lock);
     }
     if (full || failing)
-        fg_buf_puts(why, "; pushes are refused, questions are answered");
+        fg_buf_puts(why, "; pushes are refused, queries are answered");
     return full || failing;
 }
 
@@ -197,7 +197,8 @@ enum fg_code ing_intake_admits(struct ing_intake *intake, struct fg_err *err)
         return FG_OK;
     fg_metric_add(intake->metrics, full ? INTAKE_REFUSED_FULL : INTAKE_REFUSED_FAILED, 1);
     return fg_fail(err, FG_E_UNAVAILABLE, "%s, try again later",
-                   full ? "the ingester's disk is full" : "the ingester's disk takes no writes");
+                   full ? "the disk of the ingester is full"
+                        : "the disk of the ingester rejects writes");
 }
 
 static void on_scrape(void *arg)

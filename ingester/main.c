@@ -188,7 +188,7 @@ static const char *seat_fault(const struct ingester_service *service)
     case FG_RING_SEAT_LEFT:
         return "leaves the ring";
     case FG_RING_SEAT_REPLACED:
-        return "another store has joined the ring under this name";
+        return "another store has joined the ring with this name";
     default:
         return "joins the ring";
     }
@@ -253,7 +253,7 @@ int main(int argc, char **argv)
     };
     const struct fg_program_def def = {
         .name = "flamegrid-ingester",
-        .what = "makes profiles durable and serves them until they are in blocks",
+        .what = "stores profiles durably and serves them until they are in blocks",
         .sections = sections,
         .n_sections = FG_COUNT(sections),
         .start = start,

@@ -255,8 +255,8 @@ static enum fg_code check_group(const struct ingester_push *push,
         ing_rounds_of_group(rounds, group, NULL, 0) > 0)
         return FG_OK;
     return fg_fail(err, FG_E_LIMIT,
-                   "tenant %s has profiles of too many times: the catalog has no room for more "
-                   "groups of it (ingester.catalog_max_bytes, limits.tenant_catalog_share)",
+                   "tenant %s has profiles of too many time windows: the catalog has no space for "
+                   "more of its groups (ingester.catalog_max_bytes, limits.tenant_catalog_share)",
                    push->head->tenant);
 }
 
@@ -551,7 +551,7 @@ static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
 
     look->ended = true;
     if (left_ns <= 0)
-        return fg_fail(err, FG_E_DEADLINE, "the push waited too long to be looked for");
+        return fg_fail(err, FG_E_DEADLINE, "the push waited too long for its duplicate check");
     if (now_ns < context->no_look_before_mono_ns &&
         ing_held_count_found(context->held) == context->found_before) {
         look->looked = (struct ing_segments_looked){.cannot = true};
@@ -580,7 +580,8 @@ static void start_look(struct ingester_push *push)
     push->job.done = on_looked;
     if (fg_work_submit(push->context->work, FG_LANE_BACKGROUND, &push->job))
         return;
-    (void)fg_fail(&push->item.err, FG_E_LIMIT, "ingester has too many late profiles to look for");
+    (void)fg_fail(&push->item.err, FG_E_LIMIT,
+                  "ingester has too many late profiles to check for duplicates");
     finish(push);
 }
 
@@ -617,7 +618,7 @@ static enum fg_code divide(struct push_message *message, struct fg_err *err)
         if (push->head->shard > UINT16_MAX)
             return fg_fail(err, FG_E_INVALID, "push for shard %u of 65536", push->head->shard);
         if (push->head->bytes > rest.len)
-            return fg_fail(err, FG_E_INVALID, "push says %u bytes where %zu are left",
+            return fg_fail(err, FG_E_INVALID, "push claims %u bytes, but %zu are left",
                            push->head->bytes, rest.len);
         push->batch = fg_slice_sub(rest, 0, push->head->bytes);
         rest = fg_slice_sub(rest, push->head->bytes, rest.len);

@@ -59,7 +59,7 @@ static void submit_flush(struct fg_http_request *req, struct ing_routes *routes,
     if (fg_work_submit(routes->work, FG_LANE_QUERY, &flush->job))
         return;
     free(flush);
-    (void)fg_fail(&err, FG_E_LIMIT, "too many requests wait already");
+    (void)fg_fail(&err, FG_E_LIMIT, "too many requests are waiting");
     fg_http_respond_error(req, &err);
 }
 

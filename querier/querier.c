@@ -126,7 +126,7 @@ int64_t qry_question_patience_mono_ns(const struct qry_question *question)
 enum fg_code qry_question_check(struct qry_question *question, struct fg_err *err)
 {
     if (question->req != NULL && fg_http_gone(question->req))
-        return fg_fail(err, FG_E_CANCELED, "client has gone");
+        return fg_fail(err, FG_E_CANCELED, "client has disconnected");
     if (fg_mono_ns(question->querier->clock) >= question->deadline_mono_ns)
         return fg_fail(err, FG_E_DEADLINE, "query took too long");
     return FG_OK;
@@ -137,7 +137,8 @@ enum fg_code qry_question_reply(struct qry_question *question, const ProtobufCMe
 {
     fg_connect_write(&question->call, message, &question->body);
     if (question->body.full)
-        return fg_fail(err, FG_E_LIMIT, "answer exceeds %llu bytes",
+        return fg_fail(err, FG_E_LIMIT,
+                       "the response exceeds %llu bytes (querier.answer_max_bytes)",
                        (unsigned long long)question->querier->answer_max_bytes);
     return FG_OK;
 }

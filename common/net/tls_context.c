@@ -96,7 +96,7 @@ static enum fg_code load_files(struct fg_tls_context *context, SSL_CTX *ctx, str
         return fail(err, "tls_cert_file", context->files[CERT]);
     if (SSL_CTX_use_PrivateKey_file(ctx, context->files[KEY], SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(ctx) != 1)
-        return encrypted ? fg_fail(err, FG_E_INVALID, "tls_key_file \"%s\": it is encrypted",
+        return encrypted ? fg_fail(err, FG_E_INVALID, "tls_key_file \"%s\": the key is encrypted",
                                    context->files[KEY])
                          : fail(err, "tls_key_file", context->files[KEY]);
     return load_clients_ca(context, ctx, err);

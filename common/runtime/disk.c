@@ -100,11 +100,11 @@ enum fg_code fg_disk_check(const char *path, uint64_t bytes, uint64_t keep_bytes
         return err->code;
     if (room.free_bytes >= keep_bytes && room.free_bytes - keep_bytes >= bytes)
         return FG_OK;
-    return fg_fail(err, FG_E_NO_SPACE,
-                   "%s of %llu bytes does not fit: of the disk %llu bytes are free, and %llu are "
-                   "kept in reserve",
-                   what, (unsigned long long)bytes, (unsigned long long)room.free_bytes,
-                   (unsigned long long)keep_bytes);
+    return fg_fail(
+        err, FG_E_NO_SPACE,
+        "%s of %llu bytes does not fit: the disk has %llu bytes free, and %llu are reserved", what,
+        (unsigned long long)bytes, (unsigned long long)room.free_bytes,
+        (unsigned long long)keep_bytes);
 }
 
 /* Publishes a measurement and the state that follows from it. */
@@ -160,7 +160,7 @@ enum fg_code fg_disk_watch(const struct fg_disk_config *config, struct fg_disk *
     struct fg_disk *disk;
 
     if (strlen(config->path) >= PATH_MAX_BYTES)
-        return fg_fail(err, FG_E_INVALID, "disk: too long a path");
+        return fg_fail(err, FG_E_INVALID, "disk: the path is too long");
     if (fg_disk_measure(config->path, &room, err) != FG_OK)
         return err->code;
     disk = fg_new(struct fg_disk);
@@ -228,7 +228,7 @@ void fg_disk_describe(const struct fg_disk *disk, struct fg_buf *out)
 {
     const struct fg_disk_room room = fg_disk_room(disk);
 
-    fg_buf_printf(out, "%llu MiB of %llu MiB are free, %llu MiB are kept in reserve",
+    fg_buf_printf(out, "%llu MiB of %llu MiB are free, %llu MiB are reserved",
                   (unsigned long long)(room.free_bytes >> 20),
                   (unsigned long long)(room.size_bytes >> 20),
                   (unsigned long long)(disk->reserve_bytes >> 20));

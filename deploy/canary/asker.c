@@ -250,7 +250,8 @@ static enum fg_code excuse_missing(const struct canary_asked *asked, struct cana
         if (verdict->findings[i].kind != VERDICT_LOST)
             verdict->findings[n++] = verdict->findings[i];
     verdict->n = n;
-    return n > 0 ? FG_OK : fg_fail(err, FG_E_UNAVAILABLE, "it is not complete: %s", missing);
+    return n > 0 ? FG_OK
+                 : fg_fail(err, FG_E_UNAVAILABLE, "the response is incomplete: %s", missing);
 }
 
 /* expected is the ledger's for the moment before. */

@@ -47,7 +47,7 @@ enum fg_code dist_files_check_pattern(const char *pattern, struct fg_err *err)
 
     if (is_json(pattern) || fg_slice_ends(text, ".yaml") || fg_slice_ends(text, ".yml"))
         return FG_OK;
-    return fg_fail(err, FG_E_INVALID, "scrape.files: \"%.200s\" ends in none of .yaml, .yml, .json",
+    return fg_fail(err, FG_E_INVALID, "scrape.files: \"%.200s\" must end in .yaml, .yml or .json",
                    pattern);
 }
 

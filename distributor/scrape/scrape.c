@@ -347,7 +347,7 @@ static void say_status(const struct fg_client_request *request, struct fg_err *e
     for (size_t i = 0; i < len; i++)
         if (shown[i] < ' ' || shown[i] == 0x7f) /* of other alphabets too: char may be signed */
             shown[i] = '.';
-    (void)fg_fail(err, FG_E_UNAVAILABLE, "the target answers with status %u%s%s", request->status,
+    (void)fg_fail(err, FG_E_UNAVAILABLE, "the target responds with status %u%s%s", request->status,
                   len > 0 ? ": " : "", shown);
 }
 
@@ -378,7 +378,7 @@ static void on_fetched(struct fg_client_request *request)
         say_status(request, &err);
         finish(scrape, SCRAPE_STATUS, err.msg);
     } else if (request->answer.len == 0) {
-        finish(scrape, SCRAPE_INVALID, "the target answers with nothing");
+        finish(scrape, SCRAPE_INVALID, "the target responds with an empty body");
     } else {
         store(flight);
     }

@@ -161,7 +161,7 @@ static enum fg_code read_patterns(struct dist_scraper *scraper, struct fg_err *e
         const char *pattern = json_string_value(json_array_get(scraper->files, i));
 
         if (pattern == NULL)
-            return fg_fail(err, FG_E_INVALID, "scrape.files: pattern %zu is no text", i + 1);
+            return fg_fail(err, FG_E_INVALID, "scrape.files: pattern %zu is not a string", i + 1);
         if (dist_files_check_pattern(pattern, err) != FG_OK)
             return err->code;
         scraper->patterns[scraper->n_patterns++] = pattern;
@@ -184,7 +184,7 @@ static enum fg_code find_api(struct dist_scraper *scraper, struct fg_err *err)
         (void)snprintf(scraper->api, sizeof scraper->api, "%s", given);
         return fg_slice_starts(fg_cstr(given), "https://")
                    ? FG_OK
-                   : fg_fail(err, FG_E_INVALID, "scrape.kubernetes.api: %.200s is no https URL",
+                   : fg_fail(err, FG_E_INVALID, "scrape.kubernetes.api: %.200s is not an https URL",
                              given);
     }
     if (host == NULL || port == NULL)

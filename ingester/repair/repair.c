@@ -79,7 +79,7 @@ static bool pause_for(struct ing_repair *repair, int64_t ns)
 
 static enum fg_code is_ending(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_CANCELED, "the ingester is ending");
+    return fg_fail(err, FG_E_CANCELED, "the ingester is stopping");
 }
 
 static enum fg_code keep_rate(struct ing_repair *repair, uint64_t bytes, struct fg_err *err)
@@ -114,7 +114,7 @@ static enum fg_code ask(struct fg_peer *peer, enum fg_rpc_method method,
 
 static enum fg_code unreadable(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_CORRUPT, "an answer cannot be read");
+    return fg_fail(err, FG_E_CORRUPT, "a response cannot be read");
 }
 
 /* ---- taking what is lacking ---- */

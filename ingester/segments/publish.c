@@ -310,7 +310,7 @@ enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_seg
     *ret_fault = (struct ing_publish_fault){0};
     if ((size_t)snprintf(path, sizeof path, "%s/%s%016llx", publish->config.scratch, file_prefix,
                          (unsigned long long)id->nonce) >= sizeof path)
-        return fg_fail(err, FG_E_INVALID, "%.200s: too long a path", publish->config.scratch);
+        return fg_fail(err, FG_E_INVALID, "%.200s: the path is too long", publish->config.scratch);
     code = check_room(publish, rounds, n_rounds, err);
     if (code == FG_OK) {
         code = build(publish, rounds, n_rounds, salvage, path, &ret_fault->suspects, err);

@@ -371,7 +371,7 @@ static void handle_read(struct fg_rpc_request *req, void *arg)
     };
     if (fg_work_submit(share->work, FG_LANE_BACKGROUND, &served->job))
         return;
-    (void)fg_fail(&err, FG_E_LIMIT, "querier has too many reads for others");
+    (void)fg_fail(&err, FG_E_LIMIT, "querier has too many reads for other queriers");
     fg_rpc_reply_error(req, &err);
     atomic_store(&served->refs, 1);
     served_unref(served);

@@ -51,7 +51,7 @@ enum fg_code fg_ring_settings_seat(struct fg_ring_settings *settings, const char
         return err->code;
     if (is_any(address))
         return fg_fail(err, FG_E_INVALID,
-                       "nobody else can call this member at %s: set ring.address", address);
+                       "other services cannot call this member at %s: set ring.address", address);
     *ret_seat = (struct fg_ring_watch_seat){
         .name = settings->name,
         .zone = settings->zone,

@@ -269,8 +269,8 @@ static struct fg_ring_view *take_back(struct fg_ring_watch *watch)
     struct fg_ring_view *found = watch->copy;
 
     (void)fg_fail(&watch->err, FG_E_UNAVAILABLE,
-                  "the ring in the bucket is older than one that was read there: swaps %llu, then "
-                  "%llu; is it another bucket, or one from a backup?",
+                  "the ring in the bucket is older than one read before: swaps %llu, then %llu; is "
+                  "this a different bucket, or one restored from a backup?",
                   (unsigned long long)watch->view->ring.swaps,
                   (unsigned long long)watch->copy->ring.swaps);
     watch->copy = fg_ring_view_ref(watch->view);
@@ -585,7 +585,7 @@ static enum fg_code wait_for_move(struct fg_ring_watch *watch, int64_t deadline_
     const struct timespec until = timespec_of(deadline_mono_ns);
 
     if (watch->stop)
-        return fg_fail(err, FG_E_CANCELED, "the ring is not followed any more");
+        return fg_fail(err, FG_E_CANCELED, "the ring watch has stopped");
     if (pthread_cond_timedwait(&watch->moved, &watch->lock, &until) == 0)
         return FG_OK;
     return fg_fail(err, FG_E_DEADLINE, "the ring was not read in time%s%s",
@@ -680,7 +680,7 @@ enum fg_code fg_ring_watch_wait_seat(struct fg_ring_watch *watch, enum fg_ring_s
     (void)pthread_mutex_lock(&watch->lock);
     while (code == FG_OK && fg_ring_watch_seat_state(watch) != state) {
         if (is_last(fg_ring_watch_seat_state(watch)))
-            code = fg_fail(err, FG_E_PRECONDITION, "the seat in the ring is %s, for good",
+            code = fg_fail(err, FG_E_PRECONDITION, "the ring membership is permanently %s",
                            fg_ring_seat_state_name(fg_ring_watch_seat_state(watch)));
         else
             code = wait_for_move(watch, deadline_mono_ns, err);

@@ -132,8 +132,8 @@ static enum fg_code start_tls(struct fg_rpc *rpc, struct fg_registry *registry, 
         return FG_OK;
     if (any && secret)
         return fg_fail(err, FG_E_INVALID,
-                       "rpc.secret_file and rpc.tls_cert_file, rpc.tls_key_file, rpc.tls_ca_file, "
-                       "rpc.tls_server_name are two ways: set one");
+                       "rpc.secret_file excludes rpc.tls_cert_file, rpc.tls_key_file, "
+                       "rpc.tls_ca_file and rpc.tls_server_name: set only one kind");
     if (secret)
         return fg_secure_create(settings, registry, &rpc->secure, err);
     if (!cert || !key || !ca)
@@ -273,9 +273,9 @@ enum fg_code fg_rpc_check_listen(const struct fg_rpc *rpc, const char *url, stru
         (rpc != NULL && rpc->settings->insecure))
         return FG_OK;
     return fg_fail(err, FG_E_INVALID,
-                   "anybody could call this service there: set rpc.secret_file, or "
-                   "rpc.tls_cert_file, rpc.tls_key_file and rpc.tls_ca_file; rpc.insecure: true if "
-                   "the network keeps strangers out");
+                   "anybody could call this service at this address: set rpc.secret_file, or "
+                   "rpc.tls_cert_file, rpc.tls_key_file and rpc.tls_ca_file; set rpc.insecure: "
+                   "true only if the network is trusted");
 }
 
 /* --- peers --- */

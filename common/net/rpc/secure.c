@@ -209,7 +209,7 @@ enum fg_code fg_secure_check_url(const struct fg_rpc_secure *secure, const char 
                        "rpc.tls_ca_file");
     if (secure != NULL && fg_slice_starts(fg_cstr(url), "tcp"))
         return fg_fail(err, FG_E_INVALID,
-                       "would be in the clear while rpc.%s_file is set; tls+%s is not",
+                       "address is cleartext although rpc.%s_file is set; use tls+%s",
                        fg_rpc_is_set(secure->settings->secret_file) ? "secret" : "tls_cert", url);
     return FG_OK;
 }

@@ -134,7 +134,7 @@ static enum fg_code open_directory(const struct fg_bucket_settings *settings,
     fg_bucket_path(settings, host->data, &path);
     fg_buf_putc(&path, '\0');
     config.path = (const char *)path.ptr;
-    code = path.full ? fg_fail(err, FG_E_INVALID, "bucket: its path is too long")
+    code = path.full ? fg_fail(err, FG_E_INVALID, "bucket: the path is too long")
                      : fg_bucket_directory_open(&config, ret_bucket, err);
     fg_buf_done(&path);
     return code;

@@ -578,7 +578,7 @@ static enum fg_code open_files(struct fg_disk_cache *cache,
                                const struct fg_disk_cache_config *config, struct fg_err *err)
 {
     if (strlen(config->path) + NAME_MAX_BYTES >= sizeof cache->path)
-        return fg_fail(err, FG_E_INVALID, "disk cache: too long a path");
+        return fg_fail(err, FG_E_INVALID, "disk cache: the path is too long");
     (void)snprintf(cache->path, sizeof cache->path, "%s", config->path);
     if (lock_folder(cache, err) != FG_OK ||
         fg_disk_files_open(cache->path, cache->files, &cache->n_files, err) != FG_OK)
@@ -610,7 +610,7 @@ enum fg_code fg_disk_cache_open(const struct fg_disk_cache_config *config,
     pthread_condattr_t monotonic;
 
     if (config->max_bytes < FG_DISK_CACHE_MIN_BYTES)
-        return fg_fail(err, FG_E_INVALID, "disk cache: %llu bytes are too few, %d at least",
+        return fg_fail(err, FG_E_INVALID, "disk cache: %llu bytes are too few; the minimum is %d",
                        (unsigned long long)config->max_bytes, FG_DISK_CACHE_MIN_BYTES);
     cache = fg_new(struct fg_disk_cache);
     cache->lock_fd = -1;

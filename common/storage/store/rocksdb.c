@@ -492,16 +492,16 @@ static enum fg_code rocks_heal(struct fg_store *store, struct fg_err *err)
     if (!rocks->current->read_only) {
         make_quiet(rocks->current);
         if (open_checked(rocks, true, &fresh, err) != FG_OK)
-            return fg_wrap(err, "opening anew, read-only");
+            return fg_wrap(err, "reopening read-only");
         replace(rocks, fresh);
         closed = reap(rocks);
     }
     if (!closed)
         return fg_fail(err, FG_E_UNAVAILABLE,
-                       "opening anew waits for questions that read what is to be closed");
+                       "reopening waits for queries that still read the store");
     if (open_checked(rocks, false, &fresh, err) != FG_OK) {
         rocks->why = *err;
-        return fg_wrap(err, "opening anew");
+        return fg_wrap(err, "reopening");
     }
     fg_assert(fresh != NULL);
     replace(rocks, fresh);
@@ -775,11 +775,10 @@ static enum fg_code accept_loss(struct rocks *rocks, const struct fg_store_confi
     if (!fg_slice_is(fg_cstr(config->accept_loss), text)) {
         struct fg_err damage = *err;
 
-        return fg_fail(
-            err, FG_E_CORRUPT,
-            "%s; nothing was changed. Profiles that were acknowledged are lost. Restore "
-            "the folder, or set %s to %s: then it is set aside and an empty store begins",
-            damage.msg, config->accept_loss_setting, text);
+        return fg_fail(err, FG_E_CORRUPT,
+                       "%s; nothing was changed. Acknowledged profiles are lost. Restore the "
+                       "directory, or set %s to %s to set it aside and start with an empty store",
+                       damage.msg, config->accept_loss_setting, text);
     }
     fg_log_error("damaged head store set aside as accept_loss allows, creating an empty one",
                  fg_ls("folder", rocks->dir), fg_ls("err", err->msg));
