@@ -64,7 +64,7 @@ static enum fg_code read_tail(struct above_running *running, struct opened *open
     if (code == FG_OK &&
         opened->directory.nodes_offset !=
             (entry->nodes_bytes > 0 ? entry->nodes_offset : entry->directory_offset))
-        code = fg_fail(err, FG_E_CORRUPT, "the manifest's place of its merged nodes");
+        code = fg_fail(err, FG_E_CORRUPT, "the place of its rollups in the manifest");
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", opened->name);
 }
 

@@ -319,7 +319,7 @@ static enum fg_code look_at_others(struct cmp_compaction *compaction, uint32_t n
         code = fg_blocks_check(&tenant->blocks->blocks, &compaction->l0->l0, err);
     if (code == FG_OK || code == FG_E_CANCELED || fg_code_retry(code))
         return code;
-    fg_log_warn("what blocks cover of another compactor's tenant cannot be read, will retry",
+    fg_log_warn("block manifest of another compactor's tenant cannot be read, will retry",
                 fg_lb("tenant", tenant->name), fg_ls("err", err->msg));
     return FG_OK;
 }
@@ -430,9 +430,8 @@ static void tell_failing(struct cmp_compaction *compaction)
     if (first == NULL)
         fg_condition_clear(compaction->tenants_failing);
     else
-        fg_condition_raise(compaction->tenants_failing,
-                           "blocks of %u tenants cannot be made or tidied up; %.*s: %s", n,
-                           FG_S(first->name), first->err.msg);
+        fg_condition_raise(compaction->tenants_failing, "compaction fails for %u tenants; %.*s: %s",
+                           n, FG_S(first->name), first->err.msg);
 }
 
 static enum fg_code look_at_all(struct cmp_compaction *compaction, struct fg_err *err)
@@ -501,7 +500,7 @@ enum fg_code cmp_compaction_round(struct cmp_compaction *compaction, struct fg_e
     } else if (code != FG_E_CANCELED) {
         fg_metric_add(compaction->env.metrics, COMPACTOR_PASS_FAILURES, 1);
         if (++compaction->failures >= FAILURES_TO_TELL)
-            fg_condition_raise(compaction->failing, "nothing is compacted: %s", err->msg);
+            fg_condition_raise(compaction->failing, "compaction is stopped: %s", err->msg);
     }
     return code;
 }
@@ -518,7 +517,7 @@ static void *run(void *arg)
         enum fg_code code = cmp_compaction_round(compaction, &err);
 
         if (code != FG_OK && code != FG_E_CANCELED)
-            fg_log_warn("a round of the compactor failed, will retry", fg_ls("err", err.msg));
+            fg_log_warn("compactor pass failed, will retry", fg_ls("err", err.msg));
         wait_until(compaction, compaction->config.settings->interval_ns);
     }
     return NULL;

@@ -17,7 +17,8 @@ static enum fg_code check_names(const struct fg_selector *selector, struct fg_er
 
         if (fg_slice_starts(name, "__") && !fg_slice_is(name, FG_LABEL_NAME))
             return fg_fail(err, FG_E_INVALID,
-                           "a deletion takes whole profiles: it cannot go by %.*s", FG_S(name));
+                           "a deletion removes whole profiles: it cannot select by %.*s",
+                           FG_S(name));
     }
     return FG_OK;
 }

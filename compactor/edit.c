@@ -82,7 +82,7 @@ void cmp_edit_read(struct cmp_edit *edit, const struct fg_l0 *l0, const struct f
 void cmp_edit_swapped(struct cmp_edit *edit, bool won, int64_t mono_ns)
 {
     fg_assert(edit->state == EDIT_SWAPPING);
-    again(edit, "the manifest was changed by others", mono_ns);
+    again(edit, "other compactors changed the manifest", mono_ns);
     if (won) /* as it seems; a look will tell */
         edit->not_before_mono_ns = mono_ns;
 }

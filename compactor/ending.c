@@ -38,7 +38,7 @@ void cmp_ending_waits_for(const struct cmp_ending_stores *stores, const struct f
     text[0] = '\0';
     if (!stores->known)
         (void)snprintf(text, ENDING_TEXT_MAX_BYTES,
-                       "ingesters: it is not known yet which there are");
+                       "ingesters: the list of ingesters is not known yet");
     else if (n == 1)
         (void)snprintf(text, ENDING_TEXT_MAX_BYTES, "%.*s", FG_S(first));
     else if (n > 1)

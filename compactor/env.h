@@ -34,7 +34,7 @@ static inline bool cmp_env_stopping(struct cmp_env *env)
 
 static inline enum fg_code cmp_env_check(struct cmp_env *env, struct fg_err *err)
 {
-    return cmp_env_stopping(env) ? fg_fail(err, FG_E_CANCELED, "the compactor ends") : FG_OK;
+    return cmp_env_stopping(env) ? fg_fail(err, FG_E_CANCELED, "the compactor is stopping") : FG_OK;
 }
 
 static inline int64_t cmp_env_deadline(struct cmp_env *env, int64_t timeout_ns)

@@ -181,7 +181,8 @@ enum fg_code cmp_fetch_directory(struct cmp_env *env, const struct cmp_fetch_pla
 
     if (place->directory_bytes > FG_BLOCK_DIRECTORY_MAX_BYTES ||
         place->directory_offset + place->directory_bytes != place->bytes)
-        return fg_fail(err, FG_E_CORRUPT, "%s: the manifest's place of its directory", place->name);
+        return fg_fail(err, FG_E_CORRUPT, "%s: the place of its directory in the manifest",
+                       place->name);
     if (cmp_fetch_range(env, place->name,
                         (struct fg_block_range){place->directory_offset, place->directory_bytes},
                         &body, err) != FG_OK)

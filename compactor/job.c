@@ -40,7 +40,7 @@ struct job_running {
 
 static enum fg_code no_memory(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "a job of too many objects");
+    return fg_fail(err, FG_E_LIMIT, "the compaction has too many objects");
 }
 
 /* ---- sources ---- */
@@ -209,7 +209,7 @@ static enum fg_code upload(struct job_running *running, const char *path, const 
 
     /* Unsure or not: the next try has another name. */
     if (code == FG_E_PRECONDITION)
-        code = fg_fail(err, FG_E_INTERNAL, "%s is there already", name);
+        code = fg_fail(err, FG_E_INTERNAL, "%s already exists", name);
     else if (code != FG_OK)
         *err = request.err;
     fg_bucket_clear(&request);
@@ -690,7 +690,7 @@ static enum fg_code probe(const struct cmp_job *job, const struct cmp_fetch_plac
     if (code == FG_OK)
         code = fg_block_directory_offset(fetched.source.bytes, place->bytes, &offset, err);
     if (code == FG_OK && offset != place->directory_offset)
-        code = fg_fail(err, FG_E_CORRUPT, "its directory is not where the manifest says");
+        code = fg_fail(err, FG_E_CORRUPT, "its directory is not at the place in the manifest");
     cmp_fetched_done(&fetched);
     return code;
 }

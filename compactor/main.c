@@ -16,10 +16,11 @@ static struct compactor_place place;
 static const struct fg_conf_field place_fields[] = {
     {"scratch", FG_CONF_STRING, FG_CONF_AT(struct compactor_place, scratch),
      .def = "./compactor-scratch", .min = "1", .max = "4000",
-     .doc = "Folder for blocks on their way; made when it is not there, emptied at the start."},
+     .doc = "Scratch directory for blocks in progress. It is created if it does not exist, and "
+            "emptied at the start."},
     {"name", FG_CONF_STRING, FG_CONF_AT(struct compactor_place, name), .def = "",
-     .doc = "This compactor's name, another one for each of the bucket's: they share the tenants "
-            "by it. Empty: the host's name."},
+     .doc = "Name of this compactor, unique among the compactors of the bucket. It determines how "
+            "they share the tenants. Empty: the host name."},
 };
 
 struct compactor_service {
@@ -104,7 +105,7 @@ int main(int argc, char **argv)
     };
     const struct fg_program_def def = {
         .name = "flamegrid-compactor",
-        .what = "merges what ingesters commit, keeps and deletes by retention",
+        .what = "merges committed segments into blocks and applies retention and deletions",
         .sections = sections,
         .n_sections = FG_COUNT(sections),
         .start = start,

@@ -58,7 +58,7 @@ static enum fg_code decode(struct cmp_presence *presence, const struct fg_bucket
         FG_E_UNIMPLEMENTED)
         return err->code;
     if (err->code == FG_E_CORRUPT)
-        fg_log_error("the list of compactors is written anew", fg_ls("err", err->msg));
+        fg_log_error("damaged list of compactors replaced", fg_ls("err", err->msg));
     presence->list = list;
     presence->etag = get->etag;
     return FG_OK;
@@ -177,7 +177,8 @@ static void tick(void *arg)
     struct fg_err err;
 
     if (cmp_presence_turn(arg, &err) != FG_OK)
-        fg_log_warn("other compactors may take this one for gone, will retry",
+        fg_log_warn("compactor heartbeat failed, other compactors may take over its tenants, "
+                    "will retry",
                     fg_ls("err", err.msg));
 }
 
@@ -216,8 +217,9 @@ void cmp_presence_stop(struct cmp_presence *presence)
         return;
     fg_ticker_destroy(fg_take(presence->ticker));
     if (change(presence, true, LEAVE_TIMEOUT_NS, &err) != FG_OK)
-        fg_log_warn("this compactor stays on the list until others see that it is gone",
-                    fg_ls("err", err.msg));
+        fg_log_warn(
+            "compactor could not leave the list of compactors, its entry stays until it expires",
+            fg_ls("err", err.msg));
 }
 
 void cmp_presence_destroy(struct cmp_presence *presence)
@@ -253,7 +255,7 @@ void cmp_presence_ask(struct cmp_presence *presence, struct fg_slice tenant)
         said = cmp_mates_ask(&presence->mates, tenant);
     (void)pthread_mutex_unlock(&presence->lock);
     if (!said)
-        fg_log_info("another compactor's tenant has to wait for its next look",
+        fg_log_info("compactor of the tenant could not be notified, tenant waits for its next pass",
                     fg_lb("tenant", tenant));
 }
 

@@ -91,7 +91,7 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
 
     if (cmp_manifests_edit(&asking->env, asking->tenant, &task, err) != FG_OK)
         return err->code;
-    fg_log_info("deletion asked for", fg_lb("tenant", asking->tenant),
+    fg_log_info("deletion requested", fg_lb("tenant", asking->tenant),
                 fg_lb("selector", asking->selector), fg_li("start_ns", asking->start_ns),
                 fg_li("end_ns", asking->end_ns));
     put_deletion(&asking->body, &tombstone, "");

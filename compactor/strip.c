@@ -95,7 +95,8 @@ static enum fg_code strip_file(struct stripping *stripping, const struct cmp_fet
             stripping->arena, &stripping->directory, err) != FG_OK)
         return err->code;
     if (!stripping->directory.nodes_only)
-        return fg_fail(err, FG_E_CORRUPT, "it has profiles, the manifest says merged nodes only");
+        return fg_fail(err, FG_E_CORRUPT,
+                       "the block has profiles, but the manifest says rollups only");
     return strip_parts(stripping, ret_summary, err);
 }
 

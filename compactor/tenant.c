@@ -239,8 +239,8 @@ static bool set_aside(struct tenant_looking *looking, const struct cmp_job *job)
     fg_map_add(&looking->tenant->aside, hash, minute_now(looking) + ASIDE_MINUTES);
     fg_damage_met(looking->env->bucket->damage, culprit.name, culprit.why.code, culprit.why.msg);
     fg_log_error(culprit.why.code == FG_E_UNIMPLEMENTED
-                     ? "compaction goes on without an object of a newer version"
-                     : "compaction goes on without a damaged or missing object",
+                     ? "compaction skips an object of a newer version"
+                     : "compaction skips a damaged or missing object",
                  fg_lb("tenant", looking->tenant->name), fg_ls("object", culprit.name),
                  fg_ls("err", culprit.why.msg));
     looking->tenant->err = culprit.why;
@@ -339,7 +339,7 @@ static enum fg_code end_deletion(struct tenant_looking *looking,
 
     if (cmp_manifests_edit(looking->env, looking->blocks->tenant, &task, err) != FG_OK)
         return err->code;
-    fg_log_info("deletion carried out", fg_lb("tenant", looking->blocks->tenant),
+    fg_log_info("deletion completed", fg_lb("tenant", looking->blocks->tenant),
                 fg_lb("selector", tombstone->selector), fg_li("start_ns", tombstone->start_ns),
                 fg_li("end_ns", tombstone->end_ns), fg_lu("profiles", tombstone->profiles),
                 fg_lu("rewrites", tombstone->rewrites));
@@ -420,7 +420,7 @@ static enum fg_code end_deletions(struct tenant_looking *looking, struct fg_err 
     if (!any)
         return FG_OK;
     if (cmp_stores_get(looking->rules->stores, looking->env, &stores, err) != FG_OK)
-        return fg_wrap(err, "who may hold deleted profiles");
+        return fg_wrap(err, "listing ingesters that may hold deleted profiles");
     return advance_deletions(looking, stores, err);
 }
 
@@ -487,7 +487,7 @@ static enum fg_code run_job(struct tenant_looking *looking, const struct cmp_pla
     if (cmp_job_run(&job, &result, err) != FG_OK)
         return fg_damage_unusable(err->code) && set_aside(looking, &job) ? FG_OK : err->code;
     if (plan->lost)
-        fg_log_error("dropped what could not be made merged nodes of",
+        fg_log_error("expired blocks dropped without rollups: rollups cannot be built",
                      fg_lb("tenant", looking->blocks->tenant), fg_lu("blocks", plan->n_blocks),
                      fg_lu("profiles", result.profiles));
     fg_log_info("compacted", fg_lb("tenant", looking->blocks->tenant), fg_ls("why", plan->why),

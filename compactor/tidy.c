@@ -177,8 +177,8 @@ static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name 
         sweeping->tenant_lost = true;
     }
     if (sweeping->tenant_lost) /* what its blocks are nobody knows now: all of them stay */
-        fg_log_error("blocks are not swept, their manifest is lost", fg_ls("tenant", name->tenant),
-                     fg_ls("err", err->msg));
+        fg_log_error("orphaned blocks of a tenant are kept: its manifest is lost or damaged",
+                     fg_ls("tenant", name->tenant), fg_ls("err", err->msg));
     return FG_OK;
 }
 
@@ -226,8 +226,8 @@ static enum fg_code sweep_page(struct sweeping *sweeping, const struct fg_bucket
             return err->code;
     if (sweeping->n_names == 0)
         return FG_OK;
-    fg_log_info("objects that no manifest knows are deleted", fg_lu("objects", sweeping->n_names),
-                fg_ls("first", sweeping->names[0].text));
+    fg_log_info("deleting orphaned objects that no manifest lists",
+                fg_lu("objects", sweeping->n_names), fg_ls("first", sweeping->names[0].text));
     fg_metric_add(sweeping->env->metrics, COMPACTOR_ORPHANS, sweeping->n_names);
     return delete_all(sweeping->env, sweeping->names, sweeping->n_names, err);
 }

@@ -4,7 +4,7 @@
 
 static enum fg_code no_memory(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "too much to be done at once");
+    return fg_fail(err, FG_E_LIMIT, "too many objects at once");
 }
 
 /* Has it been so for that long? Clocks of several machines: what is in the future is not yet. */

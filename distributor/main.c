@@ -148,7 +148,7 @@ int main(int argc, char **argv)
     };
     const struct fg_program_def def = {
         .name = "flamegrid-distributor",
-        .what = "takes profiles from agents and hands them to the ingesters that own them",
+        .what = "receives profiles from agents and sends them to the ingesters that own them",
         .sections = sections,
         .n_sections = FG_COUNT(sections),
         .start = start,

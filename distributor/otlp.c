@@ -150,7 +150,7 @@ static void note_version(struct otlp *otlp)
         !dist_otlp_senders_admit(distributor->otlp_senders, upload->tenant, upload->sender,
                                  fg_mono_ns(distributor->config.clock)))
         return;
-    fg_log_warn("sender uses an older release of OTLP profiles, which is still read",
+    fg_log_warn("sender uses an older release of OTLP profiles, which is still supported",
                 fg_lb("tenant", upload->tenant), fg_lb("sender", upload->sender),
                 fg_ls("version", versions[version].name),
                 fg_lb("agent", fg_http_header(otlp->req, "User-Agent")));

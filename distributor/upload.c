@@ -103,7 +103,7 @@ static void tell_expired(const struct dist_upload *upload)
         fg_http_add_header(upload->req, "X-Flamegrid-Expired", text);
     if ((told_ns == 0 || now_ns - told_ns >= EXPIRED_LOG_NS) &&
         atomic_compare_exchange_strong(&distributor->expired_mono_ns, &told_ns, now_ns))
-        fg_log_warn("profiles are older than limits.retention_period and will not be kept",
+        fg_log_warn("stored profiles are older than limits.retention_period and will be deleted",
                     fg_lb("tenant", upload->tenant), fg_lb("sender", upload->sender),
                     fg_lu("profiles", upload->counts.expired));
 }
@@ -337,7 +337,7 @@ static enum fg_code encode(const struct dist_upload *upload, const struct upload
     fg_buf_clear(&space->wire);
     fg_batch_encode(&part->batch, define, &space->wire);
     if (space->wire.full)
-        return fg_fail(err, FG_E_TOO_LARGE, "upload is larger than one message may be");
+        return fg_fail(err, FG_E_TOO_LARGE, "the upload exceeds the message size limit");
     dist_parcel_unref(fg_take(item->parcel));
     item->parcel = dist_parcel_create(upload->tenant, part->service, &part->batch, define,
                                       fg_buf_slice(&space->wire));
@@ -653,7 +653,8 @@ enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struc
     if (number < upload->n_admitted)
         return FG_OK;
     if (upload->over_rate)
-        return fg_fail(err, FG_E_LIMIT, "push rate limit exceeded by the profiles before this one");
+        return fg_fail(err, FG_E_LIMIT,
+                       "push rate limit exceeded by earlier profiles of this upload");
     if (fg_rates_take(distributor->rates, upload->tenant, &upload->limits->values, bytes,
                       fg_mono_ns(distributor->config.clock), err) == FG_OK) {
         upload->n_admitted++;

@@ -263,12 +263,13 @@ static void add_profile(struct ing_commit *commit, struct ing_commit_item *item,
 static enum fg_code cannot_look(struct ing_commit_item *item, struct ing_segments_looked looked)
 {
     if (looked.cannot)
-        return fg_fail(&item->err, FG_E_UNAVAILABLE,
-                       "a late profile cannot be looked for in the bucket, and as many are taken "
-                       "as may be until it can (ingester.segments.unchecked_max_bytes)");
+        return fg_fail(
+            &item->err, FG_E_UNAVAILABLE,
+            "late profiles cannot be checked for duplicates in the bucket, and the limit of "
+            "unchecked profiles is reached (ingester.segments.unchecked_max_bytes)");
     item->look_again = true;
     return fg_fail(&item->err, FG_E_ABORTED,
-                   "segments are committed faster than they can be looked at");
+                   "segments are committed faster than they can be checked for duplicates");
 }
 
 /* Into which rounds the profiles go. */
@@ -317,7 +318,7 @@ static enum fg_code find_profiles(struct ing_commit *commit, struct ing_commit_i
                          &profile->key, scratch, &profile->found, &err) == FG_OK)
             continue;
         fg_metric_add(commit->metrics, COMMIT_UNREADABLE, 1);
-        fg_log_error("a push is refused: whether it is in the head already cannot be read",
+        fg_log_error("push refused: the head cannot be read to check for duplicates",
                      fg_ls("err", err.msg));
         return not_durable(item, err.code);
     }

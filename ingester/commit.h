@@ -76,14 +76,14 @@ void ing_commit_item_mark(struct ing_commit_item *item, struct ing_commit_mark m
 
 /* clang-format off */
 #define COMMIT_METRICS(M)                                                                          \
-    M(COUNTER, COMMIT_BATCHES, "flamegrid_ingester_commits_total", "Durable batches written")      \
-    M(COUNTER, COMMIT_FAILED, "flamegrid_ingester_commit_failures_total", "Batches that could not be written") \
-    M(COUNTER, COMMIT_UNREADABLE, "flamegrid_ingester_commit_read_failures_total", "Pushes refused because the head could not be read for them") \
+    M(COUNTER, COMMIT_BATCHES, "flamegrid_ingester_commits_total", "Group commits")                \
+    M(COUNTER, COMMIT_FAILED, "flamegrid_ingester_commit_failures_total", "Failed group commits")  \
+    M(COUNTER, COMMIT_UNREADABLE, "flamegrid_ingester_commit_read_failures_total", "Pushes refused because a read of the head failed") \
     M(COUNTER, COMMIT_STORED, "flamegrid_ingester_profiles_stored_total", "Profiles made durable") \
-    M(COUNTER, COMMIT_DUPLICATES, "flamegrid_ingester_profiles_duplicate_total", "Profiles that were there already") \
-    M(COUNTER, COMMIT_BYTES, "flamegrid_ingester_stored_bytes_total", "Bytes of records made durable") \
-    M(GAUGE, COMMIT_QUEUED, "flamegrid_ingester_commit_queue_items", "Pushes waiting for the committer") \
-    M(HISTOGRAM, COMMIT_SECONDS, "flamegrid_ingester_commit_duration_seconds", "One durable batch")
+    M(COUNTER, COMMIT_DUPLICATES, "flamegrid_ingester_profiles_duplicate_total", "Duplicate profiles") \
+    M(COUNTER, COMMIT_BYTES, "flamegrid_ingester_stored_bytes_total", "Record bytes made durable") \
+    M(GAUGE, COMMIT_QUEUED, "flamegrid_ingester_commit_queue_items", "Pushes that wait for the committer") \
+    M(HISTOGRAM, COMMIT_SECONDS, "flamegrid_ingester_commit_duration_seconds", "Duration of a group commit")
 /* clang-format on */
 
 /*

@@ -13,7 +13,7 @@ void ing_damage_repaired(struct ing_damage *damage, const char *format, ...)
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     damage->repaired++;
-    fg_log_warn("head: record repaired", fg_ls("record", text));
+    fg_log_warn("damaged head record repaired", fg_ls("record", text));
 }
 
 void ing_damage_set_aside(struct ing_damage *damage, const char *format, ...)
@@ -26,5 +26,5 @@ void ing_damage_set_aside(struct ing_damage *damage, const char *format, ...)
     va_end(args);
     if (damage->set_aside++ == 0)
         memcpy(damage->first, text, sizeof text);
-    fg_log_error("head: record set aside", fg_ls("record", text));
+    fg_log_error("damaged head record set aside", fg_ls("record", text));
 }

@@ -13,35 +13,35 @@
 /* clang-format off */
 const struct fg_conf_field ing_fields[] = {
     {"dictionary_max_bytes", FG_CONF_BYTES, CONF(dictionary_max_bytes), .def = "0",
-     .doc = "Memory for the stack dictionaries of services; those not in use are read again when needed. 0: a quarter of memory_max_bytes."},
+     .doc = "Memory for the stack dictionaries of services. Unused dictionaries are evicted and reloaded on demand. 0: a quarter of `memory_max_bytes`."},
     {"catalog_max_bytes", FG_CONF_BYTES, CONF(catalog_max_bytes), .def = "0",
-     .doc = "Memory for what exists: services, series, groups. Above it new ones are refused with 429. 0: an eighth of memory_max_bytes."},
+     .doc = "Memory for the catalog of services, series and groups. New entries above it are refused with 429. 0: an eighth of `memory_max_bytes`."},
     {"commit_queue_max_bytes", FG_CONF_BYTES, CONF(commit_queue_max_bytes), .def = "0",
-     .doc = "Profiles waiting to be written. Above it pushes are refused with 429. 0: a sixteenth of memory_max_bytes."},
+     .doc = "Profiles that may wait to be written. Further pushes are refused with 429. 0: a sixteenth of `memory_max_bytes`."},
     {"commit_delay", FG_CONF_NS, CONF(commit_delay_ns), .def = "1ms", .max = "100ms",
-     .doc = "How long a first profile waits for others to share its fsync with."},
+     .doc = "How long the first profile of a group commit waits for others to share its fsync."},
     {"store_cache_bytes", FG_CONF_BYTES, CONF(store_cache_bytes), .def = "0",
-     .doc = "Memory for blocks of the head that were read. 0: an eighth of memory_max_bytes."},
+     .doc = "Block cache of the head store. 0: an eighth of `memory_max_bytes`."},
     {"store_write_buffer_bytes", FG_CONF_BYTES, CONF(store_write_buffer_bytes), .def = "0", .max = "256MiB",
-     .doc = "Newest profiles kept in memory (and in the log) before they are written in order; up to three times that. 0: a thirty-second of memory_max_bytes."},
+     .doc = "Size of a memtable of the head store; up to three of them are in memory. 0: a thirty-second of `memory_max_bytes`."},
     {"store_wal_max_bytes", FG_CONF_BYTES, CONF(store_wal_max_bytes), .def = "128MiB", .min = "4MiB",
-     .doc = "Log that is read again after a crash: bounds how long a start takes."},
+     .doc = "Size of the write-ahead log of the head store. It bounds how long recovery takes after a crash."},
     {"accept_loss", FG_CONF_STRING, CONF(accept_loss), .def = "", .max = "64",
-     .doc = "Number of a damage of the head, from the log of the start that refused it. The damaged head is then set aside and an empty one begins. Other damage is refused as before."},
+     .doc = "Damage number that a refused start logged. The damaged head is then set aside and an empty head is created. Any other damage still refuses the start."},
     {"workers", FG_CONF_UINT, CONF(workers), .def = "0", .max = "256",
-     .doc = "Threads that number stacks and encode profiles; 0: one for each processor."},
+     .doc = "Threads that number stacks and encode profiles. 0: one per processor."},
     {"query_workers", FG_CONF_UINT, CONF(query_workers), .def = "0", .max = "256",
-     .doc = "Threads that read for queries; 0: one for each processor."},
+     .doc = "Threads that read for queries. 0: one per processor."},
     {"queue_max", FG_CONF_UINT, CONF(queue_max), .def = "1024", .min = "1", .max = "1000000",
-     .doc = "Pushes waiting for a worker. Above it they are refused with 429."},
+     .doc = "Pushes that may wait for a worker. Further pushes are refused with 429."},
     {"query_queue_max", FG_CONF_UINT, CONF(query_queue_max), .def = "128", .min = "1", .max = "1000000",
-     .doc = "Queries waiting for a worker. Above it they are refused with 429."},
+     .doc = "Queries that may wait for a worker. Further queries are refused with 429."},
     {"query_max_bytes", FG_CONF_BYTES, CONF(query_max_bytes), .def = "256MiB", .min = "16MiB",
-     .doc = "Memory that one query may use; beyond it the query fails with 429."},
+     .doc = "Memory of one query. A query that needs more fails with 429."},
     {"late_queue_max", FG_CONF_UINT, CONF(late_queue_max), .def = "1024", .min = "1", .max = "1000000",
-     .doc = "Pushes with late profiles, which are first looked for in blocks. Above it they are refused with 429."},
+     .doc = "Pushes with late profiles that may wait until blocks are checked for duplicates. Further pushes are refused with 429."},
     {"late_cache_max_bytes", FG_CONF_BYTES, CONF(late_cache_max_bytes), .def = "32MiB",
-     .doc = "Memory for what was read of blocks to find late profiles."},
+     .doc = "Memory for the block data that is read to find duplicates of late profiles."},
 };
 /* clang-format on */
 const size_t ing_n_fields = FG_COUNT(ing_fields);
@@ -49,21 +49,21 @@ const size_t ing_n_fields = FG_COUNT(ing_fields);
 /* clang-format off */
 #define INGESTER_METRICS(M)                                                                              \
     M(GAUGE, INGESTER_SERIES, "flamegrid_ingester_series", "Series in the head")                         \
-    M(GAUGE, INGESTER_TENANTS, "flamegrid_ingester_tenants", "Tenants that have services in the head")   \
-    M(GAUGE, INGESTER_NEW_FULL, "flamegrid_ingester_refused_growth{reason=\"catalog_full\"}", "Pushes refused since the start because what they would add has no room") \
-    M(GAUGE, INGESTER_NEW_TENANTS, "flamegrid_ingester_refused_growth{reason=\"tenants_max\"}", "Pushes refused since the start because what they would add has no room") \
-    M(GAUGE, INGESTER_NEW_SHARE, "flamegrid_ingester_refused_growth{reason=\"tenant_catalog_share\"}", "Pushes refused since the start because what they would add has no room") \
-    M(GAUGE, INGESTER_NEW_SERIES, "flamegrid_ingester_refused_growth{reason=\"max_series_per_tenant\"}", "Pushes refused since the start because what they would add has no room") \
+    M(GAUGE, INGESTER_TENANTS, "flamegrid_ingester_tenants", "Tenants with services in the head")  \
+    M(GAUGE, INGESTER_NEW_FULL, "flamegrid_ingester_refused_growth{reason=\"catalog_full\"}", "Pushes refused since the start because their new entries exceed a limit, by reason") \
+    M(GAUGE, INGESTER_NEW_TENANTS, "flamegrid_ingester_refused_growth{reason=\"tenants_max\"}", "Pushes refused since the start because their new entries exceed a limit, by reason") \
+    M(GAUGE, INGESTER_NEW_SHARE, "flamegrid_ingester_refused_growth{reason=\"tenant_catalog_share\"}", "Pushes refused since the start because their new entries exceed a limit, by reason") \
+    M(GAUGE, INGESTER_NEW_SERIES, "flamegrid_ingester_refused_growth{reason=\"max_series_per_tenant\"}", "Pushes refused since the start because their new entries exceed a limit, by reason") \
     M(GAUGE, INGESTER_CATALOG_BYTES, "flamegrid_ingester_catalog_bytes", "Memory of the catalog")        \
     M(GAUGE, INGESTER_DICT_BYTES, "flamegrid_ingester_dictionary_bytes", "Memory of the dictionaries")   \
-    M(GAUGE, INGESTER_STORE_MEMORY, "flamegrid_ingester_store_memory_bytes", "Memory of the store")      \
-    M(GAUGE, INGESTER_STORE_DISK, "flamegrid_ingester_store_disk_bytes", "The head on disk")             \
-    M(GAUGE, INGESTER_RECORDS_REPAIRED, "flamegrid_ingester_head_records{state=\"repaired\"}", "Damaged records that the last start found in the head") \
-    M(GAUGE, INGESTER_RECORDS_ASIDE, "flamegrid_ingester_head_records{state=\"set_aside\"}", "Damaged records that the last start found in the head") \
-    M(GAUGE, INGESTER_QUEUED_PUSHES, "flamegrid_ingester_queue_jobs{lane=\"ingest\"}", "Jobs waiting for a worker") \
-    M(GAUGE, INGESTER_QUEUED_QUERIES, "flamegrid_ingester_queue_jobs{lane=\"query\"}", "Jobs waiting for a worker") \
-    M(GAUGE, INGESTER_REFUSED_PUSHES, "flamegrid_ingester_refused_jobs{lane=\"ingest\"}", "Jobs refused since the start because the lane was full") \
-    M(GAUGE, INGESTER_REFUSED_QUERIES, "flamegrid_ingester_refused_jobs{lane=\"query\"}", "Jobs refused since the start because the lane was full")
+    M(GAUGE, INGESTER_STORE_MEMORY, "flamegrid_ingester_store_memory_bytes", "Memory of the head store") \
+    M(GAUGE, INGESTER_STORE_DISK, "flamegrid_ingester_store_disk_bytes", "Size of the head on disk") \
+    M(GAUGE, INGESTER_RECORDS_REPAIRED, "flamegrid_ingester_head_records{state=\"repaired\"}", "Damaged records of the head found at the last start, by state") \
+    M(GAUGE, INGESTER_RECORDS_ASIDE, "flamegrid_ingester_head_records{state=\"set_aside\"}", "Damaged records of the head found at the last start, by state") \
+    M(GAUGE, INGESTER_QUEUED_PUSHES, "flamegrid_ingester_queue_jobs{lane=\"ingest\"}", "Jobs that wait for a worker") \
+    M(GAUGE, INGESTER_QUEUED_QUERIES, "flamegrid_ingester_queue_jobs{lane=\"query\"}", "Jobs that wait for a worker") \
+    M(GAUGE, INGESTER_REFUSED_PUSHES, "flamegrid_ingester_refused_jobs{lane=\"ingest\"}", "Jobs refused since the start because the queue was full") \
+    M(GAUGE, INGESTER_REFUSED_QUERIES, "flamegrid_ingester_refused_jobs{lane=\"query\"}", "Jobs refused since the start because the queue was full")
 /* clang-format on */
 FG_METRICS_ENUM(ingester_metric, INGESTER_METRICS)
 static const struct fg_metric_def ingester_metrics[] = FG_METRICS_DEFS(INGESTER_METRICS);
@@ -300,11 +300,10 @@ static void tell_damage(struct ingester *ingester, struct fg_conditions *conditi
     fg_metric_set(ingester->metrics, INGESTER_RECORDS_REPAIRED, (int64_t)damage->repaired);
     fg_metric_set(ingester->metrics, INGESTER_RECORDS_ASIDE, (int64_t)damage->set_aside);
     if (damage->set_aside > 0)
-        fg_condition_raise(
-            ingester->damaged,
-            "%llu records of the head are set aside, which the log of the start lists; "
-            "the first: %s",
-            (unsigned long long)damage->set_aside, damage->first);
+        fg_condition_raise(ingester->damaged,
+                           "%llu damaged records of the head are set aside, see the log of the "
+                           "start; the first: %s",
+                           (unsigned long long)damage->set_aside, damage->first);
 }
 
 enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_ingester,

@@ -19,11 +19,11 @@ static const int64_t HEAL_PAUSE_MIN_NS = FG_SECOND_NS / 2, HEAL_PAUSE_MAX_NS = 2
 
 /* clang-format off */
 #define INTAKE_METRICS(M)                                                                          \
-    M(COUNTER, INTAKE_REFUSED_FULL, "flamegrid_ingester_pushes_refused_total{reason=\"disk_full\"}", "Pushes refused because the head takes no writes") \
-    M(COUNTER, INTAKE_REFUSED_FAILED, "flamegrid_ingester_pushes_refused_total{reason=\"write_failed\"}", "Pushes refused because the head takes no writes") \
-    M(COUNTER, INTAKE_HEALED, "flamegrid_ingester_store_healed_total", "Times that the head took writes again after one had failed") \
-    M(GAUGE, INTAKE_OPEN, "flamegrid_ingester_takes_pushes", "1: pushes are taken; 0: they are refused, since the disk is full or a write failed") \
-    M(GAUGE, INTAKE_DAMAGED, "flamegrid_ingester_store_damaged", "1: a table of the head cannot be read, and tables are not merged any more")
+    M(COUNTER, INTAKE_REFUSED_FULL, "flamegrid_ingester_pushes_refused_total{reason=\"disk_full\"}", "Pushes refused because the head is not writable, by reason") \
+    M(COUNTER, INTAKE_REFUSED_FAILED, "flamegrid_ingester_pushes_refused_total{reason=\"write_failed\"}", "Pushes refused because the head is not writable, by reason") \
+    M(COUNTER, INTAKE_HEALED, "flamegrid_ingester_store_healed_total", "Recoveries of the head store after a failed write") \
+    M(GAUGE, INTAKE_OPEN, "flamegrid_ingester_takes_pushes", "1 if pushes are accepted, 0 if they are refused because the disk is full or a write failed") \
+    M(GAUGE, INTAKE_DAMAGED, "flamegrid_ingester_store_damaged", "1 if a table file of the head store is unreadable and the store no longer compacts")
 /* clang-format on */
 FG_METRICS_ENUM(intake_metric, INTAKE_METRICS)
 static const struct fg_metric_def intake_metrics[] = FG_METRICS_DEFS(INTAKE_METRICS);
@@ -87,8 +87,7 @@ void ing_intake_failed(struct ing_intake *intake, const struct fg_err *err)
     set_why(intake, err);
     if (!first)
         return;
-    fg_log_error("head could not be written: pushes are refused until it can",
-                 fg_ls("err", err->msg));
+    fg_log_error("head write failed, refusing pushes until it recovers", fg_ls("err", err->msg));
 }
 
 static void try_to_heal(struct ing_intake *intake)
@@ -99,7 +98,7 @@ static void try_to_heal(struct ing_intake *intake)
         return;
     atomic_store(&intake->failing, false);
     fg_metric_add(intake->metrics, INTAKE_HEALED, 1);
-    fg_log_info("head takes writes again");
+    fg_log_info("head write recovered");
 }
 
 void ing_intake_heal(struct ing_intake *intake)
@@ -138,7 +137,7 @@ bool ing_intake_refuses(struct ing_intake *intake, struct fg_buf *why)
         (void)pthread_mutex_unlock(&intake->lock);
     }
     if (full || failing)
-        fg_buf_puts(why, "; pushes are refused, questions are answered");
+        fg_buf_puts(why, "; pushes are refused, queries are answered");
     return full || failing;
 }
 
@@ -165,7 +164,7 @@ static void report(struct ing_intake *intake)
         intake->counted_said = refused;
     }
     if (!refuses && intake->refused_before)
-        fg_log_info("pushes are taken again", fg_lu("refused", refused - intake->counted_begin),
+        fg_log_info("pushes are accepted again", fg_lu("refused", refused - intake->counted_begin),
                     fg_li("in_s", (now_mono_ns - intake->since_mono_ns) / FG_SECOND_NS));
     intake->refused_before = refuses;
     fg_buf_done(&why);
@@ -198,7 +197,8 @@ enum fg_code ing_intake_admits(struct ing_intake *intake, struct fg_err *err)
         return FG_OK;
     fg_metric_add(intake->metrics, full ? INTAKE_REFUSED_FULL : INTAKE_REFUSED_FAILED, 1);
     return fg_fail(err, FG_E_UNAVAILABLE, "%s, try again later",
-                   full ? "the ingester's disk is full" : "the ingester's disk takes no writes");
+                   full ? "the disk of the ingester is full"
+                        : "the disk of the ingester rejects writes");
 }
 
 static void on_scrape(void *arg)

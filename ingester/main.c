@@ -27,15 +27,17 @@ static struct fg_ring_settings ring;
 static struct ing_repair_settings repair;
 static const struct fg_conf_field place_fields[] = {
     {"data", FG_CONF_STRING, FG_CONF_AT(struct ingester_place, data), .def = "./head", .min = "1",
-     .doc = "Folder of the head; made when it is not there."},
+     .doc = "Directory of the head. It is created if it does not exist."},
     {"rpc_listen", FG_CONF_STRING, FG_CONF_AT(struct ingester_place, rpc_listen),
-     .def = "tcp://127.0.0.1:4101", .min = "1", .doc = "Address for calls of other services."},
+     .def = "tcp://127.0.0.1:4101", .min = "1",
+     .doc = "Listen address for calls of other services."},
     {"requests_max", FG_CONF_UINT, FG_CONF_AT(struct ingester_place, requests_max), .def = "576",
-     .min = "1", .max = "65536", .doc = "Calls worked on at a time."},
+     .min = "1", .max = "65536", .doc = "Concurrent calls of other services."},
     {"leave_timeout", FG_CONF_NS, FG_CONF_AT(struct ingester_place, leave_timeout_ns), .def = "10m",
      .min = "1s", .max = "1d",
-     .doc = "How long the end waits, after POST /ingester/prepare-shutdown, until all is committed "
-            "and the ring was left. After it the seat and the disk stay, as at a restart."},
+     .doc = "How long a shutdown after POST /ingester/prepare-shutdown waits until all profiles "
+            "are committed and the ingester has left the ring. After it, the ingester stops as for "
+            "a restart and keeps its place in the ring and its data."},
 };
 
 enum { PATH_MAX_BYTES = 4096 };
@@ -186,7 +188,7 @@ static const char *seat_fault(const struct ingester_service *service)
     case FG_RING_SEAT_LEFT:
         return "leaves the ring";
     case FG_RING_SEAT_REPLACED:
-        return "another store has joined the ring under this name";
+        return "another store has joined the ring with this name";
     default:
         return "joins the ring";
     }
@@ -211,7 +213,7 @@ static void leave(struct ingester_service *service, const struct fg_program *pro
     fg_ring_watch_leave(service->watch);
     if (fg_ring_watch_wait_seat(service->watch, FG_RING_SEAT_LEFT,
                                 fg_mono_ns(program->clock) + place.leave_timeout_ns, &err) != FG_OK)
-        fg_log_error("the ring was not left: the seat stays, and the disk is still needed",
+        fg_log_error("could not leave the ring: the member stays and its disk is still needed",
                      fg_ls("err", err.msg));
 }
 
@@ -251,7 +253,7 @@ int main(int argc, char **argv)
     };
     const struct fg_program_def def = {
         .name = "flamegrid-ingester",
-        .what = "makes profiles durable and serves them until they are in blocks",
+        .what = "stores profiles durably and serves them until they are in blocks",
         .sections = sections,
         .n_sections = FG_COUNT(sections),
         .start = start,

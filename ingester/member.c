@@ -51,7 +51,7 @@ enum fg_code ing_member_check_store(const struct ing_member *member, struct fg_s
 
     if (meant)
         return FG_OK;
-    return fg_fail(err, FG_E_PRECONDITION, "another store is meant: read the ring again");
+    return fg_fail(err, FG_E_PRECONDITION, "the request is for another store: read the ring again");
 }
 
 enum fg_code ing_member_admits(const struct ing_member *member, uint64_t revision,
@@ -63,17 +63,17 @@ enum fg_code ing_member_admits(const struct ing_member *member, uint64_t revisio
     case FG_RING_ADMITS:
         return FG_OK;
     case FG_RING_ADMITS_NOT_OLDER:
-        return fg_fail(err, FG_E_PRECONDITION, "revision %llu of the ring is known here, not %llu",
+        return fg_fail(err, FG_E_PRECONDITION, "this ingester has ring revision %llu, not %llu",
                        (unsigned long long)ing_member_revision(member),
                        (unsigned long long)revision);
     case FG_RING_ADMITS_NOT_YET:
         fg_ring_watch_look(member->watch, revision);
-        return fg_fail(err, FG_E_ABORTED, "revision %llu of the ring is not known here yet",
+        return fg_fail(err, FG_E_ABORTED, "this ingester has not loaded ring revision %llu yet",
                        (unsigned long long)revision);
     case FG_RING_ADMITS_NOTHING:
         break;
     }
-    return fg_fail(err, FG_E_UNAVAILABLE, "this ingester has no seat in the ring");
+    return fg_fail(err, FG_E_UNAVAILABLE, "this ingester is not a member of the ring");
 }
 
 uint64_t ing_member_revision(const struct ing_member *member)

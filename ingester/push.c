@@ -175,7 +175,7 @@ static enum fg_code current_generation(struct ingester_push *push, struct fg_err
         if (err->code != FG_E_CORRUPT)
             return err->code;
         /* What names it cannot be read any more; what comes now must not depend on it. */
-        fg_log_error("dictionary cannot be read, a new one begins",
+        fg_log_error("stack dictionary cannot be read, starting a new one",
                      fg_ls("tenant", push->head->tenant), fg_ls("service", push->head->service),
                      fg_ls("err", err->msg));
         ing_commit_spoil(service, generation);
@@ -255,8 +255,8 @@ static enum fg_code check_group(const struct ingester_push *push,
         ing_rounds_of_group(rounds, group, NULL, 0) > 0)
         return FG_OK;
     return fg_fail(err, FG_E_LIMIT,
-                   "tenant %s has profiles of too many times: the catalog has no room for more "
-                   "groups of it (ingester.catalog_max_bytes, limits.tenant_catalog_share)",
+                   "tenant %s has profiles of too many time windows: the catalog has no space for "
+                   "more of its groups (ingester.catalog_max_bytes, limits.tenant_catalog_share)",
                    push->head->tenant);
 }
 
@@ -551,7 +551,7 @@ static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
 
     look->ended = true;
     if (left_ns <= 0)
-        return fg_fail(err, FG_E_DEADLINE, "the push waited too long to be looked for");
+        return fg_fail(err, FG_E_DEADLINE, "the push waited too long for its duplicate check");
     if (now_ns < context->no_look_before_mono_ns &&
         ing_held_count_found(context->held) == context->found_before) {
         look->looked = (struct ing_segments_looked){.cannot = true};
@@ -564,7 +564,8 @@ static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
     if (err->code == FG_E_LIMIT)
         return err->code;
     if (context->no_look_before_mono_ns == 0)
-        fg_log_warn("late profiles cannot be looked for in the bucket, they are taken all the same",
+        fg_log_warn("late profiles cannot be checked for duplicates in the bucket, accepting them "
+                    "unchecked",
                     fg_ls("err", err->msg));
     context->no_look_before_mono_ns = fg_time_add(fg_mono_ns(fg_clock_real()), LOOK_AGAIN_NS);
     context->found_before = ing_held_count_found(context->held);
@@ -579,7 +580,8 @@ static void start_look(struct ingester_push *push)
     push->job.done = on_looked;
     if (fg_work_submit(push->context->work, FG_LANE_BACKGROUND, &push->job))
         return;
-    (void)fg_fail(&push->item.err, FG_E_LIMIT, "ingester has too many late profiles to look for");
+    (void)fg_fail(&push->item.err, FG_E_LIMIT,
+                  "ingester has too many late profiles to check for duplicates");
     finish(push);
 }
 
@@ -616,7 +618,7 @@ static enum fg_code divide(struct push_message *message, struct fg_err *err)
         if (push->head->shard > UINT16_MAX)
             return fg_fail(err, FG_E_INVALID, "push for shard %u of 65536", push->head->shard);
         if (push->head->bytes > rest.len)
-            return fg_fail(err, FG_E_INVALID, "push says %u bytes where %zu are left",
+            return fg_fail(err, FG_E_INVALID, "push claims %u bytes, but %zu are left",
                            push->head->bytes, rest.len);
         push->batch = fg_slice_sub(rest, 0, push->head->bytes);
         rest = fg_slice_sub(rest, push->head->bytes, rest.len);

@@ -19,7 +19,7 @@ struct query_job {
 static enum fg_code check_wanted(const struct ing_query *query, struct fg_err *err)
 {
     if (fg_rpc_is_abandoned(query->req))
-        return fg_fail(err, FG_E_CANCELED, "the caller is gone");
+        return fg_fail(err, FG_E_CANCELED, "the caller has disconnected");
     if (fg_rpc_deadline_mono_ns(query->req) <= fg_mono_ns(fg_clock_real()))
         return fg_fail(err, FG_E_DEADLINE, "query took too long: %llu profiles read",
                        (unsigned long long)query->keys);
@@ -74,7 +74,7 @@ static void submit(struct query_job *job)
 
     if (fg_work_submit(job->query.context->work, FG_LANE_QUERY, &job->job))
         return;
-    (void)fg_fail(&err, FG_E_LIMIT, "ingester has too many queries waiting");
+    (void)fg_fail(&err, FG_E_LIMIT, "too many queries are waiting on the ingester");
     refuse(job, &err);
 }
 
@@ -115,7 +115,7 @@ static void done(struct fg_job *base)
         return;
     }
     if (job->job.code == FG_OK && (query->head.full || query->payload.full)) {
-        (void)fg_fail(&full, FG_E_LIMIT, "answer is larger than %u bytes", FG_RPC_REPLY_MAX_BYTES);
+        (void)fg_fail(&full, FG_E_LIMIT, "the response exceeds %u bytes", FG_RPC_REPLY_MAX_BYTES);
         fg_rpc_reply_error(query->req, &full);
     } else if (job->job.code == FG_OK) {
         fg_rpc_reply_take(query->req, fg_buf_slice(&query->head), &query->payload);
@@ -290,11 +290,11 @@ static bool has_series_in(const struct ing_query_scope *scope, uint16_t shard)
 static const char *why_unsure(const struct ing_round *round)
 {
     if (round->in_doubt)
-        return "profiles of this time that a failed write may have moved in the head; it is undone "
-               "when the disk takes writes";
+        return "a failed write may have moved profiles of this time range in the head; it is "
+               "undone when the disk accepts writes";
     if (round->state == ROUND_UNCHECKED)
-        return "late profiles of this time that the bucket cannot be asked about now, or that are "
-               "in an object which is damaged";
+        return "late profiles of this time range cannot be checked for duplicates: the bucket does "
+               "not respond, or an object that may contain them is damaged";
     return NULL;
 }
 
@@ -374,7 +374,8 @@ static enum fg_code check_store(const struct ing_query_context *context, Protobu
     if (meant.len == 0 ||
         (meant.len == FG_ID_BYTES && fg_id_eq(fg_id_get(meant.data), context->store_id)))
         return FG_OK;
-    return fg_fail(err, FG_E_PRECONDITION, "this ingester has another store than the one meant");
+    return fg_fail(err, FG_E_PRECONDITION,
+                   "the request is for another store than the one of this ingester");
 }
 
 void ing_query_scope_done(struct ing_query_scope *scope)
@@ -408,7 +409,7 @@ static enum fg_code choose_series(struct ing_query *query, const Fg__Inner__Sele
 static enum fg_code check_whole(struct ing_query *query, const struct ing_catalog_tenant *tenant,
                                 struct fg_err *err)
 {
-    static const char why[] = "profiles in the head name definitions that are lost";
+    static const char why[] = "profiles in the head refer to lost definitions";
 
     if (tenant == NULL || !ing_catalog_tenant_lacks(tenant))
         return FG_OK;

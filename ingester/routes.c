@@ -59,7 +59,7 @@ static void submit_flush(struct fg_http_request *req, struct ing_routes *routes,
     if (fg_work_submit(routes->work, FG_LANE_QUERY, &flush->job))
         return;
     free(flush);
-    (void)fg_fail(&err, FG_E_LIMIT, "too many requests wait already");
+    (void)fg_fail(&err, FG_E_LIMIT, "too many requests are waiting");
     fg_http_respond_error(req, &err);
 }
 
@@ -92,7 +92,7 @@ static void respond_leaves(struct fg_http_request *req, const struct ing_routes 
 static void set_leaves(struct fg_http_request *req, struct ing_routes *routes, bool leaves)
 {
     if (atomic_exchange(&routes->leaves, leaves) != leaves)
-        fg_log_info(leaves ? "the end will leave the ring" : "the end will keep the seat",
+        fg_log_info(leaves ? "shutdown will leave the ring" : "shutdown will stay in the ring",
                     fg_ls("asked_by", "/ingester/prepare-shutdown"));
     respond_leaves(req, routes);
 }

@@ -82,7 +82,7 @@ enum fg_code ing_unused_check_l0(struct fg_bucket *bucket, struct fg_clock *cloc
         return FG_OK;
     return fg_fail(err, FG_E_CORRUPT,
                    FG_NAME_L0 " is lost: generation %llu was known, and %s; nothing is committed "
-                              "before it is made again (flamegrid bucket rebuild)",
+                              "until it is rebuilt (see flamegrid bucket rebuild)",
                    (unsigned long long)FG_MAX(seen, ring.generation),
                    trace.name[0] == '\0' ? "no object is left" : trace.name);
 }
@@ -108,7 +108,8 @@ enum fg_code ing_unused_check_ring(struct fg_bucket *bucket, struct fg_clock *cl
     if (l0.n_writers == 0 && l0.generation == 0 && trace.name[0] == '\0')
         return FG_OK;
     return fg_fail(err, FG_E_CORRUPT,
-                   FG_RING_NAME " is lost: %u ingesters have committed to this bucket%s%s; no ring "
-                                "is made before an operator says so (flamegrid bucket rebuild)",
-                   l0.n_writers, trace.name[0] == '\0' ? "" : ", and there is ", trace.name);
+                   FG_RING_NAME
+                   " is lost: %u ingesters have committed to this bucket%s%s; a new ring is "
+                   "created only after an operator allows it (see flamegrid bucket rebuild)",
+                   l0.n_writers, trace.name[0] == '\0' ? "" : ", and it contains ", trace.name);
 }

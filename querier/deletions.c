@@ -31,7 +31,7 @@ enum fg_code qry_deletions_take(struct qry_question *question, struct fg_err *er
     qry_deletions_drop(question);
     question->deletions = fg_arena_new(question->arena, struct fg_deletions, question->tenants.n);
     if (question->deletions == NULL)
-        return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+        return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
     for (size_t i = 0; i < question->tenants.n; i++)
         if (take(question, i, &question->deletions[i], err) != FG_OK)
             return err->code;

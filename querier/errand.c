@@ -8,7 +8,7 @@ enum {
 
 enum fg_code qry_errand_too_large(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
 }
 
 enum fg_code qry_errand_selection(struct qry_question *question, const struct qry_selection *from,
@@ -97,7 +97,7 @@ enum fg_code qry_errand_take_tree(struct qry_question *question, const struct fg
 
     if (fg_pb_read(call->reply_head, &fg__inner__select_reply__descriptor, question->arena, &head,
                    err) != FG_OK)
-        return fg_wrap(err, "answer of an ingester");
+        return fg_wrap(err, "response of an ingester");
     qry_errand_count(question, ((Fg__Inner__SelectReply *)head)->stats);
     if (call->reply_payload.len == 0)
         return FG_OK;
@@ -136,7 +136,7 @@ static enum fg_code give_up(const struct qry_question *question, struct fg_err *
     if (!is_too_old(question, err->code))
         return err->code;
     err->code = err->code == FG_E_NOT_FOUND ? FG_E_CORRUPT : FG_E_UNAVAILABLE;
-    return fg_wrap(err, "with %d snapshots", SNAPSHOTS_MAX);
+    return fg_wrap(err, "after %d snapshots", SNAPSHOTS_MAX);
 }
 
 /* The ring, then a snapshot, and what is deleted in it. */
@@ -173,7 +173,7 @@ static void tell_lost(struct qry_question *question, const struct qry_replicas_h
             fg_buf_printf(&why, "%.*s: ", FG_S(lost->object));
             if (lost->service.len > 0)
                 fg_buf_printf(&why, "service %.*s: ", FG_S(lost->service));
-            fg_buf_printf(&why, "given up, %llu profiles", (unsigned long long)lost->profiles);
+            fg_buf_printf(&why, "abandoned, %llu profiles", (unsigned long long)lost->profiles);
             qry_question_lacks(question, fg_buf_slice(&why));
             fg_buf_done(&why);
         }

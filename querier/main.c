@@ -173,7 +173,7 @@ int main(int argc, char **argv)
     };
     const struct fg_program_def def = {
         .name = "flamegrid-querier",
-        .what = "answers questions about profiles, and serves the page",
+        .what = "answers queries and serves the web UI",
         .sections = sections,
         .n_sections = FG_COUNT(sections),
         .start = start,

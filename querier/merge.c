@@ -3,7 +3,7 @@
 
 static enum fg_code too_large(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
 }
 
 /* --- label sets --- */

@@ -109,7 +109,7 @@ static enum fg_code take_series(struct qry_question *question, const struct fg_c
 
     if (fg_pb_read(call->reply_head, &fg__inner__series_reply__descriptor, question->arena, &head,
                    err) != FG_OK)
-        return fg_wrap(err, "answer of an ingester");
+        return fg_wrap(err, "response of an ingester");
     qry_errand_count(question, ((Fg__Inner__SeriesReply *)head)->stats);
     if (payload.ptr == NULL && call->reply_payload.len > 0)
         return qry_errand_too_large(err);
@@ -117,7 +117,7 @@ static enum fg_code take_series(struct qry_question *question, const struct fg_c
         return FG_OK;
     struct fg_cur cur = fg_cur(payload);
     if (read_sets(question, &cur, arg, err) != FG_OK)
-        return fg_wrap(err, "answer of an ingester");
+        return fg_wrap(err, "response of an ingester");
     return FG_OK;
 }
 
@@ -233,7 +233,7 @@ static enum fg_code take_points(struct qry_question *question, const struct fg_c
 
     if (fg_pb_read(call->reply_head, &fg__inner__points_reply__descriptor, question->arena, &head,
                    err) != FG_OK)
-        return fg_wrap(err, "answer of an ingester");
+        return fg_wrap(err, "response of an ingester");
     qry_errand_count(question, ((Fg__Inner__PointsReply *)head)->stats);
     if (payload.ptr == NULL && call->reply_payload.len > 0)
         return qry_errand_too_large(err);
@@ -241,7 +241,7 @@ static enum fg_code take_points(struct qry_question *question, const struct fg_c
         return FG_OK;
     struct fg_cur cur = fg_cur(payload);
     if (decode_series(question, &cur, arg, err) != FG_OK)
-        return fg_wrap(err, "answer of an ingester");
+        return fg_wrap(err, "response of an ingester");
     return FG_OK;
 }
 
@@ -339,7 +339,7 @@ static enum fg_code take_stats(struct qry_question *question, const struct fg_ca
 
     if (fg_pb_read(call->reply_head, &fg__inner__stats_reply__descriptor, question->arena, &message,
                    err) != FG_OK)
-        return fg_wrap(err, "answer of an ingester");
+        return fg_wrap(err, "response of an ingester");
     const Fg__Inner__StatsReply *reply = (Fg__Inner__StatsReply *)message;
     if (reply->profiles == 0)
         return FG_OK;

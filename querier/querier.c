@@ -15,17 +15,17 @@ static const int64_t BUCKET_PATIENCE_NS = 3 * FG_SECOND_NS;
 
 #define QUERIER_METRICS(M)                                                                         \
     M(COUNTER, QUERIER_QUESTIONS, "flamegrid_querier_questions_total",                             \
-      "Questions answered, errors included")                                                       \
+      "Completed queries, errors included")                                                        \
     M(COUNTER, QUERIER_REFUSED, "flamegrid_querier_questions_refused_total",                       \
-      "Questions answered 429 because the lane, or the tenant's part of it, was full")             \
+      "Queries refused with 429 because the queue, or the share of the tenant, was full")          \
     M(COUNTER, QUERIER_FAILED, "flamegrid_querier_questions_failed_total",                         \
-      "Questions that ended in an error of ours (5xx)")                                            \
+      "Queries that failed with a server error (5xx)")                                             \
     M(COUNTER, QUERIER_INCOMPLETE, "flamegrid_querier_answers_incomplete_total",                   \
-      "Answers that said that something may be missing")                                           \
+      "Query responses marked incomplete")                                                         \
     M(COUNTER, QUERIER_PROFILES, "flamegrid_querier_profiles_read_total",                          \
-      "Profiles that answers were made from")                                                      \
+      "Profiles read by queries")                                                                  \
     M(HISTOGRAM, QUERIER_SECONDS, "flamegrid_querier_question_duration_seconds",                   \
-      "From a request to its answer")
+      "Duration of queries")
 FG_METRICS_ENUM(querier_metric, QUERIER_METRICS)
 static const struct fg_metric_def querier_metrics[] = FG_METRICS_DEFS(QUERIER_METRICS);
 
@@ -126,7 +126,7 @@ int64_t qry_question_patience_mono_ns(const struct qry_question *question)
 enum fg_code qry_question_check(struct qry_question *question, struct fg_err *err)
 {
     if (question->req != NULL && fg_http_gone(question->req))
-        return fg_fail(err, FG_E_CANCELED, "client has gone");
+        return fg_fail(err, FG_E_CANCELED, "client has disconnected");
     if (fg_mono_ns(question->querier->clock) >= question->deadline_mono_ns)
         return fg_fail(err, FG_E_DEADLINE, "query took too long");
     return FG_OK;
@@ -137,7 +137,8 @@ enum fg_code qry_question_reply(struct qry_question *question, const ProtobufCMe
 {
     fg_connect_write(&question->call, message, &question->body);
     if (question->body.full)
-        return fg_fail(err, FG_E_LIMIT, "answer exceeds %llu bytes",
+        return fg_fail(err, FG_E_LIMIT,
+                       "the response exceeds %llu bytes (querier.answer_max_bytes)",
                        (unsigned long long)question->querier->answer_max_bytes);
     return FG_OK;
 }
@@ -236,11 +237,11 @@ static void complain(const struct qry_question *question, int64_t took_ns)
     enum fg_code code = question->job.code;
 
     if (fg_code_http(code) >= 500 && code != FG_E_UNIMPLEMENTED && code != FG_E_UNKNOWN)
-        fg_log_warn("question failed", fg_lb("tenant", question->tenants.ids[0]),
+        fg_log_warn("query failed", fg_lb("tenant", question->tenants.ids[0]),
                     fg_ls("path", question->endpoint->path), fg_ls("code", fg_code_name(code)),
                     fg_ls("err", question->job.err.msg), fg_li("millis", took_ns / FG_MS_NS));
     else if (code == FG_OK && question->incomplete)
-        fg_log_warn("answer is not complete", fg_lb("tenant", question->tenants.ids[0]),
+        fg_log_warn("query response is incomplete", fg_lb("tenant", question->tenants.ids[0]),
                     fg_ls("path", question->endpoint->path),
                     fg_lb("missing", fg_buf_slice(&question->missing)),
                     fg_li("millis", took_ns / FG_MS_NS));
@@ -258,7 +259,7 @@ static void account(struct qry_question *question, int64_t took_ns)
     if (failed && fg_code_http(question->job.code) >= 500)
         fg_metric_add(metrics, QUERIER_FAILED, 1);
     complain(question, took_ns);
-    fg_log_debug("question answered", fg_lb("tenant", question->tenants.ids[0]),
+    fg_log_debug("query completed", fg_lb("tenant", question->tenants.ids[0]),
                  fg_lu("tenants", question->tenants.n), fg_ls("path", question->endpoint->path),
                  fg_ls("code", fg_code_name(question->job.code)),
                  fg_ls("err", failed ? question->job.err.msg : ""),

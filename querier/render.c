@@ -210,7 +210,8 @@ static void write_groups(const struct timeline *timeline, const struct qry_point
 static enum fg_code finish(struct qry_question *question, struct fg_err *err)
 {
     if (question->body.full)
-        return fg_fail(err, FG_E_LIMIT, "answer exceeds %llu bytes",
+        return fg_fail(err, FG_E_LIMIT,
+                       "the response exceeds %llu bytes (querier.answer_max_bytes)",
                        (unsigned long long)question->querier->answer_max_bytes);
     return FG_OK;
 }

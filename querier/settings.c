@@ -9,30 +9,30 @@
 
 const struct fg_conf_field qry_fields[] = {
     {"timeout", FG_CONF_NS, CONF(timeout_ns), .def = "60s", .min = "100ms", .max = "1h",
-     .doc = "How long a query may take that brings no earlier deadline."},
+     .doc = "Timeout of queries that carry no earlier deadline."},
     {"answer_max_bytes", FG_CONF_BYTES, CONF(answer_max_bytes), .def = "256MiB", .min = "1MiB",
-     .doc =
-         "Largest answer; beyond it the query fails with 429. Also the most memory for a query's "
-         "sums and stacks."},
+     .doc = "Maximum size of a response. A query with a larger response fails with 429. It also "
+            "limits the memory for the sums and the stacks of a query."},
     {"cache_max_bytes", FG_CONF_BYTES, CONF(cache_max_bytes), .def = "256MiB", .min = "0",
-     .doc = "Memory for what was read of segments and blocks and may be asked for again."},
+     .doc = "Memory for the cache of segment and block data."},
     {"fetch_max_bytes", FG_CONF_BYTES, CONF(fetch_max_bytes), .def = "32MiB", .min = "1MiB",
-     .doc = "Bytes of segments and blocks that are under way for one query at a time."},
+     .doc = "Bytes of segments and blocks that one query may have in flight."},
     {"refine_max_bytes", FG_CONF_BYTES, CONF(refine_max_bytes), .def = "256MiB", .min = "0",
-     .doc = "Flame graphs are made from the heaviest stacks of each part first. Where that cannot "
-            "give the exact picture, all samples are read if they are no more bytes than this; "
-            "else the answer says how far it may be off (X-Flamegrid-Bound)."},
+     .doc = "Maximum bytes of samples to read for an exact flame graph. A flame graph is first "
+            "computed from the heaviest stacks of each part. If that is inexact and the samples "
+            "are not larger than this, all samples are read; otherwise the response states the "
+            "error bound (X-Flamegrid-Bound)."},
     {"manifest_age", FG_CONF_NS, CONF(manifest_age_ns), .def = "10s", .min = "0s", .max = "1m",
-     .doc = "The lists of segments and blocks are asked for again when they are older. Answers are "
-            "the same with any value, but for deletions, which act that much later where the "
-            "compactor is another process; a larger one costs fewer requests."},
+     .doc = "Maximum age of cached lists of segments and blocks. A larger value costs fewer "
+            "requests and does not change results, except that deletions take effect that much "
+            "later if the compactor is another process."},
     {"disk_cache", FG_CONF_STRING, CONF(disk_cache), .def = "", .max = "4000",
-     .doc = "Folder for what was read of segments and blocks, also after a restart. Empty: the "
-            "folder cache in the data folder where the bucket is an object store, else none."},
-    {"disk_cache_max_bytes", FG_CONF_BYTES, CONF(disk_cache_max_bytes), .def = "10GiB", .min = "0",
      .doc =
-         "Largest size of that folder, which takes no more than half of what is free of its disk "
-         "at the start. 0: no such folder."},
+         "Directory for the disk cache of segment and block data, which survives restarts. Empty: "
+         "cache in the data directory if the bucket is an object store, else no disk cache."},
+    {"disk_cache_max_bytes", FG_CONF_BYTES, CONF(disk_cache_max_bytes), .def = "10GiB", .min = "0",
+     .doc = "Maximum size of the disk cache. It uses at most half of the disk space that is free "
+            "at the start. 0: no disk cache."},
 };
 const size_t qry_n_fields = FG_COUNT(qry_fields);
 
@@ -40,10 +40,10 @@ const size_t qry_n_fields = FG_COUNT(qry_fields);
 
 const struct fg_conf_field qry_ingester_fields[] = {
     {"calls_max", FG_CONF_UINT, INGESTER_CONF(calls_max), .def = "64", .min = "1", .max = "65536",
-     .doc = "Calls to one ingester under way at a time; further ones are asked of its replicas."},
+     .doc = "Concurrent calls to one ingester. Further calls go to its replicas."},
     {"hedge_after", FG_CONF_NS, INGESTER_CONF(hedge_after_ns), .def = "2s", .min = "10ms",
      .max = "1h",
-     .doc = "When an ingester has not answered for so long its replicas are asked as well."},
+     .doc = "How long a querier waits for an ingester before it also asks the replicas."},
 };
 const size_t qry_n_ingester_fields = FG_COUNT(qry_ingester_fields);
 
@@ -77,6 +77,6 @@ enum fg_code qry_open_disk_cache(const struct qry_settings *settings, const char
         return FG_OK;
     if (err->code != FG_E_NO_SPACE)
         return err->code;
-    fg_log_warn("no disk cache until the next start: the disk is full", fg_ls("err", err->msg));
+    fg_log_warn("disk full, disk cache disabled until the next start", fg_ls("err", err->msg));
     return FG_OK;
 }

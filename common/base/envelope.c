@@ -11,10 +11,11 @@ enum fg_code fg_envelope_open(const struct fg_envelope *envelope, struct fg_slic
     uint32_t crc, stored;
 
     if (in.len > envelope->max_bytes)
-        return fg_fail(err, FG_E_TOO_LARGE, "%s of %zu bytes, more than %zu", envelope->what,
-                       in.len, envelope->max_bytes);
+        return fg_fail(err, FG_E_TOO_LARGE, "%s of %zu bytes exceeds the limit of %zu",
+                       envelope->what, in.len, envelope->max_bytes);
     if (in.len < HEAD_BYTES + CRC_BYTES || !fg_slice_starts(in, envelope->magic))
-        return fg_fail(err, FG_E_CORRUPT, "no %s: %zu bytes that do not begin with %s",
+        return fg_fail(err, FG_E_CORRUPT,
+                       "bad magic number in %s: %zu bytes that do not begin with %s",
                        envelope->what, in.len, envelope->magic);
     tail = fg_cur(fg_slice_sub(in, in.len - CRC_BYTES, CRC_BYTES));
     stored = fg_cur_le32(&tail);

@@ -276,7 +276,7 @@ enum fg_json_token fg_json_next(struct fg_json *json)
     skip_blanks(json);
     switch ((enum expected)json->expected) {
     case NOTHING:
-        return json->cur.left == 0 ? FG_JSON_END : bad(json, "something follows the value");
+        return json->cur.left == 0 ? FG_JSON_END : bad(json, "unexpected data after the value");
     case COMMA_OR_END:
         return read_more(json);
     case KEY_OR_END:

@@ -259,7 +259,7 @@ static struct fg_id get_id(struct fg_cur *cur)
 
 static enum fg_code out_of_memory(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "batch needs more memory than its arena may have");
+    return fg_fail(err, FG_E_LIMIT, "the batch needs more memory than a batch may use");
 }
 
 static enum fg_code decode_stack_ids(struct fg_cur *cur, struct fg_arena *arena,

@@ -20,7 +20,7 @@ enum fg_code fg_deletions_add(struct fg_deletions *deletions, const struct fg_de
 
     measure(&deletion->selector, &n_regexes, &bytes);
     if (deletion->start_ns > deletion->end_ns)
-        return fg_fail(err, FG_E_INVALID, "a deletion that ends before it starts");
+        return fg_fail(err, FG_E_INVALID, "the deletion ends before it starts");
     if (deletions->count == FG_DELETIONS_MAX)
         return fg_fail(err, FG_E_LIMIT, "more than %d deletions at a time", FG_DELETIONS_MAX);
     if (n_regexes > FG_DELETIONS_REGEX_MAX)
@@ -137,7 +137,7 @@ static enum fg_code find_left(struct fg_leaving *leaving, struct fg_time_span *t
     struct fg_time_span *spans = fg_arena_new(leaving->arena, struct fg_time_span, (size_t)n + 1);
 
     if (spans == NULL)
-        return fg_fail(err, FG_E_LIMIT, "no room for what %u deletions leave", n);
+        return fg_fail(err, FG_E_LIMIT, "no memory for the remainder of %u deletions", n);
     qsort(taken, n, sizeof *taken, by_start);
     leaving->left = (struct fg_left){spans, between(leaving->whole, taken, n, spans)};
     leaving->found = true;

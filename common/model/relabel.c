@@ -68,13 +68,13 @@ static bool fail(struct edit *edit, const char *what)
 
 static bool no_memory(struct edit *edit)
 {
-    return fail(edit, "relabelling needs more memory than it may use");
+    return fail(edit, "relabeling needs more memory than it may use");
 }
 
 static bool spend(struct edit *edit, uint64_t bytes)
 {
     if (edit->failed || *edit->work < bytes)
-        return fail(edit, "relabelling rules have too much to do with the labels of this upload");
+        return fail(edit, "relabeling the labels of this upload needs too much work");
     *edit->work -= bytes;
     return true;
 }

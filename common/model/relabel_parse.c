@@ -121,7 +121,7 @@ static enum fg_code check_unused(struct relabel_reader *reader, const struct rel
     case FG_RELABEL_DROPEQUAL:
         if (!is_default(draft, REGEX, REGEX_DEFAULT) || draft->modulus != 0 || own_separator ||
             own_replacement)
-            return refuse(reader, "%s takes nothing but source_labels and target_label", action);
+            return refuse(reader, "%s takes only source_labels and target_label", action);
         break;
     case FG_RELABEL_LOWERCASE:
     case FG_RELABEL_UPPERCASE:
@@ -132,7 +132,7 @@ static enum fg_code check_unused(struct relabel_reader *reader, const struct rel
     case FG_RELABEL_LABELKEEP:
         if (draft->n_sources > 0 || draft->texts[TARGET_LABEL].len > 0 || draft->modulus != 0 ||
             own_separator || own_replacement)
-            return refuse(reader, "%s takes nothing but regex", action);
+            return refuse(reader, "%s takes only regex", action);
         break;
     default:
         break;
@@ -145,7 +145,7 @@ static enum fg_code check(struct relabel_reader *reader, const struct relabel_dr
     const char *action = actions[draft->action];
 
     if (reader->types && draft->action != FG_RELABEL_KEEP && draft->action != FG_RELABEL_DROP)
-        return refuse(reader, "sample types can be kept or dropped, there is no %s for them",
+        return refuse(reader, "sample types can only be kept or dropped; %s is not available",
                       action);
     if (needs_target(draft->action) && draft->texts[TARGET_LABEL].len == 0)
         return refuse(reader, "%s needs a target_label", action);
@@ -238,7 +238,7 @@ static enum fg_code read_text(struct relabel_reader *reader, enum field field,
     struct fg_slice text;
 
     if (reader->yaml.event.type != YAML_SCALAR_EVENT)
-        return refuse(reader, "%s is a text, no list or map", fields[field]);
+        return refuse(reader, "%s must be a string, not a list or map", fields[field]);
     if (fg_yaml_is_nothing(&reader->yaml))
         return refuse(reader, "%s has no value; an empty text is ''", fields[field]);
     text = fg_yaml_scalar(&reader->yaml);
@@ -253,7 +253,7 @@ static enum fg_code read_text(struct relabel_reader *reader, enum field field,
 static enum fg_code read_sources(struct relabel_reader *reader, struct relabel_draft *draft)
 {
     if (reader->yaml.event.type != YAML_SEQUENCE_START_EVENT)
-        return refuse(reader, "source_labels is a list, such as [namespace, pod]");
+        return refuse(reader, "source_labels must be a list, such as [namespace, pod]");
     for (;;) {
         struct fg_slice *source = &draft->sources[draft->n_sources];
 
@@ -325,7 +325,7 @@ static enum fg_code refuse_key(struct relabel_reader *reader)
     const char *nearest;
 
     if (reader->yaml.event.type != YAML_SCALAR_EVENT)
-        return refuse(reader, "a list or map in the place of a key");
+        return refuse(reader, "expected a key, found a list or map");
     key = fg_yaml_scalar(&reader->yaml);
     nearest = fg_nearest(key, fields, FIELDS);
     if (nearest == NULL)
@@ -372,7 +372,7 @@ static enum fg_code read_rule(struct relabel_reader *reader)
     if (reader->number > FG_RELABEL_RULES_MAX)
         return fg_yaml_refuse(&reader->yaml, "more than %d rules", FG_RELABEL_RULES_MAX);
     if (reader->yaml.event.type != YAML_MAPPING_START_EVENT)
-        return refuse(reader, "not a map of keys such as source_labels and regex");
+        return refuse(reader, "must be a map with keys such as source_labels and regex");
     if (read_fields(reader, &draft) != FG_OK)
         return reader->yaml.err->code;
     reader->yaml.line = line; /* what is wrong with the whole */
@@ -387,7 +387,7 @@ static enum fg_code read_rules(struct relabel_reader *reader)
     if (fg_yaml_is_nothing(&reader->yaml))
         return FG_OK;
     if (reader->yaml.event.type != YAML_SEQUENCE_START_EVENT)
-        return fg_yaml_refuse(&reader->yaml, "rules are a list");
+        return fg_yaml_refuse(&reader->yaml, "rules must be a list");
     for (;;) {
         if (fg_yaml_next(&reader->yaml) != FG_OK)
             return reader->yaml.err->code;

@@ -15,63 +15,63 @@
 /* clang-format off */
 const struct fg_conf_field fg_limit_fields[] = {
     {"ingestion_rate_mb", FG_CONF_FLOAT, CONF(ingestion_rate_mb), .def = "0", .min = "0", .max = "1000000",
-     .doc = "MiB of decompressed profiles that a tenant may send in a second, at each distributor. 0: any number; in the section limits, with multitenancy_enabled: 32."},
+     .doc = "Ingestion rate of a tenant at each distributor, in MiB of decompressed profiles per second. 0: unlimited; in the section `limits` with `multitenancy_enabled`, 0 means 32."},
     {"ingestion_burst_size_mb", FG_CONF_FLOAT, CONF(ingestion_burst_size_mb), .def = "64", .min = "0.001", .max = "1000000",
-     .doc = "MiB above the rate that may come at a time. A profile larger than that is refused wherever there is a rate."},
+     .doc = "Burst above `ingestion_rate_mb`, in MiB. If a rate applies, larger profiles are always refused."},
     {"max_label_names_per_series", FG_CONF_UINT, CONF(max_label_names_per_series), .def = "30", .max = "1000",
-     .doc = "Labels of a series. More are refused."},
+     .doc = "Labels per series. Profiles of series with more labels are refused."},
     {"max_label_name_length", FG_CONF_UINT, CONF(max_label_name_length), .def = "1024", .max = "65536",
-     .doc = "Bytes of a label's name. Longer ones are refused."},
+     .doc = "Length of a label name in bytes. Profiles with longer names are refused."},
     {"max_label_value_length", FG_CONF_UINT, CONF(max_label_value_length), .def = "2048", .max = "65536",
-     .doc = "Bytes of a label's value. Longer ones are refused."},
+     .doc = "Length of a label value in bytes. Profiles with longer values are refused."},
     {"max_sessions_per_series", FG_CONF_UINT, CONF(max_sessions_per_series), .def = "0", .max = "1000000",
-     .doc = "Values of the label __session_id__, which SDKs give each process: so many are told apart. 0: the label is left out."},
+     .doc = "Distinct values of the label __session_id__, which SDKs set per process. Session IDs are reduced to this many values (modulo). 0: the label is dropped."},
     {"max_profile_size_bytes", FG_CONF_BYTES, CONF(max_profile_size_bytes), .def = "16MiB", .min = "1KiB", .max = "1GiB",
-     .doc = "Largest profile after decompression. Larger ones are refused."},
+     .doc = "Size of a profile after decompression. Larger profiles are refused."},
     {"max_profile_stacktrace_samples", FG_CONF_UINT, CONF(max_profile_stacktrace_samples), .def = "1000000", .max = "100000000",
-     .doc = "Samples of one profile. More are refused."},
+     .doc = "Samples per profile. Profiles with more samples are refused."},
     {"max_profile_stacktrace_sample_labels", FG_CONF_UINT, CONF(max_profile_stacktrace_sample_labels), .def = "100", .max = "10000",
-     .doc = "Labels of one sample. More are refused."},
+     .doc = "Labels per sample. Profiles with more labels on a sample are refused."},
     {"max_profile_stacktrace_depth", FG_CONF_UINT, CONF(max_profile_stacktrace_depth), .def = "1000", .min = "1", .max = "100000",
-     .doc = "Deeper stacks are cut to this many frames from the root, and counted."},
+     .doc = "Frames per stack trace. Deeper stack traces are truncated to this many frames from the root, and counted."},
     {"max_profile_symbol_value_length", FG_CONF_UINT, CONF(max_profile_symbol_value_length), .def = "65535", .min = "16", .max = "16777216",
-     .doc = "Bytes of a function's or file's name. Longer ones are cut to their end, and counted."},
+     .doc = "Length of a function name or file name in bytes. Longer names keep only their last bytes, and are counted."},
     {"ingestion_body_limit_mb", FG_CONF_FLOAT, CONF(ingestion_body_limit_mb), .def = "0", .min = "0", .max = "1024",
-     .doc = "MiB of one request, as received. Larger ones are refused with 413. 0: as distributor.body_max_bytes says for all."},
+     .doc = "Size of a request body as received, in MiB. Larger requests are refused with 413. 0: `distributor.body_max_bytes` applies."},
     {"max_series_per_tenant", FG_CONF_UINT, CONF(max_series_per_tenant), .def = "0", .max = "1000000000",
-     .doc = "Series of a tenant in one ingester. Profiles of further ones are refused with 429. 0: any number; in the section limits, with multitenancy_enabled: 100000."},
+     .doc = "Series of a tenant per ingester. Profiles of further series are refused with 429. 0: unlimited; in the section `limits` with `multitenancy_enabled`, 0 means 100000."},
     {"tenant_catalog_share", FG_CONF_FLOAT, CONF(tenant_catalog_share), .def = "0.5", .min = "0.001", .max = "1",
-     .doc = "Share of ingester.catalog_max_bytes that one tenant gets at most. A tenant may grow as long as it has at most share / (1 - share) times what is free, so the next one gets that share of what the first one left, and who has little finds room before who has much. Beyond it new series are refused with 429. Without multitenancy_enabled the only tenant gets all."},
+     .doc = "Largest share of `ingester.catalog_max_bytes` that one tenant may use. A tenant may grow while it uses at most share / (1 - share) times the free space. Each further tenant thus gets this share of the space that the others leave, and small tenants find space before large ones. Above it, new series are refused with 429. Without `multitenancy_enabled`, the only tenant may use everything."},
     {"spread", FG_CONF_UINT, CONF(spread), .def = "0", .max = "12",
-     .doc = "A service's series are divided among 2^spread shards, and so among as many groups of ingesters at most: for services that write more than the few that own one shard can take. Queries of a service ask all of them. A wider one begins a quarter of an hour later and stays: a narrower one has no effect any more. Without a ring, on one machine, there is no spread."},
+     .doc = "Shard factor: divides the series of each service among 2^spread shards, and so among at most as many groups of ingesters. Raise it for services that write more than the ingesters of one shard can handle. Queries of a service are sent to all of its shards. A larger value takes effect after a quarter of an hour and is permanent: a later decrease has no effect. A single node without a ring ignores it."},
     {"reject_older_than", FG_CONF_NS, CONF(reject_older_than_ns), .def = "0", .min = "0", .max = "3650d",
-     .doc = "Profiles that began longer ago are refused. 0: none is."},
+     .doc = "Maximum age of a profile, by its start time. Older profiles are refused. 0: no limit."},
     {"reject_newer_than", FG_CONF_NS, CONF(reject_newer_than_ns), .def = "10m", .min = "0", .max = "3650d",
-     .doc = "Profiles that begin later than this from now are refused. 0: none is."},
+     .doc = "How far in the future a profile may start. Later profiles are refused. 0: no limit."},
     {"max_query_length", FG_CONF_NS, CONF(max_query_length_ns), .def = "0", .min = "0", .max = "36500d",
-     .doc = "Longest range of time of a query. Longer ones are refused. 0: any."},
+     .doc = "Maximum time range of a query. Queries of a longer range are refused. 0: unlimited."},
     {"max_query_lookback", FG_CONF_NS, CONF(max_query_lookback_ns), .def = "0", .min = "0", .max = "36500d",
-     .doc = "How far back queries reach: what they ask for before that is left out. 0: to the beginning."},
+     .doc = "How far back queries may reach. Earlier parts of the queried range are omitted. 0: unlimited."},
     {"retention_period", FG_CONF_NS, CONF(retention_period_ns), .def = "0", .min = "0", .max = "36500d",
-     .doc = "How long profiles are kept, by their own time: what is older is not answered for, and its blocks are dropped. 0: for ever."},
+     .doc = "Retention of profiles, by their own time. Queries omit older profiles, and their blocks are deleted. 0 keeps them forever."},
     {"retention_period_nodes", FG_CONF_NS, CONF(retention_period_nodes_ns), .def = "1s", .min = "0", .max = "36500d",
-     .doc = "How long merged nodes are kept, from which flame graphs of what is older than retention_period are drawn. What is not longer than that keeps none. 0: for ever."},
+     .doc = "Retention of rollups, which answer flame graphs of data older than `retention_period`. Must exceed `retention_period` to keep any; 0 keeps them forever."},
     {"ingestion_relabeling_rules", FG_CONF_YAML, CONF(ingestion_relabeling_rules), .def = "", .max = "1000000",
-     .doc = "Rules that rewrite the labels of profiles or drop them: a list as Prometheus' relabel_configs."},
+     .doc = "Rules that rewrite the labels of profiles or drop profiles, in the format of relabel_configs of Prometheus."},
     {"ingestion_relabeling_default_rules_position", FG_CONF_ENUM, CONF(ingestion_relabeling_default_rules_position), .def = "first",
      .choices = "first|last|disabled",
-     .doc = "Where the rules for profiles of godeltaprof stand, which give them the names of the profiles they are."},
+     .doc = "Position of the built-in rules relative to `ingestion_relabeling_rules`. The built-in rules give profiles of godeltaprof the names of the standard profiles. disabled: the built-in rules do not apply."},
     {"sample_type_relabeling_rules", FG_CONF_YAML, CONF(sample_type_relabeling_rules), .def = "", .max = "1000000",
-     .doc = "Rules that keep or drop sample types, by the labels of the series and __type__ and __unit__."},
+     .doc = "Rules that keep or drop sample types by the labels of the series and by __type__ and __unit__."},
 };
 /* clang-format on */
 const size_t fg_limit_n_fields = FG_COUNT(fg_limit_fields);
 
 /* clang-format off */
 #define TENANT_METRICS(M)                                                                                     \
-    M(GAUGE, TENANT_OVERRIDES, "flamegrid_tenant_overrides", "Tenants with limits of their own")              \
-    M(COUNTER, TENANT_RELOADS, "flamegrid_tenant_limits_reloads_total{result=\"success\"}", "Readings of the file of limits") \
-    M(COUNTER, TENANT_RELOAD_FAILURES, "flamegrid_tenant_limits_reloads_total{result=\"failure\"}", "Readings of the file of limits")
+    M(GAUGE, TENANT_OVERRIDES, "flamegrid_tenant_overrides", "Tenants with overrides of the limits") \
+    M(COUNTER, TENANT_RELOADS, "flamegrid_tenant_limits_reloads_total{result=\"success\"}", "Reloads of tenants_file by result") \
+    M(COUNTER, TENANT_RELOAD_FAILURES, "flamegrid_tenant_limits_reloads_total{result=\"failure\"}", "Reloads of tenants_file by result")
 /* clang-format on */
 FG_METRICS_ENUM(tenant_metric, TENANT_METRICS)
 static const struct fg_metric_def tenant_metrics[] = FG_METRICS_DEFS(TENANT_METRICS);
@@ -312,9 +312,10 @@ void fg_tenants_look(struct fg_tenants *tenants)
     if (fg_file_version_eq(&now, &tenants->version))
         return;
     if (reload(tenants, &err) != FG_OK)
-        fg_log_error("limits of tenants could not be read again", fg_ls("err", err.msg));
+        fg_log_error("tenants_file could not be reloaded, keeping the old limits",
+                     fg_ls("err", err.msg));
     else
-        fg_log_info("limits of tenants read again", fg_ls("file", tenants->config.file));
+        fg_log_info("tenants_file reloaded", fg_ls("file", tenants->config.file));
 }
 
 static void tick(void *arg)

@@ -153,8 +153,7 @@ enum fg_code fg_rates_take(struct fg_rates *rates, struct fg_slice tenant,
         return FG_OK;
     if (taken == TOO_MANY_TENANTS)
         return fg_fail(err, FG_E_LIMIT,
-                       "%u other tenants send at this time, and no more are allowed (tenants_max)",
-                       rates->max);
+                       "%u other tenants are active, which is the limit (tenants_max)", rates->max);
     return fg_fail(err, FG_E_LIMIT,
                    "push rate limit (%.1f MiB) exceeded while adding %.1f KiB "
                    "(limits.ingestion_rate_mb, limits.ingestion_burst_size_mb)",

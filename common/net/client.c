@@ -176,7 +176,7 @@ static size_t on_head(char *bytes, size_t size, size_t count, void *arg)
         fg_buf_clear(&request->head);
     fg_buf_put(&request->head, line);
     if (request->head.full)
-        (void)fail(request, FG_E_TOO_LARGE, "the answer's headers are too large");
+        (void)fail(request, FG_E_TOO_LARGE, "the response headers are too large");
     return request->head.full ? 0 : line.len;
 }
 
@@ -194,14 +194,14 @@ static bool collect(struct fg_client_request *request, struct fg_slice chunk)
     char what[64];
 
     if (budget != NULL && !fg_budget_take(budget, chunk.len)) {
-        (void)fail(request, FG_E_LIMIT, "no memory for the answer at the moment");
+        (void)fail(request, FG_E_LIMIT, "no memory is available for the response at the moment");
         return false;
     }
     request->budgeted_bytes += budget == NULL ? 0 : chunk.len;
     fg_buf_put(&request->answer, chunk);
     if (!request->answer.full)
         return true;
-    (void)snprintf(what, sizeof what, "the answer exceeds %zu bytes", request->body_max_bytes);
+    (void)snprintf(what, sizeof what, "the response exceeds %zu bytes", request->body_max_bytes);
     (void)fail(request, FG_E_TOO_LARGE, what);
     return false;
 }
@@ -254,7 +254,7 @@ static enum fg_code read_token(struct fg_client_request *request, char *token, s
     token[text.len] = '\0';
     if (text.len == 0 || (size_t)got == size - 1 || strlen(token) != text.len ||
         strpbrk(token, "\r\n") != NULL)
-        return fail(request, FG_E_INVALID, "the token file is empty, or holds no token");
+        return fail(request, FG_E_INVALID, "the token file contains no token");
     return FG_OK;
 }
 
@@ -616,7 +616,7 @@ void fg_client_send(struct fg_client *client, struct fg_client_request *request)
     } else if (client->waiting.count < client->config.waiting_max) {
         move(request, REQUEST_WAITING);
     } else {
-        (void)fail(request, FG_E_LIMIT, "too many requests are under way");
+        (void)fail(request, FG_E_LIMIT, "too many requests are in progress");
         fail_soon(request);
     }
 }

@@ -103,7 +103,7 @@ static void refuse(struct fg_http_request *req)
 {
     struct fg_err err;
 
-    (void)fg_fail(&err, FG_E_UNAVAILABLE, "the server is ending");
+    (void)fg_fail(&err, FG_E_UNAVAILABLE, "the server is stopping");
     fg_http_respond_error(req, &err);
 }
 

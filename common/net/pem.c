@@ -20,7 +20,7 @@ const char *fg_pem_why(void)
         text = strerrordesc_np(ERR_GET_REASON(code));
     else if (ERR_GET_LIB(code) == ERR_LIB_OSSL_DECODER ||
              (ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE))
-        text = "nothing in it in PEM form that would do"; /* else "unsupported" */
+        text = "no usable PEM object in the file"; /* else "unsupported" */
     return text == NULL ? "unknown error" : text;
 }
 
@@ -104,7 +104,8 @@ static enum fg_code read_key(const struct fg_pem_file *file, EVP_PKEY **ret_key,
     if (encrypted) {
         EVP_PKEY_free(key);
         ERR_clear_error();
-        return fg_fail(err, FG_E_INVALID, "%s \"%s\": it is encrypted", file->setting, file->path);
+        return fg_fail(err, FG_E_INVALID, "%s \"%s\": the key is encrypted", file->setting,
+                       file->path);
     }
     if (key == NULL)
         return fail(err, file);

@@ -94,7 +94,7 @@ static enum fg_code load_files(struct fg_tls_context *context, SSL_CTX *ctx, str
         return fail(err, "tls_cert_file", context->files[CERT]);
     if (SSL_CTX_use_PrivateKey_file(ctx, context->files[KEY], SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(ctx) != 1)
-        return encrypted ? fg_fail(err, FG_E_INVALID, "tls_key_file \"%s\": it is encrypted",
+        return encrypted ? fg_fail(err, FG_E_INVALID, "tls_key_file \"%s\": the key is encrypted",
                                    context->files[KEY])
                          : fail(err, "tls_key_file", context->files[KEY]);
     return load_clients_ca(context, ctx, err);
@@ -138,7 +138,7 @@ static void take_over(struct fg_tls_context *context, SSL_CTX *ctx)
     if (context->metrics != NULL)
         fg_metric_set(context->metrics, TLS_EXPIRY, (int64_t)end_s);
     if (end_s < time(NULL))
-        fg_log_warn("the TLS certificate has expired", fg_ls("file", context->files[CERT]),
+        fg_log_warn("TLS certificate has expired", fg_ls("file", context->files[CERT]),
                     fg_li("end_s", (int64_t)end_s));
 }
 
@@ -207,7 +207,8 @@ bool fg_tls_context_reload(struct fg_tls_context *context)
     if (!look(context))
         return false;
     if (load(context, &ctx, &err) != FG_OK) {
-        fg_log_error("new TLS files are broken, the old certificate stays", fg_ls("err", err.msg));
+        fg_log_error("changed TLS files are invalid, keeping the old certificate",
+                     fg_ls("err", err.msg));
         if (context->metrics != NULL)
             fg_metric_add(context->metrics, TLS_RELOADS_FAILED, 1);
         return false;
@@ -215,7 +216,7 @@ bool fg_tls_context_reload(struct fg_tls_context *context)
     take_over(context, ctx);
     if (context->metrics != NULL)
         fg_metric_add(context->metrics, TLS_RELOADS, 1);
-    fg_log_info("new TLS certificate", fg_ls("file", context->files[CERT]),
+    fg_log_info("loaded a new TLS certificate", fg_ls("file", context->files[CERT]),
                 fg_li("end_s", (int64_t)end_of(ctx)));
     return true;
 }

@@ -26,74 +26,74 @@ enum {
 /* clang-format off */
 static const struct fg_conf_field program_fields[] = {
     {"listen", FG_CONF_STRING, CONF(listen), .def = "127.0.0.1:4040", .min = "1", .max = "300",
-     .doc = "Address of HTTP, HOST:PORT; :PORT for all addresses, port 0 for any."},
+     .doc = "HTTP listen address, HOST:PORT. An empty host (:PORT) listens on all addresses; port 0 takes any free port."},
     {"admin_listen", FG_CONF_STRING, CONF(admin_listen), .def = "", .max = "300",
-     .doc = "Address of HTTP for operators: /metrics, /config, /ring, and all routes that change the server. On a loopback address it speaks cleartext; on any other it speaks TLS if `listen` does. Empty: 127.0.0.1 and the port of `listen` plus 1000, or any port if that is 0."},
+     .doc = "HTTP listen address for operators, HOST:PORT. It serves /metrics, /config, /ring and all routes that change the server. On a loopback address it serves cleartext; on any other address it serves TLS if `listen` does. Empty: 127.0.0.1 and the port of `listen` plus 1000, or any free port if that port is 0."},
     {"allowed_hosts", FG_CONF_STRING, CONF(allowed_hosts), .def = "", .max = "4000",
-     .doc = "Names that clients may send in the Host header, separated by commas; * allows any. A listener on a loopback address allows these and the names and addresses of this machine, and refuses others with 421, so that no web page can reach it under a name of its own (DNS rebinding). A listener on another address allows any name while this is empty. /ready and /healthz are always answered."},
+     .doc = "Host names that clients may send in the Host header, separated by commas; * allows any name. A listener on a loopback address always allows the names and addresses of this machine. It refuses all other names with 421, which protects it from web pages that use DNS rebinding. A listener on any other address allows every name if this setting is empty. /ready and /healthz accept every name."},
     {"allowed_origins", FG_CONF_STRING, CONF(allowed_origins), .def = "", .max = "4000",
-     .doc = "Origins (https://app.example) of web pages that may send profiles from a browser, separated by commas; * allows any. A request from a page of another site that would change something is refused with 403. Clients other than browsers are not affected."},
+     .doc = "Origins (https://app.example) of web pages that may send profiles from a browser, separated by commas; * allows any origin. A request from any other site that would change something is refused with 403. Clients that are not browsers are not affected."},
     {"loops", FG_CONF_UINT, CONF(loops), .def = "0", .max = "64",
-     .doc = "Threads for connections; 0: one for every two processors."},
+     .doc = "Threads that serve connections. 0: one for every two processors."},
     {"workers", FG_CONF_UINT, CONF(workers), .def = "0", .max = "256",
-     .doc = "Threads that decode, and as many that answer queries; 0: one for each processor."},
+     .doc = "Threads that decode uploads; as many others answer queries. 0: one of each kind per processor."},
     {"ingest_queue_max", FG_CONF_UINT, CONF(ingest_queue_max), .def = "1024", .min = "1", .max = "1000000",
-     .doc = "Uploads waiting to be decoded. Above it they are refused with 429."},
+     .doc = "Uploads that may wait for a decoding thread. Further uploads are refused with 429."},
     {"query_queue_max", FG_CONF_UINT, CONF(query_queue_max), .def = "64", .min = "1", .max = "1000000",
-     .doc = "Queries waiting for a worker. Above it they are refused with 429. With multitenancy_enabled tenants take turns: one has at most as many waiting as are free, and as many running as workers run none, so alone half of each."},
+     .doc = "Queries that may wait for a worker. Further queries are refused with 429. With `multitenancy_enabled`, workers serve tenants in round-robin order. A tenant may then have at most as many queries waiting as the queue has free slots, and at most as many running as there are idle workers. A tenant that is alone therefore gets half of the queue and half of the workers."},
     {"memory_max_bytes", FG_CONF_BYTES, CONF(memory_max_bytes), .def = "1GiB", .min = "64MiB",
-     .doc = "Budget of the process: queues, caches and dictionaries get their shares of it unless set themselves."},
+     .doc = "Memory budget of the process. Queues, caches and dictionaries without a size of their own get a share of it."},
     {"body_memory_max_bytes", FG_CONF_BYTES, CONF(body_memory_max_bytes), .def = "0",
-     .doc = "Memory for bodies of requests that are being received or worked on. Above it requests are refused with 429. 0: a sixteenth of memory_max_bytes."},
+     .doc = "Memory for request bodies that are being received or processed. Further requests are refused with 429. 0: a sixteenth of `memory_max_bytes`."},
     {"answer_memory_max_bytes", FG_CONF_BYTES, CONF(answer_memory_max_bytes), .def = "0",
-     .doc = "Memory for answers that clients have not read yet. When it is used up, answers of more than 4 KiB become 503 with Retry-After, and clients that have not read anything for a second are disconnected. A single answer may exceed it. 0: an eighth of memory_max_bytes."},
+     .doc = "Memory for responses that clients have not read yet. When it is exhausted, responses of more than 4 KiB are replaced by 503 with Retry-After, and clients that have read nothing for a second are disconnected. A single response may exceed it. 0: an eighth of `memory_max_bytes`."},
     {"answer_min_per_s", FG_CONF_BYTES, CONF(answer_min_per_s), .def = "8KiB", .max = "1GiB",
-     .doc = "How many bytes of an answer a client must read per second, on average over 30 seconds. Slower clients are disconnected. 0: any progress is enough."},
+     .doc = "Minimum rate at which a client must read a response, in bytes per second averaged over 30 seconds. Slower clients are disconnected. 0: any progress is enough."},
     {"connections_max", FG_CONF_UINT, CONF(connections_max), .def = "4096", .min = "1", .max = "1000000",
-     .doc = "Connections per loop. When all are in use, a new connection replaces the one that has been idle longest; if none is idle, it gets 503."},
+     .doc = "Connections per loop. At the limit, a new connection replaces the connection that has been idle longest; if no connection is idle, the new one gets 503."},
     {"connections_per_address_max", FG_CONF_UINT, CONF(connections_per_address_max), .def = "0", .max = "1000000",
-     .doc = "Connections per loop from one address (for IPv6: from one /64), with the same rule. Raise it if all clients come through one proxy. 0: half of connections_max."},
+     .doc = "Connections per loop from one address (for IPv6: from one /64). At the limit, the rule of `connections_max` applies to the connections of that address. Raise it if all clients connect through one proxy. 0: half of `connections_max`."},
     {"http2_streams_max", FG_CONF_UINT, CONF(http2_streams_max), .def = "128", .min = "1", .max = "10000",
-     .doc = "Requests that an HTTP/2 connection may have open at a time."},
+     .doc = "Concurrent requests on one HTTP/2 connection."},
     {"http2_upgrade", FG_CONF_BOOL, CONF(h2c_upgrade), .def = "false",
-     .doc = "Allow clients to switch from HTTP/1.1 to HTTP/2 with \"Upgrade: h2c\". Clients that start with HTTP/2, or negotiate it in the TLS handshake, do not need it."},
+     .doc = "Lets clients switch from HTTP/1.1 to HTTP/2 with \"Upgrade: h2c\". Clients that start with HTTP/2, or that negotiate it in the TLS handshake, do not need it."},
     {"tls_cert_file", FG_CONF_STRING, CONF(tls_cert_file), .def = "", .max = "4000",
-     .doc = "Certificate in PEM form, followed by those that lead to its authority. With it and tls_key_file the port speaks TLS only. Changed files are taken over within seconds."},
+     .doc = "Server certificate chain in PEM format, starting with the certificate of this server. With it and `tls_key_file`, the port accepts TLS only. Changed files are loaded within seconds."},
     {"tls_key_file", FG_CONF_STRING, CONF(tls_key_file), .def = "", .max = "4000",
-     .doc = "Private key of tls_cert_file in PEM form, not encrypted."},
+     .doc = "Private key of `tls_cert_file` in PEM format, not encrypted."},
     {"tls_client_ca_file", FG_CONF_STRING, CONF(tls_client_ca_file), .def = "", .max = "4000",
-     .doc = "Certificates in PEM form of the authorities that clients' certificates have to be from."},
+     .doc = "CA certificates in PEM format that verify client certificates."},
     {"tls_client_auth", FG_CONF_ENUM, CONF(tls_client_auth), .def = "none", .choices = "none|optional|require",
-     .doc = "Whether clients are asked for a certificate; one that is shown must be valid. require: clients without one get 403, except on /ready and /healthz."},
+     .doc = "Client certificate policy. none: do not request a certificate. optional: request a certificate and verify it if the client sends one. require: also refuse clients without a certificate with 403, except on /ready and /healthz."},
     {"log_level", FG_CONF_ENUM, CONF(log_level), .def = "info", .choices = "debug|info|warn|error",
-     .doc = "Least level that is logged."},
+     .doc = "Minimum level of log messages."},
     {"multitenancy_enabled", FG_CONF_BOOL, CONF(multitenancy_enabled), .def = "false",
-     .doc = "Whether the header X-Scope-OrgID, which has to be there then, says whose data it is. It is not checked who sends it: that is for a gateway in front. Else there is one tenant, anonymous."},
+     .doc = "Takes the tenant of each request from the X-Scope-OrgID header, which is then mandatory. The header is not authenticated; put a gateway in front that does this. Without this setting, all data belongs to the tenant anonymous."},
     {"tenants_file", FG_CONF_STRING, CONF(tenants_file), .def = "", .max = "4096",
-     .doc = "YAML with limits of single tenants: overrides: {tenant: {limit: value}}. Read again when it changes."},
+     .doc = "YAML file with limits per tenant: overrides: {tenant: {limit: value}}. A changed file is reloaded."},
     {"tenants_reload", FG_CONF_NS, CONF(tenants_reload_ns), .def = "10s", .min = "100ms", .max = "1h",
-     .doc = "How often that file is looked at."},
+     .doc = "Interval at which `tenants_file` is checked for changes."},
     {"tenants_max", FG_CONF_UINT, CONF(tenants_max), .def = "10000", .min = "1", .max = "10000000",
-     .doc = "Tenants that send at the same time to a distributor, and that have series in an ingester. Profiles of a further one are refused with 429 until one of these is idle: at a distributor for so long that all of its ingestion_burst_size_mb is free again, at an ingester until all of its profiles are in segments."},
+     .doc = "Active tenants per distributor, and tenants with series per ingester. Profiles of further tenants are refused with 429 until another tenant becomes idle. On a distributor, a tenant is idle when its whole ingestion_burst_size_mb is available again. On an ingester, a tenant is idle when all of its profiles are in segments."},
     {"disk_reserve_bytes", FG_CONF_BYTES, CONF(disk_reserve_bytes), .def = "0", .max = "1TiB",
-     .doc = "Bytes that are kept free on each disk that data is on. Below it pushes are refused with 503 and questions are still answered; below twice as much caches on that disk give way. 0: a twentieth of the disk, at most 1GiB."},
+     .doc = "Free space to keep on each disk that holds data. Below it, pushes are refused with 503; queries are still answered. Below twice this size, caches on that disk shrink. 0: a twentieth of the disk, at most 1GiB."},
     {"drain", FG_CONF_NS, CONF(drain_ns), .def = "30s", .min = "0", .max = "10m",
-     .doc = "How long the end waits for requests that are under way."},
+     .doc = "Time that a shutdown waits for requests in progress."},
 };
 /* clang-format on */
 
 /* clang-format off */
 #define PROGRAM_METRICS(M)                                                                                    \
-    M(GAUGE, PROGRAM_BODIES, "flamegrid_body_memory_bytes", "Bodies of requests that are received or worked on") \
-    M(GAUGE, PROGRAM_HEADS, "flamegrid_head_memory_bytes", "Requests that are received or worked on, without their bodies") \
-    M(GAUGE, PROGRAM_ANSWERS, "flamegrid_answer_memory_bytes", "Answers that clients have not read yet") \
-    M(GAUGE, PROGRAM_LAG, "flamegrid_loop_lag_ns", "Longest wait of a message for its loop since the last scrape") \
-    M(GAUGE, PROGRAM_INGEST_QUEUED, "flamegrid_front_queue_jobs{lane=\"ingest\"}", "Jobs waiting for a worker")  \
-    M(GAUGE, PROGRAM_QUERY_QUEUED, "flamegrid_front_queue_jobs{lane=\"query\"}", "Jobs waiting for a worker")    \
-    M(GAUGE, PROGRAM_INGEST_AGE, "flamegrid_front_queue_age_ns{lane=\"ingest\"}", "Age of the oldest job that waits") \
-    M(GAUGE, PROGRAM_QUERY_AGE, "flamegrid_front_queue_age_ns{lane=\"query\"}", "Age of the oldest job that waits") \
-    M(GAUGE, PROGRAM_INGEST_REFUSED, "flamegrid_front_refused_jobs{lane=\"ingest\"}", "Jobs refused since the start because the lane was full") \
-    M(GAUGE, PROGRAM_QUERY_REFUSED, "flamegrid_front_refused_jobs{lane=\"query\"}", "Jobs refused since the start because the lane was full")
+    M(GAUGE, PROGRAM_BODIES, "flamegrid_body_memory_bytes", "Memory of request bodies that are being received or processed") \
+    M(GAUGE, PROGRAM_HEADS, "flamegrid_head_memory_bytes", "Memory of requests that are being received or processed, without bodies") \
+    M(GAUGE, PROGRAM_ANSWERS, "flamegrid_answer_memory_bytes", "Memory of responses that clients have not read yet") \
+    M(GAUGE, PROGRAM_LAG, "flamegrid_loop_lag_ns", "Longest delay of a message to an event loop since the last scrape") \
+    M(GAUGE, PROGRAM_INGEST_QUEUED, "flamegrid_front_queue_jobs{lane=\"ingest\"}", "Jobs that wait for a worker") \
+    M(GAUGE, PROGRAM_QUERY_QUEUED, "flamegrid_front_queue_jobs{lane=\"query\"}", "Jobs that wait for a worker") \
+    M(GAUGE, PROGRAM_INGEST_AGE, "flamegrid_front_queue_age_ns{lane=\"ingest\"}", "Age of the oldest waiting job") \
+    M(GAUGE, PROGRAM_QUERY_AGE, "flamegrid_front_queue_age_ns{lane=\"query\"}", "Age of the oldest waiting job") \
+    M(GAUGE, PROGRAM_INGEST_REFUSED, "flamegrid_front_refused_jobs{lane=\"ingest\"}", "Jobs refused since the start because the queue was full") \
+    M(GAUGE, PROGRAM_QUERY_REFUSED, "flamegrid_front_refused_jobs{lane=\"query\"}", "Jobs refused since the start because the queue was full")
 /* clang-format on */
 FG_METRICS_ENUM(program_metric, PROGRAM_METRICS)
 static const struct fg_metric_def program_metrics[] = FG_METRICS_DEFS(PROGRAM_METRICS);
@@ -420,10 +420,11 @@ enum fg_code fg_program_await_bucket(struct fg_program *program,
         code = attempt(program, fg_mono_ns(program->clock) + AWAIT_ATTEMPT_NS, err);
         if (code != FG_E_UNAVAILABLE && code != FG_E_DEADLINE)
             break;
-        fg_condition_raise(away, "the service starts when the bucket answers: %s", err->msg);
+        fg_condition_raise(away, "the bucket does not respond, the service starts when it does: %s",
+                           err->msg);
         program->stop_signal = fg_stop_wait_for(pause_ns);
         if (program->stop_signal != 0) {
-            code = fg_fail(err, FG_E_CANCELED, "the bucket did not answer before the end");
+            code = fg_fail(err, FG_E_CANCELED, "the service stopped before the bucket responded");
             break;
         }
         pause_ns = FG_MIN(2 * pause_ns, AWAIT_PAUSE_MAX_NS);

@@ -18,7 +18,7 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     (void)job;
     (void)err;
     (void)malloc_trim(0);
-    fg_log_info("freed memory was given back to the system",
+    fg_log_info("freed memory returned to the operating system",
                 fg_li("took_ms", (fg_mono_ns(fg_clock_real()) - start_ns) / FG_MS_NS));
     return FG_OK;
 }

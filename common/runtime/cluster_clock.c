@@ -14,7 +14,8 @@ static const int64_t TRIP_MAX_NS = 10 * FG_SECOND_NS;
 
 #define CLOCK_METRICS(M)                                                                           \
     M(GAUGE, CLOCK_OFFSET, "flamegrid_clock_offset_seconds",                                       \
-      "Time of the object store minus that of this machine, as last heard; 0 where none says it")
+      "Clock of the object store minus the clock of this machine, as of the last response; 0 if "  \
+      "unknown")
 FG_METRICS_ENUM(clock_metric, CLOCK_METRICS)
 static const struct fg_metric_def clock_metrics[] = FG_METRICS_DEFS(CLOCK_METRICS);
 
@@ -110,8 +111,8 @@ static void correct(struct fg_cluster_clock *cluster, int64_t offset_ns)
         return; /* whole seconds: it would go to and fro */
     atomic_store(&cluster->correction_ns, offset_ns);
     fg_condition_raise(cluster->off,
-                       "the clock of this machine is %lld s %s that of the object store, which is "
-                       "used in its place",
+                       "the clock of this machine is %lld s %s the clock of the object store, "
+                       "which is used instead",
                        (long long)(distance(offset_ns, 0) / FG_SECOND_NS),
                        offset_ns > 0 ? "behind" : "ahead of");
 }

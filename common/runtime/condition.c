@@ -66,7 +66,7 @@ struct fg_condition *fg_condition_create(struct fg_conditions *conditions, const
     fg_assert(len > 0 && (size_t)len < sizeof condition->series);
     condition->def = (struct fg_metric_def){
         FG_METRIC_GAUGE, condition->series,
-        "1 while something is wrong that an operator has to look at: GET /ready says what"};
+        "1 while a fault lasts that an operator must look at; GET /ready gives the reason"};
     condition->metrics = fg_metrics_register(conditions->registry, &condition->def, 1);
     (void)pthread_mutex_lock(&conditions->lock);
     for (at = &conditions->first; *at != NULL && strcmp((*at)->name, name) < 0;)

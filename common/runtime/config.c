@@ -202,7 +202,8 @@ enum fg_code fg_conf_default_host(char **value, const char *setting, struct fg_e
     if ((*value)[0] != '\0')
         return FG_OK;
     if (gethostname(host, sizeof host) != 0 || memchr(host, '\0', sizeof host) == NULL)
-        return fg_fail(err, FG_E_UNAVAILABLE, "this host's name cannot be found: set %s", setting);
+        return fg_fail(err, FG_E_UNAVAILABLE, "the name of this host cannot be determined: set %s",
+                       setting);
     free(*value);
     *value = fg_malloc(strlen(host) + 1);
     memcpy(*value, host, strlen(host) + 1);

@@ -67,7 +67,7 @@ static const char *parse_bytes(struct fg_slice text, uint64_t *ret_bytes)
         if (!fg_slice_is(text, byte_units[i].name))
             continue;
         if (__builtin_mul_overflow(number, byte_units[i].bytes, ret_bytes))
-            return "is larger than any size";
+            return "is too large for a size";
         return NULL;
     }
     return "has an unknown unit (B kB MB GB TB KiB MiB GiB TiB)";
@@ -111,7 +111,7 @@ const char *fg_conf_read_duration(struct fg_slice text, int64_t *ret_ns)
             return "has its units in the wrong order";
         if (__builtin_mul_overflow(number, time_units[unit].ns, &part) ||
             __builtin_add_overflow(total, part, &total))
-            return "is longer than any duration";
+            return "is too long for a duration";
         next = unit + 1;
     } while (text.len > 0);
     *ret_ns = total;
@@ -165,7 +165,7 @@ static const char *parse_choice(const char *choices, struct fg_slice text, unsig
 static const char *parse_string(struct fg_slice text)
 {
     if (fg_slice_find(text, '\0') != SIZE_MAX)
-        return "holds a NUL";
+        return "contains a NUL character";
     return fg_utf8_valid(text) ? NULL : "is not UTF-8";
 }
 
@@ -192,7 +192,7 @@ static const char *parse(const struct fg_conf_field *field, struct fg_slice text
         ret_value->u = text.len;
         return parse_string(text);
     }
-    return "is of a type nobody knows";
+    return "has an unknown type";
 }
 
 bool fg_conf_is_text(const struct fg_conf_field *field)
@@ -260,7 +260,7 @@ static enum fg_code check_bounds(const struct fg_conf_at *at, struct fg_slice te
         field->min != NULL && compare(field->type, value, parse_bound(field, field->min)) < 0;
     bool high =
         field->max != NULL && compare(field->type, value, parse_bound(field, field->max)) > 0;
-    const char *side = low ? "below the least" : "above the most";
+    const char *side = low ? "below the minimum" : "above the maximum";
     const char *bound = low ? field->min : field->max;
 
     if (!low && !high)

@@ -28,7 +28,8 @@ static enum fg_code next(struct yaml_reader *reader)
 {
     if (fg_yaml_next(&reader->yaml) != FG_OK)
         return reader->yaml.err->code;
-    return is_list(reader) ? fg_yaml_refuse(&reader->yaml, "a list is not a setting") : FG_OK;
+    return is_list(reader) ? fg_yaml_refuse(&reader->yaml, "expected a setting, found a list")
+                           : FG_OK;
 }
 
 /* Appends the key of the current event to the path; the path's length before is for leaving again.
@@ -38,7 +39,7 @@ static enum fg_code enter(struct yaml_reader *reader)
     struct fg_slice key;
 
     if (reader->yaml.event.type != YAML_SCALAR_EVENT)
-        return fg_yaml_refuse(&reader->yaml, "a map in the place of a key");
+        return fg_yaml_refuse(&reader->yaml, "expected a key, found a map");
     key = fg_yaml_scalar(&reader->yaml);
     if (key.len == 0 || fg_slice_find(key, '\n') != SIZE_MAX ||
         fg_slice_find(key, '\0') != SIZE_MAX)
@@ -188,10 +189,10 @@ static enum fg_code set_here(struct yaml_reader *reader, const struct fg_conf_at
     if (at->field->type == FG_CONF_YAML && reader->yaml.event.type != YAML_SCALAR_EVENT)
         return set_value(reader, at, where);
     if (is_list(reader))
-        return fg_yaml_refuse(&reader->yaml, "%.*s: a list in the place of a value",
+        return fg_yaml_refuse(&reader->yaml, "%.*s: expected a value, found a list",
                               FG_S(fg_buf_slice(&reader->path)));
     if (reader->yaml.event.type != YAML_SCALAR_EVENT)
-        return fg_yaml_refuse(&reader->yaml, "%.*s: a map in the place of a value",
+        return fg_yaml_refuse(&reader->yaml, "%.*s: expected a value, found a map",
                               FG_S(fg_buf_slice(&reader->path)));
     return fg_conf_set(at, fg_yaml_scalar(&reader->yaml), where, reader->yaml.err);
 }
@@ -204,7 +205,7 @@ static enum fg_code read_section(struct yaml_reader *reader, unsigned depth)
     if (fg_yaml_is_nothing(&reader->yaml))
         return FG_OK;
     if (reader->yaml.event.type != YAML_MAPPING_START_EVENT)
-        return fg_yaml_refuse(&reader->yaml, "%.*s: a value in the place of a map",
+        return fg_yaml_refuse(&reader->yaml, "%.*s: expected a map, found a value",
                               FG_S(fg_buf_slice(&reader->path)));
     if (depth == 0)
         return fg_yaml_refuse(&reader->yaml, "maps nested deeper than %d", YAML_DEPTH_MAX);
@@ -228,7 +229,7 @@ static enum fg_code read_pair(struct yaml_reader *reader, unsigned depth)
     if (!is_setting && !is_other && !fg_conf_is_section(reader->conf, path))
         return unknown(reader, line);
     if (seen_before(reader))
-        return fg_yaml_refuse(&reader->yaml, "%.*s is given twice, again", FG_S(path));
+        return fg_yaml_refuse(&reader->yaml, "%.*s is set a second time", FG_S(path));
     if (fg_yaml_next(&reader->yaml) != FG_OK)
         return reader->yaml.err->code;
     if (is_setting)
@@ -258,7 +259,7 @@ static enum fg_code read_document(struct yaml_reader *reader)
     if (next(reader) != FG_OK)
         return reader->yaml.err->code;
     if (reader->yaml.event.type != YAML_MAPPING_START_EVENT && !fg_yaml_is_nothing(&reader->yaml))
-        return fg_yaml_refuse(&reader->yaml, "a value in the place of a map of settings");
+        return fg_yaml_refuse(&reader->yaml, "expected a map of settings, found a value");
     if (reader->yaml.event.type == YAML_MAPPING_START_EVENT &&
         read_map(reader, YAML_DEPTH_MAX - 1) != FG_OK)
         return reader->yaml.err->code;
@@ -335,7 +336,7 @@ static enum fg_code read_keys(struct yaml_reader *reader, const struct keys *key
         if (enter(reader) != FG_OK)
             return reader->yaml.err->code;
         if (seen_before(reader))
-            return fg_yaml_refuse(&reader->yaml, "%.*s is given twice, again",
+            return fg_yaml_refuse(&reader->yaml, "%.*s is set a second time",
                                   FG_S(fg_buf_slice(&reader->path)));
         leave(reader, outside);
         keys->each(fg_yaml_scalar(&reader->yaml), keys->arg);
@@ -353,13 +354,12 @@ static enum fg_code read_top(struct yaml_reader *reader, const struct keys *keys
         return FG_OK;
     if (reader->yaml.event.type != YAML_SCALAR_EVENT ||
         !fg_slice_is(fg_yaml_scalar(&reader->yaml), keys->map))
-        return fg_yaml_refuse(&reader->yaml, "unknown key; there is nothing but \"%s\" here",
-                              keys->map);
+        return fg_yaml_refuse(&reader->yaml, "unknown key; only \"%s\" is allowed here", keys->map);
     if (enter(reader) != FG_OK || next(reader) != FG_OK)
         return reader->yaml.err->code;
     if (!fg_yaml_is_nothing(&reader->yaml)) {
         if (reader->yaml.event.type != YAML_MAPPING_START_EVENT)
-            return fg_yaml_refuse(&reader->yaml, "%s: a value in the place of a map", keys->map);
+            return fg_yaml_refuse(&reader->yaml, "%s: expected a map, found a value", keys->map);
         if (read_keys(reader, keys) != FG_OK)
             return reader->yaml.err->code;
     }
@@ -367,7 +367,7 @@ static enum fg_code read_top(struct yaml_reader *reader, const struct keys *keys
         return reader->yaml.err->code;
     return reader->yaml.event.type == YAML_MAPPING_END_EVENT
                ? FG_OK
-               : fg_yaml_refuse(&reader->yaml, "unknown key; there is nothing but \"%s\" here",
+               : fg_yaml_refuse(&reader->yaml, "unknown key; only \"%s\" is allowed here",
                                 keys->map);
 }
 
@@ -381,7 +381,7 @@ static enum fg_code read_keys_document(struct yaml_reader *reader, const struct 
         if (reader->yaml.event.type == YAML_MAPPING_START_EVENT && read_top(reader, keys) != FG_OK)
             return reader->yaml.err->code;
         if (reader->yaml.event.type == YAML_SCALAR_EVENT && !fg_yaml_is_nothing(&reader->yaml))
-            return fg_yaml_refuse(&reader->yaml, "a value in the place of a map of settings");
+            return fg_yaml_refuse(&reader->yaml, "expected a map of settings, found a value");
     }
 }
 

@@ -15,12 +15,12 @@ static const uint64_t RESERVE_MAX_BYTES = UINT64_C(1) << 30; /* flushes and segm
 
 enum disk_metric { DISK_FREE, DISK_SIZE, DISK_RESERVE, DISK_STATE, DISK_METRICS };
 static const struct fg_metric_def metric_defs[DISK_METRICS] = {
-    {FG_METRIC_GAUGE, "flamegrid_disk_free_bytes", "Free bytes of the disk"},
-    {FG_METRIC_GAUGE, "flamegrid_disk_size_bytes", "Size of the disk"},
+    {FG_METRIC_GAUGE, "flamegrid_disk_free_bytes", "Free space of the disk in bytes"},
+    {FG_METRIC_GAUGE, "flamegrid_disk_size_bytes", "Size of the disk in bytes"},
     {FG_METRIC_GAUGE, "flamegrid_disk_reserve_bytes",
-     "The service refuses new data while fewer bytes are free"},
+     "Free space in bytes below which the service refuses new data"},
     {FG_METRIC_GAUGE, "flamegrid_disk_state",
-     "0: ok; 1: low, caches shrink; 2: full, new data is refused"},
+     "State of the disk: 0 ok; 1 low, caches shrink; 2 full, new data is refused"},
 };
 
 struct fg_disk {
@@ -79,14 +79,14 @@ static void say_change(const struct fg_disk *disk, enum fg_disk_state before,
     if (state == before)
         return;
     if (state == FG_DISK_FULL)
-        fg_log_error("disk full: new data is refused until there is room",
+        fg_log_error("disk full, refusing new data until space is free",
                      fg_ls("folder", disk->path), fg_lu("free_bytes", room.free_bytes),
                      fg_lu("reserve_bytes", disk->reserve_bytes));
     else if (state == FG_DISK_OK || before == FG_DISK_FULL)
-        fg_log_info("disk has room again", fg_ls("folder", disk->path),
+        fg_log_info("disk has free space again", fg_ls("folder", disk->path),
                     fg_lu("free_bytes", room.free_bytes));
     else
-        fg_log_warn("disk space is low: caches give way and merges wait",
+        fg_log_warn("disk space low, shrinking caches and pausing compaction",
                     fg_ls("folder", disk->path), fg_lu("free_bytes", room.free_bytes),
                     fg_lu("refused_below_bytes", disk->reserve_bytes));
 }
@@ -100,11 +100,11 @@ enum fg_code fg_disk_check(const char *path, uint64_t bytes, uint64_t keep_bytes
         return err->code;
     if (room.free_bytes >= keep_bytes && room.free_bytes - keep_bytes >= bytes)
         return FG_OK;
-    return fg_fail(err, FG_E_NO_SPACE,
-                   "%s of %llu bytes does not fit: of the disk %llu bytes are free, and %llu are "
-                   "kept in reserve",
-                   what, (unsigned long long)bytes, (unsigned long long)room.free_bytes,
-                   (unsigned long long)keep_bytes);
+    return fg_fail(
+        err, FG_E_NO_SPACE,
+        "%s of %llu bytes does not fit: the disk has %llu bytes free, and %llu are reserved", what,
+        (unsigned long long)bytes, (unsigned long long)room.free_bytes,
+        (unsigned long long)keep_bytes);
 }
 
 /* Publishes a measurement and the state that follows from it. */
@@ -129,7 +129,7 @@ static void look(void *arg)
     struct fg_err err;
 
     if (fg_disk_measure(disk->path, &room, &err) != FG_OK) {
-        fg_log_warn("disk cannot be asked for its room", fg_ls("err", err.msg));
+        fg_log_warn("free space of the disk cannot be read", fg_ls("err", err.msg));
         return;
     }
     state = fg_disk_next(before, room.free_bytes, disk->reserve_bytes);
@@ -160,7 +160,7 @@ enum fg_code fg_disk_watch(const struct fg_disk_config *config, struct fg_disk *
     struct fg_disk *disk;
 
     if (strlen(config->path) >= PATH_MAX_BYTES)
-        return fg_fail(err, FG_E_INVALID, "disk: too long a path");
+        return fg_fail(err, FG_E_INVALID, "disk: the path is too long");
     if (fg_disk_measure(config->path, &room, err) != FG_OK)
         return err->code;
     disk = fg_new(struct fg_disk);
@@ -228,7 +228,7 @@ void fg_disk_describe(const struct fg_disk *disk, struct fg_buf *out)
 {
     const struct fg_disk_room room = fg_disk_room(disk);
 
-    fg_buf_printf(out, "%llu MiB of %llu MiB are free, %llu MiB are kept in reserve",
+    fg_buf_printf(out, "%llu MiB of %llu MiB are free, %llu MiB are reserved",
                   (unsigned long long)(room.free_bytes >> 20),
                   (unsigned long long)(room.size_bytes >> 20),
                   (unsigned long long)(disk->reserve_bytes >> 20));

@@ -489,7 +489,7 @@ enum fg_code cmp_merge_read_back(struct fg_slice file, const char *name, size_t 
     if (read_back(file, name, memory_max_bytes, &tally, err) != FG_OK) {
         if (err->code == FG_E_CORRUPT)
             err->code = FG_E_INTERNAL; /* we wrote it just now */
-        return fg_wrap(err, "what was written");
+        return fg_wrap(err, "verification of the written block");
     }
     *ret_tally = tally;
     return FG_OK;

@@ -181,7 +181,7 @@ static void log_finding(const struct canary_asked *asked,
     struct canary_ledger_profile profile =
         canary_ledger_profile(shape, named ? finding->number : 0);
 
-    fg_log_error("an answer is wrong", fg_ls("what", canary_verdict_kind_name(finding->kind)),
+    fg_log_error("query response is wrong", fg_ls("what", canary_verdict_kind_name(finding->kind)),
                  fg_li("number", named ? (int64_t)finding->number : -1),
                  fg_li("profile_time_ns", named ? profile.time_ns : 0),
                  fg_li("cell", finding->cell == VERDICT_NO_CELL ? -1 : (int64_t)finding->cell),
@@ -250,7 +250,8 @@ static enum fg_code excuse_missing(const struct canary_asked *asked, struct cana
         if (verdict->findings[i].kind != VERDICT_LOST)
             verdict->findings[n++] = verdict->findings[i];
     verdict->n = n;
-    return n > 0 ? FG_OK : fg_fail(err, FG_E_UNAVAILABLE, "it is not complete: %s", missing);
+    return n > 0 ? FG_OK
+                 : fg_fail(err, FG_E_UNAVAILABLE, "the response is incomplete: %s", missing);
 }
 
 /* expected is the ledger's for the moment before. */
@@ -269,7 +270,7 @@ static enum fg_code ask_expected(struct canary_asked *asked, bool timeline, stru
     } else {
         fg_metric_add(canary->metrics, CANARY_UNAVAILABLE, 1);
         if (canary_may_complain(&canary->no_answer, &left_out))
-            fg_log_warn("no answer", fg_ls("selector", asked->selector),
+            fg_log_warn("query failed", fg_ls("selector", asked->selector),
                         fg_lu("left_out", left_out), fg_ls("err", err->msg));
     }
     canary_verdict_done(&verdict);

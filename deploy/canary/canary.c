@@ -188,7 +188,7 @@ static enum fg_code check_service(struct canary *canary, struct cli_client *clie
         int64_t next_ns = canary_now_ns() + LAST_CHECK_PAUSE_NS;
 
         if (next_ns >= deadline_mono_ns)
-            return fg_wrap(err, "the last check had no answer in time");
+            return fg_wrap(err, "the last check timed out");
         while (canary_now_ns() < next_ns)
             canary_wait(canary, next_ns);
     }

@@ -12,21 +12,21 @@
 /* clang-format off */
 #define CANARY_METRICS(M)                                                                                                          \
     M(COUNTER,   CANARY_PUSHED,       "flamegrid_canary_profiles_pushed_total", "Profiles sent for the first time")                 \
-    M(COUNTER,   CANARY_ACKNOWLEDGED, "flamegrid_canary_profiles_acknowledged_total", "Profiles answered with 2xx")                 \
-    M(COUNTER,   CANARY_SKIPPED,      "flamegrid_canary_profiles_skipped_total", "Profiles never sent, since too many were pending") \
-    M(GAUGE,     CANARY_PENDING,      "flamegrid_canary_profiles_pending", "Profiles sent and not acknowledged yet")                \
-    M(COUNTER,   CANARY_REFUSED,      "flamegrid_canary_push_failures_total{reason=\"refused\"}", "Pushes that failed, and were sent again")    \
-    M(COUNTER,   CANARY_UNANSWERED,   "flamegrid_canary_push_failures_total{reason=\"unanswered\"}", "Pushes that failed, and were sent again") \
-    M(HISTOGRAM, CANARY_PUSH_SECONDS, "flamegrid_canary_push_duration_seconds", "From a push to its 2xx")                           \
-    M(COUNTER,   CANARY_READS,        "flamegrid_canary_reads_total", "Questions that were answered")                               \
-    M(COUNTER,   CANARY_UNAVAILABLE,  "flamegrid_canary_reads_unavailable_total", "Questions without an answer")                    \
-    M(COUNTER,   CANARY_INCOMPLETE,   "flamegrid_canary_reads_incomplete_total", "Answers that said that something may be missing: as good as none") \
-    M(COUNTER,   CANARY_WRONG,        "flamegrid_canary_reads_wrong_total", "Answers in which something was missing or too much")   \
-    M(HISTOGRAM, CANARY_READ_SECONDS, "flamegrid_canary_read_duration_seconds", "From a question to its answer")                    \
-    M(HISTOGRAM, CANARY_VISIBLE_SECONDS, "flamegrid_canary_visible_seconds", "From an acknowledgement to the first answer with the profile in it") \
-    M(COUNTER,   CANARY_LOST,         "flamegrid_canary_profiles_lost_total", "Acknowledged profiles that an answer lacked")        \
-    M(COUNTER,   CANARY_DOUBLE,       "flamegrid_canary_profiles_double_total", "Profiles that an answer counted twice")            \
-    M(COUNTER,   CANARY_FOREIGN,      "flamegrid_canary_profiles_foreign_total", "Answers with something that was never sent")
+    M(COUNTER,   CANARY_ACKNOWLEDGED, "flamegrid_canary_profiles_acknowledged_total", "Profiles acknowledged with 2xx") \
+    M(COUNTER,   CANARY_SKIPPED,      "flamegrid_canary_profiles_skipped_total", "Profiles not sent because too many were pending") \
+    M(GAUGE,     CANARY_PENDING,      "flamegrid_canary_profiles_pending", "Profiles that wait for their acknowledgement") \
+    M(COUNTER,   CANARY_REFUSED,      "flamegrid_canary_push_failures_total{reason=\"refused\"}", "Pushes that failed and were retried, by reason") \
+    M(COUNTER,   CANARY_UNANSWERED,   "flamegrid_canary_push_failures_total{reason=\"unanswered\"}", "Pushes that failed and were retried, by reason") \
+    M(HISTOGRAM, CANARY_PUSH_SECONDS, "flamegrid_canary_push_duration_seconds", "Duration from a push to its 2xx response") \
+    M(COUNTER,   CANARY_READS,        "flamegrid_canary_reads_total", "Successful queries")        \
+    M(COUNTER,   CANARY_UNAVAILABLE,  "flamegrid_canary_reads_unavailable_total", "Queries without a response") \
+    M(COUNTER,   CANARY_INCOMPLETE,   "flamegrid_canary_reads_incomplete_total", "Query responses marked incomplete; they are not checked") \
+    M(COUNTER,   CANARY_WRONG,        "flamegrid_canary_reads_wrong_total", "Query responses with missing or surplus data") \
+    M(HISTOGRAM, CANARY_READ_SECONDS, "flamegrid_canary_read_duration_seconds", "Duration of queries") \
+    M(HISTOGRAM, CANARY_VISIBLE_SECONDS, "flamegrid_canary_visible_seconds", "Duration from the acknowledgement of a profile to the first query response that contains it") \
+    M(COUNTER,   CANARY_LOST,         "flamegrid_canary_profiles_lost_total", "Acknowledged profiles missing from a query response") \
+    M(COUNTER,   CANARY_DOUBLE,       "flamegrid_canary_profiles_double_total", "Profiles counted twice in a query response") \
+    M(COUNTER,   CANARY_FOREIGN,      "flamegrid_canary_profiles_foreign_total", "Query responses with data that was never sent")
 /* clang-format on */
 FG_METRICS_ENUM(canary_metric, CANARY_METRICS)
 

@@ -135,9 +135,9 @@ static void send_one(struct canary *canary, struct cli_client *client,
         return;
     }
     if (canary_may_complain(&canary->not_acknowledged, &left_out))
-        fg_log_warn("profile not acknowledged, will be sent again",
-                    fg_lu("number", sending->number), fg_lu("attempt", sending->attempts + 1),
-                    fg_lu("left_out", left_out), fg_ls("err", err.msg));
+        fg_log_warn("profile not acknowledged, will retry", fg_lu("number", sending->number),
+                    fg_lu("attempt", sending->attempts + 1), fg_lu("left_out", left_out),
+                    fg_ls("err", err.msg));
     postpone(canary, sending, retry_after_s);
 }
 

@@ -41,8 +41,7 @@ struct qry_settings single_querier;
 static const struct fg_conf_field server_fields[] = {
     {"data", FG_CONF_STRING, FG_CONF_AT(struct single_settings, data), .def = "./data", .min = "1",
      .max = "4000",
-     .doc = "Folder of all that is kept. The server makes it, and the folders above it, if they "
-            "are missing."},
+     .doc = "Data directory. It is created, with its parents, if it does not exist."},
 };
 
 struct server {

@@ -228,15 +228,16 @@ static bool decide(const struct dist_delivery *delivery, enum dist_delivery_stat
 
 static void say_stale(const struct dist_delivery *delivery, struct fg_err *err)
 {
-    (void)fg_fail(err, FG_E_UNAVAILABLE,
-                  "the ring has changed: revision %llu is over, and revision %llu is not here yet",
-                  (unsigned long long)delivery->revision, (unsigned long long)delivery->newest);
+    (void)fg_fail(
+        err, FG_E_UNAVAILABLE,
+        "the ring has changed: revision %llu has ended, and revision %llu is not loaded yet",
+        (unsigned long long)delivery->revision, (unsigned long long)delivery->newest);
 }
 
 static void say_early(const struct dist_delivery *delivery, struct fg_err *err)
 {
     (void)fg_fail(err, FG_E_UNAVAILABLE,
-                  "the ring has changed: ingesters do not know revision %llu yet",
+                  "the ring has changed: ingesters have not loaded revision %llu yet",
                   (unsigned long long)delivery->revision);
 }
 
@@ -245,7 +246,7 @@ static void say_silent(const struct dist_delivery *delivery, struct fg_err *err)
     const struct delivery_tally tally = count(delivery);
 
     (void)fg_fail(err, FG_E_UNAVAILABLE,
-                  "%u of %u ingesters that own this series are needed, %u answered: %s",
+                  "%u of the %u ingesters that own this series must acknowledge, %u did: %s",
                   delivery->quorum, delivery->n_owners,
                   delivery->n_owners - tally.n[TARGET_SILENT] - tally.n[TARGET_UNDER_WAY],
                   delivery->silent.msg);

@@ -176,8 +176,7 @@ static void complain(struct dist_owners *owners, const struct fg_err *err)
     if (now_ns < owners->quiet_until_mono_ns)
         return;
     owners->quiet_until_mono_ns = now_ns + LOG_EVERY_NS;
-    fg_log_warn("ingester cannot be called, said at most every ten seconds",
-                fg_ls("err", err->msg));
+    fg_log_warn("ingester cannot be called (logged at most every 10 s)", fg_ls("err", err->msg));
 }
 
 static void add_member(struct dist_owners *owners, const struct fg_ring_member *member,
@@ -203,10 +202,9 @@ static enum fg_code by_ring(struct dist_owners *owners, uint16_t shard, struct d
     set->quorum = fg_ring_view_writes(owners->view);
     set->n_owners = fg_ring_view_owners(owners->view, shard, members);
     if (set->n_owners == 0)
-        return fg_fail(err, FG_E_UNAVAILABLE, "there is no ingester in the ring");
+        return fg_fail(err, FG_E_UNAVAILABLE, "the ring has no ingester");
     if (set->n_owners < set->quorum)
-        return fg_fail(err, FG_E_UNAVAILABLE,
-                       "a profile has to be with %u ingesters, and there are %u in the ring",
+        return fg_fail(err, FG_E_UNAVAILABLE, "a profile needs %u ingesters, but the ring has %u",
                        set->quorum, set->n_owners);
     for (unsigned i = 0; i < set->n_owners; i++)
         add_member(owners, members[i], set);
@@ -215,7 +213,7 @@ static enum fg_code by_ring(struct dist_owners *owners, uint16_t shard, struct d
 
 static enum fg_code not_read_yet(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_UNAVAILABLE, "the ring was not read yet");
+    return fg_fail(err, FG_E_UNAVAILABLE, "the ring has not been read yet");
 }
 
 enum fg_code dist_owners_of(struct dist_owners *owners, uint16_t shard,

@@ -163,7 +163,7 @@ static void finish_all(struct sender_message *message)
     struct dist_sender_item *item = message->items;
 
     if (reply == NULL || reply->n_results != message->n_items) {
-        fail_all(item, FG_E_INTERNAL, "ingester's answer cannot be read");
+        fail_all(item, FG_E_INTERNAL, "the response of the ingester cannot be read");
     } else {
         for (size_t i = 0; i < reply->n_results; i++) {
             struct dist_sender_item *next = item->next;
@@ -286,7 +286,7 @@ static struct sender_message *take(struct dist_sender *sender)
             message = take_front(sender, now_ns);
     }
     (void)pthread_mutex_unlock(&sender->lock);
-    fail_all(late, FG_E_DEADLINE, "ingester is busy: no answer in time");
+    fail_all(late, FG_E_DEADLINE, "ingester is busy: no response in time");
     return message;
 }
 
@@ -390,7 +390,7 @@ void dist_sender_send(struct dist_sender *sender, struct dist_sender_item *item)
     if (stopped)
         fail(item, FG_E_UNAVAILABLE, "server is stopping");
     else if (silent)
-        fail(item, FG_E_UNAVAILABLE, "ingester does not answer");
+        fail(item, FG_E_UNAVAILABLE, "ingester does not respond");
     else if (full)
         fail(item, FG_E_LIMIT, "ingester is busy: too many profiles wait for it, try again");
     else

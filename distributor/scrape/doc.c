@@ -30,7 +30,7 @@ static json_t *read_scalar(struct fg_yaml *yaml)
     if (fg_yaml_is_nothing(yaml))
         return json_null();
     if (fg_slice_find(text, '\0') != SIZE_MAX) {
-        (void)fg_yaml_refuse(yaml, "a NUL");
+        (void)fg_yaml_refuse(yaml, "a NUL character");
         return NULL;
     }
     return json_stringn((const char *)text.ptr, text.len);
@@ -62,12 +62,12 @@ static enum fg_code read_member(struct fg_yaml *yaml, unsigned depth, json_t *ma
     json_t *key = NULL, *value = NULL;
 
     if (yaml->event.type != YAML_SCALAR_EVENT)
-        return fg_yaml_refuse(yaml, "a list or map in the place of a key");
+        return fg_yaml_refuse(yaml, "expected a key, found a list or map");
     key = fg_yaml_is_nothing(yaml) ? json_string("null") : read_scalar(yaml);
     if (key == NULL)
         return yaml->err->code;
     if (json_object_get(map, json_string_value(key)) != NULL)
-        (void)fg_yaml_refuse(yaml, "%.100s is given twice, again", json_string_value(key));
+        (void)fg_yaml_refuse(yaml, "%.100s is set a second time", json_string_value(key));
     else if (fg_yaml_next(yaml) == FG_OK)
         value = read_value(yaml, depth);
     if (value != NULL)

@@ -47,7 +47,7 @@ enum fg_code dist_files_check_pattern(const char *pattern, struct fg_err *err)
 
     if (is_json(pattern) || fg_slice_ends(text, ".yaml") || fg_slice_ends(text, ".yml"))
         return FG_OK;
-    return fg_fail(err, FG_E_INVALID, "scrape.files: \"%.200s\" ends in none of .yaml, .yml, .json",
+    return fg_fail(err, FG_E_INVALID, "scrape.files: \"%.200s\" must end in .yaml, .yml or .json",
                    pattern);
 }
 
@@ -157,11 +157,11 @@ static void take_over(struct dist_files *files, struct file *file, const char *g
 {
     if (file->error != NULL) {
         fg_metric_add(files->config.metrics, SCRAPE_FILE_FAILURES, 1);
-        fg_log_error("file of targets could not be read", fg_ls("err", file->error));
+        fg_log_error("target file could not be read", fg_ls("err", file->error));
         return;
     }
     fg_metric_add(files->config.metrics, SCRAPE_FILE_READS, 1);
-    fg_log_info("file of targets read", fg_ls("file", file->path),
+    fg_log_info("target file loaded", fg_ls("file", file->path),
                 fg_lu("targets", file->found->n_targets));
     dist_targets_update(files->config.targets, group, file->found, true);
 }
@@ -174,7 +174,7 @@ static bool settle(struct dist_files *files, struct file *file)
 
     (void)snprintf(group, size, "%s%s", GROUP_PREFIX, file->path);
     if (!file->is_there) {
-        fg_log_info("file of targets is gone", fg_ls("file", file->path));
+        fg_log_info("target file deleted", fg_ls("file", file->path));
         dist_targets_remove(files->config.targets, group);
     } else if (file->changed) {
         take_over(files, file, group);
@@ -205,7 +205,7 @@ static void done(struct fg_job *job)
     }
     files->n_files = kept;
     if (files->too_many)
-        fg_log_error("more files of targets than can be read", fg_lu("most", FILES_MAX));
+        fg_log_error("too many target files, ignoring the rest", fg_lu("most", FILES_MAX));
 }
 
 static void on_timer(uv_timer_t *timer)

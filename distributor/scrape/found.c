@@ -66,8 +66,9 @@ static enum fg_code read_labels(struct dist_found *found, json_t *object, const 
         struct fg_label *label = &labels->items[labels->count++];
 
         if (key[0] == '\0' || !json_is_string(value))
-            return fg_fail(err, FG_E_INVALID, "%s: label \"%.100s\" is not a name with a text",
-                           what, key);
+            return fg_fail(err, FG_E_INVALID,
+                           "%s: label \"%.100s\" must be a label name with a string value", what,
+                           key);
         if (dist_found_copy(found, fg_cstr(key), &label->name, err) != FG_OK ||
             dist_found_copy(found, dist_doc_text(value), &label->value, err) != FG_OK)
             return err->code;
@@ -86,7 +87,7 @@ static enum fg_code read_targets(struct dist_found *found, json_t *targets, cons
         const json_t *target = json_array_get(targets, i);
 
         if (!json_is_string(target))
-            return fg_fail(err, FG_E_INVALID, "%s: target %zu is no text", what, i + 1);
+            return fg_fail(err, FG_E_INVALID, "%s: target %zu is not a string", what, i + 1);
         if (dist_found_copy(found, dist_doc_text(target), &address->value, err) != FG_OK ||
             dist_found_add(found, labels, err) != FG_OK)
             return err->code;
@@ -100,13 +101,13 @@ static enum fg_code check_group(json_t *group, const char *what, struct fg_err *
     const json_t *labels = json_object_get(group, "labels");
 
     if (!json_is_object(group))
-        return fg_fail(err, FG_E_INVALID, "%s is no map with \"targets\"", what);
+        return fg_fail(err, FG_E_INVALID, "%s is not a map with \"targets\"", what);
     if (dist_doc_check_keys(group, known, FG_COUNT(known), what, err) != FG_OK)
         return err->code;
     if (!json_is_array(json_object_get(group, "targets")))
-        return fg_fail(err, FG_E_INVALID, "%s: \"targets\" is no list", what);
+        return fg_fail(err, FG_E_INVALID, "%s: \"targets\" is not a list", what);
     if (labels != NULL && !json_is_object(labels) && !json_is_null(labels))
-        return fg_fail(err, FG_E_INVALID, "%s: \"labels\" is no map", what);
+        return fg_fail(err, FG_E_INVALID, "%s: \"labels\" is not a map", what);
     return FG_OK;
 }
 

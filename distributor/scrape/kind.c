@@ -103,7 +103,7 @@ static enum fg_code read_path(const struct kind_reading *reading, json_t *object
     if (json_object_get(object, "path") == NULL)
         return kind->path != NULL ? FG_OK : lacks_path(reading, kind->name);
     if (!is_path(text))
-        return refuse(reading, kind->name, "\"path\" is no path that begins with /");
+        return refuse(reading, kind->name, "\"path\" must be a path that begins with /");
     kind->path = keep(reading->kinds, text);
     return FG_OK;
 }
@@ -116,13 +116,13 @@ static enum fg_code read_cumulative(const struct kind_reading *reading, json_t *
     if (types == NULL)
         return FG_OK;
     if (!json_is_array(types) || json_array_size(types) > KIND_TYPES_MAX)
-        return refuse(reading, kind->name, "\"cumulative\" is no list of up to 8 sample types");
+        return refuse(reading, kind->name, "\"cumulative\" is not a list of up to 8 sample types");
     kind->n_cumulative = 0;
     for (size_t i = 0; i < json_array_size(types); i++) {
         struct fg_slice type = dist_doc_text(json_array_get(types, i));
 
         if (type.len == 0)
-            return refuse(reading, kind->name, "\"cumulative\" names no sample type");
+            return refuse(reading, kind->name, "\"cumulative\" lists no sample type");
         kind->cumulative[kind->n_cumulative++] = keep(reading->kinds, type);
     }
     return FG_OK;
@@ -149,11 +149,11 @@ static struct dist_kind *find_or_add(const struct kind_reading *reading, const c
         if (strcmp(kinds->items[i].name, name) == 0)
             return &kinds->items[i];
     if (!is_word(fg_cstr(name))) {
-        (void)refuse(reading, name, "a name is of lower-case letters, digits and _");
+        (void)refuse(reading, name, "a name may contain only lower-case letters, digits and _");
         return NULL;
     }
     if (kinds->n == KINDS_MAX) {
-        (void)refuse(reading, name, "there are too many kinds of profiles");
+        (void)refuse(reading, name, "too many profile types");
         return NULL;
     }
     kind = &kinds->items[kinds->n++];
@@ -169,7 +169,7 @@ static enum fg_code read_kind(const struct kind_reading *reading, const char *na
     char what[200];
 
     if (!json_is_object(object))
-        return refuse(reading, name, "is no map");
+        return refuse(reading, name, "is not a map");
     (void)snprintf(what, sizeof what, "%.128s: \"%.50s\"", reading->name, name);
     if (dist_doc_check_keys(object, known, FG_COUNT(known), what, reading->err) != FG_OK)
         return reading->err->code;

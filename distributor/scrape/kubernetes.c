@@ -125,7 +125,7 @@ static void note_failure(struct dist_kubernetes *kubernetes, const char *why)
     kubernetes->failures++;
     (void)snprintf(kubernetes->error, sizeof kubernetes->error, "%s", why);
     fg_metric_add(kubernetes->config.metrics, SCRAPE_K8S_FAILURES, 1);
-    fg_log_warn("pods could not be asked for, will try again", fg_ls("err", why),
+    fg_log_warn("Kubernetes API request failed, will retry", fg_ls("err", why),
                 fg_lu("failures", kubernetes->failures));
 }
 

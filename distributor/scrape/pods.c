@@ -13,10 +13,10 @@ static enum fg_code read_object(struct fg_slice text, const char *what, json_t *
     json_t *object;
 
     if (dist_doc_from_json(text, what, &object, err) != FG_OK)
-        return fg_fail(err, FG_E_DECODE, "%s: no JSON", what);
+        return fg_fail(err, FG_E_DECODE, "%s: not JSON", what);
     if (!json_is_object(object)) {
         json_decref(object);
-        return fg_fail(err, FG_E_DECODE, "%s: no JSON object", what);
+        return fg_fail(err, FG_E_DECODE, "%s: not a JSON object", what);
     }
     *ret_object = object;
     return FG_OK;

@@ -98,7 +98,7 @@ static void note_health(struct dist_scrape *scrape, enum dist_scrape_health heal
         fg_log_warn("scrape failed", fg_ls("profile", scrape->endpoint->kind->name),
                     fg_ls("target", scrape->target->address), fg_ls("err", error));
     else if (changed && scrape->health == SCRAPE_HEALTH_DOWN)
-        fg_log_info("scrape works again", fg_ls("profile", scrape->endpoint->kind->name),
+        fg_log_info("scrape recovered", fg_ls("profile", scrape->endpoint->kind->name),
                     fg_ls("target", scrape->target->address));
     scrape->health = health;
 }
@@ -267,7 +267,7 @@ static void advance(struct dist_scrape *scrape)
     fg_metric_add(scrape->context->metrics, SCRAPE_RESETS, result->reset);
     fg_metric_add(scrape->context->metrics, SCRAPE_FORGOTTEN, result->forgotten);
     if (result->forgotten)
-        fg_log_warn("no memory to remember cumulative values; scrape.delta_max_bytes is too small",
+        fg_log_warn("cumulative values not kept: scrape.delta_max_bytes exhausted",
                     fg_ls("profile", scrape->endpoint->kind->name),
                     fg_ls("target", scrape->target->address));
 }
@@ -347,7 +347,7 @@ static void say_status(const struct fg_client_request *request, struct fg_err *e
     for (size_t i = 0; i < len; i++)
         if (shown[i] < ' ' || shown[i] == 0x7f) /* of other alphabets too: char may be signed */
             shown[i] = '.';
-    (void)fg_fail(err, FG_E_UNAVAILABLE, "the target answers with status %u%s%s", request->status,
+    (void)fg_fail(err, FG_E_UNAVAILABLE, "the target responds with status %u%s%s", request->status,
                   len > 0 ? ": " : "", shown);
 }
 
@@ -378,7 +378,7 @@ static void on_fetched(struct fg_client_request *request)
         say_status(request, &err);
         finish(scrape, SCRAPE_STATUS, err.msg);
     } else if (request->answer.len == 0) {
-        finish(scrape, SCRAPE_INVALID, "the target answers with nothing");
+        finish(scrape, SCRAPE_INVALID, "the target responds with an empty body");
     } else {
         store(flight);
     }

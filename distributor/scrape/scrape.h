@@ -16,30 +16,30 @@
 
 /* clang-format off */
 #define SCRAPE_METRICS(M)                                                                                      \
-    M(COUNTER, SCRAPE_OK, "flamegrid_scrape_scrapes_total{result=\"ok\"}", "Profiles fetched from targets, by what became of it") \
-    M(COUNTER, SCRAPE_UNREACHABLE, "flamegrid_scrape_scrapes_total{result=\"unreachable\"}", "Profiles fetched from targets, by what became of it") \
-    M(COUNTER, SCRAPE_TIMEOUT, "flamegrid_scrape_scrapes_total{result=\"timeout\"}", "Profiles fetched from targets, by what became of it") \
-    M(COUNTER, SCRAPE_STATUS, "flamegrid_scrape_scrapes_total{result=\"status\"}", "Profiles fetched from targets, by what became of it") \
-    M(COUNTER, SCRAPE_INVALID, "flamegrid_scrape_scrapes_total{result=\"invalid\"}", "Profiles fetched from targets, by what became of it") \
-    M(COUNTER, SCRAPE_NO_MEMORY, "flamegrid_scrape_scrapes_total{result=\"no_memory\"}", "Profiles fetched from targets, by what became of it") \
-    M(COUNTER, SCRAPE_NOT_STORED, "flamegrid_scrape_scrapes_total{result=\"not_stored\"}", "Profiles fetched from targets, by what became of it") \
-    M(COUNTER, SCRAPE_MISSED, "flamegrid_scrape_missed_total", "Scrapes left out because the one before was not over or there was no place") \
-    M(COUNTER, SCRAPE_RETRIES, "flamegrid_scrape_retries_total", "Fetched profiles given to the ingester once more") \
-    M(COUNTER, SCRAPE_RESETS, "flamegrid_scrape_resets_total", "Targets whose counters began anew") \
-    M(COUNTER, SCRAPE_FORGOTTEN, "flamegrid_scrape_forgotten_total", "Scrapes whose cumulative values could not be remembered for want of memory") \
-    M(COUNTER, SCRAPE_BYTES, "flamegrid_scrape_received_bytes_total", "Bytes of profiles as received from targets") \
-    M(GAUGE, SCRAPE_RUNNING, "flamegrid_scrape_running", "Scrapes under way")                                 \
-    M(GAUGE, SCRAPE_WAITING, "flamegrid_scrape_waiting", "Scrapes that are due and wait for a place")         \
-    M(GAUGE, SCRAPE_DELTA_BYTES, "flamegrid_scrape_delta_bytes", "Memory of cumulative values of the last scrapes") \
-    M(GAUGE, SCRAPE_TARGETS, "flamegrid_scrape_targets", "Targets that are scraped here")                     \
-    M(GAUGE, SCRAPE_DROPPED, "flamegrid_scrape_dropped_targets", "Targets that were found and cannot be scraped") \
-    M(GAUGE, SCRAPE_ELSEWHERE, "flamegrid_scrape_elsewhere_targets", "Targets that are another distributor's share") \
-    M(COUNTER, SCRAPE_FILE_READS, "flamegrid_scrape_file_reads_total{result=\"success\"}", "Readings of files of targets") \
-    M(COUNTER, SCRAPE_FILE_FAILURES, "flamegrid_scrape_file_reads_total{result=\"failure\"}", "Readings of files of targets") \
-    M(COUNTER, SCRAPE_LISTS, "flamegrid_scrape_kubernetes_lists_total", "Complete lists of pods got from the Kubernetes API") \
-    M(COUNTER, SCRAPE_EVENTS, "flamegrid_scrape_kubernetes_events_total", "Changes of pods told by the Kubernetes API") \
-    M(COUNTER, SCRAPE_K8S_FAILURES, "flamegrid_scrape_kubernetes_failures_total", "Requests to the Kubernetes API that failed") \
-    M(HISTOGRAM, SCRAPE_SECONDS, "flamegrid_scrape_duration_seconds", "Fetching one profile, the time that the target records included")
+    M(COUNTER, SCRAPE_OK, "flamegrid_scrape_scrapes_total{result=\"ok\"}", "Scrapes by result")    \
+    M(COUNTER, SCRAPE_UNREACHABLE, "flamegrid_scrape_scrapes_total{result=\"unreachable\"}", "Scrapes by result") \
+    M(COUNTER, SCRAPE_TIMEOUT, "flamegrid_scrape_scrapes_total{result=\"timeout\"}", "Scrapes by result") \
+    M(COUNTER, SCRAPE_STATUS, "flamegrid_scrape_scrapes_total{result=\"status\"}", "Scrapes by result") \
+    M(COUNTER, SCRAPE_INVALID, "flamegrid_scrape_scrapes_total{result=\"invalid\"}", "Scrapes by result") \
+    M(COUNTER, SCRAPE_NO_MEMORY, "flamegrid_scrape_scrapes_total{result=\"no_memory\"}", "Scrapes by result") \
+    M(COUNTER, SCRAPE_NOT_STORED, "flamegrid_scrape_scrapes_total{result=\"not_stored\"}", "Scrapes by result") \
+    M(COUNTER, SCRAPE_MISSED, "flamegrid_scrape_missed_total", "Scrapes skipped because the previous one was not finished or scrape.running_max was reached") \
+    M(COUNTER, SCRAPE_RETRIES, "flamegrid_scrape_retries_total", "Retries of pushing a scraped profile") \
+    M(COUNTER, SCRAPE_RESETS, "flamegrid_scrape_resets_total", "Counter resets of targets")        \
+    M(COUNTER, SCRAPE_FORGOTTEN, "flamegrid_scrape_forgotten_total", "Scrapes whose cumulative values were not kept because scrape.delta_max_bytes was exhausted") \
+    M(COUNTER, SCRAPE_BYTES, "flamegrid_scrape_received_bytes_total", "Profile bytes as received from targets") \
+    M(GAUGE, SCRAPE_RUNNING, "flamegrid_scrape_running", "Scrapes in progress")                    \
+    M(GAUGE, SCRAPE_WAITING, "flamegrid_scrape_waiting", "Scrapes that are due and wait for a free slot") \
+    M(GAUGE, SCRAPE_DELTA_BYTES, "flamegrid_scrape_delta_bytes", "Memory of the cumulative values of the last scrapes") \
+    M(GAUGE, SCRAPE_TARGETS, "flamegrid_scrape_targets", "Targets that this distributor scrapes")  \
+    M(GAUGE, SCRAPE_DROPPED, "flamegrid_scrape_dropped_targets", "Discovered targets that cannot be scraped") \
+    M(GAUGE, SCRAPE_ELSEWHERE, "flamegrid_scrape_elsewhere_targets", "Targets that other distributors scrape") \
+    M(COUNTER, SCRAPE_FILE_READS, "flamegrid_scrape_file_reads_total{result=\"success\"}", "Reads of target files by result") \
+    M(COUNTER, SCRAPE_FILE_FAILURES, "flamegrid_scrape_file_reads_total{result=\"failure\"}", "Reads of target files by result") \
+    M(COUNTER, SCRAPE_LISTS, "flamegrid_scrape_kubernetes_lists_total", "Complete pod lists received from the Kubernetes API") \
+    M(COUNTER, SCRAPE_EVENTS, "flamegrid_scrape_kubernetes_events_total", "Pod watch events received from the Kubernetes API") \
+    M(COUNTER, SCRAPE_K8S_FAILURES, "flamegrid_scrape_kubernetes_failures_total", "Failed requests to the Kubernetes API") \
+    M(HISTOGRAM, SCRAPE_SECONDS, "flamegrid_scrape_duration_seconds", "Duration of a scrape, including the time that the target records")
 /* clang-format on */
 FG_METRICS_ENUM(scrape_metric, SCRAPE_METRICS)
 

@@ -13,61 +13,61 @@
 /* clang-format off */
 const struct fg_conf_field dist_scraper_fields[] = {
     {"targets", FG_CONF_YAML, CONF(targets), .def = "", .max = "1000000",
-     .doc = "Targets to fetch profiles from: a list of groups, [{targets: [HOST:PORT], labels: {service_name: NAME}}]. Labels may also say how (distributor/scrape/README.md)."},
+     .doc = "Targets to scrape, as a list of groups: [{targets: [HOST:PORT], labels: {service_name: NAME}}]. Labels may also set how a target is scraped (distributor/scrape/README.md)."},
     {"files", FG_CONF_YAML, CONF(files), .def = "", .max = "100000",
-     .doc = "Patterns of files with such lists, in YAML or JSON, as Prometheus' file_sd: [/etc/flamegrid/targets/*.yaml]. Read again when they change."},
+     .doc = "Glob patterns of target files in YAML or JSON, as in file_sd_configs of Prometheus: [/etc/flamegrid/targets/*.yaml]. Changed files are reloaded."},
     {"files_look", FG_CONF_NS, CONF(files_look_ns), .def = "10s", .min = "100ms", .max = "1h",
-     .doc = "How often those files are looked at."},
+     .doc = "Interval at which target files are checked for changes."},
     {"profiles", FG_CONF_YAML, CONF(profiles), .def = "", .max = "100000",
-     .doc = "Which profiles, and where: {block: {enabled: false}, memory: {path: /debug/pprof/heap}}. process_cpu, memory, goroutine, mutex and block are on; fgprof and godeltaprof_memory, _mutex, _block are off."},
+     .doc = "Profile types to scrape and their paths: {block: {enabled: false}, memory: {path: /debug/pprof/heap}}. process_cpu, memory, goroutine, mutex and block are enabled by default; fgprof and godeltaprof_memory, _mutex, _block are disabled."},
     {"relabel", FG_CONF_YAML, CONF(relabel), .def = "", .max = "1000000",
-     .doc = "Rules for the labels of targets that were found, those beginning with __ included, as Prometheus' relabel_configs; they may drop targets."},
+     .doc = "Rules that rewrite the labels of discovered targets, including labels with the prefix __, in the format of relabel_configs of Prometheus. Rules may drop targets."},
     {"interval", FG_CONF_NS, CONF(interval_ns), .def = "15s", .min = "100ms", .max = "1d",
-     .doc = "How often each profile of a target is fetched. CPU profiles last a second less."},
+     .doc = "Scrape interval of each profile of a target. A CPU profile records one second less."},
     {"timeout", FG_CONF_NS, CONF(timeout_ns), .def = "10s", .min = "1ms", .max = "1h",
-     .doc = "How long fetching may take, beside the time that the target records."},
+     .doc = "Timeout of a scrape, in addition to the time that the target records."},
     {"connect_timeout", FG_CONF_NS, CONF(connect_timeout_ns), .def = "3s", .min = "1ms", .max = "5m",
-     .doc = "How long finding and reaching a target may take."},
+     .doc = "Timeout of name resolution and connect."},
     {"running_max", FG_CONF_UINT, CONF(running_max), .def = "512", .min = "1", .max = "100000",
-     .doc = "Profiles fetched at a time, each over a connection. A CPU profile takes its place for nearly the whole interval: one for each target, and some."},
+     .doc = "Concurrent scrapes, one connection each. A CPU profile occupies its slot for almost the whole interval, so allow more slots than there are targets."},
     {"targets_max", FG_CONF_UINT, CONF(targets_max), .def = "10000", .min = "1", .max = "1000000",
-     .doc = "Targets of one distributor; about 16 KiB each. More are dropped."},
+     .doc = "Targets per distributor, about 16 KiB each. Further targets are dropped."},
     {"body_max_bytes", FG_CONF_BYTES, CONF(body_max_bytes), .def = "16MiB", .min = "1KiB", .max = "1GiB",
-     .doc = "Largest profile, as received."},
+     .doc = "Size of a profile as received. Larger profiles are refused."},
     {"delta_max_bytes", FG_CONF_BYTES, CONF(delta_max_bytes), .def = "0",
-     .doc = "Memory for values of cumulative profiles (memory, mutex, block), which are stored as what they grew by: about 24 bytes for each stack of each target. 0: an eighth of memory_max_bytes."},
+     .doc = "Memory for the previous values of cumulative profiles (memory, mutex, block), from which deltas are stored: about 24 bytes per stack and target. 0: an eighth of `memory_max_bytes`."},
     {"tenant", FG_CONF_STRING, CONF(tenant), .def = "anonymous", .min = "1", .max = "150",
-     .doc = "Whose the profiles are."},
+     .doc = "Tenant of the scraped profiles."},
     {"share_index", FG_CONF_UINT, CONF(share_index), .def = "0", .max = "9999",
-     .doc = "Which of the distributors with these targets this one is, from 0 on."},
+     .doc = "Index of this distributor among the distributors that share the targets, starting at 0."},
     {"share_count", FG_CONF_UINT, CONF(share_count), .def = "1", .min = "1", .max = "10000",
-     .doc = "How many distributors share the targets; each scrapes its own part."},
+     .doc = "Number of distributors that share the targets. Each scrapes its own part."},
     {"token_file", FG_CONF_STRING, CONF(token_file), .def = "", .max = "4000",
-     .doc = "File with a token that targets of settings and files get (Authorization: Bearer); pods do not."},
+     .doc = "File with a bearer token (Authorization: Bearer). It is sent to targets of `scrape.targets` and `scrape.files`, never to pods."},
     {"ca_file", FG_CONF_STRING, CONF(ca_file), .def = "", .max = "4000",
-     .doc = "Authorities that targets with https are checked by; the system's where empty."},
+     .doc = "CA certificates that verify targets with https. Empty: the CA certificates of the system."},
     {"cert_file", FG_CONF_STRING, CONF(cert_file), .def = "", .max = "4000",
-     .doc = "Certificate that targets of settings and files are shown, in PEM; pods are not."},
+     .doc = "Client certificate in PEM format. It is presented to targets of `scrape.targets` and `scrape.files`, never to pods."},
     {"key_file", FG_CONF_STRING, CONF(key_file), .def = "", .max = "4000",
-     .doc = "Its key."},
+     .doc = "Private key of `scrape.cert_file`."},
     {"insecure_skip_verify", FG_CONF_BOOL, CONF(insecure), .def = "false",
-     .doc = "Takes whatever certificate a target shows."},
+     .doc = "Accepts any certificate of a target."},
 };
 const size_t dist_scraper_n_fields = FG_COUNT(dist_scraper_fields);
 
 const struct fg_conf_field dist_scraper_kubernetes_fields[] = {
     {"pods", FG_CONF_BOOL, CONF_K8S(pods), .def = "false",
-     .doc = "Whether pods are scraped that ask for it by annotations: profiles.grafana.com/cpu.scrape: \"true\" and cpu.port; likewise memory, goroutine, mutex, block. Needs the right to list and watch pods."},
+     .doc = "Discovers pods with the annotations profiles.grafana.com/cpu.scrape: \"true\" and cpu.port; likewise for memory, goroutine, mutex and block. Requires permission to list and watch pods."},
     {"namespace", FG_CONF_STRING, CONF_K8S(namespace), .def = "", .max = "253",
-     .doc = "Only pods of this one; of all where empty."},
+     .doc = "Namespace of the pods. Empty: all namespaces."},
     {"node", FG_CONF_STRING, CONF_K8S(node), .def = "", .max = "253",
-     .doc = "Only pods on this node; on all where empty."},
+     .doc = "Node of the pods. Empty: all nodes."},
     {"selector", FG_CONF_STRING, CONF_K8S(selector), .def = "", .max = "2000",
-     .doc = "Only pods with these labels, as in app=shop,tier!=test."},
+     .doc = "Label selector of the pods, for example app=shop,tier!=test."},
     {"api", FG_CONF_STRING, CONF_K8S(api), .def = "", .max = "1000",
-     .doc = "URL of the API; from KUBERNETES_SERVICE_HOST and _PORT where empty."},
+     .doc = "URL of the Kubernetes API. Empty: from KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT."},
     {"credentials", FG_CONF_STRING, CONF_K8S(credentials), .def = "/var/run/secrets/kubernetes.io/serviceaccount", .min = "1", .max = "4000",
-     .doc = "Folder with the token (token) and the API's authority (ca.crt)."},
+     .doc = "Directory with the token (token) and the CA certificate (ca.crt) of the Kubernetes API."},
 };
 const size_t dist_scraper_n_kubernetes_fields = FG_COUNT(dist_scraper_kubernetes_fields);
 /* clang-format on */
@@ -161,7 +161,7 @@ static enum fg_code read_patterns(struct dist_scraper *scraper, struct fg_err *e
         const char *pattern = json_string_value(json_array_get(scraper->files, i));
 
         if (pattern == NULL)
-            return fg_fail(err, FG_E_INVALID, "scrape.files: pattern %zu is no text", i + 1);
+            return fg_fail(err, FG_E_INVALID, "scrape.files: pattern %zu is not a string", i + 1);
         if (dist_files_check_pattern(pattern, err) != FG_OK)
             return err->code;
         scraper->patterns[scraper->n_patterns++] = pattern;
@@ -184,7 +184,7 @@ static enum fg_code find_api(struct dist_scraper *scraper, struct fg_err *err)
         (void)snprintf(scraper->api, sizeof scraper->api, "%s", given);
         return fg_slice_starts(fg_cstr(given), "https://")
                    ? FG_OK
-                   : fg_fail(err, FG_E_INVALID, "scrape.kubernetes.api: %.200s is no https URL",
+                   : fg_fail(err, FG_E_INVALID, "scrape.kubernetes.api: %.200s is not an https URL",
                              given);
     }
     if (host == NULL || port == NULL)

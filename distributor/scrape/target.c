@@ -181,9 +181,9 @@ static const char *check_host(struct fg_slice host)
         host = fg_slice_sub(host, 1, host.len - 2);
     for (size_t i = 0; i < host.len; i++) {
         if (host.ptr[i] == ':' && !bracketed)
-            return "is no HOST:PORT (an IPv6 address is written in brackets)";
+            return "is not HOST:PORT (write an IPv6 address in brackets)";
         if (!is_host_char(host.ptr[i]) && host.ptr[i] != ':')
-            return "is no HOST:PORT";
+            return "is not HOST:PORT";
     }
     return NULL;
 }
@@ -211,11 +211,11 @@ static enum fg_code make_address(struct target_making *making)
 
     if (given.len == 0)
         return fg_fail(making->err, FG_E_INVALID,
-                       "no __address__ (of a pod: its annotations name no port that it has)");
+                       "no __address__ (for a pod: its annotations name no port of the pod)");
     if (wrong == NULL && colon != SIZE_MAX &&
         (!fg_parse_u64(fg_slice_sub(given, colon + 1, given.len), &port) || port == 0 ||
          port > UINT16_MAX))
-        wrong = "has a port that is none";
+        wrong = "has an invalid port";
     if (wrong != NULL)
         return fg_fail(making->err, FG_E_INVALID, "address \"%.*s\" %s",
                        FG_S(fg_slice_sub(given, 0, 100)), wrong);
@@ -277,7 +277,7 @@ static enum fg_code seconds_of(struct target_making *making, uint64_t *ret_secon
     if (given.len > 0 && (!fg_parse_u64(given, ret_seconds) || *ret_seconds == 0 ||
                           *ret_seconds > (uint64_t)(INTERVAL_MAX_NS / FG_SECOND_NS)))
         return fg_fail(making->err, FG_E_INVALID,
-                       "__param_seconds \"%.*s\" is no number of seconds",
+                       "__param_seconds \"%.*s\" is not a number of seconds",
                        FG_S(fg_slice_sub(given, 0, 100)));
     return FG_OK;
 }
@@ -469,7 +469,7 @@ static enum fg_code make_endpoints(struct target_making *making)
         return fg_fail(making->err, FG_E_INVALID, "no profile is enabled");
     if (target->n_endpoints > 1 && get(making, "__profile_path__").len > 0)
         return fg_fail(making->err, FG_E_INVALID,
-                       "__profile_path__ is for one profile, and %u are chosen",
+                       "__profile_path__ requires one profile, but %u are enabled",
                        target->n_endpoints);
     target->endpoints = fg_arena_new(target->arena, struct dist_endpoint, target->n_endpoints);
     if (target->endpoints == NULL)

@@ -170,8 +170,8 @@ static void show_counts(const struct dist_targets *targets)
     fg_metric_set(metrics, SCRAPE_ELSEWHERE, (int64_t)targets->n_elsewhere);
 }
 
-static const char too_many[] = "there are more targets than scrape.targets_max";
-static const char by_rules[] = "scrape.relabel drops it";
+static const char too_many[] = "scrape.targets_max reached";
+static const char by_rules[] = "dropped by scrape.relabel";
 
 static struct targets_group *group_create(const char *name)
 {

@@ -290,18 +290,18 @@ enum fg_code ing_catalog_check_room(struct ing_catalog *catalog,
     (void)atomic_fetch_add(&catalog->refused[why], 1);
     switch (why) {
     case CATALOG_TENANTS_MAX:
-        return fg_fail(err, FG_E_LIMIT,
-                       "%u other tenants have profiles here, and no more are allowed (tenants_max)",
-                       catalog->tenants_max);
-    case CATALOG_TENANT_SHARE:
         return fg_fail(
             err, FG_E_LIMIT,
-            "tenant %.*s has %llu series of %llu bytes here, and the rest of the catalog "
-            "is for other tenants (limits.tenant_catalog_share)",
-            FG_S(tenant->name), (unsigned long long)items, (unsigned long long)bytes);
+            "%u other tenants have profiles on this ingester, which is the limit (tenants_max)",
+            catalog->tenants_max);
+    case CATALOG_TENANT_SHARE:
+        return fg_fail(err, FG_E_LIMIT,
+                       "tenant %.*s has %llu series of %llu bytes on this ingester, and the rest "
+                       "of the catalog is for other tenants (limits.tenant_catalog_share)",
+                       FG_S(tenant->name), (unsigned long long)items, (unsigned long long)bytes);
     case CATALOG_SERIES_MAX:
         return fg_fail(err, FG_E_LIMIT,
-                       "tenant %.*s has %llu series here, and no more are allowed "
+                       "tenant %.*s has %llu series on this ingester, which is the limit "
                        "(limits.max_series_per_tenant)",
                        FG_S(tenant->name), (unsigned long long)items);
     default:

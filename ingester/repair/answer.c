@@ -22,7 +22,7 @@ static enum fg_code check_store(const struct ing_query *query, ProtobufCBinaryDa
 
     if (is_store(meant, &store) && fg_id_eq(store, query->context->store_id))
         return FG_OK;
-    return fg_fail(err, FG_E_PRECONDITION, "another store is meant: read the ring again");
+    return fg_fail(err, FG_E_PRECONDITION, "the request is for another store: read the ring again");
 }
 
 bool ing_repair_owns(const struct fg_ring_view *view, struct fg_id store, uint16_t shard)
@@ -141,7 +141,7 @@ static enum fg_code answer_groups(struct ing_query *query, const Fg__Inner__Grou
     if (check_store(query, head->store, err) != FG_OK)
         return err->code;
     if (view == NULL)
-        return fg_fail(err, FG_E_UNAVAILABLE, "the ring was not read yet");
+        return fg_fail(err, FG_E_UNAVAILABLE, "the ring has not been read yet");
     if (!is_store(head->asker, &listing.asker))
         return fg_fail(err, FG_E_INVALID, "groups: nobody asks");
     listing.items = fg_arena_new(query->arena, Fg__Inner__TenantGroup *, GROUPS_PAGE);

@@ -197,7 +197,8 @@ static enum fg_code find_stacks(struct export_run *run, struct fg_symbols *symbo
     if (ids == NULL || batch->stacks == NULL)
         return no_memory(run->err);
     if (!ing_dict_view_ids(&run->view, run->nodes, run->n_nodes, ids))
-        return fg_fail(run->err, FG_E_CORRUPT, "stored profile: a stack that its dictionary lacks");
+        return fg_fail(run->err, FG_E_CORRUPT,
+                       "stored profile: a stack is missing from its dictionary");
     for (uint32_t i = 0; i < run->n_nodes; i++)
         batch->stacks[i].id = ids[i];
     return make_stacks(run, &run->view.tree, symbols);

@@ -13,19 +13,19 @@
 /* clang-format off */
 const struct fg_conf_field ing_repair_fields[] = {
     {"every", FG_CONF_NS, CONF(every_ns), .def = "1m", .min = "100ms", .max = "1d",
-     .doc = "How often an ingester asks the other owners of its shards for profiles that it lacks."},
+     .doc = "Interval at which an ingester asks the other owners of its shards for missing profiles."},
     {"young", FG_CONF_NS, CONF(young_ns), .def = "1m", .min = "0s", .max = "1h",
-     .doc = "Profiles that are younger are not asked for: they may be on their way."},
+     .doc = "Minimum age of profiles to repair. Younger profiles may still arrive."},
     {"rate_bytes", FG_CONF_BYTES, CONF(rate_bytes), .def = "16MiB", .min = "64KiB", .max = "16GiB",
-     .doc = "Bytes of such profiles that are fetched in a second, at most."},
+     .doc = "Maximum repair traffic in bytes per second."},
 };
 
 #define REPAIR_METRICS(M)                                                                          \
-    M(COUNTER, REPAIR_PASSES, "flamegrid_ingester_repair_passes_total", "Times that all other owners were asked for what is lacking here") \
-    M(COUNTER, REPAIR_FAILURES, "flamegrid_ingester_repair_failures_total", "Times that one of them could not be asked to the end") \
-    M(COUNTER, REPAIR_DIFFERENT, "flamegrid_ingester_repair_groups_total", "Groups of which another owner had something else than this one") \
-    M(COUNTER, REPAIR_PROFILES, "flamegrid_ingester_repair_profiles_total", "Profiles that were lacking here and were taken from another owner") \
-    M(COUNTER, REPAIR_BYTES, "flamegrid_ingester_repair_bytes_total", "Bytes that were fetched for it")
+    M(COUNTER, REPAIR_PASSES, "flamegrid_ingester_repair_passes_total", "Repair passes over all other owners") \
+    M(COUNTER, REPAIR_FAILURES, "flamegrid_ingester_repair_failures_total", "Failed comparisons with another owner") \
+    M(COUNTER, REPAIR_DIFFERENT, "flamegrid_ingester_repair_groups_total", "Groups that differed between this ingester and another owner") \
+    M(COUNTER, REPAIR_PROFILES, "flamegrid_ingester_repair_profiles_total", "Missing profiles fetched from another owner") \
+    M(COUNTER, REPAIR_BYTES, "flamegrid_ingester_repair_bytes_total", "Bytes fetched from other owners for repair")
 /* clang-format on */
 const size_t ing_repair_n_fields = FG_COUNT(ing_repair_fields);
 FG_METRICS_ENUM(repair_metric, REPAIR_METRICS)
@@ -79,7 +79,7 @@ static bool pause_for(struct ing_repair *repair, int64_t ns)
 
 static enum fg_code is_ending(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_CANCELED, "the ingester is ending");
+    return fg_fail(err, FG_E_CANCELED, "the ingester is stopping");
 }
 
 static enum fg_code keep_rate(struct ing_repair *repair, uint64_t bytes, struct fg_err *err)
@@ -114,7 +114,7 @@ static enum fg_code ask(struct fg_peer *peer, enum fg_rpc_method method,
 
 static enum fg_code unreadable(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_CORRUPT, "an answer cannot be read");
+    return fg_fail(err, FG_E_CORRUPT, "a response cannot be read");
 }
 
 /* ---- taking what is lacking ---- */
@@ -405,8 +405,8 @@ static void repair_from(struct ing_repair *repair, const struct fg_ring_view *vi
     if (code == FG_OK || code == FG_E_CANCELED)
         return;
     fg_metric_add(repair->metrics, REPAIR_FAILURES, 1);
-    fg_log_debug("repair: another owner could not be asked, the next time",
-                 fg_lb("member", member->name), fg_ls("err", err.msg));
+    fg_log_debug("repair with another owner failed, will retry", fg_lb("member", member->name),
+                 fg_ls("err", err.msg));
 }
 
 /* Everyone who may have something: that they own a shard with us the other side looks up. */

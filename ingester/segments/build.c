@@ -176,7 +176,7 @@ static enum fg_code read_entry(struct build *build, const struct build_entry *en
     if (check_iter(build) != FG_OK)
         return build->err->code;
     if (!build->iter->valid || !fg_slice_eq(build->iter->key, fg_buf_slice(&build->key)))
-        return fg_fail(build->err, FG_E_CORRUPT, "head: a profile of a sealed round is gone");
+        return fg_fail(build->err, FG_E_CORRUPT, "head: a profile of a sealed chunk is missing");
     return ing_record_open(build->iter->value, ret_record, build->err);
 }
 

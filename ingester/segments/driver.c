@@ -14,23 +14,23 @@
 /* clang-format off */
 const struct fg_conf_field ing_driver_fields[] = {
     {"cut_bytes", FG_CONF_BYTES, CONF(cut_bytes), .def = "64MiB", .min = "64KiB", .max = "4GiB",
-     .doc = "The head is cut when that much of it was not committed yet, whatever its age."},
+     .doc = "Uncommitted bytes in the head at which it is cut, regardless of age."},
     {"grace", FG_CONF_NS, CONF(grace_ns), .def = "1m", .min = "0s", .max = "1h",
-     .doc = "How long after the end of a window (ten minutes of profiles) it is cut: late profiles cost more."},
+     .doc = "How long after the end of a window (ten minutes of profiles) the window is cut. Profiles that arrive later cost more."},
     {"linger", FG_CONF_NS, CONF(linger_ns), .def = "10m", .min = "0s", .max = "1d",
-     .doc = "How long late profiles wait for others, to be committed with them."},
+     .doc = "How long late profiles wait to be committed together."},
     {"open_max", FG_CONF_NS, CONF(open_max_ns), .def = "2h", .min = "1m", .max = "1d",
-     .doc = "How long anything stays in the head before it is cut."},
+     .doc = "Maximum time that a profile stays in the head before it is cut."},
     {"forget_after", FG_CONF_NS, CONF(forget_after_ns), .def = "5m", .min = "0s", .max = "1d",
-     .doc = "How long the head keeps what is committed, for queries that know older manifests. Time in which the manifest cannot be read does not count."},
+     .doc = "How long the head keeps committed profiles for queries that use an older manifest. Time in which the manifest is unreadable does not count."},
     {"poll", FG_CONF_NS, CONF(poll_ns), .def = "15s", .min = "1s", .max = "10m",
-     .doc = "How often the manifest is read at least."},
+     .doc = "Maximum interval between reads of the manifest."},
     {"turn", FG_CONF_NS, CONF(turn_ns), .def = "5m", .min = "0s", .max = "1d",
-     .doc = "In a cluster: how long the first owner of a shard has to commit what is due, before the second does, and again before the third."},
+     .doc = "In a cluster: how long the first owner of a shard has to commit due profiles before the second owner does, and the second before the third."},
     {"unchecked_max_bytes", FG_CONF_BYTES, CONF(unchecked_max_bytes), .def = "1GiB", .min = "0", .max = "64GiB",
-     .doc = "How much of late profiles is taken while the bucket cannot be asked whether it has them. They are in answers once it can; beyond this much they are refused with 503."},
+     .doc = "Late profiles to accept while the bucket is unreachable and cannot be checked for duplicates. Queries return them after the check. Further late profiles are refused with 503."},
     {"block_version", FG_CONF_ENUM, CONF(block_version), .def = "newest", .choices = FG_BLOCK_VERSION_CHOICES,
-     .doc = "The version of the format in which segments are written. While programs of an older version still read the bucket it has to be theirs (deploy/operations/upgrade.md)."},
+     .doc = "Format version of new segments. While programs of an older version read the bucket, set a version that they support (deploy/operations/upgrade.md)."},
 };
 /* clang-format on */
 const size_t ing_driver_n_fields = FG_COUNT(ing_driver_fields);
@@ -54,27 +54,27 @@ static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query m
 /* clang-format off */
 #define DRIVER_METRICS(M)                                                                          \
     M(COUNTER, DRIVER_CUTS, "flamegrid_ingester_segments_cut_total", "Cuts of the head")           \
-    M(COUNTER, DRIVER_COMMITTED, "flamegrid_ingester_segments_committed_total", "Segments that entered the manifest") \
-    M(COUNTER, DRIVER_FORGOTTEN, "flamegrid_ingester_rounds_forgotten_total", "Rounds that left the head after they were committed") \
-    M(COUNTER, DRIVER_FAILED_READ, "flamegrid_ingester_segment_failures_total{step=\"read\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_COMPARE, "flamegrid_ingester_segment_failures_total{step=\"compare\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_TAKE_IN, "flamegrid_ingester_segment_failures_total{step=\"take_in\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_SEAL, "flamegrid_ingester_segment_failures_total{step=\"seal\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_UPLOAD, "flamegrid_ingester_segment_failures_total{step=\"upload\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_SET_ASIDE, "flamegrid_ingester_segment_failures_total{step=\"set_aside\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_SWAP, "flamegrid_ingester_segment_failures_total{step=\"swap\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_MARK, "flamegrid_ingester_segment_failures_total{step=\"mark\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_FORGET, "flamegrid_ingester_segment_failures_total{step=\"forget\"}", "Steps of committing that failed and are done again") \
-    M(COUNTER, DRIVER_FAILED_REPORT, "flamegrid_ingester_segment_failures_total{step=\"report\"}", "Steps of committing that failed and are done again") \
-    M(GAUGE, DRIVER_GENERATION, "flamegrid_ingester_manifest_generation", "Newest generation that the head follows") \
-    M(GAUGE, DRIVER_OPEN_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"open\"}", "Bytes of the head that are in no segment") \
-    M(GAUGE, DRIVER_SEALED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"sealed\"}", "Bytes of the head that are in no segment") \
-    M(GAUGE, DRIVER_ASIDE_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"aside\"}", "Bytes of the head that are in no segment") \
-    M(GAUGE, DRIVER_UNCHECKED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"unchecked\"}", "Bytes of the head that are in no segment") \
-    M(GAUGE, DRIVER_UNCHECKED_PROFILES, "flamegrid_ingester_profiles_unchecked", "Profiles of which nobody could tell yet whether the bucket has them: they are in no answer until then") \
-    M(GAUGE, DRIVER_ASIDE_ROUNDS, "flamegrid_ingester_rounds_aside", "Rounds that could not become a segment and stay in the head") \
-    M(GAUGE, DRIVER_ASIDE_PROFILES, "flamegrid_ingester_profiles_aside", "Profiles of rounds that could not become a segment") \
-    M(GAUGE, DRIVER_RETIRED, "flamegrid_ingester_dictionaries_retired", "Old dictionaries on their way out of the store")
+    M(COUNTER, DRIVER_COMMITTED, "flamegrid_ingester_segments_committed_total", "Segments committed to the manifest") \
+    M(COUNTER, DRIVER_FORGOTTEN, "flamegrid_ingester_rounds_forgotten_total", "Head chunks evicted after their commit") \
+    M(COUNTER, DRIVER_FAILED_READ, "flamegrid_ingester_segment_failures_total{step=\"read\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_COMPARE, "flamegrid_ingester_segment_failures_total{step=\"compare\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_TAKE_IN, "flamegrid_ingester_segment_failures_total{step=\"take_in\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_SEAL, "flamegrid_ingester_segment_failures_total{step=\"seal\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_UPLOAD, "flamegrid_ingester_segment_failures_total{step=\"upload\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_SET_ASIDE, "flamegrid_ingester_segment_failures_total{step=\"set_aside\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_SWAP, "flamegrid_ingester_segment_failures_total{step=\"swap\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_MARK, "flamegrid_ingester_segment_failures_total{step=\"mark\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_FORGET, "flamegrid_ingester_segment_failures_total{step=\"forget\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_REPORT, "flamegrid_ingester_segment_failures_total{step=\"report\"}", "Failed steps of committing a segment, which are retried") \
+    M(GAUGE, DRIVER_GENERATION, "flamegrid_ingester_manifest_generation", "Newest manifest generation that the head follows") \
+    M(GAUGE, DRIVER_OPEN_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"open\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, DRIVER_SEALED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"sealed\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, DRIVER_ASIDE_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"aside\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, DRIVER_UNCHECKED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"unchecked\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, DRIVER_UNCHECKED_PROFILES, "flamegrid_ingester_profiles_unchecked", "Late profiles not yet checked for duplicates in the bucket; queries omit them until then") \
+    M(GAUGE, DRIVER_ASIDE_ROUNDS, "flamegrid_ingester_rounds_aside", "Head chunks that cannot be written as a segment and stay in the head") \
+    M(GAUGE, DRIVER_ASIDE_PROFILES, "flamegrid_ingester_profiles_aside", "Profiles in head chunks that cannot be written as a segment") \
+    M(GAUGE, DRIVER_RETIRED, "flamegrid_ingester_dictionaries_retired", "Old dictionaries that are being deleted from the head store")
 /* clang-format on */
 FG_METRICS_ENUM(driver_metric, DRIVER_METRICS)
 static const struct fg_metric_def driver_metrics[] = FG_METRICS_DEFS(DRIVER_METRICS);
@@ -98,11 +98,11 @@ static void fail_effect(struct ing_driver *driver, enum ing_segments_effect_kind
     if (err->code == FG_E_CANCELED) /* by ing_driver_stop() */
         return;
     fg_metric_add(driver->metrics, DRIVER_FAILED_READ + (unsigned)kind, 1);
-    fg_log_warn("segment: a step failed and is done again", fg_ls("step", names[kind]),
+    fg_log_warn("segment commit step failed, will retry", fg_ls("step", names[kind]),
                 fg_ls("err", err->msg));
     *since = *since == 0 ? now_ns : *since;
     if (now_ns - *since >= FAILING_TO_TELL_NS || err->code == FG_E_CORRUPT)
-        fg_condition_raise(driver->failing, "segments are not committed, step %s fails: %s",
+        fg_condition_raise(driver->failing, "segments cannot be committed, step %s fails: %s",
                            names[kind], err->msg);
 }
 
@@ -194,7 +194,8 @@ static enum fg_code seal(struct ing_driver *driver, const struct ing_segments_ef
     ing_rounds_set_cuts(driver->config.rounds, (uint32_t)effect->cut);
     fg_metric_add(driver->metrics, DRIVER_CUTS, 1);
     if (ing_retire_cut(driver->config.retire, &later) != FG_OK)
-        fg_log_warn("dictionaries go on in the old generation", fg_ls("err", later.msg));
+        fg_log_warn("dictionaries could not start a new generation, keeping the old one",
+                    fg_ls("err", later.msg));
     return FG_OK;
 }
 
@@ -377,12 +378,14 @@ static void sweep(struct ing_driver *driver)
     struct fg_err later;
 
     if (ing_retire_series(driver->config.retire, writer, &later) != FG_OK)
-        fg_log_warn("series that left stay in the store for now", fg_ls("err", later.msg));
+        fg_log_warn("evicted series could not be deleted from the head store, will retry",
+                    fg_ls("err", later.msg));
     if (now_ns - driver->swept_mono_ns < SWEEP_PAUSE_NS)
         return;
     driver->swept_mono_ns = now_ns;
     if (ing_retire_sweep(driver->config.retire, writer, &later) != FG_OK)
-        fg_log_warn("old dictionaries stay for now", fg_ls("err", later.msg));
+        fg_log_warn("old dictionaries could not be deleted from the head store, will retry",
+                    fg_ls("err", later.msg));
 }
 
 /* What lasts and needs an operator. */
@@ -391,35 +394,31 @@ static void tell_conditions(struct ing_driver *driver)
     const struct ing_segments_status *status = &driver->status; /* this thread writes it */
 
     if (status->misfits)
-        fg_condition_raise(
-            driver->aside,
-            "%u rounds of the head with %llu profiles (%llu bytes) could not become a "
-            "segment: they are served from this disk alone; the last reason: %s",
-            status->rounds[ROUND_ASIDE], (unsigned long long)status->aside_profiles,
-            (unsigned long long)status->aside_bytes, driver->unfit_why);
+        fg_condition_raise(driver->aside,
+                           "%u head chunks with %llu profiles (%llu bytes) cannot be written as a "
+                           "segment and are served from this disk only; last reason: %s",
+                           status->rounds[ROUND_ASIDE], (unsigned long long)status->aside_profiles,
+                           (unsigned long long)status->aside_bytes, driver->unfit_why);
     else if (status->rounds[ROUND_ASIDE] == 0)
         fg_condition_clear(driver->aside);
     if (status->unchecked_profiles > 0)
         fg_condition_raise(driver->unchecked,
-                           "late profiles are stored and in no answer yet, since the bucket cannot "
-                           "be asked whether "
-                           "it has them, or an object that may have them is damaged; "
-                           "flamegrid_ingester_profiles_unchecked has their number");
+                           "queries omit stored late profiles until they are checked for "
+                           "duplicates: the bucket does not respond, or an object that may contain "
+                           "them is damaged; flamegrid_ingester_profiles_unchecked counts them");
     else
         fg_condition_clear(driver->unchecked);
     if (status->went_back)
-        fg_condition_raise(
-            driver->bucket_went_back,
-            "the L0 manifest is older than generation %llu, which was read before: the "
-            "bucket is another one, or from a backup",
-            (unsigned long long)status->seen);
+        fg_condition_raise(driver->bucket_went_back,
+                           "the L0 manifest is older than generation %llu, which was read before: "
+                           "the bucket is a different one or was restored from a backup",
+                           (unsigned long long)status->seen);
     else
         fg_condition_clear(driver->bucket_went_back);
     if (status->store_went_back)
-        fg_condition_raise(
-            driver->store_went_back,
-            "the head is older than what the L0 manifest says of it: its disk is from "
-            "a backup, and what it acknowledged since then is not here");
+        fg_condition_raise(driver->store_went_back,
+                           "the head is older than its entry in the L0 manifest: its disk was "
+                           "restored from a backup and lacks the profiles acknowledged since then");
 }
 
 static void on_turn(struct ing_commit_visit *visit)

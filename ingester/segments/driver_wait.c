@@ -16,8 +16,8 @@ enum fg_code ing_driver_fence(struct ing_driver *driver, uint64_t generation, st
     fg_rwlock_unlock(&driver->steps);
     if (fence == SEGMENTS_STALE)
         return fg_fail(err, FG_E_PRECONDITION,
-                       "the head has forgotten what is in segments up to generation %llu; the "
-                       "query knows them up to %llu",
+                       "the head has evicted the segments up to generation %llu, but the query "
+                       "knows segments only up to %llu",
                        (unsigned long long)least, (unsigned long long)generation);
     return fg_fail(err, FG_E_ABORTED, "the ingester is behind generation %llu of the manifest",
                    (unsigned long long)generation);
@@ -36,10 +36,10 @@ enum fg_code ing_driver_wait(struct ing_driver *driver, struct ing_driver_waiter
     waiter->reads = 0;
     (void)pthread_mutex_lock(&driver->lock);
     if (driver->hurry || driver->stop) {
-        code = fg_fail(err, FG_E_CANCELED, "the ingester is ending");
+        code = fg_fail(err, FG_E_CANCELED, "the ingester is stopping");
     } else if (driver->n_waiters == DRIVER_WAITERS_MAX) {
         code = fg_fail(err, FG_E_UNAVAILABLE,
-                       "%u queries wait already for a newer generation of the manifest",
+                       "%u queries already wait for a newer generation of the manifest",
                        driver->n_waiters);
     } else {
         waiter->next = driver->waiters;
@@ -69,12 +69,12 @@ static enum fg_code judge_wait(struct ing_driver *driver, const struct ing_drive
     if (fence != SEGMENTS_BEHIND)
         return err->code = FG_OK;
     if (driver->hurry || driver->stop)
-        return fg_fail(err, FG_E_CANCELED, "the ingester is ending");
+        return fg_fail(err, FG_E_CANCELED, "the ingester is stopping");
     if (waiter->reads >= READS && waiter->generation > seen)
-        return fg_fail(err, FG_E_UNAVAILABLE,
-                       "the query knows segments up to generation %llu, the manifest that was just "
-                       "read has %llu",
-                       (unsigned long long)waiter->generation, (unsigned long long)seen);
+        return fg_fail(
+            err, FG_E_UNAVAILABLE,
+            "the query knows segments up to generation %llu, but the manifest just read has %llu",
+            (unsigned long long)waiter->generation, (unsigned long long)seen);
     if (fg_mono_ns(fg_clock_real()) >= waiter->deadline_mono_ns)
         return fg_fail(err, FG_E_DEADLINE,
                        "the ingester did not catch up with the manifest in time");
@@ -125,7 +125,7 @@ static enum fg_code wait_for_step(struct ing_driver *driver, uint64_t n_steps,
     hurry = driver->hurry;
     (void)pthread_mutex_unlock(&driver->lock);
     if (hurry)
-        return fg_fail(err, FG_E_CANCELED, "the ingester is ending");
+        return fg_fail(err, FG_E_CANCELED, "the ingester is stopping");
     return in_time ? FG_OK : fg_fail(err, FG_E_DEADLINE, "%s", what);
 }
 
@@ -185,10 +185,9 @@ static enum fg_code flush(struct ing_driver *driver, bool salvage, int64_t deadl
         n_steps = count_steps(driver);
     }
     if (code == FG_OK && aside)
-        return fg_fail(
-            err, FG_E_CORRUPT,
-            "everything is committed but what could not become a segment, or could not be "
-            "compared with a damaged object: GET /ready says what and why");
+        return fg_fail(err, FG_E_CORRUPT,
+                       "all profiles are committed except those that cannot be written as a "
+                       "segment or compared with a damaged object: see GET /ready");
     return code;
 }
 

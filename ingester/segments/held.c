@@ -22,7 +22,7 @@ enum what { WHAT_DIRECTORY, WHAT_GROUPS, WHAT_IDS, WHAT_SHARD = 8 };
 
 /* clang-format off */
 #define HELD_METRICS(M)                                                                            \
-    M(COUNTER, HELD_SEARCHES, "flamegrid_ingester_late_searches_total", "Times that profiles were looked for in all that is live: late ones, repeated ones")
+    M(COUNTER, HELD_SEARCHES, "flamegrid_ingester_late_searches_total", "Searches of late or repeated profiles in all live segments and blocks")
 /* clang-format on */
 FG_METRICS_ENUM(held_metric, HELD_METRICS)
 static const struct fg_metric_def held_metrics[] = FG_METRICS_DEFS(HELD_METRICS);
@@ -392,7 +392,8 @@ static enum fg_code get_thing(const struct search *search, const struct held_wan
         }
         fg_cache_unref(entry); /* who made it failed: we may fare better */
         if (state == FG_CACHE_LOADING)
-            return fg_fail(search->err, FG_E_DEADLINE, "looking for late profiles took too long");
+            return fg_fail(search->err, FG_E_DEADLINE,
+                           "the duplicate check of late profiles took too long");
     }
     thing = fg_new(struct thing);
     thing->arena = fg_arena_create(THING_MAX_BYTES);
@@ -476,7 +477,7 @@ static enum fg_code add_all(const struct search *search, const struct thing *thi
     struct fg_id *ids = fg_arena_new(all->arena, struct fg_id, all->n + thing->n_ids);
 
     if (ids == NULL)
-        return fg_fail(search->err, FG_E_LIMIT, "too many ids to look at");
+        return fg_fail(search->err, FG_E_LIMIT, "too many ids to check");
     if (all->n > 0)
         memcpy(ids, all->ids, all->n * sizeof *ids);
     if (thing->n_ids > 0)
@@ -768,7 +769,7 @@ static enum fg_code search_one(struct search *search, const struct ing_held_ques
     segment = fg_l0_segment(&search->snapshot.l0->l0, generation);
     if (segment == NULL)
         return fg_fail(search->err, FG_E_NOT_FOUND,
-                       "the segment of generation %llu is not live any more",
+                       "the segment of generation %llu is no longer live",
                        (unsigned long long)generation);
     search->want_whole = true;
     for (size_t i = 0; i < n;) {

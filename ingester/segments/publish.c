@@ -25,11 +25,11 @@ static const char file_prefix[] = "segment-";
 
 /* clang-format off */
 #define PUBLISH_METRICS(M)                                                                         \
-    M(COUNTER, PUBLISH_BYTES, "flamegrid_ingester_segment_bytes_total", "Bytes of segments that were uploaded") \
-    M(COUNTER, PUBLISH_PROFILES, "flamegrid_ingester_segment_profiles_total", "Profiles in segments that were uploaded") \
-    M(COUNTER, PUBLISH_LOST, "flamegrid_ingester_profiles_given_up_total", "Profiles that could not be read and were given up by POST /ingester/salvage") \
-    M(HISTOGRAM, PUBLISH_BUILD_SECONDS, "flamegrid_ingester_segment_build_duration_seconds", "Making one segment") \
-    M(HISTOGRAM, PUBLISH_UPLOAD_SECONDS, "flamegrid_ingester_segment_upload_duration_seconds", "Uploading one segment")
+    M(COUNTER, PUBLISH_BYTES, "flamegrid_ingester_segment_bytes_total", "Bytes of segments uploaded") \
+    M(COUNTER, PUBLISH_PROFILES, "flamegrid_ingester_segment_profiles_total", "Profiles in segments uploaded") \
+    M(COUNTER, PUBLISH_LOST, "flamegrid_ingester_profiles_given_up_total", "Unreadable profiles abandoned by POST /ingester/salvage") \
+    M(HISTOGRAM, PUBLISH_BUILD_SECONDS, "flamegrid_ingester_segment_build_duration_seconds", "Duration of building a segment") \
+    M(HISTOGRAM, PUBLISH_UPLOAD_SECONDS, "flamegrid_ingester_segment_upload_duration_seconds", "Duration of uploading a segment")
 /* clang-format on */
 FG_METRICS_ENUM(publish_metric, PUBLISH_METRICS)
 static const struct fg_metric_def publish_metrics[] = FG_METRICS_DEFS(PUBLISH_METRICS);
@@ -242,8 +242,8 @@ static enum fg_code build(struct ing_publish *publish, const struct ing_segments
                           &publish->summary, ret_suspects, err) != FG_OK)
         return err->code;
     if (publish->summary.n_lost > 0) {
-        fg_log_error("profiles that cannot be read are given up",
-                     fg_lu("profiles", publish->summary.n_lost), fg_lu("rounds", n));
+        fg_log_error("unreadable profiles abandoned", fg_lu("profiles", publish->summary.n_lost),
+                     fg_lu("rounds", n));
         fg_metric_add(publish->metrics, PUBLISH_LOST, publish->summary.n_lost);
     }
     fg_metric_observe_ns(publish->metrics, PUBLISH_BUILD_SECONDS,
@@ -310,7 +310,7 @@ enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_seg
     *ret_fault = (struct ing_publish_fault){0};
     if ((size_t)snprintf(path, sizeof path, "%s/%s%016llx", publish->config.scratch, file_prefix,
                          (unsigned long long)id->nonce) >= sizeof path)
-        return fg_fail(err, FG_E_INVALID, "%.200s: too long a path", publish->config.scratch);
+        return fg_fail(err, FG_E_INVALID, "%.200s: the path is too long", publish->config.scratch);
     code = check_room(publish, rounds, n_rounds, err);
     if (code == FG_OK) {
         code = build(publish, rounds, n_rounds, salvage, path, &ret_fault->suspects, err);

@@ -98,11 +98,10 @@ static enum fg_code refuse_before(int64_t end_ns, const char *what, struct fg_er
 
     if (gmtime_r(&seconds, &parts) != NULL)
         (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return fg_fail(
-        err, FG_E_INVALID,
-        "profiles of before %s were dropped: the merged nodes that are left of them do not "
-        "have %s; ask for the time from then on",
-        text, what);
+    return fg_fail(err, FG_E_INVALID,
+                   "profiles before %s were deleted by retention, and their rollups do not have "
+                   "%s; query the time from then on",
+                   text, what);
 }
 
 enum fg_code qry_blocks_need_profiles(const struct qry_question *question,

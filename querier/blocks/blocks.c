@@ -52,7 +52,7 @@ void qry_blocks_destroy(struct qry_blocks *blocks)
 
 enum fg_code qry_blocks_too_large(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
 }
 
 enum fg_code qry_blocks_fail(const struct fg_bucket_request *request, struct fg_err *err)

@@ -34,21 +34,23 @@
 
 #define BLOCKS_METRICS(M)                                                                          \
     M(COUNTER, BLOCKS_SNAPSHOTS, "flamegrid_querier_snapshots_total",                              \
-      "Snapshots of the manifests that questions took")                                            \
+      "Manifest snapshots taken by queries")                                                       \
     M(COUNTER, BLOCKS_AGAIN, "flamegrid_querier_snapshots_again_total",                            \
-      "Of these, those taken because an earlier one was too old")                                  \
+      "Manifest snapshots retaken because the previous one was outdated")                          \
     M(COUNTER, BLOCKS_OBJECTS, "flamegrid_querier_objects_read_total",                             \
-      "Segments and blocks that answers were made from")                                           \
+      "Segments and blocks read by queries")                                                       \
     M(COUNTER, BLOCKS_REQUESTS, "flamegrid_querier_bucket_requests_total",                         \
-      "Reads sent to the bucket")                                                                  \
+      "Read requests to the bucket")                                                               \
     M(COUNTER, BLOCKS_FETCHED_BYTES, "flamegrid_querier_bucket_bytes_total",                       \
-      "Bytes of segments and blocks that came from the bucket")                                    \
+      "Bytes of segments and blocks read from the bucket")                                         \
     M(COUNTER, BLOCKS_CACHE_HITS, "flamegrid_querier_cache_hits_total",                            \
-      "Things of segments and blocks that were in the cache, or on their way into it")             \
+      "Cache lookups of segment and block data that hit, or joined a read in progress")            \
     M(COUNTER, BLOCKS_CACHE_MISSES, "flamegrid_querier_cache_misses_total",                        \
-      "Things of segments and blocks that were not in the cache")                                  \
-    M(GAUGE, BLOCKS_CACHE_BYTES, "flamegrid_querier_cache_bytes", "Memory that the cache takes")   \
-    M(GAUGE, BLOCKS_CACHE_ENTRIES, "flamegrid_querier_cache_entries", "Things in the cache")
+      "Cache lookups of segment and block data that missed")                                       \
+    M(GAUGE, BLOCKS_CACHE_BYTES, "flamegrid_querier_cache_bytes",                                  \
+      "Memory of the cache of segment and block data")                                             \
+    M(GAUGE, BLOCKS_CACHE_ENTRIES, "flamegrid_querier_cache_entries",                              \
+      "Objects in the cache of segment and block data")
 FG_METRICS_ENUM(blocks_metric, BLOCKS_METRICS)
 
 struct qry_blocks {

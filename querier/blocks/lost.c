@@ -170,11 +170,11 @@ bool qry_blocks_leave_out(struct qry_question *question, bool fresh, struct fg_e
     if (!question->partial && is_any_cost(lost)) {
         lost->n = lost->n_out;
         err->code = FG_E_UNAVAILABLE; /* to take the rest is what the client can do about it */
-        (void)fg_wrap(err, "with partial=true the answer leaves out what cannot be read");
+        (void)fg_wrap(err, "set partial=true to get a response without the unreadable data");
         return false;
     }
     if (lost->n == ENTRIES_MAX) {
-        (void)fg_fail(err, FG_E_UNAVAILABLE, "%d objects or more cannot be read, among them %s",
+        (void)fg_fail(err, FG_E_UNAVAILABLE, "at least %d objects cannot be read, among them %s",
                       ENTRIES_MAX, lost->entries[0].why);
         return false;
     }

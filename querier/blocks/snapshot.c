@@ -293,7 +293,7 @@ static void note_away(struct qry_blocks *blocks, enum fg_code code, const struct
         fg_condition_clear(blocks->unread);
     else if (is_away(code))
         fg_condition_raise(blocks->unread,
-                           "manifests cannot be read; what is known of them answers: %s", err->msg);
+                           "manifests cannot be read, queries use the last copies: %s", err->msg);
 }
 
 enum fg_code qry_blocks_begin(struct qry_question *question, bool fresh, struct fg_err *err)

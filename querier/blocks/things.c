@@ -72,7 +72,7 @@ static enum fg_code check_nodes(const struct fg_block_part *part, const struct f
     bool made = part->n_series == 0;
 
     if (made != (nodes->n_made_of > 0) || (!made && nodes->groups.n_series != part->n_series))
-        return fg_fail(err, FG_E_CORRUPT, "merged nodes are not those of the part");
+        return fg_fail(err, FG_E_CORRUPT, "the rollups belong to another part");
     return FG_OK;
 }
 
@@ -103,7 +103,7 @@ static enum fg_code parse_nodes(struct parsed *parsed, struct fg_slice bytes, ui
         if (nodes == NULL)
             return qry_blocks_too_large(err);
         if (nod.offset < from || nod.offset - from > bytes.len)
-            return fg_fail(err, FG_E_CORRUPT, "merged nodes are not where the manifest says");
+            return fg_fail(err, FG_E_CORRUPT, "the rollups are not at the place in the manifest");
         if (parse_part_nodes(part, fg_slice_sub(bytes, nod.offset - from, nod.len), parsed->arena,
                              nodes, err) != FG_OK)
             return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
@@ -124,7 +124,7 @@ static enum fg_code parse_head(const struct qry_fetch_item *item, struct fg_slic
         return err->code;
     /* Bytes that are whole but not those that the manifest lists. */
     if (directory->n_profiles != object->profiles || !fg_id_eq(directory->digest, object->digest))
-        return fg_fail(err, FG_E_CORRUPT, "its profiles are not those that the manifest lists");
+        return fg_fail(err, FG_E_CORRUPT, "its profiles differ from the manifest");
     /* Part by part, where they are needed: there are too many for the head, or it is a segment, of
      * which the manifest does not say whether it has any. */
     if (before == 0 && directory->nodes_offset < object->directory.offset)

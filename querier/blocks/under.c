@@ -125,10 +125,10 @@ enum fg_code qry_under_open(struct qry_reader *reader, uint32_t tenant, const st
         if (object != NULL && object->known && qry_lost_object(reader->question, object))
             continue; /* the answer says that it lacks it */
         if (object == NULL || object->known)
-            return fg_fail(err, FG_E_CORRUPT,
-                           "merged nodes of block %016llx%016llx, which has nothing of them",
-                           (unsigned long long)plan->missing[i].hi,
-                           (unsigned long long)plan->missing[i].lo);
+            return fg_fail(
+                err, FG_E_CORRUPT,
+                "rollups refer to block %016llx%016llx, which does not contain their data",
+                (unsigned long long)plan->missing[i].hi, (unsigned long long)plan->missing[i].lo);
         object->shut = false;
     }
     return FG_OK;

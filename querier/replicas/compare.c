@@ -4,9 +4,9 @@
 
 static enum fg_code too_large(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT,
-                   "the query needs more memory than one may have: ingesters "
-                   "differ in too many profiles");
+    return fg_fail(
+        err, FG_E_LIMIT,
+        "the query needs more memory than a query may use: ingesters differ in too many profiles");
 }
 
 static int cmp_groups(uint16_t a_shard, uint32_t a_window, uint16_t b_shard, uint32_t b_window)

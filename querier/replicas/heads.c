@@ -30,7 +30,7 @@ static Fg__Inner__Matcher *make_matcher(struct fg_arena *arena, const struct fg_
 
 static enum fg_code too_large(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
 }
 
 enum fg_code qry_heads_matchers(struct fg_arena *arena, const struct fg_selector *selector,

@@ -27,7 +27,7 @@ enum fg_code qry_ids_wanted_add(struct qry_ids_wanted *wanted,
 
         if (group == NULL ||
             !fg_arena_grow(arena, &wanted->of, wanted->n_of, 1, &wanted->cap_of, sizeof(void *)))
-            return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+            return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
         fg__inner__group__init(group);
         group->shard = result->differ[i].shard;
         group->window = result->differ[i].window;

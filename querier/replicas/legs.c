@@ -7,7 +7,7 @@ enum { FETCH_IDS_MAX = 65536 /* in one call: proto/inner.proto */ };
 
 static enum fg_code too_large(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
 }
 
 static bool has(const uint64_t *bits, uint32_t member)

@@ -21,7 +21,7 @@ static int64_t now_mono_ns(void)
 
 static enum fg_code too_large(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than one may have");
+    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
 }
 
 static void count(const struct qry_reading *reading, enum replicas_metric metric, uint64_t by)
@@ -55,7 +55,7 @@ static enum fg_code begin_attempt(struct qry_reading *reading, struct fg_err *er
     reading->state = READING_ASKING;
     if (++reading->attempts > ATTEMPTS_MAX)
         return fg_fail(err, FG_E_UNAVAILABLE,
-                       "ingesters did not agree on what they have in %d attempts", ATTEMPTS_MAX);
+                       "ingesters did not agree on their profiles in %d attempts", ATTEMPTS_MAX);
     return qry_legs_ask(reading, err);
 }
 
@@ -151,7 +151,7 @@ static void list_failures(const struct qry_reading *reading, struct fg_buf *out)
                           FG_S(name_of(reading, f->member)), f->text);
     for (const struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
         if (leg->state == LEG_LATE)
-            fg_buf_printf(out, "%s%.*s: no answer yet", out->len > 0 ? "; " : "",
+            fg_buf_printf(out, "%s%.*s: no response yet", out->len > 0 ? "; " : "",
                           FG_S(name_of(reading, leg->member)));
 }
 
@@ -173,9 +173,9 @@ static void describe(const struct qry_reading *reading, struct fg_buf *out)
     if (reading->question->ring != NULL &&
         fg_ring_reads_is_hopeless(&reading->reads, &shard, &revision)) {
         fg_ring_reads_count(&reading->reads, shard, revision, &heard, &need);
-        fg_buf_printf(out,
-                      "shard %u under revision %llu: %u of %u needed ingesters answered: ", shard,
-                      (unsigned long long)revision, heard, need);
+        fg_buf_printf(
+            out, "shard %u of ring revision %llu: %u of %u required ingesters responded: ", shard,
+            (unsigned long long)revision, heard, need);
     }
 }
 
@@ -208,7 +208,7 @@ static enum fg_code fail(const struct qry_reading *reading, struct fg_err *err)
         if (err->code != FG_E_CORRUPT)
             return err->code;
         err->code = FG_E_UNAVAILABLE; /* to take the rest is what the client can do about it */
-        return fg_wrap(err, "with partial=true the answer leaves out what cannot be read");
+        return fg_wrap(err, "set partial=true to get a response without the unreadable data");
     }
     fg_buf_init(&text, FG_ERR_MSG_MAX_BYTES);
     fg_buf_init(&names, FG_ERR_MSG_MAX_BYTES);
@@ -247,8 +247,7 @@ static bool is_hopeless_until_fresher(const struct qry_reading *reading)
 
 static enum fg_code too_old(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_PRECONDITION,
-                   "the ring or the manifests that are known here are too old");
+    return fg_fail(err, FG_E_PRECONDITION, "the cached ring or manifests are too old");
 }
 
 /* Nobody is left who could be asked. */
@@ -308,7 +307,7 @@ static void sums_of(enum fg_rpc_method method, const ProtobufCMessage *message,
 static enum fg_code bad_answer(const struct qry_reading *reading, const struct qry_reading_leg *leg,
                                struct fg_err *err)
 {
-    return fg_wrap(err, "answer of ingester %.*s", FG_S(name_of(reading, leg->member)));
+    return fg_wrap(err, "response of ingester %.*s", FG_S(name_of(reading, leg->member)));
 }
 
 static enum fg_code read_answer(const struct qry_reading *reading,
@@ -492,7 +491,7 @@ static enum fg_code check_fetched(struct qry_reading *reading, struct qry_readin
     stats = reading->method == FG_RPC_SELECT ? ((Fg__Inner__SelectReply *)message)->stats
                                              : ((Fg__Inner__PointsReply *)message)->stats;
     if (stats == NULL || stats->profiles != leg->n_ids)
-        return fg_fail(err, FG_E_CORRUPT, "ingester %.*s gave %llu of %llu profiles that it has",
+        return fg_fail(err, FG_E_CORRUPT, "ingester %.*s returned %llu of its %llu profiles",
                        FG_S(name_of(reading, leg->member)),
                        (unsigned long long)(stats == NULL ? 0 : stats->profiles),
                        (unsigned long long)leg->n_ids);

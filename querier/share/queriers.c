@@ -151,7 +151,8 @@ static void add_mate(struct qry_set *set, const struct qry_set *before, const ch
     if (set->n == MATES_MAX || find_mate(set, url) != NULL)
         return;
     if (fg_peers_get(set->peers, url, &mate->peer, &err) != FG_OK) {
-        fg_log_warn("querier cannot be called", fg_ls("address", url), fg_ls("err", err.msg));
+        fg_log_warn("address of a querier is unusable", fg_ls("address", url),
+                    fg_ls("err", err.msg));
         return;
     }
     mate->url = fg_malloc(strlen(url) + 1);
@@ -194,7 +195,8 @@ static void look_up_all(struct qry_queriers *queriers)
     for (size_t i = 0; i < queriers->n_addresses; i++) {
         if (look_up(&queriers->addresses[i], set, before))
             continue;
-        fg_log_warn("querier's name is not known", fg_ls("host", queriers->addresses[i].host));
+        fg_log_warn("host name of a querier does not resolve",
+                    fg_ls("host", queriers->addresses[i].host));
         for (uint32_t k = 0; before != NULL && k < before->n; k++)
             add_mate(set, before, before->mates[k].url);
     }

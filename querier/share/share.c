@@ -19,31 +19,31 @@ static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 /* clang-format off */
 const struct fg_conf_field qry_share_fields[] = {
     {"queriers", FG_CONF_STRING, CONF(queriers), .def = "", .max = "8000",
-     .doc = "Addresses at which queriers call each other, tcp://HOST:PORT with commas between them: each keeps a share of what is read of segments and blocks for all. A name stands for all its addresses; over TLS they then need rpc.tls_server_name. Empty: each for itself."},
+     .doc = "Addresses at which queriers call each other, tcp://HOST:PORT, separated by commas. Each querier caches a share of the segment and block data for all queriers. A host name stands for all of its addresses; over TLS, such names require `rpc.tls_server_name`. Empty: each querier caches for itself only."},
     {"listen", FG_CONF_STRING, CONF(listen), .def = "tcp://127.0.0.1:4102", .min = "1",
-     .doc = "Address at which this querier is called by others, where there are any."},
+     .doc = "Listen address for calls of other queriers. It is unused if `queriers` is empty."},
     {"cache_max_bytes", FG_CONF_BYTES, CONF(cache_max_bytes), .def = "128MiB", .min = "0",
-     .doc = "Memory for this querier's share."},
+     .doc = "Memory for the share of this querier."},
     {"requests_max", FG_CONF_UINT, CONF(requests_max), .def = "64", .min = "1", .max = "65536",
-     .doc = "Reads for other queriers that are worked on at a time; as many may be under way to each of them."},
+     .doc = "Concurrent reads for other queriers; also the concurrent reads from each other querier."},
     {"look_up", FG_CONF_NS, CONF(look_up_ns), .def = "10s", .min = "100ms", .max = "1h",
-     .doc = "Names of queriers are looked up again that often."},
+     .doc = "Interval at which the names of queriers are resolved again."},
     {"timeout", FG_CONF_NS, CONF(timeout_ns), .def = "2s", .min = "10ms", .max = "1m",
-     .doc = "After that long without an answer of another querier the bucket is asked."},
+     .doc = "How long a read from another querier may take before the bucket is read instead."},
 };
 /* clang-format on */
 const size_t qry_share_n_fields = FG_COUNT(qry_share_fields);
 
 /* clang-format off */
 #define SHARE_METRICS(M)                                                                                       \
-    M(COUNTER, SHARE_OWN, "flamegrid_querier_share_reads_total{of=\"own\"}", "Reads of segments and blocks, by whose share they were of") \
-    M(COUNTER, SHARE_OTHERS, "flamegrid_querier_share_reads_total{of=\"another\"}", "Reads of segments and blocks, by whose share they were of") \
-    M(COUNTER, SHARE_FALLBACKS, "flamegrid_querier_share_fallbacks_total", "Reads that another querier did not answer, made from the bucket") \
-    M(COUNTER, SHARE_SERVED, "flamegrid_querier_share_served_total", "Reads done for other queriers")           \
-    M(GAUGE, SHARE_QUERIERS, "flamegrid_querier_share_queriers", "Queriers that share, this one included")     \
-    M(GAUGE, SHARE_HITS, "flamegrid_querier_share_page_hits", "Pages that were there, since the start")        \
-    M(GAUGE, SHARE_MISSES, "flamegrid_querier_share_page_misses", "Pages that were not, since the start")      \
-    M(GAUGE, SHARE_BYTES, "flamegrid_querier_share_cache_bytes", "Memory of this querier's share")
+    M(COUNTER, SHARE_OWN, "flamegrid_querier_share_reads_total{of=\"own\"}", "Reads of segments and blocks by the querier whose share they belong to") \
+    M(COUNTER, SHARE_OTHERS, "flamegrid_querier_share_reads_total{of=\"another\"}", "Reads of segments and blocks by the querier whose share they belong to") \
+    M(COUNTER, SHARE_FALLBACKS, "flamegrid_querier_share_fallbacks_total", "Reads made from the bucket because another querier did not respond") \
+    M(COUNTER, SHARE_SERVED, "flamegrid_querier_share_served_total", "Reads served to other queriers") \
+    M(GAUGE, SHARE_QUERIERS, "flamegrid_querier_share_queriers", "Queriers that share the cache, this one included") \
+    M(GAUGE, SHARE_HITS, "flamegrid_querier_share_page_hits", "Pages found in the cache of this share since the start") \
+    M(GAUGE, SHARE_MISSES, "flamegrid_querier_share_page_misses", "Pages missing from the cache of this share since the start") \
+    M(GAUGE, SHARE_BYTES, "flamegrid_querier_share_cache_bytes", "Memory of the cache of this share")
 /* clang-format on */
 FG_METRICS_ENUM(share_metric, SHARE_METRICS)
 static const struct fg_metric_def share_metrics[] = FG_METRICS_DEFS(SHARE_METRICS);
@@ -371,7 +371,7 @@ static void handle_read(struct fg_rpc_request *req, void *arg)
     };
     if (fg_work_submit(share->work, FG_LANE_BACKGROUND, &served->job))
         return;
-    (void)fg_fail(&err, FG_E_LIMIT, "querier has too many reads for others");
+    (void)fg_fail(&err, FG_E_LIMIT, "querier has too many reads for other queriers");
     fg_rpc_reply_error(req, &err);
     atomic_store(&served->refs, 1);
     served_unref(served);

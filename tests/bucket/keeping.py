@@ -74,7 +74,7 @@ def wait_for(wanted, what):
 def refused(client, method, **fields):
     status, body = client.send("POST", "/querier.v1.QuerierService/" + method, json.dumps(fields),
                                {"Content-Type": "application/json"})
-    check(status == 400 and b"were dropped" in body, "%s: %d %s", method, status, body)
+    check(status == 400 and b"were deleted by retention" in body, "%s: %d %s", method, status, body)
 
 
 def check_limits_of_nodes(client, start_s, end_s, wanted):
@@ -147,7 +147,7 @@ def nodes_outlive_profiles(bucket, settings, folder):
         wait_for(is_kept, "no week was kept as nodes")
         exporting.compare(answers(client, start_s, end_s), wanted)
         check_limits_of_nodes(client, start_s, end_s, wanted)
-        bucket.bad(1, "were dropped", "export", "{}", "--type", CPU, "--from", str(start_s), "--until", str(end_s),
+        bucket.bad(1, "were deleted by retention", "export", "{}", "--type", CPU, "--from", str(start_s), "--until", str(end_s),
                    "--data", data)
         check_deletion(server, client, verify, start_s, end_s, wanted)
         check(server.terminate() == 0, "%s", server.log_tail())

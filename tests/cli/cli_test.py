@@ -603,7 +603,7 @@ def case_one_file_for_all_programs(cli):
         # Flags come after the file: they are what is wrong, if the file is right.
         done = subprocess.run(program + ["--config", path, "--loops", "65"], capture_output=True,
                               env=cli.environment, cwd=cli.folder, timeout=TIMEOUT_S)
-        check(done.returncode == 2 and b"above the most 64 (--loops)" in done.stderr, "%s: %s", program, done.stderr)
+        check(done.returncode == 2 and b"above the maximum 64 (--loops)" in done.stderr, "%s: %s", program, done.stderr)
     with open(path, "w", encoding="utf-8") as file:
         file.write("rpc: {cluster: a}\nring: {nam: b}\n")
     done = subprocess.run([PROGRAM + "-ingester", "--config", path], capture_output=True,

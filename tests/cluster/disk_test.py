@@ -28,7 +28,7 @@ NOTICE_S = 5  # until a full disk refuses, and until one with room does not
 CHECKED_S = 60  # until late profiles, taken while the bucket could not be asked whether it has them, are in answers
 STEADY_S = 1.5  # questions are answered for so long when a fault is over
 # A question is refused with this text while profiles of its time are unchecked: the bucket is on the same disk.
-UNCHECKED = "late profiles of this time that the bucket cannot be asked about now"
+UNCHECKED = "late profiles of this time range cannot be checked for duplicates"
 ANY = ""  # a text that each refusal has
 TMPFS_MIB = 64
 PAUSE_S = 0.01  # of each client after a push: verifying takes its time, too
@@ -340,7 +340,7 @@ def full(seed, fill, free, settings, server, reason):
         back_s = wait("pushes are taken again", lambda: server.ready() == 200)
         check(refused > 0, "no refusal was counted")
         time.sleep(1)
-    check("pushes are taken again" in server.log(), "no word of it:\n%s", server.log_tail())
+    check("pushes are accepted again" in server.log(), "no word of it:\n%s", server.log_tail())
     print("     refused after %.1f s, taken after %.1f s, %d pushes" % (noticed_s, back_s, len(ledger.pushes)))
     finish(server, ledger)
 

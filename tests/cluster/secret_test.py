@@ -80,7 +80,7 @@ def strangers(rng, keep, folder):
         member = run.cluster.add("distributor", 8)
         run.papers.write(member.name, [os.urandom(32).hex()])
         tls_test.refused(run, member)
-        check(any("the other side has another secret, or none" in other.log() for other in run.cluster.of("ingester")),
+        check(any("the other side has a different secret or none" in other.log() for other in run.cluster.of("ingester")),
               "no ingester says why")
         tls_test.distributor_in_the_clear(run, 6)
         nothing_tells(run)

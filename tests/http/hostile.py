@@ -25,7 +25,7 @@ STACKS = 12_000  # of a profile whose flame graph is some megabytes of JSON
 CONNECTIONS = 40
 GROWTH_MIB = 128  # by which a flood may grow the process; without a bound ten connections grow it by twice that
 WINDOW_S = 90
-GIVEN_BACK = "freed memory was given back to the system"
+GIVEN_BACK = "freed memory returned to the operating system"
 
 # The address sanitizer keeps freed blocks in quarantine, which would look like memory that the server holds.
 SANITIZERS = {"ASAN_OPTIONS": "quarantine_size_mb=1"}

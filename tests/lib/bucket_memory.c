@@ -94,7 +94,7 @@ static void get(struct memory_bucket *memory, struct fg_bucket_request *request)
         return;
     content = fg_buf_slice(&object->content);
     if (request->offset > 0 && request->offset >= content.len) {
-        (void)fg_bucket_fail(request, FG_E_INVALID, "begins at byte %llu, and there are %zu",
+        (void)fg_bucket_fail(request, FG_E_INVALID, "begins at byte %llu, but the object has %zu",
                              (unsigned long long)request->offset, content.len);
         return;
     }

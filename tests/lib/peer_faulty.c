@@ -215,7 +215,7 @@ static void faulty_send(struct fg_peer *base, struct fg_call *call)
 
     if (fg_rpc_frame_size(&(struct fg_rpc_frame){.head = call->head, .payload = call->payload}) ==
         0) {
-        fg_call_refuse(call, FG_E_TOO_LARGE, "request is larger than a message may be");
+        fg_call_refuse(call, FG_E_TOO_LARGE, "the request exceeds the message size limit");
         return;
     }
     passed = make(faulty, call, call);

@@ -254,7 +254,7 @@ def case_pages_show_how_it_goes():
         check(targets[up]["discoveredLabels"]["__address__"] == room.target.address, "%s", targets[up])
         check(targets[up]["scrapeInterval"] == "200ms" and targets[up]["scrapePool"] == "settings", "%s", targets[up])
         check(re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", targets[up]["lastScrape"]), "%s", targets[up])
-        check(targets[broken]["lastError"] == "the target answers with status 404: no such profile",
+        check(targets[broken]["lastError"] == "the target responds with status 404: no such profile",
               "%s", targets[broken])
         check(targets[down]["health"] == "down" and dead.split(":")[1] in targets[down]["lastError"],
               "%s", targets[down])
@@ -285,7 +285,7 @@ def case_files_come_change_and_go():
             wait_until("its profiles by another name", lambda: total(room.server, CPU, '{service_name="two"}') > 0)
             data = targets_of(room.server)
             check(len(data["activeTargets"]) == 1, "%s", data)
-            check("is no HOST:PORT" in data["droppedTargets"][0]["reason"], "%s", data["droppedTargets"])
+            check("is not HOST:PORT" in data["droppedTargets"][0]["reason"], "%s", data["droppedTargets"])
             check(targets_of(room.server, "?state=active")["droppedTargets"] == [], "?state=active")
             check(targets_of(room.server, "?state=dropped")["activeTargets"] == [], "?state=dropped")
             put("[{")
@@ -374,10 +374,10 @@ def case_the_end_does_not_wait_for_a_profile():
 
 
 def case_wrong_settings_end_the_start():
-    for arguments, want in ((["--scrape.targets", "[{targets: [\"a:b\"]}]"], 'address \\"a:b\\" has a port that is none'),
+    for arguments, want in ((["--scrape.targets", "[{targets: [\"a:b\"]}]"], 'address \\"a:b\\" has an invalid port'),
                             (["--scrape.targets", "[{target: [\"a\"]}]"], 'did you mean \\"targets\\"'),
                             (["--scrape.profiles", "{memry: {enabled: false}}"], 'did you mean \\"memory\\"'),
-                            (["--scrape.files", "[/tmp/x]"], "ends in none of"),
+                            (["--scrape.files", "[/tmp/x]"], "must end in"),
                             (["--scrape.share_index", "1"], "is not below scrape.share_count"),
                             (["--scrape.kubernetes.pods", "true"], "scrape.kubernetes.api is needed")):
         with flamegrid.Server(*arguments) as server:

@@ -49,8 +49,8 @@ enum fg_code fg_blocks_check(const struct fg_blocks *blocks, const struct fg_l0 
     if (retired == 0 || fg_blocks_covers(blocks, retired))
         return FG_OK;
     return fg_fail(err, FG_E_CORRUPT,
-                   "the manifest of tenant %.*s is %s: segments up to generation %llu are in its "
-                   "blocks, and it does not know that (flamegrid bucket verify, bucket rebuild)",
+                   "the manifest of tenant %.*s is %s: it does not list blocks for the segments up "
+                   "to generation %llu (see flamegrid bucket verify and bucket rebuild)",
                    FG_S(blocks->tenant), blocks->revision == 0 ? "missing" : "from a backup",
                    (unsigned long long)retired);
 }
@@ -74,7 +74,7 @@ bool fg_blocks_knows(const struct fg_blocks *blocks, struct fg_id id)
 
 static enum fg_code no_memory(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "tenant's manifest is too large to be changed");
+    return fg_fail(err, FG_E_LIMIT, "the manifest of the tenant is too large to change");
 }
 
 /* What was to enter has entered, and what was to leave has left: by an earlier try. */
@@ -99,10 +99,10 @@ static enum fg_code check_cover(const struct fg_blocks *blocks, const struct fg_
     uint32_t tenant = fg_l0_tenant(l0, blocks->tenant);
 
     if (fg_blocks_covers(blocks, generation))
-        return fg_fail(err, FG_E_ABORTED, "segment %llu is covered already",
+        return fg_fail(err, FG_E_ABORTED, "blocks already cover segment %llu",
                        (unsigned long long)generation);
     if (segment == NULL || tenant == FG_L0_NO_TENANT || fg_l0_part(segment, tenant) == NULL)
-        return fg_fail(err, FG_E_ABORTED, "segment %llu holds nothing of the tenant any more",
+        return fg_fail(err, FG_E_ABORTED, "segment %llu no longer holds data of the tenant",
                        (unsigned long long)generation);
     return FG_OK;
 }
@@ -131,12 +131,12 @@ static enum fg_code check_nodes_only(const struct fg_blocks *blocks,
         const struct fg_blocks_entry *from = fg_blocks_find(blocks, entry->from_blocks[i]);
 
         if (from == NULL || from->nodes_only || is_replaced(change, from->id))
-            return fg_fail(err, FG_E_ABORTED, "a block that nodes are made of is not there");
+            return fg_fail(err, FG_E_ABORTED, "a source block of a rollup does not exist");
     }
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
         if (is_bound(&blocks->blocks[i]) && blocks->blocks[i].level == entry->level &&
             blocks->blocks[i].start_ns == entry->start_ns)
-            return fg_fail(err, FG_E_ABORTED, "merged nodes of this span are there already");
+            return fg_fail(err, FG_E_ABORTED, "a rollup of this time span already exists");
     return FG_OK;
 }
 
@@ -158,9 +158,10 @@ static enum fg_code check_alone(const struct fg_blocks *blocks,
         digest = fg_id_add(digest, from->digest);
     }
     if (profiles != entry->profiles || !fg_id_eq(digest, entry->digest))
-        return fg_fail(err, FG_E_INTERNAL,
-                       "merged nodes of %llu profiles would take the place of %llu, or of others",
-                       (unsigned long long)entry->profiles, (unsigned long long)profiles);
+        return fg_fail(
+            err, FG_E_INTERNAL,
+            "a rollup of %llu profiles would replace a rollup of %llu or of different profiles",
+            (unsigned long long)entry->profiles, (unsigned long long)profiles);
     return FG_OK;
 }
 
@@ -180,10 +181,10 @@ static enum fg_code check_change(const struct fg_blocks *blocks, const struct fg
             return err->code;
     for (uint32_t i = 0; i < change->n_replace; i++)
         if (fg_blocks_find(blocks, change->replace[i]) == NULL)
-            return fg_fail(err, FG_E_ABORTED, "a block to be replaced is not there any more");
+            return fg_fail(err, FG_E_ABORTED, "a block to replace no longer exists");
     for (uint32_t i = 0; i < change->n_add; i++)
         if (fg_blocks_knows(blocks, change->add[i].id))
-            return fg_fail(err, FG_E_ABORTED, "a block to be added is there already");
+            return fg_fail(err, FG_E_ABORTED, "a block to add already exists");
     for (uint32_t i = 0; i < change->n_add; i++)
         if (check_add(blocks, change, &change->add[i], err) != FG_OK)
             return err->code;
@@ -325,9 +326,10 @@ static enum fg_code check_limits(const struct fg_blocks *blocks, struct fg_err *
 {
     if (blocks->n_blocks > FG_BLOCKS_MAX || blocks->n_gone > FG_BLOCKS_GONE_MAX ||
         blocks->n_covered > FG_BLOCKS_COVERED_MAX)
-        return fg_fail(err, FG_E_LIMIT,
-                       "tenant's manifest would have %u blocks, %u to delete, %u segments",
-                       blocks->n_blocks, blocks->n_gone, blocks->n_covered);
+        return fg_fail(
+            err, FG_E_LIMIT,
+            "the manifest of the tenant would have %u blocks, %u objects to delete and %u segments",
+            blocks->n_blocks, blocks->n_gone, blocks->n_covered);
     return FG_OK;
 }
 
@@ -378,12 +380,12 @@ enum fg_code fg_blocks_give_up(const struct fg_blocks *blocks, const struct fg_l
             return FG_OK;
         }
     if (n_lost > FG_BLOCKS_LOST_MAX - blocks->n_lost)
-        return fg_fail(err, FG_E_LIMIT, "%u records of what was given up, and %u more",
+        return fg_fail(err, FG_E_LIMIT, "%u records of abandoned objects, and %u more",
                        blocks->n_lost, n_lost);
     if (fg_blocks_apply(blocks, l0, change, wall_ns, arena, &next, ret_changed, err) != FG_OK)
         return err->code;
     if (!*ret_changed) /* its reference is gone, for another reason: nothing is lost */
-        return fg_fail(err, FG_E_ABORTED, "nothing refers to the object any more");
+        return fg_fail(err, FG_E_ABORTED, "nothing refers to the object any longer");
     next.lost = fg_arena_new(arena, struct fg_blocks_lost, (size_t)blocks->n_lost + n_lost);
     if (next.lost == NULL)
         return no_memory(err);

@@ -247,7 +247,7 @@ static void get_nodes_only(struct blocks_reader *reader, struct fg_cur *cur,
     entry->alone = nodes_only == 2;
     if (nodes_only > 2 || (nodes_only >= 1 && (entry->patch || entry->n_from_segments > 0 ||
                                                entry->n_from_blocks == 0)))
-        fail(reader, "a block of nodes only");
+        fail(reader, "a rollup-only block");
 }
 
 static void check_places(struct blocks_reader *reader, const struct fg_blocks_entry *entry)
@@ -296,7 +296,7 @@ static void check_made(struct blocks_reader *reader, const struct fg_blocks *blo
             const struct fg_blocks_entry *from = fg_blocks_find(blocks, entry->from_blocks[k]);
 
             if (from == NULL || from->nodes_only)
-                fail(reader, "what a block of nodes only is made of");
+                fail(reader, "the sources of a rollup-only block");
         }
     }
 }
@@ -327,9 +327,9 @@ static void get_gone(struct blocks_reader *reader, struct fg_blocks *blocks)
         if (cur.bad)
             fg_cur_fail(&reader->cur);
         if (i > 0 && fg_id_cmp(blocks->gone[i - 1].id, gone->id) >= 0)
-            fail(reader, "the order of what is gone");
+            fail(reader, "the order of deleted objects");
         if (fg_blocks_find(blocks, gone->id) != NULL)
-            fail(reader, "a block that is there and gone");
+            fail(reader, "a block that is both live and deleted");
     }
 }
 
@@ -418,7 +418,7 @@ static void get_lost(struct blocks_reader *reader, struct fg_blocks *blocks)
             fg_cur_fail(&reader->cur);
         if (object.len > FG_NAME_MAX_BYTES || why.len > FG_BLOCKS_WHY_MAX_BYTES ||
             service.len > FG_BLOCKS_SERVICE_MAX_BYTES || lost->t_max_ns < lost->t_min_ns)
-            fail(reader, "what was lost");
+            fail(reader, "the list of lost objects");
         lost->object = fg_arena_copy(reader->arena, object);
         lost->why = fg_arena_copy(reader->arena, why);
         lost->service = fg_arena_copy(reader->arena, service);
@@ -438,7 +438,7 @@ enum fg_code fg_blocks_decode(struct fg_slice in, struct fg_slice tenant, struct
         return fg_wrap(err, "tenant %.*s", FG_S(tenant));
     name = fg_cur_lenbytes(&reader.cur);
     if (blocks.tenant.ptr == NULL || (!reader.cur.bad && !fg_slice_eq(name, tenant)))
-        fail(&reader, "its tenant's name: it is another one's");
+        fail(&reader, "the tenant name, which belongs to another tenant");
     get_head(&reader, &blocks);
     get_blocks(&reader, &blocks);
     get_gone(&reader, &blocks);

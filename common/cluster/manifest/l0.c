@@ -101,7 +101,7 @@ bool fg_l0_knows(const struct fg_l0 *l0, const struct fg_segment_id *id)
 
 static enum fg_code no_memory(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "L0 manifest is too large to be changed");
+    return fg_fail(err, FG_E_LIMIT, "the L0 manifest is too large to change");
 }
 
 /* A copy in the arena with room for one more; NULL at its limit. */
@@ -308,9 +308,10 @@ static enum fg_code check_limits(const struct fg_l0 *l0, struct fg_err *err)
         parts += l0->segments[i].n_parts;
     if (l0->n_segments > FG_L0_SEGMENTS_MAX || parts > FG_L0_PARTS_MAX ||
         l0->n_tenants > FG_L0_TENANTS_MAX || l0->n_writers > FG_L0_WRITERS_MAX)
-        return fg_fail(err, FG_E_LIMIT,
-                       "L0 manifest would have %u segments, %llu parts, %u tenants, %u writers",
-                       l0->n_segments, (unsigned long long)parts, l0->n_tenants, l0->n_writers);
+        return fg_fail(
+            err, FG_E_LIMIT,
+            "the L0 manifest would have %u segments, %llu parts, %u tenants and %u writers",
+            l0->n_segments, (unsigned long long)parts, l0->n_tenants, l0->n_writers);
     return FG_OK;
 }
 
@@ -355,7 +356,7 @@ enum fg_code fg_l0_commit(const struct fg_l0 *l0, const struct fg_l0_new *segmen
     if (check_new(segment, parts, err) != FG_OK)
         return err->code;
     if (writer != NULL && segment->id.cut <= writer->cut)
-        return fg_fail(err, FG_E_EXISTS, "cut %llu is committed, at generation %llu",
+        return fg_fail(err, FG_E_EXISTS, "cut %llu is already committed, at generation %llu",
                        (unsigned long long)segment->id.cut, (unsigned long long)writer->generation);
     next.revision++;
     next.generation++;

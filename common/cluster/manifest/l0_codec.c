@@ -352,7 +352,7 @@ static void get_gone(struct l0_reader *reader, struct fg_l0 *l0)
         l0->gone[i].later = fg_envelope_later(&cur, reader->arena);
         end_record(reader, &cur);
         if (i > 0 && fg_segment_id_cmp(&l0->gone[i - 1].id, &l0->gone[i].id) >= 0)
-            fail(reader, "the order of what is gone");
+            fail(reader, "the order of deleted objects");
     }
 }
 
@@ -382,7 +382,7 @@ static void get_ever(struct l0_reader *reader, struct fg_ever *ever)
     struct fg_ever_run before = {.window = (uint32_t)below};
 
     if (above > FG_EVER_ABOVE_NONE || below > above)
-        fail(reader, "the windows that count as a whole");
+        fail(reader, "the windows that are complete");
     ever->below = (uint32_t)below;
     ever->above = (uint32_t)above;
     ever->runs = fg_envelope_list(&reader->cur, reader->arena, RUN_MIN_BYTES, FG_EVER_RUNS_MAX,
@@ -406,7 +406,7 @@ static void check_writers(struct l0_reader *reader, const struct fg_l0 *l0)
     }
     for (uint32_t i = 0; i < l0->n_writers && !reader->cur.bad; i++)
         if (l0->writers[i].clean > l0->asked)
-            fail(reader, "what a writer is clean of");
+            fail(reader, "the deletion number of a writer");
 }
 
 static void get_retired(struct l0_reader *reader, struct fg_l0 *l0)
@@ -422,7 +422,7 @@ static void get_retired(struct l0_reader *reader, struct fg_l0 *l0)
             number++;
         if (number == l0->n_tenants || !fg_slice_eq(l0->tenants[number].name, name) ||
             retired == 0 || retired > l0->floor)
-            fail(reader, "what left of a tenant");
+            fail(reader, "the retired generation of a tenant");
         else
             l0->tenants[number++].retired = retired;
     }

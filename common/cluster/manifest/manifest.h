@@ -25,9 +25,8 @@ struct fg_manifest {
 static inline enum fg_code fg_manifest_l0_missing(struct fg_err *err)
 {
     return fg_fail(err, FG_E_UNAVAILABLE,
-                   FG_NAME_L0
-                   " is missing: no ingester has used this bucket yet, or the object was "
-                   "lost (flamegrid bucket verify, bucket rebuild)");
+                   FG_NAME_L0 " is missing: no ingester has used this bucket yet, or the object "
+                              "was lost (see flamegrid bucket verify and bucket rebuild)");
 }
 
 /* Bytes and etag empty: there is no object. An object of no bytes is FG_E_CORRUPT: it was cut. The

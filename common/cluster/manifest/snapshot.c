@@ -191,7 +191,7 @@ static bool need_l0(struct fg_snapshot *snapshot, int64_t mono_ns)
     if (snapshot->attempts++ == FG_SNAPSHOT_ATTEMPTS_MAX) {
         snapshot->state = FG_SNAPSHOT_FAILED;
         (void)fg_fail(&snapshot->err, FG_E_UNAVAILABLE,
-                      "no L0 manifest of generation %llu after %d tries",
+                      "no L0 manifest of generation %llu after %d attempts",
                       (unsigned long long)snapshot->least, FG_SNAPSHOT_ATTEMPTS_MAX);
         return true;
     }
@@ -295,7 +295,7 @@ enum fg_code fg_snapshot_take_known(struct fg_snapshot *snapshot, int64_t mono_n
     if (!there || newest_covered(snapshot) > snapshot->l0->l0.generation) {
         forget(snapshot);
         snapshot->state = FG_SNAPSHOT_FAILED;
-        return fg_fail(err, FG_E_UNAVAILABLE, "no manifests are known that fit together");
+        return fg_fail(err, FG_E_UNAVAILABLE, "no consistent set of manifests is cached");
     }
     snapshot->state = FG_SNAPSHOT_READY;
     return FG_OK;

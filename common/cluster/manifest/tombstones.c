@@ -3,7 +3,7 @@
 
 static enum fg_code no_memory(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "tenant's manifest is too large to be changed");
+    return fg_fail(err, FG_E_LIMIT, "the manifest of the tenant is too large to change");
 }
 
 static const struct fg_blocks_tombstone *find(const struct fg_blocks *blocks, struct fg_id id)
@@ -29,7 +29,7 @@ static enum fg_code add(struct fg_deletions *deletions, const struct fg_blocks_t
     enum fg_code code;
 
     if (tombstone->end_ns <= tombstone->start_ns)
-        return fg_fail(err, FG_E_INVALID, "a deletion of no time");
+        return fg_fail(err, FG_E_INVALID, "the deletion has an empty time range");
     deletion.end_ns = last_of(tombstone);
     code = fg_selector_parse(tombstone->selector, arena, &deletion.selector, err);
     if (code == FG_OK)
@@ -68,8 +68,8 @@ static enum fg_code check_room(const struct fg_blocks *blocks,
 
     if (blocks->n_tombstones == FG_BLOCKS_TOMBSTONES_MAX)
         return fg_fail(err, FG_E_LIMIT,
-                       "%u deletions are pending: they end some hours after they were asked for, "
-                       "when all ingesters are up",
+                       "%u deletions are pending: they complete some hours after their request, "
+                       "once all ingesters are up",
                        blocks->n_tombstones);
     for (uint32_t i = 0; i < blocks->n_tombstones; i++)
         bytes += blocks->tombstones[i].selector.len;
@@ -77,7 +77,7 @@ static enum fg_code check_room(const struct fg_blocks *blocks,
         return fg_fail(err, FG_E_INVALID, "deletion by a selector of %zu bytes",
                        tombstone->selector.len);
     if (bytes > FG_DELETIONS_MAX_BYTES)
-        return fg_fail(err, FG_E_LIMIT, "the selectors of pending deletions would have %zu bytes",
+        return fg_fail(err, FG_E_LIMIT, "the selectors of pending deletions would need %zu bytes",
                        bytes);
     return FG_OK;
 }

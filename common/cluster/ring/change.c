@@ -17,7 +17,7 @@ struct ring_draft {
 
 static enum fg_code no_memory(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "the ring is too large to be changed");
+    return fg_fail(err, FG_E_LIMIT, "the ring is too large to change");
 }
 
 /* A copy with room for one more; NULL at the arena's limit. */
@@ -89,13 +89,13 @@ static enum fg_code check_join(const struct fg_ring_change *change, struct fg_er
     const char *http = fg_ring_address_fault(change->http, true);
 
     if (name != NULL)
-        return fg_fail(err, FG_E_INVALID, "the member's name %s", name);
+        return fg_fail(err, FG_E_INVALID, "the name of the member %s", name);
     if (zone != NULL)
-        return fg_fail(err, FG_E_INVALID, "the member's zone %s", zone);
+        return fg_fail(err, FG_E_INVALID, "the zone of the member %s", zone);
     if (address != NULL)
-        return fg_fail(err, FG_E_INVALID, "the member's address %s", address);
+        return fg_fail(err, FG_E_INVALID, "the address of the member %s", address);
     if (http != NULL)
-        return fg_fail(err, FG_E_INVALID, "the member's address of HTTP %s", http);
+        return fg_fail(err, FG_E_INVALID, "the HTTP address of the member %s", http);
     return FG_OK;
 }
 
@@ -384,15 +384,14 @@ static bool put_in_order(struct fg_ring *ring, struct fg_arena *arena)
 static enum fg_code check_limits(const struct fg_ring *ring, struct fg_err *err)
 {
     if (ring->n_members > FG_RING_MEMBERS_MAX)
-        return fg_fail(err, FG_E_LIMIT, "the ring would have %u members, %d at most",
+        return fg_fail(err, FG_E_LIMIT, "the ring would have %u members; the maximum is %d",
                        ring->n_members, FG_RING_MEMBERS_MAX);
     if (ring->n_revisions > FG_RING_REVISIONS_MAX)
         return fg_fail(err, FG_E_LIMIT,
-                       "%d revisions of the ring have not drained yet: wait, or forget members "
-                       "that are gone",
+                       "%d ring revisions have not drained yet: wait, or forget dead members",
                        ring->n_revisions - 1);
     if (ring->swaps > FG_RING_NUMBER_MAX || fg_ring_newest(ring) > FG_RING_NUMBER_MAX)
-        return fg_fail(err, FG_E_LIMIT, "the ring was changed more often than can be");
+        return fg_fail(err, FG_E_LIMIT, "the ring has reached the maximum number of changes");
     return FG_OK;
 }
 

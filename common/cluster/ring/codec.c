@@ -305,7 +305,7 @@ static void check_revisions(struct ring_reader *reader, const struct fg_ring *ri
 
     for (uint32_t i = 0; i < ring->n_members; i++) {
         if (ring->members[i].drained > newest || ring->members[i].lost > newest)
-            fail(reader, "what a member has drained or lost");
+            fail(reader, "the drained or lost revisions of a member");
         if (!has_place(ring, i))
             fail(reader, "the places of a member");
     }

@@ -123,7 +123,7 @@ enum fg_code fg_ring_object_change(const struct fg_ring_object *object,
             (void)nanosleep(&pause, NULL);
     }
     if (code == FG_OK || code == FG_E_PRECONDITION)
-        return fg_fail(err, FG_E_ABORTED, "others changed the ring %d times meanwhile",
+        return fg_fail(err, FG_E_ABORTED, "others changed the ring %d times in the meantime",
                        ATTEMPTS_MAX);
     return code;
 }

@@ -128,7 +128,7 @@ const char *fg_ring_zone_fault(struct fg_slice zone)
     for (size_t i = 0; i < zone.len; i++)
         if (!is_letter_or_digit(zone.ptr[i]) &&
             fg_slice_find(FG_LIT("-._"), zone.ptr[i]) == SIZE_MAX)
-            return "has something other than letters, digits and -._";
+            return "contains a character other than letters, digits and -._";
     return NULL;
 }
 
@@ -152,6 +152,6 @@ const char *fg_ring_address_fault(struct fg_slice address, bool may_be_empty)
         return "is longer than 256 bytes";
     for (size_t i = 0; i < address.len; i++)
         if (address.ptr[i] <= ' ' || address.ptr[i] >= 0x7f)
-            return "has something other than printable ASCII without blanks";
+            return "contains a blank or a character that is not printable ASCII";
     return NULL;
 }

@@ -23,7 +23,7 @@ void fg_ring_respond(struct fg_http_request *req, struct fg_ring_watch *watch)
     struct fg_err err;
 
     if (view == NULL) {
-        (void)fg_fail(&err, FG_E_UNAVAILABLE, "the ring was not read yet");
+        (void)fg_fail(&err, FG_E_UNAVAILABLE, "the ring has not been read yet");
         fg_http_respond_error(req, &err);
         return;
     }

@@ -7,24 +7,24 @@
 /* clang-format off */
 #define POLL_FIELD                                                                                 \
     {"poll", FG_CONF_NS, CONF(poll_ns), .def = "5s", .min = "100ms", .max = "10m",                 \
-     .doc = "The ring is read from the bucket at least that often."}
+     .doc = "Maximum interval between reads of the ring from the bucket."}
 
 const struct fg_conf_field fg_ring_follower_fields[] = {POLL_FIELD};
 
 const struct fg_conf_field fg_ring_member_fields[] = {
     POLL_FIELD,
     {"name", FG_CONF_STRING, CONF(name), .def = "",
-     .doc = "This member's name: what it owns goes by it, so it stays through restarts. Empty: the host's name."},
+     .doc = "Name of this member. The ring assigns ownership by name, so keep it through restarts. Empty: the host name."},
     {"zone", FG_CONF_STRING, CONF(zone), .def = "",
-     .doc = "Replicas of a profile are put into different zones, as far as there are such."},
+     .doc = "Zone of this member. Replicas of a profile are placed in different zones while there are enough zones."},
     {"address", FG_CONF_STRING, CONF(address), .def = "",
-     .doc = "Address at which other services call this member. Empty: as rpc_listen."},
+     .doc = "Address at which other services call this member. Empty: `rpc_listen`."},
     {"http", FG_CONF_STRING, CONF(http), .def = "",
-     .doc = "HOST:PORT of this member's HTTP, shown to operators. Empty: as listen."},
+     .doc = "HTTP address of this member, HOST:PORT, shown to operators. Empty: `listen`."},
     {"replicas", FG_CONF_UINT, CONF(replicas), .def = "3", .min = "1", .max = "3",
-     .doc = "Members that are to have each profile, in a ring that nobody has made before; later \"flamegrid ring replicate\" changes it."},
+     .doc = "Replication factor of a newly created ring. Change it later with \"flamegrid ring replicate\"."},
     {"allow_new", FG_CONF_BOOL, CONF(allow_new), .def = "false",
-     .doc = "Make a new ring if there is none, even if ingesters have committed to the bucket before. Only after the ring was lost with all copies of it, and set on all ingesters: until all of them have joined, queries miss what the others hold."},
+     .doc = "Creates a ring if none exists, even if ingesters have committed to the bucket before. Use it only after the ring and all of its copies are lost, and set it on all ingesters. Queries miss the profiles that other ingesters hold until all ingesters have joined."},
 };
 /* clang-format on */
 const size_t fg_ring_n_follower_fields = FG_COUNT(fg_ring_follower_fields);
@@ -51,7 +51,7 @@ enum fg_code fg_ring_settings_seat(struct fg_ring_settings *settings, const char
         return err->code;
     if (is_any(address))
         return fg_fail(err, FG_E_INVALID,
-                       "nobody else can call this member at %s: set ring.address", address);
+                       "other services cannot call this member at %s: set ring.address", address);
     *ret_seat = (struct fg_ring_watch_seat){
         .name = settings->name,
         .zone = settings->zone,

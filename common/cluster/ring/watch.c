@@ -25,19 +25,19 @@ static const int64_t WIDEN_LEAD_NS = 15 * FG_MINUTE_NS;
 
 /* clang-format off */
 #define WATCH_METRICS(M)                                                                           \
-    M(GAUGE, WATCH_REVISION, "flamegrid_ring_revision", "Newest revision of the ring that is known here") \
-    M(GAUGE, WATCH_ACTIVE, "flamegrid_ring_members{state=\"active\"}", "Members of the ring")      \
-    M(GAUGE, WATCH_LEAVING, "flamegrid_ring_members{state=\"leaving\"}", "Members of the ring")    \
-    M(GAUGE, WATCH_GONE, "flamegrid_ring_members{state=\"gone\"}", "Members of the ring")          \
-    M(GAUGE, WATCH_UNDRAINED, "flamegrid_ring_undrained_revisions", "Older revisions whose owners are still asked by queries") \
-    M(GAUGE, WATCH_AGE, "flamegrid_ring_age_ns", "Time since the ring was last read")              \
-    M(GAUGE, WATCH_DENIED, "flamegrid_ring_change_denied", "Whether the bucket did not let the ring be changed when that was tried last") \
-    M(GAUGE, WATCH_SEAT, "flamegrid_ring_seat_state", "Own seat in the ring: 0 none, 1 joining, 2 active, 3 leaving, 4 left, 5 replaced") \
-    M(COUNTER, WATCH_READS, "flamegrid_ring_reads_total", "Times that the ring was read")          \
-    M(COUNTER, WATCH_READ_FAILURES, "flamegrid_ring_read_failures_total", "Times that the ring could not be read") \
-    M(COUNTER, WATCH_PUT_BACK, "flamegrid_ring_put_back_total", "Times that a lost, damaged or older ring was replaced by the copy known here") \
-    M(COUNTER, WATCH_SWAPS, "flamegrid_ring_swaps_total", "Changes of the ring that were tried")   \
-    M(COUNTER, WATCH_SWAPS_LOST, "flamegrid_ring_swaps_lost_total", "Changes of the ring that were not made, or of which that is not known")
+    M(GAUGE, WATCH_REVISION, "flamegrid_ring_revision", "Newest ring revision that this process has read") \
+    M(GAUGE, WATCH_ACTIVE, "flamegrid_ring_members{state=\"active\"}", "Ring members by state")    \
+    M(GAUGE, WATCH_LEAVING, "flamegrid_ring_members{state=\"leaving\"}", "Ring members by state")  \
+    M(GAUGE, WATCH_GONE, "flamegrid_ring_members{state=\"gone\"}", "Ring members by state")        \
+    M(GAUGE, WATCH_UNDRAINED, "flamegrid_ring_undrained_revisions", "Older ring revisions whose owners queries still ask") \
+    M(GAUGE, WATCH_AGE, "flamegrid_ring_age_ns", "Time since the last successful read of the ring") \
+    M(GAUGE, WATCH_DENIED, "flamegrid_ring_change_denied", "1 if the bucket denied the last ring update") \
+    M(GAUGE, WATCH_SEAT, "flamegrid_ring_seat_state", "State of this member in the ring: 0 none, 1 joining, 2 active, 3 leaving, 4 left, 5 replaced") \
+    M(COUNTER, WATCH_READS, "flamegrid_ring_reads_total", "Reads of the ring")                     \
+    M(COUNTER, WATCH_READ_FAILURES, "flamegrid_ring_read_failures_total", "Failed reads of the ring") \
+    M(COUNTER, WATCH_PUT_BACK, "flamegrid_ring_put_back_total", "Lost, damaged or outdated rings that this process replaced with its copy") \
+    M(COUNTER, WATCH_SWAPS, "flamegrid_ring_swaps_total", "Attempted ring updates")                \
+    M(COUNTER, WATCH_SWAPS_LOST, "flamegrid_ring_swaps_lost_total", "Ring updates that failed or whose outcome is unknown")
 /* clang-format on */
 FG_METRICS_ENUM(watch_metric, WATCH_METRICS)
 static const struct fg_metric_def watch_metrics[] = FG_METRICS_DEFS(WATCH_METRICS);
@@ -107,7 +107,7 @@ static void ask_to_read(struct fg_ring_watch *watch)
 static void note_denied(struct fg_ring_watch *watch, bool denied, const struct fg_err *err)
 {
     if (denied && !watch->denied)
-        fg_log_error("ring: the bucket does not let us change it; all goes on as it is there",
+        fg_log_error("ring update denied by the bucket, keeping the current ring",
                      fg_ls("err", err->msg));
     watch->denied = denied;
     fg_metric_set(watch->metrics, WATCH_DENIED, denied);
@@ -123,8 +123,7 @@ static enum fg_code swap(struct fg_ring_watch *watch, const struct fg_ring *ring
     fg_metric_add(watch->metrics, WATCH_SWAPS_LOST, code != FG_OK);
     note_denied(watch, code == FG_E_DENIED, &err);
     if (code != FG_OK && code != FG_E_PRECONDITION && code != FG_E_CANCELED && code != FG_E_DENIED)
-        fg_log_warn("ring: perhaps a change was not made, it is tried again",
-                    fg_ls("err", err.msg));
+        fg_log_warn("ring update unconfirmed, retrying", fg_ls("err", err.msg));
     return code;
 }
 
@@ -135,7 +134,7 @@ static void end_wish(struct fg_ring_watch *watch)
 {
     const struct fg_ring_wish *wish = &watch->widen.wish;
 
-    fg_log_info("ring: a spread is in it",
+    fg_log_info("ring has the new spread of a tenant",
                 fg_lb("tenant", fg_bytes(wish->tenant, wish->tenant_len)),
                 fg_lu("spread", wish->spread));
     (void)pthread_mutex_lock(&watch->lock);
@@ -203,10 +202,11 @@ static void on_moved_state(struct fg_ring_watch *watch, enum fg_ring_seat_state 
     (void)pthread_cond_broadcast(&watch->moved);
     (void)pthread_mutex_unlock(&watch->lock);
     if (state == FG_RING_SEAT_REPLACED)
-        fg_log_error("ring: another store has joined under our name; nothing is taken any more",
-                     fg_lb("member", watch->seat.config.name));
+        fg_log_error(
+            "ring member replaced by another store with the same name, refusing all pushes",
+            fg_lb("member", watch->seat.config.name));
     else
-        fg_log_info("ring: seat", fg_lb("member", watch->seat.config.name),
+        fg_log_info("ring membership changed", fg_lb("member", watch->seat.config.name),
                     fg_ls("state", fg_ring_seat_state_name(state)),
                     fg_lu("revision", fg_ring_watch_revision(watch)));
 }
@@ -231,7 +231,7 @@ static void seat_step(struct fg_ring_watch *watch, struct fg_ring_seat_event *ev
     watch->seat_wake_mono_ns = effects.wake_mono_ns;
     on_moved_state(watch, before);
     if (watch->seat.err.code != FG_OK && fault == FG_OK)
-        fg_log_warn("ring: cannot join yet", fg_ls("err", watch->seat.err.msg));
+        fg_log_warn("cannot join the ring yet, retrying", fg_ls("err", watch->seat.err.msg));
     if (effects.drain > 0)
         watch->seat_config.on_drain(watch->seat_config.arg, effects.drain);
     if (effects.read)
@@ -269,8 +269,8 @@ static struct fg_ring_view *take_back(struct fg_ring_watch *watch)
     struct fg_ring_view *found = watch->copy;
 
     (void)fg_fail(&watch->err, FG_E_UNAVAILABLE,
-                  "the ring in the bucket is older than one that was read there: swaps %llu, then "
-                  "%llu; is it another bucket, or one from a backup?",
+                  "the ring in the bucket is older than one read before: swaps %llu, then %llu; is "
+                  "this a different bucket, or one restored from a backup?",
                   (unsigned long long)watch->view->ring.swaps,
                   (unsigned long long)watch->copy->ring.swaps);
     watch->copy = fg_ring_view_ref(watch->view);
@@ -318,12 +318,12 @@ static void put_back(struct fg_ring_watch *watch, struct fg_slice etag, const ch
     watch->hold_mono_ns = fg_time_add(now(watch), HOLD_NS);
     if (fg_ring_object_swap(&watch->object, etag, &watch->copy->ring, &err) != FG_OK) {
         if (err.code != FG_E_PRECONDITION && err.code != FG_E_CANCELED)
-            fg_log_warn("ring: the copy could not be put back, will retry", fg_ls("found", why),
-                        fg_ls("err", err.msg));
+            fg_log_warn("ring could not be restored from the local copy, retrying",
+                        fg_ls("found", why), fg_ls("err", err.msg));
         return;
     }
     fg_metric_add(watch->metrics, WATCH_PUT_BACK, 1);
-    fg_log_error("ring: the copy was put back", fg_ls("found", why),
+    fg_log_error("ring restored from the local copy", fg_ls("found", why),
                  fg_lu("swaps", watch->copy->ring.swaps));
 }
 
@@ -385,7 +385,7 @@ static void read_once(struct fg_ring_watch *watch, struct fg_ring_follow_effects
     fg_ring_view_unref(found);
     fg_metric_add(watch->metrics, WATCH_READ_FAILURES, 1);
     if (code != FG_E_CANCELED) /* only we write it */
-        fg_condition_raise(watch->unread, "the ring cannot be read, the copy serves on: %s",
+        fg_condition_raise(watch->unread, "the ring cannot be read, using the last copy: %s",
                            watch->err.msg);
 }
 
@@ -585,7 +585,7 @@ static enum fg_code wait_for_move(struct fg_ring_watch *watch, int64_t deadline_
     const struct timespec until = timespec_of(deadline_mono_ns);
 
     if (watch->stop)
-        return fg_fail(err, FG_E_CANCELED, "the ring is not followed any more");
+        return fg_fail(err, FG_E_CANCELED, "the ring watch has stopped");
     if (pthread_cond_timedwait(&watch->moved, &watch->lock, &until) == 0)
         return FG_OK;
     return fg_fail(err, FG_E_DEADLINE, "the ring was not read in time%s%s",
@@ -680,7 +680,7 @@ enum fg_code fg_ring_watch_wait_seat(struct fg_ring_watch *watch, enum fg_ring_s
     (void)pthread_mutex_lock(&watch->lock);
     while (code == FG_OK && fg_ring_watch_seat_state(watch) != state) {
         if (is_last(fg_ring_watch_seat_state(watch)))
-            code = fg_fail(err, FG_E_PRECONDITION, "the seat in the ring is %s, for good",
+            code = fg_fail(err, FG_E_PRECONDITION, "the ring membership is permanently %s",
                            fg_ring_seat_state_name(fg_ring_watch_seat_state(watch)));
         else
             code = wait_for_move(watch, deadline_mono_ns, err);

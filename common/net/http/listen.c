@@ -87,8 +87,8 @@ static void on_connection(uv_stream_t *listener, int status)
         return;
     }
     fg_log_warn(why == HTTP_TOO_MANY_CONNECTIONS
-                    ? "a connection was refused: all connections_max are in use"
-                    : "a connection was refused: its address has connections_per_address_max",
+                    ? "connection refused: connections_max reached"
+                    : "connection refused: connections_per_address_max reached",
                 fg_ls("peer", conn->peer));
     if (owner->n_conns <= owner->config.connections_max + REFUSALS_AT_A_TIME &&
         !conn->secure) { /* an answer would cost a handshake */

@@ -147,14 +147,14 @@ static void drop_answer(struct fg_http_request *req)
 {
     struct fg_http_loop *owner = req->conn->owner;
 
-    fg_log_warn("an answer was refused with 503: answer_memory_max_bytes is in use",
+    fg_log_warn("response replaced by 503: answer_memory_max_bytes exhausted",
                 fg_ls("peer", req->conn->peer), fg_lu("size_bytes", req->out.len));
     fg_http_stats_event(owner->stats, HTTP_ANSWER_NO_MEMORY);
     fg_buf_done(&req->out);
     fg_buf_clear(&req->extra);
     fg_buf_clear(&req->trailers);
     req->status = 503;
-    error_body(&req->out, "unavailable", "no memory left for answers, try again");
+    error_body(&req->out, "unavailable", "no memory left for responses, try again");
     put_header(&req->extra, "Content-Type", "application/json");
     put_header(&req->extra, "Retry-After", "1");
     fg_assert(fg_http_answer_hold(req)); /* it is small */
@@ -229,7 +229,7 @@ static const struct {
     [HTTP_BAD_EXPECTATION] = {417, "invalid_argument", "unknown expectation"},
     [HTTP_BAD_TRANSFER_CODING] = {501, "unimplemented", "transfer coding other than chunked"},
     [HTTP_BAD_VERSION] = {505, "unimplemented", "HTTP version other than 1.0 and 1.1"},
-    [HTTP_CLEARTEXT] = {400, "invalid_argument", "this port speaks TLS (https://)"},
+    [HTTP_CLEARTEXT] = {400, "invalid_argument", "this port accepts only TLS (https://)"},
     [HTTP_AMBIGUOUS] = {400, "invalid_argument",
                         "the request has two headers X-Scope-OrgID or Authorization"},
     [HTTP_NO_CERTIFICATE] = {403, "permission_denied",
@@ -238,8 +238,8 @@ static const struct {
                              "this server does not allow that host name; add it to the "
                              "setting allowed_hosts"},
     [HTTP_CROSS_SITE] = {403, "permission_denied",
-                         "requests from web pages of other sites must not change anything here; "
-                         "the setting allowed_origins names exceptions"},
+                         "web pages of other sites must not send requests that change anything; "
+                         "the setting allowed_origins lists exceptions"},
     [HTTP_NO_ACTION] = {403, "permission_denied",
                         "this route needs the header X-Flamegrid-Action, with any value, so that "
                         "no web page of another site can call it"},

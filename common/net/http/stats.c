@@ -11,13 +11,13 @@
 /* clang-format off */
 #define HTTP_METRICS(M)                                                                             \
     M(GAUGE, HTTP_CONNECTIONS, "pyroscope_tcp_connections", "Open client connections")              \
-    M(GAUGE, HTTP_INFLIGHT, "pyroscope_inflight_requests", "Requests that a handler works on")      \
+    M(GAUGE, HTTP_INFLIGHT, "pyroscope_inflight_requests", "Requests that handlers are processing") \
     M(COUNTER, HTTP_ANSWERS_1, "flamegrid_http_answers_total{version=\"1.1\"}", ANSWERS_HELP)         \
     M(COUNTER, HTTP_ANSWERS_2, "flamegrid_http_answers_total{version=\"2\"}", ANSWERS_HELP)           \
-    M(COUNTER, HTTP_EVENT_FIRST, "flamegrid_http2_streams_refused_total", "HTTP/2 requests reset unread: too many on their connection, or no memory for them") \
+    M(COUNTER, HTTP_EVENT_FIRST, "flamegrid_http2_streams_refused_total", "HTTP/2 requests reset before they were read because the connection had too many or memory was exhausted") \
     M(COUNTER, HTTP_EVENT_FLOOD, "flamegrid_http2_closed_total{reason=\"flood\"}", CLOSED_HELP)       \
     M(COUNTER, HTTP_EVENT_BROKEN, "flamegrid_http2_closed_total{reason=\"protocol_error\"}", CLOSED_HELP) \
-    M(COUNTER, HTTP_EVENT_NO_MEMORY, "flamegrid_http_answers_refused_total", "Answers that became a 503: no memory left for answers") \
+    M(COUNTER, HTTP_EVENT_NO_MEMORY, "flamegrid_http_answers_refused_total", "Responses replaced by 503 because answer_memory_max_bytes was exhausted") \
     M(COUNTER, HTTP_EVENT_SLOW, "flamegrid_http_slow_readers_total{reason=\"slow\"}", SLOW_HELP)      \
     M(COUNTER, HTTP_EVENT_STALLED, "flamegrid_http_slow_readers_total{reason=\"stalled\"}", SLOW_HELP) \
     M(COUNTER, HTTP_EVENT_ROOM, "flamegrid_http_idle_closed_total{reason=\"room\"}", IDLE_HELP)       \
@@ -42,15 +42,15 @@
     M(COUNTER, HTTP_REFUSED_OF_ADDRESS, REFUSED("too_many_of_address"), REFUSED_HELP)
 /* clang-format on */
 #define REFUSED(reason) "flamegrid_http_refused_total{reason=\"" reason "\"}"
-#define ANSWERS_HELP    "Requests answered, by the version of HTTP spoken"
-#define CLOSED_HELP     "HTTP/2 connections that we ended because of what the peer did"
+#define ANSWERS_HELP    "Responses by HTTP version"
+#define CLOSED_HELP     "HTTP/2 connections closed because the peer violated the protocol or its limits"
 #define SLOW_HELP                                                                                  \
-    "Peers cut off because they read answers too slowly: over half a minute, or over a second "    \
-    "while memory for answers was used up"
+    "Clients disconnected because they read a response too slowly (slow: over 30 seconds; "        \
+    "stalled: nothing for a second while answer_memory_max_bytes was exhausted)"
 #define IDLE_HELP                                                                                  \
-    "Idle connections closed early: to make room for new ones, or because they never sent a "      \
-    "request"
-#define REFUSED_HELP "Requests refused before a handler saw them"
+    "Idle connections closed early (room: to make room for new ones; no_request: they never sent " \
+    "a request)"
+#define REFUSED_HELP "Requests refused before they reached a handler, by reason"
 
 FG_METRICS_ENUM(http_metric, HTTP_METRICS)
 static const struct fg_metric_def http_metrics[] = FG_METRICS_DEFS(HTTP_METRICS);
@@ -160,7 +160,8 @@ static struct fg_metrics *series_metrics(struct fg_http_stats *stats, size_t at)
     pthread_mutex_lock(&stats->lock);
     if (series->def.name == NULL) {
         series->def.kind = FG_METRIC_HISTOGRAM;
-        series->def.help = "Time from the first byte of a request to its answer";
+        series->def.help =
+            "Duration of requests, from the first byte of the request to the response";
         series->def.name = series_name(stats, at);
     }
     metrics = fg_metrics_register(stats->registry, &series->def, 1);

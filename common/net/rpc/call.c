@@ -239,7 +239,7 @@ enum fg_code fg_peer_wait(struct fg_peer *peer, int64_t timeout_ns, struct fg_er
         if (code == FG_OK)
             return FG_OK;
         if (fg_mono_ns(fg_clock_real()) >= deadline_mono_ns)
-            return fg_fail(err, FG_E_DEADLINE, "no answer to a ping in %lld ms",
+            return fg_fail(err, FG_E_DEADLINE, "no response to a ping within %lld ms",
                            (long long)(timeout_ns / FG_MS_NS));
         (void)nanosleep(&pause, NULL);
     }

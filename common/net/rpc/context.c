@@ -15,35 +15,35 @@
 /* clang-format off */
 const struct fg_conf_field fg_rpc_fields[] = {
     {"cluster", FG_CONF_STRING, CONF(cluster), .def = "", .max = "200",
-     .doc = "Name that all processes of one cluster have. Calls of processes with another one are refused, so that an address that is used again does no harm."},
+     .doc = "Name of the cluster, the same in all of its processes. Calls from processes with another name are refused, which protects against reused addresses."},
     {"tls_cert_file", FG_CONF_STRING, CONF(tls_cert_file), .def = "", .max = "4000",
-     .doc = "Certificate for calls between services in PEM form, followed by those that lead to its authority. Both sides show it: where it names its uses they have to be both. With it, tls_key_file and tls_ca_file addresses are tls+tcp://HOST:PORT. Changed files are taken over within seconds, for new connections."},
+     .doc = "Certificate chain in PEM format for calls between services. Clients and servers present it: if the certificate restricts its usage, it must allow both. With it, `tls_key_file` and `tls_ca_file`, addresses are tls+tcp://HOST:PORT. Changed files are loaded within seconds, for new connections."},
     {"tls_key_file", FG_CONF_STRING, CONF(tls_key_file), .def = "", .max = "4000",
-     .doc = "Private key of rpc.tls_cert_file in PEM form, not encrypted."},
+     .doc = "Private key of `rpc.tls_cert_file` in PEM format, not encrypted."},
     {"tls_ca_file", FG_CONF_STRING, CONF(tls_ca_file), .def = "", .max = "4000",
-     .doc = "Certificates in PEM form of the authorities that the other side's certificate has to be from."},
+     .doc = "CA certificates in PEM format that verify the certificate of the other side."},
     {"tls_server_name", FG_CONF_STRING, CONF(tls_server_name), .def = "", .max = "250",
-     .doc = "Name that has to be in the certificate of who is called; none: the host of the address."},
+     .doc = "Name that the certificate of a server must contain. Empty: the host of its address."},
     {"tls_role_domain", FG_CONF_STRING, CONF(tls_role_domain), .def = "flamegrid", .max = "200",
-     .doc = "The other side's certificate has to name its service as a DNS name, distributor.DOMAIN, ingester.DOMAIN, querier.DOMAIN or compactor.DOMAIN, and may make only the calls of that service. Empty: any certificate of the authorities may make all calls."},
+     .doc = "Domain of service names in certificates. The certificate of the other side must contain the DNS name distributor.DOMAIN, ingester.DOMAIN, querier.DOMAIN or compactor.DOMAIN, and it may only make the calls of that service. Empty: any certificate that the CA signed may make all calls."},
     {"secret_file", FG_CONF_STRING, CONF(secret_file), .def = "", .max = "4000",
-     .doc = "File with a secret that all services of the cluster have, instead of certificates: at least 32 characters, for example from openssl rand -hex 32. With it addresses are tls+tcp://HOST:PORT. It does not travel: both sides prove that they know it (TLS 1.3). Up to 4, a line each: calls are made with the first, and answered with any. Changes are taken over within seconds, for new connections."},
+     .doc = "File with a secret that all services of the cluster share, instead of certificates: at least 32 characters, for example from openssl rand -hex 32. With it, addresses are tls+tcp://HOST:PORT. The secret is never sent: both sides prove that they know it (TLS 1.3). The file may hold up to 4 secrets, one per line: calls use the first, and any of them is accepted. Changes are loaded within seconds, for new connections."},
     {"insecure", FG_CONF_BOOL, CONF(insecure), .def = "false",
-     .doc = "Lets this service listen to calls in the clear, from anybody, at an address that is not loopback. Where neither a secret nor certificates are set it does not start otherwise."},
+     .doc = "Accepts cleartext calls from anybody at an address that is not loopback. If neither a secret nor certificates are set, the service refuses to start at such an address without this setting."},
     {"threads", FG_CONF_UINT, CONF(threads), .def = "2", .min = "2", .max = "64",
      .doc = "Threads of the transport for calls between services."},
     {"answers_max_bytes", FG_CONF_BYTES, CONF(answers_max_bytes), .def = "256MiB", .min = "1MiB",
-     .doc = "Memory for large answers whose parts wait to be fetched, all together. Above it callers are refused with resource_exhausted."},
+     .doc = "Total memory for large responses whose chunks wait to be fetched. Further calls are refused with resource_exhausted."},
     {"requests_max_bytes", FG_CONF_BYTES, CONF(requests_max_bytes), .def = "0", .min = "0", .max = "1TiB",
-     .doc = "Memory for requests of other services: half of it for requests that come in parts, which are those above 2 MiB, half for all others. Above it callers are told that this service is busy, and try again. 0: an eighth of memory_max_bytes."},
+     .doc = "Memory for requests from other services. Half of it is for chunked requests (above 2 MiB), half for all others. Callers above the limit are told that this service is busy, and retry. 0: an eighth of `memory_max_bytes`."},
     {"connections_max", FG_CONF_UINT, CONF(connections_max), .def = "0", .min = "0", .max = "65536",
-     .doc = "Connections that other services may have to this one. Each can make it buffer 2 MiB. Above it new connections are closed. 0: so many that they buffer an eighth of memory_max_bytes, from 32 to 4096."},
+     .doc = "Connections from other services. Each may buffer 2 MiB. Further connections are closed. 0: as many as buffer an eighth of `memory_max_bytes`, between 32 and 4096."},
     {"connections_per_address_max", FG_CONF_UINT, CONF(connections_per_address_max), .def = "0", .min = "0", .max = "65536",
-     .doc = "Connections from one address. 0: half of connections_max."},
+     .doc = "Connections from one address. 0: half of `connections_max`."},
     {"ping_after", FG_CONF_NS, CONF(ping_after_ns), .def = "5s", .min = "10ms", .max = "1h",
-     .doc = "After so long without any answer, though there are calls, another service is asked whether it is there at all."},
+     .doc = "Keep-alive: time without a response, while calls are in progress, after which a ping is sent to the other service."},
     {"ping_timeout", FG_CONF_NS, CONF(ping_timeout_ns), .def = "5s", .min = "10ms", .max = "1h",
-     .doc = "After so long without an answer to that either the connection is closed and made anew, at the address that its name has by then: a machine that vanishes says no goodbye. Calls under way on it fail."},
+     .doc = "Keep-alive: time without a response to the ping after which the connection is closed and its calls fail. The next connection resolves the name of the address again. This detects machines that vanish without closing their connections."},
 };
 /* clang-format on */
 const size_t fg_rpc_n_fields = FG_COUNT(fg_rpc_fields);
@@ -61,9 +61,9 @@ enum {
 
 /* clang-format off */
 #define RPC_METRICS(M)                                                                                      \
-    M(GAUGE, RPC_ANSWERS, "flamegrid_rpc_answers_waiting_bytes", "Large answers whose parts wait to be fetched") \
-    M(GAUGE, RPC_REQUESTS, "flamegrid_rpc_requests_held_bytes", "Requests of other services that are received in parts or worked on") \
-    M(GAUGE, RPC_CONNECTIONS, "flamegrid_rpc_connections", "Connections that other services have to this one") \
+    M(GAUGE, RPC_ANSWERS, "flamegrid_rpc_answers_waiting_bytes", "Memory of large responses whose chunks wait to be fetched") \
+    M(GAUGE, RPC_REQUESTS, "flamegrid_rpc_requests_held_bytes", "Memory of requests from other services that are being received in chunks or processed") \
+    M(GAUGE, RPC_CONNECTIONS, "flamegrid_rpc_connections", "Connections from other services")      \
     M(COUNTER, RPC_REFUSED_FIRST, RPC_REFUSED("protocol"), RPC_REFUSED_HELP)                                  \
     M(COUNTER, RPC_REFUSED_CLUSTER, RPC_REFUSED("cluster"), RPC_REFUSED_HELP)                                 \
     M(COUNTER, RPC_REFUSED_METHOD, RPC_REFUSED("method"), RPC_REFUSED_HELP)                                   \
@@ -76,7 +76,7 @@ enum {
     M(COUNTER, RPC_REFUSED_CERTIFICATE, RPC_REFUSED("certificate"), RPC_REFUSED_HELP)
 /* clang-format on */
 #define RPC_REFUSED(reason) "flamegrid_rpc_refused_total{reason=\"" reason "\"}"
-#define RPC_REFUSED_HELP    "Calls and connections of other services that were refused"
+#define RPC_REFUSED_HELP    "Refused calls and connections of other services, by reason"
 FG_METRICS_ENUM(rpc_metric, RPC_METRICS)
 static const struct fg_metric_def rpc_metrics[] = FG_METRICS_DEFS(RPC_METRICS);
 
@@ -132,8 +132,8 @@ static enum fg_code start_tls(struct fg_rpc *rpc, struct fg_registry *registry, 
         return FG_OK;
     if (any && secret)
         return fg_fail(err, FG_E_INVALID,
-                       "rpc.secret_file and rpc.tls_cert_file, rpc.tls_key_file, rpc.tls_ca_file, "
-                       "rpc.tls_server_name are two ways: set one");
+                       "rpc.secret_file excludes rpc.tls_cert_file, rpc.tls_key_file, "
+                       "rpc.tls_ca_file and rpc.tls_server_name: set only one kind");
     if (secret)
         return fg_secure_create(settings, registry, &rpc->secure, err);
     if (!cert || !key || !ca)
@@ -273,9 +273,9 @@ enum fg_code fg_rpc_check_listen(const struct fg_rpc *rpc, const char *url, stru
         (rpc != NULL && rpc->settings->insecure))
         return FG_OK;
     return fg_fail(err, FG_E_INVALID,
-                   "anybody could call this service there: set rpc.secret_file, or "
-                   "rpc.tls_cert_file, rpc.tls_key_file and rpc.tls_ca_file; rpc.insecure: true if "
-                   "the network keeps strangers out");
+                   "anybody could call this service at this address: set rpc.secret_file, or "
+                   "rpc.tls_cert_file, rpc.tls_key_file and rpc.tls_ca_file; set rpc.insecure: "
+                   "true only if the network is trusted");
 }
 
 /* --- peers --- */

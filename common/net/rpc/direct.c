@@ -44,7 +44,7 @@ static void direct_send(struct fg_peer *base, struct fg_call *call)
     struct direct_request *req;
 
     if (size == 0) {
-        fg_call_refuse(call, FG_E_TOO_LARGE, "request is larger than a message may be");
+        fg_call_refuse(call, FG_E_TOO_LARGE, "the request exceeds the message size limit");
         return;
     }
     req = fg_calloc(1, sizeof *req + size);

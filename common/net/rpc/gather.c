@@ -36,7 +36,7 @@ static enum fg_code hand_over(struct fg_gather *gather, struct fg_slice part, st
 
     if (atomic_load(&call->unwanted) ||
         (call->on_part != NULL && part.len > 0 && !call->on_part(call, part)))
-        return fg_fail(err, FG_E_CANCELED, "no more of the answer was wanted");
+        return fg_fail(err, FG_E_CANCELED, "the caller canceled the rest of the response");
     if (call->on_part == NULL)
         fg_buf_put(&gather->payload, part);
     gather->offset += part.len;
@@ -51,11 +51,12 @@ static enum fg_code take_part(struct fg_gather *gather, struct fg_err *err)
 
     if (more->code != FG_OK) {
         *err = more->err;
-        return fg_wrap(err, "rest of the answer");
+        return fg_wrap(err, "rest of the response");
     }
     if (more->reply_payload.len == 0 || more->reply_payload.len > gather->left ||
         more->rest_bytes != gather->left - more->reply_payload.len)
-        return fg_fail(err, FG_E_INVALID, "rest of the answer: %zu bytes and %llu to come, of %llu",
+        return fg_fail(err, FG_E_INVALID,
+                       "rest of the response: %zu bytes and %llu to come, of %llu",
                        more->reply_payload.len, (unsigned long long)more->rest_bytes,
                        (unsigned long long)gather->left);
     gather->left = more->rest_bytes;
@@ -124,7 +125,7 @@ static enum fg_code take_first(struct fg_gather *gather, struct fg_slice part, u
     size_t room = 0;
 
     if (part.len > max || gather->left > max - part.len)
-        return fg_fail(err, FG_E_LIMIT, "answer exceeds %llu bytes", (unsigned long long)max);
+        return fg_fail(err, FG_E_LIMIT, "the response exceeds %llu bytes", (unsigned long long)max);
     if (gather->call->on_part == NULL)
         room = part.len + gather->left;
     fg_buf_init(&gather->payload, room);

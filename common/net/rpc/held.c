@@ -103,8 +103,8 @@ enum fg_code fg_held_add(struct fg_held *held, uint32_t owner, struct fg_buf *pa
     sweep(held, now_mono_ns);
     if (held->n == ANSWERS_MAX || payload->len > held->max_bytes - held->bytes) {
         code = fg_fail(err, FG_E_LIMIT,
-                       "no room for an answer of %zu bytes beside %zu that wait for their callers, "
-                       "%llu of %llu bytes",
+                       "no memory for a response of %zu bytes: %zu other responses wait for their "
+                       "callers and use %llu of %llu bytes (rpc.answers_max_bytes)",
                        payload->len, held->n, (unsigned long long)held->bytes,
                        (unsigned long long)held->max_bytes);
     } else {

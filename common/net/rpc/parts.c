@@ -83,18 +83,17 @@ static enum fg_code begin(struct fg_parts *parts, const struct fg_part *part, st
     struct fg_parts_whole *one;
 
     if (part->total > parts->budget->limit_bytes)
-        return fg_fail(err, FG_E_TOO_LARGE,
-                       "request of %llu bytes, there is room for %llu (half of "
-                       "rpc.requests_max_bytes)",
-                       (unsigned long long)part->total,
-                       (unsigned long long)parts->budget->limit_bytes);
-    if (parts->n == REQUESTS_MAX || !fg_budget_take(parts->budget, part->total))
         return fg_fail(
-            err, FG_E_UNAVAILABLE,
-            "busy: no room for a request of %llu bytes beside others, which have %llu of "
-            "%llu bytes (half of rpc.requests_max_bytes)",
-            (unsigned long long)part->total, (unsigned long long)fg_budget_used(parts->budget),
-            (unsigned long long)parts->budget->limit_bytes);
+            err, FG_E_TOO_LARGE,
+            "request of %llu bytes exceeds the limit of %llu (half of rpc.requests_max_bytes)",
+            (unsigned long long)part->total, (unsigned long long)parts->budget->limit_bytes);
+    if (parts->n == REQUESTS_MAX || !fg_budget_take(parts->budget, part->total))
+        return fg_fail(err, FG_E_UNAVAILABLE,
+                       "busy: no memory for a request of %llu bytes, other requests use %llu of "
+                       "%llu bytes (half of rpc.requests_max_bytes)",
+                       (unsigned long long)part->total,
+                       (unsigned long long)fg_budget_used(parts->budget),
+                       (unsigned long long)parts->budget->limit_bytes);
     one = fg_new(struct fg_parts_whole);
     one->budget = parts->budget;
     one->charged_bytes = part->total;
@@ -127,7 +126,7 @@ static enum fg_code add(struct fg_parts *parts, const struct fg_part *part, int6
     struct fg_parts_whole *one;
 
     if (i == parts->n && part->offset > 0)
-        return fg_fail(err, FG_E_UNAVAILABLE, "the request's first parts are not here any more");
+        return fg_fail(err, FG_E_UNAVAILABLE, "the first chunks of the request were discarded");
     if (i == parts->n && begin(parts, part, err) != FG_OK)
         return err->code;
     one = parts->requests[i];

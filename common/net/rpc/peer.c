@@ -153,7 +153,7 @@ static void on_aio(void *arg)
     else if (rv == 0)
         finish_reply(slot);
     else if (rv == NNG_ETIMEDOUT)
-        finish_failed(slot, FG_E_DEADLINE, "no answer before the deadline");
+        finish_failed(slot, FG_E_DEADLINE, "no response before the deadline");
     else
         finish_failed(slot, fg_wire_code(rv), nng_strerror(rv));
 }
@@ -165,11 +165,11 @@ static void peer_send(struct fg_peer *base, struct fg_call *call)
     struct peer_slot *slot;
 
     if (fg_rpc_frame_size(&frame) == 0) {
-        fg_call_refuse(call, FG_E_TOO_LARGE, "request is larger than a message may be");
+        fg_call_refuse(call, FG_E_TOO_LARGE, "the request exceeds the message size limit");
     } else if (frame.left == 0) {
-        fg_call_refuse(call, FG_E_DEADLINE, "deadline was over before the call");
+        fg_call_refuse(call, FG_E_DEADLINE, "the deadline expired before the call");
     } else if ((slot = slot_take(peer)) == NULL) {
-        fg_call_refuse(call, FG_E_LIMIT, "too many calls under way");
+        fg_call_refuse(call, FG_E_LIMIT, "too many calls in progress");
     } else {
         slot->call = call;
         fg_record_sent(base->record, fg_rpc_frame_size(&frame));
@@ -226,7 +226,7 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
     } else if (atomic_fetch_sub(&base->connections, 1) == 1) {
         atomic_store(&base->connected_wall_ns, 0);
         if (peer->rpc != NULL)
-            fg_log_info("connection to another service has ended", fg_ls("peer", peer->url));
+            fg_log_info("connection to another service closed", fg_ls("peer", peer->url));
     }
 }
 
@@ -243,10 +243,9 @@ static void on_pipe_new(nng_pipe pipe, nng_pipe_ev event, void *arg)
     atomic_fetch_add(&peer->refused, 1);
     (void)nng_pipe_close(pipe);
     if (fg_wire_may_say(&quiet_until_mono_ns))
-        fg_log_warn(
-            "another service's certificate names neither an ingester nor a querier, said at "
-            "most every ten seconds",
-            fg_ls("peer", peer->url));
+        fg_log_warn("certificate of another service names neither an ingester nor a querier, "
+                    "connection closed (logged at most every 10 s)",
+                    fg_ls("peer", peer->url));
 }
 
 static int open_slots(struct nng_peer *peer, unsigned calls_max)

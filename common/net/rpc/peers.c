@@ -131,7 +131,7 @@ static enum fg_code make(struct fg_peers *peers, const char *url, struct fg_peer
     if (*ret_peer != NULL)
         return FG_OK;
     if (fg_peers_count(peers) >= peers->config.peers_max && !close_idle(peers, 0))
-        return fg_fail(err, FG_E_LIMIT, "peer %s: %u others are in use, which is all there may be",
+        return fg_fail(err, FG_E_LIMIT, "peer %s: %u other peers are in use, which is the limit",
                        url, peers->config.peers_max);
     if (fg_peer_dial(peers->config.rpc, url, peers->config.calls_max, ret_peer, err) != FG_OK)
         return err->code;

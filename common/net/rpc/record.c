@@ -6,21 +6,21 @@
 
 /* clang-format off */
 #define RECORD_METRICS(M)                                                                                     \
-    M(COUNTER,   RECORD_CALLS,       "flamegrid_rpc_calls_total{peer=\"%s\"}", "Calls to another service that have ended") \
+    M(COUNTER,   RECORD_CALLS,       "flamegrid_rpc_calls_total{peer=\"%s\"}", "Completed calls to another service") \
     M(COUNTER,   RECORD_UNAVAILABLE, RECORD_FAILURES("unavailable"), RECORD_FAILURES_HELP)                     \
     M(COUNTER,   RECORD_DEADLINE,    RECORD_FAILURES("deadline_exceeded"), RECORD_FAILURES_HELP)               \
     M(COUNTER,   RECORD_LIMIT,       RECORD_FAILURES("resource_exhausted"), RECORD_FAILURES_HELP)              \
     M(COUNTER,   RECORD_OTHER,       RECORD_FAILURES("other"), RECORD_FAILURES_HELP)                           \
-    M(HISTOGRAM, RECORD_DURATION,    "flamegrid_rpc_call_duration_seconds{peer=\"%s\"}", "From sending a call to the end of its answer") \
-    M(COUNTER,   RECORD_SENT,        "flamegrid_rpc_sent_bytes_total{peer=\"%s\"}", "Bytes of requests to another service") \
-    M(COUNTER,   RECORD_RECEIVED,    "flamegrid_rpc_received_bytes_total{peer=\"%s\"}", "Bytes of answers of another service") \
-    M(COUNTER,   RECORD_SILENCES,    "flamegrid_rpc_silences_total{peer=\"%s\"}", "Connections to another service that were closed because it did not answer at all") \
-    M(GAUGE,     RECORD_UNDER_WAY,   "flamegrid_rpc_calls_under_way{peer=\"%s\"}", "Calls to another service that have not ended") \
-    M(GAUGE,     RECORD_CONNECTED,   "flamegrid_rpc_peer_connected{peer=\"%s\"}", "Whether there is a connection to another service") \
-    M(GAUGE,     RECORD_SINCE,       "flamegrid_rpc_peer_connected_since_timestamp_seconds{peer=\"%s\"}", "Since when, in seconds since 1970; 0: there is none")
+    M(HISTOGRAM, RECORD_DURATION,    "flamegrid_rpc_call_duration_seconds{peer=\"%s\"}", "Duration of calls to another service, until the end of the response") \
+    M(COUNTER,   RECORD_SENT,        "flamegrid_rpc_sent_bytes_total{peer=\"%s\"}", "Request bytes sent to another service") \
+    M(COUNTER,   RECORD_RECEIVED,    "flamegrid_rpc_received_bytes_total{peer=\"%s\"}", "Response bytes received from another service") \
+    M(COUNTER,   RECORD_SILENCES,    "flamegrid_rpc_silences_total{peer=\"%s\"}", "Connections to another service closed by the keep-alive because it did not respond") \
+    M(GAUGE,     RECORD_UNDER_WAY,   "flamegrid_rpc_calls_under_way{peer=\"%s\"}", "Calls to another service in progress") \
+    M(GAUGE,     RECORD_CONNECTED,   "flamegrid_rpc_peer_connected{peer=\"%s\"}", "1 if a connection to another service exists") \
+    M(GAUGE,     RECORD_SINCE,       "flamegrid_rpc_peer_connected_since_timestamp_seconds{peer=\"%s\"}", "Start of the connection to another service, in seconds since the epoch; 0 without a connection")
 /* clang-format on */
 #define RECORD_FAILURES(code) "flamegrid_rpc_call_failures_total{code=\"" code "\",peer=\"%s\"}"
-#define RECORD_FAILURES_HELP  "Calls to another service that failed"
+#define RECORD_FAILURES_HELP  "Failed calls to another service, by error code"
 FG_METRICS_ENUM(record_metric, RECORD_METRICS)
 static const struct fg_metric_def templates[] = FG_METRICS_DEFS(RECORD_METRICS);
 

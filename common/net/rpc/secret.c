@@ -62,15 +62,15 @@ enum fg_code fg_secret_read(const struct fg_pem_file *file, struct fg_secret *re
             fg_secret_done(&secret);
             return fg_fail(err, FG_E_INVALID,
                            line.len < FG_SECRET_MIN_BYTES
-                               ? "%s \"%s\": a secret has at least %d characters"
-                               : "%s \"%s\": a file has at most %d secrets",
+                               ? "%s \"%s\": a secret must have at least %d characters"
+                               : "%s \"%s\": a file may hold at most %d secrets",
                            file->setting, file->path,
                            line.len < FG_SECRET_MIN_BYTES ? FG_SECRET_MIN_BYTES : FG_SECRETS_MAX);
         }
         make_key(line, &secret.keys[secret.n++]);
     }
     if (secret.n == 0)
-        return fg_fail(err, FG_E_INVALID, "%s \"%s\": there is no secret in it", file->setting,
+        return fg_fail(err, FG_E_INVALID, "%s \"%s\": the file contains no secret", file->setting,
                        file->path);
     *ret_secret = secret;
     fg_secret_done(&secret);

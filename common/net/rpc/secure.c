@@ -19,9 +19,9 @@ static const int64_t CHECK_NS = 5 * FG_SECOND_NS; /* as the HTTP server's */
 
 /* clang-format off */
 #define SECURE_METRICS(M)                                                                                        \
-    M(COUNTER, SECURE_RELOADS, "flamegrid_rpc_tls_reloads_total", "Changed certificate or secret files of calls between services that were taken over") \
-    M(COUNTER, SECURE_RELOADS_FAILED, "flamegrid_rpc_tls_reload_failures_total", "Changed certificate or secret files of calls between services that were broken") \
-    M(GAUGE, SECURE_EXPIRY, "flamegrid_rpc_tls_certificate_expiry_timestamp_seconds", "When the certificate for calls between services ends, in seconds since 1970")
+    M(COUNTER, SECURE_RELOADS, "flamegrid_rpc_tls_reloads_total", "Successful reloads of changed certificate or secret files for calls between services") \
+    M(COUNTER, SECURE_RELOADS_FAILED, "flamegrid_rpc_tls_reload_failures_total", "Failed reloads of changed certificate or secret files for calls between services") \
+    M(GAUGE, SECURE_EXPIRY, "flamegrid_rpc_tls_certificate_expiry_timestamp_seconds", "Expiry of the certificate for calls between services, in seconds since the epoch")
 /* clang-format on */
 FG_METRICS_ENUM(secure_metric, SECURE_METRICS)
 static const struct fg_metric_def secure_metrics[] = FG_METRICS_DEFS(SECURE_METRICS);
@@ -207,7 +207,7 @@ enum fg_code fg_secure_check_url(const struct fg_rpc_secure *secure, const char 
                        "rpc.tls_ca_file");
     if (secure != NULL && fg_slice_starts(fg_cstr(url), "tcp"))
         return fg_fail(err, FG_E_INVALID,
-                       "would be in the clear while rpc.%s_file is set; tls+%s is not",
+                       "address is cleartext although rpc.%s_file is set; use tls+%s",
                        fg_rpc_is_set(secure->settings->secret_file) ? "secret" : "tls_cert", url);
     return FG_OK;
 }
@@ -326,7 +326,7 @@ static void say_end(const struct fg_rpc_secure *secure)
     if (secure->metrics != NULL)
         fg_metric_set(secure->metrics, SECURE_EXPIRY, secure->set.end_s);
     if (secure->set.end_s < time(NULL))
-        fg_log_warn("the certificate for calls between services has expired",
+        fg_log_warn("certificate for calls between services has expired",
                     fg_ls("file", secure->settings->tls_cert_file),
                     fg_li("end_s", secure->set.end_s));
 }
@@ -343,11 +343,11 @@ static void take_over(struct fg_rpc_secure *secure, struct secure_set *set)
         (void)give_config(secure, end, &ignored);
     count(secure, SECURE_RELOADS);
     if (has_secret(&secure->set))
-        fg_log_info("new secrets for calls between services",
+        fg_log_info("loaded new secrets for calls between services",
                     fg_ls("file", secure->settings->secret_file),
                     fg_lu("secrets", secure->set.secret.n));
     else
-        fg_log_info("new certificate for calls between services",
+        fg_log_info("loaded a new certificate for calls between services",
                     fg_ls("file", secure->settings->tls_cert_file),
                     fg_li("end_s", secure->set.end_s));
     say_end(secure);
@@ -371,10 +371,9 @@ bool fg_secure_reload(struct fg_rpc_secure *secure)
             take_over(secure, &set);
         } else {
             count(secure, SECURE_RELOADS_FAILED);
-            fg_log_error(
-                "new certificate or secret files for calls between services are broken, the old "
-                "ones stay",
-                fg_ls("err", err.msg));
+            fg_log_error("changed certificate or secret files for calls between services are "
+                         "invalid, keeping the old ones",
+                         fg_ls("err", err.msg));
         }
     }
     (void)pthread_mutex_unlock(&secure->lock);

@@ -102,8 +102,8 @@ static void reply_with(struct fg_rpc_request *req, const struct fg_rpc_frame *fr
         req->reply(req, frame);
         return;
     }
-    (void)fg_fail(&err, FG_E_TOO_LARGE,
-                  "answer's head of %zu bytes is larger than a message may be", frame->head.len);
+    (void)fg_fail(&err, FG_E_TOO_LARGE, "response head of %zu bytes exceeds the message size limit",
+                  frame->head.len);
     fg_rpc_reply_error(req, &err);
 }
 
@@ -177,8 +177,9 @@ static enum fg_code check_kind(struct fg_rpc_server *server, const struct fg_rpc
     const struct fg_rpc_kind *kind = fg_rpc_kind_of(method);
 
     if (kind == NULL || server->handlers[method].fn == NULL)
-        return refuse(server, FG_RPC_REFUSED_METHOD,
-                      fg_fail(err, FG_E_UNIMPLEMENTED, "method %u is not served here", method));
+        return refuse(
+            server, FG_RPC_REFUSED_METHOD,
+            fg_fail(err, FG_E_UNIMPLEMENTED, "this service does not serve method %u", method));
     if (req->connection != NULL && (fg_connection_roles(req->connection) & kind->callers) == 0)
         return refuse(server, FG_RPC_REFUSED_ROLE,
                       fg_fail(err, FG_E_UNAVAILABLE,
@@ -219,7 +220,7 @@ static enum fg_code charge(struct fg_rpc_server *server, struct fg_rpc_request *
     if (!fg_budget_take(&server->whole_budget, size))
         return refuse(server, FG_RPC_REFUSED_BUSY,
                       fg_fail(err, FG_E_UNAVAILABLE,
-                              "busy: no room for a request of %llu bytes beside others, which have "
+                              "busy: no memory for a request of %llu bytes, other requests use "
                               "%llu of %llu bytes (half of rpc.requests_max_bytes)",
                               (unsigned long long)size,
                               (unsigned long long)fg_budget_used(&server->whole_budget),
@@ -238,7 +239,7 @@ static enum fg_code read_request(struct fg_rpc_server *server, struct fg_rpc_req
     if (frame.key != fg_rpc_cluster(server->rpc))
         return refuse(server, FG_RPC_REFUSED_CLUSTER,
                       fg_fail(err, FG_E_UNAVAILABLE,
-                              "here is cluster \"%s\", the caller is of another",
+                              "this is cluster \"%s\", the caller belongs to another",
                               fg_rpc_cluster_name(server->rpc)));
     if (check_kind(server, req, frame.kind, bytes.len, err) != FG_OK ||
         check_deadline(server, frame.left, err) != FG_OK ||
@@ -325,7 +326,7 @@ static void abandon(struct rpc_server_slot *slot)
     struct fg_err err;
 
     slot->req.server = slot->server;
-    (void)fg_fail(&err, FG_E_UNAVAILABLE, "the connection has ended");
+    (void)fg_fail(&err, FG_E_UNAVAILABLE, "the connection is closed");
     fg_rpc_reply_error(&slot->req, &err);
 }
 
@@ -423,14 +424,14 @@ static void on_more(struct fg_rpc_request *req, void *arg)
     struct fg_err err;
 
     if (cur.bad) {
-        (void)fg_fail(&err, FG_E_INVALID, "question for the rest of an answer, in %zu bytes",
-                      req->head.len);
+        (void)fg_fail(&err, FG_E_INVALID,
+                      "malformed request of %zu bytes for the rest of a response", req->head.len);
         fg_rpc_reply_error(req, &err);
         return;
     }
     answer = fg_held_find(server->held, req->owner, key, fg_mono_ns(fg_clock_real()));
     if (answer == NULL) {
-        (void)fg_fail(&err, FG_E_UNAVAILABLE, "it is not here any more");
+        (void)fg_fail(&err, FG_E_UNAVAILABLE, "the response was discarded");
         fg_rpc_reply_error(req, &err);
         return;
     }
@@ -559,7 +560,7 @@ static void refuse_connection(struct fg_rpc_server *server, nng_pipe pipe, enum 
     (void)nng_pipe_close(pipe);
     fg_rpc_count_refusal(server->rpc, why);
     if (fg_wire_may_say(&quiet_until_mono_ns))
-        fg_log_warn("connection of another service refused, said at most every ten seconds",
+        fg_log_warn("connection of another service refused (logged at most every 10 s)",
                     fg_ls("err", text));
 }
 
@@ -576,20 +577,18 @@ static void on_pipe_new(nng_pipe pipe, nng_pipe_ev event, void *arg)
         roles = fg_secure_roles(secure, pipe);
     if (roles == 0) {
         refuse_connection(server, pipe, FG_RPC_REFUSED_CERTIFICATE,
-                          "the certificate names no service (rpc.tls_role_domain)");
+                          "the certificate names no service of rpc.tls_role_domain");
         return;
     }
     switch (fg_connections_add(server->connections, (uint32_t)nng_pipe_id(pipe), &address, roles)) {
     case FG_CONNECTION_TAKEN:
         return;
     case FG_CONNECTION_TOO_MANY:
-        refuse_connection(server, pipe, FG_RPC_REFUSED_CONNECTIONS,
-                          "as many connections as rpc.connections_max allows");
+        refuse_connection(server, pipe, FG_RPC_REFUSED_CONNECTIONS, "rpc.connections_max reached");
         return;
     case FG_CONNECTION_TOO_MANY_FROM_ADDRESS:
-        refuse_connection(
-            server, pipe, FG_RPC_REFUSED_ADDRESS,
-            "as many connections from one address as rpc.connections_per_address_max allows");
+        refuse_connection(server, pipe, FG_RPC_REFUSED_ADDRESS,
+                          "rpc.connections_per_address_max reached");
     }
 }
 

@@ -103,7 +103,7 @@ static void give_up(struct fg_silence *silence)
     if (health.success_mono_ns != silence->success_mono_ns || nng_pipe_close(silence->asked) != 0)
         return;
     fg_record_silence(silence->config.peer->record);
-    fg_log_warn("another service does not answer at all, connecting to it anew",
+    fg_log_warn("another service does not respond, reconnecting",
                 fg_ls("peer", silence->config.url));
 }
 

@@ -51,7 +51,7 @@ static bool go_on(struct fg_chain *chain)
     struct fg_call *part = &chain->call;
 
     if (part->code == FG_OK && !is_last(split) && atomic_load(&split->call->unwanted))
-        part->code = fg_fail(&part->err, FG_E_CANCELED, "the answer is not wanted");
+        part->code = fg_fail(&part->err, FG_E_CANCELED, "the caller canceled the response");
     if (part->code != FG_OK || is_last(split)) {
         end(split);
         return false;

@@ -321,7 +321,7 @@ static int result_of(nng_tls_engine_conn *conn, int result)
     if (error != SSL_ERROR_SSL)
         return NNG_ECLOSED; /* by the other side, or nng has closed what is below */
     nng_log_warn("NNG-TLS-FAIL", "%s%s",
-                 conn->secret ? "the other side has another secret, or none (rpc.secret_file): "
+                 conn->secret ? "the other side has a different secret or none (rpc.secret_file): "
                               : "",
                  conn->secret ? fg_pem_why() : why(conn));
     ERR_clear_error();

@@ -159,13 +159,13 @@ static void on_log(nng_log_level level, nng_log_facility facility, const char *i
     (void)level;
     (void)facility;
     if (fg_slice_starts(kind, "NNG-TLS") && fg_wire_may_say(&tls_quiet_until_mono_ns))
-        fg_log_warn("TLS between services failed, said at most every ten seconds",
+        fg_log_warn("TLS between services failed (logged at most every 10 s)",
                     fg_ls("err", message));
     /* Inside one process a peer dials before the server listens; fg_peer_wait() says if that lasts.
      */
     if (fg_slice_is(kind, "NNG-CONN-FAIL") && strstr(message, " to inproc://") == NULL &&
         may_say_unreached(message))
-        fg_log_warn("cannot connect to another service, said less often the longer it lasts",
+        fg_log_warn("cannot connect to another service (logged less often the longer it lasts)",
                     fg_ls("err", message));
 }
 

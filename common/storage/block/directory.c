@@ -226,7 +226,7 @@ static enum fg_code parse_part(struct directory_parsing *parsing,
     if (directory->n_parts > 0 && name_cmp(part - 1, part->tenant, part->service) >= 0)
         return fg_fail(err, FG_E_CORRUPT, "directory: part %u is out of order", directory->n_parts);
     if (directory->n_parts > 0 && directory->nodes_only != (part->n_series == 0))
-        return fg_fail(err, FG_E_CORRUPT, "directory: parts with profiles beside parts without");
+        return fg_fail(err, FG_E_CORRUPT, "directory: parts with and parts without profiles");
     directory->nodes_only = part->n_series == 0;
     bytes = part->n_sections * sizeof *part->sections;
     part->sections = fg_arena_alloc(parsing->arena, bytes);

@@ -144,7 +144,7 @@ static enum fg_code check_table(const struct fg_block_index *index, struct fg_er
         items_of(index, FG_BLOCK_TRI) != part->n_nodes ||
         items_of(index, FG_BLOCK_SER) != part->n_series || index->pages[FG_BLOCK_SER].count != 1 ||
         index->pages[FG_BLOCK_LBL].count != 1)
-        return fg_fail(err, FG_E_CORRUPT, "page table: not what the directory says");
+        return fg_fail(err, FG_E_CORRUPT, "page table: differs from the directory");
     return FG_OK;
 }
 
@@ -424,7 +424,7 @@ static enum fg_code parse_stripes(struct fg_cur *cur, struct fg_block_index *ind
                                index->runs[run].series);
     }
     if (!fg_cur_end(cur) || index->n_runs != n_runs || stripe.end != index->part->n_profiles)
-        return fg_fail(err, FG_E_CORRUPT, "SER: bytes left over, or profiles nobody has");
+        return fg_fail(err, FG_E_CORRUPT, "SER: bytes left over, or profiles without a series");
     return FG_OK;
 }
 
@@ -471,7 +471,7 @@ static enum fg_code fill_postings(struct fg_arena *arena, struct fg_block_index 
         struct fg_block_posting *posting = &index->postings[i];
 
         if (posting->n_series == 0)
-            return fg_fail(err, FG_E_CORRUPT, "LBL: label %u is nobody's", i);
+            return fg_fail(err, FG_E_CORRUPT, "LBL: label %u is unused", i);
         posting->series = fg_arena_new(arena, uint32_t, posting->n_series);
         if (posting->series == NULL)
             return fg_block_no_room(err, "labels");

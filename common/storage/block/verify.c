@@ -374,7 +374,7 @@ static enum fg_code check_ranks(const struct checking *checking, struct fg_err *
 
     for (uint32_t i = 0; i < tree->n_stacks; i++) {
         if (checking->uses[i] == 0)
-            return fg_fail(err, FG_E_CORRUPT, "MAP: nobody uses stack %u", i);
+            return fg_fail(err, FG_E_CORRUPT, "MAP: stack %u is unused", i);
         if (i > 0 &&
             (checking->uses[i - 1] < checking->uses[i] ||
              (checking->uses[i - 1] == checking->uses[i] && tree->nodes[i - 1] >= tree->nodes[i])))
@@ -401,7 +401,7 @@ static enum fg_code check_nodes(const struct checking *checking, struct fg_err *
     }
     for (uint32_t i = tree->n_nodes; i-- > 0;) {
         if (!used[i + 1])
-            return fg_fail(err, FG_E_CORRUPT, "TRI: nobody uses node %u", i);
+            return fg_fail(err, FG_E_CORRUPT, "TRI: node %u is unused", i);
         if (tree->parents[i] != FG_TREE_ROOT)
             used[tree->parents[i] + 1] = true;
     }

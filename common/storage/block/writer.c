@@ -196,7 +196,7 @@ static enum fg_code begin(struct fg_block_writer *writer, struct fg_slice tenant
         return fg_fail(err, FG_E_INVALID, "part %.*s/%.*s is out of order", FG_S(tenant),
                        FG_S(service));
     if (writer->summary.n_parts > 0 && writer->made != made)
-        return fg_fail(err, FG_E_INVALID, "parts with profiles beside parts without");
+        return fg_fail(err, FG_E_INVALID, "parts with and parts without profiles");
     if (writer->state == FG_BLOCK_WRITER_START && emit_header(writer, err) != FG_OK)
         return err->code;
     writer->state = FG_BLOCK_WRITER_BETWEEN;

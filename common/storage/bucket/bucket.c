@@ -121,7 +121,7 @@ enum fg_code fg_bucket_check(struct fg_bucket_request *request, int64_t now_mono
     if (atomic_load(&request->cancelled))
         return fg_bucket_fail(request, FG_E_CANCELED, "cancelled");
     if (request->deadline_mono_ns != 0 && now_mono_ns >= request->deadline_mono_ns)
-        return fg_bucket_fail(request, FG_E_DEADLINE, "not done in time");
+        return fg_bucket_fail(request, FG_E_DEADLINE, "not completed before the deadline");
     return FG_OK;
 }
 
@@ -162,13 +162,14 @@ bool fg_bucket_may(struct fg_bucket_request *request, const struct fg_bucket_eta
         break;
     case FG_BUCKET_IF_ABSENT:
         if (there != NULL)
-            return condition_fails(request, "there is one already");
+            return condition_fails(request, "the object already exists");
         break;
     case FG_BUCKET_IF_MATCH:
         if (there == NULL && request->verb == FG_BUCKET_DELETE)
             break;
         if (!same)
-            return condition_fails(request, there == NULL ? "there is none" : "it has changed");
+            return condition_fails(request, there == NULL ? "the object does not exist"
+                                                          : "the object has changed");
         break;
     case FG_BUCKET_IF_CHANGED:
         request->unchanged = same;
@@ -286,9 +287,9 @@ static const char *condition_fault(const struct fg_bucket_request *request)
     if (request->condition == FG_BUCKET_ALWAYS)
         return NULL;
     if ((allowed[request->verb] & 1u << request->condition) == 0)
-        return "this verb does not take that condition";
+        return "this operation does not support this condition";
     if (with_etag && etag.len == 0)
-        return "an etag is needed";
+        return "the condition requires an etag";
     for (size_t i = 0; with_etag && i < etag.len; i++)
         if (etag.ptr[i] <= 0x20 || etag.ptr[i] >= 0x7f)
             return "the etag is none";
@@ -343,7 +344,8 @@ void fg_bucket_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
     }
     if (bucket->plain_deletes && request->verb == FG_BUCKET_DELETE &&
         request->condition != FG_BUCKET_ALWAYS) {
-        (void)fg_bucket_fail(request, FG_E_UNIMPLEMENTED, "this store deletes without conditions");
+        (void)fg_bucket_fail(request, FG_E_UNIMPLEMENTED,
+                             "this store does not support conditional deletes");
         fg_bucket_finish(request);
         return;
     }

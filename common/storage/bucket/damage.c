@@ -15,10 +15,10 @@ static const int64_t FORGET_NS = FG_HOUR_NS;
 
 /* clang-format off */
 #define DAMAGE_METRICS(M)                                                                          \
-    M(GAUGE, DAMAGE_OBJECTS, "flamegrid_damaged_objects", "Objects of the bucket that could not be used in the last hour, since they are damaged or lost") \
-    M(COUNTER, DAMAGE_MET, "flamegrid_damaged_reads_total", "Times that an object of the bucket could not be used, since it is damaged or lost") \
-    M(GAUGE, UNREADABLE_OBJECTS, "flamegrid_unreadable_objects", "Objects of the bucket that could not be used in the last hour, since they need a newer version of this program") \
-    M(COUNTER, UNREADABLE_MET, "flamegrid_unreadable_reads_total", "Times that an object of the bucket could not be used, since it needs a newer version of this program")
+    M(GAUGE, DAMAGE_OBJECTS, "flamegrid_damaged_objects", "Objects of the bucket found damaged or missing in the last hour") \
+    M(COUNTER, DAMAGE_MET, "flamegrid_damaged_reads_total", "Reads that failed because an object of the bucket is damaged or missing") \
+    M(GAUGE, UNREADABLE_OBJECTS, "flamegrid_unreadable_objects", "Objects of the bucket found in the last hour that require a newer version of this program") \
+    M(COUNTER, UNREADABLE_MET, "flamegrid_unreadable_reads_total", "Reads that failed because an object of the bucket requires a newer version of this program")
 /* clang-format on */
 FG_METRICS_ENUM(damage_metric, DAMAGE_METRICS)
 static const struct fg_metric_def damage_metrics[] = FG_METRICS_DEFS(DAMAGE_METRICS);
@@ -29,13 +29,13 @@ static const struct kind {
     enum damage_metric objects, met;
 } kinds[] = {
     {"objects_damaged",
-     "are damaged or lost, and answers that need them say so (flamegrid bucket verify, bucket "
-     "repair)",
-     "an object of the bucket is damaged or lost", DAMAGE_OBJECTS, DAMAGE_MET},
+     "are damaged or missing, and responses that need them say so (see flamegrid bucket verify and "
+     "bucket repair)",
+     "object of the bucket is damaged or missing", DAMAGE_OBJECTS, DAMAGE_MET},
     {"objects_unreadable",
-     "need a newer version of this program, and answers that need them say so; their bytes are "
-     "whole",
-     "an object of the bucket needs a newer version of this program", UNREADABLE_OBJECTS,
+     "require a newer version of this program, and responses that need them say so; the objects "
+     "are intact",
+     "object of the bucket requires a newer version of this program", UNREADABLE_OBJECTS,
      UNREADABLE_MET},
 };
 

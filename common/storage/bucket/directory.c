@@ -62,7 +62,7 @@ static enum fg_code read_some(struct fg_bucket_request *request, int fd, uint64_
         return fg_bucket_fail_err(request, &err);
     }
     if (got == 0)
-        return fg_bucket_fail(request, FG_E_CORRUPT, "the file became shorter");
+        return fg_bucket_fail(request, FG_E_CORRUPT, "the file was truncated");
     body->len += (size_t)got;
     return FG_OK;
 }
@@ -85,7 +85,7 @@ static void get(struct fg_bucket_request *request, int fd, const struct stat *in
     uint64_t size = (uint64_t)info->st_size, len;
 
     if (request->offset > 0 && request->offset >= size) {
-        (void)fg_bucket_fail(request, FG_E_INVALID, "begins at byte %llu, and there are %llu",
+        (void)fg_bucket_fail(request, FG_E_INVALID, "begins at byte %llu, but the object has %llu",
                              (unsigned long long)request->offset, (unsigned long long)size);
         return;
     }
@@ -361,7 +361,7 @@ static void directory_send(struct fg_bucket *bucket, struct fg_bucket_request *r
     *work = (struct directory_work){{.run = run, .done = on_done}, directory, request};
     if (fg_work_submit(directory->work, FG_LANE_BACKGROUND, &work->job))
         return;
-    (void)fg_bucket_fail(request, FG_E_LIMIT, "too many requests wait already");
+    (void)fg_bucket_fail(request, FG_E_LIMIT, "too many requests are waiting");
     on_done(&work->job);
 }
 

@@ -84,8 +84,8 @@ enum fg_code fg_directory_stamp(struct fg_directory *directory, int fd, int64_t 
         return fg_directory_fail(err, errno, "flush");
     if (info.st_mtim.tv_sec != times[1].tv_sec || info.st_mtim.tv_nsec != times[1].tv_nsec)
         return fg_fail(err, FG_E_UNIMPLEMENTED,
-                       "the file system does not keep times to the microsecond, and versions of "
-                       "objects are made of them; ext4, XFS, Btrfs and ZFS do");
+                       "the file system does not store times with microseconds, which object "
+                       "versions require; use ext4, XFS, Btrfs or ZFS");
     return FG_OK;
 }
 
@@ -293,9 +293,9 @@ enum fg_code fg_directory_rename(struct fg_directory *directory, struct fg_temp 
     int folder = rename_into(directory, temp, name);
 
     if (folder < 0 && (errno == EISDIR || errno == ENOTEMPTY || errno == EEXIST))
-        return fg_fail(err, FG_E_INVALID, "there are objects below this name");
+        return fg_fail(err, FG_E_INVALID, "the name is a prefix of other objects");
     if (folder < 0 && (errno == ENOTDIR || errno == ELOOP))
-        return fg_fail(err, FG_E_INVALID, "a part of the name is an object, or no folder");
+        return fg_fail(err, FG_E_INVALID, "a part of the name is an object or not a directory");
     if (folder < 0)
         return fg_directory_fail(err, errno, "rename");
     temp->name[0] = '\0';
@@ -378,7 +378,7 @@ enum fg_code fg_directory_temp_create(struct fg_directory *directory, struct fg_
         /* Somebody who tidies up had it before it was locked. */
         fg_directory_temp_done(directory, &temp);
     }
-    return fg_fail(err, FG_E_UNAVAILABLE, "no temporary file to be had");
+    return fg_fail(err, FG_E_UNAVAILABLE, "cannot create a temporary file");
 }
 
 void fg_directory_temp_done(struct fg_directory *directory, struct fg_temp *temp)

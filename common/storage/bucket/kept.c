@@ -14,8 +14,8 @@ static const int64_t TIMEOUT_NS = FG_MINUTE_NS;
 
 /* clang-format off */
 #define KEPT_METRICS(M)                                                                            \
-    M(COUNTER, KEPT_COPIES, "flamegrid_kept_copies_total", "Copies of manifests and the ring that were written below manifests/kept/") \
-    M(COUNTER, KEPT_FAILURES, "flamegrid_kept_failures_total", "Copies that could not be written; the next one is written ten minutes later")
+    M(COUNTER, KEPT_COPIES, "flamegrid_kept_copies_total", "Backup copies of manifests and the ring written to manifests/kept/") \
+    M(COUNTER, KEPT_FAILURES, "flamegrid_kept_failures_total", "Failed writes of backup copies to manifests/kept/; the next attempt follows after ten minutes")
 /* clang-format on */
 FG_METRICS_ENUM(kept_metric, KEPT_METRICS)
 static const struct fg_metric_def kept_metrics[] = FG_METRICS_DEFS(KEPT_METRICS);
@@ -99,7 +99,7 @@ static void on_written(struct fg_bucket_request *request)
         fg_metric_add(kept->metrics, KEPT_COPIES, 1);
     } else if (request->code != FG_E_CANCELED) {
         fg_metric_add(kept->metrics, KEPT_FAILURES, 1);
-        fg_log_warn("a copy of a manifest could not be kept", fg_ls("object", copy->name),
+        fg_log_warn("backup copy of a manifest could not be written", fg_ls("object", copy->name),
                     fg_ls("err", request->err.msg));
     }
     fg_bucket_clear(request);

@@ -17,16 +17,16 @@
 /* In the order of enum fg_bucket_verb and enum fg_bucket_class. */
 #define BUCKET_METRICS(M)                                                                           \
     EACH_OP(M, COUNTER, REQUESTS, "flamegrid_bucket_requests_total",                                \
-            "Requests to the bucket, as its users see them")                                        \
+            "Requests to the bucket, without retries")                                             \
     EACH_OP(M, COUNTER, ERRORS, "flamegrid_bucket_errors_total",                                    \
-            "Requests that failed after all retries; not those whose object or condition was not there") \
+            "Requests to the bucket that failed after all retries, except missing objects and failed conditions") \
     EACH_OP(M, HISTOGRAM, SECONDS, "flamegrid_bucket_request_duration_seconds",                     \
-            "From the request to its end, waiting and retries included")                            \
+            "Duration of requests to the bucket, including queueing and retries")                  \
     EACH_CLASS(M, COUNTER, CALLS, "flamegrid_bucket_store_requests_total",                          \
-            "Requests to the store, each try, as stores bill them: A changes or lists, B reads, deleting is free") \
-    M(COUNTER, RETRIES, "flamegrid_bucket_retries_total", "Tries after the first")                  \
-    M(COUNTER, BYTES_READ, "flamegrid_bucket_read_bytes_total", "Bytes of objects that were read")  \
-    M(COUNTER, BYTES_WRITTEN, "flamegrid_bucket_written_bytes_total", "Bytes of objects that were written")
+            "Attempts of requests to the object store by billing class: A writes and lists, B reads, deletes are free") \
+    M(COUNTER, RETRIES, "flamegrid_bucket_retries_total", "Retries of bucket requests")            \
+    M(COUNTER, BYTES_READ, "flamegrid_bucket_read_bytes_total", "Object bytes read from the bucket") \
+    M(COUNTER, BYTES_WRITTEN, "flamegrid_bucket_written_bytes_total", "Object bytes written to the bucket")
 /* clang-format on */
 FG_METRICS_ENUM(bucket_metric, BUCKET_METRICS)
 static const struct fg_metric_def bucket_metrics[] = FG_METRICS_DEFS(BUCKET_METRICS);

@@ -28,10 +28,10 @@ struct trial {
 
 static bool disprove(struct proof *proof, const char *what, const char *why)
 {
-    (void)fg_fail(proof->err, FG_E_UNIMPLEMENTED,
-                  "this store cannot be used: %s %s; it has to keep conditions, or data would be "
-                  "lost",
-                  what, why);
+    (void)fg_fail(
+        proof->err, FG_E_UNIMPLEMENTED,
+        "this store cannot be used: %s %s; without conditional requests data would be lost", what,
+        why);
     return false;
 }
 
@@ -44,11 +44,11 @@ static bool judge(struct proof *proof, const char *what, const struct fg_bucket_
     if (code == wanted)
         return true;
     if (code == FG_OK)
-        return disprove(proof, what, "was done all the same");
+        return disprove(proof, what, "succeeded although its condition failed");
     if (code == FG_E_PRECONDITION)
-        return disprove(proof, what, "was refused");
+        return disprove(proof, what, "was refused although its condition held");
     if (code == FG_E_NOT_FOUND && wanted == FG_OK)
-        return disprove(proof, what, "did not find what was written before");
+        return disprove(proof, what, "did not find the object written before");
     (void)fg_fail(proof->err, code, "%s: %s", what, request->err.msg);
     return false;
 }
@@ -85,13 +85,13 @@ static bool try_puts(struct proof *proof)
     const struct trial trials[] = {
         {"a put if absent of a new name", "one", FG_BUCKET_IF_ABSENT, NULL, false, FG_OK,
          &proof->first},
-        {"a put if absent (If-None-Match: *) of what is there", "two", FG_BUCKET_IF_ABSENT, NULL,
-         false, FG_E_PRECONDITION, NULL},
+        {"a put if absent (If-None-Match: *) of an existing object", "two", FG_BUCKET_IF_ABSENT,
+         NULL, false, FG_E_PRECONDITION, NULL},
         {"a put if match (If-Match) of the right etag", "two", FG_BUCKET_IF_MATCH, &proof->first,
          false, FG_OK, &proof->second},
         {"a put if match (If-Match) of a stale etag", "three", FG_BUCKET_IF_MATCH, stale, false,
          FG_E_PRECONDITION, NULL},
-        {"a multipart put if absent (If-None-Match: *) of what is there", "three",
+        {"a multipart put if absent (If-None-Match: *) of an existing object", "three",
          FG_BUCKET_IF_ABSENT, NULL, true, FG_E_PRECONDITION, NULL},
         {"a multipart put if match (If-Match) of a stale etag", "three", FG_BUCKET_IF_MATCH, stale,
          true, FG_E_PRECONDITION, NULL},
@@ -125,14 +125,14 @@ static bool try_reads(struct proof *proof)
     (void)fg_bucket_call(proof->bucket, &get);
     ok = judge(proof, "a get", &get, FG_OK) &&
          (has(&get, "three", &proof->third) ||
-          disprove(proof, "a get", "gave another content or etag than was put last"));
+          disprove(proof, "a get", "returned other content or another etag than the last put"));
     if (ok) {
         get.offset = 1;
         get.length = 3;
         (void)fg_bucket_call(proof->bucket, &get);
         ok = judge(proof, "a get of a range", &get, FG_OK) &&
              (has(&get, "hre", &proof->third) ||
-              disprove(proof, "a get of a range", "gave something else"));
+              disprove(proof, "a get of a range", "returned other content"));
     }
     fg_bucket_clear(&get);
     return ok;
@@ -150,9 +150,9 @@ static bool try_head(struct proof *proof)
     if (!judge(proof, "a head", &head, FG_OK))
         return false;
     if (head.size_bytes != 5 || !fg_slice_eq(fg_cstr(head.etag.text), fg_cstr(proof->third.text)))
-        return disprove(proof, "a head", "gave another size or etag than was put last");
+        return disprove(proof, "a head", "returned another size or etag than the last put");
     if (!fg_id_eq(head.tag, proof->tag))
-        return disprove(proof, "a head", "did not give back the metadata that were put");
+        return disprove(proof, "a head", "did not return the metadata of the put");
     return true;
 }
 
@@ -168,7 +168,7 @@ static bool try_list(struct proof *proof)
     (void)fg_bucket_call(proof->bucket, &list);
     ok = judge(proof, "a list", &list, FG_OK) &&
          ((list.n_entries == 1 && fg_slice_is(fg_cstr(list.entries[0].name), proof->name)) ||
-          disprove(proof, "a list", "did not have what was put"));
+          disprove(proof, "a list", "did not contain the object of the put"));
     fg_bucket_clear(&list);
     return ok;
 }
@@ -244,7 +244,7 @@ static bool race(struct proof *proof, enum fg_bucket_condition condition, const 
 static bool try_absent(struct proof *proof)
 {
     const struct trial trials[] = {
-        {"a put if match (If-Match) of what is not there", "x", FG_BUCKET_IF_MATCH, &proof->third,
+        {"a put if match (If-Match) of a missing object", "x", FG_BUCKET_IF_MATCH, &proof->third,
          false, FG_E_PRECONDITION, NULL},
         {"a multipart put if absent (If-None-Match: *) of a new name", "x", FG_BUCKET_IF_ABSENT,
          NULL, true, FG_OK, NULL},

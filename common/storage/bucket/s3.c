@@ -174,7 +174,7 @@ static void take_content(struct fg_bucket_request *request, const struct fg_s3_c
         ok = ok && request->size_bytes == request->body.len;
     if (!ok)
         (void)fg_bucket_fail(request, FG_E_CORRUPT,
-                             "the answer's head does not fit what was asked for, or what came");
+                             "the response headers do not match the request or the body");
 }
 
 /* A range of an object without content: there is none, and that is all of it. */
@@ -322,7 +322,7 @@ static void submit(struct fg_s3 *s3, struct fg_bucket_request *request)
     if (fg_work_submit(s3->work, slow ? FG_LANE_BACKGROUND : FG_LANE_INGEST, &work->job))
         return;
     free(work);
-    (void)fg_bucket_fail(request, FG_E_LIMIT, "too many requests wait already");
+    (void)fg_bucket_fail(request, FG_E_LIMIT, "too many requests are waiting");
     fg_s3_finish(s3, request);
 }
 
@@ -522,7 +522,7 @@ static enum fg_code check(const struct fg_bucket_s3_config *config, struct fg_er
     const char *fault = config->prefix[0] == '\0' ? NULL : fg_bucket_name_fault(config->prefix);
 
     if (!is_bucket_name(config->bucket))
-        return fg_fail(err, FG_E_INVALID, "bucket \"%s\": no name of a bucket", config->bucket);
+        return fg_fail(err, FG_E_INVALID, "bucket \"%s\": not a valid bucket name", config->bucket);
     if (config->region[0] == '\0')
         return fg_fail(err, FG_E_INVALID, "no region");
     if (fault != NULL || strlen(config->prefix) > 200)

@@ -119,7 +119,7 @@ void fg_s3_read_etag(struct fg_slice text, struct fg_bucket_etag *ret_etag)
 
 static enum fg_code garbled(struct fg_err *err, const char *what)
 {
-    return fg_fail(err, FG_E_CORRUPT, "the answer is no %s, or is cut short", what);
+    return fg_fail(err, FG_E_CORRUPT, "the response is not a %s, or is truncated", what);
 }
 
 /* ---- errors and single fields ---- */

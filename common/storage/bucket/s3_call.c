@@ -316,8 +316,8 @@ static enum verdict judge_error(struct fg_s3_call *call)
             code = known[i].as;
             verdict = known[i].verdict;
         }
-    call->code = fg_fail(&call->err, code, "%s answered %u%s%s%s%s", call->s3->origin, call->status,
-                         error->code[0] == '\0' ? "" : " ", error->code,
+    call->code = fg_fail(&call->err, code, "%s responded %u%s%s%s%s", call->s3->origin,
+                         call->status, error->code[0] == '\0' ? "" : " ", error->code,
                          error->message[0] == '\0' ? "" : ": ", error->message);
     return verdict;
 }
@@ -331,7 +331,7 @@ static enum verdict judge_success(struct fg_s3_call *call)
         call->status = 500; /* which it would have been, had it been known in time */
         return judge_error(call);
     }
-    (void)fail(call, FG_E_UNAVAILABLE, "the answer cannot be read");
+    (void)fail(call, FG_E_UNAVAILABLE, "the response cannot be read");
     return AGAIN_UNSURE;
 }
 
@@ -343,11 +343,12 @@ static enum verdict judge_fault(struct fg_s3_call *call)
     call->code = http->code;
     call->err = http->err;
     if (call->misfit) {
-        (void)fail(call, FG_E_UNIMPLEMENTED, "the store gives the whole object for a range");
+        (void)fail(call, FG_E_UNIMPLEMENTED,
+                   "the store ignores the requested range and returns the whole object");
         return FINAL;
     }
     if (call->into != NULL && call->into->full) {
-        call->code = fg_fail(&call->err, FG_E_TOO_LARGE, "there are more than %zu bytes",
+        call->code = fg_fail(&call->err, FG_E_TOO_LARGE, "the object has more than %zu bytes",
                              call->into->max_bytes);
         return FINAL;
     }
@@ -405,7 +406,8 @@ static void sleep_or_end(struct fg_s3_call *call)
     if (call->tries >= tries_max || is_late(call, wake_ns)) {
         end(call);
     } else if (!take_retry(call->s3)) {
-        (void)fg_wrap(&call->err, "after %u tries, with no more to be had for now", call->tries);
+        (void)fg_wrap(&call->err, "after %u attempts, and the retry budget is exhausted",
+                      call->tries);
         end(call);
     } else {
         call->state = S3_CALL_ASLEEP;
@@ -464,7 +466,7 @@ static void on_timer(uv_timer_t *timer)
     for (struct fg_s3_call *call = s3->first; call != NULL; call = next) {
         next = call->after;
         if (is_late(call, now_ns))
-            give_up(call, FG_E_DEADLINE, "not done in time");
+            give_up(call, FG_E_DEADLINE, "not completed before the deadline");
         else if (call->state == S3_CALL_ASLEEP && call->wake_mono_ns <= now_ns)
             attempt(call);
         else if (call->state == S3_CALL_ASLEEP)
@@ -487,9 +489,9 @@ static void on_start(struct fg_msg *msg)
     if (is_cancelled(call)) {
         give_up(call, FG_E_CANCELED, "cancelled");
     } else if (is_late(call, now_mono_ns())) {
-        give_up(call, FG_E_DEADLINE, "not done in time");
+        give_up(call, FG_E_DEADLINE, "not completed before the deadline");
     } else if (s3->n_calls > s3->config.requests_max + s3->config.waiting_max) {
-        give_up(call, FG_E_LIMIT, "too many requests wait already");
+        give_up(call, FG_E_LIMIT, "too many requests are waiting");
     } else {
         if (call->deadline_mono_ns != 0)
             fg_s3_wake_at(s3, call->deadline_mono_ns);

@@ -55,7 +55,7 @@ static enum fg_code read_secret(const char *path, char **ret_text, struct fg_err
     text = fg_trim(fg_buf_slice(&file));
     for (size_t i = 0; code == FG_OK && i < text.len; i++)
         if (text.ptr[i] < 0x20 || text.ptr[i] >= 0x7f)
-            code = fg_fail(err, FG_E_INVALID, "%s: not one line of text", path);
+            code = fg_fail(err, FG_E_INVALID, "%s: must contain one line of text", path);
     if (code == FG_OK && path[0] != '\0' && text.len == 0)
         code = fg_fail(err, FG_E_INVALID, "%s: is empty", path);
     if (code == FG_OK)
@@ -165,7 +165,7 @@ static enum fg_code read_answer(struct fg_s3 *s3, const struct fg_client_request
                                err);
     fg_s3_read_error(fg_buf_slice(&http->answer), &error);
     *ret_again = http->status >= 500 || strcmp(error.code, "IDPCommunicationError") == 0;
-    return fg_fail(err, *ret_again ? FG_E_UNAVAILABLE : FG_E_DENIED, "%s answered %u %s: %s",
+    return fg_fail(err, *ret_again ? FG_E_UNAVAILABLE : FG_E_DENIED, "%s responded %u %s: %s",
                    http->url, http->status, error.code, error.message);
 }
 
@@ -277,15 +277,14 @@ static void looked(struct fg_job *job)
     if (job->code == FG_OK && auth->changed)
         take_over(auth);
     if (job->code == FG_OK && has_ended(auth))
-        job->code = fg_fail(&job->err, FG_E_DENIED, "the keys that STS gives have ended already");
+        job->code = fg_fail(&job->err, FG_E_DENIED, "the keys from STS are already expired");
     else if (job->code == FG_OK && !auth->valid)
-        job->code =
-            fg_fail(&job->err, FG_E_DENIED, "the store does not take the keys in the files");
+        job->code = fg_fail(&job->err, FG_E_DENIED, "the store rejects the keys in the key files");
     auth->valid = auth->valid && !has_ended(auth);
     auth->next_mono_ns = now_ns + (job->code == FG_OK ? next_look_ns(auth) : AGAIN_NS);
     if (job->code != FG_OK) {
         auth->err = job->err;
-        fg_log_warn("no new keys for the bucket", fg_ls("err", job->err.msg));
+        fg_log_warn("keys of the bucket could not be renewed", fg_ls("err", job->err.msg));
     }
     fg_s3_wake_at(s3, auth->next_mono_ns);
     fg_s3_calls_with_keys(s3);
@@ -354,7 +353,7 @@ enum fg_code fg_s3_auth_init(struct fg_s3 *s3, struct fg_err *err)
         return FG_OK;
     }
     return fg_fail(err, FG_E_INVALID,
-                   "no keys: set access_key and secret_key, the files of both, or role_arn and "
+                   "no keys: set access_key and secret_key, their files, or role_arn and "
                    "web_identity_token_file");
 }
 

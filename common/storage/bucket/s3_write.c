@@ -130,13 +130,13 @@ static void settle_refusal(struct put *put, const struct fg_s3_call *call)
         request->size_bytes = put->size_bytes;
     } else if (call->unsure) {
         (void)fg_bucket_fail(request, FG_E_UNAVAILABLE,
-                             "the answer to a try was lost, and now the condition does not hold; "
-                             "whether it was done in between nobody knows");
+                             "the response to an attempt was lost, and now the condition does not "
+                             "hold; it is unknown whether the attempt succeeded");
         request->unsure = true;
     } else {
         (void)fg_bucket_fail(request, FG_E_PRECONDITION, "%s",
-                             request->condition == FG_BUCKET_IF_ABSENT ? "there is one already"
-                                                                       : "it has changed");
+                             request->condition == FG_BUCKET_IF_ABSENT ? "the object already exists"
+                                                                       : "the object has changed");
     }
 }
 
@@ -156,7 +156,7 @@ static void settle(struct put *put, const struct fg_s3_call *call,
     } else if ((call->code == FG_OK || call->unsure) && look(put) == OURS) {
         request->size_bytes = put->size_bytes;
     } else if (call->code == FG_OK) {
-        (void)fg_bucket_fail(request, FG_E_UNAVAILABLE, "the answer has no etag");
+        (void)fg_bucket_fail(request, FG_E_UNAVAILABLE, "the response has no etag");
         request->unsure = true;
     } else {
         fg_s3_fail_by(request, call);
@@ -198,7 +198,7 @@ static enum fg_code read_content(struct put *put, uint64_t offset, size_t len, s
             continue;
         if (got <= 0)
             return fg_bucket_fail(put->request, FG_E_INVALID, "file %.200s: %s", put->request->path,
-                                  got == 0 ? "became shorter" : "cannot be read");
+                                  got == 0 ? "was truncated" : "cannot be read");
         space->len += (size_t)got;
     }
     *ret_content = fg_bytes(space->ptr, len); /* not NULL: a body without content is one */
@@ -304,7 +304,7 @@ static enum fg_code finish_part(struct upload *upload, struct s3_write_slot *slo
     if (code == FG_OK) {
         fg_s3_read_etag(fg_client_header(&slot->call.http, "ETag"), etag);
         if (etag->text[0] == '\0')
-            code = fg_bucket_fail(request, FG_E_UNAVAILABLE, "part %u: the answer has no etag",
+            code = fg_bucket_fail(request, FG_E_UNAVAILABLE, "part %u: the response has no etag",
                                   slot->part);
     }
     fg_s3_call_clear(&slot->call);
@@ -518,7 +518,7 @@ void fg_s3_delete(struct fg_s3 *s3, struct fg_bucket_request *request)
     call.once = request->condition != FG_BUCKET_ALWAYS;
     if (fg_s3_call_run(&call) == FG_E_PRECONDITION && call.unsure) {
         (void)fg_bucket_fail(request, FG_E_UNAVAILABLE,
-                             "the answer to a try was lost, and now there is another");
+                             "the response to an attempt was lost, and now another object exists");
         request->unsure = true;
     } else if (call.code != FG_OK && call.code != FG_E_NOT_FOUND) {
         fg_s3_fail_by(request, &call);

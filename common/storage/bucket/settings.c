@@ -14,13 +14,13 @@ enum { PATH_MAX_BYTES = 4096, DIRECTORY_THREADS_MAX = 16 };
 /* clang-format off */
 const struct fg_conf_field fg_bucket_fields[] = {
     {"type", FG_CONF_ENUM, CONF(type), .def = "directory", .choices = "directory|s3",
-     .doc = "Where segments, blocks and what coordinates services are kept: a directory of one machine, or an object store that speaks S3's protocol and keeps conditions (If-None-Match: *, If-Match)."},
+     .doc = "Storage of segments, blocks and coordination objects. directory: a directory of one machine. s3: an object store that implements the S3 protocol and conditional writes (If-None-Match: *, If-Match)."},
     {"path", FG_CONF_STRING, CONF(path), .def = "", .max = "4000",
-     .doc = "The directory, on a file system with times to the microsecond; its parent is there. Empty: bucket in the data folder."},
+     .doc = "Directory of the bucket. Its parent must exist, and its file system must store times with microseconds. Empty: bucket in the data directory."},
     {"requests_max", FG_CONF_UINT, CONF(requests_max), .def = "64", .min = "1", .max = "10000",
-     .doc = "Requests, and so connections, at a time; of a directory at most 16."},
+     .doc = "Concurrent requests, each with its own connection. A directory uses at most 16."},
     {"waiting_max", FG_CONF_UINT, CONF(waiting_max), .def = "10000", .min = "1", .max = "1000000",
-     .doc = "Requests that wait for their turn. Above it they are refused."},
+     .doc = "Requests that may wait for a free slot. Further requests are refused."},
 };
 
 #undef CONF
@@ -28,55 +28,55 @@ const struct fg_conf_field fg_bucket_fields[] = {
 
 const struct fg_conf_field fg_bucket_s3_fields[] = {
     {"endpoint", FG_CONF_STRING, CONF(endpoint), .def = "", .max = "300",
-     .doc = "https://HOST[:PORT] of the store; http:// is for tests. Empty: that of AWS for the region."},
+     .doc = "URL of the object store, https://HOST[:PORT]; use http:// only for tests. Empty: the AWS endpoint of the region."},
     {"region", FG_CONF_STRING, CONF(region), .def = "", .max = "100",
-     .doc = "Region that requests are signed for. Empty: AWS_REGION, AWS_DEFAULT_REGION, else us-east-1."},
+     .doc = "Region for which requests are signed. Empty: AWS_REGION, else AWS_DEFAULT_REGION, else us-east-1."},
     {"bucket", FG_CONF_STRING, CONF(bucket), .def = "", .max = "255",
-     .doc = "Name of the bucket, which is there already."},
+     .doc = "Name of the bucket, which must exist."},
     {"prefix", FG_CONF_STRING, CONF(prefix), .def = "", .max = "200",
-     .doc = "What all names in the bucket begin with, without the '/' that follows it. Clusters that share a bucket need different ones."},
+     .doc = "Prefix of all object names in the bucket, without the '/' that follows it. Clusters that share a bucket need different prefixes."},
     {"addressing", FG_CONF_ENUM, CONF(addressing), .def = "auto", .choices = "auto|path|host",
-     .doc = "Whether the bucket's name goes into the path or before the host's name; auto: the path where endpoint is set or the name has dots."},
+     .doc = "Position of the bucket name in URLs. path: in the path. host: in the host name. auto: path if `endpoint` is set or the name contains dots, else host."},
     {"ca_file", FG_CONF_STRING, CONF(ca_file), .def = "", .max = "4000",
-     .doc = "Certificates in PEM form of the authorities that the store's has to be from. Empty: the system's."},
+     .doc = "CA certificates in PEM format that verify the certificate of the object store. Empty: the CA certificates of the system."},
     {"access_key", FG_CONF_STRING, CONF(access_key), .def = "", .max = "1000",
-     .doc = "Access key. Without any key here the environment is asked, as by AWS's own clients: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, else AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE."},
+     .doc = "Access key. If no key is set in this section, the environment supplies it as for AWS clients: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, else AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE."},
     {"secret_key", FG_CONF_SECRET, CONF(secret_key), .def = "", .max = "1000",
      .doc = "Secret key."},
     {"session_token", FG_CONF_SECRET, CONF(session_token), .def = "", .max = "8000",
-     .doc = "Session token, where the keys need one."},
+     .doc = "Session token, if the keys require one."},
     {"access_key_file", FG_CONF_STRING, CONF(access_key_file), .def = "", .max = "4000",
-     .doc = "File with the access key. These files are read again when they change."},
+     .doc = "File with the access key. Changed key files are reloaded."},
     {"secret_key_file", FG_CONF_STRING, CONF(secret_key_file), .def = "", .max = "4000",
      .doc = "File with the secret key."},
     {"session_token_file", FG_CONF_STRING, CONF(session_token_file), .def = "", .max = "4000",
      .doc = "File with the session token."},
     {"role_arn", FG_CONF_STRING, CONF(role_arn), .def = "", .max = "2048",
-     .doc = "Role whose keys STS gives for the token in web_identity_token_file; they are renewed ahead of their end."},
+     .doc = "Role to assume through STS with the token in `web_identity_token_file`. Its keys are renewed before they expire."},
     {"web_identity_token_file", FG_CONF_STRING, CONF(web_identity_token_file), .def = "", .max = "4000",
-     .doc = "File with the token, such as Kubernetes writes it."},
+     .doc = "File with the web identity token, for example one that Kubernetes writes."},
     {"role_session_name", FG_CONF_STRING, CONF(role_session_name), .def = "flamegrid", .min = "2", .max = "64",
-     .doc = "Name of the session, for the store's logs."},
+     .doc = "Session name for the logs of the object store."},
     {"sts_endpoint", FG_CONF_STRING, CONF(sts_endpoint), .def = "", .max = "400",
-     .doc = "URL of STS. Empty: that of AWS for the region."},
+     .doc = "URL of STS. Empty: the AWS endpoint of the region."},
     {"sse", FG_CONF_ENUM, CONF(sse), .def = "none", .choices = "none|s3|kms",
-     .doc = "Encryption that the store is asked for: with keys of its own (SSE-S3) or of its key management (SSE-KMS). none: what the bucket has as its default."},
+     .doc = "Server-side encryption to request. s3: with keys of the object store (SSE-S3). kms: with keys of its key management service (SSE-KMS). none: the default of the bucket."},
     {"kms_key_id", FG_CONF_STRING, CONF(kms_key_id), .def = "", .max = "2048",
-     .doc = "Key of the key management. Empty: its default key."},
+     .doc = "Key of the key management service. Empty: its default key."},
     {"storage_class", FG_CONF_STRING, CONF(storage_class), .def = "", .max = "100",
-     .doc = "Storage class of objects. Empty: the store's default."},
+     .doc = "Storage class of objects. Empty: the default of the object store."},
     {"connect_timeout", FG_CONF_NS, CONF(connect_timeout_ns), .def = "5s", .min = "10ms", .max = "5m",
-     .doc = "Longest time for name, connection and TLS."},
+     .doc = "Timeout of name resolution, connect and TLS handshake together."},
     {"timeout", FG_CONF_NS, CONF(timeout_ns), .def = "20s", .min = "10ms", .max = "10m",
-     .doc = "Longest time for one try, and a second more for every 256 KiB."},
+     .doc = "Timeout of one attempt. Each 256 KiB of data adds a second."},
     {"tries_max", FG_CONF_UINT, CONF(tries_max), .def = "5", .min = "1", .max = "20",
-     .doc = "Tries of a request, the first included. All together have a budget: a tenth of what succeeds, two a second, 100 saved up."},
+     .doc = "Attempts per request, the first included. All retries share a budget: a tenth of the successful requests plus two per second, saved up to 100."},
     {"backoff", FG_CONF_NS, CONF(backoff_ns), .def = "100ms", .min = "1ms", .max = "10s",
-     .doc = "Longest wait before the second try, doubled for each one after it; how long is drawn."},
+     .doc = "Maximum wait before the second attempt. It doubles with each further attempt; the actual wait is random."},
     {"part_size", FG_CONF_BYTES, CONF(part_bytes), .def = "16MiB", .min = "5MiB", .max = "1GiB",
-     .doc = "Larger objects are uploaded in parts of this size."},
+     .doc = "Part size of multipart uploads. Larger objects are uploaded in parts."},
     {"parts_at_once", FG_CONF_UINT, CONF(parts_at_once), .def = "4", .min = "1", .max = "64",
-     .doc = "Parts of one upload under way at a time, each with its size in memory."},
+     .doc = "Concurrent parts of one upload. Each part is held in memory."},
 };
 /* clang-format on */
 
@@ -134,7 +134,7 @@ static enum fg_code open_directory(const struct fg_bucket_settings *settings,
     fg_bucket_path(settings, host->data, &path);
     fg_buf_putc(&path, '\0');
     config.path = (const char *)path.ptr;
-    code = path.full ? fg_fail(err, FG_E_INVALID, "bucket: its path is too long")
+    code = path.full ? fg_fail(err, FG_E_INVALID, "bucket: the path is too long")
                      : fg_bucket_directory_open(&config, ret_bucket, err);
     fg_buf_done(&path);
     return code;
@@ -211,7 +211,7 @@ static enum fg_code open_s3(const struct fg_bucket_settings *settings,
         return fg_fail(err, FG_E_INVALID, "bucket.s3.bucket is not set");
     take_keys(s3, &config);
     if (fg_slice_starts(fg_cstr(s3->endpoint), "http://"))
-        fg_log_warn("the bucket is spoken to without TLS", fg_ls("endpoint", s3->endpoint));
+        fg_log_warn("connections to the bucket do not use TLS", fg_ls("endpoint", s3->endpoint));
     return fg_bucket_s3_open(&config, ret_bucket, err);
 }
 

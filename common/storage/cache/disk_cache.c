@@ -44,21 +44,23 @@ static const int64_t LOOK_NS = FG_SECOND_NS;
 
 #define DISK_METRICS(M)                                                                            \
     M(COUNTER, DISK_HITS, "flamegrid_disk_cache_hits_total",                                       \
-      "Things that were read from the disk")                                                       \
-    M(COUNTER, DISK_MISSES, "flamegrid_disk_cache_misses_total", "Things that were not there")     \
+      "Lookups that the disk cache answered")                                                      \
+    M(COUNTER, DISK_MISSES, "flamegrid_disk_cache_misses_total",                                   \
+      "Lookups that missed the disk cache")                                                        \
     M(COUNTER, DISK_EVICTED, "flamegrid_disk_cache_evicted_total",                                 \
-      "Things that went to make room for others")                                                  \
+      "Objects evicted from the disk cache to make room")                                          \
     M(COUNTER, DISK_GIVEN_UP, "flamegrid_disk_cache_given_up_bytes_total",                         \
-      "Bytes that went because the disk was short of room")                                        \
+      "Bytes evicted from the disk cache because the disk was low on space")                       \
     M(COUNTER, DISK_KEPT, "flamegrid_disk_cache_kept_total",                                       \
-      "Things that were written again, since they were used, when their file went")                \
+      "Recently used objects rewritten when their file was evicted")                               \
     M(COUNTER, DISK_DROPPED, "flamegrid_disk_cache_dropped_total",                                 \
-      "Things that were not written, for the disk was too slow, full or faulty")                   \
+      "Objects not written because the disk was slow, full or faulty")                             \
     M(COUNTER, DISK_FAULTS, "flamegrid_disk_cache_faults_total",                                   \
-      "Reads that did not give what was written, and writes that failed")                          \
-    M(GAUGE, DISK_BYTES, "flamegrid_disk_cache_bytes", "Bytes of the files")                       \
-    M(GAUGE, DISK_ENTRIES, "flamegrid_disk_cache_entries", "Things that are there")                \
-    M(GAUGE, DISK_QUEUED, "flamegrid_disk_cache_queued_bytes", "Bytes that wait to be written")
+      "Corrupt reads and failed writes of the disk cache")                                         \
+    M(GAUGE, DISK_BYTES, "flamegrid_disk_cache_bytes", "Size of the files of the disk cache")      \
+    M(GAUGE, DISK_ENTRIES, "flamegrid_disk_cache_entries", "Objects in the disk cache")            \
+    M(GAUGE, DISK_QUEUED, "flamegrid_disk_cache_queued_bytes",                                     \
+      "Bytes queued for writing to the disk cache")
 FG_METRICS_ENUM(disk_metric, DISK_METRICS)
 static const struct fg_metric_def disk_metrics[] = FG_METRICS_DEFS(DISK_METRICS);
 
@@ -342,7 +344,7 @@ static void rest(struct fg_disk_cache *cache)
 {
     count(cache, DISK_FAULTS);
     if (!cache->resting)
-        fg_log_warn("disk cache cannot be written to for want of room, or since the disk is faulty",
+        fg_log_warn("disk cache write failed, cache writes disabled for 10 s",
                     fg_ls("folder", cache->path));
     cache->resting = true;
     cache->rest_mono_ns = fg_mono_ns(fg_clock_real()) + REST_NS;
@@ -576,7 +578,7 @@ static enum fg_code open_files(struct fg_disk_cache *cache,
                                const struct fg_disk_cache_config *config, struct fg_err *err)
 {
     if (strlen(config->path) + NAME_MAX_BYTES >= sizeof cache->path)
-        return fg_fail(err, FG_E_INVALID, "disk cache: too long a path");
+        return fg_fail(err, FG_E_INVALID, "disk cache: the path is too long");
     (void)snprintf(cache->path, sizeof cache->path, "%s", config->path);
     if (lock_folder(cache, err) != FG_OK ||
         fg_disk_files_open(cache->path, cache->files, &cache->n_files, err) != FG_OK)
@@ -608,7 +610,7 @@ enum fg_code fg_disk_cache_open(const struct fg_disk_cache_config *config,
     pthread_condattr_t monotonic;
 
     if (config->max_bytes < FG_DISK_CACHE_MIN_BYTES)
-        return fg_fail(err, FG_E_INVALID, "disk cache: %llu bytes are too few, %d at least",
+        return fg_fail(err, FG_E_INVALID, "disk cache: %llu bytes are too few; the minimum is %d",
                        (unsigned long long)config->max_bytes, FG_DISK_CACHE_MIN_BYTES);
     cache = fg_new(struct fg_disk_cache);
     cache->lock_fd = -1;

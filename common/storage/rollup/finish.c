@@ -112,7 +112,7 @@ static enum fg_code order_rows(struct finishing *finishing, struct fg_err *err)
     for (uint32_t i = 0; i < writer->n_rows; i++) {
         finishing->places[finishing->order[i]] = i;
         if (i > 0 && compare_rows(&finishing->order[i - 1], &finishing->order[i], writer) == 0)
-            return fg_fail(err, FG_E_INVALID, "a merged node was added twice");
+            return fg_fail(err, FG_E_INVALID, "a rollup was added twice");
     }
     return FG_OK;
 }
@@ -239,7 +239,7 @@ static enum fg_code put_nod(struct finishing *finishing, struct fg_err *err)
 
     put_directory(finishing);
     if (writer->raw.len > FG_BLOCK_PAGE_RAW_MAX_BYTES)
-        return fg_fail(err, FG_E_LIMIT, "directory of merged nodes has %zu bytes", writer->raw.len);
+        return fg_fail(err, FG_E_LIMIT, "rollup directory has %zu bytes", writer->raw.len);
     stored = fg_block_pack(writer->packer, fg_buf_slice(&writer->raw));
     fg_buf_le32(nod, FG_NODES_MAGIC);
     fg_buf_le32(nod, FG_NODES_VERSION);
@@ -295,7 +295,7 @@ enum fg_code fg_nodes_finish(struct fg_nodes_writer *writer, struct fg_nodes_sec
     enum fg_code code;
 
     if (writer->lacking && writer->options.all)
-        return fg_fail(err, FG_E_LIMIT, "more merged nodes than a part may have");
+        return fg_fail(err, FG_E_LIMIT, "more rollups than a part may have");
     finishing_init(&finishing, writer);
     code = put_all(&finishing, err);
     finishing_done(&finishing);
@@ -317,7 +317,7 @@ enum fg_code fg_nodes_write(struct fg_nodes_writer *writer, struct fg_block_writ
     if (!writer->any && !writer->options.all)
         return FG_OK;
     if (fg_nodes_finish(writer, &sections, err) != FG_OK)
-        return fg_wrap(err, "merged nodes");
+        return fg_wrap(err, "rollups");
     fg_block_part_section(block, FG_BLOCK_NOD, sections.nod);
     fg_block_part_section(block, FG_BLOCK_CRN, sections.crn);
     fg_block_part_section(block, FG_BLOCK_FTB, sections.ftb);

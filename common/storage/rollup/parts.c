@@ -11,7 +11,7 @@ static enum fg_code no_room(const char *what, struct fg_err *err)
 
 static enum fg_code corrupt(const char *what, struct fg_err *err)
 {
-    return fg_fail(err, FG_E_CORRUPT, "merged nodes: bad %s", what);
+    return fg_fail(err, FG_E_CORRUPT, "rollups: bad %s", what);
 }
 
 /* The bytes of a place, unpacked. */
@@ -26,10 +26,10 @@ static enum fg_code unpack(const struct fg_nodes_place *place, struct fg_slice b
         return FG_OK;
     }
     if (bytes.len != place->bytes)
-        return fg_fail(err, FG_E_CORRUPT, "merged nodes: %zu bytes for %s, not %u", bytes.len, what,
+        return fg_fail(err, FG_E_CORRUPT, "rollups: %zu bytes for %s, not %u", bytes.len, what,
                        place->bytes);
     if (fg_block_unpack_in(bytes, said, arena, ret_raw, err) != FG_OK)
-        return fg_wrap(err, "merged nodes: %s", what);
+        return fg_wrap(err, "rollups: %s", what);
     return FG_OK;
 }
 
@@ -328,8 +328,8 @@ enum fg_code fg_nodes_full_add(const struct fg_nodes_row *row, struct fg_slice b
     enum fg_code code;
 
     if (place->items != n_ranks)
-        return fg_fail(err, FG_E_CORRUPT, "merged nodes: full node of %u stacks, not %u",
-                       place->items, n_ranks);
+        return fg_fail(err, FG_E_CORRUPT, "rollups: full rollup of %u stacks, not %u", place->items,
+                       n_ranks);
     code = unpack(place, bytes, "full node", arena, &raw, err);
     if (code == FG_OK)
         code = add_full(raw, row, sign, arena, sums, n_ranks, err);

@@ -56,7 +56,7 @@ static enum fg_code keep_each_once(struct rollup_planning *planning, struct fg_e
         if (kept == 0 || !fg_id_eq(grounds[kept - 1].id, grounds[i].id))
             grounds[kept++] = grounds[i];
         else if (grounds[i].source != FG_MAP_NONE)
-            return fg_fail(err, FG_E_INVALID, "plan with a source twice");
+            return fg_fail(err, FG_E_INVALID, "the plan has a source twice");
     }
     planning->n_grounds = kept;
     return FG_OK;
@@ -319,10 +319,9 @@ static enum fg_code plan_ground(struct rollup_planning *planning, uint32_t numbe
     if (fg_plan_source_make(&planning->works[number], err) != FG_OK)
         return err->code;
     if (source->alone && planning->works[number].bytes == FG_PLAN_NEVER)
-        return fg_fail(
-            err, FG_E_INVALID,
-            "the profiles were dropped, and the merged nodes that are left of them do not "
-            "tell apart what the query asks for");
+        return fg_fail(err, FG_E_INVALID,
+                       "the profiles were deleted by retention, and their rollups do not "
+                       "distinguish what the query selects");
     return FG_OK;
 }
 
@@ -335,7 +334,7 @@ enum fg_code fg_plan_make(const struct fg_plan_query *query, const struct fg_pla
     struct fg_plan_out out = {.arena = arena};
 
     if (query->start_ns > query->end_ns)
-        return fg_fail(err, FG_E_INVALID, "plan of a time that ends before it begins");
+        return fg_fail(err, FG_E_INVALID, "the plan ends before it starts");
     if (prepare(&planning, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < n_sources; i++)

@@ -286,9 +286,9 @@ static enum fg_code parse_directory(struct fg_slice raw, struct fg_arena *arena,
     nodes->dict = place(&parsing, &parsing.ends[FG_NODES_CROWN]);
     parse_rows(&parsing);
     if (parsing.no_room)
-        return fg_fail(err, FG_E_LIMIT, "no room for the directory of merged nodes");
+        return fg_fail(err, FG_E_LIMIT, "no memory for the rollup directory");
     if (parsing.cur.bad)
-        return fg_fail(err, FG_E_CORRUPT, "merged nodes: bad %s", parsing.what);
+        return fg_fail(err, FG_E_CORRUPT, "rollups: bad %s", parsing.what);
     memcpy(nodes->section_bytes, parsing.ends, sizeof nodes->section_bytes);
     return FG_OK;
 }
@@ -304,23 +304,23 @@ enum fg_code fg_nodes_parse(const struct fg_block_part *part, struct fg_slice by
     struct fg_slice raw, stored;
 
     if (fg_block_check_key(part->key, err) != FG_OK)
-        return fg_wrap(err, "merged nodes");
+        return fg_wrap(err, "rollups");
     said.crc = fg_cur_le32(&cur);
     head_crc = fg_cur_le32(&cur);
     stored = fg_cur_take(&cur, stored_bytes);
     if (magic != FG_NODES_MAGIC)
-        return fg_fail(err, FG_E_CORRUPT, "no merged nodes in %zu bytes", bytes.len);
+        return fg_fail(err, FG_E_CORRUPT, "no rollups in %zu bytes", bytes.len);
     if (cur.bad || said.raw_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES ||
         head_crc != fg_crc32c(fg_slice_sub(bytes, 0, FG_NODES_HEAD_BYTES - sizeof head_crc)))
-        return fg_fail(err, FG_E_CORRUPT, "merged nodes: bad head");
+        return fg_fail(err, FG_E_CORRUPT, "rollups: bad header");
     if (version < FG_NODES_VERSION_LEAST || version > FG_NODES_VERSION)
-        return fg_fail(err, FG_E_UNIMPLEMENTED, "merged nodes of version %u", version);
+        return fg_fail(err, FG_E_UNIMPLEMENTED, "rollups of unsupported version %u", version);
     if (fg_block_unpack_in(stored, said, arena, &raw, err) != FG_OK)
-        return fg_wrap(err, "merged nodes");
+        return fg_wrap(err, "rollups");
     if (parse_directory(raw, arena, &nodes, err) != FG_OK)
         return err->code;
     if (!fg_cur_end(&cur))
-        return fg_fail(err, FG_E_CORRUPT, "merged nodes: %zu bytes left over", cur.left);
+        return fg_fail(err, FG_E_CORRUPT, "rollups: %zu bytes left over", cur.left);
     nodes.version = version;
     *ret_nodes = nodes;
     return FG_OK;
@@ -338,7 +338,7 @@ static enum fg_code type_is_named(const struct fg_nodes *nodes, const struct fg_
         fg_arena_new(arena, enum fg_groups_answer, nodes->groups.n_groups);
 
     if (answers == NULL)
-        return fg_fail(err, FG_E_LIMIT, "no room for %u groups", nodes->groups.n_groups);
+        return fg_fail(err, FG_E_LIMIT, "no memory for %u groups", nodes->groups.n_groups);
     if (fg_groups_match(&nodes->groups, type, selector, arena, answers, err) != FG_OK)
         return err->code;
     *ret_named = false;

@@ -40,7 +40,7 @@ static enum fg_code verify_table(const struct rollup_verifying *verifying,
     int64_t *values = fg_arena_new(verifying->arena, int64_t, 2 * (size_t)n_names), total = 0;
 
     if (values == NULL)
-        return fg_fail(err, FG_E_LIMIT, "no room for a table");
+        return fg_fail(err, FG_E_LIMIT, "no memory for a function table");
     if (fg_nodes_table_add(row, &verifying->names, bytes_of(verifying, row, FG_NODES_TABLE), 1,
                            verifying->arena, values, values + n_names, err) != FG_OK)
         return err->code;
@@ -58,7 +58,7 @@ static enum fg_code verify_full(const struct rollup_verifying *verifying,
     uint64_t *sums = fg_arena_new(verifying->arena, uint64_t, verifying->part->n_stacks);
 
     if (sums == NULL)
-        return fg_fail(err, FG_E_LIMIT, "no room for a full node");
+        return fg_fail(err, FG_E_LIMIT, "no memory for a full rollup");
     return fg_nodes_full_add(row, bytes_of(verifying, row, FG_NODES_FULL), 1, verifying->arena,
                              sums, verifying->part->n_stacks, err);
 }
@@ -114,11 +114,11 @@ static enum fg_code verify_span(const struct fg_nodes *nodes, uint32_t *at, stru
     if (*at == first || filled_ns != whole->key.end_ns ||
         (count == whole->count && fg_id_eq(digest, whole->digest) && total == whole->total))
         return FG_OK;
-    return fg_fail(
-        err, FG_E_CORRUPT,
-        "merged node %u: %llu profiles worth %lld, those of its parts are %llu worth %lld",
-        first - 1, (unsigned long long)whole->count, (long long)whole->total,
-        (unsigned long long)count, (long long)total);
+    return fg_fail(err, FG_E_CORRUPT,
+                   "rollup %u: %llu profiles with a total of %lld, but its parts have %llu with a "
+                   "total of %lld",
+                   first - 1, (unsigned long long)whole->count, (long long)whole->total,
+                   (unsigned long long)count, (long long)total);
 }
 
 static enum fg_code verify_spans(const struct fg_nodes *nodes, struct fg_err *err)
@@ -136,7 +136,7 @@ static enum fg_code verify_rows(struct rollup_verifying *verifying, struct fg_er
 
     for (unsigned what = 0; what < FG_NODES_WHATS; what++)
         if (nodes->section_bytes[what] != verifying->sections[what].len)
-            return fg_fail(err, FG_E_CORRUPT, "merged nodes: %zu bytes, said %llu",
+            return fg_fail(err, FG_E_CORRUPT, "rollups: %zu bytes, but the directory says %llu",
                            verifying->sections[what].len,
                            (unsigned long long)nodes->section_bytes[what]);
     if (fg_nodes_names_parse(nodes, fg_slice_sub(crn, 0, nodes->names.bytes),
@@ -145,7 +145,7 @@ static enum fg_code verify_rows(struct rollup_verifying *verifying, struct fg_er
         return err->code;
     for (uint32_t i = 0; i < nodes->n_rows; i++)
         if (verify_row(verifying, &nodes->rows[i], err) != FG_OK)
-            return fg_wrap(err, "merged node %u", i);
+            return fg_wrap(err, "rollup %u", i);
     return FG_OK;
 }
 

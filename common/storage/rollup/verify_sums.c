@@ -27,7 +27,7 @@ struct sums_verifying {
 
 static enum fg_code no_room(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "no room to make merged nodes anew");
+    return fg_fail(err, FG_E_LIMIT, "no memory to rebuild rollups");
 }
 
 static struct fg_slice range_of(const struct sums_verifying *verifying, struct fg_block_range range)
@@ -112,7 +112,7 @@ static enum fg_code place_dict(struct sums_verifying *verifying, struct fg_err *
         if (fg_slice_eq(names->names[i], dict->names[at]))
             verifying->names_of[at++] = i;
     if (at < dict->n_names)
-        return fg_fail(err, FG_E_CORRUPT, "merged nodes: a name that no stack has");
+        return fg_fail(err, FG_E_CORRUPT, "rollups: a name that no stack has");
     at = 0;
     for (uint32_t i = 0; i < names->n_nodes && at < dict->n_nodes; i++) {
         uint32_t parent = dict->parents[at];
@@ -123,7 +123,7 @@ static enum fg_code place_dict(struct sums_verifying *verifying, struct fg_err *
             verifying->nodes_of[at++] = i;
     }
     if (at < dict->n_nodes)
-        return fg_fail(err, FG_E_CORRUPT, "merged nodes: a path that no stack has");
+        return fg_fail(err, FG_E_CORRUPT, "rollups: a path that no stack has");
     return FG_OK;
 }
 
@@ -155,11 +155,11 @@ static enum fg_code check_groups(const struct sums_verifying *verifying, struct 
     const struct fg_groups *groups = &verifying->nodes.groups;
 
     if (groups->n_series != verifying->part->n_series)
-        return fg_fail(err, FG_E_CORRUPT, "merged nodes: groups of %u series, there are %u",
+        return fg_fail(err, FG_E_CORRUPT, "rollups: groups of %u series, but there are %u",
                        groups->n_series, verifying->part->n_series);
     for (uint32_t i = 0; i < groups->n_series; i++)
         if (!is_grouped_well(groups, &verifying->index.series[i].labels, groups->of_series[i]))
-            return fg_fail(err, FG_E_CORRUPT, "merged nodes: group of series %u", i);
+            return fg_fail(err, FG_E_CORRUPT, "rollups: group of series %u", i);
     return FG_OK;
 }
 
@@ -369,7 +369,7 @@ static enum fg_code check_row(struct sums_verifying *verifying, const struct fg_
     if (sum_row(verifying, row, &counted, err) != FG_OK)
         return err->code;
     if (counted.count != row->count || !fg_id_eq(counted.digest, row->digest))
-        return fg_fail(err, FG_E_CORRUPT, "%llu profiles, should be %llu, or other ones",
+        return fg_fail(err, FG_E_CORRUPT, "%llu profiles, but there should be %llu, or they differ",
                        (unsigned long long)row->count, (unsigned long long)counted.count);
     if (row->count == 0)
         return FG_OK;
@@ -386,7 +386,7 @@ static enum fg_code check_rows(struct sums_verifying *verifying, struct fg_err *
 
         fg_arena_release(verifying->arena, mark);
         if (code != FG_OK)
-            return fg_wrap(err, "merged node %u", i);
+            return fg_wrap(err, "rollup %u", i);
     }
     return FG_OK;
 }

@@ -29,12 +29,12 @@ int fg_nodes_key_cmp(const struct fg_nodes_key *a, const struct fg_nodes_key *b)
 static enum fg_code check_options(const struct fg_nodes_options *options, struct fg_err *err)
 {
     if (options->n_types > FG_NODES_TYPES_MAX)
-        return fg_fail(err, FG_E_LIMIT, "merged nodes of %u types", options->n_types);
+        return fg_fail(err, FG_E_LIMIT, "rollups of %u types", options->n_types);
     if (options->groups->common.count > FG_NODES_LABELS_MAX)
-        return fg_fail(err, FG_E_LIMIT, "merged nodes with %zu common labels",
+        return fg_fail(err, FG_E_LIMIT, "rollups with %zu common labels",
                        options->groups->common.count);
     if (options->n_made_of > FG_NODES_MADE_OF_MAX)
-        return fg_fail(err, FG_E_LIMIT, "merged nodes of %u objects", options->n_made_of);
+        return fg_fail(err, FG_E_LIMIT, "rollups of %u objects", options->n_made_of);
     return FG_OK;
 }
 
@@ -313,14 +313,14 @@ static enum fg_code check_key(const struct fg_nodes_writer *writer, const struct
                                                      : groups->n_series;
 
     if (key->number >= numbers || key->start_ns >= key->end_ns)
-        return fg_fail(err, FG_E_INVALID, "merged node %u of %u, from %lld to %lld", key->number,
+        return fg_fail(err, FG_E_INVALID, "rollup %u of %u, from %lld to %lld", key->number,
                        numbers, (long long)key->start_ns, (long long)key->end_ns);
     for (uint32_t i = 0; i < n_values; i++)
         if (values[i].type >= writer->options.n_types ||
             (i > 0 && values[i].type <= values[i - 1].type))
-            return fg_fail(err, FG_E_INVALID, "merged node of type %u", values[i].type);
+            return fg_fail(err, FG_E_INVALID, "rollup of type %u", values[i].type);
     if (n_values > FG_NODES_MAX - writer->n_rows)
-        return fg_fail(err, FG_E_LIMIT, "too many merged nodes");
+        return fg_fail(err, FG_E_LIMIT, "too many rollups");
     return FG_OK;
 }
 

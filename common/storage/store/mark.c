@@ -299,7 +299,7 @@ static enum fg_code check_empty(const struct check *check, struct fg_err *err)
     bool used = check->mark.number > 0 || check->listing.has_tables || check->listing.n_logs > 0;
 
     return used ? fg_fail(err, FG_E_CORRUPT,
-                          "CURRENT is missing, which says what belongs to the store")
+                          "CURRENT is missing, so the files of the store are unknown")
                 : FG_OK;
 }
 
@@ -316,7 +316,7 @@ static enum fg_code check_newest(const struct check *check, struct fg_err *err)
         if (check->listing.logs[i].number == newest->number)
             return FG_OK;
     log_name(newest->number, name);
-    return fg_fail(err, FG_E_CORRUPT, "%s is missing, of which %llu bytes were synced", name,
+    return fg_fail(err, FG_E_CORRUPT, "%s is missing although %llu bytes of it were synced", name,
                    (unsigned long long)newest->size);
 }
 
@@ -331,13 +331,13 @@ static enum fg_code check_manifest(const struct check *check, uint64_t current, 
     if (faccessat(check->folder, name, F_OK, 0) != 0 && errno == ENOENT)
         return fg_fail(err, FG_E_CORRUPT, "%s is missing", name);
     if (current < mark->manifest)
-        return fg_fail(err, FG_E_CORRUPT, "CURRENT names %s, and %s was in use", name, wanted);
+        return fg_fail(err, FG_E_CORRUPT, "CURRENT names %s, but %s was in use", name, wanted);
     if (current > mark->manifest)
         return FG_OK;
     if (scan_file(check->folder, name, 0, &scan, err) != FG_OK)
         return err->code;
     if (scan.end < mark->manifest_size)
-        return fg_fail(err, FG_E_CORRUPT, "%s can be read up to byte %llu, and %llu were written",
+        return fg_fail(err, FG_E_CORRUPT, "%s is readable up to byte %llu, but %llu were written",
                        name, (unsigned long long)scan.end, (unsigned long long)mark->manifest_size);
     return scan.end > mark->manifest_size ? FG_OK : check_newest(check, err);
 }
@@ -363,7 +363,7 @@ static enum fg_code check_log(struct check *check, size_t i, struct fg_err *err)
         return err->code;
     verdict = fg_log_scan_verdict(&scan);
     if (scan.end < synced)
-        return fg_fail(err, FG_E_CORRUPT, "%s can be read up to byte %llu, and %llu were synced",
+        return fg_fail(err, FG_E_CORRUPT, "%s is readable up to byte %llu, but %llu were synced",
                        name, (unsigned long long)scan.end, (unsigned long long)synced);
     if (verdict == FG_LOG_DAMAGED || (verdict == FG_LOG_TORN && has_later(check, i)))
         return fg_fail(err, FG_E_CORRUPT, "%s is damaged at byte %llu of %llu", name,

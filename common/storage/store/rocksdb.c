@@ -184,7 +184,7 @@ static void set_tables(rocksdb_options_t *options, rocksdb_cache_t *cache)
 
 static void on_line(const char *text)
 {
-    fg_log_warn("RocksDB warns", fg_ls("text", text));
+    fg_log_warn("RocksDB warning", fg_ls("text", text));
 }
 
 static void set_info_log(rocksdb_options_t *options)
@@ -331,7 +331,7 @@ static void note_mark(struct rocks *rocks)
 
     rocks->marked_mono_ns = fg_mono_ns(fg_clock_real());
     if (failed && !rocks->marking_failed)
-        fg_log_warn("store: how it stands could not be noted; damage may go unnoticed",
+        fg_log_warn("head store could not record its state, damage may go undetected",
                     fg_ls("err", err.msg));
     rocks->marking_failed = failed;
 }
@@ -475,7 +475,7 @@ static void stop_merging(struct rocks *rocks)
     if (atomic_exchange(&rocks->store.damaged, true))
         return;
     rocksdb_options_set_disable_auto_compactions(rocks->options, 1);
-    fg_log_error("store is damaged: it is not merged any more, and grows until it is replaced",
+    fg_log_error("head store damaged, compaction disabled: it grows until it is replaced",
                  fg_ls("folder", rocks->dir), fg_ls("err", rocks->why.msg));
 }
 
@@ -492,16 +492,16 @@ static enum fg_code rocks_heal(struct fg_store *store, struct fg_err *err)
     if (!rocks->current->read_only) {
         make_quiet(rocks->current);
         if (open_checked(rocks, true, &fresh, err) != FG_OK)
-            return fg_wrap(err, "opening anew, read-only");
+            return fg_wrap(err, "reopening read-only");
         replace(rocks, fresh);
         closed = reap(rocks);
     }
     if (!closed)
         return fg_fail(err, FG_E_UNAVAILABLE,
-                       "opening anew waits for questions that read what is to be closed");
+                       "reopening waits for queries that still read the store");
     if (open_checked(rocks, false, &fresh, err) != FG_OK) {
         rocks->why = *err;
-        return fg_wrap(err, "opening anew");
+        return fg_wrap(err, "reopening");
     }
     fg_assert(fresh != NULL);
     replace(rocks, fresh);
@@ -775,13 +775,12 @@ static enum fg_code accept_loss(struct rocks *rocks, const struct fg_store_confi
     if (!fg_slice_is(fg_cstr(config->accept_loss), text)) {
         struct fg_err damage = *err;
 
-        return fg_fail(
-            err, FG_E_CORRUPT,
-            "%s; nothing was changed. Profiles that were acknowledged are lost. Restore "
-            "the folder, or set %s to %s: then it is set aside and an empty store begins",
-            damage.msg, config->accept_loss_setting, text);
+        return fg_fail(err, FG_E_CORRUPT,
+                       "%s; nothing was changed. Acknowledged profiles are lost. Restore the "
+                       "directory, or set %s to %s to set it aside and start with an empty store",
+                       damage.msg, config->accept_loss_setting, text);
     }
-    fg_log_error("store is damaged and set aside, as was asked for: an empty one begins",
+    fg_log_error("damaged head store set aside as accept_loss allows, creating an empty one",
                  fg_ls("folder", rocks->dir), fg_ls("err", err->msg));
     if (fg_aside_move(rocks->dir, err) != FG_OK)
         return err->code;

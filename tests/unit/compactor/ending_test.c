@@ -116,7 +116,7 @@ static void waits_for_manifests(void **state)
 
     (void)state;
     world.stores.known = false;
-    assert_waits_for(&world, "ingesters: it is not known yet which there are");
+    assert_waits_for(&world, "ingesters: the list of ingesters is not known yet");
     world.stores.known = true;
     ask(&world);
     all_answer(&world);

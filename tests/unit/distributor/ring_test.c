@@ -184,7 +184,7 @@ static void too_few_are_an_answer(void **state)
     struct fixture *f = *state;
 
     f->settings.push_retry_ns = 0;
-    expect(f, 503, "2 of 3 ingesters that own this series are needed, 1 answered: ");
+    expect(f, 503, "2 of the 3 ingesters that own this series must acknowledge, 1 did: ");
     assert_true(http_ask_head_has(&f->served.answer, "Retry-After: "));
 }
 

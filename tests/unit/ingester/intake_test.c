@@ -172,7 +172,7 @@ static void a_start_that_cannot_write_answers_questions(void **state)
     head_open(head, &f->faulty.store);
     assert_int_equal(stored(head), 1);
     assert_int_equal(push(head, 1), FG_E_UNAVAILABLE);
-    expect_ready(head, "pushes are refused, questions are answered");
+    expect_ready(head, "pushes are refused, queries are answered");
     atomic_store(&f->faulty.full, false);
     wait_until_taken(head);
     assert_int_equal(push(head, 1), FG_OK);
@@ -202,7 +202,7 @@ static void a_disk_below_its_reserve_refuses(void **state)
     intake = ing_intake_create(&(struct ing_intake_config){store, full, registry});
     fg_buf_init(&why, 4096);
     assert_int_equal(ing_intake_admits(intake, &err), FG_E_UNAVAILABLE);
-    assert_string_equal(err.msg, "the ingester's disk is full, try again later");
+    assert_string_equal(err.msg, "the disk of the ingester is full, try again later");
     assert_true(ing_intake_refuses(intake, &why));
     fg_buf_putc(&why, '\0');
     assert_non_null(strstr((char *)why.ptr, "disk full: "));

@@ -490,10 +490,10 @@ static void another_store_is_refused(void **state)
     asking.selection.store = (ProtobufCBinaryData){sizeof store, store};
     asking.shards.first = 1u << 20; /* not even looked at */
     expect_refused(world, &asking, FG_E_PRECONDITION,
-                   "this ingester has another store than the one meant");
+                   "the request is for another store than the one of this ingester");
     asking.selection.store.len = 5;
     expect_refused(world, &asking, FG_E_PRECONDITION,
-                   "this ingester has another store than the one meant");
+                   "the request is for another store than the one of this ingester");
     fg_buf_done(&asking.text);
 }
 

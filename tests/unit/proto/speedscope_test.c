@@ -189,7 +189,7 @@ static void bad_files(void **state)
         {"", "byte 0: the input ends"},
         {"[]", "byte 1: not a JSON object"},
         {"{" SCHEMA "," FRAMES ",'profiles':[]", "byte 158: the input ends inside"},
-        {FILE_OF("") " x", "something follows"},
+        {FILE_OF("") " x", "unexpected data after"},
         {"{'$schema':'x'," FRAMES ",'profiles':[]}", "Unknown schema: x"},
         {"{" FRAMES ",'profiles':[]}", "Unknown schema: "},
         {"{'$schema':7}", "$schema is not a string"},

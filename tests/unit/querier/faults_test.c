@@ -337,7 +337,7 @@ static void a_bucket_that_is_away_and_nothing_is_cached(void **state)
     fg_bucket_faulty_set(asker.faulty, &away);
     fg_clock_manual_advance(&asker.clock, FG_MINUTE_NS);
     assert_int_equal(ask_again(&asker, false, &err), FG_E_UNAVAILABLE);
-    assert_non_null(strstr(err.msg, "with partial=true"));
+    assert_non_null(strstr(err.msg, "set partial=true"));
     assert_int_equal(ask_again(&asker, true, &err), FG_E_UNAVAILABLE);
     assert_non_null(strstr(err.msg, "not complete: manifests of 60 s ago"));
     asker_done(&asker);

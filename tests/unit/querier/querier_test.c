@@ -417,7 +417,7 @@ static void a_peer_that_fails(void **state)
     f->peers[1].code = FG_E_UNAVAILABLE;
     assert_int_equal(call(f, "SelectMergeStacktraces", "{" BASE "}"), 503);
     assert_true(head_has(f, "Retry-After"));
-    assert_non_null(strstr(body_of(f), "under revision 2: 0 of 1 needed ingesters answered: "
+    assert_non_null(strstr(body_of(f), "of ring revision 2: 0 of 1 required ingesters responded: "
                                        "i1: fake peer was told to fail\""));
     assert_false(head_has(f, "X-Flamegrid-Complete"));
     f->peers[1].code = FG_OK;

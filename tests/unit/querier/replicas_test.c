@@ -765,8 +765,8 @@ static void of_two_dead_one_is_missed(void **state)
     set_gate(&world->gates[1], GATE_FAILS);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(ask_select(world, NULL, false, &bits, &err), FG_E_UNAVAILABLE);
-        assert_non_null(strstr(err.msg, "shard 0 under revision 3: 1 of 2 needed ingesters "
-                                        "answered: "));
+        assert_non_null(
+            strstr(err.msg, "shard 0 of ring revision 3: 1 of 2 required ingesters responded: "));
         assert_non_null(strstr(err.msg, "i0: gate is shut"));
         assert_non_null(strstr(err.msg, "i1: gate is shut"));
         assert_int_equal(ask_select(world, NULL, true, &bits, &err), FG_OK);
@@ -858,8 +858,9 @@ static void another_store_does_not_count(void **state)
     expect_all(world);
     join(world, 0, (struct fg_id){8, 8});
     assert_int_equal(ask_select(world, NULL, false, &bits, &err), FG_E_UNAVAILABLE);
-    assert_non_null(strstr(err.msg, "under revision 4: 1 of 2 needed ingesters answered: "));
-    assert_non_null(strstr(err.msg, "i1: this ingester has another store than the one meant"));
+    assert_non_null(strstr(err.msg, "of ring revision 4: 1 of 2 required ingesters responded: "));
+    assert_non_null(
+        strstr(err.msg, "i1: the request is for another store than the one of this ingester"));
     end(world);
 }
 

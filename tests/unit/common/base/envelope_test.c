@@ -45,7 +45,7 @@ static void refused(void **state)
     fg_buf_init(&bytes, 100);
     seal(&bytes, "ab");
     assert_int_equal(fg_envelope_open(&other, fg_buf_slice(&bytes), &cur, &err), FG_E_CORRUPT);
-    assert_string_equal(err.msg, "no other: 11 bytes that do not begin with FGYY");
+    assert_string_equal(err.msg, "bad magic number in other: 11 bytes that do not begin with FGYY");
     for (size_t i = 0; i < bytes.len; i++) {
         assert_int_equal(
             fg_envelope_open(&envelope, fg_slice_sub(fg_buf_slice(&bytes), 0, i), &cur, &err),

@@ -237,11 +237,11 @@ static void default_rules_stand_where_told(void **state)
 static const struct {
     const char *yaml, *msg;
 } bad[] = {
-    {"a: b", "rules are a list at rules:1"},
-    {"drop", "rules are a list at rules:1"},
-    {"- drop", "rule 1: not a map of keys such as source_labels and regex at rules:1"},
-    {"- [a]", "rule 1: not a map of keys such as source_labels and regex at rules:1"},
-    {"-", "rule 1: not a map of keys such as source_labels and regex at rules:1"},
+    {"a: b", "rules must be a list at rules:1"},
+    {"drop", "rules must be a list at rules:1"},
+    {"- drop", "rule 1: must be a map with keys such as source_labels and regex at rules:1"},
+    {"- [a]", "rule 1: must be a map with keys such as source_labels and regex at rules:1"},
+    {"-", "rule 1: must be a map with keys such as source_labels and regex at rules:1"},
     {"- {target_label: a}\n---\n- {target_label: a}\n", "a second document at rules:2"},
     {"- {target_label: a\n", "did not find expected ',' or '}' at rules:2"},
     {"- {target_label: \"\xff\"}", "invalid leading UTF-8 octet at rules:1"},
@@ -249,7 +249,7 @@ static const struct {
     {"- {source_label: [a]}", "rule 1: unknown key \"source_label\" (did you mean \"source_labels\"?) at rules:1"},
     {"- target_label: a\n\n- target_label: a\n  replace: b\n", "rule 2: unknown key \"replace\" at rules:4"},
     {"- {Regex: a}", "rule 1: unknown key \"Regex\" (did you mean \"regex\"?) at rules:1"},
-    {"- {? [a] : b}", "rule 1: a list or map in the place of a key at rules:1"},
+    {"- {? [a] : b}", "rule 1: expected a key, found a list or map at rules:1"},
     {"- regex: a\n  regex: a\n", "rule 1: regex is given twice at rules:2"},
 
     {"- {regex: &x a}", "an anchor is not a setting at rules:1"},
@@ -258,14 +258,14 @@ static const struct {
     {"- {regex: *x}", "an alias is not a setting at rules:1"},
     {"- {modulus: !!int 1}", "a tag is not a setting at rules:1"},
 
-    {"- {source_labels: a}", "rule 1: source_labels is a list, such as [namespace, pod] at rules:1"},
-    {"- {source_labels: }", "rule 1: source_labels is a list, such as [namespace, pod] at rules:1"},
-    {"- {source_labels: {a: b}}", "rule 1: source_labels is a list, such as [namespace, pod] at rules:1"},
-    {"- {source_labels: [[a]]}", "rule 1: source_labels is a text, no list or map at rules:1"},
+    {"- {source_labels: a}", "rule 1: source_labels must be a list, such as [namespace, pod] at rules:1"},
+    {"- {source_labels: }", "rule 1: source_labels must be a list, such as [namespace, pod] at rules:1"},
+    {"- {source_labels: {a: b}}", "rule 1: source_labels must be a list, such as [namespace, pod] at rules:1"},
+    {"- {source_labels: [[a]]}", "rule 1: source_labels must be a string, not a list or map at rules:1"},
     {"- {source_labels: ['']}", "rule 1: source_labels has a label without a name at rules:1"},
     {"- {source_labels: [~]}", "rule 1: source_labels has no value; an empty text is '' at rules:1"},
-    {"- {regex: [a]}", "rule 1: regex is a text, no list or map at rules:1"},
-    {"- {target_label: {a: b}}", "rule 1: target_label is a text, no list or map at rules:1"},
+    {"- {regex: [a]}", "rule 1: regex must be a string, not a list or map at rules:1"},
+    {"- {target_label: {a: b}}", "rule 1: target_label must be a string, not a list or map at rules:1"},
     {"- target_label: a\n  replacement:\n", "rule 1: replacement has no value; an empty text is '' at rules:2"},
     {"- {regex: }", "rule 1: regex has no value; an empty text is '' at rules:1"},
     {"- {modulus: many}", "rule 1: modulus \"many\" is not a whole number at rules:1"},
@@ -287,16 +287,16 @@ static const struct {
     {"- {action: dropequal}", "rule 1: dropequal needs a target_label at rules:1"},
     {"- {action: lowercase, target_label: a, replacement: b}", "rule 1: lowercase takes no replacement at rules:1"},
     {"- {action: uppercase, target_label: a, replacement: ''}", "rule 1: uppercase takes no replacement at rules:1"},
-    {"- {action: keepequal, target_label: a, regex: b}", "rule 1: keepequal takes nothing but source_labels and target_label at rules:1"},
-    {"- {action: keepequal, target_label: a, modulus: 1}", "rule 1: keepequal takes nothing but source_labels and target_label at rules:1"},
-    {"- {action: dropequal, target_label: a, separator: '-'}", "rule 1: dropequal takes nothing but source_labels and target_label at rules:1"},
-    {"- {action: dropequal, target_label: a, replacement: x}", "rule 1: dropequal takes nothing but source_labels and target_label at rules:1"},
+    {"- {action: keepequal, target_label: a, regex: b}", "rule 1: keepequal takes only source_labels and target_label at rules:1"},
+    {"- {action: keepequal, target_label: a, modulus: 1}", "rule 1: keepequal takes only source_labels and target_label at rules:1"},
+    {"- {action: dropequal, target_label: a, separator: '-'}", "rule 1: dropequal takes only source_labels and target_label at rules:1"},
+    {"- {action: dropequal, target_label: a, replacement: x}", "rule 1: dropequal takes only source_labels and target_label at rules:1"},
     {"- {action: labelmap, replacement: ''}", "rule 1: labelmap needs a replacement, which is the new name at rules:1"},
-    {"- {action: labeldrop, source_labels: [a]}", "rule 1: labeldrop takes nothing but regex at rules:1"},
-    {"- {action: labeldrop, target_label: a}", "rule 1: labeldrop takes nothing but regex at rules:1"},
-    {"- {action: labelkeep, modulus: 2}", "rule 1: labelkeep takes nothing but regex at rules:1"},
-    {"- {action: labelkeep, separator: ','}", "rule 1: labelkeep takes nothing but regex at rules:1"},
-    {"- {action: labelkeep, replacement: a}", "rule 1: labelkeep takes nothing but regex at rules:1"},
+    {"- {action: labeldrop, source_labels: [a]}", "rule 1: labeldrop takes only regex at rules:1"},
+    {"- {action: labeldrop, target_label: a}", "rule 1: labeldrop takes only regex at rules:1"},
+    {"- {action: labelkeep, modulus: 2}", "rule 1: labelkeep takes only regex at rules:1"},
+    {"- {action: labelkeep, separator: ','}", "rule 1: labelkeep takes only regex at rules:1"},
+    {"- {action: labelkeep, replacement: a}", "rule 1: labelkeep takes only regex at rules:1"},
 
     {"- {target_label: a}\n- target_label: a\n  regex: '('\n", "rule 2: regex: missing ): ( at rules:2"},
     {"- {action: drop, regex: 'a{2000}'}", "rule 1: regex: invalid repetition size: {2000} at rules:1"},
@@ -375,7 +375,7 @@ static void rules_are_bounded(void **state)
     yaml.len = 1 << 20;
     assert_int_equal(fg_relabel_parse_types(fg_buf_slice(&yaml), "r", &rules, &err), FG_E_INVALID);
     assert_string_equal(err.msg,
-                        "rule 1: not a map of keys such as source_labels and regex at r:1");
+                        "rule 1: must be a map with keys such as source_labels and regex at r:1");
     fg_buf_done(&yaml);
 }
 
@@ -402,7 +402,7 @@ static void sample_types_are_kept_or_dropped_only(void **state)
                      FG_E_INVALID);
     assert_string_equal(
         err.msg,
-        "rule 1: sample types can be kept or dropped, there is no replace for them at t:1");
+        "rule 1: sample types can only be kept or dropped; replace is not available at t:1");
 }
 
 /* What the rules put into a set is good without them. */

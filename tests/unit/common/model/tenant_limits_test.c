@@ -185,12 +185,12 @@ static const struct {
 } broken[] = {
     {"overrides:\n  a:\n    max_label_names_per_serie: 1\n", "unknown key \"overrides.a.max_label_names_per_serie\" at F:3; did you mean \"overrides.a.max_label_names_per_series\"?"},
     {"overrides:\n  a:\n    max_label_names_per_series: x\n", "overrides.a.max_label_names_per_series: \"x\" is not a whole number (F:3)"},
-    {"overrides:\n  a: {}\n  a: {}\n", "overrides.a is given twice, again at F:3"},
-    {"overrides:\n  a: 5\n", "overrides.a: a value in the place of a map at F:2"},
-    {"overrides: [a]\n", "a list is not a setting at F:1"},
-    {"limits: {}\n", "unknown key; there is nothing but \"overrides\" here at F:1"},
-    {"overrides: {}\nmore: {}\n", "unknown key; there is nothing but \"overrides\" here at F:2"},
-    {"nonsense\n", "a value in the place of a map of settings at F:1"},
+    {"overrides:\n  a: {}\n  a: {}\n", "overrides.a is set a second time at F:3"},
+    {"overrides:\n  a: 5\n", "overrides.a: expected a map, found a value at F:2"},
+    {"overrides: [a]\n", "expected a setting, found a list at F:1"},
+    {"limits: {}\n", "unknown key; only \"overrides\" is allowed here at F:1"},
+    {"overrides: {}\nmore: {}\n", "unknown key; only \"overrides\" is allowed here at F:2"},
+    {"nonsense\n", "expected a map of settings, found a value at F:1"},
 };
 /* clang-format on */
 

@@ -137,21 +137,21 @@ static void test_errors(void **state)
     config.client_ca_file = "/nonexistent/ca.pem";
     expect_error(&config, "tls_client_ca_file \"/nonexistent/ca.pem\": ");
     config.client_ca_file = f->key_file;
-    expect_error(&config, "nothing in it in PEM form");
+    expect_error(&config, "no usable PEM object");
     config = good;
     cert_write(&f->client, NULL, f->key_file);
     expect_error(&config, "key values mismatch");
     write_text(f->key_file, "nonsense\n");
-    expect_error(&config, "nothing in it in PEM form");
+    expect_error(&config, "no usable PEM object");
     /* A key under a password: an error, not a question on the terminal. */
     encrypted = BIO_new_file(f->key_file, "w");
     assert_int_equal(PEM_write_bio_PKCS8PrivateKey(encrypted, f->server.key, EVP_aes_128_cbc(),
                                                    "secret", 6, NULL, NULL),
                      1);
     BIO_free(encrypted);
-    expect_error(&config, "it is encrypted");
+    expect_error(&config, "the key is encrypted");
     write_text(f->cert_file, "");
-    expect_error(&config, "nothing in it in PEM form");
+    expect_error(&config, "no usable PEM object");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, tls_setup, tls_teardown)

@@ -273,7 +273,7 @@ static void test_cleartext(void **state)
         len += (size_t)n;
     answer[len] = '\0';
     assert_memory_equal(answer, "HTTP/1.1 400 Bad Request\r\n", 26);
-    assert_non_null(strstr(answer, "this port speaks TLS"));
+    assert_non_null(strstr(answer, "this port accepts only TLS"));
     (void)close(fd);
     tls_expect_metric(f, "flamegrid_tls_handshake_failures_total{reason=\"cleartext\"} 1\n");
     assert_true(run_metric_is(f->run, "flamegrid_http_refused_total{reason=\"cleartext\"} 1\n"));

@@ -114,7 +114,7 @@ static void a_disk_short_of_room_says_so(void **state)
     fg_buf_clear(&text);
     fg_disk_describe(disk, &text);
     fg_buf_putc(&text, '\0');
-    assert_non_null(strstr((char *)text.ptr, "1099511627776 MiB are kept in reserve"));
+    assert_non_null(strstr((char *)text.ptr, "1099511627776 MiB are reserved"));
     fg_buf_done(&text);
     fg_disk_unwatch(disk);
     fg_registry_destroy(registry);

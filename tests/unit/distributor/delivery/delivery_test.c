@@ -302,8 +302,8 @@ static void two_dead_owners_are_too_many(void **state)
     result = wait_round(f, delivery);
     assert_int_equal(result.state, DELIVERY_SILENT);
     assert_int_equal(result.err.code, FG_E_UNAVAILABLE);
-    assert_non_null(
-        strstr(result.err.msg, "2 of 3 ingesters that own this series are needed, 1 answered: "));
+    assert_non_null(strstr(result.err.msg,
+                           "2 of the 3 ingesters that own this series must acknowledge, 1 did: "));
     /* Ann is not asked again. */
     (void)send_round(f, delivery);
     expect_round(f, delivery, DELIVERY_SILENT);

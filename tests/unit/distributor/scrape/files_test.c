@@ -220,7 +220,7 @@ static void targets_that_are_none_are_shown(void **state)
     struct fixture *f = *state;
 
     put_file(f, "a.yaml", "[{targets: [a, \"b:x\"]}]");
-    room_wait_targets(f->room, ALL_A " dropped: address \"b:x\" has a port that is none");
+    room_wait_targets(f->room, ALL_A " dropped: address \"b:x\" has an invalid port");
     room_wait_metric(f->room, SCRAPE_DROPPED, 1);
     put_file(f, "a.yaml", "[{targets: [a]}]");
     room_wait_targets(f->room, ALL_A);

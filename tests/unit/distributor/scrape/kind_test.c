@@ -65,18 +65,18 @@ static const struct {
     const char *yaml, *want;
 } wrong[] = {
     {"[memory]", "scrape.profiles: not a map of profiles"},
-    {"memory: off", "\"memory\": is no map"},
+    {"memory: off", "\"memory\": is not a map"},
     {"memory: {enabeld: false}", "unknown key \"enabeld\"; did you mean \"enabled\"?"},
     {"memory: {enabled: maybe}", "\"enabled\" is neither true nor false"},
-    {"memory: {path: heap}", "\"path\" is no path"},
-    {"memory: {path: \"/a b\"}", "\"path\" is no path"},
-    {"memory: {cumulative: alloc_space}", "\"cumulative\" is no list"},
-    {"memory: {cumulative: [a,b,c,d,e,f,g,h,i]}", "\"cumulative\" is no list of up to 8"},
-    {"memory: {cumulative: [\"\"]}", "\"cumulative\" names no sample type"},
+    {"memory: {path: heap}", "\"path\" must be a path"},
+    {"memory: {path: \"/a b\"}", "\"path\" must be a path"},
+    {"memory: {cumulative: alloc_space}", "\"cumulative\" is not a list"},
+    {"memory: {cumulative: [a,b,c,d,e,f,g,h,i]}", "\"cumulative\" is not a list of up to 8"},
+    {"memory: {cumulative: [\"\"]}", "\"cumulative\" lists no sample type"},
     {"memry: {enabled: false}", "did you mean \"memory\"?"},
     {"wall: {seconds: true}", "\"wall\" is a new profile and needs a \"path\""},
-    {"Wall: {path: /wall}", "\"Wall\": a name is of lower-case letters"},
-    {"\"a-b\": {path: /wall}", "\"a-b\": a name is of lower-case letters"},
+    {"Wall: {path: /wall}", "\"Wall\": a name may contain only lower-case letters"},
+    {"\"a-b\": {path: /wall}", "\"a-b\": a name may contain only lower-case letters"},
 };
 /* clang-format on */
 
@@ -107,7 +107,7 @@ static void there_are_so_many_and_no_more(void **state)
         fg_buf_printf(&yaml, "p%d: {path: /p}\n", i);
     assert_int_equal(dist_kinds_init(&kinds, fg_buf_slice(&yaml), "scrape.profiles", &err),
                      FG_E_INVALID);
-    assert_non_null(strstr(err.msg, "too many kinds"));
+    assert_non_null(strstr(err.msg, "too many profile types"));
     fg_buf_done(&yaml);
 }
 

@@ -264,8 +264,8 @@ static void events_that_are_none(void **state)
         {"{\"type\":\"ADDED\",\"object\":{}}", FG_E_DECODE, "no resourceVersion"},
         {"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"resourceVersion\":\"1\"}}}", FG_E_DECODE,
          "without a name"},
-        {"{\"type\":\"ADD", FG_E_DECODE, "no JSON"},
-        {"7", FG_E_DECODE, "no JSON"},
+        {"{\"type\":\"ADD", FG_E_DECODE, "not JSON"},
+        {"7", FG_E_DECODE, "not JSON"},
     };
     struct dist_pods_event event;
     struct fg_err err;

@@ -333,9 +333,9 @@ static void failures_are_counted_by_what_they_are(void **state)
 {
     struct fixture *f = *state;
 
-    assert_error(f, SCRAPE_STATUS, "/broken", "the target answers with status 500: out of. order");
+    assert_error(f, SCRAPE_STATUS, "/broken", "the target responds with status 500: out of. order");
     assert_error(f, SCRAPE_INVALID, "/page", "");
-    assert_error(f, SCRAPE_INVALID, "/empty", "the target answers with nothing");
+    assert_error(f, SCRAPE_INVALID, "/empty", "the target responds with an empty body");
     room_update(f->room, "c", "[{targets: [\"127.0.0.1:1\"]}]");
     room_wait_metric(f->room, SCRAPE_UNREACHABLE, 1);
 }

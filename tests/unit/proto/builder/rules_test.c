@@ -382,7 +382,7 @@ static void work_is_counted_over_profiles(void **state)
     sample(&fixture, "a=2", "f", 0, 1, 0, 0);
     assert_int_equal(finish(&fixture), FG_E_TOO_LARGE);
     assert_string_equal(fixture.err.msg,
-                        "relabelling rules have too much to do with the labels of this upload");
+                        "relabeling the labels of this upload needs too much work");
     end(&fixture);
 }
 

@@ -389,27 +389,30 @@ static void texts(void **state)
 
     (void)state;
     memset(longer, 'a', sizeof longer);
-    assert_refused(&none, &join, FG_E_INVALID, "the member's name is empty", arena);
+    assert_refused(&none, &join, FG_E_INVALID, "the name of the member is empty", arena);
     join.name = FG_LIT("a b");
     assert_refused(&none, &join, FG_E_INVALID,
-                   "the member's name has something other than letters, digits and -._", arena);
+                   "the name of the member contains a character other than letters, digits and -._",
+                   arena);
     join.name = fg_bytes(longer, 129);
-    assert_refused(&none, &join, FG_E_INVALID, "the member's name is longer than 128 bytes", arena);
+    assert_refused(&none, &join, FG_E_INVALID, "the name of the member is longer than 128 bytes",
+                   arena);
     join.name = FG_LIT("a-b_c.9");
     join.zone = FG_LIT("<b>");
     assert_refused(&none, &join, FG_E_INVALID,
-                   "the member's zone has something other than letters, digits and -._", arena);
+                   "the zone of the member contains a character other than letters, digits and -._",
+                   arena);
     join.zone = FG_LIT("");
     join.address = FG_LIT("");
-    assert_refused(&none, &join, FG_E_INVALID, "the member's address is empty", arena);
+    assert_refused(&none, &join, FG_E_INVALID, "the address of the member is empty", arena);
     join.address = fg_bytes(longer, 257);
-    assert_refused(&none, &join, FG_E_INVALID, "the member's address is longer than 256 bytes",
+    assert_refused(&none, &join, FG_E_INVALID, "the address of the member is longer than 256 bytes",
                    arena);
     join.address = FG_LIT("tcp://a:1");
     join.http = FG_LIT("a\n");
     assert_refused(&none, &join, FG_E_INVALID,
-                   "the member's address of HTTP has something other than printable ASCII without "
-                   "blanks",
+                   "the HTTP address of the member contains a blank or a character that is not "
+                   "printable ASCII",
                    arena);
     join.http = FG_LIT("");
     join.replicas = 4;
@@ -435,9 +438,7 @@ static void limits(void **state)
     }
     join.zone = FG_LIT("one-more");
     assert_refused(&ring, &join, FG_E_LIMIT,
-                   "32 revisions of the ring have not drained yet: wait, or forget members that "
-                   "are gone",
-                   arena);
+                   "32 ring revisions have not drained yet: wait, or forget dead members", arena);
     assert_int_equal(fg_ring_apply(&ring, &join, small, &next, &changed, &err), FG_E_LIMIT);
 
     ring = fg_ring_none();
@@ -453,8 +454,8 @@ static void limits(void **state)
     ring.n_revisions = 1;
     assert_round_trip(&ring, arena);
     join.name = FG_LIT("z");
-    assert_refused(&ring, &join, FG_E_LIMIT, "the ring would have 1025 members, 1024 at most",
-                   arena);
+    assert_refused(&ring, &join, FG_E_LIMIT,
+                   "the ring would have 1025 members; the maximum is 1024", arena);
     fg_arena_destroy(arena);
     fg_arena_destroy(small);
 }

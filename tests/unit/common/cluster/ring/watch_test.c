@@ -300,7 +300,7 @@ static void went_back(void **state)
     see(watch, 1, 1);
     must(fg_bucket_call(f->bucket, &remove), &remove.err);
     assert_int_equal(fg_ring_watch_fresh(watch, soon(), &view, &err), FG_E_UNAVAILABLE);
-    assert_non_null(strstr(err.msg, "older than one that was read there: swaps 1, then 0"));
+    assert_non_null(strstr(err.msg, "older than one read before: swaps 1, then 0"));
     assert_int_equal(fg_ring_watch_revision(watch), 1);
     fg_ring_watch_destroy(watch);
 }

@@ -212,7 +212,7 @@ static void keeps_the_callers_limit(void **state)
     call = make_call(&len);
     call.reply_max_bytes = len - 1;
     assert_int_equal(fg_peer_call(f->peer, &call), FG_E_LIMIT);
-    assert_string_equal(call.err.msg, "answer exceeds 3145727 bytes");
+    assert_string_equal(call.err.msg, "the response exceeds 3145727 bytes");
     assert_int_equal(call.reply_payload.len, 0);
     fg_call_done(f->peer, &call);
     assert_int_equal(held_bytes(f), 0);

@@ -418,7 +418,8 @@ static void tells_clusters_apart(void **state)
         assert_int_equal(fg_peer_dial(cases[i].rpc, "inproc://cluster", 1, &peer, &err), FG_OK);
         assert_int_equal(fg_peer_call(peer, &call), cases[i].code);
         if (call.code != FG_OK)
-            assert_string_equal(call.err.msg, "here is cluster \"eu-1\", the caller is of another");
+            assert_string_equal(call.err.msg,
+                                "this is cluster \"eu-1\", the caller belongs to another");
         fg_call_done(peer, &call);
         fg_peer_destroy(peer);
     }

@@ -203,12 +203,12 @@ static void secret_files_are_checked(void **state)
     static const struct {
         const char *text, *says;
     } cases[] = {
-        {"", "there is no secret in it"},
-        {"# only this\n", "there is no secret in it"},
-        {"0123456789abcdef0123456789abcde\n", "a secret has at least 32 characters"},
-        {OLD_SECRET "\nhunter2\n", "a secret has at least 32 characters"},
+        {"", "the file contains no secret"},
+        {"# only this\n", "the file contains no secret"},
+        {"0123456789abcdef0123456789abcde\n", "a secret must have at least 32 characters"},
+        {OLD_SECRET "\nhunter2\n", "a secret must have at least 32 characters"},
         {OLD_SECRET "\n" OLD_SECRET "\n" OLD_SECRET "\n" OLD_SECRET "\n" OLD_SECRET "\n",
-         "a file has at most 4 secrets"},
+         "a file may hold at most 4 secrets"},
     };
     struct fixture *f = *state;
     struct fg_rpc *rpc;
@@ -226,7 +226,7 @@ static void secret_files_are_checked(void **state)
     use_secret(&f->client_side, OLD_SECRET "\n");
     f->client_side.settings.tls_cert_file = f->client_side.files[SIDE_CERT];
     assert_int_equal(fg_rpc_create(&f->client_side.settings, NULL, &rpc, &f->err), FG_E_INVALID);
-    assert_non_null(strstr(f->err.msg, "are two ways: set one"));
+    assert_non_null(strstr(f->err.msg, "set only one kind"));
 }
 
 /* --- services in certificates --- */

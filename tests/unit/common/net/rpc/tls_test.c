@@ -220,8 +220,8 @@ static void addresses_go_with_the_settings(void **state)
     side_open(&f->client_side, NULL);
     assert_int_equal(fg_peer_dial(f->client_side.rpc, "tcp://h:1", 1, &peer, &f->err),
                      FG_E_INVALID);
-    assert_string_equal(f->err.msg, "peer tcp://h:1: would be in the clear while rpc.tls_cert_file "
-                                    "is set; tls+tcp://h:1 is not");
+    assert_string_equal(f->err.msg, "peer tcp://h:1: address is cleartext although "
+                                    "rpc.tls_cert_file is set; use tls+tcp://h:1");
     assert_int_equal(fg_peer_dial(NULL, "tls+tcp://h:1", 1, &peer, &f->err), FG_E_INVALID);
     assert_string_equal(f->err.msg, "peer tls+tcp://h:1: needs rpc.secret_file, or "
                                     "rpc.tls_cert_file, rpc.tls_key_file and rpc.tls_ca_file");
@@ -259,7 +259,7 @@ static void broken_files_stop_the_start(void **state)
     expect_refused(f, "rpc.tls_key_file \"");
     side->settings.tls_key_file = key_file;
     side_write_text(side->files[SIDE_CA], "");
-    expect_refused(f, "ca.pem\": nothing in it in PEM form that would do");
+    expect_refused(f, "ca.pem\": no usable PEM object in the file");
     side_write_text(side->files[SIDE_CA],
                     "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
     expect_refused(f, "rpc.tls_ca_file \"");

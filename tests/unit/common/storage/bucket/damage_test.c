@@ -88,7 +88,7 @@ static void unreadable_objects_are_not_damaged(void **state)
     assert_non_null(strstr(scrape(f), "\nflamegrid_unreadable_objects 1\n"));
     assert_non_null(strstr(scrape(f), "\nflamegrid_unreadable_reads_total 1\n"));
     assert_non_null(strstr(conditions(f),
-                           "objects_unreadable: 1 objects of the bucket need a newer "
+                           "objects_unreadable: 1 objects of the bucket require a newer "
                            "version of this program"));
     assert_non_null(strstr(conditions(f), "segments/a: encrypted with key 7"));
     f->clock.mono_ns += 61 * FG_MINUTE_NS;

@@ -168,7 +168,7 @@ static void large_objects_leave_the_reserve_free(void **state)
 
     (void)state;
     assert_int_equal(put(bucket, "a/large", fg_bytes(large, LARGE_BYTES), &err), FG_E_NO_SPACE);
-    assert_non_null(strstr(err.msg, "kept in reserve"));
+    assert_non_null(strstr(err.msg, "are reserved"));
     assert_int_equal(n_temps(), 0);
     assert_int_equal(put(bucket, "a/small", FG_LIT("manifest"), &err), FG_OK);
     expect(bucket, "a/small", 8);

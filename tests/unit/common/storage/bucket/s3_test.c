@@ -622,11 +622,14 @@ static void disproves_others(void **state)
         const char *says;
     } cases[] = {
         {{.no_if_none_match = true},
-         "a put if absent (If-None-Match: *) of what is there was done all the same"},
-        {{.no_if_match = true}, "a put if match (If-Match) of a stale etag was done all the same"},
+         "a put if absent (If-None-Match: *) of an existing object succeeded although its "
+         "condition failed"},
+        {{.no_if_match = true},
+         "a put if match (If-Match) of a stale etag succeeded although its condition failed"},
         {{.no_multipart_conditions = true},
-         "a multipart put if absent (If-None-Match: *) of what is there was done all the same"},
-        {{.no_metadata = true}, "a head did not give back the metadata"},
+         "a multipart put if absent (If-None-Match: *) of an existing object succeeded although "
+         "its condition failed"},
+        {{.no_metadata = true}, "a head did not return the metadata"},
         {{.no_ranges = true}, "a get of a range"},
     };
     struct fixture *f = *state;
@@ -730,7 +733,7 @@ static void says_why_there_are_no_keys(void **state)
     assert_non_null(strstr(failed->err.msg, "InvalidIdentityToken"));
     assert_non_null(strstr(failed->err.msg, "arn:aws:iam::1:role/r"));
     fake_s3_set(f->store, &(struct fake_s3_rules){.role_ns = FG_SECOND_NS});
-    assert_non_null(strstr(get(f, FG_E_DENIED)->err.msg, "have ended already"));
+    assert_non_null(strstr(get(f, FG_E_DENIED)->err.msg, "are already expired"));
     config.web_identity_token_file = "/nowhere/token";
     open_bucket(f, &config);
     assert_non_null(strstr(get(f, FG_E_INVALID)->err.msg, "/nowhere/token"));
@@ -759,9 +762,9 @@ static void refuses_bad_configurations(void **state)
 {
     struct fixture *f = *state;
     struct fg_bucket_s3_config configs[8];
-    static const char *const says[] = {"no keys",  "no name of a bucket", "no region",
-                                       "https://", "host and port",       "prefix",
-                                       "tries",    "no name of a bucket"};
+    static const char *const says[] = {"no keys",  "not a valid bucket name", "no region",
+                                       "https://", "host and port",           "prefix",
+                                       "tries",    "not a valid bucket name"};
 
     for (size_t i = 0; i < FG_COUNT(configs); i++)
         configs[i] = plain(f);

@@ -174,7 +174,7 @@ static void a_manifest_that_was_cut_is_found(void **state)
         write_and_die(WRITES);
         find_file("MANIFEST-", "", true, path);
         cut(path, FG_MIN(cuts[i], size_of(path) / 2));
-        (void)expect_corrupt("can be read up to byte");
+        (void)expect_corrupt("is readable up to byte");
     }
 }
 
@@ -267,7 +267,7 @@ static void a_log_that_is_missing_is_found(void **state)
     write_and_die(5);
     find_file("", ".log", true, path);
     assert_int_equal(unlink(path), 0);
-    (void)expect_corrupt("is missing, of which");
+    (void)expect_corrupt("is missing although");
 }
 
 /* As a power cut leaves it: part of the last record, which nobody was told of. */

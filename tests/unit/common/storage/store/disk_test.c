@@ -151,7 +151,7 @@ static void an_iterator_holds_what_it_reads_while_the_store_is_opened_anew(void 
     iter = fg_store_iter_create(store, 0, FG_LIT(""), FG_LIT(""));
     assert_int_equal(numbered_write(store, n, NUMBERED_PADDING_BYTES, &err), FG_E_UNAVAILABLE);
     assert_int_equal(fg_store_heal(store, &err), FG_E_UNAVAILABLE); /* for the iterator */
-    assert_non_null(strstr(err.msg, "waits for questions"));
+    assert_non_null(strstr(err.msg, "waits for queries"));
     assert_int_equal(numbered_write(store, n, NUMBERED_PADDING_BYTES, &err), FG_E_UNAVAILABLE);
     for (; iter->valid; fg_store_iter_next(iter))
         seen++;
