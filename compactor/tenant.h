@@ -40,8 +40,8 @@ struct cmp_tenant {
 struct cmp_tenant *cmp_tenant_create(struct fg_slice name, uint64_t job_max_bytes);
 void cmp_tenant_destroy(struct cmp_tenant *tenant);
 
-/* Another compactor's now: what is known of its work is forgotten, so that it begins anew when it
- * comes back. The manifest stays. */
+/* Hands the tenant over to another compactor: forgets the plan of its work, which is made again if
+ * the tenant comes back. Keeps the manifest. */
 void cmp_tenant_disown(struct cmp_tenant *tenant);
 
 /* How a tenant is looked after. */

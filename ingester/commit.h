@@ -60,8 +60,9 @@ struct ing_commit_item {
     /* Committer's thread; may free the item. */
     void (*done)(struct ing_commit_item *item);
     enum fg_code code; /* as of err */
-    struct fg_err
-        err; /* nothing of the item is stored, as far as is known; see ing_member_admits() */
+    /* After a failure the item counts as not stored, though a failed write may have stored it; see
+     * ing_member_admits(). */
+    struct fg_err err;
     bool look_again; /* FG_E_ABORTED, since something was committed after the blocks were looked
                       * at: it may be tried again at once */
     uint32_t stored, duplicates;

@@ -26,7 +26,7 @@ struct cmp_merge {
     const struct cmp_merge_source *sources;
     uint32_t n_sources;
     struct fg_deletions deletions;
-    struct cmp_merge_without without; /* but for tools that mend a bucket: none */
+    struct cmp_merge_without without; /* none, except in tools that mend a bucket */
     size_t memory_max_bytes;
     uint32_t block_version;  /* of the format that is written; 0: the newest */
     uint32_t stripe_samples; /* of a stripe, at least, on the average; but for tests 0: as many as

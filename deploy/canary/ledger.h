@@ -97,7 +97,7 @@ struct canary_ledger_maybe {
     uint32_t cell;
 };
 
-/* What has to be there when the question is put, and what may be. */
+/* The profiles that an answer must have at the time of the query, and those that it may have. */
 struct canary_ledger_expected {
     struct canary_ledger_range range;
     uint64_t first, end;                /* numbers in the range, in the form of [first, end) */

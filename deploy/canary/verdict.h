@@ -1,6 +1,6 @@
 /*
- * What is wrong with an answer: the profiles that are missing, that are there twice, and what
- * nobody sent. Pure; see ledger.h for cells and numbers.
+ * Finds the faults of an answer: profiles that are missing, profiles that are there twice, and
+ * values that nobody sent. Pure; see ledger.h for cells and numbers.
  */
 #ifndef FG_DEPLOY_CANARY_VERDICT_H
 #define FG_DEPLOY_CANARY_VERDICT_H

@@ -435,7 +435,7 @@ static void on_sent(struct dist_sender_item *item)
 
 /* ---- rounds (worker) ---- */
 
-/* All begins anew: nothing that was stored under another revision counts. */
+/* Starts over under this revision: nothing that was stored under another one counts. */
 static void go_by(struct dist_delivery *delivery, struct dist_owner_set *set)
 {
     for (unsigned i = 0; i < delivery->n_targets; i++)

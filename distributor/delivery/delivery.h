@@ -16,8 +16,8 @@
  * counted; when there is too much of it, those that still wait to be sent are dropped. What an
  * ingester has missed it gets from the other owners.
  *
- * The quorum is of one revision (common/cluster/README.md#write): when a newer one comes, all
- * begins anew.
+ * The quorum is of one revision (common/cluster/README.md#write): a newer one starts the delivery
+ * over.
  *
  * Thread: begin to send is one at a time, on a worker; answers come on any.
  */

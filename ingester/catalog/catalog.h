@@ -65,7 +65,7 @@ struct ing_catalog_bounds {
 
 /*
  * Reads everything back. Records that do not fit together are repaired or set aside, and counted in
- * *damage. What is beyond the bounds stays: see ing_catalog_check_room().
+ * *damage. Keeps all series, also those beyond the bounds: see ing_catalog_check_room().
  * FG_E_UNAVAILABLE, FG_E_CORRUPT: the store cannot be read; FG_E_PRECONDITION: another version of
  * flamegrid wrote it.
  */

@@ -1,6 +1,6 @@
 /*
- * A shelf keeps things in the order in which they came and finds them by hash; and they may leave.
- * What has left costs two words until ing_shelf_tidy().
+ * A shelf keeps things in the order in which they came, and finds them by hash. A thing that was
+ * removed costs two words until ing_shelf_tidy().
  *
  * Thread: one at a time. The things are the caller's.
  */

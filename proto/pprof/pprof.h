@@ -2,10 +2,10 @@
  * pprof profiles (google.v1.Profile of pprof's profile.proto) into batches: one bounds-checked pass
  * over the bytes to find the tables, one over each table. Strings are borrowed from the input.
  *
- * What is refused (FG_E_INVALID, distributor/API.md#limits): no sample types, string 0 not empty,
+ * It refuses with FG_E_INVALID (distributor/API.md#limits): no sample types, string 0 not empty,
  * indexes out of range, location or function ids that are 0 or missing, values that do not match
  * the types, a '-' in a sample type, text that is not UTF-8, more than 1024 lines in a location.
- * What cannot be read at all is FG_E_DECODE. What is repaired: in a mapping that has functions,
+ * It fails with FG_E_DECODE if the bytes are no message. It repairs: in a mapping with functions,
  * addresses of named locations and the mapping's address range become 0; samples that are negative
  * or empty go; a mapping that is missing is none. Unlike Pyroscope we keep every value: a location
  * without lines keeps its address and a mapping with addresses, whatever its mapping says of

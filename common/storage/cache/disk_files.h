@@ -40,8 +40,8 @@ struct fg_disk_file {
     uint32_t first; /* the same */
 };
 
-/* The files of a folder, ascending by number; others are not touched. What is too much for the
- * array is removed, the oldest first. */
+/* Opens the cache files of a folder, ascending by number, and leaves all other files alone. If the
+ * array has no room for all, the oldest ones are removed. */
 enum fg_code fg_disk_files_open(const char *folder, struct fg_disk_file *files[DISK_FILES_MAX],
                                 unsigned *ret_n, struct fg_err *err) fg_must_check;
 
