@@ -116,7 +116,7 @@ enum fg_code cli_push_name_parse(const char *text, struct fg_arena *arena,
             return malformed(text, "a , or } is missing", err);
     }
     if (brace != SIZE_MAX && rest.len > 1)
-        return malformed(text, "something follows the }", err);
+        return malformed(text, "unexpected data after the }", err);
     *ret_name = name;
     return FG_OK;
 }
