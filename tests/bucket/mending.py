@@ -439,7 +439,7 @@ def objects_are_repaired(world):
                 said = headers_of(world, server, tenant, start_s, end_s, '{service_name="%s"}' % other)
                 if other == service:
                     check(said["X-Flamegrid-Complete"] == "false", "%s/%s: %s", tenant, other, said)
-                    check("%s: service %s: given up" % (name, service) in said["X-Flamegrid-Missing"], "%s", said)
+                    check("%s: service %s: abandoned" % (name, service) in said["X-Flamegrid-Missing"], "%s", said)
                 else:
                     check(said["X-Flamegrid-Complete"] == "true", "%s/%s: %s", tenant, other, said)
             said = headers_of(world, server, tenant, start_s, end_s)
