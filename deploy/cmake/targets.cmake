@@ -102,7 +102,9 @@ endfunction()
 
 # A library of messages: protoc-c over .proto files of this folder. The generated header is included
 # as "<folder>/<file>.pb-c.h", from the root like every other header. Its code is not ours: it is
-# compiled without our warnings and seen as a system header.
+# compiled without our warnings and seen as a system header. The target fg_generated makes all such
+# files and compiles nothing: what a tool needs that only parses our sources.
+add_custom_target(fg_generated)
 function(fg_proto name)
   fg_parse_arguments(${ARGN})
   find_program(FG_PROTOC_C protoc-c REQUIRED)
@@ -122,6 +124,8 @@ function(fg_proto name)
       VERBATIM)
     list(APPEND generated ${outputs})
   endforeach()
+  add_custom_target(${name}_sources DEPENDS ${generated})
+  add_dependencies(fg_generated ${name}_sources)
   add_library(${name} STATIC ${generated})
   target_include_directories(${name} SYSTEM PUBLIC "${root}")
   target_link_libraries(${name} PRIVATE fg_preset PUBLIC fg::protobuf_c ${ARG_LINKS})
