@@ -74,7 +74,7 @@ struct ingester {
     struct fg_condition *damaged;
     struct ing_member member;
     struct ing_catalog *catalog;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
     struct ing_dict_table *dicts;
     struct ing_retire *retire;
     struct fg_work *work;
@@ -140,7 +140,7 @@ static void on_scrape(void *arg)
                       (int64_t)ing_catalog_count_refused(ingester->catalog, why));
     fg_metric_set(
         metrics, INGESTER_CATALOG_BYTES,
-        (int64_t)(ing_catalog_bytes(ingester->catalog) + ing_rounds_bytes(ingester->rounds)));
+        (int64_t)(ing_catalog_bytes(ingester->catalog) + ing_head_chunks_bytes(ingester->chunks)));
     fg_metric_set(metrics, INGESTER_DICT_BYTES, (int64_t)ing_dict_table_bytes(ingester->dicts));
     fg_metric_set(metrics, INGESTER_STORE_MEMORY, (int64_t)fg_store_memory_bytes(ingester->store));
     fg_metric_set(metrics, INGESTER_STORE_DISK, (int64_t)fg_store_disk_bytes(ingester->store));
@@ -192,8 +192,8 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
                 .head = {.store = config->store,
                          .catalog = ingester->catalog,
                          .dicts = ingester->dicts,
-                         .rounds = ingester->rounds},
-                .rounds = ingester->rounds,
+                         .chunks = ingester->chunks},
+                .chunks = ingester->chunks,
                 .retire = ingester->retire,
                 .member = &ingester->member,
                 .held = ingester->held,
@@ -205,7 +205,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
         ing_commit_create(
             &(struct ing_commit_config){
                 .store = config->store,
-                .rounds = ingester->rounds,
+                .chunks = ingester->chunks,
                 .driver = ingester->driver,
                 .dicts = ingester->dicts,
                 .member = &ingester->member,
@@ -232,8 +232,8 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
 
     if (ing_catalog_open(config->store, &bounds, &ingester->damage, &ingester->catalog, err) !=
             FG_OK ||
-        ing_rounds_open(config->store, ingester->catalog, settings->catalog_max_bytes / 2,
-                        &ingester->damage, &ingester->rounds, err) != FG_OK ||
+        ing_head_chunks_open(config->store, ingester->catalog, settings->catalog_max_bytes / 2,
+                             &ingester->damage, &ingester->chunks, err) != FG_OK ||
         ing_member_find_store(config->store, &ingester->member.store, err) != FG_OK ||
         start_workers(ingester, settings, err) != FG_OK)
         return err->code;
@@ -241,13 +241,13 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         &(struct ing_intake_config){config->store, config->disk, config->registry});
     ingester->dicts = ing_dict_table_create(config->store, settings->dictionary_max_bytes);
     if (ing_retire_create(&(struct ing_retire_config){config->store, ingester->catalog,
-                                                      ingester->dicts, ingester->rounds},
+                                                      ingester->dicts, ingester->chunks},
                           &ingester->retire, err) != FG_OK ||
         start_segments(ingester, config, err) != FG_OK)
         return err->code;
     ingester->push = (struct ing_push_context){
         .catalog = ingester->catalog,
-        .rounds = ingester->rounds,
+        .chunks = ingester->chunks,
         .dicts = ingester->dicts,
         .commit = ingester->commit,
         .driver = ingester->driver,
@@ -261,7 +261,7 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
     ingester->query = (struct ing_query_context){
         .store = config->store,
         .catalog = ingester->catalog,
-        .rounds = ingester->rounds,
+        .chunks = ingester->chunks,
         .dicts = ingester->dicts,
         .driver = ingester->driver,
         .work = ingester->work,
@@ -282,7 +282,7 @@ static enum fg_code start_repair(struct ingester *ingester, const struct ing_con
             .settings = config->repair,
             .store = config->store,
             .catalog = ingester->catalog,
-            .rounds = ingester->rounds,
+            .chunks = ingester->chunks,
             .member = &ingester->member,
             .push = &ingester->push,
             .peers = config->peers,
@@ -344,7 +344,7 @@ void ing_destroy(struct ingester *ingester)
     ing_retire_destroy(ingester->retire);
     ing_dict_table_destroy(ingester->dicts);
     fg_condition_destroy(ingester->damaged);
-    ing_rounds_close(ingester->rounds);
+    ing_head_chunks_close(ingester->chunks);
     ing_catalog_close(ingester->catalog);
     free(ingester);
 }

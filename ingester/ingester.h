@@ -82,7 +82,7 @@ enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_i
 enum fg_code ing_flush(struct ingester *ingester, int64_t deadline_mono_ns,
                        struct fg_err *err) fg_must_check;
 
-/* The same, but that rounds which were set aside are committed without what cannot be read of them:
+/* The same, but that chunks which were set aside are committed without what cannot be read of them:
  * it is given up. For an operator who knows that it will not come back. */
 enum fg_code ing_salvage(struct ingester *ingester, int64_t deadline_mono_ns,
                          struct fg_err *err) fg_must_check;

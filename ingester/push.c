@@ -249,10 +249,10 @@ static enum fg_code check_group(const struct ingester_push *push,
                                 const struct ing_head_group_key *group,
                                 const struct ing_catalog_quota *quota, struct fg_err *err)
 {
-    struct ing_rounds *rounds = push->context->rounds;
+    struct ing_head_chunks *chunks = push->context->chunks;
 
-    if (ing_rounds_have_room(rounds, group->tenant, quota->share) ||
-        ing_rounds_of_group(rounds, group, NULL, 0) > 0)
+    if (ing_head_chunks_have_room(chunks, group->tenant, quota->share) ||
+        ing_head_chunks_of_group(chunks, group, NULL, 0) > 0)
         return FG_OK;
     return fg_fail(err, FG_E_LIMIT,
                    "tenant %s has profiles of too many time windows: the catalog has no space for "
@@ -289,14 +289,14 @@ static enum fg_code find_place(struct ingester_push *push, const struct fg_wire_
     if (series == NULL)
         return no_room(push, quota, err);
     out->key = (struct ing_head_profile_key){
-        .round.group = {ing_catalog_tenant_number(item->tenant), series->shard,
+        .chunk.group = {ing_catalog_tenant_number(item->tenant), series->shard,
                         ing_head_window(profile->time_ns, profile->duration_ns)},
         .series = series->number,
         .time_ns = profile->time_ns,
         .id = profile->id,
     };
     out->series = series;
-    return check_group(push, &out->key.round.group, quota, err);
+    return check_group(push, &out->key.chunk.group, quota, err);
 }
 
 static void add_record(struct ingester_push *push, const struct fg_wire_batch *batch,
@@ -349,7 +349,7 @@ static bool must_look(struct ingester_push *push)
     if (look != NULL)
         return false;
     for (uint32_t i = 0; i < item->n_profiles && !late; i++)
-        late = ing_driver_is_late(push->context->driver, &item->profiles[i].key.round.group, &seen);
+        late = ing_driver_is_late(push->context->driver, &item->profiles[i].key.chunk.group, &seen);
     if (!late)
         return false;
     look = push->look = fg_new(struct push_look);
@@ -503,8 +503,8 @@ static enum fg_code ask_for_all(struct ingester_push *push, int64_t deadline_mon
         ids[i] = look->keys[i].id;
         questions[i] = (struct ing_held_question){
             .tenant = fg_cstr(push->head->tenant),
-            .shard = look->keys[i].round.group.shard,
-            .window = look->keys[i].round.group.window,
+            .shard = look->keys[i].chunk.group.shard,
+            .window = look->keys[i].chunk.group.window,
             .ids = &ids[i],
             .n_ids = 1,
             .found = &look->found[i],

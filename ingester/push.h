@@ -19,7 +19,7 @@
 
 struct ing_push_context {
     struct ing_catalog *catalog;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
     struct ing_dict_table *dicts;
     struct ing_commit *commit;
     struct ing_driver *driver;

@@ -174,7 +174,7 @@ static struct ing_catalog_service *service_of(struct loading *loading,
     return service;
 }
 
-/* Nobody knows which profiles it has, and in which rounds. */
+/* Nobody knows which profiles it has, and in which chunks. */
 static void load_series(struct loading *loading, struct fg_slice key, struct fg_slice value)
 {
     struct fg_cur key_cur = fg_cur(key);

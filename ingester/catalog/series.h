@@ -58,7 +58,7 @@ struct ing_catalog_series {
     _Atomic int64_t least_ns, greatest_ns;
     _Atomic uint64_t found; /* the catalog's: in which epoch a push found it last */
     uint32_t
-        held_before; /* the committer's: rounds with profiles of it began before so many cuts */
+        held_before; /* the committer's: chunks with profiles of it began before so many cuts */
 };
 
 /* What makes two series one. Borrowed. */

@@ -64,18 +64,18 @@ static void sweep_some(struct ing_catalog *catalog, struct sweep *sweep)
         move_hand(catalog);
 }
 
-/* Once round at most. */
+/* Once chunk at most. */
 void ing_catalog_sweep_series(struct ing_catalog *catalog, uint32_t least_born,
                               struct fg_store_batch *out)
 {
     struct sweep sweep = {.least_born = least_born, .out = out};
-    bool round = ing_catalog_count_tenants(catalog) == 0;
+    bool chunk = ing_catalog_count_tenants(catalog) == 0;
 
     ing_catalog_turn_epoch(catalog);
-    while (!round && sweep.looks < SWEEP_LOOKS && sweep.gone < SWEEP_GONE) {
+    while (!chunk && sweep.looks < SWEEP_LOOKS && sweep.gone < SWEEP_GONE) {
         fg_rwlock_write(&catalog->lock);
         sweep_some(catalog, &sweep);
-        round = catalog->hand_tenant == 0 && catalog->hand_place == 0;
+        chunk = catalog->hand_tenant == 0 && catalog->hand_place == 0;
         fg_rwlock_unlock(&catalog->lock);
     }
 }

@@ -349,7 +349,7 @@ static struct ing_group_sum link_own_sum(void *arg, const struct ing_repair_grou
 {
     struct other *other = arg;
     const struct ing_repair_config *config = &other->repair->config;
-    const struct ing_group_head head = {config->store, config->rounds};
+    const struct ing_group_head head = {config->store, config->chunks};
     struct ing_head_group_key key;
 
     return find_group(other, group, &key) ? ing_group_sum(&head, &key) : (struct ing_group_sum){0};
@@ -367,7 +367,7 @@ static enum fg_code link_own_ids(void *arg, const struct ing_repair_group *group
 {
     struct other *other = arg;
     const struct ing_repair_config *config = &other->repair->config;
-    const struct ing_group_head head = {config->store, config->rounds};
+    const struct ing_group_head head = {config->store, config->chunks};
     struct ing_head_group_key key;
 
     return find_group(other, group, &key)

@@ -1,4 +1,4 @@
-/* The cut: which rounds are due, and their way through seal, upload, swap and mark. */
+/* The cut: which chunks are due, and their way through seal, upload, swap and mark. */
 #include "ingester/segments/segments_impl.h"
 
 #include <stdlib.h>
@@ -10,28 +10,28 @@ enum { SEGMENTS_OPEN_MAX = 4 };
 /* ---- time ---- */
 
 /* What those take who are before us. */
-static int64_t turns_ns(const struct ing_segments *segments, const struct ing_segments_round *round)
+static int64_t turns_ns(const struct ing_segments *segments, const struct ing_segments_chunk *chunk)
 {
-    return round->rank * segments->config.turn_ns;
+    return chunk->rank * segments->config.turn_ns;
 }
 
 /* Is it closed, and has been for so long that it is our turn? */
-static bool is_turn(const struct ing_segments *segments, const struct ing_segments_round *round)
+static bool is_turn(const struct ing_segments *segments, const struct ing_segments_chunk *chunk)
 {
     return segments->wall_ns >=
-           fg_time_add(ing_segments_closed_wall_ns(segments, round), turns_ns(segments, round));
+           fg_time_add(ing_segments_closed_wall_ns(segments, chunk), turns_ns(segments, chunk));
 }
 
-/* When an open round makes a cut necessary. */
+/* When an open chunk makes a cut necessary. */
 static int64_t due_wall_ns(const struct ing_segments *segments,
-                           const struct ing_segments_round *round)
+                           const struct ing_segments_chunk *chunk)
 {
     const struct ing_segments_config *config = &segments->config;
-    int64_t closed = ing_segments_closed_wall_ns(segments, round);
-    int64_t lingered = fg_time_add(round->opened_wall_ns, config->linger_ns);
-    int64_t oldest = fg_time_add(round->opened_wall_ns, config->open_max_ns);
+    int64_t closed = ing_segments_closed_wall_ns(segments, chunk);
+    int64_t lingered = fg_time_add(chunk->opened_wall_ns, config->linger_ns);
+    int64_t oldest = fg_time_add(chunk->opened_wall_ns, config->open_max_ns);
 
-    return fg_time_add(FG_MIN(FG_MAX(closed, lingered), oldest), turns_ns(segments, round));
+    return fg_time_add(FG_MIN(FG_MAX(closed, lingered), oldest), turns_ns(segments, chunk));
 }
 
 /* ---- the cut ---- */
@@ -39,7 +39,7 @@ static int64_t due_wall_ns(const struct ing_segments *segments,
 static bool all_committed(const struct ing_segments *segments)
 {
     for (uint32_t i = 0; i < segments->pinned.n; i++)
-        if (segments->pinned.rounds[i]->state != ROUND_COMMITTED)
+        if (segments->pinned.chunks[i]->state != CHUNK_COMMITTED)
             return false;
     return true;
 }
@@ -47,7 +47,7 @@ static bool all_committed(const struct ing_segments *segments)
 /* What is waited for comes first, so that no flood of other data can keep it. */
 static int compare_urgency(const void *left, const void *right)
 {
-    const struct ing_segments_round *const *a = left, *const *b = right;
+    const struct ing_segments_chunk *const *a = left, *const *b = right;
 
     if (((*a)->drain != 0) != ((*b)->drain != 0))
         return (*a)->drain != 0 ? -1 : 1;
@@ -56,28 +56,28 @@ static int compare_urgency(const void *left, const void *right)
 
 /* ---- aside ---- */
 
-/* Is anything set aside that the next cut of such rounds takes? */
+/* Is anything set aside that the next cut of such chunks takes? */
 static bool has_to_retry(struct ing_segments *segments)
 {
     const struct ing_table *table = &segments->table;
     bool any = false;
 
-    if (table->by_state[ROUND_ASIDE] == 0 || !(segments->look || segments->draining))
+    if (table->by_state[CHUNK_ASIDE] == 0 || !(segments->look || segments->draining))
         return false;
-    for (uint32_t i = 0; i < table->n_rounds; i++) {
-        struct ing_segments_round *round = table->rounds[i];
+    for (uint32_t i = 0; i < table->n_chunks; i++) {
+        struct ing_segments_chunk *chunk = table->chunks[i];
 
-        if (round->state != ROUND_ASIDE)
+        if (chunk->state != CHUNK_ASIDE)
             continue;
-        round->retry |= segments->mono_ns >= segments->retry_mono_ns;
-        any |= round->retry;
+        chunk->retry |= segments->mono_ns >= segments->retry_mono_ns;
+        any |= chunk->retry;
     }
     if (segments->mono_ns >= segments->retry_mono_ns)
         segments->retry_mono_ns = fg_time_add(segments->mono_ns, segments->config.aside_retry_ns);
     return any;
 }
 
-/* As pin(), for rounds that are set aside: a cut of their own, so that they stop no others. Those
+/* As pin(), for chunks that are set aside: a cut of their own, so that they stop no others. Those
  * that are to be salvaged are not mixed with others. */
 static void pin_aside(struct ing_segments *segments)
 {
@@ -85,51 +85,51 @@ static void pin_aside(struct ing_segments *segments)
     uint64_t bytes = 0;
 
     segments->pinned.n = 0;
-    for (uint32_t i = 0; i < table->n_rounds && (i == 0 || bytes < segments->config.cut_bytes);
+    for (uint32_t i = 0; i < table->n_chunks && (i == 0 || bytes < segments->config.cut_bytes);
          i++) {
-        struct ing_segments_round *round = table->rounds[i];
+        struct ing_segments_chunk *chunk = table->chunks[i];
 
-        if (round->state != ROUND_ASIDE || !round->retry ||
-            (segments->pinned.n > 0 && segments->pinned.rounds[0]->salvage != round->salvage))
+        if (chunk->state != CHUNK_ASIDE || !chunk->retry ||
+            (segments->pinned.n > 0 && segments->pinned.chunks[0]->salvage != chunk->salvage))
             continue;
-        bytes += round->bytes;
-        ing_round_list_add(&segments->pinned, round);
+        bytes += chunk->bytes;
+        ing_chunk_list_add(&segments->pinned, chunk);
     }
 }
 
-/* Which rounds of the cut are set aside: the suspects, else half of it, which is tried again at
- * once; of a single round that. */
+/* Which chunks of the cut are set aside: the suspects, else half of it, which is tried again at
+ * once; of a single chunk that. */
 static void choose_misfits(struct ing_segments *segments, const struct ing_segments_event *event)
 {
-    const struct ing_round_list *pinned = &segments->pinned;
+    const struct ing_chunk_list *pinned = &segments->pinned;
 
     segments->misfits.n = 0;
     segments->retry_misfits = event->n_suspects == 0 && pinned->n > 1;
     for (uint32_t i = 0; i < event->n_suspects; i++) {
-        const struct ing_head_round_key *key = &event->suspects[i];
-        struct ing_segments_round *round =
-            ing_table_round(&segments->table, &key->group, key->number);
+        const struct ing_head_chunk_key *key = &event->suspects[i];
+        struct ing_segments_chunk *chunk =
+            ing_table_chunk(&segments->table, &key->group, key->number);
 
-        if (round != NULL && round->state == ROUND_SEALED) /* it may be held since */
-            ing_round_list_add(&segments->misfits, round);
+        if (chunk != NULL && chunk->state == CHUNK_SEALED) /* it may be held since */
+            ing_chunk_list_add(&segments->misfits, chunk);
     }
     for (uint32_t i = pinned->n / 2; event->n_suspects == 0 && i < pinned->n; i++)
-        ing_round_list_add(&segments->misfits, pinned->rounds[i]);
-    ing_round_list_keep(&segments->misfits, ROUND_SEALED);
+        ing_chunk_list_add(&segments->misfits, pinned->chunks[i]);
+    ing_chunk_list_keep(&segments->misfits, CHUNK_SEALED);
 }
 
 void ing_cut_is_aside(struct ing_segments *segments)
 {
-    ing_round_list_keep(&segments->misfits, ROUND_SEALED); /* some may be held meanwhile */
+    ing_chunk_list_keep(&segments->misfits, CHUNK_SEALED); /* some may be held meanwhile */
     for (uint32_t i = 0; i < segments->misfits.n; i++) {
-        ing_table_set_state(&segments->table, segments->misfits.rounds[i], ROUND_ASIDE);
-        segments->misfits.rounds[i]->retry = segments->retry_misfits;
-        segments->misfits.rounds[i]->salvage &= segments->retry_misfits;
+        ing_table_set_state(&segments->table, segments->misfits.chunks[i], CHUNK_ASIDE);
+        segments->misfits.chunks[i]->retry = segments->retry_misfits;
+        segments->misfits.chunks[i]->salvage &= segments->retry_misfits;
     }
-    if (segments->table.by_state[ROUND_ASIDE] == segments->misfits.n)
+    if (segments->table.by_state[CHUNK_ASIDE] == segments->misfits.n)
         segments->retry_mono_ns = fg_time_add(segments->mono_ns, segments->config.aside_retry_ns);
     segments->misfits.n = 0;
-    ing_round_list_drop(&segments->pinned, ROUND_ASIDE);
+    ing_chunk_list_drop(&segments->pinned, CHUNK_ASIDE);
     segments->cut = segments->pinned.n == 0 ? CUT_IDLE : CUT_SEALED;
     segments->cut_pause = (struct ing_pause){0};
     segments->unfit = 0;
@@ -147,24 +147,24 @@ static bool is_enough(const struct ing_segments *segments, uint8_t rank)
            table->open_bytes >= SEGMENTS_OPEN_MAX * cut_bytes;
 }
 
-static bool is_due(const struct ing_segments *segments, const struct ing_segments_round *round)
+static bool is_due(const struct ing_segments *segments, const struct ing_segments_chunk *chunk)
 {
-    return round->drain != 0 || due_wall_ns(segments, round) <= segments->wall_ns;
+    return chunk->drain != 0 || due_wall_ns(segments, chunk) <= segments->wall_ns;
 }
 
-/* Does some open round need a cut? */
+/* Does some open chunk need a cut? */
 static bool is_cut_due(const struct ing_segments *segments)
 {
     const struct ing_table *table = &segments->table;
 
-    if (table->by_state[ROUND_OPEN] == 0)
+    if (table->by_state[CHUNK_OPEN] == 0)
         return false;
     if (is_enough(segments, 0))
         return true;
-    for (uint32_t i = 0; (segments->look || segments->draining) && i < table->n_rounds; i++) {
-        const struct ing_segments_round *round = table->rounds[i];
+    for (uint32_t i = 0; (segments->look || segments->draining) && i < table->n_chunks; i++) {
+        const struct ing_segments_chunk *chunk = table->chunks[i];
 
-        if (round->state == ROUND_OPEN && round->profiles > 0 && is_due(segments, round))
+        if (chunk->state == CHUNK_OPEN && chunk->profiles > 0 && is_due(segments, chunk))
             return true;
     }
     return false;
@@ -182,32 +182,32 @@ static void pin(struct ing_segments *segments)
     uint32_t n = 0;
 
     segments->pinned.n = 0;
-    for (uint32_t i = 0; i < table->n_rounds; i++) {
-        struct ing_segments_round *round = table->rounds[i];
+    for (uint32_t i = 0; i < table->n_chunks; i++) {
+        struct ing_segments_chunk *chunk = table->chunks[i];
 
-        if (round->state == ROUND_OPEN && round->profiles > 0 &&
-            (is_enough(segments, round->rank) || is_turn(segments, round) ||
-             is_due(segments, round)))
-            ing_round_list_add(&segments->pinned, round);
+        if (chunk->state == CHUNK_OPEN && chunk->profiles > 0 &&
+            (is_enough(segments, chunk->rank) || is_turn(segments, chunk) ||
+             is_due(segments, chunk)))
+            ing_chunk_list_add(&segments->pinned, chunk);
     }
     if (segments->pinned.n > 0)
-        qsort(segments->pinned.rounds, segments->pinned.n, sizeof(void *), compare_urgency);
+        qsort(segments->pinned.chunks, segments->pinned.n, sizeof(void *), compare_urgency);
     while (n < segments->pinned.n && (n == 0 || bytes < segments->config.cut_bytes))
-        bytes += segments->pinned.rounds[n++]->bytes;
+        bytes += segments->pinned.chunks[n++]->bytes;
     segments->pinned.n = n;
 }
 
 void ing_cut_sealed(struct ing_segments *segments)
 {
-    ing_round_list_drop(&segments->pinned, ROUND_COMMITTED);
+    ing_chunk_list_drop(&segments->pinned, CHUNK_COMMITTED);
     segments->last_cut++;
     segments->unfit = 0;
     for (uint32_t i = 0; i < segments->pinned.n; i++) {
-        struct ing_segments_round *round = segments->pinned.rounds[i];
+        struct ing_segments_chunk *chunk = segments->pinned.chunks[i];
 
-        ing_table_set_state(&segments->table, round, ROUND_SEALED);
-        round->cut = segments->last_cut;
-        round->retry = false;
+        ing_table_set_state(&segments->table, chunk, CHUNK_SEALED);
+        chunk->cut = segments->last_cut;
+        chunk->retry = false;
     }
     segments->cut = CUT_SEALED;
     segments->cut_pause = (struct ing_pause){0};
@@ -216,7 +216,7 @@ void ing_cut_sealed(struct ing_segments *segments)
 void ing_cut_marked(struct ing_segments *segments)
 {
     for (uint32_t i = 0; i < segments->marking.n; i++)
-        segments->marking.rounds[i]->marked = true;
+        segments->marking.chunks[i]->marked = true;
     segments->marking.n = 0;
     segments->pinned.n = 0;
     segments->cut = CUT_IDLE;
@@ -227,8 +227,8 @@ void ing_cut_uploaded(struct ing_segments *segments, bool nothing)
 {
     if (nothing) /* of writes that failed and were not there after all */
         for (uint32_t i = 0; i < segments->pinned.n; i++)
-            if (segments->pinned.rounds[i]->state == ROUND_SEALED)
-                ing_segments_commit_round(segments, segments->pinned.rounds[i], segments->gen);
+            if (segments->pinned.chunks[i]->state == CHUNK_SEALED)
+                ing_segments_commit_chunk(segments, segments->pinned.chunks[i], segments->gen);
     segments->cut = CUT_UPLOADED;
     segments->cut_pause = (struct ing_pause){0};
     segments->unfit = 0;
@@ -263,14 +263,14 @@ static void begin_seal(struct ing_segments *segments, struct ing_segments_effect
 {
     struct ing_segments_effect *effect;
 
-    ing_round_list_drop(&segments->pinned,
-                        ROUND_COMMITTED); /* of a seal that failed, some may be held since */
+    ing_chunk_list_drop(&segments->pinned,
+                        CHUNK_COMMITTED); /* of a seal that failed, some may be held since */
     if (segments->pinned.n == 0) {
         segments->cut = CUT_IDLE;
         return;
     }
     segments->cut = CUT_SEALING;
-    ing_segments_emit_rounds(effects, SEGMENTS_SEAL, &segments->pinned, segments);
+    ing_segments_emit_chunks(effects, SEGMENTS_SEAL, &segments->pinned, segments);
     effect = &effects->effects[effects->n - 1];
     effect->cut = segments->last_cut + 1;
 }
@@ -278,36 +278,36 @@ static void begin_seal(struct ing_segments *segments, struct ing_segments_effect
 static void begin_set_aside(struct ing_segments *segments, struct ing_segments_effects *effects)
 {
     segments->cut = CUT_SETTING_ASIDE;
-    ing_segments_emit_rounds(effects, SEGMENTS_SET_ASIDE, &segments->misfits, segments);
+    ing_segments_emit_chunks(effects, SEGMENTS_SET_ASIDE, &segments->misfits, segments);
 }
 
 static void begin_upload(struct ing_segments *segments, struct ing_segments_effects *effects)
 {
-    ing_round_list_keep(&segments->pinned, ROUND_SEALED);
+    ing_chunk_list_keep(&segments->pinned, CHUNK_SEALED);
     segments->upload = (struct fg_segment_id){segments->config.writer, segments->last_cut,
                                               ing_segments_draw(segments)};
     segments->stale = false;
     segments->cut = CUT_UPLOADING;
-    ing_segments_emit_rounds(effects, SEGMENTS_UPLOAD, &segments->pinned, segments);
+    ing_segments_emit_chunks(effects, SEGMENTS_UPLOAD, &segments->pinned, segments);
     effects->effects[effects->n - 1].salvage =
-        segments->pinned.n > 0 && segments->pinned.rounds[0]->salvage;
+        segments->pinned.n > 0 && segments->pinned.chunks[0]->salvage;
 }
 
 static void begin_mark(struct ing_segments *segments, struct ing_segments_effects *effects)
 {
     segments->marking.n = 0;
     for (uint32_t i = 0; i < segments->pinned.n; i++)
-        if (!segments->pinned.rounds[i]->marked)
-            ing_round_list_add(&segments->marking, segments->pinned.rounds[i]);
+        if (!segments->pinned.chunks[i]->marked)
+            ing_chunk_list_add(&segments->marking, segments->pinned.chunks[i]);
     if (segments->marking.n == 0) { /* all were found by comparing */
         ing_cut_marked(segments);
         return;
     }
     segments->cut = CUT_MARKING;
-    ing_segments_emit_rounds(effects, SEGMENTS_MARK, &segments->marking, segments);
+    ing_segments_emit_chunks(effects, SEGMENTS_MARK, &segments->marking, segments);
 }
 
-/* Nothing has happened to the rounds since the upload, and they agree with the manifest that it
+/* Nothing has happened to the chunks since the upload, and they agree with the manifest that it
  * goes onto. (cas-recheck) */
 static bool may_swap(const struct ing_segments *segments)
 {
@@ -332,7 +332,7 @@ static void advance_uploaded(struct ing_segments *segments, struct ing_segments_
     if (!may_swap(segments))
         return;
     segments->cut = CUT_SWAPPING;
-    ing_segments_emit_rounds(effects, SEGMENTS_SWAP, &segments->pinned, segments);
+    ing_segments_emit_chunks(effects, SEGMENTS_SWAP, &segments->pinned, segments);
     effects->effects[effects->n - 1].clean = ing_segments_clean(segments);
 }
 
@@ -357,7 +357,7 @@ void ing_cut_advance(struct ing_segments *segments, struct ing_segments_effects 
         begin_seal(segments, effects);
         return;
     case CUT_SEALED:
-        ing_round_list_keep(&segments->misfits, ROUND_SEALED);
+        ing_chunk_list_keep(&segments->misfits, CHUNK_SEALED);
         if (all_committed(segments))
             begin_mark(segments, effects);
         else if (segments->misfits.n > 0)

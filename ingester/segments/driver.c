@@ -36,7 +36,7 @@ const struct fg_conf_field ing_driver_fields[] = {
 const size_t ing_driver_n_fields = FG_COUNT(ing_driver_fields);
 
 enum {
-    ROUNDS_MAX = 1 << 20,
+    CHUNKS_MAX = 1 << 20,
     EVENTS_MAX = 2 * SEGMENTS_EFFECTS_MAX,
     ARENA_MAX_BYTES = 512 * 1024 * 1024,
 };
@@ -72,7 +72,7 @@ static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query m
     M(GAUGE, DRIVER_ASIDE_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"aside\"}", "Bytes of the head in no committed segment, by state") \
     M(GAUGE, DRIVER_UNCHECKED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"unchecked\"}", "Bytes of the head in no committed segment, by state") \
     M(GAUGE, DRIVER_UNCHECKED_PROFILES, "flamegrid_ingester_profiles_unchecked", "Late profiles not yet checked for duplicates in the bucket; queries omit them until then") \
-    M(GAUGE, DRIVER_ASIDE_ROUNDS, "flamegrid_ingester_rounds_aside", "Head chunks that cannot be written as a segment and stay in the head") \
+    M(GAUGE, DRIVER_ASIDE_CHUNKS, "flamegrid_ingester_rounds_aside", "Head chunks that cannot be written as a segment and stay in the head") \
     M(GAUGE, DRIVER_ASIDE_PROFILES, "flamegrid_ingester_profiles_aside", "Profiles in head chunks that cannot be written as a segment") \
     M(GAUGE, DRIVER_RETIRED, "flamegrid_ingester_dictionaries_retired", "Old dictionaries that are being deleted from the head store")
 /* clang-format on */
@@ -117,69 +117,70 @@ static void end_effect(struct ing_driver *driver, enum ing_segments_effect_kind 
         fg_condition_clear(driver->failing);
 }
 
-static bool find_round(struct ing_driver *driver, const struct ing_segments_round *wanted,
-                       struct ing_round *ret_round)
+static bool find_chunk(struct ing_driver *driver, const struct ing_segments_chunk *wanted,
+                       struct ing_head_chunk *ret_chunk)
 {
-    return ing_rounds_find(driver->config.rounds,
-                           &(struct ing_head_round_key){wanted->group, wanted->number}, ret_round);
+    return ing_head_chunks_find(driver->config.chunks,
+                                &(struct ing_head_chunk_key){wanted->group, wanted->number},
+                                ret_chunk);
 }
 
-/* The rounds as they are to be, written. */
+/* The chunks as they are to be, written. */
 static enum fg_code
-write_rounds(struct ing_driver *driver, const struct ing_segments_effect *effect,
+write_chunks(struct ing_driver *driver, const struct ing_segments_effect *effect,
              struct fg_store_batch *batch,
-             void (*change)(struct ing_round *round, const struct ing_segments_effect *effect,
-                            const struct ing_segments_round *to),
+             void (*change)(struct ing_head_chunk *chunk, const struct ing_segments_effect *effect,
+                            const struct ing_segments_chunk *to),
              struct fg_err *err)
 {
-    struct ing_round round;
+    struct ing_head_chunk chunk;
 
-    for (uint32_t i = 0; i < effect->n_rounds; i++)
-        if (find_round(driver, effect->rounds[i], &round)) {
-            change(&round, effect, effect->rounds[i]);
-            ing_round_put(&round, batch);
+    for (uint32_t i = 0; i < effect->n_chunks; i++)
+        if (find_chunk(driver, effect->chunks[i], &chunk)) {
+            change(&chunk, effect, effect->chunks[i]);
+            ing_head_chunk_put(&chunk, batch);
         }
-    ing_rounds_put_seen(ing_segments_seen(driver->core), batch);
+    ing_head_chunks_put_seen(ing_segments_seen(driver->core), batch);
     return ing_commit_write(driver->commit, batch, NULL, err);
 }
 
 /* The same in memory, which is what queries go by. */
-static void take_rounds(struct ing_driver *driver, const struct ing_segments_effect *effect,
-                        void (*change)(struct ing_round *round,
+static void take_chunks(struct ing_driver *driver, const struct ing_segments_effect *effect,
+                        void (*change)(struct ing_head_chunk *chunk,
                                        const struct ing_segments_effect *effect,
-                                       const struct ing_segments_round *to))
+                                       const struct ing_segments_chunk *to))
 {
-    struct ing_round round;
+    struct ing_head_chunk chunk;
 
-    for (uint32_t i = 0; i < effect->n_rounds; i++)
-        if (find_round(driver, effect->rounds[i], &round)) {
-            change(&round, effect, effect->rounds[i]);
-            ing_rounds_set(driver->config.rounds, &round);
+    for (uint32_t i = 0; i < effect->n_chunks; i++)
+        if (find_chunk(driver, effect->chunks[i], &chunk)) {
+            change(&chunk, effect, effect->chunks[i]);
+            ing_head_chunks_set(driver->config.chunks, &chunk);
         }
 }
 
-static void to_sealed(struct ing_round *round, const struct ing_segments_effect *effect,
-                      const struct ing_segments_round *to)
+static void to_sealed(struct ing_head_chunk *chunk, const struct ing_segments_effect *effect,
+                      const struct ing_segments_chunk *to)
 {
     (void)to;
-    round->state = ROUND_SEALED;
-    round->cut = (uint32_t)effect->cut;
+    chunk->state = CHUNK_SEALED;
+    chunk->cut = (uint32_t)effect->cut;
 }
 
-static void to_aside(struct ing_round *round, const struct ing_segments_effect *effect,
-                     const struct ing_segments_round *to)
+static void to_aside(struct ing_head_chunk *chunk, const struct ing_segments_effect *effect,
+                     const struct ing_segments_chunk *to)
 {
     (void)effect;
     (void)to;
-    round->state = ROUND_ASIDE;
+    chunk->state = CHUNK_ASIDE;
 }
 
-static void to_committed(struct ing_round *round, const struct ing_segments_effect *effect,
-                         const struct ing_segments_round *to)
+static void to_committed(struct ing_head_chunk *chunk, const struct ing_segments_effect *effect,
+                         const struct ing_segments_chunk *to)
 {
     (void)effect;
-    round->state = ROUND_COMMITTED;
-    round->generation = to->generation;
+    chunk->state = CHUNK_COMMITTED;
+    chunk->generation = to->generation;
 }
 
 static enum fg_code seal(struct ing_driver *driver, const struct ing_segments_effect *effect,
@@ -187,11 +188,11 @@ static enum fg_code seal(struct ing_driver *driver, const struct ing_segments_ef
 {
     struct fg_err later;
 
-    ing_rounds_put_cuts((uint32_t)effect->cut, batch);
-    if (write_rounds(driver, effect, batch, to_sealed, err) != FG_OK)
+    ing_head_chunks_put_cuts((uint32_t)effect->cut, batch);
+    if (write_chunks(driver, effect, batch, to_sealed, err) != FG_OK)
         return err->code;
-    take_rounds(driver, effect, to_sealed);
-    ing_rounds_set_cuts(driver->config.rounds, (uint32_t)effect->cut);
+    take_chunks(driver, effect, to_sealed);
+    ing_head_chunks_set_cuts(driver->config.chunks, (uint32_t)effect->cut);
     fg_metric_add(driver->metrics, DRIVER_CUTS, 1);
     if (ing_retire_cut(driver->config.retire, &later) != FG_OK)
         fg_log_warn("dictionaries could not start a new generation, keeping the old one",
@@ -202,23 +203,23 @@ static enum fg_code seal(struct ing_driver *driver, const struct ing_segments_ef
 static enum fg_code forget(struct ing_driver *driver, const struct ing_segments_effect *effect,
                            struct fg_store_batch *batch, struct fg_err *err)
 {
-    struct ing_round round;
+    struct ing_head_chunk chunk;
 
-    for (uint32_t i = 0; i < effect->n_rounds; i++) {
+    for (uint32_t i = 0; i < effect->n_chunks; i++) {
         /* Nobody else has it otherwise. */
-        fg_assert(!find_round(driver, effect->rounds[i], &round) || round.state == ROUND_COMMITTED);
-        ing_round_delete(
-            &(struct ing_head_round_key){effect->rounds[i]->group, effect->rounds[i]->number},
+        fg_assert(!find_chunk(driver, effect->chunks[i], &chunk) || chunk.state == CHUNK_COMMITTED);
+        ing_head_chunk_delete(
+            &(struct ing_head_chunk_key){effect->chunks[i]->group, effect->chunks[i]->number},
             batch);
     }
-    ing_rounds_put_seen(ing_segments_seen(driver->core), batch);
+    ing_head_chunks_put_seen(ing_segments_seen(driver->core), batch);
     if (ing_commit_write(driver->commit, batch, NULL, err) != FG_OK)
         return err->code;
-    for (uint32_t i = 0; i < effect->n_rounds; i++)
-        ing_rounds_remove(
-            driver->config.rounds,
-            &(struct ing_head_round_key){effect->rounds[i]->group, effect->rounds[i]->number});
-    fg_metric_add(driver->metrics, DRIVER_FORGOTTEN, effect->n_rounds);
+    for (uint32_t i = 0; i < effect->n_chunks; i++)
+        ing_head_chunks_remove(
+            driver->config.chunks,
+            &(struct ing_head_chunk_key){effect->chunks[i]->group, effect->chunks[i]->number});
+    fg_metric_add(driver->metrics, DRIVER_FORGOTTEN, effect->n_chunks);
     return FG_OK;
 }
 
@@ -238,22 +239,22 @@ static struct ing_segments_event change_head(struct ing_driver *driver,
         event.kind = code == FG_OK ? SEGMENTS_SEALED : SEGMENTS_FAILED;
         break;
     case SEGMENTS_SET_ASIDE:
-        code = write_rounds(driver, effect, &batch, to_aside, &err);
+        code = write_chunks(driver, effect, &batch, to_aside, &err);
         if (code == FG_OK)
-            take_rounds(driver, effect, to_aside);
+            take_chunks(driver, effect, to_aside);
         event.kind = code == FG_OK ? SEGMENTS_IS_ASIDE : SEGMENTS_FAILED;
         break;
     case SEGMENTS_TAKE_IN:
-        code = write_rounds(driver, effect, &batch, to_aside, &err);
+        code = write_chunks(driver, effect, &batch, to_aside, &err);
         if (code == FG_OK)
-            take_rounds(driver, effect, to_aside);
+            take_chunks(driver, effect, to_aside);
         event.kind = code == FG_OK ? SEGMENTS_TAKEN_IN : SEGMENTS_FAILED;
         break;
     case SEGMENTS_MARK:
-        code = write_rounds(driver, effect, &batch, to_committed, &err);
+        code = write_chunks(driver, effect, &batch, to_committed, &err);
         /* Whether or not that was written: the manifest has them, so a query that knows it must not
          * get them from here as well. A restart finds out by the manifest, too. */
-        take_rounds(driver, effect, to_committed);
+        take_chunks(driver, effect, to_committed);
         event.kind = code == FG_OK ? SEGMENTS_MARKED : SEGMENTS_FAILED;
         fg_metric_add(driver->metrics, DRIVER_COMMITTED, code == FG_OK);
         break;
@@ -291,14 +292,14 @@ struct turn {
 static struct ing_compare_head compare_head(const struct ing_driver *driver)
 {
     return (struct ing_compare_head){driver->config.head.store, driver->config.head.catalog,
-                                     driver->config.rounds, driver->config.held, driver->commit};
+                                     driver->config.chunks, driver->config.held, driver->commit};
 }
 
-static uint32_t leftover_of(void *arg, const struct ing_head_round_key *round)
+static uint32_t leftover_of(void *arg, const struct ing_head_chunk_key *chunk)
 {
     const struct ing_driver *driver = arg;
 
-    return ing_segments_leftover(driver->core, &round->group, round->number);
+    return ing_segments_leftover(driver->core, &chunk->group, chunk->number);
 }
 
 /* What was compared is written, and said to the core. */
@@ -328,13 +329,13 @@ static void add_task(struct ing_driver *driver, const struct ing_segments_effect
     struct ing_task *task = &driver->tasks[driver->n_tasks++];
 
     fg_assert(driver->n_tasks <= SEGMENTS_EFFECTS_MAX);
-    *task = (struct ing_task){.effect = *effect, .n_rounds = effect->n_rounds};
-    task->effect.rounds = NULL;
-    if (effect->n_rounds == 0)
+    *task = (struct ing_task){.effect = *effect, .n_chunks = effect->n_chunks};
+    task->effect.chunks = NULL;
+    if (effect->n_chunks == 0)
         return;
-    task->rounds = fg_calloc(effect->n_rounds, sizeof *task->rounds);
-    for (uint32_t i = 0; i < effect->n_rounds; i++)
-        task->rounds[i] = *effect->rounds[i];
+    task->chunks = fg_calloc(effect->n_chunks, sizeof *task->chunks);
+    for (uint32_t i = 0; i < effect->n_chunks; i++)
+        task->chunks[i] = *effect->chunks[i];
 }
 
 /* What an effect of the head leads to is the next event, until there is nothing left to write. */
@@ -370,7 +371,7 @@ static enum fg_code write_committed(void *arg, struct fg_store_batch *batch, str
     return ing_commit_write(arg, batch, NULL, err);
 }
 
-/* What no round needs any more goes, a little at a time. */
+/* What no chunk needs any more goes, a little at a time. */
 static void sweep(struct ing_driver *driver)
 {
     const struct ing_retire_writer writer = {write_committed, driver->commit};
@@ -397,9 +398,9 @@ static void tell_conditions(struct ing_driver *driver)
         fg_condition_raise(driver->aside,
                            "%u head chunks with %llu profiles (%llu bytes) cannot be written as a "
                            "segment and are served from this disk only; last reason: %s",
-                           status->rounds[ROUND_ASIDE], (unsigned long long)status->aside_profiles,
+                           status->chunks[CHUNK_ASIDE], (unsigned long long)status->aside_profiles,
                            (unsigned long long)status->aside_bytes, driver->unfit_why);
-    else if (status->rounds[ROUND_ASIDE] == 0)
+    else if (status->chunks[CHUNK_ASIDE] == 0)
         fg_condition_clear(driver->aside);
     if (status->unchecked_profiles > 0)
         fg_condition_raise(driver->unchecked,
@@ -552,7 +553,7 @@ static void carry_out(struct ing_driver *driver, struct ing_task *task)
         event.kind = SEGMENTS_MANIFEST;
         break;
     case SEGMENTS_UPLOAD:
-        code = ing_publish_upload(driver->publish, &task->effect.id, task->rounds, task->n_rounds,
+        code = ing_publish_upload(driver->publish, &task->effect.id, task->chunks, task->n_chunks,
                                   task->effect.salvage, &event.nothing, &fault, &err);
         event.kind = SEGMENTS_UPLOADED;
         break;
@@ -581,12 +582,12 @@ static void carry_out(struct ing_driver *driver, struct ing_task *task)
         event.kind = SEGMENTS_COMPARED;
         break;
     }
-    free(task->rounds);
+    free(task->chunks);
     if (code != FG_OK) {
         fail_effect(driver, task->effect.kind, &err);
         event.kind = SEGMENTS_FAILED;
         event.unfit = fault.unfit;
-        event.suspects = fault.suspects.rounds;
+        event.suspects = fault.suspects.chunks;
         event.n_suspects = fault.suspects.n;
         if (fault.unfit)
             memcpy(driver->unfit_why, err.msg, sizeof err.msg);
@@ -705,21 +706,21 @@ static void *run(void *arg)
 
 enum ing_segments_admission ing_driver_admit(struct ing_driver *driver,
                                              const struct ing_head_group_key *group,
-                                             struct ing_segments_looked looked, uint32_t *ret_round)
+                                             struct ing_segments_looked looked, uint32_t *ret_chunk)
 {
     enum ing_segments_admission admission;
 
     (void)pthread_mutex_lock(&driver->core_lock);
-    admission = ing_segments_admit(driver->core, group, looked, ret_round);
+    admission = ing_segments_admit(driver->core, group, looked, ret_chunk);
     (void)pthread_mutex_unlock(&driver->core_lock);
     return admission;
 }
 
-void ing_driver_added(struct ing_driver *driver, const struct ing_head_round_key *round,
+void ing_driver_added(struct ing_driver *driver, const struct ing_head_chunk_key *chunk,
                       bool unchecked, uint64_t profiles, uint64_t bytes, int64_t wall_ns)
 {
     (void)pthread_mutex_lock(&driver->core_lock);
-    ing_segments_added(driver->core, &round->group, round->number, unchecked, profiles, bytes,
+    ing_segments_added(driver->core, &chunk->group, chunk->number, unchecked, profiles, bytes,
                        wall_ns);
     (void)pthread_mutex_unlock(&driver->core_lock);
 }
@@ -766,37 +767,37 @@ static void on_scrape(void *arg)
     fg_metric_set(driver->metrics, DRIVER_ASIDE_BYTES, (int64_t)status.aside_bytes);
     fg_metric_set(driver->metrics, DRIVER_UNCHECKED_BYTES, (int64_t)status.unchecked_bytes);
     fg_metric_set(driver->metrics, DRIVER_UNCHECKED_PROFILES, (int64_t)status.unchecked_profiles);
-    fg_metric_set(driver->metrics, DRIVER_ASIDE_ROUNDS, status.rounds[ROUND_ASIDE]);
+    fg_metric_set(driver->metrics, DRIVER_ASIDE_CHUNKS, status.chunks[CHUNK_ASIDE]);
     fg_metric_set(driver->metrics, DRIVER_ASIDE_PROFILES, (int64_t)status.aside_profiles);
 }
 
 static enum fg_code restore(struct ing_driver *driver, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_MAX_BYTES);
-    struct ing_round *rounds;
+    struct ing_head_chunk *chunks;
     size_t n;
 
-    if (ing_rounds_select(
-            driver->config.rounds,
-            &(struct ing_rounds_filter){
+    if (ing_head_chunks_select(
+            driver->config.chunks,
+            &(struct ing_head_chunks_filter){
                 .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true},
-            arena, &rounds, &n, err) != FG_OK)
+            arena, &chunks, &n, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < n; i++) {
-        const struct ing_segments_round round = {
-            .group = rounds[i].key.group,
-            .number = rounds[i].key.number,
-            .state = rounds[i].state,
-            .cut = rounds[i].cut,
-            .generation = rounds[i].generation,
-            .profiles = rounds[i].count,
-            .bytes = rounds[i].bytes,
-            .opened_wall_ns = rounds[i].opened_wall_ns,
+        const struct ing_segments_chunk chunk = {
+            .group = chunks[i].key.group,
+            .number = chunks[i].key.number,
+            .state = chunks[i].state,
+            .cut = chunks[i].cut,
+            .generation = chunks[i].generation,
+            .profiles = chunks[i].count,
+            .bytes = chunks[i].bytes,
+            .opened_wall_ns = chunks[i].opened_wall_ns,
             .committed_mono_ns = fg_mono_ns(driver->config.clock),
         };
 
-        if (!ing_segments_restore(driver->core, &round))
-            return fg_fail(err, FG_E_LIMIT, "head: more than %d rounds", ROUNDS_MAX);
+        if (!ing_segments_restore(driver->core, &chunk))
+            return fg_fail(err, FG_E_LIMIT, "head: more than %d head chunks", CHUNKS_MAX);
     }
     return FG_OK;
 }
@@ -819,14 +820,14 @@ static enum fg_code make_core(struct ing_driver *driver, struct fg_err *err)
         .unchecked_max_bytes = settings->unchecked_max_bytes,
         .backoff_min_ns = BACKOFF_MIN_NS,
         .backoff_max_ns = BACKOFF_MAX_NS,
-        .rounds_max = ROUNDS_MAX,
+        .chunks_max = CHUNKS_MAX,
         .rules = FG_RULES_ALL,
     };
 
     if (getrandom(&config.seed, sizeof config.seed, 0) != sizeof config.seed)
         return fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
-    driver->core = ing_segments_create(&config, ing_rounds_cuts(driver->config.rounds),
-                                       ing_rounds_seen(driver->config.rounds));
+    driver->core = ing_segments_create(&config, ing_head_chunks_cuts(driver->config.chunks),
+                                       ing_head_chunks_seen(driver->config.chunks));
     driver->status = ing_segments_status(driver->core);
     return restore(driver, err);
 }
@@ -928,7 +929,7 @@ void ing_driver_destroy(struct ing_driver *driver)
     fg_ticker_destroy(driver->deadlines);
     fg_assert(driver->waiters == NULL);
     for (uint32_t i = 0; i < driver->n_tasks; i++)
-        free(driver->tasks[i].rounds);
+        free(driver->tasks[i].chunks);
     fg_condition_destroy(driver->aside);
     fg_condition_destroy(driver->unchecked);
     fg_condition_destroy(driver->failing);

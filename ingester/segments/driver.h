@@ -44,7 +44,7 @@ struct ing_driver_config {
     const char *scratch;        /* a folder for segments on their way; what is in it may go */
     const struct fg_disk *disk; /* the disk of scratch; NULL: not watched */
     struct ing_build_head head;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
     struct ing_retire *retire;
     const struct ing_member *member;
     struct ing_held *held;
@@ -53,8 +53,8 @@ struct ing_driver_config {
     struct fg_clock *clock;
 };
 
-/* Makes the core and tells it of the rounds there are. FG_E_UNAVAILABLE, FG_E_CORRUPT: the store;
- * FG_E_LIMIT: more rounds than the core takes. */
+/* Makes the core and tells it of the chunks there are. FG_E_UNAVAILABLE, FG_E_CORRUPT: the store;
+ * FG_E_LIMIT: more chunks than the core takes. */
 enum fg_code ing_driver_create(const struct ing_driver_config *config,
                                struct ing_driver **ret_driver, struct fg_err *err) fg_must_check;
 
@@ -63,8 +63,8 @@ enum fg_code ing_driver_create(const struct ing_driver_config *config,
 enum ing_segments_admission ing_driver_admit(struct ing_driver *driver,
                                              const struct ing_head_group_key *group,
                                              struct ing_segments_looked looked,
-                                             uint32_t *ret_round);
-void ing_driver_added(struct ing_driver *driver, const struct ing_head_round_key *round,
+                                             uint32_t *ret_chunk);
+void ing_driver_added(struct ing_driver *driver, const struct ing_head_chunk_key *chunk,
                       bool unchecked, uint64_t profiles, uint64_t bytes, int64_t wall_ns);
 
 /* See ing_segments_found(). */
@@ -92,7 +92,7 @@ void ing_driver_destroy(struct ing_driver *driver);
 
 /*
  * May a reader whose snapshot is of this generation be served? FG_OK: yes; until
- * ing_driver_unfence() no round changes its state, so rounds are chosen and an iterator is made in
+ * ing_driver_unfence() no chunk changes its state, so chunks are chosen and an iterator is made in
  * between, and nothing else is done. FG_E_PRECONDITION: it needs a newer snapshot. FG_E_ABORTED:
  * this ingester is behind that generation, which ing_driver_wait() waits for. Any thread that may
  * wait for a step.
@@ -128,7 +128,7 @@ void ing_driver_unfence(struct ing_driver *driver);
 
 /*
  * Cuts what there is now and waits until it is committed; what comes meanwhile is not waited for.
- * FG_E_DEADLINE: it goes on, and did not come to an end in time. FG_E_CORRUPT: all but rounds that
+ * FG_E_DEADLINE: it goes on, and did not come to an end in time. FG_E_CORRUPT: all but chunks that
  * were set aside. Any thread that may wait.
  */
 enum fg_code ing_driver_flush(struct ing_driver *driver, int64_t deadline_mono_ns,

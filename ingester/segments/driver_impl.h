@@ -13,11 +13,11 @@
 
 #include <pthread.h>
 
-/* An effect that the driver's thread carries out; rounds are its own. */
+/* An effect that the driver's thread carries out; chunks are its own. */
 struct ing_task {
     struct ing_segments_effect effect;
-    struct ing_segments_round *rounds; /* UPLOAD */
-    uint32_t n_rounds;
+    struct ing_segments_chunk *chunks; /* UPLOAD */
+    uint32_t n_chunks;
 };
 
 /* A revision of the ring that waits until this ingester has drained, and the number of that drain.

@@ -15,7 +15,7 @@ void ing_follow_failed(struct ing_segments *segments, enum ing_segments_effect_k
 
 /*
  * Which of our cuts the manifest has: cuts enter in order, so the last one says it of all before.
- * Only one can be unmarked, the last; so its generation is that of all rounds that are sealed.
+ * Only one can be unmarked, the last; so its generation is that of all chunks that are sealed.
  */
 static bool own_cut(const struct ing_segments *segments, const struct fg_l0 *l0, uint64_t *ret_cut,
                     uint64_t *ret_generation)
@@ -46,8 +46,8 @@ static void check_last_cut(struct ing_segments *segments, const struct fg_l0 *l0
     segments->store_went_back = true;
     segments->last_cut = writer->cut;
     for (uint32_t i = 0; i < segments->pinned.n; i++) {
-        ing_table_set_state(&segments->table, segments->pinned.rounds[i], ROUND_ASIDE);
-        segments->pinned.rounds[i]->retry = true;
+        ing_table_set_state(&segments->table, segments->pinned.chunks[i], CHUNK_ASIDE);
+        segments->pinned.chunks[i]->retry = true;
     }
     segments->pinned.n = 0;
     segments->cut = CUT_IDLE;
@@ -60,10 +60,10 @@ static void follow_own(struct ing_segments *segments, const struct fg_l0 *l0)
     if (!own_cut(segments, l0, &cut, &generation))
         return;
     for (uint32_t i = 0; i < segments->pinned.n; i++) {
-        struct ing_segments_round *round = segments->pinned.rounds[i];
+        struct ing_segments_chunk *chunk = segments->pinned.chunks[i];
 
-        if (round->state == ROUND_SEALED && round->cut <= cut)
-            ing_segments_commit_round(segments, round, generation);
+        if (chunk->state == CHUNK_SEALED && chunk->cut <= cut)
+            ing_segments_commit_chunk(segments, chunk, generation);
     }
 }
 
@@ -76,16 +76,16 @@ static bool has_to_compare(const struct ing_segments *segments)
         if (group->whole && ing_segments_may_hold(segments, &group->key))
             return true;
     }
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        const struct ing_segments_round *round = segments->table.rounds[i];
+    for (uint32_t i = 0; i < segments->table.n_chunks; i++) {
+        const struct ing_segments_chunk *chunk = segments->table.chunks[i];
 
-        if (round->state != ROUND_COMMITTED && ing_segments_may_hold(segments, &round->group))
+        if (chunk->state != CHUNK_COMMITTED && ing_segments_may_hold(segments, &chunk->group))
             return true;
     }
     return false;
 }
 
-/* All rounds agree with everything up to seen. */
+/* All chunks agree with everything up to seen. */
 static void caught_up(struct ing_segments *segments)
 {
     segments->gen = segments->seen;
@@ -109,12 +109,12 @@ static bool is_own(const struct ing_segments *segments, const struct fg_l0_segme
 {
     return fg_id_eq(segment->id.writer, segments->config.writer) &&
            (segment->id.nonce == segments->upload.nonce ||
-            segments->table.by_state[ROUND_ASIDE] + segments->table.by_state[ROUND_UNCHECKED] == 0);
+            segments->table.by_state[CHUNK_ASIDE] + segments->table.by_state[CHUNK_UNCHECKED] == 0);
 }
 
 /*
  * Newer than what we agree with, and of others; or an earlier upload of ours, swapped in so late
- * that rounds which are in it have been set aside since, or are unchecked.
+ * that chunks which are in it have been set aside since, or are unchecked.
  */
 static void list_foreign(struct ing_segments *segments, const struct fg_l0 *l0)
 {
@@ -185,35 +185,35 @@ bool ing_segments_may_hold(const struct ing_segments *segments,
 }
 
 uint32_t ing_segments_leftover(const struct ing_segments *segments,
-                               const struct ing_head_group_key *group, uint32_t round)
+                               const struct ing_head_group_key *group, uint32_t chunk)
 {
     const struct ing_table_group *found = ing_table_group(&segments->table, group);
 
     fg_assert(found != NULL);
-    return found->open != NULL && found->open->number != round ? found->open->number : found->next;
+    return found->open != NULL && found->open->number != chunk ? found->open->number : found->next;
 }
 
-/* The other profiles of a round become part of the open one. */
-static void move_leftover(struct ing_segments *segments, struct ing_segments_round *round,
+/* The other profiles of a chunk become part of the open one. */
+static void move_leftover(struct ing_segments *segments, struct ing_segments_chunk *chunk,
                           const struct ing_segments_outcome *outcome, uint32_t to)
 {
-    struct ing_table_group *group = ing_table_group(&segments->table, &round->group);
-    struct ing_segments_round *open = group->open;
+    struct ing_table_group *group = ing_table_group(&segments->table, &chunk->group);
+    struct ing_segments_chunk *open = group->open;
 
     if (outcome->moved_profiles == 0)
         return;
     if (open == NULL) {
-        struct ing_segments_round fresh = {.group = round->group,
+        struct ing_segments_chunk fresh = {.group = chunk->group,
                                            .number = to,
-                                           .opened_wall_ns = round->opened_wall_ns,
-                                           .era = round->era};
+                                           .opened_wall_ns = chunk->opened_wall_ns,
+                                           .era = chunk->era};
 
-        open = ing_segments_add_round(segments, group, fresh);
+        open = ing_segments_add_chunk(segments, group, fresh);
     }
-    open->opened_wall_ns = FG_MIN(open->opened_wall_ns, round->opened_wall_ns);
-    open->era = FG_MIN(open->era, round->era);
-    ing_segments_wait_for(open, round->drain);
-    ing_table_count(&segments->table, round, -(int64_t)outcome->moved_profiles,
+    open->opened_wall_ns = FG_MIN(open->opened_wall_ns, chunk->opened_wall_ns);
+    open->era = FG_MIN(open->era, chunk->era);
+    ing_segments_wait_for(open, chunk->drain);
+    ing_table_count(&segments->table, chunk, -(int64_t)outcome->moved_profiles,
                     -(int64_t)outcome->moved_bytes);
     ing_table_count(&segments->table, open, (int64_t)outcome->moved_profiles,
                     (int64_t)outcome->moved_bytes);
@@ -222,16 +222,16 @@ static void move_leftover(struct ing_segments *segments, struct ing_segments_rou
 static void take_outcome(struct ing_segments *segments, const struct ing_segments_outcome *outcome,
                          uint64_t generation)
 {
-    struct ing_segments_round *round =
-        ing_table_round(&segments->table, &outcome->group, outcome->number);
+    struct ing_segments_chunk *chunk =
+        ing_table_chunk(&segments->table, &outcome->group, outcome->number);
     uint32_t to = ing_segments_leftover(segments, &outcome->group, outcome->number);
 
-    fg_assert(round != NULL && round->state != ROUND_COMMITTED);
+    fg_assert(chunk != NULL && chunk->state != CHUNK_COMMITTED);
     segments->stale |=
-        round->state == ROUND_SEALED; /* the cut may be uploaded: it has to be again */
-    ing_segments_commit_round(segments, round, generation);
-    round->marked = true;
-    move_leftover(segments, round, outcome, to);
+        chunk->state == CHUNK_SEALED; /* the cut may be uploaded: it has to be again */
+    ing_segments_commit_chunk(segments, chunk, generation);
+    chunk->marked = true;
+    move_leftover(segments, chunk, outcome, to);
 }
 
 /* Nothing is known any more about what others hold of these. */
@@ -266,14 +266,14 @@ static bool is_unsure(const struct ing_segments_event *event,
 /* Of what the COMPARE could not tell of nothing is shown any more, nor committed. */
 static void take_unsure(struct ing_segments *segments, const struct ing_segments_event *event)
 {
-    for (uint32_t i = 0; i < segments->table.n_rounds && event->n_unsure > 0; i++) {
-        struct ing_segments_round *round = segments->table.rounds[i];
+    for (uint32_t i = 0; i < segments->table.n_chunks && event->n_unsure > 0; i++) {
+        struct ing_segments_chunk *chunk = segments->table.chunks[i];
 
-        if (round->state == ROUND_COMMITTED || round->state == ROUND_UNCHECKED ||
-            !is_unsure(event, &round->group))
+        if (chunk->state == CHUNK_COMMITTED || chunk->state == CHUNK_UNCHECKED ||
+            !is_unsure(event, &chunk->group))
             continue;
-        segments->stale |= round->state == ROUND_SEALED;
-        ing_table_set_state(&segments->table, round, ROUND_UNCHECKED);
+        segments->stale |= chunk->state == CHUNK_SEALED;
+        ing_table_set_state(&segments->table, chunk, CHUNK_UNCHECKED);
     }
     for (uint32_t i = 0; i < event->n_unsure; i++) {
         struct ing_table_group *group = ing_table_group(&segments->table, &event->unsure[i]);
@@ -287,37 +287,37 @@ static void take_unsure(struct ing_segments *segments, const struct ing_segments
 static void list_checked(struct ing_segments *segments, const struct ing_segments_event *event)
 {
     segments->checked.n = 0;
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct ing_segments_round *round = segments->table.rounds[i];
+    for (uint32_t i = 0; i < segments->table.n_chunks; i++) {
+        struct ing_segments_chunk *chunk = segments->table.chunks[i];
 
-        if (round->state != ROUND_UNCHECKED)
+        if (chunk->state != CHUNK_UNCHECKED)
             continue;
-        if (is_unsure(event, &round->group))
-            round->retry = round->retry && !segments->checks_drain;
-        else if (round->checking && round->profiles > 0)
-            ing_round_list_add(&segments->checked, round);
+        if (is_unsure(event, &chunk->group))
+            chunk->retry = chunk->retry && !segments->checks_drain;
+        else if (chunk->checking && chunk->profiles > 0)
+            ing_chunk_list_add(&segments->checked, chunk);
     }
     segments->check_mono_ns =
         event->n_unsure == 0 ? 0 : fg_time_add(segments->mono_ns, segments->config.check_retry_ns);
 }
 
-/* The COMPARE tells of what is in these rounds now. */
+/* The COMPARE tells of what is in these chunks now. */
 static void begin_checking(struct ing_segments *segments)
 {
     segments->checks_drain = true;
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++)
-        segments->table.rounds[i]->checking = true;
+    for (uint32_t i = 0; i < segments->table.n_chunks; i++)
+        segments->table.chunks[i]->checking = true;
 }
 
-/* After a failed write, drops rounds that have meanwhile received profiles without a check. */
+/* After a failed write, drops chunks that have meanwhile received profiles without a check. */
 static void drop_unchecked_again(struct ing_segments *segments)
 {
-    struct ing_round_list *list = &segments->checked;
+    struct ing_chunk_list *list = &segments->checked;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < list->n; i++)
-        if (list->rounds[i]->checking)
-            list->rounds[kept++] = list->rounds[i];
+        if (list->chunks[i]->checking)
+            list->chunks[kept++] = list->chunks[i];
     if (kept < list->n)
         segments->check_mono_ns = 0;
     list->n = kept;
@@ -328,8 +328,8 @@ void ing_follow_taken_in(struct ing_segments *segments)
     segments->follow = FOLLOW_IDLE;
     segments->follow_pause = (struct ing_pause){0};
     for (uint32_t i = 0; i < segments->checked.n; i++) {
-        ing_table_set_state(&segments->table, segments->checked.rounds[i], ROUND_ASIDE);
-        segments->checked.rounds[i]->retry = true;
+        ing_table_set_state(&segments->table, segments->checked.chunks[i], CHUNK_ASIDE);
+        segments->checked.chunks[i]->retry = true;
     }
     segments->checked.n = 0;
 }
@@ -346,15 +346,15 @@ static bool is_check_due(const struct ing_segments *segments)
 /* What is marked needs nothing of the cut any more, and may be forgotten before it ends. */
 static void unpin_marked(struct ing_segments *segments)
 {
-    struct ing_round_list *list = &segments->pinned;
+    struct ing_chunk_list *list = &segments->pinned;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < list->n; i++)
-        if (!list->rounds[i]->marked && list->rounds[i]->state != ROUND_UNCHECKED)
-            list->rounds[kept++] = list->rounds[i];
+        if (!list->chunks[i]->marked && list->chunks[i]->state != CHUNK_UNCHECKED)
+            list->chunks[kept++] = list->chunks[i];
     list->n = kept;
-    ing_round_list_drop(&segments->misfits, ROUND_COMMITTED);
-    ing_round_list_drop(&segments->misfits, ROUND_UNCHECKED);
+    ing_chunk_list_drop(&segments->misfits, CHUNK_COMMITTED);
+    ing_chunk_list_drop(&segments->misfits, CHUNK_UNCHECKED);
 }
 
 void ing_follow_compared(struct ing_segments *segments, const struct ing_segments_event *event)
@@ -391,7 +391,7 @@ void ing_follow_reported(struct ing_segments *segments)
 }
 
 /*
- * Is there more to be said than was? In a step in which all rounds agree with the manifest: who is
+ * Is there more to be said than was? In a step in which all chunks agree with the manifest: who is
  * behind may hold what a segment does, and would not be rid of it by committing. A cut that is
  * under way says it itself.
  */
@@ -399,7 +399,7 @@ static bool is_report_due(const struct ing_segments *segments)
 {
     return segments->settled && segments->gen == segments->seen && segments->cut == CUT_IDLE &&
            segments->era > segments->reported &&
-           (segments->look || segments->table.n_rounds == 0) &&
+           (segments->look || segments->table.n_chunks == 0) &&
            ing_segments_is_over(segments, &segments->report_pause) &&
            ing_segments_clean(segments) > segments->reported;
 }
@@ -437,7 +437,7 @@ void ing_follow_advance(struct ing_segments *segments, struct ing_segments_effec
         return;
     drop_unchecked_again(segments);
     if (segments->checked.n > 0) {
-        ing_segments_emit_rounds(effects, SEGMENTS_TAKE_IN, &segments->checked, segments);
+        ing_segments_emit_chunks(effects, SEGMENTS_TAKE_IN, &segments->checked, segments);
         segments->follow = FOLLOW_TAKING_IN;
         return;
     }

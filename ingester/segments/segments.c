@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-/* How often rounds are looked through for what is due: there may be 100,000 of them, on the thread
+/* How often chunks are looked through for what is due: there may be 100,000 of them, on the thread
  * that writes. */
 #define LOOK_AGAIN_NS FG_SECOND_NS
 
@@ -43,12 +43,12 @@ void ing_segments_destroy(struct ing_segments *segments)
     ing_table_done(&segments->table);
     fg_arena_destroy(segments->ever_arena);
     free(segments->ranks);
-    free(segments->pinned.rounds);
-    free(segments->misfits.rounds);
-    free(segments->marking.rounds);
-    free(segments->forgetting.rounds);
-    free(segments->empty.rounds);
-    free(segments->checked.rounds);
+    free(segments->pinned.chunks);
+    free(segments->misfits.chunks);
+    free(segments->marking.chunks);
+    free(segments->forgetting.chunks);
+    free(segments->empty.chunks);
+    free(segments->checked.chunks);
     free(segments);
 }
 
@@ -94,105 +94,105 @@ bool ing_segments_is_over(const struct ing_segments *segments, const struct ing_
     return segments->mono_ns >= ing_segments_pause_end(segments, pause);
 }
 
-void ing_round_list_add(struct ing_round_list *list, struct ing_segments_round *round)
+void ing_chunk_list_add(struct ing_chunk_list *list, struct ing_segments_chunk *chunk)
 {
     if (list->n == list->cap) {
         list->cap = FG_MAX(64, list->cap * 2);
-        list->rounds = fg_realloc(list->rounds, list->cap * sizeof(void *));
+        list->chunks = fg_realloc(list->chunks, list->cap * sizeof(void *));
     }
-    list->rounds[list->n++] = round;
+    list->chunks[list->n++] = chunk;
 }
 
 /* Only those in that state stay. */
-void ing_round_list_keep(struct ing_round_list *list, enum ing_round_state state)
+void ing_chunk_list_keep(struct ing_chunk_list *list, enum ing_chunk_state state)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < list->n; i++)
-        if (list->rounds[i]->state == state)
-            list->rounds[kept++] = list->rounds[i];
+        if (list->chunks[i]->state == state)
+            list->chunks[kept++] = list->chunks[i];
     list->n = kept;
 }
 
-void ing_round_list_drop(struct ing_round_list *list, enum ing_round_state state)
+void ing_chunk_list_drop(struct ing_chunk_list *list, enum ing_chunk_state state)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < list->n; i++)
-        if (list->rounds[i]->state != state)
-            list->rounds[kept++] = list->rounds[i];
+        if (list->chunks[i]->state != state)
+            list->chunks[kept++] = list->chunks[i];
     list->n = kept;
 }
 
-struct ing_segments_round *ing_segments_add_round(struct ing_segments *segments,
+struct ing_segments_chunk *ing_segments_add_chunk(struct ing_segments *segments,
                                                   struct ing_table_group *group,
-                                                  struct ing_segments_round round)
+                                                  struct ing_segments_chunk chunk)
 {
-    round.rank = segments->ranks == NULL ? 0 : segments->ranks[round.group.shard];
-    return ing_table_add_round(&segments->table, group, &round);
+    chunk.rank = segments->ranks == NULL ? 0 : segments->ranks[chunk.group.shard];
+    return ing_table_add_chunk(&segments->table, group, &chunk);
 }
 
 uint64_t ing_segments_clean(const struct ing_segments *segments)
 {
     uint64_t clean = segments->era;
 
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++)
-        clean = FG_MIN(clean, segments->table.rounds[i]->era);
+    for (uint32_t i = 0; i < segments->table.n_chunks; i++)
+        clean = FG_MIN(clean, segments->table.chunks[i]->era);
     return clean;
 }
 
-void ing_segments_commit_round(struct ing_segments *segments, struct ing_segments_round *round,
+void ing_segments_commit_chunk(struct ing_segments *segments, struct ing_segments_chunk *chunk,
                                uint64_t generation)
 {
-    ing_table_set_state(&segments->table, round, ROUND_COMMITTED);
-    round->generation = generation;
-    round->committed_mono_ns = segments->mono_ns;
+    ing_table_set_state(&segments->table, chunk, CHUNK_COMMITTED);
+    chunk->generation = generation;
+    chunk->committed_mono_ns = segments->mono_ns;
 }
 
-static int64_t window_end_ns(const struct ing_segments_round *round)
+static int64_t window_end_ns(const struct ing_segments_chunk *chunk)
 {
-    return ((int64_t)round->group.window + 1) * HEAD_WINDOW_NS;
+    return ((int64_t)chunk->group.window + 1) * HEAD_WINDOW_NS;
 }
 
 int64_t ing_segments_closed_wall_ns(const struct ing_segments *segments,
-                                    const struct ing_segments_round *round)
+                                    const struct ing_segments_chunk *chunk)
 {
-    return fg_time_add(window_end_ns(round), segments->config.grace_ns);
+    return fg_time_add(window_end_ns(chunk), segments->config.grace_ns);
 }
 
 bool ing_segments_is_closed(const struct ing_segments *segments,
-                            const struct ing_segments_round *round)
+                            const struct ing_segments_chunk *chunk)
 {
-    return segments->wall_ns >= ing_segments_closed_wall_ns(segments, round);
+    return segments->wall_ns >= ing_segments_closed_wall_ns(segments, chunk);
 }
 
-/* The DRAIN of that number waits for the round too. */
-void ing_segments_wait_for(struct ing_segments_round *round, uint64_t drain)
+/* The DRAIN of that number waits for the chunk too. */
+void ing_segments_wait_for(struct ing_segments_chunk *chunk, uint64_t drain)
 {
-    if (drain != 0 && (round->drain == 0 || drain < round->drain))
-        round->drain = drain;
+    if (drain != 0 && (chunk->drain == 0 || drain < chunk->drain))
+        chunk->drain = drain;
 }
 
-bool ing_segments_restore(struct ing_segments *segments, const struct ing_segments_round *round)
+bool ing_segments_restore(struct ing_segments *segments, const struct ing_segments_chunk *chunk)
 {
     struct ing_table *table = &segments->table;
-    struct ing_table_group *group = ing_table_group(table, &round->group);
-    struct ing_segments_round *restored;
+    struct ing_table_group *group = ing_table_group(table, &chunk->group);
+    struct ing_segments_chunk *restored;
 
-    fg_assert(!segments->started && round->cut <= segments->last_cut);
-    if (table->n_rounds == segments->config.rounds_max)
+    fg_assert(!segments->started && chunk->cut <= segments->last_cut);
+    if (table->n_chunks == segments->config.chunks_max)
         return false;
     if (group == NULL)
-        group = ing_table_add_group(table, &round->group);
-    restored = ing_segments_add_round(segments, group, *round);
-    /* One cut at a time: a round of an older one was made again from a damaged record. Whether it
+        group = ing_table_add_group(table, &chunk->group);
+    restored = ing_segments_add_chunk(segments, group, *chunk);
+    /* One cut at a time: a chunk of an older one was made again from a damaged record. Whether it
      * was committed is found by comparing. */
-    if (restored->state == ROUND_SEALED && restored->cut < segments->last_cut)
-        ing_table_set_state(table, restored, ROUND_ASIDE);
-    restored->marked = restored->state == ROUND_COMMITTED;
-    restored->retry = restored->state == ROUND_ASIDE;
-    if (restored->state == ROUND_SEALED) {
-        ing_round_list_add(&segments->pinned, restored);
+    if (restored->state == CHUNK_SEALED && restored->cut < segments->last_cut)
+        ing_table_set_state(table, restored, CHUNK_ASIDE);
+    restored->marked = restored->state == CHUNK_COMMITTED;
+    restored->retry = restored->state == CHUNK_ASIDE;
+    if (restored->state == CHUNK_SEALED) {
+        ing_chunk_list_add(&segments->pinned, restored);
         segments->cut = CUT_SEALED;
     }
     return true;
@@ -208,14 +208,14 @@ struct ing_segments_effect *ing_segments_emit(struct ing_segments_effects *effec
     return effect;
 }
 
-void ing_segments_emit_rounds(struct ing_segments_effects *effects,
-                              enum ing_segments_effect_kind kind, const struct ing_round_list *list,
+void ing_segments_emit_chunks(struct ing_segments_effects *effects,
+                              enum ing_segments_effect_kind kind, const struct ing_chunk_list *list,
                               const struct ing_segments *segments)
 {
     struct ing_segments_effect *effect = ing_segments_emit(effects, kind);
 
-    effect->rounds = (const struct ing_segments_round *const *)list->rounds;
-    effect->n_rounds = list->n;
+    effect->chunks = (const struct ing_segments_chunk *const *)list->chunks;
+    effect->n_chunks = list->n;
     effect->id = segments->upload;
     effect->cut = segments->last_cut;
 }
@@ -251,12 +251,12 @@ static void on_failed(struct ing_segments *segments, const struct ing_segments_e
 
 /* ---- draining ---- */
 
-static bool is_to_commit(const struct ing_segments_round *round)
+static bool is_to_commit(const struct ing_segments_chunk *chunk)
 {
-    return round->state == ROUND_SEALED || round->state == ROUND_ASIDE ||
-           (round->state == ROUND_UNCHECKED && round->profiles > 0) ||
-           (round->state == ROUND_OPEN && round->profiles > 0) ||
-           (round->state == ROUND_COMMITTED && !round->marked);
+    return chunk->state == CHUNK_SEALED || chunk->state == CHUNK_ASIDE ||
+           (chunk->state == CHUNK_UNCHECKED && chunk->profiles > 0) ||
+           (chunk->state == CHUNK_OPEN && chunk->profiles > 0) ||
+           (chunk->state == CHUNK_COMMITTED && !chunk->marked);
 }
 
 static void on_drain(struct ing_segments *segments, uint64_t drain)
@@ -266,20 +266,20 @@ static void on_drain(struct ing_segments *segments, uint64_t drain)
     segments->draining = true;
     segments->check_mono_ns = 0;
     segments->checks_drain = false;
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct ing_segments_round *round = segments->table.rounds[i];
+    for (uint32_t i = 0; i < segments->table.n_chunks; i++) {
+        struct ing_segments_chunk *chunk = segments->table.chunks[i];
 
-        if (!is_to_commit(round))
+        if (!is_to_commit(chunk))
             continue;
-        ing_segments_wait_for(round, drain);
-        round->retry = round->state == ROUND_ASIDE || round->state == ROUND_UNCHECKED;
+        ing_segments_wait_for(chunk, drain);
+        chunk->retry = chunk->state == CHUNK_ASIDE || chunk->state == CHUNK_UNCHECKED;
     }
 }
 
 /* Was it tried since the last DRAIN, in vain? */
-static bool was_tried(const struct ing_segments_round *round)
+static bool was_tried(const struct ing_segments_chunk *chunk)
 {
-    return (round->state == ROUND_ASIDE || round->state == ROUND_UNCHECKED) && !round->retry;
+    return (chunk->state == CHUNK_ASIDE || chunk->state == CHUNK_UNCHECKED) && !chunk->retry;
 }
 
 /* Up to which DRAIN nothing is waited for any more; if `tried` not for what was tried in vain. */
@@ -287,22 +287,22 @@ static uint64_t count_drained(const struct ing_segments *segments, bool tried)
 {
     uint64_t drained = segments->drains;
 
-    for (uint32_t i = 0; segments->draining && i < segments->table.n_rounds; i++) {
-        const struct ing_segments_round *round = segments->table.rounds[i];
+    for (uint32_t i = 0; segments->draining && i < segments->table.n_chunks; i++) {
+        const struct ing_segments_chunk *chunk = segments->table.chunks[i];
 
-        if (round->drain != 0 && is_to_commit(round) && !(tried && was_tried(round)))
-            drained = FG_MIN(drained, round->drain - 1);
+        if (chunk->drain != 0 && is_to_commit(chunk) && !(tried && was_tried(chunk)))
+            drained = FG_MIN(drained, chunk->drain - 1);
     }
     return drained;
 }
 
 static void on_salvage(struct ing_segments *segments)
 {
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct ing_segments_round *round = segments->table.rounds[i];
+    for (uint32_t i = 0; i < segments->table.n_chunks; i++) {
+        struct ing_segments_chunk *chunk = segments->table.chunks[i];
 
-        round->retry |= round->state == ROUND_ASIDE;
-        round->salvage |= round->state == ROUND_ASIDE;
+        chunk->retry |= chunk->state == CHUNK_ASIDE;
+        chunk->salvage |= chunk->state == CHUNK_ASIDE;
     }
 }
 
@@ -313,53 +313,53 @@ static void on_ranks(struct ing_segments *segments, const uint8_t *ranks)
     if (segments->ranks == NULL)
         segments->ranks = fg_malloc(SEGMENTS_SHARDS);
     memcpy(segments->ranks, ranks, SEGMENTS_SHARDS);
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct ing_segments_round *round = segments->table.rounds[i];
+    for (uint32_t i = 0; i < segments->table.n_chunks; i++) {
+        struct ing_segments_chunk *chunk = segments->table.chunks[i];
 
-        ing_table_set_rank(&segments->table, round, ranks[round->group.shard]);
+        ing_table_set_rank(&segments->table, chunk, ranks[chunk->group.shard]);
     }
 }
 
 /* ---- forgetting ---- */
 
 /*
- * Committed rounds go after a while in which others could read the manifest that has them: while
+ * Committed chunks go after a while in which others could read the manifest that has them: while
  * the bucket is away queries go on with what they know of it. Those of a window that is still open
  * later: as long as they are here an id of its ordinary data is known to be new without asking the
  * blocks.
  */
-static bool was_shown(const struct ing_segments *segments, const struct ing_segments_round *round)
+static bool was_shown(const struct ing_segments *segments, const struct ing_segments_chunk *chunk)
 {
     return segments->config.forget_after_ns == 0 ||
-           segments->manifest_mono_ns - round->committed_mono_ns >=
+           segments->manifest_mono_ns - chunk->committed_mono_ns >=
                segments->config.forget_after_ns;
 }
 
-static bool may_forget(const struct ing_segments *segments, const struct ing_segments_round *round)
+static bool may_forget(const struct ing_segments *segments, const struct ing_segments_chunk *chunk)
 {
-    return round->state == ROUND_COMMITTED && round->marked && round->generation <= segments->gen &&
-           was_shown(segments, round) &&
-           (ing_segments_is_closed(segments, round) ||
-            segments->wall_ns >= fg_time_add(round->opened_wall_ns, segments->config.open_max_ns));
+    return chunk->state == CHUNK_COMMITTED && chunk->marked && chunk->generation <= segments->gen &&
+           was_shown(segments, chunk) &&
+           (ing_segments_is_closed(segments, chunk) ||
+            segments->wall_ns >= fg_time_add(chunk->opened_wall_ns, segments->config.open_max_ns));
 }
 
-/* Rounds that were admitted to and got nothing: pushes of what is there already, or that failed.
+/* Chunks that were admitted to and got nothing: pushes of what is there already, or that failed.
  * The store knows nothing of them. */
 static void drop_empty(struct ing_segments *segments)
 {
-    struct ing_round_list *list = &segments->empty;
+    struct ing_chunk_list *list = &segments->empty;
 
     list->n = 0;
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct ing_segments_round *round = segments->table.rounds[i];
+    for (uint32_t i = 0; i < segments->table.n_chunks; i++) {
+        struct ing_segments_chunk *chunk = segments->table.chunks[i];
 
-        if ((round->state == ROUND_OPEN || round->state == ROUND_UNCHECKED) &&
-            round->profiles == 0 &&
-            segments->wall_ns >= fg_time_add(round->opened_wall_ns, segments->config.linger_ns))
-            ing_round_list_add(list, round);
+        if ((chunk->state == CHUNK_OPEN || chunk->state == CHUNK_UNCHECKED) &&
+            chunk->profiles == 0 &&
+            segments->wall_ns >= fg_time_add(chunk->opened_wall_ns, segments->config.linger_ns))
+            ing_chunk_list_add(list, chunk);
     }
     if (list->n > 0)
-        ing_table_remove(&segments->table, list->rounds, list->n);
+        ing_table_remove(&segments->table, list->chunks, list->n);
 }
 
 static void advance_forget(struct ing_segments *segments, struct ing_segments_effects *effects)
@@ -368,25 +368,25 @@ static void advance_forget(struct ing_segments *segments, struct ing_segments_ef
         !ing_segments_is_over(segments, &segments->forget_pause))
         return;
     segments->forgetting.n = 0;
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct ing_segments_round *round = segments->table.rounds[i];
+    for (uint32_t i = 0; i < segments->table.n_chunks; i++) {
+        struct ing_segments_chunk *chunk = segments->table.chunks[i];
 
-        if (!may_forget(segments, round))
+        if (!may_forget(segments, chunk))
             continue;
-        ing_round_list_add(&segments->forgetting, round);
+        ing_chunk_list_add(&segments->forgetting, chunk);
         /* Before anything is deleted: a write that failed may be done all the same. */
-        segments->safe = FG_MAX(segments->safe, round->generation);
-        ing_table_group(&segments->table, &round->group)->whole = false;
+        segments->safe = FG_MAX(segments->safe, chunk->generation);
+        ing_table_group(&segments->table, &chunk->group)->whole = false;
     }
     if (segments->forgetting.n == 0)
         return;
     segments->is_forgetting = true;
-    ing_segments_emit_rounds(effects, SEGMENTS_FORGET, &segments->forgetting, segments);
+    ing_segments_emit_chunks(effects, SEGMENTS_FORGET, &segments->forgetting, segments);
 }
 
 static void on_forgotten(struct ing_segments *segments)
 {
-    ing_table_remove(&segments->table, segments->forgetting.rounds, segments->forgetting.n);
+    ing_table_remove(&segments->table, segments->forgetting.chunks, segments->forgetting.n);
     segments->forgetting.n = 0;
     segments->is_forgetting = false;
     segments->forget_pause = (struct ing_pause){0};
@@ -457,7 +457,7 @@ static int64_t wake_mono_ns(const struct ing_segments *segments)
     int64_t wake = FG_MIN(ing_follow_due_mono_ns(segments),
                           fg_time_add(segments->mono_ns, segments->config.poll_ns));
 
-    if (segments->table.n_rounds > 0)
+    if (segments->table.n_chunks > 0)
         wake = FG_MIN(wake, segments->next_look_mono_ns);
     for (size_t i = 0; i < FG_COUNT(pauses); i++)
         if (!ing_segments_is_over(segments, pauses[i]))
@@ -501,76 +501,76 @@ bool ing_segments_is_late(const struct ing_segments *segments,
            ing_segments_may_hold(segments, group) && (found == NULL || !found->whole);
 }
 
-/* The group's open or unchecked round, which may be new; NULL: there are too many. */
-static struct ing_segments_round *round_for(struct ing_segments *segments,
+/* The group's open or unchecked chunk, which may be new; NULL: there are too many. */
+static struct ing_segments_chunk *chunk_for(struct ing_segments *segments,
                                             const struct ing_head_group_key *key,
-                                            enum ing_round_state state)
+                                            enum ing_chunk_state state)
 {
     struct ing_table *table = &segments->table;
     struct ing_table_group *group = ing_table_group(table, key);
-    struct ing_segments_round *round = NULL;
-    struct ing_segments_round fresh = {
+    struct ing_segments_chunk *chunk = NULL;
+    struct ing_segments_chunk fresh = {
         .group = *key, .state = state, .opened_wall_ns = segments->wall_ns, .era = segments->era};
 
     if (group != NULL)
-        round = state == ROUND_OPEN ? group->open : group->unchecked;
-    if (round != NULL || table->n_rounds == segments->config.rounds_max)
-        return round;
+        chunk = state == CHUNK_OPEN ? group->open : group->unchecked;
+    if (chunk != NULL || table->n_chunks == segments->config.chunks_max)
+        return chunk;
     if (group == NULL)
         group = ing_table_add_group(table, key);
     fresh.number = group->next;
-    return ing_segments_add_round(segments, group, fresh);
+    return ing_segments_add_chunk(segments, group, fresh);
 }
 
 enum ing_segments_admission ing_segments_admit(struct ing_segments *segments,
                                                const struct ing_head_group_key *group,
                                                struct ing_segments_looked looked,
-                                               uint32_t *ret_round)
+                                               uint32_t *ret_chunk)
 {
-    enum ing_round_state state = ROUND_OPEN;
-    struct ing_segments_round *round;
+    enum ing_chunk_state state = CHUNK_OPEN;
+    struct ing_segments_chunk *chunk;
 
     if (ing_segments_is_late(segments, group) && looked.generation < segments->seen)
-        state = ROUND_UNCHECKED;
-    if (state == ROUND_UNCHECKED &&
+        state = CHUNK_UNCHECKED;
+    if (state == CHUNK_UNCHECKED &&
         (!looked.cannot || segments->table.unchecked_bytes >= segments->config.unchecked_max_bytes))
         return SEGMENTS_LOOK;
-    round = round_for(segments, group, state);
-    if (round == NULL)
+    chunk = chunk_for(segments, group, state);
+    if (chunk == NULL)
         return SEGMENTS_FULL;
-    round->checking = false;
-    *ret_round = round->number;
-    return state == ROUND_OPEN ? SEGMENTS_ADMIT : SEGMENTS_ADMIT_UNCHECKED;
+    chunk->checking = false;
+    *ret_chunk = chunk->number;
+    return state == CHUNK_OPEN ? SEGMENTS_ADMIT : SEGMENTS_ADMIT_UNCHECKED;
 }
 
 /* Admitted in an era before this one, maybe. */
-static struct ing_segments_round *add_again(struct ing_segments *segments,
+static struct ing_segments_chunk *add_again(struct ing_segments *segments,
                                             const struct ing_head_group_key *key, uint32_t number,
-                                            enum ing_round_state state)
+                                            enum ing_chunk_state state)
 {
     struct ing_table_group *group = ing_table_group(&segments->table, key);
-    struct ing_segments_round round = {.group = *key, .number = number, .state = state};
+    struct ing_segments_chunk chunk = {.group = *key, .number = number, .state = state};
 
     if (group == NULL)
         group = ing_table_add_group(&segments->table, key);
-    return ing_segments_add_round(segments, group, round);
+    return ing_segments_add_chunk(segments, group, chunk);
 }
 
 void ing_segments_added(struct ing_segments *segments, const struct ing_head_group_key *group,
-                        uint32_t round, bool unchecked, uint64_t profiles, uint64_t bytes,
+                        uint32_t chunk, bool unchecked, uint64_t profiles, uint64_t bytes,
                         int64_t wall_ns)
 {
-    enum ing_round_state state = unchecked ? ROUND_UNCHECKED : ROUND_OPEN;
-    struct ing_segments_round *found = ing_table_round(&segments->table, group, round);
+    enum ing_chunk_state state = unchecked ? CHUNK_UNCHECKED : CHUNK_OPEN;
+    struct ing_segments_chunk *found = ing_table_chunk(&segments->table, group, chunk);
     struct ing_table_group *in;
 
     if (found == NULL) /* empty for so long that it was dropped, between the two calls */
-        found = add_again(segments, group, round, state);
+        found = add_again(segments, group, chunk, state);
     fg_assert(found->state == state);
     in = ing_table_group(&segments->table, group);
     /* Not before there is a profile: a COMPARE tells what is missing of groups that the store has.
-     * A push that is refused after its admission leaves a round that is in the table only. */
-    if (found->profiles == 0 && in->n_rounds == 1)
+     * A push that is refused after its admission leaves a chunk that is in the table only. */
+    if (found->profiles == 0 && in->n_chunks == 1)
         in->whole = segments->started && !ing_segments_may_hold(segments, group);
     if (found->profiles == 0)
         found->opened_wall_ns = wall_ns;
@@ -599,12 +599,12 @@ enum ing_segments_fence ing_segments_fence(const struct ing_segments *segments, 
 }
 
 bool ing_segments_shows(const struct ing_segments *segments, const struct ing_head_group_key *group,
-                        uint32_t round, uint64_t generation)
+                        uint32_t chunk, uint64_t generation)
 {
-    const struct ing_segments_round *found = ing_table_round(&segments->table, group, round);
+    const struct ing_segments_chunk *found = ing_table_chunk(&segments->table, group, chunk);
 
-    if (found == NULL || found->state != ROUND_COMMITTED)
-        return found == NULL || found->state != ROUND_UNCHECKED ||
+    if (found == NULL || found->state != CHUNK_COMMITTED)
+        return found == NULL || found->state != CHUNK_UNCHECKED ||
                !ing_segments_keeps(segments, FG_RULE_BIT_HIDE_UNCHECKED);
     return ing_segments_keeps(segments, FG_RULE_BIT_FENCE_GEN) && found->generation > generation;
 }
@@ -632,21 +632,21 @@ struct ing_segments_status ing_segments_status(const struct ing_segments *segmen
         .tried = count_drained(segments, true),
     };
 
-    memcpy(status.rounds, table->by_state, sizeof status.rounds);
-    for (uint32_t i = 0; i < table->n_rounds; i++) {
-        const struct ing_segments_round *round = table->rounds[i];
+    memcpy(status.chunks, table->by_state, sizeof status.chunks);
+    for (uint32_t i = 0; i < table->n_chunks; i++) {
+        const struct ing_segments_chunk *chunk = table->chunks[i];
 
-        status.misfits |= round->state == ROUND_ASIDE && !round->retry;
-        if (round->state != ROUND_OPEN || round->profiles == 0)
+        status.misfits |= chunk->state == CHUNK_ASIDE && !chunk->retry;
+        if (chunk->state != CHUNK_OPEN || chunk->profiles == 0)
             continue;
-        status.oldest_open_wall_ns = FG_MIN(status.oldest_open_wall_ns, round->opened_wall_ns);
+        status.oldest_open_wall_ns = FG_MIN(status.oldest_open_wall_ns, chunk->opened_wall_ns);
     }
     return status;
 }
 
-const struct ing_segments_round *const *ing_segments_rounds(const struct ing_segments *segments,
+const struct ing_segments_chunk *const *ing_segments_chunks(const struct ing_segments *segments,
                                                             uint32_t *ret_count)
 {
-    *ret_count = segments->table.n_rounds;
-    return (const struct ing_segments_round *const *)segments->table.rounds;
+    *ret_count = segments->table.n_chunks;
+    return (const struct ing_segments_chunk *const *)segments->table.chunks;
 }

@@ -1,11 +1,11 @@
 /*
  * The step core of the ingester's way from head to segments: event in, effects out. It knows which
- * rounds the head has and what became of each; it decides when to cut, what to write, when to swap,
+ * chunks the head has and what became of each; it decides when to cut, what to write, when to swap,
  * what may be forgotten, and answers for each push and each read what the head may do.
  *
- * Rounds. A group is (tenant, shard, window). What arrives goes into the group's open round; a cut
- * seals rounds, what arrives later goes into the next one. So what a segment will hold is fixed,
- * and survives a crash. A sealed round is committed as a whole, at one generation, and forgotten as
+ * Chunks. A group is (tenant, shard, window). What arrives goes into the group's open chunk; a cut
+ * seals chunks, what arrives later goes into the next one. So what a segment will hold is fixed,
+ * and survives a crash. A sealed chunk is committed as a whole, at one generation, and forgotten as
  * a whole.
  *
  *             seal                 found in the manifest          five minutes later
@@ -14,19 +14,19 @@
  *      \                 |     | tried again                   | |
  *       \                `--> ASIDE ---------------------------' |
  *        \____ held by a segment of another ingester ____________/   its other profiles go to a new
- *              (only where two hold the same: RF 3, ring changes)    OPEN round: COMPARE
+ *              (only where two hold the same: RF 3, ring changes)    OPEN chunk: COMPARE
  *
- * Aside. A cut whose rounds cannot become a segment, because of what they hold (FAILED, unfit),
- * must not stop those after it. After SEGMENTS_TRIES such failures the rounds at fault are set
+ * Aside. A cut whose chunks cannot become a segment, because of what they hold (FAILED, unfit),
+ * must not stop those after it. After SEGMENTS_TRIES such failures the chunks at fault are set
  * aside: they stay in the head and are served, and are tried again in a cut of their own: after a
  * while, at a DRAIN or SALVAGE, and at the next start, which may be that of a version that can
- * build them. If nobody knows which rounds are at fault, half of the cut is set aside and tried
+ * build them. If nobody knows which chunks are at fault, half of the cut is set aside and tried
  * again at once, so that in the end only these are left.
  *
  * Unchecked. A profile that may be held already is taken without a look while the bucket cannot be
- * asked, into a round that is neither shown nor committed until it was compared (TAKE_IN). So do
- * rounds of which a COMPARE could not tell, because an object is damaged. A reader that would see
- * such a round has to be told that its answer lacks something.
+ * asked, into a chunk that is neither shown nor committed until it was compared (TAKE_IN). So do
+ * chunks of which a COMPARE could not tell, because an object is damaged. A reader that would see
+ * such a chunk has to be told that its answer lacks something.
  *
  *   (taken without a look) --> UNCHECKED --compared: held by nobody--> ASIDE, and tried at once
  *            (unsure) OPEN, SEALED, ASIDE --^   \--held--> COMMITTED, as above
@@ -34,7 +34,7 @@
  * A cut goes through SEAL, UPLOAD, SWAP and MARK. The answer to a swap is never believed: lost, won
  * or unknown, the manifest is read, and it says which cut of ours entered last. So an answer that
  * was lost, a swap that is late, and a crash at any point are one and the same case. One cut at a
- * time, and the next one only after all of its rounds are marked.
+ * time, and the next one only after all of its chunks are marked.
  *
  * Ranks. Where several heads hold the same, one is the first for each shard, and the others give it
  * time: they find it committed (COMPARE), and make no segment of it. That saves work and nothing
@@ -42,19 +42,19 @@
  * DRAIN waits for nobody.
  *
  * Following. `seen` is the newest generation whose manifest was handed in: admission looks at it.
- * `gen` is the newest that all rounds agree with: no profile of a round that is not committed is in
+ * `gen` is the newest that all chunks agree with: no profile of a chunk that is not committed is in
  * a block of a generation <= gen. Reads wait for it (fence-gen). Between the two lies comparing.
  *
  * Clean. Who deletes has to know when no head holds anything any more that it held when it was
  * asked for (compactor/ending.h), so the manifest has a number, `asked`, that is raised for that.
- * The greatest that was seen is the era; a round has that in which it was born, or of what it took
- * over the least. The least of all rounds, also of those that are committed and not forgotten, is
+ * The greatest that was seen is the era; a chunk has that in which it was born, or of what it took
+ * over the least. The least of all chunks, also of those that are committed and not forgotten, is
  * what this store is clean of. Each commit says it, and where there is none to come, a REPORT.
  *
  * Thread: one, and it has to be the one that writes the head (the committer), between its batches:
  * what ing_segments_admit() allows is written before the next event is handed in, and what SEAL,
  * COMPARE and FORGET write is written and answered with no push in between. Memory: bounded by
- * rounds_max. No clock, no I/O; effects are what is to be done now, each is answered by one event,
+ * chunks_max. No clock, no I/O; effects are what is to be done now, each is answered by one event,
  * and a crash may come anywhere: what is not durable may be lost.
  */
 #ifndef FG_INGESTER_SEGMENTS_H
@@ -73,37 +73,37 @@ struct ing_segments_config {
                                   or four times that of all: 64 MiB */
     int64_t grace_ns;          /* a window is due that long after its end: 1 min */
     int64_t linger_ns;         /* late profiles wait that long for others: 10 min */
-    int64_t open_max_ns;       /* no round is open longer, whatever its window: 2 h */
-    int64_t forget_after_ns;   /* committed rounds stay that long: 5 min */
+    int64_t open_max_ns;       /* no chunk is open longer, whatever its window: 2 h */
+    int64_t forget_after_ns;   /* committed chunks stay that long: 5 min */
     int64_t turn_ns;           /* time for each head of a better rank: 5 min */
     int64_t poll_ns;           /* the manifest is read at least that often: 15 s */
     int64_t upload_max_age_ns; /* older uploads are done again before they are swapped in, since
                                   what no manifest lists is deleted after a day: 1 h */
-    int64_t aside_retry_ns;    /* rounds that were set aside are tried again after so long: 1 h */
+    int64_t aside_retry_ns;    /* chunks that were set aside are tried again after so long: 1 h */
     int64_t check_retry_ns;    /* so are those that are unchecked because of damage: 5 min */
     uint64_t unchecked_max_bytes;           /* taken without a look: 1 GiB */
     int64_t backoff_min_ns, backoff_max_ns; /* after failures, doubled, with full jitter */
-    uint32_t rounds_max;
+    uint32_t chunks_max;
     unsigned rules; /* enum fg_rule */
 };
 
-/* As stored (rounds.h): numbers stay. */
-enum ing_round_state { ROUND_OPEN, ROUND_SEALED, ROUND_COMMITTED, ROUND_ASIDE, ROUND_UNCHECKED };
-enum { ROUND_STATES = ROUND_UNCHECKED + 1 };
+/* As stored (chunks.h): numbers stay. */
+enum ing_chunk_state { CHUNK_OPEN, CHUNK_SEALED, CHUNK_COMMITTED, CHUNK_ASIDE, CHUNK_UNCHECKED };
+enum { CHUNK_STATES = CHUNK_UNCHECKED + 1 };
 
-enum { SEGMENTS_TRIES = 3 }; /* of a cut whose rounds are unfit, before any are set aside */
+enum { SEGMENTS_TRIES = 3 }; /* of a cut whose chunks are unfit, before any are set aside */
 
-struct ing_segments_round {
+struct ing_segments_chunk {
     struct ing_head_group_key group;
     uint32_t number; /* in its group; never one that the store still has */
-    enum ing_round_state state;
+    enum ing_chunk_state state;
     uint64_t cut;        /* SEALED */
     uint64_t generation; /* COMMITTED */
     uint64_t profiles, bytes;
     int64_t opened_wall_ns;    /* of its first profile */
     int64_t committed_mono_ns; /* 0 where it was before this start */
     bool marked;               /* COMMITTED: the store says so too; else it says SEALED */
-    bool retry;     /* ASIDE: the next cut of such rounds takes it; UNCHECKED: a DRAIN waits
+    bool retry;     /* ASIDE: the next cut of such chunks takes it; UNCHECKED: a DRAIN waits
                        for a COMPARE that tells whether it is unsure */
     bool salvage;   /* and gives up what of it cannot be read */
     bool checking;  /* UNCHECKED: the COMPARE under way tells of all that it has */
@@ -119,9 +119,9 @@ struct ing_segments *ing_segments_create(const struct ing_segments_config *confi
                                          uint64_t last_cut, uint64_t seen);
 void ing_segments_destroy(struct ing_segments *segments);
 
-/* A round that the store has, before the first event; once each. false: more than rounds_max. */
+/* A chunk that the store has, before the first event; once each. false: more than chunks_max. */
 bool ing_segments_restore(struct ing_segments *segments,
-                          const struct ing_segments_round *round) fg_must_check;
+                          const struct ing_segments_chunk *chunk) fg_must_check;
 
 /* ---- events and effects ---- */
 
@@ -148,42 +148,42 @@ enum ing_segments_effect_kind {
     /* Read the L0 manifest (a conditional read is fine, the event gets what is known then). */
     SEGMENTS_READ,
     /*
-     * Find out which profiles of rounds that are not committed are held: by the segment of this
+     * Find out which profiles of chunks that are not committed are held: by the segment of this
      * generation, or (all) by any live block of a snapshot whose generation is not less. Only
-     * groups for which ing_segments_may_hold() says so have to be looked at. For each such round
-     * with a held profile: the other profiles move to the round ing_segments_leftover() names, the
-     * round is marked committed, at the generation of the segment or the snapshot; in one durable
-     * batch; then COMPARED. A segment that is not there any more: FAILED. Unchecked rounds are
+     * groups for which ing_segments_may_hold() says so have to be looked at. For each such chunk
+     * with a held profile: the other profiles move to the chunk ing_segments_leftover() names, the
+     * chunk is marked committed, at the generation of the segment or the snapshot; in one durable
+     * batch; then COMPARED. A segment that is not there any more: FAILED. Unchecked chunks are
      * looked at with `all` only: what one segment does not hold another may. Where a damaged object
-     * does not tell what it holds of a group, the group is unsure, and its rounds that are not
+     * does not tell what it holds of a group, the group is unsure, and its chunks that are not
      * committed are marked unchecked in the same batch.
      */
     SEGMENTS_COMPARE,
-    /* Mark the rounds, which are unchecked, set aside: one durable batch. */
+    /* Mark the chunks, which are unchecked, set aside: one durable batch. */
     SEGMENTS_TAKE_IN,
-    /* Mark the rounds sealed, under this cut, and remember it as the last: one durable batch. */
+    /* Mark the chunks sealed, under this cut, and remember it as the last: one durable batch. */
     SEGMENTS_SEAL,
-    /* Make a segment of the rounds' profiles, upload it under this id, if absent. salvage: without
+    /* Make a segment of the chunks' profiles, upload it under this id, if absent. salvage: without
      * profiles that cannot be read. */
     SEGMENTS_UPLOAD,
-    /* Mark the rounds set aside: one durable batch. */
+    /* Mark the chunks set aside: one durable batch. */
     SEGMENTS_SET_ASIDE,
     /* Swap it in, onto the manifest that was handed in last: fg_l0_commit(), if its etag holds. */
     SEGMENTS_SWAP,
-    /* Mark the rounds committed, each at its generation: one durable batch. */
+    /* Mark the chunks committed, each at its generation: one durable batch. */
     SEGMENTS_MARK,
-    /* Delete the rounds. Reads of older snapshots are refused from now on. */
+    /* Delete the chunks. Reads of older snapshots are refused from now on. */
     SEGMENTS_FORGET,
     /* Say what this store is clean of: fg_l0_clean(), onto the manifest as SWAP. */
     SEGMENTS_REPORT,
     SEGMENTS_EFFECT_KINDS, /* none: so many there are */
 };
 
-/* What a COMPARE found of a round: its profiles but `moved_…` are held. */
+/* What a COMPARE found of a chunk: its profiles but `moved_…` are held. */
 struct ing_segments_outcome {
     struct ing_head_group_key group;
     uint32_t number;
-    uint64_t moved_profiles, moved_bytes; /* to the round ing_segments_leftover() named */
+    uint64_t moved_profiles, moved_bytes; /* to the chunk ing_segments_leftover() named */
 };
 
 struct ing_segments_event {
@@ -193,20 +193,20 @@ struct ing_segments_event {
     const struct fg_l0 *l0; /* MANIFEST; until the step returns */
     const struct ing_segments_outcome *outcomes; /* COMPARED */
     uint32_t n_outcomes;
-    /* COMPARED: groups of which the segment holds profiles that none of our live rounds has. */
+    /* COMPARED: groups of which the segment holds profiles that none of our live chunks has. */
     const struct ing_head_group_key *missing;
     uint32_t n_missing;
-    const struct ing_head_group_key *unsure; /* COMPARED; of all rounds, ascending */
+    const struct ing_head_group_key *unsure; /* COMPARED; of all chunks, ascending */
     uint32_t n_unsure;
     enum ing_segments_effect_kind failed; /* FAILED */
-    /* FAILED, of UPLOAD: it is because of what the rounds hold, and will fail again. suspects:
+    /* FAILED, of UPLOAD: it is because of what the chunks hold, and will fail again. suspects:
      * those at fault; none: nobody knows. */
     bool unfit;
-    const struct ing_head_round_key *suspects;
+    const struct ing_head_chunk_key *suspects;
     uint32_t n_suspects;
     uint64_t drain;       /* DRAIN: its number, greater than all before */
     const uint8_t *ranks; /* RANKS: [SEGMENTS_SHARDS], 0 is the first; copied */
-    bool nothing;         /* UPLOADED: the rounds are empty, and so nothing was uploaded */
+    bool nothing;         /* UPLOADED: the chunks are empty, and so nothing was uploaded */
 };
 
 struct ing_segments_effect {
@@ -218,8 +218,8 @@ struct ing_segments_effect {
     struct fg_segment_id id; /* UPLOAD, SWAP */
     uint64_t clean;          /* SWAP, REPORT: goes into the manifest with it */
     /* SEAL, UPLOAD, SET_ASIDE, TAKE_IN, MARK, FORGET; until the next step. */
-    const struct ing_segments_round *const *rounds;
-    uint32_t n_rounds;
+    const struct ing_segments_chunk *const *chunks;
+    uint32_t n_chunks;
 };
 
 /* A read of the manifest, a COMPARE, a TAKE_IN or a REPORT; one step of a cut; a FORGET. */
@@ -237,11 +237,11 @@ void ing_segments_step(struct ing_segments *segments, const struct ing_segments_
 /* ---- writing ---- */
 
 enum ing_segments_admission {
-    SEGMENTS_ADMIT,           /* write it into this round */
-    SEGMENTS_ADMIT_UNCHECKED, /* likewise; if the round is new it is marked unchecked */
+    SEGMENTS_ADMIT,           /* write it into this chunk */
+    SEGMENTS_ADMIT_UNCHECKED, /* likewise; if the chunk is new it is marked unchecked */
     SEGMENTS_LOOK, /* first look for the id in the live blocks of a snapshot of ing_segments_seen()
                     */
-    SEGMENTS_FULL, /* too many rounds: FG_E_LIMIT */
+    SEGMENTS_FULL, /* too many chunks: FG_E_LIMIT */
 };
 
 /* What a look in the bucket has found about a profile that is to be stored. */
@@ -251,27 +251,27 @@ struct ing_segments_looked {
 };
 
 /*
- * May a profile be written whose id is in no live round of its group? A profile that was found in
+ * May a profile be written whose id is in no live chunk of its group? A profile that was found in
  * blocks is stored already: done. (check-late-ids) SEGMENTS_LOOK to one that cannot be looked for:
  * there are unchecked_max_bytes already.
  */
 enum ing_segments_admission ing_segments_admit(struct ing_segments *segments,
                                                const struct ing_head_group_key *group,
                                                struct ing_segments_looked looked,
-                                               uint32_t *ret_round) fg_must_check;
+                                               uint32_t *ret_chunk) fg_must_check;
 
 /* Would a profile of this group have to be looked for? */
 bool ing_segments_is_late(const struct ing_segments *segments,
                           const struct ing_head_group_key *group);
 
 /*
- * Counts profiles that were, or may have been, written into a round of ing_segments_admit().
+ * Counts profiles that were, or may have been, written into a chunk of ing_segments_admit().
  * unchecked: the admission was SEGMENTS_ADMIT_UNCHECKED. A failed write may become visible later,
- * even after a restart, when the round was uploaded without it and committed. So the next batch
+ * even after a restart, when the chunk was uploaded without it and committed. So the next batch
  * that is written deletes what the failed one was to put.
  */
 void ing_segments_added(struct ing_segments *segments, const struct ing_head_group_key *group,
-                        uint32_t round, bool unchecked, uint64_t profiles, uint64_t bytes,
+                        uint32_t chunk, bool unchecked, uint64_t profiles, uint64_t bytes,
                         int64_t wall_ns);
 
 /* A snapshot for looking has to be of this generation at least. */
@@ -300,10 +300,10 @@ enum ing_segments_fence {
 enum ing_segments_fence ing_segments_fence(const struct ing_segments *segments, uint64_t generation,
                                            uint64_t *ret_least) fg_must_check;
 
-/* Are the profiles of this round part of the answer for that generation? (fence-gen) Those of an
+/* Are the profiles of this chunk part of the answer for that generation? (fence-gen) Those of an
  * unchecked one may be: an answer that covers it is not complete. */
 bool ing_segments_shows(const struct ing_segments *segments, const struct ing_head_group_key *group,
-                        uint32_t round, uint64_t generation);
+                        uint32_t chunk, uint64_t generation);
 
 /* ---- comparing (only where another ingester may hold the same profiles) ---- */
 
@@ -311,16 +311,16 @@ bool ing_segments_shows(const struct ing_segments *segments, const struct ing_he
 bool ing_segments_may_hold(const struct ing_segments *segments,
                            const struct ing_head_group_key *group);
 
-/* Where profiles of this round go that are not held. Nothing is changed before COMPARED. */
+/* Where profiles of this chunk go that are not held. Nothing is changed before COMPARED. */
 uint32_t ing_segments_leftover(const struct ing_segments *segments,
-                               const struct ing_head_group_key *group, uint32_t round);
+                               const struct ing_head_group_key *group, uint32_t chunk);
 
 /* ---- looking at it ---- */
 
 struct ing_segments_status {
     uint64_t gen, seen, safe, era;
     uint64_t last_cut;
-    uint32_t rounds[ROUND_STATES]; /* by state */
+    uint32_t chunks[CHUNK_STATES]; /* by state */
     uint64_t open_bytes, sealed_bytes, aside_bytes, aside_profiles;
     uint64_t unchecked_bytes, unchecked_profiles;
     bool misfits; /* some are ASIDE and were tried; not only waiting for their turn */
@@ -332,13 +332,13 @@ struct ing_segments_status {
      * They come to an end however much is pushed meanwhile. */
     uint64_t drained;
     /* DRAINs up to this number have done what can be done: all that they found is committed, except
-     * rounds that are set aside or unchecked and failed again since. */
+     * chunks that are set aside or unchecked and failed again since. */
     uint64_t tried;
 };
 struct ing_segments_status ing_segments_status(const struct ing_segments *segments);
 
-/* All rounds, in no order; the array until the next call, a round until it is forgotten. */
-const struct ing_segments_round *const *ing_segments_rounds(const struct ing_segments *segments,
+/* All chunks, in no order; the array until the next call, a chunk until it is forgotten. */
+const struct ing_segments_chunk *const *ing_segments_chunks(const struct ing_segments *segments,
                                                             uint32_t *ret_count);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * What the files of the step core (segments.h) share; nobody else includes it.
  *
- *     segments.c   rounds and time; draining, forgetting; a step; what others ask
+ *     segments.c   chunks and time; draining, forgetting; a step; what others ask
  *     follow.c     the manifest, and comparing with what others have committed
  *     cut.c        what is due, and its way into the bucket
  */
@@ -39,9 +39,9 @@ struct ing_pause {
     int64_t short_mono_ns; /* until then at least */
 };
 
-/* Rounds that an effect is about. */
-struct ing_round_list {
-    struct ing_segments_round **rounds;
+/* Chunks that an effect is about. */
+struct ing_chunk_list {
+    struct ing_segments_chunk **chunks;
     uint32_t n, cap;
 };
 
@@ -53,9 +53,9 @@ struct ing_segments {
     int64_t manifest_mono_ns; /* when it was read last */
     int64_t next_look_mono_ns;
     uint8_t *ranks;  /* [SEGMENTS_SHARDS]; NULL: all 0 */
-    bool look;       /* through all rounds, in this step */
+    bool look;       /* through all chunks, in this step */
     uint64_t drains; /* number of the last DRAIN */
-    bool draining;   /* some round may be waited for by one */
+    bool draining;   /* some chunk may be waited for by one */
 
     /* What the manifest said last. */
     bool started; /* it was read */
@@ -76,7 +76,7 @@ struct ing_segments {
     uint64_t foreign[FG_L0_SEGMENTS_MAX]; /* generations to be compared with, ascending */
     uint32_t n_foreign, at_foreign;
     bool compares_all;             /* the COMPARE that is under way */
-    struct ing_round_list checked; /* held by nobody: to be taken in */
+    struct ing_chunk_list checked; /* held by nobody: to be taken in */
     int64_t check_mono_ns;         /* what is unchecked is compared again from then on */
     bool checks_drain;             /* the COMPARE of all began after the last DRAIN */
     bool read_now, went_back, store_went_back;
@@ -88,17 +88,17 @@ struct ing_segments {
     enum ing_cut_state cut;
     struct ing_pause cut_pause;
     uint64_t last_cut;
-    struct ing_round_list pinned; /* its rounds */
+    struct ing_chunk_list pinned; /* its chunks */
     struct fg_segment_id upload;
     int64_t uploaded_mono_ns;
-    bool stale;                    /* what was uploaded is not what the rounds hold */
+    bool stale;                    /* what was uploaded is not what the chunks hold */
     bool rechecked;                /* the manifest was read since the upload, or the swap */
-    uint32_t unfit;                /* so often in a row its rounds could not become a segment */
-    struct ing_round_list misfits; /* of its rounds, those that are to be set aside */
+    uint32_t unfit;                /* so often in a row its chunks could not become a segment */
+    struct ing_chunk_list misfits; /* of its chunks, those that are to be set aside */
     bool retry_misfits;            /* at once: nobody knows which are at fault */
     int64_t retry_mono_ns;         /* what is set aside is tried again then */
 
-    struct ing_round_list marking, forgetting, empty;
+    struct ing_chunk_list marking, forgetting, empty;
     struct ing_pause forget_pause;
     bool is_forgetting;
 };
@@ -114,30 +114,30 @@ void ing_segments_fail(struct ing_segments *segments, struct ing_pause *pause);
 /* Return when a pause ends, and whether it is over. */
 int64_t ing_segments_pause_end(const struct ing_segments *segments, const struct ing_pause *pause);
 bool ing_segments_is_over(const struct ing_segments *segments, const struct ing_pause *pause);
-void ing_round_list_add(struct ing_round_list *list, struct ing_segments_round *round);
+void ing_chunk_list_add(struct ing_chunk_list *list, struct ing_segments_chunk *chunk);
 /* Only those in that state stay; only the others. */
-void ing_round_list_keep(struct ing_round_list *list, enum ing_round_state state);
-void ing_round_list_drop(struct ing_round_list *list, enum ing_round_state state);
-/* Every round gets into the table here. */
-struct ing_segments_round *ing_segments_add_round(struct ing_segments *segments,
+void ing_chunk_list_keep(struct ing_chunk_list *list, enum ing_chunk_state state);
+void ing_chunk_list_drop(struct ing_chunk_list *list, enum ing_chunk_state state);
+/* Every chunk gets into the table here. */
+struct ing_segments_chunk *ing_segments_add_chunk(struct ing_segments *segments,
                                                   struct ing_table_group *group,
-                                                  struct ing_segments_round round);
+                                                  struct ing_segments_chunk chunk);
 /* The least era of what there is. */
 uint64_t ing_segments_clean(const struct ing_segments *segments);
-void ing_segments_commit_round(struct ing_segments *segments, struct ing_segments_round *round,
+void ing_segments_commit_chunk(struct ing_segments *segments, struct ing_segments_chunk *chunk,
                                uint64_t generation);
-/* When the round's window counts as over. */
+/* When the chunk's window counts as over. */
 int64_t ing_segments_closed_wall_ns(const struct ing_segments *segments,
-                                    const struct ing_segments_round *round);
+                                    const struct ing_segments_chunk *chunk);
 bool ing_segments_is_closed(const struct ing_segments *segments,
-                            const struct ing_segments_round *round);
-/* The DRAIN of that number waits for the round too; 0: none does. */
-void ing_segments_wait_for(struct ing_segments_round *round, uint64_t drain);
+                            const struct ing_segments_chunk *chunk);
+/* The DRAIN of that number waits for the chunk too; 0: none does. */
+void ing_segments_wait_for(struct ing_segments_chunk *chunk, uint64_t drain);
 /* One more effect of this step. */
 struct ing_segments_effect *ing_segments_emit(struct ing_segments_effects *effects,
                                               enum ing_segments_effect_kind kind);
-void ing_segments_emit_rounds(struct ing_segments_effects *effects,
-                              enum ing_segments_effect_kind kind, const struct ing_round_list *list,
+void ing_segments_emit_chunks(struct ing_segments_effects *effects,
+                              enum ing_segments_effect_kind kind, const struct ing_chunk_list *list,
                               const struct ing_segments *segments);
 
 /* ---- follow.c: what has come of its effects, and what is next ---- */

@@ -6,19 +6,19 @@ void ing_table_init(struct ing_table *table)
 {
     *table = (struct ing_table){0};
     fg_map_init(&table->group_map);
-    fg_map_init(&table->round_map);
+    fg_map_init(&table->chunk_map);
 }
 
 void ing_table_done(struct ing_table *table)
 {
     for (uint32_t i = 0; i < table->n_groups; i++)
         free(table->groups[i]);
-    for (uint32_t i = 0; i < table->n_rounds; i++)
-        free(table->rounds[i]);
+    for (uint32_t i = 0; i < table->n_chunks; i++)
+        free(table->chunks[i]);
     free(table->groups);
-    free(table->rounds);
+    free(table->chunks);
     fg_map_done(&table->group_map);
-    fg_map_done(&table->round_map);
+    fg_map_done(&table->chunk_map);
 }
 
 /* Shards and windows are what strangers choose, so the hash has a part that they do not know. */
@@ -28,7 +28,7 @@ static uint64_t hash_group(const struct ing_head_group_key *key)
                     fg_hash_seed());
 }
 
-static uint64_t hash_round(const struct ing_head_group_key *key, uint32_t number)
+static uint64_t hash_chunk(const struct ing_head_group_key *key, uint32_t number)
 {
     return fg_mix64(hash_group(key) + number);
 }
@@ -51,24 +51,24 @@ struct ing_table_group *ing_table_group(const struct ing_table *table,
 }
 
 /* Its place in the array, or FG_MAP_NONE. */
-static uint32_t round_place(const struct ing_table *table, const struct ing_head_group_key *key,
+static uint32_t chunk_place(const struct ing_table *table, const struct ing_head_group_key *key,
                             uint32_t number)
 {
     struct fg_map_walk walk;
 
-    for (uint32_t i = fg_map_first(&table->round_map, hash_round(key, number), &walk);
-         i != FG_MAP_NONE; i = fg_map_next(&table->round_map, &walk))
-        if (table->rounds[i]->number == number && same_group(&table->rounds[i]->group, key))
+    for (uint32_t i = fg_map_first(&table->chunk_map, hash_chunk(key, number), &walk);
+         i != FG_MAP_NONE; i = fg_map_next(&table->chunk_map, &walk))
+        if (table->chunks[i]->number == number && same_group(&table->chunks[i]->group, key))
             return i;
     return FG_MAP_NONE;
 }
 
-struct ing_segments_round *ing_table_round(const struct ing_table *table,
+struct ing_segments_chunk *ing_table_chunk(const struct ing_table *table,
                                            const struct ing_head_group_key *key, uint32_t number)
 {
-    uint32_t place = round_place(table, key, number);
+    uint32_t place = chunk_place(table, key, number);
 
-    return place == FG_MAP_NONE ? NULL : table->rounds[place];
+    return place == FG_MAP_NONE ? NULL : table->chunks[place];
 }
 
 /* A place behind the last element of an array of pointers. */
@@ -93,131 +93,131 @@ struct ing_table_group *ing_table_add_group(struct ing_table *table,
 }
 
 /* Into the sums (sign 1), or out of them. */
-static void sum(struct ing_table *table, const struct ing_segments_round *round, int sign)
+static void sum(struct ing_table *table, const struct ing_segments_chunk *chunk, int sign)
 {
-    uint64_t bytes = sign > 0 ? round->bytes : -round->bytes;
+    uint64_t bytes = sign > 0 ? chunk->bytes : -chunk->bytes;
 
-    table->by_state[round->state] += (uint32_t)sign;
-    if (round->state == ROUND_OPEN)
+    table->by_state[chunk->state] += (uint32_t)sign;
+    if (chunk->state == CHUNK_OPEN)
         table->open_bytes += bytes;
-    if (round->state == ROUND_OPEN && round->rank == 0)
+    if (chunk->state == CHUNK_OPEN && chunk->rank == 0)
         table->first_bytes += bytes;
-    if (round->state == ROUND_SEALED)
+    if (chunk->state == CHUNK_SEALED)
         table->sealed_bytes += bytes;
-    if (round->state == ROUND_ASIDE) {
+    if (chunk->state == CHUNK_ASIDE) {
         table->aside_bytes += bytes;
-        table->aside_profiles += sign > 0 ? round->profiles : -round->profiles;
+        table->aside_profiles += sign > 0 ? chunk->profiles : -chunk->profiles;
     }
-    if (round->state == ROUND_UNCHECKED) {
+    if (chunk->state == CHUNK_UNCHECKED) {
         table->unchecked_bytes += bytes;
-        table->unchecked_profiles += sign > 0 ? round->profiles : -round->profiles;
+        table->unchecked_profiles += sign > 0 ? chunk->profiles : -chunk->profiles;
     }
 }
 
-struct ing_segments_round *ing_table_add_round(struct ing_table *table,
+struct ing_segments_chunk *ing_table_add_chunk(struct ing_table *table,
                                                struct ing_table_group *group,
-                                               const struct ing_segments_round *round)
+                                               const struct ing_segments_chunk *chunk)
 {
-    struct ing_segments_round *copy = fg_new(struct ing_segments_round);
+    struct ing_segments_chunk *copy = fg_new(struct ing_segments_chunk);
 
-    *copy = *round;
-    table->rounds = grow(table->rounds, table->n_rounds, &table->cap_rounds);
-    fg_map_add(&table->round_map, hash_round(&copy->group, copy->number), table->n_rounds);
-    table->rounds[table->n_rounds++] = copy;
-    group->n_rounds++;
+    *copy = *chunk;
+    table->chunks = grow(table->chunks, table->n_chunks, &table->cap_chunks);
+    fg_map_add(&table->chunk_map, hash_chunk(&copy->group, copy->number), table->n_chunks);
+    table->chunks[table->n_chunks++] = copy;
+    group->n_chunks++;
     group->next = FG_MAX(group->next, copy->number + 1);
-    if (copy->state == ROUND_OPEN) {
+    if (copy->state == CHUNK_OPEN) {
         fg_assert(group->open == NULL);
         group->open = copy;
     }
-    if (copy->state == ROUND_UNCHECKED)
+    if (copy->state == CHUNK_UNCHECKED)
         group->unchecked = copy;
     sum(table, copy, 1);
     return copy;
 }
 
-static void let_go(struct ing_table_group *group, const struct ing_segments_round *round)
+static void let_go(struct ing_table_group *group, const struct ing_segments_chunk *chunk)
 {
-    if (group->open == round)
+    if (group->open == chunk)
         group->open = NULL;
-    if (group->unchecked == round)
+    if (group->unchecked == chunk)
         group->unchecked = NULL;
 }
 
-void ing_table_set_state(struct ing_table *table, struct ing_segments_round *round,
-                         enum ing_round_state state)
+void ing_table_set_state(struct ing_table *table, struct ing_segments_chunk *chunk,
+                         enum ing_chunk_state state)
 {
-    static const unsigned moves[ROUND_STATES] = {
-        [ROUND_OPEN] = 1 << ROUND_SEALED | 1 << ROUND_COMMITTED | 1 << ROUND_UNCHECKED,
-        [ROUND_SEALED] = 1 << ROUND_COMMITTED | 1 << ROUND_ASIDE | 1 << ROUND_UNCHECKED,
-        [ROUND_ASIDE] = 1 << ROUND_SEALED | 1 << ROUND_COMMITTED | 1 << ROUND_UNCHECKED,
-        [ROUND_UNCHECKED] = 1 << ROUND_ASIDE | 1 << ROUND_COMMITTED,
+    static const unsigned moves[CHUNK_STATES] = {
+        [CHUNK_OPEN] = 1 << CHUNK_SEALED | 1 << CHUNK_COMMITTED | 1 << CHUNK_UNCHECKED,
+        [CHUNK_SEALED] = 1 << CHUNK_COMMITTED | 1 << CHUNK_ASIDE | 1 << CHUNK_UNCHECKED,
+        [CHUNK_ASIDE] = 1 << CHUNK_SEALED | 1 << CHUNK_COMMITTED | 1 << CHUNK_UNCHECKED,
+        [CHUNK_UNCHECKED] = 1 << CHUNK_ASIDE | 1 << CHUNK_COMMITTED,
     };
-    struct ing_table_group *group = ing_table_group(table, &round->group);
+    struct ing_table_group *group = ing_table_group(table, &chunk->group);
 
-    fg_assert((moves[round->state] >> state & 1) != 0);
-    let_go(group, round);
-    sum(table, round, -1);
-    round->state = state;
-    sum(table, round, 1);
-    if (state == ROUND_UNCHECKED)
-        group->unchecked = round;
+    fg_assert((moves[chunk->state] >> state & 1) != 0);
+    let_go(group, chunk);
+    sum(table, chunk, -1);
+    chunk->state = state;
+    sum(table, chunk, 1);
+    if (state == CHUNK_UNCHECKED)
+        group->unchecked = chunk;
 }
 
-void ing_table_set_rank(struct ing_table *table, struct ing_segments_round *round, uint8_t rank)
+void ing_table_set_rank(struct ing_table *table, struct ing_segments_chunk *chunk, uint8_t rank)
 {
-    sum(table, round, -1);
-    round->rank = rank;
-    sum(table, round, 1);
+    sum(table, chunk, -1);
+    chunk->rank = rank;
+    sum(table, chunk, 1);
 }
 
-void ing_table_count(struct ing_table *table, struct ing_segments_round *round, int64_t profiles,
+void ing_table_count(struct ing_table *table, struct ing_segments_chunk *chunk, int64_t profiles,
                      int64_t bytes)
 {
-    sum(table, round, -1);
-    round->profiles += (uint64_t)profiles;
-    round->bytes += (uint64_t)bytes;
-    sum(table, round, 1);
+    sum(table, chunk, -1);
+    chunk->profiles += (uint64_t)profiles;
+    chunk->bytes += (uint64_t)bytes;
+    sum(table, chunk, 1);
 }
 
 static void rebuild_maps(struct ing_table *table)
 {
     fg_map_clear(&table->group_map);
-    fg_map_clear(&table->round_map);
+    fg_map_clear(&table->chunk_map);
     for (uint32_t i = 0; i < table->n_groups; i++)
         fg_map_add(&table->group_map, hash_group(&table->groups[i]->key), i);
-    for (uint32_t i = 0; i < table->n_rounds; i++)
-        fg_map_add(&table->round_map,
-                   hash_round(&table->rounds[i]->group, table->rounds[i]->number), i);
+    for (uint32_t i = 0; i < table->n_chunks; i++)
+        fg_map_add(&table->chunk_map,
+                   hash_chunk(&table->chunks[i]->group, table->chunks[i]->number), i);
 }
 
 /* Lets go of one; its place stays empty. */
-static void drop(struct ing_table *table, struct ing_segments_round *round)
+static void drop(struct ing_table *table, struct ing_segments_chunk *chunk)
 {
-    struct ing_table_group *group = ing_table_group(table, &round->group);
+    struct ing_table_group *group = ing_table_group(table, &chunk->group);
 
-    table->rounds[round_place(table, &round->group, round->number)] = NULL;
-    let_go(group, round);
-    group->n_rounds--;
-    sum(table, round, -1);
+    table->chunks[chunk_place(table, &chunk->group, chunk->number)] = NULL;
+    let_go(group, chunk);
+    group->n_chunks--;
+    sum(table, chunk, -1);
 }
 
-void ing_table_remove(struct ing_table *table, struct ing_segments_round *const *rounds,
+void ing_table_remove(struct ing_table *table, struct ing_segments_chunk *const *chunks,
                       uint32_t count)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        drop(table, rounds[i]);
+        drop(table, chunks[i]);
     for (uint32_t i = 0; i < count; i++)
-        free(rounds[i]);
-    for (uint32_t i = 0; i < table->n_rounds; i++)
-        if (table->rounds[i] != NULL)
-            table->rounds[kept++] = table->rounds[i];
-    table->n_rounds = kept;
+        free(chunks[i]);
+    for (uint32_t i = 0; i < table->n_chunks; i++)
+        if (table->chunks[i] != NULL)
+            table->chunks[kept++] = table->chunks[i];
+    table->n_chunks = kept;
     kept = 0;
     for (uint32_t i = 0; i < table->n_groups; i++) {
-        if (table->groups[i]->n_rounds == 0)
+        if (table->groups[i]->n_chunks == 0)
             free(table->groups[i]);
         else
             table->groups[kept++] = table->groups[i];

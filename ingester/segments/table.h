@@ -1,5 +1,5 @@
 /*
- * The table of groups and their rounds, for segments.c: what is where, and the sums. It knows no
+ * The table of groups and their chunks, for segments.c: what is where, and the sums. It knows no
  * protocol.
  */
 #ifndef FG_INGESTER_SEGMENTS_TABLE_H
@@ -10,22 +10,22 @@
 
 struct ing_table_group {
     struct ing_head_group_key key;
-    struct ing_segments_round *open;      /* or NULL */
-    struct ing_segments_round *unchecked; /* the newest of these, or NULL */
-    uint32_t next;                        /* number of the next round */
-    uint32_t n_rounds;
-    /* Every profile of the group that a segment ever held is in a live round here: so an id that is
-     * in none of them is new, and the blocks need not be asked. false: nobody knows, or the rounds
+    struct ing_segments_chunk *open;      /* or NULL */
+    struct ing_segments_chunk *unchecked; /* the newest of these, or NULL */
+    uint32_t next;                        /* number of the next chunk */
+    uint32_t n_chunks;
+    /* Every profile of the group that a segment ever held is in a live chunk here: so an id that is
+     * in none of them is new, and the blocks need not be asked. false: nobody knows, or the chunks
      * are empty. */
     bool whole;
 };
 
 struct ing_table {
     struct ing_table_group **groups;
-    struct ing_segments_round **rounds;
-    uint32_t n_groups, cap_groups, n_rounds, cap_rounds;
-    struct fg_map group_map, round_map; /* to places in the two arrays */
-    uint32_t by_state[ROUND_STATES];
+    struct ing_segments_chunk **chunks;
+    uint32_t n_groups, cap_groups, n_chunks, cap_chunks;
+    struct fg_map group_map, chunk_map; /* to places in the two arrays */
+    uint32_t by_state[CHUNK_STATES];
     uint64_t open_bytes, sealed_bytes, aside_bytes, aside_profiles;
     uint64_t unchecked_bytes, unchecked_profiles;
     uint64_t first_bytes; /* of open_bytes, where our rank is the first */
@@ -37,30 +37,30 @@ void ing_table_done(struct ing_table *table);
 /* NULL: not there. */
 struct ing_table_group *ing_table_group(const struct ing_table *table,
                                         const struct ing_head_group_key *key);
-struct ing_segments_round *ing_table_round(const struct ing_table *table,
+struct ing_segments_chunk *ing_table_chunk(const struct ing_table *table,
                                            const struct ing_head_group_key *key, uint32_t number);
 
-/* A group without rounds; it has to get one. */
+/* A group without chunks; it has to get one. */
 struct ing_table_group *ing_table_add_group(struct ing_table *table,
                                             const struct ing_head_group_key *key);
 
-/* Takes a copy; an OPEN one becomes the group's open round, an UNCHECKED one its unchecked one. */
-struct ing_segments_round *ing_table_add_round(struct ing_table *table,
+/* Takes a copy; an OPEN one becomes the group's open chunk, an UNCHECKED one its unchecked one. */
+struct ing_segments_chunk *ing_table_add_chunk(struct ing_table *table,
                                                struct ing_table_group *group,
-                                               const struct ing_segments_round *round);
+                                               const struct ing_segments_chunk *chunk);
 
-/* Every change of state goes through here, so that sums and open rounds are right. */
-void ing_table_set_state(struct ing_table *table, struct ing_segments_round *round,
-                         enum ing_round_state state);
+/* Every change of state goes through here, so that sums and open chunks are right. */
+void ing_table_set_state(struct ing_table *table, struct ing_segments_chunk *chunk,
+                         enum ing_chunk_state state);
 
-void ing_table_set_rank(struct ing_table *table, struct ing_segments_round *round, uint8_t rank);
+void ing_table_set_rank(struct ing_table *table, struct ing_segments_chunk *chunk, uint8_t rank);
 
 /* Profiles that come (or, negative, go). */
-void ing_table_count(struct ing_table *table, struct ing_segments_round *round, int64_t profiles,
+void ing_table_count(struct ing_table *table, struct ing_segments_chunk *chunk, int64_t profiles,
                      int64_t bytes);
 
-/* These rounds go, and groups that have none left. */
-void ing_table_remove(struct ing_table *table, struct ing_segments_round *const *rounds,
+/* These chunks go, and groups that have none left. */
+void ing_table_remove(struct ing_table *table, struct ing_segments_chunk *const *chunks,
                       uint32_t count);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * A head: the shell around the step core, as small as it can be. What is durable stays over a
- * crash: profiles with their rounds, marks of rounds, the number of the last cut.
+ * crash: profiles with their chunks, marks of chunks, the number of the last cut.
  */
 #include "tests/sim/head_impl.h"
 
@@ -113,13 +113,13 @@ bool head_write_fails(struct head *head)
     return chance(head->world, 20);
 }
 
-static void store(struct head *head, const struct item *item, uint32_t round)
+static void store(struct head *head, const struct item *item, uint32_t chunk)
 {
     if (head->n_stored == head->cap_stored) {
         head->cap_stored = FG_MAX(256, head->cap_stored * 2);
         head->stored = fg_realloc(head->stored, head->cap_stored * sizeof *head->stored);
     }
-    head->stored[head->n_stored++] = (struct stored){*item, round};
+    head->stored[head->n_stored++] = (struct stored){*item, chunk};
 }
 
 static struct mark *find_mark(struct head *head, const struct ing_head_group_key *group,
@@ -133,7 +133,7 @@ static struct mark *find_mark(struct head *head, const struct ing_head_group_key
 
 void head_set_mark(struct head *head, const struct mark *mark)
 {
-    static const char *const state_names[ROUND_STATES] = {"open", "sealed", "committed", "aside",
+    static const char *const state_names[CHUNK_STATES] = {"open", "sealed", "committed", "aside",
                                                           "unchecked"};
     struct mark *there = find_mark(head, &mark->group, mark->number);
 
@@ -153,16 +153,16 @@ void head_set_mark(struct head *head, const struct mark *mark)
     head->marks[head->n_marks++] = *mark;
 }
 
-void head_forget_round(struct head *head, const struct mark *round)
+void head_evict_chunk(struct head *head, const struct mark *chunk)
 {
     uint32_t kept = 0;
-    struct mark *mark = find_mark(head, &round->group, round->number);
+    struct mark *mark = find_mark(head, &chunk->group, chunk->number);
 
-    trace(head->world, "%s: round %u:%u:%u/%u is forgotten", head->seat.name, round->group.tenant,
-          round->group.shard, round->group.window, round->number);
+    trace(head->world, "%s: round %u:%u:%u/%u is forgotten", head->seat.name, chunk->group.tenant,
+          chunk->group.shard, chunk->group.window, chunk->number);
     for (uint32_t i = 0; i < head->n_stored; i++)
-        if (head->stored[i].round != round->number ||
-            !ing_head_same_group(&head->stored[i].item.group, &round->group))
+        if (head->stored[i].chunk != chunk->number ||
+            !ing_head_same_group(&head->stored[i].item.group, &chunk->group))
             head->stored[kept++] = head->stored[i];
     head->n_stored = kept;
     if (mark != NULL)
@@ -171,10 +171,10 @@ void head_forget_round(struct head *head, const struct mark *round)
 
 /* ---- life ---- */
 
-/* A round as the store has it. */
-static void restore_round(struct head *head, const struct mark *mark)
+/* A chunk as the store has it. */
+static void restore_chunk(struct head *head, const struct mark *mark)
 {
-    struct ing_segments_round round = {.group = mark->group,
+    struct ing_segments_chunk chunk = {.group = mark->group,
                                        .number = mark->number,
                                        .state = mark->state,
                                        .cut = mark->cut,
@@ -182,27 +182,27 @@ static void restore_round(struct head *head, const struct mark *mark)
                                        .opened_wall_ns = head_wall_ns(head)};
 
     for (uint32_t i = 0; i < head->n_stored; i++)
-        round.profiles += head->stored[i].round == mark->number &&
+        chunk.profiles += head->stored[i].chunk == mark->number &&
                           ing_head_same_group(&head->stored[i].item.group, &mark->group);
-    round.bytes = round.profiles * PROFILE_BYTES;
-    fg_assert(ing_segments_restore(head->core, &round));
+    chunk.bytes = chunk.profiles * PROFILE_BYTES;
+    fg_assert(ing_segments_restore(head->core, &chunk));
 }
 
-/* Every round that has a profile or a mark, once. */
+/* Every chunk that has a profile or a mark, once. */
 static void restore(struct head *head)
 {
     for (uint32_t i = 0; i < head->n_marks; i++)
-        restore_round(head, &head->marks[i]);
+        restore_chunk(head, &head->marks[i]);
     for (uint32_t i = 0; i < head->n_stored; i++) {
         const struct stored *stored = &head->stored[i];
-        struct mark open = {.group = stored->item.group, .number = stored->round};
+        struct mark open = {.group = stored->item.group, .number = stored->chunk};
         bool first = find_mark(head, &open.group, open.number) == NULL;
 
         for (uint32_t k = 0; k < i; k++)
-            first &= head->stored[k].round != stored->round ||
+            first &= head->stored[k].chunk != stored->chunk ||
                      !ing_head_same_group(&head->stored[k].item.group, &stored->item.group);
         if (first)
-            restore_round(head, &open);
+            restore_chunk(head, &open);
     }
 }
 
@@ -247,7 +247,7 @@ void head_start(struct head *head)
         .unchecked_max_bytes = 30 * PROFILE_BYTES,
         .backoff_min_ns = 100 * FG_MS_NS,
         .backoff_max_ns = 30 * FG_SECOND_NS,
-        .rounds_max = 1000,
+        .chunks_max = 1000,
         .rules = head->world->shape.rules,
     };
     struct clock_arg *clock = fg_new(struct clock_arg);
@@ -270,7 +270,7 @@ void head_start(struct head *head)
 static void clear_queue(struct head *head)
 {
     for (uint32_t i = 0; i < head->n_queue; i++)
-        free(head->queue[i].rounds);
+        free(head->queue[i].chunks);
     head->n_queue = 0;
 }
 
@@ -383,15 +383,15 @@ static enum io look(struct head *head, struct owner *owner, const struct item *i
     return io;
 }
 
-static void put(struct head *head, const struct item *item, uint32_t round, bool unchecked)
+static void put(struct head *head, const struct item *item, uint32_t chunk, bool unchecked)
 {
-    const struct mark mark = {.group = item->group, .number = round, .state = ROUND_UNCHECKED};
+    const struct mark mark = {.group = item->group, .number = chunk, .state = CHUNK_UNCHECKED};
 
-    if (unchecked && find_mark(head, &item->group, round) == NULL)
+    if (unchecked && find_mark(head, &item->group, chunk) == NULL)
         head_set_mark(head, &mark);
     head->world->unchecked += unchecked;
-    store(head, item, round);
-    ing_segments_added(head->core, &item->group, round, unchecked, 1, PROFILE_BYTES,
+    store(head, item, chunk);
+    ing_segments_added(head->core, &item->group, chunk, unchecked, 1, PROFILE_BYTES,
                        head_wall_ns(head));
 }
 
@@ -406,7 +406,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
         return HEAD_DIED;
     for (int i = 0; i < LOOKS_MAX; i++) {
         enum ing_segments_admission admission;
-        uint32_t round;
+        uint32_t chunk;
         bool found;
         enum io io;
 
@@ -414,7 +414,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
             return HEAD_REFUSED;
         if (head_has(head, item))
             return HEAD_STORED;
-        admission = ing_segments_admit(head->core, &item->group, looked, &round);
+        admission = ing_segments_admit(head->core, &item->group, looked, &chunk);
         switch (admission) {
         case SEGMENTS_ADMIT:
         case SEGMENTS_ADMIT_UNCHECKED:
@@ -422,9 +422,9 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
                 return HEAD_REFUSED;
             trace(world, "%s: profile %u into round %u:%u:%u/%u, looked at %llu, seen %llu",
                   head->seat.name, item->profile, item->group.tenant, item->group.shard,
-                  item->group.window, round, (unsigned long long)looked.generation,
+                  item->group.window, chunk, (unsigned long long)looked.generation,
                   (unsigned long long)ing_segments_seen(head->core));
-            put(head, item, round, admission == SEGMENTS_ADMIT_UNCHECKED);
+            put(head, item, chunk, admission == SEGMENTS_ADMIT_UNCHECKED);
             return HEAD_STORED;
         case SEGMENTS_FULL:
             return HEAD_REFUSED;
@@ -447,15 +447,15 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
 
 bool head_write_unchecked(struct head *head, const struct item *item)
 {
-    uint32_t round;
+    uint32_t chunk;
 
     if (head_has(head, item))
         return true;
     if (ing_segments_admit(head->core, &item->group,
                            (struct ing_segments_looked){.generation = UINT64_MAX},
-                           &round) != SEGMENTS_ADMIT)
+                           &chunk) != SEGMENTS_ADMIT)
         return false;
-    put(head, item, round, false);
+    put(head, item, chunk, false);
     return true;
 }
 
@@ -488,7 +488,7 @@ void head_list(const struct head *head, const struct ing_head_group_key *group, 
 
         if ((group == NULL || ing_head_same_group(&stored->item.group, group)) &&
             (committed ||
-             ing_segments_shows(head->core, &stored->item.group, stored->round, UINT64_MAX)))
+             ing_segments_shows(head->core, &stored->item.group, stored->chunk, UINT64_MAX)))
             items_add(out, stored->item);
     }
     sort(out);
@@ -503,7 +503,7 @@ static void scan(const struct head *head, const struct head_question *question,
 
         if (stored->item.group.tenant == question->tenant &&
             ing_query_ids_have(only, item_id(&stored->item)) &&
-            ing_segments_shows(head->core, &stored->item.group, stored->round,
+            ing_segments_shows(head->core, &stored->item.group, stored->chunk,
                                question->generation))
             items_add(out, stored->item);
     }
@@ -552,16 +552,16 @@ static bool hides(const struct head *head, const struct head_question *question,
     for (uint32_t i = 0; i < head->n_stored; i++) {
         const struct ing_head_group_key *group = &head->stored[i].item.group;
         uint32_t n;
-        const struct ing_segments_round *const *rounds = ing_segments_rounds(head->core, &n);
+        const struct ing_segments_chunk *const *chunks = ing_segments_chunks(head->core, &n);
 
         if (group->tenant != question->tenant || !(ing_query_shards_data(&shards, group->shard) ||
                                                    ing_query_shards_sums(&shards, group->shard)))
             continue;
         for (uint32_t k = 0; k < n; k++)
-            if (rounds[k]->number == head->stored[i].round &&
-                ing_head_same_group(&rounds[k]->group, group) &&
-                rounds[k]->state == ROUND_UNCHECKED &&
-                !ing_segments_shows(head->core, group, rounds[k]->number, question->generation))
+            if (chunks[k]->number == head->stored[i].chunk &&
+                ing_head_same_group(&chunks[k]->group, group) &&
+                chunks[k]->state == CHUNK_UNCHECKED &&
+                !ing_segments_shows(head->core, group, chunks[k]->number, question->generation))
                 return true;
     }
     return false;

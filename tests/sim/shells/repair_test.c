@@ -427,7 +427,7 @@ static bool has_long(const struct world *world, const struct node *node, uint32_
 }
 
 /* A member asks other owners for nothing that it has; except when a comparison moves it to another
- * round while the member lists what it has. */
+ * chunk while the member lists what it has. */
 static void on_send(void *arg, unsigned machine, const struct fg_call *call)
 {
     struct world *world = arg;
@@ -825,7 +825,7 @@ static bool has_come_round(struct world *world, struct fg_buf *why)
     return all;
 }
 
-static void wait_until_round(struct world *world)
+static void wait_until_chunk(struct world *world)
 {
     int64_t begin_ns = threads_now_ns();
     struct fg_buf why;
@@ -863,7 +863,7 @@ static void come_round(struct world *world)
     run_trace("all is well");
     heal(world);
     world->quiet = true;
-    wait_until_round(world);
+    wait_until_chunk(world);
     wait_until_rest(world);
     world->quiet = false;
 }

@@ -193,8 +193,8 @@ static void what_arrives_meanwhile_is_found_too(void **state)
     assert_int_equal(read_bucket(f).n_profiles, PROFILES + 1); /* and the other tenant's */
 }
 
-/* While b makes a segment of a round, a commits some of it, and some of the next round. */
-static void leftovers_of_all_rounds_stay(void **state)
+/* While b makes a segment of a chunk, a commits some of it, and some of the next chunk. */
+static void leftovers_of_all_chunks_stay(void **state)
 {
     struct fixture *f = *state;
     struct thread flusher = {.f = f};
@@ -310,7 +310,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(what_arrives_meanwhile_is_found_too),
-        TEST(leftovers_of_all_rounds_stay),
+        TEST(leftovers_of_all_chunks_stay),
         TEST(a_write_that_failed_and_was_done_hides_nothing),
         TEST(what_a_failed_write_may_have_moved_is_in_no_answer),
         TEST(what_is_not_missing_costs_no_look),

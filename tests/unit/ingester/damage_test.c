@@ -331,13 +331,13 @@ static void profiles_of_a_lost_series_are_not_forgotten(void **state)
     }
 }
 
-static void a_missing_round_is_made_again(void **state)
+static void a_missing_chunk_is_made_again(void **state)
 {
     struct fixture *f = *state;
 
     fill(f);
-    lose(f, HEAD_ROUNDS, FG_LIT("\0\0\0\0"), 0);
-    lose(f, HEAD_ROUNDS, FG_LIT("\0\0\0\0"), 0);
+    lose(f, HEAD_CHUNKS, FG_LIT("\0\0\0\0"), 0);
+    lose(f, HEAD_CHUNKS, FG_LIT("\0\0\0\0"), 0);
     open_head(f);
     assert_conditions(f, NULL, NULL);
     assert_head(f, "a", "archive;put 100\nshop;buy 40\n");
@@ -383,7 +383,7 @@ static void a_lost_dictionary_costs_the_profiles_that_name_it(void **state)
         assert_conditions(f, "head_rounds_aside: ", "tenant a, service shop: series {");
         assert_committed(f, "b", "shop;buy 10\n");
         assert_committed(f, "a", "archive;put 100\n");
-        salvage(f); /* what was pushed since is in the same round, and can be read */
+        salvage(f); /* what was pushed since is in the same chunk, and can be read */
         assert_committed(f, "a", "archive;put 100\nshop;buy 10\n");
         assert_head(f, "a", "");
         (void)tear_down(state);
@@ -462,7 +462,7 @@ int main(void)
         TEST(without_its_tenant_what_is_stored_is_kept_and_not_served),
         TEST(a_missing_service_is_made_again),
         TEST(profiles_of_a_lost_series_are_not_forgotten),
-        TEST(a_missing_round_is_made_again),
+        TEST(a_missing_chunk_is_made_again),
         TEST(a_missing_number_of_the_last_cut_is_found_again),
         TEST(a_lost_dictionary_costs_the_profiles_that_name_it),
         TEST(a_series_in_two_shards_of_a_cut_becomes_one),

@@ -249,7 +249,7 @@ static void *flush(void *arg)
 
 /*
  * The disk is full when the segment has just entered the manifest: the store cannot note that its
- * rounds are committed. Who knows the segment does not get them from the head as well.
+ * chunks are committed. Who knows the segment does not get them from the head as well.
  */
 static void what_cannot_be_marked_is_shown_once(void **state)
 {

@@ -21,7 +21,7 @@ const struct ing_segments_config run_config = {
     .unchecked_max_bytes = 100,
     .backoff_min_ns = FG_SECOND_NS,
     .backoff_max_ns = FG_MINUTE_NS,
-    .rounds_max = 4,
+    .chunks_max = 4,
     .rules = FG_RULES_ALL,
 };
 
@@ -87,20 +87,20 @@ struct ing_head_group_key group_of(uint32_t window)
 
 enum ing_segments_admission run_admit(struct ing_segments *segments,
                                       const struct ing_head_group_key *key, uint64_t generation,
-                                      uint32_t *ret_round)
+                                      uint32_t *ret_chunk)
 {
     return ing_segments_admit(segments, key, (struct ing_segments_looked){.generation = generation},
-                              ret_round);
+                              ret_chunk);
 }
 
 enum ing_segments_admission run_push(struct run *run, uint32_t window, uint64_t bytes)
 {
     struct ing_head_group_key key = group_of(window);
-    uint32_t round;
-    enum ing_segments_admission admission = run_admit(run->segments, &key, 0, &round);
+    uint32_t chunk;
+    enum ing_segments_admission admission = run_admit(run->segments, &key, 0, &chunk);
 
     if (admission == SEGMENTS_ADMIT)
-        ing_segments_added(run->segments, &key, round, false, 1, bytes,
+        ing_segments_added(run->segments, &key, chunk, false, 1, bytes,
                            RUN_START_WALL_NS + run->now_ns);
     return admission;
 }

@@ -52,11 +52,11 @@ void run_wait(struct run *run, int64_t ns);
 /* Returns the group of tenant 1 and shard 2 with this window. */
 struct ing_head_group_key group_of(uint32_t window);
 
-/* Asks for a round of the group. generation: the newest that blocks were searched up to; 0: none
+/* Asks for a chunk of the group. generation: the newest that blocks were searched up to; 0: none
  * were. */
 enum ing_segments_admission run_admit(struct ing_segments *segments,
                                       const struct ing_head_group_key *key, uint64_t generation,
-                                      uint32_t *ret_round);
+                                      uint32_t *ret_chunk);
 
 /* Adds one profile to the window, if it is admitted without a search. */
 enum ing_segments_admission run_push(struct run *run, uint32_t window, uint64_t bytes);

@@ -23,7 +23,7 @@ static void window_closes(void **state)
     run_event(&run, SEGMENTS_MANIFEST);
     run_tick(&run, FG_MINUTE_NS);
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->cut, 1);
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 1);
     run_event(&run, SEGMENTS_MANIFEST);
     run_event(&run, SEGMENTS_SEALED);
     assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
@@ -55,12 +55,12 @@ static void much_is_cut_at_once(void **state)
     assert_int_equal(run_push(&run, 1002, 1), SEGMENTS_ADMIT);
     run_tick(&run, FG_SECOND_NS);
     /* The oldest windows first, and no more than makes a segment. */
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 2);
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->rounds[0]->group.window, 1000);
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->rounds[1]->group.window, 1001);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 2);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->chunks[0]->group.window, 1000);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->chunks[1]->group.window, 1001);
     run_commit(&run, 1001);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_COMMITTED], 2);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_OPEN], 1);
+    assert_int_equal(ing_segments_status(run.segments).chunks[CHUNK_COMMITTED], 2);
+    assert_int_equal(ing_segments_status(run.segments).chunks[CHUNK_OPEN], 1);
     assert_int_equal(ing_segments_status(run.segments).last_cut, 1);
     run_end(&run);
 }
@@ -76,7 +76,7 @@ static void drains(void **state)
     assert_int_equal(ing_segments_status(run.segments).drained, 1); /* there is nothing */
     assert_int_equal(run_push(&run, 1001, 1), SEGMENTS_ADMIT);
     run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 2});
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 1);
     assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT); /* of an older window even */
     run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 4});
     assert_int_equal(ing_segments_status(run.segments).drained, 1);
@@ -87,19 +87,19 @@ static void drains(void **state)
     run_commit_upload(&run, 1001);
     assert_int_equal(ing_segments_status(run.segments).drained, 3);
     /* The next cut takes everything; what is waited for comes first. */
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->rounds[0]->group.window, 1000);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->chunks[0]->group.window, 1000);
     run_commit(&run, 1000);
     assert_int_equal(ing_segments_status(run.segments).drained, 4);
     run_end(&run);
 }
 
-/* As long as the window is open its committed rounds stay: ordinary data needs no look at blocks.
+/* As long as the window is open its committed chunks stay: ordinary data needs no look at blocks.
  */
 static void late_ids(void **state)
 {
     struct run run = run_begin();
     struct ing_head_group_key key = group_of(1000), other = group_of(10);
-    uint32_t round;
+    uint32_t chunk;
     uint64_t least;
 
     (void)state;
@@ -107,11 +107,11 @@ static void late_ids(void **state)
     run_tick(&run, FG_SECOND_NS);
     run_commit(&run, 1000);
     assert_int_equal(ing_segments_seen(run.segments), 1);
-    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
-    assert_int_equal(round, 1);
+    assert_int_equal(run_admit(run.segments, &key, 0, &chunk), SEGMENTS_ADMIT);
+    assert_int_equal(chunk, 1);
     /* Another group that some segment may have held. */
-    assert_int_equal(run_admit(run.segments, &other, 0, &round), SEGMENTS_LOOK);
-    assert_int_equal(run_admit(run.segments, &other, 1, &round), SEGMENTS_ADMIT);
+    assert_int_equal(run_admit(run.segments, &other, 0, &chunk), SEGMENTS_LOOK);
+    assert_int_equal(run_admit(run.segments, &other, 1, &chunk), SEGMENTS_ADMIT);
 
     run_wait(&run, 5 * FG_MINUTE_NS + 2 * FG_SECOND_NS);
     assert_null(run_wants(&run, SEGMENTS_FORGET));
@@ -121,12 +121,12 @@ static void late_ids(void **state)
     assert_int_equal(ing_segments_fence(run.segments, 0, &least), SEGMENTS_STALE);
     assert_int_equal(least, 1);
     run_failed(&run, SEGMENTS_FORGET); /* and may be done all the same */
-    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
+    assert_int_equal(run_admit(run.segments, &key, 0, &chunk), SEGMENTS_LOOK);
     run_tick(&run, FG_MINUTE_NS);
     assert_non_null(run_wants(&run, SEGMENTS_FORGET));
     run_event(&run, SEGMENTS_FORGOTTEN);
-    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
-    assert_int_equal(run_admit(run.segments, &key, 1, &round), SEGMENTS_ADMIT);
+    assert_int_equal(run_admit(run.segments, &key, 0, &chunk), SEGMENTS_LOOK);
+    assert_int_equal(run_admit(run.segments, &key, 1, &chunk), SEGMENTS_ADMIT);
 
     ing_segments_found(run.segments, 9);
     assert_int_equal(ing_segments_fence(run.segments, 1, &least), SEGMENTS_STALE);
@@ -143,7 +143,7 @@ static void failures(void **state)
     assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT);
     run_tick(&run, FG_SECOND_NS);
     run_failed(&run, SEGMENTS_SEAL);
-    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT); /* still into the same round */
+    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT); /* still into the same chunk */
     run_tick(&run, FG_MINUTE_NS);
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->cut, 1); /* the same number */
     run_event(&run, SEGMENTS_MANIFEST);
@@ -243,7 +243,7 @@ static void ranks(void **state)
     run_wait(&run, 5 * FG_MINUTE_NS - FG_SECOND_NS);
     assert_null(run_wants(&run, SEGMENTS_SEAL));
     run_tick(&run, 2 * FG_SECOND_NS);
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 1);
     run_end(&run);
 
     run = run_begin();
@@ -251,7 +251,7 @@ static void ranks(void **state)
     assert_int_equal(run_push(&run, 1000, 3999), SEGMENTS_ADMIT);
     run_tick(&run, FG_SECOND_NS);
     assert_null(run_wants(&run, SEGMENTS_SEAL));
-    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT); /* nobody has come round to it */
+    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT); /* nobody has come chunk to it */
     run_tick(&run, FG_SECOND_NS);
     assert_non_null(run_wants(&run, SEGMENTS_SEAL));
     run_end(&run);
@@ -288,7 +288,7 @@ static void oddities(void **state)
     run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_UPLOADED, .nothing = true});
     assert_non_null(run_wants(&run, SEGMENTS_MARK));
     run_event(&run, SEGMENTS_MARKED);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_COMMITTED], 1);
+    assert_int_equal(ing_segments_status(run.segments).chunks[CHUNK_COMMITTED], 1);
     run_event(&run, SEGMENTS_MANIFEST); /* it was asked for with the upload */
 
     run_enter(&run, &id, 1000);
@@ -302,26 +302,26 @@ static void oddities(void **state)
     run_end(&run);
 }
 
-/* Rounds that got nothing go after a while; what was admitted to one all the same is counted. */
-static void empty_rounds(void **state)
+/* Chunks that got nothing go after a while; what was admitted to one all the same is counted. */
+static void empty_chunks(void **state)
 {
     struct run run = run_begin();
     struct ing_head_group_key key;
-    uint32_t round = 0;
+    uint32_t chunk = 0;
 
     (void)state;
-    for (uint32_t i = 0; i < run_config.rounds_max; i++) {
+    for (uint32_t i = 0; i < run_config.chunks_max; i++) {
         key = group_of(2000 + i);
-        assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
+        assert_int_equal(run_admit(run.segments, &key, 0, &chunk), SEGMENTS_ADMIT);
     }
     assert_int_equal(run_push(&run, 3000, 1), SEGMENTS_FULL);
     run_wait(&run, 11 * FG_MINUTE_NS);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_OPEN], 0);
-    ing_segments_added(run.segments, &key, round, false, 1, 10, RUN_START_WALL_NS + run.now_ns);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_OPEN], 1);
+    assert_int_equal(ing_segments_status(run.segments).chunks[CHUNK_OPEN], 0);
+    ing_segments_added(run.segments, &key, chunk, false, 1, 10, RUN_START_WALL_NS + run.now_ns);
+    assert_int_equal(ing_segments_status(run.segments).chunks[CHUNK_OPEN], 1);
     assert_int_equal(run_push(&run, 3000, 1), SEGMENTS_ADMIT);
     run_wait(&run, 11 * FG_MINUTE_NS);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_OPEN], 2);
+    assert_int_equal(ing_segments_status(run.segments).chunks[CHUNK_OPEN], 2);
     run_end(&run);
 }
 
@@ -332,27 +332,27 @@ static void a_refused_push_says_nothing_of_its_group(void **state)
     const struct fg_segment_id others = {.writer = {8, 8}, .cut = 1, .nonce = 1};
     struct run run = run_begin();
     struct ing_head_group_key key = group_of(1000);
-    uint32_t round;
+    uint32_t chunk;
 
     (void)state;
-    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
+    assert_int_equal(run_admit(run.segments, &key, 0, &chunk), SEGMENTS_ADMIT);
     run_enter(&run, &others, 1000);
     run_wait(&run, run_config.poll_ns);
     assert_non_null(run_wants(&run, SEGMENTS_COMPARE));
-    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
+    assert_int_equal(run_admit(run.segments, &key, 0, &chunk), SEGMENTS_LOOK);
     run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
     assert_int_equal(ing_segments_status(run.segments).gen, 1);
-    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
-    assert_int_equal(run_admit(run.segments, &key, 1, &round), SEGMENTS_ADMIT);
+    assert_int_equal(run_admit(run.segments, &key, 0, &chunk), SEGMENTS_LOOK);
+    assert_int_equal(run_admit(run.segments, &key, 1, &chunk), SEGMENTS_ADMIT);
     run_end(&run);
 }
 
-/* A sealed round of an earlier life: in the manifest or not. */
+/* A sealed chunk of an earlier life: in the manifest or not. */
 static void restarts(void **state)
 {
-    struct ing_segments_round sealed = {.group = group_of(1000),
+    struct ing_segments_chunk sealed = {.group = group_of(1000),
                                         .number = 3,
-                                        .state = ROUND_SEALED,
+                                        .state = CHUNK_SEALED,
                                         .cut = 5,
                                         .profiles = 1,
                                         .bytes = 1};
@@ -363,7 +363,7 @@ static void restarts(void **state)
         struct run run = run_create(5);
         struct ing_head_group_key key = sealed.group;
         uint64_t least;
-        uint32_t round;
+        uint32_t chunk;
 
         assert_true(ing_segments_restore(run.segments, &sealed));
         if (entered == 1)
@@ -371,13 +371,13 @@ static void restarts(void **state)
         run_tick(&run, 0);
         assert_null(run_wants(&run, SEGMENTS_UPLOAD)); /* the manifest first */
         assert_int_equal(ing_segments_fence(run.segments, 0, &least), SEGMENTS_BEHIND);
-        assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
-        assert_int_equal(round, 4);
+        assert_int_equal(run_admit(run.segments, &key, 0, &chunk), SEGMENTS_ADMIT);
+        assert_int_equal(chunk, 4);
         run_event(&run, SEGMENTS_MANIFEST);
         if (entered == 1)
-            assert_int_equal(run_wants(&run, SEGMENTS_MARK)->rounds[0]->generation, 1);
+            assert_int_equal(run_wants(&run, SEGMENTS_MARK)->chunks[0]->generation, 1);
         else
-            assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->n_rounds, 1);
+            assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->n_chunks, 1);
         run_end(&run);
     }
 }
@@ -488,7 +488,7 @@ static void nothing_is_forgotten_while_the_bucket_is_away(void **state)
 /* A start knows nothing of what it finds. */
 static void reports_after_a_start(void **state)
 {
-    const struct ing_segments_round open = {.group = group_of(1000), .profiles = 1, .bytes = 1};
+    const struct ing_segments_chunk open = {.group = group_of(1000), .profiles = 1, .bytes = 1};
     struct run run = run_create(0);
 
     (void)state;
@@ -510,7 +510,7 @@ int main(void)
         cmocka_unit_test(failures),
         cmocka_unit_test(oddities),
         cmocka_unit_test(restarts),
-        cmocka_unit_test(empty_rounds),
+        cmocka_unit_test(empty_chunks),
         cmocka_unit_test(a_refused_push_says_nothing_of_its_group),
         cmocka_unit_test(drains),
         cmocka_unit_test(ranks),
