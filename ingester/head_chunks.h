@@ -6,10 +6,10 @@
  *   profile ----------> OPEN ----------------> SEALED --------------------------------> COMMITTED
  *                        ^                       |  nothing is added any more              |
  *                        |  later arrivals:      v                                         v
- *                        +-- the next chunk   a segment is made of it                   forgotten
+ *                        +-- the next chunk   a segment is made of it                   evicted
  *
  * So what a segment will hold is fixed before it is made, a crash leaves it as it was, and a commit
- * or forgetting is one mark for many profiles. What becomes of chunks is decided elsewhere
+ * or evicting is one mark for many profiles. What becomes of chunks is decided elsewhere
  * (segments/segments.h); this is where they are kept and found.
  *
  * All of it is in memory, and in the store as below; a restart reads it back.

@@ -7,7 +7,7 @@
  *   WRITTEN ---------------> OLD ---------------------> UNNEEDED ----------> deleted
  *      a cut: a new generation    all chunks that began      at the next sweep: queries that found
  *      begins; until nobody       before it was old are      such chunks have ended by then
- *      works with this one        forgotten
+ *      works with this one        evicted
  *
  * Nothing of this is stored: a restart finds all generations of a service old, and begins another.
  *

@@ -21,7 +21,7 @@ const struct fg_conf_field ing_driver_fields[] = {
      .doc = "How long late profiles wait to be committed together."},
     {"open_max", FG_CONF_NS, CONF(open_max_ns), .def = "2h", .min = "1m", .max = "1d",
      .doc = "Maximum time that a profile stays in the head before it is cut."},
-    {"forget_after", FG_CONF_NS, CONF(forget_after_ns), .def = "5m", .min = "0s", .max = "1d",
+    {"forget_after", FG_CONF_NS, CONF(evict_after_ns), .def = "5m", .min = "0s", .max = "1d",
      .doc = "How long the head keeps committed profiles for queries that use an older manifest. Time in which the manifest is unreadable does not count."},
     {"poll", FG_CONF_NS, CONF(poll_ns), .def = "15s", .min = "1s", .max = "10m",
      .doc = "Maximum interval between reads of the manifest."},
@@ -55,7 +55,7 @@ static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query m
 #define DRIVER_METRICS(M)                                                                          \
     M(COUNTER, DRIVER_CUTS, "flamegrid_ingester_segments_cut_total", "Cuts of the head")           \
     M(COUNTER, DRIVER_COMMITTED, "flamegrid_ingester_segments_committed_total", "Segments committed to the manifest") \
-    M(COUNTER, DRIVER_FORGOTTEN, "flamegrid_ingester_rounds_forgotten_total", "Head chunks evicted after their commit") \
+    M(COUNTER, DRIVER_EVICTED, "flamegrid_ingester_rounds_forgotten_total", "Head chunks evicted after their commit") \
     M(COUNTER, DRIVER_FAILED_READ, "flamegrid_ingester_segment_failures_total{step=\"read\"}", "Failed steps of committing a segment, which are retried") \
     M(COUNTER, DRIVER_FAILED_COMPARE, "flamegrid_ingester_segment_failures_total{step=\"compare\"}", "Failed steps of committing a segment, which are retried") \
     M(COUNTER, DRIVER_FAILED_TAKE_IN, "flamegrid_ingester_segment_failures_total{step=\"take_in\"}", "Failed steps of committing a segment, which are retried") \
@@ -64,7 +64,7 @@ static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query m
     M(COUNTER, DRIVER_FAILED_SET_ASIDE, "flamegrid_ingester_segment_failures_total{step=\"set_aside\"}", "Failed steps of committing a segment, which are retried") \
     M(COUNTER, DRIVER_FAILED_SWAP, "flamegrid_ingester_segment_failures_total{step=\"swap\"}", "Failed steps of committing a segment, which are retried") \
     M(COUNTER, DRIVER_FAILED_MARK, "flamegrid_ingester_segment_failures_total{step=\"mark\"}", "Failed steps of committing a segment, which are retried") \
-    M(COUNTER, DRIVER_FAILED_FORGET, "flamegrid_ingester_segment_failures_total{step=\"forget\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, DRIVER_FAILED_EVICT, "flamegrid_ingester_segment_failures_total{step=\"forget\"}", "Failed steps of committing a segment, which are retried") \
     M(COUNTER, DRIVER_FAILED_REPORT, "flamegrid_ingester_segment_failures_total{step=\"report\"}", "Failed steps of committing a segment, which are retried") \
     M(GAUGE, DRIVER_GENERATION, "flamegrid_ingester_manifest_generation", "Newest manifest generation that the head follows") \
     M(GAUGE, DRIVER_OPEN_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"open\"}", "Bytes of the head in no committed segment, by state") \
@@ -89,7 +89,7 @@ static void fail_effect(struct ing_driver *driver, enum ing_segments_effect_kind
         [SEGMENTS_TAKE_IN] = "take_in", [SEGMENTS_SEAL] = "seal",
         [SEGMENTS_UPLOAD] = "upload",   [SEGMENTS_SET_ASIDE] = "set_aside",
         [SEGMENTS_SWAP] = "swap",       [SEGMENTS_MARK] = "mark",
-        [SEGMENTS_FORGET] = "forget",   [SEGMENTS_REPORT] = "report",
+        [SEGMENTS_EVICT] = "forget",    [SEGMENTS_REPORT] = "report",
     };
 
     int64_t now_ns = fg_mono_ns(driver->config.clock);
@@ -200,8 +200,8 @@ static enum fg_code seal(struct ing_driver *driver, const struct ing_segments_ef
     return FG_OK;
 }
 
-static enum fg_code forget(struct ing_driver *driver, const struct ing_segments_effect *effect,
-                           struct fg_store_batch *batch, struct fg_err *err)
+static enum fg_code evict(struct ing_driver *driver, const struct ing_segments_effect *effect,
+                          struct fg_store_batch *batch, struct fg_err *err)
 {
     struct ing_head_chunk chunk;
 
@@ -219,11 +219,11 @@ static enum fg_code forget(struct ing_driver *driver, const struct ing_segments_
         ing_head_chunks_remove(
             driver->config.chunks,
             &(struct ing_head_chunk_key){effect->chunks[i]->group, effect->chunks[i]->number});
-    fg_metric_add(driver->metrics, DRIVER_FORGOTTEN, effect->n_chunks);
+    fg_metric_add(driver->metrics, DRIVER_EVICTED, effect->n_chunks);
     return FG_OK;
 }
 
-/* Seals, marks or forgets, and says how that went. */
+/* Seals, marks or evicts, and says how that went. */
 static struct ing_segments_event change_head(struct ing_driver *driver,
                                              const struct ing_segments_effect *effect)
 {
@@ -259,9 +259,9 @@ static struct ing_segments_event change_head(struct ing_driver *driver,
         fg_metric_add(driver->metrics, DRIVER_COMMITTED, code == FG_OK);
         break;
     default:
-        fg_assert(effect->kind == SEGMENTS_FORGET);
-        code = forget(driver, effect, &batch, &err);
-        event.kind = code == FG_OK ? SEGMENTS_FORGOTTEN : SEGMENTS_FAILED;
+        fg_assert(effect->kind == SEGMENTS_EVICT);
+        code = evict(driver, effect, &batch, &err);
+        event.kind = code == FG_OK ? SEGMENTS_EVICTED : SEGMENTS_FAILED;
         break;
     }
     if (code != FG_OK)
@@ -277,7 +277,7 @@ static struct ing_segments_event change_head(struct ing_driver *driver,
 static bool is_of_head(enum ing_segments_effect_kind kind)
 {
     return kind == SEGMENTS_TAKE_IN || kind == SEGMENTS_SEAL || kind == SEGMENTS_SET_ASIDE ||
-           kind == SEGMENTS_MARK || kind == SEGMENTS_FORGET;
+           kind == SEGMENTS_MARK || kind == SEGMENTS_EVICT;
 }
 
 /* A step on its way from the driver's thread and back; the thread waits for it. */
@@ -811,7 +811,7 @@ static enum fg_code make_core(struct ing_driver *driver, struct fg_err *err)
         .grace_ns = settings->grace_ns,
         .linger_ns = settings->linger_ns,
         .open_max_ns = settings->open_max_ns,
-        .forget_after_ns = settings->forget_after_ns,
+        .evict_after_ns = settings->evict_after_ns,
         .poll_ns = settings->poll_ns,
         .turn_ns = settings->turn_ns,
         .upload_max_age_ns = UPLOAD_MAX_AGE_NS,

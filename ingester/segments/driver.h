@@ -6,7 +6,7 @@
  *
  *   driver's thread     tick, or an effect of the bucket's ----+        +--> the next such effect
  *                                                       event  v        |
- *   committer's thread                        step -> effects of the head: seal, mark, forget
+ *   committer's thread                        step -> effects of the head: seal, mark, evict
  *
  * Thread: as said with each function.
  */
@@ -30,7 +30,7 @@ struct ing_commit;
 /* Settings, section "ingester.segments". */
 struct ing_driver_settings {
     uint64_t cut_bytes;
-    int64_t grace_ns, linger_ns, open_max_ns, forget_after_ns, poll_ns, turn_ns;
+    int64_t grace_ns, linger_ns, open_max_ns, evict_after_ns, poll_ns, turn_ns;
     uint64_t unchecked_max_bytes;
     unsigned block_version; /* of FG_BLOCK_VERSION_CHOICES */
 };

@@ -161,7 +161,7 @@ void ing_follow_manifest(struct ing_segments *segments, const struct fg_l0 *l0)
     check_last_cut(segments, l0);
     if (!segments->started || l0->generation > segments->seen)
         take_ever(segments, &l0->ever);
-    if (!segments->started) /* what was forgotten before this start is in blocks up to here */
+    if (!segments->started) /* what was evicted before this start is in blocks up to here */
         segments->safe = l0->generation;
     segments->started = true;
     segments->seen = l0->generation;
@@ -235,7 +235,7 @@ static void take_outcome(struct ing_segments *segments, const struct ing_segment
 }
 
 /* Nothing is known any more about what others hold of these. */
-static void forget_whole(struct ing_segments *segments, const struct ing_segments_event *event)
+static void clear_whole(struct ing_segments *segments, const struct ing_segments_event *event)
 {
     if (segments->compares_all && !segments->settling) /* of all that was known before */
         return;
@@ -343,7 +343,7 @@ static bool is_check_due(const struct ing_segments *segments)
            segments->cut != CUT_SWAPPED;
 }
 
-/* What is marked needs nothing of the cut any more, and may be forgotten before it ends. */
+/* What is marked needs nothing of the cut any more, and may be evicted before it ends. */
 static void unpin_marked(struct ing_segments *segments)
 {
     struct ing_chunk_list *list = &segments->pinned;
@@ -365,7 +365,7 @@ void ing_follow_compared(struct ing_segments *segments, const struct ing_segment
         take_outcome(segments, &event->outcomes[i], event->generation);
     take_unsure(segments, event);
     unpin_marked(segments);
-    forget_whole(segments, event);
+    clear_whole(segments, event);
     if (segments->compares_all) {
         /* Of what was found nobody knows when it was committed, only that a snapshot of this
          * generation has it: older ones are refused. */

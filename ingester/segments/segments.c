@@ -9,7 +9,7 @@
  *              |                  |
  *              +-- SETTING_ASIDE <+   unfit, three times; the rest of the cut goes on as SEALED
  *
- * and forgetting, which waits for nothing but its own write. UPLOADED and SWAPPED need the manifest
+ * and evicting, which waits for nothing but its own write. UPLOADED and SWAPPED need the manifest
  * to be read anew: before a swap, so that nothing unseen is swapped onto (cas-recheck), and after
  * it, since only the manifest says what came of it. So does REPORTING, which is for when no cut is
  * under way: a cut says the same.
@@ -46,7 +46,7 @@ void ing_segments_destroy(struct ing_segments *segments)
     free(segments->pinned.chunks);
     free(segments->misfits.chunks);
     free(segments->marking.chunks);
-    free(segments->forgetting.chunks);
+    free(segments->evicting.chunks);
     free(segments->empty.chunks);
     free(segments->checked.chunks);
     free(segments);
@@ -235,10 +235,10 @@ static void on_failed(struct ing_segments *segments, const struct ing_segments_e
     case SEGMENTS_MARK:
         ing_cut_failed(segments, event);
         return;
-    case SEGMENTS_FORGET:
-        segments->is_forgetting = false;
-        segments->forgetting.n = 0;
-        ing_segments_fail(segments, &segments->forget_pause);
+    case SEGMENTS_EVICT:
+        segments->is_evicting = false;
+        segments->evicting.n = 0;
+        ing_segments_fail(segments, &segments->evict_pause);
         return;
     case SEGMENTS_REPORT:
         ing_follow_reported(segments);
@@ -320,7 +320,7 @@ static void on_ranks(struct ing_segments *segments, const uint8_t *ranks)
     }
 }
 
-/* ---- forgetting ---- */
+/* ---- evicting ---- */
 
 /*
  * Committed chunks go after a while in which others could read the manifest that has them: while
@@ -330,12 +330,11 @@ static void on_ranks(struct ing_segments *segments, const uint8_t *ranks)
  */
 static bool was_shown(const struct ing_segments *segments, const struct ing_segments_chunk *chunk)
 {
-    return segments->config.forget_after_ns == 0 ||
-           segments->manifest_mono_ns - chunk->committed_mono_ns >=
-               segments->config.forget_after_ns;
+    return segments->config.evict_after_ns == 0 ||
+           segments->manifest_mono_ns - chunk->committed_mono_ns >= segments->config.evict_after_ns;
 }
 
-static bool may_forget(const struct ing_segments *segments, const struct ing_segments_chunk *chunk)
+static bool may_evict(const struct ing_segments *segments, const struct ing_segments_chunk *chunk)
 {
     return chunk->state == CHUNK_COMMITTED && chunk->marked && chunk->generation <= segments->gen &&
            was_shown(segments, chunk) &&
@@ -362,34 +361,34 @@ static void drop_empty(struct ing_segments *segments)
         ing_table_remove(&segments->table, list->chunks, list->n);
 }
 
-static void advance_forget(struct ing_segments *segments, struct ing_segments_effects *effects)
+static void advance_evict(struct ing_segments *segments, struct ing_segments_effects *effects)
 {
-    if (!segments->look || segments->is_forgetting || !segments->settled ||
-        !ing_segments_is_over(segments, &segments->forget_pause))
+    if (!segments->look || segments->is_evicting || !segments->settled ||
+        !ing_segments_is_over(segments, &segments->evict_pause))
         return;
-    segments->forgetting.n = 0;
+    segments->evicting.n = 0;
     for (uint32_t i = 0; i < segments->table.n_chunks; i++) {
         struct ing_segments_chunk *chunk = segments->table.chunks[i];
 
-        if (!may_forget(segments, chunk))
+        if (!may_evict(segments, chunk))
             continue;
-        ing_chunk_list_add(&segments->forgetting, chunk);
+        ing_chunk_list_add(&segments->evicting, chunk);
         /* Before anything is deleted: a write that failed may be done all the same. */
         segments->safe = FG_MAX(segments->safe, chunk->generation);
         ing_table_group(&segments->table, &chunk->group)->whole = false;
     }
-    if (segments->forgetting.n == 0)
+    if (segments->evicting.n == 0)
         return;
-    segments->is_forgetting = true;
-    ing_segments_emit_chunks(effects, SEGMENTS_FORGET, &segments->forgetting, segments);
+    segments->is_evicting = true;
+    ing_segments_emit_chunks(effects, SEGMENTS_EVICT, &segments->evicting, segments);
 }
 
-static void on_forgotten(struct ing_segments *segments)
+static void on_evicted(struct ing_segments *segments)
 {
-    ing_table_remove(&segments->table, segments->forgetting.chunks, segments->forgetting.n);
-    segments->forgetting.n = 0;
-    segments->is_forgetting = false;
-    segments->forget_pause = (struct ing_pause){0};
+    ing_table_remove(&segments->table, segments->evicting.chunks, segments->evicting.n);
+    segments->evicting.n = 0;
+    segments->is_evicting = false;
+    segments->evict_pause = (struct ing_pause){0};
 }
 
 /* ---- a step ---- */
@@ -435,8 +434,8 @@ static void take_event(struct ing_segments *segments, const struct ing_segments_
     case SEGMENTS_MARKED:
         ing_cut_marked(segments);
         break;
-    case SEGMENTS_FORGOTTEN:
-        on_forgotten(segments);
+    case SEGMENTS_EVICTED:
+        on_evicted(segments);
         break;
     case SEGMENTS_REPORTED:
         ing_follow_reported(segments);
@@ -451,7 +450,7 @@ static void take_event(struct ing_segments *segments, const struct ing_segments_
 static int64_t wake_mono_ns(const struct ing_segments *segments)
 {
     const struct ing_pause *pauses[] = {&segments->follow_pause, &segments->compare_pause,
-                                        &segments->cut_pause, &segments->forget_pause,
+                                        &segments->cut_pause, &segments->evict_pause,
                                         &segments->report_pause};
     /* Also while an effect is under way, whose event says what is due. */
     int64_t wake = FG_MIN(ing_follow_due_mono_ns(segments),
@@ -484,7 +483,7 @@ void ing_segments_step(struct ing_segments *segments, const struct ing_segments_
         before = segments->cut;
         ing_cut_advance(segments, ret_effects);
     } while (segments->cut == CUT_IDLE && before != CUT_IDLE);
-    advance_forget(segments, ret_effects);
+    advance_evict(segments, ret_effects);
     segments->draining = segments->draining && count_drained(segments, false) < segments->drains;
     ret_effects->wake_mono_ns = wake_mono_ns(segments);
 }

@@ -1,15 +1,15 @@
 /*
  * The step core of the ingester's way from head to segments: event in, effects out. It knows which
  * chunks the head has and what became of each; it decides when to cut, what to write, when to swap,
- * what may be forgotten, and answers for each push and each read what the head may do.
+ * what may be evicted, and answers for each push and each read what the head may do.
  *
  * Chunks. A group is (tenant, shard, window). What arrives goes into the group's open chunk; a cut
  * seals chunks, what arrives later goes into the next one. So what a segment will hold is fixed,
- * and survives a crash. A sealed chunk is committed as a whole, at one generation, and forgotten as
+ * and survives a crash. A sealed chunk is committed as a whole, at one generation, and evicted as
  * a whole.
  *
  *             seal                 found in the manifest          five minutes later
- *   OPEN ------------> SEALED(cut) ---------------------> COMMITTED(generation) -----> (forgotten)
+ *   OPEN ------------> SEALED(cut) ---------------------> COMMITTED(generation) -----> (evicted)
  *     \                  |     ^                               ^ ^
  *      \                 |     | tried again                   | |
  *       \                `--> ASIDE ---------------------------' |
@@ -48,12 +48,12 @@
  * Clean. Who deletes has to know when no head holds anything any more that it held when it was
  * asked for (compactor/ending.h), so the manifest has a number, `asked`, that is raised for that.
  * The greatest that was seen is the era; a chunk has that in which it was born, or of what it took
- * over the least. The least of all chunks, also of those that are committed and not forgotten, is
+ * over the least. The least of all chunks, also of those that are committed and not evicted, is
  * what this store is clean of. Each commit says it, and where there is none to come, a REPORT.
  *
  * Thread: one, and it has to be the one that writes the head (the committer), between its batches:
  * what ing_segments_admit() allows is written before the next event is handed in, and what SEAL,
- * COMPARE and FORGET write is written and answered with no push in between. Memory: bounded by
+ * COMPARE and EVICT write is written and answered with no push in between. Memory: bounded by
  * chunks_max. No clock, no I/O; effects are what is to be done now, each is answered by one event,
  * and a crash may come anywhere: what is not durable may be lost.
  */
@@ -74,7 +74,7 @@ struct ing_segments_config {
     int64_t grace_ns;          /* a window is due that long after its end: 1 min */
     int64_t linger_ns;         /* late profiles wait that long for others: 10 min */
     int64_t open_max_ns;       /* no chunk is open longer, whatever its window: 2 h */
-    int64_t forget_after_ns;   /* committed chunks stay that long: 5 min */
+    int64_t evict_after_ns;    /* committed chunks stay that long: 5 min */
     int64_t turn_ns;           /* time for each head of a better rank: 5 min */
     int64_t poll_ns;           /* the manifest is read at least that often: 15 s */
     int64_t upload_max_age_ns; /* older uploads are done again before they are swapped in, since
@@ -126,22 +126,22 @@ bool ing_segments_restore(struct ing_segments *segments,
 /* ---- events and effects ---- */
 
 enum ing_segments_event_kind {
-    SEGMENTS_TICK,      /* time has passed; also to begin with */
-    SEGMENTS_WANTED,    /* somebody knows of this generation and waits for it */
-    SEGMENTS_DRAIN,     /* what there is now is cut at once; what comes later is not waited for */
-    SEGMENTS_SALVAGE,   /* what is set aside is committed without what cannot be read of it */
-    SEGMENTS_RANKS,     /* whose turn it is first; to begin with it is always ours */
-    SEGMENTS_MANIFEST,  /* READ: as it is now */
-    SEGMENTS_COMPARED,  /* COMPARE: written, and these are the outcomes */
-    SEGMENTS_SEALED,    /* SEAL: written */
-    SEGMENTS_IS_ASIDE,  /* SET_ASIDE: written */
-    SEGMENTS_TAKEN_IN,  /* TAKE_IN: written */
-    SEGMENTS_UPLOADED,  /* UPLOAD: the object is whole and durable */
-    SEGMENTS_SWAPPED,   /* SWAP: ended, one way or the other */
-    SEGMENTS_MARKED,    /* MARK: written */
-    SEGMENTS_FORGOTTEN, /* FORGET: written */
-    SEGMENTS_REPORTED,  /* REPORT: ended, one way or the other */
-    SEGMENTS_FAILED,    /* the effect named in `failed` did not work, or nobody knows */
+    SEGMENTS_TICK,     /* time has passed; also to begin with */
+    SEGMENTS_WANTED,   /* somebody knows of this generation and waits for it */
+    SEGMENTS_DRAIN,    /* what there is now is cut at once; what comes later is not waited for */
+    SEGMENTS_SALVAGE,  /* what is set aside is committed without what cannot be read of it */
+    SEGMENTS_RANKS,    /* whose turn it is first; to begin with it is always ours */
+    SEGMENTS_MANIFEST, /* READ: as it is now */
+    SEGMENTS_COMPARED, /* COMPARE: written, and these are the outcomes */
+    SEGMENTS_SEALED,   /* SEAL: written */
+    SEGMENTS_IS_ASIDE, /* SET_ASIDE: written */
+    SEGMENTS_TAKEN_IN, /* TAKE_IN: written */
+    SEGMENTS_UPLOADED, /* UPLOAD: the object is whole and durable */
+    SEGMENTS_SWAPPED,  /* SWAP: ended, one way or the other */
+    SEGMENTS_MARKED,   /* MARK: written */
+    SEGMENTS_EVICTED,  /* EVICT: written */
+    SEGMENTS_REPORTED, /* REPORT: ended, one way or the other */
+    SEGMENTS_FAILED,   /* the effect named in `failed` did not work, or nobody knows */
 };
 
 enum ing_segments_effect_kind {
@@ -173,7 +173,7 @@ enum ing_segments_effect_kind {
     /* Mark the chunks committed, each at its generation: one durable batch. */
     SEGMENTS_MARK,
     /* Delete the chunks. Reads of older snapshots are refused from now on. */
-    SEGMENTS_FORGET,
+    SEGMENTS_EVICT,
     /* Say what this store is clean of: fg_l0_clean(), onto the manifest as SWAP. */
     SEGMENTS_REPORT,
     SEGMENTS_EFFECT_KINDS, /* none: so many there are */
@@ -217,12 +217,12 @@ struct ing_segments_effect {
     uint64_t cut;            /* SEAL */
     struct fg_segment_id id; /* UPLOAD, SWAP */
     uint64_t clean;          /* SWAP, REPORT: goes into the manifest with it */
-    /* SEAL, UPLOAD, SET_ASIDE, TAKE_IN, MARK, FORGET; until the next step. */
+    /* SEAL, UPLOAD, SET_ASIDE, TAKE_IN, MARK, EVICT; until the next step. */
     const struct ing_segments_chunk *const *chunks;
     uint32_t n_chunks;
 };
 
-/* A read of the manifest, a COMPARE, a TAKE_IN or a REPORT; one step of a cut; a FORGET. */
+/* A read of the manifest, a COMPARE, a TAKE_IN or a REPORT; one step of a cut; an EVICT. */
 enum { SEGMENTS_EFFECTS_MAX = 3, SEGMENTS_SHARDS = 1 << 16 };
 
 struct ing_segments_effects {
@@ -295,7 +295,7 @@ enum ing_segments_fence {
 /*
  * May a reader with a snapshot of that generation be served? This call, the calls of
  * ing_segments_shows() and the making of the iterator that is read through belong together: no step
- * in between, since a COMPARE moves profiles and a FORGET deletes them.
+ * in between, since a COMPARE moves profiles and an EVICT deletes them.
  */
 enum ing_segments_fence ing_segments_fence(const struct ing_segments *segments, uint64_t generation,
                                            uint64_t *ret_least) fg_must_check;
@@ -337,7 +337,7 @@ struct ing_segments_status {
 };
 struct ing_segments_status ing_segments_status(const struct ing_segments *segments);
 
-/* All chunks, in no order; the array until the next call, a chunk until it is forgotten. */
+/* All chunks, in no order; the array until the next call, a chunk until it is evicted. */
 const struct ing_segments_chunk *const *ing_segments_chunks(const struct ing_segments *segments,
                                                             uint32_t *ret_count);
 

@@ -1,7 +1,7 @@
 /*
  * What the files of the step core (segments.h) share; nobody else includes it.
  *
- *     segments.c   chunks and time; draining, forgetting; a step; what others ask
+ *     segments.c   chunks and time; draining, evicting; a step; what others ask
  *     follow.c     the manifest, and comparing with what others have committed
  *     cut.c        what is due, and its way into the bucket
  */
@@ -98,9 +98,9 @@ struct ing_segments {
     bool retry_misfits;            /* at once: nobody knows which are at fault */
     int64_t retry_mono_ns;         /* what is set aside is tried again then */
 
-    struct ing_chunk_list marking, forgetting, empty;
-    struct ing_pause forget_pause;
-    bool is_forgetting;
+    struct ing_chunk_list marking, evicting, empty;
+    struct ing_pause evict_pause;
+    bool is_evicting;
 };
 
 /* ---- segments.c ---- */

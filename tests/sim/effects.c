@@ -33,7 +33,7 @@ static void do_write(struct head *head, const struct pending *pending,
     if (there && pending->effect.kind == SEGMENTS_MARK)
         write_marks(head, pending, CHUNK_COMMITTED);
     for (uint32_t i = 0;
-         there && pending->effect.kind == SEGMENTS_FORGET && i < pending->effect.n_chunks; i++)
+         there && pending->effect.kind == SEGMENTS_EVICT && i < pending->effect.n_chunks; i++)
         head_evict_chunk(head, &pending->chunks[i]);
     if (fails)
         head_step(head, (struct ing_segments_event){.kind = SEGMENTS_FAILED,
@@ -466,8 +466,8 @@ static void perform(struct head *head, struct pending pending)
     case SEGMENTS_MARK:
         do_write(head, &pending, SEGMENTS_MARKED);
         break;
-    case SEGMENTS_FORGET:
-        do_write(head, &pending, SEGMENTS_FORGOTTEN);
+    case SEGMENTS_EVICT:
+        do_write(head, &pending, SEGMENTS_EVICTED);
         break;
     default:
         job = fg_new(struct job);

@@ -46,7 +46,7 @@ static const char *const zones[] = {"n", "s", "e", "w"}; /* two shards, of two s
 static const int64_t faulty_ns = 8 * FG_MINUTE_NS; /* less than a window: not all is committed */
 static const int64_t push_max_ns = 10 * FG_SECOND_NS;
 static const int64_t poll_ns = 5 * FG_SECOND_NS;
-static const int64_t forget_after_ns = 2 * FG_MINUTE_NS;
+static const int64_t evict_after_ns = 2 * FG_MINUTE_NS;
 static const int64_t group_max_ns = 20 * FG_SECOND_NS; /* it takes to ask for one group */
 static const int64_t repair_every_ns = FG_MINUTE_NS, young_ns = FG_MINUTE_NS;
 
@@ -592,7 +592,7 @@ static void open_member(void *arg)
                                            .replicas = world->replicas,
                                            .url = node->url,
                                            .poll_ns = poll_ns,
-                                           .forget_after_ns = forget_after_ns,
+                                           .evict_after_ns = evict_after_ns,
                                            .repair_every_ns = repair_every_ns});
     node->store = head->store_id;
     node->head = head;

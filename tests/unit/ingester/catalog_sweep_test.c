@@ -329,7 +329,7 @@ static void pushes_queries_and_sweeps_meet(void **state)
     for (size_t i = 0; i < PUSHERS; i++)
         assert_int_equal(pthread_create(&pushers[i], NULL, push_many, &crowd), 0);
     assert_int_equal(pthread_create(&reader, NULL, read_many, &crowd), 0);
-    /* Every chunk is forgotten at the next cut. */
+    /* Every chunk is evicted at the next cut. */
     for (uint32_t cut = 1; last = atomic_load(&crowd.left) == 0, true; cut++) {
         commit_some(&crowd, cut);
         cat_sweep(store, crowd.catalog, cut);

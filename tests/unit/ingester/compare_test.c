@@ -37,9 +37,9 @@ static int set_up(void **state)
     bucket_gate_init(&f->gate, f->bucket);
     for (size_t i = 0; i < 2; i++)
         f->stores[i] = fg_store_memory(HEAD_FAMILIES);
-    head_open_forgetting(&f->a, f->stores[0], f->bucket, 1000 * FG_HOUR_NS);
+    head_open_evicting(&f->a, f->stores[0], f->bucket, 1000 * FG_HOUR_NS);
     fg_store_faulty_init(&f->faulty, f->stores[1]);
-    head_open_forgetting(&f->b, &f->faulty.store, &f->gate.bucket, 1000 * FG_HOUR_NS);
+    head_open_evicting(&f->b, &f->faulty.store, &f->gate.bucket, 1000 * FG_HOUR_NS);
     fg_buf_init(&f->lines, SIZE_MAX);
     *state = f;
     return 0;

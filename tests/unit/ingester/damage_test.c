@@ -39,7 +39,7 @@ static int set_up(void **state)
 
 static void open_head(struct fixture *f)
 {
-    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
     f->is_open = true;
 }
 
@@ -289,7 +289,7 @@ static void a_missing_service_is_made_again(void **state)
 }
 
 /* A series that cannot be read: its profiles can neither be named nor forgotten. */
-static void profiles_of_a_lost_series_are_not_forgotten(void **state)
+static void profiles_of_a_lost_series_are_not_evicted(void **state)
 {
     struct fixture *f = *state;
 
@@ -461,7 +461,7 @@ int main(void)
         TEST(a_new_tenant_whose_push_failed_does_not_stop_the_next_start),
         TEST(without_its_tenant_what_is_stored_is_kept_and_not_served),
         TEST(a_missing_service_is_made_again),
-        TEST(profiles_of_a_lost_series_are_not_forgotten),
+        TEST(profiles_of_a_lost_series_are_not_evicted),
         TEST(a_missing_chunk_is_made_again),
         TEST(a_missing_number_of_the_last_cut_is_found_again),
         TEST(a_lost_dictionary_costs_the_profiles_that_name_it),

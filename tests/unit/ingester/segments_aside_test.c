@@ -80,8 +80,8 @@ static void unfit_chunks_do_not_stop_their_cut(void **state)
     assert_null(run_wants(&run, SEGMENTS_SEAL));
     for (int i = 0; i < 62 && run_wants(&run, SEGMENTS_SEAL) == NULL; i++)
         run_wait(&run, FG_MINUTE_NS);
-    if (run_wants(&run, SEGMENTS_FORGET) != NULL)
-        run_event(&run, SEGMENTS_FORGOTTEN);
+    if (run_wants(&run, SEGMENTS_EVICT) != NULL)
+        run_event(&run, SEGMENTS_EVICTED);
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 1);
     run_commit(&run, unfit);
     assert_false(ing_segments_shows(run.segments, &key, 0, 3));
@@ -282,7 +282,7 @@ static void wait_for_check(struct run *run)
     assert_true(run_wants(run, SEGMENTS_COMPARE)->all);
 }
 
-/* A manifest with a segment of window 1000, forgotten by the head; the cut of the next one waits.
+/* A manifest with a segment of window 1000, evicted by the head; the cut of the next one waits.
  */
 static struct run begin_with_a_segment(void)
 {
@@ -293,8 +293,8 @@ static struct run begin_with_a_segment(void)
     run_commit(&run, 1000);
     run_wait(&run, 10 * FG_MINUTE_NS);
     run_tick(&run, FG_SECOND_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_FORGET));
-    run_event(&run, SEGMENTS_FORGOTTEN);
+    assert_non_null(run_wants(&run, SEGMENTS_EVICT));
+    run_event(&run, SEGMENTS_EVICTED);
     assert_int_equal(ing_segments_status(run.segments).chunks[CHUNK_COMMITTED], 0);
     return run;
 }

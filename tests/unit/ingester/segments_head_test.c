@@ -132,7 +132,7 @@ static void what_was_pushed_is_in_segments(void **state)
     struct committed committed;
 
     expect_all(f, PROFILES);
-    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
     push(f, 0, PROFILES, 0);
     flush(f);
     committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
@@ -183,7 +183,7 @@ static void a_large_service_has_a_merged_node(void **state)
     struct fixture *f = *state;
     struct committed committed;
 
-    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
     push(f, 0, PROFILES, 0);
     push_large(f, LARGE);
     flush(f);
@@ -199,7 +199,7 @@ static void what_comes_later_goes_into_the_next(void **state)
     struct committed committed;
 
     expect_all(f, PROFILES);
-    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
     push(f, 0, PROFILES / 2, 0);
     flush(f);
     push(f, PROFILES / 2, PROFILES, 0);
@@ -228,7 +228,7 @@ static bool has_profiles(struct fg_store *store)
     return iter->valid;
 }
 
-/* Waits until the head has forgotten everything. */
+/* Waits until the head has evicted everything. */
 static void wait_for_nothing(struct fixture *f)
 {
     for (int i = 0; has_profiles(f->store); i++) {
@@ -237,14 +237,14 @@ static void wait_for_nothing(struct fixture *f)
     }
 }
 
-static void what_is_forgotten_is_found_in_segments(void **state)
+static void what_is_evicted_is_found_in_segments(void **state)
 {
     struct fixture *f = *state;
     struct head_query old = everything;
     struct committed committed;
 
     expect_all(f, PROFILES);
-    head_open_forgetting(&f->head, f->store, f->bucket, 0);
+    head_open_evicting(&f->head, f->store, f->bucket, 0);
     push(f, 0, PROFILES, 0);
     flush(f);
     wait_for_nothing(f);
@@ -291,7 +291,7 @@ static void a_generation_that_there_is_not_is_refused(void **state)
     struct committed committed;
     int64_t begin_ns;
 
-    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
     push(f, 0, PROFILES, 0);
     flush(f);
     committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
@@ -318,7 +318,7 @@ static void a_restart_goes_on(void **state)
 
     expect_all(f, PROFILES);
     for (unsigned n = 0; n < PROFILES; n += 4) {
-        head_open_forgetting(&f->head, f->store, f->bucket, n % 8 == 0 ? forever_ns : 0);
+        head_open_evicting(&f->head, f->store, f->bucket, n % 8 == 0 ? forever_ns : 0);
         push(f, n, n + 4, 0);
         push(f, 0, n + 4, n + 4);
         if (n % 3 != 0)
@@ -326,7 +326,7 @@ static void a_restart_goes_on(void **state)
         push(f, 0, n + 4, n + 4);
         head_close(&f->head);
     }
-    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
     flush(f);
     committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
     assert_int_equal(committed.n_profiles, PROFILES);
@@ -341,13 +341,13 @@ static void an_older_head_compares_itself(void **state)
     struct committed committed;
 
     expect_all(f, PROFILES);
-    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
     push(f, 0, PROFILES / 2, 0);
     flush(f);
     head_close(&f->head);
 
     struct fg_store *other = fg_store_memory(HEAD_FAMILIES);
-    head_open_forgetting(&f->head, other, f->bucket, forever_ns);
+    head_open_evicting(&f->head, other, f->bucket, forever_ns);
     push(f, 0, PROFILES, ANY); /* before it has read the manifest it takes all of them */
     flush(f);
     committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
@@ -372,7 +372,7 @@ static void faults_of_the_bucket_are_survived(void **state)
             struct committed committed;
 
             fg_bucket_faulty_fail(faulty, k, late == 1);
-            head_open_forgetting(&f->head, store, fg_bucket_faulty_bucket(faulty), 0);
+            head_open_evicting(&f->head, store, fg_bucket_faulty_bucket(faulty), 0);
             push(f, 0, PROFILES / 2, 0);
             flush(f);
             push(f, 0, PROFILES, ANY); /* what cannot be looked for is taken, and compared later */
@@ -395,7 +395,7 @@ int main(void)
         TEST(what_was_pushed_is_in_segments),
         TEST(a_large_service_has_a_merged_node),
         TEST(what_comes_later_goes_into_the_next),
-        TEST(what_is_forgotten_is_found_in_segments),
+        TEST(what_is_evicted_is_found_in_segments),
         TEST(a_generation_that_there_is_not_is_refused),
         TEST(a_restart_goes_on),
         TEST(an_older_head_compares_itself),

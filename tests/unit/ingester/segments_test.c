@@ -114,17 +114,17 @@ static void late_ids(void **state)
     assert_int_equal(run_admit(run.segments, &other, 1, &chunk), SEGMENTS_ADMIT);
 
     run_wait(&run, 5 * FG_MINUTE_NS + 2 * FG_SECOND_NS);
-    assert_null(run_wants(&run, SEGMENTS_FORGET));
+    assert_null(run_wants(&run, SEGMENTS_EVICT));
     assert_int_equal(ing_segments_fence(run.segments, 0, &least), SEGMENTS_SERVE);
     run_tick(&run, FG_MINUTE_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_FORGET));
+    assert_non_null(run_wants(&run, SEGMENTS_EVICT));
     assert_int_equal(ing_segments_fence(run.segments, 0, &least), SEGMENTS_STALE);
     assert_int_equal(least, 1);
-    run_failed(&run, SEGMENTS_FORGET); /* and may be done all the same */
+    run_failed(&run, SEGMENTS_EVICT); /* and may be done all the same */
     assert_int_equal(run_admit(run.segments, &key, 0, &chunk), SEGMENTS_LOOK);
     run_tick(&run, FG_MINUTE_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_FORGET));
-    run_event(&run, SEGMENTS_FORGOTTEN);
+    assert_non_null(run_wants(&run, SEGMENTS_EVICT));
+    run_event(&run, SEGMENTS_EVICTED);
     assert_int_equal(run_admit(run.segments, &key, 0, &chunk), SEGMENTS_LOOK);
     assert_int_equal(run_admit(run.segments, &key, 1, &chunk), SEGMENTS_ADMIT);
 
@@ -408,7 +408,7 @@ static void report(struct run *run, uint64_t clean)
     assert_null(run_wants(run, SEGMENTS_REPORT));
 }
 
-/* What was there when it was asked for has to be committed and forgotten before it is said that it
+/* What was there when it was asked for has to be committed and evicted before it is said that it
  * is; what came since does not matter. */
 static void reports(void **state)
 {
@@ -436,9 +436,9 @@ static void reports(void **state)
     assert_null(run_wants(&run, SEGMENTS_REPORT));
     run_wait(&run, 5 * FG_MINUTE_NS);
     run_tick(&run, FG_SECOND_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_FORGET));
+    assert_non_null(run_wants(&run, SEGMENTS_EVICT));
     run_event(&run, SEGMENTS_MANIFEST);
-    run_event(&run, SEGMENTS_FORGOTTEN);
+    run_event(&run, SEGMENTS_EVICTED);
     run_tick(&run, FG_SECOND_NS);
     report(&run, 2);
 
@@ -450,8 +450,8 @@ static void reports(void **state)
     assert_null(run_wants(&run, SEGMENTS_REPORT));
     run_wait(&run, FG_HOUR_NS);
     run_tick(&run, FG_SECOND_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_FORGET));
-    run_event(&run, SEGMENTS_FORGOTTEN);
+    assert_non_null(run_wants(&run, SEGMENTS_EVICT));
+    run_event(&run, SEGMENTS_EVICTED);
     assert_non_null(run_wants(&run, SEGMENTS_REPORT));
     run_failed(&run, SEGMENTS_REPORT);
     assert_non_null(run_wants(&run, SEGMENTS_READ));
@@ -463,7 +463,7 @@ static void reports(void **state)
 
 /* While the bucket is away queries go on with what they know of it, so nothing that is newer may be
  * gone from here. */
-static void nothing_is_forgotten_while_the_bucket_is_away(void **state)
+static void nothing_is_evicted_while_the_bucket_is_away(void **state)
 {
     struct run run = run_begin();
 
@@ -473,7 +473,7 @@ static void nothing_is_forgotten_while_the_bucket_is_away(void **state)
     run_commit(&run, 999);
     for (int i = 0; i < 60; i++) {
         run_tick(&run, FG_MINUTE_NS);
-        assert_null(run_wants(&run, SEGMENTS_FORGET));
+        assert_null(run_wants(&run, SEGMENTS_EVICT));
         if (run_wants(&run, SEGMENTS_READ) != NULL)
             run_failed(&run, SEGMENTS_READ);
     }
@@ -481,7 +481,7 @@ static void nothing_is_forgotten_while_the_bucket_is_away(void **state)
     assert_non_null(run_wants(&run, SEGMENTS_READ));
     run_event(&run, SEGMENTS_MANIFEST);
     run_tick(&run, FG_SECOND_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_FORGET));
+    assert_non_null(run_wants(&run, SEGMENTS_EVICT));
     run_end(&run);
 }
 
@@ -517,7 +517,7 @@ int main(void)
         cmocka_unit_test(wanted),
         cmocka_unit_test(sleeps_through_failures),
         cmocka_unit_test(reports),
-        cmocka_unit_test(nothing_is_forgotten_while_the_bucket_is_away),
+        cmocka_unit_test(nothing_is_evicted_while_the_bucket_is_away),
         cmocka_unit_test(reports_after_a_start),
     };
 
