@@ -242,9 +242,9 @@ static void add_profile(struct ing_commit *commit, struct ing_commit_item *item,
 {
     struct touched *touched;
 
-    if (profile->held) /* before it is said that it is stored */
+    if (profile->committed) /* before it is said that it is stored */
         ing_driver_found(commit->driver, item->looked.generation);
-    if (profile->held || profile->found || seen(commit, profile->key.id)) {
+    if (profile->committed || profile->found || seen(commit, profile->key.id)) {
         item->duplicates++;
         return;
     }
@@ -282,7 +282,8 @@ static enum fg_code choose_chunks(struct ing_commit *commit, struct ing_commit_i
             profile->unsure ? (struct ing_segments_looked){.cannot = true} : item->looked;
         enum ing_segments_admission admission;
 
-        if (profile->held) /* a chunk for nothing would be in the way of those who wait for it */
+        if (profile
+                ->committed) /* a chunk for nothing would be in the way of those who wait for it */
             continue;
         admission = ing_driver_admit(commit->driver, &chunk->group, looked, &chunk->number);
         if (admission == SEGMENTS_LOOK)
@@ -313,7 +314,7 @@ static enum fg_code find_profiles(struct ing_commit *commit, struct ing_commit_i
         struct ing_commit_profile *profile = &item->profiles[i];
         struct fg_err err;
 
-        if (profile->held ||
+        if (profile->committed ||
             find_profile(commit, touch(commit, &profile->key.chunk, profile->unchecked),
                          &profile->key, scratch, &profile->found, &err) == FG_OK)
             continue;

@@ -27,7 +27,7 @@ struct ing_commit_profile {
     struct ing_head_profile_key key; /* the chunk is for the committer to say */
     struct ing_catalog_series *series;
     size_t offset, len; /* of the record in the item's records */
-    bool held;          /* it is in a block already: a duplicate */
+    bool committed;     /* it is in a block already: a duplicate */
     bool unsure;        /* what may hold it cannot be read */
     bool unchecked;     /* the committer's: its chunk is */
     bool found;         /* the committer's: it is in the head already */

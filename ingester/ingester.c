@@ -78,7 +78,7 @@ struct ingester {
     struct ing_dict_table *dicts;
     struct ing_retire *retire;
     struct fg_work *work;
-    struct ing_held *held;
+    struct ing_dedup *dedup;
     struct ing_driver *driver;
     struct ing_intake *intake;
     struct ing_commit *commit;
@@ -177,7 +177,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
 {
     const struct ing_settings *settings = config->settings;
 
-    ingester->held = ing_held_create(&(struct ing_held_config){
+    ingester->dedup = ing_dedup_create(&(struct ing_dedup_config){
         .bucket = config->bucket,
         .clock = config->clock,
         .registry = config->registry,
@@ -196,7 +196,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
                 .chunks = ingester->chunks,
                 .retire = ingester->retire,
                 .member = &ingester->member,
-                .held = ingester->held,
+                .dedup = ingester->dedup,
                 .registry = config->registry,
                 .conditions = config->conditions,
                 .clock = config->clock,
@@ -251,7 +251,7 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         .dicts = ingester->dicts,
         .commit = ingester->commit,
         .driver = ingester->driver,
-        .held = ingester->held,
+        .dedup = ingester->dedup,
         .member = &ingester->member,
         .intake = ingester->intake,
         .work = ingester->work,
@@ -340,7 +340,7 @@ void ing_destroy(struct ingester *ingester)
     ing_commit_destroy(ingester->commit);
     ing_intake_destroy(ingester->intake);
     ing_driver_destroy(ingester->driver);
-    ing_held_destroy(ingester->held);
+    ing_dedup_destroy(ingester->dedup);
     ing_retire_destroy(ingester->retire);
     ing_dict_table_destroy(ingester->dicts);
     fg_condition_destroy(ingester->damaged);

@@ -2,10 +2,10 @@
 #include "common/program/program.h"
 #include "common/runtime/log.h"
 #include "common/storage/bucket/settings.h"
+#include "ingester/first_use.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
 #include "ingester/routes.h"
-#include "ingester/unused.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -101,7 +101,7 @@ static enum fg_code check_unused(void *arg, struct fg_err *err)
 {
     struct ingester_service *service = arg;
 
-    return ring.allow_new ? FG_OK : ing_unused_check_ring(service->bucket, fg_clock_real(), err);
+    return ring.allow_new ? FG_OK : ing_first_use_check_ring(service->bucket, fg_clock_real(), err);
 }
 
 static void on_drain(void *arg, uint64_t revision)

@@ -47,7 +47,7 @@ static enum fg_code list_groups(const struct ing_head_chunk *chunks, size_t n,
             !asking->may_hold(asking->arg, key))
             continue;
         compare->groups[compare->n_groups++] =
-            (struct ing_compare_group){.key = *key, .held.arena = compare->arena};
+            (struct ing_compare_group){.key = *key, .committed.arena = compare->arena};
     }
     return FG_OK;
 }
@@ -57,24 +57,24 @@ static enum fg_code ask(const struct ing_compare_head *head,
                         struct fg_err *err)
 {
     fg_auto(fg_arena) *scratch = fg_arena_create(arena_max_bytes);
-    struct ing_held_question *questions =
-        fg_arena_new(scratch, struct ing_held_question, compare->n_groups);
+    struct ing_dedup_query *queries =
+        fg_arena_new(scratch, struct ing_dedup_query, compare->n_groups);
 
-    if (questions == NULL)
+    if (queries == NULL)
         return too_many(err);
     for (size_t i = 0; i < compare->n_groups; i++) {
         const struct ing_head_group_key *key = &compare->groups[i].key;
 
-        questions[i] = (struct ing_held_question){
+        queries[i] = (struct ing_dedup_query){
             .tenant = ing_catalog_tenant_name(ing_catalog_tenant_at(head->catalog, key->tenant)),
             .shard = key->shard,
             .window = key->window,
-            .all = &compare->groups[i].held,
+            .all = &compare->groups[i].committed,
             .unsure = &compare->groups[i].unsure,
         };
     }
-    return ing_held_find(head->held, questions, compare->n_groups, asking->only, asking->least,
-                         asking->until, &compare->generation, err);
+    return ing_dedup_find(head->dedup, queries, compare->n_groups, asking->only, asking->least,
+                          asking->until, &compare->generation, err);
 }
 
 /* Those of which nothing is held, or may be, go; ids are put in order. */
@@ -85,12 +85,12 @@ static void keep_held(struct ing_compare *compare)
     for (size_t i = 0; i < compare->n_groups; i++) {
         struct ing_compare_group *group = &compare->groups[i];
 
-        if (group->held.n == 0 && !group->unsure)
+        if (group->committed.n == 0 && !group->unsure)
             continue;
-        if (group->held.n > 1)
-            qsort(group->held.ids, group->held.n, sizeof *group->held.ids, cmp_ids);
-        for (size_t k = 0; k < group->held.n; k++)
-            group->digest = fg_id_add(group->digest, group->held.ids[k]);
+        if (group->committed.n > 1)
+            qsort(group->committed.ids, group->committed.n, sizeof *group->committed.ids, cmp_ids);
+        for (size_t k = 0; k < group->committed.n; k++)
+            group->digest = fg_id_add(group->digest, group->committed.ids[k]);
         compare->groups[kept++] = *group;
     }
     compare->n_groups = kept;
@@ -175,7 +175,8 @@ struct applying {
 
 static bool is_held(const struct ing_compare_group *group, struct fg_id id)
 {
-    return bsearch(&id, group->held.ids, group->held.n, sizeof *group->held.ids, cmp_ids) != NULL;
+    return bsearch(&id, group->committed.ids, group->committed.n, sizeof *group->committed.ids,
+                   cmp_ids) != NULL;
 }
 
 /* The chunk as it is to be, so far. */
@@ -228,7 +229,7 @@ static enum fg_code divide(const struct applying *applying, const struct ing_hea
     struct compare_walk walk;
 
     *kept = *moved = ing_head_chunk_empty(&chunk->key);
-    if (chunk->count == group->held.n && fg_id_eq(chunk->digest, group->digest)) {
+    if (chunk->count == group->committed.n && fg_id_eq(chunk->digest, group->digest)) {
         *kept = *chunk; /* the usual case: just what we had was committed by another */
         return FG_OK;
     }
@@ -371,7 +372,7 @@ static enum fg_code write_changes(struct applying *applying)
 static void list_missing(struct ing_compare *compare)
 {
     for (size_t i = 0; i < compare->n_groups; i++)
-        if (compare->groups[i].n_met < compare->groups[i].held.n || compare->groups[i].unsure)
+        if (compare->groups[i].n_met < compare->groups[i].committed.n || compare->groups[i].unsure)
             compare->missing[compare->n_missing++] = compare->groups[i].key;
 }
 

@@ -14,25 +14,25 @@
 
 #include "ingester/catalog/catalog.h"
 #include "ingester/commit.h"
+#include "ingester/dedup_index.h"
 #include "ingester/head_chunks.h"
-#include "ingester/segments/held.h"
 
 /* Borrowed. */
 struct ing_compare_head {
     struct fg_store *store;
     struct ing_catalog *catalog;
     struct ing_head_chunks *chunks;
-    struct ing_held *held;
+    struct ing_dedup *dedup;
     struct ing_commit *commit;
 };
 
 /* A group of the head's of which something is held, or may be. */
 struct ing_compare_group {
     struct ing_head_group_key key;
-    struct ing_held_ids held; /* ascending */
-    struct fg_id digest;      /* their sum */
-    uint64_t n_met;           /* of them are in our chunks */
-    bool unsure;              /* there may be more, in an object that is damaged */
+    struct ing_dedup_ids committed; /* ascending */
+    struct fg_id digest;            /* their sum */
+    uint64_t n_met;                 /* of them are in our chunks */
+    bool unsure;                    /* there may be more, in an object that is damaged */
 };
 
 struct ing_compare {
@@ -59,7 +59,7 @@ struct ing_compare_asking {
     void *arg;
     uint64_t only;  /* the segment of this generation, or 0: */
     uint64_t least; /* everything that is live at this one or later */
-    struct ing_held_until until;
+    struct ing_dedup_until until;
 };
 
 /* FG_E_NOT_FOUND: that segment is not live any more. FG_E_UNAVAILABLE, FG_E_DEADLINE,

@@ -292,7 +292,7 @@ struct turn {
 static struct ing_compare_head compare_head(const struct ing_driver *driver)
 {
     return (struct ing_compare_head){driver->config.head.store, driver->config.head.catalog,
-                                     driver->config.chunks, driver->config.held, driver->commit};
+                                     driver->config.chunks, driver->config.dedup, driver->commit};
 }
 
 static uint32_t leftover_of(void *arg, const struct ing_head_chunk_key *chunk)

@@ -18,10 +18,10 @@
 #include "common/runtime/disk.h"
 #include "common/runtime/metrics.h"
 #include "common/storage/bucket/bucket.h"
+#include "ingester/dedup_index.h"
 #include "ingester/member.h"
 #include "ingester/retire.h"
 #include "ingester/segments/build.h"
-#include "ingester/segments/held.h"
 #include "ingester/segments/segments.h"
 
 struct ing_driver;
@@ -47,7 +47,7 @@ struct ing_driver_config {
     struct ing_head_chunks *chunks;
     struct ing_retire *retire;
     const struct ing_member *member;
-    struct ing_held *held;
+    struct ing_dedup *dedup;
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* NULL: none */
     struct fg_clock *clock;

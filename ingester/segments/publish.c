@@ -3,7 +3,7 @@
 #include "common/base/str.h"
 #include "common/cluster/manifest/manifest.h"
 #include "common/runtime/log.h"
-#include "ingester/unused.h"
+#include "ingester/first_use.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -178,7 +178,7 @@ static enum fg_code make_first(struct ing_publish *publish, uint64_t seen, struc
     struct fg_buf bytes;
     enum fg_code code;
 
-    if (ing_unused_check_l0(publish->config.bucket, publish->config.clock, seen, err) != FG_OK)
+    if (ing_first_use_check_l0(publish->config.bucket, publish->config.clock, seen, err) != FG_OK)
         return err->code;
     none.revision = 1;
     fg_manifest_unref(fg_take(publish->manifest));

@@ -35,7 +35,7 @@ void ing_publish_destroy(struct ing_publish *publish); /* NULL is fine */
 /*
  * The manifest as it is now; *ret_l0 lives until the next read.
  *
- * If there is none it is made, empty, provided that the bucket was never used (unused.h).
+ * If there is none it is made, empty, provided that the bucket was never used (first_use.h).
  * seen: the greatest generation that this store ever saw. FG_E_CORRUPT: it was lost, or cannot be
  * read; FG_E_UNAVAILABLE, ...
  */

@@ -123,7 +123,7 @@ static enum io read_segment(struct head *head, struct owner *owner, uint64_t gen
 
 /* What the chunk has that is held, and what not. */
 static void split(struct head *head, const struct ing_segments_chunk *chunk,
-                  const struct items *held, struct ing_segments_outcome *outcome,
+                  const struct items *committed, struct ing_segments_outcome *outcome,
                   uint32_t *ret_held)
 {
     *ret_held = 0;
@@ -134,7 +134,7 @@ static void split(struct head *head, const struct ing_segments_chunk *chunk,
         if (stored->chunk != chunk->number ||
             !ing_head_same_group(&stored->item.group, &chunk->group))
             continue;
-        if (items_has(held, &stored->item))
+        if (items_has(committed, &stored->item))
             ++*ret_held;
         else
             outcome->moved_profiles++;
@@ -143,14 +143,14 @@ static void split(struct head *head, const struct ing_segments_chunk *chunk,
 }
 
 static void move(struct head *head, const struct ing_segments_chunk *chunk,
-                 const struct items *held, uint32_t to)
+                 const struct items *committed, uint32_t to)
 {
     for (uint32_t i = 0; i < head->n_stored; i++) {
         struct stored *stored = &head->stored[i];
 
         if (stored->chunk != chunk->number ||
             !ing_head_same_group(&stored->item.group, &chunk->group) ||
-            items_has(held, &stored->item))
+            items_has(committed, &stored->item))
             continue;
         trace(head->world, "%s: profile %u from round %u to %u", head->seat.name,
               stored->item.profile, stored->chunk, to);
@@ -164,19 +164,19 @@ static int compare_keys(const void *left, const void *right)
 }
 
 /* Applies what was read, in one go, and says so to the core. */
-static void compare(struct job *job, const struct items *held, uint64_t generation, bool all)
+static void compare(struct job *job, const struct items *committed, uint64_t generation, bool all)
 {
     struct head *head = job->owner.head;
     uint32_t n_chunks, n = 0, n_missing = 0, n_unsure = 0;
     const struct ing_segments_chunk *const *chunks = ing_segments_chunks(head->core, &n_chunks);
     struct ing_segments_outcome *outcomes = fg_calloc((size_t)n_chunks + 1, sizeof *outcomes);
-    struct ing_head_group_key *missing = fg_calloc((size_t)held->n + 1, sizeof *missing);
+    struct ing_head_group_key *missing = fg_calloc((size_t)committed->n + 1, sizeof *missing);
     struct ing_head_group_key *unsure = fg_calloc((size_t)n_chunks + 1, sizeof *unsure);
 
     /* Open ones last: leftovers of the others go into them. */
     for (uint32_t i = 0; i < 2 * n_chunks; i++) {
         const struct ing_segments_chunk *chunk = chunks[i < n_chunks ? i : i - n_chunks];
-        uint32_t n_held;
+        uint32_t n_committed;
 
         if ((chunk->state == CHUNK_OPEN) != (i >= n_chunks))
             continue;
@@ -192,11 +192,11 @@ static void compare(struct job *job, const struct items *held, uint64_t generati
                                                .state = CHUNK_UNCHECKED});
             continue;
         }
-        split(head, chunk, held, &outcomes[n], &n_held);
-        if (n_held == 0)
+        split(head, chunk, committed, &outcomes[n], &n_committed);
+        if (n_committed == 0)
             continue;
         if (outcomes[n].moved_profiles > 0)
-            move(head, chunk, held,
+            move(head, chunk, committed,
                  ing_segments_leftover(head->core, &chunk->group, chunk->number));
         head_set_mark(head, &(struct mark){.group = chunk->group,
                                            .number = chunk->number,
@@ -205,9 +205,9 @@ static void compare(struct job *job, const struct items *held, uint64_t generati
         n++;
     }
     head->world->compared += n;
-    for (uint32_t i = 0; i < held->n; i++)
-        if (!head_has(head, &held->items[i]))
-            missing[n_missing++] = held->items[i].group;
+    for (uint32_t i = 0; i < committed->n; i++)
+        if (!head_has(head, &committed->items[i]))
+            missing[n_missing++] = committed->items[i].group;
     if (n_unsure > 1)
         qsort(unsure, n_unsure, sizeof *unsure, compare_keys);
     head->world->unsure += n_unsure;
@@ -229,16 +229,16 @@ static void job_compare(struct job *job)
     struct head *head = job->owner.head;
     const struct ing_segments_effect *effect = &job->pending.effect;
     uint64_t generation = effect->generation;
-    struct items held = {0};
-    enum io io = effect->all
-                     ? read_everything(head, &job->owner, effect->generation, &held, &generation)
-                     : read_segment(head, &job->owner, effect->generation, &held);
+    struct items committed = {0};
+    enum io io = effect->all ? read_everything(head, &job->owner, effect->generation, &committed,
+                                               &generation)
+                             : read_segment(head, &job->owner, effect->generation, &committed);
 
     if (io == IO_OK && is_alive(head->world, &job->owner))
-        compare(job, &held, generation, effect->all);
+        compare(job, &committed, generation, effect->all);
     else if (io != IO_DEAD)
         report_failed(job);
-    items_done(&held);
+    items_done(&committed);
 }
 
 /* Contents of the chunks, and their manifest's entry. */
