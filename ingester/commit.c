@@ -21,7 +21,7 @@ struct touched {
 struct ing_commit {
     struct fg_store *store;
     struct ing_head_chunks *chunks;
-    struct ing_driver *driver;
+    struct ing_segments *segments;
     struct ing_dict_table *dicts;
     const struct ing_member *member;
     struct ing_intake *intake;
@@ -243,7 +243,7 @@ static void add_profile(struct ing_commit *commit, struct ing_commit_item *item,
     struct touched *touched;
 
     if (profile->committed) /* before it is said that it is stored */
-        ing_driver_found(commit->driver, item->looked.generation);
+        ing_segments_found(commit->segments, item->looked.generation);
     if (profile->committed || profile->found || seen(commit, profile->key.id)) {
         item->duplicates++;
         return;
@@ -285,7 +285,7 @@ static enum fg_code choose_chunks(struct ing_commit *commit, struct ing_commit_i
         if (profile
                 ->committed) /* a chunk for nothing would be in the way of those who wait for it */
             continue;
-        admission = ing_driver_admit(commit->driver, &chunk->group, looked, &chunk->number);
+        admission = ing_segments_admit(commit->segments, &chunk->group, looked, &chunk->number);
         if (admission == SEGMENTS_LOOK)
             return cannot_look(item, looked);
         if (admission == SEGMENTS_FULL)
@@ -296,7 +296,7 @@ static enum fg_code choose_chunks(struct ing_commit *commit, struct ing_commit_i
 }
 
 /* May it be inserted, now? The ring comes last: whoever says that all is drained that came under
- * older revisions has what was let in before (ing_driver_drain()). */
+ * older revisions has what was let in before (ing_segments_drain()). */
 static enum fg_code admit_item(struct ing_commit *commit, struct ing_commit_item *item)
 {
     if (is_stale(item))
@@ -395,9 +395,9 @@ static void settle_chunks(struct ing_commit *commit, bool written)
         fg_assert(touched->before.state == CHUNK_OPEN || touched->before.state == CHUNK_UNCHECKED);
         ing_head_chunk_join(&touched->before, &touched->added);
         ing_head_chunks_set(commit->chunks, &touched->before);
-        ing_driver_added(commit->driver, &touched->before.key,
-                         touched->before.state == CHUNK_UNCHECKED, touched->added.count,
-                         touched->added.bytes, touched->before.opened_wall_ns);
+        ing_segments_added(commit->segments, &touched->before.key,
+                           touched->before.state == CHUNK_UNCHECKED, touched->added.count,
+                           touched->added.bytes, touched->before.opened_wall_ns);
     }
     if (!written)
         fg_store_batch_append(&commit->undo, &commit->taking);
@@ -650,7 +650,7 @@ enum fg_code ing_commit_create(const struct ing_commit_config *config,
 
     commit->store = config->store;
     commit->chunks = config->chunks;
-    commit->driver = config->driver;
+    commit->segments = config->segments;
     commit->dicts = config->dicts;
     commit->member = config->member;
     commit->intake = config->intake;

@@ -19,7 +19,7 @@
 #include "ingester/head_chunks.h"
 #include "ingester/intake.h"
 #include "ingester/member.h"
-#include "ingester/segments/driver.h"
+#include "ingester/segments/segments.h"
 
 struct ing_commit;
 
@@ -96,7 +96,7 @@ void ing_commit_item_mark(struct ing_commit_item *item, struct ing_commit_mark m
 struct ing_commit_config {
     struct fg_store *store; /* borrowed, as are those below */
     struct ing_head_chunks *chunks;
-    struct ing_driver *driver;
+    struct ing_segments *segments;
     struct ing_dict_table *dicts;
     const struct ing_member *member;
     struct ing_intake *intake;

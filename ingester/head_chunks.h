@@ -26,7 +26,7 @@
 #include "common/base/err.h"
 #include "common/storage/store/store.h"
 #include "ingester/catalog/catalog.h"
-#include "ingester/segments/segments.h"
+#include "ingester/segments/segments_core.h"
 
 struct ing_head_chunks;
 

@@ -3,7 +3,7 @@
 #include "common/runtime/log.h"
 #include "ingester/push.h"
 #include "ingester/query.h"
-#include "ingester/repair/answer.h"
+#include "ingester/repair/handlers.h"
 #include "ingester/retire.h"
 
 #include <unistd.h>
@@ -79,7 +79,7 @@ struct ingester {
     struct ing_retire *retire;
     struct fg_work *work;
     struct ing_dedup *dedup;
-    struct ing_driver *driver;
+    struct ing_segments *segments;
     struct ing_intake *intake;
     struct ing_commit *commit;
     struct fg_metrics *metrics;
@@ -183,8 +183,8 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
         .registry = config->registry,
         .cache_max_bytes = settings->late_cache_max_bytes,
     });
-    if (ing_driver_create(
-            &(struct ing_driver_config){
+    if (ing_segments_create(
+            &(struct ing_segments_config){
                 .settings = config->segments,
                 .bucket = config->bucket,
                 .scratch = config->scratch,
@@ -201,12 +201,12 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
                 .conditions = config->conditions,
                 .clock = config->clock,
             },
-            &ingester->driver, err) != FG_OK ||
+            &ingester->segments, err) != FG_OK ||
         ing_commit_create(
             &(struct ing_commit_config){
                 .store = config->store,
                 .chunks = ingester->chunks,
-                .driver = ingester->driver,
+                .segments = ingester->segments,
                 .dicts = ingester->dicts,
                 .member = &ingester->member,
                 .intake = ingester->intake,
@@ -218,7 +218,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
             &ingester->commit, err) != FG_OK)
         return err->code;
     return ing_intake_start(ingester->intake, ingester->commit, err) == FG_OK
-               ? ing_driver_start(ingester->driver, ingester->commit, err)
+               ? ing_segments_start(ingester->segments, ingester->commit, err)
                : err->code;
 }
 
@@ -250,7 +250,7 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         .chunks = ingester->chunks,
         .dicts = ingester->dicts,
         .commit = ingester->commit,
-        .driver = ingester->driver,
+        .segments = ingester->segments,
         .dedup = ingester->dedup,
         .member = &ingester->member,
         .intake = ingester->intake,
@@ -263,7 +263,7 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         .catalog = ingester->catalog,
         .chunks = ingester->chunks,
         .dicts = ingester->dicts,
-        .driver = ingester->driver,
+        .segments = ingester->segments,
         .work = ingester->work,
         .store_id = ingester->member.store,
         .watch = config->watch,
@@ -335,11 +335,11 @@ void ing_destroy(struct ingester *ingester)
         return;
     ing_repair_destroy(ingester->repair);
     fg_work_destroy(ingester->work); /* hands its last items to the committer */
-    ing_driver_stop(ingester->driver);
+    ing_segments_stop(ingester->segments);
     ing_intake_stop(ingester->intake);
     ing_commit_destroy(ingester->commit);
     ing_intake_destroy(ingester->intake);
-    ing_driver_destroy(ingester->driver);
+    ing_segments_destroy(ingester->segments);
     ing_dedup_destroy(ingester->dedup);
     ing_retire_destroy(ingester->retire);
     ing_dict_table_destroy(ingester->dicts);
@@ -351,17 +351,17 @@ void ing_destroy(struct ingester *ingester)
 
 enum fg_code ing_flush(struct ingester *ingester, int64_t deadline_mono_ns, struct fg_err *err)
 {
-    return ing_driver_flush(ingester->driver, deadline_mono_ns, err);
+    return ing_segments_flush(ingester->segments, deadline_mono_ns, err);
 }
 
 enum fg_code ing_salvage(struct ingester *ingester, int64_t deadline_mono_ns, struct fg_err *err)
 {
-    return ing_driver_salvage(ingester->driver, deadline_mono_ns, err);
+    return ing_segments_salvage(ingester->segments, deadline_mono_ns, err);
 }
 
 void ing_drain(struct ingester *ingester, uint64_t revision)
 {
-    ing_driver_drain(ingester->driver, revision);
+    ing_segments_drain(ingester->segments, revision);
 }
 
 bool ing_refuses(struct ingester *ingester, struct fg_buf *why)
@@ -372,7 +372,7 @@ bool ing_refuses(struct ingester *ingester, struct fg_buf *why)
 void ing_hurry(struct ingester *ingester)
 {
     if (ingester != NULL)
-        ing_driver_hurry(ingester->driver);
+        ing_segments_hurry(ingester->segments);
 }
 
 static void handle_ping(struct fg_rpc_request *req, void *arg)

@@ -349,7 +349,8 @@ static bool must_look(struct ingester_push *push)
     if (look != NULL)
         return false;
     for (uint32_t i = 0; i < item->n_profiles && !late; i++)
-        late = ing_driver_is_late(push->context->driver, &item->profiles[i].key.chunk.group, &seen);
+        late = ing_segments_is_late(push->context->segments, &item->profiles[i].key.chunk.group,
+                                    &seen);
     if (!late)
         return false;
     look = push->look = fg_new(struct push_look);

@@ -15,14 +15,14 @@
 #include "ingester/commit.h"
 #include "ingester/dedup_index.h"
 #include "ingester/member.h"
-#include "ingester/segments/driver.h"
+#include "ingester/segments/segments.h"
 
 struct ing_push_context {
     struct ing_catalog *catalog;
     struct ing_head_chunks *chunks;
     struct ing_dict_table *dicts;
     struct ing_commit *commit;
-    struct ing_driver *driver;
+    struct ing_segments *segments;
     struct ing_dedup *dedup;
     const struct ing_member *member;
     struct ing_intake *intake;

@@ -12,7 +12,7 @@ enum {
 struct query_job {
     struct fg_job job;
     struct ing_query query;
-    struct ing_driver_waiter waiter; /* between two runs */
+    struct ing_segments_waiter waiter; /* between two runs */
     enum fg_code (*kind)(struct ing_query *query, struct fg_err *err);
 };
 
@@ -78,7 +78,7 @@ static void submit(struct query_job *job)
     refuse(job, &err);
 }
 
-static void caught_up(struct ing_driver_waiter *waiter, const struct fg_err *err)
+static void caught_up(struct ing_segments_waiter *waiter, const struct fg_err *err)
 {
     struct query_job *job = fg_container(waiter, struct query_job, waiter);
 
@@ -95,12 +95,12 @@ static void wait_for_manifest(struct query_job *job)
     struct fg_rpc_request *req = job->query.req;
     struct fg_err err;
 
-    job->waiter = (struct ing_driver_waiter){.generation = job->query.generation,
-                                             .deadline_mono_ns = fg_rpc_deadline_mono_ns(req),
-                                             .on_end = caught_up};
+    job->waiter = (struct ing_segments_waiter){.generation = job->query.generation,
+                                               .deadline_mono_ns = fg_rpc_deadline_mono_ns(req),
+                                               .on_end = caught_up};
     end(&job->query);
     begin(&job->query, context, req);
-    if (ing_driver_wait(context->driver, &job->waiter, &err) != FG_OK)
+    if (ing_segments_wait(context->segments, &job->waiter, &err) != FG_OK)
         refuse(job, &err);
 }
 
@@ -346,10 +346,10 @@ static void keep_shards(struct ing_query *query, struct ing_query_scope *scope)
 static enum fg_code choose_chunks(struct ing_query *query, uint64_t generation,
                                   struct ing_query_scope *scope, struct fg_err *err)
 {
-    struct ing_driver *driver = query->context->driver;
+    struct ing_segments *segments = query->context->segments;
     enum fg_code code;
 
-    code = ing_driver_fence(driver, generation, err);
+    code = ing_segments_fence(segments, generation, err);
     query->behind = code == FG_E_ABORTED;
     query->generation = generation;
     if (code != FG_OK)
@@ -364,7 +364,7 @@ static enum fg_code choose_chunks(struct ing_query *query, uint64_t generation,
                                   query->arena, &scope->chunks, &scope->n_chunks, err);
     if (code == FG_OK && scope->n_chunks > 0)
         scope->iter = make_iter(query, scope);
-    ing_driver_unfence(driver);
+    ing_segments_unfence(segments);
     return code;
 }
 

@@ -14,7 +14,7 @@
 #include "ingester/head_chunks.h"
 #include "ingester/query_shards.h"
 #include "ingester/record.h"
-#include "ingester/segments/driver.h"
+#include "ingester/segments/segments.h"
 #include "proto/inner.pb-c.h"
 
 struct ing_query_context {
@@ -22,7 +22,7 @@ struct ing_query_context {
     struct ing_catalog *catalog;
     struct ing_head_chunks *chunks;
     struct ing_dict_table *dicts;
-    struct ing_driver *driver;
+    struct ing_segments *segments;
     struct fg_work *work;
     struct fg_id store_id;       /* what is asked of another store is not answered */
     struct fg_ring_watch *watch; /* NULL: alone */

@@ -68,8 +68,8 @@ enum fg_code ing_compare_find(const struct ing_compare_head *head,
                               const struct ing_compare_asking *asking,
                               struct ing_compare *ret_compare, struct fg_err *err) fg_must_check;
 
-/* leftover: where profiles of a chunk go that are not held (ing_segments_leftover()). One durable
- * batch. FG_E_UNAVAILABLE. */
+/* leftover: where profiles of a chunk go that are not held (ing_segments_core_leftover()). One
+ * durable batch. FG_E_UNAVAILABLE. */
 enum fg_code ing_compare_apply(const struct ing_compare_head *head, struct ing_compare *compare,
                                uint32_t (*leftover)(void *arg,
                                                     const struct ing_head_chunk_key *chunk),

@@ -12,7 +12,7 @@
 #include "common/runtime/metrics.h"
 #include "common/storage/bucket/bucket.h"
 #include "ingester/segments/build.h"
-#include "ingester/segments/segments.h"
+#include "ingester/segments/segments_core.h"
 
 struct ing_publish;
 

@@ -91,7 +91,7 @@ static void make_member(struct head *head, const struct opening *opening)
 static void open_on(struct head *head, const struct opening *opening)
 {
     const struct head_member *member = opening->member;
-    const struct ing_driver_settings segments = {
+    const struct ing_segments_settings segments = {
         .cut_bytes = 64 << 20,
         .grace_ns = FG_MINUTE_NS,
         .linger_ns = 10 * FG_MINUTE_NS,

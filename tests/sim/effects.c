@@ -168,7 +168,8 @@ static void compare(struct job *job, const struct items *committed, uint64_t gen
 {
     struct head *head = job->owner.head;
     uint32_t n_chunks, n = 0, n_missing = 0, n_unsure = 0;
-    const struct ing_segments_chunk *const *chunks = ing_segments_chunks(head->core, &n_chunks);
+    const struct ing_segments_chunk *const *chunks =
+        ing_segments_core_chunks(head->core, &n_chunks);
     struct ing_segments_outcome *outcomes = fg_calloc((size_t)n_chunks + 1, sizeof *outcomes);
     struct ing_head_group_key *missing = fg_calloc((size_t)committed->n + 1, sizeof *missing);
     struct ing_head_group_key *unsure = fg_calloc((size_t)n_chunks + 1, sizeof *unsure);
@@ -180,7 +181,7 @@ static void compare(struct job *job, const struct items *committed, uint64_t gen
 
         if ((chunk->state == CHUNK_OPEN) != (i >= n_chunks))
             continue;
-        if (!ing_segments_may_hold(head->core, &chunk->group))
+        if (!ing_segments_core_may_hold(head->core, &chunk->group))
             continue;
         if (head_is_blurred(head, &chunk->group))
             unsure[n_unsure++] = chunk->group;
@@ -197,7 +198,7 @@ static void compare(struct job *job, const struct items *committed, uint64_t gen
             continue;
         if (outcomes[n].moved_profiles > 0)
             move(head, chunk, committed,
-                 ing_segments_leftover(head->core, &chunk->group, chunk->number));
+                 ing_segments_core_leftover(head->core, &chunk->group, chunk->number));
         head_set_mark(head, &(struct mark){.group = chunk->group,
                                            .number = chunk->number,
                                            .state = CHUNK_COMMITTED,
@@ -485,12 +486,13 @@ void head_step(struct head *head, struct ing_segments_event event)
 
     event.wall_ns = head_wall_ns(head);
     event.mono_ns = fibers_now_ns(head->world->fibers);
-    ing_segments_step(head->core, &event, &effects);
+    ing_segments_core_step(head->core, &event, &effects);
     if (event.kind != SEGMENTS_TICK || effects.n > 0)
         trace(head->world, "%s: event %d, seen %llu, gen %llu, safe %llu, %u effects",
-              head->seat.name, event.kind, (unsigned long long)ing_segments_status(head->core).seen,
-              (unsigned long long)ing_segments_status(head->core).gen,
-              (unsigned long long)ing_segments_status(head->core).safe, effects.n);
+              head->seat.name, event.kind,
+              (unsigned long long)ing_segments_core_status(head->core).seen,
+              (unsigned long long)ing_segments_core_status(head->core).gen,
+              (unsigned long long)ing_segments_core_status(head->core).safe, effects.n);
     head->wake_mono_ns = effects.wake_mono_ns;
     fg_assert(head->n_queue + effects.n <= HEAD_QUEUE_MAX);
     for (uint32_t i = 0; i < effects.n; i++)

@@ -88,9 +88,9 @@ void head_blur(struct head *head, int64_t ns)
     head->blurred_until_ns = fibers_now_ns(head->world->fibers) + ns;
 }
 
-struct ing_segments_status head_status(const struct head *head)
+struct ing_segments_core_status head_status(const struct head *head)
 {
-    return ing_segments_status(head->core);
+    return ing_segments_core_status(head->core);
 }
 
 struct owner head_self(struct head *head)
@@ -185,7 +185,7 @@ static void restore_chunk(struct head *head, const struct mark *mark)
         chunk.profiles += head->stored[i].chunk == mark->number &&
                           ing_head_same_group(&head->stored[i].item.group, &mark->group);
     chunk.bytes = chunk.profiles * PROFILE_BYTES;
-    fg_assert(ing_segments_restore(head->core, &chunk));
+    fg_assert(ing_segments_core_restore(head->core, &chunk));
 }
 
 /* Every chunk that has a profile or a mark, once. */
@@ -231,7 +231,7 @@ static void tick(void *arg)
 
 void head_start(struct head *head)
 {
-    struct ing_segments_config config = {
+    struct ing_segments_core_config config = {
         .writer = head->seat.store,
         .seed = draw(head->world, UINT64_MAX),
         .cut_bytes = 25 * PROFILE_BYTES,
@@ -255,7 +255,7 @@ void head_start(struct head *head)
     trace(head->world, "%s: starts", head->seat.name);
     head->up = true;
     head->life++;
-    head->core = ing_segments_create(&config, head->last_cut, 0);
+    head->core = ing_segments_core_create(&config, head->last_cut, 0);
     head->manifests = fg_manifests_create(TENANTS, 20 * FG_SECOND_NS, config.rules);
     head->wake_mono_ns = 0;
     head->drains = 0;
@@ -282,7 +282,7 @@ void head_crash(struct head *head)
     head->up = false;
     head->world->crashes++;
     member_end(head->member);
-    ing_segments_destroy(head->core);
+    ing_segments_core_destroy(head->core);
     fg_manifests_destroy(head->manifests);
     fg_manifest_unref(head->l0);
     fg_arena_destroy(head->upload_arena);
@@ -363,7 +363,7 @@ static enum io look(struct head *head, struct owner *owner, const struct item *i
     enum io io;
 
     fg_snapshot_init(&snapshot, head->manifests, &tenant_names[item->group.tenant], 1);
-    io = take_snapshot(head->world, owner, &snapshot, ing_segments_seen(head->core), false);
+    io = take_snapshot(head->world, owner, &snapshot, ing_segments_core_seen(head->core), false);
     if (io == IO_OK)
         io = read_contents(head->world, owner, &snapshot, 0, &items);
     if (io == IO_MISSING) {
@@ -391,8 +391,8 @@ static void put(struct head *head, const struct item *item, uint32_t chunk, bool
         head_set_mark(head, &mark);
     head->world->unchecked += unchecked;
     store(head, item, chunk);
-    ing_segments_added(head->core, &item->group, chunk, unchecked, 1, PROFILE_BYTES,
-                       head_wall_ns(head));
+    ing_segments_core_added(head->core, &item->group, chunk, unchecked, 1, PROFILE_BYTES,
+                            head_wall_ns(head));
 }
 
 enum head_write head_write(struct head *head, const struct item *item, uint64_t revision)
@@ -414,7 +414,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
             return HEAD_REFUSED;
         if (head_has(head, item))
             return HEAD_STORED;
-        admission = ing_segments_admit(head->core, &item->group, looked, &chunk);
+        admission = ing_segments_core_admit(head->core, &item->group, looked, &chunk);
         switch (admission) {
         case SEGMENTS_ADMIT:
         case SEGMENTS_ADMIT_UNCHECKED:
@@ -423,7 +423,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
             trace(world, "%s: profile %u into round %u:%u:%u/%u, looked at %llu, seen %llu",
                   head->seat.name, item->profile, item->group.tenant, item->group.shard,
                   item->group.window, chunk, (unsigned long long)looked.generation,
-                  (unsigned long long)ing_segments_seen(head->core));
+                  (unsigned long long)ing_segments_core_seen(head->core));
             put(head, item, chunk, admission == SEGMENTS_ADMIT_UNCHECKED);
             return HEAD_STORED;
         case SEGMENTS_FULL:
@@ -435,7 +435,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
         if (io == IO_DEAD || !is_alive(world, &owner))
             return HEAD_DIED;
         if (io == IO_OK && found) {
-            ing_segments_found(head->core, looked.generation);
+            ing_segments_core_found(head->core, looked.generation);
             return HEAD_STORED;
         }
         looked.cannot = io != IO_OK && ++failures == LOOK_FAILURES;
@@ -451,9 +451,9 @@ bool head_write_unchecked(struct head *head, const struct item *item)
 
     if (head_has(head, item))
         return true;
-    if (ing_segments_admit(head->core, &item->group,
-                           (struct ing_segments_looked){.generation = UINT64_MAX},
-                           &chunk) != SEGMENTS_ADMIT)
+    if (ing_segments_core_admit(head->core, &item->group,
+                                (struct ing_segments_looked){.generation = UINT64_MAX},
+                                &chunk) != SEGMENTS_ADMIT)
         return false;
     put(head, item, chunk, false);
     return true;
@@ -488,7 +488,7 @@ void head_list(const struct head *head, const struct ing_head_group_key *group, 
 
         if ((group == NULL || ing_head_same_group(&stored->item.group, group)) &&
             (committed ||
-             ing_segments_shows(head->core, &stored->item.group, stored->chunk, UINT64_MAX)))
+             ing_segments_core_shows(head->core, &stored->item.group, stored->chunk, UINT64_MAX)))
             items_add(out, stored->item);
     }
     sort(out);
@@ -503,8 +503,8 @@ static void scan(const struct head *head, const struct head_question *question,
 
         if (stored->item.group.tenant == question->tenant &&
             ing_query_ids_have(only, item_id(&stored->item)) &&
-            ing_segments_shows(head->core, &stored->item.group, stored->chunk,
-                               question->generation))
+            ing_segments_core_shows(head->core, &stored->item.group, stored->chunk,
+                                    question->generation))
             items_add(out, stored->item);
     }
     sort(out);
@@ -552,7 +552,7 @@ static bool hides(const struct head *head, const struct head_question *question,
     for (uint32_t i = 0; i < head->n_stored; i++) {
         const struct ing_head_group_key *group = &head->stored[i].item.group;
         uint32_t n;
-        const struct ing_segments_chunk *const *chunks = ing_segments_chunks(head->core, &n);
+        const struct ing_segments_chunk *const *chunks = ing_segments_core_chunks(head->core, &n);
 
         if (group->tenant != question->tenant || !(ing_query_shards_data(&shards, group->shard) ||
                                                    ing_query_shards_sums(&shards, group->shard)))
@@ -561,7 +561,8 @@ static bool hides(const struct head *head, const struct head_question *question,
             if (chunks[k]->number == head->stored[i].chunk &&
                 ing_head_same_group(&chunks[k]->group, group) &&
                 chunks[k]->state == CHUNK_UNCHECKED &&
-                !ing_segments_shows(head->core, group, chunks[k]->number, question->generation))
+                !ing_segments_core_shows(head->core, group, chunks[k]->number,
+                                         question->generation))
                 return true;
     }
     return false;
@@ -572,13 +573,13 @@ enum head_read head_read(struct head *head, const struct head_question *question
 {
     struct world *world = head->world;
     struct owner owner = head_self(head);
-    enum ing_segments_fence fence = SEGMENTS_BEHIND;
+    enum ing_segments_readiness fence = SEGMENTS_BEHIND;
 
     delay(world);
     if (!is_alive(world, &owner) || head_is_cut_off(head) || chance(world, world->lose_permille))
         return HEAD_UNAVAILABLE;
     for (int i = 0; i < WAITS_MAX && fence == SEGMENTS_BEHIND; i++) {
-        fence = ing_segments_fence(head->core, question->generation, ret_least);
+        fence = ing_segments_core_fence(head->core, question->generation, ret_least);
         if (fence != SEGMENTS_BEHIND)
             break;
         head_step(head, (struct ing_segments_event){.kind = SEGMENTS_WANTED,

@@ -47,7 +47,7 @@ struct head {
 
     /* Of this life. */
     struct ing_member *member;
-    struct ing_segments *core;
+    struct ing_segments_core *core;
     struct fg_manifests *manifests;
     struct fg_manifest *l0; /* handed in last */
     struct fg_arena *upload_arena;

@@ -1,8 +1,8 @@
 /*
- * Repair between heads: one pass after another of ingester/repair/pass, whose links are messages
+ * Repair between heads: one pass after another of ingester/repair/repair_core, whose links are messages
  * that get lost and come late, and pushes that come twice. Pages have room for a few groups.
  */
-#include "ingester/repair/pass.h"
+#include "ingester/repair/repair_core.h"
 #include "tests/sim/world.h"
 
 #include <stdlib.h>
@@ -286,7 +286,7 @@ static void pass(struct repairer *repairer)
 
         repairer->other = &ring->members[i];
         if (!fg_id_eq(repairer->other->store, head_seat(repairer->owner.head)->store) &&
-            fg_ring_state(ring, i) != FG_RING_GONE && ing_repair_pass(&links, &err) == FG_OK)
+            fg_ring_state(ring, i) != FG_RING_GONE && ing_repair_core_pass(&links, &err) == FG_OK)
             world_of(repairer)->passes++;
     }
 }

@@ -16,7 +16,7 @@
 #include "common/cluster/ring/reads.h"
 #include "common/cluster/ring/seat.h"
 #include "ingester/query_shards.h"
-#include "ingester/segments/segments.h"
+#include "ingester/segments/segments_core.h"
 #include "tests/lib/fiber.h"
 
 enum { TENANTS = 2, SHARDS = 3, DISTRIBUTORS = 3, PROFILE_BYTES = 100, DELETIONS_MAX = 8 };
@@ -258,7 +258,7 @@ bool head_is_unfit(const struct head *head);
 void head_make_unfit(struct head *head, int64_t ns);
 void head_blur(struct head *head, int64_t ns); /* some objects do not tell it what they have */
 bool head_is_without_bucket(const struct head *head); /* or cut off */
-struct ing_segments_status head_status(const struct head *head);
+struct ing_segments_core_status head_status(const struct head *head);
 void head_rank(struct head *head, const uint8_t ranks[SEGMENTS_SHARDS]);
 
 /* What there is now is committed at once; a number to ask by whether it is. */

@@ -1,15 +1,15 @@
-#include "ingester/segments/table.h"
+#include "ingester/segments/chunk_table.h"
 
 #include <stdlib.h>
 
-void ing_table_init(struct ing_table *table)
+void ing_chunk_table_init(struct ing_chunk_table *table)
 {
-    *table = (struct ing_table){0};
+    *table = (struct ing_chunk_table){0};
     fg_map_init(&table->group_map);
     fg_map_init(&table->chunk_map);
 }
 
-void ing_table_done(struct ing_table *table)
+void ing_chunk_table_done(struct ing_chunk_table *table)
 {
     for (uint32_t i = 0; i < table->n_groups; i++)
         free(table->groups[i]);
@@ -38,8 +38,8 @@ static bool same_group(const struct ing_head_group_key *a, const struct ing_head
     return a->tenant == b->tenant && a->shard == b->shard && a->window == b->window;
 }
 
-struct ing_table_group *ing_table_group(const struct ing_table *table,
-                                        const struct ing_head_group_key *key)
+struct ing_chunk_table_group *ing_chunk_table_group(const struct ing_chunk_table *table,
+                                                    const struct ing_head_group_key *key)
 {
     struct fg_map_walk walk;
 
@@ -51,8 +51,8 @@ struct ing_table_group *ing_table_group(const struct ing_table *table,
 }
 
 /* Its place in the array, or FG_MAP_NONE. */
-static uint32_t chunk_place(const struct ing_table *table, const struct ing_head_group_key *key,
-                            uint32_t number)
+static uint32_t chunk_place(const struct ing_chunk_table *table,
+                            const struct ing_head_group_key *key, uint32_t number)
 {
     struct fg_map_walk walk;
 
@@ -63,8 +63,9 @@ static uint32_t chunk_place(const struct ing_table *table, const struct ing_head
     return FG_MAP_NONE;
 }
 
-struct ing_segments_chunk *ing_table_chunk(const struct ing_table *table,
-                                           const struct ing_head_group_key *key, uint32_t number)
+struct ing_segments_chunk *ing_chunk_table_chunk(const struct ing_chunk_table *table,
+                                                 const struct ing_head_group_key *key,
+                                                 uint32_t number)
 {
     uint32_t place = chunk_place(table, key, number);
 
@@ -80,10 +81,10 @@ static void *grow(void *array, uint32_t count, uint32_t *cap)
     return fg_realloc(array, *cap * sizeof(void *));
 }
 
-struct ing_table_group *ing_table_add_group(struct ing_table *table,
-                                            const struct ing_head_group_key *key)
+struct ing_chunk_table_group *ing_chunk_table_add_group(struct ing_chunk_table *table,
+                                                        const struct ing_head_group_key *key)
 {
-    struct ing_table_group *group = fg_new(struct ing_table_group);
+    struct ing_chunk_table_group *group = fg_new(struct ing_chunk_table_group);
 
     group->key = *key;
     table->groups = grow(table->groups, table->n_groups, &table->cap_groups);
@@ -93,7 +94,7 @@ struct ing_table_group *ing_table_add_group(struct ing_table *table,
 }
 
 /* Into the sums (sign 1), or out of them. */
-static void sum(struct ing_table *table, const struct ing_segments_chunk *chunk, int sign)
+static void sum(struct ing_chunk_table *table, const struct ing_segments_chunk *chunk, int sign)
 {
     uint64_t bytes = sign > 0 ? chunk->bytes : -chunk->bytes;
 
@@ -114,9 +115,9 @@ static void sum(struct ing_table *table, const struct ing_segments_chunk *chunk,
     }
 }
 
-struct ing_segments_chunk *ing_table_add_chunk(struct ing_table *table,
-                                               struct ing_table_group *group,
-                                               const struct ing_segments_chunk *chunk)
+struct ing_segments_chunk *ing_chunk_table_add_chunk(struct ing_chunk_table *table,
+                                                     struct ing_chunk_table_group *group,
+                                                     const struct ing_segments_chunk *chunk)
 {
     struct ing_segments_chunk *copy = fg_new(struct ing_segments_chunk);
 
@@ -136,7 +137,7 @@ struct ing_segments_chunk *ing_table_add_chunk(struct ing_table *table,
     return copy;
 }
 
-static void let_go(struct ing_table_group *group, const struct ing_segments_chunk *chunk)
+static void let_go(struct ing_chunk_table_group *group, const struct ing_segments_chunk *chunk)
 {
     if (group->open == chunk)
         group->open = NULL;
@@ -144,8 +145,8 @@ static void let_go(struct ing_table_group *group, const struct ing_segments_chun
         group->unchecked = NULL;
 }
 
-void ing_table_set_state(struct ing_table *table, struct ing_segments_chunk *chunk,
-                         enum ing_chunk_state state)
+void ing_chunk_table_set_state(struct ing_chunk_table *table, struct ing_segments_chunk *chunk,
+                               enum ing_chunk_state state)
 {
     static const unsigned moves[CHUNK_STATES] = {
         [CHUNK_OPEN] = 1 << CHUNK_SEALED | 1 << CHUNK_COMMITTED | 1 << CHUNK_UNCHECKED,
@@ -153,7 +154,7 @@ void ing_table_set_state(struct ing_table *table, struct ing_segments_chunk *chu
         [CHUNK_ASIDE] = 1 << CHUNK_SEALED | 1 << CHUNK_COMMITTED | 1 << CHUNK_UNCHECKED,
         [CHUNK_UNCHECKED] = 1 << CHUNK_ASIDE | 1 << CHUNK_COMMITTED,
     };
-    struct ing_table_group *group = ing_table_group(table, &chunk->group);
+    struct ing_chunk_table_group *group = ing_chunk_table_group(table, &chunk->group);
 
     fg_assert((moves[chunk->state] >> state & 1) != 0);
     let_go(group, chunk);
@@ -164,15 +165,16 @@ void ing_table_set_state(struct ing_table *table, struct ing_segments_chunk *chu
         group->unchecked = chunk;
 }
 
-void ing_table_set_rank(struct ing_table *table, struct ing_segments_chunk *chunk, uint8_t rank)
+void ing_chunk_table_set_rank(struct ing_chunk_table *table, struct ing_segments_chunk *chunk,
+                              uint8_t rank)
 {
     sum(table, chunk, -1);
     chunk->rank = rank;
     sum(table, chunk, 1);
 }
 
-void ing_table_count(struct ing_table *table, struct ing_segments_chunk *chunk, int64_t profiles,
-                     int64_t bytes)
+void ing_chunk_table_count(struct ing_chunk_table *table, struct ing_segments_chunk *chunk,
+                           int64_t profiles, int64_t bytes)
 {
     sum(table, chunk, -1);
     chunk->profiles += (uint64_t)profiles;
@@ -180,7 +182,7 @@ void ing_table_count(struct ing_table *table, struct ing_segments_chunk *chunk, 
     sum(table, chunk, 1);
 }
 
-static void rebuild_maps(struct ing_table *table)
+static void rebuild_maps(struct ing_chunk_table *table)
 {
     fg_map_clear(&table->group_map);
     fg_map_clear(&table->chunk_map);
@@ -192,9 +194,9 @@ static void rebuild_maps(struct ing_table *table)
 }
 
 /* Lets go of one; its place stays empty. */
-static void drop(struct ing_table *table, struct ing_segments_chunk *chunk)
+static void drop(struct ing_chunk_table *table, struct ing_segments_chunk *chunk)
 {
-    struct ing_table_group *group = ing_table_group(table, &chunk->group);
+    struct ing_chunk_table_group *group = ing_chunk_table_group(table, &chunk->group);
 
     table->chunks[chunk_place(table, &chunk->group, chunk->number)] = NULL;
     let_go(group, chunk);
@@ -202,8 +204,8 @@ static void drop(struct ing_table *table, struct ing_segments_chunk *chunk)
     sum(table, chunk, -1);
 }
 
-void ing_table_remove(struct ing_table *table, struct ing_segments_chunk *const *chunks,
-                      uint32_t count)
+void ing_chunk_table_remove(struct ing_chunk_table *table, struct ing_segments_chunk *const *chunks,
+                            uint32_t count)
 {
     uint32_t kept = 0;
 

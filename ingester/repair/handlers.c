@@ -1,4 +1,4 @@
-#include "ingester/repair/answer.h"
+#include "ingester/repair/handlers.h"
 
 #include "ingester/repair/export.h"
 #include "ingester/repair/group.h"

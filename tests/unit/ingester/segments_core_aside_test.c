@@ -1,6 +1,6 @@
 /* The step core by itself: chunks that cannot become a segment, and late profiles that the bucket
  * cannot be asked about. */
-#include "tests/unit/ingester/segments_run.h"
+#include "tests/unit/ingester/segments_core_run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static void unfit_chunks_do_not_stop_their_cut(void **state)
     const uint32_t unfit = 1000;
     struct run run = seal_two();
     struct ing_head_group_key key = group_of(unfit);
-    struct ing_segments_status status;
+    struct ing_segments_core_status status;
 
     (void)state;
     fail_unfit(&run, &unfit, 1);
@@ -62,18 +62,18 @@ static void unfit_chunks_do_not_stop_their_cut(void **state)
     assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->n_chunks, 1);
     assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->chunks[0]->group.window, 1001);
     run_commit_upload(&run, 1001);
-    status = ing_segments_status(run.segments);
+    status = ing_segments_core_status(run.core);
     assert_int_equal(status.chunks[CHUNK_ASIDE], 1);
     assert_int_equal(status.aside_profiles, 1);
     assert_int_equal(status.aside_bytes, 600);
 
     /* It is served for ever, and what comes later goes to another chunk. */
-    assert_true(ing_segments_shows(run.segments, &key, 0, 1));
+    assert_true(ing_segments_core_shows(run.core, &key, 0, 1));
     assert_int_equal(run_push(&run, unfit, 2000), SEGMENTS_ADMIT);
     run_wait(&run, FG_SECOND_NS);
     run_commit(&run, unfit);
-    assert_true(ing_segments_shows(run.segments, &key, 0, 2));
-    assert_false(ing_segments_shows(run.segments, &key, 1, 2));
+    assert_true(ing_segments_core_shows(run.core, &key, 0, 2));
+    assert_false(ing_segments_core_shows(run.core, &key, 1, 2));
 
     /* After an hour it is tried again, and can be built this time. */
     run_wait(&run, FG_MINUTE_NS);
@@ -84,8 +84,8 @@ static void unfit_chunks_do_not_stop_their_cut(void **state)
         run_event(&run, SEGMENTS_EVICTED);
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 1);
     run_commit(&run, unfit);
-    assert_false(ing_segments_shows(run.segments, &key, 0, 3));
-    assert_int_equal(ing_segments_status(run.segments).chunks[CHUNK_ASIDE], 0);
+    assert_false(ing_segments_core_shows(run.core, &key, 0, 3));
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_ASIDE], 0);
     run_end(&run);
 }
 
@@ -130,7 +130,7 @@ static void unfit_chunks_are_found_by_halves(void **state)
         if (run_wants(&run, SEGMENTS_SET_ASIDE) != NULL)
             run_event(&run, SEGMENTS_IS_ASIDE);
     }
-    assert_int_equal(ing_segments_status(run.segments).chunks[CHUNK_ASIDE], 1);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_ASIDE], 1);
     assert_null(run_wants(&run, SEGMENTS_UPLOAD));
     run_end(&run);
 }
@@ -149,14 +149,14 @@ static void a_drain_tries_what_is_set_aside(void **state)
     assert_null(run_wants(&run, SEGMENTS_SEAL));
     run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 2);
-    assert_int_equal(ing_segments_status(run.segments).tried, 0);
+    assert_int_equal(ing_segments_core_status(run.core).tried, 0);
     run_event(&run, SEGMENTS_SEALED);
     fail_unfit(&run, unfit, 1);
     run_event(&run, SEGMENTS_IS_ASIDE);
-    assert_int_equal(ing_segments_status(run.segments).tried, 0); /* the other one is on its way */
+    assert_int_equal(ing_segments_core_status(run.core).tried, 0); /* the other one is on its way */
     run_commit_upload(&run, 1001);
-    assert_int_equal(ing_segments_status(run.segments).tried, 1);
-    assert_int_equal(ing_segments_status(run.segments).drained, 0);
+    assert_int_equal(ing_segments_core_status(run.core).tried, 1);
+    assert_int_equal(ing_segments_core_status(run.core).drained, 0);
     run_end(&run);
 }
 
@@ -194,8 +194,8 @@ static void a_late_upload_with_chunks_that_were_set_aside_is_compared(void **sta
                                                .generation = 1,
                                                .outcomes = &outcome,
                                                .n_outcomes = 1});
-    assert_false(ing_segments_shows(run.segments, &key, 0, 1));
-    assert_int_equal(ing_segments_status(run.segments).chunks[CHUNK_COMMITTED], 2);
+    assert_false(ing_segments_core_shows(run.core, &key, 0, 1));
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_COMMITTED], 2);
     run_end(&run);
 }
 
@@ -221,16 +221,16 @@ static void a_start_tries_what_was_set_aside(void **state)
     struct ing_head_group_key key = aside.group;
 
     (void)state;
-    assert_true(ing_segments_restore(run.segments, &aside));
+    assert_true(ing_segments_core_restore(run.core, &aside));
     run_enter(&run, &later, 1001); /* a later cut is committed, and says nothing of this chunk */
     run_tick(&run, 0);
     run_event(&run, SEGMENTS_MANIFEST);
     settle(&run);
-    assert_true(ing_segments_shows(run.segments, &key, 3, 1));
+    assert_true(ing_segments_core_shows(run.core, &key, 3, 1));
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 1);
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->cut, 7);
     run_commit(&run, 1000);
-    assert_false(ing_segments_shows(run.segments, &key, 3, 2));
+    assert_false(ing_segments_core_shows(run.core, &key, 3, 2));
     run_end(&run);
 }
 
@@ -244,16 +244,16 @@ static void a_store_that_went_back_in_time_does_not_believe_numbers(void **state
     struct ing_head_group_key key = sealed.group;
 
     (void)state;
-    assert_true(ing_segments_restore(run.segments, &sealed));
+    assert_true(ing_segments_core_restore(run.core, &sealed));
     run_enter(&run, &later, 1001);
     run_tick(&run, 0);
     run_event(&run, SEGMENTS_MANIFEST);
-    assert_true(ing_segments_status(run.segments).store_went_back);
+    assert_true(ing_segments_core_status(run.core).store_went_back);
     settle(&run);
-    assert_true(ing_segments_shows(run.segments, &key, 3, 1));
+    assert_true(ing_segments_core_shows(run.core, &key, 3, 1));
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->cut, 10);
     run_commit(&run, 1000);
-    assert_false(ing_segments_shows(run.segments, &key, 3, 2));
+    assert_false(ing_segments_core_shows(run.core, &key, 3, 2));
     run_end(&run);
 }
 
@@ -264,12 +264,12 @@ static enum ing_segments_admission push_blindly(struct run *run, uint32_t window
                                                 uint32_t *ret_chunk)
 {
     const struct ing_head_group_key key = group_of(window);
-    enum ing_segments_admission admission = ing_segments_admit(
-        run->segments, &key, (struct ing_segments_looked){.cannot = true}, ret_chunk);
+    enum ing_segments_admission admission = ing_segments_core_admit(
+        run->core, &key, (struct ing_segments_looked){.cannot = true}, ret_chunk);
 
     if (admission == SEGMENTS_ADMIT_UNCHECKED)
-        ing_segments_added(run->segments, &key, *ret_chunk, true, 1, bytes,
-                           RUN_START_WALL_NS + run->now_ns);
+        ing_segments_core_added(run->core, &key, *ret_chunk, true, 1, bytes,
+                                RUN_START_WALL_NS + run->now_ns);
     return admission;
 }
 
@@ -295,7 +295,7 @@ static struct run begin_with_a_segment(void)
     run_tick(&run, FG_SECOND_NS);
     assert_non_null(run_wants(&run, SEGMENTS_EVICT));
     run_event(&run, SEGMENTS_EVICTED);
-    assert_int_equal(ing_segments_status(run.segments).chunks[CHUNK_COMMITTED], 0);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_COMMITTED], 0);
     return run;
 }
 
@@ -312,22 +312,22 @@ static void late_profiles_are_taken_without_a_look(void **state)
     assert_int_equal(chunk, other);
     assert_int_equal(push_blindly(&run, 1000, 1, &other), SEGMENTS_LOOK); /* too many */
     assert_int_equal(push_blindly(&run, 2000, 1, &open), SEGMENTS_ADMIT); /* ordinary data */
-    assert_false(ing_segments_shows(run.segments, &key, chunk, 1));
+    assert_false(ing_segments_core_shows(run.core, &key, chunk, 1));
     /* While the bucket does not answer nothing becomes of them. */
     wait_for_check(&run);
     run_failed(&run, SEGMENTS_COMPARE);
-    assert_int_equal(ing_segments_status(run.segments).chunks[CHUNK_UNCHECKED], 1);
-    assert_false(ing_segments_shows(run.segments, &key, chunk, 1));
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_UNCHECKED], 1);
+    assert_false(ing_segments_core_shows(run.core, &key, chunk, 1));
     wait_for_check(&run);
     run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
     assert_int_equal(run_wants(&run, SEGMENTS_TAKE_IN)->n_chunks, 1);
     run_failed(&run, SEGMENTS_TAKE_IN);
     run_wait(&run, FG_MINUTE_NS);
     assert_int_equal(run_wants(&run, SEGMENTS_TAKE_IN)->n_chunks, 1);
-    assert_false(ing_segments_shows(run.segments, &key, chunk, 1));
+    assert_false(ing_segments_core_shows(run.core, &key, chunk, 1));
     run_event(&run, SEGMENTS_TAKEN_IN);
-    assert_true(ing_segments_shows(run.segments, &key, chunk, 1));
-    assert_int_equal(ing_segments_status(run.segments).unchecked_bytes, 0);
+    assert_true(ing_segments_core_shows(run.core, &key, chunk, 1));
+    assert_int_equal(ing_segments_core_status(run.core).unchecked_bytes, 0);
     run_wait(&run, FG_MINUTE_NS); /* and it is committed by itself */
     assert_non_null(run_wants(&run, SEGMENTS_SEAL));
     run_end(&run);
@@ -380,8 +380,8 @@ static void unsure_chunks_stop_no_others(void **state)
     uint32_t chunk;
 
     (void)state;
-    assert_int_equal(run_admit(run.segments, &key, 1, &chunk), SEGMENTS_ADMIT);
-    ing_segments_added(run.segments, &key, chunk, false, 1, 10, RUN_START_WALL_NS + run.now_ns);
+    assert_int_equal(run_admit(run.core, &key, 1, &chunk), SEGMENTS_ADMIT);
+    ing_segments_core_added(run.core, &key, chunk, false, 1, 10, RUN_START_WALL_NS + run.now_ns);
     assert_int_equal(run_push(&run, 2000, 1), SEGMENTS_ADMIT);
     run_enter(&run, &(struct fg_segment_id){{9, 9}, 1, 1}, 1000); /* of another ingester */
     run_wait(&run, FG_MINUTE_NS);
@@ -389,10 +389,10 @@ static void unsure_chunks_stop_no_others(void **state)
     assert_int_equal(run_wants(&run, SEGMENTS_COMPARE)->generation, 2);
     run_step(&run, (struct ing_segments_event){
                        .kind = SEGMENTS_COMPARED, .generation = 2, .unsure = &key, .n_unsure = 1});
-    assert_int_equal(ing_segments_status(run.segments).gen, 2);
-    assert_int_equal(ing_segments_status(run.segments).chunks[CHUNK_UNCHECKED], 1);
-    assert_int_equal(ing_segments_status(run.segments).chunks[CHUNK_OPEN], 1);
-    assert_false(ing_segments_shows(run.segments, &key, chunk, 2));
+    assert_int_equal(ing_segments_core_status(run.core).gen, 2);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_UNCHECKED], 1);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_OPEN], 1);
+    assert_false(ing_segments_core_shows(run.core, &key, chunk, 2));
     wait_for_check(&run); /* perhaps the object is back */
     run_step(&run, (struct ing_segments_event){
                        .kind = SEGMENTS_COMPARED, .generation = 2, .unsure = &key, .n_unsure = 1});
