@@ -11,17 +11,17 @@ enum {
     BATCH_BYTES_MAX = 8 * 1024 * 1024,
 };
 
-/* A group of this batch, and the open round of it, which is written to. */
+/* A group of this batch, and the open chunk of it, which is written to. */
 struct touched {
-    struct ing_round before;       /* this batch */
-    struct ing_round added;        /* by this batch */
-    uint32_t first_older, n_older; /* in commit->older: numbers of the group's other rounds */
+    struct ing_head_chunk before;  /* this batch */
+    struct ing_head_chunk added;   /* by this batch */
+    uint32_t first_older, n_older; /* in commit->older: numbers of the group's other chunks */
 };
 
 struct ing_commit {
     struct fg_store *store;
-    struct ing_rounds *rounds;
-    struct ing_driver *driver;
+    struct ing_head_chunks *chunks;
+    struct ing_segments *segments;
     struct ing_dict_table *dicts;
     const struct ing_member *member;
     struct ing_intake *intake;
@@ -40,7 +40,7 @@ struct ing_commit {
 
     /*
      * The thread's own. A write that failed may be found done, now or after the next start, when
-     * its rounds are long committed without it. So what it was to put is deleted before anything
+     * its chunks are long committed without it. So what it was to put is deleted before anything
      * else is written: `taking` gathers these deletes, and after a failure they are to undo.
      */
     struct fg_store_batch batch, taking, undo;
@@ -49,8 +49,8 @@ struct ing_commit {
     struct fg_map touched_map;
     uint32_t *older;
     uint32_t n_older, cap_older;
-    struct ing_round *group_rounds; /* scratch */
-    size_t cap_group_rounds;
+    struct ing_head_chunk *group_chunks; /* scratch */
+    size_t cap_group_chunks;
     struct fg_id *ids; /* of the profiles in the batch, to find those that came twice */
     uint32_t n_ids, cap_ids;
     struct fg_map id_map;
@@ -122,16 +122,16 @@ static bool is_stale(const struct ing_commit_item *item)
 
 /* ---- a batch ---- */
 
-/* The group's rounds, into the scratch. */
-static size_t read_rounds(struct ing_commit *commit, const struct ing_head_group_key *group)
+/* The group's chunks, into the scratch. */
+static size_t read_chunks(struct ing_commit *commit, const struct ing_head_group_key *group)
 {
     size_t n;
 
-    while ((n = ing_rounds_of_group(commit->rounds, group, commit->group_rounds,
-                                    commit->cap_group_rounds)) > commit->cap_group_rounds) {
-        commit->cap_group_rounds = FG_MAX(8, n);
-        commit->group_rounds = fg_realloc(commit->group_rounds,
-                                          commit->cap_group_rounds * sizeof *commit->group_rounds);
+    while ((n = ing_head_chunks_of_group(commit->chunks, group, commit->group_chunks,
+                                         commit->cap_group_chunks)) > commit->cap_group_chunks) {
+        commit->cap_group_chunks = FG_MAX(8, n);
+        commit->group_chunks = fg_realloc(commit->group_chunks,
+                                          commit->cap_group_chunks * sizeof *commit->group_chunks);
     }
     return n;
 }
@@ -145,28 +145,28 @@ static void add_older(struct ing_commit *commit, uint32_t number)
     commit->older[commit->n_older++] = number;
 }
 
-static struct touched start_touched(struct ing_commit *commit, const struct ing_head_round_key *key,
+static struct touched start_touched(struct ing_commit *commit, const struct ing_head_chunk_key *key,
                                     bool unchecked)
 {
-    struct touched touched = {.before = ing_round_empty(key), .first_older = commit->n_older};
-    size_t n = read_rounds(commit, &key->group);
+    struct touched touched = {.before = ing_head_chunk_empty(key), .first_older = commit->n_older};
+    size_t n = read_chunks(commit, &key->group);
 
-    touched.before.born = ing_rounds_cuts(commit->rounds);
+    touched.before.born = ing_head_chunks_cuts(commit->chunks);
     touched.before.opened_wall_ns = fg_wall_ns(commit->clock);
-    touched.before.state = unchecked ? ROUND_UNCHECKED : ROUND_OPEN;
+    touched.before.state = unchecked ? CHUNK_UNCHECKED : CHUNK_OPEN;
     for (size_t i = 0; i < n; i++) {
-        if (commit->group_rounds[i].key.number == key->number)
-            touched.before = commit->group_rounds[i];
+        if (commit->group_chunks[i].key.number == key->number)
+            touched.before = commit->group_chunks[i];
         else
-            add_older(commit, commit->group_rounds[i].key.number);
+            add_older(commit, commit->group_chunks[i].key.number);
     }
     touched.n_older = commit->n_older - touched.first_older;
-    touched.added = ing_round_empty(&touched.before.key);
+    touched.added = ing_head_chunk_empty(&touched.before.key);
     return touched;
 }
 
-/* key: of the group's open round, or of its unchecked one. */
-static struct touched *touch(struct ing_commit *commit, const struct ing_head_round_key *key,
+/* key: of the group's open chunk, or of its unchecked one. */
+static struct touched *touch(struct ing_commit *commit, const struct ing_head_chunk_key *key,
                              bool unchecked)
 {
     const struct ing_head_group_key *group = &key->group;
@@ -176,7 +176,7 @@ static struct touched *touch(struct ing_commit *commit, const struct ing_head_ro
 
     for (uint32_t i = fg_map_first(&commit->touched_map, hash, &walk); i != FG_MAP_NONE;
          i = fg_map_next(&commit->touched_map, &walk))
-        if (ing_head_same_round(&commit->touched[i].before.key, key))
+        if (ing_head_same_chunk(&commit->touched[i].before.key, key))
             return &commit->touched[i];
     if (commit->n_touched == commit->cap_touched) {
         commit->cap_touched = FG_MAX(64, commit->cap_touched * 2);
@@ -207,23 +207,23 @@ static bool seen(struct ing_commit *commit, struct fg_id id)
 }
 
 static enum fg_code contains(struct ing_commit *commit, const struct ing_head_profile_key *key,
-                             uint32_t round, struct fg_buf *scratch, bool *ret_found,
+                             uint32_t chunk, struct fg_buf *scratch, bool *ret_found,
                              struct fg_err *err)
 {
     struct ing_head_profile_key there = *key;
 
-    there.round.number = round;
+    there.chunk.number = chunk;
     fg_buf_clear(scratch);
     ing_head_put_profile_key(scratch, &there);
     return fg_store_contains(commit->store, HEAD_PROFILES, fg_buf_slice(scratch), ret_found, err);
 }
 
-/* Is the profile there already? Looks into all rounds of its group. */
+/* Is the profile there already? Looks into all chunks of its group. */
 static enum fg_code find_profile(struct ing_commit *commit, const struct touched *touched,
                                  const struct ing_head_profile_key *key, struct fg_buf *scratch,
                                  bool *ret_found, struct fg_err *err)
 {
-    const struct ing_round *open = &touched->before;
+    const struct ing_head_chunk *open = &touched->before;
     bool found = false;
 
     for (uint32_t i = 0; i < touched->n_older && !found; i++)
@@ -242,17 +242,17 @@ static void add_profile(struct ing_commit *commit, struct ing_commit_item *item,
 {
     struct touched *touched;
 
-    if (profile->held) /* before it is said that it is stored */
-        ing_driver_found(commit->driver, item->looked.generation);
-    if (profile->held || profile->found || seen(commit, profile->key.id)) {
+    if (profile->committed) /* before it is said that it is stored */
+        ing_segments_found(commit->segments, item->looked.generation);
+    if (profile->committed || profile->found || seen(commit, profile->key.id)) {
         item->duplicates++;
         return;
     }
-    touched = touch(commit, &profile->key.round, profile->unchecked);
+    touched = touch(commit, &profile->key.chunk, profile->unchecked);
     item->stored++;
     /* A write that fails may be done all the same. */
     ing_catalog_series_holds(profile->series, touched->before.born, profile->key.time_ns);
-    ing_round_add(&touched->added, profile->key.time_ns, profile->key.id, profile->len);
+    ing_head_chunk_add(&touched->added, profile->key.time_ns, profile->key.id, profile->len);
     fg_buf_clear(scratch);
     ing_head_put_profile_key(scratch, &profile->key);
     fg_store_put(&commit->batch, HEAD_PROFILES, fg_buf_slice(scratch),
@@ -272,19 +272,20 @@ static enum fg_code cannot_look(struct ing_commit_item *item, struct ing_segment
                    "segments are committed faster than they can be checked for duplicates");
 }
 
-/* Into which rounds the profiles go. */
-static enum fg_code choose_rounds(struct ing_commit *commit, struct ing_commit_item *item)
+/* Into which chunks the profiles go. */
+static enum fg_code choose_chunks(struct ing_commit *commit, struct ing_commit_item *item)
 {
     for (uint32_t i = 0; i < item->n_profiles; i++) {
         struct ing_commit_profile *profile = &item->profiles[i];
-        struct ing_head_round_key *round = &profile->key.round;
+        struct ing_head_chunk_key *chunk = &profile->key.chunk;
         const struct ing_segments_looked looked =
             profile->unsure ? (struct ing_segments_looked){.cannot = true} : item->looked;
         enum ing_segments_admission admission;
 
-        if (profile->held) /* a round for nothing would be in the way of those who wait for it */
+        if (profile
+                ->committed) /* a chunk for nothing would be in the way of those who wait for it */
             continue;
-        admission = ing_driver_admit(commit->driver, &round->group, looked, &round->number);
+        admission = ing_segments_admit(commit->segments, &chunk->group, looked, &chunk->number);
         if (admission == SEGMENTS_LOOK)
             return cannot_look(item, looked);
         if (admission == SEGMENTS_FULL)
@@ -295,12 +296,12 @@ static enum fg_code choose_rounds(struct ing_commit *commit, struct ing_commit_i
 }
 
 /* May it be inserted, now? The ring comes last: whoever says that all is drained that came under
- * older revisions has what was let in before (ing_driver_drain()). */
+ * older revisions has what was let in before (ing_segments_drain()). */
 static enum fg_code admit_item(struct ing_commit *commit, struct ing_commit_item *item)
 {
     if (is_stale(item))
         return not_durable(item, FG_E_UNAVAILABLE);
-    if (choose_rounds(commit, item) != FG_OK)
+    if (choose_chunks(commit, item) != FG_OK)
         return item->err.code;
     return ing_member_admits(commit->member, item->revision, &item->err);
 }
@@ -313,8 +314,8 @@ static enum fg_code find_profiles(struct ing_commit *commit, struct ing_commit_i
         struct ing_commit_profile *profile = &item->profiles[i];
         struct fg_err err;
 
-        if (profile->held ||
-            find_profile(commit, touch(commit, &profile->key.round, profile->unchecked),
+        if (profile->committed ||
+            find_profile(commit, touch(commit, &profile->key.chunk, profile->unchecked),
                          &profile->key, scratch, &profile->found, &err) == FG_OK)
             continue;
         fg_metric_add(commit->metrics, COMMIT_UNREADABLE, 1);
@@ -362,7 +363,7 @@ enum fg_code ing_commit_settle(struct ing_commit *commit, struct fg_err *err)
     if (write_store(commit, &commit->undo, err) != FG_OK)
         return err->code;
     fg_store_batch_clear(&commit->undo);
-    ing_rounds_settle(commit->rounds);
+    ing_head_chunks_settle(commit->chunks);
     return FG_OK;
 }
 
@@ -380,7 +381,7 @@ enum fg_code ing_commit_write(struct ing_commit *commit, struct fg_store_batch *
 }
 
 /* Takes over what was written; after a failure nobody knows what was. */
-static void settle_rounds(struct ing_commit *commit, bool written)
+static void settle_chunks(struct ing_commit *commit, bool written)
 {
     for (uint32_t i = 0; i < commit->n_touched; i++) {
         struct touched *touched = &commit->touched[i];
@@ -388,15 +389,15 @@ static void settle_rounds(struct ing_commit *commit, bool written)
         if (touched->added.count == 0)
             continue;
         if (!written) {
-            ing_rounds_put_known(commit->rounds, &touched->before.key, &commit->undo);
+            ing_head_chunks_put_known(commit->chunks, &touched->before.key, &commit->undo);
             continue;
         }
-        fg_assert(touched->before.state == ROUND_OPEN || touched->before.state == ROUND_UNCHECKED);
-        ing_round_join(&touched->before, &touched->added);
-        ing_rounds_set(commit->rounds, &touched->before);
-        ing_driver_added(commit->driver, &touched->before.key,
-                         touched->before.state == ROUND_UNCHECKED, touched->added.count,
-                         touched->added.bytes, touched->before.opened_wall_ns);
+        fg_assert(touched->before.state == CHUNK_OPEN || touched->before.state == CHUNK_UNCHECKED);
+        ing_head_chunk_join(&touched->before, &touched->added);
+        ing_head_chunks_set(commit->chunks, &touched->before);
+        ing_segments_added(commit->segments, &touched->before.key,
+                           touched->before.state == CHUNK_UNCHECKED, touched->added.count,
+                           touched->added.bytes, touched->before.opened_wall_ns);
     }
     if (!written)
         fg_store_batch_append(&commit->undo, &commit->taking);
@@ -408,12 +409,12 @@ static enum fg_code write_batch(struct ing_commit *commit, struct fg_err *err)
     enum fg_code code;
 
     for (uint32_t i = 0; i < commit->n_touched; i++) {
-        struct ing_round round = commit->touched[i].before;
+        struct ing_head_chunk chunk = commit->touched[i].before;
 
         if (commit->touched[i].added.count == 0)
             continue;
-        ing_round_join(&round, &commit->touched[i].added);
-        ing_round_put(&round, &commit->batch);
+        ing_head_chunk_join(&chunk, &commit->touched[i].added);
+        ing_head_chunk_put(&chunk, &commit->batch);
     }
     if (commit->batch.count == 0) /* duplicates and nothing else */
         return FG_OK;
@@ -487,7 +488,7 @@ static void commit_items(struct ing_commit *commit, struct ing_commit_item *item
         fg_assert(commit->undo.count == 0); /* it comes before all else */
         code = write_batch(commit, &err);
     }
-    settle_rounds(commit, code == FG_OK);
+    settle_chunks(commit, code == FG_OK);
     /* First, so that a fault that has passed refuses no push. */
     ing_intake_heal(commit->intake);
     while (added != NULL) {
@@ -648,8 +649,8 @@ enum fg_code ing_commit_create(const struct ing_commit_config *config,
     int failed;
 
     commit->store = config->store;
-    commit->rounds = config->rounds;
-    commit->driver = config->driver;
+    commit->chunks = config->chunks;
+    commit->segments = config->segments;
     commit->dicts = config->dicts;
     commit->member = config->member;
     commit->intake = config->intake;
@@ -692,7 +693,7 @@ void ing_commit_destroy(struct ing_commit *commit)
     fg_store_batch_done(&commit->undo);
     free(commit->touched);
     free(commit->older);
-    free(commit->group_rounds);
+    free(commit->group_chunks);
     fg_map_done(&commit->touched_map);
     free(commit->ids);
     fg_map_done(&commit->id_map);

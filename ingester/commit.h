@@ -3,7 +3,7 @@
  * one durable batch, and tells each when it is on disk. While one batch is being synced the next
  * collects.
  *
- * It alone writes, so it alone decides what is new: a profile whose key is in some round of its
+ * It alone writes, so it alone decides what is new: a profile whose key is in some chunk of its
  * group already is a duplicate, counted and not written again.
  *
  * Always: an item is answered FG_OK only after all of it was synced. Items of one service are
@@ -16,20 +16,20 @@
 #include "common/runtime/metrics.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
+#include "ingester/head_chunks.h"
 #include "ingester/intake.h"
 #include "ingester/member.h"
-#include "ingester/rounds.h"
-#include "ingester/segments/driver.h"
+#include "ingester/segments/segments.h"
 
 struct ing_commit;
 
 struct ing_commit_profile {
-    struct ing_head_profile_key key; /* the round is for the committer to say */
+    struct ing_head_profile_key key; /* the chunk is for the committer to say */
     struct ing_catalog_series *series;
     size_t offset, len; /* of the record in the item's records */
-    bool held;          /* it is in a block already: a duplicate */
+    bool committed;     /* it is in a block already: a duplicate */
     bool unsure;        /* what may hold it cannot be read */
-    bool unchecked;     /* the committer's: its round is */
+    bool unchecked;     /* the committer's: its chunk is */
     bool found;         /* the committer's: it is in the head already */
 };
 
@@ -88,15 +88,15 @@ void ing_commit_item_mark(struct ing_commit_item *item, struct ing_commit_mark m
 /* clang-format on */
 
 /*
- * driver: says into which round profiles go; member: under which revision of the ring; intake: is
+ * driver: says into which chunk profiles go; member: under which revision of the ring; intake: is
  * told of writes that fail.
  * queue_max_bytes: records waiting; beyond it submit refuses. delay_ns: how long a first item waits
  * for others to share its fsync with; 0: not at all. Starts the thread.
  */
 struct ing_commit_config {
     struct fg_store *store; /* borrowed, as are those below */
-    struct ing_rounds *rounds;
-    struct ing_driver *driver;
+    struct ing_head_chunks *chunks;
+    struct ing_segments *segments;
     struct ing_dict_table *dicts;
     const struct ing_member *member;
     struct ing_intake *intake;
@@ -129,7 +129,7 @@ struct ing_commit_visit {
 enum fg_code ing_commit_write(struct ing_commit *commit, struct fg_store_batch *batch,
                               const struct fg_store_batch *undo, struct fg_err *err) fg_must_check;
 
-/* Undoes what failed writes may have done. After FG_OK the store has what the rounds say; a visit
+/* Undoes what failed writes may have done. After FG_OK the store has what the chunks say; a visit
  * that reads profiles to move them calls it before. The committer's thread. */
 enum fg_code ing_commit_settle(struct ing_commit *commit, struct fg_err *err) fg_must_check;
 

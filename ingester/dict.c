@@ -483,7 +483,7 @@ static void take_out(struct ing_dict_table *table, struct ing_dict *dict)
     table->count--;
 }
 
-static void forget(struct ing_dict_table *table, struct ing_dict *dict)
+static void evict(struct ing_dict_table *table, struct ing_dict *dict)
 {
     take_out(table, dict);
     dict_free(dict);
@@ -524,7 +524,7 @@ bool ing_dict_delete(struct ing_dict_table *table, uint32_t service, uint32_t ge
     dict = find(table, service, generation);
     in_use = dict != NULL && dict->refs > 0;
     if (dict != NULL && !in_use)
-        forget(table, dict);
+        evict(table, dict);
     (void)pthread_mutex_unlock(&table->lock);
     if (!in_use)
         put_deletes(service, generation, out);
@@ -544,7 +544,7 @@ static void shrink(struct ing_dict_table *table)
                     oldest = dict;
         if (oldest == NULL)
             return;
-        forget(table, oldest);
+        evict(table, oldest);
     }
 }
 

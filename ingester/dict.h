@@ -52,7 +52,7 @@ struct ing_dict_view {
     uint32_t n_stacks;
 };
 
-/* memory_max_bytes: beyond it dictionaries not in use are forgotten, the longest unused first. */
+/* memory_max_bytes: beyond it dictionaries not in use are evicted, the longest unused first. */
 struct ing_dict_table *ing_dict_table_create(struct fg_store *store, uint64_t memory_max_bytes);
 void ing_dict_table_destroy(struct ing_dict_table *table);
 uint64_t ing_dict_table_bytes(struct ing_dict_table *table);
@@ -91,7 +91,7 @@ bool ing_dict_delete(struct ing_dict_table *table, uint32_t service, uint32_t ge
 
 /*
  * Has it grown beyond its share, while memory is short? Then it is time for a new generation: the
- * old one can be forgotten once what is under way is done, and read again by who asks for that
+ * old one can be evicted once what is under way is done, and read again by who asks for that
  * time.
  */
 bool ing_dict_outgrown(struct ing_dict_table *table, const struct ing_dict *dict);

@@ -3,7 +3,7 @@
 #include "common/runtime/log.h"
 #include "ingester/push.h"
 #include "ingester/query.h"
-#include "ingester/repair/answer.h"
+#include "ingester/repair/handlers.h"
 #include "ingester/retire.h"
 
 #include <unistd.h>
@@ -74,12 +74,12 @@ struct ingester {
     struct fg_condition *damaged;
     struct ing_member member;
     struct ing_catalog *catalog;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
     struct ing_dict_table *dicts;
     struct ing_retire *retire;
     struct fg_work *work;
-    struct ing_held *held;
-    struct ing_driver *driver;
+    struct ing_dedup *dedup;
+    struct ing_segments *segments;
     struct ing_intake *intake;
     struct ing_commit *commit;
     struct fg_metrics *metrics;
@@ -140,7 +140,7 @@ static void on_scrape(void *arg)
                       (int64_t)ing_catalog_count_refused(ingester->catalog, why));
     fg_metric_set(
         metrics, INGESTER_CATALOG_BYTES,
-        (int64_t)(ing_catalog_bytes(ingester->catalog) + ing_rounds_bytes(ingester->rounds)));
+        (int64_t)(ing_catalog_bytes(ingester->catalog) + ing_head_chunks_bytes(ingester->chunks)));
     fg_metric_set(metrics, INGESTER_DICT_BYTES, (int64_t)ing_dict_table_bytes(ingester->dicts));
     fg_metric_set(metrics, INGESTER_STORE_MEMORY, (int64_t)fg_store_memory_bytes(ingester->store));
     fg_metric_set(metrics, INGESTER_STORE_DISK, (int64_t)fg_store_disk_bytes(ingester->store));
@@ -177,14 +177,14 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
 {
     const struct ing_settings *settings = config->settings;
 
-    ingester->held = ing_held_create(&(struct ing_held_config){
+    ingester->dedup = ing_dedup_create(&(struct ing_dedup_config){
         .bucket = config->bucket,
         .clock = config->clock,
         .registry = config->registry,
         .cache_max_bytes = settings->late_cache_max_bytes,
     });
-    if (ing_driver_create(
-            &(struct ing_driver_config){
+    if (ing_segments_create(
+            &(struct ing_segments_config){
                 .settings = config->segments,
                 .bucket = config->bucket,
                 .scratch = config->scratch,
@@ -192,21 +192,21 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
                 .head = {.store = config->store,
                          .catalog = ingester->catalog,
                          .dicts = ingester->dicts,
-                         .rounds = ingester->rounds},
-                .rounds = ingester->rounds,
+                         .chunks = ingester->chunks},
+                .chunks = ingester->chunks,
                 .retire = ingester->retire,
                 .member = &ingester->member,
-                .held = ingester->held,
+                .dedup = ingester->dedup,
                 .registry = config->registry,
                 .conditions = config->conditions,
                 .clock = config->clock,
             },
-            &ingester->driver, err) != FG_OK ||
+            &ingester->segments, err) != FG_OK ||
         ing_commit_create(
             &(struct ing_commit_config){
                 .store = config->store,
-                .rounds = ingester->rounds,
-                .driver = ingester->driver,
+                .chunks = ingester->chunks,
+                .segments = ingester->segments,
                 .dicts = ingester->dicts,
                 .member = &ingester->member,
                 .intake = ingester->intake,
@@ -218,7 +218,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
             &ingester->commit, err) != FG_OK)
         return err->code;
     return ing_intake_start(ingester->intake, ingester->commit, err) == FG_OK
-               ? ing_driver_start(ingester->driver, ingester->commit, err)
+               ? ing_segments_start(ingester->segments, ingester->commit, err)
                : err->code;
 }
 
@@ -232,8 +232,8 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
 
     if (ing_catalog_open(config->store, &bounds, &ingester->damage, &ingester->catalog, err) !=
             FG_OK ||
-        ing_rounds_open(config->store, ingester->catalog, settings->catalog_max_bytes / 2,
-                        &ingester->damage, &ingester->rounds, err) != FG_OK ||
+        ing_head_chunks_open(config->store, ingester->catalog, settings->catalog_max_bytes / 2,
+                             &ingester->damage, &ingester->chunks, err) != FG_OK ||
         ing_member_find_store(config->store, &ingester->member.store, err) != FG_OK ||
         start_workers(ingester, settings, err) != FG_OK)
         return err->code;
@@ -241,17 +241,17 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         &(struct ing_intake_config){config->store, config->disk, config->registry});
     ingester->dicts = ing_dict_table_create(config->store, settings->dictionary_max_bytes);
     if (ing_retire_create(&(struct ing_retire_config){config->store, ingester->catalog,
-                                                      ingester->dicts, ingester->rounds},
+                                                      ingester->dicts, ingester->chunks},
                           &ingester->retire, err) != FG_OK ||
         start_segments(ingester, config, err) != FG_OK)
         return err->code;
     ingester->push = (struct ing_push_context){
         .catalog = ingester->catalog,
-        .rounds = ingester->rounds,
+        .chunks = ingester->chunks,
         .dicts = ingester->dicts,
         .commit = ingester->commit,
-        .driver = ingester->driver,
-        .held = ingester->held,
+        .segments = ingester->segments,
+        .dedup = ingester->dedup,
         .member = &ingester->member,
         .intake = ingester->intake,
         .work = ingester->work,
@@ -261,9 +261,9 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
     ingester->query = (struct ing_query_context){
         .store = config->store,
         .catalog = ingester->catalog,
-        .rounds = ingester->rounds,
+        .chunks = ingester->chunks,
         .dicts = ingester->dicts,
-        .driver = ingester->driver,
+        .segments = ingester->segments,
         .work = ingester->work,
         .store_id = ingester->member.store,
         .watch = config->watch,
@@ -282,7 +282,7 @@ static enum fg_code start_repair(struct ingester *ingester, const struct ing_con
             .settings = config->repair,
             .store = config->store,
             .catalog = ingester->catalog,
-            .rounds = ingester->rounds,
+            .chunks = ingester->chunks,
             .member = &ingester->member,
             .push = &ingester->push,
             .peers = config->peers,
@@ -335,33 +335,33 @@ void ing_destroy(struct ingester *ingester)
         return;
     ing_repair_destroy(ingester->repair);
     fg_work_destroy(ingester->work); /* hands its last items to the committer */
-    ing_driver_stop(ingester->driver);
+    ing_segments_stop(ingester->segments);
     ing_intake_stop(ingester->intake);
     ing_commit_destroy(ingester->commit);
     ing_intake_destroy(ingester->intake);
-    ing_driver_destroy(ingester->driver);
-    ing_held_destroy(ingester->held);
+    ing_segments_destroy(ingester->segments);
+    ing_dedup_destroy(ingester->dedup);
     ing_retire_destroy(ingester->retire);
     ing_dict_table_destroy(ingester->dicts);
     fg_condition_destroy(ingester->damaged);
-    ing_rounds_close(ingester->rounds);
+    ing_head_chunks_close(ingester->chunks);
     ing_catalog_close(ingester->catalog);
     free(ingester);
 }
 
 enum fg_code ing_flush(struct ingester *ingester, int64_t deadline_mono_ns, struct fg_err *err)
 {
-    return ing_driver_flush(ingester->driver, deadline_mono_ns, err);
+    return ing_segments_flush(ingester->segments, deadline_mono_ns, err);
 }
 
 enum fg_code ing_salvage(struct ingester *ingester, int64_t deadline_mono_ns, struct fg_err *err)
 {
-    return ing_driver_salvage(ingester->driver, deadline_mono_ns, err);
+    return ing_segments_salvage(ingester->segments, deadline_mono_ns, err);
 }
 
 void ing_drain(struct ingester *ingester, uint64_t revision)
 {
-    ing_driver_drain(ingester->driver, revision);
+    ing_segments_drain(ingester->segments, revision);
 }
 
 bool ing_refuses(struct ingester *ingester, struct fg_buf *why)
@@ -372,7 +372,7 @@ bool ing_refuses(struct ingester *ingester, struct fg_buf *why)
 void ing_hurry(struct ingester *ingester)
 {
     if (ingester != NULL)
-        ing_driver_hurry(ingester->driver);
+        ing_segments_hurry(ingester->segments);
 }
 
 static void handle_ping(struct fg_rpc_request *req, void *arg)

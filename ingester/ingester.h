@@ -21,7 +21,7 @@
 #include "common/storage/store/store.h"
 #include "ingester/member.h"
 #include "ingester/repair/repair.h"
-#include "ingester/segments/driver.h"
+#include "ingester/segments/segments.h"
 
 struct ingester;
 
@@ -53,7 +53,7 @@ struct fg_store_config ing_store_config(const struct ing_settings *settings);
 
 struct ing_config {
     const struct ing_settings *settings;
-    const struct ing_driver_settings *segments;
+    const struct ing_segments_settings *segments;
     struct fg_store *store;     /* borrowed, with the families of keys.h */
     const struct fg_disk *disk; /* of the store; borrowed; NULL: not watched */
     struct fg_bucket *bucket;   /* borrowed; what is committed goes there */
@@ -82,7 +82,7 @@ enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_i
 enum fg_code ing_flush(struct ingester *ingester, int64_t deadline_mono_ns,
                        struct fg_err *err) fg_must_check;
 
-/* The same, but that rounds which were set aside are committed without what cannot be read of them:
+/* The same, but that chunks which were set aside are committed without what cannot be read of them:
  * it is given up. For an operator who knows that it will not come back. */
 enum fg_code ing_salvage(struct ingester *ingester, int64_t deadline_mono_ns,
                          struct fg_err *err) fg_must_check;

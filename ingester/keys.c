@@ -35,7 +35,7 @@ bool ing_head_same_group(const struct ing_head_group_key *a, const struct ing_he
     return a->tenant == b->tenant && a->shard == b->shard && a->window == b->window;
 }
 
-bool ing_head_same_round(const struct ing_head_round_key *a, const struct ing_head_round_key *b)
+bool ing_head_same_chunk(const struct ing_head_chunk_key *a, const struct ing_head_chunk_key *b)
 {
     return ing_head_same_group(&a->group, &b->group) && a->number == b->number;
 }
@@ -49,14 +49,14 @@ int ing_head_group_cmp(const struct ing_head_group_key *a, const struct ing_head
     return (a->window > b->window) - (a->window < b->window);
 }
 
-int ing_head_round_cmp(const struct ing_head_round_key *a, const struct ing_head_round_key *b)
+int ing_head_chunk_cmp(const struct ing_head_chunk_key *a, const struct ing_head_chunk_key *b)
 {
     int order = ing_head_group_cmp(&a->group, &b->group);
 
     return order != 0 ? order : (a->number > b->number) - (a->number < b->number);
 }
 
-void ing_head_put_round_key(struct fg_buf *out, const struct ing_head_round_key *key)
+void ing_head_put_chunk_key(struct fg_buf *out, const struct ing_head_chunk_key *key)
 {
     fg_buf_be32(out, key->group.tenant);
     fg_buf_be16(out, key->group.shard);
@@ -64,10 +64,10 @@ void ing_head_put_round_key(struct fg_buf *out, const struct ing_head_round_key 
     fg_buf_be32(out, key->number);
 }
 
-void ing_head_put_series_seek(struct fg_buf *out, const struct ing_head_round_key *round,
+void ing_head_put_series_seek(struct fg_buf *out, const struct ing_head_chunk_key *chunk,
                               uint32_t series, int64_t time_ns)
 {
-    ing_head_put_round_key(out, round);
+    ing_head_put_chunk_key(out, chunk);
     fg_buf_be32(out, series);
     fg_buf_be64(out, flip_sign(time_ns));
 }
@@ -76,14 +76,14 @@ void ing_head_put_profile_key(struct fg_buf *out, const struct ing_head_profile_
 {
     uint8_t id[FG_ID_BYTES];
 
-    ing_head_put_series_seek(out, &key->round, key->series, key->time_ns);
+    ing_head_put_series_seek(out, &key->chunk, key->series, key->time_ns);
     fg_id_put(id, key->id);
     fg_buf_append(out, id, sizeof id);
 }
 
-static struct ing_head_round_key get_round(struct fg_cur *cur)
+static struct ing_head_chunk_key get_chunk(struct fg_cur *cur)
 {
-    struct ing_head_round_key key;
+    struct ing_head_chunk_key key;
 
     key.group.tenant = fg_cur_be32(cur);
     key.group.shard = fg_cur_be16(cur);
@@ -92,11 +92,11 @@ static struct ing_head_round_key get_round(struct fg_cur *cur)
     return key;
 }
 
-bool ing_head_get_round_key(struct fg_slice in, struct ing_head_round_key *ret_key)
+bool ing_head_get_chunk_key(struct fg_slice in, struct ing_head_chunk_key *ret_key)
 {
     struct fg_cur cur = fg_cur(in);
 
-    *ret_key = get_round(&cur);
+    *ret_key = get_chunk(&cur);
     return fg_cur_end(&cur);
 }
 
@@ -107,7 +107,7 @@ bool ing_head_get_profile_key(struct fg_slice in, struct ing_head_profile_key *r
 
     if (in.len != HEAD_PROFILE_KEY_BYTES)
         return false;
-    ret_key->round = get_round(&cur);
+    ret_key->chunk = get_chunk(&cur);
     ret_key->series = fg_cur_be32(&cur);
     ret_key->time_ns = (int64_t)flip_sign((int64_t)fg_cur_be64(&cur));
     id = fg_cur_take(&cur, FG_ID_BYTES);

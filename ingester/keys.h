@@ -4,8 +4,8 @@
  *
  * META
  *   "format"               -> varint version
- *   "cut"                  -> varint: how often the head was cut (rounds.h)
- *   "manifest"             -> varint: a generation of the L0 manifest that was read (rounds.h)
+ *   "cut"                  -> varint: how often the head was cut (chunks.h)
+ *   "manifest"             -> varint: a generation of the L0 manifest that was read (chunks.h)
  *   't' tenant             -> varint tenant number
  *   's' be32 tenant, name  -> varint service number
  *   'n'                    -> varint: services that left had lesser numbers
@@ -15,14 +15,14 @@
  *                               varint types seen
  * DICT
  *   be32 service, be32 generation, be32 seq -> a chunk of the dictionary (dict.h)
- * ROUNDS
- *   a round's key: be32 tenant, be16 shard, be32 window, be32 round -> its state (rounds.h)
+ * CHUNKS
+ *   a chunk's key: be32 tenant, be16 shard, be32 window, be32 chunk -> its state (chunks.h)
  * PROFILES
- *   a round's key, be32 series, be64 time (sign flipped), id 16 bytes -> a record (record.h)
+ *   a chunk's key, be32 series, be64 time (sign flipped), id 16 bytes -> a record (record.h)
  *
  * The window is until / 10 minutes; shard and window are a group
  * (common/cluster/README.md#words). The key of a profile follows from its content, except for the
- * round, so the few rounds of its group tell whether it is there already.
+ * chunk, so the few chunks of its group tell whether it is there already.
  */
 #ifndef FG_INGESTER_KEYS_H
 #define FG_INGESTER_KEYS_H
@@ -36,15 +36,15 @@ enum ing_head_family {
     HEAD_META,
     HEAD_SERIES,
     HEAD_DICT,
-    HEAD_ROUNDS,
+    HEAD_CHUNKS,
     HEAD_PROFILES,
     HEAD_FAMILIES,
 };
 
 enum {
     HEAD_FORMAT = 2,
-    HEAD_ROUND_KEY_BYTES = 4 + 2 + 4 + 4,
-    HEAD_PROFILE_KEY_BYTES = HEAD_ROUND_KEY_BYTES + 4 + 8 + FG_ID_BYTES,
+    HEAD_CHUNK_KEY_BYTES = 4 + 2 + 4 + 4,
+    HEAD_PROFILE_KEY_BYTES = HEAD_CHUNK_KEY_BYTES + 4 + 8 + FG_ID_BYTES,
 };
 
 #define HEAD_WINDOW_NS (10 * FG_MINUTE_NS)
@@ -58,13 +58,13 @@ struct ing_head_group_key {
     uint32_t window;
 };
 
-struct ing_head_round_key {
+struct ing_head_chunk_key {
     struct ing_head_group_key group;
     uint32_t number;
 };
 
 struct ing_head_profile_key {
-    struct ing_head_round_key round;
+    struct ing_head_chunk_key chunk;
     uint32_t series;
     int64_t time_ns;
     struct fg_id id;
@@ -82,22 +82,22 @@ int64_t ing_head_window_first_ns(uint32_t window);
 int64_t ing_head_window_end_ns(uint32_t window);
 
 bool ing_head_same_group(const struct ing_head_group_key *a, const struct ing_head_group_key *b);
-bool ing_head_same_round(const struct ing_head_round_key *a, const struct ing_head_round_key *b);
+bool ing_head_same_chunk(const struct ing_head_chunk_key *a, const struct ing_head_chunk_key *b);
 
 /* In the order in which they are kept: less than, equal to, or greater than 0. */
 int ing_head_group_cmp(const struct ing_head_group_key *a, const struct ing_head_group_key *b);
-int ing_head_round_cmp(const struct ing_head_round_key *a, const struct ing_head_round_key *b);
+int ing_head_chunk_cmp(const struct ing_head_chunk_key *a, const struct ing_head_chunk_key *b);
 
-void ing_head_put_round_key(struct fg_buf *out, const struct ing_head_round_key *key);
+void ing_head_put_chunk_key(struct fg_buf *out, const struct ing_head_chunk_key *key);
 void ing_head_put_profile_key(struct fg_buf *out, const struct ing_head_profile_key *key);
 
 /* false: not such a key. */
-bool ing_head_get_round_key(struct fg_slice in, struct ing_head_round_key *ret_key) fg_must_check;
+bool ing_head_get_chunk_key(struct fg_slice in, struct ing_head_chunk_key *ret_key) fg_must_check;
 bool ing_head_get_profile_key(struct fg_slice in,
                               struct ing_head_profile_key *ret_key) fg_must_check;
 
-/* Key of the first profile of a series in a round at or after a time. */
-void ing_head_put_series_seek(struct fg_buf *out, const struct ing_head_round_key *round,
+/* Key of the first profile of a series in a chunk at or after a time. */
+void ing_head_put_series_seek(struct fg_buf *out, const struct ing_head_chunk_key *chunk,
                               uint32_t series, int64_t time_ns);
 
 #endif

@@ -2,10 +2,10 @@
 #include "common/program/program.h"
 #include "common/runtime/log.h"
 #include "common/storage/bucket/settings.h"
+#include "ingester/first_use.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
 #include "ingester/routes.h"
-#include "ingester/unused.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ struct ingester_place {
 };
 
 static struct ing_settings settings;
-static struct ing_driver_settings segments;
+static struct ing_segments_settings segments;
 static struct fg_bucket_settings bucket;
 static struct fg_bucket_s3_settings bucket_s3;
 static struct ingester_place place;
@@ -101,7 +101,7 @@ static enum fg_code check_unused(void *arg, struct fg_err *err)
 {
     struct ingester_service *service = arg;
 
-    return ring.allow_new ? FG_OK : ing_unused_check_ring(service->bucket, fg_clock_real(), err);
+    return ring.allow_new ? FG_OK : ing_first_use_check_ring(service->bucket, fg_clock_real(), err);
 }
 
 static void on_drain(void *arg, uint64_t revision)
@@ -246,7 +246,7 @@ int main(int argc, char **argv)
         {"rpc", fg_rpc_fields, fg_rpc_n_fields, &rpc},
         {"ring", fg_ring_member_fields, fg_ring_n_member_fields, &ring},
         {"ingester", ing_fields, ing_n_fields, &settings},
-        {"ingester.segments", ing_driver_fields, ing_driver_n_fields, &segments},
+        {"ingester.segments", ing_segments_fields, ing_segments_n_fields, &segments},
         {"ingester.repair", ing_repair_fields, ing_repair_n_fields, &repair},
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
         {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &bucket_s3},

@@ -249,10 +249,10 @@ static enum fg_code check_group(const struct ingester_push *push,
                                 const struct ing_head_group_key *group,
                                 const struct ing_catalog_quota *quota, struct fg_err *err)
 {
-    struct ing_rounds *rounds = push->context->rounds;
+    struct ing_head_chunks *chunks = push->context->chunks;
 
-    if (ing_rounds_have_room(rounds, group->tenant, quota->share) ||
-        ing_rounds_of_group(rounds, group, NULL, 0) > 0)
+    if (ing_head_chunks_have_room(chunks, group->tenant, quota->share) ||
+        ing_head_chunks_of_group(chunks, group, NULL, 0) > 0)
         return FG_OK;
     return fg_fail(err, FG_E_LIMIT,
                    "tenant %s has profiles of too many time windows: the catalog has no space for "
@@ -289,14 +289,14 @@ static enum fg_code find_place(struct ingester_push *push, const struct fg_wire_
     if (series == NULL)
         return no_room(push, quota, err);
     out->key = (struct ing_head_profile_key){
-        .round.group = {ing_catalog_tenant_number(item->tenant), series->shard,
+        .chunk.group = {ing_catalog_tenant_number(item->tenant), series->shard,
                         ing_head_window(profile->time_ns, profile->duration_ns)},
         .series = series->number,
         .time_ns = profile->time_ns,
         .id = profile->id,
     };
     out->series = series;
-    return check_group(push, &out->key.round.group, quota, err);
+    return check_group(push, &out->key.chunk.group, quota, err);
 }
 
 static void add_record(struct ingester_push *push, const struct fg_wire_batch *batch,
@@ -349,7 +349,8 @@ static bool must_look(struct ingester_push *push)
     if (look != NULL)
         return false;
     for (uint32_t i = 0; i < item->n_profiles && !late; i++)
-        late = ing_driver_is_late(push->context->driver, &item->profiles[i].key.round.group, &seen);
+        late = ing_segments_is_late(push->context->segments, &item->profiles[i].key.chunk.group,
+                                    &seen);
     if (!late)
         return false;
     look = push->look = fg_new(struct push_look);
@@ -372,7 +373,7 @@ static void take_look(struct ingester_push *push)
         return;
     push->item.looked = look->looked;
     for (uint32_t i = 0; i < look->n; i++) {
-        push->item.profiles[i].held = look->found[i];
+        push->item.profiles[i].committed = look->found[i];
         push->item.profiles[i].unsure = look->unsure[i];
     }
 }
@@ -488,12 +489,12 @@ static void on_looked(struct fg_job *job)
     finish(push);
 }
 
-/* One question for each profile. */
+/* One query for each profile. */
 static enum fg_code ask_for_all(struct ingester_push *push, int64_t deadline_mono_ns,
                                 struct fg_err *err)
 {
     struct push_look *look = push->look;
-    struct ing_held_question *questions = fg_calloc(look->n, sizeof *questions);
+    struct ing_dedup_query *queries = fg_calloc(look->n, sizeof *queries);
     struct fg_id *ids = fg_calloc(look->n, sizeof *ids);
     enum fg_code code;
 
@@ -501,22 +502,22 @@ static enum fg_code ask_for_all(struct ingester_push *push, int64_t deadline_mon
     memset(look->unsure, 0, look->n * sizeof *look->unsure);
     for (uint32_t i = 0; i < look->n; i++) {
         ids[i] = look->keys[i].id;
-        questions[i] = (struct ing_held_question){
+        queries[i] = (struct ing_dedup_query){
             .tenant = fg_cstr(push->head->tenant),
-            .shard = look->keys[i].round.group.shard,
-            .window = look->keys[i].round.group.window,
+            .shard = look->keys[i].chunk.group.shard,
+            .window = look->keys[i].chunk.group.window,
             .ids = &ids[i],
             .n_ids = 1,
             .found = &look->found[i],
             .unsure = &look->unsure[i],
         };
     }
-    code = ing_held_find(push->context->held, questions, look->n, 0, look->least,
-                         (struct ing_held_until){.deadline_mono_ns = deadline_mono_ns},
-                         &look->looked.generation, err);
+    code = ing_dedup_find(push->context->dedup, queries, look->n, 0, look->least,
+                          (struct ing_dedup_until){.deadline_mono_ns = deadline_mono_ns},
+                          &look->looked.generation, err);
     /* Generation 0 has no segments, and so no late profiles either. */
     look->looked.generation = FG_MAX(look->looked.generation, 1);
-    free(questions);
+    free(queries);
     free(ids);
     return code;
 }
@@ -553,7 +554,7 @@ static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
     if (left_ns <= 0)
         return fg_fail(err, FG_E_DEADLINE, "the push waited too long for its duplicate check");
     if (now_ns < context->no_look_before_mono_ns &&
-        ing_held_count_found(context->held) == context->found_before) {
+        ing_dedup_count_found(context->dedup) == context->found_before) {
         look->looked = (struct ing_segments_looked){.cannot = true};
         return FG_OK;
     }
@@ -568,7 +569,7 @@ static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
                     "unchecked",
                     fg_ls("err", err->msg));
     context->no_look_before_mono_ns = fg_time_add(fg_mono_ns(fg_clock_real()), LOOK_AGAIN_NS);
-    context->found_before = ing_held_count_found(context->held);
+    context->found_before = ing_dedup_count_found(context->dedup);
     memset(look->found, 0, look->n * sizeof *look->found);
     look->looked = (struct ing_segments_looked){.cannot = true};
     return FG_OK;

@@ -4,7 +4,7 @@
  *   transport thread --> pinned worker: decode, number, encode --> committer --> answer
  *                            |   ^
  *                            v   |  only where a group was in a segment before
- *                        BACKGROUND worker: are the profiles in blocks? (segments/held.h)
+ *                        BACKGROUND worker: are the profiles in blocks? (dedup_index.h)
  */
 #ifndef FG_INGESTER_PUSH_H
 #define FG_INGESTER_PUSH_H
@@ -13,24 +13,24 @@
 #include "common/net/rpc/rpc.h"
 #include "common/runtime/work.h"
 #include "ingester/commit.h"
+#include "ingester/dedup_index.h"
 #include "ingester/member.h"
-#include "ingester/segments/driver.h"
-#include "ingester/segments/held.h"
+#include "ingester/segments/segments.h"
 
 struct ing_push_context {
     struct ing_catalog *catalog;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
     struct ing_dict_table *dicts;
     struct ing_commit *commit;
-    struct ing_driver *driver;
-    struct ing_held *held;
+    struct ing_segments *segments;
+    struct ing_dedup *dedup;
     const struct ing_member *member;
     struct ing_intake *intake;
     struct fg_work *work;
     struct fg_tenants *tenants;
     uint64_t start_id; /* of this run, told to distributors */
     /* The BACKGROUND worker's, of which there is one. After a look that failed the worker does not
-     * ask the bucket before no_look_before_mono_ns, unless ing_held_count_found() has grown from
+     * ask the bucket before no_look_before_mono_ns, unless ing_dedup_count_found() has grown from
      * found_before: then the bucket has answered somebody else. 0: the last look succeeded. */
     int64_t no_look_before_mono_ns;
     uint64_t found_before;

@@ -12,7 +12,7 @@ enum {
 struct query_job {
     struct fg_job job;
     struct ing_query query;
-    struct ing_driver_waiter waiter; /* between two runs */
+    struct ing_segments_waiter waiter; /* between two runs */
     enum fg_code (*kind)(struct ing_query *query, struct fg_err *err);
 };
 
@@ -78,7 +78,7 @@ static void submit(struct query_job *job)
     refuse(job, &err);
 }
 
-static void caught_up(struct ing_driver_waiter *waiter, const struct fg_err *err)
+static void caught_up(struct ing_segments_waiter *waiter, const struct fg_err *err)
 {
     struct query_job *job = fg_container(waiter, struct query_job, waiter);
 
@@ -95,12 +95,12 @@ static void wait_for_manifest(struct query_job *job)
     struct fg_rpc_request *req = job->query.req;
     struct fg_err err;
 
-    job->waiter = (struct ing_driver_waiter){.generation = job->query.generation,
-                                             .deadline_mono_ns = fg_rpc_deadline_mono_ns(req),
-                                             .on_end = caught_up};
+    job->waiter = (struct ing_segments_waiter){.generation = job->query.generation,
+                                               .deadline_mono_ns = fg_rpc_deadline_mono_ns(req),
+                                               .on_end = caught_up};
     end(&job->query);
     begin(&job->query, context, req);
-    if (ing_driver_wait(context->driver, &job->waiter, &err) != FG_OK)
+    if (ing_segments_wait(context->segments, &job->waiter, &err) != FG_OK)
         refuse(job, &err);
 }
 
@@ -286,45 +286,45 @@ static bool has_series_in(const struct ing_query_scope *scope, uint16_t shard)
     return false;
 }
 
-/* Why a round cannot be in an answer; NULL: it can. */
-static const char *why_unsure(const struct ing_round *round)
+/* Why a chunk cannot be in an answer; NULL: it can. */
+static const char *why_unsure(const struct ing_head_chunk *chunk)
 {
-    if (round->in_doubt)
+    if (chunk->in_doubt)
         return "a failed write may have moved profiles of this time range in the head; it is "
                "undone when the disk accepts writes";
-    if (round->state == ROUND_UNCHECKED)
+    if (chunk->state == CHUNK_UNCHECKED)
         return "late profiles of this time range cannot be checked for duplicates: the bucket does "
                "not respond, or an object that may contain them is damaged";
     return NULL;
 }
 
-/* Removes rounds that may have less than they should, or that may be in the bucket as well. */
+/* Removes chunks that may have less than they should, or that may be in the bucket as well. */
 static enum fg_code leave_unsure(struct ing_query *query, struct ing_query_scope *scope,
                                  struct fg_err *err)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < scope->n_rounds; i++) {
-        const struct ing_round *round = &scope->rounds[i];
-        const char *why = why_unsure(round);
+    for (size_t i = 0; i < scope->n_chunks; i++) {
+        const struct ing_head_chunk *chunk = &scope->chunks[i];
+        const char *why = why_unsure(chunk);
 
         if (why == NULL || query->lists)
-            scope->rounds[kept++] = *round;
-        else if (!has_series_in(scope, round->key.group.shard))
+            scope->chunks[kept++] = *chunk;
+        else if (!has_series_in(scope, chunk->key.group.shard))
             continue;
         else if (!query->lenient)
             return fg_fail(err, FG_E_CORRUPT, "%s", why);
         else
             (void)snprintf(query->lacks, sizeof query->lacks, "%s", why);
     }
-    scope->n_rounds = kept;
+    scope->n_chunks = kept;
     return FG_OK;
 }
 
 /* What is in other shards than those asked about goes. */
 static void keep_shards(struct ing_query *query, struct ing_query_scope *scope)
 {
-    size_t matches = 0, rounds = 0;
+    size_t matches = 0, chunks = 0;
 
     for (size_t i = 0; i < scope->n_matches; i++) {
         uint16_t shard = scope->matches[i].series->shard;
@@ -335,36 +335,36 @@ static void keep_shards(struct ing_query *query, struct ing_query_scope *scope)
         scope->matches[matches++] = scope->matches[i];
         query->series += ing_query_shards_data(&scope->shards, shard);
     }
-    for (size_t i = 0; i < scope->n_rounds; i++)
-        if (is_wanted(&scope->shards, scope->rounds[i].key.group.shard))
-            scope->rounds[rounds++] = scope->rounds[i];
+    for (size_t i = 0; i < scope->n_chunks; i++)
+        if (is_wanted(&scope->shards, scope->chunks[i].key.group.shard))
+            scope->chunks[chunks++] = scope->chunks[i];
     scope->n_matches = matches;
-    scope->n_rounds = rounds;
+    scope->n_chunks = chunks;
 }
 
-/* Rounds and iterator are of one moment, at which nothing is on its way into a segment. */
-static enum fg_code choose_rounds(struct ing_query *query, uint64_t generation,
+/* Chunks and iterator are of one moment, at which nothing is on its way into a segment. */
+static enum fg_code choose_chunks(struct ing_query *query, uint64_t generation,
                                   struct ing_query_scope *scope, struct fg_err *err)
 {
-    struct ing_driver *driver = query->context->driver;
+    struct ing_segments *segments = query->context->segments;
     enum fg_code code;
 
-    code = ing_driver_fence(driver, generation, err);
+    code = ing_segments_fence(segments, generation, err);
     query->behind = code == FG_E_ABORTED;
     query->generation = generation;
     if (code != FG_OK)
         return code;
-    code = ing_rounds_select(query->context->rounds,
-                             &(struct ing_rounds_filter){
-                                 .tenant = ing_catalog_tenant_number(scope->tenant),
-                                 .start_ns = scope->start_ns,
-                                 .end_ns = scope->end_ns,
-                                 .generation = generation,
-                             },
-                             query->arena, &scope->rounds, &scope->n_rounds, err);
-    if (code == FG_OK && scope->n_rounds > 0)
+    code = ing_head_chunks_select(query->context->chunks,
+                                  &(struct ing_head_chunks_filter){
+                                      .tenant = ing_catalog_tenant_number(scope->tenant),
+                                      .start_ns = scope->start_ns,
+                                      .end_ns = scope->end_ns,
+                                      .generation = generation,
+                                  },
+                                  query->arena, &scope->chunks, &scope->n_chunks, err);
+    if (code == FG_OK && scope->n_chunks > 0)
         scope->iter = make_iter(query, scope);
-    ing_driver_unfence(driver);
+    ing_segments_unfence(segments);
     return code;
 }
 
@@ -438,7 +438,7 @@ enum fg_code ing_query_scope(struct ing_query *query, const Fg__Inner__Selection
         return err->code;
     code = choose_series(query, selection, profile_type, &scope, err);
     if (code == FG_OK && scope.tenant != NULL)
-        code = choose_rounds(query, selection->generation, &scope, err);
+        code = choose_chunks(query, selection->generation, &scope, err);
     if (code == FG_OK) {
         keep_shards(query, &scope);
         code = leave_unsure(query, &scope, err);
@@ -459,15 +459,15 @@ struct scan {
     struct ing_query_sums *sums;
     struct fg_store_iter *iter;
     struct fg_buf key;
-    bool data, summing; /* what is wanted of the round at hand */
+    bool data, summing; /* what is wanted of the chunk at hand */
 };
 
-/* To the first record of the series in the round that is not too early. */
-static void seek(struct scan *scan, const struct ing_head_round_key *round, uint32_t series,
+/* To the first record of the series in the chunk that is not too early. */
+static void seek(struct scan *scan, const struct ing_head_chunk_key *chunk, uint32_t series,
                  int64_t start_ns)
 {
     fg_buf_clear(&scan->key);
-    ing_head_put_series_seek(&scan->key, round, series, start_ns);
+    ing_head_put_series_seek(&scan->key, chunk, series, start_ns);
     /* We only go forward: when what we stand on is at or after the goal, nothing lies between. */
     if (!scan->iter->valid || fg_slice_cmp(scan->iter->key, fg_buf_slice(&scan->key)) < 0)
         fg_store_iter_seek(scan->iter, fg_buf_slice(&scan->key));
@@ -512,18 +512,18 @@ static enum fg_code visit_record(struct scan *scan, const struct ing_catalog_mat
 }
 
 /* n matches, all of one series. */
-static enum fg_code scan_span(struct scan *scan, const struct ing_head_round_key *round,
+static enum fg_code scan_span(struct scan *scan, const struct ing_head_chunk_key *chunk,
                               const struct ing_catalog_match *matches, size_t n,
                               struct fg_time_span span, struct fg_err *err)
 {
     uint32_t series = matches[0].series->number;
     struct ing_head_profile_key key;
 
-    for (seek(scan, round, series, span.start_ns); scan->iter->valid;
+    for (seek(scan, chunk, series, span.start_ns); scan->iter->valid;
          fg_store_iter_next(scan->iter)) {
         if (!ing_head_get_profile_key(scan->iter->key, &key))
             return fg_fail(err, FG_E_CORRUPT, "head: key of %zu bytes", scan->iter->key.len);
-        if (key.series != series || !ing_head_same_round(&key.round, round) ||
+        if (key.series != series || !ing_head_same_chunk(&key.chunk, chunk) ||
             key.time_ns > span.end_ns)
             break;
         if (visit_record(scan, matches, n, &key, err) != FG_OK)
@@ -537,54 +537,54 @@ static enum fg_code scan_span(struct scan *scan, const struct ing_head_round_key
 }
 
 /* Matches [from, to) of the scope, all of one series. */
-static enum fg_code scan_series(struct scan *scan, const struct ing_round *round, size_t from,
+static enum fg_code scan_series(struct scan *scan, const struct ing_head_chunk *chunk, size_t from,
                                 size_t to, struct fg_err *err)
 {
     const struct fg_left *left = &scan->scope->left[from];
 
     for (uint32_t i = 0; i < left->count; i++)
-        if (left->spans[i].start_ns <= round->greatest_ns &&
-            left->spans[i].end_ns >= round->least_ns &&
-            scan_span(scan, &round->key, scan->scope->matches + from, to - from, left->spans[i],
+        if (left->spans[i].start_ns <= chunk->greatest_ns &&
+            left->spans[i].end_ns >= chunk->least_ns &&
+            scan_span(scan, &chunk->key, scan->scope->matches + from, to - from, left->spans[i],
                       err) != FG_OK)
             return err->code;
     return FG_OK;
 }
 
-static enum fg_code scan_round(struct scan *scan, const struct ing_round *round, size_t from,
+static enum fg_code scan_chunk(struct scan *scan, const struct ing_head_chunk *chunk, size_t from,
                                size_t to, struct fg_err *err)
 {
     const struct ing_catalog_match *matches = scan->scope->matches;
-    uint16_t shard = round->key.group.shard;
+    uint16_t shard = chunk->key.group.shard;
 
     scan->data = ing_query_shards_data(&scan->scope->shards, shard);
     scan->summing = ing_query_shards_sums(&scan->scope->shards, shard);
-    if (scan->summing && ing_query_sums_group(scan->sums, &round->key.group, err) != FG_OK)
+    if (scan->summing && ing_query_sums_group(scan->sums, &chunk->key.group, err) != FG_OK)
         return err->code;
     for (size_t i = from, next; i < to; i = next) {
         for (next = i + 1; next < to && matches[next].series == matches[i].series;)
             next++;
-        if (scan_series(scan, round, i, next, err) != FG_OK)
+        if (scan_series(scan, chunk, i, next, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
 }
 
-/* Rounds and matches are both sorted by shard: walk them side by side. */
-static enum fg_code scan_rounds(struct scan *scan, struct fg_err *err)
+/* Chunks and matches are both sorted by shard: walk them side by side. */
+static enum fg_code scan_chunks(struct scan *scan, struct fg_err *err)
 {
     const struct ing_query_scope *scope = scan->scope;
     size_t from = 0;
 
-    for (size_t r = 0; r < scope->n_rounds; r++) {
-        uint16_t shard = scope->rounds[r].key.group.shard;
+    for (size_t r = 0; r < scope->n_chunks; r++) {
+        uint16_t shard = scope->chunks[r].key.group.shard;
         size_t to;
 
         while (from < scope->n_matches && scope->matches[from].series->shard < shard)
             from++;
         for (to = from; to < scope->n_matches && scope->matches[to].series->shard == shard;)
             to++;
-        if (to > from && scan_round(scan, &scope->rounds[r], from, to, err) != FG_OK)
+        if (to > from && scan_chunk(scan, &scope->chunks[r], from, to, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -602,10 +602,10 @@ enum fg_code ing_query_scan(struct ing_query *query, const struct ing_query_scop
                         .iter = scope->iter};
     enum fg_code code;
 
-    if (scope->n_matches == 0 || scope->n_rounds == 0)
+    if (scope->n_matches == 0 || scope->n_chunks == 0)
         return FG_OK;
     fg_buf_init(&scan.key, 64);
-    code = scan_rounds(&scan, err);
+    code = scan_chunks(&scan, err);
     fg_buf_done(&scan.key);
     return code == FG_OK ? ing_query_sums_finish(sums, err) : code;
 }

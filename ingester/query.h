@@ -11,18 +11,18 @@
 #include "common/runtime/work.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
+#include "ingester/head_chunks.h"
 #include "ingester/query_shards.h"
 #include "ingester/record.h"
-#include "ingester/rounds.h"
-#include "ingester/segments/driver.h"
+#include "ingester/segments/segments.h"
 #include "proto/inner.pb-c.h"
 
 struct ing_query_context {
     struct fg_store *store;
     struct ing_catalog *catalog;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
     struct ing_dict_table *dicts;
-    struct ing_driver *driver;
+    struct ing_segments *segments;
     struct fg_work *work;
     struct fg_id store_id;       /* what is asked of another store is not answered */
     struct fg_ring_watch *watch; /* NULL: alone */
@@ -72,16 +72,16 @@ struct ing_query_scope {
     struct ing_catalog_tenant *tenant; /* NULL: nobody has heard of it, nothing matches */
     struct ing_catalog_match *matches;
     size_t n_matches;
-    struct fg_left *left;     /* [n_matches]: of the time, by deletions; something of each */
-    struct fg_left every;     /* the same of every series, whatever its labels */
-    struct ing_round *rounds; /* sorted by shard, then window, then number */
-    size_t n_rounds;
+    struct fg_left *left;          /* [n_matches]: of the time, by deletions; something of each */
+    struct fg_left every;          /* the same of every series, whatever its labels */
+    struct ing_head_chunk *chunks; /* sorted by shard, then window, then number */
+    size_t n_chunks;
     int64_t start_ns, end_ns;   /* inclusive */
-    struct fg_store_iter *iter; /* of the moment at which the rounds were chosen; NULL: no round */
+    struct fg_store_iter *iter; /* of the moment at which the chunks were chosen; NULL: no chunk */
 };
 
 /*
- * Finds series and rounds, of shards that are asked about in any way. profile_type: NULL or "" for
+ * Finds series and chunks, of shards that are asked about in any way. profile_type: NULL or "" for
  * any. The times are given apart, since a kind may read more than it was asked about.
  * FG_E_PRECONDITION: another store is meant, or the snapshot is too old; nothing was read.
  */

@@ -1,7 +1,7 @@
 /*
  * SERIES and STATS: answered from the catalog, without reading a profile. So a series is listed
  * that has profiles before and after the range and none in it, as long as its shard has any; and
- * deletions are compared with the first and the last time of a series, and of a round. Of shards,
+ * deletions are compared with the first and the last time of a series, and of a chunk. Of shards,
  * SERIES looks at those that are wanted as data, since what replicas list unites; STATS at all.
  */
 #include "ingester/query.h"
@@ -62,17 +62,17 @@ static bool sets_add(struct sets *sets, const struct fg_labels *labels)
 /* Has the series' shard a group in the range? Groups are sorted by shard. */
 static bool shard_has_data(const struct ing_query_scope *scope, uint16_t shard)
 {
-    size_t low = 0, high = scope->n_rounds;
+    size_t low = 0, high = scope->n_chunks;
 
     while (low < high) {
         size_t mid = low + (high - low) / 2;
 
-        if (scope->rounds[mid].key.group.shard < shard)
+        if (scope->chunks[mid].key.group.shard < shard)
             low = mid + 1;
         else
             high = mid;
     }
-    return low < scope->n_rounds && scope->rounds[low].key.group.shard == shard;
+    return low < scope->n_chunks && scope->chunks[low].key.group.shard == shard;
 }
 
 static void write_sets(const struct sets *sets, struct fg_buf *out)
@@ -145,34 +145,34 @@ enum fg_code ing_query_series(struct ing_query *query, struct fg_err *err)
     return code;
 }
 
-/* A round that is not deleted as a whole. */
-static enum fg_code count_round(const struct ing_query_scope *scope, const struct ing_round *round,
-                                struct ing_query_sums *sums, Fg__Inner__StatsReply *reply,
-                                struct fg_err *err)
+/* A chunk that is not deleted as a whole. */
+static enum fg_code count_chunk(const struct ing_query_scope *scope,
+                                const struct ing_head_chunk *chunk, struct ing_query_sums *sums,
+                                Fg__Inner__StatsReply *reply, struct fg_err *err)
 {
-    int64_t least_ns = round->least_ns, greatest_ns = round->greatest_ns;
+    int64_t least_ns = chunk->least_ns, greatest_ns = chunk->greatest_ns;
     bool first = reply->profiles == 0;
 
     if (!fg_left_clip(&scope->every, &least_ns, &greatest_ns))
         return FG_OK;
     reply->oldest_ns = first ? least_ns : FG_MIN(reply->oldest_ns, least_ns);
     reply->newest_ns = first ? greatest_ns : FG_MAX(reply->newest_ns, greatest_ns);
-    reply->profiles += round->count;
-    if (!ing_query_shards_sums(&scope->shards, round->key.group.shard))
+    reply->profiles += chunk->count;
+    if (!ing_query_shards_sums(&scope->shards, chunk->key.group.shard))
         return FG_OK;
-    if (ing_query_sums_group(sums, &round->key.group, err) != FG_OK)
+    if (ing_query_sums_group(sums, &chunk->key.group, err) != FG_OK)
         return err->code;
-    ing_query_sums_add_all(sums, round->count, round->digest);
+    ing_query_sums_add_all(sums, chunk->count, chunk->digest);
     return FG_OK;
 }
 
-static enum fg_code count_rounds(struct ing_query *query, const struct ing_query_scope *scope,
+static enum fg_code count_chunks(struct ing_query *query, const struct ing_query_scope *scope,
                                  struct ing_query_sums *sums, struct fg_err *err)
 {
     Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
 
-    for (size_t i = 0; i < scope->n_rounds; i++)
-        if (count_round(scope, &scope->rounds[i], sums, &reply, err) != FG_OK)
+    for (size_t i = 0; i < scope->n_chunks; i++)
+        if (count_chunk(scope, &scope->chunks[i], sums, &reply, err) != FG_OK)
             return err->code;
     if (ing_query_sums_finish(sums, err) != FG_OK)
         return err->code;
@@ -204,7 +204,7 @@ static enum fg_code stats_of(struct ing_query *query, const Fg__Inner__StatsHead
         return err->code;
     ing_query_scope_done(&scope);
     ing_query_sums_init(&sums, &scope.shards, query->arena, 0);
-    code = count_rounds(query, &scope, &sums, err);
+    code = count_chunks(query, &scope, &sums, err);
     ing_query_sums_done(&sums);
     return code;
 }

@@ -10,7 +10,7 @@ struct retire_leaver {
     struct ing_catalog_service *service;
     uint32_t generation;
     enum state state;
-    uint32_t cuts; /* OLD: rounds that began later do not name it */
+    uint32_t cuts; /* OLD: chunks that began later do not name it */
 };
 
 struct ing_retire {
@@ -93,7 +93,7 @@ enum fg_code ing_retire_create(const struct ing_retire_config *config,
 
     retire->config = *config;
     fg_store_batch_init(&retire->deletes);
-    ing_catalog_assume_held(config->catalog, ing_rounds_cuts(config->rounds));
+    ing_catalog_assume_held(config->catalog, ing_head_chunks_cuts(config->chunks));
     ing_catalog_each_service(config->catalog, note_service, &start);
     code = getrandom(&start.skip, sizeof start.skip, 0) == sizeof start.skip
                ? ing_dict_each(config->store, note_dictionary, &start, err)
@@ -154,7 +154,7 @@ static void grow_old(const struct ing_retire *retire, struct retire_leaver *leav
         return;
     ing_commit_spoil(leaver->service, leaver->generation);
     leaver->state = OLD;
-    leaver->cuts = ing_rounds_cuts(retire->config.rounds);
+    leaver->cuts = ing_head_chunks_cuts(retire->config.chunks);
 }
 
 static void sweep_one(const struct ing_retire *retire, struct retire_leaver *leaver, uint32_t least,
@@ -193,7 +193,7 @@ static void drop_deleted(struct ing_retire *retire)
 enum fg_code ing_retire_sweep(struct ing_retire *retire, struct ing_retire_writer writer,
                               struct fg_err *err)
 {
-    uint32_t least = ing_rounds_least_born(retire->config.rounds);
+    uint32_t least = ing_head_chunks_least_born(retire->config.chunks);
     struct fg_store_batch batch;
     enum fg_code code = FG_OK;
 
@@ -227,7 +227,7 @@ enum fg_code ing_retire_series(struct ing_retire *retire, struct ing_retire_writ
 
     if (deletes->count == 0) {
         ing_catalog_sweep_series(retire->config.catalog,
-                                 ing_rounds_least_born(retire->config.rounds), deletes);
+                                 ing_head_chunks_least_born(retire->config.chunks), deletes);
         ing_catalog_sweep_services(retire->config.catalog, has_no_dictionary, retire, deletes);
     }
     if (deletes->count == 0)

@@ -1,17 +1,17 @@
 /*
- * What leaves the head after the rounds that needed it: dictionaries, series and services.
+ * What leaves the head after the chunks that needed it: dictionaries, series and services.
  *
  * Dictionaries. A cut begins a new generation in every service that has one, so
- * what was numbered before is named by rounds of then and no later ones:
+ * what was numbered before is named by chunks of then and no later ones:
  *
  *   WRITTEN ---------------> OLD ---------------------> UNNEEDED ----------> deleted
- *      a cut: a new generation    all rounds that began      at the next sweep: queries that found
- *      begins; until nobody       before it was old are      such rounds have ended by then
- *      works with this one        forgotten
+ *      a cut: a new generation    all chunks that began      at the next sweep: queries that found
+ *      begins; until nobody       before it was old are      such chunks have ended by then
+ *      works with this one        evicted
  *
  * Nothing of this is stored: a restart finds all generations of a service old, and begins another.
  *
- * Series leave when every round that is here began after the last one that got a profile of theirs
+ * Series leave when every chunk that is here began after the last one that got a profile of theirs
  * (catalog.h). A service that has no series any more gets its old dictionaries deleted as above,
  * and then leaves.
  *
@@ -22,7 +22,7 @@
 
 #include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
-#include "ingester/rounds.h"
+#include "ingester/head_chunks.h"
 
 struct ing_retire;
 
@@ -31,17 +31,17 @@ struct ing_retire_config {
     struct fg_store *store;
     struct ing_catalog *catalog;
     struct ing_dict_table *dicts;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
 };
 
 /* Finds what the store has, and sets the generation of every service; any series may be in any
- * round there is. Before the first push.
+ * chunk there is. Before the first push.
  * FG_E_CORRUPT, FG_E_UNAVAILABLE. */
 enum fg_code ing_retire_create(const struct ing_retire_config *config,
                                struct ing_retire **ret_retire, struct fg_err *err) fg_must_check;
 void ing_retire_destroy(struct ing_retire *retire);
 
-/* After rounds were sealed. FG_E_UNAVAILABLE: some services have not begun a new generation; the
+/* After chunks were sealed. FG_E_UNAVAILABLE: some services have not begun a new generation; the
  * next cut is time enough. */
 enum fg_code ing_retire_cut(struct ing_retire *retire, struct fg_err *err) fg_must_check;
 

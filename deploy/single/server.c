@@ -34,7 +34,7 @@ static struct dist_settings distributor_settings;
 static struct dist_scraper_settings scraper_settings;
 static struct dist_scraper_kubernetes_settings scraper_kubernetes_settings;
 static struct ing_settings ingester_settings;
-static struct ing_driver_settings segments_settings;
+static struct ing_segments_settings segments_settings;
 static struct cmp_settings compactor_settings;
 struct qry_settings single_querier;
 
@@ -367,7 +367,7 @@ int single_with_def(int (*with)(const struct fg_program_def *def, int argc, char
          &scraper_kubernetes_settings},
         {"ingester", ing_fields, ing_n_fields, &ingester_settings},
         {"compactor", cmp_fields, cmp_n_fields, &compactor_settings},
-        {"ingester.segments", ing_driver_fields, ing_driver_n_fields, &segments_settings},
+        {"ingester.segments", ing_segments_fields, ing_segments_n_fields, &segments_settings},
         {"querier", qry_fields, qry_n_fields, &single_querier},
     };
     const struct fg_program_def def = {

@@ -25,20 +25,21 @@ static struct fg_slice keep_name(struct ing_catalog *catalog, struct fg_slice na
     return copy;
 }
 
-static void add_to_shelf(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
-                         struct ing_shelf *shelf, uint64_t hash, struct ing_catalog_memory *memory)
+static void add_to_table(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
+                         struct ing_hash_table *table, uint64_t hash,
+                         struct ing_catalog_memory *memory)
 {
     tenant->bytes += memory->bytes;
-    catalog->bytes += memory->bytes - ing_shelf_bytes(shelf);
-    ing_shelf_add(shelf, hash, memory);
-    catalog->bytes += ing_shelf_bytes(shelf);
+    catalog->bytes += memory->bytes - ing_hash_table_bytes(table);
+    ing_hash_table_add(table, hash, memory);
+    catalog->bytes += ing_hash_table_bytes(table);
 }
 
-void ing_catalog_tidy_shelf(struct ing_catalog *catalog, struct ing_shelf *shelf)
+void ing_catalog_compact_table(struct ing_catalog *catalog, struct ing_hash_table *table)
 {
-    catalog->bytes -= ing_shelf_bytes(shelf);
-    ing_shelf_tidy(shelf);
-    catalog->bytes += ing_shelf_bytes(shelf);
+    catalog->bytes -= ing_hash_table_bytes(table);
+    ing_hash_table_compact(table);
+    catalog->bytes += ing_hash_table_bytes(table);
 }
 
 /* ---- epochs ---- */
@@ -50,14 +51,14 @@ unsigned ing_catalog_enter(struct ing_catalog *catalog)
 
     fg_rwlock_read(&catalog->lock);
     slot = catalog->epoch & 1;
-    (void)atomic_fetch_add(&catalog->inside[slot], 1);
+    (void)atomic_fetch_add(&catalog->guards[slot], 1);
     fg_rwlock_unlock(&catalog->lock);
     return slot;
 }
 
 void ing_catalog_leave(struct ing_catalog *catalog, unsigned entered)
 {
-    uint64_t before = atomic_fetch_sub(&catalog->inside[entered], 1);
+    uint64_t before = atomic_fetch_sub(&catalog->guards[entered], 1);
 
     fg_assert(before > 0);
 }
@@ -101,7 +102,7 @@ void ing_catalog_turn_epoch(struct ing_catalog *catalog)
 
     fg_rwlock_write(&catalog->lock);
     before = (catalog->epoch + 1) & 1;
-    if (atomic_load(&catalog->inside[before]) == 0) {
+    if (atomic_load(&catalog->guards[before]) == 0) {
         free_now = fg_take(catalog->gone[before]);
         for (const struct ing_catalog_memory *memory = free_now; memory != NULL;
              memory = memory->next)
@@ -161,9 +162,9 @@ struct ing_catalog_service *ing_catalog_find_service(const struct ing_catalog_te
     struct ing_catalog_service *found = NULL;
     struct fg_map_walk walk;
 
-    for (uint32_t i = ing_shelf_first(&tenant->services, fg_hash64_table(name), &walk);
-         i != FG_MAP_NONE; i = ing_shelf_next(&tenant->services, &walk)) {
-        struct ing_catalog_service *service = tenant->services.places[i].item;
+    for (uint32_t i = ing_hash_table_first(&tenant->services, fg_hash64_table(name), &walk);
+         i != FG_MAP_NONE; i = ing_hash_table_next(&tenant->services, &walk)) {
+        struct ing_catalog_service *service = tenant->services.slots[i].item;
 
         if (!fg_slice_eq(service->name, name) || (found != NULL && found->number > service->number))
             continue;
@@ -195,8 +196,8 @@ struct ing_catalog_service *ing_catalog_add_service(struct ing_catalog *catalog,
     service->number = number;
     service->name = fg_bytes(text, name.len);
     service->tenant = tenant;
-    catalog->n_active += ing_shelf_items(&tenant->services) == 0;
-    add_to_shelf(catalog, tenant, &tenant->services, fg_hash64_table(name), &service->memory);
+    catalog->n_active += ing_hash_table_items(&tenant->services) == 0;
+    add_to_table(catalog, tenant, &tenant->services, fg_hash64_table(name), &service->memory);
     ing_catalog_add_idle(catalog, service);
     catalog->next_service = FG_MAX(catalog->next_service, number + 1);
     return service;
@@ -229,13 +230,13 @@ static bool full(const struct ing_catalog *catalog)
 static bool are_too_many(const struct ing_catalog *catalog, const struct ing_catalog_tenant *tenant)
 {
     return catalog->tenants_max > 0 && catalog->n_active >= catalog->tenants_max &&
-           (tenant == NULL || ing_shelf_items(&tenant->services) == 0);
+           (tenant == NULL || ing_hash_table_items(&tenant->services) == 0);
 }
 
 static uint64_t bytes_of_tenant(const struct ing_catalog_tenant *tenant)
 {
-    return tenant->bytes + ing_shelf_bytes(&tenant->services) + ing_shelf_bytes(&tenant->series) +
-           ing_shelf_bytes(&tenant->kinds);
+    return tenant->bytes + ing_hash_table_bytes(&tenant->services) +
+           ing_hash_table_bytes(&tenant->series) + ing_hash_table_bytes(&tenant->kinds);
 }
 
 /* Also if the tenant's tables double with the next one: a large tenant's are as large as all that
@@ -244,7 +245,8 @@ static bool has_share(const struct ing_catalog *catalog, const struct ing_catalo
                       const struct ing_catalog_quota *quota)
 {
     uint64_t used = bytes_of(catalog);
-    uint64_t growth = ing_shelf_growth(&tenant->services) + ing_shelf_growth(&tenant->series);
+    uint64_t growth =
+        ing_hash_table_growth(&tenant->services) + ing_hash_table_growth(&tenant->series);
 
     if (quota->share >= 1)
         return used <= catalog->max_bytes;
@@ -258,7 +260,7 @@ static bool has_room(const struct ing_catalog *catalog, const struct ing_catalog
                      const struct ing_catalog_quota *quota)
 {
     return has_share(catalog, tenant, quota) && tenant->next_series < UINT32_MAX &&
-           (quota->series_max == 0 || ing_shelf_items(&tenant->series) < quota->series_max);
+           (quota->series_max == 0 || ing_hash_table_items(&tenant->series) < quota->series_max);
 }
 
 enum fg_code ing_catalog_check_room(struct ing_catalog *catalog,
@@ -272,7 +274,7 @@ enum fg_code ing_catalog_check_room(struct ing_catalog *catalog,
     fg_rwlock_read(&catalog->lock);
     if (tenant != NULL) {
         bytes = bytes_of_tenant(tenant);
-        items = ing_shelf_items(&tenant->series);
+        items = ing_hash_table_items(&tenant->series);
     }
     if (full(catalog))
         why = CATALOG_FULL;
@@ -452,14 +454,14 @@ static struct ing_catalog_service **copy_services(const struct ing_catalog *cata
     size_t count = 0, n = 0;
 
     for (uint32_t t = 0; t < catalog->n_tenants; t++)
-        count += ing_shelf_items(&catalog->tenants[t]->services);
+        count += ing_hash_table_items(&catalog->tenants[t]->services);
     services = fg_calloc(FG_MAX(count, 1), sizeof(struct ing_catalog_service *));
     for (uint32_t t = 0; t < catalog->n_tenants; t++) {
-        const struct ing_shelf *shelf = &catalog->tenants[t]->services;
+        const struct ing_hash_table *table = &catalog->tenants[t]->services;
 
-        for (uint32_t i = 0; i < shelf->count; i++)
-            if (shelf->places[i].item != NULL)
-                services[n++] = shelf->places[i].item;
+        for (uint32_t i = 0; i < table->count; i++)
+            if (table->slots[i].item != NULL)
+                services[n++] = table->slots[i].item;
     }
     fg_assert(n == count);
     *ret_count = count;
@@ -495,9 +497,9 @@ static struct ing_catalog_series *find_series(const struct ing_catalog_tenant *t
     struct ing_catalog_series *found = NULL;
     struct fg_map_walk walk;
 
-    for (uint32_t i = ing_shelf_first(&tenant->series, fg_id_table(id), &walk); i != FG_MAP_NONE;
-         i = ing_shelf_next(&tenant->series, &walk)) {
-        struct ing_catalog_series *series = tenant->series.places[i].item;
+    for (uint32_t i = ing_hash_table_first(&tenant->series, fg_id_table(id), &walk);
+         i != FG_MAP_NONE; i = ing_hash_table_next(&tenant->series, &walk)) {
+        struct ing_catalog_series *series = tenant->series.slots[i].item;
 
         if (fg_id_eq(series->id, id) && (found == NULL || series->number > found->number))
             found = series;
@@ -510,9 +512,9 @@ static struct ing_series_kind *find_kind(const struct ing_catalog_tenant *tenant
 {
     struct fg_map_walk walk;
 
-    for (uint32_t i = ing_shelf_first(&tenant->kinds, fg_id_table(id), &walk); i != FG_MAP_NONE;
-         i = ing_shelf_next(&tenant->kinds, &walk)) {
-        struct ing_series_kind *kind = tenant->kinds.places[i].item;
+    for (uint32_t i = ing_hash_table_first(&tenant->kinds, fg_id_table(id), &walk);
+         i != FG_MAP_NONE; i = ing_hash_table_next(&tenant->kinds, &walk)) {
+        struct ing_series_kind *kind = tenant->kinds.slots[i].item;
 
         if (fg_id_eq(kind->id, id)) {
             *ret_place = i;
@@ -532,8 +534,8 @@ void ing_catalog_drop_series(struct ing_catalog *catalog, struct ing_catalog_ten
     if (--kind->n_series > 0)
         return;
     fg_assert(find_kind(tenant, kind->id, &place) == kind);
-    ing_shelf_remove(&tenant->kinds, place);
-    ing_catalog_tidy_shelf(catalog, &tenant->kinds);
+    ing_hash_table_remove(&tenant->kinds, place);
+    ing_catalog_compact_table(catalog, &tenant->kinds);
     ing_catalog_make_gone(catalog, tenant, &kind->memory); /* in the epoch of its last series */
 }
 
@@ -547,13 +549,13 @@ void ing_catalog_add_series(struct ing_catalog *catalog, struct ing_catalog_tena
 
     if (kind == NULL) {
         kind = ing_series_kind_make(def);
-        add_to_shelf(catalog, tenant, &tenant->kinds, fg_id_table(kind->id), &kind->memory);
+        add_to_table(catalog, tenant, &tenant->kinds, fg_id_table(kind->id), &kind->memory);
     }
     kind->n_series++;
     ing_series_bind(series, kind);
     series->number = number;
     series->service = service;
-    add_to_shelf(catalog, tenant, &tenant->series, fg_id_table(series->id), &series->memory);
+    add_to_table(catalog, tenant, &tenant->series, fg_id_table(series->id), &series->memory);
     tenant->next_series = FG_MAX(tenant->next_series, number + 1);
     service->n_series++;
 }
@@ -617,7 +619,7 @@ bool ing_catalog_series_saw(struct ing_catalog_series *series, uint64_t types)
 /* One thread changes them. */
 void ing_catalog_series_holds(struct ing_catalog_series *series, uint32_t born, int64_t time_ns)
 {
-    series->held_before = FG_MAX(series->held_before, born + 1);
+    series->committed_before = FG_MAX(series->committed_before, born + 1);
     if (time_ns < atomic_load_explicit(&series->least_ns, memory_order_relaxed))
         atomic_store(&series->least_ns, time_ns);
     if (time_ns > atomic_load_explicit(&series->greatest_ns, memory_order_relaxed))
@@ -731,18 +733,18 @@ enum fg_code ing_catalog_open(struct fg_store *store, const struct ing_catalog_b
     return FG_OK;
 }
 
-static void free_shelf(struct ing_shelf *shelf)
+static void free_table(struct ing_hash_table *table)
 {
-    for (uint32_t i = 0; i < shelf->count; i++)
-        free(shelf->places[i].item);
-    ing_shelf_done(shelf);
+    for (uint32_t i = 0; i < table->count; i++)
+        free(table->slots[i].item);
+    ing_hash_table_done(table);
 }
 
 static void tenant_free(struct ing_catalog_tenant *tenant)
 {
-    free_shelf(&tenant->series);
-    free_shelf(&tenant->kinds);
-    free_shelf(&tenant->services);
+    free_table(&tenant->series);
+    free_table(&tenant->kinds);
+    free_table(&tenant->services);
     free(tenant);
 }
 

@@ -6,12 +6,12 @@
  * batch that was written; until then whoever uses it puts its definition into the same batch, so
  * that none of them depends on another push that may have failed.
  *
- * Leaving. A series leaves when no round has a profile of it any more, and a service when it has
+ * Leaving. A series leaves when no chunk has a profile of it any more, and a service when it has
  * neither series nor dictionaries; one that comes back is new and gets another number. Tenants
- * stay: rounds and manifests on their way go by them.
+ * stay: chunks and manifests on their way go by them.
  *
  *   ALIVE --------------------> GONE ----------------------------> freed
- *     no round can hold it, no    out of reach, and its definition   nobody is inside any more
+ *     no chunk can hold it, no    out of reach, and its definition   nobody is inside any more
  *     push inside has found it    is deleted; some may work with     who was when it left
  *                                 it still
  *
@@ -163,7 +163,7 @@ struct ing_catalog_series *ing_catalog_series(struct ing_catalog *catalog,
  * has to be put. */
 bool ing_catalog_series_saw(struct ing_catalog_series *series, uint64_t types);
 
-/* A profile of it is, or may be, in a round that began at so many cuts. The committer's thread. */
+/* A profile of it is, or may be, in a chunk that began at so many cuts. The committer's thread. */
 void ing_catalog_series_holds(struct ing_catalog_series *series, uint32_t born, int64_t time_ns);
 
 /* Definitions as puts. */
@@ -174,11 +174,11 @@ void ing_catalog_put_series(const struct ing_catalog_tenant *tenant,
 
 /* --- sweeping: the committer's thread --- */
 
-/* After reading back: any series may be in any round that began at so many cuts or fewer. */
+/* After reading back: any series may be in any chunk that began at so many cuts or fewer. */
 void ing_catalog_assume_held(struct ing_catalog *catalog, uint32_t cuts);
 
 /*
- * Goes on through the series, some thousands at a time, and makes those leave that no round can
+ * Goes on through the series, some thousands at a time, and makes those leave that no chunk can
  * hold: none began at less than least_born cuts. Their definitions as deletes; the call is
  * not repeated before these are written.
  */

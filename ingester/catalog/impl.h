@@ -11,7 +11,7 @@
 
 #include "common/runtime/rwlock.h"
 #include "ingester/catalog/catalog.h"
-#include "ingester/catalog/shelf.h"
+#include "ingester/catalog/hash_table.h"
 
 struct ing_catalog_tenant {
     struct fg_slice name; /* "": the number was given to a push that failed, or the name is lost */
@@ -19,11 +19,11 @@ struct ing_catalog_tenant {
     _Atomic bool durable;
     _Atomic bool lacks; /* see ing_catalog_tenant_lacks() */
 
-    struct ing_shelf services; /* by the hash of the name */
-    struct ing_shelf series;   /* by fg_id_table(id) */
-    struct ing_shelf kinds;    /* of these series, likewise */
-    uint32_t next_series;      /* number */
-    uint64_t bytes;            /* of services, series and kinds, without the shelves */
+    struct ing_hash_table services; /* by the hash of the name */
+    struct ing_hash_table series;   /* by fg_id_table(id) */
+    struct ing_hash_table kinds;    /* of these series, likewise */
+    uint32_t next_series;           /* number */
+    uint64_t bytes;                 /* of services, series and kinds, without the tables */
 };
 
 /* Both have struct ing_catalog_memory first. */
@@ -41,8 +41,8 @@ struct ing_catalog {
     uint32_t next_service; /* number */
 
     /* Slots are those of this epoch and the one before, by turns. */
-    uint64_t epoch; /* from 2, so that what was never found was found long ago */
-    _Atomic uint64_t inside[2];
+    uint64_t epoch;             /* from 2, so that what was never found was found long ago */
+    _Atomic uint64_t guards[2]; /* taken in the epoch and not released yet */
     struct ing_catalog_memory *gone[2];
 
     uint32_t hand_tenant, hand_place;  /* where sweeping goes on */
@@ -55,7 +55,7 @@ enum { META_TENANT = 't', META_SERVICE = 's', META_NEXT = 'n' };
 
 /* Room for one more at the end of a malloc'ed array. */
 void *ing_catalog_grown(void *array, uint32_t count, uint32_t *cap, size_t size);
-void ing_catalog_tidy_shelf(struct ing_catalog *catalog, struct ing_shelf *shelf);
+void ing_catalog_compact_table(struct ing_catalog *catalog, struct ing_hash_table *table);
 
 static inline bool ing_catalog_is_named(const struct ing_catalog_tenant *tenant)
 {

@@ -174,7 +174,7 @@ static struct ing_catalog_service *service_of(struct loading *loading,
     return service;
 }
 
-/* Nobody knows which profiles it has, and in which rounds. */
+/* Nobody knows which profiles it has, and in which chunks. */
 static void load_series(struct loading *loading, struct fg_slice key, struct fg_slice value)
 {
     struct fg_cur key_cur = fg_cur(key);
@@ -218,7 +218,7 @@ static void load_series(struct loading *loading, struct fg_slice key, struct fg_
                            series, number);
     series->least_ns = INT64_MIN;
     series->greatest_ns = INT64_MAX;
-    series->held_before = UINT32_MAX;
+    series->committed_before = UINT32_MAX;
     atomic_store(&series->seen, stored.seen);
     atomic_store(&series->stored, stored.seen);
     atomic_store(&series->durable, true);

@@ -81,17 +81,17 @@ struct select_walk {
 
 /* The first place whose series has this number or a greater one. Series stand in the order of their
  * numbers, with gaps where some have left. */
-static uint32_t first_place(const struct ing_shelf *shelf, uint32_t number)
+static uint32_t first_place(const struct ing_hash_table *table, uint32_t number)
 {
-    uint32_t low = 0, high = shelf->count;
+    uint32_t low = 0, high = table->count;
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2, at = middle;
 
-        while (at < high && shelf->places[at].item == NULL)
+        while (at < high && table->slots[at].item == NULL)
             at++;
         if (at == high ||
-            ((const struct ing_catalog_series *)shelf->places[at].item)->number >= number)
+            ((const struct ing_catalog_series *)table->slots[at].item)->number >= number)
             high = middle;
         else
             low = at + 1;
@@ -110,7 +110,7 @@ static uint32_t walk_begin(struct select_walk *walk, struct ing_catalog *catalog
     walk->next = 0;
     fg_rwlock_read(&catalog->lock);
     walk->end = tenant->next_series;
-    items = ing_shelf_items(&tenant->series);
+    items = ing_hash_table_items(&tenant->series);
     fg_rwlock_unlock(&catalog->lock);
     return items;
 }
@@ -118,14 +118,14 @@ static uint32_t walk_begin(struct select_walk *walk, struct ing_catalog *catalog
 /* Sets series[n] to the next ones. Returns false if there are none. */
 static bool walk_more(struct select_walk *walk)
 {
-    const struct ing_shelf *shelf = &walk->tenant->series;
+    const struct ing_hash_table *table = &walk->tenant->series;
 
     walk->n = 0;
     fg_rwlock_read(&walk->catalog->lock);
-    for (uint32_t i = first_place(shelf, walk->next); i < shelf->count && walk->n < COPIED_LOCKED;
+    for (uint32_t i = first_place(table, walk->next); i < table->count && walk->n < COPIED_LOCKED;
          i++)
-        if (shelf->places[i].item != NULL)
-            walk->series[walk->n++] = shelf->places[i].item;
+        if (table->slots[i].item != NULL)
+            walk->series[walk->n++] = table->slots[i].item;
     fg_rwlock_unlock(&walk->catalog->lock);
     while (walk->n > 0 && walk->series[walk->n - 1]->number >= walk->end)
         walk->n--;
@@ -219,12 +219,12 @@ const struct ing_catalog_series *ing_catalog_find_series(struct ing_catalog *cat
                                                          const struct ing_catalog_tenant *tenant,
                                                          uint32_t number)
 {
-    const struct ing_shelf *shelf = &tenant->series;
+    const struct ing_hash_table *table = &tenant->series;
     const struct ing_catalog_series *series = NULL;
 
     fg_rwlock_read(&catalog->lock);
-    for (uint32_t i = first_place(shelf, number); i < shelf->count && series == NULL; i++)
-        series = shelf->places[i].item;
+    for (uint32_t i = first_place(table, number); i < table->count && series == NULL; i++)
+        series = table->slots[i].item;
     fg_rwlock_unlock(&catalog->lock);
     return series != NULL && series->number == number && atomic_load(&series->durable) ? series
                                                                                        : NULL;

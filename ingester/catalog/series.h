@@ -56,9 +56,9 @@ struct ing_catalog_series {
     _Atomic bool durable;
     /* No profile of it is before or after; one that comes makes them wider. */
     _Atomic int64_t least_ns, greatest_ns;
-    _Atomic uint64_t found; /* the catalog's: in which epoch a push found it last */
-    uint32_t
-        held_before; /* the committer's: rounds with profiles of it began before so many cuts */
+    _Atomic uint64_t found;    /* the catalog's: in which epoch a push found it last */
+    uint32_t committed_before; /* the committer's: chunks with profiles of it began before so many
+                                  cuts */
 };
 
 /* What makes two series one. Borrowed. */

@@ -11,10 +11,10 @@ enum {
 static void remove_series(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
                           uint32_t place, struct fg_store_batch *out)
 {
-    struct ing_catalog_series *series = tenant->series.places[place].item;
+    struct ing_catalog_series *series = tenant->series.slots[place].item;
     struct fg_buf key;
 
-    ing_shelf_remove(&tenant->series, place);
+    ing_hash_table_remove(&tenant->series, place);
     if (--series->service->n_series == 0)
         ing_catalog_add_idle(catalog, series->service);
     ing_catalog_drop_series(catalog, tenant, series);
@@ -26,7 +26,7 @@ static void remove_series(struct ing_catalog *catalog, struct ing_catalog_tenant
 /* To the next tenant. The places of this one may change only now: nobody stands on them. */
 static void move_hand(struct ing_catalog *catalog)
 {
-    ing_catalog_tidy_shelf(catalog, &catalog->tenants[catalog->hand_tenant]->series);
+    ing_catalog_compact_table(catalog, &catalog->tenants[catalog->hand_tenant]->series);
     catalog->hand_place = 0;
     catalog->hand_tenant++;
     if (catalog->hand_tenant == catalog->n_tenants)
@@ -43,15 +43,15 @@ struct sweep {
 static void sweep_some(struct ing_catalog *catalog, struct sweep *sweep)
 {
     struct ing_catalog_tenant *tenant = catalog->tenants[catalog->hand_tenant];
-    const struct ing_shelf *shelf = &tenant->series;
-    uint32_t end = FG_MIN(shelf->count, catalog->hand_place + SWEEP_LOOKS_LOCKED);
+    const struct ing_hash_table *table = &tenant->series;
+    uint32_t end = FG_MIN(table->count, catalog->hand_place + SWEEP_LOOKS_LOCKED);
     uint32_t before = sweep->gone;
 
     sweep->looks += 1 + end - catalog->hand_place;
     for (; catalog->hand_place < end; catalog->hand_place++) {
-        const struct ing_catalog_series *series = shelf->places[catalog->hand_place].item;
+        const struct ing_catalog_series *series = table->slots[catalog->hand_place].item;
 
-        if (series == NULL || series->held_before > sweep->least_born ||
+        if (series == NULL || series->committed_before > sweep->least_born ||
             ing_catalog_in_use(catalog, &series->found))
             continue;
         remove_series(catalog, tenant, catalog->hand_place, sweep->out);
@@ -60,22 +60,22 @@ static void sweep_some(struct ing_catalog *catalog, struct sweep *sweep)
     /* Of a tenant that never became durable nothing is stored that its numbers could meet again. */
     if (sweep->gone > before && atomic_load(&tenant->durable))
         ing_catalog_put_next(tenant, tenant->next_series, sweep->out);
-    if (catalog->hand_place == shelf->count)
+    if (catalog->hand_place == table->count)
         move_hand(catalog);
 }
 
-/* Once round at most. */
+/* Once chunk at most. */
 void ing_catalog_sweep_series(struct ing_catalog *catalog, uint32_t least_born,
                               struct fg_store_batch *out)
 {
     struct sweep sweep = {.least_born = least_born, .out = out};
-    bool round = ing_catalog_count_tenants(catalog) == 0;
+    bool chunk = ing_catalog_count_tenants(catalog) == 0;
 
     ing_catalog_turn_epoch(catalog);
-    while (!round && sweep.looks < SWEEP_LOOKS && sweep.gone < SWEEP_GONE) {
+    while (!chunk && sweep.looks < SWEEP_LOOKS && sweep.gone < SWEEP_GONE) {
         fg_rwlock_write(&catalog->lock);
         sweep_some(catalog, &sweep);
-        round = catalog->hand_tenant == 0 && catalog->hand_place == 0;
+        chunk = catalog->hand_tenant == 0 && catalog->hand_place == 0;
         fg_rwlock_unlock(&catalog->lock);
     }
 }
@@ -112,19 +112,19 @@ static uint32_t take_idle(struct ing_catalog *catalog,
 static void remove_service(struct ing_catalog *catalog, struct ing_catalog_service *service,
                            struct fg_store_batch *out)
 {
-    struct ing_shelf *shelf = &service->tenant->services;
+    struct ing_hash_table *table = &service->tenant->services;
     const struct ing_catalog_service *namesake;
     struct fg_map_walk walk;
     struct fg_buf key;
-    uint32_t place = ing_shelf_first(shelf, fg_hash64_table(service->name), &walk);
+    uint32_t place = ing_hash_table_first(table, fg_hash64_table(service->name), &walk);
 
-    while (place != FG_MAP_NONE && shelf->places[place].item != service)
-        place = ing_shelf_next(shelf, &walk);
+    while (place != FG_MAP_NONE && table->slots[place].item != service)
+        place = ing_hash_table_next(table, &walk);
     fg_assert(place != FG_MAP_NONE);
-    ing_shelf_remove(shelf, place);
-    catalog->n_active -= ing_shelf_items(shelf) == 0;
+    ing_hash_table_remove(table, place);
+    catalog->n_active -= ing_hash_table_items(table) == 0;
     namesake = ing_catalog_find_service(service->tenant, service->name, &place);
-    ing_catalog_tidy_shelf(catalog, shelf);
+    ing_catalog_compact_table(catalog, table);
     ing_catalog_make_gone(catalog, service->tenant, &service->memory);
     if (namesake != NULL) { /* the definition of the two has one key */
         ing_catalog_put_service(namesake, out);
@@ -170,10 +170,10 @@ void ing_catalog_assume_held(struct ing_catalog *catalog, uint32_t cuts)
     fg_rwlock_write(&catalog->lock);
     for (uint32_t t = 0; t < catalog->n_tenants; t++)
         for (uint32_t i = 0; i < catalog->tenants[t]->series.count; i++) {
-            struct ing_catalog_series *series = catalog->tenants[t]->series.places[i].item;
+            struct ing_catalog_series *series = catalog->tenants[t]->series.slots[i].item;
 
             if (series != NULL)
-                series->held_before = cuts + 1;
+                series->committed_before = cuts + 1;
         }
     fg_rwlock_unlock(&catalog->lock);
 }

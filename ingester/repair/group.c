@@ -2,16 +2,16 @@
 
 #include <stdlib.h>
 
-/* Rounds of the group; how many there are. Freed by the caller. */
-static size_t read_rounds(const struct ing_group_head *head, const struct ing_head_group_key *key,
-                          struct ing_round **ret_rounds)
+/* Chunks of the group; how many there are. Freed by the caller. */
+static size_t read_chunks(const struct ing_group_head *head, const struct ing_head_group_key *key,
+                          struct ing_head_chunk **ret_chunks)
 {
     size_t cap = 0, n;
 
-    *ret_rounds = NULL;
-    while ((n = ing_rounds_of_group(head->rounds, key, *ret_rounds, cap)) > cap) {
+    *ret_chunks = NULL;
+    while ((n = ing_head_chunks_of_group(head->chunks, key, *ret_chunks, cap)) > cap) {
         cap = n;
-        *ret_rounds = fg_realloc(*ret_rounds, cap * sizeof **ret_rounds);
+        *ret_chunks = fg_realloc(*ret_chunks, cap * sizeof **ret_chunks);
     }
     return n;
 }
@@ -20,21 +20,21 @@ struct ing_group_sum ing_group_sum(const struct ing_group_head *head,
                                    const struct ing_head_group_key *key)
 {
     struct ing_group_sum sum = {0};
-    struct ing_round *rounds;
-    size_t n = read_rounds(head, key, &rounds);
+    struct ing_head_chunk *chunks;
+    size_t n = read_chunks(head, key, &chunks);
 
     for (size_t i = 0; i < n; i++)
-        if (ing_round_is_uncommitted(&rounds[i])) {
-            sum.count += rounds[i].count;
-            sum.digest = fg_id_add(sum.digest, rounds[i].digest);
+        if (ing_head_chunk_is_uncommitted(&chunks[i])) {
+            sum.count += chunks[i].count;
+            sum.digest = fg_id_add(sum.digest, chunks[i].digest);
         }
-    free(rounds);
+    free(chunks);
     return sum;
 }
 
-static int cmp_rounds(const void *left, const void *right)
+static int cmp_chunks(const void *left, const void *right)
 {
-    const struct ing_round *a = left, *b = right;
+    const struct ing_head_chunk *a = left, *b = right;
 
     return (a->key.number > b->key.number) - (a->key.number < b->key.number);
 }
@@ -48,23 +48,23 @@ struct walking {
     struct fg_err *err;
 };
 
-static enum fg_code walk_round(struct walking *walking, const struct ing_head_round_key *round)
+static enum fg_code walk_chunk(struct walking *walking, const struct ing_head_chunk_key *chunk)
 {
     fg_auto(fg_store_iter) *iter = NULL;
     struct ing_head_profile_key key;
     struct fg_buf from;
 
     fg_buf_init(&from, HEAD_PROFILE_KEY_BYTES);
-    if (walking->place != NULL && walking->place->round.number == round->number)
+    if (walking->place != NULL && walking->place->chunk.number == chunk->number)
         ing_head_put_profile_key(&from, walking->place);
     else
-        ing_head_put_round_key(&from, round);
+        ing_head_put_chunk_key(&from, chunk);
     iter = fg_store_iter_create(walking->store, HEAD_PROFILES, fg_buf_slice(&from), FG_LIT(""));
     fg_buf_done(&from);
     for (; iter->valid && !walking->enough; fg_store_iter_next(iter)) {
         if (!ing_head_get_profile_key(iter->key, &key))
             return fg_fail(walking->err, FG_E_CORRUPT, "head: key of %zu bytes", iter->key.len);
-        if (!ing_head_same_round(&key.round, round))
+        if (!ing_head_same_chunk(&key.chunk, chunk))
             break;
         walking->enough = !walking->each(walking->arg, &key, iter->value);
     }
@@ -82,17 +82,17 @@ enum fg_code ing_group_each(const struct ing_group_head *head, const struct ing_
 {
     struct walking walking = {
         .store = head->store, .place = place, .each = each, .arg = arg, .err = err};
-    struct ing_round *rounds;
-    size_t n = read_rounds(head, key, &rounds);
+    struct ing_head_chunk *chunks;
+    size_t n = read_chunks(head, key, &chunks);
     enum fg_code code = FG_OK;
 
     if (n > 1)
-        qsort(rounds, n, sizeof *rounds, cmp_rounds);
+        qsort(chunks, n, sizeof *chunks, cmp_chunks);
     for (size_t i = 0; i < n && code == FG_OK && !walking.enough; i++)
-        if ((committed || rounds[i].state != ROUND_COMMITTED) &&
-            (place == NULL || rounds[i].key.number >= place->round.number))
-            code = walk_round(&walking, &rounds[i].key);
-    free(rounds);
+        if ((committed || chunks[i].state != CHUNK_COMMITTED) &&
+            (place == NULL || chunks[i].key.number >= place->chunk.number))
+            code = walk_chunk(&walking, &chunks[i].key);
+    free(chunks);
     return code;
 }
 

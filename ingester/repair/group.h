@@ -4,15 +4,15 @@
 
 #include "common/storage/store/store.h"
 #include "ingester/catalog/catalog.h"
-#include "ingester/rounds.h"
+#include "ingester/head_chunks.h"
 
 /* Borrowed. */
 struct ing_group_head {
     struct fg_store *store;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
 };
 
-/* What all rounds of the group hold that are not committed. */
+/* What all chunks of the group hold that are not committed. */
 struct ing_group_sum {
     uint64_t count;
     struct fg_id digest;
@@ -21,7 +21,7 @@ struct ing_group_sum ing_group_sum(const struct ing_group_head *head,
                                    const struct ing_head_group_key *key);
 
 /* Calls each() for every profile at this place or behind it (NULL: every one), in the order of
- * keys, until it says false. committed: of rounds that are committed, too. The value is valid
+ * keys, until it says false. committed: of chunks that are committed, too. The value is valid
  * within the call. FG_E_UNAVAILABLE, FG_E_CORRUPT. */
 enum fg_code ing_group_each(const struct ing_group_head *head, const struct ing_head_group_key *key,
                             const struct ing_head_profile_key *place, bool committed,

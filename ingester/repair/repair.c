@@ -2,8 +2,8 @@
 
 #include "common/model/tenant_id.h"
 #include "common/runtime/log.h"
-#include "ingester/repair/answer.h"
-#include "ingester/repair/pass.h"
+#include "ingester/repair/handlers.h"
+#include "ingester/repair/repair_core.h"
 #include "proto/inner.pb-c.h"
 
 #include <pthread.h>
@@ -349,7 +349,7 @@ static struct ing_group_sum link_own_sum(void *arg, const struct ing_repair_grou
 {
     struct other *other = arg;
     const struct ing_repair_config *config = &other->repair->config;
-    const struct ing_group_head head = {config->store, config->rounds};
+    const struct ing_group_head head = {config->store, config->chunks};
     struct ing_head_group_key key;
 
     return find_group(other, group, &key) ? ing_group_sum(&head, &key) : (struct ing_group_sum){0};
@@ -367,7 +367,7 @@ static enum fg_code link_own_ids(void *arg, const struct ing_repair_group *group
 {
     struct other *other = arg;
     const struct ing_repair_config *config = &other->repair->config;
-    const struct ing_group_head head = {config->store, config->rounds};
+    const struct ing_group_head head = {config->store, config->chunks};
     struct ing_head_group_key key;
 
     return find_group(other, group, &key)
@@ -399,7 +399,7 @@ static void repair_from(struct ing_repair *repair, const struct fg_ring_view *vi
     fg_id_put(other.own, repair->config.member->store);
     code = fg_peers_get(repair->config.peers, url, &other.peer, &err);
     if (code == FG_OK) {
-        code = ing_repair_pass(&links, &err);
+        code = ing_repair_core_pass(&links, &err);
         fg_peers_put(repair->config.peers, other.peer);
     }
     if (code == FG_OK || code == FG_E_CANCELED)

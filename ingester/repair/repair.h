@@ -2,7 +2,7 @@
  * Repair between replicas: a member asks the other owners what they have that it lacks, and takes
  * it. So one that was down, or missed some pushes, comes to what it should have, and a later loss
  * of another disk finds enough replicas. It decides nothing about what is in an answer: readers
- * hear a quorum whether or not repair has come round.
+ * hear a quorum whether or not repair has come chunk.
  *
  *   for each other member:
  *     GROUPS   sums of its groups that are in no segment and that we own too, page after page
@@ -10,7 +10,7 @@
  *     PUSH     to ourselves, under the newest revision: admitted, looked for and written like any
  *
  * A profile of the last minute may be on its way here, and is left. What another head has committed
- * and ours has not noticed yet, or the other way round, makes sums differ for nothing: ids settle
+ * and ours has not noticed yet, or the other way chunk, makes sums differ for nothing: ids settle
  * it, and a profile that is in a segment already is found there by the push.
  *
  * Thread: one of its own. Memory: a page of sums, the ids of a group, some megabytes of profiles.
@@ -37,7 +37,7 @@ struct ing_repair_config {
     const struct ing_repair_settings *settings;
     struct fg_store *store;
     struct ing_catalog *catalog;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
     const struct ing_member *member; /* with a ring */
     struct ing_push_context *push;
     struct fg_peers *peers;

@@ -43,9 +43,9 @@ struct build {
 
     /* Of the tenant at hand. */
     struct fg_slice tenant;
-    const struct ing_head_round_key *rounds; /* ascending by shard, window, number */
-    size_t n_rounds;
-    uint64_t *n_found; /* [n_rounds]: profiles */
+    const struct ing_head_chunk_key *chunks; /* ascending by shard, window, number */
+    size_t n_chunks;
+    uint64_t *n_found; /* [n_chunks]: profiles */
     struct fg_l0_new_part *part;
     struct ing_build_suspects suspects;
 
@@ -96,21 +96,21 @@ static void add_entry(struct build *build, const struct ing_head_profile_key *ke
     build->entries[build->n_entries++] = (struct build_entry){*key, series};
 }
 
-/* Profiles that the series has in the round of that place. */
-static enum fg_code find_in_round(struct build *build, size_t place,
+/* Profiles that the series has in the chunk of that place. */
+static enum fg_code find_in_chunk(struct build *build, size_t place,
                                   const struct ing_catalog_series *series)
 {
-    const struct ing_head_round_key *round = &build->rounds[place];
+    const struct ing_head_chunk_key *chunk = &build->chunks[place];
     struct ing_head_profile_key key;
 
     fg_buf_clear(&build->key);
-    ing_head_put_series_seek(&build->key, round, series->number, INT64_MIN);
+    ing_head_put_series_seek(&build->key, chunk, series->number, INT64_MIN);
     fg_store_iter_seek(build->iter, fg_buf_slice(&build->key));
     for (; build->iter->valid; fg_store_iter_next(build->iter)) {
         if (!ing_head_get_profile_key(build->iter->key, &key))
             return fg_fail(build->err, FG_E_CORRUPT, "head: key of %zu bytes",
                            build->iter->key.len);
-        if (key.series != series->number || !ing_head_same_round(&key.round, round))
+        if (key.series != series->number || !ing_head_same_chunk(&key.chunk, chunk))
             break;
         add_entry(build, &key, series);
         build->n_found[place]++;
@@ -150,13 +150,13 @@ static enum fg_code find_of_member(struct build *build, struct build_member *mem
     for (size_t s = 0; s < member->n_series; s++) {
         const struct ing_catalog_series *series = member[s].series;
 
-        for (size_t i = 0; i < build->n_rounds; i++)
-            if (build->rounds[i].group.shard == series->shard &&
-                find_in_round(build, i, series) != FG_OK)
+        for (size_t i = 0; i < build->n_chunks; i++)
+            if (build->chunks[i].group.shard == series->shard &&
+                find_in_chunk(build, i, series) != FG_OK)
                 return build->err->code;
     }
     member->count = build->n_entries - member->first;
-    /* Windows go by the ends of profiles, and late ones come in later rounds: nearly in order. */
+    /* Windows go by the ends of profiles, and late ones come in later chunks: nearly in order. */
     if (member->count > 1) {
         qsort(build->entries + member->first, member->count, sizeof *build->entries, cmp_entries);
         drop_repeated(build, member);
@@ -394,8 +394,8 @@ static enum fg_code write_profile(struct build *build, uint32_t series,
         .time_ns = entry->key.time_ns,
         .duration_ns = record.duration_ns,
         .period = record.period,
-        .shard = entry->key.round.group.shard,
-        .window = entry->key.round.group.window,
+        .shard = entry->key.chunk.group.shard,
+        .window = entry->key.chunk.group.window,
         .n_samples = record.n_samples,
         .n_links = build->columns.n_links,
         .stacks = build->stacks,
@@ -556,20 +556,20 @@ static enum fg_code build_part(struct build *build, struct ing_catalog_series *c
     return write_part(build, series[0]->service->name);
 }
 
-/* What cannot be written is in these rounds: of the tenant, in the shards of the series. */
+/* What cannot be written is in these chunks: of the tenant, in the shards of the series. */
 static void suspect_shards(struct build *build, struct ing_catalog_series *const *series, size_t n,
                            struct fg_arena *arena)
 {
     struct ing_build_suspects *suspects = &build->suspects;
 
-    suspects->rounds = fg_arena_new(arena, struct ing_head_round_key, build->n_rounds);
-    for (size_t r = 0; suspects->rounds != NULL && r < build->n_rounds; r++) {
+    suspects->chunks = fg_arena_new(arena, struct ing_head_chunk_key, build->n_chunks);
+    for (size_t r = 0; suspects->chunks != NULL && r < build->n_chunks; r++) {
         size_t s = 0;
 
-        while (s < n && series[s]->shard != build->rounds[r].group.shard)
+        while (s < n && series[s]->shard != build->chunks[r].group.shard)
             s++;
         if (s < n)
-            suspects->rounds[suspects->n++] = build->rounds[r];
+            suspects->chunks[suspects->n++] = build->chunks[r];
     }
 }
 
@@ -598,9 +598,9 @@ static enum fg_code build_service(struct build *build, struct ing_catalog_series
 /* ---- a tenant ---- */
 
 /*
- * Have all profiles been found that the rounds are said to hold? Those of a series that is lost
+ * Have all profiles been found that the chunks are said to hold? Those of a series that is lost
  * from the catalog have not: nobody knows their labels, and without them they would be forgotten
- * with the round.
+ * with the chunk.
  */
 static enum fg_code check_found(struct build *build, struct ing_catalog_tenant *tenant,
                                 struct fg_arena *arena)
@@ -608,17 +608,17 @@ static enum fg_code check_found(struct build *build, struct ing_catalog_tenant *
     struct ing_build_suspects *suspects = &build->suspects;
     uint64_t n_lost = 0;
 
-    for (size_t i = 0; i < build->n_rounds; i++) {
-        struct ing_round round;
+    for (size_t i = 0; i < build->n_chunks; i++) {
+        struct ing_head_chunk chunk;
 
-        if (!ing_rounds_find(build->head->rounds, &build->rounds[i], &round) ||
-            build->n_found[i] >= round.count)
+        if (!ing_head_chunks_find(build->head->chunks, &build->chunks[i], &chunk) ||
+            build->n_found[i] >= chunk.count)
             continue;
-        n_lost += round.count - build->n_found[i];
-        if (suspects->rounds == NULL)
-            suspects->rounds = fg_arena_new(arena, struct ing_head_round_key, build->n_rounds);
-        if (suspects->rounds != NULL)
-            suspects->rounds[suspects->n++] = build->rounds[i];
+        n_lost += chunk.count - build->n_found[i];
+        if (suspects->chunks == NULL)
+            suspects->chunks = fg_arena_new(arena, struct ing_head_chunk_key, build->n_chunks);
+        if (suspects->chunks != NULL)
+            suspects->chunks[suspects->n++] = build->chunks[i];
     }
     if (build->salvage)
         build->n_lost += n_lost;
@@ -645,9 +645,9 @@ static enum fg_code build_tenant(struct build *build, struct ing_catalog_tenant 
     size_t n, next;
 
     build->tenant = ing_catalog_tenant_name(tenant);
-    build->n_found = fg_arena_new(arena, uint64_t, build->n_rounds);
+    build->n_found = fg_arena_new(arena, uint64_t, build->n_chunks);
     if (build->n_found == NULL)
-        return fg_fail(build->err, FG_E_LIMIT, "too many rounds for a segment");
+        return fg_fail(build->err, FG_E_LIMIT, "too many head chunks for a segment");
     *build->part = (struct fg_l0_new_part){
         .tenant = build->tenant, .t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
     if (ing_catalog_list_series(build->head->catalog, tenant, arena, &series, &n, build->err) !=
@@ -671,16 +671,16 @@ static enum fg_code build_tenant(struct build *build, struct ing_catalog_tenant 
 
 /* ---- all of it ---- */
 
-/* A tenant and its rounds. */
+/* A tenant and its chunks. */
 struct build_share {
     struct ing_catalog_tenant *tenant;
-    const struct ing_head_round_key *rounds;
-    size_t n_rounds;
+    const struct ing_head_chunk_key *chunks;
+    size_t n_chunks;
 };
 
-static int cmp_rounds(const void *left, const void *right)
+static int cmp_chunks(const void *left, const void *right)
 {
-    return ing_head_round_cmp(left, right);
+    return ing_head_chunk_cmp(left, right);
 }
 
 static int cmp_shares(const void *left, const void *right)
@@ -691,22 +691,22 @@ static int cmp_shares(const void *left, const void *right)
 
 /* By tenants, in the order of their names. NULL: the arena is full. */
 static struct build_share *divide(const struct ing_build_head *head,
-                                  const struct ing_head_round_key *rounds, size_t n_rounds,
+                                  const struct ing_head_chunk_key *chunks, size_t n_chunks,
                                   struct fg_arena *arena, size_t *ret_count)
 {
-    struct ing_head_round_key *sorted = fg_arena_alloc(arena, n_rounds * sizeof *sorted);
-    struct build_share *shares = fg_arena_new(arena, struct build_share, n_rounds);
+    struct ing_head_chunk_key *sorted = fg_arena_alloc(arena, n_chunks * sizeof *sorted);
+    struct build_share *shares = fg_arena_new(arena, struct build_share, n_chunks);
     size_t count = 0;
 
     if (sorted == NULL || shares == NULL)
         return NULL;
-    memcpy(sorted, rounds, n_rounds * sizeof *sorted);
-    qsort(sorted, n_rounds, sizeof *sorted, cmp_rounds);
-    for (size_t i = 0; i < n_rounds; i++) {
+    memcpy(sorted, chunks, n_chunks * sizeof *sorted);
+    qsort(sorted, n_chunks, sizeof *sorted, cmp_chunks);
+    for (size_t i = 0; i < n_chunks; i++) {
         if (i == 0 || sorted[i].group.tenant != sorted[i - 1].group.tenant)
             shares[count++] = (struct build_share){
                 ing_catalog_tenant_at(head->catalog, sorted[i].group.tenant), &sorted[i], 0};
-        shares[count - 1].n_rounds++;
+        shares[count - 1].n_chunks++;
     }
     qsort(shares, count, sizeof *shares, cmp_shares);
     *ret_count = count;
@@ -717,8 +717,8 @@ static enum fg_code build_all(struct build *build, const struct build_share *sha
                               struct fg_arena *arena, struct ing_build_summary *summary)
 {
     for (size_t i = 0; i < n; i++) {
-        build->rounds = shares[i].rounds;
-        build->n_rounds = shares[i].n_rounds;
+        build->chunks = shares[i].chunks;
+        build->n_chunks = shares[i].n_chunks;
         build->part = &summary->parts[summary->n_parts];
         if (build_tenant(build, shares[i].tenant, arena) != FG_OK)
             return build->err->code;
@@ -741,7 +741,7 @@ static void build_done(struct build *build)
 }
 
 enum fg_code ing_build_segment(const struct ing_build_head *head,
-                               const struct ing_head_round_key *rounds, size_t n_rounds,
+                               const struct ing_head_chunk_key *chunks, size_t n_chunks,
                                bool salvage, const char *path, struct fg_arena *arena,
                                struct ing_build_summary *ret_summary,
                                struct ing_build_suspects *ret_suspects, struct fg_err *err)
@@ -753,12 +753,12 @@ enum fg_code ing_build_segment(const struct ing_build_head *head,
     struct fg_block_sink sink;
     enum fg_code code;
     size_t n_shares = 0;
-    struct build_share *shares = divide(head, rounds, n_rounds, arena, &n_shares);
+    struct build_share *shares = divide(head, chunks, n_chunks, arena, &n_shares);
 
     *ret_suspects = (struct ing_build_suspects){0};
     summary.parts = fg_arena_new(arena, struct fg_l0_new_part, n_shares);
     if (shares == NULL || summary.parts == NULL)
-        return fg_fail(err, FG_E_LIMIT, "too many rounds for a segment");
+        return fg_fail(err, FG_E_LIMIT, "too many head chunks for a segment");
     if (fg_block_file_create(path, &file, err) != FG_OK)
         return err->code;
     sink = fg_block_file_sink(file);

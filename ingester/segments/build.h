@@ -1,11 +1,11 @@
 /*
- * Makes a segment of rounds: reads their profiles from the head, in the order of the block format
+ * Makes a segment of chunks: reads their profiles from the head, in the order of the block format
  * (common/storage/block/README.md), into a file.
  *
  * Each service is read twice, first to count how many profiles need each stack (frequent ones get
  * short numbers), then to write. Memory: 48 bytes for each profile of a service, and its stacks.
  *
- * The rounds are sealed, so nothing of them changes meanwhile.
+ * The chunks are sealed, so nothing of them changes meanwhile.
  */
 #ifndef FG_INGESTER_SEGMENTS_BUILD_H
 #define FG_INGESTER_SEGMENTS_BUILD_H
@@ -14,14 +14,14 @@
 #include "common/storage/block/writer.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
-#include "ingester/rounds.h"
+#include "ingester/head_chunks.h"
 
 /* Where the profiles are, borrowed, and how they are written. */
 struct ing_build_head {
     struct fg_store *store;
     struct ing_catalog *catalog;
     struct ing_dict_table *dicts;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
     uint32_t block_version; /* of the format of segments; 0: the newest */
 };
 
@@ -33,9 +33,9 @@ struct ing_build_summary {
     uint64_t n_lost; /* profiles that were left out: only when salvaging */
 };
 
-/* Rounds of which no segment can be made, in the arena; none: nobody knows which they are. */
+/* Chunks of which no segment can be made, in the arena; none: nobody knows which they are. */
 struct ing_build_suspects {
-    struct ing_head_round_key *rounds;
+    struct ing_head_chunk_key *chunks;
     uint32_t n;
 };
 
@@ -47,7 +47,7 @@ struct ing_build_suspects {
  * salvage: profiles that cannot be read are left out and counted, instead of FG_E_CORRUPT.
  */
 enum fg_code ing_build_segment(const struct ing_build_head *head,
-                               const struct ing_head_round_key *rounds, size_t n_rounds,
+                               const struct ing_head_chunk_key *chunks, size_t n_chunks,
                                bool salvage, const char *path, struct fg_arena *arena,
                                struct ing_build_summary *ret_summary,
                                struct ing_build_suspects *ret_suspects,

@@ -1,10 +1,10 @@
 /*
- * COMPARE of the step core: which profiles of rounds that are not committed are in segments or
+ * COMPARE of the step core: which profiles of chunks that are not committed are in segments or
  * blocks already. Two halves, since the bucket is read where waiting is allowed and the head is
  * changed where nothing comes in between:
  *
  *   driver's thread      ing_compare_find()     which ids of the head's groups are held
- *   committer's thread   ing_compare_apply()    profiles that are not held move to another round
+ *   committer's thread   ing_compare_apply()    profiles that are not held move to another chunk
  *
  * All ids of a group are read, and not only looked for: a profile that arrives between the two may
  * be held, and is let in without a look where nothing of its group was missing before.
@@ -14,25 +14,25 @@
 
 #include "ingester/catalog/catalog.h"
 #include "ingester/commit.h"
-#include "ingester/rounds.h"
-#include "ingester/segments/held.h"
+#include "ingester/dedup_index.h"
+#include "ingester/head_chunks.h"
 
 /* Borrowed. */
 struct ing_compare_head {
     struct fg_store *store;
     struct ing_catalog *catalog;
-    struct ing_rounds *rounds;
-    struct ing_held *held;
+    struct ing_head_chunks *chunks;
+    struct ing_dedup *dedup;
     struct ing_commit *commit;
 };
 
 /* A group of the head's of which something is held, or may be. */
 struct ing_compare_group {
     struct ing_head_group_key key;
-    struct ing_held_ids held; /* ascending */
-    struct fg_id digest;      /* their sum */
-    uint64_t n_met;           /* of them are in our rounds */
-    bool unsure;              /* there may be more, in an object that is damaged */
+    struct ing_dedup_ids committed; /* ascending */
+    struct fg_id digest;            /* their sum */
+    uint64_t n_met;                 /* of them are in our chunks */
+    bool unsure;                    /* there may be more, in an object that is damaged */
 };
 
 struct ing_compare {
@@ -59,7 +59,7 @@ struct ing_compare_asking {
     void *arg;
     uint64_t only;  /* the segment of this generation, or 0: */
     uint64_t least; /* everything that is live at this one or later */
-    struct ing_held_until until;
+    struct ing_dedup_until until;
 };
 
 /* FG_E_NOT_FOUND: that segment is not live any more. FG_E_UNAVAILABLE, FG_E_DEADLINE,
@@ -68,11 +68,11 @@ enum fg_code ing_compare_find(const struct ing_compare_head *head,
                               const struct ing_compare_asking *asking,
                               struct ing_compare *ret_compare, struct fg_err *err) fg_must_check;
 
-/* leftover: where profiles of a round go that are not held (ing_segments_leftover()). One durable
- * batch. FG_E_UNAVAILABLE. */
+/* leftover: where profiles of a chunk go that are not held (ing_segments_core_leftover()). One
+ * durable batch. FG_E_UNAVAILABLE. */
 enum fg_code ing_compare_apply(const struct ing_compare_head *head, struct ing_compare *compare,
                                uint32_t (*leftover)(void *arg,
-                                                    const struct ing_head_round_key *round),
+                                                    const struct ing_head_chunk_key *chunk),
                                void *arg, struct fg_err *err) fg_must_check;
 
 /* On a zeroed one too. */

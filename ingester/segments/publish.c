@@ -3,7 +3,7 @@
 #include "common/base/str.h"
 #include "common/cluster/manifest/manifest.h"
 #include "common/runtime/log.h"
-#include "ingester/unused.h"
+#include "ingester/first_use.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -178,7 +178,7 @@ static enum fg_code make_first(struct ing_publish *publish, uint64_t seen, struc
     struct fg_buf bytes;
     enum fg_code code;
 
-    if (ing_unused_check_l0(publish->config.bucket, publish->config.clock, seen, err) != FG_OK)
+    if (ing_first_use_check_l0(publish->config.bucket, publish->config.clock, seen, err) != FG_OK)
         return err->code;
     none.revision = 1;
     fg_manifest_unref(fg_take(publish->manifest));
@@ -209,35 +209,35 @@ enum fg_code ing_publish_read(struct ing_publish *publish, uint64_t seen,
 /* ---- building and uploading ---- */
 
 static enum fg_code note_groups(struct ing_publish *publish,
-                                const struct ing_segments_round *rounds, uint32_t n,
+                                const struct ing_segments_chunk *chunks, uint32_t n,
                                 struct fg_err *err)
 {
     struct fg_ever_run *runs = fg_arena_new(publish->arena, struct fg_ever_run, n);
 
     for (uint32_t i = 0; runs != NULL && i < n; i++)
-        runs[i] = (struct fg_ever_run){rounds[i].group.window, rounds[i].group.shard,
-                                       rounds[i].group.shard};
+        runs[i] = (struct fg_ever_run){chunks[i].group.window, chunks[i].group.shard,
+                                       chunks[i].group.shard};
     if (runs == NULL || !fg_ever_make(runs, n, publish->arena, &publish->groups))
-        return fg_fail(err, FG_E_LIMIT, "too many rounds for a segment");
+        return fg_fail(err, FG_E_LIMIT, "too many head chunks for a segment");
     return FG_OK;
 }
 
-static enum fg_code build(struct ing_publish *publish, const struct ing_segments_round *rounds,
+static enum fg_code build(struct ing_publish *publish, const struct ing_segments_chunk *chunks,
                           uint32_t n, bool salvage, const char *path,
                           struct ing_build_suspects *ret_suspects, struct fg_err *err)
 {
     int64_t start_ns = fg_mono_ns(publish->config.clock);
-    struct ing_head_round_key *keys;
+    struct ing_head_chunk_key *keys;
 
     fg_arena_destroy(publish->arena);
     publish->arena = fg_arena_create(ARENA_MAX_BYTES);
     publish->summary = (struct ing_build_summary){0};
-    keys = fg_arena_new(publish->arena, struct ing_head_round_key, n);
+    keys = fg_arena_new(publish->arena, struct ing_head_chunk_key, n);
     if (keys == NULL)
-        return fg_fail(err, FG_E_LIMIT, "too many rounds for a segment");
+        return fg_fail(err, FG_E_LIMIT, "too many head chunks for a segment");
     for (uint32_t i = 0; i < n; i++)
-        keys[i] = (struct ing_head_round_key){rounds[i].group, rounds[i].number};
-    if (note_groups(publish, rounds, n, err) != FG_OK ||
+        keys[i] = (struct ing_head_chunk_key){chunks[i].group, chunks[i].number};
+    if (note_groups(publish, chunks, n, err) != FG_OK ||
         ing_build_segment(&publish->config.head, keys, n, salvage, path, publish->arena,
                           &publish->summary, ret_suspects, err) != FG_OK)
         return err->code;
@@ -279,7 +279,7 @@ static enum fg_code put_file(struct ing_publish *publish, const struct fg_segmen
     return FG_OK;
 }
 
-/* Is it what the rounds hold that is at fault, and not a disk that is full or fails? */
+/* Is it what the chunks hold that is at fault, and not a disk that is full or fails? */
 static bool is_unfit(enum fg_code code)
 {
     return code == FG_E_CORRUPT || code == FG_E_INVALID || code == FG_E_LIMIT ||
@@ -287,20 +287,20 @@ static bool is_unfit(enum fg_code code)
 }
 
 static enum fg_code check_room(const struct ing_publish *publish,
-                               const struct ing_segments_round *rounds, uint32_t n_rounds,
+                               const struct ing_segments_chunk *chunks, uint32_t n_chunks,
                                struct fg_err *err)
 {
     const struct fg_disk *disk = publish->config.disk;
     uint64_t bytes = 0;
 
-    for (uint32_t i = 0; i < n_rounds; i++)
-        bytes += rounds[i].bytes;
+    for (uint32_t i = 0; i < n_chunks; i++)
+        bytes += chunks[i].bytes;
     /* In the scratch folder, and once more where the bucket is on the same disk. */
     return fg_disk_fits(disk, 2 * bytes, fg_disk_reserve(disk) / RESERVE_PART, "a segment", err);
 }
 
 enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_segment_id *id,
-                                const struct ing_segments_round *rounds, uint32_t n_rounds,
+                                const struct ing_segments_chunk *chunks, uint32_t n_chunks,
                                 bool salvage, bool *ret_nothing,
                                 struct ing_publish_fault *ret_fault, struct fg_err *err)
 {
@@ -311,9 +311,9 @@ enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_seg
     if ((size_t)snprintf(path, sizeof path, "%s/%s%016llx", publish->config.scratch, file_prefix,
                          (unsigned long long)id->nonce) >= sizeof path)
         return fg_fail(err, FG_E_INVALID, "%.200s: the path is too long", publish->config.scratch);
-    code = check_room(publish, rounds, n_rounds, err);
+    code = check_room(publish, chunks, n_chunks, err);
     if (code == FG_OK) {
-        code = build(publish, rounds, n_rounds, salvage, path, &ret_fault->suspects, err);
+        code = build(publish, chunks, n_chunks, salvage, path, &ret_fault->suspects, err);
         ret_fault->unfit = is_unfit(code);
     }
     if (code == FG_OK && publish->summary.file.n_profiles > 0)

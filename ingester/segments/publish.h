@@ -1,5 +1,5 @@
 /*
- * A segment's way into the bucket: the L0 manifest is read, rounds become a file, the file an
+ * A segment's way into the bucket: the L0 manifest is read, chunks become a file, the file an
  * object, the object an entry of the manifest. What is to be done when is decided elsewhere
  * (segments.h).
  *
@@ -12,7 +12,7 @@
 #include "common/runtime/metrics.h"
 #include "common/storage/bucket/bucket.h"
 #include "ingester/segments/build.h"
-#include "ingester/segments/segments.h"
+#include "ingester/segments/segments_core.h"
 
 struct ing_publish;
 
@@ -35,7 +35,7 @@ void ing_publish_destroy(struct ing_publish *publish); /* NULL is fine */
 /*
  * The manifest as it is now; *ret_l0 lives until the next read.
  *
- * If there is none it is made, empty, provided that the bucket was never used (unused.h).
+ * If there is none it is made, empty, provided that the bucket was never used (first_use.h).
  * seen: the greatest generation that this store ever saw. FG_E_CORRUPT: it was lost, or cannot be
  * read; FG_E_UNAVAILABLE, ...
  */
@@ -44,16 +44,16 @@ enum fg_code ing_publish_read(struct ing_publish *publish, uint64_t seen,
 
 /* How an upload failed. */
 struct ing_publish_fault {
-    bool unfit;                         /* because of what the rounds hold: it would fail again */
+    bool unfit;                         /* because of what the chunks hold: it would fail again */
     struct ing_build_suspects suspects; /* until the next upload */
 };
 
-/* Makes a segment of the rounds and uploads it under this id; salvage: without what cannot be read,
+/* Makes a segment of the chunks and uploads it under this id; salvage: without what cannot be read,
  * which a line in the log counts. *ret_nothing: they hold no profile,
  * and nothing was uploaded. *ret_fault is written after a failure only. Errors as of
  * ing_build_segment(), and those of the bucket. */
 enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_segment_id *id,
-                                const struct ing_segments_round *rounds, uint32_t n_rounds,
+                                const struct ing_segments_chunk *chunks, uint32_t n_chunks,
                                 bool salvage, bool *ret_nothing,
                                 struct ing_publish_fault *ret_fault,
                                 struct fg_err *err) fg_must_check;

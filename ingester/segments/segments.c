@@ -1,652 +1,955 @@
-/*
- * Two lanes that wait for different things, stepped one after the other until neither moves:
- *
- *   follow   IDLE --> READING --> IDLE --> COMPARING --> IDLE --> TAKING_IN --> IDLE --> REPORTING
- * ... cut      IDLE --> SEALING --> SEALED --> UPLOADING --> UPLOADED --> SWAPPING --> SWAPPED ^ ^
- * \________________________/             |           | |                  | |   compared meanwhile,
- * too old          |           |
- *              +---- MARKING <----|-+---- found in the manifest <------------+-----------+
- *              |                  |
- *              +-- SETTING_ASIDE <+   unfit, three times; the rest of the cut goes on as SEALED
- *
- * and forgetting, which waits for nothing but its own write. UPLOADED and SWAPPED need the manifest
- * to be read anew: before a swap, so that nothing unseen is swapped onto (cas-recheck), and after
- * it, since only the manifest says what came of it. So does REPORTING, which is for when no cut is
- * under way: a cut says the same.
- */
+#include "common/runtime/log.h"
+#include "common/runtime/rwlock.h"
+#include "ingester/commit.h"
+#include "ingester/segments/compare.h"
+#include "ingester/segments/publish.h"
 #include "ingester/segments/segments_impl.h"
 
-#include <stdlib.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/random.h>
 
-/* How often rounds are looked through for what is due: there may be 100,000 of them, on the thread
- * that writes. */
-#define LOOK_AGAIN_NS FG_SECOND_NS
+#define CONF(field) FG_CONF_AT(struct ing_segments_settings, field)
 
-struct ing_segments *ing_segments_create(const struct ing_segments_config *config,
-                                         uint64_t last_cut, uint64_t seen)
+/* clang-format off */
+const struct fg_conf_field ing_segments_fields[] = {
+    {"cut_bytes", FG_CONF_BYTES, CONF(cut_bytes), .def = "64MiB", .min = "64KiB", .max = "4GiB",
+     .doc = "Uncommitted bytes in the head at which it is cut, regardless of age."},
+    {"grace", FG_CONF_NS, CONF(grace_ns), .def = "1m", .min = "0s", .max = "1h",
+     .doc = "How long after the end of a window (ten minutes of profiles) the window is cut. Profiles that arrive later cost more."},
+    {"linger", FG_CONF_NS, CONF(linger_ns), .def = "10m", .min = "0s", .max = "1d",
+     .doc = "How long late profiles wait to be committed together."},
+    {"open_max", FG_CONF_NS, CONF(open_max_ns), .def = "2h", .min = "1m", .max = "1d",
+     .doc = "Maximum time that a profile stays in the head before it is cut."},
+    {"forget_after", FG_CONF_NS, CONF(evict_after_ns), .def = "5m", .min = "0s", .max = "1d",
+     .doc = "How long the head keeps committed profiles for queries that use an older manifest. Time in which the manifest is unreadable does not count."},
+    {"poll", FG_CONF_NS, CONF(poll_ns), .def = "15s", .min = "1s", .max = "10m",
+     .doc = "Maximum interval between reads of the manifest."},
+    {"turn", FG_CONF_NS, CONF(turn_ns), .def = "5m", .min = "0s", .max = "1d",
+     .doc = "In a cluster: how long the first owner of a shard has to commit due profiles before the second owner does, and the second before the third."},
+    {"unchecked_max_bytes", FG_CONF_BYTES, CONF(unchecked_max_bytes), .def = "1GiB", .min = "0", .max = "64GiB",
+     .doc = "Late profiles to accept while the bucket is unreachable and cannot be checked for duplicates. Queries return them after the check. Further late profiles are refused with 503."},
+    {"block_version", FG_CONF_ENUM, CONF(block_version), .def = "newest", .choices = FG_BLOCK_VERSION_CHOICES,
+     .doc = "Format version of new segments. While programs of an older version read the bucket, set a version that they support (deploy/operations/upgrade.md)."},
+};
+/* clang-format on */
+const size_t ing_segments_n_fields = FG_COUNT(ing_segments_fields);
+
+enum {
+    CHUNKS_MAX = 1 << 20,
+    EVENTS_MAX = 2 * SEGMENTS_EFFECTS_MAX,
+    ARENA_MAX_BYTES = 512 * 1024 * 1024,
+};
+
+static const int64_t BACKOFF_MIN_NS = FG_SECOND_NS;
+static const int64_t BACKOFF_MAX_NS = FG_MINUTE_NS;
+static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;
+static const int64_t ASIDE_RETRY_NS = FG_HOUR_NS;
+static const int64_t CHECK_RETRY_NS = 5 * FG_MINUTE_NS;
+static const int64_t FAILING_TO_TELL_NS = FG_MINUTE_NS; /* what is shorter passes by itself */
+static const int64_t COMPARE_TIMEOUT_NS = 10 * FG_MINUTE_NS;
+static const int64_t DEADLINES_EVERY_NS = FG_SECOND_NS; /* so much late a wait may end */
+static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query may take */
+
+/* clang-format off */
+#define SEGMENTS_METRICS(M)                                                                          \
+    M(COUNTER, METRIC_CUTS, "flamegrid_ingester_segments_cut_total", "Cuts of the head")           \
+    M(COUNTER, METRIC_COMMITTED, "flamegrid_ingester_segments_committed_total", "Segments committed to the manifest") \
+    M(COUNTER, METRIC_EVICTED, "flamegrid_ingester_rounds_forgotten_total", "Head chunks evicted after their commit") \
+    M(COUNTER, METRIC_FAILED_READ, "flamegrid_ingester_segment_failures_total{step=\"read\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_COMPARE, "flamegrid_ingester_segment_failures_total{step=\"compare\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_TAKE_IN, "flamegrid_ingester_segment_failures_total{step=\"take_in\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_SEAL, "flamegrid_ingester_segment_failures_total{step=\"seal\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_UPLOAD, "flamegrid_ingester_segment_failures_total{step=\"upload\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_SET_ASIDE, "flamegrid_ingester_segment_failures_total{step=\"set_aside\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_SWAP, "flamegrid_ingester_segment_failures_total{step=\"swap\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_MARK, "flamegrid_ingester_segment_failures_total{step=\"mark\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_EVICT, "flamegrid_ingester_segment_failures_total{step=\"forget\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_REPORT, "flamegrid_ingester_segment_failures_total{step=\"report\"}", "Failed steps of committing a segment, which are retried") \
+    M(GAUGE, METRIC_GENERATION, "flamegrid_ingester_manifest_generation", "Newest manifest generation that the head follows") \
+    M(GAUGE, METRIC_OPEN_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"open\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, METRIC_SEALED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"sealed\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, METRIC_ASIDE_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"aside\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, METRIC_UNCHECKED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"unchecked\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, METRIC_UNCHECKED_PROFILES, "flamegrid_ingester_profiles_unchecked", "Late profiles not yet checked for duplicates in the bucket; queries omit them until then") \
+    M(GAUGE, METRIC_ASIDE_CHUNKS, "flamegrid_ingester_rounds_aside", "Head chunks that cannot be written as a segment and stay in the head") \
+    M(GAUGE, METRIC_ASIDE_PROFILES, "flamegrid_ingester_profiles_aside", "Profiles in head chunks that cannot be written as a segment") \
+    M(GAUGE, METRIC_RETIRED, "flamegrid_ingester_dictionaries_retired", "Old dictionaries that are being deleted from the head store")
+/* clang-format on */
+FG_METRICS_ENUM(segments_metric, SEGMENTS_METRICS)
+static const struct fg_metric_def segments_metrics[] = FG_METRICS_DEFS(SEGMENTS_METRICS);
+
+/* ---- effects of the head: committer's thread ---- */
+
+static void fail_effect(struct ing_segments *segments, enum ing_segments_effect_kind kind,
+                        const struct fg_err *err)
+{
+    static const char *const names[] = {
+        [SEGMENTS_READ] = "read",       [SEGMENTS_COMPARE] = "compare",
+        [SEGMENTS_TAKE_IN] = "take_in", [SEGMENTS_SEAL] = "seal",
+        [SEGMENTS_UPLOAD] = "upload",   [SEGMENTS_SET_ASIDE] = "set_aside",
+        [SEGMENTS_SWAP] = "swap",       [SEGMENTS_MARK] = "mark",
+        [SEGMENTS_EVICT] = "forget",    [SEGMENTS_REPORT] = "report",
+    };
+
+    int64_t now_ns = fg_mono_ns(segments->config.clock);
+    int64_t *since = &segments->failing_since_mono_ns[kind];
+
+    if (err->code == FG_E_CANCELED) /* by ing_segments_stop() */
+        return;
+    fg_metric_add(segments->metrics, METRIC_FAILED_READ + (unsigned)kind, 1);
+    fg_log_warn("segment commit step failed, will retry", fg_ls("step", names[kind]),
+                fg_ls("err", err->msg));
+    *since = *since == 0 ? now_ns : *since;
+    if (now_ns - *since >= FAILING_TO_TELL_NS || err->code == FG_E_CORRUPT)
+        fg_condition_raise(segments->failing, "segments cannot be committed, step %s fails: %s",
+                           names[kind], err->msg);
+}
+
+static void end_effect(struct ing_segments *segments, enum ing_segments_effect_kind kind)
+{
+    bool any = false;
+
+    segments->failing_since_mono_ns[kind] = 0;
+    for (size_t i = 0; i < FG_COUNT(segments->failing_since_mono_ns); i++)
+        any |= segments->failing_since_mono_ns[i] != 0;
+    if (!any)
+        fg_condition_clear(segments->failing);
+}
+
+static bool find_chunk(struct ing_segments *segments, const struct ing_segments_chunk *wanted,
+                       struct ing_head_chunk *ret_chunk)
+{
+    return ing_head_chunks_find(segments->config.chunks,
+                                &(struct ing_head_chunk_key){wanted->group, wanted->number},
+                                ret_chunk);
+}
+
+/* The chunks as they are to be, written. */
+static enum fg_code
+write_chunks(struct ing_segments *segments, const struct ing_segments_effect *effect,
+             struct fg_store_batch *batch,
+             void (*change)(struct ing_head_chunk *chunk, const struct ing_segments_effect *effect,
+                            const struct ing_segments_chunk *to),
+             struct fg_err *err)
+{
+    struct ing_head_chunk chunk;
+
+    for (uint32_t i = 0; i < effect->n_chunks; i++)
+        if (find_chunk(segments, effect->chunks[i], &chunk)) {
+            change(&chunk, effect, effect->chunks[i]);
+            ing_head_chunk_put(&chunk, batch);
+        }
+    ing_head_chunks_put_seen(ing_segments_core_seen(segments->core), batch);
+    return ing_commit_write(segments->commit, batch, NULL, err);
+}
+
+/* The same in memory, which is what queries go by. */
+static void take_chunks(struct ing_segments *segments, const struct ing_segments_effect *effect,
+                        void (*change)(struct ing_head_chunk *chunk,
+                                       const struct ing_segments_effect *effect,
+                                       const struct ing_segments_chunk *to))
+{
+    struct ing_head_chunk chunk;
+
+    for (uint32_t i = 0; i < effect->n_chunks; i++)
+        if (find_chunk(segments, effect->chunks[i], &chunk)) {
+            change(&chunk, effect, effect->chunks[i]);
+            ing_head_chunks_set(segments->config.chunks, &chunk);
+        }
+}
+
+static void to_sealed(struct ing_head_chunk *chunk, const struct ing_segments_effect *effect,
+                      const struct ing_segments_chunk *to)
+{
+    (void)to;
+    chunk->state = CHUNK_SEALED;
+    chunk->cut = (uint32_t)effect->cut;
+}
+
+static void to_aside(struct ing_head_chunk *chunk, const struct ing_segments_effect *effect,
+                     const struct ing_segments_chunk *to)
+{
+    (void)effect;
+    (void)to;
+    chunk->state = CHUNK_ASIDE;
+}
+
+static void to_committed(struct ing_head_chunk *chunk, const struct ing_segments_effect *effect,
+                         const struct ing_segments_chunk *to)
+{
+    (void)effect;
+    chunk->state = CHUNK_COMMITTED;
+    chunk->generation = to->generation;
+}
+
+static enum fg_code seal(struct ing_segments *segments, const struct ing_segments_effect *effect,
+                         struct fg_store_batch *batch, struct fg_err *err)
+{
+    struct fg_err later;
+
+    ing_head_chunks_put_cuts((uint32_t)effect->cut, batch);
+    if (write_chunks(segments, effect, batch, to_sealed, err) != FG_OK)
+        return err->code;
+    take_chunks(segments, effect, to_sealed);
+    ing_head_chunks_set_cuts(segments->config.chunks, (uint32_t)effect->cut);
+    fg_metric_add(segments->metrics, METRIC_CUTS, 1);
+    if (ing_retire_cut(segments->config.retire, &later) != FG_OK)
+        fg_log_warn("dictionaries could not start a new generation, keeping the old one",
+                    fg_ls("err", later.msg));
+    return FG_OK;
+}
+
+static enum fg_code evict(struct ing_segments *segments, const struct ing_segments_effect *effect,
+                          struct fg_store_batch *batch, struct fg_err *err)
+{
+    struct ing_head_chunk chunk;
+
+    for (uint32_t i = 0; i < effect->n_chunks; i++) {
+        /* Nobody else has it otherwise. */
+        fg_assert(!find_chunk(segments, effect->chunks[i], &chunk) ||
+                  chunk.state == CHUNK_COMMITTED);
+        ing_head_chunk_delete(
+            &(struct ing_head_chunk_key){effect->chunks[i]->group, effect->chunks[i]->number},
+            batch);
+    }
+    ing_head_chunks_put_seen(ing_segments_core_seen(segments->core), batch);
+    if (ing_commit_write(segments->commit, batch, NULL, err) != FG_OK)
+        return err->code;
+    for (uint32_t i = 0; i < effect->n_chunks; i++)
+        ing_head_chunks_remove(
+            segments->config.chunks,
+            &(struct ing_head_chunk_key){effect->chunks[i]->group, effect->chunks[i]->number});
+    fg_metric_add(segments->metrics, METRIC_EVICTED, effect->n_chunks);
+    return FG_OK;
+}
+
+/* Seals, marks or evicts, and says how that went. */
+static struct ing_segments_event change_head(struct ing_segments *segments,
+                                             const struct ing_segments_effect *effect)
+{
+    struct ing_segments_event event = {.kind = SEGMENTS_FAILED, .failed = effect->kind};
+    struct fg_store_batch batch;
+    enum fg_code code;
+    struct fg_err err;
+
+    fg_store_batch_init(&batch);
+    switch (effect->kind) {
+    case SEGMENTS_SEAL:
+        code = seal(segments, effect, &batch, &err);
+        event.kind = code == FG_OK ? SEGMENTS_SEALED : SEGMENTS_FAILED;
+        break;
+    case SEGMENTS_SET_ASIDE:
+        code = write_chunks(segments, effect, &batch, to_aside, &err);
+        if (code == FG_OK)
+            take_chunks(segments, effect, to_aside);
+        event.kind = code == FG_OK ? SEGMENTS_IS_ASIDE : SEGMENTS_FAILED;
+        break;
+    case SEGMENTS_TAKE_IN:
+        code = write_chunks(segments, effect, &batch, to_aside, &err);
+        if (code == FG_OK)
+            take_chunks(segments, effect, to_aside);
+        event.kind = code == FG_OK ? SEGMENTS_TAKEN_IN : SEGMENTS_FAILED;
+        break;
+    case SEGMENTS_MARK:
+        code = write_chunks(segments, effect, &batch, to_committed, &err);
+        /* Whether or not that was written: the manifest has them, so a query that knows it must not
+         * get them from here as well. A restart finds out by the manifest, too. */
+        take_chunks(segments, effect, to_committed);
+        event.kind = code == FG_OK ? SEGMENTS_MARKED : SEGMENTS_FAILED;
+        fg_metric_add(segments->metrics, METRIC_COMMITTED, code == FG_OK);
+        break;
+    default:
+        fg_assert(effect->kind == SEGMENTS_EVICT);
+        code = evict(segments, effect, &batch, &err);
+        event.kind = code == FG_OK ? SEGMENTS_EVICTED : SEGMENTS_FAILED;
+        break;
+    }
+    if (code != FG_OK)
+        fail_effect(segments, effect->kind, &err);
+    else
+        end_effect(segments, effect->kind);
+    fg_store_batch_done(&batch);
+    return event;
+}
+
+/* ---- steps: committer's thread ---- */
+
+static bool is_of_head(enum ing_segments_effect_kind kind)
+{
+    return kind == SEGMENTS_TAKE_IN || kind == SEGMENTS_SEAL || kind == SEGMENTS_SET_ASIDE ||
+           kind == SEGMENTS_MARK || kind == SEGMENTS_EVICT;
+}
+
+/* A step on its way from the driver's thread and back; the thread waits for it. */
+struct turn {
+    struct ing_commit_visit visit;
+    struct ing_segments *segments;
+    struct ing_segments_event event;
+    struct ing_compare *compare; /* COMPARED: to be applied before; else NULL */
+    sem_t taken;
+};
+
+static struct ing_compare_head compare_head(const struct ing_segments *segments)
+{
+    return (struct ing_compare_head){segments->config.head.store, segments->config.head.catalog,
+                                     segments->config.chunks, segments->config.dedup,
+                                     segments->commit};
+}
+
+static uint32_t leftover_of(void *arg, const struct ing_head_chunk_key *chunk)
+{
+    const struct ing_segments *segments = arg;
+
+    return ing_segments_core_leftover(segments->core, &chunk->group, chunk->number);
+}
+
+/* What was compared is written, and said to the core. */
+static void apply_compare(struct ing_segments *segments, struct turn *turn)
+{
+    const struct ing_compare_head head = compare_head(segments);
+    struct ing_compare *compare = turn->compare;
+    struct fg_err err;
+
+    if (ing_compare_apply(&head, compare, leftover_of, segments, &err) != FG_OK) {
+        fail_effect(segments, SEGMENTS_COMPARE, &err);
+        turn->event =
+            (struct ing_segments_event){.kind = SEGMENTS_FAILED, .failed = SEGMENTS_COMPARE};
+        return;
+    }
+    turn->event.generation = compare->generation;
+    turn->event.outcomes = compare->outcomes;
+    turn->event.n_outcomes = compare->n_outcomes;
+    turn->event.missing = compare->missing;
+    turn->event.n_missing = compare->n_missing;
+    turn->event.unsure = compare->unsure;
+    turn->event.n_unsure = compare->n_unsure;
+}
+
+static void add_task(struct ing_segments *segments, const struct ing_segments_effect *effect)
+{
+    struct ing_segments_task *task = &segments->tasks[segments->n_tasks++];
+
+    fg_assert(segments->n_tasks <= SEGMENTS_EFFECTS_MAX);
+    *task = (struct ing_segments_task){.effect = *effect, .n_chunks = effect->n_chunks};
+    task->effect.chunks = NULL;
+    if (effect->n_chunks == 0)
+        return;
+    task->chunks = fg_calloc(effect->n_chunks, sizeof *task->chunks);
+    for (uint32_t i = 0; i < effect->n_chunks; i++)
+        task->chunks[i] = *effect->chunks[i];
+}
+
+/* What an effect of the head leads to is the next event, until there is nothing left to write. */
+static void take_steps(struct ing_segments *segments, const struct ing_segments_event *first)
+{
+    struct ing_segments_event events[EVENTS_MAX]; /* a ring */
+    unsigned taken = 0, added = 0;
+
+    events[added++] = *first;
+    while (taken < added) {
+        struct ing_segments_event *event = &events[taken++ % EVENTS_MAX];
+        struct ing_segments_effects effects;
+
+        event->wall_ns = fg_wall_ns(segments->config.clock);
+        event->mono_ns = fg_mono_ns(segments->config.clock);
+        (void)pthread_mutex_lock(&segments->core_lock);
+        ing_segments_core_step(segments->core, event, &effects);
+        (void)pthread_mutex_unlock(&segments->core_lock);
+        segments->wake_mono_ns = effects.wake_mono_ns;
+        for (uint32_t i = 0; i < effects.n; i++) {
+            if (!is_of_head(effects.effects[i].kind)) {
+                add_task(segments, &effects.effects[i]);
+                continue;
+            }
+            fg_assert(added - taken < EVENTS_MAX);
+            events[added++ % EVENTS_MAX] = change_head(segments, &effects.effects[i]);
+        }
+    }
+}
+
+static enum fg_code write_committed(void *arg, struct fg_store_batch *batch, struct fg_err *err)
+{
+    return ing_commit_write(arg, batch, NULL, err);
+}
+
+/* What no chunk needs any more goes, a little at a time. */
+static void sweep(struct ing_segments *segments)
+{
+    const struct ing_retire_writer writer = {write_committed, segments->commit};
+    int64_t now_ns = fg_mono_ns(segments->config.clock);
+    struct fg_err later;
+
+    if (ing_retire_series(segments->config.retire, writer, &later) != FG_OK)
+        fg_log_warn("evicted series could not be deleted from the head store, will retry",
+                    fg_ls("err", later.msg));
+    if (now_ns - segments->swept_mono_ns < SWEEP_PAUSE_NS)
+        return;
+    segments->swept_mono_ns = now_ns;
+    if (ing_retire_sweep(segments->config.retire, writer, &later) != FG_OK)
+        fg_log_warn("old dictionaries could not be deleted from the head store, will retry",
+                    fg_ls("err", later.msg));
+}
+
+/* What lasts and needs an operator. */
+static void tell_conditions(struct ing_segments *segments)
+{
+    const struct ing_segments_core_status *status = &segments->status; /* this thread writes it */
+
+    if (status->misfits)
+        fg_condition_raise(segments->aside,
+                           "%u head chunks with %llu profiles (%llu bytes) cannot be written as a "
+                           "segment and are served from this disk only; last reason: %s",
+                           status->chunks[CHUNK_ASIDE], (unsigned long long)status->aside_profiles,
+                           (unsigned long long)status->aside_bytes, segments->unfit_why);
+    else if (status->chunks[CHUNK_ASIDE] == 0)
+        fg_condition_clear(segments->aside);
+    if (status->unchecked_profiles > 0)
+        fg_condition_raise(segments->unchecked,
+                           "queries omit stored late profiles until they are checked for "
+                           "duplicates: the bucket does not respond, or an object that may contain "
+                           "them is damaged; flamegrid_ingester_profiles_unchecked counts them");
+    else
+        fg_condition_clear(segments->unchecked);
+    if (status->went_back)
+        fg_condition_raise(segments->bucket_went_back,
+                           "the L0 manifest is older than generation %llu, which was read before: "
+                           "the bucket is a different one or was restored from a backup",
+                           (unsigned long long)status->seen);
+    else
+        fg_condition_clear(segments->bucket_went_back);
+    if (status->store_went_back)
+        fg_condition_raise(segments->store_went_back,
+                           "the head is older than its entry in the L0 manifest: its disk was "
+                           "restored from a backup and lacks the profiles acknowledged since then");
+}
+
+static void on_turn(struct ing_commit_visit *visit)
+{
+    struct turn *turn = fg_container(visit, struct turn, visit);
+    struct ing_segments *segments = turn->segments;
+
+    fg_rwlock_write(&segments->steps);
+    if (turn->compare != NULL)
+        apply_compare(segments, turn);
+    take_steps(segments, &turn->event);
+    (void)pthread_mutex_lock(&segments->lock);
+    segments->status = ing_segments_core_status(segments->core);
+    (void)pthread_mutex_unlock(&segments->lock);
+    fg_rwlock_unlock(&segments->steps);
+    tell_conditions(segments);
+    sweep(segments);
+    fg_assert(sem_post(&turn->taken) == 0);
+}
+
+/* After each step. Locked. */
+static void check_waits(const struct ing_segments *segments)
+{
+    unsigned n_waiters = 0;
+
+    for (const struct ing_segments_waiter *at = segments->waiters; at != NULL; at = at->next)
+        n_waiters++;
+    fg_assert(n_waiters == segments->n_waiters && n_waiters <= SEGMENTS_WAITERS_MAX);
+    fg_assert(segments->drained <= segments->tried && segments->tried <= segments->drain_known &&
+              segments->drain_known <= segments->drain_asked);
+    fg_assert(segments->n_ring_drains <= FG_COUNT(segments->ring_drains));
+    for (unsigned i = 0; i < segments->n_ring_drains; i++)
+        fg_assert(segments->ring_drains[i].drain <= segments->drain_asked &&
+                  (i == 0 || segments->ring_drains[i - 1].drain < segments->ring_drains[i].drain));
+}
+
+/* A step was taken: who waits for it, and what the ring may be told. */
+static void on_stepped(struct ing_segments *segments, enum ing_segments_event_kind kind)
+{
+    struct ing_ring_drain done = {0};
+    uint64_t gen;
+
+    (void)pthread_mutex_lock(&segments->lock);
+    segments->n_steps++;
+    if (kind == SEGMENTS_MANIFEST) { /* as in the core: who still waits says so again */
+        segments->wanted = segments->wanted_known = 0;
+        for (struct ing_segments_waiter *at = segments->waiters; at != NULL; at = at->next)
+            at->reads++;
+    }
+    segments->drained = segments->status.drained;
+    segments->tried = segments->status.tried;
+    gen = segments->status.gen;
+    if (segments->n_ring_drains > 0 && segments->ring_drains[0].drain <= segments->drained) {
+        done = segments->ring_drains[0];
+        segments->ring_drains[0] = segments->ring_drains[1];
+        segments->n_ring_drains--;
+    }
+    check_waits(segments);
+    (void)pthread_cond_broadcast(&segments->moved);
+    (void)pthread_mutex_unlock(&segments->lock);
+    if (done.revision > 0)
+        fg_ring_watch_drained(segments->config.member->watch, done.revision, gen);
+}
+
+static void check_deadlines(void *arg)
+{
+    ing_segments_end_waits(arg);
+}
+
+/* Hands an event to the core and waits for the step. Driver's thread. */
+static void hand_in(struct ing_segments *segments, const struct ing_segments_event *event,
+                    struct ing_compare *compare)
+{
+    struct turn turn = {
+        .visit.run = on_turn, .segments = segments, .event = *event, .compare = compare};
+
+    fg_assert(sem_init(&turn.taken, 0, 0) == 0);
+    ing_commit_post(segments->commit, &turn.visit);
+    while (sem_wait(&turn.taken) != 0)
+        continue;
+    (void)sem_destroy(&turn.taken);
+    on_stepped(segments, event->kind);
+    ing_segments_end_waits(segments);
+}
+
+/* ---- effects of the bucket: driver's thread ---- */
+
+static int64_t deadline_in(const struct ing_segments *segments, int64_t timeout_ns)
+{
+    return fg_mono_ns(segments->config.clock) + timeout_ns;
+}
+
+static bool may_hold(void *arg, const struct ing_head_group_key *group)
+{
+    struct ing_segments *segments = arg;
+    bool may;
+
+    (void)pthread_mutex_lock(&segments->core_lock);
+    may = ing_segments_core_may_hold(segments->core, group);
+    (void)pthread_mutex_unlock(&segments->core_lock);
+    return may;
+}
+
+static enum fg_code find_held(struct ing_segments *segments,
+                              const struct ing_segments_effect *effect, struct ing_compare *compare,
+                              struct fg_err *err)
+{
+    const struct ing_compare_head head = compare_head(segments);
+
+    const struct ing_compare_asking asking = {
+        .may_hold = may_hold,
+        .arg = segments,
+        .only = effect->all ? 0 : effect->generation,
+        .least = effect->generation,
+        .until = {deadline_in(segments, COMPARE_TIMEOUT_NS), segments->bucket_stop},
+    };
+
+    return ing_compare_find(&head, &asking, compare, err);
+}
+
+static void carry_out(struct ing_segments *segments, struct ing_segments_task *task)
+{
+    struct ing_compare compare = {0};
+    struct ing_segments_event event = {.kind = SEGMENTS_FAILED, .failed = task->effect.kind};
+    struct ing_publish_fault fault = {0};
+    enum fg_code code = FG_OK;
+    struct fg_err err;
+
+    switch (task->effect.kind) {
+    case SEGMENTS_READ:
+        code = ing_publish_read(segments->publish, segments->status.seen, &event.l0, &err);
+        event.kind = SEGMENTS_MANIFEST;
+        break;
+    case SEGMENTS_UPLOAD:
+        code = ing_publish_upload(segments->publish, &task->effect.id, task->chunks, task->n_chunks,
+                                  task->effect.salvage, &event.nothing, &fault, &err);
+        event.kind = SEGMENTS_UPLOADED;
+        break;
+    case SEGMENTS_SWAP:
+        /* However it ends, the manifest says what came of it. */
+        if (ing_publish_swap(segments->publish, &task->effect.id, task->effect.clean, &err) !=
+                FG_OK &&
+            err.code != FG_E_PRECONDITION)
+            fail_effect(segments, SEGMENTS_SWAP, &err);
+        else
+            end_effect(segments, SEGMENTS_SWAP);
+        event.kind = SEGMENTS_SWAPPED;
+        break;
+    case SEGMENTS_REPORT: /* likewise */
+        if (ing_publish_report(segments->publish, segments->config.member->store,
+                               task->effect.clean, &err) != FG_OK &&
+            err.code != FG_E_PRECONDITION)
+            fail_effect(segments, SEGMENTS_REPORT, &err);
+        else
+            end_effect(segments, SEGMENTS_REPORT);
+        event.kind = SEGMENTS_REPORTED;
+        break;
+    default:
+        fg_assert(task->effect.kind == SEGMENTS_COMPARE);
+        code = find_held(segments, &task->effect, &compare, &err);
+        event.kind = SEGMENTS_COMPARED;
+        break;
+    }
+    free(task->chunks);
+    if (code != FG_OK) {
+        fail_effect(segments, task->effect.kind, &err);
+        event.kind = SEGMENTS_FAILED;
+        event.unfit = fault.unfit;
+        event.suspects = fault.suspects.chunks;
+        event.n_suspects = fault.suspects.n;
+        if (fault.unfit)
+            memcpy(segments->unfit_why, err.msg, sizeof err.msg);
+    } else if (task->effect.kind != SEGMENTS_SWAP && task->effect.kind != SEGMENTS_REPORT) {
+        end_effect(segments, task->effect.kind);
+    }
+    hand_in(segments, &event, compare.arena != NULL ? &compare : NULL);
+    ing_compare_done(&compare);
+}
+
+/* ---- the thread ---- */
+
+static struct timespec timespec_of(int64_t mono_ns)
+{
+    return (struct timespec){mono_ns / FG_SECOND_NS, mono_ns % FG_SECOND_NS};
+}
+
+/* What is asked for becomes an event, when there is none a tick; false: it is time to end. */
+static bool next_event(struct ing_segments *segments, struct ing_segments_event *ret_event)
+{
+    struct ing_segments_event event = {.kind = SEGMENTS_TICK};
+    bool stop;
+
+    (void)pthread_mutex_lock(&segments->lock);
+    while (!segments->stop && !segments->salvage &&
+           segments->drain_known == segments->drain_asked &&
+           segments->wanted == segments->wanted_known) {
+        const struct timespec until = timespec_of(segments->wake_mono_ns);
+
+        if (pthread_cond_timedwait(&segments->wake, &segments->lock, &until) != 0)
+            break;
+    }
+    stop = segments->stop;
+    if (segments->salvage) {
+        segments->salvage = false;
+        event.kind = SEGMENTS_SALVAGE;
+    } else if (segments->drain_known != segments->drain_asked) {
+        segments->drain_known = segments->drain_asked;
+        event = (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = segments->drain_known};
+    } else if (segments->wanted_known != segments->wanted) {
+        segments->wanted_known = segments->wanted;
+        event =
+            (struct ing_segments_event){.kind = SEGMENTS_WANTED, .generation = segments->wanted};
+    }
+    (void)pthread_mutex_unlock(&segments->lock);
+    *ret_event = event;
+    return !stop;
+}
+
+static bool is_stopping(struct ing_segments *segments)
+{
+    bool stop;
+
+    (void)pthread_mutex_lock(&segments->lock);
+    stop = segments->stop;
+    (void)pthread_mutex_unlock(&segments->lock);
+    return stop;
+}
+
+/* Which of the shard's owners are we? Where we are none we have no reason to wait. */
+static uint8_t rank_of(const struct fg_ring_view *view, uint32_t own, uint16_t shard)
+{
+    uint32_t newest = view->ring.n_revisions - 1;
+
+    for (unsigned n = 0; n < view->tables[newest]->n_owners; n++)
+        if (fg_ring_view_owner(view, newest, shard, n) == own)
+            return (uint8_t)n;
+    return 0;
+}
+
+static uint32_t find_own(const struct fg_ring *ring, struct fg_id store)
+{
+    for (uint32_t i = 0; i < ring->n_members; i++)
+        if (fg_id_eq(ring->members[i].store, store))
+            return i;
+    return FG_RING_NO_MEMBER;
+}
+
+/* When the ring has changed. */
+static void update_ranks(struct ing_segments *segments)
+{
+    const struct ing_member *member = segments->config.member;
+    fg_auto(fg_ring_view) *view = NULL;
+    uint32_t own;
+
+    if (member->watch == NULL || fg_ring_watch_revision(member->watch) == segments->ranked)
+        return;
+    view = fg_ring_watch_get(member->watch);
+    own = find_own(&view->ring, member->store);
+    segments->ranked = fg_ring_newest(&view->ring);
+    for (uint32_t shard = 0; shard < SEGMENTS_SHARDS; shard++)
+        segments->ranks[shard] = rank_of(view, own, (uint16_t)shard);
+    hand_in(segments,
+            &(struct ing_segments_event){.kind = SEGMENTS_RANKS, .ranks = segments->ranks}, NULL);
+}
+
+static void *run(void *arg)
+{
+    struct ing_segments *segments = arg;
+    struct ing_segments_event event = {.kind = SEGMENTS_TICK};
+
+    (void)pthread_setname_np(pthread_self(), "segments");
+    do {
+        hand_in(segments, &event, NULL);
+        while (segments->n_tasks > 0 && !is_stopping(segments)) {
+            struct ing_segments_task task = segments->tasks[0];
+
+            segments->n_tasks--;
+            memmove(segments->tasks, segments->tasks + 1,
+                    segments->n_tasks * sizeof *segments->tasks);
+            carry_out(segments, &task);
+        }
+        update_ranks(segments);
+    } while (next_event(segments, &event));
+    return NULL;
+}
+
+/* ---- what others ask ---- */
+
+enum ing_segments_admission ing_segments_admit(struct ing_segments *segments,
+                                               const struct ing_head_group_key *group,
+                                               struct ing_segments_looked looked,
+                                               uint32_t *ret_chunk)
+{
+    enum ing_segments_admission admission;
+
+    (void)pthread_mutex_lock(&segments->core_lock);
+    admission = ing_segments_core_admit(segments->core, group, looked, ret_chunk);
+    (void)pthread_mutex_unlock(&segments->core_lock);
+    return admission;
+}
+
+void ing_segments_added(struct ing_segments *segments, const struct ing_head_chunk_key *chunk,
+                        bool unchecked, uint64_t profiles, uint64_t bytes, int64_t wall_ns)
+{
+    (void)pthread_mutex_lock(&segments->core_lock);
+    ing_segments_core_added(segments->core, &chunk->group, chunk->number, unchecked, profiles,
+                            bytes, wall_ns);
+    (void)pthread_mutex_unlock(&segments->core_lock);
+}
+
+void ing_segments_found(struct ing_segments *segments, uint64_t generation)
+{
+    (void)pthread_mutex_lock(&segments->core_lock);
+    ing_segments_core_found(segments->core, generation);
+    (void)pthread_mutex_unlock(&segments->core_lock);
+}
+
+bool ing_segments_is_late(struct ing_segments *segments, const struct ing_head_group_key *group,
+                          uint64_t *ret_seen)
+{
+    bool late;
+
+    (void)pthread_mutex_lock(&segments->core_lock);
+    late = ing_segments_core_is_late(segments->core, group);
+    *ret_seen = ing_segments_core_seen(segments->core);
+    (void)pthread_mutex_unlock(&segments->core_lock);
+    return late;
+}
+
+static struct ing_segments_core_status status_of(struct ing_segments *segments)
+{
+    struct ing_segments_core_status status;
+
+    (void)pthread_mutex_lock(&segments->lock);
+    status = segments->status;
+    (void)pthread_mutex_unlock(&segments->lock);
+    return status;
+}
+
+/* ---- life ---- */
+
+static void on_scrape(void *arg)
+{
+    struct ing_segments *segments = arg;
+    struct ing_segments_core_status status = status_of(segments);
+
+    fg_metric_set(segments->metrics, METRIC_GENERATION, (int64_t)status.gen);
+    fg_metric_set(segments->metrics, METRIC_OPEN_BYTES, (int64_t)status.open_bytes);
+    fg_metric_set(segments->metrics, METRIC_SEALED_BYTES, (int64_t)status.sealed_bytes);
+    fg_metric_set(segments->metrics, METRIC_ASIDE_BYTES, (int64_t)status.aside_bytes);
+    fg_metric_set(segments->metrics, METRIC_UNCHECKED_BYTES, (int64_t)status.unchecked_bytes);
+    fg_metric_set(segments->metrics, METRIC_UNCHECKED_PROFILES, (int64_t)status.unchecked_profiles);
+    fg_metric_set(segments->metrics, METRIC_ASIDE_CHUNKS, status.chunks[CHUNK_ASIDE]);
+    fg_metric_set(segments->metrics, METRIC_ASIDE_PROFILES, (int64_t)status.aside_profiles);
+}
+
+static enum fg_code restore(struct ing_segments *segments, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_MAX_BYTES);
+    struct ing_head_chunk *chunks;
+    size_t n;
+
+    if (ing_head_chunks_select(
+            segments->config.chunks,
+            &(struct ing_head_chunks_filter){
+                .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true},
+            arena, &chunks, &n, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; i < n; i++) {
+        const struct ing_segments_chunk chunk = {
+            .group = chunks[i].key.group,
+            .number = chunks[i].key.number,
+            .state = chunks[i].state,
+            .cut = chunks[i].cut,
+            .generation = chunks[i].generation,
+            .profiles = chunks[i].count,
+            .bytes = chunks[i].bytes,
+            .opened_wall_ns = chunks[i].opened_wall_ns,
+            .committed_mono_ns = fg_mono_ns(segments->config.clock),
+        };
+
+        if (!ing_segments_core_restore(segments->core, &chunk))
+            return fg_fail(err, FG_E_LIMIT, "head: more than %d head chunks", CHUNKS_MAX);
+    }
+    return FG_OK;
+}
+
+static enum fg_code make_core(struct ing_segments *segments, struct fg_err *err)
+{
+    const struct ing_segments_settings *settings = segments->config.settings;
+    struct ing_segments_core_config config = {
+        .writer = segments->config.member->store,
+        .cut_bytes = settings->cut_bytes,
+        .grace_ns = settings->grace_ns,
+        .linger_ns = settings->linger_ns,
+        .open_max_ns = settings->open_max_ns,
+        .evict_after_ns = settings->evict_after_ns,
+        .poll_ns = settings->poll_ns,
+        .turn_ns = settings->turn_ns,
+        .upload_max_age_ns = UPLOAD_MAX_AGE_NS,
+        .aside_retry_ns = ASIDE_RETRY_NS,
+        .check_retry_ns = CHECK_RETRY_NS,
+        .unchecked_max_bytes = settings->unchecked_max_bytes,
+        .backoff_min_ns = BACKOFF_MIN_NS,
+        .backoff_max_ns = BACKOFF_MAX_NS,
+        .chunks_max = CHUNKS_MAX,
+        .rules = FG_RULES_ALL,
+    };
+
+    if (getrandom(&config.seed, sizeof config.seed, 0) != sizeof config.seed)
+        return fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
+    segments->core =
+        ing_segments_core_create(&config, ing_head_chunks_cuts(segments->config.chunks),
+                                 ing_head_chunks_seen(segments->config.chunks));
+    segments->status = ing_segments_core_status(segments->core);
+    return restore(segments, err);
+}
+
+enum fg_code ing_segments_create(const struct ing_segments_config *config,
+                                 struct ing_segments **ret_segments, struct fg_err *err)
 {
     struct ing_segments *segments = fg_new(struct ing_segments);
+    struct ing_build_head head = config->head;
+    pthread_condattr_t monotonic;
 
+    head.block_version = fg_block_version_chosen(config->settings->block_version);
     segments->config = *config;
-    segments->random = config->seed;
-    segments->last_cut = last_cut;
-    segments->seen = seen;
-    segments->ever = fg_ever_none();
-    ing_table_init(&segments->table);
-    return segments;
+    segments->bucket_stop = fg_bucket_stop_create();
+    fg_rwlock_init(&segments->steps);
+    (void)pthread_mutex_init(&segments->core_lock, NULL);
+    (void)pthread_mutex_init(&segments->lock, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&segments->wake, &monotonic);
+    (void)pthread_cond_init(&segments->moved, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    if (ing_publish_create(
+            &(struct ing_publish_config){
+                .bucket = config->bucket,
+                .scratch = config->scratch,
+                .disk = config->disk,
+                .head = head,
+                .registry = config->registry,
+                .clock = config->clock,
+                .stop = segments->bucket_stop,
+            },
+            &segments->publish, err) != FG_OK ||
+        make_core(segments, err) != FG_OK) {
+        ing_segments_destroy(segments);
+        return err->code;
+    }
+    segments->aside = fg_condition_create(config->conditions, "head_rounds_aside");
+    segments->unchecked = fg_condition_create(config->conditions, "head_unchecked");
+    segments->failing = fg_condition_create(config->conditions, "commit_failing");
+    segments->bucket_went_back = fg_condition_create(config->conditions, "bucket_went_back");
+    segments->store_went_back = fg_condition_create(config->conditions, "head_went_back");
+    segments->metrics =
+        fg_metrics_register(config->registry, segments_metrics, FG_COUNT(segments_metrics));
+    fg_registry_on_scrape(config->registry, on_scrape, segments);
+    *ret_segments = segments;
+    return FG_OK;
+}
+
+enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_commit *commit,
+                                struct fg_err *err)
+{
+    const struct fg_l0 *l0;
+    struct fg_err unread;
+    int failed;
+
+    segments->commit = commit;
+    /* So that whoever asks at once finds the manifest that a new bucket gets. */
+    if (ing_publish_read(segments->publish, segments->status.seen, &l0, &unread) != FG_OK)
+        fg_log_warn("L0 manifest cannot be read yet, will retry", fg_ls("err", unread.msg));
+    if (fg_ticker_create(&(struct fg_ticker_config){"segments-waits", DEADLINES_EVERY_NS,
+                                                    check_deadlines, segments},
+                         &segments->deadlines, err) != FG_OK)
+        return err->code;
+    failed = pthread_create(&segments->thread, NULL, run, segments);
+    if (failed != 0)
+        return fg_fail_errno(err, failed, "thread of segments");
+    segments->started = true;
+    return FG_OK;
+}
+
+void ing_segments_hurry(struct ing_segments *segments)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    segments->hurry = true;
+    (void)pthread_cond_broadcast(&segments->moved);
+    (void)pthread_mutex_unlock(&segments->lock);
+    ing_segments_end_waits(segments);
+}
+
+void ing_segments_stop(struct ing_segments *segments)
+{
+    if (segments == NULL || !segments->started)
+        return;
+    (void)pthread_mutex_lock(&segments->lock);
+    segments->stop = true;
+    (void)pthread_cond_signal(&segments->wake);
+    (void)pthread_mutex_unlock(&segments->lock);
+    fg_bucket_stop_all(segments->bucket_stop); /* it may wait for ten minutes */
+    (void)pthread_join(segments->thread, NULL);
+    segments->started = false;
+    ing_segments_end_waits(segments);
 }
 
 void ing_segments_destroy(struct ing_segments *segments)
 {
     if (segments == NULL)
         return;
-    ing_table_done(&segments->table);
-    fg_arena_destroy(segments->ever_arena);
-    free(segments->ranks);
-    free(segments->pinned.rounds);
-    free(segments->misfits.rounds);
-    free(segments->marking.rounds);
-    free(segments->forgetting.rounds);
-    free(segments->empty.rounds);
-    free(segments->checked.rounds);
+    fg_ticker_destroy(segments->deadlines);
+    fg_assert(segments->waiters == NULL);
+    for (uint32_t i = 0; i < segments->n_tasks; i++)
+        free(segments->tasks[i].chunks);
+    fg_condition_destroy(segments->aside);
+    fg_condition_destroy(segments->unchecked);
+    fg_condition_destroy(segments->failing);
+    fg_condition_destroy(segments->bucket_went_back);
+    fg_condition_destroy(segments->store_went_back);
+    ing_publish_destroy(segments->publish);
+    fg_bucket_stop_destroy(segments->bucket_stop);
+    ing_segments_core_destroy(segments->core);
+    (void)pthread_cond_destroy(&segments->wake);
+    (void)pthread_cond_destroy(&segments->moved);
+    (void)pthread_mutex_destroy(&segments->core_lock);
+    (void)pthread_mutex_destroy(&segments->lock);
+    fg_rwlock_done(&segments->steps);
     free(segments);
-}
-
-bool ing_segments_keeps(const struct ing_segments *segments, enum fg_rule rule)
-{
-    return (segments->config.rules >> rule & 1) != 0;
-}
-
-uint64_t ing_segments_draw(struct ing_segments *segments)
-{
-    segments->random += 0x9e3779b97f4a7c15u; /* SplitMix64 */
-    return fg_mix64(segments->random);
-}
-
-/* Full jitter: anywhere between now and twice as far as the last time, so that those who failed
- * together do not come back together. */
-void ing_segments_fail(struct ing_segments *segments, struct ing_pause *pause)
-{
-    int64_t most = segments->config.backoff_min_ns;
-
-    for (uint32_t i = 0; i < pause->failures && most < segments->config.backoff_max_ns; i++)
-        most *= 2;
-    most = FG_MIN(most, segments->config.backoff_max_ns);
-    pause->failures++;
-    pause->until_mono_ns = fg_time_add(
-        segments->mono_ns, (int64_t)(ing_segments_draw(segments) % (uint64_t)FG_MAX(most, 1)));
-    pause->short_mono_ns = fg_time_add(segments->mono_ns, segments->config.backoff_min_ns);
-}
-
-/* While a query waits for a generation, pauses of reads and comparisons are as short as after the
- * first failure: whoever asked has read that generation, so the bucket answers again. */
-int64_t ing_segments_pause_end(const struct ing_segments *segments, const struct ing_pause *pause)
-{
-    bool of_follow = pause == &segments->follow_pause || pause == &segments->compare_pause;
-
-    return of_follow && segments->wanted > segments->gen
-               ? FG_MIN(pause->until_mono_ns, pause->short_mono_ns)
-               : pause->until_mono_ns;
-}
-
-bool ing_segments_is_over(const struct ing_segments *segments, const struct ing_pause *pause)
-{
-    return segments->mono_ns >= ing_segments_pause_end(segments, pause);
-}
-
-void ing_round_list_add(struct ing_round_list *list, struct ing_segments_round *round)
-{
-    if (list->n == list->cap) {
-        list->cap = FG_MAX(64, list->cap * 2);
-        list->rounds = fg_realloc(list->rounds, list->cap * sizeof(void *));
-    }
-    list->rounds[list->n++] = round;
-}
-
-/* Only those in that state stay. */
-void ing_round_list_keep(struct ing_round_list *list, enum ing_round_state state)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < list->n; i++)
-        if (list->rounds[i]->state == state)
-            list->rounds[kept++] = list->rounds[i];
-    list->n = kept;
-}
-
-void ing_round_list_drop(struct ing_round_list *list, enum ing_round_state state)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < list->n; i++)
-        if (list->rounds[i]->state != state)
-            list->rounds[kept++] = list->rounds[i];
-    list->n = kept;
-}
-
-struct ing_segments_round *ing_segments_add_round(struct ing_segments *segments,
-                                                  struct ing_table_group *group,
-                                                  struct ing_segments_round round)
-{
-    round.rank = segments->ranks == NULL ? 0 : segments->ranks[round.group.shard];
-    return ing_table_add_round(&segments->table, group, &round);
-}
-
-uint64_t ing_segments_clean(const struct ing_segments *segments)
-{
-    uint64_t clean = segments->era;
-
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++)
-        clean = FG_MIN(clean, segments->table.rounds[i]->era);
-    return clean;
-}
-
-void ing_segments_commit_round(struct ing_segments *segments, struct ing_segments_round *round,
-                               uint64_t generation)
-{
-    ing_table_set_state(&segments->table, round, ROUND_COMMITTED);
-    round->generation = generation;
-    round->committed_mono_ns = segments->mono_ns;
-}
-
-static int64_t window_end_ns(const struct ing_segments_round *round)
-{
-    return ((int64_t)round->group.window + 1) * HEAD_WINDOW_NS;
-}
-
-int64_t ing_segments_closed_wall_ns(const struct ing_segments *segments,
-                                    const struct ing_segments_round *round)
-{
-    return fg_time_add(window_end_ns(round), segments->config.grace_ns);
-}
-
-bool ing_segments_is_closed(const struct ing_segments *segments,
-                            const struct ing_segments_round *round)
-{
-    return segments->wall_ns >= ing_segments_closed_wall_ns(segments, round);
-}
-
-/* The DRAIN of that number waits for the round too. */
-void ing_segments_wait_for(struct ing_segments_round *round, uint64_t drain)
-{
-    if (drain != 0 && (round->drain == 0 || drain < round->drain))
-        round->drain = drain;
-}
-
-bool ing_segments_restore(struct ing_segments *segments, const struct ing_segments_round *round)
-{
-    struct ing_table *table = &segments->table;
-    struct ing_table_group *group = ing_table_group(table, &round->group);
-    struct ing_segments_round *restored;
-
-    fg_assert(!segments->started && round->cut <= segments->last_cut);
-    if (table->n_rounds == segments->config.rounds_max)
-        return false;
-    if (group == NULL)
-        group = ing_table_add_group(table, &round->group);
-    restored = ing_segments_add_round(segments, group, *round);
-    /* One cut at a time: a round of an older one was made again from a damaged record. Whether it
-     * was committed is found by comparing. */
-    if (restored->state == ROUND_SEALED && restored->cut < segments->last_cut)
-        ing_table_set_state(table, restored, ROUND_ASIDE);
-    restored->marked = restored->state == ROUND_COMMITTED;
-    restored->retry = restored->state == ROUND_ASIDE;
-    if (restored->state == ROUND_SEALED) {
-        ing_round_list_add(&segments->pinned, restored);
-        segments->cut = CUT_SEALED;
-    }
-    return true;
-}
-
-struct ing_segments_effect *ing_segments_emit(struct ing_segments_effects *effects,
-                                              enum ing_segments_effect_kind kind)
-{
-    struct ing_segments_effect *effect = &effects->effects[effects->n++];
-
-    fg_assert(effects->n <= SEGMENTS_EFFECTS_MAX);
-    *effect = (struct ing_segments_effect){.kind = kind};
-    return effect;
-}
-
-void ing_segments_emit_rounds(struct ing_segments_effects *effects,
-                              enum ing_segments_effect_kind kind, const struct ing_round_list *list,
-                              const struct ing_segments *segments)
-{
-    struct ing_segments_effect *effect = ing_segments_emit(effects, kind);
-
-    effect->rounds = (const struct ing_segments_round *const *)list->rounds;
-    effect->n_rounds = list->n;
-    effect->id = segments->upload;
-    effect->cut = segments->last_cut;
-}
-
-static void on_failed(struct ing_segments *segments, const struct ing_segments_event *event)
-{
-    switch (event->failed) {
-    case SEGMENTS_READ:
-    case SEGMENTS_COMPARE:
-    case SEGMENTS_TAKE_IN:
-        ing_follow_failed(segments, event->failed);
-        return;
-    case SEGMENTS_SEAL:
-    case SEGMENTS_UPLOAD:
-    case SEGMENTS_SET_ASIDE:
-    case SEGMENTS_SWAP:
-    case SEGMENTS_MARK:
-        ing_cut_failed(segments, event);
-        return;
-    case SEGMENTS_FORGET:
-        segments->is_forgetting = false;
-        segments->forgetting.n = 0;
-        ing_segments_fail(segments, &segments->forget_pause);
-        return;
-    case SEGMENTS_REPORT:
-        ing_follow_reported(segments);
-        return;
-    case SEGMENTS_EFFECT_KINDS:
-        break;
-    }
-    fg_assert(false);
-}
-
-/* ---- draining ---- */
-
-static bool is_to_commit(const struct ing_segments_round *round)
-{
-    return round->state == ROUND_SEALED || round->state == ROUND_ASIDE ||
-           (round->state == ROUND_UNCHECKED && round->profiles > 0) ||
-           (round->state == ROUND_OPEN && round->profiles > 0) ||
-           (round->state == ROUND_COMMITTED && !round->marked);
-}
-
-static void on_drain(struct ing_segments *segments, uint64_t drain)
-{
-    fg_assert(drain > segments->drains);
-    segments->drains = drain;
-    segments->draining = true;
-    segments->check_mono_ns = 0;
-    segments->checks_drain = false;
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct ing_segments_round *round = segments->table.rounds[i];
-
-        if (!is_to_commit(round))
-            continue;
-        ing_segments_wait_for(round, drain);
-        round->retry = round->state == ROUND_ASIDE || round->state == ROUND_UNCHECKED;
-    }
-}
-
-/* Was it tried since the last DRAIN, in vain? */
-static bool was_tried(const struct ing_segments_round *round)
-{
-    return (round->state == ROUND_ASIDE || round->state == ROUND_UNCHECKED) && !round->retry;
-}
-
-/* Up to which DRAIN nothing is waited for any more; if `tried` not for what was tried in vain. */
-static uint64_t count_drained(const struct ing_segments *segments, bool tried)
-{
-    uint64_t drained = segments->drains;
-
-    for (uint32_t i = 0; segments->draining && i < segments->table.n_rounds; i++) {
-        const struct ing_segments_round *round = segments->table.rounds[i];
-
-        if (round->drain != 0 && is_to_commit(round) && !(tried && was_tried(round)))
-            drained = FG_MIN(drained, round->drain - 1);
-    }
-    return drained;
-}
-
-static void on_salvage(struct ing_segments *segments)
-{
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct ing_segments_round *round = segments->table.rounds[i];
-
-        round->retry |= round->state == ROUND_ASIDE;
-        round->salvage |= round->state == ROUND_ASIDE;
-    }
-}
-
-/* ---- ranks ---- */
-
-static void on_ranks(struct ing_segments *segments, const uint8_t *ranks)
-{
-    if (segments->ranks == NULL)
-        segments->ranks = fg_malloc(SEGMENTS_SHARDS);
-    memcpy(segments->ranks, ranks, SEGMENTS_SHARDS);
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct ing_segments_round *round = segments->table.rounds[i];
-
-        ing_table_set_rank(&segments->table, round, ranks[round->group.shard]);
-    }
-}
-
-/* ---- forgetting ---- */
-
-/*
- * Committed rounds go after a while in which others could read the manifest that has them: while
- * the bucket is away queries go on with what they know of it. Those of a window that is still open
- * later: as long as they are here an id of its ordinary data is known to be new without asking the
- * blocks.
- */
-static bool was_shown(const struct ing_segments *segments, const struct ing_segments_round *round)
-{
-    return segments->config.forget_after_ns == 0 ||
-           segments->manifest_mono_ns - round->committed_mono_ns >=
-               segments->config.forget_after_ns;
-}
-
-static bool may_forget(const struct ing_segments *segments, const struct ing_segments_round *round)
-{
-    return round->state == ROUND_COMMITTED && round->marked && round->generation <= segments->gen &&
-           was_shown(segments, round) &&
-           (ing_segments_is_closed(segments, round) ||
-            segments->wall_ns >= fg_time_add(round->opened_wall_ns, segments->config.open_max_ns));
-}
-
-/* Rounds that were admitted to and got nothing: pushes of what is there already, or that failed.
- * The store knows nothing of them. */
-static void drop_empty(struct ing_segments *segments)
-{
-    struct ing_round_list *list = &segments->empty;
-
-    list->n = 0;
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct ing_segments_round *round = segments->table.rounds[i];
-
-        if ((round->state == ROUND_OPEN || round->state == ROUND_UNCHECKED) &&
-            round->profiles == 0 &&
-            segments->wall_ns >= fg_time_add(round->opened_wall_ns, segments->config.linger_ns))
-            ing_round_list_add(list, round);
-    }
-    if (list->n > 0)
-        ing_table_remove(&segments->table, list->rounds, list->n);
-}
-
-static void advance_forget(struct ing_segments *segments, struct ing_segments_effects *effects)
-{
-    if (!segments->look || segments->is_forgetting || !segments->settled ||
-        !ing_segments_is_over(segments, &segments->forget_pause))
-        return;
-    segments->forgetting.n = 0;
-    for (uint32_t i = 0; i < segments->table.n_rounds; i++) {
-        struct ing_segments_round *round = segments->table.rounds[i];
-
-        if (!may_forget(segments, round))
-            continue;
-        ing_round_list_add(&segments->forgetting, round);
-        /* Before anything is deleted: a write that failed may be done all the same. */
-        segments->safe = FG_MAX(segments->safe, round->generation);
-        ing_table_group(&segments->table, &round->group)->whole = false;
-    }
-    if (segments->forgetting.n == 0)
-        return;
-    segments->is_forgetting = true;
-    ing_segments_emit_rounds(effects, SEGMENTS_FORGET, &segments->forgetting, segments);
-}
-
-static void on_forgotten(struct ing_segments *segments)
-{
-    ing_table_remove(&segments->table, segments->forgetting.rounds, segments->forgetting.n);
-    segments->forgetting.n = 0;
-    segments->is_forgetting = false;
-    segments->forget_pause = (struct ing_pause){0};
-}
-
-/* ---- a step ---- */
-
-static void take_event(struct ing_segments *segments, const struct ing_segments_event *event)
-{
-    switch (event->kind) {
-    case SEGMENTS_TICK:
-        break;
-    case SEGMENTS_WANTED:
-        segments->wanted = FG_MAX(segments->wanted, event->generation);
-        break;
-    case SEGMENTS_DRAIN:
-        on_drain(segments, event->drain);
-        break;
-    case SEGMENTS_SALVAGE:
-        on_salvage(segments);
-        break;
-    case SEGMENTS_RANKS:
-        on_ranks(segments, event->ranks);
-        break;
-    case SEGMENTS_MANIFEST:
-        ing_follow_manifest(segments, event->l0);
-        break;
-    case SEGMENTS_COMPARED:
-        ing_follow_compared(segments, event);
-        break;
-    case SEGMENTS_SEALED:
-        ing_cut_sealed(segments);
-        break;
-    case SEGMENTS_IS_ASIDE:
-        ing_cut_is_aside(segments);
-        break;
-    case SEGMENTS_TAKEN_IN:
-        ing_follow_taken_in(segments);
-        break;
-    case SEGMENTS_UPLOADED:
-        ing_cut_uploaded(segments, event->nothing);
-        break;
-    case SEGMENTS_SWAPPED:
-        ing_cut_swapped(segments);
-        break;
-    case SEGMENTS_MARKED:
-        ing_cut_marked(segments);
-        break;
-    case SEGMENTS_FORGOTTEN:
-        on_forgotten(segments);
-        break;
-    case SEGMENTS_REPORTED:
-        ing_follow_reported(segments);
-        break;
-    case SEGMENTS_FAILED:
-        on_failed(segments, event);
-        break;
-    }
-}
-
-/* The next moment at which something may be due. */
-static int64_t wake_mono_ns(const struct ing_segments *segments)
-{
-    const struct ing_pause *pauses[] = {&segments->follow_pause, &segments->compare_pause,
-                                        &segments->cut_pause, &segments->forget_pause,
-                                        &segments->report_pause};
-    /* Also while an effect is under way, whose event says what is due. */
-    int64_t wake = FG_MIN(ing_follow_due_mono_ns(segments),
-                          fg_time_add(segments->mono_ns, segments->config.poll_ns));
-
-    if (segments->table.n_rounds > 0)
-        wake = FG_MIN(wake, segments->next_look_mono_ns);
-    for (size_t i = 0; i < FG_COUNT(pauses); i++)
-        if (!ing_segments_is_over(segments, pauses[i]))
-            wake = FG_MIN(wake, ing_segments_pause_end(segments, pauses[i]));
-    return FG_MAX(wake, segments->mono_ns);
-}
-
-void ing_segments_step(struct ing_segments *segments, const struct ing_segments_event *event,
-                       struct ing_segments_effects *ret_effects)
-{
-    enum ing_cut_state before;
-
-    segments->wall_ns = event->wall_ns;
-    segments->mono_ns = event->mono_ns;
-    segments->look = event->mono_ns >= segments->next_look_mono_ns;
-    if (segments->look)
-        segments->next_look_mono_ns = fg_time_add(event->mono_ns, LOOK_AGAIN_NS);
-    ret_effects->n = 0;
-    take_event(segments, event);
-    if (segments->look)
-        drop_empty(segments);
-    ing_follow_advance(segments, ret_effects);
-    do { /* a cut that ends without an effect lets the next one begin */
-        before = segments->cut;
-        ing_cut_advance(segments, ret_effects);
-    } while (segments->cut == CUT_IDLE && before != CUT_IDLE);
-    advance_forget(segments, ret_effects);
-    segments->draining = segments->draining && count_drained(segments, false) < segments->drains;
-    ret_effects->wake_mono_ns = wake_mono_ns(segments);
-}
-
-/* ---- what others ask ---- */
-
-bool ing_segments_is_late(const struct ing_segments *segments,
-                          const struct ing_head_group_key *group)
-{
-    const struct ing_table_group *found = ing_table_group(&segments->table, group);
-
-    /* What comes before the first manifest was read is compared with all blocks then. */
-    return segments->started && ing_segments_keeps(segments, FG_RULE_BIT_CHECK_LATE_IDS) &&
-           ing_segments_may_hold(segments, group) && (found == NULL || !found->whole);
-}
-
-/* The group's open or unchecked round, which may be new; NULL: there are too many. */
-static struct ing_segments_round *round_for(struct ing_segments *segments,
-                                            const struct ing_head_group_key *key,
-                                            enum ing_round_state state)
-{
-    struct ing_table *table = &segments->table;
-    struct ing_table_group *group = ing_table_group(table, key);
-    struct ing_segments_round *round = NULL;
-    struct ing_segments_round fresh = {
-        .group = *key, .state = state, .opened_wall_ns = segments->wall_ns, .era = segments->era};
-
-    if (group != NULL)
-        round = state == ROUND_OPEN ? group->open : group->unchecked;
-    if (round != NULL || table->n_rounds == segments->config.rounds_max)
-        return round;
-    if (group == NULL)
-        group = ing_table_add_group(table, key);
-    fresh.number = group->next;
-    return ing_segments_add_round(segments, group, fresh);
-}
-
-enum ing_segments_admission ing_segments_admit(struct ing_segments *segments,
-                                               const struct ing_head_group_key *group,
-                                               struct ing_segments_looked looked,
-                                               uint32_t *ret_round)
-{
-    enum ing_round_state state = ROUND_OPEN;
-    struct ing_segments_round *round;
-
-    if (ing_segments_is_late(segments, group) && looked.generation < segments->seen)
-        state = ROUND_UNCHECKED;
-    if (state == ROUND_UNCHECKED &&
-        (!looked.cannot || segments->table.unchecked_bytes >= segments->config.unchecked_max_bytes))
-        return SEGMENTS_LOOK;
-    round = round_for(segments, group, state);
-    if (round == NULL)
-        return SEGMENTS_FULL;
-    round->checking = false;
-    *ret_round = round->number;
-    return state == ROUND_OPEN ? SEGMENTS_ADMIT : SEGMENTS_ADMIT_UNCHECKED;
-}
-
-/* Admitted in an era before this one, maybe. */
-static struct ing_segments_round *add_again(struct ing_segments *segments,
-                                            const struct ing_head_group_key *key, uint32_t number,
-                                            enum ing_round_state state)
-{
-    struct ing_table_group *group = ing_table_group(&segments->table, key);
-    struct ing_segments_round round = {.group = *key, .number = number, .state = state};
-
-    if (group == NULL)
-        group = ing_table_add_group(&segments->table, key);
-    return ing_segments_add_round(segments, group, round);
-}
-
-void ing_segments_added(struct ing_segments *segments, const struct ing_head_group_key *group,
-                        uint32_t round, bool unchecked, uint64_t profiles, uint64_t bytes,
-                        int64_t wall_ns)
-{
-    enum ing_round_state state = unchecked ? ROUND_UNCHECKED : ROUND_OPEN;
-    struct ing_segments_round *found = ing_table_round(&segments->table, group, round);
-    struct ing_table_group *in;
-
-    if (found == NULL) /* empty for so long that it was dropped, between the two calls */
-        found = add_again(segments, group, round, state);
-    fg_assert(found->state == state);
-    in = ing_table_group(&segments->table, group);
-    /* Not before there is a profile: a COMPARE tells what is missing of groups that the store has.
-     * A push that is refused after its admission leaves a round that is in the table only. */
-    if (found->profiles == 0 && in->n_rounds == 1)
-        in->whole = segments->started && !ing_segments_may_hold(segments, group);
-    if (found->profiles == 0)
-        found->opened_wall_ns = wall_ns;
-    ing_table_count(&segments->table, found, (int64_t)profiles, (int64_t)bytes);
-}
-
-uint64_t ing_segments_seen(const struct ing_segments *segments)
-{
-    return segments->seen;
-}
-
-void ing_segments_found(struct ing_segments *segments, uint64_t generation)
-{
-    segments->safe = FG_MAX(segments->safe, generation);
-}
-
-enum ing_segments_fence ing_segments_fence(const struct ing_segments *segments, uint64_t generation,
-                                           uint64_t *ret_least)
-{
-    *ret_least = segments->safe;
-    if (!segments->settled || generation > segments->gen)
-        return SEGMENTS_BEHIND;
-    if (generation < segments->safe && ing_segments_keeps(segments, FG_RULE_BIT_DROP_AFTER_SAFE))
-        return SEGMENTS_STALE;
-    return SEGMENTS_SERVE;
-}
-
-bool ing_segments_shows(const struct ing_segments *segments, const struct ing_head_group_key *group,
-                        uint32_t round, uint64_t generation)
-{
-    const struct ing_segments_round *found = ing_table_round(&segments->table, group, round);
-
-    if (found == NULL || found->state != ROUND_COMMITTED)
-        return found == NULL || found->state != ROUND_UNCHECKED ||
-               !ing_segments_keeps(segments, FG_RULE_BIT_HIDE_UNCHECKED);
-    return ing_segments_keeps(segments, FG_RULE_BIT_FENCE_GEN) && found->generation > generation;
-}
-
-struct ing_segments_status ing_segments_status(const struct ing_segments *segments)
-{
-    const struct ing_table *table = &segments->table;
-    struct ing_segments_status status = {
-        .gen = segments->gen,
-        .seen = segments->seen,
-        .safe = segments->safe,
-        .era = segments->era,
-        .last_cut = segments->last_cut,
-        .open_bytes = table->open_bytes,
-        .sealed_bytes = table->sealed_bytes,
-        .aside_bytes = table->aside_bytes,
-        .aside_profiles = table->aside_profiles,
-        .unchecked_bytes = table->unchecked_bytes,
-        .unchecked_profiles = table->unchecked_profiles,
-        .oldest_open_wall_ns = INT64_MAX,
-        .settled = segments->settled,
-        .went_back = segments->went_back,
-        .store_went_back = segments->store_went_back,
-        .drained = count_drained(segments, false),
-        .tried = count_drained(segments, true),
-    };
-
-    memcpy(status.rounds, table->by_state, sizeof status.rounds);
-    for (uint32_t i = 0; i < table->n_rounds; i++) {
-        const struct ing_segments_round *round = table->rounds[i];
-
-        status.misfits |= round->state == ROUND_ASIDE && !round->retry;
-        if (round->state != ROUND_OPEN || round->profiles == 0)
-            continue;
-        status.oldest_open_wall_ns = FG_MIN(status.oldest_open_wall_ns, round->opened_wall_ns);
-    }
-    return status;
-}
-
-const struct ing_segments_round *const *ing_segments_rounds(const struct ing_segments *segments,
-                                                            uint32_t *ret_count)
-{
-    *ret_count = segments->table.n_rounds;
-    return (const struct ing_segments_round *const *)segments->table.rounds;
 }

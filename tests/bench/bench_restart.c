@@ -8,7 +8,7 @@
  */
 #include "common/base/time.h"
 #include "ingester/catalog/catalog.h"
-#include "ingester/rounds.h"
+#include "ingester/head_chunks.h"
 
 #include <unistd.h>
 

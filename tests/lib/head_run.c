@@ -31,7 +31,7 @@ struct opening {
     struct fg_store *store;
     struct fg_bucket *bucket;
     bool owns_bucket;
-    int64_t forget_after_ns;          /* of one without a ring */
+    int64_t evict_after_ns;           /* of one without a ring */
     const struct head_member *member; /* NULL: there is no ring */
 };
 
@@ -91,12 +91,12 @@ static void make_member(struct head *head, const struct opening *opening)
 static void open_on(struct head *head, const struct opening *opening)
 {
     const struct head_member *member = opening->member;
-    const struct ing_driver_settings segments = {
+    const struct ing_segments_settings segments = {
         .cut_bytes = 64 << 20,
         .grace_ns = FG_MINUTE_NS,
         .linger_ns = 10 * FG_MINUTE_NS,
         .open_max_ns = 2 * FG_HOUR_NS,
-        .forget_after_ns = member == NULL ? opening->forget_after_ns : member->forget_after_ns,
+        .evict_after_ns = member == NULL ? opening->evict_after_ns : member->evict_after_ns,
         .unchecked_max_bytes = 1 << 30,
         .poll_ns = 15 * FG_SECOND_NS,
         .turn_ns = 5 * FG_MINUTE_NS,
@@ -153,10 +153,10 @@ void head_open_on(struct head *head, struct fg_store *store, struct fg_bucket *b
     open_on(head, &(struct opening){store, bucket, false, 5 * FG_MINUTE_NS, NULL});
 }
 
-void head_open_forgetting(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
-                          int64_t forget_after_ns)
+void head_open_evicting(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
+                        int64_t evict_after_ns)
 {
-    open_on(head, &(struct opening){store, bucket, false, forget_after_ns, NULL});
+    open_on(head, &(struct opening){store, bucket, false, evict_after_ns, NULL});
 }
 
 void head_open_member(struct head *head, struct fg_store *store, struct fg_bucket *bucket,

@@ -40,8 +40,8 @@ void head_open(struct head *head, struct fg_store *store);
 /* With a bucket that outlives it. */
 void head_open_on(struct head *head, struct fg_store *store, struct fg_bucket *bucket);
 /* forget_after: how long what is committed stays. */
-void head_open_forgetting(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
-                          int64_t forget_after_ns);
+void head_open_evicting(struct head *head, struct fg_store *store, struct fg_bucket *bucket,
+                        int64_t evict_after_ns);
 /* With a seat in the bucket's ring of so many replicas, under this name; it is still to be started:
  * fg_ring_watch_start(). Others call it at "inproc://NAME"; what it lacks of theirs it asks for
  * once, when it has the seat. Nothing of the ring happens by itself, in time. */
@@ -57,7 +57,7 @@ struct head_member {
     unsigned replicas;
     const char *url; /* where others call it; NULL: the head listens at "inproc://NAME" */
     int64_t poll_ns; /* of the ring */
-    int64_t forget_after_ns;
+    int64_t evict_after_ns;
     int64_t repair_every_ns; /* 0: it does not repair */
 };
 /* ... whose watch is still to be started. With a url the head does not listen: the caller brings

@@ -282,7 +282,7 @@ void copy_after_answer(void *arg)
     head_without_bucket(first, FG_HOUR_NS);
     (void)head_drain(second);
     fibers_sleep(world->fibers, 5 * FG_MINUTE_NS);
-    fg_assert(head_n_stored(second) == 0); /* it is in a segment, and forgotten */
+    fg_assert(head_n_stored(second) == 0); /* it is in a segment, and evicted */
     delete_from(world, 0, 0, 2 * FG_HOUR_NS);
     pass_minutes(world, 5);
     fg_assert(world->undone == 0); /* the first one has not answered */

@@ -6,13 +6,13 @@
 /* ---- effects that are done at once ---- */
 
 static void write_marks(struct head *head, const struct pending *pending,
-                        enum ing_round_state state)
+                        enum ing_chunk_state state)
 {
-    for (uint32_t i = 0; i < pending->effect.n_rounds; i++) {
-        struct mark mark = pending->rounds[i];
+    for (uint32_t i = 0; i < pending->effect.n_chunks; i++) {
+        struct mark mark = pending->chunks[i];
 
         mark.state = state;
-        mark.cut = state == ROUND_SEALED ? pending->effect.cut : mark.cut;
+        mark.cut = state == CHUNK_SEALED ? pending->effect.cut : mark.cut;
         head_set_mark(head, &mark);
     }
 }
@@ -24,17 +24,17 @@ static void do_write(struct head *head, const struct pending *pending,
     bool fails = head_write_fails(head), there = !fails || chance(head->world, 300);
 
     if (there && pending->effect.kind == SEGMENTS_SEAL) {
-        write_marks(head, pending, ROUND_SEALED);
+        write_marks(head, pending, CHUNK_SEALED);
         head->last_cut = pending->effect.cut;
     }
     if (there &&
         (pending->effect.kind == SEGMENTS_SET_ASIDE || pending->effect.kind == SEGMENTS_TAKE_IN))
-        write_marks(head, pending, ROUND_ASIDE);
+        write_marks(head, pending, CHUNK_ASIDE);
     if (there && pending->effect.kind == SEGMENTS_MARK)
-        write_marks(head, pending, ROUND_COMMITTED);
+        write_marks(head, pending, CHUNK_COMMITTED);
     for (uint32_t i = 0;
-         there && pending->effect.kind == SEGMENTS_FORGET && i < pending->effect.n_rounds; i++)
-        head_forget_round(head, &pending->rounds[i]);
+         there && pending->effect.kind == SEGMENTS_EVICT && i < pending->effect.n_chunks; i++)
+        head_evict_chunk(head, &pending->chunks[i]);
     if (fails)
         head_step(head, (struct ing_segments_event){.kind = SEGMENTS_FAILED,
                                                     .failed = pending->effect.kind});
@@ -121,20 +121,20 @@ static enum io read_segment(struct head *head, struct owner *owner, uint64_t gen
     return read_object(head->world, owner, name, out);
 }
 
-/* What the round has that is held, and what not. */
-static void split(struct head *head, const struct ing_segments_round *round,
-                  const struct items *held, struct ing_segments_outcome *outcome,
+/* What the chunk has that is held, and what not. */
+static void split(struct head *head, const struct ing_segments_chunk *chunk,
+                  const struct items *committed, struct ing_segments_outcome *outcome,
                   uint32_t *ret_held)
 {
     *ret_held = 0;
-    *outcome = (struct ing_segments_outcome){.group = round->group, .number = round->number};
+    *outcome = (struct ing_segments_outcome){.group = chunk->group, .number = chunk->number};
     for (uint32_t i = 0; i < head->n_stored; i++) {
         const struct stored *stored = &head->stored[i];
 
-        if (stored->round != round->number ||
-            !ing_head_same_group(&stored->item.group, &round->group))
+        if (stored->chunk != chunk->number ||
+            !ing_head_same_group(&stored->item.group, &chunk->group))
             continue;
-        if (items_has(held, &stored->item))
+        if (items_has(committed, &stored->item))
             ++*ret_held;
         else
             outcome->moved_profiles++;
@@ -142,19 +142,19 @@ static void split(struct head *head, const struct ing_segments_round *round,
     outcome->moved_bytes = outcome->moved_profiles * PROFILE_BYTES;
 }
 
-static void move(struct head *head, const struct ing_segments_round *round,
-                 const struct items *held, uint32_t to)
+static void move(struct head *head, const struct ing_segments_chunk *chunk,
+                 const struct items *committed, uint32_t to)
 {
     for (uint32_t i = 0; i < head->n_stored; i++) {
         struct stored *stored = &head->stored[i];
 
-        if (stored->round != round->number ||
-            !ing_head_same_group(&stored->item.group, &round->group) ||
-            items_has(held, &stored->item))
+        if (stored->chunk != chunk->number ||
+            !ing_head_same_group(&stored->item.group, &chunk->group) ||
+            items_has(committed, &stored->item))
             continue;
         trace(head->world, "%s: profile %u from round %u to %u", head->seat.name,
-              stored->item.profile, stored->round, to);
-        stored->round = to;
+              stored->item.profile, stored->chunk, to);
+        stored->chunk = to;
     }
 }
 
@@ -164,50 +164,51 @@ static int compare_keys(const void *left, const void *right)
 }
 
 /* Applies what was read, in one go, and says so to the core. */
-static void compare(struct job *job, const struct items *held, uint64_t generation, bool all)
+static void compare(struct job *job, const struct items *committed, uint64_t generation, bool all)
 {
     struct head *head = job->owner.head;
-    uint32_t n_rounds, n = 0, n_missing = 0, n_unsure = 0;
-    const struct ing_segments_round *const *rounds = ing_segments_rounds(head->core, &n_rounds);
-    struct ing_segments_outcome *outcomes = fg_calloc((size_t)n_rounds + 1, sizeof *outcomes);
-    struct ing_head_group_key *missing = fg_calloc((size_t)held->n + 1, sizeof *missing);
-    struct ing_head_group_key *unsure = fg_calloc((size_t)n_rounds + 1, sizeof *unsure);
+    uint32_t n_chunks, n = 0, n_missing = 0, n_unsure = 0;
+    const struct ing_segments_chunk *const *chunks =
+        ing_segments_core_chunks(head->core, &n_chunks);
+    struct ing_segments_outcome *outcomes = fg_calloc((size_t)n_chunks + 1, sizeof *outcomes);
+    struct ing_head_group_key *missing = fg_calloc((size_t)committed->n + 1, sizeof *missing);
+    struct ing_head_group_key *unsure = fg_calloc((size_t)n_chunks + 1, sizeof *unsure);
 
     /* Open ones last: leftovers of the others go into them. */
-    for (uint32_t i = 0; i < 2 * n_rounds; i++) {
-        const struct ing_segments_round *round = rounds[i < n_rounds ? i : i - n_rounds];
-        uint32_t n_held;
+    for (uint32_t i = 0; i < 2 * n_chunks; i++) {
+        const struct ing_segments_chunk *chunk = chunks[i < n_chunks ? i : i - n_chunks];
+        uint32_t n_committed;
 
-        if ((round->state == ROUND_OPEN) != (i >= n_rounds))
+        if ((chunk->state == CHUNK_OPEN) != (i >= n_chunks))
             continue;
-        if (!ing_segments_may_hold(head->core, &round->group))
+        if (!ing_segments_core_may_hold(head->core, &chunk->group))
             continue;
-        if (head_is_blurred(head, &round->group))
-            unsure[n_unsure++] = round->group;
-        if (round->state == ROUND_COMMITTED || (round->state == ROUND_UNCHECKED && !all))
+        if (head_is_blurred(head, &chunk->group))
+            unsure[n_unsure++] = chunk->group;
+        if (chunk->state == CHUNK_COMMITTED || (chunk->state == CHUNK_UNCHECKED && !all))
             continue;
-        if (head_is_blurred(head, &round->group)) {
-            head_set_mark(head, &(struct mark){.group = round->group,
-                                               .number = round->number,
-                                               .state = ROUND_UNCHECKED});
+        if (head_is_blurred(head, &chunk->group)) {
+            head_set_mark(head, &(struct mark){.group = chunk->group,
+                                               .number = chunk->number,
+                                               .state = CHUNK_UNCHECKED});
             continue;
         }
-        split(head, round, held, &outcomes[n], &n_held);
-        if (n_held == 0)
+        split(head, chunk, committed, &outcomes[n], &n_committed);
+        if (n_committed == 0)
             continue;
         if (outcomes[n].moved_profiles > 0)
-            move(head, round, held,
-                 ing_segments_leftover(head->core, &round->group, round->number));
-        head_set_mark(head, &(struct mark){.group = round->group,
-                                           .number = round->number,
-                                           .state = ROUND_COMMITTED,
+            move(head, chunk, committed,
+                 ing_segments_core_leftover(head->core, &chunk->group, chunk->number));
+        head_set_mark(head, &(struct mark){.group = chunk->group,
+                                           .number = chunk->number,
+                                           .state = CHUNK_COMMITTED,
                                            .generation = generation});
         n++;
     }
     head->world->compared += n;
-    for (uint32_t i = 0; i < held->n; i++)
-        if (!head_has(head, &held->items[i]))
-            missing[n_missing++] = held->items[i].group;
+    for (uint32_t i = 0; i < committed->n; i++)
+        if (!head_has(head, &committed->items[i]))
+            missing[n_missing++] = committed->items[i].group;
     if (n_unsure > 1)
         qsort(unsure, n_unsure, sizeof *unsure, compare_keys);
     head->world->unsure += n_unsure;
@@ -229,19 +230,19 @@ static void job_compare(struct job *job)
     struct head *head = job->owner.head;
     const struct ing_segments_effect *effect = &job->pending.effect;
     uint64_t generation = effect->generation;
-    struct items held = {0};
-    enum io io = effect->all
-                     ? read_everything(head, &job->owner, effect->generation, &held, &generation)
-                     : read_segment(head, &job->owner, effect->generation, &held);
+    struct items committed = {0};
+    enum io io = effect->all ? read_everything(head, &job->owner, effect->generation, &committed,
+                                               &generation)
+                             : read_segment(head, &job->owner, effect->generation, &committed);
 
     if (io == IO_OK && is_alive(head->world, &job->owner))
-        compare(job, &held, generation, effect->all);
+        compare(job, &committed, generation, effect->all);
     else if (io != IO_DEAD)
         report_failed(job);
-    items_done(&held);
+    items_done(&committed);
 }
 
-/* Contents of the rounds, and their manifest's entry. */
+/* Contents of the chunks, and their manifest's entry. */
 static void build(struct head *head, const struct pending *pending, struct fg_buf *bytes)
 {
     struct fg_l0_new *new = &head->upload;
@@ -252,7 +253,7 @@ static void build(struct head *head, const struct pending *pending, struct fg_bu
     fg_arena_destroy(head->upload_arena);
     head->upload_arena = fg_arena_create(SIZE_MAX);
     parts = fg_arena_new(head->upload_arena, struct fg_l0_new_part, TENANTS);
-    runs = fg_arena_new(head->upload_arena, struct fg_ever_run, pending->effect.n_rounds);
+    runs = fg_arena_new(head->upload_arena, struct fg_ever_run, pending->effect.n_chunks);
     *new = (struct fg_l0_new){.id = pending->effect.id, .parts = parts, .t_max_ns = 1};
     for (uint32_t t = 0; t < TENANTS; t++) {
         struct fg_l0_new_part part = {.tenant = tenant_names[t], .t_max_ns = 1};
@@ -261,9 +262,9 @@ static void build(struct head *head, const struct pending *pending, struct fg_bu
             const struct item *item = &head->stored[i].item;
             bool mine = false;
 
-            for (uint32_t k = 0; k < pending->effect.n_rounds; k++)
-                mine |= pending->rounds[k].number == head->stored[i].round &&
-                        ing_head_same_group(&pending->rounds[k].group, &item->group);
+            for (uint32_t k = 0; k < pending->effect.n_chunks; k++)
+                mine |= pending->chunks[k].number == head->stored[i].chunk &&
+                        ing_head_same_group(&pending->chunks[k].group, &item->group);
             if (!mine || item->group.tenant != t)
                 continue;
             trace(head->world, "%s: profile %u into cut %llu nonce %llx", head->seat.name,
@@ -278,33 +279,33 @@ static void build(struct head *head, const struct pending *pending, struct fg_bu
         if (part.profiles > 0)
             parts[new->n_parts++] = part;
     }
-    for (uint32_t k = 0; k < pending->effect.n_rounds; k++)
+    for (uint32_t k = 0; k < pending->effect.n_chunks; k++)
         runs[n_runs++] =
-            (struct fg_ever_run){pending->rounds[k].group.window, pending->rounds[k].group.shard,
-                                 pending->rounds[k].group.shard};
+            (struct fg_ever_run){pending->chunks[k].group.window, pending->chunks[k].group.shard,
+                                 pending->chunks[k].group.shard};
     new->bytes = bytes->len;
     fg_assert(fg_ever_make(runs, n_runs, head->upload_arena, &new->groups));
 }
 
-/* Rounds of the upload that no segment can be made of, for now. */
+/* Chunks of the upload that no segment can be made of, for now. */
 static uint32_t find_unfit(const struct head *head, const struct pending *pending,
-                           struct ing_head_round_key *unfit)
+                           struct ing_head_chunk_key *unfit)
 {
     uint32_t n = 0;
 
-    for (uint32_t k = 0; head_is_unfit(head) && k < pending->effect.n_rounds; k++)
-        if ((pending->rounds[k].group.window + pending->rounds[k].group.shard) % 3 == 0)
+    for (uint32_t k = 0; head_is_unfit(head) && k < pending->effect.n_chunks; k++)
+        if ((pending->chunks[k].group.window + pending->chunks[k].group.shard) % 3 == 0)
             unfit[n++] =
-                (struct ing_head_round_key){pending->rounds[k].group, pending->rounds[k].number};
+                (struct ing_head_chunk_key){pending->chunks[k].group, pending->chunks[k].number};
     return n;
 }
 
-/* Fails, if some of the rounds are unfit; it is not always known which. */
+/* Fails, if some of the chunks are unfit; it is not always known which. */
 static bool fail_unfit(struct job *job)
 {
     struct head *head = job->owner.head;
-    struct ing_head_round_key *unfit =
-        fg_calloc((size_t)job->pending.effect.n_rounds + 1, sizeof *unfit);
+    struct ing_head_chunk_key *unfit =
+        fg_calloc((size_t)job->pending.effect.n_chunks + 1, sizeof *unfit);
     uint32_t n = find_unfit(head, &job->pending, unfit);
 
     if (n > 0) {
@@ -427,7 +428,7 @@ static void run_job(void *arg)
             fg_assert(false);
         }
     }
-    free(job->pending.rounds);
+    free(job->pending.chunks);
     free(job);
 }
 
@@ -437,18 +438,18 @@ static struct pending copy_effect(const struct ing_segments_effect *effect)
 {
     struct pending pending = {.effect = *effect};
 
-    pending.rounds = fg_calloc((size_t)effect->n_rounds + 1, sizeof *pending.rounds);
-    for (uint32_t i = 0; i < effect->n_rounds; i++)
-        pending.rounds[i] = (struct mark){.group = effect->rounds[i]->group,
-                                          .number = effect->rounds[i]->number,
-                                          .state = effect->rounds[i]->state,
-                                          .cut = effect->rounds[i]->cut,
-                                          .generation = effect->rounds[i]->generation};
-    pending.effect.rounds = NULL;
+    pending.chunks = fg_calloc((size_t)effect->n_chunks + 1, sizeof *pending.chunks);
+    for (uint32_t i = 0; i < effect->n_chunks; i++)
+        pending.chunks[i] = (struct mark){.group = effect->chunks[i]->group,
+                                          .number = effect->chunks[i]->number,
+                                          .state = effect->chunks[i]->state,
+                                          .cut = effect->chunks[i]->cut,
+                                          .generation = effect->chunks[i]->generation};
+    pending.effect.chunks = NULL;
     return pending;
 }
 
-/* Takes over pending's rounds. */
+/* Takes over pending's chunks. */
 static void perform(struct head *head, struct pending pending)
 {
     struct job *job;
@@ -466,8 +467,8 @@ static void perform(struct head *head, struct pending pending)
     case SEGMENTS_MARK:
         do_write(head, &pending, SEGMENTS_MARKED);
         break;
-    case SEGMENTS_FORGET:
-        do_write(head, &pending, SEGMENTS_FORGOTTEN);
+    case SEGMENTS_EVICT:
+        do_write(head, &pending, SEGMENTS_EVICTED);
         break;
     default:
         job = fg_new(struct job);
@@ -475,7 +476,7 @@ static void perform(struct head *head, struct pending pending)
         fibers_spawn(head->world->fibers, 0, run_job, job);
         return;
     }
-    free(pending.rounds);
+    free(pending.chunks);
 }
 
 void head_step(struct head *head, struct ing_segments_event event)
@@ -485,12 +486,13 @@ void head_step(struct head *head, struct ing_segments_event event)
 
     event.wall_ns = head_wall_ns(head);
     event.mono_ns = fibers_now_ns(head->world->fibers);
-    ing_segments_step(head->core, &event, &effects);
+    ing_segments_core_step(head->core, &event, &effects);
     if (event.kind != SEGMENTS_TICK || effects.n > 0)
         trace(head->world, "%s: event %d, seen %llu, gen %llu, safe %llu, %u effects",
-              head->seat.name, event.kind, (unsigned long long)ing_segments_status(head->core).seen,
-              (unsigned long long)ing_segments_status(head->core).gen,
-              (unsigned long long)ing_segments_status(head->core).safe, effects.n);
+              head->seat.name, event.kind,
+              (unsigned long long)ing_segments_core_status(head->core).seen,
+              (unsigned long long)ing_segments_core_status(head->core).gen,
+              (unsigned long long)ing_segments_core_status(head->core).safe, effects.n);
     head->wake_mono_ns = effects.wake_mono_ns;
     fg_assert(head->n_queue + effects.n <= HEAD_QUEUE_MAX);
     for (uint32_t i = 0; i < effects.n; i++)
@@ -503,7 +505,7 @@ void head_step(struct head *head, struct ing_segments_event event)
 
         memmove(&head->queue[0], &head->queue[1], --head->n_queue * sizeof pending);
         if (chance(head->world, head->world->crash_permille)) {
-            free(pending.rounds);
+            free(pending.chunks);
             head_crash(head);
             break;
         }

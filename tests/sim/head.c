@@ -1,6 +1,6 @@
 /*
  * A head: the shell around the step core, as small as it can be. What is durable stays over a
- * crash: profiles with their rounds, marks of rounds, the number of the last cut.
+ * crash: profiles with their chunks, marks of chunks, the number of the last cut.
  */
 #include "tests/sim/head_impl.h"
 
@@ -88,9 +88,9 @@ void head_blur(struct head *head, int64_t ns)
     head->blurred_until_ns = fibers_now_ns(head->world->fibers) + ns;
 }
 
-struct ing_segments_status head_status(const struct head *head)
+struct ing_segments_core_status head_status(const struct head *head)
 {
-    return ing_segments_status(head->core);
+    return ing_segments_core_status(head->core);
 }
 
 struct owner head_self(struct head *head)
@@ -113,13 +113,13 @@ bool head_write_fails(struct head *head)
     return chance(head->world, 20);
 }
 
-static void store(struct head *head, const struct item *item, uint32_t round)
+static void store(struct head *head, const struct item *item, uint32_t chunk)
 {
     if (head->n_stored == head->cap_stored) {
         head->cap_stored = FG_MAX(256, head->cap_stored * 2);
         head->stored = fg_realloc(head->stored, head->cap_stored * sizeof *head->stored);
     }
-    head->stored[head->n_stored++] = (struct stored){*item, round};
+    head->stored[head->n_stored++] = (struct stored){*item, chunk};
 }
 
 static struct mark *find_mark(struct head *head, const struct ing_head_group_key *group,
@@ -133,7 +133,7 @@ static struct mark *find_mark(struct head *head, const struct ing_head_group_key
 
 void head_set_mark(struct head *head, const struct mark *mark)
 {
-    static const char *const state_names[ROUND_STATES] = {"open", "sealed", "committed", "aside",
+    static const char *const state_names[CHUNK_STATES] = {"open", "sealed", "committed", "aside",
                                                           "unchecked"};
     struct mark *there = find_mark(head, &mark->group, mark->number);
 
@@ -153,16 +153,16 @@ void head_set_mark(struct head *head, const struct mark *mark)
     head->marks[head->n_marks++] = *mark;
 }
 
-void head_forget_round(struct head *head, const struct mark *round)
+void head_evict_chunk(struct head *head, const struct mark *chunk)
 {
     uint32_t kept = 0;
-    struct mark *mark = find_mark(head, &round->group, round->number);
+    struct mark *mark = find_mark(head, &chunk->group, chunk->number);
 
-    trace(head->world, "%s: round %u:%u:%u/%u is forgotten", head->seat.name, round->group.tenant,
-          round->group.shard, round->group.window, round->number);
+    trace(head->world, "%s: round %u:%u:%u/%u is forgotten", head->seat.name, chunk->group.tenant,
+          chunk->group.shard, chunk->group.window, chunk->number);
     for (uint32_t i = 0; i < head->n_stored; i++)
-        if (head->stored[i].round != round->number ||
-            !ing_head_same_group(&head->stored[i].item.group, &round->group))
+        if (head->stored[i].chunk != chunk->number ||
+            !ing_head_same_group(&head->stored[i].item.group, &chunk->group))
             head->stored[kept++] = head->stored[i];
     head->n_stored = kept;
     if (mark != NULL)
@@ -171,10 +171,10 @@ void head_forget_round(struct head *head, const struct mark *round)
 
 /* ---- life ---- */
 
-/* A round as the store has it. */
-static void restore_round(struct head *head, const struct mark *mark)
+/* A chunk as the store has it. */
+static void restore_chunk(struct head *head, const struct mark *mark)
 {
-    struct ing_segments_round round = {.group = mark->group,
+    struct ing_segments_chunk chunk = {.group = mark->group,
                                        .number = mark->number,
                                        .state = mark->state,
                                        .cut = mark->cut,
@@ -182,27 +182,27 @@ static void restore_round(struct head *head, const struct mark *mark)
                                        .opened_wall_ns = head_wall_ns(head)};
 
     for (uint32_t i = 0; i < head->n_stored; i++)
-        round.profiles += head->stored[i].round == mark->number &&
+        chunk.profiles += head->stored[i].chunk == mark->number &&
                           ing_head_same_group(&head->stored[i].item.group, &mark->group);
-    round.bytes = round.profiles * PROFILE_BYTES;
-    fg_assert(ing_segments_restore(head->core, &round));
+    chunk.bytes = chunk.profiles * PROFILE_BYTES;
+    fg_assert(ing_segments_core_restore(head->core, &chunk));
 }
 
-/* Every round that has a profile or a mark, once. */
+/* Every chunk that has a profile or a mark, once. */
 static void restore(struct head *head)
 {
     for (uint32_t i = 0; i < head->n_marks; i++)
-        restore_round(head, &head->marks[i]);
+        restore_chunk(head, &head->marks[i]);
     for (uint32_t i = 0; i < head->n_stored; i++) {
         const struct stored *stored = &head->stored[i];
-        struct mark open = {.group = stored->item.group, .number = stored->round};
+        struct mark open = {.group = stored->item.group, .number = stored->chunk};
         bool first = find_mark(head, &open.group, open.number) == NULL;
 
         for (uint32_t k = 0; k < i; k++)
-            first &= head->stored[k].round != stored->round ||
+            first &= head->stored[k].chunk != stored->chunk ||
                      !ing_head_same_group(&head->stored[k].item.group, &stored->item.group);
         if (first)
-            restore_round(head, &open);
+            restore_chunk(head, &open);
     }
 }
 
@@ -231,14 +231,14 @@ static void tick(void *arg)
 
 void head_start(struct head *head)
 {
-    struct ing_segments_config config = {
+    struct ing_segments_core_config config = {
         .writer = head->seat.store,
         .seed = draw(head->world, UINT64_MAX),
         .cut_bytes = 25 * PROFILE_BYTES,
         .grace_ns = FG_MINUTE_NS,
         .linger_ns = 5 * FG_MINUTE_NS,
         .open_max_ns = 20 * FG_MINUTE_NS,
-        .forget_after_ns = FG_MINUTE_NS,
+        .evict_after_ns = FG_MINUTE_NS,
         .turn_ns = 2 * FG_MINUTE_NS,
         .poll_ns = 15 * FG_SECOND_NS,
         .upload_max_age_ns = 2 * FG_MINUTE_NS,
@@ -247,7 +247,7 @@ void head_start(struct head *head)
         .unchecked_max_bytes = 30 * PROFILE_BYTES,
         .backoff_min_ns = 100 * FG_MS_NS,
         .backoff_max_ns = 30 * FG_SECOND_NS,
-        .rounds_max = 1000,
+        .chunks_max = 1000,
         .rules = head->world->shape.rules,
     };
     struct clock_arg *clock = fg_new(struct clock_arg);
@@ -255,7 +255,7 @@ void head_start(struct head *head)
     trace(head->world, "%s: starts", head->seat.name);
     head->up = true;
     head->life++;
-    head->core = ing_segments_create(&config, head->last_cut, 0);
+    head->core = ing_segments_core_create(&config, head->last_cut, 0);
     head->manifests = fg_manifests_create(TENANTS, 20 * FG_SECOND_NS, config.rules);
     head->wake_mono_ns = 0;
     head->drains = 0;
@@ -270,7 +270,7 @@ void head_start(struct head *head)
 static void clear_queue(struct head *head)
 {
     for (uint32_t i = 0; i < head->n_queue; i++)
-        free(head->queue[i].rounds);
+        free(head->queue[i].chunks);
     head->n_queue = 0;
 }
 
@@ -282,7 +282,7 @@ void head_crash(struct head *head)
     head->up = false;
     head->world->crashes++;
     member_end(head->member);
-    ing_segments_destroy(head->core);
+    ing_segments_core_destroy(head->core);
     fg_manifests_destroy(head->manifests);
     fg_manifest_unref(head->l0);
     fg_arena_destroy(head->upload_arena);
@@ -363,7 +363,7 @@ static enum io look(struct head *head, struct owner *owner, const struct item *i
     enum io io;
 
     fg_snapshot_init(&snapshot, head->manifests, &tenant_names[item->group.tenant], 1);
-    io = take_snapshot(head->world, owner, &snapshot, ing_segments_seen(head->core), false);
+    io = take_snapshot(head->world, owner, &snapshot, ing_segments_core_seen(head->core), false);
     if (io == IO_OK)
         io = read_contents(head->world, owner, &snapshot, 0, &items);
     if (io == IO_MISSING) {
@@ -383,16 +383,16 @@ static enum io look(struct head *head, struct owner *owner, const struct item *i
     return io;
 }
 
-static void put(struct head *head, const struct item *item, uint32_t round, bool unchecked)
+static void put(struct head *head, const struct item *item, uint32_t chunk, bool unchecked)
 {
-    const struct mark mark = {.group = item->group, .number = round, .state = ROUND_UNCHECKED};
+    const struct mark mark = {.group = item->group, .number = chunk, .state = CHUNK_UNCHECKED};
 
-    if (unchecked && find_mark(head, &item->group, round) == NULL)
+    if (unchecked && find_mark(head, &item->group, chunk) == NULL)
         head_set_mark(head, &mark);
     head->world->unchecked += unchecked;
-    store(head, item, round);
-    ing_segments_added(head->core, &item->group, round, unchecked, 1, PROFILE_BYTES,
-                       head_wall_ns(head));
+    store(head, item, chunk);
+    ing_segments_core_added(head->core, &item->group, chunk, unchecked, 1, PROFILE_BYTES,
+                            head_wall_ns(head));
 }
 
 enum head_write head_write(struct head *head, const struct item *item, uint64_t revision)
@@ -406,7 +406,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
         return HEAD_DIED;
     for (int i = 0; i < LOOKS_MAX; i++) {
         enum ing_segments_admission admission;
-        uint32_t round;
+        uint32_t chunk;
         bool found;
         enum io io;
 
@@ -414,7 +414,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
             return HEAD_REFUSED;
         if (head_has(head, item))
             return HEAD_STORED;
-        admission = ing_segments_admit(head->core, &item->group, looked, &round);
+        admission = ing_segments_core_admit(head->core, &item->group, looked, &chunk);
         switch (admission) {
         case SEGMENTS_ADMIT:
         case SEGMENTS_ADMIT_UNCHECKED:
@@ -422,9 +422,9 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
                 return HEAD_REFUSED;
             trace(world, "%s: profile %u into round %u:%u:%u/%u, looked at %llu, seen %llu",
                   head->seat.name, item->profile, item->group.tenant, item->group.shard,
-                  item->group.window, round, (unsigned long long)looked.generation,
-                  (unsigned long long)ing_segments_seen(head->core));
-            put(head, item, round, admission == SEGMENTS_ADMIT_UNCHECKED);
+                  item->group.window, chunk, (unsigned long long)looked.generation,
+                  (unsigned long long)ing_segments_core_seen(head->core));
+            put(head, item, chunk, admission == SEGMENTS_ADMIT_UNCHECKED);
             return HEAD_STORED;
         case SEGMENTS_FULL:
             return HEAD_REFUSED;
@@ -435,7 +435,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
         if (io == IO_DEAD || !is_alive(world, &owner))
             return HEAD_DIED;
         if (io == IO_OK && found) {
-            ing_segments_found(head->core, looked.generation);
+            ing_segments_core_found(head->core, looked.generation);
             return HEAD_STORED;
         }
         looked.cannot = io != IO_OK && ++failures == LOOK_FAILURES;
@@ -447,15 +447,15 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
 
 bool head_write_unchecked(struct head *head, const struct item *item)
 {
-    uint32_t round;
+    uint32_t chunk;
 
     if (head_has(head, item))
         return true;
-    if (ing_segments_admit(head->core, &item->group,
-                           (struct ing_segments_looked){.generation = UINT64_MAX},
-                           &round) != SEGMENTS_ADMIT)
+    if (ing_segments_core_admit(head->core, &item->group,
+                                (struct ing_segments_looked){.generation = UINT64_MAX},
+                                &chunk) != SEGMENTS_ADMIT)
         return false;
-    put(head, item, round, false);
+    put(head, item, chunk, false);
     return true;
 }
 
@@ -488,7 +488,7 @@ void head_list(const struct head *head, const struct ing_head_group_key *group, 
 
         if ((group == NULL || ing_head_same_group(&stored->item.group, group)) &&
             (committed ||
-             ing_segments_shows(head->core, &stored->item.group, stored->round, UINT64_MAX)))
+             ing_segments_core_shows(head->core, &stored->item.group, stored->chunk, UINT64_MAX)))
             items_add(out, stored->item);
     }
     sort(out);
@@ -503,8 +503,8 @@ static void scan(const struct head *head, const struct head_question *question,
 
         if (stored->item.group.tenant == question->tenant &&
             ing_query_ids_have(only, item_id(&stored->item)) &&
-            ing_segments_shows(head->core, &stored->item.group, stored->round,
-                               question->generation))
+            ing_segments_core_shows(head->core, &stored->item.group, stored->chunk,
+                                    question->generation))
             items_add(out, stored->item);
     }
     sort(out);
@@ -552,16 +552,17 @@ static bool hides(const struct head *head, const struct head_question *question,
     for (uint32_t i = 0; i < head->n_stored; i++) {
         const struct ing_head_group_key *group = &head->stored[i].item.group;
         uint32_t n;
-        const struct ing_segments_round *const *rounds = ing_segments_rounds(head->core, &n);
+        const struct ing_segments_chunk *const *chunks = ing_segments_core_chunks(head->core, &n);
 
         if (group->tenant != question->tenant || !(ing_query_shards_data(&shards, group->shard) ||
                                                    ing_query_shards_sums(&shards, group->shard)))
             continue;
         for (uint32_t k = 0; k < n; k++)
-            if (rounds[k]->number == head->stored[i].round &&
-                ing_head_same_group(&rounds[k]->group, group) &&
-                rounds[k]->state == ROUND_UNCHECKED &&
-                !ing_segments_shows(head->core, group, rounds[k]->number, question->generation))
+            if (chunks[k]->number == head->stored[i].chunk &&
+                ing_head_same_group(&chunks[k]->group, group) &&
+                chunks[k]->state == CHUNK_UNCHECKED &&
+                !ing_segments_core_shows(head->core, group, chunks[k]->number,
+                                         question->generation))
                 return true;
     }
     return false;
@@ -572,13 +573,13 @@ enum head_read head_read(struct head *head, const struct head_question *question
 {
     struct world *world = head->world;
     struct owner owner = head_self(head);
-    enum ing_segments_fence fence = SEGMENTS_BEHIND;
+    enum ing_segments_readiness fence = SEGMENTS_BEHIND;
 
     delay(world);
     if (!is_alive(world, &owner) || head_is_cut_off(head) || chance(world, world->lose_permille))
         return HEAD_UNAVAILABLE;
     for (int i = 0; i < WAITS_MAX && fence == SEGMENTS_BEHIND; i++) {
-        fence = ing_segments_fence(head->core, question->generation, ret_least);
+        fence = ing_segments_core_fence(head->core, question->generation, ret_least);
         if (fence != SEGMENTS_BEHIND)
             break;
         head_step(head, (struct ing_segments_event){.kind = SEGMENTS_WANTED,

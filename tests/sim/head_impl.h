@@ -14,20 +14,20 @@ enum { HEAD_QUEUE_MAX = 64 };
 
 struct stored {
     struct item item;
-    uint32_t round;
+    uint32_t chunk;
 };
 
 struct mark {
     struct ing_head_group_key group;
     uint32_t number;
-    enum ing_round_state state;
+    enum ing_chunk_state state;
     uint64_t cut, generation;
 };
 
-/* An effect with copies of the rounds it is about. */
+/* An effect with copies of the chunks it is about. */
 struct pending {
     struct ing_segments_effect effect;
-    struct mark *rounds;
+    struct mark *chunks;
 };
 
 struct head {
@@ -41,13 +41,13 @@ struct head {
     /* Durable. */
     struct stored *stored;
     uint32_t n_stored, cap_stored;
-    struct mark *marks; /* of rounds that are not open */
+    struct mark *marks; /* of chunks that are not open */
     uint32_t n_marks, cap_marks;
     uint64_t last_cut;
 
     /* Of this life. */
     struct ing_member *member;
-    struct ing_segments *core;
+    struct ing_segments_core *core;
     struct fg_manifests *manifests;
     struct fg_manifest *l0; /* handed in last */
     struct fg_arena *upload_arena;
@@ -63,7 +63,7 @@ struct head {
 
 struct owner head_self(struct head *head);
 void head_set_mark(struct head *head, const struct mark *mark);
-void head_forget_round(struct head *head, const struct mark *round);
+void head_evict_chunk(struct head *head, const struct mark *chunk);
 /* By chance. */
 bool head_write_fails(struct head *head);
 bool head_has(const struct head *head, const struct item *item);

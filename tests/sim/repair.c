@@ -1,8 +1,8 @@
 /*
- * Repair between heads: one pass after another of ingester/repair/pass, whose links are messages
+ * Repair between heads: one pass after another of ingester/repair/repair_core, whose links are messages
  * that get lost and come late, and pushes that come twice. Pages have room for a few groups.
  */
-#include "ingester/repair/pass.h"
+#include "ingester/repair/repair_core.h"
 #include "tests/sim/world.h"
 
 #include <stdlib.h>
@@ -94,26 +94,25 @@ static void say_groups(struct head *head, struct fg_id asker, const struct ing_r
 {
     const struct fg_ring_view *view = member_view(head_member(head));
     struct ing_head_group_key place = {0};
-    struct items held = {0};
+    struct items own = {0};
 
     page->groups = fg_arena_new(arena, struct ing_repair_group, PAGE_GROUPS);
     if (after != NULL)
         place = key_of(after);
-    head_list(head, NULL, false, &held);
-    for (uint32_t i = 0, end; i < held.n && view != NULL && !page->more; i = end) {
-        const struct ing_head_group_key *key = &held.items[i].group;
+    head_list(head, NULL, false, &own);
+    for (uint32_t i = 0, end; i < own.n && view != NULL && !page->more; i = end) {
+        const struct ing_head_group_key *key = &own.items[i].group;
 
-        for (end = i + 1; end < held.n && same_group(&held.items[end].group, key);)
+        for (end = i + 1; end < own.n && same_group(&own.items[end].group, key);)
             end++;
         if ((after != NULL && !is_after(key, &place)) || !owns(view, asker, key->shard))
             continue;
         page->more = page->n == PAGE_GROUPS;
         if (!page->more)
-            page->groups[page->n++] =
-                (struct ing_repair_group){tenant_names[key->tenant], key->shard, key->window,
-                                          sum_of(&held.items[i], end - i)};
+            page->groups[page->n++] = (struct ing_repair_group){
+                tenant_names[key->tenant], key->shard, key->window, sum_of(&own.items[i], end - i)};
     }
-    items_done(&held);
+    items_done(&own);
 }
 
 static enum fg_code link_groups(void *arg, const struct ing_repair_group *after,
@@ -138,15 +137,15 @@ static enum fg_code link_ids(void *arg, const struct ing_repair_group *group,
     int64_t before_ns = head_wall_ns(repairer->owner.head) - FG_MINUTE_NS;
     struct ing_head_group_key key = key_of(group);
     struct head *head = reach(repairer);
-    struct items held = {0};
+    struct items own = {0};
 
     if (head == NULL)
         return lost(err);
-    head_list(head, &key, false, &held);
-    for (uint32_t i = 0; i < held.n; i++)
-        if (held.items[i].time_ns < before_ns)
-            ing_group_ids_add(out, item_id(&held.items[i]));
-    items_done(&held);
+    head_list(head, &key, false, &own);
+    for (uint32_t i = 0; i < own.n; i++)
+        if (own.items[i].time_ns < before_ns)
+            ing_group_ids_add(out, item_id(&own.items[i]));
+    items_done(&own);
     return come_home(repairer, err);
 }
 
@@ -155,19 +154,19 @@ static enum fg_code link_ids(void *arg, const struct ing_repair_group *group,
 static void say_profiles(struct head *head, const struct ing_head_group_key *key, struct fg_id *ids,
                          size_t *n, struct ing_repair_place *place, struct items *out)
 {
-    struct items held = {0};
+    struct items own = {0};
     uint32_t from = 0;
     size_t left = 0;
 
     if (place->len > 0)
         memcpy(&from, place->bytes, sizeof from);
-    head_list(head, key, false, &held);
+    head_list(head, key, false, &own);
     for (size_t i = 0; i < *n; i++)
-        for (uint32_t k = 0; k < held.n; k++) {
-            if (held.items[k].profile < from || !fg_id_eq(item_id(&held.items[k]), ids[i]))
+        for (uint32_t k = 0; k < own.n; k++) {
+            if (own.items[k].profile < from || !fg_id_eq(item_id(&own.items[k]), ids[i]))
                 continue;
             if (out->n < ANSWER_PROFILES)
-                items_add(out, held.items[k]);
+                items_add(out, own.items[k]);
             else
                 ids[left++] = ids[i];
         }
@@ -176,7 +175,7 @@ static void say_profiles(struct head *head, const struct ing_head_group_key *key
         memcpy(place->bytes, &out->items[out->n - 1].profile, sizeof from);
         place->len = sizeof from;
     }
-    items_done(&held);
+    items_done(&own);
 }
 
 /* As if a distributor had sent it. (repair-is-a-push) */
@@ -242,12 +241,12 @@ static struct ing_group_sum link_own_sum(void *arg, const struct ing_repair_grou
 {
     struct repairer *repairer = arg;
     struct ing_head_group_key key = key_of(group);
-    struct items held = {0};
+    struct items own = {0};
     struct ing_group_sum sum;
 
-    head_list(repairer->owner.head, &key, false, &held);
-    sum = sum_of(held.items, held.n);
-    items_done(&held);
+    head_list(repairer->owner.head, &key, false, &own);
+    sum = sum_of(own.items, own.n);
+    items_done(&own);
     return sum;
 }
 
@@ -256,13 +255,13 @@ static enum fg_code link_own_ids(void *arg, const struct ing_repair_group *group
 {
     struct repairer *repairer = arg;
     struct ing_head_group_key key = key_of(group);
-    struct items held = {0};
+    struct items own = {0};
 
     (void)err;
-    head_list(repairer->owner.head, &key, true, &held);
-    for (uint32_t i = 0; i < held.n; i++)
-        ing_group_ids_add(out, item_id(&held.items[i]));
-    items_done(&held);
+    head_list(repairer->owner.head, &key, true, &own);
+    for (uint32_t i = 0; i < own.n; i++)
+        ing_group_ids_add(out, item_id(&own.items[i]));
+    items_done(&own);
     return FG_OK;
 }
 
@@ -287,7 +286,7 @@ static void pass(struct repairer *repairer)
 
         repairer->other = &ring->members[i];
         if (!fg_id_eq(repairer->other->store, head_seat(repairer->owner.head)->store) &&
-            fg_ring_state(ring, i) != FG_RING_GONE && ing_repair_pass(&links, &err) == FG_OK)
+            fg_ring_state(ring, i) != FG_RING_GONE && ing_repair_core_pass(&links, &err) == FG_OK)
             world_of(repairer)->passes++;
     }
 }

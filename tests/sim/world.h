@@ -16,7 +16,7 @@
 #include "common/cluster/ring/reads.h"
 #include "common/cluster/ring/seat.h"
 #include "ingester/query_shards.h"
-#include "ingester/segments/segments.h"
+#include "ingester/segments/segments_core.h"
 #include "tests/lib/fiber.h"
 
 enum { TENANTS = 2, SHARDS = 3, DISTRIBUTORS = 3, PROFILE_BYTES = 100, DELETIONS_MAX = 8 };
@@ -137,10 +137,10 @@ struct world {
     char fault[256]; /* what was seen that must not be; "" */
     uint32_t acked, reads, refused_reads, refused_writes, crashes, covers, replaces, retires,
         nodes_made, deleted, left, wiped, forgotten;
-    uint32_t built, compared; /* profiles in uploads; rounds that another head committed */
+    uint32_t built, compared; /* profiles in uploads; chunks that another head committed */
     uint32_t unchecked,
-        unsure;     /* profiles taken without a look; rounds that could not be compared */
-    uint32_t unfit; /* rounds of uploads that failed since they cannot become a segment */
+        unsure;     /* profiles taken without a look; chunks that could not be compared */
+    uint32_t unfit; /* chunks of uploads that failed since they cannot become a segment */
     uint32_t differed, fetched; /* groups of replicas, for readers; profiles by their ids */
     uint32_t passes, repaired;  /* of repair, to their ends; profiles */
     uint32_t undone;            /* deletions that ended */
@@ -253,12 +253,12 @@ struct ing_member *head_member(const struct head *head); /* while it is up */
 void head_cut_off(struct head *head, int64_t ns);
 bool head_is_cut_off(const struct head *head);
 void head_without_bucket(struct head *head, int64_t ns); /* others reach it, and it them */
-/* Some rounds cannot become a segment: of a third of all groups. */
+/* Some chunks cannot become a segment: of a third of all groups. */
 bool head_is_unfit(const struct head *head);
 void head_make_unfit(struct head *head, int64_t ns);
 void head_blur(struct head *head, int64_t ns); /* some objects do not tell it what they have */
 bool head_is_without_bucket(const struct head *head); /* or cut off */
-struct ing_segments_status head_status(const struct head *head);
+struct ing_segments_core_status head_status(const struct head *head);
 void head_rank(struct head *head, const uint8_t ranks[SEGMENTS_SHARDS]);
 
 /* What there is now is committed at once; a number to ask by whether it is. */
@@ -269,7 +269,7 @@ enum head_write { HEAD_STORED, HEAD_REFUSED, HEAD_DIED };
 enum head_write head_write(struct head *head, const struct item *item, uint64_t revision);
 bool head_write_unchecked(struct head *head, const struct item *item); /* what must not be; up */
 
-/* Adds what it holds of a group (NULL: at all), group after group. committed: in rounds that are
+/* Adds what it holds of a group (NULL: at all), group after group. committed: in chunks that are
  * committed, too. It is up. */
 void head_list(const struct head *head, const struct ing_head_group_key *group, bool committed,
                struct items *out);

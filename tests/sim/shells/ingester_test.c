@@ -1,5 +1,5 @@
 /*
- * A whole ingester (driver, committer, intake, rounds, queries) on simulated threads, over a bucket
+ * A whole ingester (driver, committer, intake, chunks, queries) on simulated threads, over a bucket
  * and a disk that fail for a while, are slow for a while, or fill up, and that is stopped, killed
  * and started again. After every answer: each profile that was acknowledged before is in it exactly
  * once, no other is in it twice. At the end, when nothing fails any more, all that was acknowledged
@@ -33,7 +33,7 @@ enum {
 
 static const char tenant[] = "tenant", type[] = "samples:count";
 static const int64_t length_ns = 50 * FG_MINUTE_NS;
-static const int64_t forget_after_ns = 2 * FG_MINUTE_NS;
+static const int64_t evict_after_ns = 2 * FG_MINUTE_NS;
 
 /* When all is well: whoever asks is answered, what is there is committed, a head ends. Far beyond
  * what any timeout of production code allows for. */
@@ -278,7 +278,7 @@ static void read_all(struct world *world)
     struct snapshot snapshot = objects_snapshot(world->objects);
 
     if (run_chance(100))
-        threads_sleep(run_draw_ns(forget_after_ns)); /* a slow querier */
+        threads_sleep(run_draw_ns(evict_after_ns)); /* a slow querier */
     ask.generation = objects_read(world->objects, &snapshot, found);
     ask.lenient = run_chance(500);
     if (ahead) /* it has seen a manifest that there may not be; nothing is known of what is in it */
@@ -365,8 +365,8 @@ static void open_head(void *arg)
     struct head *head = fg_new(struct head);
 
     world->net = sim_net_create(HEAD, world->bucket, &world->faults);
-    head_open_forgetting(head, sim_disk_store(world->disk), sim_net_bucket(world->net),
-                         forget_after_ns);
+    head_open_evicting(head, sim_disk_store(world->disk), sim_net_bucket(world->net),
+                       evict_after_ns);
     world->store_id = head->store_id;
     world->head = head;
     starting->done = true;

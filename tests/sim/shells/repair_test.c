@@ -46,7 +46,7 @@ static const char *const zones[] = {"n", "s", "e", "w"}; /* two shards, of two s
 static const int64_t faulty_ns = 8 * FG_MINUTE_NS; /* less than a window: not all is committed */
 static const int64_t push_max_ns = 10 * FG_SECOND_NS;
 static const int64_t poll_ns = 5 * FG_SECOND_NS;
-static const int64_t forget_after_ns = 2 * FG_MINUTE_NS;
+static const int64_t evict_after_ns = 2 * FG_MINUTE_NS;
 static const int64_t group_max_ns = 20 * FG_SECOND_NS; /* it takes to ask for one group */
 static const int64_t repair_every_ns = FG_MINUTE_NS, young_ns = FG_MINUTE_NS;
 
@@ -427,7 +427,7 @@ static bool has_long(const struct world *world, const struct node *node, uint32_
 }
 
 /* A member asks other owners for nothing that it has; except when a comparison moves it to another
- * round while the member lists what it has. */
+ * chunk while the member lists what it has. */
 static void on_send(void *arg, unsigned machine, const struct fg_call *call)
 {
     struct world *world = arg;
@@ -592,7 +592,7 @@ static void open_member(void *arg)
                                            .replicas = world->replicas,
                                            .url = node->url,
                                            .poll_ns = poll_ns,
-                                           .forget_after_ns = forget_after_ns,
+                                           .evict_after_ns = evict_after_ns,
                                            .repair_every_ns = repair_every_ns});
     node->store = head->store_id;
     node->head = head;
@@ -825,7 +825,7 @@ static bool has_come_round(struct world *world, struct fg_buf *why)
     return all;
 }
 
-static void wait_until_round(struct world *world)
+static void wait_until_chunk(struct world *world)
 {
     int64_t begin_ns = threads_now_ns();
     struct fg_buf why;
@@ -863,7 +863,7 @@ static void come_round(struct world *world)
     run_trace("all is well");
     heal(world);
     world->quiet = true;
-    wait_until_round(world);
+    wait_until_chunk(world);
     wait_until_rest(world);
     world->quiet = false;
 }

@@ -30,11 +30,11 @@ void cat_put(struct fg_store *store, struct ing_catalog_tenant *tenant,
              const struct ing_catalog_series *series);
 
 /* Does what a push does that was written: tenant "a" and service "shop" have the series, and a
- * round has a profile of it. born: the cuts so far. */
+ * chunk has a profile of it. born: the cuts so far. */
 struct ing_catalog_series *cat_store_one(struct fg_store *store, struct ing_catalog *catalog,
                                          const char *zone, uint32_t born, int64_t time_ns);
 
-/* Sweeps series that are in no round since the cut least_born, and services without series, once.
+/* Sweeps series that are in no chunk since the cut least_born, and services without series, once.
  */
 void cat_sweep(struct fg_store *store, struct ing_catalog *catalog, uint32_t least_born);
 

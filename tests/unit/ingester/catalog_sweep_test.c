@@ -1,4 +1,4 @@
-/* What leaves the catalog, and when: after the rounds, and not while a push or a query uses it. */
+/* What leaves the catalog, and when: after the chunks, and not while a push or a query uses it. */
 #include "tests/lib/store_doubles.h"
 #include "tests/unit/ingester/catalog_run.h"
 
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-static void series_leave_after_the_rounds_that_hold_them(void **state)
+static void series_leave_after_the_chunks_that_hold_them(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = cat_open(store);
@@ -25,7 +25,7 @@ static void series_leave_after_the_rounds_that_hold_them(void **state)
     assert_int_equal(cat_count_keys(store, HEAD_SERIES, 0), 1);
     cat_sweep_all(store, catalog, 2);
     assert_int_equal(cat_count(catalog), 1);
-    cat_sweep_all(store, catalog, UINT32_MAX); /* no round at all */
+    cat_sweep_all(store, catalog, UINT32_MAX); /* no chunk at all */
     assert_int_equal(cat_count(catalog), 0);
     assert_int_equal(cat_count_keys(store, HEAD_SERIES, 0), 0);
     ing_catalog_close(catalog);
@@ -160,7 +160,7 @@ static void of_two_the_newer_goes_on(void **state)
     catalog = cat_open(store);
     ing_catalog_assume_held(catalog, 5);
     assert_int_equal(cat_store_one(store, catalog, "n", 6, 1)->number, number);
-    cat_sweep_all(store, catalog, 6); /* so far the older one was in no round, and will not be */
+    cat_sweep_all(store, catalog, 6); /* so far the older one was in no chunk, and will not be */
     assert_int_equal(cat_count_keys(store, HEAD_SERIES, 0), 1);
     assert_int_equal(cat_store_one(store, catalog, "n", 6, 1)->number, number);
     ing_catalog_close(catalog);
@@ -202,7 +202,7 @@ static void many_come_and_go(void **state)
 
 /* ---- threads ---- */
 
-enum { PUSHERS = 3, ROUNDS = 400, ZONES = 40 };
+enum { PUSHERS = 3, CHUNKS = 400, ZONES = 40 };
 
 /* A store and catalog that pushers, a reader and a committer work with. */
 struct crowd {
@@ -227,7 +227,7 @@ static void *push_many(void *arg)
     struct crowd *crowd = arg;
     uint32_t from = atomic_fetch_add(&next, 1);
 
-    for (uint32_t i = 0; i < ROUNDS; i++) {
+    for (uint32_t i = 0; i < CHUNKS; i++) {
         struct crowd_item *item = fg_new(struct crowd_item);
         char zone[16], name[16];
 
@@ -329,7 +329,7 @@ static void pushes_queries_and_sweeps_meet(void **state)
     for (size_t i = 0; i < PUSHERS; i++)
         assert_int_equal(pthread_create(&pushers[i], NULL, push_many, &crowd), 0);
     assert_int_equal(pthread_create(&reader, NULL, read_many, &crowd), 0);
-    /* Every round is forgotten at the next cut. */
+    /* Every chunk is evicted at the next cut. */
     for (uint32_t cut = 1; last = atomic_load(&crowd.left) == 0, true; cut++) {
         commit_some(&crowd, cut);
         cat_sweep(store, crowd.catalog, cut);
@@ -350,7 +350,7 @@ static void pushes_queries_and_sweeps_meet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(series_leave_after_the_rounds_that_hold_them),
+        cmocka_unit_test(series_leave_after_the_chunks_that_hold_them),
         cmocka_unit_test(what_was_never_stored_leaves_too),
         cmocka_unit_test(numbers_are_not_given_twice),
         cmocka_unit_test(what_a_push_has_found_stays),

@@ -114,7 +114,7 @@ static unsigned push_all(struct head *head, bool *there)
 }
 
 /* late: the write was done all the same, and nobody sends that push again. What it has left,
- * profiles and the numbers of their rounds, is gone with the next write, and stays so. */
+ * profiles and the numbers of their chunks, is gone with the next write, and stays so. */
 static void a_write_fails(bool late)
 {
     uint64_t k;

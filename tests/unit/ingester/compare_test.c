@@ -37,9 +37,9 @@ static int set_up(void **state)
     bucket_gate_init(&f->gate, f->bucket);
     for (size_t i = 0; i < 2; i++)
         f->stores[i] = fg_store_memory(HEAD_FAMILIES);
-    head_open_forgetting(&f->a, f->stores[0], f->bucket, 1000 * FG_HOUR_NS);
+    head_open_evicting(&f->a, f->stores[0], f->bucket, 1000 * FG_HOUR_NS);
     fg_store_faulty_init(&f->faulty, f->stores[1]);
-    head_open_forgetting(&f->b, &f->faulty.store, &f->gate.bucket, 1000 * FG_HOUR_NS);
+    head_open_evicting(&f->b, &f->faulty.store, &f->gate.bucket, 1000 * FG_HOUR_NS);
     fg_buf_init(&f->lines, SIZE_MAX);
     *state = f;
     return 0;
@@ -193,8 +193,8 @@ static void what_arrives_meanwhile_is_found_too(void **state)
     assert_int_equal(read_bucket(f).n_profiles, PROFILES + 1); /* and the other tenant's */
 }
 
-/* While b makes a segment of a round, a commits some of it, and some of the next round. */
-static void leftovers_of_all_rounds_stay(void **state)
+/* While b makes a segment of a chunk, a commits some of it, and some of the next chunk. */
+static void leftovers_of_all_chunks_stay(void **state)
 {
     struct fixture *f = *state;
     struct thread flusher = {.f = f};
@@ -310,7 +310,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(what_arrives_meanwhile_is_found_too),
-        TEST(leftovers_of_all_rounds_stay),
+        TEST(leftovers_of_all_chunks_stay),
         TEST(a_write_that_failed_and_was_done_hides_nothing),
         TEST(what_a_failed_write_may_have_moved_is_in_no_answer),
         TEST(what_is_not_missing_costs_no_look),

@@ -39,7 +39,7 @@ static int set_up(void **state)
 
 static void open_head(struct fixture *f)
 {
-    head_open_forgetting(&f->head, f->store, f->bucket, forever_ns);
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
     f->is_open = true;
 }
 
@@ -289,7 +289,7 @@ static void a_missing_service_is_made_again(void **state)
 }
 
 /* A series that cannot be read: its profiles can neither be named nor forgotten. */
-static void profiles_of_a_lost_series_are_not_forgotten(void **state)
+static void profiles_of_a_lost_series_are_not_evicted(void **state)
 {
     struct fixture *f = *state;
 
@@ -331,13 +331,13 @@ static void profiles_of_a_lost_series_are_not_forgotten(void **state)
     }
 }
 
-static void a_missing_round_is_made_again(void **state)
+static void a_missing_chunk_is_made_again(void **state)
 {
     struct fixture *f = *state;
 
     fill(f);
-    lose(f, HEAD_ROUNDS, FG_LIT("\0\0\0\0"), 0);
-    lose(f, HEAD_ROUNDS, FG_LIT("\0\0\0\0"), 0);
+    lose(f, HEAD_CHUNKS, FG_LIT("\0\0\0\0"), 0);
+    lose(f, HEAD_CHUNKS, FG_LIT("\0\0\0\0"), 0);
     open_head(f);
     assert_conditions(f, NULL, NULL);
     assert_head(f, "a", "archive;put 100\nshop;buy 40\n");
@@ -383,7 +383,7 @@ static void a_lost_dictionary_costs_the_profiles_that_name_it(void **state)
         assert_conditions(f, "head_rounds_aside: ", "tenant a, service shop: series {");
         assert_committed(f, "b", "shop;buy 10\n");
         assert_committed(f, "a", "archive;put 100\n");
-        salvage(f); /* what was pushed since is in the same round, and can be read */
+        salvage(f); /* what was pushed since is in the same chunk, and can be read */
         assert_committed(f, "a", "archive;put 100\nshop;buy 10\n");
         assert_head(f, "a", "");
         (void)tear_down(state);
@@ -461,8 +461,8 @@ int main(void)
         TEST(a_new_tenant_whose_push_failed_does_not_stop_the_next_start),
         TEST(without_its_tenant_what_is_stored_is_kept_and_not_served),
         TEST(a_missing_service_is_made_again),
-        TEST(profiles_of_a_lost_series_are_not_forgotten),
-        TEST(a_missing_round_is_made_again),
+        TEST(profiles_of_a_lost_series_are_not_evicted),
+        TEST(a_missing_chunk_is_made_again),
         TEST(a_missing_number_of_the_last_cut_is_found_again),
         TEST(a_lost_dictionary_costs_the_profiles_that_name_it),
         TEST(a_series_in_two_shards_of_a_cut_becomes_one),

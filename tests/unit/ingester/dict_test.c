@@ -256,7 +256,7 @@ static void they_are_listed_and_deleted(void **state)
     fg_store_close(store);
 }
 
-static void dictionaries_not_in_use_are_forgotten(void **state)
+static void dictionaries_not_in_use_are_evicted(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_dict_table *table;
@@ -566,7 +566,7 @@ int main(void)
         cmocka_unit_test(chunks_give_the_same_numbers),
         cmocka_unit_test(nobody_numbers_what_is_not_defined),
         cmocka_unit_test(they_are_listed_and_deleted),
-        cmocka_unit_test(dictionaries_not_in_use_are_forgotten),
+        cmocka_unit_test(dictionaries_not_in_use_are_evicted),
         cmocka_unit_test(damaged_chunks_are_corrupt),
         cmocka_unit_test(a_store_that_fails_is_reported),
         cmocka_unit_test(a_reader_in_its_merge_does_not_block_the_writer),

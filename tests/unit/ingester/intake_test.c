@@ -249,7 +249,7 @@ static void *flush(void *arg)
 
 /*
  * The disk is full when the segment has just entered the manifest: the store cannot note that its
- * rounds are committed. Who knows the segment does not get them from the head as well.
+ * chunks are committed. Who knows the segment does not get them from the head as well.
  */
 static void what_cannot_be_marked_is_shown_once(void **state)
 {
@@ -266,7 +266,7 @@ static void what_cannot_be_marked_is_shown_once(void **state)
     fg_buf_init(&lines, SIZE_MAX);
     fg_store_faulty_init(&faulty, inner);
     bucket_gate_init(&gate, bucket);
-    head_open_forgetting(&head, &faulty.store, &gate.bucket, FG_HOUR_NS);
+    head_open_evicting(&head, &faulty.store, &gate.bucket, FG_HOUR_NS);
     assert_int_equal(push(&head, 0), FG_OK);
     bucket_gate_shut(&gate, FG_BUCKET_PUT, FG_NAME_L0);
     assert_int_equal(pthread_create(&flusher, NULL, flush, &head), 0);
@@ -285,7 +285,7 @@ static void what_cannot_be_marked_is_shown_once(void **state)
     assert_int_equal(pthread_join(flusher, NULL), 0);
     assert_int_equal(shown(&head, committed.generation), 0);
     head_close(&head);
-    head_open_forgetting(&head, inner, bucket, FG_HOUR_NS);
+    head_open_evicting(&head, inner, bucket, FG_HOUR_NS);
     assert_int_equal(shown(&head, committed.generation), 0);
     head_close(&head);
     bucket_gate_done(&gate);

@@ -15,7 +15,7 @@ static struct ing_head_profile_key random_key(uint64_t *random)
 {
     /* Few different numbers, so that keys share their beginnings; some negative times. */
     return (struct ing_head_profile_key){
-        .round = {{(uint32_t)(next_random(random) % 2), (uint16_t)(next_random(random) % 3 << 8),
+        .chunk = {{(uint32_t)(next_random(random) % 2), (uint16_t)(next_random(random) % 3 << 8),
                    (uint32_t)(next_random(random) % 3) << 24},
                   (uint32_t)(next_random(random) % 2) << 16},
         .series = (uint32_t)(next_random(random) % 2) << 31,
@@ -24,7 +24,7 @@ static struct ing_head_profile_key random_key(uint64_t *random)
     };
 }
 
-static int round_order(const struct ing_head_round_key *a, const struct ing_head_round_key *b)
+static int chunk_order(const struct ing_head_chunk_key *a, const struct ing_head_chunk_key *b)
 {
     if (a->group.tenant != b->group.tenant)
         return a->group.tenant < b->group.tenant ? -1 : 1;
@@ -37,10 +37,10 @@ static int round_order(const struct ing_head_round_key *a, const struct ing_head
 
 static int key_order(const struct ing_head_profile_key *a, const struct ing_head_profile_key *b)
 {
-    int order = round_order(&a->round, &b->round);
+    int order = chunk_order(&a->chunk, &b->chunk);
     uint8_t ids[2][FG_ID_BYTES];
 
-    assert_int_equal(order == 0, ing_head_same_round(&a->round, &b->round));
+    assert_int_equal(order == 0, ing_head_same_chunk(&a->chunk, &b->chunk));
     if (order != 0)
         return order;
     if (a->series != b->series)
@@ -64,7 +64,7 @@ static void keys_sort_as_what_they_say(void **state)
     (void)state;
     for (int i = 0; i < 5000; i++) {
         struct ing_head_profile_key keys[2] = {random_key(&random), random_key(&random)}, back;
-        struct ing_head_round_key round;
+        struct ing_head_chunk_key chunk;
         struct fg_buf bytes[2], seek;
 
         for (size_t k = 0; k < 2; k++) {
@@ -77,12 +77,12 @@ static void keys_sort_as_what_they_say(void **state)
         assert_true(ing_head_get_profile_key(fg_buf_slice(&bytes[0]), &back));
         assert_int_equal(key_order(&back, &keys[0]), 0);
         fg_buf_init(&seek, 100);
-        ing_head_put_series_seek(&seek, &keys[0].round, keys[0].series, keys[0].time_ns);
+        ing_head_put_series_seek(&seek, &keys[0].chunk, keys[0].series, keys[0].time_ns);
         assert_true(fg_slice_cmp(fg_buf_slice(&seek), fg_buf_slice(&bytes[0])) < 0);
         fg_buf_clear(&seek);
-        ing_head_put_round_key(&seek, &keys[0].round);
-        assert_true(ing_head_get_round_key(fg_buf_slice(&seek), &round));
-        assert_int_equal(round_order(&round, &keys[0].round), 0);
+        ing_head_put_chunk_key(&seek, &keys[0].chunk);
+        assert_true(ing_head_get_chunk_key(fg_buf_slice(&seek), &chunk));
+        assert_int_equal(chunk_order(&chunk, &keys[0].chunk), 0);
         fg_buf_done(&seek);
         fg_buf_done(&bytes[0]);
         fg_buf_done(&bytes[1]);
@@ -96,12 +96,12 @@ static void other_lengths_are_no_keys(void **state)
     (void)state;
     for (size_t len = 0; len <= sizeof bytes; len++) {
         struct ing_head_profile_key profile;
-        struct ing_head_round_key round;
+        struct ing_head_chunk_key chunk;
 
         assert_int_equal(ing_head_get_profile_key(fg_bytes(bytes, len), &profile),
                          len == HEAD_PROFILE_KEY_BYTES);
-        assert_int_equal(ing_head_get_round_key(fg_bytes(bytes, len), &round),
-                         len == HEAD_ROUND_KEY_BYTES);
+        assert_int_equal(ing_head_get_chunk_key(fg_bytes(bytes, len), &chunk),
+                         len == HEAD_CHUNK_KEY_BYTES);
     }
 }
 

@@ -1,5 +1,5 @@
 /*
- * Series that end leave the head once their profiles are in segments and forgotten: through a whole
+ * Series that end leave the head once their profiles are in segments and evicted: through a whole
  * ingester, pods that come and go, with restarts, queries in between and writes that fail.
  */
 #include "tests/lib/bucket_doubles.h"
@@ -34,7 +34,7 @@ static int set_up(void **state)
     f->store = fg_store_memory(HEAD_FAMILIES);
     f->bucket = fg_bucket_memory();
     fg_buf_init(&f->text, SIZE_MAX);
-    head_open_forgetting(&f->head, f->store, f->bucket, 0);
+    head_open_evicting(&f->head, f->store, f->bucket, 0);
     *state = f;
     return 0;
 }
@@ -54,7 +54,7 @@ static int tear_down(void **state)
 static void restart(struct fixture *f)
 {
     head_close(&f->head);
-    head_open_forgetting(&f->head, f->store, f->bucket, 0);
+    head_open_evicting(&f->head, f->store, f->bucket, 0);
 }
 
 static const struct head_sample sample[] = {{"main;work", {1, 10}, 0}};
@@ -203,7 +203,7 @@ static void restart_failing(struct fixture *f, struct fg_store_faulty *faulty, u
     head_close(&f->head);
     faulty->writes = 0;
     faulty->fail_at = k == 0 ? 0 : k + 1;
-    head_open_forgetting(&f->head, f->store, f->bucket, 0);
+    head_open_evicting(&f->head, f->store, f->bucket, 0);
 }
 
 static void live_with_failures(struct fixture *f, struct fg_store_faulty *faulty, uint64_t k)
@@ -233,7 +233,7 @@ static void writes_that_fail_are_survived(void **state)
             fg_store_faulty_init(&faulty, inner);
             faulty.fail_late = late == 1;
             fg_buf_init(&f.text, SIZE_MAX);
-            head_open_forgetting(&f.head, f.store, f.bucket, 0);
+            head_open_evicting(&f.head, f.store, f.bucket, 0);
             live_with_failures(&f, &faulty, k);
             head_close(&f.head);
             fg_buf_done(&f.text);

@@ -242,7 +242,7 @@ static bool has_profiles(struct fg_store *store)
     return iter->valid;
 }
 
-/* One commits; the other finds it so, shows it no more, and forgets its own. */
+/* One commits; the other finds it so, shows it no more, and evicts its own. */
 static void what_both_have_is_committed_once(void **state)
 {
     struct head_query query = {

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-enum { PROFILES = 96, SERVICES = 8, GROUPS_MAX = 2 * PROFILES, ROUNDS = 200 };
+enum { PROFILES = 96, SERVICES = 8, GROUPS_MAX = 2 * PROFILES, CHUNKS = 200 };
 
 static const int64_t start_ns = INT64_C(1700000400) * FG_SECOND_NS; /* on a border of windows */
 static const int64_t end_ns = INT64_C(1700002200) * FG_SECOND_NS;
@@ -329,7 +329,7 @@ static void data_and_sums_are_of_the_shards_asked_for(void **state)
 {
     struct world *world = *state;
 
-    for (unsigned round = 0; round < ROUNDS; round++) {
+    for (unsigned chunk = 0; chunk < CHUNKS; chunk++) {
         Fg__Inner__Group groups[4], *pointers[4];
         Fg__Inner__SelectReply *reply;
         unsigned counts[PROFILES];
@@ -393,7 +393,7 @@ static void points_have_the_sums_of_what_they_read(void **state)
     static char type[] = "process_cpu:samples:count::";
     struct world *world = *state;
 
-    for (unsigned round = 0; round < ROUNDS / 4; round++) {
+    for (unsigned chunk = 0; chunk < CHUNKS / 4; chunk++) {
         Fg__Inner__PointsHead message;
         Fg__Inner__PointsReply *reply;
         struct asking asking;

@@ -11,7 +11,7 @@ struct fixture {
     struct fg_store *inner, *store; /* store: inner, made to fail */
     struct fg_store_faulty faulty;
     struct ing_catalog *catalog;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
     struct ing_dict_table *dicts;
     struct ing_retire *retire;
     struct ing_catalog_service *service;
@@ -33,12 +33,12 @@ static void start(struct fixture *f)
     struct ing_damage damage = {0};
     struct fg_err err;
 
-    assert_int_equal(ing_rounds_open(f->store, f->catalog, 1 << 20, &damage, &f->rounds, &err),
+    assert_int_equal(ing_head_chunks_open(f->store, f->catalog, 1 << 20, &damage, &f->chunks, &err),
                      FG_OK);
     assert_int_equal(damage.repaired + damage.set_aside, 0);
     f->dicts = ing_dict_table_create(f->store, 1 << 20);
     assert_int_equal(
-        ing_retire_create(&(struct ing_retire_config){f->store, f->catalog, f->dicts, f->rounds},
+        ing_retire_create(&(struct ing_retire_config){f->store, f->catalog, f->dicts, f->chunks},
                           &f->retire, &err),
         FG_OK);
 }
@@ -47,7 +47,7 @@ static void stop(struct fixture *f)
 {
     ing_retire_destroy(f->retire);
     ing_dict_table_destroy(f->dicts);
-    ing_rounds_close(f->rounds);
+    ing_head_chunks_close(f->chunks);
 }
 
 static int set_up(void **state)
@@ -115,15 +115,15 @@ static bool is_stored(struct fixture *f, uint32_t generation)
     return stored;
 }
 
-/* A round that begins now. */
-static struct ing_head_round_key begin_round(struct fixture *f, uint32_t window)
+/* A chunk that begins now. */
+static struct ing_head_chunk_key begin_chunk(struct fixture *f, uint32_t window)
 {
-    const struct ing_head_round_key key = {{0, 0, window}, ing_rounds_cuts(f->rounds)};
-    struct ing_round round = ing_round_empty(&key);
+    const struct ing_head_chunk_key key = {{0, 0, window}, ing_head_chunks_cuts(f->chunks)};
+    struct ing_head_chunk chunk = ing_head_chunk_empty(&key);
 
-    round.born = ing_rounds_cuts(f->rounds);
-    ing_round_add(&round, 0, (struct fg_id){1, 1}, 1);
-    ing_rounds_set(f->rounds, &round);
+    chunk.born = ing_head_chunks_cuts(f->chunks);
+    ing_head_chunk_add(&chunk, 0, (struct fg_id){1, 1}, 1);
+    ing_head_chunks_set(f->chunks, &chunk);
     return key;
 }
 
@@ -131,7 +131,7 @@ static void cut(struct fixture *f)
 {
     struct fg_err err;
 
-    ing_rounds_set_cuts(f->rounds, ing_rounds_cuts(f->rounds) + 1);
+    ing_head_chunks_set_cuts(f->chunks, ing_head_chunks_cuts(f->chunks) + 1);
     assert_int_equal(ing_retire_cut(f->retire, &err), FG_OK);
 }
 
@@ -142,29 +142,29 @@ static void sweep(struct fixture *f)
     assert_int_equal(ing_retire_sweep(f->retire, writer_of(f), &err), FG_OK);
 }
 
-static void they_go_after_the_rounds_that_name_them(void **state)
+static void they_go_after_the_chunks_that_name_them(void **state)
 {
     struct fixture *f = *state;
-    struct ing_head_round_key before, between;
+    struct ing_head_chunk_key before, between;
 
     put_chunk(f, 0);
-    before = begin_round(f, 1);
+    before = begin_chunk(f, 1);
     cut(f);
     assert_int_equal(atomic_load(&f->service->generation), f->base + 1);
-    /* A push that had its number before the cut may write to rounds that begin until the sweep. */
-    between = begin_round(f, 2);
+    /* A push that had its number before the cut may write to chunks that begin until the sweep. */
+    between = begin_chunk(f, 2);
     assert_int_equal(atomic_load(&f->service->valid_from), 0);
     sweep(f);
     assert_int_equal(atomic_load(&f->service->valid_from), f->base + 1);
-    ing_rounds_remove(f->rounds, &before);
+    ing_head_chunks_remove(f->chunks, &before);
     for (int i = 0; i < 3; i++)
         sweep(f);
     assert_true(is_stored(f, 0));
     cut(f); /* nothing was written since: no new generation */
     assert_int_equal(atomic_load(&f->service->generation), f->base + 1);
-    (void)begin_round(f, 3);
-    ing_rounds_remove(f->rounds, &between);
-    sweep(f); /* a query may have found the round a moment ago */
+    (void)begin_chunk(f, 3);
+    ing_head_chunks_remove(f->chunks, &between);
+    sweep(f); /* a query may have found the chunk a moment ago */
     assert_true(is_stored(f, 0));
     assert_int_equal(ing_retire_count(f->retire), 1);
     sweep(f);
@@ -205,7 +205,7 @@ static void a_restart_finds_them_and_begins_another(void **state)
     assert_int_equal(ing_retire_count(f->retire), 3);
     for (int i = 0; i < 3; i++)
         sweep(f);
-    assert_false(is_stored(f, 2)); /* there are no rounds at all */
+    assert_false(is_stored(f, 2)); /* there are no chunks at all */
     assert_false(is_stored(f, 5));
     assert_false(is_stored(f, 7));
     assert_int_equal(ing_retire_count(f->retire), 0);
@@ -267,19 +267,19 @@ static void sweep_series(struct fixture *f)
 static void services_leave_after_their_dictionaries(void **state)
 {
     struct fixture *f = *state;
-    struct ing_head_round_key round;
+    struct ing_head_chunk_key chunk;
     struct fg_store_batch batch;
 
     fg_store_batch_init(&batch);
     ing_catalog_put_service(f->service, &batch);
     write_batch(f, &batch);
     put_chunk(f, 0);
-    round = begin_round(f, 1);
+    chunk = begin_chunk(f, 1);
     sweep_series(f); /* it goes on with this dictionary */
     assert_int_equal(count_services(f), 1);
     cut(f);
     sweep_series(f);
-    ing_rounds_remove(f->rounds, &round);
+    ing_head_chunks_remove(f->chunks, &chunk);
     for (int i = 0; i < 3; i++) {
         assert_true(is_stored(f, 0));
         sweep_series(f);
@@ -325,7 +325,7 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(they_go_after_the_rounds_that_name_them), TEST(who_works_with_them_keeps_them),
+        TEST(they_go_after_the_chunks_that_name_them), TEST(who_works_with_them_keeps_them),
         TEST(a_restart_finds_them_and_begins_another), TEST(deletes_that_fail_are_repeated),
         TEST(services_leave_after_their_dictionaries), TEST(what_left_is_deleted_in_the_end),
     };

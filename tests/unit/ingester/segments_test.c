@@ -1,524 +1,405 @@
-/* The step core by itself: when it cuts, what it asks for, what it refuses. That it is right
- * whatever happens is shown by tests/sim. */
-#include "tests/unit/ingester/segments_run.h"
+/*
+ * From pushes to segments in a bucket and out of the head, through a whole ingester: each profile
+ * is in exactly one of the two for every reader, whatever fails on the way.
+ */
+#include "tests/lib/bucket_doubles.h"
+#include "tests/lib/committed.h"
+#include "tests/lib/head_run.h"
+#include "tests/lib/store_doubles.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
-static void window_closes(void **state)
+enum { PROFILES = 24, ANY = UINT32_MAX };
+
+static const int64_t start_ns = INT64_C(1700000000) * FG_SECOND_NS;
+static const int64_t forever_ns = 1000 * FG_HOUR_NS;
+static const char cpu[] = "cpu:nanoseconds";
+
+struct fixture {
+    struct fg_store *store;
+    struct fg_bucket *bucket;
+    struct head head;
+    struct fg_buf all, head_lines, block_lines;
+};
+
+static int set_up(void **state)
 {
-    struct run run = run_begin();
-    struct ing_head_group_key key = group_of(1000);
-    uint64_t least;
+    struct fixture *f = fg_new(struct fixture);
 
-    (void)state;
-    assert_int_equal(run_push(&run, 1000, 10), SEGMENTS_ADMIT);
-    run_wait(&run,
-             5 * FG_MINUTE_NS + FG_MINUTE_NS - FG_SECOND_NS); /* its end, and nearly the grace */
-    assert_null(run_wants(&run, SEGMENTS_SEAL));
-    run_tick(&run, 4 * FG_MINUTE_NS); /* but it has lingered for less than ten minutes */
-    assert_null(run_wants(&run, SEGMENTS_SEAL));
-    run_event(&run, SEGMENTS_MANIFEST);
-    run_tick(&run, FG_MINUTE_NS);
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->cut, 1);
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
-    run_event(&run, SEGMENTS_MANIFEST);
-    run_event(&run, SEGMENTS_SEALED);
-    assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
-
-    /* Readers see it until their snapshot has it. */
-    assert_int_equal(ing_segments_fence(run.segments, 0, &least), SEGMENTS_SERVE);
-    assert_true(ing_segments_shows(run.segments, &key, 0, 0));
-    run_enter(&run, &run_wants(&run, SEGMENTS_UPLOAD)->id,
-              1000); /* as if by a swap of an earlier life */
-    assert_int_equal(ing_segments_fence(run.segments, 1, &least), SEGMENTS_BEHIND);
-    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_WANTED, .generation = 1});
-    assert_non_null(run_wants(&run, SEGMENTS_READ));
-    run_event(&run, SEGMENTS_MANIFEST);
-    assert_int_equal(ing_segments_fence(run.segments, 1, &least), SEGMENTS_SERVE);
-    assert_false(ing_segments_shows(run.segments, &key, 0, 1));
-    assert_true(ing_segments_shows(run.segments, &key, 0, 0));
-    run_event(&run, SEGMENTS_UPLOADED); /* nobody needs it any more */
-    assert_non_null(run_wants(&run, SEGMENTS_MARK));
-    run_end(&run);
+    f->store = fg_store_memory(HEAD_FAMILIES);
+    f->bucket = fg_bucket_memory();
+    fg_buf_init(&f->all, SIZE_MAX);
+    fg_buf_init(&f->head_lines, SIZE_MAX);
+    fg_buf_init(&f->block_lines, SIZE_MAX);
+    *state = f;
+    return 0;
 }
 
-static void much_is_cut_at_once(void **state)
+static int tear_down(void **state)
 {
-    struct run run = run_begin();
+    struct fixture *f = *state;
 
-    (void)state;
-    assert_int_equal(run_push(&run, 1001, 600), SEGMENTS_ADMIT);
-    assert_int_equal(run_push(&run, 1000, 600), SEGMENTS_ADMIT);
-    assert_int_equal(run_push(&run, 1002, 1), SEGMENTS_ADMIT);
-    run_tick(&run, FG_SECOND_NS);
-    /* The oldest windows first, and no more than makes a segment. */
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 2);
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->rounds[0]->group.window, 1000);
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->rounds[1]->group.window, 1001);
-    run_commit(&run, 1001);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_COMMITTED], 2);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_OPEN], 1);
-    assert_int_equal(ing_segments_status(run.segments).last_cut, 1);
-    run_end(&run);
+    fg_buf_done(&f->all);
+    fg_buf_done(&f->head_lines);
+    fg_buf_done(&f->block_lines);
+    fg_bucket_close(f->bucket);
+    fg_store_close(f->store);
+    free(f);
+    return 0;
 }
 
-/* What there was when it was asked for is cut and committed, and nothing that comes later keeps it
- * from its end. */
-static void drains(void **state)
+/* Services, zones, windows and spans change; stacks come again and new. */
+static struct head_profile profile_of(unsigned n)
 {
-    struct run run = run_begin();
+    static const char *const stacks[] = {"a;b", "a;c", "a", "d;e;f", "", "a;b;g"};
+    static struct head_sample samples[PROFILES][3];
 
-    (void)state;
-    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
-    assert_int_equal(ing_segments_status(run.segments).drained, 1); /* there is nothing */
-    assert_int_equal(run_push(&run, 1001, 1), SEGMENTS_ADMIT);
-    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 2});
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
-    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT); /* of an older window even */
-    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 4});
-    assert_int_equal(ing_segments_status(run.segments).drained, 1);
-    run_event(&run, SEGMENTS_SEALED);
-    assert_int_equal(run_push(&run, 1001, 1), SEGMENTS_ADMIT);
-    assert_int_equal(run_push(&run, 999, 2000), SEGMENTS_ADMIT); /* more than a segment's size */
-    assert_int_equal(ing_segments_status(run.segments).drained, 1);
-    run_commit_upload(&run, 1001);
-    assert_int_equal(ing_segments_status(run.segments).drained, 3);
-    /* The next cut takes everything; what is waited for comes first. */
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->rounds[0]->group.window, 1000);
-    run_commit(&run, 1000);
-    assert_int_equal(ing_segments_status(run.segments).drained, 4);
-    run_end(&run);
+    samples[n][0] = (struct head_sample){stacks[n % 6], {1, 10 + n}, 0};
+    samples[n][1] = (struct head_sample){stacks[(n * n + 1) % 6], {n % 3 != 0, n % 5}, 0};
+    samples[n][2] = (struct head_sample){stacks[(n + 3) % 6], {2, 7}, n % 4};
+    return (struct head_profile){
+        .tenant = "tenant",
+        .service = n % 3 == 0 ? "shop" : "archive",
+        .zone = n % 2 == 0 ? "n" : "s",
+        .time_ns = start_ns + (int64_t)(n % 5) * 7 * FG_MINUTE_NS + n,
+        .duration_ns = 10 * FG_SECOND_NS,
+        .samples = samples[n],
+        .n_samples = 3,
+    };
 }
 
-/* As long as the window is open its committed rounds stay: ordinary data needs no look at blocks.
- */
-static void late_ids(void **state)
+static const struct head_query everything = {
+    .tenant = "tenant", .type = cpu, .start_ns = INT64_MIN, .end_ns = INT64_MAX};
+
+static void push(struct fixture *f, unsigned from, unsigned to, uint32_t duplicates)
 {
-    struct run run = run_begin();
-    struct ing_head_group_key key = group_of(1000), other = group_of(10);
-    uint32_t round;
-    uint64_t least;
+    uint32_t found = 0;
 
-    (void)state;
-    assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT);
-    run_tick(&run, FG_SECOND_NS);
-    run_commit(&run, 1000);
-    assert_int_equal(ing_segments_seen(run.segments), 1);
-    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
-    assert_int_equal(round, 1);
-    /* Another group that some segment may have held. */
-    assert_int_equal(run_admit(run.segments, &other, 0, &round), SEGMENTS_LOOK);
-    assert_int_equal(run_admit(run.segments, &other, 1, &round), SEGMENTS_ADMIT);
+    for (unsigned n = from; n < to; n++) {
+        const struct head_profile profile = profile_of(n);
+        struct head_pushed pushed = head_push(&f->head, &profile, true);
 
-    run_wait(&run, 5 * FG_MINUTE_NS + 2 * FG_SECOND_NS);
-    assert_null(run_wants(&run, SEGMENTS_FORGET));
-    assert_int_equal(ing_segments_fence(run.segments, 0, &least), SEGMENTS_SERVE);
-    run_tick(&run, FG_MINUTE_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_FORGET));
-    assert_int_equal(ing_segments_fence(run.segments, 0, &least), SEGMENTS_STALE);
-    assert_int_equal(least, 1);
-    run_failed(&run, SEGMENTS_FORGET); /* and may be done all the same */
-    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
-    run_tick(&run, FG_MINUTE_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_FORGET));
-    run_event(&run, SEGMENTS_FORGOTTEN);
-    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
-    assert_int_equal(run_admit(run.segments, &key, 1, &round), SEGMENTS_ADMIT);
-
-    ing_segments_found(run.segments, 9);
-    assert_int_equal(ing_segments_fence(run.segments, 1, &least), SEGMENTS_STALE);
-    assert_int_equal(least, 9);
-    run_end(&run);
-}
-
-static void failures(void **state)
-{
-    struct run run = run_begin();
-    struct fg_segment_id first;
-
-    (void)state;
-    assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT);
-    run_tick(&run, FG_SECOND_NS);
-    run_failed(&run, SEGMENTS_SEAL);
-    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT); /* still into the same round */
-    run_tick(&run, FG_MINUTE_NS);
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->cut, 1); /* the same number */
-    run_event(&run, SEGMENTS_MANIFEST);
-    run_event(&run, SEGMENTS_SEALED);
-    assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
-    run_failed(&run, SEGMENTS_UPLOAD);
-    assert_null(run_wants(&run, SEGMENTS_UPLOAD));
-    run_tick(&run, FG_MINUTE_NS); /* the pause is over */
-    assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
-    run_end(&run);
-
-    /* Another name each time; an upload that waited too long is done again. */
-    run = run_begin();
-    assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT);
-    run_tick(&run, FG_SECOND_NS);
-    run_event(&run, SEGMENTS_SEALED);
-    first = run_wants(&run, SEGMENTS_UPLOAD)->id;
-    run_event(&run, SEGMENTS_UPLOADED);
-    run_failed(&run, SEGMENTS_READ);
-    run_tick(&run, 2 * FG_HOUR_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
-    assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->id.cut, first.cut);
-    assert_int_not_equal(run_wants(&run, SEGMENTS_UPLOAD)->id.nonce, first.nonce);
-    run_end(&run);
-}
-
-/* A generation that somebody waits for, and that does not come. */
-static void wanted(void **state)
-{
-    const struct ing_segments_event never = {.kind = SEGMENTS_WANTED, .generation = 999};
-    struct run run = run_begin();
-
-    (void)state;
-    run_step(&run, never);
-    assert_non_null(run_wants(&run, SEGMENTS_READ));
-    run_event(&run, SEGMENTS_MANIFEST);
-    assert_null(run_wants(&run, SEGMENTS_READ));
-    run_step(&run, never); /* it is not read for without end */
-    assert_null(run_wants(&run, SEGMENTS_READ));
-    assert_int_equal(run.effects.wake_mono_ns, run.now_ns + FG_SECOND_NS);
-    run_tick(&run, FG_SECOND_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_READ));
-
-    /* The read that is under way may have begun too early for the next one. */
-    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_WANTED, .generation = 1000});
-    run.l0.generation = 999;
-    run_event(&run, SEGMENTS_MANIFEST);
-    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_WANTED, .generation = 1000});
-    assert_non_null(run_wants(&run, SEGMENTS_READ));
-    run_end(&run);
-}
-
-/* While nothing can be read, nothing is due but the next attempt; it comes within a second if a
- * query waits, whose querier has read the manifest. */
-static void sleeps_through_failures(void **state)
-{
-    const struct ing_segments_event wanted_9 = {.kind = SEGMENTS_WANTED, .generation = 9};
-    struct run run = run_create(0);
-
-    (void)state;
-    run_tick(&run, 0);
-    for (int i = 0; i < 50; i++) {
-        assert_non_null(run_wants(&run, SEGMENTS_READ));
-        run_failed(&run, SEGMENTS_READ);
-        while (run_wants(&run, SEGMENTS_READ) == NULL) {
-            assert_in_range(run.effects.wake_mono_ns, run.now_ns + 1, run.now_ns + FG_MINUTE_NS);
-            if (i >= 25) {
-                run_step(&run, wanted_9);
-                assert_null(run_wants(&run, SEGMENTS_READ));
-                assert_in_range(run.effects.wake_mono_ns, run.now_ns + 1,
-                                run.now_ns + FG_SECOND_NS);
-            }
-            run_tick(&run, run.effects.wake_mono_ns - run.now_ns);
-        }
+        assert_int_equal(pushed.code, FG_OK);
+        assert_int_equal(pushed.stored + pushed.duplicates, 1);
+        found += pushed.duplicates;
     }
-    run_end(&run);
+    if (duplicates != ANY)
+        assert_int_equal(found, duplicates);
 }
 
-static void rank(struct run *run, uint8_t rank)
-{
-    uint8_t ranks[SEGMENTS_SHARDS];
-
-    memset(ranks, rank, sizeof ranks);
-    run_step(run, (struct ing_segments_event){.kind = SEGMENTS_RANKS, .ranks = ranks});
-}
-
-/* Others are before us: we wait for their turns, but not with a drain, nor for ever. */
-static void ranks(void **state)
-{
-    struct run run = run_begin();
-
-    (void)state;
-    rank(&run, 2);
-    assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT); /* two sizes of a segment */
-    run_wait(&run, 11 * FG_MINUTE_NS);                            /* closed, and has lingered */
-    assert_null(run_wants(&run, SEGMENTS_SEAL));
-    run_wait(&run, 5 * FG_MINUTE_NS - FG_SECOND_NS);
-    assert_null(run_wants(&run, SEGMENTS_SEAL));
-    run_tick(&run, 2 * FG_SECOND_NS);
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
-    run_end(&run);
-
-    run = run_begin();
-    rank(&run, 2);
-    assert_int_equal(run_push(&run, 1000, 3999), SEGMENTS_ADMIT);
-    run_tick(&run, FG_SECOND_NS);
-    assert_null(run_wants(&run, SEGMENTS_SEAL));
-    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT); /* nobody has come round to it */
-    run_tick(&run, FG_SECOND_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_SEAL));
-    run_end(&run);
-
-    run = run_begin();
-    rank(&run, 1);
-    assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT);
-    run_tick(&run, FG_SECOND_NS);
-    assert_null(run_wants(&run, SEGMENTS_SEAL));
-    rank(&run, 0); /* the ring has changed */
-    assert_non_null(run_wants(&run, SEGMENTS_SEAL));
-    run_end(&run);
-
-    run = run_begin();
-    rank(&run, 1);
-    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT);
-    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
-    assert_non_null(run_wants(&run, SEGMENTS_SEAL));
-    run_end(&run);
-}
-
-/* Writes that failed and were not there: nothing is uploaded. A manifest that goes back: nothing is
- * done any more. */
-static void oddities(void **state)
-{
-    struct run run = run_begin();
-    struct fg_segment_id id;
-
-    (void)state;
-    assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT);
-    run_tick(&run, FG_SECOND_NS);
-    run_event(&run, SEGMENTS_SEALED);
-    id = run_wants(&run, SEGMENTS_UPLOAD)->id;
-    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_UPLOADED, .nothing = true});
-    assert_non_null(run_wants(&run, SEGMENTS_MARK));
-    run_event(&run, SEGMENTS_MARKED);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_COMMITTED], 1);
-    run_event(&run, SEGMENTS_MANIFEST); /* it was asked for with the upload */
-
-    run_enter(&run, &id, 1000);
-    run_wait(&run, FG_MINUTE_NS);
-    assert_int_equal(ing_segments_status(run.segments).gen, 1);
-    run.l0 = fg_l0_none();
-    run_wait(&run, FG_MINUTE_NS);
-    assert_true(ing_segments_status(run.segments).went_back);
-    assert_int_equal(ing_segments_status(run.segments).gen, 1);
-
-    run_end(&run);
-}
-
-/* Rounds that got nothing go after a while; what was admitted to one all the same is counted. */
-static void empty_rounds(void **state)
-{
-    struct run run = run_begin();
-    struct ing_head_group_key key;
-    uint32_t round = 0;
-
-    (void)state;
-    for (uint32_t i = 0; i < run_config.rounds_max; i++) {
-        key = group_of(2000 + i);
-        assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
-    }
-    assert_int_equal(run_push(&run, 3000, 1), SEGMENTS_FULL);
-    run_wait(&run, 11 * FG_MINUTE_NS);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_OPEN], 0);
-    ing_segments_added(run.segments, &key, round, false, 1, 10, RUN_START_WALL_NS + run.now_ns);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_OPEN], 1);
-    assert_int_equal(run_push(&run, 3000, 1), SEGMENTS_ADMIT);
-    run_wait(&run, 11 * FG_MINUTE_NS);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_OPEN], 2);
-    run_end(&run);
-}
-
-/* A group whose only push was refused holds nothing: what others commit of it is not compared with
- * it, and has to be looked for when it is pushed again. */
-static void a_refused_push_says_nothing_of_its_group(void **state)
-{
-    const struct fg_segment_id others = {.writer = {8, 8}, .cut = 1, .nonce = 1};
-    struct run run = run_begin();
-    struct ing_head_group_key key = group_of(1000);
-    uint32_t round;
-
-    (void)state;
-    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
-    run_enter(&run, &others, 1000);
-    run_wait(&run, run_config.poll_ns);
-    assert_non_null(run_wants(&run, SEGMENTS_COMPARE));
-    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
-    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
-    assert_int_equal(ing_segments_status(run.segments).gen, 1);
-    assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_LOOK);
-    assert_int_equal(run_admit(run.segments, &key, 1, &round), SEGMENTS_ADMIT);
-    run_end(&run);
-}
-
-/* A sealed round of an earlier life: in the manifest or not. */
-static void restarts(void **state)
-{
-    struct ing_segments_round sealed = {.group = group_of(1000),
-                                        .number = 3,
-                                        .state = ROUND_SEALED,
-                                        .cut = 5,
-                                        .profiles = 1,
-                                        .bytes = 1};
-    const struct fg_segment_id id = {run_config.writer, 5, 1};
-
-    (void)state;
-    for (int entered = 0; entered < 2; entered++) {
-        struct run run = run_create(5);
-        struct ing_head_group_key key = sealed.group;
-        uint64_t least;
-        uint32_t round;
-
-        assert_true(ing_segments_restore(run.segments, &sealed));
-        if (entered == 1)
-            run_enter(&run, &id, 1000);
-        run_tick(&run, 0);
-        assert_null(run_wants(&run, SEGMENTS_UPLOAD)); /* the manifest first */
-        assert_int_equal(ing_segments_fence(run.segments, 0, &least), SEGMENTS_BEHIND);
-        assert_int_equal(run_admit(run.segments, &key, 0, &round), SEGMENTS_ADMIT);
-        assert_int_equal(round, 4);
-        run_event(&run, SEGMENTS_MANIFEST);
-        if (entered == 1)
-            assert_int_equal(run_wants(&run, SEGMENTS_MARK)->rounds[0]->generation, 1);
-        else
-            assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->n_rounds, 1);
-        run_end(&run);
-    }
-}
-
-static void ask(struct run *run)
-{
-    bool changed;
-
-    fg_l0_ask(&run->l0, run->l0.asked + 1, &run->l0, &changed);
-    assert_true(changed);
-    run_wait(run, FG_MINUTE_NS); /* past the next read */
-}
-
-static void report(struct run *run, uint64_t clean)
+static void flush(struct fixture *f)
 {
     struct fg_err err;
-    bool changed;
 
-    assert_non_null(run_wants(run, SEGMENTS_REPORT));
-    assert_int_equal(run_wants(run, SEGMENTS_REPORT)->clean, clean);
-    assert_int_equal(
-        fg_l0_clean(&run->l0, run_config.writer, clean, run->arena, &run->l0, &changed, &err),
-        FG_OK);
-    run_event(run, SEGMENTS_REPORTED);
-    assert_non_null(run_wants(run, SEGMENTS_READ)); /* only the manifest is believed */
-    run_event(run, SEGMENTS_MANIFEST);
-    run_wait(run, FG_MINUTE_NS);
-    assert_null(run_wants(run, SEGMENTS_REPORT));
+    if (ing_flush(f->head.ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err) != FG_OK)
+        fail_msg("%s", err.msg);
 }
 
-/* What was there when it was asked for has to be committed and forgotten before it is said that it
- * is; what came since does not matter. */
-static void reports(void **state)
+static void select_head(struct fixture *f, uint64_t generation, struct fg_buf *out)
 {
-    struct run run = run_begin();
+    struct head_query query = everything;
 
-    (void)state;
-    run_wait(&run, FG_MINUTE_NS);
-    assert_null(run_wants(&run, SEGMENTS_REPORT)); /* nobody asked */
-    ask(&run);
-    report(&run, 1); /* there is nothing */
-
-    assert_int_equal(run_push(&run, 999, 2000), SEGMENTS_ADMIT);
-    ask(&run);
-    assert_null(run_wants(&run, SEGMENTS_REPORT));
-    assert_int_equal(run_push(&run, 1001, 1), SEGMENTS_ADMIT);
-    run_event(&run, SEGMENTS_SEALED);
-    run_event(&run, SEGMENTS_UPLOADED);
-    run_event(&run, SEGMENTS_MANIFEST);
-    assert_int_equal(run_wants(&run, SEGMENTS_SWAP)->clean, 1);
-    run_enter(&run, &run_wants(&run, SEGMENTS_SWAP)->id, 999);
-    run_event(&run, SEGMENTS_SWAPPED);
-    run_event(&run, SEGMENTS_MANIFEST);
-    run_event(&run, SEGMENTS_MARKED);
-    run_wait(&run, FG_MINUTE_NS);
-    assert_null(run_wants(&run, SEGMENTS_REPORT));
-    run_wait(&run, 5 * FG_MINUTE_NS);
-    run_tick(&run, FG_SECOND_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_FORGET));
-    run_event(&run, SEGMENTS_MANIFEST);
-    run_event(&run, SEGMENTS_FORGOTTEN);
-    run_tick(&run, FG_SECOND_NS);
-    report(&run, 2);
-
-    /* A bucket that does not answer is asked again, after a pause. */
-    ask(&run);
-    assert_null(run_wants(&run, SEGMENTS_REPORT));
-    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
-    run_commit(&run, 1001);
-    assert_null(run_wants(&run, SEGMENTS_REPORT));
-    run_wait(&run, FG_HOUR_NS);
-    run_tick(&run, FG_SECOND_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_FORGET));
-    run_event(&run, SEGMENTS_FORGOTTEN);
-    assert_non_null(run_wants(&run, SEGMENTS_REPORT));
-    run_failed(&run, SEGMENTS_REPORT);
-    assert_non_null(run_wants(&run, SEGMENTS_READ));
-    run_event(&run, SEGMENTS_MANIFEST);
-    run_wait(&run, FG_SECOND_NS);
-    report(&run, 3);
-    run_end(&run);
+    query.generation = generation;
+    assert_int_equal(head_select(&f->head, &query, out), FG_OK);
 }
 
-/* While the bucket is away queries go on with what they know of it, so nothing that is newer may be
- * gone from here. */
-static void nothing_is_forgotten_while_the_bucket_is_away(void **state)
+static void assert_same(const struct fg_buf *a, const struct fg_buf *b)
 {
-    struct run run = run_begin();
+    if (!fg_slice_eq(fg_buf_slice(a), fg_buf_slice(b)))
+        fail_msg("%.*s---\n%.*s", FG_S(fg_buf_slice(a)), FG_S(fg_buf_slice(b)));
+}
 
-    (void)state;
-    assert_int_equal(run_push(&run, 999, 1), SEGMENTS_ADMIT);
-    run_wait(&run, 10 * FG_MINUTE_NS);
-    run_commit(&run, 999);
-    for (int i = 0; i < 60; i++) {
-        run_tick(&run, FG_MINUTE_NS);
-        assert_null(run_wants(&run, SEGMENTS_FORGET));
-        if (run_wants(&run, SEGMENTS_READ) != NULL)
-            run_failed(&run, SEGMENTS_READ);
+/* What the whole is, from a head that never commits. */
+static void expect_all(struct fixture *f, unsigned n)
+{
+    struct fixture other = {.store = fg_store_memory(HEAD_FAMILIES)};
+
+    head_open(&other.head, other.store);
+    push(&other, 0, n, 0);
+    select_head(&other, 0, &f->all);
+    head_close(&other.head);
+    fg_store_close(other.store);
+}
+
+static void what_was_pushed_is_in_segments(void **state)
+{
+    struct fixture *f = *state;
+    struct committed committed;
+
+    expect_all(f, PROFILES);
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
+    push(f, 0, PROFILES, 0);
+    flush(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_segments, 1);
+    assert_int_equal(committed.n_profiles, PROFILES);
+    assert_int_equal(committed.n_nodes, 0);
+    assert_same(&f->block_lines, &f->all);
+    /* A reader that does not know of the segment finds all in the head, one that does nothing. */
+    select_head(f, committed.generation - 1, &f->head_lines);
+    assert_same(&f->head_lines, &f->all);
+    select_head(f, committed.generation, &f->head_lines);
+    assert_int_equal(f->head_lines.len, 0);
+    assert_int_equal(head_stats(&f->head, "tenant").profiles, PROFILES);
+    head_close(&f->head);
+}
+
+/* Profiles of two series of a service, each with the same few stacks. */
+static void push_large(struct fixture *f, unsigned count)
+{
+    enum { STACKS = 80 };
+    static char stacks[STACKS][32];
+    static struct head_sample samples[STACKS];
+
+    for (unsigned i = 0; i < STACKS; i++) {
+        (void)snprintf(stacks[i], sizeof stacks[i], "main;f%u;g%u", i / 7, i);
+        samples[i] = (struct head_sample){stacks[i], {1, 10 + i}, 0};
     }
-    run_tick(&run, FG_HOUR_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_READ));
-    run_event(&run, SEGMENTS_MANIFEST);
-    run_tick(&run, FG_SECOND_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_FORGET));
-    run_end(&run);
+    samples[0].stack = ""; /* has no name */
+    for (unsigned n = 0; n < count; n++) {
+        const struct head_profile profile = {.tenant = "tenant",
+                                             .service = "large",
+                                             .zone = n % 2 == 0 ? "n" : "s",
+                                             .time_ns = start_ns + (int64_t)n * 100000000,
+                                             .duration_ns = 10 * FG_SECOND_NS,
+                                             .samples = samples,
+                                             .n_samples = STACKS};
+
+        for (unsigned i = 0; i < STACKS; i++) /* of equal profiles little is stored */
+            samples[i].values[1] = n * i * 7919 % 1009;
+        assert_int_equal(head_push(&f->head, &profile, n == 0).stored, 1);
+    }
 }
 
-/* A start knows nothing of what it finds. */
-static void reports_after_a_start(void **state)
+/* What it adds up to is looked at by committed_read(). */
+static void a_large_service_has_a_merged_node(void **state)
 {
-    const struct ing_segments_round open = {.group = group_of(1000), .profiles = 1, .bytes = 1};
-    struct run run = run_create(0);
+    enum { LARGE = 1400 };
+    struct fixture *f = *state;
+    struct committed committed;
 
-    (void)state;
-    assert_true(ing_segments_restore(run.segments, &open));
-    run_tick(&run, 0);
-    run_event(&run, SEGMENTS_MANIFEST);
-    ask(&run);
-    assert_int_equal(ing_segments_status(run.segments).era, 1);
-    assert_null(run_wants(&run, SEGMENTS_REPORT));
-    run_end(&run);
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
+    push(f, 0, PROFILES, 0);
+    push_large(f, LARGE);
+    flush(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_profiles, PROFILES + LARGE);
+    assert_int_equal(committed.n_nodes, HEAD_TYPES);
+    head_close(&f->head);
+}
+
+static void what_comes_later_goes_into_the_next(void **state)
+{
+    struct fixture *f = *state;
+    struct committed committed;
+
+    expect_all(f, PROFILES);
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
+    push(f, 0, PROFILES / 2, 0);
+    flush(f);
+    push(f, PROFILES / 2, PROFILES, 0);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_profiles, PROFILES / 2);
+    select_head(f, committed.generation, &f->head_lines);
+    assert_true(f->head_lines.len > 0);
+    flush(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_segments, 2);
+    assert_int_equal(committed.n_profiles, PROFILES);
+    assert_same(&f->block_lines, &f->all);
+    /* All of it again: nothing is new, nothing is committed twice. */
+    push(f, 0, PROFILES, PROFILES);
+    flush(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_profiles, PROFILES);
+    head_close(&f->head);
+}
+
+static bool has_profiles(struct fg_store *store)
+{
+    fg_auto(fg_store_iter) *iter =
+        fg_store_iter_create(store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
+
+    return iter->valid;
+}
+
+/* Waits until the head has evicted everything. */
+static void wait_for_nothing(struct fixture *f)
+{
+    for (int i = 0; has_profiles(f->store); i++) {
+        assert_true(i < 6000);
+        (void)usleep(10000);
+    }
+}
+
+static void what_is_evicted_is_found_in_segments(void **state)
+{
+    struct fixture *f = *state;
+    struct head_query old = everything;
+    struct committed committed;
+
+    expect_all(f, PROFILES);
+    head_open_evicting(&f->head, f->store, f->bucket, 0);
+    push(f, 0, PROFILES, 0);
+    flush(f);
+    wait_for_nothing(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_same(&f->block_lines, &f->all);
+    select_head(f, committed.generation, &f->head_lines);
+    assert_int_equal(f->head_lines.len, 0);
+    old.generation = committed.generation - 1;
+    assert_int_equal(head_select(&f->head, &old, &f->head_lines), FG_E_PRECONDITION);
+    /* An agent that sends all of it again. */
+    push(f, 0, PROFILES, PROFILES);
+    assert_false(has_profiles(f->store));
+    head_close(&f->head);
+}
+
+enum { AHEAD = 6 }; /* more than the head has workers for queries */
+
+struct ahead {
+    struct head *head;
+    uint64_t generation;
+    pthread_t thread;
+    enum fg_code code;
+};
+
+static void *ask_ahead(void *arg)
+{
+    struct ahead *ahead = arg;
+    struct head_query query = everything;
+    struct fg_buf out;
+
+    query.generation = ahead->generation;
+    fg_buf_init(&out, SIZE_MAX);
+    ahead->code = head_select(ahead->head, &query, &out);
+    fg_buf_done(&out);
+    return NULL;
+}
+
+/* Queries that say they have seen a manifest that there is not. They end after it was read again,
+ * and hold no worker until then. */
+static void a_generation_that_there_is_not_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct ahead ahead[AHEAD];
+    struct committed committed;
+    int64_t begin_ns;
+
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
+    push(f, 0, PROFILES, 0);
+    flush(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    begin_ns = fg_mono_ns(fg_clock_real());
+    for (unsigned i = 0; i < AHEAD; i++) {
+        ahead[i] = (struct ahead){.head = &f->head,
+                                  .generation = i == 0 ? UINT64_MAX : committed.generation + i};
+        assert_int_equal(pthread_create(&ahead[i].thread, NULL, ask_ahead, &ahead[i]), 0);
+    }
+    select_head(f, committed.generation, &f->head_lines);
+    for (unsigned i = 0; i < AHEAD; i++) {
+        assert_int_equal(pthread_join(ahead[i].thread, NULL), 0);
+        assert_int_equal(ahead[i].code, FG_E_UNAVAILABLE);
+    }
+    assert_true(fg_mono_ns(fg_clock_real()) - begin_ns < 5 * FG_SECOND_NS);
+    select_head(f, committed.generation, &f->head_lines);
+    head_close(&f->head);
+}
+
+static void a_restart_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    struct committed committed;
+
+    expect_all(f, PROFILES);
+    for (unsigned n = 0; n < PROFILES; n += 4) {
+        head_open_evicting(&f->head, f->store, f->bucket, n % 8 == 0 ? forever_ns : 0);
+        push(f, n, n + 4, 0);
+        push(f, 0, n + 4, n + 4);
+        if (n % 3 != 0)
+            flush(f);
+        push(f, 0, n + 4, n + 4);
+        head_close(&f->head);
+    }
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
+    flush(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_profiles, PROFILES);
+    assert_same(&f->block_lines, &f->all);
+    head_close(&f->head);
+}
+
+/* A disk from a backup: the head thinks it has committed nothing. */
+static void an_older_head_compares_itself(void **state)
+{
+    struct fixture *f = *state;
+    struct committed committed;
+
+    expect_all(f, PROFILES);
+    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
+    push(f, 0, PROFILES / 2, 0);
+    flush(f);
+    head_close(&f->head);
+
+    struct fg_store *other = fg_store_memory(HEAD_FAMILIES);
+    head_open_evicting(&f->head, other, f->bucket, forever_ns);
+    push(f, 0, PROFILES, ANY); /* before it has read the manifest it takes all of them */
+    flush(f);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_profiles, PROFILES);
+    assert_same(&f->block_lines, &f->all);
+    head_close(&f->head);
+    fg_store_close(other);
+}
+
+/* The k-th request fails, or its answer is lost: in the end each profile is committed once. */
+static void faults_of_the_bucket_are_survived(void **state)
+{
+    struct fixture *f = *state;
+
+    expect_all(f, PROFILES);
+    for (uint64_t k = 1; k <= 12; k++) {
+        for (int late = 0; late < 2; late++) {
+            struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+            struct fg_bucket *memory = fg_bucket_memory();
+            struct fg_bucket_faulty *faulty =
+                fg_bucket_faulty_create(memory, &(struct fg_bucket_faults){.seed = k});
+            struct committed committed;
+
+            fg_bucket_faulty_fail(faulty, k, late == 1);
+            head_open_evicting(&f->head, store, fg_bucket_faulty_bucket(faulty), 0);
+            push(f, 0, PROFILES / 2, 0);
+            flush(f);
+            push(f, 0, PROFILES, ANY); /* what cannot be looked for is taken, and compared later */
+            flush(f);
+            head_close(&f->head);
+            committed = committed_read(memory, "tenant", cpu, &f->block_lines);
+            assert_int_equal(committed.n_profiles, PROFILES);
+            assert_same(&f->block_lines, &f->all);
+            fg_bucket_close(fg_bucket_faulty_bucket(faulty));
+            fg_bucket_close(memory);
+            fg_store_close(store);
+        }
+    }
 }
 
 int main(void)
 {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(window_closes),
-        cmocka_unit_test(much_is_cut_at_once),
-        cmocka_unit_test(late_ids),
-        cmocka_unit_test(failures),
-        cmocka_unit_test(oddities),
-        cmocka_unit_test(restarts),
-        cmocka_unit_test(empty_rounds),
-        cmocka_unit_test(a_refused_push_says_nothing_of_its_group),
-        cmocka_unit_test(drains),
-        cmocka_unit_test(ranks),
-        cmocka_unit_test(wanted),
-        cmocka_unit_test(sleeps_through_failures),
-        cmocka_unit_test(reports),
-        cmocka_unit_test(nothing_is_forgotten_while_the_bucket_is_away),
-        cmocka_unit_test(reports_after_a_start),
+        TEST(what_was_pushed_is_in_segments),
+        TEST(a_large_service_has_a_merged_node),
+        TEST(what_comes_later_goes_into_the_next),
+        TEST(what_is_evicted_is_found_in_segments),
+        TEST(a_generation_that_there_is_not_is_refused),
+        TEST(a_restart_goes_on),
+        TEST(an_older_head_compares_itself),
+        TEST(faults_of_the_bucket_are_survived),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ struct fixture {
 
 static void open_head(struct fixture *f)
 {
-    head_open_forgetting(&f->head, f->store, fg_bucket_faulty_bucket(f->faulty), 0);
+    head_open_evicting(&f->head, f->store, fg_bucket_faulty_bucket(f->faulty), 0);
 }
 
 static int set_up(void **state)
@@ -146,7 +146,7 @@ static void assert_head(struct fixture *f, const char *tenant, int64_t at_ns, co
 }
 
 /* All that is committed has left the head, which says so to readers that do not know it. */
-static void wait_until_forgotten(struct fixture *f, const char *tenant)
+static void wait_until_evicted(struct fixture *f, const char *tenant)
 {
     const struct head_query old = {
         .tenant = tenant, .type = cpu, .start_ns = INT64_MIN, .end_ns = INT64_MAX};
@@ -173,7 +173,7 @@ static void late_profiles_are_stored_while_the_bucket_is_away(void **state)
 
     stored(f, "a", 0);
     expect_committed(f, "a", "shop;buy 10\n");
-    wait_until_forgotten(f, "a");
+    wait_until_evicted(f, "a");
     fg_bucket_faulty_set(f->faulty, &away);
     stored(f, "a", 0);
     stored(f, "a", 1);
@@ -196,7 +196,7 @@ static void they_survive_a_restart(void **state)
 
     stored(f, "a", 0);
     expect_committed(f, "a", "shop;buy 10\n");
-    wait_until_forgotten(f, "a");
+    wait_until_evicted(f, "a");
     fg_bucket_faulty_set(f->faulty, &away);
     stored(f, "a", 0);
     stored(f, "a", 1);
@@ -274,7 +274,7 @@ static void a_damaged_segment_costs_only_what_it_holds(void **state)
         assert_int_equal(set_up((void **)&f), 0);
         stored(f, "a", 0);
         expect_committed(f, "a", "shop;buy 10\n");
-        wait_until_forgotten(f, "a");
+        wait_until_evicted(f, "a");
         known = read_l0(f);
         content = harm(f, known.segment, kind);
         restart(f);

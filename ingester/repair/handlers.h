@@ -2,8 +2,8 @@
  * What an owner tells another of what it has: GROUPS and FETCH (proto/inner.proto). Both are worked
  * on as queries are, with their bounds.
  */
-#ifndef FG_INGESTER_REPAIR_ANSWER_H
-#define FG_INGESTER_REPAIR_ANSWER_H
+#ifndef FG_INGESTER_REPAIR_HANDLERS_H
+#define FG_INGESTER_REPAIR_HANDLERS_H
 
 #include "ingester/query.h"
 

@@ -1,5 +1,5 @@
 /* What a pass of repair asks and takes; and each link fails once. */
-#include "ingester/repair/pass.h"
+#include "ingester/repair/repair_core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -118,7 +118,7 @@ static enum fg_code pass(struct fake *fake, struct fg_err *err)
 {
     const struct ing_repair_links links = {fake, groups, ids, take, owns, own_sum, own_ids};
 
-    return ing_repair_pass(&links, err);
+    return ing_repair_core_pass(&links, err);
 }
 
 static const struct fake wanting = {

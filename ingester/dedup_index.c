@@ -1,4 +1,4 @@
-#include "ingester/segments/held.h"
+#include "ingester/dedup_index.h"
 
 #include "common/base/arena.h"
 #include "common/cluster/manifest/snapshot.h"
@@ -8,9 +8,9 @@
 #include <pthread.h>
 
 enum {
-    TENANTS_MAX = 64,          /* manifests that are kept; late data is of few tenants at a time */
-    ATTEMPTS_MAX = 3,          /* objects that are gone mean that the snapshot is old */
-    THING_MAX_BYTES = 1 << 30, /* memory of one parsed thing */
+    TENANTS_MAX = 64,           /* manifests that are kept; late data is of few tenants at a time */
+    ATTEMPTS_MAX = 3,           /* objects that are gone mean that the snapshot is old */
+    CACHED_MAX_BYTES = 1 << 30, /* memory of one parsed cached */
     WHOLE_MAX_BYTES = 256 << 20, /* segments that are larger are read piece by piece */
 };
 
@@ -21,50 +21,50 @@ static const int64_t MANIFEST_AGE_NS = 5 * FG_SECOND_NS;
 enum what { WHAT_DIRECTORY, WHAT_GROUPS, WHAT_IDS, WHAT_SHARD = 8 };
 
 /* clang-format off */
-#define HELD_METRICS(M)                                                                            \
-    M(COUNTER, HELD_SEARCHES, "flamegrid_ingester_late_searches_total", "Searches of late or repeated profiles in all live segments and blocks")
+#define DEDUP_METRICS(M)                                                                            \
+    M(COUNTER, DEDUP_SEARCHES, "flamegrid_ingester_late_searches_total", "Searches of late or repeated profiles in all live segments and blocks")
 /* clang-format on */
-FG_METRICS_ENUM(held_metric, HELD_METRICS)
-static const struct fg_metric_def held_metrics[] = FG_METRICS_DEFS(HELD_METRICS);
+FG_METRICS_ENUM(dedup_metric, DEDUP_METRICS)
+static const struct fg_metric_def dedup_metrics[] = FG_METRICS_DEFS(DEDUP_METRICS);
 
-struct ing_held {
-    struct ing_held_config config;
+struct ing_dedup {
+    struct ing_dedup_config config;
     struct fg_metrics *metrics;
     struct fg_cache *cache;
     pthread_mutex_t lock; /* of manifests */
     struct fg_manifests *manifests;
-    _Atomic uint64_t n_found; /* calls of ing_held_find() that succeeded */
+    _Atomic uint64_t n_found; /* calls of ing_dedup_find() that succeeded */
 };
 
-struct ing_held *ing_held_create(const struct ing_held_config *config)
+struct ing_dedup *ing_dedup_create(const struct ing_dedup_config *config)
 {
-    struct ing_held *held = fg_new(struct ing_held);
+    struct ing_dedup *dedup = fg_new(struct ing_dedup);
 
-    held->config = *config;
-    held->cache = fg_cache_create(config->cache_max_bytes);
-    held->metrics = fg_metrics_register(config->registry, held_metrics, FG_COUNT(held_metrics));
-    (void)pthread_mutex_init(&held->lock, NULL);
-    held->manifests = fg_manifests_create(TENANTS_MAX, MANIFEST_AGE_NS, FG_RULES_ALL);
-    return held;
+    dedup->config = *config;
+    dedup->cache = fg_cache_create(config->cache_max_bytes);
+    dedup->metrics = fg_metrics_register(config->registry, dedup_metrics, FG_COUNT(dedup_metrics));
+    (void)pthread_mutex_init(&dedup->lock, NULL);
+    dedup->manifests = fg_manifests_create(TENANTS_MAX, MANIFEST_AGE_NS, FG_RULES_ALL);
+    return dedup;
 }
 
-void ing_held_destroy(struct ing_held *held)
+void ing_dedup_destroy(struct ing_dedup *dedup)
 {
-    if (held == NULL)
+    if (dedup == NULL)
         return;
-    fg_manifests_destroy(held->manifests);
-    (void)pthread_mutex_destroy(&held->lock);
-    fg_cache_destroy(held->cache);
-    free(held);
+    fg_manifests_destroy(dedup->manifests);
+    (void)pthread_mutex_destroy(&dedup->lock);
+    fg_cache_destroy(dedup->cache);
+    free(dedup);
 }
 
-/* One call of ing_held_find(). */
+/* One call of ing_dedup_find(). */
 struct search {
-    struct ing_held *held;
+    struct ing_dedup *dedup;
     struct fg_slice tenant;
-    const struct ing_held_question **questions; /* of the tenant, by shard and window */
-    size_t n_questions;
-    struct ing_held_until until;
+    const struct ing_dedup_query **queries; /* of the tenant, by shard and window */
+    size_t n_queries;
+    struct ing_dedup_until until;
     struct fg_err *err;
     struct fg_snapshot snapshot;
     bool
@@ -97,7 +97,7 @@ static enum fg_code read_manifest(struct search *search, int object, struct fg_s
         return search->err->code;
     if (etag.len > 0)
         memcpy(get.if_etag.text, etag.ptr, etag.len);
-    code = fg_bucket_call_until(search->held->config.bucket, &get, search->until.stop);
+    code = fg_bucket_call_until(search->dedup->config.bucket, &get, search->until.stop);
     if (code == FG_OK && !get.unchanged) {
         body = fg_buf_slice(&get.body);
         found = fg_cstr(get.etag.text);
@@ -118,36 +118,36 @@ static enum fg_code read_manifest(struct search *search, int object, struct fg_s
 
 static enum fg_code answer(struct search *search, int object)
 {
-    struct ing_held *held = search->held;
+    struct ing_dedup *dedup = search->dedup;
     char etag[FG_BUCKET_ETAG_BYTES];
     struct fg_manifest *manifest;
     struct fg_slice known;
     enum fg_code code;
 
-    (void)pthread_mutex_lock(&held->lock);
+    (void)pthread_mutex_lock(&dedup->lock);
     known = fg_snapshot_etag(&search->snapshot, object);
     fg_assert(known.len < sizeof etag);
     if (known.len > 0)
         memcpy(etag, known.ptr, known.len);
-    (void)pthread_mutex_unlock(&held->lock);
+    (void)pthread_mutex_unlock(&dedup->lock);
     code = read_manifest(search, object, fg_bytes(etag, known.len), &manifest);
-    (void)pthread_mutex_lock(&held->lock);
+    (void)pthread_mutex_lock(&dedup->lock);
     if (code == FG_OK)
-        fg_snapshot_answer(&search->snapshot, object, manifest, fg_mono_ns(held->config.clock));
+        fg_snapshot_answer(&search->snapshot, object, manifest, fg_mono_ns(dedup->config.clock));
     else
         fg_snapshot_failed(&search->snapshot, search->err);
-    (void)pthread_mutex_unlock(&held->lock);
+    (void)pthread_mutex_unlock(&dedup->lock);
     return code;
 }
 
 static enum fg_code take_snapshot(struct search *search, uint64_t least, bool fresh)
 {
     struct fg_snapshot *snapshot = &search->snapshot;
-    struct ing_held *held = search->held;
+    struct ing_dedup *dedup = search->dedup;
 
-    (void)pthread_mutex_lock(&held->lock);
-    fg_snapshot_begin(snapshot, least, fresh, fg_mono_ns(held->config.clock));
-    (void)pthread_mutex_unlock(&held->lock);
+    (void)pthread_mutex_lock(&dedup->lock);
+    fg_snapshot_begin(snapshot, least, fresh, fg_mono_ns(dedup->config.clock));
+    (void)pthread_mutex_unlock(&dedup->lock);
     while (snapshot->state == FG_SNAPSHOT_READING) {
         bool want_l0 = snapshot->want_l0, want_tenant = (snapshot->want_tenants & 1) != 0;
 
@@ -162,10 +162,10 @@ static enum fg_code take_snapshot(struct search *search, uint64_t least, bool fr
     return search->err->code;
 }
 
-/* ---- things of objects ---- */
+/* ---- objects of objects ---- */
 
 /* An object on its way through a search. */
-struct held_object {
+struct dedup_object {
     const char *name;
     struct fg_id id;
     uint64_t bytes;
@@ -173,7 +173,7 @@ struct held_object {
 };
 
 /* What is kept: anything parsed, in an arena of its own. */
-struct thing {
+struct cached {
     struct fg_arena *arena;
     struct fg_block_directory directory;
     struct fg_block_group *groups; /* of the part */
@@ -181,12 +181,12 @@ struct thing {
     size_t n_ids;
 };
 
-static void thing_destroy(void *value)
+static void cached_destroy(void *value)
 {
-    struct thing *thing = value;
+    struct cached *cached = value;
 
-    fg_arena_destroy(thing->arena);
-    free(thing);
+    fg_arena_destroy(cached->arena);
+    free(cached);
 }
 
 /* A piece of what was read whole; shorter where that ends. */
@@ -201,7 +201,7 @@ static void copy_range(const struct search *search, struct fg_block_range range,
     fg_buf_append(&get->body, piece.ptr, FG_MIN(piece.len, range.len));
 }
 
-static enum fg_code call_range(const struct search *search, const struct held_object *object,
+static enum fg_code call_range(const struct search *search, const struct dedup_object *object,
                                struct fg_block_range range, struct fg_bucket_request *get)
 {
     *get = (struct fg_bucket_request){
@@ -212,7 +212,7 @@ static enum fg_code call_range(const struct search *search, const struct held_ob
         .content_max_bytes = range.len,
         .deadline_mono_ns = search->until.deadline_mono_ns,
     };
-    if (fg_bucket_call_until(search->held->config.bucket, get, search->until.stop) == FG_OK)
+    if (fg_bucket_call_until(search->dedup->config.bucket, get, search->until.stop) == FG_OK)
         return FG_OK;
     *search->err = get->err;
     if (get->code == FG_E_INVALID)
@@ -220,7 +220,7 @@ static enum fg_code call_range(const struct search *search, const struct held_ob
     return search->err->code;
 }
 
-static enum fg_code get_range(const struct search *search, const struct held_object *object,
+static enum fg_code get_range(const struct search *search, const struct dedup_object *object,
                               struct fg_block_range range, struct fg_bucket_request *get)
 {
     if (search->whole.len > 0)
@@ -233,36 +233,36 @@ static enum fg_code get_range(const struct search *search, const struct held_obj
     return FG_OK;
 }
 
-/* Which thing. */
-struct held_wanted {
-    const struct held_object *object;
+/* Which cached. */
+struct dedup_wanted {
+    const struct dedup_object *object;
     enum what what;
-    const struct thing *directory;
+    const struct cached *directory;
     uint32_t part;
     uint16_t shard;
     uint32_t window;
 };
 
-static const struct fg_block_part *part_of(const struct held_wanted *wanted)
+static const struct fg_block_part *part_of(const struct dedup_wanted *wanted)
 {
     return &wanted->directory->directory.parts[wanted->part];
 }
 
-static enum fg_code make_directory(const struct search *search, const struct held_wanted *wanted,
-                                   struct thing *thing)
+static enum fg_code load_directory(const struct search *search, const struct dedup_wanted *wanted,
+                                   struct cached *cached)
 {
     struct fg_bucket_request get;
     enum fg_code code = get_range(search, wanted->object, wanted->object->directory, &get);
 
     if (code == FG_OK)
         code = fg_block_directory_parse(fg_buf_slice(&get.body), wanted->object->bytes,
-                                        thing->arena, &thing->directory, search->err);
+                                        cached->arena, &cached->directory, search->err);
     fg_bucket_clear(&get);
     return code;
 }
 
-static enum fg_code make_groups(const struct search *search, const struct held_wanted *wanted,
-                                struct thing *thing)
+static enum fg_code load_groups(const struct search *search, const struct dedup_wanted *wanted,
+                                struct cached *cached)
 {
     const struct fg_block_part *part = part_of(wanted);
     struct fg_bucket_request get;
@@ -270,7 +270,7 @@ static enum fg_code make_groups(const struct search *search, const struct held_w
         get_range(search, wanted->object, fg_block_part_range(part, FG_BLOCK_WANT_GROUPS), &get);
 
     if (code == FG_OK)
-        code = fg_block_groups_parse(part, fg_buf_slice(&get.body), thing->arena, &thing->groups,
+        code = fg_block_groups_parse(part, fg_buf_slice(&get.body), cached->arena, &cached->groups,
                                      search->err);
     fg_bucket_clear(&get);
     return code;
@@ -282,9 +282,9 @@ static int cmp_ids(const void *left, const void *right)
 }
 
 /* Adds the ids of the group that are in one page of rows. */
-static enum fg_code add_ids_of_page(const struct search *search, const struct held_wanted *wanted,
+static enum fg_code add_ids_of_page(const struct search *search, const struct dedup_wanted *wanted,
                                     const struct fg_block_index *index, uint32_t page,
-                                    struct fg_arena *scratch, struct thing *thing)
+                                    struct fg_arena *scratch, struct cached *cached)
 {
     const struct fg_block_page *rows_page = &index->pages[FG_BLOCK_IDX].pages[page];
     const struct fg_block_pages *id_pages = &index->pages[FG_BLOCK_PID];
@@ -315,18 +315,18 @@ static enum fg_code add_ids_of_page(const struct search *search, const struct he
 
             if (rows.shards[i] == wanted->shard && rows.windows[i] == wanted->window &&
                 profile >= ids_page->first && profile < ids_page->first + ids_page->items)
-                thing->ids[thing->n_ids++] = ids[profile - ids_page->first];
+                cached->ids[cached->n_ids++] = ids[profile - ids_page->first];
         }
     }
     return code;
 }
 
 /* The group's number of profiles is known, and so is when they were. */
-static enum fg_code make_ids(const struct search *search, const struct held_wanted *wanted,
-                             struct thing *thing)
+static enum fg_code load_ids(const struct search *search, const struct dedup_wanted *wanted,
+                             struct cached *cached)
 {
     const struct fg_block_part *part = part_of(wanted);
-    fg_auto(fg_arena) *scratch = fg_arena_create(THING_MAX_BYTES);
+    fg_auto(fg_arena) *scratch = fg_arena_create(CACHED_MAX_BYTES);
     struct fg_bucket_request get;
     struct fg_block_index index;
     const struct fg_block_pages *pages;
@@ -338,35 +338,35 @@ static enum fg_code make_ids(const struct search *search, const struct held_want
     fg_bucket_clear(&get);
     if (code != FG_OK)
         return code;
-    thing->ids = fg_arena_new(thing->arena, struct fg_id, part->n_profiles);
-    if (thing->ids == NULL)
+    cached->ids = fg_arena_new(cached->arena, struct fg_id, part->n_profiles);
+    if (cached->ids == NULL)
         return fg_fail(search->err, FG_E_LIMIT, "%s: too many ids", wanted->object->name);
     pages = &index.pages[FG_BLOCK_IDX];
     for (uint32_t p = 0; p < pages->count && code == FG_OK; p++)
         if (pages->pages[p].t_min_ns < ing_head_window_end_ns(wanted->window) &&
             pages->pages[p].t_max_ns >= ing_head_window_first_ns(wanted->window))
-            code = add_ids_of_page(search, wanted, &index, p, scratch, thing);
-    if (code == FG_OK && thing->n_ids > 1)
-        qsort(thing->ids, thing->n_ids, sizeof *thing->ids, cmp_ids);
+            code = add_ids_of_page(search, wanted, &index, p, scratch, cached);
+    if (code == FG_OK && cached->n_ids > 1)
+        qsort(cached->ids, cached->n_ids, sizeof *cached->ids, cmp_ids);
     return code;
 }
 
-static enum fg_code make_thing(const struct search *search, const struct held_wanted *wanted,
-                               struct thing *thing)
+static enum fg_code load_cached(const struct search *search, const struct dedup_wanted *wanted,
+                                struct cached *cached)
 {
     switch (wanted->what) {
     case WHAT_DIRECTORY:
-        return make_directory(search, wanted, thing);
+        return load_directory(search, wanted, cached);
     case WHAT_GROUPS:
-        return make_groups(search, wanted, thing);
+        return load_groups(search, wanted, cached);
     default:
-        return make_ids(search, wanted, thing);
+        return load_ids(search, wanted, cached);
     }
 }
 
 /* From the cache, or made; the entry is the caller's to let go. */
-static enum fg_code get_thing(const struct search *search, const struct held_wanted *wanted,
-                              struct fg_cache_entry **ret_entry)
+static enum fg_code get_cached(const struct search *search, const struct dedup_wanted *wanted,
+                               struct fg_cache_entry **ret_entry)
 {
     const struct fg_cache_key key = {
         .object = wanted->object->id,
@@ -376,16 +376,16 @@ static enum fg_code get_thing(const struct search *search, const struct held_wan
     };
     enum fg_cache_state state;
     struct fg_cache_entry *entry = NULL;
-    struct thing *thing;
+    struct cached *cached;
     bool mine;
 
     for (;;) {
-        entry = fg_cache_open(search->held->cache, &key, &state, &mine);
+        entry = fg_cache_open(search->dedup->cache, &key, &state, &mine);
         if (mine)
             break;
         if (state == FG_CACHE_LOADING)
             state = fg_cache_wait(entry, search->until.deadline_mono_ns -
-                                             fg_mono_ns(search->held->config.clock));
+                                             fg_mono_ns(search->dedup->config.clock));
         if (state == FG_CACHE_READY) {
             *ret_entry = entry;
             return FG_OK;
@@ -395,25 +395,26 @@ static enum fg_code get_thing(const struct search *search, const struct held_wan
             return fg_fail(search->err, FG_E_DEADLINE,
                            "the duplicate check of late profiles took too long");
     }
-    thing = fg_new(struct thing);
-    thing->arena = fg_arena_create(THING_MAX_BYTES);
-    if (make_thing(search, wanted, thing) != FG_OK) {
+    cached = fg_new(struct cached);
+    cached->arena = fg_arena_create(CACHED_MAX_BYTES);
+    if (load_cached(search, wanted, cached) != FG_OK) {
         fg_cache_fail(entry);
         fg_cache_unref(entry);
-        thing_destroy(thing);
+        cached_destroy(cached);
         return search->err->code;
     }
-    fg_cache_fill(entry, thing, sizeof *thing + fg_arena_used_bytes(thing->arena), thing_destroy);
+    fg_cache_fill(entry, cached, sizeof *cached + fg_arena_used_bytes(cached->arena),
+                  cached_destroy);
     *ret_entry = entry;
     return FG_OK;
 }
 
 /* ---- a search ---- */
 
-static bool has_id(const struct thing *thing, struct fg_id id)
+static bool has_id(const struct cached *cached, struct fg_id id)
 {
-    return thing->n_ids > 0 &&
-           bsearch(&id, thing->ids, thing->n_ids, sizeof *thing->ids, cmp_ids) != NULL;
+    return cached->n_ids > 0 &&
+           bsearch(&id, cached->ids, cached->n_ids, sizeof *cached->ids, cmp_ids) != NULL;
 }
 
 static uint64_t order_of(uint16_t shard, uint32_t window)
@@ -421,26 +422,26 @@ static uint64_t order_of(uint16_t shard, uint32_t window)
     return (uint64_t)shard << 32 | window;
 }
 
-static uint64_t order_of_question(const struct ing_held_question *question)
+static uint64_t order_of_query(const struct ing_dedup_query *query)
 {
-    return order_of(question->shard, question->window);
+    return order_of(query->shard, query->window);
 }
 
-static int cmp_questions(const void *left, const void *right)
+static int cmp_queries(const void *left, const void *right)
 {
-    const struct ing_held_question *const *a = left, *const *b = right;
-    uint64_t x = order_of_question(*a), y = order_of_question(*b);
+    const struct ing_dedup_query *const *a = left, *const *b = right;
+    uint64_t x = order_of_query(*a), y = order_of_query(*b);
 
     return (x > y) - (x < y);
 }
 
-static uint64_t order_of_group(const struct thing *groups, uint32_t number)
+static uint64_t order_of_group(const struct cached *groups, uint32_t number)
 {
     return order_of(groups->groups[number].shard, groups->groups[number].window);
 }
 
 /* The first group of the part from `first` on that is not before `order`. */
-static uint32_t seek_group(const struct fg_block_part *part, const struct thing *groups,
+static uint32_t seek_group(const struct fg_block_part *part, const struct cached *groups,
                            uint32_t first, uint64_t order)
 {
     uint32_t low = first, high = part->n_groups;
@@ -456,14 +457,14 @@ static uint32_t seek_group(const struct fg_block_part *part, const struct thing 
     return low;
 }
 
-static size_t seek_question(const struct search *search, size_t first, uint64_t order)
+static size_t seek_query(const struct search *search, size_t first, uint64_t order)
 {
-    size_t low = first, high = search->n_questions;
+    size_t low = first, high = search->n_queries;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (order_of_question(search->questions[middle]) < order)
+        if (order_of_query(search->queries[middle]) < order)
             low = middle + 1;
         else
             high = middle;
@@ -471,19 +472,19 @@ static size_t seek_question(const struct search *search, size_t first, uint64_t 
     return low;
 }
 
-static enum fg_code add_all(const struct search *search, const struct thing *thing,
-                            struct ing_held_ids *all)
+static enum fg_code add_all(const struct search *search, const struct cached *cached,
+                            struct ing_dedup_ids *all)
 {
-    struct fg_id *ids = fg_arena_new(all->arena, struct fg_id, all->n + thing->n_ids);
+    struct fg_id *ids = fg_arena_new(all->arena, struct fg_id, all->n + cached->n_ids);
 
     if (ids == NULL)
         return fg_fail(search->err, FG_E_LIMIT, "too many ids to check");
     if (all->n > 0)
         memcpy(ids, all->ids, all->n * sizeof *ids);
-    if (thing->n_ids > 0)
-        memcpy(ids + all->n, thing->ids, thing->n_ids * sizeof *ids);
+    if (cached->n_ids > 0)
+        memcpy(ids + all->n, cached->ids, cached->n_ids * sizeof *ids);
     all->ids = ids;
-    all->n += thing->n_ids;
+    all->n += cached->n_ids;
     return FG_OK;
 }
 
@@ -504,58 +505,58 @@ static bool is_damaged(const struct search *search, const char *object)
 
     if (!fg_damage_unusable(code) || (code == FG_E_NOT_FOUND && !search->lost_is_lost))
         return false;
-    fg_damage_met(search->held->config.bucket->damage, object, code, search->err->msg);
+    fg_damage_met(search->dedup->config.bucket->damage, object, code, search->err->msg);
     return true;
 }
 
-/* Marks the questions about these times as unsure. */
+/* Marks the queries about these times as unsure. */
 static void make_unsure(const struct search *search, int64_t t_min_ns, int64_t t_max_ns)
 {
-    for (size_t q = 0; q < search->n_questions; q++)
-        if (overlaps(search->questions[q]->window, t_min_ns, t_max_ns))
-            *search->questions[q]->unsure = true;
+    for (size_t q = 0; q < search->n_queries; q++)
+        if (overlaps(search->queries[q]->window, t_min_ns, t_max_ns))
+            *search->queries[q]->unsure = true;
 }
 
 /* ---- objects ---- */
 
-static enum fg_code search_group(const struct search *search, struct held_wanted wanted,
-                                 const struct ing_held_question *question)
+static enum fg_code search_group(const struct search *search, struct dedup_wanted wanted,
+                                 const struct ing_dedup_query *query)
 {
     struct fg_cache_entry *entry = NULL;
     enum fg_code code = FG_OK;
 
     wanted.what = WHAT_IDS;
-    wanted.shard = question->shard;
-    wanted.window = question->window;
-    if (get_thing(search, &wanted, &entry) != FG_OK) {
+    wanted.shard = query->shard;
+    wanted.window = query->window;
+    if (get_cached(search, &wanted, &entry) != FG_OK) {
         if (!is_damaged(search, wanted.object->name))
             return search->err->code;
-        *question->unsure = true;
+        *query->unsure = true;
         return FG_OK;
     }
-    for (size_t i = 0; i < question->n_ids; i++)
-        if (has_id(fg_cache_value(entry), question->ids[i]))
-            question->found[i] = true;
-    if (question->all != NULL)
-        code = add_all(search, fg_cache_value(entry), question->all);
+    for (size_t i = 0; i < query->n_ids; i++)
+        if (has_id(fg_cache_value(entry), query->ids[i]))
+            query->found[i] = true;
+    if (query->all != NULL)
+        code = add_all(search, fg_cache_value(entry), query->all);
     fg_cache_unref(entry);
     return code;
 }
 
 static bool any_overlaps(const struct search *search, int64_t t_min_ns, int64_t t_max_ns)
 {
-    for (size_t q = 0; q < search->n_questions; q++)
-        if (overlaps(search->questions[q]->window, t_min_ns, t_max_ns))
+    for (size_t q = 0; q < search->n_queries; q++)
+        if (overlaps(search->queries[q]->window, t_min_ns, t_max_ns))
             return true;
     return false;
 }
 
-/* Both the part's groups and the questions are in order, and either may be a few among many. */
-static enum fg_code search_part(const struct search *search, struct held_wanted wanted)
+/* Both the part's groups and the queries are in order, and either may be a few among many. */
+static enum fg_code search_part(const struct search *search, struct dedup_wanted wanted)
 {
     const struct fg_block_part *part = part_of(&wanted);
     struct fg_cache_entry *entry = NULL;
-    const struct thing *groups;
+    const struct cached *groups;
     enum fg_code code = FG_OK;
     uint32_t g = 0;
     size_t q = 0;
@@ -563,30 +564,30 @@ static enum fg_code search_part(const struct search *search, struct held_wanted 
     if (!any_overlaps(search, part->t_min_ns, part->t_max_ns))
         return FG_OK;
     wanted.what = WHAT_GROUPS;
-    if (get_thing(search, &wanted, &entry) != FG_OK) {
+    if (get_cached(search, &wanted, &entry) != FG_OK) {
         if (!is_damaged(search, wanted.object->name))
             return search->err->code;
         make_unsure(search, part->t_min_ns, part->t_max_ns);
         return FG_OK;
     }
     groups = fg_cache_value(entry);
-    while (code == FG_OK && q < search->n_questions) {
-        uint64_t order = order_of_question(search->questions[q]);
+    while (code == FG_OK && q < search->n_queries) {
+        uint64_t order = order_of_query(search->queries[q]);
 
         g = seek_group(part, groups, g, order);
         if (g == part->n_groups)
             break;
         if (order_of_group(groups, g) == order)
-            code = search_group(search, wanted, search->questions[q++]);
+            code = search_group(search, wanted, search->queries[q++]);
         else
-            q = seek_question(search, q, order_of_group(groups, g));
+            q = seek_query(search, q, order_of_group(groups, g));
     }
     fg_cache_unref(entry);
     return code;
 }
 
 /* Once, when something of it is needed. */
-static enum fg_code read_whole(struct search *search, const struct held_object *object)
+static enum fg_code read_whole(struct search *search, const struct dedup_object *object)
 {
     struct fg_bucket_request get;
 
@@ -601,10 +602,10 @@ static enum fg_code read_whole(struct search *search, const struct held_object *
     return FG_OK;
 }
 
-static enum fg_code search_object(struct search *search, const struct held_object *object,
+static enum fg_code search_object(struct search *search, const struct dedup_object *object,
                                   int64_t t_min_ns, int64_t t_max_ns)
 {
-    struct held_wanted wanted = {.object = object, .what = WHAT_DIRECTORY};
+    struct dedup_wanted wanted = {.object = object, .what = WHAT_DIRECTORY};
     const struct fg_block_directory *directory;
     struct fg_cache_entry *entry = NULL;
     enum fg_code code = FG_OK;
@@ -612,7 +613,7 @@ static enum fg_code search_object(struct search *search, const struct held_objec
     if (!any_overlaps(search, t_min_ns, t_max_ns))
         return FG_OK;
     if ((search->want_whole && read_whole(search, object) != FG_OK) ||
-        get_thing(search, &wanted, &entry) != FG_OK) {
+        get_cached(search, &wanted, &entry) != FG_OK) {
         if (!is_damaged(search, object->name))
             return search->err->code;
         make_unsure(search, t_min_ns, t_max_ns);
@@ -641,10 +642,10 @@ static enum fg_code search_segment(struct search *search, const struct fg_l0_seg
     fg_name_segment(name, &segment->id);
     return search_object(
         search,
-        &(struct held_object){name,
-                              fg_hash128(fg_cstr(name)),
-                              segment->bytes,
-                              {segment->directory_offset, segment->directory_bytes}},
+        &(struct dedup_object){name,
+                               fg_hash128(fg_cstr(name)),
+                               segment->bytes,
+                               {segment->directory_offset, segment->directory_bytes}},
         part->t_min_ns, part->t_max_ns);
 }
 
@@ -671,10 +672,10 @@ static enum fg_code search_blocks(struct search *search)
             continue;
         if (fg_name_block(name, search->tenant, block->id, search->err) != FG_OK ||
             search_object(search,
-                          &(struct held_object){name,
-                                                fg_hash128(fg_cstr(name)),
-                                                block->bytes,
-                                                {block->directory_offset, block->directory_bytes}},
+                          &(struct dedup_object){name,
+                                                 fg_hash128(fg_cstr(name)),
+                                                 block->bytes,
+                                                 {block->directory_offset, block->directory_bytes}},
                           block->t_min_ns, block->t_max_ns) != FG_OK)
             return search->err->code;
     }
@@ -683,14 +684,14 @@ static enum fg_code search_blocks(struct search *search)
 
 static void clear_answers(const struct search *search)
 {
-    for (size_t q = 0; q < search->n_questions; q++) {
-        *search->questions[q]->unsure = false;
-        if (search->questions[q]->all != NULL)
-            search->questions[q]->all->n = 0;
+    for (size_t q = 0; q < search->n_queries; q++) {
+        *search->queries[q]->unsure = false;
+        if (search->queries[q]->all != NULL)
+            search->queries[q]->all->n = 0;
     }
 }
 
-/* A damaged manifest of the tenant leaves its questions open, and no others. */
+/* A damaged manifest of the tenant leaves its queries open, and no others. */
 static enum fg_code take_tenant_snapshot(struct search *search, uint64_t least, bool fresh,
                                          bool *ret_taken)
 {
@@ -732,34 +733,33 @@ static enum fg_code search_all(struct search *search, uint64_t least, uint64_t *
 /* Of the tenant; NULL: of the L0 manifest alone. */
 static void begin_snapshot(struct search *search, const struct fg_slice *tenant)
 {
-    (void)pthread_mutex_lock(&search->held->lock);
-    fg_snapshot_init(&search->snapshot, search->held->manifests, tenant, tenant != NULL);
-    (void)pthread_mutex_unlock(&search->held->lock);
+    (void)pthread_mutex_lock(&search->dedup->lock);
+    fg_snapshot_init(&search->snapshot, search->dedup->manifests, tenant, tenant != NULL);
+    (void)pthread_mutex_unlock(&search->dedup->lock);
 }
 
 static void end_snapshot(struct search *search)
 {
-    (void)pthread_mutex_lock(&search->held->lock);
+    (void)pthread_mutex_lock(&search->dedup->lock);
     fg_snapshot_done(&search->snapshot);
-    (void)pthread_mutex_unlock(&search->held->lock);
+    (void)pthread_mutex_unlock(&search->dedup->lock);
 }
 
-/* The questions of the tenant of the first, and how many these are. */
-static size_t take_tenant(struct search *search, const struct ing_held_question *questions,
-                          size_t n)
+/* The queries of the tenant of the first, and how many these are. */
+static size_t take_tenant(struct search *search, const struct ing_dedup_query *queries, size_t n)
 {
-    search->tenant = questions[0].tenant;
-    search->n_questions = 0;
-    while (search->n_questions < n &&
-           fg_slice_eq(questions[search->n_questions].tenant, search->tenant)) {
-        search->questions[search->n_questions] = &questions[search->n_questions];
-        search->n_questions++;
+    search->tenant = queries[0].tenant;
+    search->n_queries = 0;
+    while (search->n_queries < n &&
+           fg_slice_eq(queries[search->n_queries].tenant, search->tenant)) {
+        search->queries[search->n_queries] = &queries[search->n_queries];
+        search->n_queries++;
     }
-    qsort(search->questions, search->n_questions, sizeof(void *), cmp_questions);
-    return search->n_questions;
+    qsort(search->queries, search->n_queries, sizeof(void *), cmp_queries);
+    return search->n_queries;
 }
 
-static enum fg_code search_one(struct search *search, const struct ing_held_question *questions,
+static enum fg_code search_one(struct search *search, const struct ing_dedup_query *queries,
                                size_t n, uint64_t generation, bool fresh)
 {
     const struct fg_l0_segment *segment;
@@ -773,7 +773,7 @@ static enum fg_code search_one(struct search *search, const struct ing_held_ques
                        (unsigned long long)generation);
     search->want_whole = true;
     for (size_t i = 0; i < n;) {
-        i += take_tenant(search, questions + i, n - i);
+        i += take_tenant(search, queries + i, n - i);
         clear_answers(search);
         if (search_segment(search, segment) != FG_OK)
             return search->err->code;
@@ -781,34 +781,32 @@ static enum fg_code search_one(struct search *search, const struct ing_held_ques
     return FG_OK;
 }
 
-static enum fg_code find_in_segment(struct search *search,
-                                    const struct ing_held_question *questions, size_t n,
-                                    uint64_t generation)
+static enum fg_code find_in_segment(struct search *search, const struct ing_dedup_query *queries,
+                                    size_t n, uint64_t generation)
 {
     enum fg_code code;
 
     begin_snapshot(search, NULL);
-    code = search_one(search, questions, n, generation, false);
+    code = search_one(search, queries, n, generation, false);
     if (code == FG_E_NOT_FOUND) { /* it has left meanwhile, or is lost */
         search->lost_is_lost = true;
-        code = search_one(search, questions, n, generation, true);
+        code = search_one(search, queries, n, generation, true);
     }
     end_snapshot(search);
     fg_buf_done(&search->whole);
     return code;
 }
 
-static enum fg_code find_everywhere(struct search *search,
-                                    const struct ing_held_question *questions, size_t n,
-                                    uint64_t least, uint64_t *ret_generation)
+static enum fg_code find_everywhere(struct search *search, const struct ing_dedup_query *queries,
+                                    size_t n, uint64_t least, uint64_t *ret_generation)
 {
     uint64_t generation = UINT64_MAX;
     enum fg_code code = FG_OK;
 
-    fg_metric_add(search->held->metrics, HELD_SEARCHES, 1);
+    fg_metric_add(search->dedup->metrics, DEDUP_SEARCHES, 1);
     for (size_t i = 0; code == FG_OK && i < n;) {
-        begin_snapshot(search, &questions[i].tenant);
-        i += take_tenant(search, questions + i, n - i);
+        begin_snapshot(search, &queries[i].tenant);
+        i += take_tenant(search, queries + i, n - i);
         code = search_all(search, least, &generation);
         end_snapshot(search);
     }
@@ -817,13 +815,13 @@ static enum fg_code find_everywhere(struct search *search,
     return code;
 }
 
-enum fg_code ing_held_find(struct ing_held *held, const struct ing_held_question *questions,
-                           size_t n, uint64_t only, uint64_t least, struct ing_held_until until,
-                           uint64_t *ret_generation, struct fg_err *err)
+enum fg_code ing_dedup_find(struct ing_dedup *dedup, const struct ing_dedup_query *queries,
+                            size_t n, uint64_t only, uint64_t least, struct ing_dedup_until until,
+                            uint64_t *ret_generation, struct fg_err *err)
 {
     struct search search = {
-        .held = held,
-        .questions = fg_calloc(n, sizeof(void *)),
+        .dedup = dedup,
+        .queries = fg_calloc(n, sizeof(void *)),
         .until = until,
         .err = err,
     };
@@ -831,20 +829,20 @@ enum fg_code ing_held_find(struct ing_held *held, const struct ing_held_question
 
     fg_assert(n > 0);
     if (only == 0)
-        code = find_everywhere(&search, questions, n, least, ret_generation);
+        code = find_everywhere(&search, queries, n, least, ret_generation);
     else
-        code = find_in_segment(&search, questions, n, only);
+        code = find_in_segment(&search, queries, n, only);
     if (code == FG_OK && only != 0)
         *ret_generation = only;
     /* The caller takes the answer for everything up to this generation. */
     fg_assert(code != FG_OK || *ret_generation >= (only != 0 ? only : least));
     if (code == FG_OK)
-        (void)atomic_fetch_add_explicit(&held->n_found, 1, memory_order_relaxed);
-    free(search.questions);
+        (void)atomic_fetch_add_explicit(&dedup->n_found, 1, memory_order_relaxed);
+    free(search.queries);
     return code;
 }
 
-uint64_t ing_held_count_found(const struct ing_held *held)
+uint64_t ing_dedup_count_found(const struct ing_dedup *dedup)
 {
-    return atomic_load_explicit(&held->n_found, memory_order_relaxed);
+    return atomic_load_explicit(&dedup->n_found, memory_order_relaxed);
 }

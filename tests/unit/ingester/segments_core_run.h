@@ -6,20 +6,20 @@
 #ifndef FG_TESTS_UNIT_INGESTER_SEGMENTS_RUN_H
 #define FG_TESTS_UNIT_INGESTER_SEGMENTS_RUN_H
 
-#include "ingester/segments/segments.h"
+#include "ingester/segments/segments_core.h"
 
 /* The middle of a window; a minute is left for grace and linger to differ. */
 #define RUN_START_WALL_NS (1000 * HEAD_WINDOW_NS + HEAD_WINDOW_NS / 2)
 
 struct run {
-    struct ing_segments *segments;
+    struct ing_segments_core *core;
     struct ing_segments_effects effects; /* of the last step */
     struct fg_arena *arena;              /* of l0 */
     struct fg_l0 l0;                     /* what a read of the manifest returns */
     int64_t now_ns;                      /* since the start, on both clocks */
 };
 
-extern const struct ing_segments_config run_config;
+extern const struct ing_segments_core_config run_config;
 
 /* Creates a core that has read nothing yet; n_cuts: how many cuts an earlier life made. End with
  * run_end(). */
@@ -52,11 +52,11 @@ void run_wait(struct run *run, int64_t ns);
 /* Returns the group of tenant 1 and shard 2 with this window. */
 struct ing_head_group_key group_of(uint32_t window);
 
-/* Asks for a round of the group. generation: the newest that blocks were searched up to; 0: none
+/* Asks for a chunk of the group. generation: the newest that blocks were searched up to; 0: none
  * were. */
-enum ing_segments_admission run_admit(struct ing_segments *segments,
+enum ing_segments_admission run_admit(struct ing_segments_core *core,
                                       const struct ing_head_group_key *key, uint64_t generation,
-                                      uint32_t *ret_round);
+                                      uint32_t *ret_chunk);
 
 /* Adds one profile to the window, if it is admitted without a search. */
 enum ing_segments_admission run_push(struct run *run, uint32_t window, uint64_t bytes);

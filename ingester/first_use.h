@@ -6,8 +6,8 @@
  *
  * Thread: one that may wait.
  */
-#ifndef FG_INGESTER_UNUSED_H
-#define FG_INGESTER_UNUSED_H
+#ifndef FG_INGESTER_FIRST_USE_H
+#define FG_INGESTER_FIRST_USE_H
 
 #include "common/base/time.h"
 #include "common/storage/bucket/bucket.h"
@@ -17,12 +17,12 @@
  * which says: the ring (something was drained), seen (the greatest generation that this store ever
  * saw; 0: none), or an object of tenants or segments. FG_E_UNAVAILABLE and others: not known now.
  */
-enum fg_code ing_unused_check_l0(struct fg_bucket *bucket, struct fg_clock *clock, uint64_t seen,
-                                 struct fg_err *err) fg_must_check;
+enum fg_code ing_first_use_check_l0(struct fg_bucket *bucket, struct fg_clock *clock, uint64_t seen,
+                                    struct fg_err *err) fg_must_check;
 
 /* May a ring be made? FG_E_CORRUPT: it was lost, since the L0 manifest has writers, or is lost too.
  * Others as above. */
-enum fg_code ing_unused_check_ring(struct fg_bucket *bucket, struct fg_clock *clock,
-                                   struct fg_err *err) fg_must_check;
+enum fg_code ing_first_use_check_ring(struct fg_bucket *bucket, struct fg_clock *clock,
+                                      struct fg_err *err) fg_must_check;
 
 #endif

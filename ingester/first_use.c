@@ -1,4 +1,4 @@
-#include "ingester/unused.h"
+#include "ingester/first_use.h"
 
 #include "common/cluster/manifest/manifest.h"
 #include "common/cluster/ring/ring.h"
@@ -60,8 +60,8 @@ static enum fg_code get(struct fg_bucket *bucket, struct fg_clock *clock, const 
     return FG_OK;
 }
 
-enum fg_code ing_unused_check_l0(struct fg_bucket *bucket, struct fg_clock *clock, uint64_t seen,
-                                 struct fg_err *err)
+enum fg_code ing_first_use_check_l0(struct fg_bucket *bucket, struct fg_clock *clock, uint64_t seen,
+                                    struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring ring = {0};
@@ -87,8 +87,8 @@ enum fg_code ing_unused_check_l0(struct fg_bucket *bucket, struct fg_clock *cloc
                    trace.name[0] == '\0' ? "no object is left" : trace.name);
 }
 
-enum fg_code ing_unused_check_ring(struct fg_bucket *bucket, struct fg_clock *clock,
-                                   struct fg_err *err)
+enum fg_code ing_first_use_check_ring(struct fg_bucket *bucket, struct fg_clock *clock,
+                                      struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES);
     struct fg_l0 l0 = fg_l0_none();

@@ -1,5 +1,5 @@
-/* Rounds: found by group, by time and by generation; all of them read back from the store. */
-#include "ingester/rounds.h"
+/* Chunks: found by group, by time and by generation; all of them read back from the store. */
+#include "ingester/head_chunks.h"
 #include "tests/lib/store_doubles.h"
 
 #include <setjmp.h>
@@ -11,18 +11,18 @@ enum { TENANTS = 3 };
 
 struct fixture {
     struct fg_store *store;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
     struct fg_arena *arena;
 };
 
 /* With so many repaired and set aside. */
-static struct ing_rounds *open_damaged(struct fg_store *store, uint64_t repaired,
-                                       uint64_t set_aside)
+static struct ing_head_chunks *open_damaged(struct fg_store *store, uint64_t repaired,
+                                            uint64_t set_aside)
 {
     struct fg_store *tenants = fg_store_memory(HEAD_FAMILIES);
     struct ing_damage damage = {0};
     struct ing_catalog *catalog;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
     struct fg_err err;
 
     assert_int_equal(ing_catalog_open(tenants, &(struct ing_catalog_bounds){1 << 20, 0}, &damage,
@@ -30,15 +30,15 @@ static struct ing_rounds *open_damaged(struct fg_store *store, uint64_t repaired
                      FG_OK);
     for (int i = 0; i < TENANTS; i++)
         (void)ing_catalog_tenant(catalog, fg_bytes(&"abc"[i], 1));
-    assert_int_equal(ing_rounds_open(store, catalog, 1 << 20, &damage, &rounds, &err), FG_OK);
+    assert_int_equal(ing_head_chunks_open(store, catalog, 1 << 20, &damage, &chunks, &err), FG_OK);
     assert_int_equal(damage.repaired, repaired);
     assert_int_equal(damage.set_aside, set_aside);
     ing_catalog_close(catalog);
     fg_store_close(tenants);
-    return rounds;
+    return chunks;
 }
 
-static struct ing_rounds *open_rounds(struct fg_store *store)
+static struct ing_head_chunks *open_chunks(struct fg_store *store)
 {
     return open_damaged(store, 0, 0);
 }
@@ -48,7 +48,7 @@ static int set_up(void **state)
     struct fixture *f = fg_new(struct fixture);
 
     f->store = fg_store_memory(HEAD_FAMILIES);
-    f->rounds = open_rounds(f->store);
+    f->chunks = open_chunks(f->store);
     f->arena = fg_arena_create(1 << 20);
     *state = f;
     return 0;
@@ -59,7 +59,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
 
     fg_arena_destroy(f->arena);
-    ing_rounds_close(f->rounds);
+    ing_head_chunks_close(f->chunks);
     fg_store_close(f->store);
     free(f);
     return 0;
@@ -74,38 +74,38 @@ static void write_batch(struct fg_store *store, struct fg_store_batch *batch)
 }
 
 /* Written and taken over, as the committer does it. */
-static void keep(struct fixture *f, const struct ing_round *round)
+static void keep(struct fixture *f, const struct ing_head_chunk *chunk)
 {
     struct fg_store_batch batch;
-    uint32_t cuts = FG_MAX(ing_rounds_cuts(f->rounds), FG_MAX(round->cut, round->born));
+    uint32_t cuts = FG_MAX(ing_head_chunks_cuts(f->chunks), FG_MAX(chunk->cut, chunk->born));
 
     fg_store_batch_init(&batch);
-    ing_round_put(round, &batch);
-    ing_rounds_put_cuts(cuts, &batch);
+    ing_head_chunk_put(chunk, &batch);
+    ing_head_chunks_put_cuts(cuts, &batch);
     write_batch(f->store, &batch);
-    ing_rounds_set(f->rounds, round);
-    ing_rounds_set_cuts(f->rounds, cuts);
+    ing_head_chunks_set(f->chunks, chunk);
+    ing_head_chunks_set_cuts(f->chunks, cuts);
 }
 
 static void reopen(struct fixture *f)
 {
-    ing_rounds_close(f->rounds);
-    f->rounds = open_rounds(f->store);
+    ing_head_chunks_close(f->chunks);
+    f->chunks = open_chunks(f->store);
 }
 
-static struct ing_round make(uint32_t tenant, uint16_t shard, uint32_t window, uint32_t number,
-                             int64_t time_ns)
+static struct ing_head_chunk make(uint32_t tenant, uint16_t shard, uint32_t window, uint32_t number,
+                                  int64_t time_ns)
 {
-    struct ing_round round =
-        ing_round_empty(&(struct ing_head_round_key){{tenant, shard, window}, number});
+    struct ing_head_chunk chunk =
+        ing_head_chunk_empty(&(struct ing_head_chunk_key){{tenant, shard, window}, number});
 
-    ing_round_add(&round, time_ns, (struct fg_id){1, 1}, 700);
-    return round;
+    ing_head_chunk_add(&chunk, time_ns, (struct fg_id){1, 1}, 700);
+    return chunk;
 }
 
-static void assert_same(const struct ing_round *a, const struct ing_round *b)
+static void assert_same(const struct ing_head_chunk *a, const struct ing_head_chunk *b)
 {
-    assert_true(ing_head_same_round(&a->key, &b->key));
+    assert_true(ing_head_same_chunk(&a->key, &b->key));
     assert_int_equal(a->count, b->count);
     assert_int_equal(a->bytes, b->bytes);
     assert_int_equal(a->opened_wall_ns, b->opened_wall_ns);
@@ -118,13 +118,13 @@ static void assert_same(const struct ing_round *a, const struct ing_round *b)
     assert_int_equal(a->generation, b->generation);
 }
 
-static size_t count_of(struct fixture *f, const struct ing_rounds_filter *filter,
-                       struct ing_round **ret_rounds)
+static size_t count_of(struct fixture *f, const struct ing_head_chunks_filter *filter,
+                       struct ing_head_chunk **ret_chunks)
 {
     struct fg_err err;
     size_t count;
 
-    assert_int_equal(ing_rounds_select(f->rounds, filter, f->arena, ret_rounds, &count, &err),
+    assert_int_equal(ing_head_chunks_select(f->chunks, filter, f->arena, ret_chunks, &count, &err),
                      FG_OK);
     return count;
 }
@@ -132,18 +132,18 @@ static size_t count_of(struct fixture *f, const struct ing_rounds_filter *filter
 static void what_was_written_is_read_back(void **state)
 {
     struct fixture *f = *state;
-    struct ing_round round = make(1, 5, 7, 3, 100), back;
+    struct ing_head_chunk chunk = make(1, 5, 7, 3, 100), back;
 
-    ing_round_add(&round, 50, (struct fg_id){UINT64_MAX, 4}, 300);
-    round.state = ROUND_COMMITTED;
-    round.opened_wall_ns = -5;
-    round.cut = 4;
-    round.born = 2;
-    round.generation = 77;
-    keep(f, &round);
+    ing_head_chunk_add(&chunk, 50, (struct fg_id){UINT64_MAX, 4}, 300);
+    chunk.state = CHUNK_COMMITTED;
+    chunk.opened_wall_ns = -5;
+    chunk.cut = 4;
+    chunk.born = 2;
+    chunk.generation = 77;
+    keep(f, &chunk);
     for (int i = 0; i < 2; i++) {
-        assert_true(ing_rounds_find(f->rounds, &round.key, &back));
-        assert_same(&back, &round);
+        assert_true(ing_head_chunks_find(f->chunks, &chunk.key, &back));
+        assert_same(&back, &chunk);
         assert_int_equal(back.least_ns, 50);
         assert_int_equal(back.greatest_ns, 100);
         assert_int_equal(back.bytes, 1000);
@@ -151,8 +151,8 @@ static void what_was_written_is_read_back(void **state)
         assert_int_equal(back.digest.hi, 6);
         reopen(f);
     }
-    round.key.number++;
-    assert_false(ing_rounds_find(f->rounds, &round.key, &back));
+    chunk.key.number++;
+    assert_false(ing_head_chunks_find(f->chunks, &chunk.key, &back));
 }
 
 static void cuts_are_kept(void **state)
@@ -160,14 +160,14 @@ static void cuts_are_kept(void **state)
     struct fixture *f = *state;
     struct fg_store_batch batch;
 
-    assert_int_equal(ing_rounds_cuts(f->rounds), 0);
+    assert_int_equal(ing_head_chunks_cuts(f->chunks), 0);
     fg_store_batch_init(&batch);
-    ing_rounds_put_cuts(300, &batch);
+    ing_head_chunks_put_cuts(300, &batch);
     write_batch(f->store, &batch);
-    ing_rounds_set_cuts(f->rounds, 300);
-    assert_int_equal(ing_rounds_cuts(f->rounds), 300);
+    ing_head_chunks_set_cuts(f->chunks, 300);
+    assert_int_equal(ing_head_chunks_cuts(f->chunks), 300);
     reopen(f);
-    assert_int_equal(ing_rounds_cuts(f->rounds), 300);
+    assert_int_equal(ing_head_chunks_cuts(f->chunks), 300);
 }
 
 static void they_are_found_by_time(void **state)
@@ -186,13 +186,13 @@ static void they_are_found_by_time(void **state)
         {60, 70, 1, 5},
     };
     struct fixture *f = *state;
-    struct ing_round first = make(0, 5, 7, 0, 100), second = make(0, 4, 8, 0, -7), *found;
+    struct ing_head_chunk first = make(0, 5, 7, 0, 100), second = make(0, 4, 8, 0, -7), *found;
 
-    ing_round_add(&first, 50, (struct fg_id){0, 0}, 0);
+    ing_head_chunk_add(&first, 50, (struct fg_id){0, 0}, 0);
     keep(f, &first);
     keep(f, &second);
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        struct ing_rounds_filter filter = {
+        struct ing_head_chunks_filter filter = {
             .start_ns = cases[i].start, .end_ns = cases[i].end, .any_state = true};
 
         assert_int_equal(count_of(f, &filter, &found), cases[i].count);
@@ -211,12 +211,12 @@ static void they_are_found_by_time(void **state)
 static void they_are_found_by_generation(void **state)
 {
     struct fixture *f = *state;
-    struct ing_rounds_filter filter = {.start_ns = INT64_MIN, .end_ns = INT64_MAX};
-    struct ing_round open = make(0, 1, 1, 3, 1), sealed = make(0, 1, 1, 2, 1),
-                     committed = make(0, 1, 1, 1, 1), *found;
+    struct ing_head_chunks_filter filter = {.start_ns = INT64_MIN, .end_ns = INT64_MAX};
+    struct ing_head_chunk open = make(0, 1, 1, 3, 1), sealed = make(0, 1, 1, 2, 1),
+                          committed = make(0, 1, 1, 1, 1), *found;
 
-    sealed.state = ROUND_SEALED;
-    committed.state = ROUND_COMMITTED;
+    sealed.state = CHUNK_SEALED;
+    committed.state = CHUNK_COMMITTED;
     committed.generation = 10;
     keep(f, &open);
     keep(f, &sealed);
@@ -235,33 +235,34 @@ static void they_come_and_go(void **state)
 {
     enum { STEPS = 5000, KEPT = 10 };
     struct fixture *f = *state;
-    struct ing_round of_group[4], *found;
+    struct ing_head_chunk of_group[4], *found;
     size_t most = 0;
 
     for (uint32_t i = 0; i < STEPS; i++) {
-        struct ing_round round = make(i % 2, (uint16_t)(i % 2), 9, i, i);
+        struct ing_head_chunk chunk = make(i % 2, (uint16_t)(i % 2), 9, i, i);
         struct fg_store_batch batch;
 
-        keep(f, &round);
+        keep(f, &chunk);
         if (i < KEPT)
             continue;
-        round.key.number -= KEPT;
+        chunk.key.number -= KEPT;
         fg_store_batch_init(&batch);
-        ing_round_delete(&round.key, &batch);
+        ing_head_chunk_delete(&chunk.key, &batch);
         write_batch(f->store, &batch);
-        ing_rounds_remove(f->rounds, &round.key);
-        ing_rounds_remove(f->rounds, &round.key); /* again is nothing */
-        assert_false(ing_rounds_find(f->rounds, &round.key, &round));
-        assert_int_equal(ing_rounds_of_group(f->rounds, &round.key.group, of_group, 4), KEPT / 2);
-        most = FG_MAX(most, ing_rounds_bytes(f->rounds));
+        ing_head_chunks_remove(f->chunks, &chunk.key);
+        ing_head_chunks_remove(f->chunks, &chunk.key); /* again is nothing */
+        assert_false(ing_head_chunks_find(f->chunks, &chunk.key, &chunk));
+        assert_int_equal(ing_head_chunks_of_group(f->chunks, &chunk.key.group, of_group, 4),
+                         KEPT / 2);
+        most = FG_MAX(most, ing_head_chunks_bytes(f->chunks));
     }
     assert_true(most < 100 * 1024);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(count_of(f,
-                                  &(struct ing_rounds_filter){.any_tenant = true,
-                                                              .start_ns = INT64_MIN,
-                                                              .end_ns = INT64_MAX,
-                                                              .any_state = true},
+                                  &(struct ing_head_chunks_filter){.any_tenant = true,
+                                                                   .start_ns = INT64_MIN,
+                                                                   .end_ns = INT64_MAX,
+                                                                   .any_state = true},
                                   &found),
                          KEPT);
         for (size_t k = 0; k < KEPT; k++)
@@ -274,13 +275,13 @@ static void too_many_are_told(void **state)
 {
     struct fixture *f = *state;
 
-    for (uint32_t i = 0; ing_rounds_have_room(f->rounds, 0, 1); i++) {
-        struct ing_round round = make(0, 0, i, 0, 0);
+    for (uint32_t i = 0; ing_head_chunks_have_room(f->chunks, 0, 1); i++) {
+        struct ing_head_chunk chunk = make(0, 0, i, 0, 0);
 
         assert_true(i < 100000);
-        ing_rounds_set(f->rounds, &round);
+        ing_head_chunks_set(f->chunks, &chunk);
     }
-    assert_false(ing_rounds_have_room(f->rounds, 1, 1));
+    assert_false(ing_head_chunks_have_room(f->chunks, 1, 1));
 }
 
 /* Profiles of very many times fill the share of their tenant, and no more; and once all are gone
@@ -288,31 +289,32 @@ static void too_many_are_told(void **state)
 static void one_tenant_cannot_fill_it(void **state)
 {
     struct fixture *f = *state;
-    size_t empty = ing_rounds_bytes(f->rounds), shares[2];
+    size_t empty = ing_head_chunks_bytes(f->chunks), shares[2];
     uint32_t n = 0;
 
-    for (; ing_rounds_have_room(f->rounds, 0, 0.5); n++) {
-        struct ing_round round = make(0, 0, n, 0, 0);
+    for (; ing_head_chunks_have_room(f->chunks, 0, 0.5); n++) {
+        struct ing_head_chunk chunk = make(0, 0, n, 0, 0);
 
         assert_true(n < 100000);
-        ing_rounds_set(f->rounds, &round);
+        ing_head_chunks_set(f->chunks, &chunk);
     }
-    shares[0] = ing_rounds_bytes(f->rounds) - empty;
+    shares[0] = ing_head_chunks_bytes(f->chunks) - empty;
     assert_in_range(shares[0], (1 << 20) / 3, (1 << 20) * 3 / 4); /* arrays double */
-    assert_true(ing_rounds_have_room(f->rounds, 1, 0.5));
-    for (uint32_t i = 0; ing_rounds_have_room(f->rounds, 1, 0.5); i++) {
-        struct ing_round round = make(1, 0, i, 0, 0);
+    assert_true(ing_head_chunks_have_room(f->chunks, 1, 0.5));
+    for (uint32_t i = 0; ing_head_chunks_have_room(f->chunks, 1, 0.5); i++) {
+        struct ing_head_chunk chunk = make(1, 0, i, 0, 0);
 
-        ing_rounds_set(f->rounds, &round);
+        ing_head_chunks_set(f->chunks, &chunk);
     }
-    assert_true(ing_rounds_have_room(f->rounds, 2, 0.5));
-    shares[1] = ing_rounds_bytes(f->rounds);
+    assert_true(ing_head_chunks_have_room(f->chunks, 2, 0.5));
+    shares[1] = ing_head_chunks_bytes(f->chunks);
     for (uint32_t i = 0; i < n; i++)
-        ing_rounds_remove(f->rounds, &(struct ing_round){.key = make(0, 0, i, 0, 0).key}.key);
-    assert_int_equal(ing_rounds_bytes(f->rounds), shares[1] - shares[0]);
+        ing_head_chunks_remove(f->chunks,
+                               &(struct ing_head_chunk){.key = make(0, 0, i, 0, 0).key}.key);
+    assert_int_equal(ing_head_chunks_bytes(f->chunks), shares[1] - shares[0]);
 }
 
-static void a_deleted_round_takes_its_profiles_along(void **state)
+static void a_deleted_chunk_takes_its_profiles_along(void **state)
 {
     struct fixture *f = *state;
     struct fg_store_batch batch;
@@ -320,7 +322,7 @@ static void a_deleted_round_takes_its_profiles_along(void **state)
     fg_store_batch_init(&batch);
     for (uint32_t number = 1; number <= 3; number++) {
         struct ing_head_profile_key key = {
-            .round = {{0, 1, 2}, number}, .series = UINT32_MAX, .time_ns = INT64_MAX};
+            .chunk = {{0, 1, 2}, number}, .series = UINT32_MAX, .time_ns = INT64_MAX};
         struct fg_buf bytes;
 
         fg_buf_init(&bytes, HEAD_PROFILE_KEY_BYTES);
@@ -328,7 +330,7 @@ static void a_deleted_round_takes_its_profiles_along(void **state)
         fg_store_put(&batch, HEAD_PROFILES, fg_buf_slice(&bytes), FG_LIT("x"));
         fg_buf_done(&bytes);
     }
-    ing_round_delete(&(struct ing_head_round_key){{0, 1, 2}, 2}, &batch);
+    ing_head_chunk_delete(&(struct ing_head_chunk_key){{0, 1, 2}, 2}, &batch);
     write_batch(f->store, &batch);
     fg_auto(fg_store_iter) *iter =
         fg_store_iter_create(f->store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
@@ -337,7 +339,7 @@ static void a_deleted_round_takes_its_profiles_along(void **state)
 
         assert_true(iter->valid);
         assert_true(ing_head_get_profile_key(iter->key, &key));
-        assert_int_equal(key.round.number, number);
+        assert_int_equal(key.chunk.number, number);
         fg_store_iter_next(iter);
     }
     assert_false(iter->valid);
@@ -351,11 +353,11 @@ static void a_record_that_cannot_be_read_does_not_stop_the_start(void **state)
         struct fg_slice key, value;
         unsigned repaired, set_aside;
     } cases[] = {
-        {"short key", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0"), FG_LIT(""), 1, 0},
-        {"no value", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), FG_LIT(""), 1, 0},
-        {"another state", HEAD_ROUNDS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+        {"short key", HEAD_CHUNKS, FG_LIT("\0\0\0\0\0"), FG_LIT(""), 1, 0},
+        {"no value", HEAD_CHUNKS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), FG_LIT(""), 1, 0},
+        {"another state", HEAD_CHUNKS, FG_LIT("\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
          FG_LIT("\1\1\0\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0"), 1, 0},
-        {"an unknown tenant", HEAD_ROUNDS, FG_LIT("\0\0\0\3\0\0\0\0\0\0\0\0\0\0"),
+        {"an unknown tenant", HEAD_CHUNKS, FG_LIT("\0\0\0\3\0\0\0\0\0\0\0\0\0\0"),
          FG_LIT("\1\1\0\0\2\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), 0, 1},
         {"no number", HEAD_META, FG_LIT("cut"), FG_LIT("\xff"), 1, 0},
         {"a profile with half a key", HEAD_PROFILES, FG_LIT("\0\0\0\0\0"), FG_LIT(""), 0, 1},
@@ -371,28 +373,29 @@ static void a_record_that_cannot_be_read_does_not_stop_the_start(void **state)
         fg_store_batch_init(&batch);
         fg_store_put(&batch, cases[i].family, cases[i].key, cases[i].value);
         write_batch(store, &batch);
-        ing_rounds_close(open_damaged(store, cases[i].repaired, cases[i].set_aside));
+        ing_head_chunks_close(open_damaged(store, cases[i].repaired, cases[i].set_aside));
         fg_store_close(store);
     }
 }
 
-/* Profiles whose round has no record make one, that is committed by itself. */
-static void a_missing_round_is_made_again_from_its_profiles(void **state)
+/* Profiles whose chunk has no record make one, that is committed by itself. */
+static void a_missing_chunk_is_made_again_from_its_profiles(void **state)
 {
     struct fixture *f = *state;
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    const struct ing_head_round_key lost = {{1, 7, 1000}, 4}, other = {{1, 7, 1001}, 0},
+    const struct ing_head_chunk_key lost = {{1, 7, 1000}, 4}, other = {{1, 7, 1001}, 0},
                                     strange = {{9, 7, 1000}, 0};
-    const struct ing_head_round_key *const keys[] = {&lost, &lost, &other, &strange};
-    struct ing_round whole = ing_round_empty(&lost), there = ing_round_empty(&other), found;
+    const struct ing_head_chunk_key *const keys[] = {&lost, &lost, &other, &strange};
+    struct ing_head_chunk whole = ing_head_chunk_empty(&lost), there = ing_head_chunk_empty(&other),
+                          found;
     struct fg_store_batch batch;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
 
     (void)f;
     fg_store_batch_init(&batch);
     for (unsigned i = 0; i < FG_COUNT(keys); i++) {
         const struct ing_head_profile_key key = {
-            .round = *keys[i], .series = i, .time_ns = 100 + i, .id = {i + 1, 5}};
+            .chunk = *keys[i], .series = i, .time_ns = 100 + i, .id = {i + 1, 5}};
         struct fg_buf bytes;
 
         fg_buf_init(&bytes, HEAD_PROFILE_KEY_BYTES);
@@ -400,46 +403,46 @@ static void a_missing_round_is_made_again_from_its_profiles(void **state)
         fg_store_put(&batch, HEAD_PROFILES, fg_buf_slice(&bytes), FG_LIT("record"));
         fg_buf_done(&bytes);
         if (i < 2)
-            ing_round_add(&whole, key.time_ns, key.id, 6);
+            ing_head_chunk_add(&whole, key.time_ns, key.id, 6);
         else if (i == 2)
-            ing_round_add(&there, key.time_ns, key.id, 6);
+            ing_head_chunk_add(&there, key.time_ns, key.id, 6);
     }
     there.born = 11;
-    ing_round_put(&there, &batch);
+    ing_head_chunk_put(&there, &batch);
     write_batch(store, &batch);
-    rounds = open_damaged(store, 2, 0); /* the round, and the number of cuts */
-    assert_int_equal(ing_rounds_cuts(rounds), 11);
-    assert_true(ing_rounds_find(rounds, &lost, &found));
-    assert_int_equal(found.state, ROUND_ASIDE);
+    chunks = open_damaged(store, 2, 0); /* the chunk, and the number of cuts */
+    assert_int_equal(ing_head_chunks_cuts(chunks), 11);
+    assert_true(ing_head_chunks_find(chunks, &lost, &found));
+    assert_int_equal(found.state, CHUNK_ASIDE);
     assert_int_equal(found.count, 2);
     assert_int_equal(found.bytes, 12);
     assert_int_equal(found.least_ns, 100);
     assert_int_equal(found.greatest_ns, 101);
     assert_true(fg_id_eq(found.digest, whole.digest));
-    assert_true(ing_rounds_find(rounds, &other, &found));
-    assert_int_equal(found.state, ROUND_OPEN);
-    ing_rounds_close(rounds);
+    assert_true(ing_head_chunks_find(chunks, &other, &found));
+    assert_int_equal(found.state, CHUNK_OPEN);
+    ing_head_chunks_close(chunks);
     fg_store_close(store);
 }
 
-/* The number of the last cut is what new cuts go by: it is never less than what rounds say. */
-static void the_number_of_cuts_is_found_again_from_the_rounds(void **state)
+/* The number of the last cut is what new cuts go by: it is never less than what chunks say. */
+static void the_number_of_cuts_is_found_again_from_the_chunks(void **state)
 {
     struct fixture *f = *state;
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
-    struct ing_round round = ing_round_empty(&(struct ing_head_round_key){{0, 1, 2}, 3});
+    struct ing_head_chunk chunk = ing_head_chunk_empty(&(struct ing_head_chunk_key){{0, 1, 2}, 3});
     struct fg_store_batch batch;
-    struct ing_rounds *rounds;
+    struct ing_head_chunks *chunks;
 
     (void)f;
-    round.state = ROUND_SEALED;
-    round.cut = 9;
+    chunk.state = CHUNK_SEALED;
+    chunk.cut = 9;
     fg_store_batch_init(&batch);
-    ing_round_put(&round, &batch);
+    ing_head_chunk_put(&chunk, &batch);
     write_batch(store, &batch);
-    rounds = open_damaged(store, 1, 0);
-    assert_int_equal(ing_rounds_cuts(rounds), 9);
-    ing_rounds_close(rounds);
+    chunks = open_damaged(store, 1, 0);
+    assert_int_equal(ing_head_chunks_cuts(chunks), 9);
+    ing_head_chunks_close(chunks);
     fg_store_close(store);
 }
 
@@ -454,10 +457,10 @@ int main(void)
         TEST(they_come_and_go),
         TEST(too_many_are_told),
         TEST(one_tenant_cannot_fill_it),
-        TEST(a_deleted_round_takes_its_profiles_along),
+        TEST(a_deleted_chunk_takes_its_profiles_along),
         TEST(a_record_that_cannot_be_read_does_not_stop_the_start),
-        TEST(a_missing_round_is_made_again_from_its_profiles),
-        TEST(the_number_of_cuts_is_found_again_from_the_rounds),
+        TEST(a_missing_chunk_is_made_again_from_its_profiles),
+        TEST(the_number_of_cuts_is_found_again_from_the_chunks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

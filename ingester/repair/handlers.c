@@ -1,4 +1,4 @@
-#include "ingester/repair/answer.h"
+#include "ingester/repair/handlers.h"
 
 #include "ingester/repair/export.h"
 #include "ingester/repair/group.h"
@@ -99,22 +99,22 @@ static enum fg_code list_groups(struct answer_listing *listing,
                                 const struct ing_head_group_key *place, bool *ret_more)
 {
     struct ing_query_context *context = listing->query->context;
-    const struct ing_rounds_filter all = {
+    const struct ing_head_chunks_filter all = {
         .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true};
-    struct ing_round *rounds;
+    struct ing_head_chunk *chunks;
     size_t n;
 
-    if (ing_rounds_select(context->rounds, &all, listing->query->arena, &rounds, &n,
-                          listing->err) != FG_OK)
+    if (ing_head_chunks_select(context->chunks, &all, listing->query->arena, &chunks, &n,
+                               listing->err) != FG_OK)
         return listing->err->code;
     for (size_t i = 0, next; i < n; i = next) {
-        const struct ing_head_group_key *key = &rounds[i].key.group;
+        const struct ing_head_group_key *key = &chunks[i].key.group;
         struct ing_group_sum sum = {0};
 
-        for (next = i; next < n && ing_head_same_group(&rounds[next].key.group, key); next++)
-            if (ing_round_is_uncommitted(&rounds[next])) {
-                sum.count += rounds[next].count;
-                sum.digest = fg_id_add(sum.digest, rounds[next].digest);
+        for (next = i; next < n && ing_head_same_group(&chunks[next].key.group, key); next++)
+            if (ing_head_chunk_is_uncommitted(&chunks[next])) {
+                sum.count += chunks[next].count;
+                sum.digest = fg_id_add(sum.digest, chunks[next].digest);
             }
         if (sum.count == 0 || (place != NULL && !is_after(key, place)) ||
             !ing_repair_owns(listing->view, listing->asker, key->shard))
@@ -292,7 +292,7 @@ static enum fg_code answer_fetch(struct fetch *fetch, struct fg_err *err)
 {
     struct ing_query *query = fetch->query;
     const Fg__Inner__FetchHead *head = fetch->head;
-    const struct ing_group_head from = {query->context->store, query->context->rounds};
+    const struct ing_group_head from = {query->context->store, query->context->chunks};
     Fg__Inner__FetchReply reply = FG__INNER__FETCH_REPLY__INIT;
     struct ing_catalog_tenant *tenant =
         ing_catalog_find_tenant(query->context->catalog, fg_cstr(head->tenant));
@@ -304,7 +304,7 @@ static enum fg_code answer_fetch(struct fetch *fetch, struct fg_err *err)
     if (tenant != NULL) {
         key = (struct ing_head_group_key){ing_catalog_tenant_number(tenant),
                                           (uint16_t)head->group->shard, head->group->window};
-        if (head->place.len > 0 && !ing_head_same_group(&fetch->place.round.group, &key))
+        if (head->place.len > 0 && !ing_head_same_group(&fetch->place.chunk.group, &key))
             return fg_fail(err, FG_E_INVALID, "fetch: the place is in another group");
         err->code = FG_OK;
         code = fetch->wanted.items == NULL

@@ -1,6 +1,6 @@
-/* The step core by itself: rounds that cannot become a segment, and late profiles that the bucket
+/* The step core by itself: chunks that cannot become a segment, and late profiles that the bucket
  * cannot be asked about. */
-#include "tests/unit/ingester/segments_run.h"
+#include "tests/unit/ingester/segments_core_run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,13 +9,13 @@
 
 /* ---- aside ---- */
 
-/* The upload fails because of what the rounds of these windows hold, until rounds are set aside. */
+/* The upload fails because of what the chunks of these windows hold, until chunks are set aside. */
 static void fail_unfit(struct run *run, const uint32_t *windows, uint32_t n)
 {
-    struct ing_head_round_key suspects[4];
+    struct ing_head_chunk_key suspects[4];
 
     for (uint32_t i = 0; i < n; i++)
-        suspects[i] = (struct ing_head_round_key){group_of(windows[i]), 0};
+        suspects[i] = (struct ing_head_chunk_key){group_of(windows[i]), 0};
     for (unsigned i = 0; i < SEGMENTS_TRIES; i++) {
         if (run_wants(run, SEGMENTS_UPLOAD) == NULL)
             run_wait(run, FG_MINUTE_NS);
@@ -31,7 +31,7 @@ static void fail_unfit(struct run *run, const uint32_t *windows, uint32_t n)
     assert_non_null(run_wants(run, SEGMENTS_SET_ASIDE));
 }
 
-/* Seals rounds of two windows in one cut. */
+/* Seals chunks of two windows in one cut. */
 static struct run seal_two(void)
 {
     struct run run = run_begin();
@@ -39,58 +39,58 @@ static struct run seal_two(void)
     assert_int_equal(run_push(&run, 1000, 600), SEGMENTS_ADMIT);
     assert_int_equal(run_push(&run, 1001, 600), SEGMENTS_ADMIT);
     run_tick(&run, FG_SECOND_NS);
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 2);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 2);
     run_event(&run, SEGMENTS_SEALED);
     return run;
 }
 
-static void unfit_rounds_do_not_stop_their_cut(void **state)
+static void unfit_chunks_do_not_stop_their_cut(void **state)
 {
     const uint32_t unfit = 1000;
     struct run run = seal_two();
     struct ing_head_group_key key = group_of(unfit);
-    struct ing_segments_status status;
+    struct ing_segments_core_status status;
 
     (void)state;
     fail_unfit(&run, &unfit, 1);
-    assert_int_equal(run_wants(&run, SEGMENTS_SET_ASIDE)->n_rounds, 1);
-    assert_int_equal(run_wants(&run, SEGMENTS_SET_ASIDE)->rounds[0]->group.window, unfit);
+    assert_int_equal(run_wants(&run, SEGMENTS_SET_ASIDE)->n_chunks, 1);
+    assert_int_equal(run_wants(&run, SEGMENTS_SET_ASIDE)->chunks[0]->group.window, unfit);
     run_failed(&run, SEGMENTS_SET_ASIDE); /* the disk fails: the same again */
     run_wait(&run, FG_MINUTE_NS);
     assert_non_null(run_wants(&run, SEGMENTS_SET_ASIDE));
     run_event(&run, SEGMENTS_IS_ASIDE);
-    assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->n_rounds, 1);
-    assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->rounds[0]->group.window, 1001);
+    assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->n_chunks, 1);
+    assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->chunks[0]->group.window, 1001);
     run_commit_upload(&run, 1001);
-    status = ing_segments_status(run.segments);
-    assert_int_equal(status.rounds[ROUND_ASIDE], 1);
+    status = ing_segments_core_status(run.core);
+    assert_int_equal(status.chunks[CHUNK_ASIDE], 1);
     assert_int_equal(status.aside_profiles, 1);
     assert_int_equal(status.aside_bytes, 600);
 
-    /* It is served for ever, and what comes later goes to another round. */
-    assert_true(ing_segments_shows(run.segments, &key, 0, 1));
+    /* It is served for ever, and what comes later goes to another chunk. */
+    assert_true(ing_segments_core_shows(run.core, &key, 0, 1));
     assert_int_equal(run_push(&run, unfit, 2000), SEGMENTS_ADMIT);
     run_wait(&run, FG_SECOND_NS);
     run_commit(&run, unfit);
-    assert_true(ing_segments_shows(run.segments, &key, 0, 2));
-    assert_false(ing_segments_shows(run.segments, &key, 1, 2));
+    assert_true(ing_segments_core_shows(run.core, &key, 0, 2));
+    assert_false(ing_segments_core_shows(run.core, &key, 1, 2));
 
     /* After an hour it is tried again, and can be built this time. */
     run_wait(&run, FG_MINUTE_NS);
     assert_null(run_wants(&run, SEGMENTS_SEAL));
     for (int i = 0; i < 62 && run_wants(&run, SEGMENTS_SEAL) == NULL; i++)
         run_wait(&run, FG_MINUTE_NS);
-    if (run_wants(&run, SEGMENTS_FORGET) != NULL)
-        run_event(&run, SEGMENTS_FORGOTTEN);
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
+    if (run_wants(&run, SEGMENTS_EVICT) != NULL)
+        run_event(&run, SEGMENTS_EVICTED);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 1);
     run_commit(&run, unfit);
-    assert_false(ing_segments_shows(run.segments, &key, 0, 3));
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_ASIDE], 0);
+    assert_false(ing_segments_core_shows(run.core, &key, 0, 3));
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_ASIDE], 0);
     run_end(&run);
 }
 
 /* One of four cannot become a segment, and nobody knows which: all others do. */
-static void unfit_rounds_are_found_by_halves(void **state)
+static void unfit_chunks_are_found_by_halves(void **state)
 {
     struct run run = run_begin();
     uint32_t committed = 0;
@@ -107,15 +107,15 @@ static void unfit_rounds_are_found_by_halves(void **state)
         if (run_wants(&run, SEGMENTS_SET_ASIDE) != NULL)
             run_event(&run, SEGMENTS_IS_ASIDE);
         upload = run_wants(&run, SEGMENTS_UPLOAD);
-        for (uint32_t k = 0; upload != NULL && k < upload->n_rounds; k++)
-            if (upload->rounds[k]->group.window == 1002) {
+        for (uint32_t k = 0; upload != NULL && k < upload->n_chunks; k++)
+            if (upload->chunks[k]->group.window == 1002) {
                 run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_FAILED,
                                                            .failed = SEGMENTS_UPLOAD,
                                                            .unfit = true});
                 upload = NULL;
             }
         if (upload != NULL) {
-            committed += upload->n_rounds;
+            committed += upload->n_chunks;
             run_commit_upload(&run, 1000);
         }
     }
@@ -130,7 +130,7 @@ static void unfit_rounds_are_found_by_halves(void **state)
         if (run_wants(&run, SEGMENTS_SET_ASIDE) != NULL)
             run_event(&run, SEGMENTS_IS_ASIDE);
     }
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_ASIDE], 1);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_ASIDE], 1);
     assert_null(run_wants(&run, SEGMENTS_UPLOAD));
     run_end(&run);
 }
@@ -148,24 +148,24 @@ static void a_drain_tries_what_is_set_aside(void **state)
     run_wait(&run, FG_MINUTE_NS);
     assert_null(run_wants(&run, SEGMENTS_SEAL));
     run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 2);
-    assert_int_equal(ing_segments_status(run.segments).tried, 0);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 2);
+    assert_int_equal(ing_segments_core_status(run.core).tried, 0);
     run_event(&run, SEGMENTS_SEALED);
     fail_unfit(&run, unfit, 1);
     run_event(&run, SEGMENTS_IS_ASIDE);
-    assert_int_equal(ing_segments_status(run.segments).tried, 0); /* the other one is on its way */
+    assert_int_equal(ing_segments_core_status(run.core).tried, 0); /* the other one is on its way */
     run_commit_upload(&run, 1001);
-    assert_int_equal(ing_segments_status(run.segments).tried, 1);
-    assert_int_equal(ing_segments_status(run.segments).drained, 0);
+    assert_int_equal(ing_segments_core_status(run.core).tried, 1);
+    assert_int_equal(ing_segments_core_status(run.core).drained, 0);
     run_end(&run);
 }
 
 /*
  * The first upload of a cut is swapped in so late that its answer was given up; the second cannot
- * be built, and a round is set aside. When the manifest has the first one after all the round is in
+ * be built, and a chunk is set aside. When the manifest has the first one after all the chunk is in
  * it, so it has to be compared, or it is in answers twice.
  */
-static void a_late_upload_with_rounds_that_were_set_aside_is_compared(void **state)
+static void a_late_upload_with_chunks_that_were_set_aside_is_compared(void **state)
 {
     const uint32_t unfit = 1000;
     struct run run = seal_two();
@@ -194,8 +194,8 @@ static void a_late_upload_with_rounds_that_were_set_aside_is_compared(void **sta
                                                .generation = 1,
                                                .outcomes = &outcome,
                                                .n_outcomes = 1});
-    assert_false(ing_segments_shows(run.segments, &key, 0, 1));
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_COMMITTED], 2);
+    assert_false(ing_segments_core_shows(run.core, &key, 0, 1));
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_COMMITTED], 2);
     run_end(&run);
 }
 
@@ -214,46 +214,46 @@ static void settle(struct run *run)
 /* What was set aside is tried at the start, by a program that may know how to build it. */
 static void a_start_tries_what_was_set_aside(void **state)
 {
-    const struct ing_segments_round aside = {
-        .group = group_of(1000), .number = 3, .state = ROUND_ASIDE, .cut = 5, .profiles = 1};
+    const struct ing_segments_chunk aside = {
+        .group = group_of(1000), .number = 3, .state = CHUNK_ASIDE, .cut = 5, .profiles = 1};
     struct run run = run_create(6);
     const struct fg_segment_id later = {run_config.writer, 6, 1};
     struct ing_head_group_key key = aside.group;
 
     (void)state;
-    assert_true(ing_segments_restore(run.segments, &aside));
-    run_enter(&run, &later, 1001); /* a later cut is committed, and says nothing of this round */
+    assert_true(ing_segments_core_restore(run.core, &aside));
+    run_enter(&run, &later, 1001); /* a later cut is committed, and says nothing of this chunk */
     run_tick(&run, 0);
     run_event(&run, SEGMENTS_MANIFEST);
     settle(&run);
-    assert_true(ing_segments_shows(run.segments, &key, 3, 1));
-    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_rounds, 1);
+    assert_true(ing_segments_core_shows(run.core, &key, 3, 1));
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 1);
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->cut, 7);
     run_commit(&run, 1000);
-    assert_false(ing_segments_shows(run.segments, &key, 3, 2));
+    assert_false(ing_segments_core_shows(run.core, &key, 3, 2));
     run_end(&run);
 }
 
 /* A disk from a backup: cuts of its numbers are in the manifest, with what else in them. */
 static void a_store_that_went_back_in_time_does_not_believe_numbers(void **state)
 {
-    const struct ing_segments_round sealed = {
-        .group = group_of(1000), .number = 3, .state = ROUND_SEALED, .cut = 5, .profiles = 1};
+    const struct ing_segments_chunk sealed = {
+        .group = group_of(1000), .number = 3, .state = CHUNK_SEALED, .cut = 5, .profiles = 1};
     struct run run = run_create(5);
     const struct fg_segment_id later = {run_config.writer, 9, 1};
     struct ing_head_group_key key = sealed.group;
 
     (void)state;
-    assert_true(ing_segments_restore(run.segments, &sealed));
+    assert_true(ing_segments_core_restore(run.core, &sealed));
     run_enter(&run, &later, 1001);
     run_tick(&run, 0);
     run_event(&run, SEGMENTS_MANIFEST);
-    assert_true(ing_segments_status(run.segments).store_went_back);
+    assert_true(ing_segments_core_status(run.core).store_went_back);
     settle(&run);
-    assert_true(ing_segments_shows(run.segments, &key, 3, 1));
+    assert_true(ing_segments_core_shows(run.core, &key, 3, 1));
     assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->cut, 10);
     run_commit(&run, 1000);
-    assert_false(ing_segments_shows(run.segments, &key, 3, 2));
+    assert_false(ing_segments_core_shows(run.core, &key, 3, 2));
     run_end(&run);
 }
 
@@ -261,15 +261,15 @@ static void a_store_that_went_back_in_time_does_not_believe_numbers(void **state
 
 /* While the bucket cannot be asked. */
 static enum ing_segments_admission push_blindly(struct run *run, uint32_t window, uint64_t bytes,
-                                                uint32_t *ret_round)
+                                                uint32_t *ret_chunk)
 {
     const struct ing_head_group_key key = group_of(window);
-    enum ing_segments_admission admission = ing_segments_admit(
-        run->segments, &key, (struct ing_segments_looked){.cannot = true}, ret_round);
+    enum ing_segments_admission admission = ing_segments_core_admit(
+        run->core, &key, (struct ing_segments_looked){.cannot = true}, ret_chunk);
 
     if (admission == SEGMENTS_ADMIT_UNCHECKED)
-        ing_segments_added(run->segments, &key, *ret_round, true, 1, bytes,
-                           RUN_START_WALL_NS + run->now_ns);
+        ing_segments_core_added(run->core, &key, *ret_chunk, true, 1, bytes,
+                                RUN_START_WALL_NS + run->now_ns);
     return admission;
 }
 
@@ -282,7 +282,7 @@ static void wait_for_check(struct run *run)
     assert_true(run_wants(run, SEGMENTS_COMPARE)->all);
 }
 
-/* A manifest with a segment of window 1000, forgotten by the head; the cut of the next one waits.
+/* A manifest with a segment of window 1000, evicted by the head; the cut of the next one waits.
  */
 static struct run begin_with_a_segment(void)
 {
@@ -293,9 +293,9 @@ static struct run begin_with_a_segment(void)
     run_commit(&run, 1000);
     run_wait(&run, 10 * FG_MINUTE_NS);
     run_tick(&run, FG_SECOND_NS);
-    assert_non_null(run_wants(&run, SEGMENTS_FORGET));
-    run_event(&run, SEGMENTS_FORGOTTEN);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_COMMITTED], 0);
+    assert_non_null(run_wants(&run, SEGMENTS_EVICT));
+    run_event(&run, SEGMENTS_EVICTED);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_COMMITTED], 0);
     return run;
 }
 
@@ -303,31 +303,31 @@ static void late_profiles_are_taken_without_a_look(void **state)
 {
     struct run run = begin_with_a_segment();
     const struct ing_head_group_key key = group_of(1000);
-    uint32_t round, other, open;
+    uint32_t chunk, other, open;
 
     (void)state;
     assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_LOOK);
-    assert_int_equal(push_blindly(&run, 1000, 60, &round), SEGMENTS_ADMIT_UNCHECKED);
+    assert_int_equal(push_blindly(&run, 1000, 60, &chunk), SEGMENTS_ADMIT_UNCHECKED);
     assert_int_equal(push_blindly(&run, 1000, 60, &other), SEGMENTS_ADMIT_UNCHECKED);
-    assert_int_equal(round, other);
+    assert_int_equal(chunk, other);
     assert_int_equal(push_blindly(&run, 1000, 1, &other), SEGMENTS_LOOK); /* too many */
     assert_int_equal(push_blindly(&run, 2000, 1, &open), SEGMENTS_ADMIT); /* ordinary data */
-    assert_false(ing_segments_shows(run.segments, &key, round, 1));
+    assert_false(ing_segments_core_shows(run.core, &key, chunk, 1));
     /* While the bucket does not answer nothing becomes of them. */
     wait_for_check(&run);
     run_failed(&run, SEGMENTS_COMPARE);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_UNCHECKED], 1);
-    assert_false(ing_segments_shows(run.segments, &key, round, 1));
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_UNCHECKED], 1);
+    assert_false(ing_segments_core_shows(run.core, &key, chunk, 1));
     wait_for_check(&run);
     run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
-    assert_int_equal(run_wants(&run, SEGMENTS_TAKE_IN)->n_rounds, 1);
+    assert_int_equal(run_wants(&run, SEGMENTS_TAKE_IN)->n_chunks, 1);
     run_failed(&run, SEGMENTS_TAKE_IN);
     run_wait(&run, FG_MINUTE_NS);
-    assert_int_equal(run_wants(&run, SEGMENTS_TAKE_IN)->n_rounds, 1);
-    assert_false(ing_segments_shows(run.segments, &key, round, 1));
+    assert_int_equal(run_wants(&run, SEGMENTS_TAKE_IN)->n_chunks, 1);
+    assert_false(ing_segments_core_shows(run.core, &key, chunk, 1));
     run_event(&run, SEGMENTS_TAKEN_IN);
-    assert_true(ing_segments_shows(run.segments, &key, round, 1));
-    assert_int_equal(ing_segments_status(run.segments).unchecked_bytes, 0);
+    assert_true(ing_segments_core_shows(run.core, &key, chunk, 1));
+    assert_int_equal(ing_segments_core_status(run.core).unchecked_bytes, 0);
     run_wait(&run, FG_MINUTE_NS); /* and it is committed by itself */
     assert_non_null(run_wants(&run, SEGMENTS_SEAL));
     run_end(&run);
@@ -337,12 +337,12 @@ static void late_profiles_are_taken_without_a_look(void **state)
 static void a_profile_that_comes_during_a_check_waits_for_the_next(void **state)
 {
     struct run run = begin_with_a_segment();
-    uint32_t round;
+    uint32_t chunk;
 
     (void)state;
-    assert_int_equal(push_blindly(&run, 1000, 1, &round), SEGMENTS_ADMIT_UNCHECKED);
+    assert_int_equal(push_blindly(&run, 1000, 1, &chunk), SEGMENTS_ADMIT_UNCHECKED);
     wait_for_check(&run);
-    assert_int_equal(push_blindly(&run, 1000, 1, &round), SEGMENTS_ADMIT_UNCHECKED);
+    assert_int_equal(push_blindly(&run, 1000, 1, &chunk), SEGMENTS_ADMIT_UNCHECKED);
     run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
     assert_null(run_wants(&run, SEGMENTS_TAKE_IN));
     wait_for_check(&run);
@@ -355,15 +355,15 @@ static void a_profile_that_comes_during_a_check_waits_for_the_next(void **state)
 static void a_profile_that_comes_before_it_is_written_waits_too(void **state)
 {
     struct run run = begin_with_a_segment();
-    uint32_t round;
+    uint32_t chunk;
 
     (void)state;
-    assert_int_equal(push_blindly(&run, 1000, 1, &round), SEGMENTS_ADMIT_UNCHECKED);
+    assert_int_equal(push_blindly(&run, 1000, 1, &chunk), SEGMENTS_ADMIT_UNCHECKED);
     wait_for_check(&run);
     run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
     assert_non_null(run_wants(&run, SEGMENTS_TAKE_IN));
     run_failed(&run, SEGMENTS_TAKE_IN);
-    assert_int_equal(push_blindly(&run, 1000, 1, &round), SEGMENTS_ADMIT_UNCHECKED);
+    assert_int_equal(push_blindly(&run, 1000, 1, &chunk), SEGMENTS_ADMIT_UNCHECKED);
     run_wait(&run, FG_MINUTE_NS);
     assert_null(run_wants(&run, SEGMENTS_TAKE_IN));
     wait_for_check(&run);
@@ -373,15 +373,15 @@ static void a_profile_that_comes_before_it_is_written_waits_too(void **state)
 }
 
 /* What a damaged object may have is not shown and not committed; all else goes on. */
-static void unsure_rounds_stop_no_others(void **state)
+static void unsure_chunks_stop_no_others(void **state)
 {
     const struct ing_head_group_key key = group_of(1000);
     struct run run = begin_with_a_segment();
-    uint32_t round;
+    uint32_t chunk;
 
     (void)state;
-    assert_int_equal(run_admit(run.segments, &key, 1, &round), SEGMENTS_ADMIT);
-    ing_segments_added(run.segments, &key, round, false, 1, 10, RUN_START_WALL_NS + run.now_ns);
+    assert_int_equal(run_admit(run.core, &key, 1, &chunk), SEGMENTS_ADMIT);
+    ing_segments_core_added(run.core, &key, chunk, false, 1, 10, RUN_START_WALL_NS + run.now_ns);
     assert_int_equal(run_push(&run, 2000, 1), SEGMENTS_ADMIT);
     run_enter(&run, &(struct fg_segment_id){{9, 9}, 1, 1}, 1000); /* of another ingester */
     run_wait(&run, FG_MINUTE_NS);
@@ -389,10 +389,10 @@ static void unsure_rounds_stop_no_others(void **state)
     assert_int_equal(run_wants(&run, SEGMENTS_COMPARE)->generation, 2);
     run_step(&run, (struct ing_segments_event){
                        .kind = SEGMENTS_COMPARED, .generation = 2, .unsure = &key, .n_unsure = 1});
-    assert_int_equal(ing_segments_status(run.segments).gen, 2);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_UNCHECKED], 1);
-    assert_int_equal(ing_segments_status(run.segments).rounds[ROUND_OPEN], 1);
-    assert_false(ing_segments_shows(run.segments, &key, round, 2));
+    assert_int_equal(ing_segments_core_status(run.core).gen, 2);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_UNCHECKED], 1);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_OPEN], 1);
+    assert_false(ing_segments_core_shows(run.core, &key, chunk, 2));
     wait_for_check(&run); /* perhaps the object is back */
     run_step(&run, (struct ing_segments_event){
                        .kind = SEGMENTS_COMPARED, .generation = 2, .unsure = &key, .n_unsure = 1});
@@ -401,7 +401,7 @@ static void unsure_rounds_stop_no_others(void **state)
     assert_null(run_wants(&run, SEGMENTS_COMPARE));
     wait_for_check(&run);
     run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 2});
-    assert_int_equal(run_wants(&run, SEGMENTS_TAKE_IN)->n_rounds, 1);
+    assert_int_equal(run_wants(&run, SEGMENTS_TAKE_IN)->n_chunks, 1);
     run_end(&run);
 }
 
@@ -411,10 +411,10 @@ static void comparisons_that_fail_come_at_longer_and_longer_pauses(void **state)
     struct run run = begin_with_a_segment();
     int64_t end_ns = run.now_ns + 10 * FG_MINUTE_NS;
     unsigned compares = 0;
-    uint32_t round;
+    uint32_t chunk;
 
     (void)state;
-    assert_int_equal(push_blindly(&run, 1000, 60, &round), SEGMENTS_ADMIT_UNCHECKED);
+    assert_int_equal(push_blindly(&run, 1000, 60, &chunk), SEGMENTS_ADMIT_UNCHECKED);
     while (run.now_ns < end_ns) {
         run_wait(&run, FG_SECOND_NS / 10);
         if (run_wants(&run, SEGMENTS_COMPARE) == NULL)
@@ -430,16 +430,16 @@ static void comparisons_that_fail_come_at_longer_and_longer_pauses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unfit_rounds_do_not_stop_their_cut),
-        cmocka_unit_test(unfit_rounds_are_found_by_halves),
+        cmocka_unit_test(unfit_chunks_do_not_stop_their_cut),
+        cmocka_unit_test(unfit_chunks_are_found_by_halves),
         cmocka_unit_test(a_drain_tries_what_is_set_aside),
-        cmocka_unit_test(a_late_upload_with_rounds_that_were_set_aside_is_compared),
+        cmocka_unit_test(a_late_upload_with_chunks_that_were_set_aside_is_compared),
         cmocka_unit_test(a_start_tries_what_was_set_aside),
         cmocka_unit_test(a_store_that_went_back_in_time_does_not_believe_numbers),
         cmocka_unit_test(late_profiles_are_taken_without_a_look),
         cmocka_unit_test(a_profile_that_comes_during_a_check_waits_for_the_next),
         cmocka_unit_test(a_profile_that_comes_before_it_is_written_waits_too),
-        cmocka_unit_test(unsure_rounds_stop_no_others),
+        cmocka_unit_test(unsure_chunks_stop_no_others),
         cmocka_unit_test(comparisons_that_fail_come_at_longer_and_longer_pauses),
     };
 

@@ -1,18 +1,18 @@
-#include "tests/unit/ingester/segments_run.h"
+#include "tests/unit/ingester/segments_core_run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
 
-const struct ing_segments_config run_config = {
+const struct ing_segments_core_config run_config = {
     .writer = {7, 7},
     .seed = 1,
     .cut_bytes = 1000,
     .grace_ns = FG_MINUTE_NS,
     .linger_ns = 10 * FG_MINUTE_NS,
     .open_max_ns = 2 * FG_HOUR_NS,
-    .forget_after_ns = 5 * FG_MINUTE_NS,
+    .evict_after_ns = 5 * FG_MINUTE_NS,
     .turn_ns = 3 * FG_MINUTE_NS,
     .poll_ns = 15 * FG_SECOND_NS,
     .upload_max_age_ns = FG_HOUR_NS,
@@ -21,13 +21,13 @@ const struct ing_segments_config run_config = {
     .unchecked_max_bytes = 100,
     .backoff_min_ns = FG_SECOND_NS,
     .backoff_max_ns = FG_MINUTE_NS,
-    .rounds_max = 4,
+    .chunks_max = 4,
     .rules = FG_RULES_ALL,
 };
 
 struct run run_create(uint32_t n_cuts)
 {
-    return (struct run){.segments = ing_segments_create(&run_config, n_cuts, 0),
+    return (struct run){.core = ing_segments_core_create(&run_config, n_cuts, 0),
                         .arena = fg_arena_create(1 << 20),
                         .l0 = fg_l0_none()};
 }
@@ -36,7 +36,7 @@ void run_step(struct run *run, struct ing_segments_event event)
 {
     event.mono_ns = run->now_ns;
     event.wall_ns = RUN_START_WALL_NS + run->now_ns;
-    ing_segments_step(run->segments, &event, &run->effects);
+    ing_segments_core_step(run->core, &event, &run->effects);
 }
 
 void run_tick(struct run *run, int64_t after_ns)
@@ -76,7 +76,7 @@ struct run run_begin(void)
 
 void run_end(struct run *run)
 {
-    ing_segments_destroy(run->segments);
+    ing_segments_core_destroy(run->core);
     fg_arena_destroy(run->arena);
 }
 
@@ -85,23 +85,23 @@ struct ing_head_group_key group_of(uint32_t window)
     return (struct ing_head_group_key){.tenant = 1, .shard = 2, .window = window};
 }
 
-enum ing_segments_admission run_admit(struct ing_segments *segments,
+enum ing_segments_admission run_admit(struct ing_segments_core *core,
                                       const struct ing_head_group_key *key, uint64_t generation,
-                                      uint32_t *ret_round)
+                                      uint32_t *ret_chunk)
 {
-    return ing_segments_admit(segments, key, (struct ing_segments_looked){.generation = generation},
-                              ret_round);
+    return ing_segments_core_admit(
+        core, key, (struct ing_segments_looked){.generation = generation}, ret_chunk);
 }
 
 enum ing_segments_admission run_push(struct run *run, uint32_t window, uint64_t bytes)
 {
     struct ing_head_group_key key = group_of(window);
-    uint32_t round;
-    enum ing_segments_admission admission = run_admit(run->segments, &key, 0, &round);
+    uint32_t chunk;
+    enum ing_segments_admission admission = run_admit(run->core, &key, 0, &chunk);
 
     if (admission == SEGMENTS_ADMIT)
-        ing_segments_added(run->segments, &key, round, false, 1, bytes,
-                           RUN_START_WALL_NS + run->now_ns);
+        ing_segments_core_added(run->core, &key, chunk, false, 1, bytes,
+                                RUN_START_WALL_NS + run->now_ns);
     return admission;
 }
 

@@ -9,8 +9,8 @@
  *
  * Thread: the caller's.
  */
-#ifndef FG_INGESTER_REPAIR_PASS_H
-#define FG_INGESTER_REPAIR_PASS_H
+#ifndef FG_INGESTER_REPAIR_CORE_H
+#define FG_INGESTER_REPAIR_CORE_H
 
 #include "common/base/arena.h"
 #include "ingester/repair/group.h"
@@ -59,7 +59,7 @@ struct ing_repair_links {
 };
 
 /* Fails with what a link fails with. */
-enum fg_code ing_repair_pass(const struct ing_repair_links *links,
-                             struct fg_err *err) fg_must_check;
+enum fg_code ing_repair_core_pass(const struct ing_repair_links *links,
+                                  struct fg_err *err) fg_must_check;
 
 #endif

@@ -1,4 +1,4 @@
-#include "ingester/repair/pass.h"
+#include "ingester/repair/repair_core.h"
 
 enum { PAGE_MAX_BYTES = 4 * 1024 * 1024 /* 4096 groups and the names of their tenants */ };
 
@@ -78,7 +78,7 @@ static enum fg_code one_page(const struct ing_repair_links *links, struct fg_are
     return FG_OK;
 }
 
-enum fg_code ing_repair_pass(const struct ing_repair_links *links, struct fg_err *err)
+enum fg_code ing_repair_core_pass(const struct ing_repair_links *links, struct fg_err *err)
 {
     struct fg_arena *arena = NULL;
     const struct ing_repair_group *after = NULL;

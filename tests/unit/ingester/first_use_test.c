@@ -1,7 +1,7 @@
 /* A bucket that was used, and lost an object that says so. */
 #include "common/cluster/manifest/l0.h"
 #include "common/cluster/ring/object.h"
-#include "ingester/unused.h"
+#include "ingester/first_use.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/l0_make.h"
 #include "tests/lib/ring_make.h"
@@ -137,9 +137,9 @@ static void only_an_unused_bucket_gets_new_objects(void **state)
 
         print_message("  %s\n", cases[i].name);
         cases[i].put(bucket);
-        assert_int_equal(ing_unused_check_l0(bucket, fg_clock_real(), cases[i].seen, &err),
+        assert_int_equal(ing_first_use_check_l0(bucket, fg_clock_real(), cases[i].seen, &err),
                          cases[i].l0);
-        assert_int_equal(ing_unused_check_ring(bucket, fg_clock_real(), &err), cases[i].ring);
+        assert_int_equal(ing_first_use_check_ring(bucket, fg_clock_real(), &err), cases[i].ring);
     }
 }
 
@@ -152,8 +152,8 @@ static void a_bucket_that_is_away_is_not_unused(void **state)
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(ing_unused_check_l0(bucket, fg_clock_real(), 0, &err), FG_E_UNAVAILABLE);
-    assert_int_equal(ing_unused_check_ring(bucket, fg_clock_real(), &err), FG_E_UNAVAILABLE);
+    assert_int_equal(ing_first_use_check_l0(bucket, fg_clock_real(), 0, &err), FG_E_UNAVAILABLE);
+    assert_int_equal(ing_first_use_check_ring(bucket, fg_clock_real(), &err), FG_E_UNAVAILABLE);
 }
 
 int main(void)

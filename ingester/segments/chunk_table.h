@@ -1,0 +1,68 @@
+/*
+ * The table of groups and their chunks, for segments.c: what is where, and the sums. It knows no
+ * protocol.
+ */
+#ifndef FG_INGESTER_SEGMENTS_CHUNK_TABLE_H
+#define FG_INGESTER_SEGMENTS_CHUNK_TABLE_H
+
+#include "common/base/map.h"
+#include "ingester/segments/segments_core.h"
+
+struct ing_chunk_table_group {
+    struct ing_head_group_key key;
+    struct ing_segments_chunk *open;      /* or NULL */
+    struct ing_segments_chunk *unchecked; /* the newest of these, or NULL */
+    uint32_t next;                        /* number of the next chunk */
+    uint32_t n_chunks;
+    /* Every profile of the group that a segment ever held is in a live chunk here: so an id that is
+     * in none of them is new, and the blocks need not be asked. false: nobody knows, or the chunks
+     * are empty. */
+    bool whole;
+};
+
+struct ing_chunk_table {
+    struct ing_chunk_table_group **groups;
+    struct ing_segments_chunk **chunks;
+    uint32_t n_groups, cap_groups, n_chunks, cap_chunks;
+    struct fg_map group_map, chunk_map; /* to places in the two arrays */
+    uint32_t by_state[CHUNK_STATES];
+    uint64_t open_bytes, sealed_bytes, aside_bytes, aside_profiles;
+    uint64_t unchecked_bytes, unchecked_profiles;
+    uint64_t first_bytes; /* of open_bytes, where our rank is the first */
+};
+
+void ing_chunk_table_init(struct ing_chunk_table *table);
+void ing_chunk_table_done(struct ing_chunk_table *table);
+
+/* NULL: not there. */
+struct ing_chunk_table_group *ing_chunk_table_group(const struct ing_chunk_table *table,
+                                                    const struct ing_head_group_key *key);
+struct ing_segments_chunk *ing_chunk_table_chunk(const struct ing_chunk_table *table,
+                                                 const struct ing_head_group_key *key,
+                                                 uint32_t number);
+
+/* A group without chunks; it has to get one. */
+struct ing_chunk_table_group *ing_chunk_table_add_group(struct ing_chunk_table *table,
+                                                        const struct ing_head_group_key *key);
+
+/* Takes a copy; an OPEN one becomes the group's open chunk, an UNCHECKED one its unchecked one. */
+struct ing_segments_chunk *ing_chunk_table_add_chunk(struct ing_chunk_table *table,
+                                                     struct ing_chunk_table_group *group,
+                                                     const struct ing_segments_chunk *chunk);
+
+/* Every change of state goes through here, so that sums and open chunks are right. */
+void ing_chunk_table_set_state(struct ing_chunk_table *table, struct ing_segments_chunk *chunk,
+                               enum ing_chunk_state state);
+
+void ing_chunk_table_set_rank(struct ing_chunk_table *table, struct ing_segments_chunk *chunk,
+                              uint8_t rank);
+
+/* Profiles that come (or, negative, go). */
+void ing_chunk_table_count(struct ing_chunk_table *table, struct ing_segments_chunk *chunk,
+                           int64_t profiles, int64_t bytes);
+
+/* These chunks go, and groups that have none left. */
+void ing_chunk_table_remove(struct ing_chunk_table *table, struct ing_segments_chunk *const *chunks,
+                            uint32_t count);
+
+#endif

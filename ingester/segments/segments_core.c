@@ -1,0 +1,651 @@
+/*
+ * Two lanes that wait for different things, stepped one after the other until neither moves:
+ *
+ *   follow   IDLE --> READING --> IDLE --> COMPARING --> IDLE --> TAKING_IN --> IDLE --> REPORTING
+ * ... cut      IDLE --> SEALING --> SEALED --> UPLOADING --> UPLOADED --> SWAPPING --> SWAPPED ^ ^
+ * \________________________/             |           | |                  | |   compared meanwhile,
+ * too old          |           |
+ *              +---- MARKING <----|-+---- found in the manifest <------------+-----------+
+ *              |                  |
+ *              +-- SETTING_ASIDE <+   unfit, three times; the rest of the cut goes on as SEALED
+ *
+ * and evicting, which waits for nothing but its own write. UPLOADED and SWAPPED need the manifest
+ * to be read anew: before a swap, so that nothing unseen is swapped onto (cas-recheck), and after
+ * it, since only the manifest says what came of it. So does REPORTING, which is for when no cut is
+ * under way: a cut says the same.
+ */
+#include "ingester/segments/segments_core_impl.h"
+
+#include <stdlib.h>
+
+/* How often chunks are looked through for what is due: there may be 100,000 of them, on the thread
+ * that writes. */
+#define LOOK_AGAIN_NS FG_SECOND_NS
+
+struct ing_segments_core *ing_segments_core_create(const struct ing_segments_core_config *config,
+                                                   uint64_t last_cut, uint64_t seen)
+{
+    struct ing_segments_core *core = fg_new(struct ing_segments_core);
+
+    core->config = *config;
+    core->random = config->seed;
+    core->last_cut = last_cut;
+    core->seen = seen;
+    core->ever = fg_ever_none();
+    ing_chunk_table_init(&core->table);
+    return core;
+}
+
+void ing_segments_core_destroy(struct ing_segments_core *core)
+{
+    if (core == NULL)
+        return;
+    ing_chunk_table_done(&core->table);
+    fg_arena_destroy(core->ever_arena);
+    free(core->ranks);
+    free(core->pinned.chunks);
+    free(core->misfits.chunks);
+    free(core->marking.chunks);
+    free(core->evicting.chunks);
+    free(core->empty.chunks);
+    free(core->checked.chunks);
+    free(core);
+}
+
+bool ing_core_keeps(const struct ing_segments_core *core, enum fg_rule rule)
+{
+    return (core->config.rules >> rule & 1) != 0;
+}
+
+uint64_t ing_core_draw(struct ing_segments_core *core)
+{
+    core->random += 0x9e3779b97f4a7c15u; /* SplitMix64 */
+    return fg_mix64(core->random);
+}
+
+/* Full jitter: anywhere between now and twice as far as the last time, so that those who failed
+ * together do not come back together. */
+void ing_core_fail(struct ing_segments_core *core, struct ing_pause *pause)
+{
+    int64_t most = core->config.backoff_min_ns;
+
+    for (uint32_t i = 0; i < pause->failures && most < core->config.backoff_max_ns; i++)
+        most *= 2;
+    most = FG_MIN(most, core->config.backoff_max_ns);
+    pause->failures++;
+    pause->until_mono_ns =
+        fg_time_add(core->mono_ns, (int64_t)(ing_core_draw(core) % (uint64_t)FG_MAX(most, 1)));
+    pause->short_mono_ns = fg_time_add(core->mono_ns, core->config.backoff_min_ns);
+}
+
+/* While a query waits for a generation, pauses of reads and comparisons are as short as after the
+ * first failure: whoever asked has read that generation, so the bucket answers again. */
+int64_t ing_core_pause_end(const struct ing_segments_core *core, const struct ing_pause *pause)
+{
+    bool of_follow = pause == &core->follow_pause || pause == &core->compare_pause;
+
+    return of_follow && core->wanted > core->gen
+               ? FG_MIN(pause->until_mono_ns, pause->short_mono_ns)
+               : pause->until_mono_ns;
+}
+
+bool ing_core_is_over(const struct ing_segments_core *core, const struct ing_pause *pause)
+{
+    return core->mono_ns >= ing_core_pause_end(core, pause);
+}
+
+void ing_chunk_list_add(struct ing_chunk_list *list, struct ing_segments_chunk *chunk)
+{
+    if (list->n == list->cap) {
+        list->cap = FG_MAX(64, list->cap * 2);
+        list->chunks = fg_realloc(list->chunks, list->cap * sizeof(void *));
+    }
+    list->chunks[list->n++] = chunk;
+}
+
+/* Only those in that state stay. */
+void ing_chunk_list_keep(struct ing_chunk_list *list, enum ing_chunk_state state)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < list->n; i++)
+        if (list->chunks[i]->state == state)
+            list->chunks[kept++] = list->chunks[i];
+    list->n = kept;
+}
+
+void ing_chunk_list_drop(struct ing_chunk_list *list, enum ing_chunk_state state)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < list->n; i++)
+        if (list->chunks[i]->state != state)
+            list->chunks[kept++] = list->chunks[i];
+    list->n = kept;
+}
+
+struct ing_segments_chunk *ing_core_add_chunk(struct ing_segments_core *core,
+                                              struct ing_chunk_table_group *group,
+                                              struct ing_segments_chunk chunk)
+{
+    chunk.rank = core->ranks == NULL ? 0 : core->ranks[chunk.group.shard];
+    return ing_chunk_table_add_chunk(&core->table, group, &chunk);
+}
+
+uint64_t ing_core_clean(const struct ing_segments_core *core)
+{
+    uint64_t clean = core->era;
+
+    for (uint32_t i = 0; i < core->table.n_chunks; i++)
+        clean = FG_MIN(clean, core->table.chunks[i]->era);
+    return clean;
+}
+
+void ing_core_commit_chunk(struct ing_segments_core *core, struct ing_segments_chunk *chunk,
+                           uint64_t generation)
+{
+    ing_chunk_table_set_state(&core->table, chunk, CHUNK_COMMITTED);
+    chunk->generation = generation;
+    chunk->committed_mono_ns = core->mono_ns;
+}
+
+static int64_t window_end_ns(const struct ing_segments_chunk *chunk)
+{
+    return ((int64_t)chunk->group.window + 1) * HEAD_WINDOW_NS;
+}
+
+int64_t ing_core_closed_wall_ns(const struct ing_segments_core *core,
+                                const struct ing_segments_chunk *chunk)
+{
+    return fg_time_add(window_end_ns(chunk), core->config.grace_ns);
+}
+
+bool ing_core_is_closed(const struct ing_segments_core *core,
+                        const struct ing_segments_chunk *chunk)
+{
+    return core->wall_ns >= ing_core_closed_wall_ns(core, chunk);
+}
+
+/* The DRAIN of that number waits for the chunk too. */
+void ing_core_wait_for(struct ing_segments_chunk *chunk, uint64_t drain)
+{
+    if (drain != 0 && (chunk->drain == 0 || drain < chunk->drain))
+        chunk->drain = drain;
+}
+
+bool ing_segments_core_restore(struct ing_segments_core *core,
+                               const struct ing_segments_chunk *chunk)
+{
+    struct ing_chunk_table *table = &core->table;
+    struct ing_chunk_table_group *group = ing_chunk_table_group(table, &chunk->group);
+    struct ing_segments_chunk *restored;
+
+    fg_assert(!core->started && chunk->cut <= core->last_cut);
+    if (table->n_chunks == core->config.chunks_max)
+        return false;
+    if (group == NULL)
+        group = ing_chunk_table_add_group(table, &chunk->group);
+    restored = ing_core_add_chunk(core, group, *chunk);
+    /* One cut at a time: a chunk of an older one was made again from a damaged record. Whether it
+     * was committed is found by comparing. */
+    if (restored->state == CHUNK_SEALED && restored->cut < core->last_cut)
+        ing_chunk_table_set_state(table, restored, CHUNK_ASIDE);
+    restored->marked = restored->state == CHUNK_COMMITTED;
+    restored->retry = restored->state == CHUNK_ASIDE;
+    if (restored->state == CHUNK_SEALED) {
+        ing_chunk_list_add(&core->pinned, restored);
+        core->cut = CUT_SEALED;
+    }
+    return true;
+}
+
+struct ing_segments_effect *ing_core_emit(struct ing_segments_effects *effects,
+                                          enum ing_segments_effect_kind kind)
+{
+    struct ing_segments_effect *effect = &effects->effects[effects->n++];
+
+    fg_assert(effects->n <= SEGMENTS_EFFECTS_MAX);
+    *effect = (struct ing_segments_effect){.kind = kind};
+    return effect;
+}
+
+void ing_core_emit_chunks(struct ing_segments_effects *effects, enum ing_segments_effect_kind kind,
+                          const struct ing_chunk_list *list, const struct ing_segments_core *core)
+{
+    struct ing_segments_effect *effect = ing_core_emit(effects, kind);
+
+    effect->chunks = (const struct ing_segments_chunk *const *)list->chunks;
+    effect->n_chunks = list->n;
+    effect->id = core->upload;
+    effect->cut = core->last_cut;
+}
+
+static void on_failed(struct ing_segments_core *core, const struct ing_segments_event *event)
+{
+    switch (event->failed) {
+    case SEGMENTS_READ:
+    case SEGMENTS_COMPARE:
+    case SEGMENTS_TAKE_IN:
+        ing_follow_failed(core, event->failed);
+        return;
+    case SEGMENTS_SEAL:
+    case SEGMENTS_UPLOAD:
+    case SEGMENTS_SET_ASIDE:
+    case SEGMENTS_SWAP:
+    case SEGMENTS_MARK:
+        ing_cut_failed(core, event);
+        return;
+    case SEGMENTS_EVICT:
+        core->is_evicting = false;
+        core->evicting.n = 0;
+        ing_core_fail(core, &core->evict_pause);
+        return;
+    case SEGMENTS_REPORT:
+        ing_follow_reported(core);
+        return;
+    case SEGMENTS_EFFECT_KINDS:
+        break;
+    }
+    fg_assert(false);
+}
+
+/* ---- draining ---- */
+
+static bool is_to_commit(const struct ing_segments_chunk *chunk)
+{
+    return chunk->state == CHUNK_SEALED || chunk->state == CHUNK_ASIDE ||
+           (chunk->state == CHUNK_UNCHECKED && chunk->profiles > 0) ||
+           (chunk->state == CHUNK_OPEN && chunk->profiles > 0) ||
+           (chunk->state == CHUNK_COMMITTED && !chunk->marked);
+}
+
+static void on_drain(struct ing_segments_core *core, uint64_t drain)
+{
+    fg_assert(drain > core->drains);
+    core->drains = drain;
+    core->draining = true;
+    core->check_mono_ns = 0;
+    core->checks_drain = false;
+    for (uint32_t i = 0; i < core->table.n_chunks; i++) {
+        struct ing_segments_chunk *chunk = core->table.chunks[i];
+
+        if (!is_to_commit(chunk))
+            continue;
+        ing_core_wait_for(chunk, drain);
+        chunk->retry = chunk->state == CHUNK_ASIDE || chunk->state == CHUNK_UNCHECKED;
+    }
+}
+
+/* Was it tried since the last DRAIN, in vain? */
+static bool was_tried(const struct ing_segments_chunk *chunk)
+{
+    return (chunk->state == CHUNK_ASIDE || chunk->state == CHUNK_UNCHECKED) && !chunk->retry;
+}
+
+/* Up to which DRAIN nothing is waited for any more; if `tried` not for what was tried in vain. */
+static uint64_t count_drained(const struct ing_segments_core *core, bool tried)
+{
+    uint64_t drained = core->drains;
+
+    for (uint32_t i = 0; core->draining && i < core->table.n_chunks; i++) {
+        const struct ing_segments_chunk *chunk = core->table.chunks[i];
+
+        if (chunk->drain != 0 && is_to_commit(chunk) && !(tried && was_tried(chunk)))
+            drained = FG_MIN(drained, chunk->drain - 1);
+    }
+    return drained;
+}
+
+static void on_salvage(struct ing_segments_core *core)
+{
+    for (uint32_t i = 0; i < core->table.n_chunks; i++) {
+        struct ing_segments_chunk *chunk = core->table.chunks[i];
+
+        chunk->retry |= chunk->state == CHUNK_ASIDE;
+        chunk->salvage |= chunk->state == CHUNK_ASIDE;
+    }
+}
+
+/* ---- ranks ---- */
+
+static void on_ranks(struct ing_segments_core *core, const uint8_t *ranks)
+{
+    if (core->ranks == NULL)
+        core->ranks = fg_malloc(SEGMENTS_SHARDS);
+    memcpy(core->ranks, ranks, SEGMENTS_SHARDS);
+    for (uint32_t i = 0; i < core->table.n_chunks; i++) {
+        struct ing_segments_chunk *chunk = core->table.chunks[i];
+
+        ing_chunk_table_set_rank(&core->table, chunk, ranks[chunk->group.shard]);
+    }
+}
+
+/* ---- evicting ---- */
+
+/*
+ * Committed chunks go after a while in which others could read the manifest that has them: while
+ * the bucket is away queries go on with what they know of it. Those of a window that is still open
+ * later: as long as they are here an id of its ordinary data is known to be new without asking the
+ * blocks.
+ */
+static bool was_shown(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
+{
+    return core->config.evict_after_ns == 0 ||
+           core->manifest_mono_ns - chunk->committed_mono_ns >= core->config.evict_after_ns;
+}
+
+static bool may_evict(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
+{
+    return chunk->state == CHUNK_COMMITTED && chunk->marked && chunk->generation <= core->gen &&
+           was_shown(core, chunk) &&
+           (ing_core_is_closed(core, chunk) ||
+            core->wall_ns >= fg_time_add(chunk->opened_wall_ns, core->config.open_max_ns));
+}
+
+/* Chunks that were admitted to and got nothing: pushes of what is there already, or that failed.
+ * The store knows nothing of them. */
+static void drop_empty(struct ing_segments_core *core)
+{
+    struct ing_chunk_list *list = &core->empty;
+
+    list->n = 0;
+    for (uint32_t i = 0; i < core->table.n_chunks; i++) {
+        struct ing_segments_chunk *chunk = core->table.chunks[i];
+
+        if ((chunk->state == CHUNK_OPEN || chunk->state == CHUNK_UNCHECKED) &&
+            chunk->profiles == 0 &&
+            core->wall_ns >= fg_time_add(chunk->opened_wall_ns, core->config.linger_ns))
+            ing_chunk_list_add(list, chunk);
+    }
+    if (list->n > 0)
+        ing_chunk_table_remove(&core->table, list->chunks, list->n);
+}
+
+static void advance_evict(struct ing_segments_core *core, struct ing_segments_effects *effects)
+{
+    if (!core->look || core->is_evicting || !core->settled ||
+        !ing_core_is_over(core, &core->evict_pause))
+        return;
+    core->evicting.n = 0;
+    for (uint32_t i = 0; i < core->table.n_chunks; i++) {
+        struct ing_segments_chunk *chunk = core->table.chunks[i];
+
+        if (!may_evict(core, chunk))
+            continue;
+        ing_chunk_list_add(&core->evicting, chunk);
+        /* Before anything is deleted: a write that failed may be done all the same. */
+        core->safe = FG_MAX(core->safe, chunk->generation);
+        ing_chunk_table_group(&core->table, &chunk->group)->whole = false;
+    }
+    if (core->evicting.n == 0)
+        return;
+    core->is_evicting = true;
+    ing_core_emit_chunks(effects, SEGMENTS_EVICT, &core->evicting, core);
+}
+
+static void on_evicted(struct ing_segments_core *core)
+{
+    ing_chunk_table_remove(&core->table, core->evicting.chunks, core->evicting.n);
+    core->evicting.n = 0;
+    core->is_evicting = false;
+    core->evict_pause = (struct ing_pause){0};
+}
+
+/* ---- a step ---- */
+
+static void take_event(struct ing_segments_core *core, const struct ing_segments_event *event)
+{
+    switch (event->kind) {
+    case SEGMENTS_TICK:
+        break;
+    case SEGMENTS_WANTED:
+        core->wanted = FG_MAX(core->wanted, event->generation);
+        break;
+    case SEGMENTS_DRAIN:
+        on_drain(core, event->drain);
+        break;
+    case SEGMENTS_SALVAGE:
+        on_salvage(core);
+        break;
+    case SEGMENTS_RANKS:
+        on_ranks(core, event->ranks);
+        break;
+    case SEGMENTS_MANIFEST:
+        ing_follow_manifest(core, event->l0);
+        break;
+    case SEGMENTS_COMPARED:
+        ing_follow_compared(core, event);
+        break;
+    case SEGMENTS_SEALED:
+        ing_cut_sealed(core);
+        break;
+    case SEGMENTS_IS_ASIDE:
+        ing_cut_is_aside(core);
+        break;
+    case SEGMENTS_TAKEN_IN:
+        ing_follow_taken_in(core);
+        break;
+    case SEGMENTS_UPLOADED:
+        ing_cut_uploaded(core, event->nothing);
+        break;
+    case SEGMENTS_SWAPPED:
+        ing_cut_swapped(core);
+        break;
+    case SEGMENTS_MARKED:
+        ing_cut_marked(core);
+        break;
+    case SEGMENTS_EVICTED:
+        on_evicted(core);
+        break;
+    case SEGMENTS_REPORTED:
+        ing_follow_reported(core);
+        break;
+    case SEGMENTS_FAILED:
+        on_failed(core, event);
+        break;
+    }
+}
+
+/* The next moment at which something may be due. */
+static int64_t wake_mono_ns(const struct ing_segments_core *core)
+{
+    const struct ing_pause *pauses[] = {&core->follow_pause, &core->compare_pause, &core->cut_pause,
+                                        &core->evict_pause, &core->report_pause};
+    /* Also while an effect is under way, whose event says what is due. */
+    int64_t wake =
+        FG_MIN(ing_follow_due_mono_ns(core), fg_time_add(core->mono_ns, core->config.poll_ns));
+
+    if (core->table.n_chunks > 0)
+        wake = FG_MIN(wake, core->next_look_mono_ns);
+    for (size_t i = 0; i < FG_COUNT(pauses); i++)
+        if (!ing_core_is_over(core, pauses[i]))
+            wake = FG_MIN(wake, ing_core_pause_end(core, pauses[i]));
+    return FG_MAX(wake, core->mono_ns);
+}
+
+void ing_segments_core_step(struct ing_segments_core *core, const struct ing_segments_event *event,
+                            struct ing_segments_effects *ret_effects)
+{
+    enum ing_cut_state before;
+
+    core->wall_ns = event->wall_ns;
+    core->mono_ns = event->mono_ns;
+    core->look = event->mono_ns >= core->next_look_mono_ns;
+    if (core->look)
+        core->next_look_mono_ns = fg_time_add(event->mono_ns, LOOK_AGAIN_NS);
+    ret_effects->n = 0;
+    take_event(core, event);
+    if (core->look)
+        drop_empty(core);
+    ing_follow_advance(core, ret_effects);
+    do { /* a cut that ends without an effect lets the next one begin */
+        before = core->cut;
+        ing_cut_advance(core, ret_effects);
+    } while (core->cut == CUT_IDLE && before != CUT_IDLE);
+    advance_evict(core, ret_effects);
+    core->draining = core->draining && count_drained(core, false) < core->drains;
+    ret_effects->wake_mono_ns = wake_mono_ns(core);
+}
+
+/* ---- what others ask ---- */
+
+bool ing_segments_core_is_late(const struct ing_segments_core *core,
+                               const struct ing_head_group_key *group)
+{
+    const struct ing_chunk_table_group *found = ing_chunk_table_group(&core->table, group);
+
+    /* What comes before the first manifest was read is compared with all blocks then. */
+    return core->started && ing_core_keeps(core, FG_RULE_BIT_CHECK_LATE_IDS) &&
+           ing_segments_core_may_hold(core, group) && (found == NULL || !found->whole);
+}
+
+/* The group's open or unchecked chunk, which may be new; NULL: there are too many. */
+static struct ing_segments_chunk *chunk_for(struct ing_segments_core *core,
+                                            const struct ing_head_group_key *key,
+                                            enum ing_chunk_state state)
+{
+    struct ing_chunk_table *table = &core->table;
+    struct ing_chunk_table_group *group = ing_chunk_table_group(table, key);
+    struct ing_segments_chunk *chunk = NULL;
+    struct ing_segments_chunk fresh = {
+        .group = *key, .state = state, .opened_wall_ns = core->wall_ns, .era = core->era};
+
+    if (group != NULL)
+        chunk = state == CHUNK_OPEN ? group->open : group->unchecked;
+    if (chunk != NULL || table->n_chunks == core->config.chunks_max)
+        return chunk;
+    if (group == NULL)
+        group = ing_chunk_table_add_group(table, key);
+    fresh.number = group->next;
+    return ing_core_add_chunk(core, group, fresh);
+}
+
+enum ing_segments_admission ing_segments_core_admit(struct ing_segments_core *core,
+                                                    const struct ing_head_group_key *group,
+                                                    struct ing_segments_looked looked,
+                                                    uint32_t *ret_chunk)
+{
+    enum ing_chunk_state state = CHUNK_OPEN;
+    struct ing_segments_chunk *chunk;
+
+    if (ing_segments_core_is_late(core, group) && looked.generation < core->seen)
+        state = CHUNK_UNCHECKED;
+    if (state == CHUNK_UNCHECKED &&
+        (!looked.cannot || core->table.unchecked_bytes >= core->config.unchecked_max_bytes))
+        return SEGMENTS_LOOK;
+    chunk = chunk_for(core, group, state);
+    if (chunk == NULL)
+        return SEGMENTS_FULL;
+    chunk->checking = false;
+    *ret_chunk = chunk->number;
+    return state == CHUNK_OPEN ? SEGMENTS_ADMIT : SEGMENTS_ADMIT_UNCHECKED;
+}
+
+/* Admitted in an era before this one, maybe. */
+static struct ing_segments_chunk *add_again(struct ing_segments_core *core,
+                                            const struct ing_head_group_key *key, uint32_t number,
+                                            enum ing_chunk_state state)
+{
+    struct ing_chunk_table_group *group = ing_chunk_table_group(&core->table, key);
+    struct ing_segments_chunk chunk = {.group = *key, .number = number, .state = state};
+
+    if (group == NULL)
+        group = ing_chunk_table_add_group(&core->table, key);
+    return ing_core_add_chunk(core, group, chunk);
+}
+
+void ing_segments_core_added(struct ing_segments_core *core, const struct ing_head_group_key *group,
+                             uint32_t chunk, bool unchecked, uint64_t profiles, uint64_t bytes,
+                             int64_t wall_ns)
+{
+    enum ing_chunk_state state = unchecked ? CHUNK_UNCHECKED : CHUNK_OPEN;
+    struct ing_segments_chunk *found = ing_chunk_table_chunk(&core->table, group, chunk);
+    struct ing_chunk_table_group *in;
+
+    if (found == NULL) /* empty for so long that it was dropped, between the two calls */
+        found = add_again(core, group, chunk, state);
+    fg_assert(found->state == state);
+    in = ing_chunk_table_group(&core->table, group);
+    /* Not before there is a profile: a COMPARE tells what is missing of groups that the store has.
+     * A push that is refused after its admission leaves a chunk that is in the table only. */
+    if (found->profiles == 0 && in->n_chunks == 1)
+        in->whole = core->started && !ing_segments_core_may_hold(core, group);
+    if (found->profiles == 0)
+        found->opened_wall_ns = wall_ns;
+    ing_chunk_table_count(&core->table, found, (int64_t)profiles, (int64_t)bytes);
+}
+
+uint64_t ing_segments_core_seen(const struct ing_segments_core *core)
+{
+    return core->seen;
+}
+
+void ing_segments_core_found(struct ing_segments_core *core, uint64_t generation)
+{
+    core->safe = FG_MAX(core->safe, generation);
+}
+
+enum ing_segments_readiness ing_segments_core_fence(const struct ing_segments_core *core,
+                                                    uint64_t generation, uint64_t *ret_least)
+{
+    *ret_least = core->safe;
+    if (!core->settled || generation > core->gen)
+        return SEGMENTS_BEHIND;
+    if (generation < core->safe && ing_core_keeps(core, FG_RULE_BIT_DROP_AFTER_SAFE))
+        return SEGMENTS_STALE;
+    return SEGMENTS_SERVE;
+}
+
+bool ing_segments_core_shows(const struct ing_segments_core *core,
+                             const struct ing_head_group_key *group, uint32_t chunk,
+                             uint64_t generation)
+{
+    const struct ing_segments_chunk *found = ing_chunk_table_chunk(&core->table, group, chunk);
+
+    if (found == NULL || found->state != CHUNK_COMMITTED)
+        return found == NULL || found->state != CHUNK_UNCHECKED ||
+               !ing_core_keeps(core, FG_RULE_BIT_HIDE_UNCHECKED);
+    return ing_core_keeps(core, FG_RULE_BIT_FENCE_GEN) && found->generation > generation;
+}
+
+struct ing_segments_core_status ing_segments_core_status(const struct ing_segments_core *core)
+{
+    const struct ing_chunk_table *table = &core->table;
+    struct ing_segments_core_status status = {
+        .gen = core->gen,
+        .seen = core->seen,
+        .safe = core->safe,
+        .era = core->era,
+        .last_cut = core->last_cut,
+        .open_bytes = table->open_bytes,
+        .sealed_bytes = table->sealed_bytes,
+        .aside_bytes = table->aside_bytes,
+        .aside_profiles = table->aside_profiles,
+        .unchecked_bytes = table->unchecked_bytes,
+        .unchecked_profiles = table->unchecked_profiles,
+        .oldest_open_wall_ns = INT64_MAX,
+        .settled = core->settled,
+        .went_back = core->went_back,
+        .store_went_back = core->store_went_back,
+        .drained = count_drained(core, false),
+        .tried = count_drained(core, true),
+    };
+
+    memcpy(status.chunks, table->by_state, sizeof status.chunks);
+    for (uint32_t i = 0; i < table->n_chunks; i++) {
+        const struct ing_segments_chunk *chunk = table->chunks[i];
+
+        status.misfits |= chunk->state == CHUNK_ASIDE && !chunk->retry;
+        if (chunk->state != CHUNK_OPEN || chunk->profiles == 0)
+            continue;
+        status.oldest_open_wall_ns = FG_MIN(status.oldest_open_wall_ns, chunk->opened_wall_ns);
+    }
+    return status;
+}
+
+const struct ing_segments_chunk *const *
+ing_segments_core_chunks(const struct ing_segments_core *core, uint32_t *ret_count)
+{
+    *ret_count = core->table.n_chunks;
+    return (const struct ing_segments_chunk *const *)core->table.chunks;
+}

@@ -1,0 +1,379 @@
+/* The cut: which chunks are due, and their way through seal, upload, swap and mark. */
+#include "ingester/segments/segments_core_impl.h"
+
+#include <stdlib.h>
+
+/* How much may be open, in sizes of a segment, before the turn of others is not waited for: what
+ * three heads hold is a third of each first, so that each cuts its own when it has three. */
+enum { SEGMENTS_OPEN_MAX = 4 };
+
+/* ---- time ---- */
+
+/* What those take who are before us. */
+static int64_t turns_ns(const struct ing_segments_core *core,
+                        const struct ing_segments_chunk *chunk)
+{
+    return chunk->rank * core->config.turn_ns;
+}
+
+/* Is it closed, and has been for so long that it is our turn? */
+static bool is_turn(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
+{
+    return core->wall_ns >=
+           fg_time_add(ing_core_closed_wall_ns(core, chunk), turns_ns(core, chunk));
+}
+
+/* When an open chunk makes a cut necessary. */
+static int64_t due_wall_ns(const struct ing_segments_core *core,
+                           const struct ing_segments_chunk *chunk)
+{
+    const struct ing_segments_core_config *config = &core->config;
+    int64_t closed = ing_core_closed_wall_ns(core, chunk);
+    int64_t lingered = fg_time_add(chunk->opened_wall_ns, config->linger_ns);
+    int64_t oldest = fg_time_add(chunk->opened_wall_ns, config->open_max_ns);
+
+    return fg_time_add(FG_MIN(FG_MAX(closed, lingered), oldest), turns_ns(core, chunk));
+}
+
+/* ---- the cut ---- */
+
+static bool all_committed(const struct ing_segments_core *core)
+{
+    for (uint32_t i = 0; i < core->pinned.n; i++)
+        if (core->pinned.chunks[i]->state != CHUNK_COMMITTED)
+            return false;
+    return true;
+}
+
+/* What is waited for comes first, so that no flood of other data can keep it. */
+static int compare_urgency(const void *left, const void *right)
+{
+    const struct ing_segments_chunk *const *a = left, *const *b = right;
+
+    if (((*a)->drain != 0) != ((*b)->drain != 0))
+        return (*a)->drain != 0 ? -1 : 1;
+    return ((*a)->group.window > (*b)->group.window) - ((*a)->group.window < (*b)->group.window);
+}
+
+/* ---- aside ---- */
+
+/* Is anything set aside that the next cut of such chunks takes? */
+static bool has_to_retry(struct ing_segments_core *core)
+{
+    const struct ing_chunk_table *table = &core->table;
+    bool any = false;
+
+    if (table->by_state[CHUNK_ASIDE] == 0 || !(core->look || core->draining))
+        return false;
+    for (uint32_t i = 0; i < table->n_chunks; i++) {
+        struct ing_segments_chunk *chunk = table->chunks[i];
+
+        if (chunk->state != CHUNK_ASIDE)
+            continue;
+        chunk->retry |= core->mono_ns >= core->retry_mono_ns;
+        any |= chunk->retry;
+    }
+    if (core->mono_ns >= core->retry_mono_ns)
+        core->retry_mono_ns = fg_time_add(core->mono_ns, core->config.aside_retry_ns);
+    return any;
+}
+
+/* As pin(), for chunks that are set aside: a cut of their own, so that they stop no others. Those
+ * that are to be salvaged are not mixed with others. */
+static void pin_aside(struct ing_segments_core *core)
+{
+    const struct ing_chunk_table *table = &core->table;
+    uint64_t bytes = 0;
+
+    core->pinned.n = 0;
+    for (uint32_t i = 0; i < table->n_chunks && (i == 0 || bytes < core->config.cut_bytes); i++) {
+        struct ing_segments_chunk *chunk = table->chunks[i];
+
+        if (chunk->state != CHUNK_ASIDE || !chunk->retry ||
+            (core->pinned.n > 0 && core->pinned.chunks[0]->salvage != chunk->salvage))
+            continue;
+        bytes += chunk->bytes;
+        ing_chunk_list_add(&core->pinned, chunk);
+    }
+}
+
+/* Which chunks of the cut are set aside: the suspects, else half of it, which is tried again at
+ * once; of a single chunk that. */
+static void choose_misfits(struct ing_segments_core *core, const struct ing_segments_event *event)
+{
+    const struct ing_chunk_list *pinned = &core->pinned;
+
+    core->misfits.n = 0;
+    core->retry_misfits = event->n_suspects == 0 && pinned->n > 1;
+    for (uint32_t i = 0; i < event->n_suspects; i++) {
+        const struct ing_head_chunk_key *key = &event->suspects[i];
+        struct ing_segments_chunk *chunk =
+            ing_chunk_table_chunk(&core->table, &key->group, key->number);
+
+        if (chunk != NULL && chunk->state == CHUNK_SEALED) /* it may be held since */
+            ing_chunk_list_add(&core->misfits, chunk);
+    }
+    for (uint32_t i = pinned->n / 2; event->n_suspects == 0 && i < pinned->n; i++)
+        ing_chunk_list_add(&core->misfits, pinned->chunks[i]);
+    ing_chunk_list_keep(&core->misfits, CHUNK_SEALED);
+}
+
+void ing_cut_is_aside(struct ing_segments_core *core)
+{
+    ing_chunk_list_keep(&core->misfits, CHUNK_SEALED); /* some may be held meanwhile */
+    for (uint32_t i = 0; i < core->misfits.n; i++) {
+        ing_chunk_table_set_state(&core->table, core->misfits.chunks[i], CHUNK_ASIDE);
+        core->misfits.chunks[i]->retry = core->retry_misfits;
+        core->misfits.chunks[i]->salvage &= core->retry_misfits;
+    }
+    if (core->table.by_state[CHUNK_ASIDE] == core->misfits.n)
+        core->retry_mono_ns = fg_time_add(core->mono_ns, core->config.aside_retry_ns);
+    core->misfits.n = 0;
+    ing_chunk_list_drop(&core->pinned, CHUNK_ASIDE);
+    core->cut = core->pinned.n == 0 ? CUT_IDLE : CUT_SEALED;
+    core->cut_pause = (struct ing_pause){0};
+    core->unfit = 0;
+}
+
+/* ---- what is due ---- */
+
+/* There is so much that a segment can be made of it, whatever its age. */
+static bool is_enough(const struct ing_segments_core *core, uint8_t rank)
+{
+    const struct ing_chunk_table *table = &core->table;
+    uint64_t cut_bytes = core->config.cut_bytes;
+
+    return (rank == 0 && table->first_bytes >= cut_bytes) ||
+           table->open_bytes >= SEGMENTS_OPEN_MAX * cut_bytes;
+}
+
+static bool is_due(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
+{
+    return chunk->drain != 0 || due_wall_ns(core, chunk) <= core->wall_ns;
+}
+
+/* Does some open chunk need a cut? */
+static bool is_cut_due(const struct ing_segments_core *core)
+{
+    const struct ing_chunk_table *table = &core->table;
+
+    if (table->by_state[CHUNK_OPEN] == 0)
+        return false;
+    if (is_enough(core, 0))
+        return true;
+    for (uint32_t i = 0; (core->look || core->draining) && i < table->n_chunks; i++) {
+        const struct ing_segments_chunk *chunk = table->chunks[i];
+
+        if (chunk->state == CHUNK_OPEN && chunk->profiles > 0 && is_due(core, chunk))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * What the cut takes: everything, when there is so much, else in our turn what is waited for,
+ * closed or due; the oldest windows first, and no more than makes a segment of the usual size, as
+ * there may be hours of it when the bucket was away.
+ */
+static void pin(struct ing_segments_core *core)
+{
+    const struct ing_chunk_table *table = &core->table;
+    uint64_t bytes = 0;
+    uint32_t n = 0;
+
+    core->pinned.n = 0;
+    for (uint32_t i = 0; i < table->n_chunks; i++) {
+        struct ing_segments_chunk *chunk = table->chunks[i];
+
+        if (chunk->state == CHUNK_OPEN && chunk->profiles > 0 &&
+            (is_enough(core, chunk->rank) || is_turn(core, chunk) || is_due(core, chunk)))
+            ing_chunk_list_add(&core->pinned, chunk);
+    }
+    if (core->pinned.n > 0)
+        qsort(core->pinned.chunks, core->pinned.n, sizeof(void *), compare_urgency);
+    while (n < core->pinned.n && (n == 0 || bytes < core->config.cut_bytes))
+        bytes += core->pinned.chunks[n++]->bytes;
+    core->pinned.n = n;
+}
+
+void ing_cut_sealed(struct ing_segments_core *core)
+{
+    ing_chunk_list_drop(&core->pinned, CHUNK_COMMITTED);
+    core->last_cut++;
+    core->unfit = 0;
+    for (uint32_t i = 0; i < core->pinned.n; i++) {
+        struct ing_segments_chunk *chunk = core->pinned.chunks[i];
+
+        ing_chunk_table_set_state(&core->table, chunk, CHUNK_SEALED);
+        chunk->cut = core->last_cut;
+        chunk->retry = false;
+    }
+    core->cut = CUT_SEALED;
+    core->cut_pause = (struct ing_pause){0};
+}
+
+void ing_cut_marked(struct ing_segments_core *core)
+{
+    for (uint32_t i = 0; i < core->marking.n; i++)
+        core->marking.chunks[i]->marked = true;
+    core->marking.n = 0;
+    core->pinned.n = 0;
+    core->cut = CUT_IDLE;
+    core->cut_pause = (struct ing_pause){0};
+}
+
+void ing_cut_uploaded(struct ing_segments_core *core, bool nothing)
+{
+    if (nothing) /* of writes that failed and were not there after all */
+        for (uint32_t i = 0; i < core->pinned.n; i++)
+            if (core->pinned.chunks[i]->state == CHUNK_SEALED)
+                ing_core_commit_chunk(core, core->pinned.chunks[i], core->gen);
+    core->cut = CUT_UPLOADED;
+    core->cut_pause = (struct ing_pause){0};
+    core->unfit = 0;
+    core->uploaded_mono_ns = core->mono_ns;
+    core->rechecked = false;
+    core->read_now = true;
+}
+
+/* Whatever is said of it. */
+void ing_cut_swapped(struct ing_segments_core *core)
+{
+    core->cut = CUT_SWAPPED;
+    core->rechecked = false;
+    core->read_now = true;
+}
+
+void ing_cut_failed(struct ing_segments_core *core, const struct ing_segments_event *event)
+{
+    core->unfit += event->unfit;
+    if (event->failed == SEGMENTS_SWAP)
+        ing_cut_swapped(core);
+    else if (event->failed == SEGMENTS_SEAL) /* the same again: some of it may be written */
+        core->cut = CUT_PINNED;
+    else
+        core->cut = CUT_SEALED;
+    if (event->unfit && core->unfit >= SEGMENTS_TRIES)
+        choose_misfits(core, event);
+    ing_core_fail(core, &core->cut_pause);
+}
+
+static void begin_seal(struct ing_segments_core *core, struct ing_segments_effects *effects)
+{
+    struct ing_segments_effect *effect;
+
+    ing_chunk_list_drop(&core->pinned,
+                        CHUNK_COMMITTED); /* of a seal that failed, some may be held since */
+    if (core->pinned.n == 0) {
+        core->cut = CUT_IDLE;
+        return;
+    }
+    core->cut = CUT_SEALING;
+    ing_core_emit_chunks(effects, SEGMENTS_SEAL, &core->pinned, core);
+    effect = &effects->effects[effects->n - 1];
+    effect->cut = core->last_cut + 1;
+}
+
+static void begin_set_aside(struct ing_segments_core *core, struct ing_segments_effects *effects)
+{
+    core->cut = CUT_SETTING_ASIDE;
+    ing_core_emit_chunks(effects, SEGMENTS_SET_ASIDE, &core->misfits, core);
+}
+
+static void begin_upload(struct ing_segments_core *core, struct ing_segments_effects *effects)
+{
+    ing_chunk_list_keep(&core->pinned, CHUNK_SEALED);
+    core->upload = (struct fg_segment_id){core->config.writer, core->last_cut, ing_core_draw(core)};
+    core->stale = false;
+    core->cut = CUT_UPLOADING;
+    ing_core_emit_chunks(effects, SEGMENTS_UPLOAD, &core->pinned, core);
+    effects->effects[effects->n - 1].salvage =
+        core->pinned.n > 0 && core->pinned.chunks[0]->salvage;
+}
+
+static void begin_mark(struct ing_segments_core *core, struct ing_segments_effects *effects)
+{
+    core->marking.n = 0;
+    for (uint32_t i = 0; i < core->pinned.n; i++)
+        if (!core->pinned.chunks[i]->marked)
+            ing_chunk_list_add(&core->marking, core->pinned.chunks[i]);
+    if (core->marking.n == 0) { /* all were found by comparing */
+        ing_cut_marked(core);
+        return;
+    }
+    core->cut = CUT_MARKING;
+    ing_core_emit_chunks(effects, SEGMENTS_MARK, &core->marking, core);
+}
+
+/* Nothing has happened to the chunks since the upload, and they agree with the manifest that it
+ * goes onto. (cas-recheck) */
+static bool may_swap(const struct ing_segments_core *core)
+{
+    if (core->follow != FOLLOW_IDLE || !core->rechecked)
+        return false;
+    return !ing_core_keeps(core, FG_RULE_BIT_CAS_RECHECK) ||
+           (core->settled && core->gen == core->seen);
+}
+
+static bool is_too_old(const struct ing_segments_core *core)
+{
+    return core->mono_ns - core->uploaded_mono_ns > core->config.upload_max_age_ns;
+}
+
+static void advance_uploaded(struct ing_segments_core *core, struct ing_segments_effects *effects)
+{
+    if ((core->stale && ing_core_keeps(core, FG_RULE_BIT_CAS_RECHECK)) || is_too_old(core)) {
+        begin_upload(core, effects);
+        return;
+    }
+    if (!may_swap(core))
+        return;
+    core->cut = CUT_SWAPPING;
+    ing_core_emit_chunks(effects, SEGMENTS_SWAP, &core->pinned, core);
+    effects->effects[effects->n - 1].clean = ing_core_clean(core);
+}
+
+void ing_cut_advance(struct ing_segments_core *core, struct ing_segments_effects *effects)
+{
+    if (!ing_core_is_over(core, &core->cut_pause))
+        return;
+    switch (core->cut) {
+    case CUT_IDLE:
+        /* Nothing is sealed before the bucket was there: what is open can still be joined. */
+        if (!core->settled)
+            return;
+        if (is_cut_due(core))
+            pin(core);
+        else if (has_to_retry(core))
+            pin_aside(core);
+        else
+            return;
+        begin_seal(core, effects);
+        return;
+    case CUT_PINNED:
+        begin_seal(core, effects);
+        return;
+    case CUT_SEALED:
+        ing_chunk_list_keep(&core->misfits, CHUNK_SEALED);
+        if (all_committed(core))
+            begin_mark(core, effects);
+        else if (core->misfits.n > 0)
+            begin_set_aside(core, effects);
+        else if (core->settled)
+            begin_upload(core, effects);
+        return;
+    case CUT_UPLOADED:
+    case CUT_SWAPPED:
+        if (all_committed(core))
+            begin_mark(core, effects);
+        else if (core->cut == CUT_UPLOADED || core->rechecked)
+            advance_uploaded(core, effects);
+        return;
+    case CUT_SEALING:
+    case CUT_SETTING_ASIDE:
+    case CUT_UPLOADING:
+    case CUT_SWAPPING:
+    case CUT_MARKING:
+        return;
+    }
+}

@@ -1,0 +1,205 @@
+#include "ingester/segments/segments_impl.h"
+
+/* ---- readers: may they be served, and if not yet, when ---- */
+
+enum fg_code ing_segments_fence(struct ing_segments *segments, uint64_t generation,
+                                struct fg_err *err)
+{
+    enum ing_segments_readiness fence;
+    uint64_t least;
+
+    fg_rwlock_read(&segments->steps);
+    (void)pthread_mutex_lock(&segments->core_lock);
+    fence = ing_segments_core_fence(segments->core, generation, &least);
+    (void)pthread_mutex_unlock(&segments->core_lock);
+    if (fence == SEGMENTS_SERVE)
+        return FG_OK;
+    fg_rwlock_unlock(&segments->steps);
+    if (fence == SEGMENTS_STALE)
+        return fg_fail(err, FG_E_PRECONDITION,
+                       "the head has evicted the segments up to generation %llu, but the query "
+                       "knows segments only up to %llu",
+                       (unsigned long long)least, (unsigned long long)generation);
+    return fg_fail(err, FG_E_ABORTED, "the ingester is behind generation %llu of the manifest",
+                   (unsigned long long)generation);
+}
+
+void ing_segments_unfence(struct ing_segments *segments)
+{
+    fg_rwlock_unlock(&segments->steps);
+}
+
+enum fg_code ing_segments_wait(struct ing_segments *segments, struct ing_segments_waiter *waiter,
+                               struct fg_err *err)
+{
+    enum fg_code code = FG_OK;
+
+    waiter->reads = 0;
+    (void)pthread_mutex_lock(&segments->lock);
+    if (segments->hurry || segments->stop) {
+        code = fg_fail(err, FG_E_CANCELED, "the ingester is stopping");
+    } else if (segments->n_waiters == SEGMENTS_WAITERS_MAX) {
+        code = fg_fail(err, FG_E_UNAVAILABLE,
+                       "%u queries already wait for a newer generation of the manifest",
+                       segments->n_waiters);
+    } else {
+        waiter->next = segments->waiters;
+        segments->waiters = waiter;
+        segments->n_waiters++;
+        segments->wanted = FG_MAX(segments->wanted, waiter->generation);
+        (void)pthread_cond_signal(&segments->wake);
+    }
+    (void)pthread_mutex_unlock(&segments->lock);
+    return code;
+}
+
+/* Returns how a wait ends, or FG_E_ABORTED if it goes on. The first read of the manifest that ends
+ * during the wait may have begun before it; the second one has not, so its generation decides.
+ * Locked. */
+static enum fg_code judge_wait(struct ing_segments *segments,
+                               const struct ing_segments_waiter *waiter, struct fg_err *err)
+{
+    enum { READS = 2 };
+    enum ing_segments_readiness fence;
+    uint64_t least, seen;
+
+    (void)pthread_mutex_lock(&segments->core_lock);
+    fence = ing_segments_core_fence(segments->core, waiter->generation, &least);
+    seen = ing_segments_core_seen(segments->core);
+    (void)pthread_mutex_unlock(&segments->core_lock);
+    if (fence != SEGMENTS_BEHIND)
+        return err->code = FG_OK;
+    if (segments->hurry || segments->stop)
+        return fg_fail(err, FG_E_CANCELED, "the ingester is stopping");
+    if (waiter->reads >= READS && waiter->generation > seen)
+        return fg_fail(
+            err, FG_E_UNAVAILABLE,
+            "the query knows segments up to generation %llu, but the manifest just read has %llu",
+            (unsigned long long)waiter->generation, (unsigned long long)seen);
+    if (fg_mono_ns(fg_clock_real()) >= waiter->deadline_mono_ns)
+        return fg_fail(err, FG_E_DEADLINE,
+                       "the ingester did not catch up with the manifest in time");
+    return FG_E_ABORTED;
+}
+
+/* Takes out one wait that is over; NULL: all others go on, and want the manifest read. */
+static struct ing_segments_waiter *take_waiter(struct ing_segments *segments, struct fg_err *err)
+{
+    struct ing_segments_waiter **at = &segments->waiters, *taken = NULL;
+
+    (void)pthread_mutex_lock(&segments->lock);
+    while (*at != NULL && judge_wait(segments, *at, err) == FG_E_ABORTED) {
+        segments->wanted = FG_MAX(segments->wanted, (*at)->generation);
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        taken = *at;
+        *at = taken->next;
+        segments->n_waiters--;
+    }
+    (void)pthread_mutex_unlock(&segments->lock);
+    return taken;
+}
+
+void ing_segments_end_waits(struct ing_segments *segments)
+{
+    struct ing_segments_waiter *waiter;
+    struct fg_err err;
+
+    while ((waiter = take_waiter(segments, &err)) != NULL)
+        waiter->on_end(waiter, &err);
+}
+
+/* ---- flushes, and drains of the ring ---- */
+
+/* Until a step was taken since n_steps were. FG_E_DEADLINE, FG_E_CANCELED. */
+static enum fg_code wait_for_step(struct ing_segments *segments, uint64_t n_steps,
+                                  int64_t deadline_mono_ns, const char *what, struct fg_err *err)
+{
+    const struct timespec until = {deadline_mono_ns / FG_SECOND_NS,
+                                   deadline_mono_ns % FG_SECOND_NS};
+    bool in_time = true, hurry;
+
+    (void)pthread_mutex_lock(&segments->lock);
+    while (in_time && !segments->hurry && segments->n_steps == n_steps)
+        in_time = pthread_cond_timedwait(&segments->moved, &segments->lock, &until) == 0;
+    hurry = segments->hurry;
+    (void)pthread_mutex_unlock(&segments->lock);
+    if (hurry)
+        return fg_fail(err, FG_E_CANCELED, "the ingester is stopping");
+    return in_time ? FG_OK : fg_fail(err, FG_E_DEADLINE, "%s", what);
+}
+
+static uint64_t count_steps(struct ing_segments *segments)
+{
+    uint64_t n_steps;
+
+    (void)pthread_mutex_lock(&segments->lock);
+    n_steps = segments->n_steps;
+    (void)pthread_mutex_unlock(&segments->lock);
+    return n_steps;
+}
+
+/* Its number. Locked. */
+static uint64_t ask_to_drain(struct ing_segments *segments)
+{
+    (void)pthread_cond_signal(&segments->wake);
+    return ++segments->drain_asked;
+}
+
+void ing_segments_drain(struct ing_segments *segments, uint64_t revision)
+{
+    (void)pthread_mutex_lock(&segments->lock);
+    segments->n_ring_drains = FG_MIN(segments->n_ring_drains + 1, FG_COUNT(segments->ring_drains));
+    segments->ring_drains[segments->n_ring_drains - 1] =
+        (struct ing_ring_drain){revision, ask_to_drain(segments)};
+    (void)pthread_mutex_unlock(&segments->lock);
+}
+
+/* Is everything committed that can be? *ret_aside: something cannot. */
+static bool is_tried(struct ing_segments *segments, uint64_t drain, bool *ret_aside)
+{
+    bool tried;
+
+    (void)pthread_mutex_lock(&segments->lock);
+    tried = segments->tried >= drain;
+    *ret_aside = segments->drained < drain;
+    (void)pthread_mutex_unlock(&segments->lock);
+    return tried;
+}
+
+static enum fg_code flush(struct ing_segments *segments, bool salvage, int64_t deadline_mono_ns,
+                          struct fg_err *err)
+{
+    enum fg_code code = FG_OK;
+    uint64_t n_steps, drain;
+    bool aside = false;
+
+    (void)pthread_mutex_lock(&segments->lock);
+    segments->salvage |= salvage; /* before the drain, which tries what is set aside */
+    n_steps = segments->n_steps;
+    drain = ask_to_drain(segments);
+    (void)pthread_mutex_unlock(&segments->lock);
+    while (code == FG_OK && !is_tried(segments, drain, &aside)) {
+        code = wait_for_step(segments, n_steps, deadline_mono_ns, "the head is not committed yet",
+                             err);
+        n_steps = count_steps(segments);
+    }
+    if (code == FG_OK && aside)
+        return fg_fail(err, FG_E_CORRUPT,
+                       "all profiles are committed except those that cannot be written as a "
+                       "segment or compared with a damaged object: see GET /ready");
+    return code;
+}
+
+enum fg_code ing_segments_flush(struct ing_segments *segments, int64_t deadline_mono_ns,
+                                struct fg_err *err)
+{
+    return flush(segments, false, deadline_mono_ns, err);
+}
+
+enum fg_code ing_segments_salvage(struct ing_segments *segments, int64_t deadline_mono_ns,
+                                  struct fg_err *err)
+{
+    return flush(segments, true, deadline_mono_ns, err);
+}

@@ -1,0 +1,525 @@
+/* The step core by itself: when it cuts, what it asks for, what it refuses. That it is right
+ * whatever happens is shown by tests/sim. */
+#include "tests/unit/ingester/segments_core_run.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static void window_closes(void **state)
+{
+    struct run run = run_begin();
+    struct ing_head_group_key key = group_of(1000);
+    uint64_t least;
+
+    (void)state;
+    assert_int_equal(run_push(&run, 1000, 10), SEGMENTS_ADMIT);
+    run_wait(&run,
+             5 * FG_MINUTE_NS + FG_MINUTE_NS - FG_SECOND_NS); /* its end, and nearly the grace */
+    assert_null(run_wants(&run, SEGMENTS_SEAL));
+    run_tick(&run, 4 * FG_MINUTE_NS); /* but it has lingered for less than ten minutes */
+    assert_null(run_wants(&run, SEGMENTS_SEAL));
+    run_event(&run, SEGMENTS_MANIFEST);
+    run_tick(&run, FG_MINUTE_NS);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->cut, 1);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 1);
+    run_event(&run, SEGMENTS_MANIFEST);
+    run_event(&run, SEGMENTS_SEALED);
+    assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
+
+    /* Readers see it until their snapshot has it. */
+    assert_int_equal(ing_segments_core_fence(run.core, 0, &least), SEGMENTS_SERVE);
+    assert_true(ing_segments_core_shows(run.core, &key, 0, 0));
+    run_enter(&run, &run_wants(&run, SEGMENTS_UPLOAD)->id,
+              1000); /* as if by a swap of an earlier life */
+    assert_int_equal(ing_segments_core_fence(run.core, 1, &least), SEGMENTS_BEHIND);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_WANTED, .generation = 1});
+    assert_non_null(run_wants(&run, SEGMENTS_READ));
+    run_event(&run, SEGMENTS_MANIFEST);
+    assert_int_equal(ing_segments_core_fence(run.core, 1, &least), SEGMENTS_SERVE);
+    assert_false(ing_segments_core_shows(run.core, &key, 0, 1));
+    assert_true(ing_segments_core_shows(run.core, &key, 0, 0));
+    run_event(&run, SEGMENTS_UPLOADED); /* nobody needs it any more */
+    assert_non_null(run_wants(&run, SEGMENTS_MARK));
+    run_end(&run);
+}
+
+static void much_is_cut_at_once(void **state)
+{
+    struct run run = run_begin();
+
+    (void)state;
+    assert_int_equal(run_push(&run, 1001, 600), SEGMENTS_ADMIT);
+    assert_int_equal(run_push(&run, 1000, 600), SEGMENTS_ADMIT);
+    assert_int_equal(run_push(&run, 1002, 1), SEGMENTS_ADMIT);
+    run_tick(&run, FG_SECOND_NS);
+    /* The oldest windows first, and no more than makes a segment. */
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 2);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->chunks[0]->group.window, 1000);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->chunks[1]->group.window, 1001);
+    run_commit(&run, 1001);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_COMMITTED], 2);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_OPEN], 1);
+    assert_int_equal(ing_segments_core_status(run.core).last_cut, 1);
+    run_end(&run);
+}
+
+/* What there was when it was asked for is cut and committed, and nothing that comes later keeps it
+ * from its end. */
+static void drains(void **state)
+{
+    struct run run = run_begin();
+
+    (void)state;
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    assert_int_equal(ing_segments_core_status(run.core).drained, 1); /* there is nothing */
+    assert_int_equal(run_push(&run, 1001, 1), SEGMENTS_ADMIT);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 2});
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 1);
+    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT); /* of an older window even */
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 4});
+    assert_int_equal(ing_segments_core_status(run.core).drained, 1);
+    run_event(&run, SEGMENTS_SEALED);
+    assert_int_equal(run_push(&run, 1001, 1), SEGMENTS_ADMIT);
+    assert_int_equal(run_push(&run, 999, 2000), SEGMENTS_ADMIT); /* more than a segment's size */
+    assert_int_equal(ing_segments_core_status(run.core).drained, 1);
+    run_commit_upload(&run, 1001);
+    assert_int_equal(ing_segments_core_status(run.core).drained, 3);
+    /* The next cut takes everything; what is waited for comes first. */
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->chunks[0]->group.window, 1000);
+    run_commit(&run, 1000);
+    assert_int_equal(ing_segments_core_status(run.core).drained, 4);
+    run_end(&run);
+}
+
+/* As long as the window is open its committed chunks stay: ordinary data needs no look at blocks.
+ */
+static void late_ids(void **state)
+{
+    struct run run = run_begin();
+    struct ing_head_group_key key = group_of(1000), other = group_of(10);
+    uint32_t chunk;
+    uint64_t least;
+
+    (void)state;
+    assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT);
+    run_tick(&run, FG_SECOND_NS);
+    run_commit(&run, 1000);
+    assert_int_equal(ing_segments_core_seen(run.core), 1);
+    assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_ADMIT);
+    assert_int_equal(chunk, 1);
+    /* Another group that some segment may have held. */
+    assert_int_equal(run_admit(run.core, &other, 0, &chunk), SEGMENTS_LOOK);
+    assert_int_equal(run_admit(run.core, &other, 1, &chunk), SEGMENTS_ADMIT);
+
+    run_wait(&run, 5 * FG_MINUTE_NS + 2 * FG_SECOND_NS);
+    assert_null(run_wants(&run, SEGMENTS_EVICT));
+    assert_int_equal(ing_segments_core_fence(run.core, 0, &least), SEGMENTS_SERVE);
+    run_tick(&run, FG_MINUTE_NS);
+    assert_non_null(run_wants(&run, SEGMENTS_EVICT));
+    assert_int_equal(ing_segments_core_fence(run.core, 0, &least), SEGMENTS_STALE);
+    assert_int_equal(least, 1);
+    run_failed(&run, SEGMENTS_EVICT); /* and may be done all the same */
+    assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_LOOK);
+    run_tick(&run, FG_MINUTE_NS);
+    assert_non_null(run_wants(&run, SEGMENTS_EVICT));
+    run_event(&run, SEGMENTS_EVICTED);
+    assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_LOOK);
+    assert_int_equal(run_admit(run.core, &key, 1, &chunk), SEGMENTS_ADMIT);
+
+    ing_segments_core_found(run.core, 9);
+    assert_int_equal(ing_segments_core_fence(run.core, 1, &least), SEGMENTS_STALE);
+    assert_int_equal(least, 9);
+    run_end(&run);
+}
+
+static void failures(void **state)
+{
+    struct run run = run_begin();
+    struct fg_segment_id first;
+
+    (void)state;
+    assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT);
+    run_tick(&run, FG_SECOND_NS);
+    run_failed(&run, SEGMENTS_SEAL);
+    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT); /* still into the same chunk */
+    run_tick(&run, FG_MINUTE_NS);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->cut, 1); /* the same number */
+    run_event(&run, SEGMENTS_MANIFEST);
+    run_event(&run, SEGMENTS_SEALED);
+    assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
+    run_failed(&run, SEGMENTS_UPLOAD);
+    assert_null(run_wants(&run, SEGMENTS_UPLOAD));
+    run_tick(&run, FG_MINUTE_NS); /* the pause is over */
+    assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
+    run_end(&run);
+
+    /* Another name each time; an upload that waited too long is done again. */
+    run = run_begin();
+    assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT);
+    run_tick(&run, FG_SECOND_NS);
+    run_event(&run, SEGMENTS_SEALED);
+    first = run_wants(&run, SEGMENTS_UPLOAD)->id;
+    run_event(&run, SEGMENTS_UPLOADED);
+    run_failed(&run, SEGMENTS_READ);
+    run_tick(&run, 2 * FG_HOUR_NS);
+    assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
+    assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->id.cut, first.cut);
+    assert_int_not_equal(run_wants(&run, SEGMENTS_UPLOAD)->id.nonce, first.nonce);
+    run_end(&run);
+}
+
+/* A generation that somebody waits for, and that does not come. */
+static void wanted(void **state)
+{
+    const struct ing_segments_event never = {.kind = SEGMENTS_WANTED, .generation = 999};
+    struct run run = run_begin();
+
+    (void)state;
+    run_step(&run, never);
+    assert_non_null(run_wants(&run, SEGMENTS_READ));
+    run_event(&run, SEGMENTS_MANIFEST);
+    assert_null(run_wants(&run, SEGMENTS_READ));
+    run_step(&run, never); /* it is not read for without end */
+    assert_null(run_wants(&run, SEGMENTS_READ));
+    assert_int_equal(run.effects.wake_mono_ns, run.now_ns + FG_SECOND_NS);
+    run_tick(&run, FG_SECOND_NS);
+    assert_non_null(run_wants(&run, SEGMENTS_READ));
+
+    /* The read that is under way may have begun too early for the next one. */
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_WANTED, .generation = 1000});
+    run.l0.generation = 999;
+    run_event(&run, SEGMENTS_MANIFEST);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_WANTED, .generation = 1000});
+    assert_non_null(run_wants(&run, SEGMENTS_READ));
+    run_end(&run);
+}
+
+/* While nothing can be read, nothing is due but the next attempt; it comes within a second if a
+ * query waits, whose querier has read the manifest. */
+static void sleeps_through_failures(void **state)
+{
+    const struct ing_segments_event wanted_9 = {.kind = SEGMENTS_WANTED, .generation = 9};
+    struct run run = run_create(0);
+
+    (void)state;
+    run_tick(&run, 0);
+    for (int i = 0; i < 50; i++) {
+        assert_non_null(run_wants(&run, SEGMENTS_READ));
+        run_failed(&run, SEGMENTS_READ);
+        while (run_wants(&run, SEGMENTS_READ) == NULL) {
+            assert_in_range(run.effects.wake_mono_ns, run.now_ns + 1, run.now_ns + FG_MINUTE_NS);
+            if (i >= 25) {
+                run_step(&run, wanted_9);
+                assert_null(run_wants(&run, SEGMENTS_READ));
+                assert_in_range(run.effects.wake_mono_ns, run.now_ns + 1,
+                                run.now_ns + FG_SECOND_NS);
+            }
+            run_tick(&run, run.effects.wake_mono_ns - run.now_ns);
+        }
+    }
+    run_end(&run);
+}
+
+static void rank(struct run *run, uint8_t rank)
+{
+    uint8_t ranks[SEGMENTS_SHARDS];
+
+    memset(ranks, rank, sizeof ranks);
+    run_step(run, (struct ing_segments_event){.kind = SEGMENTS_RANKS, .ranks = ranks});
+}
+
+/* Others are before us: we wait for their turns, but not with a drain, nor for ever. */
+static void ranks(void **state)
+{
+    struct run run = run_begin();
+
+    (void)state;
+    rank(&run, 2);
+    assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT); /* two sizes of a segment */
+    run_wait(&run, 11 * FG_MINUTE_NS);                            /* closed, and has lingered */
+    assert_null(run_wants(&run, SEGMENTS_SEAL));
+    run_wait(&run, 5 * FG_MINUTE_NS - FG_SECOND_NS);
+    assert_null(run_wants(&run, SEGMENTS_SEAL));
+    run_tick(&run, 2 * FG_SECOND_NS);
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 1);
+    run_end(&run);
+
+    run = run_begin();
+    rank(&run, 2);
+    assert_int_equal(run_push(&run, 1000, 3999), SEGMENTS_ADMIT);
+    run_tick(&run, FG_SECOND_NS);
+    assert_null(run_wants(&run, SEGMENTS_SEAL));
+    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT); /* nobody has come chunk to it */
+    run_tick(&run, FG_SECOND_NS);
+    assert_non_null(run_wants(&run, SEGMENTS_SEAL));
+    run_end(&run);
+
+    run = run_begin();
+    rank(&run, 1);
+    assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT);
+    run_tick(&run, FG_SECOND_NS);
+    assert_null(run_wants(&run, SEGMENTS_SEAL));
+    rank(&run, 0); /* the ring has changed */
+    assert_non_null(run_wants(&run, SEGMENTS_SEAL));
+    run_end(&run);
+
+    run = run_begin();
+    rank(&run, 1);
+    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    assert_non_null(run_wants(&run, SEGMENTS_SEAL));
+    run_end(&run);
+}
+
+/* Writes that failed and were not there: nothing is uploaded. A manifest that goes back: nothing is
+ * done any more. */
+static void oddities(void **state)
+{
+    struct run run = run_begin();
+    struct fg_segment_id id;
+
+    (void)state;
+    assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT);
+    run_tick(&run, FG_SECOND_NS);
+    run_event(&run, SEGMENTS_SEALED);
+    id = run_wants(&run, SEGMENTS_UPLOAD)->id;
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_UPLOADED, .nothing = true});
+    assert_non_null(run_wants(&run, SEGMENTS_MARK));
+    run_event(&run, SEGMENTS_MARKED);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_COMMITTED], 1);
+    run_event(&run, SEGMENTS_MANIFEST); /* it was asked for with the upload */
+
+    run_enter(&run, &id, 1000);
+    run_wait(&run, FG_MINUTE_NS);
+    assert_int_equal(ing_segments_core_status(run.core).gen, 1);
+    run.l0 = fg_l0_none();
+    run_wait(&run, FG_MINUTE_NS);
+    assert_true(ing_segments_core_status(run.core).went_back);
+    assert_int_equal(ing_segments_core_status(run.core).gen, 1);
+
+    run_end(&run);
+}
+
+/* Chunks that got nothing go after a while; what was admitted to one all the same is counted. */
+static void empty_chunks(void **state)
+{
+    struct run run = run_begin();
+    struct ing_head_group_key key;
+    uint32_t chunk = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < run_config.chunks_max; i++) {
+        key = group_of(2000 + i);
+        assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_ADMIT);
+    }
+    assert_int_equal(run_push(&run, 3000, 1), SEGMENTS_FULL);
+    run_wait(&run, 11 * FG_MINUTE_NS);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_OPEN], 0);
+    ing_segments_core_added(run.core, &key, chunk, false, 1, 10, RUN_START_WALL_NS + run.now_ns);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_OPEN], 1);
+    assert_int_equal(run_push(&run, 3000, 1), SEGMENTS_ADMIT);
+    run_wait(&run, 11 * FG_MINUTE_NS);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_OPEN], 2);
+    run_end(&run);
+}
+
+/* A group whose only push was refused holds nothing: what others commit of it is not compared with
+ * it, and has to be looked for when it is pushed again. */
+static void a_refused_push_says_nothing_of_its_group(void **state)
+{
+    const struct fg_segment_id others = {.writer = {8, 8}, .cut = 1, .nonce = 1};
+    struct run run = run_begin();
+    struct ing_head_group_key key = group_of(1000);
+    uint32_t chunk;
+
+    (void)state;
+    assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_ADMIT);
+    run_enter(&run, &others, 1000);
+    run_wait(&run, run_config.poll_ns);
+    assert_non_null(run_wants(&run, SEGMENTS_COMPARE));
+    assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_LOOK);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
+    assert_int_equal(ing_segments_core_status(run.core).gen, 1);
+    assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_LOOK);
+    assert_int_equal(run_admit(run.core, &key, 1, &chunk), SEGMENTS_ADMIT);
+    run_end(&run);
+}
+
+/* A sealed chunk of an earlier life: in the manifest or not. */
+static void restarts(void **state)
+{
+    struct ing_segments_chunk sealed = {.group = group_of(1000),
+                                        .number = 3,
+                                        .state = CHUNK_SEALED,
+                                        .cut = 5,
+                                        .profiles = 1,
+                                        .bytes = 1};
+    const struct fg_segment_id id = {run_config.writer, 5, 1};
+
+    (void)state;
+    for (int entered = 0; entered < 2; entered++) {
+        struct run run = run_create(5);
+        struct ing_head_group_key key = sealed.group;
+        uint64_t least;
+        uint32_t chunk;
+
+        assert_true(ing_segments_core_restore(run.core, &sealed));
+        if (entered == 1)
+            run_enter(&run, &id, 1000);
+        run_tick(&run, 0);
+        assert_null(run_wants(&run, SEGMENTS_UPLOAD)); /* the manifest first */
+        assert_int_equal(ing_segments_core_fence(run.core, 0, &least), SEGMENTS_BEHIND);
+        assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_ADMIT);
+        assert_int_equal(chunk, 4);
+        run_event(&run, SEGMENTS_MANIFEST);
+        if (entered == 1)
+            assert_int_equal(run_wants(&run, SEGMENTS_MARK)->chunks[0]->generation, 1);
+        else
+            assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->n_chunks, 1);
+        run_end(&run);
+    }
+}
+
+static void ask(struct run *run)
+{
+    bool changed;
+
+    fg_l0_ask(&run->l0, run->l0.asked + 1, &run->l0, &changed);
+    assert_true(changed);
+    run_wait(run, FG_MINUTE_NS); /* past the next read */
+}
+
+static void report(struct run *run, uint64_t clean)
+{
+    struct fg_err err;
+    bool changed;
+
+    assert_non_null(run_wants(run, SEGMENTS_REPORT));
+    assert_int_equal(run_wants(run, SEGMENTS_REPORT)->clean, clean);
+    assert_int_equal(
+        fg_l0_clean(&run->l0, run_config.writer, clean, run->arena, &run->l0, &changed, &err),
+        FG_OK);
+    run_event(run, SEGMENTS_REPORTED);
+    assert_non_null(run_wants(run, SEGMENTS_READ)); /* only the manifest is believed */
+    run_event(run, SEGMENTS_MANIFEST);
+    run_wait(run, FG_MINUTE_NS);
+    assert_null(run_wants(run, SEGMENTS_REPORT));
+}
+
+/* What was there when it was asked for has to be committed and evicted before it is said that it
+ * is; what came since does not matter. */
+static void reports(void **state)
+{
+    struct run run = run_begin();
+
+    (void)state;
+    run_wait(&run, FG_MINUTE_NS);
+    assert_null(run_wants(&run, SEGMENTS_REPORT)); /* nobody asked */
+    ask(&run);
+    report(&run, 1); /* there is nothing */
+
+    assert_int_equal(run_push(&run, 999, 2000), SEGMENTS_ADMIT);
+    ask(&run);
+    assert_null(run_wants(&run, SEGMENTS_REPORT));
+    assert_int_equal(run_push(&run, 1001, 1), SEGMENTS_ADMIT);
+    run_event(&run, SEGMENTS_SEALED);
+    run_event(&run, SEGMENTS_UPLOADED);
+    run_event(&run, SEGMENTS_MANIFEST);
+    assert_int_equal(run_wants(&run, SEGMENTS_SWAP)->clean, 1);
+    run_enter(&run, &run_wants(&run, SEGMENTS_SWAP)->id, 999);
+    run_event(&run, SEGMENTS_SWAPPED);
+    run_event(&run, SEGMENTS_MANIFEST);
+    run_event(&run, SEGMENTS_MARKED);
+    run_wait(&run, FG_MINUTE_NS);
+    assert_null(run_wants(&run, SEGMENTS_REPORT));
+    run_wait(&run, 5 * FG_MINUTE_NS);
+    run_tick(&run, FG_SECOND_NS);
+    assert_non_null(run_wants(&run, SEGMENTS_EVICT));
+    run_event(&run, SEGMENTS_MANIFEST);
+    run_event(&run, SEGMENTS_EVICTED);
+    run_tick(&run, FG_SECOND_NS);
+    report(&run, 2);
+
+    /* A bucket that does not answer is asked again, after a pause. */
+    ask(&run);
+    assert_null(run_wants(&run, SEGMENTS_REPORT));
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    run_commit(&run, 1001);
+    assert_null(run_wants(&run, SEGMENTS_REPORT));
+    run_wait(&run, FG_HOUR_NS);
+    run_tick(&run, FG_SECOND_NS);
+    assert_non_null(run_wants(&run, SEGMENTS_EVICT));
+    run_event(&run, SEGMENTS_EVICTED);
+    assert_non_null(run_wants(&run, SEGMENTS_REPORT));
+    run_failed(&run, SEGMENTS_REPORT);
+    assert_non_null(run_wants(&run, SEGMENTS_READ));
+    run_event(&run, SEGMENTS_MANIFEST);
+    run_wait(&run, FG_SECOND_NS);
+    report(&run, 3);
+    run_end(&run);
+}
+
+/* While the bucket is away queries go on with what they know of it, so nothing that is newer may be
+ * gone from here. */
+static void nothing_is_evicted_while_the_bucket_is_away(void **state)
+{
+    struct run run = run_begin();
+
+    (void)state;
+    assert_int_equal(run_push(&run, 999, 1), SEGMENTS_ADMIT);
+    run_wait(&run, 10 * FG_MINUTE_NS);
+    run_commit(&run, 999);
+    for (int i = 0; i < 60; i++) {
+        run_tick(&run, FG_MINUTE_NS);
+        assert_null(run_wants(&run, SEGMENTS_EVICT));
+        if (run_wants(&run, SEGMENTS_READ) != NULL)
+            run_failed(&run, SEGMENTS_READ);
+    }
+    run_tick(&run, FG_HOUR_NS);
+    assert_non_null(run_wants(&run, SEGMENTS_READ));
+    run_event(&run, SEGMENTS_MANIFEST);
+    run_tick(&run, FG_SECOND_NS);
+    assert_non_null(run_wants(&run, SEGMENTS_EVICT));
+    run_end(&run);
+}
+
+/* A start knows nothing of what it finds. */
+static void reports_after_a_start(void **state)
+{
+    const struct ing_segments_chunk open = {.group = group_of(1000), .profiles = 1, .bytes = 1};
+    struct run run = run_create(0);
+
+    (void)state;
+    assert_true(ing_segments_core_restore(run.core, &open));
+    run_tick(&run, 0);
+    run_event(&run, SEGMENTS_MANIFEST);
+    ask(&run);
+    assert_int_equal(ing_segments_core_status(run.core).era, 1);
+    assert_null(run_wants(&run, SEGMENTS_REPORT));
+    run_end(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(window_closes),
+        cmocka_unit_test(much_is_cut_at_once),
+        cmocka_unit_test(late_ids),
+        cmocka_unit_test(failures),
+        cmocka_unit_test(oddities),
+        cmocka_unit_test(restarts),
+        cmocka_unit_test(empty_chunks),
+        cmocka_unit_test(a_refused_push_says_nothing_of_its_group),
+        cmocka_unit_test(drains),
+        cmocka_unit_test(ranks),
+        cmocka_unit_test(wanted),
+        cmocka_unit_test(sleeps_through_failures),
+        cmocka_unit_test(reports),
+        cmocka_unit_test(nothing_is_evicted_while_the_bucket_is_away),
+        cmocka_unit_test(reports_after_a_start),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
