@@ -116,7 +116,7 @@ static void wrong_requests(void **state)
         {"{'resourceSpans':[]}", "not an ExportProfilesServiceRequest", FG_E_DECODE},
         {"", "byte 0: the input ends", FG_E_DECODE},
         {"[]", "byte 1: not a JSON object", FG_E_DECODE},
-        {"{'dictionary':{}} x", "byte 18: something follows", FG_E_DECODE},
+        {"{'dictionary':{}} x", "byte 18: unexpected data after the value", FG_E_DECODE},
         {"{'dictionary':[]}", "byte 15: dictionary is not an object", FG_E_DECODE},
         {"{'resourceProfiles':{}}", "resourceProfiles is not an array", FG_E_DECODE},
         {"{'resourceProfiles':[1]}", "resourceProfiles is not an object", FG_E_DECODE},
