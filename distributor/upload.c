@@ -94,7 +94,7 @@ static void count_refusal(struct distributor *distributor, enum fg_code code)
 static void tell_expired(const struct dist_upload *upload)
 {
     struct distributor *distributor = upload->distributor;
-    int64_t now_ns = fg_mono_ns(distributor->config.clock);
+    int64_t now_ns = fg_mono_ns(distributor->clock);
     int64_t told_ns = atomic_load(&distributor->expired_mono_ns);
     char text[24];
 
@@ -179,7 +179,7 @@ static int64_t drawn_ns(const struct dist_upload *upload, int64_t least_ns, int6
 
 static int64_t deadline_of(const struct dist_upload *upload)
 {
-    return upload->begun_mono_ns + upload->distributor->config.settings->push_timeout_ns;
+    return upload->begun_mono_ns + upload->distributor->settings->push_timeout_ns;
 }
 
 /* Another round after a pause, if there is time for it. */
@@ -200,10 +200,9 @@ static void pause_for(struct dist_upload *upload, struct dist_upload_item *item,
     } else {
         wish_ns = drawn_ns(upload, SILENT_PAUSE_NS, SILENT_DRAWN_NS);
         metric = DIST_RETRIED_SILENT;
-        until_ns =
-            FG_MIN(until_ns, upload->begun_mono_ns + distributor->config.settings->push_retry_ns);
+        until_ns = FG_MIN(until_ns, upload->begun_mono_ns + distributor->settings->push_retry_ns);
     }
-    if (fg_mono_ns(distributor->config.clock) + wish_ns >= until_ns) {
+    if (fg_mono_ns(distributor->clock) + wish_ns >= until_ns) {
         item_fail(upload, item, DIST_QUORUM_MISSED, &result->err);
         return;
     }
@@ -261,7 +260,7 @@ static void on_pause_over(uv_timer_t *timer)
     bool known = dist_owners_are_known(distributor->owners) &&
                  dist_owners_know(distributor->owners, upload->awaited);
 
-    if (!known && fg_mono_ns(distributor->config.clock) < deadline_of(upload))
+    if (!known && fg_mono_ns(distributor->clock) < deadline_of(upload))
         return; /* the timer comes again */
     uv_close((uv_handle_t *)timer, on_pause_closed);
 }
@@ -347,7 +346,7 @@ static enum fg_code encode(const struct dist_upload *upload, const struct upload
 static void send_item(struct dist_upload *upload, struct dist_upload_item *item)
 {
     if (upload->begun_mono_ns == 0)
-        upload->begun_mono_ns = fg_mono_ns(upload->distributor->config.clock);
+        upload->begun_mono_ns = fg_mono_ns(upload->distributor->clock);
     (void)atomic_fetch_add(&upload->under_way, 1);
     dist_delivery_send(item->delivery, item->parcel, deadline_of(upload));
 }
@@ -656,7 +655,7 @@ enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struc
         return fg_fail(err, FG_E_LIMIT,
                        "push rate limit exceeded by earlier profiles of this upload");
     if (fg_rates_take(distributor->rates, upload->tenant, &upload->limits->values, bytes,
-                      fg_mono_ns(distributor->config.clock), err) == FG_OK) {
+                      fg_mono_ns(distributor->clock), err) == FG_OK) {
         upload->n_admitted++;
         return FG_OK;
     }
@@ -697,19 +696,19 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
     struct dist_upload *upload = fg_container(job, struct dist_upload, job);
     struct distributor *distributor = upload->distributor;
-    int64_t start = fg_mono_ns(distributor->config.clock);
+    int64_t start = fg_mono_ns(distributor->clock);
     struct dist_ingest_counts before = upload->counts;
     enum fg_code code;
 
-    upload->space = dist_workspace_take(distributor);
+    upload->space = dist_workspace_take(&distributor->workspaces);
     code = upload->interface->decode(upload, upload->space, err);
-    dist_workspace_give(distributor, upload->space);
+    dist_workspace_give(&distributor->workspaces, upload->space);
     if (upload->attempt == 1)
         count_cuts(distributor, &upload->counts);
     else
         upload->counts = before; /* the same bytes again */
     fg_metric_observe_ns(distributor->metrics, DIST_DECODE_SECONDS,
-                         fg_mono_ns(distributor->config.clock) - start);
+                         fg_mono_ns(distributor->clock) - start);
     return code;
 }
 
@@ -749,7 +748,7 @@ static void submit(struct dist_upload *upload,
     upload->under_way = 1;
     upload->job.run = work;
     upload->job.done = done;
-    if (fg_work_submit(upload->distributor->config.work, FG_LANE_INGEST, &upload->job))
+    if (fg_work_submit(upload->distributor->work, FG_LANE_INGEST, &upload->job))
         return;
     (void)fg_fail(&upload->err, FG_E_LIMIT, "too many uploads at a time, try again");
     answer(upload);
@@ -772,8 +771,7 @@ static void decode(struct dist_upload *upload)
 
 static enum fg_code check_body(const struct dist_upload *upload, struct fg_err *err)
 {
-    struct fg_limits *limits =
-        fg_tenants_limits(upload->distributor->config.tenants, upload->tenant);
+    struct fg_limits *limits = fg_tenants_limits(upload->distributor->tenants, upload->tenant);
     double max = limits->values.ingestion_body_limit_mb * 1024 * 1024;
 
     fg_limits_unref(limits);
@@ -793,9 +791,8 @@ enum fg_code dist_upload_from(struct dist_upload *upload, struct fg_http_request
     upload->body = fg_http_body(req);
     upload->sender = fg_http_peer(req);
     upload->idempotency_key = fg_http_header(req, "Idempotency-Key");
-    if (fg_tenants_identify_one(upload->distributor->config.tenants,
-                                fg_http_header(req, FG_TENANT_HEADER), &upload->tenant,
-                                err) != FG_OK)
+    if (fg_tenants_identify_one(upload->distributor->tenants, fg_http_header(req, FG_TENANT_HEADER),
+                                &upload->tenant, err) != FG_OK)
         return err->code;
     return check_body(upload, err);
 }
@@ -816,7 +813,7 @@ static struct fg_decode_limits decode_limits_of(const struct fg_limit_settings *
 /* It came while the program started: the ring is here in a moment. */
 static void await_ring(struct dist_upload *upload)
 {
-    upload->begun_mono_ns = fg_mono_ns(upload->distributor->config.clock);
+    upload->begun_mono_ns = fg_mono_ns(upload->distributor->clock);
     upload->lacks = true;
     start_pause(upload, RING_PAUSE_NS);
 }
@@ -826,9 +823,9 @@ void dist_upload_start(struct dist_upload *upload)
     struct distributor *distributor = upload->distributor;
 
     upload->magic = UPLOAD_MAGIC;
-    upload->now_ns = fg_wall_ns(distributor->config.clock);
+    upload->now_ns = fg_wall_ns(distributor->clock);
     upload->key = fg_hash128(upload->idempotency_key);
-    upload->limits = fg_tenants_limits(distributor->config.tenants, upload->tenant);
+    upload->limits = fg_tenants_limits(distributor->tenants, upload->tenant);
     upload->decode_limits = decode_limits_of(&upload->limits->values);
     upload->rules.labels = upload->limits->rules;
     upload->rules.types = upload->limits->type_rules;

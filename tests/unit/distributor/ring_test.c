@@ -1,6 +1,7 @@
 /* A whole distributor behind a real HTTP server, in a ring whose ingesters say what the test has
  * written for them: what becomes of uploads. */
 #include "common/cluster/ring/shard.h"
+#include "distributor/distributor.h"
 #include "distributor/upload.h"
 #include "tests/lib/push_ring.h"
 #include "tests/lib/served.h"
