@@ -12,8 +12,8 @@ static void on_scrape(void *arg)
 {
     struct distributor *distributor = arg;
 
-    fg_metric_set(distributor->metrics, DIST_KNOWN_BYTES,
-                  (int64_t)dist_known_bytes(distributor->known));
+    fg_metric_set(distributor->metrics, DIST_DEFINITION_CACHE_BYTES,
+                  (int64_t)dist_definition_cache_bytes(distributor->definition_cache));
     fg_metric_set(distributor->metrics, DIST_TENANTS, fg_rates_count(distributor->rates));
     fg_metric_set(distributor->metrics, DIST_STRAGGLER_BYTES,
                   (int64_t)atomic_load(&distributor->deliveries.straggler_bytes));
@@ -29,7 +29,8 @@ struct distributor *dist_create(const struct dist_config *config)
     distributor->clock = config->clock;
     distributor->rates = fg_rates_create(fg_tenants_max(config->tenants));
     distributor->otlp_senders = dist_otlp_senders_create();
-    distributor->known = dist_known_create((size_t)config->settings->known_stacks_max);
+    distributor->definition_cache =
+        dist_definition_cache_create((size_t)config->settings->known_stacks_max);
     distributor->owners = dist_owners_create(&(struct dist_owners_config){
         .ingester = config->ingester,
         .watch = config->watch,
@@ -42,7 +43,7 @@ struct distributor *dist_create(const struct dist_config *config)
         fg_metrics_register(config->registry, distributor_metrics, FG_COUNT(distributor_metrics));
     distributor->deliveries = (struct dist_deliveries){
         .owners = distributor->owners,
-        .known = distributor->known,
+        .definition_cache = distributor->definition_cache,
         .metrics = distributor->metrics,
         .stragglers_max_bytes = config->settings->stragglers_max_bytes,
     };
@@ -64,7 +65,7 @@ void dist_destroy(struct distributor *distributor)
     dist_owners_destroy(distributor->owners);
     fg_rates_destroy(distributor->rates);
     dist_otlp_senders_destroy(distributor->otlp_senders);
-    dist_known_destroy(distributor->known);
+    dist_definition_cache_destroy(distributor->definition_cache);
     free(distributor);
 }
 

@@ -22,7 +22,7 @@ struct distributor {
     struct fg_clock *clock;
     struct fg_metrics *metrics; /* the registry's */
 
-    struct dist_known *known;
+    struct dist_definition_cache *definition_cache;
     struct dist_owners *owners;
     struct dist_deliveries deliveries;
     struct fg_rates *rates;                 /* token buckets of the tenants' push rates */

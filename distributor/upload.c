@@ -36,14 +36,14 @@ enum {
 static const int64_t RING_PAUSE_NS = 10 * FG_MS_NS;  /* it is being read for the first time */
 static const int64_t STALE_PAUSE_NS = 10 * FG_MS_NS; /* the ring is being read meanwhile */
 static const int64_t EARLY_PAUSE_NS = 10 * FG_MS_NS, EARLY_DRAWN_NS = 90 * FG_MS_NS;
-static const int64_t SILENT_PAUSE_NS = 100 * FG_MS_NS, SILENT_DRAWN_NS = 400 * FG_MS_NS;
+static const int64_t UNRESPONSIVE_PAUSE_NS = 100 * FG_MS_NS, UNRESPONSIVE_DRAWN_NS = 400 * FG_MS_NS;
 
 static const int64_t EXPIRED_LOG_NS = FG_MINUTE_NS; /* between two lines */
 
 struct dist_upload_item {
     struct dist_delivery *delivery;
-    struct dist_parcel *parcel; /* as it was sent last */
-    bool done;                  /* there is no other round */
+    struct dist_encoded_batch *encoded; /* as it was sent last */
+    bool done;                          /* there is no other round */
 };
 
 /* ---- items ---- */
@@ -51,7 +51,7 @@ struct dist_upload_item {
 static void item_end(struct dist_upload_item *item)
 {
     dist_delivery_leave(fg_take(item->delivery));
-    dist_parcel_unref(fg_take(item->parcel));
+    dist_encoded_batch_unref(fg_take(item->encoded));
     item->done = true;
 }
 
@@ -198,8 +198,8 @@ static void pause_for(struct dist_upload *upload, struct dist_upload_item *item,
         wish_ns = drawn_ns(upload, EARLY_PAUSE_NS, EARLY_DRAWN_NS);
         metric = DIST_RETRIED_EARLY;
     } else {
-        wish_ns = drawn_ns(upload, SILENT_PAUSE_NS, SILENT_DRAWN_NS);
-        metric = DIST_RETRIED_SILENT;
+        wish_ns = drawn_ns(upload, UNRESPONSIVE_PAUSE_NS, UNRESPONSIVE_DRAWN_NS);
+        metric = DIST_RETRIED_UNRESPONSIVE;
         until_ns = FG_MIN(until_ns, upload->begun_mono_ns + distributor->settings->push_retry_ns);
     }
     if (fg_mono_ns(distributor->clock) + wish_ns >= until_ns) {
@@ -231,7 +231,7 @@ static void take_over(struct dist_upload *upload, struct dist_upload_item *item,
         return;
     case DELIVERY_STALE:
     case DELIVERY_EARLY:
-    case DELIVERY_SILENT:
+    case DELIVERY_UNRESPONSIVE:
         pause_for(upload, item, &result, pause_ns);
         return;
     }
@@ -257,8 +257,8 @@ static void on_pause_over(uv_timer_t *timer)
 {
     struct dist_upload *upload = fg_container(timer, struct dist_upload, pause);
     struct distributor *distributor = upload->distributor;
-    bool known = dist_owners_are_known(distributor->owners) &&
-                 dist_owners_know(distributor->owners, upload->awaited);
+    bool known = dist_owners_are_loaded(distributor->owners) &&
+                 dist_owners_have_revision(distributor->owners, upload->awaited);
 
     if (!known && fg_mono_ns(distributor->clock) < deadline_of(upload))
         return; /* the timer comes again */
@@ -337,9 +337,9 @@ static enum fg_code encode(const struct dist_upload *upload, const struct upload
     fg_batch_encode(&part->batch, define, &space->wire);
     if (space->wire.full)
         return fg_fail(err, FG_E_TOO_LARGE, "the upload exceeds the message size limit");
-    dist_parcel_unref(fg_take(item->parcel));
-    item->parcel = dist_parcel_create(upload->tenant, part->service, &part->batch, define,
-                                      fg_buf_slice(&space->wire));
+    dist_encoded_batch_unref(fg_take(item->encoded));
+    item->encoded = dist_encoded_batch_create(upload->tenant, part->service, &part->batch, define,
+                                              fg_buf_slice(&space->wire));
     return FG_OK;
 }
 
@@ -348,7 +348,7 @@ static void send_item(struct dist_upload *upload, struct dist_upload_item *item)
     if (upload->begun_mono_ns == 0)
         upload->begun_mono_ns = fg_mono_ns(upload->distributor->clock);
     (void)atomic_fetch_add(&upload->under_way, 1);
-    dist_delivery_send(item->delivery, item->parcel, deadline_of(upload));
+    dist_delivery_send(item->delivery, item->encoded, deadline_of(upload));
 }
 
 static enum fg_code send_part(struct dist_upload *upload, const struct upload_part *part,
@@ -363,9 +363,9 @@ static enum fg_code send_part(struct dist_upload *upload, const struct upload_pa
     if (item->done)
         return FG_OK;
     if (item->delivery == NULL)
-        item->delivery = dist_delivery_create(&upload->distributor->deliveries, part->shard,
-                                              dist_known_service(upload->tenant, part->service),
-                                              on_round, upload);
+        item->delivery = dist_delivery_create(
+            &upload->distributor->deliveries, part->shard,
+            dist_definition_cache_service_key(upload->tenant, part->service), on_round, upload);
     if (dist_delivery_begin(item->delivery, err) != FG_OK) {
         item_fail(upload, item, DIST_QUORUM_MISSED, err);
         return FG_OK; /* it was told, and the others go on */
@@ -831,7 +831,7 @@ void dist_upload_start(struct dist_upload *upload)
     upload->rules.types = upload->limits->type_rules;
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);
     fg_metric_add(distributor->metrics, DIST_BYTES, upload->body.len);
-    if (dist_owners_are_known(distributor->owners))
+    if (dist_owners_are_loaded(distributor->owners))
         decode(upload);
     else
         await_ring(upload);
