@@ -1,6 +1,6 @@
 #include "common/net/rpc/context.h"
 
-#include "common/net/rpc/held.h"
+#include "common/net/rpc/chunked_replies.h"
 #include "common/net/rpc/message.h"
 #include "common/net/rpc/record.h"
 #include "common/net/rpc/request.h"
@@ -65,8 +65,9 @@ static void on_scrape(void *arg)
     for (struct fg_peer *peer = rpc->peers; peer != NULL; peer = peer->next_counted)
         fg_record_scrape(peer->record, peer);
     if (rpc->server != NULL) {
-        fg_metric_set(rpc->metrics, RPC_ANSWERS,
-                      (int64_t)fg_held_bytes(fg_rpc_server_held(rpc->server)));
+        fg_metric_set(
+            rpc->metrics, RPC_ANSWERS,
+            (int64_t)fg_chunked_replies_bytes(fg_rpc_server_chunked_replies(rpc->server)));
         fg_metric_set(rpc->metrics, RPC_REQUESTS,
                       (int64_t)fg_rpc_server_request_bytes(rpc->server));
         fg_metric_set(rpc->metrics, RPC_CONNECTIONS, fg_rpc_server_connections(rpc->server));
