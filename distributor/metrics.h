@@ -28,7 +28,7 @@
     M(COUNTER, DIST_QUORUM_MISSED, "flamegrid_distributor_deliveries_total{outcome=\"quorum_missed\"}", "Batches sent to the owners of their shard, by outcome") \
     M(COUNTER, DIST_RETRIED_STALE, "flamegrid_distributor_deliveries_retried_total{reason=\"stale_ring\"}", "Batches resent after a pause, by reason") \
     M(COUNTER, DIST_RETRIED_EARLY, "flamegrid_distributor_deliveries_retried_total{reason=\"ring_not_read\"}", "Batches resent after a pause, by reason") \
-    M(COUNTER, DIST_RETRIED_SILENT, "flamegrid_distributor_deliveries_retried_total{reason=\"unreachable\"}", "Batches resent after a pause, by reason") \
+    M(COUNTER, DIST_RETRIED_UNRESPONSIVE, "flamegrid_distributor_deliveries_retried_total{reason=\"unreachable\"}", "Batches resent after a pause, by reason") \
     M(COUNTER, DIST_STRAGGLERS_STORED, "flamegrid_distributor_stragglers_total{outcome=\"stored\"}", "Copies of acknowledged batches for slow ingesters, by outcome") \
     M(COUNTER, DIST_STRAGGLERS_FAILED, "flamegrid_distributor_stragglers_total{outcome=\"failed\"}", "Copies of acknowledged batches for slow ingesters, by outcome") \
     M(COUNTER, DIST_STRAGGLERS_DROPPED, "flamegrid_distributor_stragglers_total{outcome=\"dropped\"}", "Copies of acknowledged batches for slow ingesters, by outcome") \
@@ -37,7 +37,7 @@
     M(COUNTER, DIST_OTLP_1_10, "flamegrid_otlp_dialect_total{version=\"1.10\"}", "OTLP requests by release of opentelemetry-proto (JSON of 1.9 counts as 1.10 because they are identical)") \
     M(GAUGE, DIST_STRAGGLER_BYTES, "flamegrid_distributor_straggler_bytes", "Memory of copies for slow ingesters whose upload is already acknowledged") \
     M(GAUGE, DIST_TENANTS, "flamegrid_distributor_tenants", "Tenants with recent uploads that the rate limiter tracks") \
-    M(GAUGE, DIST_KNOWN_BYTES, "flamegrid_distributor_known_stacks_bytes", "Memory of the cache of stacks that the ingesters already have") \
+    M(GAUGE, DIST_DEFINITION_CACHE_BYTES, "flamegrid_distributor_known_stacks_bytes", "Memory of the cache of stacks that the ingesters already have") \
     M(HISTOGRAM, DIST_DECODE_SECONDS, "flamegrid_distributor_decode_duration_seconds", "Duration of decompressing and decoding an upload")
 /* clang-format on */
 FG_METRICS_ENUM(distributor_metric, DISTRIBUTOR_METRICS)

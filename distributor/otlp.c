@@ -30,7 +30,7 @@ struct otlp {
 static enum fg_code read_message(struct otlp *otlp, struct dist_workspace *space,
                                  struct fg_slice *ret_message, struct fg_err *err)
 {
-    uint64_t max = otlp->upload.distributor->config.settings->body_max_bytes;
+    uint64_t max = otlp->upload.distributor->settings->body_max_bytes;
 
     if (otlp->is_call)
         return dist_workspace_message(space, &otlp->call, max, ret_message, err);
@@ -148,7 +148,7 @@ static void note_version(struct otlp *otlp)
     fg_metric_add(distributor->metrics, versions[version].metric, 1);
     if (version == FG_OTLP_1_10 ||
         !dist_otlp_senders_admit(distributor->otlp_senders, upload->tenant, upload->sender,
-                                 fg_mono_ns(distributor->config.clock)))
+                                 fg_mono_ns(distributor->clock)))
         return;
     fg_log_warn("sender uses an older release of OTLP profiles, which is still supported",
                 fg_lb("tenant", upload->tenant), fg_lb("sender", upload->sender),
@@ -212,8 +212,8 @@ void dist_otlp_handle_rpc(struct fg_http_request *req, void *arg)
     struct distributor *distributor = arg;
     struct otlp *otlp = create(req, distributor);
 
-    if (!fg_connect_accept(req, fg_mono_ns(distributor->config.clock),
-                           distributor->config.settings->push_timeout_ns, &otlp->call))
+    if (!fg_connect_accept(req, fg_mono_ns(distributor->clock),
+                           distributor->settings->push_timeout_ns, &otlp->call))
         return;
     otlp->is_call = true;
     otlp->json = otlp->call.json;

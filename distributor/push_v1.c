@@ -79,7 +79,7 @@ static enum fg_code inflate(struct v1_push *push, struct fg_slice *profile, stru
     size_t sent_bytes = profile->len;
     const struct distributor *distributor = push->upload.distributor;
     uint64_t max = push->upload.limits->values.max_profile_size_bytes;
-    uint64_t max_all = distributor->config.settings->upload_max_bytes;
+    uint64_t max_all = distributor->settings->upload_max_bytes;
 
     if (dist_workspace_inflate(push->space, fg_coding_sniff(*profile), max, profile, err) != FG_OK)
         return err->code == FG_E_TOO_LARGE
@@ -142,7 +142,7 @@ static enum fg_code transcode(struct v1_push *push, struct fg_slice *message, st
 
 static enum fg_code read_request(struct v1_push *push, struct fg_push *ret_push, struct fg_err *err)
 {
-    uint64_t max = push->upload.distributor->config.settings->body_max_bytes;
+    uint64_t max = push->upload.distributor->settings->body_max_bytes;
     struct fg_slice message = {NULL, 0};
 
     if (dist_workspace_message(push->space, &push->call, max, &message, err) != FG_OK ||
@@ -171,7 +171,7 @@ static enum fg_code decode_series(struct v1_push *push, const struct fg_push_ser
         dist_workspace_next(push->space);
         if (decode_profile(push, &labels, series->profiles[i], &wrong) == FG_OK)
             continue;
-        if (push->inflated_bytes > push->upload.distributor->config.settings->upload_max_bytes) {
+        if (push->inflated_bytes > push->upload.distributor->settings->upload_max_bytes) {
             *err = wrong; /* there is no end to what might come */
             return err->code;
         }
@@ -232,8 +232,8 @@ void dist_push_v1_handle(struct fg_http_request *req, void *arg)
     struct fg_err err;
 
     fg_assert(push != NULL); /* the first thing in an arena of a MiB */
-    if (!fg_connect_accept(req, fg_mono_ns(distributor->config.clock),
-                           distributor->config.settings->push_timeout_ns, &push->call))
+    if (!fg_connect_accept(req, fg_mono_ns(distributor->clock),
+                           distributor->settings->push_timeout_ns, &push->call))
         return;
     push->upload.interface = &interface;
     push->upload.distributor = distributor;

@@ -36,14 +36,14 @@ enum {
 static const int64_t RING_PAUSE_NS = 10 * FG_MS_NS;  /* it is being read for the first time */
 static const int64_t STALE_PAUSE_NS = 10 * FG_MS_NS; /* the ring is being read meanwhile */
 static const int64_t EARLY_PAUSE_NS = 10 * FG_MS_NS, EARLY_DRAWN_NS = 90 * FG_MS_NS;
-static const int64_t SILENT_PAUSE_NS = 100 * FG_MS_NS, SILENT_DRAWN_NS = 400 * FG_MS_NS;
+static const int64_t UNRESPONSIVE_PAUSE_NS = 100 * FG_MS_NS, UNRESPONSIVE_DRAWN_NS = 400 * FG_MS_NS;
 
 static const int64_t EXPIRED_LOG_NS = FG_MINUTE_NS; /* between two lines */
 
 struct dist_upload_item {
     struct dist_delivery *delivery;
-    struct dist_parcel *parcel; /* as it was sent last */
-    bool done;                  /* there is no other round */
+    struct dist_encoded_batch *encoded; /* as it was sent last */
+    bool done;                          /* there is no other round */
 };
 
 /* ---- items ---- */
@@ -51,7 +51,7 @@ struct dist_upload_item {
 static void item_end(struct dist_upload_item *item)
 {
     dist_delivery_leave(fg_take(item->delivery));
-    dist_parcel_unref(fg_take(item->parcel));
+    dist_encoded_batch_unref(fg_take(item->encoded));
     item->done = true;
 }
 
@@ -94,7 +94,7 @@ static void count_refusal(struct distributor *distributor, enum fg_code code)
 static void tell_expired(const struct dist_upload *upload)
 {
     struct distributor *distributor = upload->distributor;
-    int64_t now_ns = fg_mono_ns(distributor->config.clock);
+    int64_t now_ns = fg_mono_ns(distributor->clock);
     int64_t told_ns = atomic_load(&distributor->expired_mono_ns);
     char text[24];
 
@@ -179,7 +179,7 @@ static int64_t drawn_ns(const struct dist_upload *upload, int64_t least_ns, int6
 
 static int64_t deadline_of(const struct dist_upload *upload)
 {
-    return upload->begun_mono_ns + upload->distributor->config.settings->push_timeout_ns;
+    return upload->begun_mono_ns + upload->distributor->settings->push_timeout_ns;
 }
 
 /* Another round after a pause, if there is time for it. */
@@ -198,12 +198,11 @@ static void pause_for(struct dist_upload *upload, struct dist_upload_item *item,
         wish_ns = drawn_ns(upload, EARLY_PAUSE_NS, EARLY_DRAWN_NS);
         metric = DIST_RETRIED_EARLY;
     } else {
-        wish_ns = drawn_ns(upload, SILENT_PAUSE_NS, SILENT_DRAWN_NS);
-        metric = DIST_RETRIED_SILENT;
-        until_ns =
-            FG_MIN(until_ns, upload->begun_mono_ns + distributor->config.settings->push_retry_ns);
+        wish_ns = drawn_ns(upload, UNRESPONSIVE_PAUSE_NS, UNRESPONSIVE_DRAWN_NS);
+        metric = DIST_RETRIED_UNRESPONSIVE;
+        until_ns = FG_MIN(until_ns, upload->begun_mono_ns + distributor->settings->push_retry_ns);
     }
-    if (fg_mono_ns(distributor->config.clock) + wish_ns >= until_ns) {
+    if (fg_mono_ns(distributor->clock) + wish_ns >= until_ns) {
         item_fail(upload, item, DIST_QUORUM_MISSED, &result->err);
         return;
     }
@@ -232,7 +231,7 @@ static void take_over(struct dist_upload *upload, struct dist_upload_item *item,
         return;
     case DELIVERY_STALE:
     case DELIVERY_EARLY:
-    case DELIVERY_SILENT:
+    case DELIVERY_UNRESPONSIVE:
         pause_for(upload, item, &result, pause_ns);
         return;
     }
@@ -258,10 +257,10 @@ static void on_pause_over(uv_timer_t *timer)
 {
     struct dist_upload *upload = fg_container(timer, struct dist_upload, pause);
     struct distributor *distributor = upload->distributor;
-    bool known = dist_owners_are_known(distributor->owners) &&
-                 dist_owners_know(distributor->owners, upload->awaited);
+    bool known = dist_owners_are_loaded(distributor->owners) &&
+                 dist_owners_have_revision(distributor->owners, upload->awaited);
 
-    if (!known && fg_mono_ns(distributor->config.clock) < deadline_of(upload))
+    if (!known && fg_mono_ns(distributor->clock) < deadline_of(upload))
         return; /* the timer comes again */
     uv_close((uv_handle_t *)timer, on_pause_closed);
 }
@@ -338,18 +337,18 @@ static enum fg_code encode(const struct dist_upload *upload, const struct upload
     fg_batch_encode(&part->batch, define, &space->wire);
     if (space->wire.full)
         return fg_fail(err, FG_E_TOO_LARGE, "the upload exceeds the message size limit");
-    dist_parcel_unref(fg_take(item->parcel));
-    item->parcel = dist_parcel_create(upload->tenant, part->service, &part->batch, define,
-                                      fg_buf_slice(&space->wire));
+    dist_encoded_batch_unref(fg_take(item->encoded));
+    item->encoded = dist_encoded_batch_create(upload->tenant, part->service, &part->batch, define,
+                                              fg_buf_slice(&space->wire));
     return FG_OK;
 }
 
 static void send_item(struct dist_upload *upload, struct dist_upload_item *item)
 {
     if (upload->begun_mono_ns == 0)
-        upload->begun_mono_ns = fg_mono_ns(upload->distributor->config.clock);
+        upload->begun_mono_ns = fg_mono_ns(upload->distributor->clock);
     (void)atomic_fetch_add(&upload->under_way, 1);
-    dist_delivery_send(item->delivery, item->parcel, deadline_of(upload));
+    dist_delivery_send(item->delivery, item->encoded, deadline_of(upload));
 }
 
 static enum fg_code send_part(struct dist_upload *upload, const struct upload_part *part,
@@ -364,9 +363,9 @@ static enum fg_code send_part(struct dist_upload *upload, const struct upload_pa
     if (item->done)
         return FG_OK;
     if (item->delivery == NULL)
-        item->delivery = dist_delivery_create(&upload->distributor->deliveries, part->shard,
-                                              dist_known_service(upload->tenant, part->service),
-                                              on_round, upload);
+        item->delivery = dist_delivery_create(
+            &upload->distributor->deliveries, part->shard,
+            dist_definition_cache_service_key(upload->tenant, part->service), on_round, upload);
     if (dist_delivery_begin(item->delivery, err) != FG_OK) {
         item_fail(upload, item, DIST_QUORUM_MISSED, err);
         return FG_OK; /* it was told, and the others go on */
@@ -656,7 +655,7 @@ enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struc
         return fg_fail(err, FG_E_LIMIT,
                        "push rate limit exceeded by earlier profiles of this upload");
     if (fg_rates_take(distributor->rates, upload->tenant, &upload->limits->values, bytes,
-                      fg_mono_ns(distributor->config.clock), err) == FG_OK) {
+                      fg_mono_ns(distributor->clock), err) == FG_OK) {
         upload->n_admitted++;
         return FG_OK;
     }
@@ -697,19 +696,19 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
     struct dist_upload *upload = fg_container(job, struct dist_upload, job);
     struct distributor *distributor = upload->distributor;
-    int64_t start = fg_mono_ns(distributor->config.clock);
+    int64_t start = fg_mono_ns(distributor->clock);
     struct dist_ingest_counts before = upload->counts;
     enum fg_code code;
 
-    upload->space = dist_workspace_take(distributor);
+    upload->space = dist_workspace_take(&distributor->workspaces);
     code = upload->interface->decode(upload, upload->space, err);
-    dist_workspace_give(distributor, upload->space);
+    dist_workspace_give(&distributor->workspaces, upload->space);
     if (upload->attempt == 1)
         count_cuts(distributor, &upload->counts);
     else
         upload->counts = before; /* the same bytes again */
     fg_metric_observe_ns(distributor->metrics, DIST_DECODE_SECONDS,
-                         fg_mono_ns(distributor->config.clock) - start);
+                         fg_mono_ns(distributor->clock) - start);
     return code;
 }
 
@@ -749,7 +748,7 @@ static void submit(struct dist_upload *upload,
     upload->under_way = 1;
     upload->job.run = work;
     upload->job.done = done;
-    if (fg_work_submit(upload->distributor->config.work, FG_LANE_INGEST, &upload->job))
+    if (fg_work_submit(upload->distributor->work, FG_LANE_INGEST, &upload->job))
         return;
     (void)fg_fail(&upload->err, FG_E_LIMIT, "too many uploads at a time, try again");
     answer(upload);
@@ -772,8 +771,7 @@ static void decode(struct dist_upload *upload)
 
 static enum fg_code check_body(const struct dist_upload *upload, struct fg_err *err)
 {
-    struct fg_limits *limits =
-        fg_tenants_limits(upload->distributor->config.tenants, upload->tenant);
+    struct fg_limits *limits = fg_tenants_limits(upload->distributor->tenants, upload->tenant);
     double max = limits->values.ingestion_body_limit_mb * 1024 * 1024;
 
     fg_limits_unref(limits);
@@ -793,9 +791,8 @@ enum fg_code dist_upload_from(struct dist_upload *upload, struct fg_http_request
     upload->body = fg_http_body(req);
     upload->sender = fg_http_peer(req);
     upload->idempotency_key = fg_http_header(req, "Idempotency-Key");
-    if (fg_tenants_identify_one(upload->distributor->config.tenants,
-                                fg_http_header(req, FG_TENANT_HEADER), &upload->tenant,
-                                err) != FG_OK)
+    if (fg_tenants_identify_one(upload->distributor->tenants, fg_http_header(req, FG_TENANT_HEADER),
+                                &upload->tenant, err) != FG_OK)
         return err->code;
     return check_body(upload, err);
 }
@@ -816,7 +813,7 @@ static struct fg_decode_limits decode_limits_of(const struct fg_limit_settings *
 /* It came while the program started: the ring is here in a moment. */
 static void await_ring(struct dist_upload *upload)
 {
-    upload->begun_mono_ns = fg_mono_ns(upload->distributor->config.clock);
+    upload->begun_mono_ns = fg_mono_ns(upload->distributor->clock);
     upload->lacks = true;
     start_pause(upload, RING_PAUSE_NS);
 }
@@ -826,15 +823,15 @@ void dist_upload_start(struct dist_upload *upload)
     struct distributor *distributor = upload->distributor;
 
     upload->magic = UPLOAD_MAGIC;
-    upload->now_ns = fg_wall_ns(distributor->config.clock);
+    upload->now_ns = fg_wall_ns(distributor->clock);
     upload->key = fg_hash128(upload->idempotency_key);
-    upload->limits = fg_tenants_limits(distributor->config.tenants, upload->tenant);
+    upload->limits = fg_tenants_limits(distributor->tenants, upload->tenant);
     upload->decode_limits = decode_limits_of(&upload->limits->values);
     upload->rules.labels = upload->limits->rules;
     upload->rules.types = upload->limits->type_rules;
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);
     fg_metric_add(distributor->metrics, DIST_BYTES, upload->body.len);
-    if (dist_owners_are_known(distributor->owners))
+    if (dist_owners_are_loaded(distributor->owners))
         decode(upload);
     else
         await_ring(upload);

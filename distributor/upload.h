@@ -7,16 +7,11 @@
 #define FG_DISTRIBUTOR_UPLOAD_H
 
 #include "common/base/map.h"
-#include "common/model/tenant_rate.h"
 #include "common/net/connect.h"
 #include "common/net/inflate.h"
-#include "distributor/delivery/delivery.h"
-#include "distributor/distributor.h"
-#include "distributor/otlp_senders.h"
-#include "distributor/workspace.h"
+#include "distributor/state.h"
 #include "proto/builder/builder.h"
 
-#include <pthread.h>
 #include <uv.h>
 
 /* What a decoder left behind, for the metrics. */
@@ -131,19 +126,5 @@ enum fg_code dist_upload_sink(struct fg_batch *batch, void *upload,
 /* Worker, from decode(): one profile was refused and the others go on. The first one's error is the
  * upload's. */
 void dist_upload_note(struct dist_upload *upload, const struct fg_err *err);
-
-struct distributor {
-    struct dist_config config;
-    struct dist_known *known;
-    struct dist_owners *owners;
-    struct dist_deliveries deliveries;
-    struct fg_rates *rates;
-    struct fg_metrics *metrics;
-    struct dist_otlp_senders *otlp_senders; /* of older versions */
-    _Atomic int64_t expired_mono_ns;        /* when profiles that have expired were last logged */
-
-    pthread_mutex_t lock; /* of the list */
-    struct dist_workspace *workspaces;
-};
 
 #endif

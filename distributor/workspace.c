@@ -1,6 +1,6 @@
 #include "distributor/workspace.h"
 
-#include "distributor/upload.h"
+#include "common/net/rpc/rpc.h"
 
 static struct dist_workspace *workspace_create(uint64_t max_bytes)
 {
@@ -14,16 +14,23 @@ static struct dist_workspace *workspace_create(uint64_t max_bytes)
     return space;
 }
 
-struct dist_workspace *dist_workspace_take(struct distributor *distributor)
+void dist_workspaces_init(struct dist_workspaces *workspaces, uint64_t max_bytes)
+{
+    workspaces->max_bytes = max_bytes;
+    workspaces->free = NULL;
+    (void)pthread_mutex_init(&workspaces->lock, NULL);
+}
+
+struct dist_workspace *dist_workspace_take(struct dist_workspaces *workspaces)
 {
     struct dist_workspace *space;
 
-    (void)pthread_mutex_lock(&distributor->lock);
-    space = distributor->workspaces;
+    (void)pthread_mutex_lock(&workspaces->lock);
+    space = workspaces->free;
     if (space != NULL)
-        distributor->workspaces = space->next;
-    (void)pthread_mutex_unlock(&distributor->lock);
-    return space != NULL ? space : workspace_create(distributor->config.settings->decode_max_bytes);
+        workspaces->free = space->next;
+    (void)pthread_mutex_unlock(&workspaces->lock);
+    return space != NULL ? space : workspace_create(workspaces->max_bytes);
 }
 
 /* One giant must not keep its memory for ever in every workspace. */
@@ -46,7 +53,7 @@ static uint64_t bytes_left(const struct dist_workspace *space)
     return left;
 }
 
-void dist_workspace_give(struct distributor *distributor, struct dist_workspace *space)
+void dist_workspace_give(struct dist_workspaces *workspaces, struct dist_workspace *space)
 {
     fg_arena_reset(space->arena);
     fg_arena_set_limit(space->arena, (size_t)space->max_bytes);
@@ -54,24 +61,25 @@ void dist_workspace_give(struct distributor *distributor, struct dist_workspace 
         shrink(&space->inflated[i]);
     space->n_inflated = space->n_kept = 0;
     shrink(&space->wire);
-    (void)pthread_mutex_lock(&distributor->lock);
-    space->next = distributor->workspaces;
-    distributor->workspaces = space;
-    (void)pthread_mutex_unlock(&distributor->lock);
+    (void)pthread_mutex_lock(&workspaces->lock);
+    space->next = workspaces->free;
+    workspaces->free = space;
+    (void)pthread_mutex_unlock(&workspaces->lock);
 }
 
-void dist_workspaces_free(struct distributor *distributor)
+void dist_workspaces_done(struct dist_workspaces *workspaces)
 {
-    while (distributor->workspaces != NULL) {
-        struct dist_workspace *space = distributor->workspaces;
+    while (workspaces->free != NULL) {
+        struct dist_workspace *space = workspaces->free;
 
-        distributor->workspaces = space->next;
+        workspaces->free = space->next;
         fg_arena_destroy(space->arena);
         for (size_t i = 0; i < FG_COUNT(space->inflated); i++)
             fg_buf_done(&space->inflated[i]);
         fg_buf_done(&space->wire);
         free(space);
     }
+    (void)pthread_mutex_destroy(&workspaces->lock);
 }
 
 void dist_workspace_keep(struct dist_workspace *space)

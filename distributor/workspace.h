@@ -10,7 +10,7 @@
 #include "common/net/connect.h"
 #include "common/net/inflate.h"
 
-struct distributor;
+#include <pthread.h>
 
 /* A body in a content coding, whose parts are compressed: so many can be needed at a time. */
 enum { WORKSPACE_INFLATED = 3 };
@@ -47,11 +47,20 @@ enum fg_code dist_workspace_message(struct dist_workspace *space,
                                     const struct fg_connect_call *call, uint64_t max_bytes,
                                     struct fg_slice *ret_message, struct fg_err *err) fg_must_check;
 
-/* One that is free, or a new one; there are never more than workers. */
-struct dist_workspace *dist_workspace_take(struct distributor *distributor);
-void dist_workspace_give(struct distributor *distributor, struct dist_workspace *space);
+/* The workspaces of a distributor: at most one for each worker. */
+struct dist_workspaces {
+    uint64_t max_bytes;   /* of each */
+    pthread_mutex_t lock; /* of the list */
+    struct dist_workspace *free;
+};
 
-/* Frees those of a distributor that ends. */
-void dist_workspaces_free(struct distributor *distributor);
+void dist_workspaces_init(struct dist_workspaces *workspaces, uint64_t max_bytes);
+/* Frees the workspaces. Every workspace that was taken has been given back. */
+void dist_workspaces_done(struct dist_workspaces *workspaces);
+
+/* Returns a free workspace, or creates one. The caller gives it back. */
+struct dist_workspace *dist_workspace_take(struct dist_workspaces *workspaces);
+/* Resets the workspace, frees buffers above 1 MiB, and returns it to the list. */
+void dist_workspace_give(struct dist_workspaces *workspaces, struct dist_workspace *space);
 
 #endif

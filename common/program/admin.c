@@ -1,5 +1,7 @@
 #include "common/program/admin.h"
 
+#include "common/program/version.h"
+
 enum { ADMIN_ANSWER_MAX_BYTES = 16 * 1024 * 1024 };
 
 static void respond_text(struct fg_http_request *req, unsigned status, const char *text)
@@ -13,24 +15,21 @@ static void respond_text(struct fg_http_request *req, unsigned status, const cha
 
 static void get_ready(struct fg_http_request *req, void *arg)
 {
-    struct fg_program *program = arg;
+    const struct fg_admin *admin = arg;
     struct fg_buf text, conditions;
-    bool fault = true;
+    bool fault;
 
     fg_buf_init(&text, ADMIN_ANSWER_MAX_BYTES);
     fg_buf_init(&conditions, ADMIN_ANSWER_MAX_BYTES);
     fg_buf_puts(&text, "not ready: ");
-    if (!atomic_load(&program->ready))
-        fg_buf_puts(&text, "starting or stopping");
-    else
-        fault = program->def->unready != NULL && program->def->unready(program, &text);
+    fault = admin->unready(admin->arg, &text);
     if (fault) {
         fg_buf_putc(&text, '\n');
     } else {
         fg_buf_clear(&text);
         fg_buf_puts(&text, "ready");
     }
-    fg_conditions_write(program->conditions, &conditions);
+    fg_conditions_write(admin->conditions, &conditions);
     if (conditions.len > 0 && !fault)
         fg_buf_putc(&text, '\n');
     fg_buf_put(&text, fg_buf_slice(&conditions));
@@ -46,11 +45,11 @@ static void get_healthz(struct fg_http_request *req, void *arg)
 
 static void get_config(struct fg_http_request *req, void *arg)
 {
-    struct fg_program *program = arg;
+    const struct fg_admin *admin = arg;
     struct fg_buf body;
 
     fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
-    fg_conf_write_yaml(&program->conf, &body);
+    fg_conf_write_yaml(admin->conf, &body);
     fg_http_respond(req, 200, "text/plain; charset=utf-8", &body);
 }
 
@@ -69,19 +68,20 @@ static void get_buildinfo(struct fg_http_request *req, void *arg)
     fg_http_respond(req, 200, "application/json", &body);
 }
 
-static void add(struct fg_program *program, struct fg_http_server *server,
+static void add(struct fg_admin *admin, struct fg_http_server *server,
                 const struct fg_http_route *routes, size_t n_routes)
 {
     for (size_t i = 0; i < n_routes; i++) {
         struct fg_http_route route = routes[i];
 
         route.methods = FG_HTTP_GET;
-        route.arg = program;
+        route.arg = admin;
         fg_http_server_route(server, &route);
     }
 }
 
-void fg_admin_routes(struct fg_program *program)
+void fg_admin_routes(struct fg_admin *admin, struct fg_http_server *clients,
+                     struct fg_http_server *operators)
 {
     const struct fg_http_route for_all[] = {
         {.path = "/ready", .handler = get_ready, .kind = FG_HTTP_PROBE},
@@ -94,8 +94,7 @@ void fg_admin_routes(struct fg_program *program)
         {.path = "/api/v1/status/config", .handler = get_config, .kind = FG_HTTP_READS},
     };
 
-    add(program, program->http, for_all, FG_COUNT(for_all));
-    add(program, program->admin, for_all, FG_COUNT(for_all));
-    add(program, program->admin, for_operators, FG_COUNT(for_operators));
-    fg_metrics_page_route(program->metrics_page, program->admin);
+    add(admin, clients, for_all, FG_COUNT(for_all));
+    add(admin, operators, for_all, FG_COUNT(for_all));
+    add(admin, operators, for_operators, FG_COUNT(for_operators));
 }

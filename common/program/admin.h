@@ -1,9 +1,26 @@
-/* The routes that all programs have; see program.h. */
+/*
+ * The routes that every program has; program.h describes them.
+ *
+ * Thread: fg_admin_routes() before the servers start; the handlers run on any loop.
+ */
 #ifndef FG_COMMON_PROGRAM_ADMIN_H
 #define FG_COMMON_PROGRAM_ADMIN_H
 
-#include "common/program/program.h"
+#include "common/net/http.h"
+#include "common/runtime/condition.h"
+#include "common/runtime/config.h"
 
-void fg_admin_routes(struct fg_program *program);
+/* Everything is borrowed and outlives the servers. */
+struct fg_admin {
+    const struct fg_conf *conf;       /* that GET /config shows */
+    struct fg_conditions *conditions; /* that GET /ready lists */
+    /* Returns true and appends the reason if GET /ready has to answer 503. Any thread. */
+    bool (*unready)(void *arg, struct fg_buf *why);
+    void *arg;
+};
+
+/* Adds /ready, /healthz and /buildinfo to both servers, /config to that of the operators. */
+void fg_admin_routes(struct fg_admin *admin, struct fg_http_server *clients,
+                     struct fg_http_server *operators);
 
 #endif

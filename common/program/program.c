@@ -1,8 +1,8 @@
 #include "common/program/program.h"
 
 #include "common/base/str.h"
-#include "common/program/admin.h"
 #include "common/program/trim.h"
+#include "common/program/version.h"
 #include "common/runtime/log.h"
 #include "common/runtime/stop.h"
 
@@ -283,6 +283,18 @@ static void make_servers(struct fg_program *program)
     program->admin = fg_http_server_create(&http, &lent);
 }
 
+/* Why GET /ready answers 503. */
+static bool is_unready(void *arg, struct fg_buf *why)
+{
+    struct fg_program *program = arg;
+
+    if (!atomic_load(&program->ready)) {
+        fg_buf_puts(why, "starting or stopping");
+        return true;
+    }
+    return program->def->unready != NULL && program->def->unready(program, why);
+}
+
 static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
 {
     const struct fg_program_settings *settings = &program->settings;
@@ -321,7 +333,12 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
         return err->code;
     make_servers(program);
     program->metrics_page = fg_metrics_page_create(program->registry, program->work);
-    fg_admin_routes(program);
+    program->admin_routes = (struct fg_admin){.conf = &program->conf,
+                                              .conditions = program->conditions,
+                                              .unready = is_unready,
+                                              .arg = program};
+    fg_admin_routes(&program->admin_routes, program->http, program->admin);
+    fg_metrics_page_route(program->metrics_page, program->admin);
     program->trim = fg_new(struct fg_trim);
     *program->trim = (struct fg_trim){.budgets = {&program->budget, &program->answers},
                                       .loop = program->loops[0],

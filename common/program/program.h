@@ -29,6 +29,7 @@
 #include "common/net/http.h"
 #include "common/net/metrics_page.h"
 #include "common/net/tls.h"
+#include "common/program/admin.h"
 #include "common/runtime/cluster_clock.h"
 #include "common/runtime/condition.h"
 #include "common/runtime/config.h"
@@ -105,6 +106,7 @@ struct fg_program {
     struct fg_http_server *http;                 /* for clients: routes of the service */
     struct fg_http_server *admin;                /* for operators: what they ask of it */
     struct fg_metrics_page *metrics_page;
+    struct fg_admin admin_routes;
     struct fg_trim *trim;
     struct fg_tenants *tenants;
     struct fg_disk *disks[FG_PROGRAM_DISKS_MAX]; /* that are watched, each once */
@@ -157,9 +159,5 @@ enum fg_code fg_program_await_bucket(struct fg_program *program,
                                                              int64_t deadline_mono_ns,
                                                              struct fg_err *err),
                                      struct fg_err *err) fg_must_check;
-
-/* "0.1.0", "a1b2c3d" or "". */
-const char *fg_program_version(void);
-const char *fg_program_revision(void);
 
 #endif

@@ -1,4 +1,4 @@
-#include "common/program/program.h"
+#include "common/program/version.h"
 
 #ifndef FG_VERSION
 #define FG_VERSION "unknown"

@@ -2,9 +2,9 @@
 
 #include <pthread.h>
 
-/* ---- parcels ---- */
+/* ---- encoded batches ---- */
 
-struct dist_parcel {
+struct dist_encoded_batch {
     _Atomic uint32_t refs;
     size_t bytes;  /* of memory */
     char *service; /* behind the tenant's name */
@@ -25,26 +25,26 @@ static uint32_t count_marks(const bool *marks, uint32_t n)
     return count;
 }
 
-static void keep_defined(struct dist_parcel *parcel, const struct fg_batch *batch,
+static void keep_defined(struct dist_encoded_batch *encoded, const struct fg_batch *batch,
                          const bool *define)
 {
     uint32_t n = count_marks(define, batch->n_stacks);
 
     if (n == 0)
         return;
-    parcel->defined = fg_calloc(n, sizeof *parcel->defined);
+    encoded->defined = fg_calloc(n, sizeof *encoded->defined);
     for (uint32_t i = 0; i < batch->n_stacks; i++)
         if (define[i])
-            parcel->defined[parcel->n_defined++] = batch->stacks[i].id;
-    parcel->bytes += n * sizeof *parcel->defined;
+            encoded->defined[encoded->n_defined++] = batch->stacks[i].id;
+    encoded->bytes += n * sizeof *encoded->defined;
 }
 
-static void keep_sizes(struct dist_parcel *parcel, const struct fg_batch *batch)
+static void keep_sizes(struct dist_encoded_batch *encoded, const struct fg_batch *batch)
 {
-    parcel->n_sizes = 2 * (size_t)batch->n_profiles;
-    parcel->sizes = fg_calloc(parcel->n_sizes, sizeof *parcel->sizes);
-    fg_batch_put_sizes(batch, parcel->sizes);
-    parcel->bytes += parcel->n_sizes * sizeof *parcel->sizes;
+    encoded->n_sizes = 2 * (size_t)batch->n_profiles;
+    encoded->sizes = fg_calloc(encoded->n_sizes, sizeof *encoded->sizes);
+    fg_batch_put_sizes(batch, encoded->sizes);
+    encoded->bytes += encoded->n_sizes * sizeof *encoded->sizes;
 }
 
 static char *put_text(char *out, struct fg_slice text)
@@ -54,49 +54,50 @@ static char *put_text(char *out, struct fg_slice text)
     return out + text.len + 1;
 }
 
-struct dist_parcel *dist_parcel_create(struct fg_slice tenant, struct fg_slice service,
-                                       const struct fg_batch *batch, const bool *define,
-                                       struct fg_slice bytes)
+struct dist_encoded_batch *dist_encoded_batch_create(struct fg_slice tenant,
+                                                     struct fg_slice service,
+                                                     const struct fg_batch *batch,
+                                                     const bool *define, struct fg_slice bytes)
 {
     size_t size = tenant.len + 1 + service.len + 1 + bytes.len;
-    struct dist_parcel *parcel = fg_malloc(sizeof *parcel + size);
+    struct dist_encoded_batch *encoded = fg_malloc(sizeof *encoded + size);
     char *rest;
 
-    *parcel = (struct dist_parcel){.refs = 1, .bytes = sizeof *parcel + size};
-    parcel->service = put_text(parcel->tenant, tenant);
-    rest = put_text(parcel->service, service);
+    *encoded = (struct dist_encoded_batch){.refs = 1, .bytes = sizeof *encoded + size};
+    encoded->service = put_text(encoded->tenant, tenant);
+    rest = put_text(encoded->service, service);
     memcpy(rest, bytes.ptr, bytes.len);
-    parcel->batch = fg_bytes(rest, bytes.len);
-    keep_defined(parcel, batch, define);
-    keep_sizes(parcel, batch);
-    return parcel;
+    encoded->batch = fg_bytes(rest, bytes.len);
+    keep_defined(encoded, batch, define);
+    keep_sizes(encoded, batch);
+    return encoded;
 }
 
-static struct dist_parcel *parcel_ref(struct dist_parcel *parcel)
+static struct dist_encoded_batch *encoded_ref(struct dist_encoded_batch *encoded)
 {
-    (void)atomic_fetch_add(&parcel->refs, 1);
-    return parcel;
+    (void)atomic_fetch_add(&encoded->refs, 1);
+    return encoded;
 }
 
-void dist_parcel_unref(struct dist_parcel *parcel)
+void dist_encoded_batch_unref(struct dist_encoded_batch *encoded)
 {
-    if (parcel == NULL || atomic_fetch_sub(&parcel->refs, 1) != 1)
+    if (encoded == NULL || atomic_fetch_sub(&encoded->refs, 1) != 1)
         return;
-    free(parcel->defined);
-    free(parcel->sizes);
-    free(parcel);
+    free(encoded->defined);
+    free(encoded->sizes);
+    free(encoded);
 }
 
 /* ---- what there is ---- */
 
 enum target_state {
     TARGET_NONE,      /* not sent to under this revision */
-    TARGET_UNDER_WAY, /* one shipment, that is the target's `last` */
+    TARGET_UNDER_WAY, /* one send, which is the target's `last` */
     TARGET_STORED,
     TARGET_LACKS,
     TARGET_STALE,
     TARGET_EARLY,
-    TARGET_SILENT,
+    TARGET_UNRESPONSIVE,
     TARGET_REFUSED,
     TARGET_STATES
 };
@@ -105,17 +106,17 @@ enum target_state {
 struct delivery_target {
     struct dist_owner *owner;
     enum target_state state;
-    struct shipment *last;
+    struct replica_send *last;
 };
 
-/* A parcel on its way to one owner. */
-struct shipment {
-    struct dist_sender_item item;
+/* An encoded batch on its way to one owner. */
+struct replica_send {
+    struct dist_peer_queue_item item;
     struct dist_delivery *delivery;
     struct dist_owner *owner;
-    struct dist_parcel *parcel;
-    struct shipment *next, *previous; /* of those that are under way */
-    uint64_t straggler_bytes;         /* counted; 0: it is none */
+    struct dist_encoded_batch *encoded;
+    struct replica_send *next, *previous; /* of those that are under way */
+    uint64_t straggler_bytes;             /* counted; 0: it is none */
 };
 
 struct dist_delivery {
@@ -126,17 +127,17 @@ struct dist_delivery {
     void *arg;
 
     pthread_mutex_t lock; /* of all below */
-    unsigned refs;        /* the upload's, and each shipment's */
+    unsigned refs;        /* the upload's, and each send's */
     bool in_round;        /* on_round() is owed */
     bool left;
     bool acknowledged;
     uint64_t revision;
     unsigned quorum, n_owners, n_targets;
     struct delivery_target targets[FG_RING_REPLICAS_MAX];
-    struct shipment *under_way;
-    struct fg_err silent, refused; /* the last that could not be reached; the first refusal */
-    uint64_t newest;               /* that an ingester said it knows */
-    uint32_t stored, profiles;     /* the most that one of them stored; all of them */
+    struct replica_send *under_way;
+    struct fg_err unresponsive, refused; /* the last that could not be reached; the first refusal */
+    uint64_t newest;                     /* that an ingester said it knows */
+    uint32_t stored, profiles;           /* the most that one of them stored; all of them */
 };
 
 struct dist_delivery *dist_delivery_create(struct dist_deliveries *deliveries, uint16_t shard,
@@ -187,7 +188,7 @@ static struct delivery_tally count(const struct dist_delivery *delivery)
     for (unsigned i = 0; i < delivery->n_targets; i++)
         tally.n[delivery->targets[i].state]++;
     /* Owners that there is no peer for. */
-    tally.n[TARGET_SILENT] += delivery->n_owners - delivery->n_targets;
+    tally.n[TARGET_UNRESPONSIVE] += delivery->n_owners - delivery->n_targets;
     return tally;
 }
 
@@ -221,8 +222,8 @@ static bool decide(const struct dist_delivery *delivery, enum dist_delivery_stat
     if (with >= delivery->quorum)
         *ret_state = DELIVERY_EARLY;
     else
-        *ret_state =
-            with + tally.n[TARGET_SILENT] >= delivery->quorum ? DELIVERY_SILENT : DELIVERY_REFUSED;
+        *ret_state = with + tally.n[TARGET_UNRESPONSIVE] >= delivery->quorum ? DELIVERY_UNRESPONSIVE
+                                                                             : DELIVERY_REFUSED;
     return true;
 }
 
@@ -241,15 +242,15 @@ static void say_early(const struct dist_delivery *delivery, struct fg_err *err)
                   (unsigned long long)delivery->revision);
 }
 
-static void say_silent(const struct dist_delivery *delivery, struct fg_err *err)
+static void say_unresponsive(const struct dist_delivery *delivery, struct fg_err *err)
 {
     const struct delivery_tally tally = count(delivery);
 
     (void)fg_fail(err, FG_E_UNAVAILABLE,
                   "%u of the %u ingesters that own this series must acknowledge, %u did: %s",
                   delivery->quorum, delivery->n_owners,
-                  delivery->n_owners - tally.n[TARGET_SILENT] - tally.n[TARGET_UNDER_WAY],
-                  delivery->silent.msg);
+                  delivery->n_owners - tally.n[TARGET_UNRESPONSIVE] - tally.n[TARGET_UNDER_WAY],
+                  delivery->unresponsive.msg);
 }
 
 static void describe(const struct dist_delivery *delivery, struct dist_delivery_result *result)
@@ -269,8 +270,8 @@ static void describe(const struct dist_delivery *delivery, struct dist_delivery_
     case DELIVERY_EARLY:
         say_early(delivery, &result->err);
         break;
-    case DELIVERY_SILENT:
-        say_silent(delivery, &result->err);
+    case DELIVERY_UNRESPONSIVE:
+        say_unresponsive(delivery, &result->err);
         break;
     case DELIVERY_REFUSED:
         result->err = delivery->refused;
@@ -296,38 +297,38 @@ void dist_delivery_result(struct dist_delivery *delivery, struct dist_delivery_r
 
 /* ---- answers ---- */
 
-static void link_shipment(struct dist_delivery *delivery, struct shipment *shipment)
+static void link_send(struct dist_delivery *delivery, struct replica_send *send)
 {
-    shipment->next = delivery->under_way;
-    if (shipment->next != NULL)
-        shipment->next->previous = shipment;
-    delivery->under_way = shipment;
+    send->next = delivery->under_way;
+    if (send->next != NULL)
+        send->next->previous = send;
+    delivery->under_way = send;
     delivery->refs++;
 }
 
-static void unlink_shipment(struct dist_delivery *delivery, struct shipment *shipment)
+static void unlink_send(struct dist_delivery *delivery, struct replica_send *send)
 {
-    if (shipment->previous == NULL)
-        delivery->under_way = shipment->next;
+    if (send->previous == NULL)
+        delivery->under_way = send->next;
     else
-        shipment->previous->next = shipment->next;
-    if (shipment->next != NULL)
-        shipment->next->previous = shipment->previous;
+        send->previous->next = send->next;
+    if (send->next != NULL)
+        send->next->previous = send->previous;
 }
 
-static void shipment_free(struct shipment *shipment)
+static void send_free(struct replica_send *send)
 {
-    if (shipment->straggler_bytes > 0)
-        (void)atomic_fetch_sub(&shipment->delivery->common->straggler_bytes,
-                               shipment->straggler_bytes);
-    dist_owner_unref(shipment->owner);
-    dist_parcel_unref(shipment->parcel);
-    free(shipment);
+    if (send->straggler_bytes > 0)
+        (void)atomic_fetch_sub(&send->delivery->common->straggler_bytes,
+                               send->straggler_bytes);
+    dist_owner_unref(send->owner);
+    dist_encoded_batch_unref(send->encoded);
+    free(send);
 }
 
 /* Which state an answer leads to. Where there is no ring there is nobody else and nothing to wait
  * for: what the one ingester says is the answer. */
-static enum target_state state_of(const struct dist_sender_item *item)
+static enum target_state state_of(const struct dist_peer_queue_item *item)
 {
     if (item->code == FG_OK)
         return item->lacks ? TARGET_LACKS : TARGET_STORED;
@@ -341,42 +342,43 @@ static enum target_state state_of(const struct dist_sender_item *item)
     case FG_E_UNAVAILABLE:
     case FG_E_DEADLINE:
     case FG_E_CANCELED:
-        return TARGET_SILENT;
+        return TARGET_UNRESPONSIVE;
     default:
         return TARGET_REFUSED;
     }
 }
 
 /* What it says of the ingester and the ring, whoever still waits for it. */
-static void learn(const struct shipment *shipment, enum target_state state)
+static void learn(const struct replica_send *send, enum target_state state)
 {
-    const struct dist_sender_item *item = &shipment->item;
-    const struct dist_parcel *parcel = shipment->parcel;
-    struct dist_deliveries *common = shipment->delivery->common;
-    uint64_t key = key_at(shipment->delivery, shipment->owner);
+    const struct dist_peer_queue_item *item = &send->item;
+    const struct dist_encoded_batch *encoded = send->encoded;
+    struct dist_deliveries *common = send->delivery->common;
+    uint64_t key = key_at(send->delivery, send->owner);
 
     if (state == TARGET_LACKS)
-        dist_known_forget(common->known, key);
-    else if (state == TARGET_STORED && parcel->n_defined > 0)
-        dist_known_add(common->known, key, item->start_id, parcel->defined, parcel->n_defined);
+        dist_definition_cache_forget(common->definition_cache, key);
+    else if (state == TARGET_STORED && encoded->n_defined > 0)
+        dist_definition_cache_add(common->definition_cache, key, item->start_id, encoded->defined,
+                                  encoded->n_defined);
     else if (state == TARGET_STALE)
-        dist_owners_heard(common->owners, FG_MAX(item->newest, item->revision + 1));
-    else if (state == TARGET_SILENT)
-        dist_owners_missed(common->owners);
+        dist_owners_learn_revision(common->owners, FG_MAX(item->newest, item->revision + 1));
+    else if (state == TARGET_UNRESPONSIVE)
+        dist_owners_unreachable(common->owners);
 }
 
 static struct delivery_target *target_of(struct dist_delivery *delivery,
-                                         const struct shipment *shipment)
+                                         const struct replica_send *send)
 {
     for (unsigned i = 0; i < delivery->n_targets; i++)
-        if (delivery->targets[i].last == shipment)
+        if (delivery->targets[i].last == send)
             return &delivery->targets[i];
     return NULL; /* of another revision */
 }
 
 /* Locked. */
 static void take_over(struct dist_delivery *delivery, struct delivery_target *target,
-                      const struct dist_sender_item *item, enum target_state state)
+                      const struct dist_peer_queue_item *item, enum target_state state)
 {
     target->state = state;
     target->last = NULL;
@@ -385,8 +387,8 @@ static void take_over(struct dist_delivery *delivery, struct delivery_target *ta
         delivery->profiles = FG_MAX(delivery->profiles, item->stored + item->duplicates);
     } else if (state == TARGET_STALE) {
         delivery->newest = FG_MAX(delivery->newest, FG_MAX(item->newest, item->revision + 1));
-    } else if (state == TARGET_SILENT) {
-        delivery->silent = item->err;
+    } else if (state == TARGET_UNRESPONSIVE) {
+        delivery->unresponsive = item->err;
     } else if (state == TARGET_REFUSED && delivery->refused.code == FG_OK) {
         delivery->refused = item->err;
     }
@@ -415,21 +417,21 @@ static void end_round(struct dist_delivery *delivery)
 }
 
 /* Any thread. */
-static void on_sent(struct dist_sender_item *item)
+static void on_sent(struct dist_peer_queue_item *item)
 {
-    struct shipment *shipment = fg_container(item, struct shipment, item);
-    struct dist_delivery *delivery = shipment->delivery;
+    struct replica_send *send = fg_container(item, struct replica_send, item);
+    struct dist_delivery *delivery = send->delivery;
     enum target_state state = state_of(item);
     struct delivery_target *target;
 
-    learn(shipment, state);
+    learn(send, state);
     (void)pthread_mutex_lock(&delivery->lock);
-    unlink_shipment(delivery, shipment);
-    target = target_of(delivery, shipment);
+    unlink_send(delivery, send);
+    target = target_of(delivery, send);
     if (target != NULL)
         take_over(delivery, target, item, state);
     count_straggler(delivery, state);
-    shipment_free(shipment);
+    send_free(send);
     end_round(delivery);
 }
 
@@ -490,7 +492,7 @@ enum fg_code dist_delivery_begin(struct dist_delivery *delivery, struct fg_err *
         update(delivery, &set);
     delivery->refused = (struct fg_err){.code = FG_OK};
     if (set.n_there < set.n_owners)
-        delivery->silent = set.err;
+        delivery->unresponsive = set.err;
     (void)pthread_mutex_unlock(&delivery->lock);
     dist_owner_set_done(&set);
     return FG_OK;
@@ -511,41 +513,43 @@ void dist_delivery_define(struct dist_delivery *delivery, const struct fg_batch 
     (void)pthread_mutex_lock(&delivery->lock);
     for (unsigned i = 0; i < delivery->n_targets; i++)
         if (gets_it(&delivery->targets[i]) &&
-            !dist_sender_is_silent(delivery->targets[i].owner->sender))
+            !dist_peer_queue_is_unresponsive(delivery->targets[i].owner->queue))
             keys[n++] = key_at(delivery, delivery->targets[i].owner);
     (void)pthread_mutex_unlock(&delivery->lock);
     for (unsigned i = 0; i < n; i++)
-        dist_known_look_up(delivery->common->known, keys[i], batch, define);
+        dist_definition_cache_look_up(delivery->common->definition_cache, keys[i], batch, define);
 }
 
-static struct shipment *ship(struct dist_delivery *delivery, struct delivery_target *target,
-                             struct dist_parcel *parcel, int64_t deadline_mono_ns)
+static struct replica_send *send_create(struct dist_delivery *delivery,
+                                        struct delivery_target *target,
+                                        struct dist_encoded_batch *encoded,
+                                        int64_t deadline_mono_ns)
 {
-    struct shipment *shipment = fg_new(struct shipment);
+    struct replica_send *send = fg_new(struct replica_send);
 
-    shipment->item.tenant = parcel->tenant;
-    shipment->item.service = parcel->service;
-    shipment->item.batch = parcel->batch;
-    shipment->item.sizes = parcel->sizes;
-    shipment->item.n_sizes = parcel->n_sizes;
-    shipment->item.shard = delivery->shard;
-    shipment->item.revision = delivery->revision;
-    shipment->item.deadline_mono_ns = deadline_mono_ns;
-    shipment->item.done = on_sent;
-    shipment->delivery = delivery;
-    shipment->owner = dist_owner_ref(target->owner);
-    shipment->parcel = parcel_ref(parcel);
+    send->item.tenant = encoded->tenant;
+    send->item.service = encoded->service;
+    send->item.batch = encoded->batch;
+    send->item.sizes = encoded->sizes;
+    send->item.n_sizes = encoded->n_sizes;
+    send->item.shard = delivery->shard;
+    send->item.revision = delivery->revision;
+    send->item.deadline_mono_ns = deadline_mono_ns;
+    send->item.done = on_sent;
+    send->delivery = delivery;
+    send->owner = dist_owner_ref(target->owner);
+    send->encoded = encoded_ref(encoded);
     target->state = TARGET_UNDER_WAY;
-    target->last = shipment;
-    link_shipment(delivery, shipment);
-    return shipment;
+    target->last = send;
+    link_send(delivery, send);
+    return send;
 }
 
-void dist_delivery_send(struct dist_delivery *delivery, struct dist_parcel *parcel,
+void dist_delivery_send(struct dist_delivery *delivery, struct dist_encoded_batch *encoded,
                         int64_t deadline_mono_ns)
 {
-    struct shipment *shipments[FG_RING_REPLICAS_MAX];
-    struct dist_sender *senders[FG_RING_REPLICAS_MAX];
+    struct replica_send *sends[FG_RING_REPLICAS_MAX];
+    struct dist_peer_queue *queues[FG_RING_REPLICAS_MAX];
     unsigned n = 0;
 
     (void)pthread_mutex_lock(&delivery->lock);
@@ -554,13 +558,13 @@ void dist_delivery_send(struct dist_delivery *delivery, struct dist_parcel *parc
     delivery->refs++;
     for (unsigned i = 0; i < delivery->n_targets; i++)
         if (gets_it(&delivery->targets[i])) {
-            senders[n] = delivery->targets[i].owner->sender;
-            shipments[n++] = ship(delivery, &delivery->targets[i], parcel, deadline_mono_ns);
+            queues[n] = delivery->targets[i].owner->queue;
+            sends[n++] = send_create(delivery, &delivery->targets[i], encoded, deadline_mono_ns);
         }
     (void)pthread_mutex_unlock(&delivery->lock);
     /* All are under way by now: one that fails at once does not end the round of the others. */
     for (unsigned i = 0; i < n; i++)
-        dist_sender_send(senders[i], &shipments[i]->item);
+        dist_peer_queue_send(queues[i], &sends[i]->item);
     (void)pthread_mutex_lock(&delivery->lock);
     end_round(delivery);
 }
@@ -568,18 +572,19 @@ void dist_delivery_send(struct dist_delivery *delivery, struct dist_parcel *parc
 /* ---- leaving ---- */
 
 /* Locked. Takes those back that were not sent yet; a list by next. */
-static struct shipment *take_back(struct dist_delivery *delivery)
+static struct replica_send *take_back(struct dist_delivery *delivery)
 {
-    struct shipment *taken = NULL, *next;
+    struct replica_send *taken = NULL, *next;
 
-    for (struct shipment *shipment = delivery->under_way; shipment != NULL; shipment = next) {
-        next = shipment->next;
-        if (!dist_sender_cancel(shipment->owner->sender, &shipment->item))
+    for (struct replica_send *send = delivery->under_way; send != NULL;
+         send = next) {
+        next = send->next;
+        if (!dist_peer_queue_cancel(send->owner->queue, &send->item))
             continue;
-        unlink_shipment(delivery, shipment);
+        unlink_send(delivery, send);
         delivery->refs--; /* the upload's is there still */
-        shipment->next = taken;
-        taken = shipment;
+        send->next = taken;
+        taken = send;
     }
     return taken;
 }
@@ -590,17 +595,17 @@ static bool stragglers_are_too_many(struct dist_delivery *delivery)
     struct dist_deliveries *common = delivery->common;
     uint64_t bytes = 0;
 
-    for (struct shipment *shipment = delivery->under_way; shipment != NULL;
-         shipment = shipment->next) {
-        shipment->straggler_bytes = sizeof *shipment + shipment->parcel->bytes;
-        bytes += shipment->straggler_bytes;
+    for (struct replica_send *send = delivery->under_way; send != NULL;
+         send = send->next) {
+        send->straggler_bytes = sizeof *send + send->encoded->bytes;
+        bytes += send->straggler_bytes;
     }
     return atomic_fetch_add(&common->straggler_bytes, bytes) + bytes > common->stragglers_max_bytes;
 }
 
 void dist_delivery_leave(struct dist_delivery *delivery)
 {
-    struct shipment *taken = NULL;
+    struct replica_send *taken = NULL;
 
     if (delivery == NULL)
         return;
@@ -610,10 +615,10 @@ void dist_delivery_leave(struct dist_delivery *delivery)
     if (delivery->under_way != NULL && stragglers_are_too_many(delivery))
         taken = take_back(delivery);
     while (taken != NULL) {
-        struct shipment *next = taken->next;
+        struct replica_send *next = taken->next;
 
         fg_metric_add(delivery->common->metrics, DIST_STRAGGLERS_DROPPED, 1);
-        shipment_free(taken);
+        send_free(taken);
         taken = next;
     }
     unref_and_unlock(delivery);

@@ -24,7 +24,7 @@
 #ifndef FG_DISTRIBUTOR_DELIVERY_DELIVERY_H
 #define FG_DISTRIBUTOR_DELIVERY_DELIVERY_H
 
-#include "distributor/delivery/known.h"
+#include "distributor/delivery/definition_cache.h"
 #include "distributor/delivery/owners.h"
 #include "distributor/metrics.h"
 
@@ -32,31 +32,32 @@
 struct dist_deliveries {
     /* Borrowed. */
     struct dist_owners *owners;
-    struct dist_known *known;
+    struct dist_definition_cache *definition_cache;
     struct fg_metrics *metrics;
     uint64_t stragglers_max_bytes;
     _Atomic uint64_t straggler_bytes; /* 0 */
 };
 
 /* A batch as it travels: shared by all it is sent to, counted. */
-struct dist_parcel;
+struct dist_encoded_batch;
 
 /*
  * Copies of all of it. batch: as fg_batch_encode() makes it with `define`, whose marks say which of
  * the stacks' ids (of the batch) it defines. The caller's reference.
  */
-struct dist_parcel *dist_parcel_create(struct fg_slice tenant, struct fg_slice service,
-                                       const struct fg_batch *batch, const bool *define,
-                                       struct fg_slice bytes);
-void dist_parcel_unref(struct dist_parcel *parcel); /* NULL is fine */
+struct dist_encoded_batch *dist_encoded_batch_create(struct fg_slice tenant,
+                                                     struct fg_slice service,
+                                                     const struct fg_batch *batch,
+                                                     const bool *define, struct fg_slice bytes);
+void dist_encoded_batch_unref(struct dist_encoded_batch *encoded); /* NULL is fine */
 
 enum dist_delivery_state {
-    DELIVERY_STORED,  /* by a quorum: acknowledged */
-    DELIVERY_LACKS,   /* of definitions; a quorum is to be had with them */
-    DELIVERY_STALE,   /* under an older revision than an ingester knows */
-    DELIVERY_EARLY,   /* under a newer one than an ingester knows, which it reads now */
-    DELIVERY_SILENT,  /* too many cannot be reached, or do not answer */
-    DELIVERY_REFUSED, /* by so many that the others are not a quorum */
+    DELIVERY_STORED,       /* by a quorum: acknowledged */
+    DELIVERY_LACKS,        /* of definitions; a quorum is to be had with them */
+    DELIVERY_STALE,        /* under an older revision than an ingester knows */
+    DELIVERY_EARLY,        /* under a newer one than an ingester knows, which it reads now */
+    DELIVERY_UNRESPONSIVE, /* too many cannot be reached, or do not answer */
+    DELIVERY_REFUSED,      /* by so many that the others are not a quorum */
 };
 
 /* How it stands, for who decides what comes next. */
@@ -78,13 +79,13 @@ struct dist_delivery *dist_delivery_create(struct dist_deliveries *deliveries, u
  * dist_owners_of(). */
 enum fg_code dist_delivery_begin(struct dist_delivery *delivery, struct fg_err *err) fg_must_check;
 
-/* Marks the stacks that are not known to all it will be sent to, but for those that are silent: one
+/* Marks the stacks that are not cache to all it will be sent to, but for those that are silent: one
  * that is back lacks them, and says so. */
 void dist_delivery_define(struct dist_delivery *delivery, const struct fg_batch *batch,
                           bool *define);
 
 /* on_round() comes in any case, perhaps before this returns. */
-void dist_delivery_send(struct dist_delivery *delivery, struct dist_parcel *parcel,
+void dist_delivery_send(struct dist_delivery *delivery, struct dist_encoded_batch *encoded,
                         int64_t deadline_mono_ns);
 
 /* Between rounds. */

@@ -1,7 +1,7 @@
 #include "distributor/delivery/owners.h"
 
 #include "common/runtime/log.h"
-#include "distributor/delivery/waker.h"
+#include "distributor/delivery/flush_timer.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -12,8 +12,8 @@ static const int64_t STOP_PAUSE_NS = FG_MS_NS;
 
 struct dist_owners {
     struct dist_owners_config config;
-    struct dist_waker *waker;       /* looks after senders whose batches collect */
-    _Atomic int64_t looked_mono_ns; /* 0: never */
+    struct dist_flush_timer *flush_timer; /* looks after senders whose batches collect */
+    _Atomic int64_t looked_mono_ns;       /* 0: never */
 
     pthread_mutex_t lock;            /* of all below */
     struct fg_ring_view *view;       /* that of_member is about; NULL: none yet */
@@ -28,7 +28,7 @@ static void on_collect(void *arg)
 {
     struct dist_owners *owners = arg;
 
-    dist_waker_wake(owners->waker);
+    dist_flush_timer_start(owners->flush_timer);
 }
 
 static struct dist_owner *owner_make(struct dist_owners *owners, struct fg_peer *peer,
@@ -42,7 +42,7 @@ static struct dist_owner *owner_make(struct dist_owners *owners, struct fg_peer 
         owner->store = *store;
         owner->key = fg_mix64(store->lo ^ fg_mix64(store->hi));
     }
-    owner->sender = dist_sender_create(&(struct dist_sender_config){
+    owner->queue = dist_peer_queue_create(&(struct dist_peer_queue_config){
         .peer = peer,
         .clock = config->clock,
         .store = store,
@@ -56,7 +56,7 @@ static struct dist_owner *owner_make(struct dist_owners *owners, struct fg_peer 
 
 static void owner_free(struct dist_owner *owner)
 {
-    dist_sender_destroy(owner->sender);
+    dist_peer_queue_destroy(owner->queue);
     free(owner->name);
     free(owner->address);
     free(owner);
@@ -116,7 +116,7 @@ static void drop_gone(struct dist_owners *owners)
         struct dist_owner *owner = *at;
 
         if (!is_there(owners, owner) && atomic_load(&owner->refs) == 0 &&
-            dist_sender_is_idle(owner->sender)) {
+            dist_peer_queue_is_idle(owner->queue)) {
             *at = owner->next;
             fg_peers_put(owners->config.peers, owner->peer);
             owner_free(owner);
@@ -262,7 +262,7 @@ enum fg_code dist_owners_ring(struct dist_owners *owners, struct fg_slice tenant
     return FG_OK;
 }
 
-bool dist_owners_are_known(struct dist_owners *owners)
+bool dist_owners_are_loaded(struct dist_owners *owners)
 {
     struct fg_ring_view *view;
     bool known = true;
@@ -275,18 +275,18 @@ bool dist_owners_are_known(struct dist_owners *owners)
     return known;
 }
 
-void dist_owners_heard(struct dist_owners *owners, uint64_t revision)
+void dist_owners_learn_revision(struct dist_owners *owners, uint64_t revision)
 {
     if (owners->config.watch != NULL)
         fg_ring_watch_look(owners->config.watch, revision);
 }
 
-bool dist_owners_know(struct dist_owners *owners, uint64_t revision)
+bool dist_owners_have_revision(struct dist_owners *owners, uint64_t revision)
 {
     return owners->config.watch == NULL || fg_ring_watch_revision(owners->config.watch) >= revision;
 }
 
-void dist_owners_missed(struct dist_owners *owners)
+void dist_owners_unreachable(struct dist_owners *owners)
 {
     int64_t now_ns = fg_mono_ns(owners->config.clock);
     int64_t looked_ns = atomic_load(&owners->looked_mono_ns);
@@ -327,7 +327,7 @@ static bool look_at_all(void *arg)
     struct dist_owner **all = list_all(arg, &n);
 
     for (size_t i = 0; i < n; i++) {
-        more |= dist_sender_look(all[i]->sender);
+        more |= dist_peer_queue_flush(all[i]->queue);
         dist_owner_unref(all[i]);
     }
     free(all);
@@ -342,7 +342,7 @@ struct dist_owners *dist_owners_create(const struct dist_owners_config *config)
 
     owners->config = *config;
     (void)pthread_mutex_init(&owners->lock, NULL);
-    owners->waker = dist_waker_create(SENDER_COLLECT_NS, look_at_all, owners);
+    owners->flush_timer = dist_flush_timer_create(PEER_QUEUE_COLLECT_NS, look_at_all, owners);
     if (config->ingester != NULL)
         owners->fixed = owner_make(owners, config->ingester, NULL);
     return owners;
@@ -353,12 +353,12 @@ void dist_owners_stop(struct dist_owners *owners)
     const struct timespec pause = {.tv_nsec = STOP_PAUSE_NS};
 
     if (owners->fixed != NULL)
-        dist_sender_stop(owners->fixed->sender);
+        dist_peer_queue_stop(owners->fixed->queue);
     for (struct dist_owner *owner = owners->list; owner != NULL; owner = owner->next)
-        dist_sender_stop(owner->sender);
-    dist_waker_stop(owners->waker); /* what it was sending is with the peer by then */
+        dist_peer_queue_stop(owner->queue);
+    dist_flush_timer_stop(owners->flush_timer); /* what it was sending is with the peer by then */
     for (struct dist_owner *owner = owners->list; owner != NULL; owner = owner->next)
-        while (!dist_sender_is_idle(owner->sender))
+        while (!dist_peer_queue_is_idle(owner->queue))
             (void)nanosleep(&pause, NULL);
 }
 
@@ -366,7 +366,7 @@ void dist_owners_destroy(struct dist_owners *owners)
 {
     if (owners == NULL)
         return;
-    dist_waker_destroy(owners->waker);
+    dist_flush_timer_destroy(owners->flush_timer);
     while (owners->list != NULL) {
         struct dist_owner *owner = owners->list;
 

@@ -3,7 +3,7 @@
  * demand and dropped when a ring comes that has them no more, or has them at another address or
  * with another store; or one fixed ingester, which owns all.
  *
- * Memory: a sender for each member that was sent to, and for those that are gone until what is
+ * Memory: a queue for each member that was sent to, and for those that are gone until what is
  * under way to them has ended.
  *
  * Thread: any; locked inside. What may take a peer's making says so.
@@ -13,7 +13,7 @@
 
 #include "common/cluster/ring/watch.h"
 #include "common/net/rpc/peers.h"
-#include "distributor/delivery/sender.h"
+#include "distributor/delivery/peer_queue.h"
 
 #include <stdatomic.h>
 
@@ -21,7 +21,7 @@ struct dist_owners;
 
 /* Counted; what is here never changes. */
 struct dist_owner {
-    struct dist_sender *sender;
+    struct dist_peer_queue *queue;
     uint64_t key; /* well spread: of its store; 0 where there is no ring */
     /* owners.c's own. */
     _Atomic uint32_t refs;
@@ -74,14 +74,14 @@ struct dist_owner *dist_owner_ref(struct dist_owner *owner);
 void dist_owner_unref(struct dist_owner *owner);
 
 /* Was the ring read? Always true where there is none. */
-bool dist_owners_are_known(struct dist_owners *owners);
+bool dist_owners_are_loaded(struct dist_owners *owners);
 
 /* Somebody refused what came under a revision: he knows this newer one. */
-void dist_owners_heard(struct dist_owners *owners, uint64_t revision);
+void dist_owners_learn_revision(struct dist_owners *owners, uint64_t revision);
 /* Is that revision here by now? */
-bool dist_owners_know(struct dist_owners *owners, uint64_t revision);
+bool dist_owners_have_revision(struct dist_owners *owners, uint64_t revision);
 /* A member cannot be reached: it may have another address. */
-void dist_owners_missed(struct dist_owners *owners);
+void dist_owners_unreachable(struct dist_owners *owners);
 
 /* Sends nothing more. Members of a ring: returns when nothing is under way to them any more, at
  * their calls' deadlines at the latest. Nobody calls dist_owners_of() any more. */

@@ -29,7 +29,7 @@ static void read_parameters(struct dist_ingest *ingest)
 
 static enum fg_code undo_content_coding(struct dist_ingest *ingest, struct fg_err *err)
 {
-    uint64_t max = ingest->upload.distributor->config.settings->body_max_bytes;
+    uint64_t max = ingest->upload.distributor->settings->body_max_bytes;
     enum fg_coding coding;
 
     ingest->body = ingest->upload.body;

@@ -7,8 +7,8 @@
 #define FG_PROTO_JFR_PROFILES_H
 
 #include "proto/jfr/chunk.h"
-#include "proto/jfr/jfr.h"
 #include "proto/jfr/labels.h"
+#include "proto/jfr/request.h"
 
 enum fg_jfr_kind {
     JFR_CPU,

@@ -38,7 +38,7 @@
 #include "common/base/cursor.h"
 #include "common/base/err.h"
 #include "proto/otlp/fields.h"
-#include "proto/otlp/otlp.h"
+#include "proto/otlp/version.h"
 
 /*
  * Checks that an ExportProfilesServiceRequest can be read down to its profiles, and finds its

@@ -17,7 +17,7 @@
 #include "common/base/arena.h"
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "proto/otlp/otlp.h"
+#include "proto/otlp/version.h"
 
 /*
  * Appends to out, which has a limit of its own, the request in the binary form of the newest

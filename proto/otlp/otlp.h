@@ -37,11 +37,9 @@
 #define FG_PROTO_OTLP_OTLP_H
 
 #include "proto/builder/builder.h"
+#include "proto/otlp/version.h"
 
 enum fg_otlp_form { FG_OTLP_PROTOBUF, FG_OTLP_JSON };
-
-/* Releases of opentelemetry-proto that number the fields of a request differently (dialect.h). */
-enum fg_otlp_version { FG_OTLP_ANY, FG_OTLP_1_8, FG_OTLP_1_9, FG_OTLP_1_10 };
 
 /*
  * upload.labels: for all profiles; they win over attributes. May be none.

@@ -1,6 +1,6 @@
 #include "proto/pprof/names.h"
 
-#include "proto/pprof/pprof.h"
+#include "proto/pprof/quirks.h"
 
 static const char shape[] = "[go.shape.";
 

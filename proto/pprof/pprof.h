@@ -15,15 +15,7 @@
 #define FG_PROTO_PPROF_PPROF_H
 
 #include "proto/builder/builder.h"
-
-/* Peculiarities of agents: distributor/API.md#pprof. */
-enum fg_pprof_quirk {
-    FG_PPROF_SCRIPT_NAMES = 1,    /* name functions "<file> <function>" (pyspy, rbspy, scripting) */
-    FG_PPROF_SCRIPT_RELATIVE = 2, /* ... only where the file is not an absolute path (pyspy) */
-    FG_PPROF_DOTNET = 4,          /* function ids from locations; '-' in types becomes '_' */
-    FG_PPROF_GO = 8,      /* drop "[go.shape.…]" from names, whatever the tables look like */
-    FG_PPROF_NOT_GO = 16, /* do not even guess */
-};
+#include "proto/pprof/quirks.h"
 
 /* What a decoder's caller wants to know besides the batch. */
 struct fg_pprof_info {

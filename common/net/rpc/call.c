@@ -101,7 +101,7 @@ void fg_peer_send(struct fg_peer *peer, struct fg_call *call)
 
     call->peer = peer;
     call->transport = NULL;
-    call->gather = NULL;
+    call->fetch = NULL;
     call->split = NULL;
     call->rest_bytes = 0;
     call->begun_mono_ns = fg_mono_ns(fg_clock_real());
@@ -117,7 +117,7 @@ void fg_peer_send(struct fg_peer *peer, struct fg_call *call)
 void fg_call_done(struct fg_peer *peer, struct fg_call *call)
 {
     peer->ops->release(call);
-    fg_gather_free(fg_take(call->gather));
+    fg_reply_fetch_free(fg_take(call->fetch));
     fg_split_free(fg_take(call->split));
     atomic_fetch_sub(&peer->calls, 1); /* last: who waits for the last call may destroy the peer */
 }
@@ -147,7 +147,7 @@ void fg_call_end(struct fg_call *call)
 void fg_call_deliver(struct fg_call *call)
 {
     if (call->code == FG_OK && !call->single)
-        fg_gather_start(call);
+        fg_reply_fetch_start(call);
     else
         fg_call_end(call);
 }

@@ -37,11 +37,11 @@ void fg_call_deliver(struct fg_call *call);
 void fg_split_send(struct fg_call *call, const struct fg_rpc_frame *frame);
 void fg_split_free(struct fg_split *split); /* NULL is fine */
 
-/* --- gather.c --- */
+/* --- reply_fetch.c --- */
 
 /* Asks for the rest of the payload, if there is any, and ends the call; hands parts over as they
  * come, or puts them together. */
-void fg_gather_start(struct fg_call *call);
-void fg_gather_free(struct fg_gather *gather); /* NULL is fine */
+void fg_reply_fetch_start(struct fg_call *call);
+void fg_reply_fetch_free(struct fg_reply_fetch *fetch); /* NULL is fine */
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Calls to one peer, one after another: large requests (split.c) and large answers (gather.c) come
- * in parts.
+ * Calls to one peer, one after another: large requests (split.c) and large answers (reply_fetch.c)
+ * come in parts.
  *
  *   prepare --> send --> answer --> go_on --true--> prepare --> ...
  *                                        \--false--> over

@@ -3,11 +3,7 @@
 #define FG_COMMON_NET_RPC_CONTEXT_H
 
 #include "common/net/rpc/rpc.h"
-
-static inline bool fg_rpc_is_set(const char *text)
-{
-    return text != NULL && text[0] != '\0';
-}
+#include "common/net/rpc/settings.h"
 
 /* NULL as well: a process without a cluster's name, with the defaults. */
 uint64_t fg_rpc_cluster(const struct fg_rpc *rpc);         /* fg_rpc_cluster_key() of its name */

@@ -7,7 +7,7 @@
 
 enum { REQUESTS_MAX = 256 }; /* a table that is walked: requests in parts are of megabytes */
 
-static const int64_t IDLE_NS = 30 * FG_SECOND_NS; /* as of answers that wait (held.c) */
+static const int64_t IDLE_NS = 30 * FG_SECOND_NS; /* as of answers that wait (chunked_replies.c) */
 
 struct fg_parts_whole {
     struct fg_budget *budget;

@@ -15,10 +15,10 @@
 #include "common/base/time.h"
 #include "common/net/rpc/context.h"
 #include "common/net/rpc/dialing.h"
+#include "common/net/rpc/keepalive.h"
 #include "common/net/rpc/kinds.h"
 #include "common/net/rpc/record.h"
 #include "common/net/rpc/secure.h"
-#include "common/net/rpc/silence.h"
 #include "common/net/rpc/wire.h"
 #include "common/runtime/log.h"
 
@@ -47,9 +47,9 @@ struct nng_peer {
     char *url;
     nng_socket socket;
     struct fg_dialing *dialing;
-    struct fg_silence *silence; /* NULL: nobody looks */
-    atomic_uint refused;        /* connections that end before they were counted */
-    pthread_mutex_t lock;       /* of free */
+    struct fg_keepalive *keepalive; /* NULL: nobody looks */
+    atomic_uint refused;            /* connections that end before they were counted */
+    pthread_mutex_t lock;           /* of free */
     struct peer_slot *free;
     unsigned n_slots;
     struct peer_slot slots[];
@@ -194,13 +194,13 @@ static void peer_destroy(struct fg_peer *base)
     struct nng_peer *peer = peer_of(base);
 
     fg_dialing_stop(peer->dialing);
-    fg_silence_stop(peer->silence);
+    fg_keepalive_stop(peer->keepalive);
     for (unsigned i = 0; i < peer->n_slots; i++)
         nng_aio_stop(peer->slots[i].aio);
     for (unsigned i = 0; i < peer->n_slots; i++)
         nng_aio_free(peer->slots[i].aio);
     (void)nng_close(peer->socket);
-    fg_silence_destroy(peer->silence);
+    fg_keepalive_destroy(peer->keepalive);
     fg_dialing_destroy(peer->dialing);
     fg_rpc_remove_peer(peer->rpc, base);
     pthread_mutex_destroy(&peer->lock);
@@ -215,7 +215,7 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
     struct fg_peer *base = &peer->peer;
 
     if (event == NNG_PIPE_EV_ADD_POST) {
-        fg_silence_connected(peer->silence, pipe);
+        fg_keepalive_connected(peer->keepalive, pipe);
         fg_dialing_connected(peer->dialing, pipe);
         atomic_store(&base->connected_wall_ns, fg_wall_ns(fg_clock_real()));
         atomic_fetch_add(&base->connections, 1);
@@ -277,7 +277,7 @@ static void create_dialing(struct nng_peer *peer)
 
 static int watch(struct nng_peer *peer)
 {
-    struct fg_silence_config config = {
+    struct fg_keepalive_config config = {
         .peer = &peer->peer,
         .url = peer->url,
         .socket = peer->socket,
@@ -286,7 +286,7 @@ static int watch(struct nng_peer *peer)
         .timeout_ns = fg_rpc_ping_timeout_ns(peer->rpc),
     };
 
-    return config.after_ns == 0 ? 0 : fg_silence_create(&config, &peer->silence);
+    return config.after_ns == 0 ? 0 : fg_keepalive_create(&config, &peer->keepalive);
 }
 
 static int set_up(struct nng_peer *peer, unsigned calls_max)
@@ -342,7 +342,7 @@ enum fg_code fg_peer_dial(struct fg_rpc *rpc, const char *url, unsigned calls_ma
         return fg_wrap(err, "peer %s", url);
     }
     fg_rpc_add_peer(rpc, &peer->peer, url);
-    fg_silence_start(peer->silence);
+    fg_keepalive_start(peer->keepalive);
     *ret_peer = &peer->peer;
     return FG_OK;
 }

@@ -17,7 +17,7 @@ void fg_record_destroy(struct fg_peer_record *record);
 
 void fg_record_call(struct fg_peer_record *record, enum fg_code code, int64_t duration_ns);
 void fg_record_sent(struct fg_peer_record *record, size_t bytes);
-void fg_record_silence(struct fg_peer_record *record);
+void fg_record_keepalive_close(struct fg_peer_record *record);
 void fg_record_received(struct fg_peer_record *record, size_t bytes);
 
 /* What is read when scraped. */

@@ -32,7 +32,7 @@ void fg_rpc_dispatch(struct fg_rpc_server *server, struct fg_rpc_request *req,
 void fg_rpc_request_done(struct fg_rpc_request *req);
 
 /* Large answers that wait for their callers. */
-struct fg_held *fg_rpc_server_held(struct fg_rpc_server *server);
+struct fg_chunked_replies *fg_rpc_server_chunked_replies(struct fg_rpc_server *server);
 
 /* Returns the bytes of requests that are being assembled from parts or handled. */
 uint64_t fg_rpc_server_request_bytes(struct fg_rpc_server *server);

@@ -91,7 +91,7 @@ struct fg_rpc_settings {
     uint64_t threads;
     uint64_t answers_max_bytes, requests_max_bytes;
     uint64_t connections_max, connections_per_address_max;
-    int64_t ping_after_ns, ping_timeout_ns; /* silence.h; ping_after_ns 0: nobody looks */
+    int64_t ping_after_ns, ping_timeout_ns; /* keepalive.h; ping_after_ns 0: nobody looks */
 };
 
 /* The section "rpc". */
@@ -157,7 +157,7 @@ struct fg_call {
     /* This module's own. */
     struct fg_peer *peer;
     void *transport; /* what the reply's bytes belong to */
-    struct fg_gather *gather;
+    struct fg_reply_fetch *fetch;
     struct fg_split *split;
     uint64_t rest_key, rest_bytes; /* of the payload, where the first reply had not all of it */
     bool single;                   /* somebody else asks for the rest */
@@ -226,7 +226,7 @@ bool fg_peer_is_bad(const struct fg_peer *peer, int64_t now_mono_ns);
  * FG_E_LIMIT at once. Connecting goes on in the background: a call made without a connection waits
  * a quarter of a second for one and is FG_E_UNAVAILABLE then. A call under way when the connection
  * breaks is FG_E_UNAVAILABLE at once; one that nothing comes over any more is closed and made anew
- * (silence.h). Destroying waits for callbacks: not from a done() without a home.
+ * (keepalive.h). Destroying waits for callbacks: not from a done() without a home.
  */
 enum fg_code fg_peer_dial(struct fg_rpc *rpc, const char *url, unsigned calls_max,
                           struct fg_peer **ret_peer, struct fg_err *err) fg_must_check;

@@ -9,8 +9,8 @@
  */
 #include "common/base/cursor.h"
 #include "common/base/time.h"
+#include "common/net/rpc/chunked_replies.h"
 #include "common/net/rpc/context.h"
-#include "common/net/rpc/held.h"
 #include "common/net/rpc/kinds.h"
 #include "common/net/rpc/request.h"
 #include "common/net/rpc/secure.h"
@@ -41,7 +41,7 @@ struct handler {
 
 struct fg_rpc_server {
     struct fg_rpc *rpc; /* borrowed; NULL */
-    struct fg_held *held;
+    struct fg_chunked_replies *chunked_replies;
     struct fg_budget whole_budget, parts_budget; /* of requests that came whole, and in parts */
     struct fg_parts *parts;
     struct fg_connections *connections;
@@ -122,13 +122,13 @@ void fg_rpc_reply(struct fg_rpc_request *req, struct fg_slice head, struct fg_sl
 
 static void reply_first(struct fg_rpc_request *req, struct fg_slice head, struct fg_buf *payload)
 {
-    struct fg_held *held = req->server->held;
-    struct fg_held_answer *answer;
+    struct fg_chunked_replies *chunked_replies = req->server->chunked_replies;
+    struct fg_chunked_reply *answer;
     struct fg_rpc_frame frame;
     struct fg_err err;
 
-    if (fg_held_add(held, req->owner, payload, fg_mono_ns(fg_clock_real()), req->deadline_mono_ns,
-                    &answer, &err) != FG_OK) {
+    if (fg_chunked_replies_add(chunked_replies, req->owner, payload, fg_mono_ns(fg_clock_real()),
+                               req->deadline_mono_ns, &answer, &err) != FG_OK) {
         fg_rpc_reply_error(req, &err);
         return;
     }
@@ -139,7 +139,7 @@ static void reply_first(struct fg_rpc_request *req, struct fg_slice head, struct
         .payload = fg_slice_sub(answer->payload, 0, FG_RPC_PART_BYTES),
     };
     reply_with(req, &frame);
-    fg_held_put(held, answer);
+    fg_chunked_replies_unref(chunked_replies, answer);
 }
 
 void fg_rpc_reply_take(struct fg_rpc_request *req, struct fg_slice head, struct fg_buf *payload)
@@ -274,9 +274,9 @@ uint64_t fg_rpc_server_cluster(const struct fg_rpc_server *server)
     return fg_rpc_cluster(server->rpc);
 }
 
-struct fg_held *fg_rpc_server_held(struct fg_rpc_server *server)
+struct fg_chunked_replies *fg_rpc_server_chunked_replies(struct fg_rpc_server *server)
 {
-    return server->held;
+    return server->chunked_replies;
 }
 
 void fg_rpc_dispatch(struct fg_rpc_server *server, struct fg_rpc_request *req,
@@ -401,7 +401,7 @@ static void on_ping(struct fg_rpc_request *req, void *arg)
     fg_rpc_reply(req, fg_bytes(NULL, 0), fg_bytes(NULL, 0));
 }
 
-static void reply_part(struct fg_rpc_request *req, struct fg_held_answer *answer, uint64_t offset)
+static void reply_part(struct fg_rpc_request *req, struct fg_chunked_reply *answer, uint64_t offset)
 {
     struct fg_slice rest = fg_slice_sub(answer->payload, offset, SIZE_MAX);
     struct fg_rpc_frame frame = {
@@ -411,7 +411,8 @@ static void reply_part(struct fg_rpc_request *req, struct fg_held_answer *answer
 
     frame.left = rest.len - frame.payload.len;
     if (frame.left == 0)
-        fg_held_drop(req->server->held, answer); /* the caller of this function still holds it */
+        fg_chunked_replies_drop(req->server->chunked_replies,
+                                answer); /* the caller of this function still holds it */
     req->reply(req, &frame);
 }
 
@@ -420,7 +421,7 @@ static void on_more(struct fg_rpc_request *req, void *arg)
     struct fg_rpc_server *server = arg;
     struct fg_cur cur = fg_cur(req->head);
     uint64_t key = fg_cur_le64(&cur), offset = fg_cur_le64(&cur);
-    struct fg_held_answer *answer;
+    struct fg_chunked_reply *answer;
     struct fg_err err;
 
     if (cur.bad) {
@@ -429,14 +430,15 @@ static void on_more(struct fg_rpc_request *req, void *arg)
         fg_rpc_reply_error(req, &err);
         return;
     }
-    answer = fg_held_find(server->held, req->owner, key, fg_mono_ns(fg_clock_real()));
+    answer = fg_chunked_replies_find(server->chunked_replies, req->owner, key,
+                                     fg_mono_ns(fg_clock_real()));
     if (answer == NULL) {
         (void)fg_fail(&err, FG_E_UNAVAILABLE, "the response was discarded");
         fg_rpc_reply_error(req, &err);
         return;
     }
     reply_part(req, answer, FG_MIN(offset, SIZE_MAX)); /* beyond the end: nothing, and it goes */
-    fg_held_put(server->held, answer);
+    fg_chunked_replies_unref(server->chunked_replies, answer);
 }
 
 /* What the first part says of the request: its frame's method. */
@@ -501,7 +503,7 @@ struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests
 
     fg_assert(requests_max > 0);
     server->rpc = rpc;
-    server->held = fg_held_create(fg_rpc_answers_max(rpc));
+    server->chunked_replies = fg_chunked_replies_create(fg_rpc_answers_max(rpc));
     fg_budget_init(&server->whole_budget, fg_rpc_requests_max(rpc) / 2);
     fg_budget_init(&server->parts_budget, fg_rpc_requests_max(rpc) / 2);
     server->parts = fg_parts_create(&server->parts_budget);
@@ -547,7 +549,7 @@ static void on_sweep(void *arg)
 
     if (nng_aio_result(server->sweep_aio) != 0)
         return; /* stopped */
-    fg_held_sweep(server->held, fg_mono_ns(fg_clock_real()));
+    fg_chunked_replies_sweep(server->chunked_replies, fg_mono_ns(fg_clock_real()));
     fg_parts_sweep(server->parts, fg_mono_ns(fg_clock_real()));
     nng_sleep_aio(SWEEP_MS, server->sweep_aio);
 }
@@ -600,7 +602,7 @@ static void on_pipe_gone(nng_pipe pipe, nng_pipe_ev event, void *arg)
 
     (void)event;
     fg_connections_remove(server->connections, owner);
-    fg_held_drop_owner(server->held, owner);
+    fg_chunked_replies_drop_owner(server->chunked_replies, owner);
     fg_parts_drop_owner(server->parts, owner);
 }
 
@@ -685,7 +687,7 @@ void fg_rpc_server_destroy(struct fg_rpc_server *server)
         return;
     fg_rpc_server_stop(server);
     fg_rpc_show_server(server->rpc, NULL);
-    fg_held_destroy(server->held);
+    fg_chunked_replies_destroy(server->chunked_replies);
     fg_parts_destroy(server->parts);
     fg_connections_destroy(server->connections);
     pthread_cond_destroy(&server->idle);

@@ -19,7 +19,7 @@ enum {
 static const int64_t LOG_EVERY_NS = 10 * FG_SECOND_NS, UNREACHED_PAUSE_MAX_NS = FG_HOUR_NS;
 
 /* Callers whose machine vanished are collected by TCP, after hours (README.md); a caller itself
- * notices sooner (silence.h). inproc does not know the option. */
+ * notices sooner (keepalive.h). inproc does not know the option. */
 static int unless_unsupported(int rv)
 {
     return rv == NNG_ENOTSUP ? 0 : rv;

@@ -1,6 +1,7 @@
 /* A whole distributor behind a real HTTP server, in a ring whose ingesters say what the test has
  * written for them: what becomes of uploads. */
 #include "common/cluster/ring/shard.h"
+#include "distributor/distributor.h"
 #include "distributor/upload.h"
 #include "tests/lib/push_ring.h"
 #include "tests/lib/served.h"
@@ -138,7 +139,7 @@ static void wait_idle(struct fixture *f)
 
     fg_assert(dist_owners_of(f->distributor->owners, 0, &set, &err) == FG_OK);
     for (unsigned i = 0; i < set.n_there; i++)
-        while (!dist_sender_is_idle(set.there[i]->sender))
+        while (!dist_peer_queue_is_idle(set.there[i]->queue))
             sched_yield();
     dist_owner_set_done(&set);
 }

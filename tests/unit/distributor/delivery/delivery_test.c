@@ -23,7 +23,7 @@ static const struct fg_metric_def metrics[] = FG_METRICS_DEFS(DISTRIBUTOR_METRIC
 struct fixture {
     struct push_ring ring;
     struct dist_owners *owners;
-    struct dist_known *known;
+    struct dist_definition_cache *cache;
     struct fg_registry *registry;
     struct dist_deliveries deliveries;
     pthread_mutex_t lock;
@@ -66,11 +66,11 @@ static int open_with(void **state, unsigned dead, unsigned messages_max)
         .queue_max_bytes = 1 << 20,
         .messages_max = messages_max,
     });
-    f->known = dist_known_create(100000);
+    f->cache = dist_definition_cache_create(100000);
     f->registry = fg_registry_create();
     f->deliveries = (struct dist_deliveries){
         .owners = f->owners,
-        .known = f->known,
+        .cache = f->cache,
         .metrics = fg_metrics_register(f->registry, metrics, FG_COUNT(metrics)),
         .stragglers_max_bytes = 1 << 20,
     };
@@ -112,7 +112,7 @@ static int close_all(void **state)
     assert_int_equal(atomic_load(&f->deliveries.straggler_bytes), 0);
     dist_owners_destroy(f->owners);
     push_ring_close(&f->ring);
-    dist_known_destroy(f->known);
+    dist_definition_cache_destroy(f->cache);
     fg_registry_destroy(f->registry);
     (void)pthread_cond_destroy(&f->over);
     (void)pthread_mutex_destroy(&f->lock);
@@ -133,7 +133,7 @@ static unsigned send_round(struct fixture *f, struct dist_delivery *delivery)
     /* After so long a message that was not answered holds up no other. */
     const struct timespec pause = {.tv_nsec = 20 * FG_MS_NS};
     bool define[STACKS] = {false};
-    struct dist_parcel *parcel;
+    struct dist_encoded_batch *encoded;
     struct fg_err err;
     unsigned n = 0;
 
@@ -142,12 +142,12 @@ static unsigned send_round(struct fixture *f, struct dist_delivery *delivery)
     dist_delivery_define(delivery, &f->batch, define);
     for (unsigned i = 0; i < STACKS; i++)
         n += define[i];
-    parcel =
-        dist_parcel_create(FG_LIT("tenant"), FG_LIT("service"), &f->batch, define, FG_LIT("batch"));
+    encoded = dist_encoded_batch_create(FG_LIT("tenant"), FG_LIT("service"), &f->batch, define,
+                                        FG_LIT("batch"));
     f->n_begun++;
     (void)nanosleep(&pause, NULL);
-    dist_delivery_send(delivery, parcel, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS);
-    dist_parcel_unref(parcel);
+    dist_delivery_send(delivery, encoded, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS);
+    dist_encoded_batch_unref(encoded);
     return n;
 }
 
@@ -210,7 +210,7 @@ static void wait_idle(struct fixture *f, uint16_t shard)
 
     assert_int_equal(dist_owners_of(f->owners, shard, &set, &err), FG_OK);
     for (unsigned i = 0; i < set.n_there; i++)
-        while (!dist_sender_is_idle(set.there[i]->sender))
+        while (!dist_peer_queue_is_idle(set.there[i]->queue))
             pause_until(until, set.there[i]->name);
     dist_owner_set_done(&set);
 }
@@ -300,13 +300,13 @@ static void two_dead_owners_are_too_many(void **state)
     (void)send_round(f, delivery);
     push_ring_say(&f->ring, ANN, well);
     result = wait_round(f, delivery);
-    assert_int_equal(result.state, DELIVERY_SILENT);
+    assert_int_equal(result.state, DELIVERY_UNRESPONSIVE);
     assert_int_equal(result.err.code, FG_E_UNAVAILABLE);
     assert_non_null(strstr(result.err.msg,
                            "2 of the 3 ingesters that own this series must acknowledge, 1 did: "));
     /* Ann is not asked again. */
     (void)send_round(f, delivery);
-    expect_round(f, delivery, DELIVERY_SILENT);
+    expect_round(f, delivery, DELIVERY_UNRESPONSIVE);
     assert_int_equal(push_ring_count(&f->ring, ANN), 1);
     dist_delivery_leave(delivery);
 }
@@ -436,7 +436,7 @@ static void one_that_lacks_definitions_gets_them(void **state)
 
     assert_int_equal(dist_owners_of(f->owners, 9, &set, &err), FG_OK);
     for (unsigned i = 0; i < set.n_there; i++) /* as if from earlier pushes */
-        dist_known_add(f->known, 77 ^ set.there[i]->key, 1, ids, STACKS);
+        dist_definition_cache_add(f->cache, 77 ^ set.there[i]->key, 1, ids, STACKS);
     dist_owner_set_done(&set);
     assert_int_equal(send_answered(f, delivery, well, lacks), 0);
     expect_round(f, delivery, DELIVERY_LACKS);
@@ -468,7 +468,7 @@ static void one_full_and_one_dead_are_not(void **state)
     struct dist_delivery *delivery = create(f, 9);
 
     (void)send_answered(f, delivery, full, well);
-    expect_round(f, delivery, DELIVERY_SILENT);
+    expect_round(f, delivery, DELIVERY_UNRESPONSIVE);
     dist_delivery_leave(delivery);
 }
 
@@ -524,7 +524,7 @@ static void an_owner_is_found_at_its_new_address(void **state)
     struct dist_delivery *delivery = create(f, 9);
 
     (void)send_answered(f, delivery, well, full);
-    expect_round(f, delivery, DELIVERY_SILENT);
+    expect_round(f, delivery, DELIVERY_UNRESPONSIVE);
     push_ring_move(&f->ring, CAT, DAN);
     (void)send_round(f, delivery);
     push_ring_say(&f->ring, BOB, full);

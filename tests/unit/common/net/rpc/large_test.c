@@ -2,7 +2,7 @@
 #include "common/base/hash.h"
 #include "common/base/time.h"
 #include "common/net/rpc/call.h"
-#include "common/net/rpc/held.h"
+#include "common/net/rpc/chunked_replies.h"
 #include "common/net/rpc/request.h"
 #include "tests/lib/peer_faulty.h"
 #include "tests/lib/rpc_run.h"
@@ -95,7 +95,7 @@ static int tear_down(void **state)
 
 static uint64_t held_bytes(const struct fixture *f)
 {
-    return fg_held_bytes(fg_rpc_server_held(f->server));
+    return fg_chunked_replies_bytes(fg_rpc_server_chunked_replies(f->server));
 }
 
 /* len stays with the caller while it is sent. */

@@ -13,17 +13,17 @@
  *
  * Thread: any; checks run on nng's threads.
  */
-#ifndef FG_COMMON_NET_RPC_SILENCE_H
-#define FG_COMMON_NET_RPC_SILENCE_H
+#ifndef FG_COMMON_NET_RPC_KEEPALIVE_H
+#define FG_COMMON_NET_RPC_KEEPALIVE_H
 
 #include "common/net/rpc/rpc.h"
 
 #include <nng/nng.h>
 
-struct fg_silence;
+struct fg_keepalive;
 
 /* All borrowed until destroy. */
-struct fg_silence_config {
+struct fg_keepalive_config {
     struct fg_peer *peer;
     const char *url; /* for the log */
     nng_socket socket;
@@ -32,18 +32,19 @@ struct fg_silence_config {
     int64_t timeout_ns; /* of the PING; > 0 */
 };
 
-/* Returns 0 and sets *ret_silence, or returns nng's error. The functions below accept NULL. */
-int fg_silence_create(const struct fg_silence_config *config, struct fg_silence **ret_silence);
+/* Returns 0 and sets *ret_keepalive, or returns nng's error. The functions below accept NULL. */
+int fg_keepalive_create(const struct fg_keepalive_config *config,
+                        struct fg_keepalive **ret_keepalive);
 
 /* Tells which connection to watch from now on. */
-void fg_silence_connected(struct fg_silence *silence, nng_pipe pipe);
+void fg_keepalive_connected(struct fg_keepalive *keepalive, nng_pipe pipe);
 
 /* Starts the checks; once. */
-void fg_silence_start(struct fg_silence *silence);
+void fg_keepalive_start(struct fg_keepalive *keepalive);
 /* Stops the checks and waits for a callback under way: call it before the socket is closed, and not
  * from an nng thread. */
-void fg_silence_stop(struct fg_silence *silence);
-/* Frees it. Call it after fg_silence_stop(), when the socket was closed. */
-void fg_silence_destroy(struct fg_silence *silence);
+void fg_keepalive_stop(struct fg_keepalive *keepalive);
+/* Frees it. Call it after fg_keepalive_stop(), when the socket was closed. */
+void fg_keepalive_destroy(struct fg_keepalive *keepalive);
 
 #endif

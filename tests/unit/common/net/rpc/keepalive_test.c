@@ -124,7 +124,7 @@ static void close_rpc(struct fixture *f)
     fg_registry_destroy(f->registry);
 }
 
-static long long silences(struct fixture *f)
+static long long keepalive_closes(struct fixture *f)
 {
     static const char name[] = "\nflamegrid_rpc_silences_total{";
     struct fg_buf text;
@@ -173,7 +173,7 @@ static void what_is_under_way_ends_and_the_next_one_is_found(void **state)
     mute_start(&mute, f.url);
     dial(&f);
     assert_int_equal(call_for(&f, PATIENCE_S * FG_SECOND_NS), FG_E_UNAVAILABLE);
-    while (atomic_load(&mute.accepted) < 2 || silences(&f) == 0)
+    while (atomic_load(&mute.accepted) < 2 || keepalive_closes(&f) == 0)
         usleep(1000); /* nobody told the dialer to */
     mute_stop(&mute);
     server = start_echo(&f);
@@ -194,7 +194,7 @@ static void impatient_calls_find_out_too(void **state)
     open_rpc(&f, 50 * FG_MS_NS, 50 * FG_MS_NS);
     mute_start(&mute, f.url);
     dial(&f);
-    while (atomic_load(&mute.accepted) < 2 || silences(&f) == 0)
+    while (atomic_load(&mute.accepted) < 2 || keepalive_closes(&f) == 0)
         assert_int_not_equal(call_for(&f, FG_MS_NS), FG_OK);
     mute_stop(&mute);
     close_rpc(&f);
@@ -254,7 +254,7 @@ static void a_slow_call_keeps_its_connection(void **state)
     while (!atomic_load(&noted.ended))
         usleep(1000);
     assert_int_equal(noted.call.code, FG_OK);
-    assert_int_equal(silences(&f), 0);
+    assert_int_equal(keepalive_closes(&f), 0);
     fg_call_done(f.peer, &noted.call);
     fg_peer_destroy(fg_take(f.peer));
     fg_rpc_server_destroy(server);

@@ -1,6 +1,6 @@
 /* Answers that wait: who gets them, how long, and how many there is room for. */
 #include "common/base/time.h"
-#include "common/net/rpc/held.h"
+#include "common/net/rpc/chunked_replies.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,20 +13,21 @@ static const int64_t DEADLINE_NS = 100 * FG_SECOND_NS, IDLE_NS = 30 * FG_SECOND_
 
 static int set_up(void **state)
 {
-    *state = fg_held_create(MAX_BYTES);
+    *state = fg_chunked_replies_create(MAX_BYTES);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    fg_held_destroy(*state);
+    fg_chunked_replies_destroy(*state);
     return 0;
 }
 
 /* Of so many bytes; 0: there was no room. */
-static uint64_t add(struct fg_held *held, uint32_t owner, size_t bytes, int64_t now_ns)
+static uint64_t add(struct fg_chunked_replies *replies, uint32_t owner, size_t bytes,
+                    int64_t now_ns)
 {
-    struct fg_held_answer *answer;
+    struct fg_chunked_reply *answer;
     struct fg_buf payload;
     struct fg_err err;
     uint64_t key = 0;
@@ -34,11 +35,12 @@ static uint64_t add(struct fg_held *held, uint32_t owner, size_t bytes, int64_t 
     fg_buf_init(&payload, SIZE_MAX);
     for (size_t i = 0; i < bytes; i++)
         fg_buf_putc(&payload, (uint8_t)i);
-    if (fg_held_add(held, owner, &payload, now_ns, DEADLINE_NS, &answer, &err) == FG_OK) {
+    if (fg_chunked_replies_add(replies, owner, &payload, now_ns, DEADLINE_NS, &answer, &err) ==
+        FG_OK) {
         assert_int_equal(payload.len, 0);
         assert_int_equal(answer->payload.len, bytes);
         key = answer->key;
-        fg_held_put(held, answer);
+        fg_chunked_replies_unref(replies, answer);
     } else {
         assert_int_equal(err.code, FG_E_LIMIT);
         assert_int_equal(payload.len, bytes); /* still the caller's */
@@ -47,12 +49,13 @@ static uint64_t add(struct fg_held *held, uint32_t owner, size_t bytes, int64_t 
     return key;
 }
 
-static bool is_there(struct fg_held *held, uint32_t owner, uint64_t key, int64_t now_ns)
+static bool is_there(struct fg_chunked_replies *replies, uint32_t owner, uint64_t key,
+                     int64_t now_ns)
 {
-    struct fg_held_answer *answer = fg_held_find(held, owner, key, now_ns);
+    struct fg_chunked_reply *answer = fg_chunked_replies_find(replies, owner, key, now_ns);
 
     if (answer != NULL)
-        fg_held_put(held, answer);
+        fg_chunked_replies_unref(replies, answer);
     return answer != NULL;
 }
 
@@ -63,11 +66,11 @@ static void belongs_to_a_connection(void **state)
     assert_true(is_there(*state, OWNER, key, 0));
     assert_false(is_there(*state, OTHER, key, 0));
     assert_false(is_there(*state, OWNER, key + 1, 0));
-    fg_held_drop_owner(*state, OTHER);
+    fg_chunked_replies_drop_owner(*state, OTHER);
     assert_true(is_there(*state, OWNER, key, 0));
-    fg_held_drop_owner(*state, OWNER);
+    fg_chunked_replies_drop_owner(*state, OWNER);
     assert_false(is_there(*state, OWNER, key, 0));
-    assert_int_equal(fg_held_bytes(*state), 0);
+    assert_int_equal(fg_chunked_replies_bytes(*state), 0);
 }
 
 static void goes_when_nobody_asks(void **state)
@@ -78,10 +81,10 @@ static void goes_when_nobody_asks(void **state)
         assert_true(is_there(*state, OWNER, key, now_ns));
     assert_false(is_there(*state, OWNER, key, DEADLINE_NS));
     key = add(*state, OWNER, 10, 0);
-    fg_held_sweep(*state, IDLE_NS - 1);
-    assert_int_equal(fg_held_bytes(*state), 10);
-    fg_held_sweep(*state, IDLE_NS);
-    assert_int_equal(fg_held_bytes(*state), 0);
+    fg_chunked_replies_sweep(*state, IDLE_NS - 1);
+    assert_int_equal(fg_chunked_replies_bytes(*state), 10);
+    fg_chunked_replies_sweep(*state, IDLE_NS);
+    assert_int_equal(fg_chunked_replies_bytes(*state), 0);
     assert_false(is_there(*state, OWNER, key, 0));
 }
 
@@ -91,7 +94,7 @@ static void has_room_for_so_many_bytes(void **state)
     assert_int_not_equal(add(*state, OWNER, MAX_BYTES - 1, 0), 0);
     assert_int_equal(add(*state, OTHER, 2, 0), 0);
     assert_int_not_equal(add(*state, OTHER, 1, 0), 0);
-    assert_int_equal(fg_held_bytes(*state), MAX_BYTES);
+    assert_int_equal(fg_chunked_replies_bytes(*state), MAX_BYTES);
     assert_int_not_equal(add(*state, OTHER, 2, IDLE_NS), 0); /* the others are over */
 }
 
@@ -107,22 +110,22 @@ static void has_room_for_so_many(void **state)
 static void readers_keep_it(void **state)
 {
     uint64_t key = add(*state, OWNER, 10, 0);
-    struct fg_held_answer *answer = fg_held_find(*state, OWNER, key, 0);
+    struct fg_chunked_reply *answer = fg_chunked_replies_find(*state, OWNER, key, 0);
 
     assert_non_null(answer);
-    fg_held_drop_owner(*state, OWNER);
+    fg_chunked_replies_drop_owner(*state, OWNER);
     assert_int_equal(answer->payload.ptr[9], 9);
-    fg_held_drop(*state, answer); /* twice is once */
-    assert_int_equal(fg_held_bytes(*state), 0);
-    fg_held_put(*state, answer);
+    fg_chunked_replies_drop(*state, answer); /* twice is once */
+    assert_int_equal(fg_chunked_replies_bytes(*state), 0);
+    fg_chunked_replies_unref(*state, answer);
 }
 
 static void keys_are_of_one_process(void **state)
 {
-    struct fg_held *other = fg_held_create(MAX_BYTES);
+    struct fg_chunked_replies *other = fg_chunked_replies_create(MAX_BYTES);
 
     assert_int_not_equal(add(*state, OWNER, 1, 0), add(other, OWNER, 1, 0));
-    fg_held_destroy(other);
+    fg_chunked_replies_destroy(other);
 }
 
 #define HELD(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

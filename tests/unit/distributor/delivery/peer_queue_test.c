@@ -1,5 +1,5 @@
-/* The sender, with a peer that keeps its calls until the test answers them. */
-#include "distributor/delivery/sender.h"
+/* The queue, with a peer that keeps its calls until the test answers them. */
+#include "distributor/delivery/peer_queue.h"
 #include "proto/inner.pb-c.h"
 
 #include <setjmp.h>
@@ -44,7 +44,7 @@ static void peer_release(struct fg_call *call)
 static const struct fg_peer_ops slow_ops = {peer_send, peer_release, NULL};
 
 struct item {
-    struct dist_sender_item item;
+    struct dist_peer_queue_item item;
     char text[16];
     unsigned done;
 };
@@ -52,12 +52,12 @@ struct item {
 struct fixture {
     struct slow_peer slow;
     unsigned collects; /* times that it was told */
-    struct dist_sender *sender;
+    struct dist_peer_queue *queue;
     struct fg_clock_manual clock;
     struct item items[ITEMS_MAX];
 };
 
-static void on_done(struct dist_sender_item *item)
+static void on_done(struct dist_peer_queue_item *item)
 {
     fg_container(item, struct item, item)->done++;
 }
@@ -74,11 +74,11 @@ static void open_sender(struct fixture *f, unsigned queue_items)
 {
     const struct fg_id store = {7, 8};
 
-    f->sender = dist_sender_create(&(struct dist_sender_config){
+    f->queue = dist_peer_queue_create(&(struct dist_peer_queue_config){
         .peer = &f->slow.peer,
         .clock = &f->clock.clock,
         .store = &store,
-        .queue_max_bytes = (uint64_t)queue_items * (SENDER_ITEM_BYTES + 4),
+        .queue_max_bytes = (uint64_t)queue_items * (PEER_QUEUE_ITEM_BYTES + 4),
         .messages_max = 2,
         .on_collect = on_collect,
         .on_collect_arg = f,
@@ -117,7 +117,7 @@ static int tear_down(void **state)
         fg__inner__push_head__free_unpacked(f->slow.calls[i].head, NULL);
         free(f->slow.calls[i].payload);
     }
-    dist_sender_destroy(f->sender);
+    dist_peer_queue_destroy(f->queue);
     free(f);
     return 0;
 }
@@ -125,7 +125,7 @@ static int tear_down(void **state)
 static void send_items(struct fixture *f, unsigned from, unsigned n)
 {
     for (unsigned i = from; i < from + n; i++)
-        dist_sender_send(f->sender, &f->items[i].item);
+        dist_peer_queue_send(f->queue, &f->items[i].item);
 }
 
 /* So long that what waits does not wait for the message before it. */
@@ -205,7 +205,7 @@ static void an_idle_ingester_gets_each_batch_at_once(void **state)
     assert_int_equal(f->items[0].item.code, FG_OK);
     assert_int_equal(f->items[0].item.start_id, 99);
     assert_int_equal(f->items[0].item.newest, 6);
-    assert_true(dist_sender_is_idle(f->sender));
+    assert_true(dist_peer_queue_is_idle(f->queue));
 }
 
 static void a_busy_one_gets_what_collected_in_one_message(void **state)
@@ -238,7 +238,7 @@ static void what_comes_meanwhile_collects(void **state)
     assert_int_equal(f->slow.n_calls, 2);
     assert_string_equal(f->slow.calls[1].payload, "[1][2][3]");
     answer(f, SIZE_MAX);
-    assert_true(dist_sender_is_idle(f->sender));
+    assert_true(dist_peer_queue_is_idle(f->queue));
 }
 
 /* Nothing more comes, and no answer: it leaves all the same. */
@@ -251,10 +251,10 @@ static void what_has_waited_long_leaves_when_looked_at(void **state)
     send_items(f, 1, 2);
     assert_int_equal(f->slow.n_calls, 1);
     assert_true(f->collects > 0);
-    assert_true(dist_sender_look(f->sender)); /* too early */
+    assert_true(dist_peer_queue_flush(f->queue)); /* too early */
     assert_int_equal(f->slow.n_calls, 1);
     wait_long(f);
-    assert_false(dist_sender_look(f->sender));
+    assert_false(dist_peer_queue_flush(f->queue));
     assert_int_equal(f->slow.n_calls, 2);
     assert_string_equal(f->slow.calls[1].payload, "[1][2]");
     answer(f, ITEMS_MAX);
@@ -266,7 +266,7 @@ static void what_is_enough_does_not_wait(void **state)
 {
     struct fixture *f = *state;
 
-    dist_sender_destroy(f->sender);
+    dist_peer_queue_destroy(f->queue);
     open_sender(f, 100);
     send_items(f, 0, 1 + 31);
     assert_int_equal(f->slow.n_calls, 1);
@@ -297,7 +297,7 @@ static void a_full_queue_refuses(void **state)
 static void what_is_larger_than_the_queue_gets_out_alone(void **state)
 {
     struct fixture *f = *state;
-    char large[20 * SENDER_ITEM_BYTES];
+    char large[20 * PEER_QUEUE_ITEM_BYTES];
 
     memset(large, 'x', sizeof large);
     make_busy(f);
@@ -369,7 +369,7 @@ static void a_silent_one_keeps_nobody_waiting(void **state)
     send_items(f, 7, 1);
     assert_int_equal(f->items[7].item.code, FG_E_UNAVAILABLE);
     break_off(f);
-    assert_true(dist_sender_is_idle(f->sender));
+    assert_true(dist_peer_queue_is_idle(f->queue));
     send_items(f, 8, 2); /* the first of them asks whether it is back */
     assert_int_equal(f->slow.n_calls, 5);
     assert_int_equal(f->items[8].done, 0);
@@ -403,11 +403,11 @@ static void what_waits_can_be_taken_back(void **state)
 
     make_busy(f);
     send_items(f, 2, 4);
-    assert_false(dist_sender_cancel(f->sender, &f->items[0].item));
-    assert_true(dist_sender_cancel(f->sender, &f->items[5].item));
-    assert_true(dist_sender_cancel(f->sender, &f->items[2].item));
-    assert_true(dist_sender_cancel(f->sender, &f->items[4].item));
-    assert_false(dist_sender_cancel(f->sender, &f->items[4].item));
+    assert_false(dist_peer_queue_cancel(f->queue, &f->items[0].item));
+    assert_true(dist_peer_queue_cancel(f->queue, &f->items[5].item));
+    assert_true(dist_peer_queue_cancel(f->queue, &f->items[2].item));
+    assert_true(dist_peer_queue_cancel(f->queue, &f->items[4].item));
+    assert_false(dist_peer_queue_cancel(f->queue, &f->items[4].item));
     answer(f, SIZE_MAX);
     assert_string_equal(f->slow.calls[2].payload, "[3]");
     answer(f, SIZE_MAX);
@@ -422,7 +422,7 @@ static void stopping_lets_nobody_wait(void **state)
 
     make_busy(f);
     send_items(f, 2, 2);
-    dist_sender_stop(f->sender);
+    dist_peer_queue_stop(f->queue);
     assert_int_equal(f->items[3].item.code, FG_E_UNAVAILABLE);
     assert_int_equal(f->items[0].done, 0);
     send_items(f, 4, 1);

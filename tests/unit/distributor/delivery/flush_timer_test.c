@@ -1,5 +1,5 @@
-/* The waker looks while there is something to be looked at, whenever it was woken. */
-#include "distributor/delivery/waker.h"
+/* The timer looks while there is something to be looked at, whenever it was woken. */
+#include "distributor/delivery/flush_timer.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@ struct work {
     unsigned left, looks;
 };
 
-static bool look(void *arg)
+static bool flush(void *arg)
 {
     struct work *work = arg;
     bool more;
@@ -30,12 +30,12 @@ static bool look(void *arg)
 }
 
 /* Wakes it and waits until all is done. */
-static void do_all(struct dist_waker *waker, struct work *work, unsigned left)
+static void do_all(struct dist_flush_timer *timer, struct work *work, unsigned left)
 {
     (void)pthread_mutex_lock(&work->lock);
     work->left = left;
     (void)pthread_mutex_unlock(&work->lock);
-    dist_waker_wake(waker);
+    dist_flush_timer_start(timer);
     (void)pthread_mutex_lock(&work->lock);
     while (work->left > 0)
         (void)pthread_cond_wait(&work->done, &work->lock);
@@ -45,37 +45,37 @@ static void do_all(struct dist_waker *waker, struct work *work, unsigned left)
 static void it_looks_until_nothing_is_left(void **state)
 {
     struct work work = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
-    struct dist_waker *waker = dist_waker_create(FG_MS_NS, look, &work);
+    struct dist_flush_timer *timer = dist_flush_timer_create(FG_MS_NS, flush, &work);
 
     (void)state;
-    do_all(waker, &work, 3);
+    do_all(timer, &work, 3);
     assert_in_range(work.looks, 3, 4);
     for (int i = 0; i < 50; i++)
-        do_all(waker, &work, 1); /* at whatever it is just then */
-    dist_waker_destroy(waker);
+        do_all(timer, &work, 1); /* at whatever it is just then */
+    dist_flush_timer_destroy(timer);
     assert_true(work.looks >= 53);
 }
 
 static void it_ends_asleep_and_awake(void **state)
 {
     struct work work = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
-    struct dist_waker *waker = dist_waker_create(FG_HOUR_NS, look, &work);
+    struct dist_flush_timer *timer = dist_flush_timer_create(FG_HOUR_NS, flush, &work);
 
     (void)state;
-    dist_waker_destroy(waker);
-    waker = dist_waker_create(FG_HOUR_NS, look, &work);
-    dist_waker_wake(waker);
-    dist_waker_destroy(waker);
+    dist_flush_timer_destroy(timer);
+    timer = dist_flush_timer_create(FG_HOUR_NS, flush, &work);
+    dist_flush_timer_start(timer);
+    dist_flush_timer_destroy(timer);
     assert_int_equal(work.looks, 0);
-    waker = dist_waker_create(FG_MS_NS, look, &work);
-    do_all(waker, &work, 1);
-    dist_waker_stop(waker);
+    timer = dist_flush_timer_create(FG_MS_NS, flush, &work);
+    do_all(timer, &work, 1);
+    dist_flush_timer_stop(timer);
     work.left = 1; /* nobody else looks any more */
-    dist_waker_wake(waker);
-    dist_waker_stop(waker);
+    dist_flush_timer_start(timer);
+    dist_flush_timer_stop(timer);
     assert_int_equal(work.left, 1);
-    dist_waker_destroy(waker);
-    dist_waker_destroy(NULL);
+    dist_flush_timer_destroy(timer);
+    dist_flush_timer_destroy(NULL);
 }
 
 int main(void)

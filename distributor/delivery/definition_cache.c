@@ -1,0 +1,250 @@
+#include "distributor/delivery/definition_cache.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    CACHE_SHARDS = 64,  /* locks: pushes of different services rarely meet */
+    SET_MIN_SLOTS = 32, /* most services are small */
+    AHEAD = 16,         /* slots on their way into the cache */
+    STACK_BYTES = 16,   /* in the mean: 11 in a set that is full, 21 in one that has just grown */
+};
+
+/* A set of 64-bit halves of ids. A false "known" costs one more round trip, nothing else. */
+struct stack_set {
+    uint64_t key, start_id;
+    uint64_t *slots; /* 0: empty */
+    size_t mask, count;
+    bool used; /* since make_room() came by */
+    struct stack_set *next;
+};
+
+struct shard {
+    pthread_mutex_t lock;
+    struct stack_set *sets;
+};
+
+struct dist_definition_cache {
+    struct shard shards[CACHE_SHARDS];
+    _Atomic uint64_t bytes; /* of sets, whatever their shards: a few may hold nearly all */
+    uint64_t bytes_max;
+    _Atomic unsigned hand; /* the next shard that has to give something up */
+};
+
+struct dist_definition_cache *dist_definition_cache_create(size_t stacks_max)
+{
+    struct dist_definition_cache *cache = fg_new(struct dist_definition_cache);
+
+    cache->bytes_max = (uint64_t)stacks_max * STACK_BYTES;
+    for (size_t i = 0; i < CACHE_SHARDS; i++)
+        (void)pthread_mutex_init(&cache->shards[i].lock, NULL);
+    return cache;
+}
+
+static uint64_t set_bytes(const struct stack_set *set)
+{
+    return sizeof *set + (set->slots == NULL ? 0 : (set->mask + 1) * sizeof *set->slots);
+}
+
+static void set_free(struct dist_definition_cache *cache, struct stack_set *set)
+{
+    (void)atomic_fetch_sub(&cache->bytes, set_bytes(set));
+    free(set->slots);
+    free(set);
+}
+
+void dist_definition_cache_destroy(struct dist_definition_cache *cache)
+{
+    if (cache == NULL)
+        return;
+    for (size_t i = 0; i < CACHE_SHARDS; i++) {
+        struct shard *shard = &cache->shards[i];
+
+        while (shard->sets != NULL) {
+            struct stack_set *set = shard->sets;
+
+            shard->sets = set->next;
+            set_free(cache, set);
+        }
+        (void)pthread_mutex_destroy(&shard->lock);
+    }
+    fg_assert(atomic_load(&cache->bytes) == 0);
+    free(cache);
+}
+
+uint64_t dist_definition_cache_bytes(const struct dist_definition_cache *cache)
+{
+    return sizeof *cache + atomic_load(&cache->bytes);
+}
+
+uint64_t dist_definition_cache_service_key(struct fg_slice tenant, struct fg_slice service)
+{
+    return fg_mix64(fg_hash64(tenant)) ^ fg_hash64(service);
+}
+
+static struct shard *shard_of(struct dist_definition_cache *cache, uint64_t key)
+{
+    return &cache->shards[key % CACHE_SHARDS];
+}
+
+static struct stack_set *find_set(const struct shard *shard, uint64_t key)
+{
+    struct stack_set *set = shard->sets;
+
+    while (set != NULL && set->key != key)
+        set = set->next;
+    if (set != NULL)
+        set->used = true;
+    return set;
+}
+
+/* 0 marks an empty slot, so the one id in 2^64 that is 0 goes by another number. */
+static uint64_t half(struct fg_id id)
+{
+    return id.lo == 0 ? 1 : id.lo;
+}
+
+static bool set_has(const struct stack_set *set, uint64_t value)
+{
+    if (set->slots == NULL)
+        return false;
+    for (size_t i = value & set->mask; set->slots[i] != 0; i = (i + 1) & set->mask)
+        if (set->slots[i] == value)
+            return true;
+    return false;
+}
+
+static void set_put(struct stack_set *set, uint64_t value)
+{
+    size_t i = value & set->mask;
+
+    while (set->slots[i] != 0)
+        i = (i + 1) & set->mask;
+    set->slots[i] = value;
+}
+
+static void set_grow(struct dist_definition_cache *cache, struct stack_set *set)
+{
+    uint64_t *old = set->slots;
+    size_t old_slots = old == NULL ? 0 : set->mask + 1;
+    size_t slots = FG_MAX(SET_MIN_SLOTS, old_slots * 2);
+
+    set->slots = fg_calloc(slots, sizeof *set->slots);
+    set->mask = slots - 1;
+    for (size_t i = 0; i < old_slots; i++)
+        if (old[i] != 0)
+            set_put(set, old[i]);
+    free(old);
+    (void)atomic_fetch_add(&cache->bytes, (slots - old_slots) * sizeof *set->slots);
+}
+
+static void set_add(struct dist_definition_cache *cache, struct stack_set *set, uint64_t value)
+{
+    if (set->slots == NULL || set->count + 1 > (set->mask + 1) / 4 * 3)
+        set_grow(cache, set);
+    set_put(set, value);
+    set->count++;
+}
+
+void dist_definition_cache_look_up(struct dist_definition_cache *cache, uint64_t key,
+                                   const struct fg_batch *batch, bool *define)
+{
+    struct shard *shard = shard_of(cache, key);
+    const struct stack_set *set;
+
+    (void)pthread_mutex_lock(&shard->lock);
+    set = find_set(shard, key);
+    for (uint32_t i = 0; i < batch->n_stacks; i++) {
+        if (i + AHEAD < batch->n_stacks && set != NULL && set->slots != NULL)
+            __builtin_prefetch(&set->slots[half(batch->stacks[i + AHEAD].id) & set->mask]);
+        if (set == NULL || !set_has(set, half(batch->stacks[i].id)))
+            define[i] = true;
+    }
+    (void)pthread_mutex_unlock(&shard->lock);
+}
+
+static void empty_set(struct dist_definition_cache *cache, struct stack_set *set)
+{
+    uint64_t bytes = set_bytes(set);
+
+    free(fg_take(set->slots));
+    set->count = 0;
+    (void)atomic_fetch_sub(&cache->bytes, bytes - set_bytes(set));
+}
+
+static struct stack_set *make_set(struct dist_definition_cache *cache, struct shard *shard,
+                                  uint64_t key, uint64_t start_id)
+{
+    struct stack_set *set = find_set(shard, key);
+
+    if (set == NULL) {
+        set = fg_new(struct stack_set);
+        set->key = key;
+        set->used = true;
+        set->next = shard->sets;
+        shard->sets = set;
+        (void)atomic_fetch_add(&cache->bytes, set_bytes(set));
+    } else if (set->start_id != start_id) {
+        empty_set(cache, set);
+    }
+    set->start_id = start_id;
+    return set;
+}
+
+/* Takes out sets while there is too much; none that was asked for since the last time if `spare`.
+ * Locked. */
+static void drop_sets(struct dist_definition_cache *cache, struct shard *shard, bool spare)
+{
+    struct stack_set **at = &shard->sets;
+
+    while (*at != NULL && atomic_load(&cache->bytes) > cache->bytes_max) {
+        struct stack_set *set = *at;
+
+        if (spare && set->used) {
+            set->used = false;
+            at = &set->next;
+        } else {
+            *at = set->next;
+            set_free(cache, set);
+        }
+    }
+}
+
+/* One shard after the other, going on where the last one stopped. */
+static void make_room(struct dist_definition_cache *cache)
+{
+    for (unsigned n = 0; atomic_load(&cache->bytes) > cache->bytes_max; n++) {
+        struct shard *shard = &cache->shards[atomic_fetch_add(&cache->hand, 1) % CACHE_SHARDS];
+
+        (void)pthread_mutex_lock(&shard->lock);
+        drop_sets(cache, shard, n < CACHE_SHARDS);
+        (void)pthread_mutex_unlock(&shard->lock);
+    }
+}
+
+void dist_definition_cache_add(struct dist_definition_cache *cache, uint64_t key, uint64_t start_id,
+                               const struct fg_id *ids, uint32_t count)
+{
+    struct shard *shard = shard_of(cache, key);
+    struct stack_set *set;
+
+    (void)pthread_mutex_lock(&shard->lock);
+    set = make_set(cache, shard, key, start_id);
+    for (uint32_t i = 0; i < count; i++)
+        if (!set_has(set, half(ids[i])))
+            set_add(cache, set, half(ids[i]));
+    (void)pthread_mutex_unlock(&shard->lock);
+    make_room(cache);
+}
+
+void dist_definition_cache_forget(struct dist_definition_cache *cache, uint64_t key)
+{
+    struct shard *shard = shard_of(cache, key);
+    struct stack_set *set;
+
+    (void)pthread_mutex_lock(&shard->lock);
+    set = find_set(shard, key);
+    if (set != NULL)
+        empty_set(cache, set);
+    (void)pthread_mutex_unlock(&shard->lock);
+}

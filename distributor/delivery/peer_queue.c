@@ -1,0 +1,420 @@
+#include "distributor/delivery/peer_queue.h"
+
+#include "proto/inner.pb-c.h"
+
+#include <pthread.h>
+
+enum {
+    MESSAGE_ITEMS_MAX = 256, /* answers of a message come together: keep them prompt */
+    MESSAGE_BYTES_MAX = 1024 * 1024,
+    MESSAGE_ITEMS_ENOUGH = 32, /* a message of its own costs each of them little */
+};
+
+struct dist_peer_queue {
+    struct dist_peer_queue_config config;
+    uint8_t store[FG_ID_BYTES];
+    size_t store_len; /* 0: any */
+
+    pthread_mutex_t lock;
+    struct dist_peer_queue_item *first, *last;
+    uint64_t queued_bytes;
+    size_t queued_items;
+    int64_t sent_mono_ns; /* when the last message left */
+    unsigned under_way;   /* messages the ingester works on */
+    unsigned calls;       /* those, and those whose answers are being read */
+    bool stopped;
+};
+
+/* Items that travel together. */
+struct peer_message {
+    struct fg_call call;
+    struct dist_peer_queue *queue;
+    struct dist_peer_queue_item *items;
+    size_t n_items, payload_len;
+};
+
+struct dist_peer_queue *dist_peer_queue_create(const struct dist_peer_queue_config *config)
+{
+    struct dist_peer_queue *queue = fg_new(struct dist_peer_queue);
+
+    queue->config = *config;
+    queue->config.store = NULL; /* is not ours: */
+    if (config->store != NULL) {
+        fg_id_put(queue->store, *config->store);
+        queue->store_len = FG_ID_BYTES;
+    }
+    (void)pthread_mutex_init(&queue->lock, NULL);
+    return queue;
+}
+
+bool dist_peer_queue_is_idle(struct dist_peer_queue *queue)
+{
+    bool idle;
+
+    (void)pthread_mutex_lock(&queue->lock);
+    idle = queue->calls == 0 && queue->first == NULL;
+    (void)pthread_mutex_unlock(&queue->lock);
+    return idle;
+}
+
+bool dist_peer_queue_is_unresponsive(const struct dist_peer_queue *queue)
+{
+    return fg_peer_is_bad(queue->config.peer, fg_mono_ns(fg_clock_real()));
+}
+
+void dist_peer_queue_destroy(struct dist_peer_queue *queue)
+{
+    if (queue == NULL)
+        return;
+    fg_assert(queue->calls == 0 && queue->first == NULL);
+    (void)pthread_mutex_destroy(&queue->lock);
+    free(queue);
+}
+
+/* ---- the queue (locked) ---- */
+
+static uint64_t item_bytes(const struct dist_peer_queue_item *item)
+{
+    return PEER_QUEUE_ITEM_BYTES + item->batch.len + item->n_sizes * sizeof *item->sizes;
+}
+
+static void add(struct dist_peer_queue *queue, struct dist_peer_queue_item *item)
+{
+    item->next = NULL;
+    item->previous = queue->last;
+    if (queue->last == NULL)
+        queue->first = item;
+    else
+        queue->last->next = item;
+    queue->last = item;
+    queue->queued_bytes += item_bytes(item);
+    queue->queued_items++;
+    item->waits = true;
+}
+
+static void take_out(struct dist_peer_queue *queue, struct dist_peer_queue_item *item)
+{
+    if (item->previous == NULL)
+        queue->first = item->next;
+    else
+        item->previous->next = item->next;
+    if (item->next == NULL)
+        queue->last = item->previous;
+    else
+        item->next->previous = item->previous;
+    queue->queued_bytes -= item_bytes(item);
+    queue->queued_items--;
+    item->waits = false;
+    item->next = NULL;
+}
+
+/* All that wait, as a list by next. */
+static struct dist_peer_queue_item *take_all(struct dist_peer_queue *queue)
+{
+    struct dist_peer_queue_item *items = queue->first;
+
+    for (struct dist_peer_queue_item *item = items; item != NULL; item = item->next)
+        item->waits = false;
+    queue->first = queue->last = NULL;
+    queue->queued_bytes = 0;
+    queue->queued_items = 0;
+    return items;
+}
+
+/* ---- answers ---- */
+
+static void fail(struct dist_peer_queue_item *item, enum fg_code code, const char *why)
+{
+    (void)fg_fail(&item->err, code, "%s", why);
+    item->code = code;
+    item->done(item);
+}
+
+static void fail_all(struct dist_peer_queue_item *items, enum fg_code code, const char *why)
+{
+    while (items != NULL) {
+        struct dist_peer_queue_item *item = items;
+
+        items = item->next;
+        fail(item, code, why);
+    }
+}
+
+static void finish(struct dist_peer_queue_item *item, const Fg__Inner__PushResult *result,
+                   const Fg__Inner__PushReply *reply)
+{
+    item->newest = reply->revision;
+    if (result->code != 0) {
+        fail(item, fg_code_from_grpc(result->code), result->message);
+        return;
+    }
+    item->code = FG_OK;
+    item->start_id = reply->start_id;
+    item->stored = result->stored;
+    item->duplicates = result->duplicates;
+    item->lacks = result->n_undefined > 0;
+    item->done(item);
+}
+
+static void finish_all(struct peer_message *message)
+{
+    struct fg_slice bytes = message->call.reply_head;
+    Fg__Inner__PushReply *reply = fg__inner__push_reply__unpack(NULL, bytes.len, bytes.ptr);
+    struct dist_peer_queue_item *item = message->items;
+
+    if (reply == NULL || reply->n_results != message->n_items) {
+        fail_all(item, FG_E_INTERNAL, "the response of the ingester cannot be read");
+    } else {
+        for (size_t i = 0; i < reply->n_results; i++) {
+            struct dist_peer_queue_item *next = item->next;
+
+            finish(item, reply->results[i], reply);
+            item = next;
+        }
+    }
+    fg__inner__push_reply__free_unpacked(reply, NULL);
+}
+
+static void send_next(struct dist_peer_queue *queue);
+
+/* Who does not answer now does not answer those that wait either. */
+static void give_up_waiting(struct dist_peer_queue *queue, const struct fg_call *call)
+{
+    struct dist_peer_queue_item *items = NULL;
+
+    (void)pthread_mutex_lock(&queue->lock);
+    if (dist_peer_queue_is_unresponsive(queue))
+        items = take_all(queue);
+    (void)pthread_mutex_unlock(&queue->lock);
+    fail_all(items, call->code, call->err.msg);
+}
+
+static void on_reply(struct fg_call *call)
+{
+    struct peer_message *message = fg_container(call, struct peer_message, call);
+    struct dist_peer_queue *queue = message->queue;
+
+    if (call->code != FG_OK)
+        give_up_waiting(queue, call);
+    (void)pthread_mutex_lock(&queue->lock);
+    queue->under_way--;
+    (void)pthread_mutex_unlock(&queue->lock);
+    send_next(queue); /* first: the ingester need not wait for us */
+    if (call->code == FG_OK)
+        finish_all(message);
+    else
+        fail_all(message->items, call->code, call->err.msg);
+    fg_call_done(queue->config.peer, call);
+    free(message);
+    (void)pthread_mutex_lock(&queue->lock);
+    queue->calls--;
+    (void)pthread_mutex_unlock(&queue->lock);
+}
+
+/* ---- messages ---- */
+
+/* Those at the front that it is too late for, as a list by next. */
+static struct dist_peer_queue_item *take_late(struct dist_peer_queue *queue, int64_t now_ns)
+{
+    struct dist_peer_queue_item *late = NULL;
+
+    while (queue->first != NULL && queue->first->deadline_mono_ns <= now_ns) {
+        struct dist_peer_queue_item *item = queue->first;
+
+        take_out(queue, item);
+        item->next = late;
+        late = item;
+    }
+    return late;
+}
+
+static bool fits(const struct peer_message *message, uint64_t bytes,
+                 const struct dist_peer_queue_item *item)
+{
+    return message->n_items == 0 ||
+           (message->n_items < MESSAGE_ITEMS_MAX && bytes + item_bytes(item) <= MESSAGE_BYTES_MAX &&
+            item->revision == message->items->revision);
+}
+
+/* There is something at the front. */
+static struct peer_message *take_front(struct dist_peer_queue *queue, int64_t now_ns)
+{
+    struct peer_message *message = fg_new(struct peer_message);
+    struct dist_peer_queue_item **end = &message->items;
+    uint64_t bytes = 0;
+
+    message->queue = queue;
+    while (queue->first != NULL && fits(message, bytes, queue->first)) {
+        struct dist_peer_queue_item *item = queue->first;
+
+        take_out(queue, item);
+        bytes += item_bytes(item);
+        message->payload_len += item->batch.len;
+        *end = item;
+        end = &item->next;
+        message->n_items++;
+    }
+    queue->sent_mono_ns = now_ns;
+    queue->under_way++;
+    queue->calls++;
+    return message;
+}
+
+/*
+ * Is a message to leave now? With another under way it has to be worth it: each wakes a row of
+ * threads on both sides. But one that takes long, for a late profile perhaps, holds nobody up.
+ */
+static bool is_time(const struct dist_peer_queue *queue, int64_t now_ns)
+{
+    if (queue->first == NULL || queue->under_way >= queue->config.messages_max)
+        return false;
+    return queue->under_way == 0 || queue->queued_items >= MESSAGE_ITEMS_ENOUGH ||
+           now_ns - queue->sent_mono_ns >= PEER_QUEUE_COLLECT_NS;
+}
+
+/* What is to leave now, as a message; NULL: nothing, or not now. */
+static struct peer_message *take(struct dist_peer_queue *queue)
+{
+    int64_t now_ns = fg_mono_ns(queue->config.clock);
+    struct peer_message *message = NULL;
+    struct dist_peer_queue_item *late = NULL;
+
+    (void)pthread_mutex_lock(&queue->lock);
+    if (is_time(queue, now_ns)) {
+        late = take_late(queue, now_ns);
+        if (queue->first != NULL)
+            message = take_front(queue, now_ns);
+    }
+    (void)pthread_mutex_unlock(&queue->lock);
+    fail_all(late, FG_E_DEADLINE, "ingester is busy: no response in time");
+    return message;
+}
+
+/* Head and payload of the items; the call's deadline is that of the most patient. */
+static void put_together(struct peer_message *message, struct fg_buf *head, struct fg_buf *payload)
+{
+    Fg__Inner__PushItem *items = fg_calloc(message->n_items, sizeof *items);
+    Fg__Inner__PushItem **pointers = fg_calloc(message->n_items, sizeof(Fg__Inner__PushItem *));
+    Fg__Inner__PushHead out;
+    size_t n = 0;
+
+    fg__inner__push_head__init(&out);
+    fg_buf_reserve(payload, message->payload_len);
+    for (struct dist_peer_queue_item *item = message->items; item != NULL; item = item->next) {
+        fg__inner__push_item__init(&items[n]);
+        items[n].tenant = item->tenant;
+        items[n].service = item->service;
+        items[n].bytes = (uint32_t)item->batch.len; /* it fits a message */
+        items[n].shard = item->shard;
+        items[n].sizes = item->sizes;
+        items[n].n_sizes = item->n_sizes;
+        out.revision = item->revision; /* that of all */
+        pointers[n] = &items[n];
+        n++;
+        fg_buf_put(payload, item->batch);
+        message->call.deadline_mono_ns =
+            FG_MAX(message->call.deadline_mono_ns, item->deadline_mono_ns);
+    }
+    out.items = pointers;
+    out.n_items = n;
+    out.store = (ProtobufCBinaryData){message->queue->store_len, message->queue->store};
+    fg_buf_reserve(head, fg__inner__push_head__get_packed_size(&out));
+    head->len = fg__inner__push_head__pack(&out, head->ptr);
+    free(pointers);
+    free(items);
+}
+
+static void send_message(struct peer_message *message)
+{
+    struct fg_buf head, payload;
+
+    fg_buf_init(&head, FG_RPC_MESSAGE_MAX_BYTES / 4);
+    fg_buf_init(&payload, FG_RPC_MESSAGE_MAX_BYTES);
+    put_together(message, &head, &payload);
+    message->call.method = FG_RPC_PUSH;
+    message->call.head = fg_buf_slice(&head);
+    message->call.payload = fg_buf_slice(&payload);
+    message->call.done = on_reply;
+    fg_peer_send(message->queue->config.peer,
+                 &message->call); /* it may be answered and gone by now */
+    fg_buf_done(&head);
+    fg_buf_done(&payload);
+}
+
+static void send_next(struct dist_peer_queue *queue)
+{
+    struct peer_message *message;
+
+    while ((message = take(queue)) != NULL)
+        send_message(message);
+}
+
+static bool collects(struct dist_peer_queue *queue)
+{
+    bool collects;
+
+    (void)pthread_mutex_lock(&queue->lock);
+    collects = queue->first != NULL;
+    (void)pthread_mutex_unlock(&queue->lock);
+    return collects;
+}
+
+/* What has to leave at once leaves; somebody looks after the rest. */
+static void send_or_collect(struct dist_peer_queue *queue)
+{
+    send_next(queue);
+    if (queue->config.on_collect != NULL && collects(queue))
+        queue->config.on_collect(queue->config.on_collect_arg);
+}
+
+bool dist_peer_queue_flush(struct dist_peer_queue *queue)
+{
+    send_next(queue);
+    return collects(queue);
+}
+
+void dist_peer_queue_send(struct dist_peer_queue *queue, struct dist_peer_queue_item *item)
+{
+    bool stopped, unresponsive, full;
+
+    (void)pthread_mutex_lock(&queue->lock);
+    stopped = queue->stopped;
+    unresponsive = queue->under_way > 0 && dist_peer_queue_is_unresponsive(queue);
+    /* An empty queue takes anything: what is larger than the limit must get out some day. */
+    full = queue->queued_bytes > 0 &&
+           queue->queued_bytes + item_bytes(item) > queue->config.queue_max_bytes;
+    if (!stopped && !unresponsive && !full)
+        add(queue, item);
+    (void)pthread_mutex_unlock(&queue->lock);
+    if (stopped)
+        fail(item, FG_E_UNAVAILABLE, "server is stopping");
+    else if (unresponsive)
+        fail(item, FG_E_UNAVAILABLE, "ingester does not respond");
+    else if (full)
+        fail(item, FG_E_LIMIT, "ingester is busy: too many profiles wait for it, try again");
+    else
+        send_or_collect(queue);
+}
+
+bool dist_peer_queue_cancel(struct dist_peer_queue *queue, struct dist_peer_queue_item *item)
+{
+    bool waits;
+
+    (void)pthread_mutex_lock(&queue->lock);
+    waits = item->waits;
+    if (waits)
+        take_out(queue, item);
+    (void)pthread_mutex_unlock(&queue->lock);
+    return waits;
+}
+
+void dist_peer_queue_stop(struct dist_peer_queue *queue)
+{
+    struct dist_peer_queue_item *items;
+
+    (void)pthread_mutex_lock(&queue->lock);
+    queue->stopped = true;
+    items = take_all(queue);
+    (void)pthread_mutex_unlock(&queue->lock);
+    fail_all(items, FG_E_UNAVAILABLE, "server is stopping");
+}

@@ -1,0 +1,34 @@
+/*
+ * The state that all uploads of a distributor share. distributor.c creates and destroys it; uploads
+ * and the handlers of the interfaces use it.
+ *
+ * Thread: any. Pointers never change; what they point to is locked inside.
+ */
+#ifndef FG_DISTRIBUTOR_STATE_H
+#define FG_DISTRIBUTOR_STATE_H
+
+#include "common/model/tenant_rate.h"
+#include "common/runtime/work.h"
+#include "distributor/delivery/delivery.h"
+#include "distributor/otlp_senders.h"
+#include "distributor/settings.h"
+#include "distributor/workspace.h"
+
+struct distributor {
+    /* Borrowed, from struct dist_config. */
+    const struct dist_settings *settings;
+    struct fg_work *work; /* its INGEST lane */
+    struct fg_tenants *tenants;
+    struct fg_clock *clock;
+    struct fg_metrics *metrics; /* the registry's */
+
+    struct dist_definition_cache *definition_cache;
+    struct dist_owners *owners;
+    struct dist_deliveries deliveries;
+    struct fg_rates *rates;                 /* token buckets of the tenants' push rates */
+    struct dist_otlp_senders *otlp_senders; /* that use older versions of OTLP */
+    struct dist_workspaces workspaces;
+    _Atomic int64_t expired_mono_ns; /* when expired profiles were last logged; 0: never */
+};
+
+#endif
