@@ -8,7 +8,7 @@
  *
  * Sums are exact with or without. Only pictures are cut so; data that is asked for as pprof is not.
  */
-#include "querier/question.h"
+#include "querier/query.h"
 
 void qry_cut_make(const struct fg_crown_sum *sum, size_t max_nodes, bool fold, struct fg_tree *into,
                   struct fg_crown_verdict *ret_verdict)

@@ -11,13 +11,13 @@ enum fg_code qry_errand_too_large(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
 }
 
-enum fg_code qry_errand_selection(struct qry_question *question, const struct qry_selection *from,
+enum fg_code qry_errand_selection(struct qry_query *query, const struct qry_selection *from,
                                   Fg__Inner__Selection *ret_selection, struct fg_err *err)
 {
     fg__inner__selection__init(ret_selection);
     ret_selection->start_ns = from->start_ns;
     ret_selection->end_ns = from->end_ns;
-    return qry_heads_matchers(question->arena, &from->selector, &ret_selection->n_matchers,
+    return qry_heads_matchers(query->arena, &from->selector, &ret_selection->n_matchers,
                               &ret_selection->matchers, err);
 }
 
@@ -38,32 +38,32 @@ struct qry_replicas_head qry_errand_head(const ProtobufCMessage *message,
                                       .selector = &from->selector};
 }
 
-char **qry_errand_texts(struct qry_question *question, const char *const *from, size_t n)
+char **qry_errand_texts(struct qry_query *query, const char *const *from, size_t n)
 {
-    char **copies = fg_arena_new(question->arena, char *, n);
+    char **copies = fg_arena_new(query->arena, char *, n);
 
     for (size_t i = 0; i < n && copies != NULL; i++) {
-        copies[i] = fg_arena_text(question->arena, fg_cstr(from[i]));
+        copies[i] = fg_arena_text(query->arena, fg_cstr(from[i]));
         if (copies[i] == NULL)
             return NULL;
     }
     return copies;
 }
 
-void qry_errand_count(struct qry_question *question, const Fg__Inner__Stats *stats)
+void qry_errand_count(struct qry_query *query, const Fg__Inner__Stats *stats)
 {
     if (stats == NULL)
         return;
-    question->profiles += stats->profiles;
-    question->bytes += stats->bytes;
-    question->series += stats->series;
+    query->profiles += stats->profiles;
+    query->bytes += stats->bytes;
+    query->series += stats->series;
     if (stats->lacks[0] != '\0')
-        qry_question_lacks(question, fg_cstr(stats->lacks));
+        qry_query_lacks(query, fg_cstr(stats->lacks));
 }
 
 /* --- what SELECT is for --- */
 
-enum fg_code qry_errand_select_head(struct qry_question *question, const struct qry_selection *from,
+enum fg_code qry_errand_select_head(struct qry_query *query, const struct qry_selection *from,
                                     const struct qry_stacks *stacks, bool names_only,
                                     Fg__Inner__Selection *selection,
                                     Fg__Inner__SelectHead *ret_head, struct fg_err *err)
@@ -71,12 +71,12 @@ enum fg_code qry_errand_select_head(struct qry_question *question, const struct 
     Fg__Inner__SelectHead head;
 
     fg__inner__select_head__init(&head);
-    if (qry_errand_selection(question, from, selection, err) != FG_OK)
+    if (qry_errand_selection(query, from, selection, err) != FG_OK)
         return err->code;
     head.selection = selection;
-    head.profile_type = fg_arena_text(question->arena, fg_cstr(from->type_text));
+    head.profile_type = fg_arena_text(query->arena, fg_cstr(from->type_text));
     head.names_only = names_only;
-    head.call_site = qry_errand_texts(question, stacks->call_site, stacks->n_call_site);
+    head.call_site = qry_errand_texts(query, stacks->call_site, stacks->n_call_site);
     if (head.profile_type == NULL || head.call_site == NULL)
         return qry_errand_too_large(err);
     head.n_call_site = stacks->n_call_site;
@@ -90,15 +90,15 @@ enum fg_code qry_errand_select_head(struct qry_question *question, const struct 
     return FG_OK;
 }
 
-enum fg_code qry_errand_take_tree(struct qry_question *question, const struct fg_call *call,
+enum fg_code qry_errand_take_tree(struct qry_query *query, const struct fg_call *call,
                                   struct fg_tree *into, struct fg_err *err)
 {
     ProtobufCMessage *head;
 
-    if (fg_pb_read(call->reply_head, &fg__inner__select_reply__descriptor, question->arena, &head,
+    if (fg_pb_read(call->reply_head, &fg__inner__select_reply__descriptor, query->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
-    qry_errand_count(question, ((Fg__Inner__SelectReply *)head)->stats);
+    qry_errand_count(query, ((Fg__Inner__SelectReply *)head)->stats);
     if (call->reply_payload.len == 0)
         return FG_OK;
     return fg_tree_decode(into, call->reply_payload, err);
@@ -107,48 +107,47 @@ enum fg_code qry_errand_take_tree(struct qry_question *question, const struct fg
 /* --- errands --- */
 
 /* Ingesters answer while blocks are read. */
-static enum fg_code try_errand(struct qry_question *question, struct qry_errand *errand,
-                               bool last_try, struct fg_err *err)
+static enum fg_code try_errand(struct qry_query *query, struct qry_errand *errand, bool last_try,
+                               struct fg_err *err)
 {
     struct qry_asked *asked;
 
-    *errand->generation = qry_blocks_generation(question);
-    if (qry_replicas_ask(question, errand->method, &errand->head, last_try, &asked, err) != FG_OK)
+    *errand->generation = qry_blocks_generation(query);
+    if (qry_replicas_ask(query, errand->method, &errand->head, last_try, &asked, err) != FG_OK)
         return err->code;
-    if (errand->read(question, errand, err) != FG_OK) {
+    if (errand->read(query, errand, err) != FG_OK) {
         qry_replicas_drop(asked);
         return err->code;
     }
-    return qry_replicas_take(question, asked, errand->take, errand->into, err);
+    return qry_replicas_take(query, asked, errand->take, errand->into, err);
 }
 
-static bool is_too_old(const struct qry_question *question, enum fg_code code)
+static bool is_too_old(const struct qry_query *query, enum fg_code code)
 {
-    return question->querier->blocks != NULL &&
-           (code == FG_E_PRECONDITION || code == FG_E_NOT_FOUND);
+    return query->querier->blocks != NULL && (code == FG_E_PRECONDITION || code == FG_E_NOT_FOUND);
 }
 
 /* Fresh snapshots did not help: that is no fault of the client's. */
-static enum fg_code give_up(const struct qry_question *question, struct fg_err *err)
+static enum fg_code give_up(const struct qry_query *query, struct fg_err *err)
 {
-    if (question->querier->blocks == NULL && err->code == FG_E_PRECONDITION)
+    if (query->querier->blocks == NULL && err->code == FG_E_PRECONDITION)
         err->code = FG_E_UNAVAILABLE;
-    if (!is_too_old(question, err->code))
+    if (!is_too_old(query, err->code))
         return err->code;
     err->code = err->code == FG_E_NOT_FOUND ? FG_E_CORRUPT : FG_E_UNAVAILABLE;
     return fg_wrap(err, "after %d snapshots", SNAPSHOTS_MAX);
 }
 
 /* The ring, then a snapshot, and what is deleted in it. */
-static enum fg_code begin(struct qry_question *question, bool fresh, struct fg_err *err)
+static enum fg_code begin(struct qry_query *query, bool fresh, struct fg_err *err)
 {
-    if (qry_replicas_begin(question, fresh, err) != FG_OK ||
-        qry_blocks_begin(question, fresh, err) != FG_OK)
+    if (qry_replicas_begin(query, fresh, err) != FG_OK ||
+        qry_blocks_begin(query, fresh, err) != FG_OK)
         return err->code;
-    return question->deletions != NULL && !fresh ? FG_OK : qry_deletions_take(question, err);
+    return query->deletions != NULL && !fresh ? FG_OK : qry_deletions_take(query, err);
 }
 
-/* Does the question lack what this record says was given up? selector NULL: every series. */
+/* Does the query lack what this record says was given up? selector NULL: every series. */
 static bool lacks(const struct fg_blocks_lost *lost, const struct qry_replicas_head *head)
 {
     if (lost->t_min_ns > head->end_ns || lost->t_max_ns < head->start_ns)
@@ -158,10 +157,10 @@ static bool lacks(const struct fg_blocks_lost *lost, const struct qry_replicas_h
 }
 
 /* What operators gave up of that time is in no answer, and the answer says so. */
-static void tell_lost(struct qry_question *question, const struct qry_replicas_head *head)
+static void tell_lost(struct qry_query *query, const struct qry_replicas_head *head)
 {
-    for (size_t t = 0; t < question->tenants.n; t++) {
-        const struct fg_blocks *blocks = qry_blocks_manifest(question, t);
+    for (size_t t = 0; t < query->tenants.n; t++) {
+        const struct fg_blocks *blocks = qry_blocks_manifest(query, t);
 
         for (uint32_t i = 0; blocks != NULL && i < blocks->n_lost; i++) {
             const struct fg_blocks_lost *lost = &blocks->lost[i];
@@ -174,15 +173,15 @@ static void tell_lost(struct qry_question *question, const struct qry_replicas_h
             if (lost->service.len > 0)
                 fg_buf_printf(&why, "service %.*s: ", FG_S(lost->service));
             fg_buf_printf(&why, "abandoned, %llu profiles", (unsigned long long)lost->profiles);
-            qry_question_lacks(question, fg_buf_slice(&why));
+            qry_query_lacks(query, fg_buf_slice(&why));
             fg_buf_done(&why);
         }
     }
 }
 
-enum fg_code qry_errand_begin(struct qry_question *question, struct fg_err *err)
+enum fg_code qry_errand_begin(struct qry_query *query, struct fg_err *err)
 {
-    return begin(question, false, err);
+    return begin(query, false, err);
 }
 
 /* What a try adds to, so that the next one begins as it did. */
@@ -192,44 +191,43 @@ struct errand_tally {
     bool incomplete;
 };
 
-static struct errand_tally tally_of(const struct qry_question *question)
+static struct errand_tally tally_of(const struct qry_query *query)
 {
-    return (struct errand_tally){question->profiles, question->series, question->missing.len,
-                                 question->incomplete};
+    return (struct errand_tally){query->profiles, query->series, query->missing.len,
+                                 query->incomplete};
 }
 
-static void take_back(struct qry_question *question, const struct errand_tally *to)
+static void take_back(struct qry_query *query, const struct errand_tally *to)
 {
-    question->profiles = to->profiles;
-    question->series = to->series;
-    question->missing.len = to->missing;
-    question->incomplete = to->incomplete;
+    query->profiles = to->profiles;
+    query->series = to->series;
+    query->missing.len = to->missing;
+    query->incomplete = to->incomplete;
 }
 
-enum fg_code qry_errand_run(struct qry_question *question, struct qry_errand *errand,
-                            struct fg_err *err)
+enum fg_code qry_errand_run(struct qry_query *query, struct qry_errand *errand, struct fg_err *err)
 {
-    const struct errand_tally before = tally_of(question);
+    const struct errand_tally before = tally_of(query);
     struct errand_tally begun;
 
-    if (begin(question, false, err) != FG_OK)
+    if (begin(query, false, err) != FG_OK)
         return err->code;
-    begun = tally_of(question);
+    begun = tally_of(query);
     for (unsigned snapshots = 1;
-         try_errand(question, errand, snapshots == SNAPSHOTS_MAX, err) != FG_OK;) {
-        if (qry_blocks_leave_out(question, snapshots > 1, err)) {
-            take_back(question, &begun);
+         try_errand(query, errand, snapshots == SNAPSHOTS_MAX, err) != FG_OK;) {
+        if (qry_blocks_leave_out(query, snapshots > 1, err)) {
+            take_back(query, &begun);
         } else {
-            if (snapshots++ == SNAPSHOTS_MAX || !is_too_old(question, err->code) ||
-                (question->stale && question->fresh)) /* no newer one is to be had */
-                return give_up(question, err);
-            take_back(question, &before);
-            if (begin(question, true, err) != FG_OK)
+            if (snapshots++ == SNAPSHOTS_MAX || !is_too_old(query, err->code) ||
+                (query->stale && query->fresh)) /* no newer one is to be had */
+                return give_up(query, err);
+            take_back(query, &before);
+            if (begin(query, true, err) != FG_OK)
                 return err->code;
-            begun = tally_of(question);
+            begun = tally_of(query);
         }
         errand->restart(errand);
     }
-    tell_lost(question, &errand->head);
+    tell_lost(query, &errand->head);
     return FG_OK;
 }

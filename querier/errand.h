@@ -1,5 +1,5 @@
 /*
- * An errand is one thing that a question wants to know, in two places: with the ingesters, what
+ * An errand is one thing that a query wants to know, in two places: with the ingesters, what
  * they have not committed yet, and in blocks, what they have. Both are asked about one snapshot, so
  * that each profile counts once, and their answers meet in `into`. Each holds a part of its own:
  * sums add up and sets unite; nothing is cut.
@@ -21,14 +21,13 @@ struct qry_errand {
     struct qry_replicas_head head;
     uint64_t *generation; /* where the head has it */
     replicas_reply take;  /* adds a peer's reply to `into` */
-    enum fg_code (*read)(struct qry_question *question, struct qry_errand *errand,
-                         struct fg_err *err);
+    enum fg_code (*read)(struct qry_query *query, struct qry_errand *errand, struct fg_err *err);
     void (*restart)(struct qry_errand *errand); /* empties `into` */
     void *into;
 };
 /* Takes a snapshot, unless there is one: for who has to look at it before the errand. */
-enum fg_code qry_errand_begin(struct qry_question *question, struct fg_err *err) fg_must_check;
-enum fg_code qry_errand_run(struct qry_question *question, struct qry_errand *errand,
+enum fg_code qry_errand_begin(struct qry_query *query, struct fg_err *err) fg_must_check;
+enum fg_code qry_errand_run(struct qry_query *query, struct qry_errand *errand,
                             struct fg_err *err) fg_must_check;
 
 /* ---- what errands have in common ---- */
@@ -36,13 +35,13 @@ enum fg_code qry_errand_run(struct qry_question *question, struct qry_errand *er
 enum fg_code qry_errand_too_large(struct fg_err *err);
 
 /* What a reply says that it was made from. */
-void qry_errand_count(struct qry_question *question, const Fg__Inner__Stats *stats);
+void qry_errand_count(struct qry_query *query, const Fg__Inner__Stats *stats);
 
-/* In the question's arena; NULL: it is full. protobuf-c's messages want strings that may be written
+/* In the query's arena; NULL: it is full. protobuf-c's messages want strings that may be written
  * to; packing does not. */
-char **qry_errand_texts(struct qry_question *question, const char *const *from, size_t n);
+char **qry_errand_texts(struct qry_query *query, const char *const *from, size_t n);
 
-enum fg_code qry_errand_selection(struct qry_question *question, const struct qry_selection *from,
+enum fg_code qry_errand_selection(struct qry_query *query, const struct qry_selection *from,
                                   Fg__Inner__Selection *ret_selection,
                                   struct fg_err *err) fg_must_check;
 
@@ -52,14 +51,14 @@ struct qry_replicas_head qry_errand_head(const ProtobufCMessage *message,
                                          const struct qry_selection *from, int64_t start_ns);
 
 /* Of SELECT. The head refers to *selection. */
-enum fg_code qry_errand_select_head(struct qry_question *question, const struct qry_selection *from,
+enum fg_code qry_errand_select_head(struct qry_query *query, const struct qry_selection *from,
                                     const struct qry_stacks *stacks, bool names_only,
                                     Fg__Inner__Selection *selection,
                                     Fg__Inner__SelectHead *ret_head,
                                     struct fg_err *err) fg_must_check;
 
 /* A peer's tree, and counts what it was made from; an empty one where it has nothing. */
-enum fg_code qry_errand_take_tree(struct qry_question *question, const struct fg_call *call,
+enum fg_code qry_errand_take_tree(struct qry_query *query, const struct fg_call *call,
                                   struct fg_tree *into, struct fg_err *err) fg_must_check;
 
 #endif

@@ -14,13 +14,13 @@ struct sum_errand {
     struct qry_picture_facts facts;
 };
 
-static enum fg_code take_tree(struct qry_question *question, const struct fg_call *call, void *arg,
+static enum fg_code take_tree(struct qry_query *query, const struct fg_call *call, void *arg,
                               struct fg_err *err)
 {
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    enum fg_code code = qry_errand_take_tree(question, call, &tree, err);
+    enum fg_code code = qry_errand_take_tree(query, call, &tree, err);
     if (code == FG_OK)
         fg_crown_sum_take_tree(arg, &tree);
     fg_tree_done(&tree);
@@ -28,28 +28,26 @@ static enum fg_code take_tree(struct qry_question *question, const struct fg_cal
 }
 
 /* Call sites are compared with locations: they need the tree itself. */
-static enum fg_code read_site(struct qry_question *question, const struct sum_errand *errand,
+static enum fg_code read_site(struct qry_query *query, const struct sum_errand *errand,
                               struct fg_err *err)
 {
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    enum fg_code code =
-        qry_blocks_tree(question, errand->selection, errand->stacks, true, &tree, err);
+    enum fg_code code = qry_blocks_tree(query, errand->selection, errand->stacks, true, &tree, err);
     if (code == FG_OK)
         fg_crown_sum_take_tree(errand->base.into, &tree);
     fg_tree_done(&tree);
     return code;
 }
 
-static enum fg_code read_sum(struct qry_question *question, struct qry_errand *base,
-                             struct fg_err *err)
+static enum fg_code read_sum(struct qry_query *query, struct qry_errand *base, struct fg_err *err)
 {
     struct sum_errand *errand = fg_container(base, struct sum_errand, base);
 
     if (errand->stacks->n_call_site > 0)
-        return read_site(question, errand, err);
-    return qry_blocks_picture(question, errand->selection, errand->stacks, errand->full, base->into,
+        return read_site(query, errand, err);
+    return qry_blocks_picture(query, errand->selection, errand->stacks, errand->full, base->into,
                               &errand->facts, err);
 }
 
@@ -63,7 +61,7 @@ static void restart_sum(struct qry_errand *base)
 }
 
 /* Into an empty sum. */
-static enum fg_code add_up(struct qry_question *question, const struct qry_selection *selection,
+static enum fg_code add_up(struct qry_query *query, const struct qry_selection *selection,
                            const struct qry_stacks *stacks, bool full, struct fg_crown_sum *into,
                            struct qry_picture_facts *facts, struct fg_err *err)
 {
@@ -81,10 +79,10 @@ static enum fg_code add_up(struct qry_question *question, const struct qry_selec
         .full = full,
     };
 
-    if (qry_errand_select_head(question, selection, stacks, true, &inner, &head, err) != FG_OK)
+    if (qry_errand_select_head(query, selection, stacks, true, &inner, &head, err) != FG_OK)
         return err->code;
     errand.base.head = qry_errand_head(&head.base, &inner, selection, inner.start_ns);
-    if (qry_errand_run(question, &errand.base, err) != FG_OK)
+    if (qry_errand_run(query, &errand.base, err) != FG_OK)
         return err->code;
     facts->sample_bytes += errand.facts.sample_bytes;
     facts->negatives = facts->negatives || errand.facts.negatives;
@@ -93,26 +91,26 @@ static enum fg_code add_up(struct qry_question *question, const struct qry_selec
 
 /* ---- pictures of one or two sums ---- */
 
-struct picture_question {
-    struct qry_question *question;
-    struct qry_selection selections[QUESTION_SIDES_MAX];
-    const struct qry_stacks *stacks[QUESTION_SIDES_MAX]; /* NULL: that sum is empty */
+struct picture_query {
+    struct qry_query *query;
+    struct qry_selection selections[QUERY_SIDES_MAX];
+    const struct qry_stacks *stacks[QUERY_SIDES_MAX]; /* NULL: that sum is empty */
     unsigned n_sides;
     size_t max_nodes;
     bool fold;
-    struct fg_crown_sum sums[QUESTION_SIDES_MAX];
+    struct fg_crown_sum sums[QUERY_SIDES_MAX];
     /* Draws the sums, in place of what was drawn before. */
-    void (*draw)(struct picture_question *picture, struct fg_crown_verdict *ret_verdict);
+    void (*draw)(struct picture_query *picture, struct fg_crown_verdict *ret_verdict);
     void *into;
 };
 
-static void clear_sums(struct picture_question *picture)
+static void clear_sums(struct picture_query *picture)
 {
     for (unsigned i = 0; i < picture->n_sides; i++)
         fg_crown_sum_done(&picture->sums[i]);
 }
 
-static enum fg_code add_up_sides(struct picture_question *picture, bool full,
+static enum fg_code add_up_sides(struct picture_query *picture, bool full,
                                  struct qry_picture_facts *ret_facts, struct fg_err *err)
 {
     struct qry_picture_facts facts = {0};
@@ -121,7 +119,7 @@ static enum fg_code add_up_sides(struct picture_question *picture, bool full,
         fg_crown_sum_init(&picture->sums[i]);
     for (unsigned i = 0; i < picture->n_sides; i++)
         if (picture->stacks[i] != NULL &&
-            add_up(picture->question, &picture->selections[i], picture->stacks[i], full,
+            add_up(picture->query, &picture->selections[i], picture->stacks[i], full,
                    &picture->sums[i], &facts, err) != FG_OK) {
             clear_sums(picture);
             return err->code;
@@ -134,34 +132,34 @@ static enum fg_code add_up_sides(struct picture_question *picture, bool full,
  * Once more, in full. It may take half of the time that is left: should that not do, or memory, the
  * picture with its bound is there.
  */
-static enum fg_code refine(struct picture_question *picture, struct fg_crown_verdict *verdict,
+static enum fg_code refine(struct picture_query *picture, struct fg_crown_verdict *verdict,
                            struct fg_err *err)
 {
-    struct qry_question *question = picture->question;
-    int64_t deadline_mono_ns = question->deadline_mono_ns;
-    int64_t now_ns = fg_mono_ns(question->querier->clock);
-    uint64_t profiles = question->profiles, series = question->series;
+    struct qry_query *query = picture->query;
+    int64_t deadline_mono_ns = query->deadline_mono_ns;
+    int64_t now_ns = fg_mono_ns(query->querier->clock);
+    uint64_t profiles = query->profiles, series = query->series;
     struct qry_picture_facts facts;
 
-    question->deadline_mono_ns = now_ns + (deadline_mono_ns - now_ns) / 2;
-    question->profiles = 0; /* they are the same ones */
-    question->series = 0;
+    query->deadline_mono_ns = now_ns + (deadline_mono_ns - now_ns) / 2;
+    query->profiles = 0; /* they are the same ones */
+    query->series = 0;
     enum fg_code code = add_up_sides(picture, true, &facts, err);
-    question->deadline_mono_ns = deadline_mono_ns;
+    query->deadline_mono_ns = deadline_mono_ns;
     if (code == FG_OK) {
         picture->draw(picture, verdict);
         clear_sums(picture);
         return FG_OK;
     }
-    question->profiles = profiles;
-    question->series = series;
+    query->profiles = profiles;
+    query->series = series;
     return code == FG_E_DEADLINE || code == FG_E_LIMIT ? FG_OK : code;
 }
 
 /* Of what is older than profiles are kept there are merged nodes, if anything. */
-static enum fg_code fit_sides(struct picture_question *picture, struct fg_err *err)
+static enum fg_code fit_sides(struct picture_query *picture, struct fg_err *err)
 {
-    if (qry_errand_begin(picture->question, err) != FG_OK)
+    if (qry_errand_begin(picture->query, err) != FG_OK)
         return err->code;
     for (unsigned i = 0; i < picture->n_sides; i++) {
         const struct qry_stacks *stacks = picture->stacks[i];
@@ -169,36 +167,36 @@ static enum fg_code fit_sides(struct picture_question *picture, struct fg_err *e
         if (stacks == NULL)
             continue;
         if (stacks->n_call_site + stacks->n_spans + stacks->n_traces + stacks->n_profile_ids == 0)
-            qry_blocks_widen(picture->question, &picture->selections[i]);
-        else if (qry_blocks_need_profiles(picture->question, &picture->selections[i],
+            qry_blocks_widen(picture->query, &picture->selections[i]);
+        else if (qry_blocks_need_profiles(picture->query, &picture->selections[i],
                                           "call sites, spans and traces", err) != FG_OK)
             return err->code;
     }
     return FG_OK;
 }
 
-static enum fg_code make_picture(struct picture_question *picture, struct fg_err *err)
+static enum fg_code make_picture(struct picture_query *picture, struct fg_err *err)
 {
-    struct qry_question *question = picture->question;
+    struct qry_query *query = picture->query;
     struct fg_crown_verdict verdict;
     struct qry_picture_facts facts;
 
     if (fit_sides(picture, err) != FG_OK)
         return err->code;
-    if (add_up_sides(picture, question->refine, &facts, err) != FG_OK)
+    if (add_up_sides(picture, query->refine, &facts, err) != FG_OK)
         return err->code;
     picture->draw(picture, &verdict);
     clear_sums(picture);
     verdict.exact = verdict.exact && !facts.negatives;
-    if (!verdict.exact && facts.sample_bytes <= question->querier->refine_max_bytes &&
+    if (!verdict.exact && facts.sample_bytes <= query->querier->refine_max_bytes &&
         refine(picture, &verdict, err) != FG_OK)
         return err->code;
-    question->inexact = question->inexact || !verdict.exact;
-    question->bound = FG_MAX(question->bound, verdict.bound);
+    query->inexact = query->inexact || !verdict.exact;
+    query->bound = FG_MAX(query->bound, verdict.bound);
     return FG_OK;
 }
 
-static void draw_tree(struct picture_question *picture, struct fg_crown_verdict *ret_verdict)
+static void draw_tree(struct picture_query *picture, struct fg_crown_verdict *ret_verdict)
 {
     struct fg_tree *into = picture->into;
 
@@ -207,12 +205,12 @@ static void draw_tree(struct picture_question *picture, struct fg_crown_verdict 
     qry_cut_make(&picture->sums[0], picture->max_nodes, picture->fold, into, ret_verdict);
 }
 
-enum fg_code qry_plan_picture(struct qry_question *question, const struct qry_selection *selection,
+enum fg_code qry_plan_picture(struct qry_query *query, const struct qry_selection *selection,
                               const struct qry_stacks *stacks, size_t max_nodes, bool fold,
                               struct fg_tree *into, struct fg_err *err)
 {
-    struct picture_question picture = {
-        .question = question,
+    struct picture_query picture = {
+        .query = query,
         .selections = {*selection},
         .stacks = {stacks},
         .n_sides = 1,
@@ -225,7 +223,7 @@ enum fg_code qry_plan_picture(struct qry_question *question, const struct qry_se
     return make_picture(&picture, err);
 }
 
-static void draw_diff(struct picture_question *picture, struct fg_crown_verdict *ret_verdict)
+static void draw_diff(struct picture_query *picture, struct fg_crown_verdict *ret_verdict)
 {
     struct qry_diff *into = picture->into;
 
@@ -233,12 +231,12 @@ static void draw_diff(struct picture_question *picture, struct fg_crown_verdict 
     qry_diff_make(&picture->sums[0], &picture->sums[1], picture->max_nodes, into, ret_verdict);
 }
 
-enum fg_code qry_plan_diff(struct qry_question *question, const struct qry_side *left,
+enum fg_code qry_plan_diff(struct qry_query *query, const struct qry_side *left,
                            const struct qry_side *right, size_t max_nodes,
                            struct qry_diff *ret_diff, struct fg_err *err)
 {
-    struct picture_question picture = {
-        .question = question,
+    struct picture_query picture = {
+        .query = query,
         .selections = {left->selection, right->selection},
         .stacks = {left->stacks, right->stacks},
         .n_sides = 2,

@@ -2,7 +2,7 @@
  * (querier/API.md#plain-routes). */
 #include "common/base/str.h"
 #include "common/base/timespec.h"
-#include "querier/question.h"
+#include "querier/query.h"
 
 enum {
     TIMELINE_POINTS = 1500,        /* wanted; the step is then rounded to a friendly one */
@@ -207,12 +207,12 @@ static void write_groups(const struct timeline *timeline, const struct qry_point
     fg_buf_putc(out, '}');
 }
 
-static enum fg_code finish(struct qry_question *question, struct fg_err *err)
+static enum fg_code finish(struct qry_query *query, struct fg_err *err)
 {
-    if (question->body.full)
+    if (query->body.full)
         return fg_fail(err, FG_E_LIMIT,
                        "the response exceeds %llu bytes (querier.answer_max_bytes)",
-                       (unsigned long long)question->querier->answer_max_bytes);
+                       (unsigned long long)query->querier->answer_max_bytes);
     return FG_OK;
 }
 
@@ -228,25 +228,24 @@ struct render {
     size_t n_group_by;
 };
 
-static enum fg_code read_render(struct qry_question *question, struct render *render,
-                                struct fg_err *err)
+static enum fg_code read_render(struct qry_query *query, struct render *render, struct fg_err *err)
 {
-    const struct qry_render_params *params = &question->params;
-    int64_t now_ns = fg_wall_ns(question->querier->clock);
+    const struct qry_render_params *params = &query->params;
+    int64_t now_ns = fg_wall_ns(query->querier->clock);
     struct timeline *timeline = &render->timeline;
 
-    if (qry_select_query(question, &render->selection, params->query, "query", err) != FG_OK ||
+    if (qry_select_query(query, &render->selection, params->query, "query", err) != FG_OK ||
         read_max_nodes(params->max_nodes, &render->max_nodes, err) != FG_OK)
         return err->code;
     timeline->start_ms = read_time_ms(params->from, now_ns);
     timeline->end_ms = read_time_ms(params->until, now_ns);
     for (size_t i = 0; i < params->n_group_by; i++) {
-        render->group_by[i] = fg_arena_text(question->arena, params->group_by[i]);
+        render->group_by[i] = fg_arena_text(query->arena, params->group_by[i]);
         if (render->group_by[i] == NULL)
             return fg_fail(err, FG_E_LIMIT, "query is too long");
     }
     render->n_group_by = params->n_group_by;
-    if (qry_select_range(question, &render->selection, timeline->start_ms, timeline->end_ms, err) !=
+    if (qry_select_range(query, &render->selection, timeline->start_ms, timeline->end_ms, err) !=
         FG_OK)
         return err->code;
     timeline->step_s = timeline_step_s(timeline->start_ms, timeline->end_ms);
@@ -274,38 +273,37 @@ static void write_render(const struct render *render, struct fg_buf *out)
     fg_buf_puts(out, ",\"heatmap\":null}\n");
 }
 
-static enum fg_code answer_render(struct qry_question *question, struct render *render,
+static enum fg_code answer_render(struct qry_query *query, struct render *render,
                                   struct fg_err *err)
 {
     struct qry_stacks all = {0};
 
-    if (read_render(question, render, err) != FG_OK ||
-        qry_plan_picture(question, &render->selection, &all, render->max_nodes, true, &render->tree,
+    if (read_render(query, render, err) != FG_OK ||
+        qry_plan_picture(query, &render->selection, &all, render->max_nodes, true, &render->tree,
                          err) != FG_OK)
         return err->code;
-    if (fg_slice_is(question->params.format, "dot")) {
+    if (fg_slice_is(query->params.format, "dot")) {
         if (render->tree.n_nodes > 0)
             return fg_fail(err, FG_E_UNIMPLEMENTED, "format dot is not supported yet");
-        question->content_type = "text/plain";
+        query->content_type = "text/plain";
         return FG_OK;
     }
-    if (qry_plan_points(question, &render->selection, render->timeline.step_s * FG_SECOND_NS,
+    if (qry_plan_points(query, &render->selection, render->timeline.step_s * FG_SECOND_NS,
                         render->group_by, render->n_group_by, &render->series, &render->n_series,
                         err) != FG_OK)
         return err->code;
     qry_points_order(render->series, &render->n_series, 0);
-    write_render(render, &question->body);
-    return finish(question, err);
+    write_render(render, &query->body);
+    return finish(query, err);
 }
 
-static enum fg_code render(struct qry_question *question, const ProtobufCMessage *in,
-                           struct fg_err *err)
+static enum fg_code render(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err)
 {
     struct render render = {0};
 
     (void)in;
     fg_tree_init(&render.tree);
-    enum fg_code code = answer_render(question, &render, err);
+    enum fg_code code = answer_render(query, &render, err);
     fg_tree_done(&render.tree);
     qry_selection_done(&render.selection);
     return code;
@@ -318,16 +316,16 @@ struct side_params {
     const char *name; /* of the parameter */
 };
 
-static enum fg_code read_side(struct qry_question *question, const struct side_params *params,
+static enum fg_code read_side(struct qry_query *query, const struct side_params *params,
                               struct qry_side *side, struct fg_err *err)
 {
     static const struct qry_stacks all;
-    int64_t now_ns = fg_wall_ns(question->querier->clock);
+    int64_t now_ns = fg_wall_ns(query->querier->clock);
 
     side->stacks = &all;
-    if (qry_select_query(question, &side->selection, params->query, params->name, err) != FG_OK)
+    if (qry_select_query(query, &side->selection, params->query, params->name, err) != FG_OK)
         return err->code;
-    return qry_select_range(question, &side->selection, read_time_ms(params->from, now_ns),
+    return qry_select_range(query, &side->selection, read_time_ms(params->from, now_ns),
                             read_time_ms(params->until, now_ns), err);
 }
 
@@ -348,10 +346,10 @@ static void write_diff(const struct fg_profile_type *type, const struct qry_diff
     fg_buf_puts(out, "}\n");
 }
 
-static enum fg_code answer_diff(struct qry_question *question, struct qry_side sides[2],
+static enum fg_code answer_diff(struct qry_query *query, struct qry_side sides[2],
                                 struct fg_err *err)
 {
-    const struct qry_render_params *params = &question->params;
+    const struct qry_render_params *params = &query->params;
     struct side_params left = {params->left_query, params->left_from, params->left_until,
                                "leftQuery"};
     struct side_params right = {params->right_query, params->right_from, params->right_until,
@@ -359,25 +357,25 @@ static enum fg_code answer_diff(struct qry_question *question, struct qry_side s
     struct qry_diff diff;
     size_t max_nodes;
 
-    if (read_side(question, &left, &sides[0], err) != FG_OK ||
-        read_side(question, &right, &sides[1], err) != FG_OK)
+    if (read_side(query, &left, &sides[0], err) != FG_OK ||
+        read_side(query, &right, &sides[1], err) != FG_OK)
         return err->code;
     if (!fg_profile_type_eq(&sides[0].selection.type, &sides[1].selection.type))
         return fg_fail(err, FG_E_INVALID, "profile types must match");
     if (read_max_nodes(params->max_nodes, &max_nodes, err) != FG_OK)
         return err->code;
-    enum fg_code code = qry_plan_diff(question, &sides[0], &sides[1], max_nodes, &diff, err);
+    enum fg_code code = qry_plan_diff(query, &sides[0], &sides[1], max_nodes, &diff, err);
     if (code == FG_OK)
-        write_diff(&sides[0].selection.type, &diff, &question->body);
+        write_diff(&sides[0].selection.type, &diff, &query->body);
     qry_diff_done(&diff);
-    return code != FG_OK ? code : finish(question, err);
+    return code != FG_OK ? code : finish(query, err);
 }
 
-static enum fg_code render_diff(struct qry_question *question, const ProtobufCMessage *in,
+static enum fg_code render_diff(struct qry_query *query, const ProtobufCMessage *in,
                                 struct fg_err *err)
 {
     struct qry_side sides[2] = {0};
-    enum fg_code code = answer_diff(question, sides, err);
+    enum fg_code code = answer_diff(query, sides, err);
 
     (void)in;
     qry_selection_done(&sides[0].selection);
@@ -403,25 +401,25 @@ static void write_types(const struct qry_label_sets *sets, struct fg_buf *out)
 }
 
 /* Profile types of the last hour; for any other label there is no way to give a time range. */
-static enum fg_code render_label_values(struct qry_question *question, const ProtobufCMessage *in,
+static enum fg_code render_label_values(struct qry_query *query, const ProtobufCMessage *in,
                                         struct fg_err *err)
 {
     static const char *const names[] = {FG_LABEL_PROFILE_TYPE};
-    struct qry_selection selection = {.end_ns = fg_wall_ns(question->querier->clock)};
+    struct qry_selection selection = {.end_ns = fg_wall_ns(query->querier->clock)};
     struct qry_label_sets sets;
 
     (void)in;
-    if (question->params.label.len == 0)
+    if (query->params.label.len == 0)
         return fg_fail(err, FG_E_INVALID, "label parameter is required");
-    if (!fg_slice_is(question->params.label, FG_LABEL_NAME))
+    if (!fg_slice_is(query->params.label, FG_LABEL_NAME))
         return fg_fail(err, FG_E_INVALID, "missing time range in the query");
     selection.start_ns = selection.end_ns - FG_HOUR_NS;
     qry_label_sets_init(&sets);
-    enum fg_code code = qry_plan_series(question, &selection, names, FG_COUNT(names), &sets, err);
+    enum fg_code code = qry_plan_series(query, &selection, names, FG_COUNT(names), &sets, err);
     if (code == FG_OK)
-        write_types(&sets, &question->body);
+        write_types(&sets, &query->body);
     qry_label_sets_done(&sets);
-    return code != FG_OK ? code : finish(question, err);
+    return code != FG_OK ? code : finish(query, err);
 }
 
 const struct qry_endpoint qry_render_endpoints[] = {

@@ -8,7 +8,7 @@ void qry_adders_init(struct qry_adders *adders, const struct qry_reader *reader)
 
 static struct fg_crew *crew_of(const struct qry_reader *reader)
 {
-    return reader->question->snapshot->crew;
+    return reader->query->snapshot->crew;
 }
 
 void qry_adders_done(struct qry_adders *adders)

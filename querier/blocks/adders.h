@@ -4,7 +4,7 @@
  * difference.
  *
  * Thread: an adder is with one at a time. Memory: what all have for a batch and what the reader has
- * are bounded together by what a question may have; qry_adders_begin() lets only so many help that
+ * are bounded together by what a query may have; qry_adders_begin() lets only so many help that
  * those of them who are not the first take a quarter of what is left.
  */
 #ifndef FG_QUERIER_BLOCKS_ADDERS_H

@@ -66,15 +66,15 @@ static bool widen_by(const struct fg_blocks_entry *entry, struct qry_selection *
     return selection->start_ns != before.start_ns || selection->end_ns != before.end_ns;
 }
 
-void qry_blocks_widen(struct qry_question *question, struct qry_selection *selection)
+void qry_blocks_widen(struct qry_query *query, struct qry_selection *selection)
 {
     int64_t start_ns = selection->start_ns, end_ns = selection->end_ns;
     bool again = true;
 
     while (again) { /* one may reach into the next */
         again = false;
-        for (size_t t = 0; t < question->tenants.n; t++) {
-            const struct fg_blocks *blocks = qry_blocks_manifest(question, t);
+        for (size_t t = 0; t < query->tenants.n; t++) {
+            const struct fg_blocks *blocks = qry_blocks_manifest(query, t);
             const struct fg_blocks_entry *entry;
             uint32_t at = 0;
 
@@ -83,8 +83,8 @@ void qry_blocks_widen(struct qry_question *question, struct qry_selection *selec
         }
     }
     if ((selection->start_ns != start_ns || selection->end_ns != end_ns) &&
-        question->n_wide < QUESTION_SIDES_MAX)
-        question->wide[question->n_wide++] =
+        query->n_wide < QUERY_SIDES_MAX)
+        query->wide[query->n_wide++] =
             (struct fg_time_span){selection->start_ns, selection->end_ns};
 }
 
@@ -104,14 +104,14 @@ static enum fg_code refuse_before(int64_t end_ns, const char *what, struct fg_er
                    text, what);
 }
 
-enum fg_code qry_blocks_need_profiles(const struct qry_question *question,
+enum fg_code qry_blocks_need_profiles(const struct qry_query *query,
                                       const struct qry_selection *selection, const char *what,
                                       struct fg_err *err)
 {
     int64_t end_ns = INT64_MIN;
 
-    for (size_t t = 0; t < question->tenants.n; t++) {
-        const struct fg_blocks *blocks = qry_blocks_manifest(question, t);
+    for (size_t t = 0; t < query->tenants.n; t++) {
+        const struct fg_blocks *blocks = qry_blocks_manifest(query, t);
         const struct fg_blocks_entry *entry;
         uint32_t at = 0;
 
@@ -127,7 +127,7 @@ static enum fg_code refuse(const struct qry_reader *reader, const char *what, st
 {
     const struct qry_selection range = {.start_ns = reader->start_ns, .end_ns = reader->end_ns};
 
-    return qry_blocks_need_profiles(reader->question, &range, what, err);
+    return qry_blocks_need_profiles(reader->query, &range, what, err);
 }
 
 /* ---- labels of groups ---- */
@@ -260,7 +260,7 @@ static enum fg_code spread_key(struct spreading *spreading, const struct qry_par
         any = true;
         if (length_of(row) != shortest_ns || row->count == 0)
             continue;
-        spreading->reader.question->nodes++;
+        spreading->reader.query->nodes++;
         if (spread(spreading, row, whole, labels, err) != FG_OK)
             return err->code;
     }
@@ -331,19 +331,19 @@ static enum fg_code spread_all(struct spreading *spreading, struct fg_err *err)
         if (spread_part(spreading, &reader->parts[i], err) != FG_OK)
             return fg_wrap(err, "service %.*s", FG_S(reader->parts[i].entry->service));
     }
-    return qry_question_check(reader->question, err);
+    return qry_query_check(reader->query, err);
 }
 
-enum fg_code qry_alone_points(struct qry_question *question, const struct qry_selection *selection,
+enum fg_code qry_alone_points(struct qry_query *query, const struct qry_selection *selection,
                               const struct qry_alone_grid *grid, struct fg_err *err)
 {
-    fg_auto(fg_arena) *arena = fg_arena_create(question->querier->blocks->memory_max_bytes);
+    fg_auto(fg_arena) *arena = fg_arena_create(query->querier->blocks->memory_max_bytes);
     struct spreading spreading = {.grid = grid, .arena = arena};
     enum fg_code code;
 
     if (fg_profile_type_parse(fg_cstr(selection->type_text), &spreading.type, err) != FG_OK)
         return err->code;
-    code = qry_reader_open(&spreading.reader, question, selection, NULL,
+    code = qry_reader_open(&spreading.reader, query, selection, NULL,
                            qry_points_from_ns(selection, grid->step_ns), selection->end_ns,
                            OBJECTS_ALONE, false, err);
     if (code == FG_OK)
@@ -374,12 +374,12 @@ static enum fg_code list_part(const struct qry_reader *reader, const struct qry_
     return FG_OK;
 }
 
-enum fg_code qry_alone_series(struct qry_question *question, const struct qry_selection *selection,
+enum fg_code qry_alone_series(struct qry_query *query, const struct qry_selection *selection,
                               alone_labels each, void *arg, struct fg_err *err)
 {
-    fg_auto(fg_arena) *arena = fg_arena_create(question->querier->blocks->memory_max_bytes);
+    fg_auto(fg_arena) *arena = fg_arena_create(query->querier->blocks->memory_max_bytes);
     struct qry_reader reader;
-    enum fg_code code = qry_reader_open(&reader, question, selection, NULL, selection->start_ns,
+    enum fg_code code = qry_reader_open(&reader, query, selection, NULL, selection->start_ns,
                                         selection->end_ns, OBJECTS_ALONE, false, err);
 
     if (code == FG_OK)

@@ -1,12 +1,12 @@
 /*
- * Gets things for a question: from the cache, from the disk, or from the bucket by as few requests
+ * Gets things for a query: from the cache, from the disk, or from the bucket by as few requests
  * as possible, what lies near each other by one. The wave goes on while things are visited, so that
  * network and CPU work at the same time; bytes that are under way or wait for their visit are
  * bounded.
  *
- * Thread: the question's. Visits come on it, in the order of the phases; what a visit wants to be
+ * Thread: the query's. Visits come on it, in the order of the phases; what a visit wants to be
  * done beside others it puts in the snapshot's crew, and qry_fetch_all() ends that, too. Of what
- * comes as bytes the question's crew makes things.
+ * comes as bytes the query's crew makes things.
  */
 #ifndef FG_QUERIER_BLOCKS_FETCH_H
 #define FG_QUERIER_BLOCKS_FETCH_H
@@ -66,10 +66,10 @@ typedef enum fg_code (*fetch_visit)(void *arg, const struct qry_fetch_item *item
                                     struct fg_err *err);
 
 /* Visits all; the list is sorted on the way, and of no use afterwards. */
-enum fg_code qry_fetch_all(struct qry_question *question, struct qry_fetch_list *list,
-                           fetch_visit visit, void *arg, struct fg_err *err) fg_must_check;
+enum fg_code qry_fetch_all(struct qry_query *query, struct qry_fetch_list *list, fetch_visit visit,
+                           void *arg, struct fg_err *err) fg_must_check;
 
-/* Puts before the error's text which thing it was that failed. If it is damaged, the question's
+/* Puts before the error's text which thing it was that failed. If it is damaged, the query's
  * next try leaves it out (lost.h). Any thread. */
 enum fg_code qry_fetch_fail(const struct qry_fetch_item *item, struct fg_err *err);
 

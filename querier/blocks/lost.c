@@ -29,17 +29,17 @@ struct blocks_lost {
     unsigned n_out; /* the first of these are left out; the others were met by the last try */
 };
 
-void qry_lost_open(struct qry_question *question)
+void qry_lost_open(struct qry_query *query)
 {
-    if (question->lost != NULL)
+    if (query->lost != NULL)
         return;
-    question->lost = fg_new(struct blocks_lost);
-    (void)pthread_mutex_init(&question->lost->lock, NULL);
+    query->lost = fg_new(struct blocks_lost);
+    (void)pthread_mutex_init(&query->lost->lock, NULL);
 }
 
-void qry_blocks_forget(struct qry_question *question)
+void qry_blocks_forget(struct qry_query *query)
 {
-    struct blocks_lost *lost = fg_take(question->lost);
+    struct blocks_lost *lost = fg_take(query->lost);
 
     if (lost == NULL)
         return;
@@ -67,7 +67,7 @@ static void add(struct blocks_lost *lost, const struct lost_entry *entry)
     (void)pthread_mutex_unlock(&lost->lock);
 }
 
-void qry_lost_add(struct qry_question *question, const struct qry_object *object,
+void qry_lost_add(struct qry_query *query, const struct qry_object *object,
                   const struct qry_part *part, bool nodes, const struct fg_err *err)
 {
     struct lost_entry entry = {.object = object->id, .code = err->code};
@@ -78,15 +78,15 @@ void qry_lost_add(struct qry_question *question, const struct qry_object *object
     entry.costs = !entry.nodes && object->made == NULL;
     (void)snprintf(entry.name, sizeof entry.name, "%s", object->name);
     (void)snprintf(entry.why, sizeof entry.why, "%.*s", WHY_MAX_BYTES - 1, err->msg);
-    add(question->lost, &entry);
+    add(query->lost, &entry);
 }
 
 /* ---- what is left out ---- */
 
-static const struct lost_entry *find(const struct qry_question *question, struct fg_id object,
+static const struct lost_entry *find(const struct qry_query *query, struct fg_id object,
                                      uint32_t part, bool nodes)
 {
-    const struct blocks_lost *lost = question->lost;
+    const struct blocks_lost *lost = query->lost;
 
     for (unsigned i = 0; i < lost->n_out; i++) {
         const struct lost_entry *entry = &lost->entries[i];
@@ -97,37 +97,36 @@ static const struct lost_entry *find(const struct qry_question *question, struct
     return NULL;
 }
 
-static bool say(struct qry_question *question, const struct lost_entry *entry)
+static bool say(struct qry_query *query, const struct lost_entry *entry)
 {
     if (entry != NULL)
-        qry_question_lacks(question, fg_cstr(entry->why));
+        qry_query_lacks(query, fg_cstr(entry->why));
     return entry != NULL;
 }
 
-bool qry_lost_object(const struct qry_question *question, const struct qry_object *object)
+bool qry_lost_object(const struct qry_query *query, const struct qry_object *object)
 {
-    return find(question, object->id, WHOLE, false) != NULL;
+    return find(query, object->id, WHOLE, false) != NULL;
 }
 
-bool qry_lost_head(const struct qry_question *question, const struct qry_object *object)
+bool qry_lost_head(const struct qry_query *query, const struct qry_object *object)
 {
-    return find(question, object->id, WHOLE, true) != NULL;
+    return find(query, object->id, WHOLE, true) != NULL;
 }
 
-bool qry_lost_lacks_object(struct qry_question *question, const struct qry_object *object)
+bool qry_lost_lacks_object(struct qry_query *query, const struct qry_object *object)
 {
-    return say(question, find(question, object->id, WHOLE, false));
+    return say(query, find(query, object->id, WHOLE, false));
 }
 
-bool qry_lost_lacks_part(struct qry_question *question, const struct qry_object *object,
-                         uint32_t part)
+bool qry_lost_lacks_part(struct qry_query *query, const struct qry_object *object, uint32_t part)
 {
-    return say(question, find(question, object->id, part, false));
+    return say(query, find(query, object->id, part, false));
 }
 
-bool qry_lost_nodes(const struct qry_question *question, const struct qry_part *part)
+bool qry_lost_nodes(const struct qry_query *query, const struct qry_part *part)
 {
-    return find(question, part->object->id, part->number, true) != NULL;
+    return find(query, part->object->id, part->number, true) != NULL;
 }
 
 /* ---- between two tries ---- */
@@ -141,11 +140,10 @@ static bool may_be_elsewhere(const struct blocks_lost *lost, bool fresh)
     return false;
 }
 
-static void tell(const struct qry_question *question, const struct lost_entry *entry)
+static void tell(const struct qry_query *query, const struct lost_entry *entry)
 {
     if (fg_damage_unusable(entry->code))
-        fg_damage_met(question->querier->blocks->bucket->damage, entry->name, entry->code,
-                      entry->why);
+        fg_damage_met(query->querier->blocks->bucket->damage, entry->name, entry->code, entry->why);
 }
 
 static bool is_any_cost(const struct blocks_lost *lost)
@@ -156,18 +154,18 @@ static bool is_any_cost(const struct blocks_lost *lost)
     return false;
 }
 
-bool qry_blocks_leave_out(struct qry_question *question, bool fresh, struct fg_err *err)
+bool qry_blocks_leave_out(struct qry_query *query, bool fresh, struct fg_err *err)
 {
-    struct blocks_lost *lost = question->lost;
+    struct blocks_lost *lost = query->lost;
     if (lost == NULL || lost->n == lost->n_out)
         return false;
-    if (may_be_elsewhere(lost, fresh || question->stale)) {
+    if (may_be_elsewhere(lost, fresh || query->stale)) {
         lost->n = lost->n_out;
         return false;
     }
     for (unsigned i = lost->n_out; i < lost->n; i++)
-        tell(question, &lost->entries[i]);
-    if (!question->partial && is_any_cost(lost)) {
+        tell(query, &lost->entries[i]);
+    if (!query->partial && is_any_cost(lost)) {
         lost->n = lost->n_out;
         err->code = FG_E_UNAVAILABLE; /* to take the rest is what the client can do about it */
         (void)fg_wrap(err, "set partial=true to get a response without the unreadable data");

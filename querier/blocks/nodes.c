@@ -7,7 +7,7 @@
 #include "querier/blocks/lost.h"
 
 enum {
-    /* Of what a question may take, so much for indexes of plans, as directories let us guess; parts
+    /* Of what a query may take, so much for indexes of plans, as directories let us guess; parts
      * beyond are read as they are where their groups do not say which series match. */
     INDEXES_SHARE = 4,
     SERIES_BYTES = 512, /* of an index, each */
@@ -37,10 +37,10 @@ static enum fg_code keep_nodes(void *arg, const struct qry_fetch_item *item, str
     return FG_OK;
 }
 
-/* Is anything deleted of what the question wants of it? Then sums are of no use. */
+/* Is anything deleted of what the query wants of it? Then sums are of no use. */
 static bool is_touched(const struct qry_reader *reader, const struct qry_part *part)
 {
-    return fg_deletions_touch(&reader->question->deletions[part->tenant], part->entry->service,
+    return fg_deletions_touch(&reader->query->deletions[part->tenant], part->entry->service,
                               FG_MAX(part->entry->t_min_ns, reader->start_ns),
                               FG_MIN(part->entry->t_max_ns, reader->end_ns));
 }
@@ -53,8 +53,8 @@ static bool is_touched(const struct qry_reader *reader, const struct qry_part *p
 static enum fg_code forget_named(struct qry_reader *reader, struct qry_part *part,
                                  struct fg_err *err)
 {
-    const struct fg_deletions *deletions = &reader->question->deletions[part->tenant];
-    uint32_t n = qry_blocks_manifest(reader->question, part->tenant)->n_tombstones;
+    const struct fg_deletions *deletions = &reader->query->deletions[part->tenant];
+    uint32_t n = qry_blocks_manifest(reader->query, part->tenant)->n_tombstones;
     bool named = false;
 
     for (uint32_t i = 0; i < n && !named; i++) {
@@ -78,7 +78,7 @@ static enum fg_code fetch_nodes(struct qry_reader *reader, struct fg_err *err)
         struct qry_part *part = &reader->parts[i];
         struct fg_block_range nod = fg_nodes_ranges(part->entry).nod;
 
-        if (part->nodes != NULL || nod.len == 0 || qry_lost_nodes(reader->question, part) ||
+        if (part->nodes != NULL || nod.len == 0 || qry_lost_nodes(reader->query, part) ||
             (!part->object->alone && is_touched(reader, part)) ||
             qry_nodes_are_with(part->object->entry, part->number, &part->nodes))
             continue;
@@ -89,7 +89,7 @@ static enum fg_code fetch_nodes(struct qry_reader *reader, struct fg_err *err)
                 err) != FG_OK)
             return err->code;
     }
-    return qry_fetch_all(reader->question, &list, keep_nodes, reader, err);
+    return qry_fetch_all(reader->query, &list, keep_nodes, reader, err);
 }
 
 enum fg_code qry_nodes_find(struct qry_reader *reader, struct fg_err *err)
@@ -166,7 +166,7 @@ static enum fg_code find_indexes(struct nodes_choosing *choosing, struct fg_err 
                           err) != FG_OK)
             return err->code;
     }
-    return qry_fetch_all(reader->question, &list, keep_index, reader, err);
+    return qry_fetch_all(reader->query, &list, keep_index, reader, err);
 }
 
 /* All series of the type, and which of them match: both ascend. */
@@ -251,8 +251,8 @@ static bool put_pick(struct qry_reader *reader, struct qry_part *part,
     if (!fg_arena_grow(reader->arena, picks, *n, 1, cap, sizeof **picks))
         return false;
     (*picks)[(*n)++] = *pick;
-    reader->question->nodes++;
-    reader->question->profiles += pick->sign > 0 ? count : 0 - count;
+    reader->query->nodes++;
+    reader->query->profiles += pick->sign > 0 ? count : 0 - count;
     return true;
 }
 
@@ -400,7 +400,7 @@ static enum fg_code choose(struct nodes_choosing *choosing, struct fg_err *err)
     put_aside(reader, is_read);
     reader->batch = reader->parts;
     reader->mark = fg_arena_mark(reader->arena);
-    return qry_question_check(reader->question, err);
+    return qry_query_check(reader->query, err);
 }
 
 enum fg_code qry_nodes_choose(struct qry_reader *reader, enum fg_nodes_what what, bool crowns_too,

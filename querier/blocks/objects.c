@@ -1,4 +1,4 @@
-/* Which segments and blocks a question is about, by what the manifests say of them. */
+/* Which segments and blocks a query is about, by what the manifests say of them. */
 #include "querier/blocks/lost.h"
 
 enum { OBJECT_HEAD_MAX_BYTES = 1024 * 1024 }; /* of what is read before anything is known */
@@ -8,7 +8,7 @@ static bool overlaps(int64_t t_min_ns, int64_t t_max_ns, int64_t start_ns, int64
     return t_min_ns <= end_ns && t_max_ns >= start_ns;
 }
 
-static enum fg_code add(const struct qry_question *question, struct qry_objects *objects,
+static enum fg_code add(const struct qry_query *query, struct qry_objects *objects,
                         struct fg_arena *arena, const char *name, const struct qry_object *object,
                         struct fg_err *err)
 {
@@ -23,13 +23,13 @@ static enum fg_code add(const struct qry_question *question, struct qry_objects 
     if (added->name == NULL)
         return qry_blocks_too_large(err);
     added->id = fg_hash128(fg_cstr(name));
-    if (added->made != NULL && qry_lost_object(question, added))
+    if (added->made != NULL && qry_lost_object(query, added))
         return FG_OK; /* what it is made of is read */
     if (object->block_id.hi == 0 && object->block_id.lo == 0)
         added->block_id = added->id; /* a segment: nothing is made of it */
     added->head = added->directory;
     if (added->nodes_bytes > 0 && added->nodes_bytes <= OBJECT_HEAD_MAX_BYTES &&
-        !qry_lost_head(question, added)) {
+        !qry_lost_head(query, added)) {
         added->head.offset -= added->nodes_bytes;
         added->head.len += added->nodes_bytes;
     }
@@ -37,7 +37,7 @@ static enum fg_code add(const struct qry_question *question, struct qry_objects 
     return FG_OK;
 }
 
-/* Which of the question's tenants have something to be read in it, and how many profiles. */
+/* Which of the query's tenants have something to be read in it, and how many profiles. */
 static uint32_t tenants_of(const struct fg_snapshot *snapshot, const uint32_t *numbers,
                            const struct fg_l0_segment *segment, int64_t start_ns, int64_t end_ns,
                            uint64_t *ret_profiles)
@@ -58,11 +58,11 @@ static uint32_t tenants_of(const struct fg_snapshot *snapshot, const uint32_t *n
     return tenants;
 }
 
-static enum fg_code add_segments(const struct qry_question *question, int64_t start_ns,
-                                 int64_t end_ns, struct fg_arena *arena,
-                                 struct qry_objects *objects, struct fg_err *err)
+static enum fg_code add_segments(const struct qry_query *query, int64_t start_ns, int64_t end_ns,
+                                 struct fg_arena *arena, struct qry_objects *objects,
+                                 struct fg_err *err)
 {
-    const struct fg_snapshot *snapshot = &question->snapshot->core;
+    const struct fg_snapshot *snapshot = &query->snapshot->core;
     const struct fg_l0 *l0 = &snapshot->l0->l0;
     uint32_t numbers[FG_SNAPSHOT_TENANTS_MAX];
     char name[FG_NAME_MAX_BYTES];
@@ -84,7 +84,7 @@ static enum fg_code add_segments(const struct qry_question *question, int64_t st
             continue;
         object.mostly = profiles >= segment->profiles / 2;
         fg_name_segment(name, &segment->id);
-        if (add(question, objects, arena, name, &object, err) != FG_OK)
+        if (add(query, objects, arena, name, &object, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -102,12 +102,11 @@ static bool is_about(const struct fg_blocks_entry *block, int64_t start_ns, int6
     return overlaps(block->t_min_ns, block->t_max_ns, start_ns, end_ns);
 }
 
-static enum fg_code add_blocks(const struct qry_question *question, uint32_t tenant,
-                               int64_t start_ns, int64_t end_ns, enum qry_objects_which which,
-                               struct fg_arena *arena, struct qry_objects *objects,
-                               struct fg_err *err)
+static enum fg_code add_blocks(const struct qry_query *query, uint32_t tenant, int64_t start_ns,
+                               int64_t end_ns, enum qry_objects_which which, struct fg_arena *arena,
+                               struct qry_objects *objects, struct fg_err *err)
 {
-    const struct fg_snapshot *snapshot = &question->snapshot->core;
+    const struct fg_snapshot *snapshot = &query->snapshot->core;
     const struct fg_blocks *blocks = &snapshot->blocks[tenant]->blocks;
     char name[FG_NAME_MAX_BYTES];
 
@@ -129,7 +128,7 @@ static enum fg_code add_blocks(const struct qry_question *question, uint32_t ten
         if (!is_about(block, start_ns, end_ns, which))
             continue;
         if (fg_name_block(name, snapshot->tenants[tenant], block->id, err) != FG_OK ||
-            add(question, objects, arena, name, &object, err) != FG_OK)
+            add(query, objects, arena, name, &object, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -168,19 +167,19 @@ static void shut_under(struct qry_objects *objects, uint32_t tenant)
     }
 }
 
-enum fg_code qry_objects_find(const struct qry_question *question, int64_t start_ns, int64_t end_ns,
+enum fg_code qry_objects_find(const struct qry_query *query, int64_t start_ns, int64_t end_ns,
                               enum qry_objects_which which, struct fg_arena *arena,
                               struct qry_objects *ret_objects, struct fg_err *err)
 {
-    const struct fg_snapshot *snapshot = &question->snapshot->core;
+    const struct fg_snapshot *snapshot = &query->snapshot->core;
     struct qry_objects objects = {0};
 
     if (which != OBJECTS_ALONE &&
-        add_segments(question, start_ns, end_ns, arena, &objects, err) != FG_OK)
+        add_segments(query, start_ns, end_ns, arena, &objects, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < snapshot->n_tenants; i++) {
         objects.blocks[i] = objects.n;
-        if (add_blocks(question, i, start_ns, end_ns, which, arena, &objects, err) != FG_OK)
+        if (add_blocks(query, i, start_ns, end_ns, which, arena, &objects, err) != FG_OK)
             return err->code;
         objects.blocks[i + 1] = objects.n;
         shut_under(&objects, i);

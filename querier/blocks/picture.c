@@ -196,7 +196,7 @@ static enum fg_code run_crown(struct fg_task *task, struct fg_err *err)
     const struct qry_reader *reader = crown->crowns->reader;
     const struct fg_nodes_row *row = &crown->item->part->nodes->rows[crown->item->number];
 
-    if (qry_question_check(reader->question, err) != FG_OK)
+    if (qry_query_check(reader->query, err) != FG_OK)
         return err->code;
     crown->arena = fg_arena_create(reader->blocks->memory_max_bytes);
     if (fg_nodes_crown_parse(row, crown->taking->names, qry_page_of(crown->entry), crown->arena,
@@ -231,7 +231,7 @@ static enum fg_code end_crown(struct fg_task *task, bool ran, struct fg_err *err
 
 static void put_crown(struct crowns *crowns, struct crown_task *crown)
 {
-    fg_crew_put(crowns->reader->question->snapshot->crew, &crown->task);
+    fg_crew_put(crowns->reader->query->snapshot->crew, &crown->task);
 }
 
 static void take_names(struct crowns *crowns, struct taking *taking,
@@ -305,7 +305,7 @@ static enum fg_code take_crowns(void *arg, struct qry_reader *reader, struct fg_
     for (uint32_t i = 0; code == FG_OK && i < reader->n_found; i++)
         code = list_crowns(&crowns, i, &list, err);
     if (code == FG_OK)
-        code = qry_fetch_all(reader->question, &list, visit_crown, &crowns, err);
+        code = qry_fetch_all(reader->query, &list, visit_crown, &crowns, err);
     for (uint32_t i = 0; i < reader->n_found; i++)
         close_taking(&crowns.takings[i]);
     return code;
@@ -313,13 +313,12 @@ static enum fg_code take_crowns(void *arg, struct qry_reader *reader, struct fg_
 
 /* full: of merged nodes only full ones will do then, unless there are no others, and of sums
  * nothing is left out. */
-enum fg_code qry_blocks_picture(struct qry_question *question,
-                                const struct qry_selection *selection,
+enum fg_code qry_blocks_picture(struct qry_query *query, const struct qry_selection *selection,
                                 const struct qry_stacks *stacks, bool full,
                                 struct fg_crown_sum *into, struct qry_picture_facts *facts,
                                 struct fg_err *err)
 {
-    const struct qry_blocks *blocks = question->querier->blocks;
+    const struct qry_blocks *blocks = query->querier->blocks;
     struct crowning crowning = {.blocks = blocks, .into = into, .facts = facts};
     struct qry_select_taker taker = {.take_crowns = take_crowns,
                                      .full = full,
@@ -330,8 +329,8 @@ enum fg_code qry_blocks_picture(struct qry_question *question,
                                      .arg = &crowning};
 
     fg_assert(stacks->n_call_site == 0);
-    if (question->snapshot == NULL)
+    if (query->snapshot == NULL)
         return FG_OK;
     crowning.max_nodes = full ? UINT32_MAX : blocks->crown_nodes;
-    return qry_select_sums(question, selection, stacks, &taker, &facts->sample_bytes, err);
+    return qry_select_sums(query, selection, stacks, &taker, &facts->sample_bytes, err);
 }

@@ -40,8 +40,8 @@ static bool is_wanted_id(const struct qry_stacks *stacks, struct fg_id id)
 static enum fg_code note_wanted(struct select_blocks *select, struct qry_part *part,
                                 uint32_t profile, struct fg_err *err)
 {
-    /* In the question's arena: the reader's is emptied after each page. */
-    if (!fg_arena_grow(select->reader.question->arena, &select->wanted, select->n_wanted, 1,
+    /* In the query's arena: the reader's is emptied after each page. */
+    if (!fg_arena_grow(select->reader.query->arena, &select->wanted, select->n_wanted, 1,
                        &select->cap_wanted, sizeof *select->wanted))
         return qry_blocks_too_large(err);
     select->wanted[select->n_wanted++] = (struct select_wanted){part, profile};
@@ -121,7 +121,7 @@ static enum fg_code begin_sums(struct select_blocks *select, struct qry_part *pa
     if (qry_rows_settle(part, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < part->n_spans; i++)
-        select->reader.question->profiles += part->spans[i].count;
+        select->reader.query->profiles += part->spans[i].count;
     part->begun = true;
     return FG_OK;
 }
@@ -246,7 +246,7 @@ static enum fg_code run_page(struct fg_task *task, struct fg_err *err)
                             .bytes = qry_page_of(page->entry)};
     enum fg_code code;
 
-    if (qry_question_check(select->reader.question, err) != FG_OK)
+    if (qry_query_check(select->reader.query, err) != FG_OK)
         return err->code;
     adding.adder = qry_adders_take(&select->adders);
     adding.sums = qry_adder_sums(adding.adder, &select->reader, adding.part);
@@ -273,7 +273,7 @@ static void put_page(struct select_blocks *select, const struct qry_fetch_item *
                                       .select = select,
                                       .item = item,
                                       .entry = fg_cache_ref(item->entry)};
-    fg_crew_put(select->reader.question->snapshot->crew, &page->task);
+    fg_crew_put(select->reader.query->snapshot->crew, &page->task);
 }
 
 /* ---- what is fetched ---- */
@@ -357,20 +357,20 @@ static enum fg_code list_samples(struct select_blocks *select, struct qry_fetch_
 /* Rows and samples in one wave, unless ids decide which samples. */
 static enum fg_code fetch_batch(struct select_blocks *select, struct fg_err *err)
 {
-    struct qry_question *question = select->reader.question;
+    struct qry_query *query = select->reader.query;
     struct qry_fetch_list list = {0};
 
     if (list_rows(select, &list, err) != FG_OK)
         return err->code;
     if (select->stacks->n_profile_ids > 0) {
-        if (qry_fetch_all(question, &list, visit, select, err) != FG_OK ||
+        if (qry_fetch_all(query, &list, visit, select, err) != FG_OK ||
             settle_wanted(select, err) != FG_OK)
             return err->code;
         list = (struct qry_fetch_list){0};
     }
     if (list_samples(select, &list, err) != FG_OK)
         return err->code;
-    return qry_fetch_all(question, &list, visit, select, err);
+    return qry_fetch_all(query, &list, visit, select, err);
 }
 
 /* ---- what becomes of them ---- */
@@ -406,7 +406,7 @@ static enum fg_code run_part(struct fg_task *task, struct fg_err *err)
     struct select_blocks *select = part->parts->select;
     const struct qry_select_taker *taker = select->taker;
 
-    if (qry_question_check(select->reader.question, err) != FG_OK)
+    if (qry_query_check(select->reader.query, err) != FG_OK)
         return err->code;
     qry_adders_join(&select->adders, part->part);
     if (!has_values(part->part))
@@ -453,7 +453,7 @@ static enum fg_code end_part(struct fg_task *task, bool ran, struct fg_err *err)
 static enum fg_code take_parts(struct select_blocks *select, struct fg_err *err)
 {
     struct qry_reader *reader = &select->reader;
-    struct fg_crew *crew = reader->question->snapshot->crew;
+    struct fg_crew *crew = reader->query->snapshot->crew;
     struct parts parts = {.select = select};
     enum fg_code code;
 
@@ -551,7 +551,7 @@ static enum fg_code choose(struct select_blocks *select, struct fg_err *err)
                                       : taker->take_crowns(taker->arg, &select->reader, err);
 }
 
-enum fg_code qry_select_sums(struct qry_question *question, const struct qry_selection *selection,
+enum fg_code qry_select_sums(struct qry_query *query, const struct qry_selection *selection,
                              const struct qry_stacks *stacks, const struct qry_select_taker *taker,
                              uint64_t *sample_bytes, struct fg_err *err)
 {
@@ -560,9 +560,9 @@ enum fg_code qry_select_sums(struct qry_question *question, const struct qry_sel
     enum fg_code code;
 
     qry_adders_init(&select.adders, &select.reader);
-    code = qry_reader_open(&select.reader, question, selection, selection->type_text,
-                           selection->start_ns, selection->end_ns, which_objects(taker, nodes),
-                           true, err);
+    code =
+        qry_reader_open(&select.reader, query, selection, selection->type_text, selection->start_ns,
+                        selection->end_ns, which_objects(taker, nodes), true, err);
     select.reader.stacks = taker->stacks;
     if (code == FG_OK && nodes)
         code = choose(&select, err);

@@ -39,16 +39,16 @@ static enum fg_code add_view(void *arg, void *made, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code qry_blocks_tree(struct qry_question *question, const struct qry_selection *selection,
+enum fg_code qry_blocks_tree(struct qry_query *query, const struct qry_selection *selection,
                              const struct qry_stacks *stacks, bool names_only, struct fg_tree *into,
                              struct fg_err *err)
 {
-    struct growing growing = {question->querier->blocks, stacks, names_only, into};
+    struct growing growing = {query->querier->blocks, stacks, names_only, into};
     struct qry_select_taker taker = {
         .stacks = &qry_thing_tree, .make = make_view, .take = add_view, .arg = &growing};
     uint64_t sample_bytes = 0;
 
-    if (question->snapshot == NULL)
+    if (query->snapshot == NULL)
         return FG_OK;
-    return qry_select_sums(question, selection, stacks, &taker, &sample_bytes, err);
+    return qry_select_sums(query, selection, stacks, &taker, &sample_bytes, err);
 }

@@ -3,7 +3,7 @@
  * sums, each once, and they go when it goes; so where its nodes answer, nothing of them is read, no
  * directory and no nodes.
  *
- * It has to be known that the block above has all of the question's services, since a service that
+ * It has to be known that the block above has all of the query's services, since a service that
  * one block only has is in none above it. So a part of a service speaks for that service; and for
  * any service the block does that has as many profiles as what it is made of, by the manifest. If
  * something of it may not be used (a deletion), the block speaks for nothing.
@@ -12,7 +12,7 @@
 
 /* ---- who speaks for what is under it ---- */
 
-/* What a block of merged nodes has for the question. */
+/* What a block of merged nodes has for the query. */
 struct voice {
     uint32_t n_parts;
     uint64_t profiles; /* of these parts */
@@ -57,7 +57,7 @@ static bool speaks(const struct qry_reader *reader, uint32_t tenant, const struc
     if (voice->mute)
         return false;
     return (reader->service.len > 0 && voice->n_parts > 0) ||
-           has_all(qry_blocks_manifest(reader->question, tenant), above->made);
+           has_all(qry_blocks_manifest(reader->query, tenant), above->made);
 }
 
 typedef void (*under_visit)(struct qry_object *under, const struct qry_object *above,
@@ -69,7 +69,7 @@ static void visit_under(struct qry_reader *reader, const struct voice *voices, u
 {
     struct qry_objects *objects = &reader->objects;
 
-    for (uint32_t t = 0; t < reader->question->tenants.n; t++)
+    for (uint32_t t = 0; t < reader->query->tenants.n; t++)
         for (uint32_t i = objects->blocks[t]; i < objects->blocks[t + 1]; i++) {
             const struct qry_object *above = &objects->items[i];
 
@@ -122,7 +122,7 @@ enum fg_code qry_under_open(struct qry_reader *reader, uint32_t tenant, const st
     for (uint32_t i = 0; i < plan->n_missing; i++) {
         struct qry_object *object = qry_objects_block(&reader->objects, tenant, plan->missing[i]);
 
-        if (object != NULL && object->known && qry_lost_object(reader->question, object))
+        if (object != NULL && object->known && qry_lost_object(reader->query, object))
             continue; /* the answer says that it lacks it */
         if (object == NULL || object->known)
             return fg_fail(

@@ -456,10 +456,10 @@ static const struct row rows[] = {
     {"Series", SERIES, "{}", 0},
 };
 
-static struct qry_question *question_create(struct querier *querier)
+static struct qry_query *question_create(struct querier *querier)
 {
     static struct fg_http_request nobody;
-    struct qry_question *question = fg_new(struct qry_question);
+    struct qry_query *question = fg_new(struct qry_query);
 
     question->querier = querier;
     question->req = &nobody;
@@ -469,7 +469,7 @@ static struct qry_question *question_create(struct querier *querier)
     return question;
 }
 
-static enum fg_code answer(struct qry_question *question, const struct row *row,
+static enum fg_code answer(struct qry_query *question, const struct row *row,
                            const struct qry_selection *selection, struct fg_err *err)
 {
     static const struct qry_stacks all;
@@ -500,9 +500,9 @@ static enum fg_code answer(struct qry_question *question, const struct row *row,
 }
 
 static void ask(struct querier *querier, const struct stream *stream, const struct row *row,
-                struct qry_question *ret_counts, struct cost *best)
+                struct qry_query *ret_counts, struct cost *best)
 {
-    struct qry_question *question = question_create(querier);
+    struct qry_query *question = question_create(querier);
     struct qry_selection selection = {
         .type_text = CPU,
         .start_ns = START_NS - stream->days * DAY_NS + row->inset_ns,
@@ -525,7 +525,7 @@ static void ask(struct querier *querier, const struct stream *stream, const stru
 
 /* What a row is about, while it is measured. */
 struct measured {
-    struct qry_question cold_counts, counts;
+    struct qry_query cold_counts, counts;
     struct cost cold[HELPERS], warm[HELPERS];
 };
 

@@ -1,4 +1,4 @@
-/* How much memory those have who add up samples: with their reader, what one question may have. */
+/* How much memory those have who add up samples: with their reader, what one query may have. */
 #include "querier/blocks/adders.h"
 
 #include <setjmp.h>
@@ -12,7 +12,7 @@ enum { MAX_BYTES = 1024 * 1024, KIB = 1024 };
 struct fixture {
     struct qry_blocks blocks;
     struct qry_blocks_snapshot snapshot;
-    struct qry_question question;
+    struct qry_query query;
     struct fg_block_part entries[2];
     struct qry_part parts[2];
     struct qry_reader reader;
@@ -24,10 +24,10 @@ static void fixture_init(struct fixture *f, uint32_t n_stacks, uint32_t n_others
     *f = (struct fixture){
         .blocks = {.memory_max_bytes = MAX_BYTES},
         .snapshot = {.crew = fg_crew_create(NULL, FG_LANE_QUERY)},
-        .question = {.snapshot = &f->snapshot},
+        .query = {.snapshot = &f->snapshot},
         .entries = {{.n_stacks = n_stacks}, {.n_stacks = n_others}},
         .parts = {{.entry = &f->entries[0], .n_spans = 1}, {.entry = &f->entries[1]}},
-        .reader = {.question = &f->question,
+        .reader = {.query = &f->query,
                    .blocks = &f->blocks,
                    .arena = fg_arena_create(MAX_BYTES),
                    .batch = f->parts,

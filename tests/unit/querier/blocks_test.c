@@ -1,6 +1,6 @@
 /*
  * The querier's blocks against a slow model: profiles move from heads to segments to blocks, and at
- * every moment every question has the same answer.
+ * every moment every query has the same answer.
  */
 #include "querier/blocks/impl.h"
 #include "tests/unit/querier/asker.h"
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-/* Manifests are asked for at every question: each profile counts once wherever it is. */
-static void every_question_at_every_moment(void **state)
+/* Manifests are asked for at every query: each profile counts once wherever it is. */
+static void every_query_at_every_moment(void **state)
 {
     uint64_t nodes = 0;
 
@@ -65,7 +65,7 @@ static void snapshots_that_are_too_old(void **state)
 static size_t stacks_between(struct asker *asker, int64_t start_ns, int64_t end_ns)
 {
     static const struct qry_stacks all;
-    struct qry_question *question = asker_begin(asker, 7);
+    struct qry_query *query = asker_begin(asker, 7);
     struct qry_selection selection = {.start_ns = start_ns, .end_ns = end_ns};
     struct fg_tree tree;
     struct fg_err err;
@@ -74,13 +74,13 @@ static size_t stacks_between(struct asker *asker, int64_t start_ns, int64_t end_
     fg_tree_init(&tree);
     for (size_t i = 0; i < FG_COUNT(asker_types); i++) {
         selection.type_text = asker_types[i];
-        asker_must(qry_plan_tree(question, &selection, &all, false, &tree, &err), &err);
+        asker_must(qry_plan_tree(query, &selection, &all, false, &tree, &err), &err);
     }
     for (uint32_t i = 0; i < tree.n_nodes; i++)
         n += tree.self[i] != 0;
     n += tree.root_self != 0;
     fg_tree_done(&tree);
-    asker_end(question);
+    asker_end(query);
     return n;
 }
 
@@ -114,7 +114,7 @@ static void ranges_have_both_their_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_question_at_every_moment),
+        cmocka_unit_test(every_query_at_every_moment),
         cmocka_unit_test(snapshots_that_are_too_old),
         cmocka_unit_test(ranges_have_both_their_ends),
     };

@@ -43,22 +43,22 @@ static void pictures_that_are_not_exact(void **state)
 }
 
 /* Asks for a picture of a service over all of time. */
-static struct qry_question *draw_all(struct asker *asker, const char *selector)
+static struct qry_query *draw_all(struct asker *asker, const char *selector)
 {
     static const struct qry_stacks all;
-    struct qry_question *question = asker_begin(asker, 1);
+    struct qry_query *query = asker_begin(asker, 1);
     struct qry_selection selection = {
         .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
     struct fg_tree tree;
     struct fg_err err;
 
-    assert_int_equal(
-        fg_selector_parse(fg_cstr(selector), question->arena, &selection.selector, &err), FG_OK);
+    assert_int_equal(fg_selector_parse(fg_cstr(selector), query->arena, &selection.selector, &err),
+                     FG_OK);
     fg_tree_init(&tree);
-    asker_must(qry_plan_picture(question, &selection, &all, 100, true, &tree, &err), &err);
+    asker_must(qry_plan_picture(query, &selection, &all, 100, true, &tree, &err), &err);
     fg_tree_done(&tree);
     qry_selection_done(&selection);
-    return question;
+    return query;
 }
 
 /* What nodes answer costs two requests an object: what there is of them, and crowns with names; or
@@ -68,7 +68,7 @@ static void nodes_cost_two_requests(void **state)
 {
     enum { MANIFESTS = 2 };
     struct asker asker = {.random = 1};
-    struct qry_question *question;
+    struct qry_query *query;
     uint64_t n_objects, profiles;
 
     (void)state;
@@ -81,32 +81,32 @@ static void nodes_cost_two_requests(void **state)
         for (unsigned k = 0; k < 10; k++)
             world_compact(&asker.world, 0);
     }
-    question = draw_all(&asker, "{service_name=\"api\"}");
-    n_objects = question->objects;
-    profiles = question->profiles;
+    query = draw_all(&asker, "{service_name=\"api\"}");
+    n_objects = query->objects;
+    profiles = query->profiles;
     assert_true(n_objects >= 5);
-    assert_true(question->nodes >= n_objects);
-    assert_true(question->requests > MANIFESTS + n_objects);
-    assert_true(question->requests <= MANIFESTS + 2 * n_objects);
-    asker_end(question);
+    assert_true(query->nodes >= n_objects);
+    assert_true(query->requests > MANIFESTS + n_objects);
+    assert_true(query->requests <= MANIFESTS + 2 * n_objects);
+    asker_end(query);
 
     asker_blocks(&asker)->whole_max_bytes = UINT32_MAX;
-    question = draw_all(&asker, "{service_name=\"api\"}");
-    assert_int_equal(question->requests, n_objects);
-    asker_end(question);
+    query = draw_all(&asker, "{service_name=\"api\"}");
+    assert_int_equal(query->requests, n_objects);
+    asker_end(query);
     asker_blocks(&asker)->whole_max_bytes = 0;
 
     world_sum(&asker.world, 0);
     fg_clock_manual_advance(&asker.clock, FG_MINUTE_NS);
-    question = draw_all(&asker, "{service_name=\"api\"}");
-    assert_int_equal(question->objects, 1);
-    assert_int_equal(question->profiles, profiles);
-    assert_true(question->requests <= MANIFESTS + 2);
-    asker_end(question);
+    query = draw_all(&asker, "{service_name=\"api\"}");
+    assert_int_equal(query->objects, 1);
+    assert_int_equal(query->profiles, profiles);
+    assert_true(query->requests <= MANIFESTS + 2);
+    asker_end(query);
 
-    question = draw_all(&asker, "{service_name=\"api\", pod=~\"p[1-3]\"}");
-    assert_int_equal(question->objects, n_objects + 1);
-    asker_end(question);
+    query = draw_all(&asker, "{service_name=\"api\", pod=~\"p[1-3]\"}");
+    assert_int_equal(query->objects, n_objects + 1);
+    asker_end(query);
     asker_done(&asker);
 }
 

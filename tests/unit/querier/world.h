@@ -1,6 +1,6 @@
 /*
  * A little world for tests of the querier: profiles in heads, segments and blocks, which move from
- * one to the next as they do in real life, and a slow model that answers questions from a plain
+ * one to the next as they do in real life, and a slow model that answers queries from a plain
  * list of all of them. The heads are a peer that answers as an ingester does, by the same model.
  */
 #ifndef FG_TESTS_UNIT_QUERIER_WORLD_H
@@ -9,7 +9,7 @@
 #include "common/net/rpc/rpc.h"
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/rollup/writer.h"
-#include "querier/question.h"
+#include "querier/query.h"
 
 enum { WORLD_TYPES_MAX = 4, WORLD_LINKS_MAX = 2, WORLD_TENANTS = 3 };
 
