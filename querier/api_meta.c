@@ -9,7 +9,7 @@ static enum fg_code types_range(struct qry_query *query, struct qry_selection *s
         end_ms = fg_wall_ns(query->querier->clock) / FG_MS_NS;
         start_ms = end_ms - FG_HOUR_NS / FG_MS_NS;
     }
-    return qry_select_range(query, selection, start_ms, end_ms, err);
+    return qry_selection_range(query, selection, start_ms, end_ms, err);
 }
 
 static enum fg_code fill_type(struct fg_arena *arena, struct fg_slice id,
@@ -64,7 +64,7 @@ enum fg_code qry_api_profile_types(struct qry_query *query, const ProtobufCMessa
     if (types_range(query, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
     qry_label_sets_init(&sets);
-    enum fg_code code = qry_plan_series(query, &selection, names, FG_COUNT(names), &sets, err);
+    enum fg_code code = qry_collect_series(query, &selection, names, FG_COUNT(names), &sets, err);
     if (code == FG_OK)
         code = reply_types(query, &sets, err);
     qry_label_sets_done(&sets);
@@ -77,9 +77,9 @@ static enum fg_code find_series(struct qry_query *query, struct qry_selection *s
                                 const char *const *names, size_t n_names,
                                 struct qry_label_sets *sets, struct fg_err *err)
 {
-    if (qry_select_matchers(query, selection, matchers, n_matchers, context, err) != FG_OK)
+    if (qry_selection_matchers(query, selection, matchers, n_matchers, context, err) != FG_OK)
         return err->code;
-    return qry_plan_series(query, selection, names, n_names, sets, err);
+    return qry_collect_series(query, selection, names, n_names, sets, err);
 }
 
 static int cmp_slices(const void *a, const void *b)
@@ -139,8 +139,8 @@ enum fg_code qry_api_label_names(struct qry_query *query, const ProtobufCMessage
     struct qry_label_sets sets;
     bool utf8_names;
 
-    if (qry_select_utf8_names(query->accept, &utf8_names, err) != FG_OK ||
-        qry_select_range(query, &selection, in->start, in->end, err) != FG_OK)
+    if (qry_accept_utf8_names(query->accept, &utf8_names, err) != FG_OK ||
+        qry_selection_range(query, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
     qry_label_sets_init(&sets);
     enum fg_code code =
@@ -182,7 +182,7 @@ enum fg_code qry_api_label_values(struct qry_query *query, const ProtobufCMessag
     struct qry_selection selection = {0};
     struct qry_label_sets sets;
 
-    if (qry_select_range(query, &selection, in->start, in->end, err) != FG_OK)
+    if (qry_selection_range(query, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
     if (in->name[0] == '\0')
         return fg_fail(err, FG_E_INVALID, "name is required");
@@ -261,8 +261,8 @@ enum fg_code qry_api_series(struct qry_query *query, const ProtobufCMessage *mes
     struct qry_label_sets sets[2]; /* as they came, and with plain names only */
     bool utf8_names;
 
-    if (qry_select_utf8_names(query->accept, &utf8_names, err) != FG_OK ||
-        qry_select_range(query, &selection, in->start, in->end, err) != FG_OK)
+    if (qry_accept_utf8_names(query->accept, &utf8_names, err) != FG_OK ||
+        qry_selection_range(query, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
     qry_label_sets_init(&sets[0]);
     qry_label_sets_init(&sets[1]);
@@ -282,7 +282,7 @@ enum fg_code qry_api_profile_stats(struct qry_query *query, const ProtobufCMessa
     (void)message;
     if (query->tenants.n > 1)
         return fg_fail(err, FG_E_INVALID, "multiple org IDs present");
-    if (qry_plan_stats(query, &stats, err) != FG_OK)
+    if (qry_collect_stats(query, &stats, err) != FG_OK)
         return err->code;
     types__v1__get_profile_stats_response__init(&out);
     if (stats.profiles > 0) {

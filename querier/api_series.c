@@ -116,14 +116,15 @@ static enum fg_code answer_points(struct qry_query *query,
     struct grid grid = {0};
     size_t n;
 
-    if (qry_select_range(query, selection, in->start, in->end, err) != FG_OK ||
+    if (qry_selection_range(query, selection, in->start, in->end, err) != FG_OK ||
         read_grid(in, &grid, err) != FG_OK ||
-        qry_select_profiles(query, selection, in->profile_typeid, in->label_selector, err) != FG_OK)
+        qry_selection_profiles(query, selection, in->profile_typeid, in->label_selector, err) !=
+            FG_OK)
         return err->code;
     if (in->exemplar_type == TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN)
         return fg_fail(err, FG_E_UNIMPLEMENTED, "span exemplars are not supported");
-    if (qry_plan_points(query, selection, grid.step_ms * FG_MS_NS, in->group_by, in->n_group_by,
-                        &found, &n, err) != FG_OK)
+    if (qry_collect_points(query, selection, grid.step_ms * FG_MS_NS, in->group_by, in->n_group_by,
+                           &found, &n, err) != FG_OK)
         return err->code;
     qry_points_order(found, &n, has_limit ? in->limit : 0);
     return reply_points(query, in, &grid, found, n, err);

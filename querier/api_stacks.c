@@ -21,7 +21,7 @@ static uint64_t le64(const uint8_t bytes[8])
 /* Sixteen hex digits; stored as the eight bytes read little-endian
  * (distributor/API.md#sample-labels). */
 static enum fg_code read_spans(struct fg_arena *arena, const struct stack_request *in,
-                               struct qry_stacks *stacks, struct fg_err *err)
+                               struct qry_stack_filter *stacks, struct fg_err *err)
 {
     uint8_t bytes[8];
 
@@ -86,12 +86,12 @@ static enum fg_code without_dashes(struct fg_arena *arena, char **uuids, size_t 
 }
 
 static enum fg_code read_stacks(struct fg_arena *arena, const struct stack_request *in,
-                                struct qry_stacks *stacks, struct fg_err *err)
+                                struct qry_stack_filter *stacks, struct fg_err *err)
 {
     const Types__V1__StackTraceSelector *selector = in->selector;
     char **uuids = NULL;
 
-    *stacks = (struct qry_stacks){0};
+    *stacks = (struct qry_stack_filter){0};
     if (selector != NULL && selector->n_call_site > 0) {
         stacks->call_site = fg_arena_new(arena, const char *, selector->n_call_site);
         if (stacks->call_site == NULL)
@@ -115,11 +115,11 @@ static enum fg_code read_stacks(struct fg_arena *arena, const struct stack_reque
 static enum fg_code bad_ids(struct qry_query *query, const struct qry_selection *selection,
                             const struct fg_err *why, struct fg_err *err)
 {
-    struct qry_stacks all = {0};
+    struct qry_stack_filter all = {0};
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    enum fg_code code = qry_plan_tree(query, selection, &all, true, &tree, err);
+    enum fg_code code = qry_collect_tree(query, selection, &all, true, &tree, err);
     if (code == FG_OK && tree.n_nodes > 0) {
         *err = *why;
         code = why->code;
@@ -131,14 +131,14 @@ static enum fg_code bad_ids(struct qry_query *query, const struct qry_selection 
 /* What a request selects. *ret_stacks NULL: nothing. In the query's arena. */
 static enum fg_code find_stacks(struct qry_query *query, const struct stack_request *in,
                                 struct qry_selection *selection,
-                                const struct qry_stacks **ret_stacks, struct fg_err *err)
+                                const struct qry_stack_filter **ret_stacks, struct fg_err *err)
 {
-    struct qry_stacks *stacks = fg_arena_new(query->arena, struct qry_stacks, 1);
+    struct qry_stack_filter *stacks = fg_arena_new(query->arena, struct qry_stack_filter, 1);
     struct fg_err why;
 
     if (stacks == NULL)
         return qry_api_too_large(err);
-    if (qry_select_profiles(query, selection, in->type_id, in->label_selector, err) != FG_OK)
+    if (qry_selection_profiles(query, selection, in->type_id, in->label_selector, err) != FG_OK)
         return err->code;
     if (in->n_spans > 0 && in->n_traces > 0)
         return fg_fail(err, FG_E_INVALID, "span_selector and trace_id_selector cannot be combined");
@@ -285,15 +285,16 @@ static enum fg_code answer_pprof(struct qry_query *query, const struct fg_tree *
 }
 
 /* Drawn in any form but pprof. Tree: what was found, into an empty one. */
-static enum fg_code answer_picture(struct qry_query *query, const struct qry_stacks *stacks,
-                                   const struct qry_selection *selection, size_t max_nodes,
-                                   Querier__V1__ProfileFormat format, struct fg_tree *tree,
-                                   struct fg_err *err)
+static enum fg_code answer_flamegraph(struct qry_query *query,
+                                      const struct qry_stack_filter *stacks,
+                                      const struct qry_selection *selection, size_t max_nodes,
+                                      Querier__V1__ProfileFormat format, struct fg_tree *tree,
+                                      struct fg_err *err)
 {
     bool tree_bytes = format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE;
 
     if (stacks != NULL &&
-        qry_plan_picture(query, selection, stacks, max_nodes, !tree_bytes, tree, err) != FG_OK)
+        qry_flamegraph_make(query, selection, stacks, max_nodes, !tree_bytes, tree, err) != FG_OK)
         return err->code;
     if (qry_query_check(query, err) != FG_OK)
         return err->code;
@@ -308,19 +309,20 @@ static enum fg_code answer_picture(struct qry_query *query, const struct qry_sta
 }
 
 /* What a pprof is made of. *ret_max_nodes 0: whole, unless the client asked for less. Who asks for
- * more nodes than a picture may have gets as many: a pprof without a limit has all, so it is no
+ * more nodes than a flame graph may have gets as many: a pprof without a limit has all, so it is no
  * mistake. */
 static enum fg_code find_pprof(struct qry_query *query, const struct stack_request *in,
                                struct qry_selection *selection, struct fg_tree *tree,
                                size_t *ret_max_nodes, struct fg_err *err)
 {
-    const struct qry_stacks *stacks = NULL;
+    const struct qry_stack_filter *stacks = NULL;
     size_t max_nodes = 0;
 
-    if (qry_select_range(query, selection, in->start_ms, in->end_ms, err) != FG_OK ||
-        qry_select_max_nodes(FG_MIN(in->max_nodes, FG_FLAME_NODES_MAX), &max_nodes, err) != FG_OK ||
+    if (qry_selection_range(query, selection, in->start_ms, in->end_ms, err) != FG_OK ||
+        qry_selection_max_nodes(FG_MIN(in->max_nodes, FG_FLAME_NODES_MAX), &max_nodes, err) !=
+            FG_OK ||
         find_stacks(query, in, selection, &stacks, err) != FG_OK ||
-        (stacks != NULL && qry_plan_tree(query, selection, stacks, false, tree, err) != FG_OK) ||
+        (stacks != NULL && qry_collect_tree(query, selection, stacks, false, tree, err) != FG_OK) ||
         qry_query_check(query, err) != FG_OK)
         return err->code;
     *ret_max_nodes = in->max_nodes > 0 ? max_nodes : 0;
@@ -332,7 +334,7 @@ static enum fg_code answer_stacks(struct qry_query *query, const struct stack_re
                                   struct qry_selection *selection, struct fg_tree *tree,
                                   struct fg_err *err)
 {
-    const struct qry_stacks *stacks = NULL;
+    const struct qry_stack_filter *stacks = NULL;
     size_t max_nodes = 0;
 
     if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF) {
@@ -340,11 +342,11 @@ static enum fg_code answer_stacks(struct qry_query *query, const struct stack_re
             return err->code;
         return answer_pprof(query, tree, selection, max_nodes, err);
     }
-    if (qry_select_range(query, selection, in->start_ms, in->end_ms, err) != FG_OK ||
-        qry_select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
+    if (qry_selection_range(query, selection, in->start_ms, in->end_ms, err) != FG_OK ||
+        qry_selection_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
         find_stacks(query, in, selection, &stacks, err) != FG_OK)
         return err->code;
-    return answer_picture(query, stacks, selection, max_nodes, format, tree, err);
+    return answer_flamegraph(query, stacks, selection, max_nodes, format, tree, err);
 }
 
 static enum fg_code with_stacks(struct qry_query *query, const struct stack_request *in,
@@ -480,7 +482,8 @@ static enum fg_code read_side(struct qry_query *query,
 
     if (in != NULL)
         request = stacktraces_request(in);
-    if (qry_select_range(query, &side->selection, request.start_ms, request.end_ms, err) != FG_OK)
+    if (qry_selection_range(query, &side->selection, request.start_ms, request.end_ms, err) !=
+        FG_OK)
         return err->code;
     return find_stacks(query, &request, &side->selection, &side->stacks, err);
 }
@@ -519,11 +522,11 @@ static enum fg_code diff_sides(struct qry_query *query, const Querier__V1__DiffR
     struct qry_diff diff;
     size_t max_nodes;
 
-    if (qry_select_max_nodes(asked, &max_nodes, err) != FG_OK ||
+    if (qry_selection_max_nodes(asked, &max_nodes, err) != FG_OK ||
         read_side(query, in->left, &sides[0], err) != FG_OK ||
         read_side(query, in->right, &sides[1], err) != FG_OK)
         return err->code;
-    enum fg_code code = qry_plan_diff(query, &sides[0], &sides[1], max_nodes, &diff, err);
+    enum fg_code code = qry_flamegraph_diff(query, &sides[0], &sides[1], max_nodes, &diff, err);
     if (code == FG_OK)
         code = qry_query_check(query, err);
     if (code == FG_OK)

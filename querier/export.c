@@ -25,9 +25,9 @@ static enum fg_code select_what(struct qry_query *query, const struct qry_export
                                 const char *type, struct qry_selection *selection,
                                 struct fg_err *err)
 {
-    if (qry_select_range(query, selection, what->start_ms, what->end_ms, err) != FG_OK)
+    if (qry_selection_range(query, selection, what->start_ms, what->end_ms, err) != FG_OK)
         return err->code;
-    return qry_select_profiles(query, selection, type, what->selector, err);
+    return qry_selection_profiles(query, selection, type, what->selector, err);
 }
 
 /* ---- types ---- */
@@ -69,7 +69,7 @@ enum fg_code qry_export_types(struct querier *querier, const struct qry_export *
     qry_label_sets_init(&sets);
     enum fg_code code = select_what(&query, what, NULL, &selection, err);
     if (code == FG_OK)
-        code = qry_plan_series(&query, &selection, names, FG_COUNT(names), &sets, err);
+        code = qry_collect_series(&query, &selection, names, FG_COUNT(names), &sets, err);
     if (code == FG_OK)
         code = copy_types(&sets, arena, ret_ids, ret_n, err);
     qry_label_sets_done(&sets);
@@ -82,14 +82,14 @@ enum fg_code qry_export_types(struct querier *querier, const struct qry_export *
 enum fg_code qry_export_tree(struct querier *querier, const struct qry_export *what,
                              bool names_only, struct fg_tree *into, struct fg_err *err)
 {
-    static const struct qry_stacks all = {0};
+    static const struct qry_stack_filter all = {0};
     struct qry_selection selection = {0};
     struct qry_query query;
 
     begin(&query, querier, what);
     enum fg_code code = select_what(&query, what, what->type, &selection, err);
     if (code == FG_OK)
-        code = qry_plan_tree(&query, &selection, &all, names_only, into, err);
+        code = qry_collect_tree(&query, &selection, &all, names_only, into, err);
     end(&query, &selection);
     return code;
 }
@@ -132,7 +132,7 @@ enum fg_code qry_export_profiles(struct querier *querier, const struct qry_expor
     fg_buf_init(&writing.pprof, querier->answer_max_bytes);
     enum fg_code code = select_what(&query, what, what->type, &selection, err);
     if (code == FG_OK)
-        code = qry_plan_profiles(&query, &selection, write_profile, &writing, err);
+        code = qry_collect_profiles(&query, &selection, write_profile, &writing, err);
     if (code == FG_OK)
         *ret_profiles = query.profiles;
     fg_buf_done(&writing.pprof);

@@ -166,7 +166,7 @@ static void add_number(struct fg_http_request *req, const char *name, uint64_t v
     fg_http_add_header(req, name, text);
 }
 
-/* How far a picture may be off stands beside it; what is exact says only that. */
+/* How far a flame graph may be off stands beside it; what is exact says only that. */
 static void add_verdict(struct qry_query *query)
 {
     fg_http_add_header(query->req, "X-Flamegrid-Exact", query->inexact ? "no" : "yes");

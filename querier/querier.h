@@ -1,7 +1,7 @@
 /*
  * The querier answers queries about profiles: querier.v1.QuerierService over Connect (JSON and
  * protobuf), /pyroscope/render and its kin, and the page at /. It holds no data. Each query
- * becomes calls to the peers that do, and their exact answers are merged here; pictures are cut
+ * becomes calls to the peers that do, and their exact answers are merged here; flame graphs are cut
  * only after that.
  *
  * Thread: handlers run on the loops of the server and hand over at once; a query is

@@ -83,23 +83,23 @@ enum fg_code qry_blocks_need_profiles(const struct qry_query *query,
 /* --- between the two; nothing without a bucket. What they are asked is in query.h. --- */
 
 enum fg_code qry_blocks_tree(struct qry_query *query, const struct qry_selection *selection,
-                             const struct qry_stacks *stacks, bool names_only, struct fg_tree *into,
-                             struct fg_err *err) fg_must_check;
+                             const struct qry_stack_filter *stacks, bool names_only,
+                             struct fg_tree *into, struct fg_err *err) fg_must_check;
 
-/* What is good to know of how a picture was made; added to what was known before. */
-struct qry_picture_facts {
+/* What is good to know of how a flame graph was made; added to what was known before. */
+struct qry_flamegraph_facts {
     uint64_t sample_bytes; /* stored of samples in the range: to be read for a full answer, about */
     bool negatives;        /* crowns with values below zero, which say too little of them */
 };
 
 /*
- * The same by names, for pictures: of each part its crown, or that of merged nodes; or all of it
- * (full). Stacks are not narrowed by call sites.
+ * The same by names, for flame graphs: of each part its crown, or that of merged nodes; or all of
+ * it (full). Stacks are not narrowed by call sites.
  */
-enum fg_code qry_blocks_picture(struct qry_query *query, const struct qry_selection *selection,
-                                const struct qry_stacks *stacks, bool full,
-                                struct fg_crown_sum *into, struct qry_picture_facts *facts,
-                                struct fg_err *err) fg_must_check;
+enum fg_code qry_blocks_crowns(struct qry_query *query, const struct qry_selection *selection,
+                               const struct qry_stack_filter *stacks, bool full,
+                               struct fg_crown_sum *into, struct qry_flamegraph_facts *facts,
+                               struct fg_err *err) fg_must_check;
 enum fg_code qry_blocks_series(struct qry_query *query, const struct qry_selection *selection,
                                const char *const *names, size_t n_names,
                                struct qry_label_sets *into, struct fg_err *err) fg_must_check;
@@ -109,6 +109,7 @@ enum fg_code qry_blocks_points(struct qry_query *query, const struct qry_selecti
 enum fg_code qry_blocks_stats(struct qry_query *query, struct qry_tenant_stats *into,
                               struct fg_err *err) fg_must_check;
 enum fg_code qry_blocks_profiles(struct qry_query *query, const struct qry_selection *selection,
-                                 profile_visit visit, void *arg, struct fg_err *err) fg_must_check;
+                                 qry_profile_visit visit, void *arg,
+                                 struct fg_err *err) fg_must_check;
 
 #endif

@@ -14,7 +14,7 @@
  *     select.c    their samples into sums
  *     adders.c    who add them up
  *     tree.c      sums into a tree
- *     picture.c   sums into crowns
+ *     flame graph.c   sums into crowns
  *     points.c    their totals onto a grid
  *     series.c    their labels; counts
  *     profiles.c  themselves, one by one

@@ -1,8 +1,8 @@
 /*
  * Crowns of merged nodes, and sums into crowns: of what a part adds up to, what is too light for
- * any picture is left out before anything is looked for by name. With the tree of names of a part
- * in the cache nothing is hashed but the nodes that are kept, and those only where they do not come
- * as in the part before.
+ * any flame graph is left out before anything is looked for by name. With the tree of names of a
+ * part in the cache nothing is hashed but the nodes that are kept, and those only where they do not
+ * come as in the part before.
  */
 #include "querier/blocks/fetch.h"
 #include "querier/blocks/select.h"
@@ -11,7 +11,7 @@ struct crowning {
     const struct qry_blocks *blocks;
     uint32_t max_nodes; /* of a part */
     struct fg_crown_sum *into;
-    struct qry_picture_facts *facts;
+    struct qry_flamegraph_facts *facts;
 };
 
 /*
@@ -313,10 +313,10 @@ static enum fg_code take_crowns(void *arg, struct qry_reader *reader, struct fg_
 
 /* full: of merged nodes only full ones will do then, unless there are no others, and of sums
  * nothing is left out. */
-enum fg_code qry_blocks_picture(struct qry_query *query, const struct qry_selection *selection,
-                                const struct qry_stacks *stacks, bool full,
-                                struct fg_crown_sum *into, struct qry_picture_facts *facts,
-                                struct fg_err *err)
+enum fg_code qry_blocks_crowns(struct qry_query *query, const struct qry_selection *selection,
+                               const struct qry_stack_filter *stacks, bool full,
+                               struct fg_crown_sum *into, struct qry_flamegraph_facts *facts,
+                               struct fg_err *err)
 {
     const struct qry_blocks *blocks = query->querier->blocks;
     struct crowning crowning = {.blocks = blocks, .into = into, .facts = facts};

@@ -10,7 +10,7 @@ struct profiles_row {
 struct each {
     struct qry_reader reader;
     bool all_types;
-    profile_visit visit;
+    qry_profile_visit visit;
     void *arg;
     struct fg_block_samples *samples;
     struct profiles_row *
@@ -436,7 +436,7 @@ static enum fg_code read_all(struct each *each, struct fg_err *err)
 }
 
 enum fg_code qry_blocks_profiles(struct qry_query *query, const struct qry_selection *selection,
-                                 profile_visit visit, void *arg, struct fg_err *err)
+                                 qry_profile_visit visit, void *arg, struct fg_err *err)
 {
     struct each each = {.all_types = selection->type_text == NULL, .visit = visit, .arg = arg};
     enum fg_code code;

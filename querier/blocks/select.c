@@ -11,7 +11,7 @@ struct select_wanted {
 
 struct select_blocks {
     struct qry_reader reader;
-    const struct qry_stacks *stacks;
+    const struct qry_stack_filter *stacks;
     const struct qry_select_taker *taker;
     struct qry_adders adders;
     struct select_wanted *wanted;
@@ -25,7 +25,7 @@ static bool has_links(const struct select_blocks *select)
 
 /* ---- which profiles ---- */
 
-static bool is_wanted_id(const struct qry_stacks *stacks, struct fg_id id)
+static bool is_wanted_id(const struct qry_stack_filter *stacks, struct fg_id id)
 {
     uint8_t bytes[FG_ID_BYTES];
 
@@ -159,7 +159,8 @@ static enum fg_code add_samples(const struct adding *adding, struct fg_err *err)
     return FG_OK;
 }
 
-static bool is_wanted_link(const struct qry_stacks *stacks, const struct fg_block_exemplar *item)
+static bool is_wanted_link(const struct qry_stack_filter *stacks,
+                           const struct fg_block_exemplar *item)
 {
     for (size_t i = 0; i < stacks->n_spans; i++)
         if (stacks->spans[i] == item->span_id)
@@ -525,7 +526,7 @@ static uint64_t bytes_asked_for(struct qry_reader *reader)
 }
 
 /* Spans and ids are not in merged nodes. */
-static bool may_take_nodes(const struct qry_stacks *stacks)
+static bool may_take_nodes(const struct qry_stack_filter *stacks)
 {
     return stacks->n_spans + stacks->n_traces + stacks->n_profile_ids == 0;
 }
@@ -552,8 +553,9 @@ static enum fg_code choose(struct select_blocks *select, struct fg_err *err)
 }
 
 enum fg_code qry_select_sums(struct qry_query *query, const struct qry_selection *selection,
-                             const struct qry_stacks *stacks, const struct qry_select_taker *taker,
-                             uint64_t *sample_bytes, struct fg_err *err)
+                             const struct qry_stack_filter *stacks,
+                             const struct qry_select_taker *taker, uint64_t *sample_bytes,
+                             struct fg_err *err)
 {
     struct select_blocks select = {.stacks = stacks, .taker = taker};
     bool nodes = may_take_nodes(stacks);

@@ -29,7 +29,8 @@ struct qry_select_taker {
 /* All that was selected, a part after another. The query has a snapshot. Adds to *sample_bytes
  * what is stored of samples in the range. */
 enum fg_code qry_select_sums(struct qry_query *query, const struct qry_selection *selection,
-                             const struct qry_stacks *stacks, const struct qry_select_taker *taker,
-                             uint64_t *sample_bytes, struct fg_err *err) fg_must_check;
+                             const struct qry_stack_filter *stacks,
+                             const struct qry_select_taker *taker, uint64_t *sample_bytes,
+                             struct fg_err *err) fg_must_check;
 
 #endif

@@ -4,7 +4,7 @@
 
 struct growing {
     const struct qry_blocks *blocks;
-    const struct qry_stacks *stacks;
+    const struct qry_stack_filter *stacks;
     bool names_only;
     struct fg_tree *into;
 };
@@ -13,7 +13,7 @@ static enum fg_code make_view(void *arg, const struct qry_part *part, struct fg_
                               void **ret_made, struct fg_err *err)
 {
     const struct growing *growing = arg;
-    const struct qry_stacks *stacks = growing->stacks;
+    const struct qry_stack_filter *stacks = growing->stacks;
     struct fg_tree *view = fg_arena_new(arena, struct fg_tree, 1);
 
     if (view == NULL)
@@ -40,8 +40,8 @@ static enum fg_code add_view(void *arg, void *made, struct fg_err *err)
 }
 
 enum fg_code qry_blocks_tree(struct qry_query *query, const struct qry_selection *selection,
-                             const struct qry_stacks *stacks, bool names_only, struct fg_tree *into,
-                             struct fg_err *err)
+                             const struct qry_stack_filter *stacks, bool names_only,
+                             struct fg_tree *into, struct fg_err *err)
 {
     struct growing growing = {query->querier->blocks, stacks, names_only, into};
     struct qry_select_taker taker = {

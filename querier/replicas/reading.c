@@ -555,7 +555,7 @@ int64_t qry_reading_wake_mono_ns(const struct qry_reading *reading)
 /* ---- the answer ---- */
 
 /* What several said of their groups, as if one had said it. */
-static enum fg_code deliver_stats(struct qry_reading *reading, replicas_reply take, void *arg,
+static enum fg_code deliver_stats(struct qry_reading *reading, qry_replicas_reply take, void *arg,
                                   struct fg_err *err)
 {
     Fg__Inner__StatsReply joined = FG__INNER__STATS_REPLY__INIT;
@@ -595,7 +595,7 @@ static bool is_delivered(const struct qry_reading *reading, const struct qry_rea
     return leg->data.bits.len > 0 && qry_legs_counts(leg);
 }
 
-enum fg_code qry_reading_deliver(struct qry_reading *reading, replicas_reply take, void *arg,
+enum fg_code qry_reading_deliver(struct qry_reading *reading, qry_replicas_reply take, void *arg,
                                  struct fg_err *err)
 {
     fg_assert(reading->state == READING_DONE);

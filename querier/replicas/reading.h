@@ -78,11 +78,11 @@ enum fg_code qry_reading_step(struct qry_reading *reading, bool *ret_moved,
 int64_t qry_reading_wake_mono_ns(const struct qry_reading *reading);
 
 /* Takes one reply; its slices are gone afterwards. */
-typedef enum fg_code (*replicas_reply)(struct qry_query *query, const struct fg_call *call,
-                                       void *arg, struct fg_err *err);
+typedef enum fg_code (*qry_replicas_reply)(struct qry_query *query, const struct fg_call *call,
+                                           void *arg, struct fg_err *err);
 
 /* DONE: hands over what the answer is made of. */
-enum fg_code qry_reading_deliver(struct qry_reading *reading, replicas_reply take, void *arg,
+enum fg_code qry_reading_deliver(struct qry_reading *reading, qry_replicas_reply take, void *arg,
                                  struct fg_err *err) fg_must_check;
 
 #endif

@@ -178,7 +178,7 @@ static enum fg_code wait_for_all(struct qry_query *query, struct qry_asked *aske
 }
 
 enum fg_code qry_replicas_take(struct qry_query *query, struct qry_asked *asked,
-                               replicas_reply take, void *arg, struct fg_err *err)
+                               qry_replicas_reply take, void *arg, struct fg_err *err)
 {
     enum fg_code code = wait_for_all(query, asked, err);
 

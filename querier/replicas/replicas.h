@@ -38,7 +38,8 @@ enum fg_code qry_replicas_ask(struct qry_query *query, enum fg_rpc_method method
  * afterwards, and says what is missing.
  */
 enum fg_code qry_replicas_take(struct qry_query *query, struct qry_asked *asked,
-                               replicas_reply take, void *arg, struct fg_err *err) fg_must_check;
+                               qry_replicas_reply take, void *arg,
+                               struct fg_err *err) fg_must_check;
 
 /* Nobody wants the answer. Does not wait. */
 void qry_replicas_drop(struct qry_asked *asked);

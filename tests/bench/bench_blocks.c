@@ -472,7 +472,7 @@ static struct qry_query *question_create(struct querier *querier)
 static enum fg_code answer(struct qry_query *question, const struct row *row,
                            const struct qry_selection *selection, struct fg_err *err)
 {
-    static const struct qry_stacks all;
+    static const struct qry_stack_filter all;
     static char pod[] = "pod";
     char *group_by[] = {pod};
     struct qry_label_sets sets;
@@ -482,18 +482,18 @@ static enum fg_code answer(struct qry_query *question, const struct row *row,
     size_t n;
 
     if (row->kind == POINTS)
-        return qry_plan_points(question, selection, 15 * FG_SECOND_NS, group_by, 1, &points, &n,
-                               err);
+        return qry_collect_points(question, selection, 15 * FG_SECOND_NS, group_by, 1, &points, &n,
+                                  err);
     qry_label_sets_init(&sets);
     fg_tree_init(&tree);
     question->refine = row->kind == REFINED;
     if (row->kind == SERIES)
-        code = qry_plan_series(question, selection, NULL, 0, &sets, err);
+        code = qry_collect_series(question, selection, NULL, 0, &sets, err);
     else if (row->kind == TREE)
-        code = qry_plan_tree(question, selection, &all, false, &tree, err);
+        code = qry_collect_tree(question, selection, &all, false, &tree, err);
     else
-        code =
-            qry_plan_picture(question, selection, &all, FG_FLAME_NODES_DEFAULT, true, &tree, err);
+        code = qry_flamegraph_make(question, selection, &all, FG_FLAME_NODES_DEFAULT, true, &tree,
+                                   err);
     fg_tree_done(&tree);
     qry_label_sets_done(&sets);
     return code;

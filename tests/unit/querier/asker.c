@@ -175,7 +175,7 @@ enum fg_code asker_whole(const struct qry_query *query, enum fg_code code, struc
 
 enum fg_code asker_ask_all(struct asker *asker, bool names_only, struct fg_err *err)
 {
-    static const struct qry_stacks all;
+    static const struct qry_stack_filter all;
     struct qry_query *query = asker_begin(asker, 7);
     struct qry_selection selection = {
         .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
@@ -183,7 +183,7 @@ enum fg_code asker_ask_all(struct asker *asker, bool names_only, struct fg_err *
 
     fg_tree_init(&tree);
     enum fg_code code =
-        asker_whole(query, qry_plan_tree(query, &selection, &all, names_only, &tree, err), err);
+        asker_whole(query, qry_collect_tree(query, &selection, &all, names_only, &tree, err), err);
     fg_tree_done(&tree);
     asker_end(query);
     return code;
@@ -297,12 +297,12 @@ void ask_end(struct ask *ask)
     asker_end(ask->query);
 }
 
-void asker_draw_stacks(struct asker *asker, struct qry_stacks *stacks, struct fg_arena *arena)
+void asker_draw_stacks(struct asker *asker, struct qry_stack_filter *stacks, struct fg_arena *arena)
 {
     const struct world_profile *some =
         &asker->world.profiles[asker_draw(asker, asker->world.n_profiles)];
 
-    *stacks = (struct qry_stacks){0};
+    *stacks = (struct qry_stack_filter){0};
     switch (asker_draw(asker, 5)) {
     case 0: { /* as some stack begins */
         static const char *const names[] = {"f0", "f1",  "f2",          "f3",        "f4",

@@ -24,8 +24,8 @@ struct asker {
     uint64_t random;  /* of queries */
     bool partial;     /* queries take what there is */
     bool keeps_all;   /* else tenants have retention, as drawn */
-    unsigned inexact; /* pictures with a bound */
-    uint64_t nodes;   /* that pictures were made from */
+    unsigned inexact; /* flame graphs with a bound */
+    uint64_t nodes;   /* that flame graphs were made from */
 };
 
 /* disk, random and keeps_all are as the caller has set them. faults NULL: the bucket has none. */
@@ -92,7 +92,8 @@ struct ask {
 };
 
 uint64_t asker_draw(struct asker *asker, uint64_t below);
-void asker_draw_stacks(struct asker *asker, struct qry_stacks *stacks, struct fg_arena *arena);
+void asker_draw_stacks(struct asker *asker, struct qry_stack_filter *stacks,
+                       struct fg_arena *arena);
 void ask_begin(struct asker *asker, struct ask *ask);
 void ask_for_all_time(struct ask *ask);
 void ask_end(struct ask *ask);
@@ -100,7 +101,7 @@ void ask_end(struct ask *ask);
 /* --- one query of each kind: FG_OK and as the model says, or the error --- */
 
 enum fg_code asker_check_tree(struct asker *asker, struct fg_err *err);
-enum fg_code asker_check_picture(struct asker *asker, struct fg_err *err);
+enum fg_code asker_check_flamegraph(struct asker *asker, struct fg_err *err);
 enum fg_code asker_check_diff(struct asker *asker, struct fg_err *err);
 
 /* One of these or of the other kinds. fresh: the snapshot is of now, so that places are what they

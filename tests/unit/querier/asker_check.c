@@ -58,7 +58,8 @@ static enum fg_code check_points(struct asker *asker, struct fg_err *err)
     ask_begin(asker, &ask);
     enum fg_code code = asker_whole(
         ask.query,
-        qry_plan_points(ask.query, &ask.selection, step_ns, names, n_names, &found, &n, err), err);
+        qry_collect_points(ask.query, &ask.selection, step_ns, names, n_names, &found, &n, err),
+        err);
     if (code == FG_OK) {
         qry_points_list_init(&want);
         world_points(&asker->world, &ask.asked, step_ns, (const char *const *)names, n_names,
@@ -97,7 +98,7 @@ static enum fg_code check_series(struct asker *asker, bool fresh, struct fg_err 
     ask.asked.type = NULL;
     qry_label_sets_init(&found);
     enum fg_code code = asker_whole(
-        ask.query, qry_plan_series(ask.query, &ask.selection, names, n_names, &found, err), err);
+        ask.query, qry_collect_series(ask.query, &ask.selection, names, n_names, &found, err), err);
     for (unsigned i = 0; i < FG_COUNT(want); i++) {
         qry_label_sets_init(&want[i]);
         world_list(&asker->world, &ask.asked, (enum world_presence)i, names, n_names,
@@ -126,7 +127,7 @@ static enum fg_code check_stats(struct asker *asker, bool fresh, struct fg_err *
     struct qry_tenant_stats found, want;
 
     ask_begin(asker, &ask);
-    enum fg_code code = asker_whole(ask.query, qry_plan_stats(ask.query, &found, err), err);
+    enum fg_code code = asker_whole(ask.query, qry_collect_stats(ask.query, &found, err), err);
     if (code == FG_OK && (fresh || (asker->world.deletions_ever == 0 && asker->keeps_all))) {
         want = world_stats(&asker->world, &ask.asked);
         assert_true(found.profiles == want.profiles);
@@ -147,7 +148,7 @@ enum fg_code asker_check_any(struct asker *asker, bool fresh, struct fg_err *err
     case 2:
         return check_stats(asker, fresh, err);
     case 3:
-        return asker_check_picture(asker, err);
+        return asker_check_flamegraph(asker, err);
     case 4:
         return asker_check_diff(asker, err);
     default:

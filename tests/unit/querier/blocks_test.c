@@ -64,7 +64,7 @@ static void snapshots_that_are_too_old(void **state)
 
 static size_t stacks_between(struct asker *asker, int64_t start_ns, int64_t end_ns)
 {
-    static const struct qry_stacks all;
+    static const struct qry_stack_filter all;
     struct qry_query *query = asker_begin(asker, 7);
     struct qry_selection selection = {.start_ns = start_ns, .end_ns = end_ns};
     struct fg_tree tree;
@@ -74,7 +74,7 @@ static size_t stacks_between(struct asker *asker, int64_t start_ns, int64_t end_
     fg_tree_init(&tree);
     for (size_t i = 0; i < FG_COUNT(asker_types); i++) {
         selection.type_text = asker_types[i];
-        asker_must(qry_plan_tree(query, &selection, &all, false, &tree, &err), &err);
+        asker_must(qry_collect_tree(query, &selection, &all, false, &tree, &err), &err);
     }
     for (uint32_t i = 0; i < tree.n_nodes; i++)
         n += tree.self[i] != 0;

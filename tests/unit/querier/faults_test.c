@@ -192,11 +192,11 @@ static int64_t total_of(const struct fg_tree *tree)
     return total;
 }
 
-/* A picture of all there is, with one object spoilt: complete and exact, or it names the object and
- * has less. Returns whether it is complete. */
+/* A flame graph of all there is, with one object spoilt: complete and exact, or it names the object
+ * and has less. Returns whether it is complete. */
 static bool ask_partly(struct asker *asker, const char *spoilt)
 {
-    static const struct qry_stacks all;
+    static const struct qry_stack_filter all;
     struct qry_query *query = asker_begin(asker, 7);
     struct qry_selection selection = {
         .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
@@ -211,7 +211,7 @@ static bool ask_partly(struct asker *asker, const char *spoilt)
 
     fg_tree_init(&found);
     fg_tree_init(&want);
-    asker_must(qry_plan_picture(query, &selection, &all, 4096, false, &found, &err), &err);
+    asker_must(qry_flamegraph_make(query, &selection, &all, 4096, false, &found, &err), &err);
     complete = !query->incomplete;
     world_select(&asker->world, &asked, &all, true, &want);
     found.root_self = want.root_self = 0;
@@ -263,7 +263,7 @@ static void what_cannot_be_read_is_left_out(void **state)
                 } else {
                     incomplete++;
                     asker.partial = false;
-                    /* A query about lines needs other pages than the picture. */
+                    /* A query about lines needs other pages than the flame graph. */
                     if (asker_ask_all(&asker, true, &err) != FG_OK) {
                         assert_int_equal(err.code, FG_E_UNAVAILABLE);
                         assert_non_null(strstr(err.msg, list.names[i]));
@@ -363,7 +363,7 @@ static void a_peer_that_always_refuses(void **state)
 
 static void deadlines_and_clients_that_leave(void **state)
 {
-    static const struct qry_stacks all;
+    static const struct qry_stack_filter all;
     struct asker asker = {.random = 5};
     struct qry_selection selection = {
         .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
@@ -378,10 +378,10 @@ static void deadlines_and_clients_that_leave(void **state)
     query = asker_begin(&asker, 1);
     fg_tree_init(&tree);
     query->deadline_mono_ns = fg_mono_ns(&asker.clock.clock);
-    assert_int_equal(qry_plan_tree(query, &selection, &all, true, &tree, &err), FG_E_DEADLINE);
+    assert_int_equal(qry_collect_tree(query, &selection, &all, true, &tree, &err), FG_E_DEADLINE);
     query->deadline_mono_ns = INT64_MAX;
     query->req = &gone;
-    assert_int_equal(qry_plan_tree(query, &selection, &all, true, &tree, &err), FG_E_CANCELED);
+    assert_int_equal(qry_collect_tree(query, &selection, &all, true, &tree, &err), FG_E_CANCELED);
     fg_tree_done(&tree);
     asker_end(query);
     assert_int_equal(asker_cache(&asker).entries, 0);

@@ -73,7 +73,7 @@ static enum fg_code visit_profile(void *arg, const struct qry_one_profile *profi
 
 static void check_visits(const struct visits *visits)
 {
-    static const struct qry_stacks all;
+    static const struct qry_stack_filter all;
     struct fg_arena *arena = visits->ask->query->arena;
     struct fg_tree want;
 
@@ -99,7 +99,7 @@ static enum fg_code check_profiles(struct asker *asker, struct fg_err *err)
         ask.selection.type_text = NULL;
     visits.ask = &ask;
     fg_tree_init(&visits.tree);
-    code = qry_plan_profiles(ask.query, &ask.selection, visit_profile, &visits, err);
+    code = qry_collect_profiles(ask.query, &ask.selection, visit_profile, &visits, err);
     if (code == FG_OK)
         check_visits(&visits);
     fg_tree_done(&visits.tree);

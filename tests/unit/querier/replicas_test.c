@@ -463,10 +463,10 @@ static struct qry_query *ask(struct world *world, const char *selector, const ch
     query->tenants = (struct fg_tenant_ids){.ids = {FG_LIT("anonymous")}, .n = 1};
     fg_buf_init(&query->missing, MISSING_MAX_BYTES);
     *selection = (struct qry_selection){0};
-    assert_int_equal(qry_select_range(query, selection, (now_ns - FG_HOUR_NS) / FG_MS_NS,
-                                      now_ns / FG_MS_NS, &err),
+    assert_int_equal(qry_selection_range(query, selection, (now_ns - FG_HOUR_NS) / FG_MS_NS,
+                                         now_ns / FG_MS_NS, &err),
                      FG_OK);
-    if (qry_select_profiles(query, selection, type, selector, &err) != FG_OK)
+    if (qry_selection_profiles(query, selection, type, selector, &err) != FG_OK)
         fail_msg("%s", err.msg);
     return query;
 }
@@ -537,7 +537,7 @@ static uint64_t bits_of(const struct fg_tree *tree)
 static enum fg_code ask_select(struct world *world, const char *service, bool partial,
                                uint64_t *ret_bits, struct fg_err *err)
 {
-    static const struct qry_stacks all = {0};
+    static const struct qry_stack_filter all = {0};
     struct qry_selection selection;
     struct qry_query *query;
     struct fg_tree tree;
@@ -547,7 +547,7 @@ static enum fg_code ask_select(struct world *world, const char *service, bool pa
     query = ask(world, selector_of(service, text), COUNTS, &selection);
     query->partial = partial;
     fg_tree_init(&tree);
-    code = qry_plan_tree(query, &selection, &all, true, &tree, err);
+    code = qry_collect_tree(query, &selection, &all, true, &tree, err);
     if (code == FG_OK) {
         *ret_bits = bits_of(&tree);
         assert_int_equal(query->profiles, __builtin_popcountll(*ret_bits));
@@ -571,7 +571,7 @@ static enum fg_code ask_points(struct world *world, const char *service, uint64_
     size_t n;
 
     query = ask(world, selector_of(service, text), BITS, &selection);
-    code = qry_plan_points(query, &selection, 5 * FG_MINUTE_NS, NULL, 0, &series, &n, err);
+    code = qry_collect_points(query, &selection, 5 * FG_MINUTE_NS, NULL, 0, &series, &n, err);
     *ret_bits = 0;
     for (size_t i = 0; code == FG_OK && i < n; i++)
         for (size_t k = 0; k < series[i].n; k++) {
@@ -601,7 +601,7 @@ static void expect_series(struct world *world)
     struct fg_err err;
 
     qry_label_sets_init(&sets);
-    if (qry_plan_series(query, &selection, names, 1, &sets, &err) != FG_OK)
+    if (qry_collect_series(query, &selection, names, 1, &sets, &err) != FG_OK)
         fail_msg("%s", err.msg);
     for (unsigned i = 0; i < PROFILES; i++) {
         bool listed = false;
@@ -622,7 +622,7 @@ static void expect_stats(struct world *world)
     struct qry_tenant_stats stats;
     struct fg_err err;
 
-    if (qry_plan_stats(query, &stats, &err) != FG_OK)
+    if (qry_collect_stats(query, &stats, &err) != FG_OK)
         fail_msg("%s", err.msg);
     assert_true(stats.profiles <= (uint64_t)__builtin_popcountll(sent(world, NULL)));
     for (unsigned i = 0; i < PROFILES; i++)

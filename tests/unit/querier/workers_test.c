@@ -13,15 +13,15 @@
 static const unsigned helpers[] = {0, 1, 3};
 
 /* What is drawn: the order of the sum's nodes is not. */
-static void write_picture(const struct ask *ask, struct fg_buf *out)
+static void write_flamegraph(const struct ask *ask, struct fg_buf *out)
 {
-    static const struct qry_stacks all;
+    static const struct qry_stack_filter all;
     struct qry_query *query = ask->query;
     struct fg_tree tree;
     struct fg_err err;
 
     fg_tree_init(&tree);
-    asker_must(qry_plan_picture(query, &ask->selection, &all, 30, true, &tree, &err), &err);
+    asker_must(qry_flamegraph_make(query, &ask->selection, &all, 30, true, &tree, &err), &err);
     fg_flame_write_tree(&tree, 30, out);
     fg_buf_printf(out, "%d %llu", query->inexact, (unsigned long long)query->bound);
     fg_tree_done(&tree);
@@ -29,15 +29,15 @@ static void write_picture(const struct ask *ask, struct fg_buf *out)
 
 static void write_tree(struct asker *asker, const struct ask *ask, struct fg_buf *out)
 {
-    struct qry_stacks stacks;
+    struct qry_stack_filter stacks;
     struct fg_tree tree;
     struct fg_err err;
 
     asker_draw_stacks(asker, &stacks, ask->query->arena);
     fg_tree_init(&tree);
-    asker_must(
-        qry_plan_tree(ask->query, &ask->selection, &stacks, asker_draw(asker, 2) == 0, &tree, &err),
-        &err);
+    asker_must(qry_collect_tree(ask->query, &ask->selection, &stacks, asker_draw(asker, 2) == 0,
+                                &tree, &err),
+               &err);
     fg_tree_encode(&tree, out);
     fg_tree_done(&tree);
 }
@@ -51,9 +51,9 @@ static void write_points(const struct ask *ask, struct fg_buf *out)
     struct fg_err err;
     size_t n;
 
-    asker_must(
-        qry_plan_points(ask->query, &ask->selection, FG_MINUTE_NS, group_by, 1, &series, &n, &err),
-        &err);
+    asker_must(qry_collect_points(ask->query, &ask->selection, FG_MINUTE_NS, group_by, 1, &series,
+                                  &n, &err),
+               &err);
     qry_points_order(series, &n, 0);
     for (size_t i = 0; i < n; i++) {
         fg_labels_encode(&series[i].labels, out);
@@ -74,7 +74,7 @@ static char *answer_bytes(struct asker *asker, struct fg_arena *arena)
     ask_begin(asker, &ask);
     switch (asker_draw(asker, 3)) {
     case 0:
-        write_picture(&ask, &out);
+        write_flamegraph(&ask, &out);
         break;
     case 1:
         write_tree(asker, &ask, &out);
@@ -182,7 +182,7 @@ static int64_t count_look(struct fg_clock *clock)
 static void deadlines_at_any_moment(void **state)
 {
     static const struct fg_clock_ops ops = {.wall_ns = count_look, .mono_ns = count_look};
-    static const struct qry_stacks all;
+    static const struct qry_stack_filter all;
 
     (void)state;
     for (size_t h = 0; h < FG_COUNT(helpers); h++) {
@@ -204,7 +204,7 @@ static void deadlines_at_any_moment(void **state)
 
             fg_tree_init(&tree);
             query->deadline_mono_ns = atomic_load(&clock.looks) + k;
-            code = qry_plan_tree(query, &selection, &all, false, &tree, &err);
+            code = qry_collect_tree(query, &selection, &all, false, &tree, &err);
             fg_tree_done(&tree);
             asker_end(query);
             assert_int_equal(asker_cache(&asker).entries, 0);

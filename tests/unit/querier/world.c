@@ -49,7 +49,7 @@ static bool chance(struct world *world, unsigned permille)
 static uint32_t make_function(struct world *world, uint32_t number)
 {
     struct fg_symbols *symbols = &world->tree.symbols;
-    char name[32] = "other"; /* in pictures that counts as a remainder */
+    char name[32] = "other"; /* in flame graphs that counts as a remainder */
 
     if (number != 11)
         (void)snprintf(name, sizeof name, "f%u", number);

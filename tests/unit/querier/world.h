@@ -128,7 +128,7 @@ bool world_deleted(const struct world *world, const struct world_profile *profil
                    const struct fg_deletions *deletions);
 
 void world_select(const struct world *world, const struct world_query *query,
-                  const struct qry_stacks *stacks, bool names_only, struct fg_tree *into);
+                  const struct qry_stack_filter *stacks, bool names_only, struct fg_tree *into);
 void world_points(const struct world *world, const struct world_query *query, int64_t step_ns,
                   const char *const *group_by, size_t n_group_by, struct fg_arena *arena,
                   struct qry_points_list *into);

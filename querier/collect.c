@@ -1,12 +1,12 @@
-/* What queries want to know, beside pictures: stacks, series, totals over time, counts. */
-#include "querier/errand.h"
+/* What queries want to know, beside flame graphs: stacks, series, totals over time, counts. */
+#include "querier/fanout.h"
 
 /* --- SELECT --- */
 
-struct tree_errand {
-    struct qry_errand base;
+struct tree_fanout {
+    struct qry_fanout base;
     const struct qry_selection *selection;
-    const struct qry_stacks *stacks;
+    const struct qry_stack_filter *stacks;
     bool names_only;
 };
 
@@ -16,7 +16,7 @@ static enum fg_code take_tree(struct qry_query *query, const struct fg_call *cal
     struct fg_tree *into = arg, part;
 
     fg_tree_init(&part);
-    enum fg_code code = qry_errand_take_tree(query, call, &part, err);
+    enum fg_code code = qry_fanout_take_tree(query, call, &part, err);
     if (code == FG_OK && into->n_nodes == 0) {
         struct fg_tree empty = *into; /* the first part becomes the whole as it is */
 
@@ -30,27 +30,27 @@ static enum fg_code take_tree(struct qry_query *query, const struct fg_call *cal
     return code;
 }
 
-static enum fg_code read_tree(struct qry_query *query, struct qry_errand *base, struct fg_err *err)
+static enum fg_code read_tree(struct qry_query *query, struct qry_fanout *base, struct fg_err *err)
 {
-    const struct tree_errand *errand = fg_container(base, struct tree_errand, base);
+    const struct tree_fanout *fanout = fg_container(base, struct tree_fanout, base);
 
-    return qry_blocks_tree(query, errand->selection, errand->stacks, errand->names_only, base->into,
+    return qry_blocks_tree(query, fanout->selection, fanout->stacks, fanout->names_only, base->into,
                            err);
 }
 
-static void restart_tree(struct qry_errand *base)
+static void restart_tree(struct qry_fanout *base)
 {
     fg_tree_done(base->into);
     fg_tree_init(base->into);
 }
 
-enum fg_code qry_plan_tree(struct qry_query *query, const struct qry_selection *selection,
-                           const struct qry_stacks *stacks, bool names_only, struct fg_tree *into,
-                           struct fg_err *err)
+enum fg_code qry_collect_tree(struct qry_query *query, const struct qry_selection *selection,
+                              const struct qry_stack_filter *stacks, bool names_only,
+                              struct fg_tree *into, struct fg_err *err)
 {
     Fg__Inner__SelectHead head;
     Fg__Inner__Selection inner;
-    struct tree_errand errand = {
+    struct tree_fanout fanout = {
         .base = {.method = FG_RPC_SELECT,
                  .generation = &inner.generation,
                  .take = take_tree,
@@ -62,18 +62,18 @@ enum fg_code qry_plan_tree(struct qry_query *query, const struct qry_selection *
         .names_only = names_only,
     };
 
-    if (qry_errand_begin(query, err) != FG_OK ||
+    if (qry_fanout_begin(query, err) != FG_OK ||
         qry_blocks_need_profiles(query, selection, "lines and addresses", err) != FG_OK ||
-        qry_errand_select_head(query, selection, stacks, names_only, &inner, &head, err) != FG_OK)
+        qry_fanout_select_head(query, selection, stacks, names_only, &inner, &head, err) != FG_OK)
         return err->code;
-    errand.base.head = qry_errand_head(&head.base, &inner, selection, inner.start_ns);
-    return qry_errand_run(query, &errand.base, err);
+    fanout.base.head = qry_fanout_head(&head.base, &inner, selection, inner.start_ns);
+    return qry_fanout_run(query, &fanout.base, err);
 }
 
 /* --- SERIES --- */
 
-struct series_errand {
-    struct qry_errand base;
+struct series_fanout {
+    struct qry_fanout base;
     const struct qry_selection *selection;
     const char *const *names;
     size_t n_names;
@@ -108,9 +108,9 @@ static enum fg_code take_series(struct qry_query *query, const struct fg_call *c
     if (fg_pb_read(call->reply_head, &fg__inner__series_reply__descriptor, query->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
-    qry_errand_count(query, ((Fg__Inner__SeriesReply *)head)->stats);
+    qry_fanout_count(query, ((Fg__Inner__SeriesReply *)head)->stats);
     if (payload.ptr == NULL && call->reply_payload.len > 0)
-        return qry_errand_too_large(err);
+        return qry_fanout_too_large(err);
     if (payload.len == 0)
         return FG_OK;
     struct fg_cur cur = fg_cur(payload);
@@ -119,28 +119,28 @@ static enum fg_code take_series(struct qry_query *query, const struct fg_call *c
     return FG_OK;
 }
 
-static enum fg_code read_series(struct qry_query *query, struct qry_errand *base,
+static enum fg_code read_series(struct qry_query *query, struct qry_fanout *base,
                                 struct fg_err *err)
 {
-    const struct series_errand *errand = fg_container(base, struct series_errand, base);
+    const struct series_fanout *fanout = fg_container(base, struct series_fanout, base);
 
-    return qry_blocks_series(query, errand->selection, errand->names, errand->n_names, base->into,
+    return qry_blocks_series(query, fanout->selection, fanout->names, fanout->n_names, base->into,
                              err);
 }
 
-static void restart_series(struct qry_errand *base)
+static void restart_series(struct qry_fanout *base)
 {
     qry_label_sets_done(base->into);
     qry_label_sets_init(base->into);
 }
 
-enum fg_code qry_plan_series(struct qry_query *query, const struct qry_selection *selection,
-                             const char *const *names, size_t n_names, struct qry_label_sets *into,
-                             struct fg_err *err)
+enum fg_code qry_collect_series(struct qry_query *query, const struct qry_selection *selection,
+                                const char *const *names, size_t n_names,
+                                struct qry_label_sets *into, struct fg_err *err)
 {
     Fg__Inner__SeriesHead head;
     Fg__Inner__Selection inner;
-    struct series_errand errand = {
+    struct series_fanout fanout = {
         .base = {.method = FG_RPC_SERIES,
                  .generation = &inner.generation,
                  .take = take_series,
@@ -153,15 +153,15 @@ enum fg_code qry_plan_series(struct qry_query *query, const struct qry_selection
     };
 
     fg__inner__series_head__init(&head);
-    if (qry_errand_selection(query, selection, &inner, err) != FG_OK)
+    if (qry_fanout_selection(query, selection, &inner, err) != FG_OK)
         return err->code;
-    errand.base.head = qry_errand_head(&head.base, &inner, selection, inner.start_ns);
+    fanout.base.head = qry_fanout_head(&head.base, &inner, selection, inner.start_ns);
     head.selection = &inner;
-    head.label_names = qry_errand_texts(query, names, n_names);
+    head.label_names = qry_fanout_texts(query, names, n_names);
     head.n_label_names = n_names;
     if (head.label_names == NULL)
-        return qry_errand_too_large(err);
-    if (qry_errand_run(query, &errand.base, err) != FG_OK)
+        return qry_fanout_too_large(err);
+    if (qry_fanout_run(query, &fanout.base, err) != FG_OK)
         return err->code;
     qry_label_sets_sort(into);
     return FG_OK;
@@ -169,8 +169,8 @@ enum fg_code qry_plan_series(struct qry_query *query, const struct qry_selection
 
 /* --- POINTS --- */
 
-struct points_errand {
-    struct qry_errand base;
+struct points_fanout {
+    struct qry_fanout base;
     const struct qry_selection *selection;
     int64_t step_ns;
     const char *const *group_by;
@@ -184,7 +184,7 @@ static enum fg_code decode_points(struct fg_cur *cur, struct fg_arena *arena,
 
     series->items = fg_arena_new(arena, struct qry_point, n);
     if (series->items == NULL)
-        return qry_errand_too_large(err);
+        return qry_fanout_too_large(err);
     for (uint64_t i = 0; i < n && !cur->bad; i++) {
         uint64_t step = fg_cur_varint(cur);
 
@@ -232,9 +232,9 @@ static enum fg_code take_points(struct qry_query *query, const struct fg_call *c
     if (fg_pb_read(call->reply_head, &fg__inner__points_reply__descriptor, query->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
-    qry_errand_count(query, ((Fg__Inner__PointsReply *)head)->stats);
+    qry_fanout_count(query, ((Fg__Inner__PointsReply *)head)->stats);
     if (payload.ptr == NULL && call->reply_payload.len > 0)
-        return qry_errand_too_large(err);
+        return qry_fanout_too_large(err);
     if (payload.len == 0)
         return FG_OK;
     struct fg_cur cur = fg_cur(payload);
@@ -243,16 +243,16 @@ static enum fg_code take_points(struct qry_query *query, const struct fg_call *c
     return FG_OK;
 }
 
-static enum fg_code read_points(struct qry_query *query, struct qry_errand *base,
+static enum fg_code read_points(struct qry_query *query, struct qry_fanout *base,
                                 struct fg_err *err)
 {
-    const struct points_errand *errand = fg_container(base, struct points_errand, base);
+    const struct points_fanout *fanout = fg_container(base, struct points_fanout, base);
 
-    return qry_blocks_points(query, errand->selection, errand->step_ns, errand->group_by,
-                             errand->n_group_by, base->into, err);
+    return qry_blocks_points(query, fanout->selection, fanout->step_ns, fanout->group_by,
+                             fanout->n_group_by, base->into, err);
 }
 
-static void restart_points(struct qry_errand *base)
+static void restart_points(struct qry_fanout *base)
 {
     qry_points_list_done(base->into);
     qry_points_list_init(base->into);
@@ -275,16 +275,16 @@ static int64_t keep_grid(const struct qry_selection *selection, int64_t step_ns,
     return n_cut;
 }
 
-enum fg_code qry_plan_points(struct qry_query *query, const struct qry_selection *selection,
-                             int64_t step_ns, char *const *group_by, size_t n_group_by,
-                             struct qry_points **ret_series, size_t *ret_n, struct fg_err *err)
+enum fg_code qry_collect_points(struct qry_query *query, const struct qry_selection *selection,
+                                int64_t step_ns, char *const *group_by, size_t n_group_by,
+                                struct qry_points **ret_series, size_t *ret_n, struct fg_err *err)
 {
     Fg__Inner__PointsHead head;
     Fg__Inner__Selection inner;
     struct qry_points_list list;
     struct qry_selection kept;
     int64_t n_cut = keep_grid(selection, step_ns, &kept);
-    struct points_errand errand = {
+    struct points_fanout fanout = {
         .base = {.method = FG_RPC_POINTS,
                  .generation = &inner.generation,
                  .take = take_points,
@@ -302,19 +302,19 @@ enum fg_code qry_plan_points(struct qry_query *query, const struct qry_selection
     if (kept.start_ns > kept.end_ns) /* the next grid point is after the range */
         return FG_OK;
     fg__inner__points_head__init(&head);
-    if (qry_errand_selection(query, &kept, &inner, err) != FG_OK)
+    if (qry_fanout_selection(query, &kept, &inner, err) != FG_OK)
         return err->code;
-    errand.base.head =
-        qry_errand_head(&head.base, &inner, &kept, qry_points_from_ns(&kept, step_ns));
+    fanout.base.head =
+        qry_fanout_head(&head.base, &inner, &kept, qry_points_from_ns(&kept, step_ns));
     head.selection = &inner;
     head.profile_type = fg_arena_text(query->arena, fg_cstr(selection->type_text));
     head.step_ns = step_ns;
-    head.group_by = qry_errand_texts(query, errand.group_by, n_group_by);
+    head.group_by = qry_fanout_texts(query, fanout.group_by, n_group_by);
     head.n_group_by = n_group_by;
     if (head.profile_type == NULL || head.group_by == NULL)
-        return qry_errand_too_large(err);
+        return qry_fanout_too_large(err);
     qry_points_list_init(&list);
-    enum fg_code code = qry_errand_run(query, &errand.base, err);
+    enum fg_code code = qry_fanout_run(query, &fanout.base, err);
     for (size_t i = 0; code == FG_OK && i < list.n; i++)
         for (size_t p = 0; p < list.items[i].n; p++)
             list.items[i].items[p].k =
@@ -349,22 +349,22 @@ static enum fg_code take_stats(struct qry_query *query, const struct fg_call *ca
     return FG_OK;
 }
 
-static enum fg_code read_stats(struct qry_query *query, struct qry_errand *base, struct fg_err *err)
+static enum fg_code read_stats(struct qry_query *query, struct qry_fanout *base, struct fg_err *err)
 {
     return qry_blocks_stats(query, base->into, err);
 }
 
-static void restart_stats(struct qry_errand *base)
+static void restart_stats(struct qry_fanout *base)
 {
     *(struct qry_tenant_stats *)base->into = (struct qry_tenant_stats){0};
 }
 
-enum fg_code qry_plan_stats(struct qry_query *query, struct qry_tenant_stats *ret_stats,
-                            struct fg_err *err)
+enum fg_code qry_collect_stats(struct qry_query *query, struct qry_tenant_stats *ret_stats,
+                               struct fg_err *err)
 {
     Fg__Inner__StatsHead head;
     struct qry_tenant_stats stats = {0};
-    struct qry_errand errand = {.method = FG_RPC_STATS,
+    struct qry_fanout fanout = {.method = FG_RPC_STATS,
                                 .head = {.message = &head.base,
                                          .tenant = &head.tenant,
                                          .n_deletions = &head.n_deletions,
@@ -380,7 +380,7 @@ enum fg_code qry_plan_stats(struct qry_query *query, struct qry_tenant_stats *re
                                 .into = &stats};
 
     fg__inner__stats_head__init(&head);
-    if (qry_errand_run(query, &errand, err) != FG_OK)
+    if (qry_fanout_run(query, &fanout, err) != FG_OK)
         return err->code;
     *ret_stats = stats;
     return FG_OK;
@@ -388,30 +388,30 @@ enum fg_code qry_plan_stats(struct qry_query *query, struct qry_tenant_stats *re
 
 /* --- profiles --- */
 
-struct profiles_errand {
-    struct qry_errand base;
+struct profiles_fanout {
+    struct qry_fanout base;
     const struct qry_selection *selection;
-    profile_visit visit;
+    qry_profile_visit visit;
 };
 
-static enum fg_code read_profiles(struct qry_query *query, struct qry_errand *base,
+static enum fg_code read_profiles(struct qry_query *query, struct qry_fanout *base,
                                   struct fg_err *err)
 {
-    const struct profiles_errand *errand = fg_container(base, struct profiles_errand, base);
+    const struct profiles_fanout *fanout = fg_container(base, struct profiles_fanout, base);
 
-    return qry_blocks_profiles(query, errand->selection, errand->visit, base->into, err);
+    return qry_blocks_profiles(query, fanout->selection, fanout->visit, base->into, err);
 }
 
-static void restart_profiles(struct qry_errand *base)
+static void restart_profiles(struct qry_fanout *base)
 {
     (void)base; /* who visits knows that a profile may come twice */
 }
 
-enum fg_code qry_plan_profiles(struct qry_query *query, const struct qry_selection *selection,
-                               profile_visit visit, void *arg, struct fg_err *err)
+enum fg_code qry_collect_profiles(struct qry_query *query, const struct qry_selection *selection,
+                                  qry_profile_visit visit, void *arg, struct fg_err *err)
 {
     uint64_t generation; /* for peers, of which there are none */
-    struct profiles_errand errand = {
+    struct profiles_fanout fanout = {
         .base = {.generation = &generation,
                  .read = read_profiles,
                  .restart = restart_profiles,
@@ -421,8 +421,8 @@ enum fg_code qry_plan_profiles(struct qry_query *query, const struct qry_selecti
     };
 
     fg_assert(query->querier->ring == NULL && query->querier->ingester == NULL);
-    if (qry_errand_begin(query, err) != FG_OK ||
+    if (qry_fanout_begin(query, err) != FG_OK ||
         qry_blocks_need_profiles(query, selection, "single profiles", err) != FG_OK)
         return err->code;
-    return qry_errand_run(query, &errand.base, err);
+    return qry_fanout_run(query, &fanout.base, err);
 }

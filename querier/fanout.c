@@ -1,17 +1,17 @@
-#include "querier/errand.h"
+#include "querier/fanout.h"
 
 #include "common/base/str.h"
 
 enum {
     SNAPSHOTS_MAX = 4
-}; /* of an errand: a second one is rare, a fourth means that all is not well */
+}; /* of a fan-out: a second one is rare, a fourth means that all is not well */
 
-enum fg_code qry_errand_too_large(struct fg_err *err)
+enum fg_code qry_fanout_too_large(struct fg_err *err)
 {
     return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
 }
 
-enum fg_code qry_errand_selection(struct qry_query *query, const struct qry_selection *from,
+enum fg_code qry_fanout_selection(struct qry_query *query, const struct qry_selection *from,
                                   Fg__Inner__Selection *ret_selection, struct fg_err *err)
 {
     fg__inner__selection__init(ret_selection);
@@ -21,7 +21,7 @@ enum fg_code qry_errand_selection(struct qry_query *query, const struct qry_sele
                               &ret_selection->matchers, err);
 }
 
-struct qry_replicas_head qry_errand_head(const ProtobufCMessage *message,
+struct qry_replicas_head qry_fanout_head(const ProtobufCMessage *message,
                                          Fg__Inner__Selection *selection,
                                          const struct qry_selection *from, int64_t start_ns)
 {
@@ -38,7 +38,7 @@ struct qry_replicas_head qry_errand_head(const ProtobufCMessage *message,
                                       .selector = &from->selector};
 }
 
-char **qry_errand_texts(struct qry_query *query, const char *const *from, size_t n)
+char **qry_fanout_texts(struct qry_query *query, const char *const *from, size_t n)
 {
     char **copies = fg_arena_new(query->arena, char *, n);
 
@@ -50,7 +50,7 @@ char **qry_errand_texts(struct qry_query *query, const char *const *from, size_t
     return copies;
 }
 
-void qry_errand_count(struct qry_query *query, const Fg__Inner__Stats *stats)
+void qry_fanout_count(struct qry_query *query, const Fg__Inner__Stats *stats)
 {
     if (stats == NULL)
         return;
@@ -63,22 +63,22 @@ void qry_errand_count(struct qry_query *query, const Fg__Inner__Stats *stats)
 
 /* --- what SELECT is for --- */
 
-enum fg_code qry_errand_select_head(struct qry_query *query, const struct qry_selection *from,
-                                    const struct qry_stacks *stacks, bool names_only,
+enum fg_code qry_fanout_select_head(struct qry_query *query, const struct qry_selection *from,
+                                    const struct qry_stack_filter *stacks, bool names_only,
                                     Fg__Inner__Selection *selection,
                                     Fg__Inner__SelectHead *ret_head, struct fg_err *err)
 {
     Fg__Inner__SelectHead head;
 
     fg__inner__select_head__init(&head);
-    if (qry_errand_selection(query, from, selection, err) != FG_OK)
+    if (qry_fanout_selection(query, from, selection, err) != FG_OK)
         return err->code;
     head.selection = selection;
     head.profile_type = fg_arena_text(query->arena, fg_cstr(from->type_text));
     head.names_only = names_only;
-    head.call_site = qry_errand_texts(query, stacks->call_site, stacks->n_call_site);
+    head.call_site = qry_fanout_texts(query, stacks->call_site, stacks->n_call_site);
     if (head.profile_type == NULL || head.call_site == NULL)
-        return qry_errand_too_large(err);
+        return qry_fanout_too_large(err);
     head.n_call_site = stacks->n_call_site;
     head.spans = stacks->spans;
     head.n_spans = stacks->n_spans;
@@ -90,7 +90,7 @@ enum fg_code qry_errand_select_head(struct qry_query *query, const struct qry_se
     return FG_OK;
 }
 
-enum fg_code qry_errand_take_tree(struct qry_query *query, const struct fg_call *call,
+enum fg_code qry_fanout_take_tree(struct qry_query *query, const struct fg_call *call,
                                   struct fg_tree *into, struct fg_err *err)
 {
     ProtobufCMessage *head;
@@ -98,28 +98,28 @@ enum fg_code qry_errand_take_tree(struct qry_query *query, const struct fg_call 
     if (fg_pb_read(call->reply_head, &fg__inner__select_reply__descriptor, query->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
-    qry_errand_count(query, ((Fg__Inner__SelectReply *)head)->stats);
+    qry_fanout_count(query, ((Fg__Inner__SelectReply *)head)->stats);
     if (call->reply_payload.len == 0)
         return FG_OK;
     return fg_tree_decode(into, call->reply_payload, err);
 }
 
-/* --- errands --- */
+/* --- fan-outs --- */
 
 /* Ingesters answer while blocks are read. */
-static enum fg_code try_errand(struct qry_query *query, struct qry_errand *errand, bool last_try,
+static enum fg_code try_fanout(struct qry_query *query, struct qry_fanout *fanout, bool last_try,
                                struct fg_err *err)
 {
     struct qry_asked *asked;
 
-    *errand->generation = qry_blocks_generation(query);
-    if (qry_replicas_ask(query, errand->method, &errand->head, last_try, &asked, err) != FG_OK)
+    *fanout->generation = qry_blocks_generation(query);
+    if (qry_replicas_ask(query, fanout->method, &fanout->head, last_try, &asked, err) != FG_OK)
         return err->code;
-    if (errand->read(query, errand, err) != FG_OK) {
+    if (fanout->read(query, fanout, err) != FG_OK) {
         qry_replicas_drop(asked);
         return err->code;
     }
-    return qry_replicas_take(query, asked, errand->take, errand->into, err);
+    return qry_replicas_take(query, asked, fanout->take, fanout->into, err);
 }
 
 static bool is_too_old(const struct qry_query *query, enum fg_code code)
@@ -179,7 +179,7 @@ static void tell_lost(struct qry_query *query, const struct qry_replicas_head *h
     }
 }
 
-enum fg_code qry_errand_begin(struct qry_query *query, struct fg_err *err)
+enum fg_code qry_fanout_begin(struct qry_query *query, struct fg_err *err)
 {
     return begin(query, false, err);
 }
@@ -205,7 +205,7 @@ static void take_back(struct qry_query *query, const struct errand_tally *to)
     query->incomplete = to->incomplete;
 }
 
-enum fg_code qry_errand_run(struct qry_query *query, struct qry_errand *errand, struct fg_err *err)
+enum fg_code qry_fanout_run(struct qry_query *query, struct qry_fanout *fanout, struct fg_err *err)
 {
     const struct errand_tally before = tally_of(query);
     struct errand_tally begun;
@@ -214,7 +214,7 @@ enum fg_code qry_errand_run(struct qry_query *query, struct qry_errand *errand, 
         return err->code;
     begun = tally_of(query);
     for (unsigned snapshots = 1;
-         try_errand(query, errand, snapshots == SNAPSHOTS_MAX, err) != FG_OK;) {
+         try_fanout(query, fanout, snapshots == SNAPSHOTS_MAX, err) != FG_OK;) {
         if (qry_blocks_leave_out(query, snapshots > 1, err)) {
             take_back(query, &begun);
         } else {
@@ -226,8 +226,8 @@ enum fg_code qry_errand_run(struct qry_query *query, struct qry_errand *errand, 
                 return err->code;
             begun = tally_of(query);
         }
-        errand->restart(errand);
+        fanout->restart(fanout);
     }
-    tell_lost(query, &errand->head);
+    tell_lost(query, &fanout->head);
     return FG_OK;
 }

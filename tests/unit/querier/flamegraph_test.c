@@ -1,4 +1,4 @@
-/* Pictures: how exact they are where they are made of crowns, and what they cost. */
+/* Flame graphs: how exact they are where they are made of crowns, and what they cost. */
 #include "querier/blocks/impl.h"
 #include "tests/unit/querier/asker.h"
 
@@ -8,10 +8,10 @@
 #include <cmocka.h>
 
 /* Crowns of a few nodes only: what is said to be exact is, and else the bound holds. */
-static void pictures_that_are_not_exact(void **state)
+static void flame_graphs_that_are_not_exact(void **state)
 {
     static const uint32_t crowns[] = {0, 1, 5, 20, 60};
-    unsigned inexact = 0, pictures = 0;
+    unsigned inexact = 0, graphs = 0;
     uint64_t nodes = 0;
 
     (void)state;
@@ -28,24 +28,24 @@ static void pictures_that_are_not_exact(void **state)
         for (unsigned i = 0; i < 60; i++) {
             asker_happen_any(&asker, ASKER_HAPPENINGS);
             fg_clock_manual_advance(&asker.clock, FG_MINUTE_NS);
-            for (unsigned k = 0; k < 6; k++, pictures++)
+            for (unsigned k = 0; k < 6; k++, graphs++)
                 asker_must(k % 3 == 2 ? asker_check_diff(&asker, &err)
-                                      : asker_check_picture(&asker, &err),
+                                      : asker_check_flamegraph(&asker, &err),
                            &err);
         }
         inexact += asker.inexact;
         nodes += asker.nodes;
         asker_done(&asker);
     }
-    print_message("  %u of %u pictures with a bound, %llu merged nodes\n", inexact, pictures,
+    print_message("  %u of %u graphs with a bound, %llu merged nodes\n", inexact, graphs,
                   (unsigned long long)nodes);
-    assert_true(inexact > pictures / 20 && inexact < pictures / 2);
+    assert_true(inexact > graphs / 20 && inexact < graphs / 2);
 }
 
-/* Asks for a picture of a service over all of time. */
+/* Asks for a flame graph of a service over all of time. */
 static struct qry_query *draw_all(struct asker *asker, const char *selector)
 {
-    static const struct qry_stacks all;
+    static const struct qry_stack_filter all;
     struct qry_query *query = asker_begin(asker, 1);
     struct qry_selection selection = {
         .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
@@ -55,7 +55,7 @@ static struct qry_query *draw_all(struct asker *asker, const char *selector)
     assert_int_equal(fg_selector_parse(fg_cstr(selector), query->arena, &selection.selector, &err),
                      FG_OK);
     fg_tree_init(&tree);
-    asker_must(qry_plan_picture(query, &selection, &all, 100, true, &tree, &err), &err);
+    asker_must(qry_flamegraph_make(query, &selection, &all, 100, true, &tree, &err), &err);
     fg_tree_done(&tree);
     qry_selection_done(&selection);
     return query;
@@ -113,7 +113,7 @@ static void nodes_cost_two_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_that_are_not_exact),
+        cmocka_unit_test(flame_graphs_that_are_not_exact),
         cmocka_unit_test(nodes_cost_two_requests),
     };
 

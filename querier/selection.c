@@ -57,8 +57,8 @@ static void look_back(const struct qry_query *query, struct qry_selection *selec
     selection->start_ns = oldest_ns;
 }
 
-enum fg_code qry_select_range(const struct qry_query *query, struct qry_selection *selection,
-                              int64_t start_ms, int64_t end_ms, struct fg_err *err)
+enum fg_code qry_selection_range(const struct qry_query *query, struct qry_selection *selection,
+                                 int64_t start_ms, int64_t end_ms, struct fg_err *err)
 {
     int64_t length_ns;
 
@@ -88,9 +88,9 @@ static enum fg_code bad_selector(struct fg_err *err, const char *context, const 
     return err->code;
 }
 
-enum fg_code qry_select_matchers(struct qry_query *query, struct qry_selection *selection,
-                                 char *const *matchers, size_t n, const char *context,
-                                 struct fg_err *err)
+enum fg_code qry_selection_matchers(struct qry_query *query, struct qry_selection *selection,
+                                    char *const *matchers, size_t n, const char *context,
+                                    struct fg_err *err)
 {
     for (size_t i = 0; i < n; i++)
         if (fg_selector_parse(fg_cstr(matchers[i]), query->arena, &selection->selector, err) !=
@@ -127,9 +127,9 @@ static enum fg_code leave_out_sampled(struct qry_query *query, struct qry_select
                            FG_LIT("true"), err);
 }
 
-enum fg_code qry_select_profiles(struct qry_query *query, struct qry_selection *selection,
-                                 const char *type_id, const char *label_selector,
-                                 struct fg_err *err)
+enum fg_code qry_selection_profiles(struct qry_query *query, struct qry_selection *selection,
+                                    const char *type_id, const char *label_selector,
+                                    struct fg_err *err)
 {
     char *matchers[] = {fg_arena_text(query->arena, fg_cstr(label_selector))};
 
@@ -137,7 +137,8 @@ enum fg_code qry_select_profiles(struct qry_query *query, struct qry_selection *
         return fg_fail(err, FG_E_LIMIT, "selector is too long");
     if (type_id != NULL && select_type(query, selection, type_id, err) != FG_OK)
         return err->code;
-    if (qry_select_matchers(query, selection, matchers, 1, "parsing label selector", err) != FG_OK)
+    if (qry_selection_matchers(query, selection, matchers, 1, "parsing label selector", err) !=
+        FG_OK)
         return err->code;
     return leave_out_sampled(query, selection, err);
 }
@@ -157,8 +158,8 @@ static bool take_metric_name(struct fg_selector *selector, struct fg_slice *ret_
     return false;
 }
 
-enum fg_code qry_select_query(struct qry_query *query, struct qry_selection *selection,
-                              struct fg_slice text, const char *name, struct fg_err *err)
+enum fg_code qry_selection_parse(struct qry_query *query, struct qry_selection *selection,
+                                 struct fg_slice text, const char *name, struct fg_err *err)
 {
     struct fg_slice type;
 
@@ -176,7 +177,7 @@ enum fg_code qry_select_query(struct qry_query *query, struct qry_selection *sel
     return leave_out_sampled(query, selection, err);
 }
 
-enum fg_code qry_select_max_nodes(int64_t asked, size_t *ret_max_nodes, struct fg_err *err)
+enum fg_code qry_selection_max_nodes(int64_t asked, size_t *ret_max_nodes, struct fg_err *err)
 {
     if (asked < 0)
         return fg_fail(err, FG_E_INVALID, "max flamegraph nodes limit must be set (max allowed %d)",
@@ -271,7 +272,7 @@ static bool read_media_range(struct fg_slice range, bool *allowed)
     return true;
 }
 
-enum fg_code qry_select_utf8_names(struct fg_slice accept, bool *ret_allowed, struct fg_err *err)
+enum fg_code qry_accept_utf8_names(struct fg_slice accept, bool *ret_allowed, struct fg_err *err)
 {
     bool allowed = false;
     struct fg_slice rest = accept;
