@@ -157,7 +157,7 @@ static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdi
     return code == FG_E_DEADLINE || code == FG_E_LIMIT ? FG_OK : code;
 }
 
-/* Of what is older than profiles are kept there are merged nodes, if anything. */
+/* Of what is older than profiles are kept there are rollups, if anything. */
 static enum fg_code fit_sides(struct flamegraph_query *graph, struct fg_err *err)
 {
     if (qry_fanout_begin(graph->query, err) != FG_OK)

@@ -174,7 +174,7 @@ static void add_verdict(struct qry_query *query)
         add_number(query->req, "X-Flamegrid-Bound", query->bound);
 }
 
-/* What was answered where that is more than was asked for: merged nodes do not tell moments apart.
+/* What was answered where that is more than was asked for: rollups do not tell moments apart.
  */
 enum { RANGES_MAX_BYTES = QUERY_SIDES_MAX * 48 };
 
@@ -221,7 +221,7 @@ static void add_statistics(struct qry_query *query, int64_t took_ns)
     add_number(query->req, "X-Flamegrid-Series", query->series);
     if (query->querier->blocks != NULL) {
         add_number(query->req, "X-Flamegrid-Objects", query->objects);
-        add_number(query->req, "X-Flamegrid-Nodes", query->nodes);
+        add_number(query->req, "X-Flamegrid-Nodes", query->rollups);
         add_number(query->req, "X-Flamegrid-Requests", query->requests);
         add_number(query->req, "X-Flamegrid-Cache-Hits", query->cache_hits);
         add_number(query->req, "X-Flamegrid-Disk-Hits", query->disk_hits);
@@ -265,7 +265,7 @@ static void account(struct qry_query *query, int64_t took_ns)
                  fg_lbool("complete", !failed && !query->incomplete),
                  fg_lbool("exact", !query->inexact), fg_lu("profiles", query->profiles),
                  fg_lu("bytes", query->bytes), fg_lu("series", query->series),
-                 fg_lu("objects", query->objects), fg_lu("nodes", query->nodes),
+                 fg_lu("objects", query->objects), fg_lu("nodes", query->rollups),
                  fg_lu("requests", query->requests), fg_lu("cache_hits", query->cache_hits),
                  fg_lu("disk_hits", query->disk_hits), fg_lu("answer_bytes", query->body.len),
                  fg_li("millis", took_ns / FG_MS_NS));

@@ -68,7 +68,7 @@ struct qry_query {
     struct fg_tenant_ids tenants;
     int64_t length_max_ns, lookback_ns;      /* the least of the tenants'; 0: any */
     int64_t retention_ns[FG_TENANT_IDS_MAX]; /* of each tenant: as long as something is kept,
-                                                profiles or merged nodes; 0: for ever */
+                                                profiles or rollups; 0: for ever */
     int64_t start_mono_ns, deadline_mono_ns;
     struct fg_arena *arena;
     struct fg_buf body;               /* of the answer */
@@ -76,10 +76,10 @@ struct qry_query {
     uint64_t profiles, bytes, series; /* what the answer was made from */
     /* Of these, what was read in the bucket. */
     uint64_t objects, requests, cache_hits, disk_hits;
-    uint64_t nodes; /* merged nodes that took the place of profiles */
-    bool refine;    /* the client wants flame graphs without any bound, whatever they cost */
-    bool inexact;   /* some flame graph is not what a full merge would give */
-    uint64_t bound; /* then it is wrong by so much at most */
+    uint64_t rollups; /* that took the place of profiles */
+    bool refine;      /* the client wants flame graphs without any bound, whatever they cost */
+    bool inexact;     /* some flame graph is not what a full merge would give */
+    uint64_t bound;   /* then it is wrong by so much at most */
     struct fg_time_span wide[QUERY_SIDES_MAX]; /* what was answered where it is more than asked */
     unsigned n_wide;
     bool partial;              /* the client takes what there is where not all ingesters answer */
@@ -87,7 +87,7 @@ struct qry_query {
     struct fg_buf missing;     /* "NAME: why", one after another */
     struct fg_ring_view *ring; /* replicas/; NULL: none was taken, or there is none */
     struct qry_blocks_snapshot *snapshot; /* blocks/; NULL: none was taken, or there is no bucket */
-    struct blocks_lost *lost;             /* blocks/; what is left out; NULL: nothing so far */
+    struct qry_lost *lost;                /* blocks/; what is left out; NULL: nothing so far */
     /* The bucket could not be read, so the snapshot is an older one; what has to be read in the
      * bucket nevertheless may take until then. */
     bool stale;

@@ -70,12 +70,12 @@ bool qry_blocks_leave_out(struct qry_query *query, bool fresh, struct fg_err *er
 void qry_blocks_forget(struct qry_query *query);
 
 /*
- * Of profiles that were dropped there may be merged nodes, over days of weeks. A selection that
+ * Of profiles that were dropped there may be rollups, over days of weeks. A selection that
  * begins or ends within what has one only is widened to its ends; the query notes it.
  */
 void qry_blocks_widen(struct qry_query *query, struct qry_selection *selection);
 
-/* FG_E_INVALID: some of the time has merged nodes only, which have no such thing (for people). */
+/* FG_E_INVALID: some of the time has rollups only, which have no such thing (for people). */
 enum fg_code qry_blocks_need_profiles(const struct qry_query *query,
                                       const struct qry_selection *selection, const char *what,
                                       struct fg_err *err) fg_must_check;
@@ -93,7 +93,7 @@ struct qry_flamegraph_facts {
 };
 
 /*
- * The same by names, for flame graphs: of each part its crown, or that of merged nodes; or all of
+ * The same by names, for flame graphs: of each part its crown, or that of rollups; or all of
  * it (full). Stacks are not narrowed by call sites.
  */
 enum fg_code qry_blocks_crowns(struct qry_query *query, const struct qry_selection *selection,

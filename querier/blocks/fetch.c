@@ -31,7 +31,7 @@ struct qry_fetch {
     struct qry_blocks *blocks;
     struct fg_crew *crew;
     struct fg_bucket_wave *wave;
-    fetch_visit visit;
+    qry_fetch_visit visit;
     void *arg;
     struct qry_fetch_item *items;
     uint32_t n, at;                         /* items[at] is opened next */
@@ -114,7 +114,7 @@ static struct fg_cache_key key_of(const struct qry_fetch_item *item)
 {
     return (struct fg_cache_key){
         .object = item->object->id,
-        .what = item->thing->what << 8 | item->kind,
+        .what = item->type->what << 8 | item->kind,
         .part = item->part == NULL ? 0 : item->part->number,
         .number = item->number,
     };
@@ -133,8 +133,8 @@ static bool is_nodes(const struct qry_fetch_item *item)
 
     if (item->part == NULL) /* a directory, perhaps with nodes */
         return object->head.offset != object->directory.offset;
-    return item->thing == &qry_thing_nodes || item->thing == &qry_thing_node_names ||
-           item->thing == &qry_thing_node;
+    return item->type == &qry_cached_rollups || item->type == &qry_cached_rollup_names ||
+           item->type == &qry_cached_rollup;
 }
 
 enum fg_code qry_fetch_fail(const struct qry_fetch_item *item, struct fg_err *err)
@@ -161,8 +161,8 @@ static enum fg_code make(struct qry_fetch_item *item, struct fg_err *err)
     size_t max_bytes = item->fetch->blocks->memory_max_bytes, size;
     void *value;
 
-    if (item->thing->make(item, item->bytes, max_bytes, &value, &size, err) == FG_OK) {
-        fg_cache_fill(item->entry, value, size, item->thing->destroy);
+    if (item->type->make(item, item->bytes, max_bytes, &value, &size, err) == FG_OK) {
+        fg_cache_fill(item->entry, value, size, item->type->destroy);
         return FG_OK;
     }
     item->again = err->code == FG_E_CORRUPT && !is_fresh(item);
@@ -246,7 +246,7 @@ static bool take_from_disk(struct qry_fetch *fetch, struct qry_fetch_item *item)
 /* Does all to the object's end come with it? */
 static bool brings_tail(const struct qry_fetch_item *item)
 {
-    return item->thing == &qry_thing_directory && item->object->tail != NULL;
+    return item->type == &qry_cached_directory && item->object->tail != NULL;
 }
 
 static struct fg_block_range range_of(const struct qry_fetch_item *item)
@@ -651,8 +651,8 @@ static enum fg_code finish(struct qry_fetch *fetch, enum fg_code code, struct fg
     return err->code;
 }
 
-enum fg_code qry_fetch_all(struct qry_query *query, struct qry_fetch_list *list, fetch_visit visit,
-                           void *arg, struct fg_err *err)
+enum fg_code qry_fetch_all(struct qry_query *query, struct qry_fetch_list *list,
+                           qry_fetch_visit visit, void *arg, struct fg_err *err)
 {
     struct qry_fetch fetch = {.query = query, .visit = visit, .arg = arg};
     enum fg_code code = FG_OK;

@@ -11,18 +11,18 @@ enum {
 
 #define WHOLE UINT32_MAX /* in place of the number of a part */
 
-/* Something unreadable: an object, a part of it, or merged nodes of either. */
+/* Something unreadable: an object, a part of it, or rollups of either. */
 struct lost_entry {
     struct fg_id object;
     uint32_t part;
-    bool nodes;
+    bool rollups;
     bool costs; /* the answer lacks something without it */
     enum fg_code code;
     char name[FG_NAME_MAX_BYTES];
     char why[WHY_MAX_BYTES];
 };
 
-struct blocks_lost {
+struct qry_lost {
     pthread_mutex_t lock; /* while things are made, by several threads */
     struct lost_entry entries[ENTRIES_MAX];
     unsigned n;
@@ -33,13 +33,13 @@ void qry_lost_open(struct qry_query *query)
 {
     if (query->lost != NULL)
         return;
-    query->lost = fg_new(struct blocks_lost);
+    query->lost = fg_new(struct qry_lost);
     (void)pthread_mutex_init(&query->lost->lock, NULL);
 }
 
 void qry_blocks_forget(struct qry_query *query)
 {
-    struct blocks_lost *lost = fg_take(query->lost);
+    struct qry_lost *lost = fg_take(query->lost);
 
     if (lost == NULL)
         return;
@@ -51,10 +51,10 @@ void qry_blocks_forget(struct qry_query *query)
 
 static bool is_same(const struct lost_entry *a, const struct lost_entry *b)
 {
-    return fg_id_eq(a->object, b->object) && a->part == b->part && a->nodes == b->nodes;
+    return fg_id_eq(a->object, b->object) && a->part == b->part && a->rollups == b->rollups;
 }
 
-static void add(struct blocks_lost *lost, const struct lost_entry *entry)
+static void add(struct qry_lost *lost, const struct lost_entry *entry)
 {
     (void)pthread_mutex_lock(&lost->lock);
     for (unsigned i = lost->n_out; i < lost->n; i++)
@@ -68,14 +68,14 @@ static void add(struct blocks_lost *lost, const struct lost_entry *entry)
 }
 
 void qry_lost_add(struct qry_query *query, const struct qry_object *object,
-                  const struct qry_part *part, bool nodes, const struct fg_err *err)
+                  const struct qry_part *part, bool rollups, const struct fg_err *err)
 {
     struct lost_entry entry = {.object = object->id, .code = err->code};
 
-    /* Of merged nodes nothing is left without the nodes, and what they are made of has it all. */
-    entry.nodes = nodes && object->made == NULL && !object->alone;
-    entry.part = part == NULL || object->made != NULL ? WHOLE : part->number;
-    entry.costs = !entry.nodes && object->made == NULL;
+    /* Of rollups nothing is left without the nodes, and what they are made of has it all. */
+    entry.rollups = rollups && object->derived == NULL && !object->rollup_only;
+    entry.part = part == NULL || object->derived != NULL ? WHOLE : part->number;
+    entry.costs = !entry.rollups && object->derived == NULL;
     (void)snprintf(entry.name, sizeof entry.name, "%s", object->name);
     (void)snprintf(entry.why, sizeof entry.why, "%.*s", WHY_MAX_BYTES - 1, err->msg);
     add(query->lost, &entry);
@@ -84,14 +84,14 @@ void qry_lost_add(struct qry_query *query, const struct qry_object *object,
 /* ---- what is left out ---- */
 
 static const struct lost_entry *find(const struct qry_query *query, struct fg_id object,
-                                     uint32_t part, bool nodes)
+                                     uint32_t part, bool rollups)
 {
-    const struct blocks_lost *lost = query->lost;
+    const struct qry_lost *lost = query->lost;
 
     for (unsigned i = 0; i < lost->n_out; i++) {
         const struct lost_entry *entry = &lost->entries[i];
 
-        if (entry->part == part && entry->nodes == nodes && fg_id_eq(entry->object, object))
+        if (entry->part == part && entry->rollups == rollups && fg_id_eq(entry->object, object))
             return entry;
     }
     return NULL;
@@ -124,7 +124,7 @@ bool qry_lost_lacks_part(struct qry_query *query, const struct qry_object *objec
     return say(query, find(query, object->id, part, false));
 }
 
-bool qry_lost_nodes(const struct qry_query *query, const struct qry_part *part)
+bool qry_lost_rollups(const struct qry_query *query, const struct qry_part *part)
 {
     return find(query, part->object->id, part->number, true) != NULL;
 }
@@ -132,7 +132,7 @@ bool qry_lost_nodes(const struct qry_query *query, const struct qry_part *part)
 /* ---- between two tries ---- */
 
 /* An object that is not there was in a snapshot that is too old, as a rule. */
-static bool may_be_elsewhere(const struct blocks_lost *lost, bool fresh)
+static bool may_be_elsewhere(const struct qry_lost *lost, bool fresh)
 {
     for (unsigned i = lost->n_out; i < lost->n; i++)
         if (lost->entries[i].code == FG_E_NOT_FOUND && !fresh)
@@ -146,7 +146,7 @@ static void tell(const struct qry_query *query, const struct lost_entry *entry)
         fg_damage_met(query->querier->blocks->bucket->damage, entry->name, entry->code, entry->why);
 }
 
-static bool is_any_cost(const struct blocks_lost *lost)
+static bool is_any_cost(const struct qry_lost *lost)
 {
     for (unsigned i = lost->n_out; i < lost->n; i++)
         if (lost->entries[i].costs)
@@ -156,7 +156,7 @@ static bool is_any_cost(const struct blocks_lost *lost)
 
 bool qry_blocks_leave_out(struct qry_query *query, bool fresh, struct fg_err *err)
 {
-    struct blocks_lost *lost = query->lost;
+    struct qry_lost *lost = query->lost;
     if (lost == NULL || lost->n == lost->n_out)
         return false;
     if (may_be_elsewhere(lost, fresh || query->stale)) {

@@ -23,15 +23,15 @@ static enum fg_code add(const struct qry_query *query, struct qry_objects *objec
     if (added->name == NULL)
         return qry_blocks_too_large(err);
     added->id = fg_hash128(fg_cstr(name));
-    if (added->made != NULL && qry_lost_object(query, added))
+    if (added->derived != NULL && qry_lost_object(query, added))
         return FG_OK; /* what it is made of is read */
     if (object->block_id.hi == 0 && object->block_id.lo == 0)
         added->block_id = added->id; /* a segment: nothing is made of it */
     added->head = added->directory;
-    if (added->nodes_bytes > 0 && added->nodes_bytes <= OBJECT_HEAD_MAX_BYTES &&
+    if (added->rollups_bytes > 0 && added->rollups_bytes <= OBJECT_HEAD_MAX_BYTES &&
         !qry_lost_head(query, added)) {
-        added->head.offset -= added->nodes_bytes;
-        added->head.len += added->nodes_bytes;
+        added->head.offset -= added->rollups_bytes;
+        added->head.len += added->rollups_bytes;
     }
     objects->n++;
     return FG_OK;
@@ -94,10 +94,10 @@ static enum fg_code add_segments(const struct qry_query *query, int64_t start_ns
 static bool is_about(const struct fg_blocks_entry *block, int64_t start_ns, int64_t end_ns,
                      enum qry_objects_which which)
 {
-    if (block->alone ? which == OBJECTS_PROFILES : which == OBJECTS_ALONE)
+    if (block->alone ? which == OBJECTS_PROFILES : which == OBJECTS_ROLLUP_ONLY)
         return false;
     if (block->nodes_only && !block->alone)
-        return which == OBJECTS_AND_NODES && block->t_min_ns >= start_ns &&
+        return which == OBJECTS_AND_ROLLUPS && block->t_min_ns >= start_ns &&
                block->t_max_ns <= end_ns;
     return overlaps(block->t_min_ns, block->t_max_ns, start_ns, end_ns);
 }
@@ -119,10 +119,10 @@ static enum fg_code add_blocks(const struct qry_query *query, uint32_t tenant, i
             .profiles = block->profiles,
             .digest = block->digest,
             .directory = {block->directory_offset, block->directory_bytes},
-            .nodes_bytes = block->nodes_bytes,
+            .rollups_bytes = block->nodes_bytes,
             .block_id = block->id,
-            .made = block->nodes_only && !block->alone ? block : NULL,
-            .alone = block->alone,
+            .derived = block->nodes_only && !block->alone ? block : NULL,
+            .rollup_only = block->alone,
         };
 
         if (!is_about(block, start_ns, end_ns, which))
@@ -153,16 +153,16 @@ struct qry_object *qry_objects_block(const struct qry_objects *objects, uint32_t
     return NULL;
 }
 
-static void shut_under(struct qry_objects *objects, uint32_t tenant)
+static void close_children(struct qry_objects *objects, uint32_t tenant)
 {
     for (uint32_t i = objects->blocks[tenant]; i < objects->blocks[tenant + 1]; i++) {
-        const struct fg_blocks_entry *made = objects->items[i].made;
+        const struct fg_blocks_entry *derived = objects->items[i].derived;
 
-        for (uint32_t k = 0; made != NULL && k < made->n_from_blocks; k++) {
-            struct qry_object *object = qry_objects_block(objects, tenant, made->from_blocks[k]);
+        for (uint32_t k = 0; derived != NULL && k < derived->n_from_blocks; k++) {
+            struct qry_object *object = qry_objects_block(objects, tenant, derived->from_blocks[k]);
 
             if (object != NULL)
-                object->shut = true;
+                object->closed = true;
         }
     }
 }
@@ -174,7 +174,7 @@ enum fg_code qry_objects_find(const struct qry_query *query, int64_t start_ns, i
     const struct fg_snapshot *snapshot = &query->snapshot->core;
     struct qry_objects objects = {0};
 
-    if (which != OBJECTS_ALONE &&
+    if (which != OBJECTS_ROLLUP_ONLY &&
         add_segments(query, start_ns, end_ns, arena, &objects, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < snapshot->n_tenants; i++) {
@@ -182,7 +182,7 @@ enum fg_code qry_objects_find(const struct qry_query *query, int64_t start_ns, i
         if (add_blocks(query, i, start_ns, end_ns, which, arena, &objects, err) != FG_OK)
             return err->code;
         objects.blocks[i + 1] = objects.n;
-        shut_under(&objects, i);
+        close_children(&objects, i);
     }
     *ret_objects = objects;
     return FG_OK;

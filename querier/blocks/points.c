@@ -299,7 +299,7 @@ static enum fg_code read_all(struct totals *totals, struct fg_err *err)
     return FG_OK;
 }
 
-/* ---- merged nodes of profiles that are gone ---- */
+/* ---- rollups of profiles that are gone ---- */
 
 static enum fg_code take_alone(void *arg, const struct fg_labels *labels, uint64_t step,
                                uint64_t sum, uint64_t count, struct fg_err *err)
@@ -320,15 +320,15 @@ static enum fg_code take_alone(void *arg, const struct fg_labels *labels, uint64
 
 static enum fg_code read_alone(struct totals *totals, struct fg_err *err)
 {
-    const struct qry_alone_grid grid = {.start_ns = totals->start_ns,
-                                        .step_ns = totals->step_ns,
-                                        .last_step = totals->last_step,
-                                        .group_by = totals->group_by,
-                                        .n_group_by = totals->n_group_by,
-                                        .each = take_alone,
-                                        .arg = totals};
+    const struct qry_rollup_only_grid grid = {.start_ns = totals->start_ns,
+                                              .step_ns = totals->step_ns,
+                                              .last_step = totals->last_step,
+                                              .group_by = totals->group_by,
+                                              .n_group_by = totals->n_group_by,
+                                              .each = take_alone,
+                                              .arg = totals};
 
-    return qry_alone_points(totals->reader.query, totals->reader.selection, &grid, err);
+    return qry_rollup_only_points(totals->reader.query, totals->reader.selection, &grid, err);
 }
 
 enum fg_code qry_blocks_points(struct qry_query *query, const struct qry_selection *selection,

@@ -354,7 +354,7 @@ static enum fg_code visit_item(void *arg, const struct qry_fetch_item *item, str
 {
     struct each *each = arg;
 
-    if (item->thing == &qry_thing_tree) {
+    if (item->type == &qry_cached_tree) {
         item->part->tree_entry = fg_cache_ref(item->entry);
         return FG_OK;
     }
@@ -392,7 +392,7 @@ static enum fg_code list_part(struct each *each, struct qry_fetch_list *list, st
     }
     return qry_fetch_add(
         list, reader->arena,
-        &(struct qry_fetch_item){.thing = &qry_thing_tree,
+        &(struct qry_fetch_item){.type = &qry_cached_tree,
                                  .object = part->object,
                                  .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_TREE),
                                  .part = part},

@@ -4,7 +4,7 @@
 
 enum {
     SERIES_BYTES = 512, /* of an index and what is made of it, each */
-    RUN_BYTES = 200,    /* likewise: spans are most of it, in an array that grows */
+    CHUNK_BYTES = 200,  /* likewise: spans are most of it, in an array that grows */
     NODE_BYTES = 16,    /* of what is kept of a tree; while it is parsed it takes more */
     NAMES_TIMES = 8,    /* as many bytes as are stored of names are kept of them, at most */
     TAILS_MAX_BYTES = 16 * 1024 * 1024, /* of all objects: they are held */
@@ -119,7 +119,7 @@ static enum fg_code fetch_directories(struct qry_reader *reader, struct fg_err *
     for (uint32_t i = 0; i < reader->objects.n; i++) {
         struct qry_object *object = &reader->objects.items[i];
 
-        if (object->known || object->shut)
+        if (object->known || object->closed)
             continue;
         object->known = qry_lost_lacks_object(reader->query, object);
         if (object->known)
@@ -127,7 +127,7 @@ static enum fg_code fetch_directories(struct qry_reader *reader, struct fg_err *
         if (plan_tail(reader, object, err) != FG_OK)
             return err->code;
         if (qry_fetch_add(&list, reader->arena,
-                          &(struct qry_fetch_item){.thing = &qry_thing_directory,
+                          &(struct qry_fetch_item){.type = &qry_cached_directory,
                                                    .object = object,
                                                    .range = object->head},
                           err) != FG_OK)
@@ -195,8 +195,8 @@ static void release_part(struct qry_part *part)
 {
     fg_cache_unref(part->tree_entry);
     fg_cache_unref(part->index_entry);
-    fg_cache_unref(part->nod_entry);
-    part->tree_entry = part->index_entry = part->nod_entry = NULL;
+    fg_cache_unref(part->rollups_entry);
+    part->tree_entry = part->index_entry = part->rollups_entry = NULL;
 }
 
 static void release_batch(struct qry_reader *reader)
@@ -236,7 +236,7 @@ static uint64_t part_bytes(const struct qry_reader *reader, const struct qry_par
 {
     uint64_t n_runs = part->index == NULL ? fg_block_guess_runs(part->entry) : part->index->n_runs;
 
-    return part->entry->n_series * (uint64_t)SERIES_BYTES + n_runs * RUN_BYTES +
+    return part->entry->n_series * (uint64_t)SERIES_BYTES + n_runs * CHUNK_BYTES +
            stacks_bytes(reader, part->entry) +
            part->entry->n_stacks * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t));
 }
@@ -271,7 +271,7 @@ static enum fg_code fetch_indexes(struct qry_reader *reader, struct fg_err *err)
             continue;
         if (qry_fetch_add(&list, reader->arena,
                           &(struct qry_fetch_item){
-                              .thing = &qry_thing_index,
+                              .type = &qry_cached_index,
                               .object = part->object,
                               .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES),
                               .part = part},
@@ -321,7 +321,7 @@ static bool is_of(const struct qry_part *part, const struct fg_plan_raw *raw, ui
 {
     switch (raw->kind) {
     case FG_NODES_GROUP:
-        return part->nodes->groups.of_series[series] == raw->number;
+        return part->rollups->groups.of_series[series] == raw->number;
     case FG_NODES_SERIES:
         return series == raw->number;
     case FG_NODES_ALL:

@@ -87,7 +87,7 @@ enum fg_code qry_blocks_series(struct qry_query *query, const struct qry_selecti
     if (code == FG_OK)
         code = read_all(&listing, err);
     if (code == FG_OK)
-        code = qry_alone_series(query, selection, add_labels, &listing, err);
+        code = qry_rollup_only_series(query, selection, add_labels, &listing, err);
     qry_reader_close(&listing.reader);
     return code;
 }

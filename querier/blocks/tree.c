@@ -1,6 +1,6 @@
 /* Sums into a tree of stacks. */
 #include "querier/blocks/fetch.h"
-#include "querier/blocks/select.h"
+#include "querier/blocks/samples.h"
 
 struct growing {
     const struct qry_blocks *blocks;
@@ -44,11 +44,11 @@ enum fg_code qry_blocks_tree(struct qry_query *query, const struct qry_selection
                              struct fg_tree *into, struct fg_err *err)
 {
     struct growing growing = {query->querier->blocks, stacks, names_only, into};
-    struct qry_select_taker taker = {
-        .stacks = &qry_thing_tree, .make = make_view, .take = add_view, .arg = &growing};
+    struct qry_samples_taker taker = {
+        .stacks = &qry_cached_tree, .make = make_view, .take = add_view, .arg = &growing};
     uint64_t sample_bytes = 0;
 
     if (query->snapshot == NULL)
         return FG_OK;
-    return qry_select_sums(query, selection, stacks, &taker, &sample_bytes, err);
+    return qry_samples_sum(query, selection, stacks, &taker, &sample_bytes, err);
 }

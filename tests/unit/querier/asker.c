@@ -121,7 +121,7 @@ void asker_happen_any(struct asker *asker, uint64_t happenings)
     static const unsigned of_blocks[] = {ASKER_COMMIT, ASKER_COMPACT, ASKER_COMPACT};
     struct world *world = &asker->world;
 
-    if (world->nodes_permille == 0 || world_random(world, 2) == 0)
+    if (world->rollups_permille == 0 || world_random(world, 2) == 0)
         asker_happen(asker, world_random(world, happenings));
     else if (world_random(world, 4) == 0)
         world_sum(world, (uint32_t)world_random(world, WORLD_TENANTS));

@@ -25,7 +25,7 @@ struct asker {
     bool partial;     /* queries take what there is */
     bool keeps_all;   /* else tenants have retention, as drawn */
     unsigned inexact; /* flame graphs with a bound */
-    uint64_t nodes;   /* that flame graphs were made from */
+    uint64_t rollups; /* that flame graphs were made from */
 };
 
 /* disk, random and keeps_all are as the caller has set them. faults NULL: the bucket has none. */

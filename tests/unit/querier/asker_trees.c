@@ -211,7 +211,7 @@ enum fg_code asker_check_flamegraph(struct asker *asker, struct fg_err *err)
             assert_string_equal(asker_tree_text(&found, ask.query->arena),
                                 asker_tree_text(&want, ask.query->arena));
         assert_false(ask.query->refine && ask.query->inexact);
-        asker->nodes += ask.query->nodes;
+        asker->rollups += ask.query->rollups;
         asker->inexact += ask.query->inexact;
     }
     fg_tree_done(&found);

@@ -23,7 +23,7 @@ static void batches_change_no_answer(void **state)
         asker_init(&asker, seed, seed % 2 == 0 ? 0 : UINT64_C(1) << 20, NULL);
         asker_blocks(&asker)->batch_bytes = sizes[seed % FG_COUNT(sizes)];
         asker_blocks(&asker)->crown_nodes = 40;
-        asker.world.nodes_permille = seed % 2 == 0 ? 500 : 0;
+        asker.world.rollups_permille = seed % 2 == 0 ? 500 : 0;
         world_settle(&asker.world);
         for (unsigned i = 0; i < 20; i++) {
             asker_happen_any(&asker, ASKER_HAPPENINGS);

@@ -21,7 +21,7 @@ static void every_query_at_every_moment(void **state)
         struct fg_err err;
 
         asker_init(&asker, seed, seed % 2 == 0 ? UINT64_C(64) << 20 : 100 * 1024, NULL);
-        asker.world.nodes_permille = 750;
+        asker.world.rollups_permille = 750;
         asker_blocks(&asker)->sample_weight = (uint32_t)(1 + seed % 3 * 100);
         world_push(&asker.world, 150);
         for (unsigned i = 0; i < 60; i++) {
@@ -30,10 +30,10 @@ static void every_query_at_every_moment(void **state)
             for (unsigned k = 0; k < 6; k++)
                 asker_must(asker_check_any(&asker, true, &err), &err);
         }
-        nodes += asker.nodes;
+        nodes += asker.rollups;
         asker_done(&asker);
     }
-    print_message("  %llu merged nodes in pictures\n", (unsigned long long)nodes);
+    print_message("  %llu rollups in pictures\n", (unsigned long long)nodes);
     assert_true(nodes > 50);
 }
 

@@ -241,7 +241,7 @@ static void what_cannot_be_read_is_left_out(void **state)
         struct fg_err err;
 
         asker_init(&asker, seed, 0, NULL);
-        asker.world.nodes_permille = 700;
+        asker.world.rollups_permille = 700;
         world_settle(&asker.world);
         for (uint32_t t = 0; t < WORLD_TENANTS; t++)
             world_sum(&asker.world, t);

@@ -22,7 +22,7 @@ static void flame_graphs_that_are_not_exact(void **state)
         asker_init(&asker, seed, seed % 2 == 0 ? UINT64_C(64) << 20 : 100 * 1024, NULL);
         asker_blocks(&asker)->crown_nodes = crowns[seed % FG_COUNT(crowns)];
         asker.querier->refine_max_bytes = seed % 4 == 3 ? 3000 : 0;
-        asker.world.nodes_permille = seed % 3 != 0 ? 750 : 0;
+        asker.world.rollups_permille = seed % 3 != 0 ? 750 : 0;
         asker_blocks(&asker)->sample_weight = 100;
         world_push(&asker.world, 150);
         for (unsigned i = 0; i < 60; i++) {
@@ -34,10 +34,10 @@ static void flame_graphs_that_are_not_exact(void **state)
                            &err);
         }
         inexact += asker.inexact;
-        nodes += asker.nodes;
+        nodes += asker.rollups;
         asker_done(&asker);
     }
-    print_message("  %u of %u graphs with a bound, %llu merged nodes\n", inexact, graphs,
+    print_message("  %u of %u graphs with a bound, %llu rollups\n", inexact, graphs,
                   (unsigned long long)nodes);
     assert_true(inexact > graphs / 20 && inexact < graphs / 2);
 }
@@ -73,7 +73,7 @@ static void nodes_cost_two_requests(void **state)
 
     (void)state;
     asker_init(&asker, 21, 0, NULL);
-    asker.world.nodes_permille = 1000;
+    asker.world.rollups_permille = 1000;
     asker_blocks(&asker)->sample_weight = 1000;
     for (unsigned i = 0; i < 5; i++) {
         world_push(&asker.world, 200);
@@ -85,7 +85,7 @@ static void nodes_cost_two_requests(void **state)
     n_objects = query->objects;
     profiles = query->profiles;
     assert_true(n_objects >= 5);
-    assert_true(query->nodes >= n_objects);
+    assert_true(query->rollups >= n_objects);
     assert_true(query->requests > MANIFESTS + n_objects);
     assert_true(query->requests <= MANIFESTS + 2 * n_objects);
     asker_end(query);

@@ -103,7 +103,7 @@ static void however_many_help(void **state)
         char *first[QUERIES];
 
         asker_init(&asker, 20 + cold, cold == 1 ? 0 : UINT64_C(64) << 20, NULL);
-        asker.world.nodes_permille = 750;
+        asker.world.rollups_permille = 750;
         asker_blocks(&asker)->crown_nodes = 40;
         world_settle(&asker.world);
         world_sum(&asker.world, 0);
