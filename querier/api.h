@@ -9,7 +9,7 @@
 #include "proto/google_v1.pb-c.h"
 #include "proto/querier_v1.pb-c.h"
 #include "proto/types_v1.pb-c.h"
-#include "querier/question.h"
+#include "querier/query.h"
 
 enum fg_code qry_api_too_large(struct fg_err *err);
 
@@ -26,27 +26,27 @@ void *qry_api_messages(struct fg_arena *arena, const ProtobufCMessageDescriptor 
 Types__V1__LabelPair **qry_api_pairs(struct fg_arena *arena, const struct fg_labels *labels);
 
 /* Methods: `message` is of the request's type. */
-enum fg_code qry_api_profile_types(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_profile_types(struct qry_query *query, const ProtobufCMessage *message,
                                    struct fg_err *err);
-enum fg_code qry_api_label_names(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_label_names(struct qry_query *query, const ProtobufCMessage *message,
                                  struct fg_err *err);
-enum fg_code qry_api_label_values(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_label_values(struct qry_query *query, const ProtobufCMessage *message,
                                   struct fg_err *err);
-enum fg_code qry_api_series(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_series(struct qry_query *query, const ProtobufCMessage *message,
                             struct fg_err *err);
-enum fg_code qry_api_select_merge_stacktraces(struct qry_question *question,
+enum fg_code qry_api_select_merge_stacktraces(struct qry_query *query,
                                               const ProtobufCMessage *message, struct fg_err *err);
-enum fg_code qry_api_select_merge_span_profile(struct qry_question *question,
+enum fg_code qry_api_select_merge_span_profile(struct qry_query *query,
                                                const ProtobufCMessage *message, struct fg_err *err);
-enum fg_code qry_api_select_merge_profile(struct qry_question *question,
-                                          const ProtobufCMessage *message, struct fg_err *err);
-enum fg_code qry_api_select_series(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_select_merge_profile(struct qry_query *query, const ProtobufCMessage *message,
+                                          struct fg_err *err);
+enum fg_code qry_api_select_series(struct qry_query *query, const ProtobufCMessage *message,
                                    struct fg_err *err);
-enum fg_code qry_api_diff_method(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_diff_method(struct qry_query *query, const ProtobufCMessage *message,
                                  struct fg_err *err);
-enum fg_code qry_api_profile_stats(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_profile_stats(struct qry_query *query, const ProtobufCMessage *message,
                                    struct fg_err *err);
-enum fg_code qry_api_analyze_query(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_analyze_query(struct qry_query *query, const ProtobufCMessage *message,
                                    struct fg_err *err);
 
 #endif

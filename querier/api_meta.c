@@ -2,14 +2,14 @@
 #include "querier/api.h"
 
 /* ProfileTypes may leave out the range: the last hour. */
-static enum fg_code types_range(struct qry_question *question, struct qry_selection *selection,
+static enum fg_code types_range(struct qry_query *query, struct qry_selection *selection,
                                 int64_t start_ms, int64_t end_ms, struct fg_err *err)
 {
     if (start_ms == 0 && end_ms == 0) {
-        end_ms = fg_wall_ns(question->querier->clock) / FG_MS_NS;
+        end_ms = fg_wall_ns(query->querier->clock) / FG_MS_NS;
         start_ms = end_ms - FG_HOUR_NS / FG_MS_NS;
     }
-    return qry_select_range(question, selection, start_ms, end_ms, err);
+    return qry_selection_range(query, selection, start_ms, end_ms, err);
 }
 
 static enum fg_code fill_type(struct fg_arena *arena, struct fg_slice id,
@@ -31,14 +31,14 @@ static enum fg_code fill_type(struct fg_arena *arena, struct fg_slice id,
     return FG_OK;
 }
 
-static enum fg_code reply_types(struct qry_question *question, const struct qry_label_sets *sets,
+static enum fg_code reply_types(struct qry_query *query, const struct qry_label_sets *sets,
                                 struct fg_err *err)
 {
     Querier__V1__ProfileTypesResponse out;
 
     querier__v1__profile_types_response__init(&out);
     out.profile_types =
-        qry_api_messages(question->arena, &types__v1__profile_type__descriptor, sets->n);
+        qry_api_messages(query->arena, &types__v1__profile_type__descriptor, sets->n);
     if (out.profile_types == NULL)
         return qry_api_too_large(err);
     for (size_t i = 0; i < sets->n; i++) {
@@ -46,14 +46,14 @@ static enum fg_code reply_types(struct qry_question *question, const struct qry_
 
         if (id.len == 0)
             continue;
-        if (fill_type(question->arena, id, out.profile_types[out.n_profile_types], err) != FG_OK)
+        if (fill_type(query->arena, id, out.profile_types[out.n_profile_types], err) != FG_OK)
             return err->code;
         out.n_profile_types++;
     }
-    return qry_question_reply(question, &out.base, err);
+    return qry_query_reply(query, &out.base, err);
 }
 
-enum fg_code qry_api_profile_types(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_profile_types(struct qry_query *query, const ProtobufCMessage *message,
                                    struct fg_err *err)
 {
     const Querier__V1__ProfileTypesRequest *in = (const Querier__V1__ProfileTypesRequest *)message;
@@ -61,25 +61,25 @@ enum fg_code qry_api_profile_types(struct qry_question *question, const Protobuf
     struct qry_selection selection = {0};
     struct qry_label_sets sets;
 
-    if (types_range(question, &selection, in->start, in->end, err) != FG_OK)
+    if (types_range(query, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
     qry_label_sets_init(&sets);
-    enum fg_code code = qry_plan_series(question, &selection, names, FG_COUNT(names), &sets, err);
+    enum fg_code code = qry_collect_series(query, &selection, names, FG_COUNT(names), &sets, err);
     if (code == FG_OK)
-        code = reply_types(question, &sets, err);
+        code = reply_types(query, &sets, err);
     qry_label_sets_done(&sets);
     return code;
 }
 
 /* Selectors of the metadata methods; selection and sets are the caller's to end. */
-static enum fg_code find_series(struct qry_question *question, struct qry_selection *selection,
+static enum fg_code find_series(struct qry_query *query, struct qry_selection *selection,
                                 char *const *matchers, size_t n_matchers, const char *context,
                                 const char *const *names, size_t n_names,
                                 struct qry_label_sets *sets, struct fg_err *err)
 {
-    if (qry_select_matchers(question, selection, matchers, n_matchers, context, err) != FG_OK)
+    if (qry_selection_matchers(query, selection, matchers, n_matchers, context, err) != FG_OK)
         return err->code;
-    return qry_plan_series(question, selection, names, n_names, sets, err);
+    return qry_collect_series(query, selection, names, n_names, sets, err);
 }
 
 static int cmp_slices(const void *a, const void *b)
@@ -110,7 +110,7 @@ static enum fg_code distinct(struct fg_arena *arena, struct fg_slice *texts, siz
     return FG_OK;
 }
 
-static enum fg_code reply_names(struct qry_question *question, const struct qry_label_sets *sets,
+static enum fg_code reply_names(struct qry_query *query, const struct qry_label_sets *sets,
                                 bool utf8_names, struct fg_err *err)
 {
     Types__V1__LabelNamesResponse out;
@@ -119,19 +119,19 @@ static enum fg_code reply_names(struct qry_question *question, const struct qry_
     types__v1__label_names_response__init(&out);
     for (size_t i = 0; i < sets->n; i++)
         n += sets->items[i].count;
-    struct fg_slice *names = fg_arena_new(question->arena, struct fg_slice, n);
+    struct fg_slice *names = fg_arena_new(query->arena, struct fg_slice, n);
     if (names == NULL)
         return qry_api_too_large(err);
     for (size_t i = 0; i < sets->n; i++)
         for (size_t j = 0; j < sets->items[i].count; j++)
             if (utf8_names || qry_is_plain_label_name(sets->items[i].items[j].name))
                 names[kept++] = sets->items[i].items[j].name;
-    if (distinct(question->arena, names, kept, &out.names, &out.n_names, err) != FG_OK)
+    if (distinct(query->arena, names, kept, &out.names, &out.n_names, err) != FG_OK)
         return err->code;
-    return qry_question_reply(question, &out.base, err);
+    return qry_query_reply(query, &out.base, err);
 }
 
-enum fg_code qry_api_label_names(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_label_names(struct qry_query *query, const ProtobufCMessage *message,
                                  struct fg_err *err)
 {
     const Types__V1__LabelNamesRequest *in = (const Types__V1__LabelNamesRequest *)message;
@@ -139,25 +139,25 @@ enum fg_code qry_api_label_names(struct qry_question *question, const ProtobufCM
     struct qry_label_sets sets;
     bool utf8_names;
 
-    if (qry_select_utf8_names(question->accept, &utf8_names, err) != FG_OK ||
-        qry_select_range(question, &selection, in->start, in->end, err) != FG_OK)
+    if (qry_accept_utf8_names(query->accept, &utf8_names, err) != FG_OK ||
+        qry_selection_range(query, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
     qry_label_sets_init(&sets);
     enum fg_code code =
-        find_series(question, &selection, in->matchers, in->n_matchers,
+        find_series(query, &selection, in->matchers, in->n_matchers,
                     "parsing label selector: failed to parse label selector", NULL, 0, &sets, err);
     if (code == FG_OK)
-        code = reply_names(question, &sets, utf8_names, err);
+        code = reply_names(query, &sets, utf8_names, err);
     qry_label_sets_done(&sets);
     qry_selection_done(&selection);
     return code;
 }
 
-static enum fg_code reply_values(struct qry_question *question, const struct qry_label_sets *sets,
+static enum fg_code reply_values(struct qry_query *query, const struct qry_label_sets *sets,
                                  const char *name, struct fg_err *err)
 {
     Types__V1__LabelValuesResponse out;
-    struct fg_slice *values = fg_arena_new(question->arena, struct fg_slice, sets->n);
+    struct fg_slice *values = fg_arena_new(query->arena, struct fg_slice, sets->n);
     size_t n = 0;
 
     types__v1__label_values_response__init(&out);
@@ -169,12 +169,12 @@ static enum fg_code reply_values(struct qry_question *question, const struct qry
         if (value.len > 0)
             values[n++] = value;
     }
-    if (distinct(question->arena, values, n, &out.names, &out.n_names, err) != FG_OK)
+    if (distinct(query->arena, values, n, &out.names, &out.n_names, err) != FG_OK)
         return err->code;
-    return qry_question_reply(question, &out.base, err);
+    return qry_query_reply(query, &out.base, err);
 }
 
-enum fg_code qry_api_label_values(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_label_values(struct qry_query *query, const ProtobufCMessage *message,
                                   struct fg_err *err)
 {
     const Types__V1__LabelValuesRequest *in = (const Types__V1__LabelValuesRequest *)message;
@@ -182,44 +182,43 @@ enum fg_code qry_api_label_values(struct qry_question *question, const ProtobufC
     struct qry_selection selection = {0};
     struct qry_label_sets sets;
 
-    if (qry_select_range(question, &selection, in->start, in->end, err) != FG_OK)
+    if (qry_selection_range(query, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
     if (in->name[0] == '\0')
         return fg_fail(err, FG_E_INVALID, "name is required");
     qry_label_sets_init(&sets);
     enum fg_code code =
-        find_series(question, &selection, in->matchers, in->n_matchers,
+        find_series(query, &selection, in->matchers, in->n_matchers,
                     "parsing label selector: failed to parse label selector", names, 1, &sets, err);
     if (code == FG_OK)
-        code = reply_values(question, &sets, in->name, err);
+        code = reply_values(query, &sets, in->name, err);
     qry_label_sets_done(&sets);
     qry_selection_done(&selection);
     return code;
 }
 
-static enum fg_code reply_series(struct qry_question *question, const struct qry_label_sets *sets,
+static enum fg_code reply_series(struct qry_query *query, const struct qry_label_sets *sets,
                                  struct fg_err *err)
 {
     Querier__V1__SeriesResponse out;
 
     querier__v1__series_response__init(&out);
-    out.labels_set = qry_api_messages(question->arena, &types__v1__labels__descriptor, sets->n);
+    out.labels_set = qry_api_messages(query->arena, &types__v1__labels__descriptor, sets->n);
     if (out.labels_set == NULL)
         return qry_api_too_large(err);
     out.n_labels_set = sets->n;
     for (size_t i = 0; i < sets->n; i++) {
-        out.labels_set[i]->labels = qry_api_pairs(question->arena, &sets->items[i]);
+        out.labels_set[i]->labels = qry_api_pairs(query->arena, &sets->items[i]);
         out.labels_set[i]->n_labels = sets->items[i].count;
         if (out.labels_set[i]->labels == NULL)
             return qry_api_too_large(err);
     }
-    return qry_question_reply(question, &out.base, err);
+    return qry_query_reply(query, &out.base, err);
 }
 
 /* Without names beyond the plain ones; what becomes equal becomes one. */
-static enum fg_code plain_names_only(struct qry_question *question,
-                                     const struct qry_label_sets *from, struct qry_label_sets *into,
-                                     struct fg_err *err)
+static enum fg_code plain_names_only(struct qry_query *query, const struct qry_label_sets *from,
+                                     struct qry_label_sets *into, struct fg_err *err)
 {
     for (size_t i = 0; i < from->n; i++) {
         struct fg_labels labels = from->items[i];
@@ -229,33 +228,32 @@ static enum fg_code plain_names_only(struct qry_question *question,
             if (qry_is_plain_label_name(labels.items[j].name))
                 labels.items[kept++] = labels.items[j];
         labels.count = kept;
-        if (qry_label_sets_add(into, &labels, question->arena, err) != FG_OK)
+        if (qry_label_sets_add(into, &labels, query->arena, err) != FG_OK)
             return err->code;
     }
     qry_label_sets_sort(into);
     return FG_OK;
 }
 
-static enum fg_code series_answer(struct qry_question *question,
-                                  const Querier__V1__SeriesRequest *in,
+static enum fg_code series_answer(struct qry_query *query, const Querier__V1__SeriesRequest *in,
                                   struct qry_selection *selection, bool utf8_names,
                                   struct qry_label_sets sets[2], struct fg_err *err)
 {
     struct qry_label_sets *shown = &sets[0];
 
-    if (find_series(question, selection, in->matchers, in->n_matchers,
+    if (find_series(query, selection, in->matchers, in->n_matchers,
                     "failed to parse label selector", (const char *const *)in->label_names,
                     in->n_label_names, &sets[0], err) != FG_OK)
         return err->code;
     if (!utf8_names) {
         shown = &sets[1];
-        if (plain_names_only(question, &sets[0], shown, err) != FG_OK)
+        if (plain_names_only(query, &sets[0], shown, err) != FG_OK)
             return err->code;
     }
-    return reply_series(question, shown, err);
+    return reply_series(query, shown, err);
 }
 
-enum fg_code qry_api_series(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_series(struct qry_query *query, const ProtobufCMessage *message,
                             struct fg_err *err)
 {
     const Querier__V1__SeriesRequest *in = (const Querier__V1__SeriesRequest *)message;
@@ -263,28 +261,28 @@ enum fg_code qry_api_series(struct qry_question *question, const ProtobufCMessag
     struct qry_label_sets sets[2]; /* as they came, and with plain names only */
     bool utf8_names;
 
-    if (qry_select_utf8_names(question->accept, &utf8_names, err) != FG_OK ||
-        qry_select_range(question, &selection, in->start, in->end, err) != FG_OK)
+    if (qry_accept_utf8_names(query->accept, &utf8_names, err) != FG_OK ||
+        qry_selection_range(query, &selection, in->start, in->end, err) != FG_OK)
         return err->code;
     qry_label_sets_init(&sets[0]);
     qry_label_sets_init(&sets[1]);
-    enum fg_code code = series_answer(question, in, &selection, utf8_names, sets, err);
+    enum fg_code code = series_answer(query, in, &selection, utf8_names, sets, err);
     qry_label_sets_done(&sets[0]);
     qry_label_sets_done(&sets[1]);
     qry_selection_done(&selection);
     return code;
 }
 
-enum fg_code qry_api_profile_stats(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_profile_stats(struct qry_query *query, const ProtobufCMessage *message,
                                    struct fg_err *err)
 {
     Types__V1__GetProfileStatsResponse out;
     struct qry_tenant_stats stats;
 
     (void)message;
-    if (question->tenants.n > 1)
+    if (query->tenants.n > 1)
         return fg_fail(err, FG_E_INVALID, "multiple org IDs present");
-    if (qry_plan_stats(question, &stats, err) != FG_OK)
+    if (qry_collect_stats(query, &stats, err) != FG_OK)
         return err->code;
     types__v1__get_profile_stats_response__init(&out);
     if (stats.profiles > 0) {
@@ -292,15 +290,15 @@ enum fg_code qry_api_profile_stats(struct qry_question *question, const Protobuf
         out.oldest_profile_time = stats.oldest_ns / FG_MS_NS;
         out.newest_profile_time = stats.newest_ns / FG_MS_NS;
     }
-    return qry_question_reply(question, &out.base, err);
+    return qry_query_reply(query, &out.base, err);
 }
 
-enum fg_code qry_api_analyze_query(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_analyze_query(struct qry_query *query, const ProtobufCMessage *message,
                                    struct fg_err *err)
 {
     Querier__V1__AnalyzeQueryResponse out;
 
     (void)message;
     querier__v1__analyze_query_response__init(&out);
-    return qry_question_reply(question, &out.base, err);
+    return qry_query_reply(query, &out.base, err);
 }

@@ -67,7 +67,7 @@ static Types__V1__Point **make_points(struct fg_arena *arena, const struct qry_p
     return points;
 }
 
-static enum fg_code reply_points(struct qry_question *question,
+static enum fg_code reply_points(struct qry_query *query,
                                  const Querier__V1__SelectSeriesRequest *in,
                                  const struct grid *grid, const struct qry_points *from, size_t n,
                                  struct fg_err *err)
@@ -75,19 +75,19 @@ static enum fg_code reply_points(struct qry_question *question,
     Querier__V1__SelectSeriesResponse out;
 
     querier__v1__select_series_response__init(&out);
-    out.series = qry_api_messages(question->arena, &types__v1__series__descriptor, n);
+    out.series = qry_api_messages(query->arena, &types__v1__series__descriptor, n);
     out.n_series = n;
     if (out.series == NULL)
         return qry_api_too_large(err);
     for (size_t i = 0; i < n; i++) {
-        out.series[i]->labels = group_labels(question->arena, &from[i].labels, in->group_by,
+        out.series[i]->labels = group_labels(query->arena, &from[i].labels, in->group_by,
                                              in->n_group_by, &out.series[i]->n_labels);
-        out.series[i]->points = make_points(question->arena, &from[i], grid);
+        out.series[i]->points = make_points(query->arena, &from[i], grid);
         out.series[i]->n_points = from[i].n;
         if (out.series[i]->labels == NULL || out.series[i]->points == NULL)
             return qry_api_too_large(err);
     }
-    return qry_question_reply(question, &out.base, err);
+    return qry_query_reply(query, &out.base, err);
 }
 
 enum { STEP_MAX_S = 1000000000 }; /* thirty years: one grid point; keeps sums of times in 64 bits */
@@ -107,7 +107,7 @@ static enum fg_code read_grid(const Querier__V1__SelectSeriesRequest *in, struct
     return FG_OK;
 }
 
-static enum fg_code answer_points(struct qry_question *question,
+static enum fg_code answer_points(struct qry_query *query,
                                   const Querier__V1__SelectSeriesRequest *in,
                                   struct qry_selection *selection, struct fg_err *err)
 {
@@ -116,26 +116,26 @@ static enum fg_code answer_points(struct qry_question *question,
     struct grid grid = {0};
     size_t n;
 
-    if (qry_select_range(question, selection, in->start, in->end, err) != FG_OK ||
+    if (qry_selection_range(query, selection, in->start, in->end, err) != FG_OK ||
         read_grid(in, &grid, err) != FG_OK ||
-        qry_select_profiles(question, selection, in->profile_typeid, in->label_selector, err) !=
+        qry_selection_profiles(query, selection, in->profile_typeid, in->label_selector, err) !=
             FG_OK)
         return err->code;
     if (in->exemplar_type == TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN)
         return fg_fail(err, FG_E_UNIMPLEMENTED, "span exemplars are not supported");
-    if (qry_plan_points(question, selection, grid.step_ms * FG_MS_NS, in->group_by, in->n_group_by,
-                        &found, &n, err) != FG_OK)
+    if (qry_collect_points(query, selection, grid.step_ms * FG_MS_NS, in->group_by, in->n_group_by,
+                           &found, &n, err) != FG_OK)
         return err->code;
     qry_points_order(found, &n, has_limit ? in->limit : 0);
-    return reply_points(question, in, &grid, found, n, err);
+    return reply_points(query, in, &grid, found, n, err);
 }
 
-enum fg_code qry_api_select_series(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_select_series(struct qry_query *query, const ProtobufCMessage *message,
                                    struct fg_err *err)
 {
     struct qry_selection selection = {0};
     enum fg_code code =
-        answer_points(question, (const Querier__V1__SelectSeriesRequest *)message, &selection, err);
+        answer_points(query, (const Querier__V1__SelectSeriesRequest *)message, &selection, err);
 
     qry_selection_done(&selection);
     return code;

@@ -21,7 +21,7 @@ static uint64_t le64(const uint8_t bytes[8])
 /* Sixteen hex digits; stored as the eight bytes read little-endian
  * (distributor/API.md#sample-labels). */
 static enum fg_code read_spans(struct fg_arena *arena, const struct stack_request *in,
-                               struct qry_stacks *stacks, struct fg_err *err)
+                               struct qry_stack_filter *stacks, struct fg_err *err)
 {
     uint8_t bytes[8];
 
@@ -86,12 +86,12 @@ static enum fg_code without_dashes(struct fg_arena *arena, char **uuids, size_t 
 }
 
 static enum fg_code read_stacks(struct fg_arena *arena, const struct stack_request *in,
-                                struct qry_stacks *stacks, struct fg_err *err)
+                                struct qry_stack_filter *stacks, struct fg_err *err)
 {
     const Types__V1__StackTraceSelector *selector = in->selector;
     char **uuids = NULL;
 
-    *stacks = (struct qry_stacks){0};
+    *stacks = (struct qry_stack_filter){0};
     if (selector != NULL && selector->n_call_site > 0) {
         stacks->call_site = fg_arena_new(arena, const char *, selector->n_call_site);
         if (stacks->call_site == NULL)
@@ -112,14 +112,14 @@ static enum fg_code read_stacks(struct fg_arena *arena, const struct stack_reque
  * An id that cannot be one is an error only where there is data that it could have been of: clients
  * were built against that.
  */
-static enum fg_code bad_ids(struct qry_question *question, const struct qry_selection *selection,
+static enum fg_code bad_ids(struct qry_query *query, const struct qry_selection *selection,
                             const struct fg_err *why, struct fg_err *err)
 {
-    struct qry_stacks all = {0};
+    struct qry_stack_filter all = {0};
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    enum fg_code code = qry_plan_tree(question, selection, &all, true, &tree, err);
+    enum fg_code code = qry_collect_tree(query, selection, &all, true, &tree, err);
     if (code == FG_OK && tree.n_nodes > 0) {
         *err = *why;
         code = why->code;
@@ -128,17 +128,17 @@ static enum fg_code bad_ids(struct qry_question *question, const struct qry_sele
     return code;
 }
 
-/* What a request selects. *ret_stacks NULL: nothing. In the question's arena. */
-static enum fg_code find_stacks(struct qry_question *question, const struct stack_request *in,
+/* What a request selects. *ret_stacks NULL: nothing. In the query's arena. */
+static enum fg_code find_stacks(struct qry_query *query, const struct stack_request *in,
                                 struct qry_selection *selection,
-                                const struct qry_stacks **ret_stacks, struct fg_err *err)
+                                const struct qry_stack_filter **ret_stacks, struct fg_err *err)
 {
-    struct qry_stacks *stacks = fg_arena_new(question->arena, struct qry_stacks, 1);
+    struct qry_stack_filter *stacks = fg_arena_new(query->arena, struct qry_stack_filter, 1);
     struct fg_err why;
 
     if (stacks == NULL)
         return qry_api_too_large(err);
-    if (qry_select_profiles(question, selection, in->type_id, in->label_selector, err) != FG_OK)
+    if (qry_selection_profiles(query, selection, in->type_id, in->label_selector, err) != FG_OK)
         return err->code;
     if (in->n_spans > 0 && in->n_traces > 0)
         return fg_fail(err, FG_E_INVALID, "span_selector and trace_id_selector cannot be combined");
@@ -147,8 +147,8 @@ static enum fg_code find_stacks(struct qry_question *question, const struct stac
         return fg_fail(err, FG_E_UNIMPLEMENTED,
                        "go_pgo is not supported yet: leave it out for the whole profile");
     *ret_stacks = NULL;
-    if (read_stacks(question->arena, in, stacks, &why) != FG_OK)
-        return bad_ids(question, selection, &why, err);
+    if (read_stacks(query->arena, in, stacks, &why) != FG_OK)
+        return bad_ids(query, selection, &why, err);
     *ret_stacks = stacks;
     return FG_OK;
 }
@@ -186,8 +186,8 @@ struct drawing {
     struct fg_flame flame; /* what graph borrows from */
 };
 
-static enum fg_code draw(struct qry_question *question, const struct fg_tree *tree,
-                         size_t max_nodes, struct drawing *drawing, struct fg_err *err)
+static enum fg_code draw(struct qry_query *query, const struct fg_tree *tree, size_t max_nodes,
+                         struct drawing *drawing, struct fg_err *err)
 {
     fg_flame_make(tree, max_nodes, &drawing->flame);
 
@@ -197,42 +197,42 @@ static enum fg_code draw(struct qry_question *question, const struct fg_tree *tr
     querier__v1__flame_graph__init(graph);
     graph->total = flame->total;
     graph->max_self = flame->max_self;
-    graph->names = make_names(question->arena, flame->names, flame->n_names);
+    graph->names = make_names(query->arena, flame->names, flame->n_names);
     graph->n_names = flame->n_names;
-    graph->levels = make_levels(question->arena, flame->values, flame->level_ends, flame->n_levels);
+    graph->levels = make_levels(query->arena, flame->values, flame->level_ends, flame->n_levels);
     graph->n_levels = flame->n_levels;
     if (graph->names == NULL || graph->levels == NULL)
         return qry_api_too_large(err);
     return FG_OK;
 }
 
-static enum fg_code reply_flamegraph(struct qry_question *question, const struct fg_tree *tree,
+static enum fg_code reply_flamegraph(struct qry_query *query, const struct fg_tree *tree,
                                      size_t max_nodes, struct fg_err *err)
 {
     Querier__V1__SelectMergeStacktracesResponse out;
     struct drawing drawing;
 
     querier__v1__select_merge_stacktraces_response__init(&out);
-    enum fg_code code = draw(question, tree, max_nodes, &drawing, err);
+    enum fg_code code = draw(query, tree, max_nodes, &drawing, err);
     out.flamegraph = &drawing.graph;
     if (code == FG_OK)
-        code = qry_question_reply(question, &out.base, err);
+        code = qry_query_reply(query, &out.base, err);
     fg_flame_done(&drawing.flame);
     return code;
 }
 
-static enum fg_code reply_tree(struct qry_question *question, const struct fg_tree *tree,
+static enum fg_code reply_tree(struct qry_query *query, const struct fg_tree *tree,
                                size_t max_nodes, struct fg_err *err)
 {
     Querier__V1__SelectMergeStacktracesResponse out;
     struct fg_buf bytes;
 
     querier__v1__select_merge_stacktraces_response__init(&out);
-    fg_buf_init(&bytes, question->querier->answer_max_bytes);
+    fg_buf_init(&bytes, query->querier->answer_max_bytes);
     fg_flame_write_tree(tree, max_nodes, &bytes);
     out.tree = (ProtobufCBinaryData){bytes.len, bytes.ptr};
     enum fg_code code =
-        bytes.full ? qry_api_too_large(err) : qry_question_reply(question, &out.base, err);
+        bytes.full ? qry_api_too_large(err) : qry_query_reply(query, &out.base, err);
     fg_buf_done(&bytes);
     return code;
 }
@@ -253,108 +253,110 @@ static enum fg_code write_pprof(const struct fg_tree *tree, const struct qry_sel
     return out->full ? qry_api_too_large(err) : FG_OK;
 }
 
-static enum fg_code reply_pprof(struct qry_question *question, const struct fg_buf *pprof,
+static enum fg_code reply_pprof(struct qry_query *query, const struct fg_buf *pprof,
                                 struct fg_err *err)
 {
     Querier__V1__SelectMergeStacktracesResponse out;
     Querier__V1__PprofProfile wrapped;
     ProtobufCMessage *profile;
 
-    if (fg_pb_read(fg_buf_slice(pprof), &google__v1__profile__descriptor, question->arena, &profile,
+    if (fg_pb_read(fg_buf_slice(pprof), &google__v1__profile__descriptor, query->arena, &profile,
                    err) != FG_OK)
         return qry_api_too_large(err);
     querier__v1__select_merge_stacktraces_response__init(&out);
     querier__v1__pprof_profile__init(&wrapped);
     wrapped.profile = (Google__V1__Profile *)profile;
     out.pprof = &wrapped;
-    return qry_question_reply(question, &out.base, err);
+    return qry_query_reply(query, &out.base, err);
 }
 
-static enum fg_code answer_pprof(struct qry_question *question, const struct fg_tree *tree,
+static enum fg_code answer_pprof(struct qry_query *query, const struct fg_tree *tree,
                                  const struct qry_selection *selection, size_t max_nodes,
                                  struct fg_err *err)
 {
     struct fg_buf pprof;
 
-    fg_buf_init(&pprof, question->querier->answer_max_bytes);
+    fg_buf_init(&pprof, query->querier->answer_max_bytes);
     enum fg_code code = write_pprof(tree, selection, max_nodes, &pprof, err);
     if (code == FG_OK)
-        code = reply_pprof(question, &pprof, err);
+        code = reply_pprof(query, &pprof, err);
     fg_buf_done(&pprof);
     return code;
 }
 
 /* Drawn in any form but pprof. Tree: what was found, into an empty one. */
-static enum fg_code answer_picture(struct qry_question *question, const struct qry_stacks *stacks,
-                                   const struct qry_selection *selection, size_t max_nodes,
-                                   Querier__V1__ProfileFormat format, struct fg_tree *tree,
-                                   struct fg_err *err)
+static enum fg_code answer_flamegraph(struct qry_query *query,
+                                      const struct qry_stack_filter *stacks,
+                                      const struct qry_selection *selection, size_t max_nodes,
+                                      Querier__V1__ProfileFormat format, struct fg_tree *tree,
+                                      struct fg_err *err)
 {
     bool tree_bytes = format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE;
 
     if (stacks != NULL &&
-        qry_plan_picture(question, selection, stacks, max_nodes, !tree_bytes, tree, err) != FG_OK)
+        qry_flamegraph_make(query, selection, stacks, max_nodes, !tree_bytes, tree, err) != FG_OK)
         return err->code;
-    if (qry_question_check(question, err) != FG_OK)
+    if (qry_query_check(query, err) != FG_OK)
         return err->code;
     if (tree_bytes)
-        return reply_tree(question, tree, max_nodes, err);
+        return reply_tree(query, tree, max_nodes, err);
     if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT && tree->n_nodes > 0)
         return fg_fail(err, FG_E_UNIMPLEMENTED,
                        "format DOT is not supported yet: take PPROF and \"go tool pprof -dot\"");
     if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT)
-        return reply_tree(question, tree, max_nodes, err); /* nothing, in every format */
-    return reply_flamegraph(question, tree, max_nodes, err);
+        return reply_tree(query, tree, max_nodes, err); /* nothing, in every format */
+    return reply_flamegraph(query, tree, max_nodes, err);
 }
 
 /* What a pprof is made of. *ret_max_nodes 0: whole, unless the client asked for less. Who asks for
- * more nodes than a picture may have gets as many: a pprof without a limit has all, so it is no
+ * more nodes than a flame graph may have gets as many: a pprof without a limit has all, so it is no
  * mistake. */
-static enum fg_code find_pprof(struct qry_question *question, const struct stack_request *in,
+static enum fg_code find_pprof(struct qry_query *query, const struct stack_request *in,
                                struct qry_selection *selection, struct fg_tree *tree,
                                size_t *ret_max_nodes, struct fg_err *err)
 {
-    const struct qry_stacks *stacks = NULL;
+    const struct qry_stack_filter *stacks = NULL;
     size_t max_nodes = 0;
 
-    if (qry_select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
-        qry_select_max_nodes(FG_MIN(in->max_nodes, FG_FLAME_NODES_MAX), &max_nodes, err) != FG_OK ||
-        find_stacks(question, in, selection, &stacks, err) != FG_OK ||
-        (stacks != NULL && qry_plan_tree(question, selection, stacks, false, tree, err) != FG_OK) ||
-        qry_question_check(question, err) != FG_OK)
+    if (qry_selection_range(query, selection, in->start_ms, in->end_ms, err) != FG_OK ||
+        qry_selection_max_nodes(FG_MIN(in->max_nodes, FG_FLAME_NODES_MAX), &max_nodes, err) !=
+            FG_OK ||
+        find_stacks(query, in, selection, &stacks, err) != FG_OK ||
+        (stacks != NULL && qry_collect_tree(query, selection, stacks, false, tree, err) != FG_OK) ||
+        qry_query_check(query, err) != FG_OK)
         return err->code;
     *ret_max_nodes = in->max_nodes > 0 ? max_nodes : 0;
     return FG_OK;
 }
 
-static enum fg_code answer_stacks(struct qry_question *question, const struct stack_request *in,
+static enum fg_code answer_stacks(struct qry_query *query, const struct stack_request *in,
                                   Querier__V1__ProfileFormat format,
                                   struct qry_selection *selection, struct fg_tree *tree,
                                   struct fg_err *err)
 {
-    const struct qry_stacks *stacks = NULL;
+    const struct qry_stack_filter *stacks = NULL;
     size_t max_nodes = 0;
 
     if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF) {
-        if (find_pprof(question, in, selection, tree, &max_nodes, err) != FG_OK)
+        if (find_pprof(query, in, selection, tree, &max_nodes, err) != FG_OK)
             return err->code;
-        return answer_pprof(question, tree, selection, max_nodes, err);
+        return answer_pprof(query, tree, selection, max_nodes, err);
     }
-    if (qry_select_range(question, selection, in->start_ms, in->end_ms, err) != FG_OK ||
-        qry_select_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
-        find_stacks(question, in, selection, &stacks, err) != FG_OK)
+    if (qry_selection_range(query, selection, in->start_ms, in->end_ms, err) != FG_OK ||
+        qry_selection_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
+        find_stacks(query, in, selection, &stacks, err) != FG_OK)
         return err->code;
-    return answer_picture(question, stacks, selection, max_nodes, format, tree, err);
+    return answer_flamegraph(query, stacks, selection, max_nodes, format, tree, err);
 }
 
-static enum fg_code with_stacks(struct qry_question *question, const struct stack_request *in,
+static enum fg_code with_stacks(struct qry_query *query, const struct stack_request *in,
                                 Querier__V1__ProfileFormat format, struct fg_err *err)
 {
     struct qry_selection selection = {0};
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    enum fg_code code = answer_stacks(question, in, format, &selection, &tree, err);
+    enum fg_code code = answer_stacks(query, in, format, &selection, &tree, err);
     fg_tree_done(&tree);
     qry_selection_done(&selection);
     return code;
@@ -382,18 +384,18 @@ stacktraces_request(const Querier__V1__SelectMergeStacktracesRequest *in)
     };
 }
 
-enum fg_code qry_api_select_merge_stacktraces(struct qry_question *question,
+enum fg_code qry_api_select_merge_stacktraces(struct qry_query *query,
                                               const ProtobufCMessage *message, struct fg_err *err)
 {
     const Querier__V1__SelectMergeStacktracesRequest *in =
         (const Querier__V1__SelectMergeStacktracesRequest *)message;
     struct stack_request request = stacktraces_request(in);
 
-    return with_stacks(question, &request, in->format, err);
+    return with_stacks(query, &request, in->format, err);
 }
 
 /* Its response is the beginning of the other's: the same fields by number and name. */
-enum fg_code qry_api_select_merge_span_profile(struct qry_question *question,
+enum fg_code qry_api_select_merge_span_profile(struct qry_query *query,
                                                const ProtobufCMessage *message, struct fg_err *err)
 {
     const Querier__V1__SelectMergeSpanProfileRequest *in =
@@ -410,14 +412,14 @@ enum fg_code qry_api_select_merge_span_profile(struct qry_question *question,
         .n_spans = in->n_span_selector,
     };
 
-    return with_stacks(question, &request,
+    return with_stacks(query, &request,
                        in->format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE
                            ? QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE
                            : QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_FLAMEGRAPH,
                        err);
 }
 
-static enum fg_code bare_pprof(struct qry_question *question, const struct stack_request *in,
+static enum fg_code bare_pprof(struct qry_query *query, const struct stack_request *in,
                                struct qry_selection *selection, struct fg_tree *tree,
                                struct fg_err *err)
 {
@@ -425,24 +427,24 @@ static enum fg_code bare_pprof(struct qry_question *question, const struct stack
     size_t max_nodes = 0;
     struct fg_buf pprof;
 
-    if (find_pprof(question, in, selection, tree, &max_nodes, err) != FG_OK)
+    if (find_pprof(query, in, selection, tree, &max_nodes, err) != FG_OK)
         return err->code;
-    if (!question->call.json) /* the message is the answer as it is */
-        return write_pprof(tree, selection, max_nodes, &question->body, err);
+    if (!query->call.json) /* the message is the answer as it is */
+        return write_pprof(tree, selection, max_nodes, &query->body, err);
 
-    fg_buf_init(&pprof, question->querier->answer_max_bytes);
+    fg_buf_init(&pprof, query->querier->answer_max_bytes);
     enum fg_code code = write_pprof(tree, selection, max_nodes, &pprof, err);
     if (code == FG_OK)
-        code = fg_pb_read(fg_buf_slice(&pprof), &google__v1__profile__descriptor, question->arena,
+        code = fg_pb_read(fg_buf_slice(&pprof), &google__v1__profile__descriptor, query->arena,
                           &profile, err);
     if (code == FG_OK)
-        code = qry_question_reply(question, profile, err);
+        code = qry_query_reply(query, profile, err);
     fg_buf_done(&pprof);
     return code;
 }
 
-enum fg_code qry_api_select_merge_profile(struct qry_question *question,
-                                          const ProtobufCMessage *message, struct fg_err *err)
+enum fg_code qry_api_select_merge_profile(struct qry_query *query, const ProtobufCMessage *message,
+                                          struct fg_err *err)
 {
     const Querier__V1__SelectMergeProfileRequest *in =
         (const Querier__V1__SelectMergeProfileRequest *)message;
@@ -464,7 +466,7 @@ enum fg_code qry_api_select_merge_profile(struct qry_question *question,
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    enum fg_code code = bare_pprof(question, &request, &selection, &tree, err);
+    enum fg_code code = bare_pprof(query, &request, &selection, &tree, err);
     fg_tree_done(&tree);
     qry_selection_done(&selection);
     return code;
@@ -472,7 +474,7 @@ enum fg_code qry_api_select_merge_profile(struct qry_question *question,
 
 /* --- Diff --- */
 
-static enum fg_code read_side(struct qry_question *question,
+static enum fg_code read_side(struct qry_query *query,
                               const Querier__V1__SelectMergeStacktracesRequest *in,
                               struct qry_side *side, struct fg_err *err)
 {
@@ -480,13 +482,13 @@ static enum fg_code read_side(struct qry_question *question,
 
     if (in != NULL)
         request = stacktraces_request(in);
-    if (qry_select_range(question, &side->selection, request.start_ms, request.end_ms, err) !=
+    if (qry_selection_range(query, &side->selection, request.start_ms, request.end_ms, err) !=
         FG_OK)
         return err->code;
-    return find_stacks(question, &request, &side->selection, &side->stacks, err);
+    return find_stacks(query, &request, &side->selection, &side->stacks, err);
 }
 
-static enum fg_code reply_diff(struct qry_question *question, const struct qry_diff *diff,
+static enum fg_code reply_diff(struct qry_query *query, const struct qry_diff *diff,
                                struct fg_err *err)
 {
     Querier__V1__DiffResponse out;
@@ -494,9 +496,9 @@ static enum fg_code reply_diff(struct qry_question *question, const struct qry_d
 
     querier__v1__diff_response__init(&out);
     querier__v1__flame_graph_diff__init(&graph);
-    graph.names = make_names(question->arena, diff->names, diff->n_names);
+    graph.names = make_names(query->arena, diff->names, diff->n_names);
     graph.n_names = diff->n_names;
-    graph.levels = make_levels(question->arena, diff->values, diff->level_ends, diff->n_levels);
+    graph.levels = make_levels(query->arena, diff->values, diff->level_ends, diff->n_levels);
     graph.n_levels = diff->n_levels;
     graph.total = fg_value_add(diff->left_ticks, diff->right_ticks);
     graph.max_self = diff->max_self;
@@ -505,7 +507,7 @@ static enum fg_code reply_diff(struct qry_question *question, const struct qry_d
     if (graph.names == NULL || graph.levels == NULL)
         return qry_api_too_large(err);
     out.flamegraph = &graph;
-    return qry_question_reply(question, &out.base, err);
+    return qry_query_reply(query, &out.base, err);
 }
 
 static int64_t max_nodes_of(const Querier__V1__SelectMergeStacktracesRequest *in)
@@ -513,31 +515,31 @@ static int64_t max_nodes_of(const Querier__V1__SelectMergeStacktracesRequest *in
     return in == NULL ? 0 : stacktraces_request(in).max_nodes;
 }
 
-static enum fg_code diff_sides(struct qry_question *question, const Querier__V1__DiffRequest *in,
+static enum fg_code diff_sides(struct qry_query *query, const Querier__V1__DiffRequest *in,
                                struct qry_side sides[2], struct fg_err *err)
 {
     int64_t asked = FG_MAX(max_nodes_of(in->left), max_nodes_of(in->right));
     struct qry_diff diff;
     size_t max_nodes;
 
-    if (qry_select_max_nodes(asked, &max_nodes, err) != FG_OK ||
-        read_side(question, in->left, &sides[0], err) != FG_OK ||
-        read_side(question, in->right, &sides[1], err) != FG_OK)
+    if (qry_selection_max_nodes(asked, &max_nodes, err) != FG_OK ||
+        read_side(query, in->left, &sides[0], err) != FG_OK ||
+        read_side(query, in->right, &sides[1], err) != FG_OK)
         return err->code;
-    enum fg_code code = qry_plan_diff(question, &sides[0], &sides[1], max_nodes, &diff, err);
+    enum fg_code code = qry_flamegraph_diff(query, &sides[0], &sides[1], max_nodes, &diff, err);
     if (code == FG_OK)
-        code = qry_question_check(question, err);
+        code = qry_query_check(query, err);
     if (code == FG_OK)
-        code = reply_diff(question, &diff, err);
+        code = reply_diff(query, &diff, err);
     qry_diff_done(&diff);
     return code;
 }
 
-enum fg_code qry_api_diff_method(struct qry_question *question, const ProtobufCMessage *message,
+enum fg_code qry_api_diff_method(struct qry_query *query, const ProtobufCMessage *message,
                                  struct fg_err *err)
 {
     struct qry_side sides[2] = {0};
-    enum fg_code code = diff_sides(question, (const Querier__V1__DiffRequest *)message, sides, err);
+    enum fg_code code = diff_sides(query, (const Querier__V1__DiffRequest *)message, sides, err);
 
     qry_selection_done(&sides[0].selection);
     qry_selection_done(&sides[1].selection);

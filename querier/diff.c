@@ -5,7 +5,7 @@
  * and so do rests, which crowns have cut.
  */
 #include "common/base/hash.h"
-#include "querier/question.h"
+#include "querier/query.h"
 
 static const char other_name[] = "other";
 

@@ -2,10 +2,9 @@
 
 #include "querier/blocks/blocks.h"
 
-static void begin(struct qry_question *question, struct querier *querier,
-                  const struct qry_export *what)
+static void begin(struct qry_query *query, struct querier *querier, const struct qry_export *what)
 {
-    *question = (struct qry_question){
+    *query = (struct qry_query){
         .querier = querier,
         .tenants = {.ids = {what->tenant}, .n = 1},
         .start_mono_ns = fg_mono_ns(querier->clock),
@@ -14,21 +13,21 @@ static void begin(struct qry_question *question, struct querier *querier,
     };
 }
 
-static void end(struct qry_question *question, struct qry_selection *selection)
+static void end(struct qry_query *query, struct qry_selection *selection)
 {
     qry_selection_done(selection);
-    qry_blocks_end(question);
-    qry_blocks_forget(question);
-    fg_arena_destroy(question->arena);
+    qry_blocks_end(query);
+    qry_blocks_forget(query);
+    fg_arena_destroy(query->arena);
 }
 
-static enum fg_code select_what(struct qry_question *question, const struct qry_export *what,
+static enum fg_code select_what(struct qry_query *query, const struct qry_export *what,
                                 const char *type, struct qry_selection *selection,
                                 struct fg_err *err)
 {
-    if (qry_select_range(question, selection, what->start_ms, what->end_ms, err) != FG_OK)
+    if (qry_selection_range(query, selection, what->start_ms, what->end_ms, err) != FG_OK)
         return err->code;
-    return qry_select_profiles(question, selection, type, what->selector, err);
+    return qry_selection_profiles(query, selection, type, what->selector, err);
 }
 
 /* ---- types ---- */
@@ -63,18 +62,18 @@ enum fg_code qry_export_types(struct querier *querier, const struct qry_export *
 {
     static const char *const names[] = {FG_LABEL_PROFILE_TYPE};
     struct qry_selection selection = {0};
-    struct qry_question question;
+    struct qry_query query;
     struct qry_label_sets sets;
 
-    begin(&question, querier, what);
+    begin(&query, querier, what);
     qry_label_sets_init(&sets);
-    enum fg_code code = select_what(&question, what, NULL, &selection, err);
+    enum fg_code code = select_what(&query, what, NULL, &selection, err);
     if (code == FG_OK)
-        code = qry_plan_series(&question, &selection, names, FG_COUNT(names), &sets, err);
+        code = qry_collect_series(&query, &selection, names, FG_COUNT(names), &sets, err);
     if (code == FG_OK)
         code = copy_types(&sets, arena, ret_ids, ret_n, err);
     qry_label_sets_done(&sets);
-    end(&question, &selection);
+    end(&query, &selection);
     return code;
 }
 
@@ -83,15 +82,15 @@ enum fg_code qry_export_types(struct querier *querier, const struct qry_export *
 enum fg_code qry_export_tree(struct querier *querier, const struct qry_export *what,
                              bool names_only, struct fg_tree *into, struct fg_err *err)
 {
-    static const struct qry_stacks all = {0};
+    static const struct qry_stack_filter all = {0};
     struct qry_selection selection = {0};
-    struct qry_question question;
+    struct qry_query query;
 
-    begin(&question, querier, what);
-    enum fg_code code = select_what(&question, what, what->type, &selection, err);
+    begin(&query, querier, what);
+    enum fg_code code = select_what(&query, what, what->type, &selection, err);
     if (code == FG_OK)
-        code = qry_plan_tree(&question, &selection, &all, names_only, into, err);
-    end(&question, &selection);
+        code = qry_collect_tree(&query, &selection, &all, names_only, into, err);
+    end(&query, &selection);
     return code;
 }
 
@@ -127,16 +126,16 @@ enum fg_code qry_export_profiles(struct querier *querier, const struct qry_expor
 {
     struct export_writing writing = {.visit = visit, .arg = arg};
     struct qry_selection selection = {0};
-    struct qry_question question;
+    struct qry_query query;
 
-    begin(&question, querier, what);
+    begin(&query, querier, what);
     fg_buf_init(&writing.pprof, querier->answer_max_bytes);
-    enum fg_code code = select_what(&question, what, what->type, &selection, err);
+    enum fg_code code = select_what(&query, what, what->type, &selection, err);
     if (code == FG_OK)
-        code = qry_plan_profiles(&question, &selection, write_profile, &writing, err);
+        code = qry_collect_profiles(&query, &selection, write_profile, &writing, err);
     if (code == FG_OK)
-        *ret_profiles = question.profiles;
+        *ret_profiles = query.profiles;
     fg_buf_done(&writing.pprof);
-    end(&question, &selection);
+    end(&query, &selection);
     return code;
 }

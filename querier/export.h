@@ -1,11 +1,11 @@
 /*
- * Questions of this process, which come by a call and not over HTTP: what is in a bucket, for
+ * Queries of this process, which come by a call and not over HTTP: what is in a bucket, for
  * somebody who writes it to files. The same reading with the same bounds (answer_max_bytes) as that
- * of all other questions. A querier without ingesters sees what they have committed.
+ * of all other queries. A querier without ingesters sees what they have committed.
  *
  * Limits of tenants do not apply: who may read the bucket may read all of it.
  *
- * Thread: the caller's, which waits. Failures are those of questions; FG_E_LIMIT: more than
+ * Thread: the caller's, which waits. Failures are those of queries; FG_E_LIMIT: more than
  * answer_max_bytes were needed.
  */
 #ifndef FG_QUERIER_EXPORT_H

@@ -124,7 +124,7 @@ static enum fg_code read_ring(struct fg_program *program, int64_t deadline_mono_
     return fg_ring_watch_fresh(service->watch, deadline_mono_ns, &view, err);
 }
 
-/* The bucket may be slow to answer. Without a ring that was read once no question has an answer. */
+/* The bucket may be slow to answer. Without a ring that was read once no query has an answer. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct querier_service *service = program->service;

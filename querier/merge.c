@@ -1,5 +1,5 @@
 /* Label sets and points from several sources: sets unite, sums add up. */
-#include "querier/question.h"
+#include "querier/query.h"
 
 static enum fg_code too_large(struct fg_err *err)
 {

@@ -5,8 +5,8 @@
 #include "querier/replicas/replicas.h"
 
 enum {
-    QUESTION_MAX_BYTES = 1024 * 1024, /* of a request; selectors are hundreds of bytes */
-    QUESTION_ANSWER_MAX_BYTES = 256 * 1024 * 1024,
+    REQUEST_MAX_BYTES = 1024 * 1024, /* of a request; selectors are hundreds of bytes */
+    ANSWER_MAX_BYTES_DEFAULT = 256 * 1024 * 1024,
 };
 
 /* Reads of the ring and of manifests take milliseconds. Waiting a few seconds for a complete answer
@@ -14,7 +14,7 @@ enum {
 static const int64_t BUCKET_PATIENCE_NS = 3 * FG_SECOND_NS;
 
 #define QUERIER_METRICS(M)                                                                         \
-    M(COUNTER, QUERIER_QUESTIONS, "flamegrid_querier_questions_total",                             \
+    M(COUNTER, QUERIER_QUERIES, "flamegrid_querier_questions_total",                               \
       "Completed queries, errors included")                                                        \
     M(COUNTER, QUERIER_REFUSED, "flamegrid_querier_questions_refused_total",                       \
       "Queries refused with 429 because the queue, or the share of the tenant, was full")          \
@@ -46,7 +46,7 @@ struct querier *qry_create(const struct qry_config *config)
     querier->replicas_metrics = qry_replicas_register(config->registry);
     querier->timeout_ns = config->timeout_ns > 0 ? config->timeout_ns : 60 * FG_SECOND_NS;
     querier->answer_max_bytes =
-        config->answer_max_bytes > 0 ? config->answer_max_bytes : QUESTION_ANSWER_MAX_BYTES;
+        config->answer_max_bytes > 0 ? config->answer_max_bytes : ANSWER_MAX_BYTES_DEFAULT;
     querier->refine_max_bytes = config->refine_max_bytes;
     if (config->bucket != NULL)
         querier->blocks = qry_blocks_create(&(struct qry_blocks_config){
@@ -79,27 +79,27 @@ void qry_refresh(struct querier *querier)
         qry_blocks_refresh(querier->blocks);
 }
 
-/* --- one question --- */
+/* --- one query --- */
 
-static void question_destroy(struct qry_question *question)
+static void query_destroy(struct qry_query *query)
 {
-    qry_deletions_drop(question);
-    qry_blocks_end(question);
-    qry_blocks_forget(question);
-    qry_replicas_end(question);
-    fg_buf_done(&question->missing);
-    fg_buf_done(&question->body);
-    fg_arena_destroy(question->arena);
-    free(question);
+    qry_deletions_drop(query);
+    qry_blocks_end(query);
+    qry_blocks_forget(query);
+    qry_replicas_end(query);
+    fg_buf_done(&query->missing);
+    fg_buf_done(&query->body);
+    fg_arena_destroy(query->arena);
+    free(query);
 }
 
 /* The header has room for some. */
-void qry_question_lacks(struct qry_question *question, struct fg_slice why)
+void qry_query_lacks(struct qry_query *query, struct fg_slice why)
 {
-    struct fg_buf *missing = &question->missing;
+    struct fg_buf *missing = &query->missing;
     bool said = missing->len > 0 && memmem(missing->ptr, missing->len, why.ptr, why.len) != NULL;
 
-    question->incomplete = true;
+    query->incomplete = true;
     if (said || missing->max_bytes - missing->len <= why.len + 2)
         return;
     if (missing->len > 0)
@@ -107,55 +107,55 @@ void qry_question_lacks(struct qry_question *question, struct fg_slice why)
     fg_buf_put(missing, why);
 }
 
-void qry_question_lacks_since(struct qry_question *question, const char *what, int64_t age_ns,
-                              const struct fg_err *why)
+void qry_query_lacks_since(struct qry_query *query, const char *what, int64_t age_ns,
+                           const struct fg_err *why)
 {
     char text[FG_ERR_MSG_MAX_BYTES + 64];
 
     (void)snprintf(text, sizeof text, "%s of %lld s ago: %s", what,
                    (long long)(age_ns / FG_SECOND_NS), why->msg);
-    qry_question_lacks(question, fg_cstr(text));
+    qry_query_lacks(query, fg_cstr(text));
 }
 
-int64_t qry_question_patience_mono_ns(const struct qry_question *question)
+int64_t qry_query_patience_mono_ns(const struct qry_query *query)
 {
-    return FG_MIN(question->deadline_mono_ns,
-                  fg_time_add(fg_mono_ns(question->querier->clock), BUCKET_PATIENCE_NS));
+    return FG_MIN(query->deadline_mono_ns,
+                  fg_time_add(fg_mono_ns(query->querier->clock), BUCKET_PATIENCE_NS));
 }
 
-enum fg_code qry_question_check(struct qry_question *question, struct fg_err *err)
+enum fg_code qry_query_check(struct qry_query *query, struct fg_err *err)
 {
-    if (question->req != NULL && fg_http_gone(question->req))
+    if (query->req != NULL && fg_http_gone(query->req))
         return fg_fail(err, FG_E_CANCELED, "client has disconnected");
-    if (fg_mono_ns(question->querier->clock) >= question->deadline_mono_ns)
+    if (fg_mono_ns(query->querier->clock) >= query->deadline_mono_ns)
         return fg_fail(err, FG_E_DEADLINE, "query took too long");
     return FG_OK;
 }
 
-enum fg_code qry_question_reply(struct qry_question *question, const ProtobufCMessage *message,
-                                struct fg_err *err)
+enum fg_code qry_query_reply(struct qry_query *query, const ProtobufCMessage *message,
+                             struct fg_err *err)
 {
-    fg_connect_write(&question->call, message, &question->body);
-    if (question->body.full)
+    fg_connect_write(&query->call, message, &query->body);
+    if (query->body.full)
         return fg_fail(err, FG_E_LIMIT,
                        "the response exceeds %llu bytes (querier.answer_max_bytes)",
-                       (unsigned long long)question->querier->answer_max_bytes);
+                       (unsigned long long)query->querier->answer_max_bytes);
     return FG_OK;
 }
 
 /* Worker. */
-static enum fg_code question_run(struct fg_job *job, struct fg_err *err)
+static enum fg_code query_run(struct fg_job *job, struct fg_err *err)
 {
-    struct qry_question *question = fg_container(job, struct qry_question, job);
+    struct qry_query *query = fg_container(job, struct qry_query, job);
     ProtobufCMessage *in = NULL;
 
-    if (qry_question_check(question, err) != FG_OK)
+    if (qry_query_check(query, err) != FG_OK)
         return err->code;
-    if (question->endpoint->type != NULL &&
-        fg_connect_read(&question->call, question->endpoint->type, QUESTION_MAX_BYTES,
-                        question->arena, &in, err) != FG_OK)
+    if (query->endpoint->type != NULL &&
+        fg_connect_read(&query->call, query->endpoint->type, REQUEST_MAX_BYTES, query->arena, &in,
+                        err) != FG_OK)
         return err->code;
-    return question->endpoint->answer(question, in, err);
+    return query->endpoint->answer(query, in, err);
 }
 
 static void add_number(struct fg_http_request *req, const char *name, uint64_t value)
@@ -166,153 +166,152 @@ static void add_number(struct fg_http_request *req, const char *name, uint64_t v
     fg_http_add_header(req, name, text);
 }
 
-/* How far a picture may be off stands beside it; what is exact says only that. */
-static void add_verdict(struct qry_question *question)
+/* How far a flame graph may be off stands beside it; what is exact says only that. */
+static void add_verdict(struct qry_query *query)
 {
-    fg_http_add_header(question->req, "X-Flamegrid-Exact", question->inexact ? "no" : "yes");
-    if (question->inexact)
-        add_number(question->req, "X-Flamegrid-Bound", question->bound);
+    fg_http_add_header(query->req, "X-Flamegrid-Exact", query->inexact ? "no" : "yes");
+    if (query->inexact)
+        add_number(query->req, "X-Flamegrid-Bound", query->bound);
 }
 
-/* What was answered where that is more than was asked for: merged nodes do not tell moments apart.
+/* What was answered where that is more than was asked for: rollups do not tell moments apart.
  */
-enum { RANGES_MAX_BYTES = QUESTION_SIDES_MAX * 48 };
+enum { RANGES_MAX_BYTES = QUERY_SIDES_MAX * 48 };
 
-static void add_ranges(struct qry_question *question)
+static void add_ranges(struct qry_query *query)
 {
     char text[RANGES_MAX_BYTES] = "";
     size_t len = 0;
 
-    for (unsigned i = 0; i < question->n_wide; i++)
+    for (unsigned i = 0; i < query->n_wide; i++)
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%lld-%lld", i == 0 ? "" : ", ",
-                                (long long)(question->wide[i].start_ns / FG_MS_NS),
-                                (long long)(question->wide[i].end_ns / FG_MS_NS));
+                                (long long)(query->wide[i].start_ns / FG_MS_NS),
+                                (long long)(query->wide[i].end_ns / FG_MS_NS));
     if (len > 0)
-        fg_http_add_header(question->req, "X-Flamegrid-Range", text);
+        fg_http_add_header(query->req, "X-Flamegrid-Range", text);
 }
 
 /* Errors of others stand in a header: nothing of them may look like its end. */
-static void add_missing(struct qry_question *question)
+static void add_missing(struct qry_query *query)
 {
-    struct fg_buf *missing = &question->missing;
+    struct fg_buf *missing = &query->missing;
 
     for (size_t i = 0; i < missing->len; i++)
         if (missing->ptr[i] < ' ' || missing->ptr[i] > '~')
             missing->ptr[i] = '?';
     fg_buf_append(missing, "", 1);
-    fg_http_add_header(question->req, "X-Flamegrid-Missing", (const char *)missing->ptr);
+    fg_http_add_header(query->req, "X-Flamegrid-Missing", (const char *)missing->ptr);
 }
 
-static void add_completeness(struct qry_question *question)
+static void add_completeness(struct qry_query *query)
 {
-    fg_http_add_header(question->req, "X-Flamegrid-Complete",
-                       question->incomplete ? "false" : "true");
-    if (question->incomplete)
-        add_missing(question);
+    fg_http_add_header(query->req, "X-Flamegrid-Complete", query->incomplete ? "false" : "true");
+    if (query->incomplete)
+        add_missing(query);
 }
 
-static void add_statistics(struct qry_question *question, int64_t took_ns)
+static void add_statistics(struct qry_query *query, int64_t took_ns)
 {
-    if (question->job.code == FG_OK)
-        add_completeness(question);
-    add_verdict(question);
-    add_ranges(question);
-    add_number(question->req, "X-Flamegrid-Profiles", question->profiles);
-    add_number(question->req, "X-Flamegrid-Bytes", question->bytes);
-    add_number(question->req, "X-Flamegrid-Series", question->series);
-    if (question->querier->blocks != NULL) {
-        add_number(question->req, "X-Flamegrid-Objects", question->objects);
-        add_number(question->req, "X-Flamegrid-Nodes", question->nodes);
-        add_number(question->req, "X-Flamegrid-Requests", question->requests);
-        add_number(question->req, "X-Flamegrid-Cache-Hits", question->cache_hits);
-        add_number(question->req, "X-Flamegrid-Disk-Hits", question->disk_hits);
+    if (query->job.code == FG_OK)
+        add_completeness(query);
+    add_verdict(query);
+    add_ranges(query);
+    add_number(query->req, "X-Flamegrid-Profiles", query->profiles);
+    add_number(query->req, "X-Flamegrid-Bytes", query->bytes);
+    add_number(query->req, "X-Flamegrid-Series", query->series);
+    if (query->querier->blocks != NULL) {
+        add_number(query->req, "X-Flamegrid-Objects", query->objects);
+        add_number(query->req, "X-Flamegrid-Nodes", query->rollups);
+        add_number(query->req, "X-Flamegrid-Requests", query->requests);
+        add_number(query->req, "X-Flamegrid-Cache-Hits", query->cache_hits);
+        add_number(query->req, "X-Flamegrid-Disk-Hits", query->disk_hits);
     }
-    add_number(question->req, "X-Flamegrid-Millis", (uint64_t)(took_ns / FG_MS_NS));
+    add_number(query->req, "X-Flamegrid-Millis", (uint64_t)(took_ns / FG_MS_NS));
 }
 
 /* What an operator should know of: errors of ours, and answers with less than all. Unknown is the
  * client's, as in Pyroscope. */
-static void complain(const struct qry_question *question, int64_t took_ns)
+static void complain(const struct qry_query *query, int64_t took_ns)
 {
-    enum fg_code code = question->job.code;
+    enum fg_code code = query->job.code;
 
     if (fg_code_http(code) >= 500 && code != FG_E_UNIMPLEMENTED && code != FG_E_UNKNOWN)
-        fg_log_warn("query failed", fg_lb("tenant", question->tenants.ids[0]),
-                    fg_ls("path", question->endpoint->path), fg_ls("code", fg_code_name(code)),
-                    fg_ls("err", question->job.err.msg), fg_li("millis", took_ns / FG_MS_NS));
-    else if (code == FG_OK && question->incomplete)
-        fg_log_warn("query response is incomplete", fg_lb("tenant", question->tenants.ids[0]),
-                    fg_ls("path", question->endpoint->path),
-                    fg_lb("missing", fg_buf_slice(&question->missing)),
+        fg_log_warn("query failed", fg_lb("tenant", query->tenants.ids[0]),
+                    fg_ls("path", query->endpoint->path), fg_ls("code", fg_code_name(code)),
+                    fg_ls("err", query->job.err.msg), fg_li("millis", took_ns / FG_MS_NS));
+    else if (code == FG_OK && query->incomplete)
+        fg_log_warn("query response is incomplete", fg_lb("tenant", query->tenants.ids[0]),
+                    fg_ls("path", query->endpoint->path),
+                    fg_lb("missing", fg_buf_slice(&query->missing)),
                     fg_li("millis", took_ns / FG_MS_NS));
 }
 
-static void account(struct qry_question *question, int64_t took_ns)
+static void account(struct qry_query *query, int64_t took_ns)
 {
-    struct fg_metrics *metrics = question->querier->metrics;
-    bool failed = question->job.code != FG_OK;
+    struct fg_metrics *metrics = query->querier->metrics;
+    bool failed = query->job.code != FG_OK;
 
-    fg_metric_add(metrics, QUERIER_QUESTIONS, 1);
-    fg_metric_add(metrics, QUERIER_PROFILES, question->profiles);
-    fg_metric_add(metrics, QUERIER_INCOMPLETE, !failed && question->incomplete);
+    fg_metric_add(metrics, QUERIER_QUERIES, 1);
+    fg_metric_add(metrics, QUERIER_PROFILES, query->profiles);
+    fg_metric_add(metrics, QUERIER_INCOMPLETE, !failed && query->incomplete);
     fg_metric_observe_ns(metrics, QUERIER_SECONDS, took_ns);
-    if (failed && fg_code_http(question->job.code) >= 500)
+    if (failed && fg_code_http(query->job.code) >= 500)
         fg_metric_add(metrics, QUERIER_FAILED, 1);
-    complain(question, took_ns);
-    fg_log_debug("query completed", fg_lb("tenant", question->tenants.ids[0]),
-                 fg_lu("tenants", question->tenants.n), fg_ls("path", question->endpoint->path),
-                 fg_ls("code", fg_code_name(question->job.code)),
-                 fg_ls("err", failed ? question->job.err.msg : ""),
-                 fg_lbool("complete", !failed && !question->incomplete),
-                 fg_lbool("exact", !question->inexact), fg_lu("profiles", question->profiles),
-                 fg_lu("bytes", question->bytes), fg_lu("series", question->series),
-                 fg_lu("objects", question->objects), fg_lu("nodes", question->nodes),
-                 fg_lu("requests", question->requests), fg_lu("cache_hits", question->cache_hits),
-                 fg_lu("disk_hits", question->disk_hits), fg_lu("answer_bytes", question->body.len),
+    complain(query, took_ns);
+    fg_log_debug("query completed", fg_lb("tenant", query->tenants.ids[0]),
+                 fg_lu("tenants", query->tenants.n), fg_ls("path", query->endpoint->path),
+                 fg_ls("code", fg_code_name(query->job.code)),
+                 fg_ls("err", failed ? query->job.err.msg : ""),
+                 fg_lbool("complete", !failed && !query->incomplete),
+                 fg_lbool("exact", !query->inexact), fg_lu("profiles", query->profiles),
+                 fg_lu("bytes", query->bytes), fg_lu("series", query->series),
+                 fg_lu("objects", query->objects), fg_lu("nodes", query->rollups),
+                 fg_lu("requests", query->requests), fg_lu("cache_hits", query->cache_hits),
+                 fg_lu("disk_hits", query->disk_hits), fg_lu("answer_bytes", query->body.len),
                  fg_li("millis", took_ns / FG_MS_NS));
 }
 
 /* Loop. */
-static void question_done(struct fg_job *job)
+static void query_done(struct fg_job *job)
 {
-    struct qry_question *question = fg_container(job, struct qry_question, job);
-    struct fg_http_request *req = question->req;
-    int64_t took_ns = fg_mono_ns(question->querier->clock) - question->start_mono_ns;
+    struct qry_query *query = fg_container(job, struct qry_query, job);
+    struct fg_http_request *req = query->req;
+    int64_t took_ns = fg_mono_ns(query->querier->clock) - query->start_mono_ns;
 
-    account(question, took_ns);
-    add_statistics(question, took_ns);
+    account(query, took_ns);
+    add_statistics(query, took_ns);
     if (job->code != FG_OK)
-        fg_connect_refuse(req, &question->call, &job->err);
-    else if (question->endpoint->type != NULL)
-        fg_connect_respond(req, &question->call, &question->body);
+        fg_connect_refuse(req, &query->call, &job->err);
+    else if (query->endpoint->type != NULL)
+        fg_connect_respond(req, &query->call, &query->body);
     else
-        fg_http_respond(
-            req, 200, question->content_type != NULL ? question->content_type : "application/json",
-            &question->body);
-    question_destroy(question);
+        fg_http_respond(req, 200,
+                        query->content_type != NULL ? query->content_type : "application/json",
+                        &query->body);
+    query_destroy(query);
 }
 
-static struct qry_question *question_create(struct querier *querier, struct fg_http_request *req,
-                                            const struct qry_endpoint *endpoint)
+static struct qry_query *query_create(struct querier *querier, struct fg_http_request *req,
+                                      const struct qry_endpoint *endpoint)
 {
-    struct qry_question *question = fg_new(struct qry_question);
+    struct qry_query *query = fg_new(struct qry_query);
 
-    question->querier = querier;
-    question->req = req;
-    question->endpoint = endpoint;
-    question->accept = fg_http_header(req, "accept");
-    question->refine = fg_slice_is(fg_http_header(req, "x-flamegrid-refine"), "true");
-    question->partial = fg_slice_is(fg_http_header(req, "x-flamegrid-partial"), "true") ||
-                        fg_slice_is(fg_http_param(req, "partial"), "true");
-    question->start_mono_ns = fg_mono_ns(querier->clock);
-    question->deadline_mono_ns = question->start_mono_ns + querier->timeout_ns;
-    question->arena = fg_arena_create(querier->answer_max_bytes);
-    question->job.home = fg_http_loop(req);
-    question->job.run = question_run;
-    question->job.done = question_done;
-    fg_buf_init(&question->body, querier->answer_max_bytes);
-    fg_buf_init(&question->missing, MISSING_MAX_BYTES);
-    return question;
+    query->querier = querier;
+    query->req = req;
+    query->endpoint = endpoint;
+    query->accept = fg_http_header(req, "accept");
+    query->refine = fg_slice_is(fg_http_header(req, "x-flamegrid-refine"), "true");
+    query->partial = fg_slice_is(fg_http_header(req, "x-flamegrid-partial"), "true") ||
+                     fg_slice_is(fg_http_param(req, "partial"), "true");
+    query->start_mono_ns = fg_mono_ns(querier->clock);
+    query->deadline_mono_ns = query->start_mono_ns + querier->timeout_ns;
+    query->arena = fg_arena_create(querier->answer_max_bytes);
+    query->job.home = fg_http_loop(req);
+    query->job.run = query_run;
+    query->job.done = query_done;
+    fg_buf_init(&query->body, querier->answer_max_bytes);
+    fg_buf_init(&query->missing, MISSING_MAX_BYTES);
+    return query;
 }
 
 /* The least that is set: 0 is none. */
@@ -324,56 +323,55 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 /* Whose data it is, and what they may ask for. */
-static enum fg_code identify(struct qry_question *question, struct fg_err *err)
+static enum fg_code identify(struct qry_query *query, struct fg_err *err)
 {
-    struct fg_tenants *tenants = question->querier->tenants;
+    struct fg_tenants *tenants = query->querier->tenants;
 
-    if (fg_tenants_identify(tenants, fg_http_header(question->req, FG_TENANT_HEADER),
-                            &question->tenants, err) != FG_OK) {
+    if (fg_tenants_identify(tenants, fg_http_header(query->req, FG_TENANT_HEADER), &query->tenants,
+                            err) != FG_OK) {
         err->code = FG_E_NO_TENANT;
         return err->code;
     }
-    for (size_t i = 0; i < question->tenants.n; i++) {
-        struct fg_limits *limits = fg_tenants_limits(tenants, question->tenants.ids[i]);
+    for (size_t i = 0; i < query->tenants.n; i++) {
+        struct fg_limits *limits = fg_tenants_limits(tenants, query->tenants.ids[i]);
 
-        question->length_max_ns =
-            least(question->length_max_ns, limits->values.max_query_length_ns);
-        question->lookback_ns = least(question->lookback_ns, limits->values.max_query_lookback_ns);
-        question->retention_ns[i] = fg_limits_longest_kept_ns(&limits->values);
+        query->length_max_ns = least(query->length_max_ns, limits->values.max_query_length_ns);
+        query->lookback_ns = least(query->lookback_ns, limits->values.max_query_lookback_ns);
+        query->retention_ns[i] = fg_limits_longest_kept_ns(&limits->values);
         fg_limits_unref(limits);
     }
     return FG_OK;
 }
 
-/* With several tenants each is a flow, so that none waits for all questions of another one. One
+/* With several tenants each is a flow, so that none waits for all queries of another one. One
  * that reads the data of several is of the first of them. */
-static bool enqueue(struct qry_question *question)
+static bool enqueue(struct qry_query *query)
 {
-    const struct querier *querier = question->querier;
+    const struct querier *querier = query->querier;
 
     if (!fg_tenants_are_several(querier->tenants))
-        return fg_work_submit(querier->work, FG_LANE_QUERY, &question->job);
-    return fg_work_submit_flow(querier->work, FG_LANE_QUERY,
-                               fg_hash64_table(question->tenants.ids[0]), &question->job);
+        return fg_work_submit(querier->work, FG_LANE_QUERY, &query->job);
+    return fg_work_submit_flow(querier->work, FG_LANE_QUERY, fg_hash64_table(query->tenants.ids[0]),
+                               &query->job);
 }
 
-static void question_submit(struct qry_question *question)
+static void query_submit(struct qry_query *query)
 {
     struct fg_err err;
 
-    if (identify(question, &err) != FG_OK) {
-        fg_connect_refuse(question->req, &question->call, &err);
-        question_destroy(question);
+    if (identify(query, &err) != FG_OK) {
+        fg_connect_refuse(query->req, &query->call, &err);
+        query_destroy(query);
         return;
     }
-    if (enqueue(question))
+    if (enqueue(query))
         return;
-    fg_metric_add(question->querier->metrics, QUERIER_REFUSED, 1);
+    fg_metric_add(query->querier->metrics, QUERIER_REFUSED, 1);
     fg_fail(&err, FG_E_LIMIT,
             "too many queries of tenant %.*s are waiting, try again (query_queue_max)",
-            FG_S(question->tenants.ids[0]));
-    fg_connect_refuse(question->req, &question->call, &err); /* 429 brings its Retry-After */
-    question_destroy(question);
+            FG_S(query->tenants.ids[0]));
+    fg_connect_refuse(query->req, &query->call, &err); /* 429 brings its Retry-After */
+    query_destroy(query);
 }
 
 /* --- routes --- */
@@ -387,15 +385,14 @@ struct binding {
 static void on_connect(struct fg_http_request *req, void *arg)
 {
     struct binding *binding = arg;
-    struct qry_question *question = question_create(binding->querier, req, binding->endpoint);
+    struct qry_query *query = query_create(binding->querier, req, binding->endpoint);
 
-    if (!fg_connect_accept(req, question->start_mono_ns, binding->querier->timeout_ns,
-                           &question->call)) {
-        question_destroy(question);
+    if (!fg_connect_accept(req, query->start_mono_ns, binding->querier->timeout_ns, &query->call)) {
+        query_destroy(query);
         return;
     }
-    question->deadline_mono_ns = question->call.deadline_mono_ns;
-    question_submit(question);
+    query->deadline_mono_ns = query->call.deadline_mono_ns;
+    query_submit(query);
 }
 
 /* "maxNodes" wins over "max-nodes". */
@@ -436,10 +433,10 @@ static void read_params(struct fg_http_request *req, struct qry_render_params *p
 static void on_get(struct fg_http_request *req, void *arg)
 {
     struct binding *binding = arg;
-    struct qry_question *question = question_create(binding->querier, req, binding->endpoint);
+    struct qry_query *query = query_create(binding->querier, req, binding->endpoint);
 
-    read_params(req, &question->params);
-    question_submit(question);
+    read_params(req, &query->params);
+    query_submit(query);
 }
 
 static void add_route(struct querier *querier, struct fg_http_server *server,
@@ -451,7 +448,7 @@ static void add_route(struct querier *querier, struct fg_http_server *server,
     fg_http_server_route(server, &(struct fg_http_route){
                                      .methods = connect ? FG_CONNECT_METHODS : FG_HTTP_GET,
                                      .path = endpoint->path,
-                                     .body_max_bytes = connect ? QUESTION_MAX_BYTES : 0,
+                                     .body_max_bytes = connect ? REQUEST_MAX_BYTES : 0,
                                      .handler = connect ? on_connect : on_get,
                                      .arg = binding,
                                      .name = endpoint->name,

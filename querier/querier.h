@@ -1,12 +1,12 @@
 /*
- * The querier answers questions about profiles: querier.v1.QuerierService over Connect (JSON and
- * protobuf), /pyroscope/render and its kin, and the page at /. It holds no data. Each question
- * becomes calls to the peers that do, and their exact answers are merged here; pictures are cut
+ * The querier answers queries about profiles: querier.v1.QuerierService over Connect (JSON and
+ * protobuf), /pyroscope/render and its kin, and the page at /. It holds no data. Each query
+ * becomes calls to the peers that do, and their exact answers are merged here; flame graphs are cut
  * only after that.
  *
- * Thread: handlers run on the loops of the server and hand over at once; a question is
+ * Thread: handlers run on the loops of the server and hand over at once; a query is
  * straight-line code on the QUERY lane of the worker pool and may wait for peers there. The querier
- * itself is read-only after create, so nothing is locked. Memory: of a question, an arena and trees
+ * itself is read-only after create, so nothing is locked. Memory: of a query, an arena and trees
  * that end with it; an answer is at most answer_max_bytes.
  */
 #ifndef FG_QUERIER_QUERIER_H
@@ -57,11 +57,11 @@ struct qry_config {
     struct fg_registry *registry;     /* of metrics */
     struct fg_conditions *conditions; /* reports an unavailable bucket; NULL: not reported */
     struct fg_clock *clock;           /* what "now" is in requests, and deadlines */
-    int64_t timeout_ns;               /* of a question that brings no earlier deadline; 0: 60 s */
+    int64_t timeout_ns;               /* of a query that brings no earlier deadline; 0: 60 s */
     uint64_t answer_max_bytes;        /* 0: 256 MiB */
     struct fg_bucket *bucket;         /* segments and blocks; NULL: there are none */
     uint64_t cache_max_bytes;         /* of what was read of them */
-    uint64_t fetch_max_bytes;         /* under way for one question */
+    uint64_t fetch_max_bytes;         /* under way for one query */
     uint64_t refine_max_bytes;        /* of samples, read in full where crowns do not do */
     int64_t manifest_age_ns;          /* older manifests are asked for again */
     struct fg_disk_cache *disk;       /* of what was read of them, too; NULL: none */
@@ -85,7 +85,7 @@ struct querier;
 struct querier *qry_create(const struct qry_config *config);
 void qry_destroy(struct querier *querier);
 
-/* Something was changed in the bucket that answers have to show at once: questions that come from
+/* Something was changed in the bucket that answers have to show at once: queries that come from
  * now on read the manifests anew. Any thread. */
 void qry_refresh(struct querier *querier);
 

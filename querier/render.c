@@ -2,7 +2,7 @@
  * (querier/API.md#plain-routes). */
 #include "common/base/str.h"
 #include "common/base/timespec.h"
-#include "querier/question.h"
+#include "querier/query.h"
 
 enum {
     TIMELINE_POINTS = 1500,        /* wanted; the step is then rounded to a friendly one */
@@ -29,7 +29,7 @@ static enum fg_code read_max_nodes(struct fg_slice text, size_t *ret_max_nodes, 
 
     if (!fg_parse_i64(text, &asked))
         asked = 0;
-    return qry_select_max_nodes(asked, ret_max_nodes, err);
+    return qry_selection_max_nodes(asked, ret_max_nodes, err);
 }
 
 /* Rounds a step to what people read easily, as Grafana does with its intervals. */
@@ -82,7 +82,7 @@ static void write_numbers(const int64_t *values, size_t n, struct fg_buf *out)
 }
 
 /* What flame graphs of one and of two sides have in common. */
-struct render_picture {
+struct render_flamegraph {
     const struct fg_slice *names;
     size_t n_names;
     const int64_t *values;
@@ -91,28 +91,28 @@ struct render_picture {
     int64_t ticks, max_self;
 };
 
-static void write_flamebearer(const struct render_picture *picture, struct fg_buf *out)
+static void write_flamebearer(const struct render_flamegraph *graph, struct fg_buf *out)
 {
     size_t from = 0;
 
     fg_buf_puts(out, "{\"version\":1,\"flamebearer\":{\"names\":[");
-    for (size_t i = 0; i < picture->n_names; i++) {
+    for (size_t i = 0; i < graph->n_names; i++) {
         if (i > 0)
             fg_buf_putc(out, ',');
-        write_text(picture->names[i], out);
+        write_text(graph->names[i], out);
     }
     fg_buf_puts(out, "],\"levels\":[");
-    for (size_t i = 0; i < picture->n_levels; i++) {
+    for (size_t i = 0; i < graph->n_levels; i++) {
         if (i > 0)
             fg_buf_putc(out, ',');
-        write_numbers(picture->values + from, picture->level_ends[i] - from, out);
-        from = picture->level_ends[i];
+        write_numbers(graph->values + from, graph->level_ends[i] - from, out);
+        from = graph->level_ends[i];
     }
     fg_buf_putc(out, ']');
     write_key("numTicks", out);
-    fg_buf_i64(out, picture->ticks);
+    fg_buf_i64(out, graph->ticks);
     write_key("maxSelf", out);
-    fg_buf_i64(out, picture->max_self);
+    fg_buf_i64(out, graph->max_self);
     fg_buf_putc(out, '}');
 }
 
@@ -207,12 +207,12 @@ static void write_groups(const struct timeline *timeline, const struct qry_point
     fg_buf_putc(out, '}');
 }
 
-static enum fg_code finish(struct qry_question *question, struct fg_err *err)
+static enum fg_code finish(struct qry_query *query, struct fg_err *err)
 {
-    if (question->body.full)
+    if (query->body.full)
         return fg_fail(err, FG_E_LIMIT,
                        "the response exceeds %llu bytes (querier.answer_max_bytes)",
-                       (unsigned long long)question->querier->answer_max_bytes);
+                       (unsigned long long)query->querier->answer_max_bytes);
     return FG_OK;
 }
 
@@ -228,25 +228,24 @@ struct render {
     size_t n_group_by;
 };
 
-static enum fg_code read_render(struct qry_question *question, struct render *render,
-                                struct fg_err *err)
+static enum fg_code read_render(struct qry_query *query, struct render *render, struct fg_err *err)
 {
-    const struct qry_render_params *params = &question->params;
-    int64_t now_ns = fg_wall_ns(question->querier->clock);
+    const struct qry_render_params *params = &query->params;
+    int64_t now_ns = fg_wall_ns(query->querier->clock);
     struct timeline *timeline = &render->timeline;
 
-    if (qry_select_query(question, &render->selection, params->query, "query", err) != FG_OK ||
+    if (qry_selection_parse(query, &render->selection, params->query, "query", err) != FG_OK ||
         read_max_nodes(params->max_nodes, &render->max_nodes, err) != FG_OK)
         return err->code;
     timeline->start_ms = read_time_ms(params->from, now_ns);
     timeline->end_ms = read_time_ms(params->until, now_ns);
     for (size_t i = 0; i < params->n_group_by; i++) {
-        render->group_by[i] = fg_arena_text(question->arena, params->group_by[i]);
+        render->group_by[i] = fg_arena_text(query->arena, params->group_by[i]);
         if (render->group_by[i] == NULL)
             return fg_fail(err, FG_E_LIMIT, "query is too long");
     }
     render->n_group_by = params->n_group_by;
-    if (qry_select_range(question, &render->selection, timeline->start_ms, timeline->end_ms, err) !=
+    if (qry_selection_range(query, &render->selection, timeline->start_ms, timeline->end_ms, err) !=
         FG_OK)
         return err->code;
     timeline->step_s = timeline_step_s(timeline->start_ms, timeline->end_ms);
@@ -258,9 +257,9 @@ static void write_render(const struct render *render, struct fg_buf *out)
     struct fg_flame flame;
 
     fg_flame_make(&render->tree, render->max_nodes, &flame);
-    write_flamebearer(&(struct render_picture){flame.names, flame.n_names, flame.values,
-                                               flame.level_ends, flame.n_levels, flame.total,
-                                               flame.max_self},
+    write_flamebearer(&(struct render_flamegraph){flame.names, flame.n_names, flame.values,
+                                                  flame.level_ends, flame.n_levels, flame.total,
+                                                  flame.max_self},
                       out);
     fg_flame_done(&flame);
     write_metadata(&render->selection.type, "single", out);
@@ -274,38 +273,37 @@ static void write_render(const struct render *render, struct fg_buf *out)
     fg_buf_puts(out, ",\"heatmap\":null}\n");
 }
 
-static enum fg_code answer_render(struct qry_question *question, struct render *render,
+static enum fg_code answer_render(struct qry_query *query, struct render *render,
                                   struct fg_err *err)
 {
-    struct qry_stacks all = {0};
+    struct qry_stack_filter all = {0};
 
-    if (read_render(question, render, err) != FG_OK ||
-        qry_plan_picture(question, &render->selection, &all, render->max_nodes, true, &render->tree,
-                         err) != FG_OK)
+    if (read_render(query, render, err) != FG_OK ||
+        qry_flamegraph_make(query, &render->selection, &all, render->max_nodes, true, &render->tree,
+                            err) != FG_OK)
         return err->code;
-    if (fg_slice_is(question->params.format, "dot")) {
+    if (fg_slice_is(query->params.format, "dot")) {
         if (render->tree.n_nodes > 0)
             return fg_fail(err, FG_E_UNIMPLEMENTED, "format dot is not supported yet");
-        question->content_type = "text/plain";
+        query->content_type = "text/plain";
         return FG_OK;
     }
-    if (qry_plan_points(question, &render->selection, render->timeline.step_s * FG_SECOND_NS,
-                        render->group_by, render->n_group_by, &render->series, &render->n_series,
-                        err) != FG_OK)
+    if (qry_collect_points(query, &render->selection, render->timeline.step_s * FG_SECOND_NS,
+                           render->group_by, render->n_group_by, &render->series, &render->n_series,
+                           err) != FG_OK)
         return err->code;
     qry_points_order(render->series, &render->n_series, 0);
-    write_render(render, &question->body);
-    return finish(question, err);
+    write_render(render, &query->body);
+    return finish(query, err);
 }
 
-static enum fg_code render(struct qry_question *question, const ProtobufCMessage *in,
-                           struct fg_err *err)
+static enum fg_code render(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err)
 {
     struct render render = {0};
 
     (void)in;
     fg_tree_init(&render.tree);
-    enum fg_code code = answer_render(question, &render, err);
+    enum fg_code code = answer_render(query, &render, err);
     fg_tree_done(&render.tree);
     qry_selection_done(&render.selection);
     return code;
@@ -318,26 +316,26 @@ struct side_params {
     const char *name; /* of the parameter */
 };
 
-static enum fg_code read_side(struct qry_question *question, const struct side_params *params,
+static enum fg_code read_side(struct qry_query *query, const struct side_params *params,
                               struct qry_side *side, struct fg_err *err)
 {
-    static const struct qry_stacks all;
-    int64_t now_ns = fg_wall_ns(question->querier->clock);
+    static const struct qry_stack_filter all;
+    int64_t now_ns = fg_wall_ns(query->querier->clock);
 
     side->stacks = &all;
-    if (qry_select_query(question, &side->selection, params->query, params->name, err) != FG_OK)
+    if (qry_selection_parse(query, &side->selection, params->query, params->name, err) != FG_OK)
         return err->code;
-    return qry_select_range(question, &side->selection, read_time_ms(params->from, now_ns),
-                            read_time_ms(params->until, now_ns), err);
+    return qry_selection_range(query, &side->selection, read_time_ms(params->from, now_ns),
+                               read_time_ms(params->until, now_ns), err);
 }
 
 static void write_diff(const struct fg_profile_type *type, const struct qry_diff *diff,
                        struct fg_buf *out)
 {
-    write_flamebearer(&(struct render_picture){diff->names, diff->n_names, diff->values,
-                                               diff->level_ends, diff->n_levels,
-                                               fg_value_add(diff->left_ticks, diff->right_ticks),
-                                               diff->max_self},
+    write_flamebearer(&(struct render_flamegraph){diff->names, diff->n_names, diff->values,
+                                                  diff->level_ends, diff->n_levels,
+                                                  fg_value_add(diff->left_ticks, diff->right_ticks),
+                                                  diff->max_self},
                       out);
     write_metadata(type, "double", out);
     fg_buf_puts(out, ",\"timeline\":null,\"groups\":null,\"heatmap\":null");
@@ -348,10 +346,10 @@ static void write_diff(const struct fg_profile_type *type, const struct qry_diff
     fg_buf_puts(out, "}\n");
 }
 
-static enum fg_code answer_diff(struct qry_question *question, struct qry_side sides[2],
+static enum fg_code answer_diff(struct qry_query *query, struct qry_side sides[2],
                                 struct fg_err *err)
 {
-    const struct qry_render_params *params = &question->params;
+    const struct qry_render_params *params = &query->params;
     struct side_params left = {params->left_query, params->left_from, params->left_until,
                                "leftQuery"};
     struct side_params right = {params->right_query, params->right_from, params->right_until,
@@ -359,25 +357,25 @@ static enum fg_code answer_diff(struct qry_question *question, struct qry_side s
     struct qry_diff diff;
     size_t max_nodes;
 
-    if (read_side(question, &left, &sides[0], err) != FG_OK ||
-        read_side(question, &right, &sides[1], err) != FG_OK)
+    if (read_side(query, &left, &sides[0], err) != FG_OK ||
+        read_side(query, &right, &sides[1], err) != FG_OK)
         return err->code;
     if (!fg_profile_type_eq(&sides[0].selection.type, &sides[1].selection.type))
         return fg_fail(err, FG_E_INVALID, "profile types must match");
     if (read_max_nodes(params->max_nodes, &max_nodes, err) != FG_OK)
         return err->code;
-    enum fg_code code = qry_plan_diff(question, &sides[0], &sides[1], max_nodes, &diff, err);
+    enum fg_code code = qry_flamegraph_diff(query, &sides[0], &sides[1], max_nodes, &diff, err);
     if (code == FG_OK)
-        write_diff(&sides[0].selection.type, &diff, &question->body);
+        write_diff(&sides[0].selection.type, &diff, &query->body);
     qry_diff_done(&diff);
-    return code != FG_OK ? code : finish(question, err);
+    return code != FG_OK ? code : finish(query, err);
 }
 
-static enum fg_code render_diff(struct qry_question *question, const ProtobufCMessage *in,
+static enum fg_code render_diff(struct qry_query *query, const ProtobufCMessage *in,
                                 struct fg_err *err)
 {
     struct qry_side sides[2] = {0};
-    enum fg_code code = answer_diff(question, sides, err);
+    enum fg_code code = answer_diff(query, sides, err);
 
     (void)in;
     qry_selection_done(&sides[0].selection);
@@ -403,25 +401,25 @@ static void write_types(const struct qry_label_sets *sets, struct fg_buf *out)
 }
 
 /* Profile types of the last hour; for any other label there is no way to give a time range. */
-static enum fg_code render_label_values(struct qry_question *question, const ProtobufCMessage *in,
+static enum fg_code render_label_values(struct qry_query *query, const ProtobufCMessage *in,
                                         struct fg_err *err)
 {
     static const char *const names[] = {FG_LABEL_PROFILE_TYPE};
-    struct qry_selection selection = {.end_ns = fg_wall_ns(question->querier->clock)};
+    struct qry_selection selection = {.end_ns = fg_wall_ns(query->querier->clock)};
     struct qry_label_sets sets;
 
     (void)in;
-    if (question->params.label.len == 0)
+    if (query->params.label.len == 0)
         return fg_fail(err, FG_E_INVALID, "label parameter is required");
-    if (!fg_slice_is(question->params.label, FG_LABEL_NAME))
+    if (!fg_slice_is(query->params.label, FG_LABEL_NAME))
         return fg_fail(err, FG_E_INVALID, "missing time range in the query");
     selection.start_ns = selection.end_ns - FG_HOUR_NS;
     qry_label_sets_init(&sets);
-    enum fg_code code = qry_plan_series(question, &selection, names, FG_COUNT(names), &sets, err);
+    enum fg_code code = qry_collect_series(query, &selection, names, FG_COUNT(names), &sets, err);
     if (code == FG_OK)
-        write_types(&sets, &question->body);
+        write_types(&sets, &query->body);
     qry_label_sets_done(&sets);
-    return code != FG_OK ? code : finish(question, err);
+    return code != FG_OK ? code : finish(query, err);
 }
 
 const struct qry_endpoint qry_render_endpoints[] = {

@@ -3,7 +3,7 @@
 #include "querier/ui.h"
 
 #include "common/base/hash.h"
-#include "querier/question.h"
+#include "querier/query.h"
 
 /* Everything from here, nothing inline, nobody frames us; data: is the page's own icon. */
 static const char policy[] = "default-src 'self'; img-src 'self' data:; object-src 'none'; "

@@ -6,8 +6,8 @@
 enum {
     FETCH_GAP_MAX_BYTES = 256 * 1024,       /* read for nothing, rather than ask twice */
     FETCH_LOAD_MAX_BYTES = 4 * 1024 * 1024, /* of a request, unless one thing is larger */
-    FETCH_LOADS_MAX = 32,                   /* requests under way, of one question */
-    FETCH_WAIT_NS = 100 * 1000 * 1000,      /* for what another question makes; then look around */
+    FETCH_LOADS_MAX = 32,                   /* requests under way, of one query */
+    FETCH_WAIT_NS = 100 * 1000 * 1000,      /* for what another query makes; then look around */
 };
 
 struct fetch_queue {
@@ -27,17 +27,17 @@ struct qry_load {
 };
 
 struct qry_fetch {
-    struct qry_question *question;
+    struct qry_query *query;
     struct qry_blocks *blocks;
     struct fg_crew *crew;
     struct fg_bucket_wave *wave;
-    fetch_visit visit;
+    qry_fetch_visit visit;
     void *arg;
     struct qry_fetch_item *items;
     uint32_t n, at;                         /* items[at] is opened next */
     struct fetch_queue ready[FETCH_PHASES]; /* there, not visited */
     uint32_t to_visit[FETCH_PHASES];        /* there or not */
-    struct fetch_queue others;              /* being made by other questions */
+    struct fetch_queue others;              /* being made by other queries */
     struct fetch_queue again; /* to be asked of the bucket itself, in order of `items` */
     struct qry_load *loads;   /* under way, or here and needed */
     uint32_t n_loads;         /* under way */
@@ -114,7 +114,7 @@ static struct fg_cache_key key_of(const struct qry_fetch_item *item)
 {
     return (struct fg_cache_key){
         .object = item->object->id,
-        .what = item->thing->what << 8 | item->kind,
+        .what = item->type->what << 8 | item->kind,
         .part = item->part == NULL ? 0 : item->part->number,
         .number = item->number,
     };
@@ -133,8 +133,8 @@ static bool is_nodes(const struct qry_fetch_item *item)
 
     if (item->part == NULL) /* a directory, perhaps with nodes */
         return object->head.offset != object->directory.offset;
-    return item->thing == &qry_thing_nodes || item->thing == &qry_thing_node_names ||
-           item->thing == &qry_thing_node;
+    return item->type == &qry_cached_rollups || item->type == &qry_cached_rollup_names ||
+           item->type == &qry_cached_rollup;
 }
 
 enum fg_code qry_fetch_fail(const struct qry_fetch_item *item, struct fg_err *err)
@@ -145,7 +145,7 @@ enum fg_code qry_fetch_fail(const struct qry_fetch_item *item, struct fg_err *er
         (void)fg_wrap(err, "%s: part %.*s/%.*s", item->object->name,
                       FG_S(item->part->entry->tenant), FG_S(item->part->entry->service));
     if (fg_damage_unusable(err->code))
-        qry_lost_add(item->fetch->question, item->object, item->part, is_nodes(item), err);
+        qry_lost_add(item->fetch->query, item->object, item->part, is_nodes(item), err);
     return err->code;
 }
 
@@ -161,8 +161,8 @@ static enum fg_code make(struct qry_fetch_item *item, struct fg_err *err)
     size_t max_bytes = item->fetch->blocks->memory_max_bytes, size;
     void *value;
 
-    if (item->thing->make(item, item->bytes, max_bytes, &value, &size, err) == FG_OK) {
-        fg_cache_fill(item->entry, value, size, item->thing->destroy);
+    if (item->type->make(item, item->bytes, max_bytes, &value, &size, err) == FG_OK) {
+        fg_cache_fill(item->entry, value, size, item->type->destroy);
         return FG_OK;
     }
     item->again = err->code == FG_E_CORRUPT && !is_fresh(item);
@@ -176,7 +176,7 @@ static enum fg_code run_making(struct fg_task *task, struct fg_err *err)
     struct fg_disk_cache *disk = item->fetch->blocks->disk;
     struct fg_disk_key key = disk_key_of(item);
 
-    if (qry_question_check(item->fetch->question, err) != FG_OK || make(item, err) != FG_OK)
+    if (qry_query_check(item->fetch->query, err) != FG_OK || make(item, err) != FG_OK)
         return err->code;
     if (disk != NULL && item->of_disk && item->again)
         fg_disk_cache_drop(disk, &key);
@@ -204,7 +204,7 @@ static enum fg_code end_making(struct fg_task *task, bool ran, struct fg_err *er
         fg_buf_done(&item->read);
     if (item->load != NULL)
         load_unuse(fetch, item->load);
-    fetch->question->disk_hits += ran && item->of_disk && !item->again;
+    fetch->query->disk_hits += ran && item->of_disk && !item->again;
     if (!ran || (item->again && fetch->over))
         fail_item(item);
     else if (item->again)
@@ -246,7 +246,7 @@ static bool take_from_disk(struct qry_fetch *fetch, struct qry_fetch_item *item)
 /* Does all to the object's end come with it? */
 static bool brings_tail(const struct qry_fetch_item *item)
 {
-    return item->thing == &qry_thing_directory && item->object->tail != NULL;
+    return item->type == &qry_cached_directory && item->object->tail != NULL;
 }
 
 static struct fg_block_range range_of(const struct qry_fetch_item *item)
@@ -285,7 +285,7 @@ static bool open_item(struct qry_fetch *fetch, struct qry_fetch_item *item)
 
     item->entry = fg_cache_open(fetch->blocks->cache, &key, &state, &mine);
     fg_metric_add(fetch->blocks->metrics, mine ? BLOCKS_CACHE_MISSES : BLOCKS_CACHE_HITS, 1);
-    fetch->question->cache_hits += !mine;
+    fetch->query->cache_hits += !mine;
     if (state == FG_CACHE_READY)
         queue_add(&fetch->ready[item->phase], item);
     else if (!mine)
@@ -342,8 +342,8 @@ static void load_send(struct qry_fetch *fetch, struct qry_load *load)
     request->offset = range_of(first).offset;
     request->length = load->end - request->offset;
     request->content_max_bytes = request->length;
-    request->deadline_mono_ns = fetch->question->stale ? fetch->question->stale_until_mono_ns
-                                                       : fetch->question->deadline_mono_ns;
+    request->deadline_mono_ns =
+        fetch->query->stale ? fetch->query->stale_until_mono_ns : fetch->query->deadline_mono_ns;
     /* Others may use the tail that there is. */
     load->tail = brings_tail(first) && !request->fresh ? first->object->tail : NULL;
     load->other_bytes = request->length - FG_MIN(request->length, load->items_bytes);
@@ -351,7 +351,7 @@ static void load_send(struct qry_fetch *fetch, struct qry_load *load)
     load->next = fetch->loads;
     fetch->loads = load;
     fetch->n_loads++;
-    fetch->question->requests++;
+    fetch->query->requests++;
     fg_metric_add(fetch->blocks->metrics, BLOCKS_REQUESTS, 1);
     fg_bucket_wave_send(fetch->wave, fetch->blocks->bucket, request);
 }
@@ -453,7 +453,7 @@ static void pass_over(struct qry_fetch *fetch, struct qry_load *load, const stru
     struct qry_fetch_item *item;
 
     while ((item = queue_take(&load->items)) != NULL) {
-        qry_lost_add(fetch->question, item->object, NULL, false, err);
+        qry_lost_add(fetch->query, item->object, NULL, false, err);
         fail_item(item);
         fetch->to_visit[item->phase]--;
         fetch->bytes -= item->range.len;
@@ -475,13 +475,13 @@ static enum fg_code take_failure(struct qry_fetch *fetch, struct qry_load *load,
         load_destroy(fetch, load);
         return FG_OK;
     }
-    if (fetch->question->stale && (err->code == FG_E_UNAVAILABLE || err->code == FG_E_DEADLINE) &&
-        qry_question_check(fetch->question, err) == FG_OK) {
+    if (fetch->query->stale && (err->code == FG_E_UNAVAILABLE || err->code == FG_E_DEADLINE) &&
+        qry_query_check(fetch->query, err) == FG_OK) {
         pass_over(fetch, load, err);
         return FG_OK;
     }
     if (err->code == FG_E_NOT_FOUND) /* not this item alone */
-        qry_lost_add(fetch->question, first->object, NULL, false, err);
+        qry_lost_add(fetch->query, first->object, NULL, false, err);
     else if (err->code == FG_E_CORRUPT)
         return qry_fetch_fail(first, err);
     return err->code;
@@ -504,7 +504,7 @@ static enum fg_code take_load(struct qry_fetch *fetch, struct qry_load *load, st
     return FG_OK;
 }
 
-/* Another question's; we have nothing under way ourselves. */
+/* Another query's; we have nothing under way ourselves. */
 static void await_other(struct qry_fetch *fetch)
 {
     struct qry_fetch_item *item = queue_take(&fetch->others);
@@ -516,7 +516,7 @@ static void await_other(struct qry_fetch *fetch)
     case FG_CACHE_LOADING:
         queue_add(&fetch->others, item);
         break;
-    case FG_CACHE_FAILED: /* its question may have ended; we find out ourselves */
+    case FG_CACHE_FAILED: /* its query may have ended; we find out ourselves */
         fg_cache_unref(item->entry);
         if (open_item(fetch, item))
             load_send(fetch, load_create(item));
@@ -543,7 +543,7 @@ static enum fg_code visit_one(struct qry_fetch *fetch, struct qry_fetch_item *it
     fg_cache_unref(item->entry);
     fetch->to_visit[item->phase]--;
     fetch->bytes -= item->range.len;
-    fetch->question->bytes += item->range.len;
+    fetch->query->bytes += item->range.len;
     return code == FG_OK ? FG_OK : qry_fetch_fail(item, err);
 }
 
@@ -556,7 +556,7 @@ static bool may_send(const struct qry_fetch *fetch)
 
 /* There is nothing to do meanwhile. Damaged items are asked for again when nothing else is under
  * way: which of several errors the client gets does not depend on how many threads work. Other
- * questions may wait for these items, so they come before theirs. */
+ * queries may wait for these items, so they come before theirs. */
 static void await(struct qry_fetch *fetch)
 {
     if (fetch->n_loads > 0 || fg_crew_has_tasks(fetch->crew))
@@ -576,7 +576,7 @@ static enum fg_code step(struct qry_fetch *fetch, struct fg_err *err)
         send_next(fetch);
         return FG_OK;
     }
-    if (qry_question_check(fetch->question, err) != FG_OK)
+    if (qry_query_check(fetch->query, err) != FG_OK)
         return err->code;
     if (fg_crew_end_one(fetch->crew))
         return FG_OK;
@@ -609,8 +609,8 @@ static void fetch_init(struct qry_fetch *fetch, struct qry_fetch_list *list)
 {
     fetch->items = list->items;
     fetch->n = list->n;
-    fetch->blocks = fetch->question->querier->blocks;
-    fetch->crew = fetch->question->snapshot->crew;
+    fetch->blocks = fetch->query->querier->blocks;
+    fetch->crew = fetch->query->snapshot->crew;
     fetch->wave = fg_bucket_wave_create();
     fg_bucket_wave_on_end(fetch->wave, nudge, fetch->crew);
     qsort(list->items, list->n, sizeof *list->items, item_order);
@@ -651,10 +651,10 @@ static enum fg_code finish(struct qry_fetch *fetch, enum fg_code code, struct fg
     return err->code;
 }
 
-enum fg_code qry_fetch_all(struct qry_question *question, struct qry_fetch_list *list,
-                           fetch_visit visit, void *arg, struct fg_err *err)
+enum fg_code qry_fetch_all(struct qry_query *query, struct qry_fetch_list *list,
+                           qry_fetch_visit visit, void *arg, struct fg_err *err)
 {
-    struct qry_fetch fetch = {.question = question, .visit = visit, .arg = arg};
+    struct qry_fetch fetch = {.query = query, .visit = visit, .arg = arg};
     enum fg_code code = FG_OK;
 
     if (list->n == 0)

@@ -1,12 +1,12 @@
 /*
- * Gets things for a question: from the cache, from the disk, or from the bucket by as few requests
+ * Gets things for a query: from the cache, from the disk, or from the bucket by as few requests
  * as possible, what lies near each other by one. The wave goes on while things are visited, so that
  * network and CPU work at the same time; bytes that are under way or wait for their visit are
  * bounded.
  *
- * Thread: the question's. Visits come on it, in the order of the phases; what a visit wants to be
+ * Thread: the query's. Visits come on it, in the order of the phases; what a visit wants to be
  * done beside others it puts in the snapshot's crew, and qry_fetch_all() ends that, too. Of what
- * comes as bytes the question's crew makes things.
+ * comes as bytes the query's crew makes things.
  */
 #ifndef FG_QUERIER_BLOCKS_FETCH_H
 #define FG_QUERIER_BLOCKS_FETCH_H
@@ -20,7 +20,7 @@ struct qry_fetch_item;
 struct qry_load;
 
 /* A kind of thing. */
-struct qry_thing {
+struct qry_cached_type {
     uint32_t what; /* in keys */
     /*
      * Makes what is kept of the bytes. Checks them: nothing is kept that was not. bytes: how much
@@ -32,7 +32,7 @@ struct qry_thing {
 };
 
 struct qry_fetch_item {
-    const struct qry_thing *thing;
+    const struct qry_cached_type *type;
     const struct qry_object *object;
     struct fg_block_range range;
     struct qry_part *part; /* NULL: of the object as a whole */
@@ -62,50 +62,49 @@ enum fg_code qry_fetch_add(struct qry_fetch_list *list, struct fg_arena *arena,
 
 /* Called once for each item. The entry is let go afterwards, unless the visit keeps it with
  * fg_cache_ref(). */
-typedef enum fg_code (*fetch_visit)(void *arg, const struct qry_fetch_item *item,
-                                    struct fg_err *err);
+typedef enum fg_code (*qry_fetch_visit)(void *arg, const struct qry_fetch_item *item,
+                                        struct fg_err *err);
 
 /* Visits all; the list is sorted on the way, and of no use afterwards. */
-enum fg_code qry_fetch_all(struct qry_question *question, struct qry_fetch_list *list,
-                           fetch_visit visit, void *arg, struct fg_err *err) fg_must_check;
+enum fg_code qry_fetch_all(struct qry_query *query, struct qry_fetch_list *list,
+                           qry_fetch_visit visit, void *arg, struct fg_err *err) fg_must_check;
 
-/* Puts before the error's text which thing it was that failed. If it is damaged, the question's
+/* Puts before the error's text which thing it was that failed. If it is damaged, the query's
  * next try leaves it out (lost.h). Any thread. */
 enum fg_code qry_fetch_fail(const struct qry_fetch_item *item, struct fg_err *err);
 
-/* ---- things.c ---- */
+/* ---- cached_objects.c ---- */
 
-extern const struct qry_thing qry_thing_directory, qry_thing_index, qry_thing_tree, qry_thing_names,
-    qry_thing_page;
-extern const struct qry_thing qry_thing_nodes, qry_thing_node_names, qry_thing_node;
+extern const struct qry_cached_type qry_cached_directory, qry_cached_index, qry_cached_tree,
+    qry_cached_names, qry_cached_page;
+extern const struct qry_cached_type qry_cached_rollups, qry_cached_rollup_names, qry_cached_rollup;
 
 /* What their entries hold. */
 const struct fg_block_directory *qry_directory_of(const struct fg_cache_entry *entry);
 const struct fg_block_index *qry_index_of(const struct fg_cache_entry *entry);
 const struct fg_block_tree *qry_tree_of(const struct fg_cache_entry *entry);
-const struct fg_name_tree *
-qry_names_of(const struct fg_cache_entry *entry); /* and of merged nodes */
-const struct fg_nodes *qry_nodes_of(const struct fg_cache_entry *entry);
+const struct fg_name_tree *qry_names_of(const struct fg_cache_entry *entry); /* and of rollups */
+const struct fg_nodes *qry_rollups_of(const struct fg_cache_entry *entry);
 struct fg_slice qry_page_of(const struct fg_cache_entry *entry); /* and of a node */
 
-/* What qry_thing_tree or qry_thing_names is made of: the latter of the part's names, if it has any.
- * Its nodes are by rank. */
-bool qry_stacks_are_named(const struct qry_thing *stacks, const struct fg_block_part *part);
-struct fg_block_range qry_stacks_range(const struct qry_thing *stacks,
+/* What qry_cached_tree or qry_cached_names is made of: the latter of the part's names, if it has
+ * any. Its nodes are by rank. */
+bool qry_stacks_are_named(const struct qry_cached_type *stacks, const struct fg_block_part *part);
+struct fg_block_range qry_stacks_range(const struct qry_cached_type *stacks,
                                        const struct fg_block_part *part);
 
-/* What merged nodes a part of a directory has, NULL for none; false: they have to be asked for
- * themselves (qry_thing_nodes). */
-bool qry_nodes_are_with(const struct fg_cache_entry *directory, uint32_t part,
-                        const struct fg_nodes **ret_nodes);
+/* What rollups a part of a directory has, NULL for none; false: they have to be asked for
+ * themselves (qry_cached_rollups). */
+bool qry_rollups_are_with(const struct fg_cache_entry *directory, uint32_t part,
+                          const struct fg_nodes **ret_rollups);
 
-/* Of merged nodes: names and dictionary; a crown or a full node, as it was stored (qry_page_of()).
+/* Of rollups: names and dictionary; a crown or a full rollup, as it was stored (qry_page_of()).
  */
-enum fg_code qry_fetch_add_node_names(struct qry_fetch_list *list, struct fg_arena *arena,
-                                      struct qry_part *part, struct fg_err *err) fg_must_check;
-enum fg_code qry_fetch_add_node(struct qry_fetch_list *list, struct fg_arena *arena,
-                                struct qry_part *part, const struct fg_plan_pick *pick,
-                                unsigned phase, struct fg_err *err) fg_must_check;
+enum fg_code qry_fetch_add_rollup_names(struct qry_fetch_list *list, struct fg_arena *arena,
+                                        struct qry_part *part, struct fg_err *err) fg_must_check;
+enum fg_code qry_fetch_add_rollup(struct qry_fetch_list *list, struct fg_arena *arena,
+                                  struct qry_part *part, const struct fg_plan_pick *pick,
+                                  unsigned phase, struct fg_err *err) fg_must_check;
 
 /* Adds the marked pages of a kind of the part to the list. */
 enum fg_code qry_fetch_add_pages(struct qry_fetch_list *list, struct fg_arena *arena,

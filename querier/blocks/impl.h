@@ -3,18 +3,18 @@
  *
  *     blocks.c    create and destroy; metrics; texts of the bucket's errors
  *     snapshot.c  manifests: which objects there are
- *     objects.c   those of them that a question is about
+ *     objects.c   those of them that a query is about
  *     fetch.c     what was not: requests in waves
- *     things.c    bytes into what is kept: directories, indexes, trees, pages
- *     reader.c    the parts of a question, in batches that fit in memory; series that match
- *     nodes.c     which merged nodes take the place of reading a part
- *     alone.c     merged nodes of profiles that are gone: which range, totals and labels of them
- *     under.c     objects that need not be opened, since others have their sums
+ *     cached_objects.c    bytes into what is kept: directories, indexes, trees, pages
+ *     reader.c    the parts of a query, in batches that fit in memory; series that match
+ *     rollups.c     which rollups take the place of reading a part
+ *     rollup_only.c     rollups of profiles that are gone: which range, totals and labels of them
+ *     children.c     objects that need not be opened, since others have their sums
  *     rows.c      which of their profiles are in the range
  *     select.c    their samples into sums
- *     adders.c    who add them up
+ *     accumulators.c    who add them up
  *     tree.c      sums into a tree
- *     picture.c   sums into crowns
+ *     flame graph.c   sums into crowns
  *     points.c    their totals onto a grid
  *     series.c    their labels; counts
  *     profiles.c  themselves, one by one
@@ -72,27 +72,27 @@ struct qry_blocks {
      * than the way there and back; 64 KiB, of what is read before a head. */
     uint32_t whole_max_bytes, before_max_bytes;
     /* But for tests: 64 MiB, of parts that are read together, which is about what one busy service
-     * has in a day block. Small enough that some questions at a time are no danger, and waves are
+     * has in a day block. Small enough that some queries at a time are no danger, and waves are
      * still wide. */
     uint64_t batch_bytes;
 };
 
-/* A question's. */
+/* A query's. */
 struct qry_blocks_snapshot {
     struct fg_snapshot core;
     struct fg_slice tenants[FG_SNAPSHOT_TENANTS_MAX];
     struct fg_crew
-        *crew; /* who reads it; without tasks but in qry_fetch_all() and qry_select_sums() */
+        *crew; /* who reads it; without tasks but in qry_fetch_all() and qry_samples_sum() */
 };
 
 enum fg_code qry_blocks_too_large(struct fg_err *err);
 
-/* What a failed request means for a question: faults of ours do not look like the client's. */
+/* What a failed request means for a query: faults of ours do not look like the client's. */
 enum fg_code qry_blocks_fail(const struct fg_bucket_request *request, struct fg_err *err);
 
 /* ---- objects.c ---- */
 
-/* The end of an object, which comes with its head and is held while the question goes on. */
+/* The end of an object, which comes with its head and is held while the query goes on. */
 struct qry_tail {
     uint64_t from;       /* up to the object's end */
     struct fg_buf bytes; /* empty: it did not come */
@@ -102,23 +102,24 @@ struct qry_tail {
 struct qry_object {
     const char *name;
     struct fg_id id;  /* hash of the name */
-    uint32_t tenants; /* bit i: of tenant i of the question */
+    uint32_t tenants; /* bit i: of tenant i of the query */
     uint64_t bytes, profiles;
     struct fg_id digest;
     struct fg_block_range directory;
-    bool alone;                   /* merged nodes, of profiles that are gone */
-    uint64_t nodes_bytes;         /* what merged nodes there are: right before it */
+    bool rollup_only;             /* rollups of profiles that are gone */
+    uint64_t rollups_bytes;       /* of the rollups, right before the directory */
     struct fg_block_range head;   /* both, where they are little enough; else the directory */
     struct fg_id block_id;        /* what is made of it knows it by that */
     struct fg_cache_entry *entry; /* its head, once fetched */
     bool known;                   /* its parts are */
-    bool mostly;                  /* the question's tenants have half of its profiles at least */
+    bool mostly;                  /* the query's tenants have half of its profiles at least */
     struct qry_tail *tail;        /* NULL: the head comes by itself */
 
-    /* under.c. Of a block of merged nodes: what it is made of; else NULL. */
-    const struct fg_blocks_entry *made;
-    bool shut; /* sums of it are in another: it is opened where these do not answer */
-    bool vouched, guessed;
+    /* children.c. Of a derived block, which has rollups of its children and nothing else, its
+     * entry, which lists them; else NULL. */
+    const struct fg_blocks_entry *derived;
+    bool closed; /* a parent has its rollups: it is opened only if these cannot answer */
+    bool covered, guessed;
 };
 
 struct qry_objects {
@@ -129,17 +130,17 @@ struct qry_objects {
 
 enum qry_objects_which {
     OBJECTS_PROFILES,
-    OBJECTS_AND_ALONE, /* also merged nodes that are alone */
-    OBJECTS_AND_NODES, /* also all others, and what these are made of is shut */
-    OBJECTS_ALONE,
+    OBJECTS_AND_ROLLUP_ONLY, /* also rollups that are alone */
+    OBJECTS_AND_ROLLUPS,     /* also all others, and what these are made of is shut */
+    OBJECTS_ROLLUP_ONLY,
 };
 
-/* Those of the question's snapshot with something of its tenants in the range; in the arena. */
-enum fg_code qry_objects_find(const struct qry_question *question, int64_t start_ns, int64_t end_ns,
+/* Those of the query's snapshot with something of its tenants in the range; in the arena. */
+enum fg_code qry_objects_find(const struct qry_query *query, int64_t start_ns, int64_t end_ns,
                               enum qry_objects_which which, struct fg_arena *arena,
                               struct qry_objects *ret_objects, struct fg_err *err) fg_must_check;
 
-/* A block of a tenant of the question, or NULL. */
+/* A block of a tenant of the query, or NULL. */
 struct qry_object *qry_objects_block(const struct qry_objects *objects, uint32_t tenant,
                                      struct fg_id id);
 
@@ -157,11 +158,11 @@ struct qry_span {
     uint32_t n_found, first_found, last_found;
 };
 
-/* One on its way through a question. */
+/* One on its way through a query. */
 struct qry_part {
     struct qry_object *object;
     uint32_t number; /* in the directory */
-    uint32_t tenant; /* of the question */
+    uint32_t tenant; /* of the query */
     const struct fg_block_part *entry;
     struct fg_cache_entry *index_entry, *tree_entry; /* the latter: select.h */
     const struct fg_block_index *index;              /* once fetched */
@@ -172,9 +173,10 @@ struct qry_part {
     bool begun;     /* select.c; its samples are added up... */
     uint64_t *sums; /* ...and joined */
 
-    /* nodes.c. What is chosen of it; of what it is not, all of the question's range. */
-    const struct fg_nodes *nodes;     /* NULL: none that is of use */
-    struct fg_cache_entry *nod_entry; /* what they live in, where that is not the object's head */
+    /* rollups.c. What is chosen of it; of what it is not, all of the query's range. */
+    const struct fg_nodes *rollups; /* NULL: none that is of use */
+    struct fg_cache_entry
+        *rollups_entry; /* what they live in, where that is not the object's head */
     bool chosen;
     struct fg_plan_raw *raws; /* to be read as they are */
     struct fg_plan_pick *crowns, *fulls;
@@ -182,7 +184,7 @@ struct qry_part {
 };
 
 struct qry_reader {
-    struct qry_question *question;
+    struct qry_query *query;
     struct qry_blocks *blocks;
     struct fg_arena *arena;      /* of all that is below */
     struct fg_selector selector; /* with the profile type; regular expressions are borrowed */
@@ -190,13 +192,14 @@ struct qry_reader {
     struct fg_slice service;  /* the only one; empty: any */
     int64_t start_ns, end_ns; /* inclusive */
     struct qry_objects objects;
-    uint32_t n_open;                /* of these */
-    bool of_samples;                /* not only labels and totals */
-    const struct qry_thing *stacks; /* which of them samples are to be read with; NULL: none */
+    uint32_t n_open; /* of these */
+    bool of_samples; /* not only labels and totals */
+    const struct qry_cached_type
+        *stacks; /* which of them samples are to be read with; NULL: none */
     uint64_t tail_bytes;
     struct qry_part *parts;
     uint32_t n_parts, cap_parts;
-    uint32_t n_found; /* those that nodes.c has put aside included */
+    uint32_t n_found; /* those that rollups.c has put aside included */
 
     /* The batch at hand. */
     struct qry_part *batch;
@@ -204,11 +207,11 @@ struct qry_reader {
     struct fg_arena_mark mark;
 };
 
-/* Finds the parts: fetches the directories. profile_type NULL: any. Of parts of merged nodes only
- * qry_nodes_choose() leaves none to be read as they are. of_samples: small objects are read as a
+/* Finds the parts: fetches the directories. profile_type NULL: any. Of parts of rollups only
+ * qry_rollups_choose() leaves none to be read as they are. of_samples: small objects are read as a
  * whole.
  * close() in any case. */
-enum fg_code qry_reader_open(struct qry_reader *reader, struct qry_question *question,
+enum fg_code qry_reader_open(struct qry_reader *reader, struct qry_query *query,
                              const struct qry_selection *selection, const char *profile_type,
                              int64_t start_ns, int64_t end_ns, enum qry_objects_which which,
                              bool of_samples, struct fg_err *err) fg_must_check;
@@ -224,56 +227,60 @@ enum fg_code qry_reader_extend(struct qry_reader *reader, struct fg_err *err) fg
  */
 enum fg_code qry_reader_next(struct qry_reader *reader, struct fg_err *err) fg_must_check;
 
-/* ---- nodes.c ---- */
+/* ---- rollups.c ---- */
 
 /*
- * Says of each part what is to be read of it, so that all together is every profile of the question
- * once: merged nodes, and what they do not cover. Parts of which nothing but crowns is to be read
- * come behind n_parts, up to n_found. Beside full nodes crowns are read where that is what is asked
- * for, and (crowns_too) of what is alone and has nothing else. FG_E_INVALID: that does not do
+ * Says of each part what is to be read of it, so that all together is every profile of the query
+ * once: rollups, and what they do not cover. Parts of which nothing but crowns is to be read
+ * come behind n_parts, up to n_found. Beside full rollups crowns are read where that is what is
+ * asked for, and (crowns_too) of what is alone and has nothing else. FG_E_INVALID: that does not do
  * either.
  */
-enum fg_code qry_nodes_choose(struct qry_reader *reader, enum fg_nodes_what what, bool crowns_too,
-                              struct fg_err *err) fg_must_check;
+enum fg_code qry_rollups_choose(struct qry_reader *reader, enum fg_nodes_what what, bool crowns_too,
+                                struct fg_err *err) fg_must_check;
 
-/* What nodes the parts have: part->nodes, of which nothing is deleted. */
-enum fg_code qry_nodes_find(struct qry_reader *reader, struct fg_err *err) fg_must_check;
+/* What nodes the parts have: part->rollups, of which nothing is deleted. */
+enum fg_code qry_rollups_find(struct qry_reader *reader, struct fg_err *err) fg_must_check;
 
-/* ---- alone.c ---- */
+/* ---- rollup_only.c ---- */
 
-/* The question's points of what is alone: totals of its rows, spread evenly over their times. */
-typedef enum fg_code (*alone_point)(void *arg, const struct fg_labels *labels, uint64_t step,
-                                    uint64_t sum, uint64_t count, struct fg_err *err);
-struct qry_alone_grid {
+/* The query's points of what is alone: totals of its rows, spread evenly over their times. */
+typedef enum fg_code (*qry_rollup_only_point)(void *arg, const struct fg_labels *labels,
+                                              uint64_t step, uint64_t sum, uint64_t count,
+                                              struct fg_err *err);
+struct qry_rollup_only_grid {
     int64_t start_ns, step_ns;
     uint64_t last_step;
     const char *const *group_by;
     size_t n_group_by;
-    alone_point each; /* labels: with those made from the type */
+    qry_rollup_only_point each; /* labels: with those made from the type */
     void *arg;
 };
-enum fg_code qry_alone_points(struct qry_question *question, const struct qry_selection *selection,
-                              const struct qry_alone_grid *grid, struct fg_err *err) fg_must_check;
+enum fg_code qry_rollup_only_points(struct qry_query *query, const struct qry_selection *selection,
+                                    const struct qry_rollup_only_grid *grid,
+                                    struct fg_err *err) fg_must_check;
 
 /* Label sets of groups, with those made from each type: what is left of series. */
-typedef enum fg_code (*alone_labels)(void *arg, const struct fg_labels *labels, struct fg_err *err);
-enum fg_code qry_alone_series(struct qry_question *question, const struct qry_selection *selection,
-                              alone_labels each, void *arg, struct fg_err *err) fg_must_check;
+typedef enum fg_code (*qry_rollup_only_labels)(void *arg, const struct fg_labels *labels,
+                                               struct fg_err *err);
+enum fg_code qry_rollup_only_series(struct qry_query *query, const struct qry_selection *selection,
+                                    qry_rollup_only_labels each, void *arg,
+                                    struct fg_err *err) fg_must_check;
 
-/* ---- under.c ---- */
+/* ---- children.c ---- */
 
 /* Opens what is shut where nothing that stands above it is known to have all of it, once it is
  * known what nodes parts have. What was opened is to be read with qry_reader_extend(). */
-bool qry_under_open_unvouched(struct qry_reader *reader);
+bool qry_children_open_uncovered(struct qry_reader *reader);
 
 /* Opens those of a tenant that a plan lacks. FG_E_CORRUPT: they are not there. */
-enum fg_code qry_under_open(struct qry_reader *reader, uint32_t tenant, const struct fg_plan *plan,
-                            struct fg_err *err) fg_must_check;
+enum fg_code qry_children_open(struct qry_reader *reader, uint32_t tenant,
+                               const struct fg_plan *plan, struct fg_err *err) fg_must_check;
 
-bool qry_under_any_shut(const struct qry_reader *reader);
+bool qry_children_any_closed(const struct qry_reader *reader);
 
-/* What is shut stores so much of the question's services, about. */
-uint64_t qry_under_bytes(struct qry_reader *reader);
+/* What is shut stores so much of the query's services, about. */
+uint64_t qry_children_bytes(struct qry_reader *reader);
 
 /* ---- rows.c ---- */
 

@@ -11,35 +11,35 @@ enum {
 
 #define WHOLE UINT32_MAX /* in place of the number of a part */
 
-/* Something unreadable: an object, a part of it, or merged nodes of either. */
+/* Something unreadable: an object, a part of it, or rollups of either. */
 struct lost_entry {
     struct fg_id object;
     uint32_t part;
-    bool nodes;
+    bool rollups;
     bool costs; /* the answer lacks something without it */
     enum fg_code code;
     char name[FG_NAME_MAX_BYTES];
     char why[WHY_MAX_BYTES];
 };
 
-struct blocks_lost {
+struct qry_lost {
     pthread_mutex_t lock; /* while things are made, by several threads */
     struct lost_entry entries[ENTRIES_MAX];
     unsigned n;
     unsigned n_out; /* the first of these are left out; the others were met by the last try */
 };
 
-void qry_lost_open(struct qry_question *question)
+void qry_lost_open(struct qry_query *query)
 {
-    if (question->lost != NULL)
+    if (query->lost != NULL)
         return;
-    question->lost = fg_new(struct blocks_lost);
-    (void)pthread_mutex_init(&question->lost->lock, NULL);
+    query->lost = fg_new(struct qry_lost);
+    (void)pthread_mutex_init(&query->lost->lock, NULL);
 }
 
-void qry_blocks_forget(struct qry_question *question)
+void qry_blocks_forget(struct qry_query *query)
 {
-    struct blocks_lost *lost = fg_take(question->lost);
+    struct qry_lost *lost = fg_take(query->lost);
 
     if (lost == NULL)
         return;
@@ -51,10 +51,10 @@ void qry_blocks_forget(struct qry_question *question)
 
 static bool is_same(const struct lost_entry *a, const struct lost_entry *b)
 {
-    return fg_id_eq(a->object, b->object) && a->part == b->part && a->nodes == b->nodes;
+    return fg_id_eq(a->object, b->object) && a->part == b->part && a->rollups == b->rollups;
 }
 
-static void add(struct blocks_lost *lost, const struct lost_entry *entry)
+static void add(struct qry_lost *lost, const struct lost_entry *entry)
 {
     (void)pthread_mutex_lock(&lost->lock);
     for (unsigned i = lost->n_out; i < lost->n; i++)
@@ -67,73 +67,72 @@ static void add(struct blocks_lost *lost, const struct lost_entry *entry)
     (void)pthread_mutex_unlock(&lost->lock);
 }
 
-void qry_lost_add(struct qry_question *question, const struct qry_object *object,
-                  const struct qry_part *part, bool nodes, const struct fg_err *err)
+void qry_lost_add(struct qry_query *query, const struct qry_object *object,
+                  const struct qry_part *part, bool rollups, const struct fg_err *err)
 {
     struct lost_entry entry = {.object = object->id, .code = err->code};
 
-    /* Of merged nodes nothing is left without the nodes, and what they are made of has it all. */
-    entry.nodes = nodes && object->made == NULL && !object->alone;
-    entry.part = part == NULL || object->made != NULL ? WHOLE : part->number;
-    entry.costs = !entry.nodes && object->made == NULL;
+    /* Of rollups nothing is left without the nodes, and what they are made of has it all. */
+    entry.rollups = rollups && object->derived == NULL && !object->rollup_only;
+    entry.part = part == NULL || object->derived != NULL ? WHOLE : part->number;
+    entry.costs = !entry.rollups && object->derived == NULL;
     (void)snprintf(entry.name, sizeof entry.name, "%s", object->name);
     (void)snprintf(entry.why, sizeof entry.why, "%.*s", WHY_MAX_BYTES - 1, err->msg);
-    add(question->lost, &entry);
+    add(query->lost, &entry);
 }
 
 /* ---- what is left out ---- */
 
-static const struct lost_entry *find(const struct qry_question *question, struct fg_id object,
-                                     uint32_t part, bool nodes)
+static const struct lost_entry *find(const struct qry_query *query, struct fg_id object,
+                                     uint32_t part, bool rollups)
 {
-    const struct blocks_lost *lost = question->lost;
+    const struct qry_lost *lost = query->lost;
 
     for (unsigned i = 0; i < lost->n_out; i++) {
         const struct lost_entry *entry = &lost->entries[i];
 
-        if (entry->part == part && entry->nodes == nodes && fg_id_eq(entry->object, object))
+        if (entry->part == part && entry->rollups == rollups && fg_id_eq(entry->object, object))
             return entry;
     }
     return NULL;
 }
 
-static bool say(struct qry_question *question, const struct lost_entry *entry)
+static bool say(struct qry_query *query, const struct lost_entry *entry)
 {
     if (entry != NULL)
-        qry_question_lacks(question, fg_cstr(entry->why));
+        qry_query_lacks(query, fg_cstr(entry->why));
     return entry != NULL;
 }
 
-bool qry_lost_object(const struct qry_question *question, const struct qry_object *object)
+bool qry_lost_object(const struct qry_query *query, const struct qry_object *object)
 {
-    return find(question, object->id, WHOLE, false) != NULL;
+    return find(query, object->id, WHOLE, false) != NULL;
 }
 
-bool qry_lost_head(const struct qry_question *question, const struct qry_object *object)
+bool qry_lost_head(const struct qry_query *query, const struct qry_object *object)
 {
-    return find(question, object->id, WHOLE, true) != NULL;
+    return find(query, object->id, WHOLE, true) != NULL;
 }
 
-bool qry_lost_lacks_object(struct qry_question *question, const struct qry_object *object)
+bool qry_lost_lacks_object(struct qry_query *query, const struct qry_object *object)
 {
-    return say(question, find(question, object->id, WHOLE, false));
+    return say(query, find(query, object->id, WHOLE, false));
 }
 
-bool qry_lost_lacks_part(struct qry_question *question, const struct qry_object *object,
-                         uint32_t part)
+bool qry_lost_lacks_part(struct qry_query *query, const struct qry_object *object, uint32_t part)
 {
-    return say(question, find(question, object->id, part, false));
+    return say(query, find(query, object->id, part, false));
 }
 
-bool qry_lost_nodes(const struct qry_question *question, const struct qry_part *part)
+bool qry_lost_rollups(const struct qry_query *query, const struct qry_part *part)
 {
-    return find(question, part->object->id, part->number, true) != NULL;
+    return find(query, part->object->id, part->number, true) != NULL;
 }
 
 /* ---- between two tries ---- */
 
 /* An object that is not there was in a snapshot that is too old, as a rule. */
-static bool may_be_elsewhere(const struct blocks_lost *lost, bool fresh)
+static bool may_be_elsewhere(const struct qry_lost *lost, bool fresh)
 {
     for (unsigned i = lost->n_out; i < lost->n; i++)
         if (lost->entries[i].code == FG_E_NOT_FOUND && !fresh)
@@ -141,14 +140,13 @@ static bool may_be_elsewhere(const struct blocks_lost *lost, bool fresh)
     return false;
 }
 
-static void tell(const struct qry_question *question, const struct lost_entry *entry)
+static void tell(const struct qry_query *query, const struct lost_entry *entry)
 {
     if (fg_damage_unusable(entry->code))
-        fg_damage_met(question->querier->blocks->bucket->damage, entry->name, entry->code,
-                      entry->why);
+        fg_damage_met(query->querier->blocks->bucket->damage, entry->name, entry->code, entry->why);
 }
 
-static bool is_any_cost(const struct blocks_lost *lost)
+static bool is_any_cost(const struct qry_lost *lost)
 {
     for (unsigned i = lost->n_out; i < lost->n; i++)
         if (lost->entries[i].costs)
@@ -156,18 +154,18 @@ static bool is_any_cost(const struct blocks_lost *lost)
     return false;
 }
 
-bool qry_blocks_leave_out(struct qry_question *question, bool fresh, struct fg_err *err)
+bool qry_blocks_leave_out(struct qry_query *query, bool fresh, struct fg_err *err)
 {
-    struct blocks_lost *lost = question->lost;
+    struct qry_lost *lost = query->lost;
     if (lost == NULL || lost->n == lost->n_out)
         return false;
-    if (may_be_elsewhere(lost, fresh || question->stale)) {
+    if (may_be_elsewhere(lost, fresh || query->stale)) {
         lost->n = lost->n_out;
         return false;
     }
     for (unsigned i = lost->n_out; i < lost->n; i++)
-        tell(question, &lost->entries[i]);
-    if (!question->partial && is_any_cost(lost)) {
+        tell(query, &lost->entries[i]);
+    if (!query->partial && is_any_cost(lost)) {
         lost->n = lost->n_out;
         err->code = FG_E_UNAVAILABLE; /* to take the rest is what the client can do about it */
         (void)fg_wrap(err, "set partial=true to get a response without the unreadable data");

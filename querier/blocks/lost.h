@@ -4,7 +4,7 @@
  * first attempt calls qry_lost_add() and fails; qry_blocks_leave_out() decides whether to repeat
  * it, and the repetition asks the functions below what to skip.
  *
- * Skipping merged nodes costs nothing: the query reads what they were made of, and the answer is
+ * Skipping rollups costs nothing: the query reads what they were made of, and the answer is
  * complete. Skipping profiles makes it incomplete: with partial=true the answer names what it
  * lacks, else the query fails with 503. If the object's directory is readable, only a part (one
  * service) is skipped, else the whole object.
@@ -17,23 +17,22 @@
 #include "querier/blocks/impl.h"
 
 /* Creates the query's list if it has none. */
-void qry_lost_open(struct qry_question *question);
+void qry_lost_open(struct qry_query *query);
 
-/* Adds something that this attempt could not read. part NULL: the whole object. nodes: only merged
- * nodes, of the part or, if part is NULL, those beside the directory. err: the reason, which names
- * the object. Any thread. */
-void qry_lost_add(struct qry_question *question, const struct qry_object *object,
-                  const struct qry_part *part, bool nodes, const struct fg_err *err);
+/* Adds something that this attempt could not read. part NULL: the whole object. nodes: only
+ * rollups, of the part or, if part is NULL, those beside the directory. err: the reason, which
+ * names the object. Any thread. */
+void qry_lost_add(struct qry_query *query, const struct qry_object *object,
+                  const struct qry_part *part, bool rollups, const struct fg_err *err);
 
-/* Return true if the query skips the whole object, the merged nodes beside its directory, or the
- * merged nodes of a part. */
-bool qry_lost_object(const struct qry_question *question, const struct qry_object *object);
-bool qry_lost_head(const struct qry_question *question, const struct qry_object *object);
-bool qry_lost_nodes(const struct qry_question *question, const struct qry_part *part);
+/* Return true if the query skips the whole object, the rollups beside its directory, or the
+ * rollups of a part. */
+bool qry_lost_object(const struct qry_query *query, const struct qry_object *object);
+bool qry_lost_head(const struct qry_query *query, const struct qry_object *object);
+bool qry_lost_rollups(const struct qry_query *query, const struct qry_part *part);
 
 /* Return true if the query skips the object or the part, and note that the answer lacks it. */
-bool qry_lost_lacks_object(struct qry_question *question, const struct qry_object *object);
-bool qry_lost_lacks_part(struct qry_question *question, const struct qry_object *object,
-                         uint32_t part);
+bool qry_lost_lacks_object(struct qry_query *query, const struct qry_object *object);
+bool qry_lost_lacks_part(struct qry_query *query, const struct qry_object *object, uint32_t part);
 
 #endif

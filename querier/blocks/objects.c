@@ -1,4 +1,4 @@
-/* Which segments and blocks a question is about, by what the manifests say of them. */
+/* Which segments and blocks a query is about, by what the manifests say of them. */
 #include "querier/blocks/lost.h"
 
 enum { OBJECT_HEAD_MAX_BYTES = 1024 * 1024 }; /* of what is read before anything is known */
@@ -8,7 +8,7 @@ static bool overlaps(int64_t t_min_ns, int64_t t_max_ns, int64_t start_ns, int64
     return t_min_ns <= end_ns && t_max_ns >= start_ns;
 }
 
-static enum fg_code add(const struct qry_question *question, struct qry_objects *objects,
+static enum fg_code add(const struct qry_query *query, struct qry_objects *objects,
                         struct fg_arena *arena, const char *name, const struct qry_object *object,
                         struct fg_err *err)
 {
@@ -23,21 +23,21 @@ static enum fg_code add(const struct qry_question *question, struct qry_objects 
     if (added->name == NULL)
         return qry_blocks_too_large(err);
     added->id = fg_hash128(fg_cstr(name));
-    if (added->made != NULL && qry_lost_object(question, added))
+    if (added->derived != NULL && qry_lost_object(query, added))
         return FG_OK; /* what it is made of is read */
     if (object->block_id.hi == 0 && object->block_id.lo == 0)
         added->block_id = added->id; /* a segment: nothing is made of it */
     added->head = added->directory;
-    if (added->nodes_bytes > 0 && added->nodes_bytes <= OBJECT_HEAD_MAX_BYTES &&
-        !qry_lost_head(question, added)) {
-        added->head.offset -= added->nodes_bytes;
-        added->head.len += added->nodes_bytes;
+    if (added->rollups_bytes > 0 && added->rollups_bytes <= OBJECT_HEAD_MAX_BYTES &&
+        !qry_lost_head(query, added)) {
+        added->head.offset -= added->rollups_bytes;
+        added->head.len += added->rollups_bytes;
     }
     objects->n++;
     return FG_OK;
 }
 
-/* Which of the question's tenants have something to be read in it, and how many profiles. */
+/* Which of the query's tenants have something to be read in it, and how many profiles. */
 static uint32_t tenants_of(const struct fg_snapshot *snapshot, const uint32_t *numbers,
                            const struct fg_l0_segment *segment, int64_t start_ns, int64_t end_ns,
                            uint64_t *ret_profiles)
@@ -58,11 +58,11 @@ static uint32_t tenants_of(const struct fg_snapshot *snapshot, const uint32_t *n
     return tenants;
 }
 
-static enum fg_code add_segments(const struct qry_question *question, int64_t start_ns,
-                                 int64_t end_ns, struct fg_arena *arena,
-                                 struct qry_objects *objects, struct fg_err *err)
+static enum fg_code add_segments(const struct qry_query *query, int64_t start_ns, int64_t end_ns,
+                                 struct fg_arena *arena, struct qry_objects *objects,
+                                 struct fg_err *err)
 {
-    const struct fg_snapshot *snapshot = &question->snapshot->core;
+    const struct fg_snapshot *snapshot = &query->snapshot->core;
     const struct fg_l0 *l0 = &snapshot->l0->l0;
     uint32_t numbers[FG_SNAPSHOT_TENANTS_MAX];
     char name[FG_NAME_MAX_BYTES];
@@ -84,7 +84,7 @@ static enum fg_code add_segments(const struct qry_question *question, int64_t st
             continue;
         object.mostly = profiles >= segment->profiles / 2;
         fg_name_segment(name, &segment->id);
-        if (add(question, objects, arena, name, &object, err) != FG_OK)
+        if (add(query, objects, arena, name, &object, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -94,20 +94,19 @@ static enum fg_code add_segments(const struct qry_question *question, int64_t st
 static bool is_about(const struct fg_blocks_entry *block, int64_t start_ns, int64_t end_ns,
                      enum qry_objects_which which)
 {
-    if (block->alone ? which == OBJECTS_PROFILES : which == OBJECTS_ALONE)
+    if (block->alone ? which == OBJECTS_PROFILES : which == OBJECTS_ROLLUP_ONLY)
         return false;
     if (block->nodes_only && !block->alone)
-        return which == OBJECTS_AND_NODES && block->t_min_ns >= start_ns &&
+        return which == OBJECTS_AND_ROLLUPS && block->t_min_ns >= start_ns &&
                block->t_max_ns <= end_ns;
     return overlaps(block->t_min_ns, block->t_max_ns, start_ns, end_ns);
 }
 
-static enum fg_code add_blocks(const struct qry_question *question, uint32_t tenant,
-                               int64_t start_ns, int64_t end_ns, enum qry_objects_which which,
-                               struct fg_arena *arena, struct qry_objects *objects,
-                               struct fg_err *err)
+static enum fg_code add_blocks(const struct qry_query *query, uint32_t tenant, int64_t start_ns,
+                               int64_t end_ns, enum qry_objects_which which, struct fg_arena *arena,
+                               struct qry_objects *objects, struct fg_err *err)
 {
-    const struct fg_snapshot *snapshot = &question->snapshot->core;
+    const struct fg_snapshot *snapshot = &query->snapshot->core;
     const struct fg_blocks *blocks = &snapshot->blocks[tenant]->blocks;
     char name[FG_NAME_MAX_BYTES];
 
@@ -120,16 +119,16 @@ static enum fg_code add_blocks(const struct qry_question *question, uint32_t ten
             .profiles = block->profiles,
             .digest = block->digest,
             .directory = {block->directory_offset, block->directory_bytes},
-            .nodes_bytes = block->nodes_bytes,
+            .rollups_bytes = block->nodes_bytes,
             .block_id = block->id,
-            .made = block->nodes_only && !block->alone ? block : NULL,
-            .alone = block->alone,
+            .derived = block->nodes_only && !block->alone ? block : NULL,
+            .rollup_only = block->alone,
         };
 
         if (!is_about(block, start_ns, end_ns, which))
             continue;
         if (fg_name_block(name, snapshot->tenants[tenant], block->id, err) != FG_OK ||
-            add(question, objects, arena, name, &object, err) != FG_OK)
+            add(query, objects, arena, name, &object, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -154,36 +153,36 @@ struct qry_object *qry_objects_block(const struct qry_objects *objects, uint32_t
     return NULL;
 }
 
-static void shut_under(struct qry_objects *objects, uint32_t tenant)
+static void close_children(struct qry_objects *objects, uint32_t tenant)
 {
     for (uint32_t i = objects->blocks[tenant]; i < objects->blocks[tenant + 1]; i++) {
-        const struct fg_blocks_entry *made = objects->items[i].made;
+        const struct fg_blocks_entry *derived = objects->items[i].derived;
 
-        for (uint32_t k = 0; made != NULL && k < made->n_from_blocks; k++) {
-            struct qry_object *object = qry_objects_block(objects, tenant, made->from_blocks[k]);
+        for (uint32_t k = 0; derived != NULL && k < derived->n_from_blocks; k++) {
+            struct qry_object *object = qry_objects_block(objects, tenant, derived->from_blocks[k]);
 
             if (object != NULL)
-                object->shut = true;
+                object->closed = true;
         }
     }
 }
 
-enum fg_code qry_objects_find(const struct qry_question *question, int64_t start_ns, int64_t end_ns,
+enum fg_code qry_objects_find(const struct qry_query *query, int64_t start_ns, int64_t end_ns,
                               enum qry_objects_which which, struct fg_arena *arena,
                               struct qry_objects *ret_objects, struct fg_err *err)
 {
-    const struct fg_snapshot *snapshot = &question->snapshot->core;
+    const struct fg_snapshot *snapshot = &query->snapshot->core;
     struct qry_objects objects = {0};
 
-    if (which != OBJECTS_ALONE &&
-        add_segments(question, start_ns, end_ns, arena, &objects, err) != FG_OK)
+    if (which != OBJECTS_ROLLUP_ONLY &&
+        add_segments(query, start_ns, end_ns, arena, &objects, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < snapshot->n_tenants; i++) {
         objects.blocks[i] = objects.n;
-        if (add_blocks(question, i, start_ns, end_ns, which, arena, &objects, err) != FG_OK)
+        if (add_blocks(query, i, start_ns, end_ns, which, arena, &objects, err) != FG_OK)
             return err->code;
         objects.blocks[i + 1] = objects.n;
-        shut_under(&objects, i);
+        close_children(&objects, i);
     }
     *ret_objects = objects;
     return FG_OK;

@@ -1,7 +1,7 @@
 /*
  * POINTS: totals over time, from the rows of IDX; samples are not touched. Each page is a task of
- * the question's crew: it gives totals by match. Which label set a match is in is found afterwards,
- * on the question's thread, and only of those that have a total.
+ * the query's crew: it gives totals by match. Which label set a match is in is found afterwards,
+ * on the query's thread, and only of those that have a total.
  */
 #include "querier/blocks/fetch.h"
 
@@ -46,7 +46,7 @@ static enum fg_code find_set(struct totals *totals, const struct qry_part *part,
     if (labels.items == NULL || group.items == NULL)
         code = qry_blocks_too_large(err);
     else
-        code = qry_label_sets_take(&totals->sets, &group, totals->reader.question->arena, &at, err);
+        code = qry_label_sets_take(&totals->sets, &group, totals->reader.query->arena, &at, err);
     fg_arena_destroy(arena);
     if (code == FG_OK)
         *ret_set = (uint32_t)at;
@@ -193,7 +193,7 @@ static enum fg_code run_page(struct fg_task *task, struct fg_err *err)
     fg_auto(fg_arena) *arena = fg_arena_create(reader->blocks->memory_max_bytes);
     struct fg_block_rows rows;
 
-    if (qry_question_check(reader->question, err) != FG_OK)
+    if (qry_query_check(reader->query, err) != FG_OK)
         return err->code;
     if (fg_block_totals_parse(page->item->part->index, page->item->number, qry_page_of(page->entry),
                               arena, &rows, err) != FG_OK ||
@@ -206,7 +206,7 @@ static enum fg_code take_found(const struct points_page_task *page, struct fg_er
 {
     struct totals *totals = page->totals;
 
-    totals->reader.question->profiles += page->profiles;
+    totals->reader.query->profiles += page->profiles;
     for (size_t i = 0; i < page->found.count; i++) {
         struct total total = page->found.items[i];
 
@@ -239,7 +239,7 @@ static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct f
                                       .item = item,
                                       .entry = fg_cache_ref(item->entry),
                                       .found = {.max = totals->all.max}};
-    fg_crew_put(totals->reader.question->snapshot->crew, &page->task);
+    fg_crew_put(totals->reader.query->snapshot->crew, &page->task);
     return FG_OK;
 }
 
@@ -261,14 +261,14 @@ static enum fg_code read_batch(struct totals *totals, struct fg_err *err)
         if (qry_fetch_add_pages(&list, reader->arena, part, FG_BLOCK_IDX, marks, 0, err) != FG_OK)
             return err->code;
     }
-    return qry_fetch_all(reader->question, &list, visit, totals, err);
+    return qry_fetch_all(reader->query, &list, visit, totals, err);
 }
 
 /* ---- the answer ---- */
 
 static enum fg_code give(struct totals *totals, struct qry_points_list *into, struct fg_err *err)
 {
-    struct fg_arena *arena = totals->reader.question->arena;
+    struct fg_arena *arena = totals->reader.query->arena;
     size_t end;
 
     settle(&totals->all);
@@ -299,7 +299,7 @@ static enum fg_code read_all(struct totals *totals, struct fg_err *err)
     return FG_OK;
 }
 
-/* ---- merged nodes of profiles that are gone ---- */
+/* ---- rollups of profiles that are gone ---- */
 
 static enum fg_code take_alone(void *arg, const struct fg_labels *labels, uint64_t step,
                                uint64_t sum, uint64_t count, struct fg_err *err)
@@ -312,8 +312,7 @@ static enum fg_code take_alone(void *arg, const struct fg_labels *labels, uint64
 
     if (group.items == NULL)
         return qry_blocks_too_large(err);
-    if (qry_label_sets_take(&totals->sets, &group, totals->reader.question->arena, &at, err) !=
-        FG_OK)
+    if (qry_label_sets_take(&totals->sets, &group, totals->reader.query->arena, &at, err) != FG_OK)
         return err->code;
     total.set = (uint32_t)at;
     return add_total(&totals->all, total, err);
@@ -321,25 +320,25 @@ static enum fg_code take_alone(void *arg, const struct fg_labels *labels, uint64
 
 static enum fg_code read_alone(struct totals *totals, struct fg_err *err)
 {
-    const struct qry_alone_grid grid = {.start_ns = totals->start_ns,
-                                        .step_ns = totals->step_ns,
-                                        .last_step = totals->last_step,
-                                        .group_by = totals->group_by,
-                                        .n_group_by = totals->n_group_by,
-                                        .each = take_alone,
-                                        .arg = totals};
+    const struct qry_rollup_only_grid grid = {.start_ns = totals->start_ns,
+                                              .step_ns = totals->step_ns,
+                                              .last_step = totals->last_step,
+                                              .group_by = totals->group_by,
+                                              .n_group_by = totals->n_group_by,
+                                              .each = take_alone,
+                                              .arg = totals};
 
-    return qry_alone_points(totals->reader.question, totals->reader.selection, &grid, err);
+    return qry_rollup_only_points(totals->reader.query, totals->reader.selection, &grid, err);
 }
 
-enum fg_code qry_blocks_points(struct qry_question *question, const struct qry_selection *selection,
+enum fg_code qry_blocks_points(struct qry_query *query, const struct qry_selection *selection,
                                int64_t step_ns, const char *const *group_by, size_t n_group_by,
                                struct qry_points_list *into, struct fg_err *err)
 {
     struct totals totals = {.group_by = group_by, .n_group_by = n_group_by};
     enum fg_code code;
 
-    if (question->snapshot == NULL)
+    if (query->snapshot == NULL)
         return FG_OK;
     if (step_ns <= 0 || selection->end_ns < selection->start_ns)
         return fg_fail(err, FG_E_INVALID, "points without a step or range");
@@ -347,9 +346,9 @@ enum fg_code qry_blocks_points(struct qry_question *question, const struct qry_s
     totals.step_ns = step_ns;
     totals.last_step =
         ((uint64_t)selection->end_ns - (uint64_t)selection->start_ns) / (uint64_t)step_ns;
-    totals.all.max = question->querier->blocks->memory_max_bytes / sizeof *totals.all.items;
+    totals.all.max = query->querier->blocks->memory_max_bytes / sizeof *totals.all.items;
     qry_label_sets_init(&totals.sets);
-    code = qry_reader_open(&totals.reader, question, selection, selection->type_text,
+    code = qry_reader_open(&totals.reader, query, selection, selection->type_text,
                            qry_points_from_ns(selection, step_ns), selection->end_ns,
                            OBJECTS_PROFILES, false, err);
     if (code == FG_OK)

@@ -10,7 +10,7 @@ struct profiles_row {
 struct each {
     struct qry_reader reader;
     bool all_types;
-    profile_visit visit;
+    qry_profile_visit visit;
     void *arg;
     struct fg_block_samples *samples;
     struct profiles_row *
@@ -82,7 +82,7 @@ static enum fg_code keep_links(struct each *each, const struct qry_part *part, u
                                struct fg_cache_entry *entry, struct fg_err *err)
 {
     each->links_bytes += qry_page_of(entry).len;
-    if (each->links_bytes > each->reader.question->querier->blocks->memory_max_bytes)
+    if (each->links_bytes > each->reader.query->querier->blocks->memory_max_bytes)
         return qry_blocks_too_large(err);
     each->links[part - each->reader.batch][number] = fg_cache_ref(entry);
     return FG_OK;
@@ -294,7 +294,7 @@ static enum fg_code visit_profile(struct each *each, const struct qry_part *part
         return err->code;
     if (samples.count == 0)
         return FG_OK;
-    each->reader.question->profiles++;
+    each->reader.query->profiles++;
     return each->visit(each->arg,
                        &(struct qry_one_profile){
                            .labels = &series->labels,
@@ -325,7 +325,7 @@ static enum fg_code visit_span(struct each *each, const struct qry_part *part,
         if (code != FG_OK)
             return code;
     }
-    return qry_question_check(each->reader.question, err);
+    return qry_query_check(each->reader.query, err);
 }
 
 static enum fg_code take_samples(struct each *each, struct qry_part *part, uint32_t number,
@@ -354,7 +354,7 @@ static enum fg_code visit_item(void *arg, const struct qry_fetch_item *item, str
 {
     struct each *each = arg;
 
-    if (item->thing == &qry_thing_tree) {
+    if (item->type == &qry_cached_tree) {
         item->part->tree_entry = fg_cache_ref(item->entry);
         return FG_OK;
     }
@@ -392,7 +392,7 @@ static enum fg_code list_part(struct each *each, struct qry_fetch_list *list, st
     }
     return qry_fetch_add(
         list, reader->arena,
-        &(struct qry_fetch_item){.thing = &qry_thing_tree,
+        &(struct qry_fetch_item){.type = &qry_cached_tree,
                                  .object = part->object,
                                  .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_TREE),
                                  .part = part},
@@ -419,7 +419,7 @@ static enum fg_code fetch_batch(struct each *each, struct fg_err *err)
         if (list_part(each, &list, part, err) != FG_OK)
             return err->code;
     }
-    return qry_fetch_all(reader->question, &list, visit_item, each, err);
+    return qry_fetch_all(reader->query, &list, visit_item, each, err);
 }
 
 static enum fg_code read_all(struct each *each, struct fg_err *err)
@@ -435,18 +435,17 @@ static enum fg_code read_all(struct each *each, struct fg_err *err)
     return code;
 }
 
-enum fg_code qry_blocks_profiles(struct qry_question *question,
-                                 const struct qry_selection *selection, profile_visit visit,
-                                 void *arg, struct fg_err *err)
+enum fg_code qry_blocks_profiles(struct qry_query *query, const struct qry_selection *selection,
+                                 qry_profile_visit visit, void *arg, struct fg_err *err)
 {
     struct each each = {.all_types = selection->type_text == NULL, .visit = visit, .arg = arg};
     enum fg_code code;
 
-    if (question->snapshot == NULL)
+    if (query->snapshot == NULL)
         return FG_OK;
-    each.samples = fg_block_samples_create(question->querier->blocks->memory_max_bytes);
-    each.links_arena = fg_arena_create(question->querier->blocks->memory_max_bytes);
-    code = qry_reader_open(&each.reader, question, selection, selection->type_text,
+    each.samples = fg_block_samples_create(query->querier->blocks->memory_max_bytes);
+    each.links_arena = fg_arena_create(query->querier->blocks->memory_max_bytes);
+    code = qry_reader_open(&each.reader, query, selection, selection->type_text,
                            selection->start_ns, selection->end_ns, OBJECTS_PROFILES, true, err);
     if (code == FG_OK)
         code = read_all(&each, err);

@@ -1,10 +1,10 @@
-/* The parts that a question is about, a batch at a time. */
+/* The parts that a query is about, a batch at a time. */
 #include "querier/blocks/fetch.h"
 #include "querier/blocks/lost.h"
 
 enum {
     SERIES_BYTES = 512, /* of an index and what is made of it, each */
-    RUN_BYTES = 200,    /* likewise: spans are most of it, in an array that grows */
+    CHUNK_BYTES = 200,  /* likewise: spans are most of it, in an array that grows */
     NODE_BYTES = 16,    /* of what is kept of a tree; while it is parsed it takes more */
     NAMES_TIMES = 8,    /* as many bytes as are stored of names are kept of them, at most */
     TAILS_MAX_BYTES = 16 * 1024 * 1024, /* of all objects: they are held */
@@ -48,7 +48,7 @@ static enum fg_code add_part(struct qry_reader *reader, struct qry_object *objec
     const struct fg_block_part *entry = &qry_directory_of(object->entry)->parts[number];
 
     if (entry->t_min_ns > reader->end_ns || entry->t_max_ns < reader->start_ns ||
-        qry_lost_lacks_part(reader->question, object, number))
+        qry_lost_lacks_part(reader->query, object, number))
         return FG_OK;
     if (!fg_arena_grow(reader->arena, &reader->parts, reader->n_parts, 1, &reader->cap_parts,
                        sizeof *reader->parts))
@@ -62,7 +62,7 @@ static enum fg_code add_parts_of(struct qry_reader *reader, struct qry_object *o
                                  uint32_t tenant, struct fg_err *err)
 {
     const struct fg_block_directory *directory = qry_directory_of(object->entry);
-    struct fg_slice name = reader->question->tenants.ids[tenant];
+    struct fg_slice name = reader->query->tenants.ids[tenant];
     struct fg_slice service = reader->service;
     uint32_t i = fg_block_part_find(directory, name, service);
 
@@ -119,30 +119,30 @@ static enum fg_code fetch_directories(struct qry_reader *reader, struct fg_err *
     for (uint32_t i = 0; i < reader->objects.n; i++) {
         struct qry_object *object = &reader->objects.items[i];
 
-        if (object->known || object->shut)
+        if (object->known || object->closed)
             continue;
-        object->known = qry_lost_lacks_object(reader->question, object);
+        object->known = qry_lost_lacks_object(reader->query, object);
         if (object->known)
             continue;
         if (plan_tail(reader, object, err) != FG_OK)
             return err->code;
         if (qry_fetch_add(&list, reader->arena,
-                          &(struct qry_fetch_item){.thing = &qry_thing_directory,
+                          &(struct qry_fetch_item){.type = &qry_cached_directory,
                                                    .object = object,
                                                    .range = object->head},
                           err) != FG_OK)
             return err->code;
     }
     reader->n_open += list.n;
-    reader->question->objects += list.n;
+    reader->query->objects += list.n;
     fg_metric_add(reader->blocks->metrics, BLOCKS_OBJECTS, list.n);
-    return qry_fetch_all(reader->question, &list, keep_directory, reader, err);
+    return qry_fetch_all(reader->query, &list, keep_directory, reader, err);
 }
 
 static enum fg_code find_parts(struct qry_reader *reader, struct qry_object *object,
                                struct fg_err *err)
 {
-    for (uint32_t t = 0; t < reader->question->tenants.n; t++)
+    for (uint32_t t = 0; t < reader->query->tenants.n; t++)
         if ((object->tenants >> t & 1) != 0 && add_parts_of(reader, object, t, err) != FG_OK)
             return err->code;
     object->known = true;
@@ -166,15 +166,15 @@ enum fg_code qry_reader_extend(struct qry_reader *reader, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code qry_reader_open(struct qry_reader *reader, struct qry_question *question,
+enum fg_code qry_reader_open(struct qry_reader *reader, struct qry_query *query,
                              const struct qry_selection *selection, const char *profile_type,
                              int64_t start_ns, int64_t end_ns, enum qry_objects_which which,
                              bool of_samples, struct fg_err *err)
 {
-    struct qry_blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = query->querier->blocks;
 
     *reader = (struct qry_reader){
-        .question = question,
+        .query = query,
         .blocks = blocks,
         .arena = fg_arena_create(blocks->memory_max_bytes),
         .selection = selection,
@@ -185,7 +185,7 @@ enum fg_code qry_reader_open(struct qry_reader *reader, struct qry_question *que
     if (take_selector(reader, selection, profile_type, err) != FG_OK)
         return err->code;
     reader->service = only_service(&reader->selector);
-    if (qry_objects_find(question, start_ns, end_ns, which, reader->arena, &reader->objects, err) !=
+    if (qry_objects_find(query, start_ns, end_ns, which, reader->arena, &reader->objects, err) !=
         FG_OK)
         return err->code;
     return qry_reader_extend(reader, err);
@@ -195,8 +195,8 @@ static void release_part(struct qry_part *part)
 {
     fg_cache_unref(part->tree_entry);
     fg_cache_unref(part->index_entry);
-    fg_cache_unref(part->nod_entry);
-    part->tree_entry = part->index_entry = part->nod_entry = NULL;
+    fg_cache_unref(part->rollups_entry);
+    part->tree_entry = part->index_entry = part->rollups_entry = NULL;
 }
 
 static void release_batch(struct qry_reader *reader)
@@ -236,7 +236,7 @@ static uint64_t part_bytes(const struct qry_reader *reader, const struct qry_par
 {
     uint64_t n_runs = part->index == NULL ? fg_block_guess_runs(part->entry) : part->index->n_runs;
 
-    return part->entry->n_series * (uint64_t)SERIES_BYTES + n_runs * RUN_BYTES +
+    return part->entry->n_series * (uint64_t)SERIES_BYTES + n_runs * CHUNK_BYTES +
            stacks_bytes(reader, part->entry) +
            part->entry->n_stacks * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t));
 }
@@ -271,14 +271,14 @@ static enum fg_code fetch_indexes(struct qry_reader *reader, struct fg_err *err)
             continue;
         if (qry_fetch_add(&list, reader->arena,
                           &(struct qry_fetch_item){
-                              .thing = &qry_thing_index,
+                              .type = &qry_cached_index,
                               .object = part->object,
                               .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES),
                               .part = part},
                           err) != FG_OK)
             return err->code;
     }
-    return qry_fetch_all(reader->question, &list, keep_index, reader, err);
+    return qry_fetch_all(reader->query, &list, keep_index, reader, err);
 }
 
 /* A span for what of a run is in a stretch of time, if there may be anything. */
@@ -321,7 +321,7 @@ static bool is_of(const struct qry_part *part, const struct fg_plan_raw *raw, ui
 {
     switch (raw->kind) {
     case FG_NODES_GROUP:
-        return part->nodes->groups.of_series[series] == raw->number;
+        return part->rollups->groups.of_series[series] == raw->number;
     case FG_NODES_SERIES:
         return series == raw->number;
     case FG_NODES_ALL:
@@ -392,7 +392,7 @@ static enum fg_code select_series(struct qry_reader *reader, struct qry_part *pa
                                   struct fg_err *err)
 {
     static const struct fg_deletions none;
-    const struct fg_deletions *deletions = &reader->question->deletions[part->tenant];
+    const struct fg_deletions *deletions = &reader->query->deletions[part->tenant];
     struct fg_leaving leaving;
 
     if (fg_block_select(part->index, &reader->selector, reader->arena, &part->matches,
@@ -403,7 +403,7 @@ static enum fg_code select_series(struct qry_reader *reader, struct qry_part *pa
         deletions = &none; /* labels need not be looked at */
     fg_leaving_init(&leaving, deletions, (struct fg_time_span){reader->start_ns, reader->end_ns},
                     reader->arena);
-    reader->question->series += part->n_matches;
+    reader->query->series += part->n_matches;
     return make_spans(reader, part, &leaving, err);
 }
 

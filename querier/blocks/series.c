@@ -21,8 +21,7 @@ static enum fg_code add_labels(void *arg, const struct fg_labels *labels, struct
     if (labels->items == NULL || shown.items == NULL)
         code = qry_blocks_too_large(err);
     else
-        code =
-            qry_label_sets_take(listing->into, &shown, listing->reader.question->arena, &at, err);
+        code = qry_label_sets_take(listing->into, &shown, listing->reader.query->arena, &at, err);
     fg_arena_release(arena, mark);
     return code;
 }
@@ -59,7 +58,7 @@ static enum fg_code add_part(struct series_listing *listing, const struct qry_pa
                 return err->code;
         listed[span->first_match] = true;
     }
-    return qry_question_check(listing->reader.question, err);
+    return qry_query_check(listing->reader.query, err);
 }
 
 static enum fg_code read_all(struct series_listing *listing, struct fg_err *err)
@@ -74,21 +73,21 @@ static enum fg_code read_all(struct series_listing *listing, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code qry_blocks_series(struct qry_question *question, const struct qry_selection *selection,
+enum fg_code qry_blocks_series(struct qry_query *query, const struct qry_selection *selection,
                                const char *const *names, size_t n_names,
                                struct qry_label_sets *into, struct fg_err *err)
 {
     struct series_listing listing = {.names = names, .n_names = n_names, .into = into};
     enum fg_code code;
 
-    if (question->snapshot == NULL)
+    if (query->snapshot == NULL)
         return FG_OK;
-    code = qry_reader_open(&listing.reader, question, selection, NULL, selection->start_ns,
+    code = qry_reader_open(&listing.reader, query, selection, NULL, selection->start_ns,
                            selection->end_ns, OBJECTS_PROFILES, false, err);
     if (code == FG_OK)
         code = read_all(&listing, err);
     if (code == FG_OK)
-        code = qry_alone_series(question, selection, add_labels, &listing, err);
+        code = qry_rollup_only_series(query, selection, add_labels, &listing, err);
     qry_reader_close(&listing.reader);
     return code;
 }
@@ -133,20 +132,20 @@ static void count_tenant(const struct fg_snapshot *snapshot, uint32_t tenant,
     }
 }
 
-enum fg_code qry_blocks_stats(struct qry_question *question, struct qry_tenant_stats *into,
+enum fg_code qry_blocks_stats(struct qry_query *query, struct qry_tenant_stats *into,
                               struct fg_err *err)
 {
-    if (question->snapshot == NULL)
+    if (query->snapshot == NULL)
         return FG_OK;
-    for (uint32_t i = 0; i < question->snapshot->core.n_tenants; i++) {
+    for (uint32_t i = 0; i < query->snapshot->core.n_tenants; i++) {
         struct fg_leaving leaving;
         struct fg_left left;
 
-        fg_leaving_init(&leaving, &question->deletions[i],
-                        (struct fg_time_span){INT64_MIN, INT64_MAX}, question->arena);
+        fg_leaving_init(&leaving, &query->deletions[i], (struct fg_time_span){INT64_MIN, INT64_MAX},
+                        query->arena);
         if (fg_leaving_of(&leaving, NULL, &left, err) != FG_OK)
             return err->code;
-        count_tenant(&question->snapshot->core, i, &left, into);
+        count_tenant(&query->snapshot->core, i, &left, into);
     }
-    return qry_question_check(question, err);
+    return qry_query_check(query, err);
 }

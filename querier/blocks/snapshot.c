@@ -3,7 +3,7 @@
 #include "common/storage/bucket/damage.h"
 #include "querier/blocks/lost.h"
 
-/* While the bucket is away a question tries to read manifests once in this time; those between use
+/* While the bucket is away a query tries to read manifests once in this time; those between use
  * what is known at once. */
 static const int64_t AWAY_NS = 2 * FG_SECOND_NS;
 /* What an older snapshot lists and no cache has may take so long to come. */
@@ -27,10 +27,10 @@ static void unlock(struct qry_blocks *blocks)
 }
 
 /* Locked. The etag's text is a copy: the manifest it is of may go meanwhile. */
-static enum fg_code prepare(const struct qry_question *question, int64_t until_mono_ns, int object,
+static enum fg_code prepare(const struct qry_query *query, int64_t until_mono_ns, int object,
                             struct snapshot_read *read, struct fg_err *err)
 {
-    const struct fg_snapshot *core = &question->snapshot->core;
+    const struct fg_snapshot *core = &query->snapshot->core;
     struct fg_slice etag = fg_snapshot_etag(core, object);
     struct fg_bucket_request *request = &read->request;
 
@@ -52,18 +52,17 @@ static enum fg_code prepare(const struct qry_question *question, int64_t until_m
 }
 
 /* Locked: what the core wants now, which is not wanted twice. */
-static enum fg_code take_wishes(struct qry_question *question, int64_t until_mono_ns,
+static enum fg_code take_wishes(struct qry_query *query, int64_t until_mono_ns,
                                 struct snapshot_read *reads, size_t *ret_n, struct fg_err *err)
 {
-    struct fg_snapshot *core = &question->snapshot->core;
+    struct fg_snapshot *core = &query->snapshot->core;
     size_t n = 0;
 
-    if (core->want_l0 &&
-        prepare(question, until_mono_ns, FG_SNAPSHOT_L0, &reads[n++], err) != FG_OK)
+    if (core->want_l0 && prepare(query, until_mono_ns, FG_SNAPSHOT_L0, &reads[n++], err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < core->n_tenants; i++)
         if ((core->want_tenants >> i & 1) != 0 &&
-            prepare(question, until_mono_ns, (int)i, &reads[n++], err) != FG_OK)
+            prepare(query, until_mono_ns, (int)i, &reads[n++], err) != FG_OK)
             return err->code;
     core->want_l0 = false;
     core->want_tenants = 0;
@@ -71,7 +70,7 @@ static enum fg_code take_wishes(struct qry_question *question, int64_t until_mon
     return FG_OK;
 }
 
-static enum fg_code decode(const struct qry_question *question, const struct snapshot_read *read,
+static enum fg_code decode(const struct qry_query *query, const struct snapshot_read *read,
                            struct fg_manifest **ret_manifest, struct fg_err *err)
 {
     const struct fg_bucket_request *request = &read->request;
@@ -87,65 +86,64 @@ static enum fg_code decode(const struct qry_question *question, const struct sna
     else if (read->object == FG_SNAPSHOT_L0)
         code = fg_manifest_l0(bytes, etag, ret_manifest, err);
     else
-        code = fg_manifest_blocks(bytes, etag, question->snapshot->core.tenants[read->object],
+        code = fg_manifest_blocks(bytes, etag, query->snapshot->core.tenants[read->object],
                                   ret_manifest, err);
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", read->name);
 }
 
-static enum fg_code take_read(struct qry_question *question, struct snapshot_read *read,
+static enum fg_code take_read(struct qry_query *query, struct snapshot_read *read,
                               struct fg_err *err)
 {
-    struct qry_blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = query->querier->blocks;
     struct fg_bucket_request *request = &read->request;
     struct fg_manifest *manifest = NULL;
 
     if (request->code != FG_OK && request->code != FG_E_NOT_FOUND)
         return qry_blocks_fail(request, err);
-    question->bytes += request->body.len;
+    query->bytes += request->body.len;
     if (!(request->code == FG_OK && request->unchanged) &&
-        decode(question, read, &manifest, err) != FG_OK) {
+        decode(query, read, &manifest, err) != FG_OK) {
         if (fg_damage_unusable(err->code))
             fg_damage_met(blocks->bucket->damage, read->name, err->code, err->msg);
         return err->code;
     }
     lock(blocks);
-    fg_snapshot_answer(&question->snapshot->core, read->object, manifest,
-                       fg_mono_ns(blocks->clock));
+    fg_snapshot_answer(&query->snapshot->core, read->object, manifest, fg_mono_ns(blocks->clock));
     unlock(blocks);
     return FG_OK;
 }
 
 /* One round of reads, all at once. */
-static enum fg_code read_round(struct qry_question *question, struct snapshot_read *reads, size_t n,
+static enum fg_code read_round(struct qry_query *query, struct snapshot_read *reads, size_t n,
                                struct fg_err *err)
 {
-    struct qry_blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = query->querier->blocks;
     struct fg_bucket_wave *wave = fg_bucket_wave_create();
     struct fg_bucket_request *request;
     enum fg_code code = FG_OK;
 
     for (size_t i = 0; i < n; i++)
         fg_bucket_wave_send(wave, blocks->bucket, &reads[i].request);
-    question->requests += n;
+    query->requests += n;
     fg_metric_add(blocks->metrics, BLOCKS_REQUESTS, n);
     while (code == FG_OK && (request = fg_bucket_wave_next(wave)) != NULL)
-        code = take_read(question, fg_container(request, struct snapshot_read, request), err);
+        code = take_read(query, fg_container(request, struct snapshot_read, request), err);
     fg_bucket_wave_destroy(wave);
     return code;
 }
 
-static enum fg_code step(struct qry_question *question, int64_t until_mono_ns, struct fg_err *err)
+static enum fg_code step(struct qry_query *query, int64_t until_mono_ns, struct fg_err *err)
 {
     struct snapshot_read *reads = fg_calloc(1 + FG_SNAPSHOT_TENANTS_MAX, sizeof *reads);
-    struct qry_blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = query->querier->blocks;
     enum fg_code code;
     size_t n = 0;
 
     lock(blocks);
-    code = take_wishes(question, until_mono_ns, reads, &n, err);
+    code = take_wishes(query, until_mono_ns, reads, &n, err);
     unlock(blocks);
     if (code == FG_OK)
-        code = read_round(question, reads, n, err);
+        code = read_round(query, reads, n, err);
     for (size_t i = 0; i < 1 + FG_SNAPSHOT_TENANTS_MAX; i++)
         fg_bucket_clear(&reads[i].request);
     free(reads);
@@ -153,33 +151,32 @@ static enum fg_code step(struct qry_question *question, int64_t until_mono_ns, s
 }
 
 /* What members of the ring have drained is in manifests from there on (as-drained). */
-static uint64_t least_generation(const struct qry_question *question)
+static uint64_t least_generation(const struct qry_query *query)
 {
-    return question->ring == NULL ? 0 : question->ring->ring.generation;
+    return query->ring == NULL ? 0 : query->ring->ring.generation;
 }
 
-static enum fg_snapshot_state begin(struct qry_question *question, bool fresh)
+static enum fg_snapshot_state begin(struct qry_query *query, bool fresh)
 {
-    struct qry_blocks *blocks = question->querier->blocks;
-    struct fg_snapshot *core = &question->snapshot->core;
+    struct qry_blocks *blocks = query->querier->blocks;
+    struct fg_snapshot *core = &query->snapshot->core;
 
     lock(blocks);
-    fg_snapshot_begin(core, least_generation(question), fresh, fg_mono_ns(blocks->clock));
+    fg_snapshot_begin(core, least_generation(query), fresh, fg_mono_ns(blocks->clock));
     unlock(blocks);
     fg_metric_add(blocks->metrics, fresh ? BLOCKS_AGAIN : BLOCKS_SNAPSHOTS, 1);
     return core->state;
 }
 
 /* The states change under the lock, but only by our own calls. */
-static enum fg_code read_all(struct qry_question *question, int64_t until_mono_ns, bool fresh,
+static enum fg_code read_all(struct qry_query *query, int64_t until_mono_ns, bool fresh,
                              struct fg_err *err)
 {
-    struct fg_snapshot *core = &question->snapshot->core;
+    struct fg_snapshot *core = &query->snapshot->core;
 
-    (void)begin(question, fresh);
+    (void)begin(query, fresh);
     while (core->state == FG_SNAPSHOT_READING)
-        if (qry_question_check(question, err) != FG_OK ||
-            step(question, until_mono_ns, err) != FG_OK)
+        if (qry_query_check(query, err) != FG_OK || step(query, until_mono_ns, err) != FG_OK)
             return err->code;
     if (core->state == FG_SNAPSHOT_FAILED) {
         *err = core->err;
@@ -188,19 +185,19 @@ static enum fg_code read_all(struct qry_question *question, int64_t until_mono_n
     return FG_OK;
 }
 
-static void create(struct qry_question *question)
+static void create(struct qry_query *query)
 {
-    struct qry_blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = query->querier->blocks;
     struct qry_blocks_snapshot *snapshot = fg_new(struct qry_blocks_snapshot);
 
-    for (size_t i = 0; i < question->tenants.n; i++)
-        snapshot->tenants[i] = question->tenants.ids[i];
-    snapshot->crew = fg_crew_create(question->querier->work, FG_LANE_QUERY);
+    for (size_t i = 0; i < query->tenants.n; i++)
+        snapshot->tenants[i] = query->tenants.ids[i];
+    snapshot->crew = fg_crew_create(query->querier->work, FG_LANE_QUERY);
     lock(blocks);
     fg_snapshot_init(&snapshot->core, blocks->manifests, snapshot->tenants,
-                     (uint32_t)question->tenants.n);
+                     (uint32_t)query->tenants.n);
     unlock(blocks);
-    question->snapshot = snapshot;
+    query->snapshot = snapshot;
 }
 
 /* ---- where manifests cannot be read ---- */
@@ -212,60 +209,59 @@ static bool is_away(enum fg_code code)
 
 /* Returns true if the answer can say that it is incomplete. An export, which is written profile by
  * profile, cannot. */
-static bool may_be_stale(const struct qry_question *question)
+static bool may_be_stale(const struct qry_query *query)
 {
-    return question->req != NULL;
+    return query->req != NULL;
 }
 
-static bool take_known(struct qry_question *question, int64_t *ret_age_ns)
+static bool take_known(struct qry_query *query, int64_t *ret_age_ns)
 {
-    struct qry_blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = query->querier->blocks;
     struct fg_err err;
     enum fg_code code;
 
     lock(blocks);
-    code = fg_snapshot_take_known(&question->snapshot->core, fg_mono_ns(blocks->clock), ret_age_ns,
-                                  &err);
+    code =
+        fg_snapshot_take_known(&query->snapshot->core, fg_mono_ns(blocks->clock), ret_age_ns, &err);
     unlock(blocks);
     return code == FG_OK;
 }
 
 /* The snapshot of what is known already, after others could not be read. */
-static enum fg_code fall_back(struct qry_question *question, struct fg_err *err)
+static enum fg_code fall_back(struct qry_query *query, struct fg_err *err)
 {
-    struct qry_blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = query->querier->blocks;
     struct fg_err gone;
     int64_t age_ns;
 
-    if (!may_be_stale(question) || qry_question_check(question, &gone) != FG_OK ||
-        !(is_away(err->code) || (err->code == FG_E_CORRUPT && question->partial)))
+    if (!may_be_stale(query) || qry_query_check(query, &gone) != FG_OK ||
+        !(is_away(err->code) || (err->code == FG_E_CORRUPT && query->partial)))
         return err->code;
-    qry_blocks_end(question);
-    create(question);
-    if (!take_known(question, &age_ns))
+    qry_blocks_end(query);
+    create(query);
+    if (!take_known(query, &age_ns))
         return err->code;
-    qry_question_lacks_since(question, "manifests", age_ns, err);
-    question->stale = true;
-    question->stale_until_mono_ns =
-        FG_MIN(question->deadline_mono_ns, fg_time_add(fg_mono_ns(blocks->clock), STALE_FETCH_NS));
+    qry_query_lacks_since(query, "manifests", age_ns, err);
+    query->stale = true;
+    query->stale_until_mono_ns =
+        FG_MIN(query->deadline_mono_ns, fg_time_add(fg_mono_ns(blocks->clock), STALE_FETCH_NS));
     return FG_OK;
 }
 
-/* Until when manifests may take: as long as the question where nothing else would serve. */
-static int64_t wait_until(struct qry_question *question)
+/* Until when manifests may take: as long as the query where nothing else would serve. */
+static int64_t wait_until(struct qry_query *query)
 {
     int64_t age_ns;
 
-    return may_be_stale(question) && take_known(question, &age_ns)
-               ? qry_question_patience_mono_ns(question)
-               : question->deadline_mono_ns;
+    return may_be_stale(query) && take_known(query, &age_ns) ? qry_query_patience_mono_ns(query)
+                                                             : query->deadline_mono_ns;
 }
 
 /* Returns true if the bucket is known to be unavailable, and this query need not try it: another
  * one does, or the next attempt is not due. */
-static bool is_known_away(struct qry_question *question, struct fg_err *ret_why)
+static bool is_known_away(struct qry_query *query, struct fg_err *ret_why)
 {
-    struct qry_blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = query->querier->blocks;
     int64_t now_ns = fg_mono_ns(blocks->clock);
     bool known;
 
@@ -276,7 +272,7 @@ static bool is_known_away(struct qry_question *question, struct fg_err *ret_why)
     else if (blocks->away_until_mono_ns > 0)
         blocks->away_until_mono_ns = fg_time_add(now_ns, AWAY_NS); /* it is ours */
     unlock(blocks);
-    return known && may_be_stale(question);
+    return known && may_be_stale(query);
 }
 
 static void note_away(struct qry_blocks *blocks, enum fg_code code, const struct fg_err *err)
@@ -296,30 +292,29 @@ static void note_away(struct qry_blocks *blocks, enum fg_code code, const struct
                            "manifests cannot be read, queries use the last copies: %s", err->msg);
 }
 
-enum fg_code qry_blocks_begin(struct qry_question *question, bool fresh, struct fg_err *err)
+enum fg_code qry_blocks_begin(struct qry_query *query, bool fresh, struct fg_err *err)
 {
-    struct qry_blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = query->querier->blocks;
     struct fg_err gone;
     enum fg_code code;
 
-    if (blocks == NULL || (question->snapshot != NULL && !fresh))
+    if (blocks == NULL || (query->snapshot != NULL && !fresh))
         return FG_OK;
-    qry_lost_open(question);
-    question->fresh = fresh;
-    question->stale = false;
+    qry_lost_open(query);
+    query->fresh = fresh;
+    query->stale = false;
     /* Not the old one again: its reads may have failed half way. */
-    qry_blocks_end(question);
-    create(question);
-    if (!fresh && is_known_away(question, err)) {
+    qry_blocks_end(query);
+    create(query);
+    if (!fresh && is_known_away(query, err)) {
         code = err->code;
     } else {
-        code = read_all(question, wait_until(question), fresh, err);
-        if (qry_question_check(question, &gone) ==
-            FG_OK) /* else its end says nothing of the bucket */
+        code = read_all(query, wait_until(query), fresh, err);
+        if (qry_query_check(query, &gone) == FG_OK) /* else its end says nothing of the bucket */
             note_away(blocks, code, err);
     }
-    if (code != FG_OK && fall_back(question, err) != FG_OK) {
-        qry_blocks_end(question);
+    if (code != FG_OK && fall_back(query, err) != FG_OK) {
+        qry_blocks_end(query);
         if (err->code == FG_E_CORRUPT ||
             err->code == FG_E_UNIMPLEMENTED) /* trouble of ours, which may pass */
             err->code = FG_E_UNAVAILABLE;
@@ -328,14 +323,14 @@ enum fg_code qry_blocks_begin(struct qry_question *question, bool fresh, struct 
     return FG_OK;
 }
 
-uint64_t qry_blocks_generation(const struct qry_question *question)
+uint64_t qry_blocks_generation(const struct qry_query *query)
 {
-    return question->snapshot == NULL ? 0 : fg_snapshot_generation(&question->snapshot->core);
+    return query->snapshot == NULL ? 0 : fg_snapshot_generation(&query->snapshot->core);
 }
 
-const struct fg_blocks *qry_blocks_manifest(const struct qry_question *question, size_t tenant)
+const struct fg_blocks *qry_blocks_manifest(const struct qry_query *query, size_t tenant)
 {
-    return question->snapshot == NULL ? NULL : &question->snapshot->core.blocks[tenant]->blocks;
+    return query->snapshot == NULL ? NULL : &query->snapshot->core.blocks[tenant]->blocks;
 }
 
 void qry_blocks_refresh(struct qry_blocks *blocks)
@@ -345,16 +340,16 @@ void qry_blocks_refresh(struct qry_blocks *blocks)
     unlock(blocks);
 }
 
-void qry_blocks_end(struct qry_question *question)
+void qry_blocks_end(struct qry_query *query)
 {
-    struct qry_blocks *blocks = question->querier->blocks;
+    struct qry_blocks *blocks = query->querier->blocks;
 
-    if (question->snapshot == NULL)
+    if (query->snapshot == NULL)
         return;
     lock(blocks);
-    fg_snapshot_done(&question->snapshot->core);
+    fg_snapshot_done(&query->snapshot->core);
     unlock(blocks);
-    fg_crew_destroy(question->snapshot->crew);
-    free(question->snapshot);
-    question->snapshot = NULL;
+    fg_crew_destroy(query->snapshot->crew);
+    free(query->snapshot);
+    query->snapshot = NULL;
 }

@@ -1,10 +1,10 @@
 /* Sums into a tree of stacks. */
 #include "querier/blocks/fetch.h"
-#include "querier/blocks/select.h"
+#include "querier/blocks/samples.h"
 
 struct growing {
     const struct qry_blocks *blocks;
-    const struct qry_stacks *stacks;
+    const struct qry_stack_filter *stacks;
     bool names_only;
     struct fg_tree *into;
 };
@@ -13,7 +13,7 @@ static enum fg_code make_view(void *arg, const struct qry_part *part, struct fg_
                               void **ret_made, struct fg_err *err)
 {
     const struct growing *growing = arg;
-    const struct qry_stacks *stacks = growing->stacks;
+    const struct qry_stack_filter *stacks = growing->stacks;
     struct fg_tree *view = fg_arena_new(arena, struct fg_tree, 1);
 
     if (view == NULL)
@@ -39,16 +39,16 @@ static enum fg_code add_view(void *arg, void *made, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code qry_blocks_tree(struct qry_question *question, const struct qry_selection *selection,
-                             const struct qry_stacks *stacks, bool names_only, struct fg_tree *into,
-                             struct fg_err *err)
+enum fg_code qry_blocks_tree(struct qry_query *query, const struct qry_selection *selection,
+                             const struct qry_stack_filter *stacks, bool names_only,
+                             struct fg_tree *into, struct fg_err *err)
 {
-    struct growing growing = {question->querier->blocks, stacks, names_only, into};
-    struct qry_select_taker taker = {
-        .stacks = &qry_thing_tree, .make = make_view, .take = add_view, .arg = &growing};
+    struct growing growing = {query->querier->blocks, stacks, names_only, into};
+    struct qry_samples_taker taker = {
+        .stacks = &qry_cached_tree, .make = make_view, .take = add_view, .arg = &growing};
     uint64_t sample_bytes = 0;
 
-    if (question->snapshot == NULL)
+    if (query->snapshot == NULL)
         return FG_OK;
-    return qry_select_sums(question, selection, stacks, &taker, &sample_bytes, err);
+    return qry_samples_sum(query, selection, stacks, &taker, &sample_bytes, err);
 }

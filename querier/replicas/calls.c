@@ -45,7 +45,7 @@ void qry_calls_pending_done(struct qry_calls_pending *pending)
     (void)pthread_mutex_destroy(&pending->lock);
 }
 
-/* ---- those of one question ---- */
+/* ---- those of one query ---- */
 
 struct qry_calls *qry_calls_create(struct qry_calls_pending *pending)
 {

@@ -2,7 +2,7 @@
  * Calls under way to several peers, of which some may never be waited for: who was too slow goes on
  * until it has answered or its deadline is over, and its answer is thrown away.
  *
- * Thread: the question's, but as said. Replies live until qry_calls_leave().
+ * Thread: the query's, but as said. Replies live until qry_calls_leave().
  */
 #ifndef FG_QUERIER_REPLICAS_CALLS_H
 #define FG_QUERIER_REPLICAS_CALLS_H
@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-/* What is under way for all questions of a process: peers outlive it. */
+/* What is under way for all queries of a process: peers outlive it. */
 struct qry_calls_pending {
     pthread_mutex_t lock;
     pthread_cond_t none;

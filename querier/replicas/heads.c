@@ -66,31 +66,30 @@ static enum fg_code make_deletion(struct fg_arena *arena, const struct fg_deleti
                               err);
 }
 
-static enum fg_code make_deletions(const struct qry_question *question,
-                                   const struct fg_deletions *from,
+static enum fg_code make_deletions(const struct qry_query *query, const struct fg_deletions *from,
                                    const struct qry_replicas_head *head,
                                    struct qry_heads_tenant *tenant, struct fg_err *err)
 {
-    tenant->deletions = fg_arena_new(question->arena, Fg__Inner__Deletion *, from->count);
+    tenant->deletions = fg_arena_new(query->arena, Fg__Inner__Deletion *, from->count);
     if (tenant->deletions == NULL)
         return too_large(err);
     for (uint32_t i = 0; i < from->count; i++)
         if (fg_deletion_meets(&from->items[i], head->start_ns, head->end_ns) &&
-            make_deletion(question->arena, &from->items[i],
-                          &tenant->deletions[tenant->n_deletions++], err) != FG_OK)
+            make_deletion(query->arena, &from->items[i], &tenant->deletions[tenant->n_deletions++],
+                          err) != FG_OK)
             return err->code;
     return FG_OK;
 }
 
-enum fg_code qry_heads_tenant(const struct qry_question *question, size_t tenant,
+enum fg_code qry_heads_tenant(const struct qry_query *query, size_t tenant,
                               const struct qry_replicas_head *head,
                               struct qry_heads_tenant *ret_tenant, struct fg_err *err)
 {
-    *ret_tenant = (struct qry_heads_tenant){
-        .name = fg_arena_text(question->arena, question->tenants.ids[tenant])};
+    *ret_tenant =
+        (struct qry_heads_tenant){.name = fg_arena_text(query->arena, query->tenants.ids[tenant])};
     if (ret_tenant->name == NULL)
         return too_large(err);
-    return make_deletions(question, &question->deletions[tenant], head, ret_tenant, err);
+    return make_deletions(query, &query->deletions[tenant], head, ret_tenant, err);
 }
 
 /* The head in bytes, in the arena. */

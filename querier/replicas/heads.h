@@ -1,14 +1,14 @@
 /*
- * Heads of the calls to ingesters: what a question asks of all, with what is filled in for each
+ * Heads of the calls to ingesters: what a query asks of all, with what is filled in for each
  * tenant, and for each call.
  *
- * Thread: the question's.
+ * Thread: the query's.
  */
 #ifndef FG_QUERIER_REPLICAS_HEADS_H
 #define FG_QUERIER_REPLICAS_HEADS_H
 
 #include "proto/inner.pb-c.h"
-#include "querier/question.h"
+#include "querier/query.h"
 
 /* A head, and where in it those things stand. */
 struct qry_replicas_head {
@@ -29,13 +29,13 @@ enum fg_code qry_heads_matchers(struct fg_arena *arena, const struct fg_selector
                                 size_t *ret_n, Fg__Inner__Matcher ***ret_matchers,
                                 struct fg_err *err) fg_must_check;
 
-/* What is asked about one tenant of the question. */
+/* What is asked about one tenant of the query. */
 struct qry_heads_tenant {
     char *name;
     size_t n_deletions; /* what was deleted of it */
     Fg__Inner__Deletion **deletions;
 };
-enum fg_code qry_heads_tenant(const struct qry_question *question, size_t tenant,
+enum fg_code qry_heads_tenant(const struct qry_query *query, size_t tenant,
                               const struct qry_replicas_head *head,
                               struct qry_heads_tenant *ret_tenant,
                               struct fg_err *err) fg_must_check;

@@ -56,15 +56,15 @@ static void fill_shards(const struct qry_reading *reading, const struct qry_read
 static void send_to(struct qry_reading *reading, struct qry_reading_leg *leg, const char *address,
                     struct fg_slice head)
 {
-    struct qry_question *question = reading->question;
-    struct fg_peer *peer = question->querier->ingester;
-    struct fg_peers *peers = question->querier->peers;
+    struct qry_query *query = reading->query;
+    struct fg_peer *peer = query->querier->ingester;
+    struct fg_peers *peers = query->querier->peers;
 
     leg->sent_mono_ns = fg_mono_ns(fg_clock_real());
     if (address != NULL && fg_peers_get(peers, address, &peer, &leg->err) != FG_OK)
         return;
     leg->call =
-        qry_calls_send(reading->calls, peer, reading->method, head, question->deadline_mono_ns);
+        qry_calls_send(reading->calls, peer, reading->method, head, query->deadline_mono_ns);
     if (address != NULL)
         fg_peers_put(peers, peer); /* the call keeps it */
 }
@@ -85,7 +85,7 @@ static struct qry_reading_leg *new_leg(struct qry_reading *reading, uint32_t mem
 static enum fg_code send_leg(struct qry_reading *reading, struct qry_reading_leg *leg,
                              ProtobufCBinaryData only_ids, struct fg_err *err)
 {
-    const struct fg_ring_member *member = &reading->question->ring->ring.members[leg->member];
+    const struct fg_ring_member *member = &reading->query->ring->ring.members[leg->member];
     struct qry_heads_leg head = {.lenient = reading->lenient,
                                  .tenant = &reading->about,
                                  .store = &member->store,
@@ -113,7 +113,7 @@ struct plan {
 
 static bool plan_init(const struct qry_reading *reading, struct plan *plan)
 {
-    size_t n = reading->question->ring->ring.n_members;
+    size_t n = reading->query->ring->ring.n_members;
 
     plan->data = fg_arena_new(reading->arena, uint8_t *, n);
     plan->sums = fg_arena_new(reading->arena, uint8_t *, n);
@@ -141,7 +141,7 @@ static struct fg_slice map_slice(const struct qry_reading *reading, const uint8_
 static enum fg_code send_plan(struct qry_reading *reading, const struct plan *plan,
                               struct qry_reading_leg *instead_of, struct fg_err *err)
 {
-    for (uint32_t m = 0; m < reading->question->ring->ring.n_members; m++) {
+    for (uint32_t m = 0; m < reading->query->ring->ring.n_members; m++) {
         struct qry_reading_leg *leg;
 
         if (plan->data[m] == NULL && plan->sums[m] == NULL)
@@ -172,7 +172,7 @@ static bool plan_shard(const struct qry_reading *reading, const struct plan *pla
     bool unite = qry_legs_unite(reading->method);
     struct qry_roles roles;
 
-    qry_roles_of(reading->question->ring, shard, among, &roles);
+    qry_roles_of(reading->query->ring, shard, among, &roles);
     if (roles.n > 0 && !unite && !plan_set(reading, &plan->data[roles.members[0]], shard))
         return false;
     for (unsigned i = 0; i < roles.n && (unite || roles.n > 1); i++)
@@ -185,7 +185,7 @@ static bool plan_shard(const struct qry_reading *reading, const struct plan *pla
 
 static void avoid_all(struct qry_reading *reading, const uint64_t *bits)
 {
-    for (uint32_t m = 0; m < reading->question->ring->ring.n_members; m++)
+    for (uint32_t m = 0; m < reading->query->ring->ring.n_members; m++)
         if (has(bits, m))
             fg_ring_reads_avoid(&reading->reads, m);
 }
@@ -196,7 +196,7 @@ static void init_reads(struct qry_reading *reading)
     uint64_t revision;
     uint16_t shard;
 
-    fg_ring_reads_init(reads, reading->question->ring, reading->first, reading->last);
+    fg_ring_reads_init(reads, reading->query->ring, reading->first, reading->last);
     avoid_all(reading, reading->down);
     if (reading->needs_slow)
         return;
@@ -204,7 +204,7 @@ static void init_reads(struct qry_reading *reading)
     if (!fg_ring_reads_is_hopeless(reads, &shard, &revision))
         return;
     reading->needs_slow = true;
-    fg_ring_reads_init(reads, reading->question->ring, reading->first, reading->last);
+    fg_ring_reads_init(reads, reading->query->ring, reading->first, reading->last);
     avoid_all(reading, reading->down);
 }
 
@@ -212,11 +212,11 @@ static void init_reads(struct qry_reading *reading)
  * are. */
 static bool find_bad(struct qry_reading *reading, const uint32_t *members, uint32_t n)
 {
-    struct fg_peers *peers = reading->question->querier->peers;
+    struct fg_peers *peers = reading->query->querier->peers;
     bool found = false;
 
     for (uint32_t i = 0; i < n; i++) {
-        struct fg_slice address = reading->question->ring->ring.members[members[i]].address;
+        struct fg_slice address = reading->query->ring->ring.members[members[i]].address;
         const char *url = fg_arena_text(reading->arena, address);
         struct fg_peer *peer;
         struct fg_err unused;
@@ -263,8 +263,8 @@ enum fg_code qry_legs_ask(struct qry_reading *reading, struct fg_err *err)
     uint64_t living[FG_RING_READS_WORDS];
     struct plan plan;
 
-    if (reading->question->ring == NULL)
-        return reading->question->querier->ingester == NULL ? FG_OK : ask_one(reading, err);
+    if (reading->query->ring == NULL)
+        return reading->query->querier->ingester == NULL ? FG_OK : ask_one(reading, err);
     choose_members(reading);
     find_living(reading, living);
     if (!plan_init(reading, &plan))
@@ -303,9 +303,9 @@ static bool replace_shard(struct qry_reading *reading, struct qry_reading_leg *l
 {
     struct qry_roles roles;
 
-    qry_roles_of(reading->question->ring, shard, stand_ins->well, &roles);
+    qry_roles_of(reading->query->ring, shard, stand_ins->well, &roles);
     if (roles.n == 0)
-        qry_roles_of(reading->question->ring, shard, stand_ins->any, &roles);
+        qry_roles_of(reading->query->ring, shard, stand_ins->any, &roles);
     leg->uncovered = leg->uncovered || roles.n == 0;
     return roles.n == 0 || (plan_set(reading, &plan->data[roles.members[0]], shard) &&
                             plan_set(reading, &plan->sums[roles.members[0]], shard));
@@ -321,7 +321,7 @@ static enum fg_code replace(struct qry_reading *reading, struct qry_reading_leg 
     leg->replaced = true;
     if (leg->data.bits.len == 0)
         return FG_OK;
-    fg_metric_add(reading->question->querier->replicas_metrics, REPLICAS_REPLACED, 1);
+    fg_metric_add(reading->query->querier->replicas_metrics, REPLICAS_REPLACED, 1);
     if (!plan_init(reading, &plan))
         return too_large(err);
     find_stand_ins(reading, leg, &stand_ins);
@@ -346,7 +346,7 @@ static enum fg_code ask_more(struct qry_reading *reading, const uint32_t *member
     for (uint32_t shard = reading->first; shard <= reading->last; shard++) {
         struct qry_roles roles;
 
-        qry_roles_of(reading->question->ring, (uint16_t)shard, added, &roles);
+        qry_roles_of(reading->query->ring, (uint16_t)shard, added, &roles);
         for (unsigned i = 0; i < roles.n; i++)
             if (!plan_set(reading, &plan.sums[roles.members[i]], (uint16_t)shard))
                 return too_large(err);
@@ -421,7 +421,7 @@ static bool is_taken(const struct qry_reading *reading, const struct qry_reading
 
 bool qry_legs_are_enough(const struct qry_reading *reading)
 {
-    bool alone = reading->question->ring == NULL;
+    bool alone = reading->query->ring == NULL;
 
     for (const struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
         if (alone ? leg->state != LEG_ANSWERED : leg->instead_of == NULL && !is_taken(reading, leg))

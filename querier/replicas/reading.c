@@ -26,7 +26,7 @@ static enum fg_code too_large(struct fg_err *err)
 
 static void count(const struct qry_reading *reading, enum replicas_metric metric, uint64_t by)
 {
-    fg_metric_add(reading->question->querier->replicas_metrics, metric, by);
+    fg_metric_add(reading->query->querier->replicas_metrics, metric, by);
 }
 
 /* ---- attempts ---- */
@@ -62,9 +62,9 @@ static enum fg_code begin_attempt(struct qry_reading *reading, struct fg_err *er
 enum fg_code qry_reading_start(struct qry_reading *reading, struct fg_err *err)
 {
     reading->begun_mono_ns = now_mono_ns();
-    reading->lenient = reading->question->partial && reading->question->ring == NULL;
-    qry_ids_wanted_init(&reading->ids, fg_wall_ns(reading->question->querier->clock));
-    if (qry_heads_tenant(reading->question, reading->tenant, reading->head, &reading->about, err) !=
+    reading->lenient = reading->query->partial && reading->query->ring == NULL;
+    qry_ids_wanted_init(&reading->ids, fg_wall_ns(reading->query->querier->clock));
+    if (qry_heads_tenant(reading->query, reading->tenant, reading->head, &reading->about, err) !=
         FG_OK)
         return err->code;
     return begin_attempt(reading, err);
@@ -74,13 +74,13 @@ enum fg_code qry_reading_start(struct qry_reading *reading, struct fg_err *err)
 
 static struct fg_slice name_of(const struct qry_reading *reading, uint32_t member)
 {
-    return reading->question->ring == NULL || member == FG_RING_NO_MEMBER
+    return reading->query->ring == NULL || member == FG_RING_NO_MEMBER
                ? FG_LIT("ingester")
-               : reading->question->ring->ring.members[member].name;
+               : reading->query->ring->ring.members[member].name;
 }
 
-/* Would other replicas say the same? Then it is about the question. */
-static bool is_of_question(enum fg_code code)
+/* Would other replicas say the same? Then it is about the query. */
+static bool is_of_query(enum fg_code code)
 {
     switch (code) {
     case FG_E_CANCELED:
@@ -118,7 +118,7 @@ static enum fg_code take_failure(struct qry_reading *reading, struct qry_reading
     count(reading, REPLICAS_FAILED, 1);
     if (leg->call != NULL)
         leg->err = leg->call->call.err;
-    if (is_of_question(leg->err.code)) {
+    if (is_of_query(leg->err.code)) {
         *err = leg->err;
         return err->code;
     }
@@ -170,7 +170,7 @@ static void describe(const struct qry_reading *reading, struct fg_buf *out)
     uint64_t revision;
     uint16_t shard;
 
-    if (reading->question->ring != NULL &&
+    if (reading->query->ring != NULL &&
         fg_ring_reads_is_hopeless(&reading->reads, &shard, &revision)) {
         fg_ring_reads_count(&reading->reads, shard, revision, &heard, &need);
         fg_buf_printf(
@@ -185,7 +185,7 @@ static void say_missing(struct qry_reading *reading)
 
     fg_buf_init(&text, FG_ERR_MSG_MAX_BYTES);
     list_failures(reading, &text);
-    qry_question_lacks(reading->question, fg_buf_slice(&text));
+    qry_query_lacks(reading->query, fg_buf_slice(&text));
     fg_buf_done(&text);
     count(reading, REPLICAS_INCOMPLETE, 1);
 }
@@ -203,7 +203,7 @@ static enum fg_code fail(const struct qry_reading *reading, struct fg_err *err)
 {
     struct fg_buf text, names;
 
-    if (reading->question->ring == NULL) { /* of one ingester all there is to say is its error */
+    if (reading->query->ring == NULL) { /* of one ingester all there is to say is its error */
         *err = reading->legs->err;
         if (err->code != FG_E_CORRUPT)
             return err->code;
@@ -241,7 +241,7 @@ static bool is_hopeless_until_fresher(const struct qry_reading *reading)
     uint64_t revision;
     uint16_t shard;
 
-    return reading->too_old && !reading->last_try && reading->question->ring != NULL &&
+    return reading->too_old && !reading->last_try && reading->query->ring != NULL &&
            fg_ring_reads_is_hopeless(&reading->reads, &shard, &revision);
 }
 
@@ -253,17 +253,17 @@ static enum fg_code too_old(struct fg_err *err)
 /* Nobody is left who could be asked. */
 static enum fg_code take_what_there_is(struct qry_reading *reading, struct fg_err *err)
 {
-    if (reading->question->ring != NULL && !reading->needs_slow && is_any(reading->slow)) {
+    if (reading->query->ring != NULL && !reading->needs_slow && is_any(reading->slow)) {
         reading->needs_slow = true;
         return begin_attempt(reading, err);
     }
-    if (reading->too_old && !reading->last_try && reading->question->ring != NULL)
+    if (reading->too_old && !reading->last_try && reading->query->ring != NULL)
         return too_old(err);
-    if (!reading->question->partial) {
+    if (!reading->query->partial) {
         count(reading, REPLICAS_REFUSED, 1);
         return fail(reading, err);
     }
-    if (reading->question->ring != NULL && !reading->lenient && is_damaged(reading)) {
+    if (reading->query->ring != NULL && !reading->lenient && is_damaged(reading)) {
         reading->lenient = true;
         memset(reading->down, 0, sizeof reading->down);
         return begin_attempt(reading, err);
@@ -377,7 +377,7 @@ static enum fg_code compare(struct qry_reading *reading, struct fg_err *err)
 
     take_no_more(reading);
     reading->state = READING_DONE;
-    if (reading->question->ring == NULL || qry_legs_unite(reading->method))
+    if (reading->query->ring == NULL || qry_legs_unite(reading->method))
         return FG_OK;
     if (read_answers(reading, &answers, err) != FG_OK ||
         qry_compare_answers(answers.items, answers.n, reading->arena, &result, err) != FG_OK)
@@ -399,22 +399,21 @@ static enum fg_code compare(struct qry_reading *reading, struct fg_err *err)
 
 static bool may_be_late(const struct qry_reading *reading)
 {
-    return reading->question->ring != NULL &&
-           (reading->state == READING_ASKING || !reading->patient);
+    return reading->query->ring != NULL && (reading->state == READING_ASKING || !reading->patient);
 }
 
 static int64_t late_mono_ns(const struct qry_reading *reading, const struct qry_reading_leg *leg)
 {
-    return fg_time_add(leg->sent_mono_ns, reading->question->querier->hedge_after_ns);
+    return fg_time_add(leg->sent_mono_ns, reading->query->querier->hedge_after_ns);
 }
 
 /* From when on an answer with what there is, is better than none. */
 static int64_t enough_waiting_mono_ns(const struct qry_reading *reading)
 {
-    const struct qry_question *question = reading->question;
-    int64_t left_ns = question->deadline_mono_ns - question->start_mono_ns;
+    const struct qry_query *query = reading->query;
+    int64_t left_ns = query->deadline_mono_ns - query->start_mono_ns;
 
-    return question->partial ? fg_time_add(reading->begun_mono_ns, left_ns / 2) : INT64_MAX;
+    return query->partial ? fg_time_add(reading->begun_mono_ns, left_ns / 2) : INT64_MAX;
 }
 
 /* One that was under way: has it ended, or is it late? *moved: that is new. */
@@ -464,7 +463,7 @@ static enum fg_code step_asking(struct qry_reading *reading, bool *moved, struct
 {
     if (look_at_all(reading, moved, err) != FG_OK)
         return err->code;
-    if (*moved && reading->question->ring != NULL && qry_legs_stand_in(reading, err) != FG_OK)
+    if (*moved && reading->query->ring != NULL && qry_legs_stand_in(reading, err) != FG_OK)
         return err->code;
     if ((*moved || reading->legs == NULL) && qry_legs_are_enough(reading)) {
         *moved = true;
@@ -556,7 +555,7 @@ int64_t qry_reading_wake_mono_ns(const struct qry_reading *reading)
 /* ---- the answer ---- */
 
 /* What several said of their groups, as if one had said it. */
-static enum fg_code deliver_stats(struct qry_reading *reading, replicas_reply take, void *arg,
+static enum fg_code deliver_stats(struct qry_reading *reading, qry_replicas_reply take, void *arg,
                                   struct fg_err *err)
 {
     Fg__Inner__StatsReply joined = FG__INNER__STATS_REPLY__INIT;
@@ -584,33 +583,33 @@ static enum fg_code deliver_stats(struct qry_reading *reading, replicas_reply ta
     }
     fg_assert(fg__inner__stats_reply__get_packed_size(&joined) <= sizeof bytes);
     call.reply_head = fg_bytes(bytes, fg__inner__stats_reply__pack(&joined, bytes));
-    return take(reading->question, &call, arg, err);
+    return take(reading->query, &call, arg, err);
 }
 
 static bool is_delivered(const struct qry_reading *reading, const struct qry_reading_leg *leg)
 {
     if (leg->state != LEG_ANSWERED)
         return false;
-    if (reading->question->ring == NULL || reading->method == FG_RPC_SERIES || leg->n_ids > 0)
+    if (reading->query->ring == NULL || reading->method == FG_RPC_SERIES || leg->n_ids > 0)
         return true;
     return leg->data.bits.len > 0 && qry_legs_counts(leg);
 }
 
-enum fg_code qry_reading_deliver(struct qry_reading *reading, replicas_reply take, void *arg,
+enum fg_code qry_reading_deliver(struct qry_reading *reading, qry_replicas_reply take, void *arg,
                                  struct fg_err *err)
 {
     fg_assert(reading->state == READING_DONE);
-    if (reading->question->ring != NULL && reading->method == FG_RPC_STATS)
+    if (reading->query->ring != NULL && reading->method == FG_RPC_STATS)
         return deliver_stats(reading, take, arg, err);
     for (struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
-        uint64_t series = reading->question->series;
+        uint64_t series = reading->query->series;
 
         if (!is_delivered(reading, leg))
             continue;
-        if (take(reading->question, &leg->call->call, arg, err) != FG_OK)
+        if (take(reading->query, &leg->call->call, arg, err) != FG_OK)
             return err->code;
         if (leg->n_ids > 0)
-            reading->question->series = series; /* somebody's data has counted them */
+            reading->query->series = series; /* somebody's data has counted them */
     }
     return FG_OK;
 }

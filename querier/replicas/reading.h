@@ -1,5 +1,5 @@
 /*
- * What all replicas together hold of one tenant's profiles, for one thing that a question wants to
+ * What all replicas together hold of one tenant's profiles, for one thing that a query wants to
  * know (common/cluster/README.md#read): of each shard the data of one ingester, sums of the others
  * that own it, and what these have besides.
  *
@@ -10,18 +10,18 @@
  *      |  |   of them are needed              |
  *      |  +-- again, without who failed ------+
  *      +-----------------------------------------------------------> DONE
- *        nothing is missing; or the question takes what there is
+ *        nothing is missing; or the query takes what there is
  *
  * Asking. A member that fails, or is too slow, is as if it was not there: others that own the same
  * are asked in its place (stand-ins), as far as it takes. One that was only slow counts when it
- * answers after all. Where it is not enough in the end the question fails, or takes what there is
+ * answers after all. Where it is not enough in the end the query fails, or takes what there is
  * and says so.
  *
  * Each attempt asks everything anew, since data, sums and ids have to be of one moment.
  *
  * With one ingester that is always the same one there is one call, without shards or sums.
  *
- * Thread: the question's.
+ * Thread: the query's.
  */
 #ifndef FG_QUERIER_REPLICAS_READING_H
 #define FG_QUERIER_REPLICAS_READING_H
@@ -39,12 +39,12 @@ struct qry_reading_failure;
 
 struct qry_reading {
     /* Set before qry_reading_start(); borrowed. */
-    struct qry_question *question;
+    struct qry_query *query;
     struct qry_calls *calls;
     struct fg_arena *arena;
     enum fg_rpc_method method;
     const struct qry_replicas_head *head;
-    size_t tenant;        /* of the question */
+    size_t tenant;        /* of the query */
     uint16_t first, last; /* shards */
     uint32_t turn;        /* prefers other members */
     bool last_try;        /* a fresher snapshot will not be had */
@@ -68,7 +68,7 @@ enum fg_code qry_reading_start(struct qry_reading *reading, struct fg_err *err) 
 
 /*
  * Goes on as far as it can without waiting. *ret_moved: something has happened. Failures: what
- * members said of the question itself; FG_E_UNAVAILABLE: not enough of them answered;
+ * members said of the query itself; FG_E_UNAVAILABLE: not enough of them answered;
  * FG_E_PRECONDITION: ring or snapshot are too old; FG_E_CORRUPT; FG_E_LIMIT.
  */
 enum fg_code qry_reading_step(struct qry_reading *reading, bool *ret_moved,
@@ -78,11 +78,11 @@ enum fg_code qry_reading_step(struct qry_reading *reading, bool *ret_moved,
 int64_t qry_reading_wake_mono_ns(const struct qry_reading *reading);
 
 /* Takes one reply; its slices are gone afterwards. */
-typedef enum fg_code (*replicas_reply)(struct qry_question *question, const struct fg_call *call,
-                                       void *arg, struct fg_err *err);
+typedef enum fg_code (*qry_replicas_reply)(struct qry_query *query, const struct fg_call *call,
+                                           void *arg, struct fg_err *err);
 
 /* DONE: hands over what the answer is made of. */
-enum fg_code qry_reading_deliver(struct qry_reading *reading, replicas_reply take, void *arg,
+enum fg_code qry_reading_deliver(struct qry_reading *reading, qry_replicas_reply take, void *arg,
                                  struct fg_err *err) fg_must_check;
 
 #endif

@@ -23,25 +23,25 @@ static const int64_t LOOK_EVERY_NS = 200 * FG_MS_NS;
 
 /* ---- the ring ---- */
 
-enum fg_code qry_replicas_begin(struct qry_question *question, bool fresh, struct fg_err *err)
+enum fg_code qry_replicas_begin(struct qry_query *query, bool fresh, struct fg_err *err)
 {
-    struct querier *querier = question->querier;
+    struct querier *querier = query->querier;
     int64_t age_ns;
 
-    if (querier->ring == NULL || (question->ring != NULL && !fresh))
+    if (querier->ring == NULL || (query->ring != NULL && !fresh))
         return FG_OK;
-    qry_replicas_end(question);
-    if (fg_ring_watch_latest(querier->ring, qry_question_patience_mono_ns(question),
-                             &question->ring, &age_ns, err) != FG_OK)
+    qry_replicas_end(query);
+    if (fg_ring_watch_latest(querier->ring, qry_query_patience_mono_ns(query), &query->ring,
+                             &age_ns, err) != FG_OK)
         return fg_wrap(err, "ring");
     if (age_ns > 0)
-        qry_question_lacks_since(question, "ring", age_ns, err);
+        qry_query_lacks_since(query, "ring", age_ns, err);
     return FG_OK;
 }
 
-void qry_replicas_end(struct qry_question *question)
+void qry_replicas_end(struct qry_query *query)
 {
-    fg_ring_view_unref(fg_take(question->ring));
+    fg_ring_view_unref(fg_take(query->ring));
 }
 
 /* ---- which shards ---- */
@@ -60,21 +60,21 @@ static struct fg_slice only_service(const struct fg_selector *selector)
  * Of a service all shards that it may ever have had, and not only those that the tenant's limit
  * says now: limits change at other moments in distributors than here, and what was written under a
  * wider one may be in no block for hours. The ring says how wide it was at most; what was
- * acknowledged before this question came was sent when that was in it (spread-before-use), and the
- * question's ring was read later (fresh-ring).
+ * acknowledged before this query came was sent when that was in it (spread-before-use), and the
+ * query's ring was read later (fresh-ring).
  */
-static void find_shards(const struct qry_question *question, const struct qry_replicas_head *head,
+static void find_shards(const struct qry_query *query, const struct qry_replicas_head *head,
                         struct qry_reading *reading)
 {
-    struct fg_slice tenant = question->tenants.ids[reading->tenant];
+    struct fg_slice tenant = query->tenants.ids[reading->tenant];
     struct fg_slice service = only_service(head->selector);
     unsigned spread;
 
     reading->first = 0;
     reading->last = UINT16_MAX;
-    if (service.len == 0 || question->ring == NULL)
+    if (service.len == 0 || query->ring == NULL)
         return;
-    spread = fg_ring_spread(&question->ring->ring, tenant);
+    spread = fg_ring_spread(&query->ring->ring, tenant);
     reading->first = fg_shard_first(tenant, service, spread);
     reading->last = (uint16_t)(reading->first + (1u << spread) - 1);
 }
@@ -87,35 +87,35 @@ void qry_replicas_drop(struct qry_asked *asked)
     fg_arena_destroy(asked->arena); /* with itself */
 }
 
-static struct qry_asked *create(const struct qry_question *question)
+static struct qry_asked *create(const struct qry_query *query)
 {
-    struct fg_arena *arena = fg_arena_create(question->querier->answer_max_bytes);
+    struct fg_arena *arena = fg_arena_create(query->querier->answer_max_bytes);
     struct qry_asked *asked = fg_arena_new(arena, struct qry_asked, 1);
 
     fg_assert(asked != NULL);
     asked->arena = arena;
-    asked->calls = qry_calls_create(&question->querier->pending);
-    asked->n = question->tenants.n;
+    asked->calls = qry_calls_create(&query->querier->pending);
+    asked->n = query->tenants.n;
     asked->readings = fg_arena_new(arena, struct qry_reading, asked->n);
     fg_assert(asked->readings != NULL); /* of a few tenants, in an arena of a megabyte at least */
     return asked;
 }
 
-enum fg_code qry_replicas_ask(struct qry_question *question, enum fg_rpc_method method,
+enum fg_code qry_replicas_ask(struct qry_query *query, enum fg_rpc_method method,
                               const struct qry_replicas_head *head, bool last_try,
                               struct qry_asked **ret_asked, struct fg_err *err)
 {
-    uint32_t turn = atomic_fetch_add(&question->querier->turn, 1);
+    uint32_t turn = atomic_fetch_add(&query->querier->turn, 1);
     struct qry_asked *asked;
 
-    if (qry_question_check(question, err) != FG_OK)
+    if (qry_query_check(query, err) != FG_OK)
         return err->code;
-    asked = create(question);
+    asked = create(query);
     for (size_t i = 0; i < asked->n; i++) {
         struct qry_reading *reading = &asked->readings[i];
 
         *reading = (struct qry_reading){
-            .question = question,
+            .query = query,
             .calls = asked->calls,
             .arena = asked->arena,
             .method = method,
@@ -124,7 +124,7 @@ enum fg_code qry_replicas_ask(struct qry_question *question, enum fg_rpc_method 
             .turn = turn,
             .last_try = last_try,
         };
-        find_shards(question, head, reading);
+        find_shards(query, head, reading);
         if (qry_reading_start(reading, err) != FG_OK) {
             qry_replicas_drop(asked);
             return err->code;
@@ -158,7 +158,7 @@ static enum fg_code step_all(struct qry_asked *asked, bool *ret_done, int64_t *r
     return FG_OK;
 }
 
-static enum fg_code wait_for_all(struct qry_question *question, struct qry_asked *asked,
+static enum fg_code wait_for_all(struct qry_query *query, struct qry_asked *asked,
                                  struct fg_err *err)
 {
     for (;;) {
@@ -170,17 +170,17 @@ static enum fg_code wait_for_all(struct qry_question *question, struct qry_asked
             return err->code;
         if (done)
             return FG_OK;
-        if (qry_question_check(question, err) != FG_OK)
+        if (qry_query_check(query, err) != FG_OK)
             return err->code;
         qry_calls_wait(asked->calls, ended,
                        FG_MIN(wake_ns, fg_mono_ns(fg_clock_real()) + LOOK_EVERY_NS));
     }
 }
 
-enum fg_code qry_replicas_take(struct qry_question *question, struct qry_asked *asked,
-                               replicas_reply take, void *arg, struct fg_err *err)
+enum fg_code qry_replicas_take(struct qry_query *query, struct qry_asked *asked,
+                               qry_replicas_reply take, void *arg, struct fg_err *err)
 {
-    enum fg_code code = wait_for_all(question, asked, err);
+    enum fg_code code = wait_for_all(query, asked, err);
 
     for (size_t i = 0; i < asked->n && code == FG_OK; i++)
         code = qry_reading_deliver(&asked->readings[i], take, arg, err);

@@ -1,7 +1,7 @@
 /*
  * What was read of segments and blocks, as bytes: pages of 64 KiB of each object, in a cache in
  * memory and, where there is one, on a disk below it. Ranges of any kind are put together from
- * pages, so that it does not matter how somebody's question cut them.
+ * pages, so that it does not matter how somebody's query cut them.
  *
  * Objects never change, so pages do not; what they hold is checked by whoever asked. An object may
  * have been damaged or cut when a page was read, and be put back since: who finds damage asks again

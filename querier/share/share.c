@@ -49,7 +49,7 @@ FG_METRICS_ENUM(share_metric, SHARE_METRICS)
 static const struct fg_metric_def share_metrics[] = FG_METRICS_DEFS(SHARE_METRICS);
 
 struct qry_share {
-    struct fg_bucket bucket; /* what questions see */
+    struct fg_bucket bucket; /* what queries see */
     struct qry_share_settings settings;
     struct fg_bucket *inner;
     struct fg_work *work; /* for reads of others, since pages may be on the disk */
@@ -62,7 +62,7 @@ struct qry_share {
     uint64_t start_id;
 };
 
-/* A question's read on its way through here. */
+/* A query's read on its way through here. */
 struct passage {
     struct qry_share *share;
     struct fg_bucket_request *outer;

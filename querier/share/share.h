@@ -8,7 +8,7 @@
  * the bucket itself. A querier that cannot be reached, is slow or full costs a request to the
  * bucket, never an answer.
  *
- *   question --> whose? -- ours ------> pages --(missing)--> bucket
+ *   query --> whose? -- ours ------> pages --(missing)--> bucket
  *                   \---- another's --> READ --> its pages --(missing)--> bucket
  *                                        \--(no answer)----------------> bucket
  *

@@ -456,10 +456,10 @@ static const struct row rows[] = {
     {"Series", SERIES, "{}", 0},
 };
 
-static struct qry_question *question_create(struct querier *querier)
+static struct qry_query *question_create(struct querier *querier)
 {
     static struct fg_http_request nobody;
-    struct qry_question *question = fg_new(struct qry_question);
+    struct qry_query *question = fg_new(struct qry_query);
 
     question->querier = querier;
     question->req = &nobody;
@@ -469,10 +469,10 @@ static struct qry_question *question_create(struct querier *querier)
     return question;
 }
 
-static enum fg_code answer(struct qry_question *question, const struct row *row,
+static enum fg_code answer(struct qry_query *question, const struct row *row,
                            const struct qry_selection *selection, struct fg_err *err)
 {
-    static const struct qry_stacks all;
+    static const struct qry_stack_filter all;
     static char pod[] = "pod";
     char *group_by[] = {pod};
     struct qry_label_sets sets;
@@ -482,27 +482,27 @@ static enum fg_code answer(struct qry_question *question, const struct row *row,
     size_t n;
 
     if (row->kind == POINTS)
-        return qry_plan_points(question, selection, 15 * FG_SECOND_NS, group_by, 1, &points, &n,
-                               err);
+        return qry_collect_points(question, selection, 15 * FG_SECOND_NS, group_by, 1, &points, &n,
+                                  err);
     qry_label_sets_init(&sets);
     fg_tree_init(&tree);
     question->refine = row->kind == REFINED;
     if (row->kind == SERIES)
-        code = qry_plan_series(question, selection, NULL, 0, &sets, err);
+        code = qry_collect_series(question, selection, NULL, 0, &sets, err);
     else if (row->kind == TREE)
-        code = qry_plan_tree(question, selection, &all, false, &tree, err);
+        code = qry_collect_tree(question, selection, &all, false, &tree, err);
     else
-        code =
-            qry_plan_picture(question, selection, &all, FG_FLAME_NODES_DEFAULT, true, &tree, err);
+        code = qry_flamegraph_make(question, selection, &all, FG_FLAME_NODES_DEFAULT, true, &tree,
+                                   err);
     fg_tree_done(&tree);
     qry_label_sets_done(&sets);
     return code;
 }
 
 static void ask(struct querier *querier, const struct stream *stream, const struct row *row,
-                struct qry_question *ret_counts, struct cost *best)
+                struct qry_query *ret_counts, struct cost *best)
 {
-    struct qry_question *question = question_create(querier);
+    struct qry_query *question = question_create(querier);
     struct qry_selection selection = {
         .type_text = CPU,
         .start_ns = START_NS - stream->days * DAY_NS + row->inset_ns,
@@ -525,7 +525,7 @@ static void ask(struct querier *querier, const struct stream *stream, const stru
 
 /* What a row is about, while it is measured. */
 struct measured {
-    struct qry_question cold_counts, counts;
+    struct qry_query cold_counts, counts;
     struct cost cold[HELPERS], warm[HELPERS];
 };
 

@@ -20,7 +20,7 @@ enum {
 };
 
 /* What labels are wanted where nobody says otherwise. The first is in every question for pictures
- * (querier/select.c). */
+ * (querier/selection.c). */
 #define FG_GROUPS_DEFAULT                                                                          \
     {                                                                                              \
         FG_LIT("__sampled__"), FG_LIT("region"), FG_LIT("zone"), FG_LIT("version"),                \

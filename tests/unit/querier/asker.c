@@ -16,7 +16,7 @@ void asker_must(enum fg_code code, const struct fg_err *err)
         fail_msg("%s: %s", fg_code_name(code), err->msg);
 }
 
-/* Who help the test's own thread with its questions. */
+/* Who help the test's own thread with its queries. */
 static struct fg_work *make_workers(unsigned threads)
 {
     const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {threads, 16}};
@@ -121,7 +121,7 @@ void asker_happen_any(struct asker *asker, uint64_t happenings)
     static const unsigned of_blocks[] = {ASKER_COMMIT, ASKER_COMPACT, ASKER_COMPACT};
     struct world *world = &asker->world;
 
-    if (world->nodes_permille == 0 || world_random(world, 2) == 0)
+    if (world->rollups_permille == 0 || world_random(world, 2) == 0)
         asker_happen(asker, world_random(world, happenings));
     else if (world_random(world, 4) == 0)
         world_sum(world, (uint32_t)world_random(world, WORLD_TENANTS));
@@ -136,56 +136,56 @@ uint64_t asker_seeds(uint64_t otherwise)
     return text == NULL ? otherwise : strtoull(text, NULL, 10);
 }
 
-/* --- questions --- */
+/* --- queries --- */
 
-struct qry_question *asker_begin(struct asker *asker, uint32_t tenants)
+struct qry_query *asker_begin(struct asker *asker, uint32_t tenants)
 {
     static struct fg_http_request nobody; /* who never goes away */
-    struct qry_question *question = fg_new(struct qry_question);
+    struct qry_query *query = fg_new(struct qry_query);
 
-    question->querier = asker->querier;
-    question->req = &nobody;
-    question->deadline_mono_ns = INT64_MAX;
-    question->arena = fg_arena_create(ASKER_ARENA_BYTES);
-    fg_buf_init(&question->missing, MISSING_MAX_BYTES);
-    question->partial = asker->partial;
+    query->querier = asker->querier;
+    query->req = &nobody;
+    query->deadline_mono_ns = INT64_MAX;
+    query->arena = fg_arena_create(ASKER_ARENA_BYTES);
+    fg_buf_init(&query->missing, MISSING_MAX_BYTES);
+    query->partial = asker->partial;
     for (uint32_t t = 0; t < WORLD_TENANTS; t++)
         if ((tenants >> t & 1) != 0)
-            question->tenants.ids[question->tenants.n++] = asker->world.tenants[t];
-    return question;
+            query->tenants.ids[query->tenants.n++] = asker->world.tenants[t];
+    return query;
 }
 
-void asker_end(struct qry_question *question)
+void asker_end(struct qry_query *query)
 {
-    qry_deletions_drop(question);
-    qry_blocks_end(question);
-    qry_blocks_forget(question);
-    fg_buf_done(&question->missing);
-    fg_arena_destroy(question->arena);
-    free(question);
+    qry_deletions_drop(query);
+    qry_blocks_end(query);
+    qry_blocks_forget(query);
+    fg_buf_done(&query->missing);
+    fg_arena_destroy(query->arena);
+    free(query);
 }
 
-enum fg_code asker_whole(const struct qry_question *question, enum fg_code code, struct fg_err *err)
+enum fg_code asker_whole(const struct qry_query *query, enum fg_code code, struct fg_err *err)
 {
-    if (code != FG_OK || !question->incomplete)
+    if (code != FG_OK || !query->incomplete)
         return code;
     return fg_fail(err, FG_E_UNAVAILABLE, "not complete: %.*s",
-                   FG_S(fg_buf_slice(&question->missing)));
+                   FG_S(fg_buf_slice(&query->missing)));
 }
 
 enum fg_code asker_ask_all(struct asker *asker, bool names_only, struct fg_err *err)
 {
-    static const struct qry_stacks all;
-    struct qry_question *question = asker_begin(asker, 7);
+    static const struct qry_stack_filter all;
+    struct qry_query *query = asker_begin(asker, 7);
     struct qry_selection selection = {
         .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
     struct fg_tree tree;
 
     fg_tree_init(&tree);
-    enum fg_code code = asker_whole(
-        question, qry_plan_tree(question, &selection, &all, names_only, &tree, err), err);
+    enum fg_code code =
+        asker_whole(query, qry_collect_tree(query, &selection, &all, names_only, &tree, err), err);
     fg_tree_done(&tree);
-    asker_end(question);
+    asker_end(query);
     return code;
 }
 
@@ -236,7 +236,7 @@ static int64_t draw_time(struct asker *asker)
 /* The selectors stay the world's. */
 static void expect_deletions(struct asker *asker, struct ask *ask)
 {
-    struct qry_question *question = ask->question;
+    struct qry_query *query = ask->query;
     struct fg_err err;
 
     for (uint32_t t = 0, at = 0; t < WORLD_TENANTS; t++) {
@@ -244,18 +244,18 @@ static void expect_deletions(struct asker *asker, struct ask *ask)
 
         for (uint32_t i = 0; i < asker->world.deletions[t].count; i++)
             assert_int_equal(fg_deletions_add(&ask->deletions[t],
-                                              &asker->world.deletions[t].items[i], question->arena,
+                                              &asker->world.deletions[t].items[i], query->arena,
                                               &err),
                              FG_OK);
-        if ((ask->query.tenants >> t & 1) == 0 || asker_draw(asker, 3) > 0 || asker->keeps_all) {
-            at += ask->query.tenants >> t & 1;
+        if ((ask->asked.tenants >> t & 1) == 0 || asker_draw(asker, 3) > 0 || asker->keeps_all) {
+            at += ask->asked.tenants >> t & 1;
             continue;
         }
-        question->retention_ns[at++] = FG_MINUTE_NS * (int64_t)(1 + asker_draw(asker, 80));
-        old.end_ns = fg_wall_ns(&asker->clock.clock) - question->retention_ns[at - 1] - 1;
-        assert_int_equal(fg_deletions_add(&ask->deletions[t], &old, question->arena, &err), FG_OK);
+        query->retention_ns[at++] = FG_MINUTE_NS * (int64_t)(1 + asker_draw(asker, 80));
+        old.end_ns = fg_wall_ns(&asker->clock.clock) - query->retention_ns[at - 1] - 1;
+        assert_int_equal(fg_deletions_add(&ask->deletions[t], &old, query->arena, &err), FG_OK);
     }
-    ask->query.deletions = ask->deletions;
+    ask->asked.deletions = ask->deletions;
 }
 
 void ask_begin(struct asker *asker, struct ask *ask)
@@ -264,9 +264,9 @@ void ask_begin(struct asker *asker, struct ask *ask)
                                                  : 1u << asker_draw(asker, WORLD_TENANTS);
     struct fg_err err;
 
-    *ask = (struct ask){.question = asker_begin(asker, tenants)};
+    *ask = (struct ask){.query = asker_begin(asker, tenants)};
     assert_int_equal(fg_selector_parse(fg_cstr(selectors[asker_draw(asker, FG_COUNT(selectors))]),
-                                       ask->question->arena, &ask->selection.selector, &err),
+                                       ask->query->arena, &ask->selection.selector, &err),
                      FG_OK);
     ask->selection.type_text = asker_types[asker_draw(asker, FG_COUNT(asker_types))];
     ask->selection.start_ns = draw_time(asker);
@@ -277,7 +277,7 @@ void ask_begin(struct asker *asker, struct ask *ask)
         ask->selection.end_ns = ask->selection.start_ns;
         ask->selection.start_ns = start_ns;
     }
-    ask->query = (struct world_query){.tenants = tenants,
+    ask->asked = (struct world_query){.tenants = tenants,
                                       .selector = &ask->selection.selector,
                                       .type = ask->selection.type_text,
                                       .start_ns = ask->selection.start_ns,
@@ -287,22 +287,22 @@ void ask_begin(struct asker *asker, struct ask *ask)
 
 void ask_for_all_time(struct ask *ask)
 {
-    ask->selection.start_ns = ask->query.start_ns = INT64_MIN;
-    ask->selection.end_ns = ask->query.end_ns = INT64_MAX;
+    ask->selection.start_ns = ask->asked.start_ns = INT64_MIN;
+    ask->selection.end_ns = ask->asked.end_ns = INT64_MAX;
 }
 
 void ask_end(struct ask *ask)
 {
     qry_selection_done(&ask->selection);
-    asker_end(ask->question);
+    asker_end(ask->query);
 }
 
-void asker_draw_stacks(struct asker *asker, struct qry_stacks *stacks, struct fg_arena *arena)
+void asker_draw_stacks(struct asker *asker, struct qry_stack_filter *stacks, struct fg_arena *arena)
 {
     const struct world_profile *some =
         &asker->world.profiles[asker_draw(asker, asker->world.n_profiles)];
 
-    *stacks = (struct qry_stacks){0};
+    *stacks = (struct qry_stack_filter){0};
     switch (asker_draw(asker, 5)) {
     case 0: { /* as some stack begins */
         static const char *const names[] = {"f0", "f1",  "f2",          "f3",        "f4",

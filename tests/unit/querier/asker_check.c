@@ -1,4 +1,4 @@
-/* The other questions: points over time, series and how much there is; or any of all. */
+/* The other queries: points over time, series and how much there is; or any of all. */
 #include "tests/unit/querier/asker.h"
 
 #include <setjmp.h>
@@ -57,13 +57,13 @@ static enum fg_code check_points(struct asker *asker, struct fg_err *err)
 
     ask_begin(asker, &ask);
     enum fg_code code = asker_whole(
-        ask.question,
-        qry_plan_points(ask.question, &ask.selection, step_ns, names, n_names, &found, &n, err),
+        ask.query,
+        qry_collect_points(ask.query, &ask.selection, step_ns, names, n_names, &found, &n, err),
         err);
     if (code == FG_OK) {
         qry_points_list_init(&want);
-        world_points(&asker->world, &ask.query, step_ns, (const char *const *)names, n_names,
-                     ask.question->arena, &want);
+        world_points(&asker->world, &ask.asked, step_ns, (const char *const *)names, n_names,
+                     ask.query->arena, &want);
         assert_same_points(found, n, &want);
         qry_points_list_done(&want);
     }
@@ -95,15 +95,14 @@ static enum fg_code check_series(struct asker *asker, bool fresh, struct fg_err 
     struct ask ask;
 
     ask_begin(asker, &ask);
-    ask.query.type = NULL;
+    ask.asked.type = NULL;
     qry_label_sets_init(&found);
     enum fg_code code = asker_whole(
-        ask.question, qry_plan_series(ask.question, &ask.selection, names, n_names, &found, err),
-        err);
+        ask.query, qry_collect_series(ask.query, &ask.selection, names, n_names, &found, err), err);
     for (unsigned i = 0; i < FG_COUNT(want); i++) {
         qry_label_sets_init(&want[i]);
-        world_list(&asker->world, &ask.query, (enum world_presence)i, names, n_names,
-                   ask.question->arena, &want[i]);
+        world_list(&asker->world, &ask.asked, (enum world_presence)i, names, n_names,
+                   ask.query->arena, &want[i]);
     }
     if (code == FG_OK) {
         assert_within(&want[WORLD_EXACTLY], &found);
@@ -128,9 +127,9 @@ static enum fg_code check_stats(struct asker *asker, bool fresh, struct fg_err *
     struct qry_tenant_stats found, want;
 
     ask_begin(asker, &ask);
-    enum fg_code code = asker_whole(ask.question, qry_plan_stats(ask.question, &found, err), err);
+    enum fg_code code = asker_whole(ask.query, qry_collect_stats(ask.query, &found, err), err);
     if (code == FG_OK && (fresh || (asker->world.deletions_ever == 0 && asker->keeps_all))) {
-        want = world_stats(&asker->world, &ask.query);
+        want = world_stats(&asker->world, &ask.asked);
         assert_true(found.profiles == want.profiles);
         assert_true(found.oldest_ns == want.oldest_ns);
         assert_true(found.newest_ns == want.newest_ns);
@@ -149,7 +148,7 @@ enum fg_code asker_check_any(struct asker *asker, bool fresh, struct fg_err *err
     case 2:
         return check_stats(asker, fresh, err);
     case 3:
-        return asker_check_picture(asker, err);
+        return asker_check_flamegraph(asker, err);
     case 4:
         return asker_check_diff(asker, err);
     default:

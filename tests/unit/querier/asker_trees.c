@@ -1,4 +1,4 @@
-/* Questions that are answered with a tree, or what is drawn of one. */
+/* Queries that are answered with a tree, or what is drawn of one. */
 #include "tests/unit/querier/asker.h"
 
 #include <setjmp.h>
@@ -75,23 +75,23 @@ char *asker_tree_text(const struct fg_tree *tree, struct fg_arena *arena)
 enum fg_code asker_check_tree(struct asker *asker, struct fg_err *err)
 {
     struct fg_tree found, want;
-    struct qry_stacks stacks;
+    struct qry_stack_filter stacks;
     struct ask ask;
     bool names_only = asker_draw(asker, 2) == 0;
 
     ask_begin(asker, &ask);
     if (asker_draw(asker, 4) == 0)
         ask_for_all_time(&ask);
-    asker_draw_stacks(asker, &stacks, ask.question->arena);
+    asker_draw_stacks(asker, &stacks, ask.query->arena);
     fg_tree_init(&found);
     fg_tree_init(&want);
     enum fg_code code = asker_whole(
-        ask.question, qry_plan_tree(ask.question, &ask.selection, &stacks, names_only, &found, err),
+        ask.query, qry_collect_tree(ask.query, &ask.selection, &stacks, names_only, &found, err),
         err);
     if (code == FG_OK) {
-        world_select(&asker->world, &ask.query, &stacks, names_only, &want);
-        assert_string_equal(asker_tree_text(&found, ask.question->arena),
-                            asker_tree_text(&want, ask.question->arena));
+        world_select(&asker->world, &ask.asked, &stacks, names_only, &want);
+        assert_string_equal(asker_tree_text(&found, ask.query->arena),
+                            asker_tree_text(&want, ask.query->arena));
     }
     fg_tree_done(&found);
     fg_tree_done(&want);
@@ -99,7 +99,7 @@ enum fg_code asker_check_tree(struct asker *asker, struct fg_err *err)
     return code;
 }
 
-/* --- pictures, drawn the slow way --- */
+/* --- flame graphs, drawn the slow way --- */
 
 static bool is_other(const struct fg_tree *tree, uint32_t node)
 {
@@ -179,10 +179,10 @@ static void assert_bound(const struct fg_tree *found, const struct fg_tree *all,
     }
 }
 
-enum fg_code asker_check_picture(struct asker *asker, struct fg_err *err)
+enum fg_code asker_check_flamegraph(struct asker *asker, struct fg_err *err)
 {
     struct fg_tree found, want, all;
-    struct qry_stacks stacks;
+    struct qry_stack_filter stacks;
     struct ask ask;
     size_t max_nodes = 1 + asker_draw(asker, asker_draw(asker, 2) == 0 ? 40 : 400);
     bool fold = asker_draw(asker, 2) == 0;
@@ -191,28 +191,28 @@ enum fg_code asker_check_picture(struct asker *asker, struct fg_err *err)
     if (asker_draw(asker, 4) == 0)
         ask_for_all_time(&ask);
     if (asker_draw(asker, 3) == 0)
-        asker_draw_stacks(asker, &stacks, ask.question->arena);
+        asker_draw_stacks(asker, &stacks, ask.query->arena);
     else
-        stacks = (struct qry_stacks){0};
-    ask.question->refine = asker_draw(asker, 5) == 0;
+        stacks = (struct qry_stack_filter){0};
+    ask.query->refine = asker_draw(asker, 5) == 0;
     fg_tree_init(&found);
     fg_tree_init(&want);
     fg_tree_init(&all);
     enum fg_code code = asker_whole(
-        ask.question,
-        qry_plan_picture(ask.question, &ask.selection, &stacks, max_nodes, fold, &found, err), err);
+        ask.query,
+        qry_flamegraph_make(ask.query, &ask.selection, &stacks, max_nodes, fold, &found, err), err);
     if (code == FG_OK) {
-        world_select(&asker->world, &ask.query, &stacks, true, &all);
+        world_select(&asker->world, &ask.asked, &stacks, true, &all);
         draw_slowly(&all, max_nodes, fold, &want);
-        found.root_self = want.root_self = 0; /* which no picture shows */
-        if (ask.question->inexact)
-            assert_bound(&found, &all, ask.question->bound);
+        found.root_self = want.root_self = 0; /* which no flame graph shows */
+        if (ask.query->inexact)
+            assert_bound(&found, &all, ask.query->bound);
         else
-            assert_string_equal(asker_tree_text(&found, ask.question->arena),
-                                asker_tree_text(&want, ask.question->arena));
-        assert_false(ask.question->refine && ask.question->inexact);
-        asker->nodes += ask.question->nodes;
-        asker->inexact += ask.question->inexact;
+            assert_string_equal(asker_tree_text(&found, ask.query->arena),
+                                asker_tree_text(&want, ask.query->arena));
+        assert_false(ask.query->refine && ask.query->inexact);
+        asker->rollups += ask.query->rollups;
+        asker->inexact += ask.query->inexact;
     }
     fg_tree_done(&found);
     fg_tree_done(&want);
@@ -226,7 +226,7 @@ enum fg_code asker_check_picture(struct asker *asker, struct fg_err *err)
 static void diff_slowly(struct asker *asker, const struct ask asks[2], size_t max_nodes,
                         struct qry_diff *ret_diff)
 {
-    static const struct qry_stacks all;
+    static const struct qry_stack_filter all;
     struct fg_crown_verdict verdict;
     struct fg_crown_sum sums[2];
 
@@ -234,7 +234,7 @@ static void diff_slowly(struct asker *asker, const struct ask asks[2], size_t ma
         struct fg_tree tree;
 
         fg_tree_init(&tree);
-        world_select(&asker->world, &asks[i].query, &all, true, &tree);
+        world_select(&asker->world, &asks[i].asked, &all, true, &tree);
         fg_crown_sum_init(&sums[i]);
         fg_crown_sum_take_tree(&sums[i], &tree);
         fg_tree_done(&tree);
@@ -258,7 +258,7 @@ static void assert_same_diff(const struct qry_diff *found, const struct qry_diff
 
 enum fg_code asker_check_diff(struct asker *asker, struct fg_err *err)
 {
-    static const struct qry_stacks all;
+    static const struct qry_stack_filter all;
     struct ask asks[2];
     struct qry_side sides[2] = {0};
     struct qry_diff found, want;
@@ -268,18 +268,18 @@ enum fg_code asker_check_diff(struct asker *asker, struct fg_err *err)
         ask_begin(asker, &asks[i]);
         sides[i] = (struct qry_side){asks[i].selection, &all};
     }
-    asks[1].query.tenants = asks[0].query.tenants; /* both sides are one question's */
-    asks[1].query.deletions = asks[0].query.deletions;
+    asks[1].asked.tenants = asks[0].asked.tenants; /* both sides are one query's */
+    asks[1].asked.deletions = asks[0].asked.deletions;
     enum fg_code code = asker_whole(
-        asks[0].question,
-        qry_plan_diff(asks[0].question, &sides[0], &sides[1], max_nodes, &found, err), err);
+        asks[0].query,
+        qry_flamegraph_diff(asks[0].query, &sides[0], &sides[1], max_nodes, &found, err), err);
     if (code == FG_OK) {
         diff_slowly(asker, asks, max_nodes, &want);
         assert_true(found.left_ticks == want.left_ticks);
         assert_true(found.right_ticks == want.right_ticks);
-        if (!asks[0].question->inexact)
+        if (!asks[0].query->inexact)
             assert_same_diff(&found, &want);
-        asker->inexact += asks[0].question->inexact;
+        asker->inexact += asks[0].query->inexact;
         qry_diff_done(&want);
     }
     qry_diff_done(&found);

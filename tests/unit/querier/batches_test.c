@@ -1,5 +1,5 @@
 /*
- * A question reads its parts batch by batch, so that all of a long range need not be in memory. How
+ * A query reads its parts batch by batch, so that all of a long range need not be in memory. How
  * large batches are changes no answer, and runs count, which only indexes know of.
  */
 #include "querier/blocks/impl.h"
@@ -23,7 +23,7 @@ static void batches_change_no_answer(void **state)
         asker_init(&asker, seed, seed % 2 == 0 ? 0 : UINT64_C(1) << 20, NULL);
         asker_blocks(&asker)->batch_bytes = sizes[seed % FG_COUNT(sizes)];
         asker_blocks(&asker)->crown_nodes = 40;
-        asker.world.nodes_permille = seed % 2 == 0 ? 500 : 0;
+        asker.world.rollups_permille = seed % 2 == 0 ? 500 : 0;
         world_settle(&asker.world);
         for (unsigned i = 0; i < 20; i++) {
             asker_happen_any(&asker, ASKER_HAPPENINGS);
@@ -41,22 +41,22 @@ struct walked {
     uint32_t batches, parts;
 };
 
-/* All batches of a question about everything. */
+/* All batches of a query about everything. */
 static struct walked walk(struct asker *asker, uint64_t batch_bytes)
 {
     struct qry_selection selection = {
         .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
-    struct qry_question *question = asker_begin(asker, (1u << WORLD_TENANTS) - 1);
+    struct qry_query *query = asker_begin(asker, (1u << WORLD_TENANTS) - 1);
     struct fg_deletions deletions[WORLD_TENANTS] = {0};
     struct walked walked = {0, 0};
     struct qry_reader reader;
     struct fg_err err;
 
     asker_blocks(asker)->batch_bytes = batch_bytes;
-    asker_must(qry_blocks_begin(question, false, &err), &err);
-    question->deletions = deletions;
-    asker_must(qry_reader_open(&reader, question, &selection, selection.type_text,
-                               selection.start_ns, selection.end_ns, OBJECTS_PROFILES, true, &err),
+    asker_must(qry_blocks_begin(query, false, &err), &err);
+    query->deletions = deletions;
+    asker_must(qry_reader_open(&reader, query, &selection, selection.type_text, selection.start_ns,
+                               selection.end_ns, OBJECTS_PROFILES, true, &err),
                &err);
     for (;;) {
         asker_must(qry_reader_next(&reader, &err), &err);
@@ -67,8 +67,8 @@ static struct walked walk(struct asker *asker, uint64_t batch_bytes)
     }
     assert_int_equal(walked.parts, reader.n_parts);
     qry_reader_close(&reader);
-    question->deletions = NULL;
-    asker_end(question);
+    query->deletions = NULL;
+    asker_end(query);
     return walked;
 }
 

@@ -1,6 +1,6 @@
 /*
  * The querier's blocks against a slow model: profiles move from heads to segments to blocks, and at
- * every moment every question has the same answer.
+ * every moment every query has the same answer.
  */
 #include "querier/blocks/impl.h"
 #include "tests/unit/querier/asker.h"
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-/* Manifests are asked for at every question: each profile counts once wherever it is. */
-static void every_question_at_every_moment(void **state)
+/* Manifests are asked for at every query: each profile counts once wherever it is. */
+static void every_query_at_every_moment(void **state)
 {
     uint64_t nodes = 0;
 
@@ -21,7 +21,7 @@ static void every_question_at_every_moment(void **state)
         struct fg_err err;
 
         asker_init(&asker, seed, seed % 2 == 0 ? UINT64_C(64) << 20 : 100 * 1024, NULL);
-        asker.world.nodes_permille = 750;
+        asker.world.rollups_permille = 750;
         asker_blocks(&asker)->sample_weight = (uint32_t)(1 + seed % 3 * 100);
         world_push(&asker.world, 150);
         for (unsigned i = 0; i < 60; i++) {
@@ -30,10 +30,10 @@ static void every_question_at_every_moment(void **state)
             for (unsigned k = 0; k < 6; k++)
                 asker_must(asker_check_any(&asker, true, &err), &err);
         }
-        nodes += asker.nodes;
+        nodes += asker.rollups;
         asker_done(&asker);
     }
-    print_message("  %llu merged nodes in pictures\n", (unsigned long long)nodes);
+    print_message("  %llu rollups in pictures\n", (unsigned long long)nodes);
     assert_true(nodes > 50);
 }
 
@@ -64,8 +64,8 @@ static void snapshots_that_are_too_old(void **state)
 
 static size_t stacks_between(struct asker *asker, int64_t start_ns, int64_t end_ns)
 {
-    static const struct qry_stacks all;
-    struct qry_question *question = asker_begin(asker, 7);
+    static const struct qry_stack_filter all;
+    struct qry_query *query = asker_begin(asker, 7);
     struct qry_selection selection = {.start_ns = start_ns, .end_ns = end_ns};
     struct fg_tree tree;
     struct fg_err err;
@@ -74,13 +74,13 @@ static size_t stacks_between(struct asker *asker, int64_t start_ns, int64_t end_
     fg_tree_init(&tree);
     for (size_t i = 0; i < FG_COUNT(asker_types); i++) {
         selection.type_text = asker_types[i];
-        asker_must(qry_plan_tree(question, &selection, &all, false, &tree, &err), &err);
+        asker_must(qry_collect_tree(query, &selection, &all, false, &tree, &err), &err);
     }
     for (uint32_t i = 0; i < tree.n_nodes; i++)
         n += tree.self[i] != 0;
     n += tree.root_self != 0;
     fg_tree_done(&tree);
-    asker_end(question);
+    asker_end(query);
     return n;
 }
 
@@ -114,7 +114,7 @@ static void ranges_have_both_their_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_question_at_every_moment),
+        cmocka_unit_test(every_query_at_every_moment),
         cmocka_unit_test(snapshots_that_are_too_old),
         cmocka_unit_test(ranges_have_both_their_ends),
     };

@@ -1,6 +1,6 @@
 /*
  * An ingester that answers each call at once with what the test put there, and remembers what it
- * was asked. One question at a time.
+ * was asked. One query at a time.
  */
 #ifndef FG_TESTS_UNIT_QUERIER_FAKE_PEER_H
 #define FG_TESTS_UNIT_QUERIER_FAKE_PEER_H

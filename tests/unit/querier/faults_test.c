@@ -165,17 +165,17 @@ static void spoil(struct asker *asker, const char *name, struct fg_slice bytes, 
     fg_buf_done(&spoilt);
 }
 
-static bool is_of_nodes(const struct qry_question *question, const char *name)
+static bool is_of_nodes(const struct qry_query *query, const char *name)
 {
-    for (size_t t = 0; t < question->tenants.n; t++) {
-        const struct fg_blocks *blocks = qry_blocks_manifest(question, t);
+    for (size_t t = 0; t < query->tenants.n; t++) {
+        const struct fg_blocks *blocks = qry_blocks_manifest(query, t);
 
         for (uint32_t i = 0; i < blocks->n_blocks; i++) {
             char of[FG_NAME_MAX_BYTES];
             struct fg_err err;
 
-            assert_int_equal(
-                fg_name_block(of, question->tenants.ids[t], blocks->blocks[i].id, &err), FG_OK);
+            assert_int_equal(fg_name_block(of, query->tenants.ids[t], blocks->blocks[i].id, &err),
+                             FG_OK);
             if (strcmp(of, name) == 0)
                 return blocks->blocks[i].nodes_only && !blocks->blocks[i].alone;
         }
@@ -192,15 +192,15 @@ static int64_t total_of(const struct fg_tree *tree)
     return total;
 }
 
-/* A picture of all there is, with one object spoilt: complete and exact, or it names the object and
- * has less. Returns whether it is complete. */
+/* A flame graph of all there is, with one object spoilt: complete and exact, or it names the object
+ * and has less. Returns whether it is complete. */
 static bool ask_partly(struct asker *asker, const char *spoilt)
 {
-    static const struct qry_stacks all;
-    struct qry_question *question = asker_begin(asker, 7);
+    static const struct qry_stack_filter all;
+    struct qry_query *query = asker_begin(asker, 7);
     struct qry_selection selection = {
         .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
-    struct world_query query = {.tenants = 7,
+    struct world_query asked = {.tenants = 7,
                                 .selector = &selection.selector,
                                 .type = selection.type_text,
                                 .start_ns = INT64_MIN,
@@ -211,22 +211,22 @@ static bool ask_partly(struct asker *asker, const char *spoilt)
 
     fg_tree_init(&found);
     fg_tree_init(&want);
-    asker_must(qry_plan_picture(question, &selection, &all, 4096, false, &found, &err), &err);
-    complete = !question->incomplete;
-    world_select(&asker->world, &query, &all, true, &want);
+    asker_must(qry_flamegraph_make(query, &selection, &all, 4096, false, &found, &err), &err);
+    complete = !query->incomplete;
+    world_select(&asker->world, &asked, &all, true, &want);
     found.root_self = want.root_self = 0;
-    if (complete && !question->inexact) {
-        assert_string_equal(asker_tree_text(&found, question->arena),
-                            asker_tree_text(&want, question->arena));
+    if (complete && !query->inexact) {
+        assert_string_equal(asker_tree_text(&found, query->arena),
+                            asker_tree_text(&want, query->arena));
     } else if (!complete) {
-        fg_buf_append(&question->missing, "", 1);
-        assert_non_null(strstr((const char *)question->missing.ptr, spoilt));
+        fg_buf_append(&query->missing, "", 1);
+        assert_non_null(strstr((const char *)query->missing.ptr, spoilt));
         assert_true(total_of(&found) < total_of(&want));
-        assert_false(is_of_nodes(question, spoilt));
+        assert_false(is_of_nodes(query, spoilt));
     }
     fg_tree_done(&found);
     fg_tree_done(&want);
-    asker_end(question);
+    asker_end(query);
     return complete;
 }
 
@@ -241,7 +241,7 @@ static void what_cannot_be_read_is_left_out(void **state)
         struct fg_err err;
 
         asker_init(&asker, seed, 0, NULL);
-        asker.world.nodes_permille = 700;
+        asker.world.rollups_permille = 700;
         world_settle(&asker.world);
         for (uint32_t t = 0; t < WORLD_TENANTS; t++)
             world_sum(&asker.world, t);
@@ -263,7 +263,7 @@ static void what_cannot_be_read_is_left_out(void **state)
                 } else {
                     incomplete++;
                     asker.partial = false;
-                    /* A question about lines needs other pages than the picture. */
+                    /* A query about lines needs other pages than the flame graph. */
                     if (asker_ask_all(&asker, true, &err) != FG_OK) {
                         assert_int_equal(err.code, FG_E_UNAVAILABLE);
                         assert_non_null(strstr(err.msg, list.names[i]));
@@ -363,11 +363,11 @@ static void a_peer_that_always_refuses(void **state)
 
 static void deadlines_and_clients_that_leave(void **state)
 {
-    static const struct qry_stacks all;
+    static const struct qry_stack_filter all;
     struct asker asker = {.random = 5};
     struct qry_selection selection = {
         .type_text = asker_types[0], .start_ns = INT64_MIN, .end_ns = INT64_MAX};
-    struct qry_question *question;
+    struct qry_query *query;
     struct fg_http_request gone = {.gone = true};
     struct fg_tree tree;
     struct fg_err err;
@@ -375,15 +375,15 @@ static void deadlines_and_clients_that_leave(void **state)
     (void)state;
     asker_init(&asker, 10, 0, NULL);
     world_settle(&asker.world);
-    question = asker_begin(&asker, 1);
+    query = asker_begin(&asker, 1);
     fg_tree_init(&tree);
-    question->deadline_mono_ns = fg_mono_ns(&asker.clock.clock);
-    assert_int_equal(qry_plan_tree(question, &selection, &all, true, &tree, &err), FG_E_DEADLINE);
-    question->deadline_mono_ns = INT64_MAX;
-    question->req = &gone;
-    assert_int_equal(qry_plan_tree(question, &selection, &all, true, &tree, &err), FG_E_CANCELED);
+    query->deadline_mono_ns = fg_mono_ns(&asker.clock.clock);
+    assert_int_equal(qry_collect_tree(query, &selection, &all, true, &tree, &err), FG_E_DEADLINE);
+    query->deadline_mono_ns = INT64_MAX;
+    query->req = &gone;
+    assert_int_equal(qry_collect_tree(query, &selection, &all, true, &tree, &err), FG_E_CANCELED);
     fg_tree_done(&tree);
-    asker_end(question);
+    asker_end(query);
     assert_int_equal(asker_cache(&asker).entries, 0);
     asker_done(&asker);
 }

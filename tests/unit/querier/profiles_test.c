@@ -73,14 +73,14 @@ static enum fg_code visit_profile(void *arg, const struct qry_one_profile *profi
 
 static void check_visits(const struct visits *visits)
 {
-    static const struct qry_stacks all;
-    struct fg_arena *arena = visits->ask->question->arena;
+    static const struct qry_stack_filter all;
+    struct fg_arena *arena = visits->ask->query->arena;
     struct fg_tree want;
 
     if (visits->ask->selection.type_text == NULL)
         return;
     fg_tree_init(&want);
-    world_select(visits->world, &visits->ask->query, &all, false, &want);
+    world_select(visits->world, &visits->ask->asked, &all, false, &want);
     assert_string_equal(asker_tree_text(&visits->tree, arena), asker_tree_text(&want, arena));
     fg_tree_done(&want);
 }
@@ -99,7 +99,7 @@ static enum fg_code check_profiles(struct asker *asker, struct fg_err *err)
         ask.selection.type_text = NULL;
     visits.ask = &ask;
     fg_tree_init(&visits.tree);
-    code = qry_plan_profiles(ask.question, &ask.selection, visit_profile, &visits, err);
+    code = qry_collect_profiles(ask.query, &ask.selection, visit_profile, &visits, err);
     if (code == FG_OK)
         check_visits(&visits);
     fg_tree_done(&visits.tree);

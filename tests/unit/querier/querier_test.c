@@ -451,7 +451,7 @@ static void an_answer_that_is_not_complete(void **state)
                          NULL),
                      200);
     assert_true(head_has(f, "X-Flamegrid-Complete: false"));
-    /* What is wrong with the question is said as ever. */
+    /* What is wrong with the query is said as ever. */
     f->peers[1].code = FG_E_INVALID;
     assert_int_equal(call(f, "SelectMergeStacktraces?partial=true", "{" BASE "}"), 400);
 }

@@ -3,7 +3,7 @@
  * Each profile has a stack and a bit of its own, so an answer says which of them it is made of.
  *
  * What is checked of every answer: a profile that was acknowledged (by a quorum of its shard's
- * owners, under one revision) before the question came is in it once; one that was not, at most
+ * owners, under one revision) before the query came is in it once; one that was not, at most
  * once.
  */
 #include "common/model/flame.h"
@@ -447,40 +447,40 @@ static uint64_t flush(struct world *world, unsigned gate)
 
 /* ---- asking ---- */
 
-static struct qry_question *ask(struct world *world, const char *selector, const char *type,
-                                struct qry_selection *selection)
+static struct qry_query *ask(struct world *world, const char *selector, const char *type,
+                             struct qry_selection *selection)
 {
     static struct fg_http_request nobody; /* who never goes away */
-    struct qry_question *question = fg_new(struct qry_question);
+    struct qry_query *query = fg_new(struct qry_query);
     struct fg_err err;
 
-    question->querier = world->querier;
-    question->req = &nobody;
+    query->querier = world->querier;
+    query->req = &nobody;
     world->clock.mono_ns = fg_mono_ns(fg_clock_real()); /* as the ring's thread has it */
-    question->start_mono_ns = world->clock.mono_ns;
-    question->deadline_mono_ns = question->start_mono_ns + FG_HOUR_NS;
-    question->arena = fg_arena_create((size_t)64 << 20);
-    question->tenants = (struct fg_tenant_ids){.ids = {FG_LIT("anonymous")}, .n = 1};
-    fg_buf_init(&question->missing, MISSING_MAX_BYTES);
+    query->start_mono_ns = world->clock.mono_ns;
+    query->deadline_mono_ns = query->start_mono_ns + FG_HOUR_NS;
+    query->arena = fg_arena_create((size_t)64 << 20);
+    query->tenants = (struct fg_tenant_ids){.ids = {FG_LIT("anonymous")}, .n = 1};
+    fg_buf_init(&query->missing, MISSING_MAX_BYTES);
     *selection = (struct qry_selection){0};
-    assert_int_equal(qry_select_range(question, selection, (now_ns - FG_HOUR_NS) / FG_MS_NS,
-                                      now_ns / FG_MS_NS, &err),
+    assert_int_equal(qry_selection_range(query, selection, (now_ns - FG_HOUR_NS) / FG_MS_NS,
+                                         now_ns / FG_MS_NS, &err),
                      FG_OK);
-    if (qry_select_profiles(question, selection, type, selector, &err) != FG_OK)
+    if (qry_selection_profiles(query, selection, type, selector, &err) != FG_OK)
         fail_msg("%s", err.msg);
-    return question;
+    return query;
 }
 
-static void answered(struct qry_question *question, struct qry_selection *selection)
+static void answered(struct qry_query *query, struct qry_selection *selection)
 {
     qry_selection_done(selection);
-    qry_deletions_drop(question);
-    qry_blocks_end(question);
-    qry_blocks_forget(question);
-    qry_replicas_end(question);
-    fg_buf_done(&question->missing);
-    fg_arena_destroy(question->arena);
-    free(question);
+    qry_deletions_drop(query);
+    qry_blocks_end(query);
+    qry_blocks_forget(query);
+    qry_replicas_end(query);
+    fg_buf_done(&query->missing);
+    fg_arena_destroy(query->arena);
+    free(query);
 }
 
 /* Bits of those that were acknowledged, and of all that may be in an answer. */
@@ -537,26 +537,26 @@ static uint64_t bits_of(const struct fg_tree *tree)
 static enum fg_code ask_select(struct world *world, const char *service, bool partial,
                                uint64_t *ret_bits, struct fg_err *err)
 {
-    static const struct qry_stacks all = {0};
+    static const struct qry_stack_filter all = {0};
     struct qry_selection selection;
-    struct qry_question *question;
+    struct qry_query *query;
     struct fg_tree tree;
     enum fg_code code;
     char text[64];
 
-    question = ask(world, selector_of(service, text), COUNTS, &selection);
-    question->partial = partial;
+    query = ask(world, selector_of(service, text), COUNTS, &selection);
+    query->partial = partial;
     fg_tree_init(&tree);
-    code = qry_plan_tree(question, &selection, &all, true, &tree, err);
+    code = qry_collect_tree(query, &selection, &all, true, &tree, err);
     if (code == FG_OK) {
         *ret_bits = bits_of(&tree);
-        assert_int_equal(question->profiles, __builtin_popcountll(*ret_bits));
-        assert_int_equal(question->incomplete, question->missing.len > 0);
+        assert_int_equal(query->profiles, __builtin_popcountll(*ret_bits));
+        assert_int_equal(query->incomplete, query->missing.len > 0);
         if (!partial)
-            assert_false(question->incomplete);
+            assert_false(query->incomplete);
     }
     fg_tree_done(&tree);
-    answered(question, &selection);
+    answered(query, &selection);
     return code;
 }
 
@@ -564,14 +564,14 @@ static enum fg_code ask_points(struct world *world, const char *service, uint64_
                                struct fg_err *err)
 {
     struct qry_selection selection;
-    struct qry_question *question;
+    struct qry_query *query;
     struct qry_points *series;
     enum fg_code code;
     char text[64];
     size_t n;
 
-    question = ask(world, selector_of(service, text), BITS, &selection);
-    code = qry_plan_points(question, &selection, 5 * FG_MINUTE_NS, NULL, 0, &series, &n, err);
+    query = ask(world, selector_of(service, text), BITS, &selection);
+    code = qry_collect_points(query, &selection, 5 * FG_MINUTE_NS, NULL, 0, &series, &n, err);
     *ret_bits = 0;
     for (size_t i = 0; code == FG_OK && i < n; i++)
         for (size_t k = 0; k < series[i].n; k++) {
@@ -581,7 +581,7 @@ static enum fg_code ask_points(struct world *world, const char *service, uint64_
             assert_true((*ret_bits & (uint64_t)series[i].items[k].sum) == 0);
             *ret_bits |= (uint64_t)series[i].items[k].sum;
         }
-    answered(question, &selection);
+    answered(query, &selection);
     return code;
 }
 
@@ -596,12 +596,12 @@ static void expect_series(struct world *world)
 {
     static const char *const names[] = {"service_name"};
     struct qry_selection selection;
-    struct qry_question *question = ask(world, "{}", NULL, &selection);
+    struct qry_query *query = ask(world, "{}", NULL, &selection);
     struct qry_label_sets sets;
     struct fg_err err;
 
     qry_label_sets_init(&sets);
-    if (qry_plan_series(question, &selection, names, 1, &sets, &err) != FG_OK)
+    if (qry_collect_series(query, &selection, names, 1, &sets, &err) != FG_OK)
         fail_msg("%s", err.msg);
     for (unsigned i = 0; i < PROFILES; i++) {
         bool listed = false;
@@ -612,17 +612,17 @@ static void expect_series(struct world *world)
         assert_true(listed || !atomic_load(&world->profiles[i].acknowledged));
     }
     qry_label_sets_done(&sets);
-    answered(question, &selection);
+    answered(query, &selection);
 }
 
 static void expect_stats(struct world *world)
 {
     struct qry_selection selection;
-    struct qry_question *question = ask(world, "{}", NULL, &selection);
+    struct qry_query *query = ask(world, "{}", NULL, &selection);
     struct qry_tenant_stats stats;
     struct fg_err err;
 
-    if (qry_plan_stats(question, &stats, &err) != FG_OK)
+    if (qry_collect_stats(query, &stats, &err) != FG_OK)
         fail_msg("%s", err.msg);
     assert_true(stats.profiles <= (uint64_t)__builtin_popcountll(sent(world, NULL)));
     for (unsigned i = 0; i < PROFILES; i++)
@@ -631,7 +631,7 @@ static void expect_stats(struct world *world)
             assert_true(stats.oldest_ns <= world->profiles[i].profile.time_ns);
             assert_true(stats.newest_ns >= world->profiles[i].profile.time_ns);
         }
-    answered(question, &selection);
+    answered(query, &selection);
 }
 
 /* Everything, and one service. */
@@ -790,7 +790,7 @@ static void any_one_may_hang(void **state)
         set_gate(&world->gates[slow], GATE_OPEN);
         expect_all(world);
     }
-    set_gate(&world->gates[1], GATE_HOLDS); /* and questions end while it does */
+    set_gate(&world->gates[1], GATE_HOLDS); /* and queries end while it does */
     expect_all(world);
     assert_true(counted(world, LATE) > 0 && counted(world, CALLS("not_needed")) > 0);
     end(world);
@@ -823,7 +823,7 @@ static void a_refusal_is_not_kept_waiting_by_one_that_hangs(void **state)
     end(world);
 }
 
-/* One question has waited for it. The next ones need not. */
+/* One query has waited for it. The next ones need not. */
 static void a_member_that_hangs_is_asked_last(void **state)
 {
     struct world *world = begin(36, 300 * FG_MS_NS); /* slow machines answer in time */

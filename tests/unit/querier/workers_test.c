@@ -1,4 +1,4 @@
-/* Several threads: those that help with a question, and those that ask at the same time. */
+/* Several threads: those that help with a query, and those that ask at the same time. */
 #include "querier/blocks/impl.h"
 #include "tests/unit/querier/asker.h"
 
@@ -8,35 +8,35 @@
 
 #include <cmocka.h>
 
-/* --- one question, several workers --- */
+/* --- one query, several workers --- */
 
 static const unsigned helpers[] = {0, 1, 3};
 
 /* What is drawn: the order of the sum's nodes is not. */
-static void write_picture(const struct ask *ask, struct fg_buf *out)
+static void write_flamegraph(const struct ask *ask, struct fg_buf *out)
 {
-    static const struct qry_stacks all;
-    struct qry_question *question = ask->question;
+    static const struct qry_stack_filter all;
+    struct qry_query *query = ask->query;
     struct fg_tree tree;
     struct fg_err err;
 
     fg_tree_init(&tree);
-    asker_must(qry_plan_picture(question, &ask->selection, &all, 30, true, &tree, &err), &err);
+    asker_must(qry_flamegraph_make(query, &ask->selection, &all, 30, true, &tree, &err), &err);
     fg_flame_write_tree(&tree, 30, out);
-    fg_buf_printf(out, "%d %llu", question->inexact, (unsigned long long)question->bound);
+    fg_buf_printf(out, "%d %llu", query->inexact, (unsigned long long)query->bound);
     fg_tree_done(&tree);
 }
 
 static void write_tree(struct asker *asker, const struct ask *ask, struct fg_buf *out)
 {
-    struct qry_stacks stacks;
+    struct qry_stack_filter stacks;
     struct fg_tree tree;
     struct fg_err err;
 
-    asker_draw_stacks(asker, &stacks, ask->question->arena);
+    asker_draw_stacks(asker, &stacks, ask->query->arena);
     fg_tree_init(&tree);
-    asker_must(qry_plan_tree(ask->question, &ask->selection, &stacks, asker_draw(asker, 2) == 0,
-                             &tree, &err),
+    asker_must(qry_collect_tree(ask->query, &ask->selection, &stacks, asker_draw(asker, 2) == 0,
+                                &tree, &err),
                &err);
     fg_tree_encode(&tree, out);
     fg_tree_done(&tree);
@@ -51,8 +51,8 @@ static void write_points(const struct ask *ask, struct fg_buf *out)
     struct fg_err err;
     size_t n;
 
-    asker_must(qry_plan_points(ask->question, &ask->selection, FG_MINUTE_NS, group_by, 1, &series,
-                               &n, &err),
+    asker_must(qry_collect_points(ask->query, &ask->selection, FG_MINUTE_NS, group_by, 1, &series,
+                                  &n, &err),
                &err);
     qry_points_order(series, &n, 0);
     for (size_t i = 0; i < n; i++) {
@@ -74,7 +74,7 @@ static char *answer_bytes(struct asker *asker, struct fg_arena *arena)
     ask_begin(asker, &ask);
     switch (asker_draw(asker, 3)) {
     case 0:
-        write_picture(&ask, &out);
+        write_flamegraph(&ask, &out);
         break;
     case 1:
         write_tree(asker, &ask, &out);
@@ -83,7 +83,7 @@ static char *answer_bytes(struct asker *asker, struct fg_arena *arena)
         write_points(&ask, &out);
         break;
     }
-    fg_buf_printf(&out, " of %llu", (unsigned long long)ask.question->profiles);
+    fg_buf_printf(&out, " of %llu", (unsigned long long)ask.query->profiles);
     text = fg_arena_printf(arena, "%zu bytes, %016llx", out.len,
                            (unsigned long long)fg_hash64(fg_buf_slice(&out)));
     ask_end(&ask);
@@ -91,26 +91,26 @@ static char *answer_bytes(struct asker *asker, struct fg_arena *arena)
     return text;
 }
 
-/* With nothing in the cache, and with all that the question before has left there. */
+/* With nothing in the cache, and with all that the query before has left there. */
 static void however_many_help(void **state)
 {
-    enum { QUESTIONS = 120 };
+    enum { QUERIES = 120 };
 
     (void)state;
     for (uint64_t cold = 0; cold < 2; cold++) {
         struct asker asker = {.random = 0};
         fg_auto(fg_arena) *arena = fg_arena_create(ASKER_ARENA_BYTES);
-        char *first[QUESTIONS];
+        char *first[QUERIES];
 
         asker_init(&asker, 20 + cold, cold == 1 ? 0 : UINT64_C(64) << 20, NULL);
-        asker.world.nodes_permille = 750;
+        asker.world.rollups_permille = 750;
         asker_blocks(&asker)->crown_nodes = 40;
         world_settle(&asker.world);
         world_sum(&asker.world, 0);
         for (size_t h = 0; h < FG_COUNT(helpers); h++) {
             asker_help_with(&asker, helpers[h]);
             asker.random = 77;
-            for (unsigned i = 0; i < QUESTIONS; i++) {
+            for (unsigned i = 0; i < QUERIES; i++) {
                 char *found = answer_bytes(&asker, arena);
 
                 if (h == 0)
@@ -177,12 +177,12 @@ static int64_t count_look(struct fg_clock *clock)
     return atomic_fetch_add(&fg_container(clock, struct counting_clock, clock)->looks, 1);
 }
 
-/* The deadline is over at each moment at which a question looks, in whose task ever. Nothing stays
+/* The deadline is over at each moment at which a query looks, in whose task ever. Nothing stays
  * behind that another one waits for. */
 static void deadlines_at_any_moment(void **state)
 {
     static const struct fg_clock_ops ops = {.wall_ns = count_look, .mono_ns = count_look};
-    static const struct qry_stacks all;
+    static const struct qry_stack_filter all;
 
     (void)state;
     for (size_t h = 0; h < FG_COUNT(helpers); h++) {
@@ -198,15 +198,15 @@ static void deadlines_at_any_moment(void **state)
         world_settle(&asker.world);
         asker.querier->clock = &clock.clock;
         for (; code == FG_E_DEADLINE; k++) {
-            struct qry_question *question = asker_begin(&asker, 7);
+            struct qry_query *query = asker_begin(&asker, 7);
             struct fg_tree tree;
             struct fg_err err;
 
             fg_tree_init(&tree);
-            question->deadline_mono_ns = atomic_load(&clock.looks) + k;
-            code = qry_plan_tree(question, &selection, &all, false, &tree, &err);
+            query->deadline_mono_ns = atomic_load(&clock.looks) + k;
+            code = qry_collect_tree(query, &selection, &all, false, &tree, &err);
             fg_tree_done(&tree);
-            asker_end(question);
+            asker_end(query);
             assert_int_equal(asker_cache(&asker).entries, 0);
         }
         assert_int_equal(code, FG_OK);
@@ -216,7 +216,7 @@ static void deadlines_at_any_moment(void **state)
     }
 }
 
-/* --- several questions at a time --- */
+/* --- several queries at a time --- */
 
 static void *ask_many(void *arg)
 {
@@ -228,7 +228,7 @@ static void *ask_many(void *arg)
 }
 
 /* On one cache, which is too small for all. */
-static void many_questions_at_once(void **state)
+static void many_queries_at_once(void **state)
 {
     struct asker asker = {.random = 5};
     struct asker crowd[4]; /* on one world, which is only read */
@@ -255,7 +255,7 @@ int main(void)
         cmocka_unit_test(however_many_help),
         cmocka_unit_test(the_first_of_several_errors),
         cmocka_unit_test(deadlines_at_any_moment),
-        cmocka_unit_test(many_questions_at_once),
+        cmocka_unit_test(many_queries_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

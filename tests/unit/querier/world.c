@@ -49,7 +49,7 @@ static bool chance(struct world *world, unsigned permille)
 static uint32_t make_function(struct world *world, uint32_t number)
 {
     struct fg_symbols *symbols = &world->tree.symbols;
-    char name[32] = "other"; /* in pictures that counts as a remainder */
+    char name[32] = "other"; /* in flame graphs that counts as a remainder */
 
     if (number != 11)
         (void)snprintf(name, sizeof name, "f%u", number);
@@ -364,8 +364,8 @@ static void write_part(struct world *world, struct world_profile **profiles, uin
                                   fg_cstr(services[world->series[profiles[0]->series].service]),
                                   &world->tree, uses, &err) == FG_OK);
     write_stripes(world, profiles, n, writer);
-    if (chance(world, world->nodes_permille))
-        nodes = world_nodes(world, profiles, n, writer, NULL, 0, arena);
+    if (chance(world, world->rollups_permille))
+        nodes = world_rollups(world, profiles, n, writer, NULL, 0, arena);
     if (fg_block_part_end(writer, &err) != FG_OK)
         fg_assert_failed(err.msg, __FILE__, __LINE__);
     fg_nodes_writer_destroy(nodes);
@@ -382,7 +382,7 @@ static void put(struct world *world, const char *name, struct fg_slice content)
     fg_bucket_clear(&request);
 }
 
-/* A part of nothing but merged nodes: those of its service that are in no block are none of it. */
+/* A part of nothing but rollups: those of its service that are in no block are none of it. */
 static void write_made(struct world *world, struct world_profile **profiles, uint32_t n,
                        struct fg_block_writer *writer)
 {
@@ -408,7 +408,7 @@ static void write_made(struct world *world, struct world_profile **profiles, uin
                                  fg_cstr(services[world->series[profiles[0]->series].service]),
                                  &made, &err) == FG_OK);
     struct fg_nodes_writer *nodes =
-        world_nodes(world, profiles, n, writer, made_of, n_made_of, arena);
+        world_rollups(world, profiles, n, writer, made_of, n_made_of, arena);
     fg_assert(fg_block_part_end(writer, &err) == FG_OK);
     fg_nodes_writer_destroy(nodes);
     fg_arena_destroy(arena);

@@ -1,6 +1,6 @@
 /*
  * A little world for tests of the querier: profiles in heads, segments and blocks, which move from
- * one to the next as they do in real life, and a slow model that answers questions from a plain
+ * one to the next as they do in real life, and a slow model that answers queries from a plain
  * list of all of them. The heads are a peer that answers as an ingester does, by the same model.
  */
 #ifndef FG_TESTS_UNIT_QUERIER_WORLD_H
@@ -9,7 +9,7 @@
 #include "common/net/rpc/rpc.h"
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/rollup/writer.h"
-#include "querier/question.h"
+#include "querier/query.h"
 
 enum { WORLD_TYPES_MAX = 4, WORLD_LINKS_MAX = 2, WORLD_TENANTS = 3 };
 
@@ -61,8 +61,8 @@ struct world {
     struct fg_deletions deletions[WORLD_TENANTS]; /* that are pending */
     struct fg_id deletion_ids[WORLD_TENANTS][FG_DELETIONS_MAX];
     uint64_t deletions_ever;
-    /* Of what merged nodes blocks may have they have so many; if any, some have nothing else. */
-    unsigned nodes_permille, stripes_permille;
+    /* Of what rollups blocks may have they have so many; if any, some have nothing else. */
+    unsigned rollups_permille, stripes_permille;
     int64_t start_ns, end_ns; /* times of profiles are in [start, end] */
 
     struct fg_peer peer;
@@ -81,7 +81,7 @@ void world_push(struct world *world, uint32_t count);
 void world_commit(struct world *world, unsigned permille); /* so many of what is not committed */
 void world_compact(struct world *world, uint32_t tenant);  /* some of its segments into a block */
 void world_join(struct world *world, uint32_t tenant);     /* its blocks into one */
-void world_sum(struct world *world, uint32_t tenant);      /* merged nodes of all its blocks */
+void world_sum(struct world *world, uint32_t tenant);      /* rollups of all its blocks */
 void world_retire(struct world *world);                    /* segments that all tenants cover */
 void world_sweep(struct world *world);                     /* objects that no manifest lists */
 void world_forget(struct world *world);                    /* from the heads */
@@ -91,12 +91,12 @@ void world_undelete(struct world *world, uint32_t tenant); /* deletions that are
 /* All kinds of places have something. */
 void world_settle(struct world *world);
 
-/* Merged nodes of a part of these profiles, in order, while it is written: to be destroyed after
+/* Rollups of a part of these profiles, in order, while it is written: to be destroyed after
  * its end. made_of NULL: the part's own profiles. */
-struct fg_nodes_writer *world_nodes(struct world *world, struct world_profile **profiles,
-                                    uint32_t n, struct fg_block_writer *block,
-                                    const struct fg_id *made_of, uint32_t n_made_of,
-                                    struct fg_arena *arena);
+struct fg_nodes_writer *world_rollups(struct world *world, struct world_profile **profiles,
+                                      uint32_t n, struct fg_block_writer *block,
+                                      const struct fg_id *made_of, uint32_t n_made_of,
+                                      struct fg_arena *arena);
 
 /* --- its objects --- */
 
@@ -128,7 +128,7 @@ bool world_deleted(const struct world *world, const struct world_profile *profil
                    const struct fg_deletions *deletions);
 
 void world_select(const struct world *world, const struct world_query *query,
-                  const struct qry_stacks *stacks, bool names_only, struct fg_tree *into);
+                  const struct qry_stack_filter *stacks, bool names_only, struct fg_tree *into);
 void world_points(const struct world *world, const struct world_query *query, int64_t step_ns,
                   const char *const *group_by, size_t n_group_by, struct fg_arena *arena,
                   struct qry_points_list *into);

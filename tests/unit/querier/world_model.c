@@ -86,7 +86,7 @@ static uint64_t total_of(const struct world_profile *profile, uint32_t type)
 
 /* ---- SELECT ---- */
 
-static bool id_wanted(const struct qry_stacks *stacks, struct fg_id id)
+static bool id_wanted(const struct qry_stack_filter *stacks, struct fg_id id)
 {
     uint8_t bytes[FG_ID_BYTES];
     bool wanted = stacks->n_profile_ids == 0;
@@ -98,7 +98,7 @@ static bool id_wanted(const struct qry_stacks *stacks, struct fg_id id)
     return wanted;
 }
 
-static bool link_wanted(const struct qry_stacks *stacks, const struct world_link *link)
+static bool link_wanted(const struct qry_stack_filter *stacks, const struct world_link *link)
 {
     bool wanted = false;
 
@@ -111,7 +111,8 @@ static bool link_wanted(const struct qry_stacks *stacks, const struct world_link
 }
 
 /* How often a sample counts: once for each link that is wanted, where links are. */
-static unsigned times_wanted(const struct qry_stacks *stacks, const struct world_sample *sample)
+static unsigned times_wanted(const struct qry_stack_filter *stacks,
+                             const struct world_sample *sample)
 {
     unsigned times = 0;
 
@@ -161,7 +162,8 @@ static size_t qry_names_of(const struct world *world, uint32_t node, struct fg_s
     return n;
 }
 
-static bool site_matches(const struct world *world, const struct qry_stacks *stacks, uint32_t node)
+static bool site_matches(const struct world *world, const struct qry_stack_filter *stacks,
+                         uint32_t node)
 {
     struct fg_slice names[256];
     size_t n = qry_names_of(world, node, names);
@@ -177,7 +179,7 @@ static bool site_matches(const struct world *world, const struct qry_stacks *sta
 }
 
 static void add_profile(const struct world *world, const struct world_profile *profile,
-                        uint32_t type, const struct qry_stacks *stacks, int64_t *self,
+                        uint32_t type, const struct qry_stack_filter *stacks, int64_t *self,
                         int64_t *root_self)
 {
     for (uint32_t i = 0; i < profile->n_samples; i++) {
@@ -195,7 +197,7 @@ static void add_profile(const struct world *world, const struct world_profile *p
 }
 
 void world_select(const struct world *world, const struct world_query *query,
-                  const struct qry_stacks *stacks, bool names_only, struct fg_tree *into)
+                  const struct qry_stack_filter *stacks, bool names_only, struct fg_tree *into)
 {
     struct fg_tree all = world->tree; /* a look at it with values of our own */
 
@@ -441,14 +443,14 @@ static void answer_select(const struct world *world, struct fg_slice in, struct 
     fg_assert(head != NULL);
     struct world_query query =
         query_of(world, head->selection, head->profile_type, &selector, answer);
-    struct qry_stacks stacks = {fg_arena_new(answer->arena, const char *, head->n_call_site),
-                                head->n_call_site,
-                                head->spans,
-                                head->n_spans,
-                                head->traces,
-                                head->profile_ids,
-                                head->n_traces,
-                                head->n_profile_ids};
+    struct qry_stack_filter stacks = {fg_arena_new(answer->arena, const char *, head->n_call_site),
+                                      head->n_call_site,
+                                      head->spans,
+                                      head->n_spans,
+                                      head->traces,
+                                      head->profile_ids,
+                                      head->n_traces,
+                                      head->n_profile_ids};
     for (size_t i = 0; i < head->n_call_site; i++)
         stacks.call_site[i] = head->call_site[i];
     fg_tree_init(&tree);

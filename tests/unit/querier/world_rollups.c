@@ -1,4 +1,4 @@
-/* Merged nodes of a part of a block, over spans and keys drawn at random: whatever there is of
+/* Rollups of a part of a block, over spans and keys drawn at random: whatever there is of
  * them, answers have to be the same. */
 #include "tests/unit/querier/world.h"
 
@@ -145,7 +145,7 @@ static void add_key(const struct merging *merging, const struct fg_nodes_key *ke
 
 static bool chance(struct world *world)
 {
-    return world_random(world, 1000) < world->nodes_permille;
+    return world_random(world, 1000) < world->rollups_permille;
 }
 
 static void add_span(struct merging *merging, int64_t start_ns, int64_t end_ns)
@@ -180,10 +180,10 @@ static void add_spans(struct merging *merging)
         }
 }
 
-struct fg_nodes_writer *world_nodes(struct world *world, struct world_profile **profiles,
-                                    uint32_t n, struct fg_block_writer *block,
-                                    const struct fg_id *made_of, uint32_t n_made_of,
-                                    struct fg_arena *arena)
+struct fg_nodes_writer *world_rollups(struct world *world, struct world_profile **profiles,
+                                      uint32_t n, struct fg_block_writer *block,
+                                      const struct fg_id *made_of, uint32_t n_made_of,
+                                      struct fg_arena *arena)
 {
     struct merging merging = {.world = world, .profiles = profiles, .n = n};
     struct fg_groups *groups = fg_arena_new(arena, struct fg_groups, 1);

@@ -1,5 +1,5 @@
-/* How much memory those have who add up samples: with their reader, what one question may have. */
-#include "querier/blocks/adders.h"
+/* How much memory those have who add up samples: with their reader, what one query may have. */
+#include "querier/blocks/accumulators.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,11 +12,11 @@ enum { MAX_BYTES = 1024 * 1024, KIB = 1024 };
 struct fixture {
     struct qry_blocks blocks;
     struct qry_blocks_snapshot snapshot;
-    struct qry_question question;
+    struct qry_query query;
     struct fg_block_part entries[2];
     struct qry_part parts[2];
     struct qry_reader reader;
-    struct qry_adders adders;
+    struct qry_accumulators adders;
 };
 
 static void fixture_init(struct fixture *f, uint32_t n_stacks, uint32_t n_others)
@@ -24,21 +24,21 @@ static void fixture_init(struct fixture *f, uint32_t n_stacks, uint32_t n_others
     *f = (struct fixture){
         .blocks = {.memory_max_bytes = MAX_BYTES},
         .snapshot = {.crew = fg_crew_create(NULL, FG_LANE_QUERY)},
-        .question = {.snapshot = &f->snapshot},
+        .query = {.snapshot = &f->snapshot},
         .entries = {{.n_stacks = n_stacks}, {.n_stacks = n_others}},
         .parts = {{.entry = &f->entries[0], .n_spans = 1}, {.entry = &f->entries[1]}},
-        .reader = {.question = &f->question,
+        .reader = {.query = &f->query,
                    .blocks = &f->blocks,
                    .arena = fg_arena_create(MAX_BYTES),
                    .batch = f->parts,
                    .n_batch = 2},
     };
-    qry_adders_init(&f->adders, &f->reader);
+    qry_accumulators_init(&f->adders, &f->reader);
 }
 
 static void fixture_done(struct fixture *f)
 {
-    qry_adders_done(&f->adders);
+    qry_accumulators_done(&f->adders);
     fg_arena_destroy(f->reader.arena);
     fg_crew_destroy(f->snapshot.crew);
 }
@@ -55,10 +55,10 @@ static bool has_room(struct fixture *f, size_t bytes)
 /* Takes one, and gives it back. */
 static bool can_add(struct fixture *f)
 {
-    struct qry_adder *adder = qry_adders_take(&f->adders);
-    bool can = qry_adder_sums(adder, &f->reader, &f->parts[0]) != NULL;
+    struct qry_accumulator *adder = qry_accumulators_take(&f->adders);
+    bool can = qry_accumulator_sums(adder, &f->reader, &f->parts[0]) != NULL;
 
-    qry_adders_give(&f->adders, adder);
+    qry_accumulators_give(&f->adders, adder);
     return can;
 }
 
@@ -76,9 +76,9 @@ static void one_limit_for_reader_and_sums(void **state)
         print_message("  %zu KiB\n", cases[i].reader_kib);
         fixture_init(&f, 60 * KIB, 0); /* sums of 480 KiB */
         assert_non_null(fg_arena_alloc(f.reader.arena, cases[i].reader_kib * KIB));
-        qry_adders_begin(&f.adders);
+        qry_accumulators_begin(&f.adders);
         assert_int_equal(can_add(&f), cases[i].fits);
-        qry_adders_end(&f.adders);
+        qry_accumulators_end(&f.adders);
         fixture_done(&f);
     }
 }
@@ -90,10 +90,10 @@ static void the_reader_has_less_room_meanwhile(void **state)
     (void)state;
     fixture_init(&f, 60 * KIB, 0);
     assert_true(has_room(&f, 1000 * KIB));
-    qry_adders_begin(&f.adders);
+    qry_accumulators_begin(&f.adders);
     assert_true(has_room(&f, 500 * KIB));
     assert_false(has_room(&f, 600 * KIB));
-    qry_adders_end(&f.adders);
+    qry_accumulators_end(&f.adders);
     assert_true(has_room(&f, 1000 * KIB));
     fixture_done(&f);
 }
@@ -105,10 +105,10 @@ static void all_who_may_help_have_room(void **state)
 
     (void)state;
     fixture_init(&f, 1280, 0);
-    qry_adders_begin(&f.adders);
+    qry_accumulators_begin(&f.adders);
     assert_true(has_room(&f, (1024 - 161) * KIB));
     assert_false(has_room(&f, (1024 - 159) * KIB));
-    qry_adders_end(&f.adders);
+    qry_accumulators_end(&f.adders);
     fixture_done(&f);
 }
 
@@ -119,10 +119,10 @@ static void nothing_for_what_is_not_read(void **state)
 
     (void)state;
     fixture_init(&f, 1280, 1 << 20);
-    qry_adders_begin(&f.adders);
+    qry_accumulators_begin(&f.adders);
     assert_true(can_add(&f));
     assert_true(has_room(&f, (1024 - 161) * KIB));
-    qry_adders_end(&f.adders);
+    qry_accumulators_end(&f.adders);
     fixture_done(&f);
 }
 

@@ -1,5 +1,5 @@
 /*
- * Which merged nodes take the place of reading a part (common/storage/rollup/plan.h). The parts of
+ * Which rollups take the place of reading a part (common/storage/rollup/plan.h). The parts of
  * a service are the sources of one plan. Which series match is mostly known without their labels,
  * by their groups; where it is not, indexes are fetched first, as far as they are no burden.
  */
@@ -7,20 +7,20 @@
 #include "querier/blocks/lost.h"
 
 enum {
-    /* Of what a question may take, so much for indexes of plans, as directories let us guess; parts
+    /* Of what a query may take, so much for indexes of plans, as directories let us guess; parts
      * beyond are read as they are where their groups do not say which series match. */
     INDEXES_SHARE = 4,
     SERIES_BYTES = 512, /* of an index, each */
-    RUN_BYTES = sizeof(struct fg_block_run) + sizeof(uint32_t),
+    CHUNK_BYTES = sizeof(struct fg_block_run) + sizeof(uint32_t),
 };
 
-struct nodes_choosing;
+struct rollups_choosing;
 
 /* Says what becomes of the plan of a service. */
-typedef enum fg_code (*plan_user)(struct nodes_choosing *choosing, struct qry_part *parts,
+typedef enum fg_code (*plan_user)(struct rollups_choosing *choosing, struct qry_part *parts,
                                   uint32_t n, const struct fg_plan *plan, struct fg_err *err);
 
-struct nodes_choosing {
+struct rollups_choosing {
     struct qry_reader *reader;
     struct fg_plan_query query;
     struct fg_selector only_type;
@@ -29,18 +29,18 @@ struct nodes_choosing {
 
 /* ---- what nodes there are ---- */
 
-static enum fg_code keep_nodes(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
+static enum fg_code keep_rollups(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
     (void)arg, (void)err;
-    item->part->nod_entry = fg_cache_ref(item->entry);
-    item->part->nodes = qry_nodes_of(item->entry);
+    item->part->rollups_entry = fg_cache_ref(item->entry);
+    item->part->rollups = qry_rollups_of(item->entry);
     return FG_OK;
 }
 
-/* Is anything deleted of what the question wants of it? Then sums are of no use. */
+/* Is anything deleted of what the query wants of it? Then sums are of no use. */
 static bool is_touched(const struct qry_reader *reader, const struct qry_part *part)
 {
-    return fg_deletions_touch(&reader->question->deletions[part->tenant], part->entry->service,
+    return fg_deletions_touch(&reader->query->deletions[part->tenant], part->entry->service,
                               FG_MAX(part->entry->t_min_ns, reader->start_ns),
                               FG_MIN(part->entry->t_max_ns, reader->end_ns));
 }
@@ -53,24 +53,24 @@ static bool is_touched(const struct qry_reader *reader, const struct qry_part *p
 static enum fg_code forget_named(struct qry_reader *reader, struct qry_part *part,
                                  struct fg_err *err)
 {
-    const struct fg_deletions *deletions = &reader->question->deletions[part->tenant];
-    uint32_t n = qry_blocks_manifest(reader->question, part->tenant)->n_tombstones;
+    const struct fg_deletions *deletions = &reader->query->deletions[part->tenant];
+    uint32_t n = qry_blocks_manifest(reader->query, part->tenant)->n_tombstones;
     bool named = false;
 
     for (uint32_t i = 0; i < n && !named; i++) {
         struct fg_arena_mark mark = fg_arena_mark(reader->arena);
 
-        if (fg_nodes_named(part->nodes, part->entry, &deletions->items[i], reader->arena, &named,
+        if (fg_nodes_named(part->rollups, part->entry, &deletions->items[i], reader->arena, &named,
                            err) != FG_OK)
             return err->code;
         fg_arena_release(reader->arena, mark);
     }
     if (named)
-        part->nodes = NULL;
+        part->rollups = NULL;
     return FG_OK;
 }
 
-static enum fg_code fetch_nodes(struct qry_reader *reader, struct fg_err *err)
+static enum fg_code fetch_rollups(struct qry_reader *reader, struct fg_err *err)
 {
     struct qry_fetch_list list = {0};
 
@@ -78,26 +78,27 @@ static enum fg_code fetch_nodes(struct qry_reader *reader, struct fg_err *err)
         struct qry_part *part = &reader->parts[i];
         struct fg_block_range nod = fg_nodes_ranges(part->entry).nod;
 
-        if (part->nodes != NULL || nod.len == 0 || qry_lost_nodes(reader->question, part) ||
-            (!part->object->alone && is_touched(reader, part)) ||
-            qry_nodes_are_with(part->object->entry, part->number, &part->nodes))
+        if (part->rollups != NULL || nod.len == 0 || qry_lost_rollups(reader->query, part) ||
+            (!part->object->rollup_only && is_touched(reader, part)) ||
+            qry_rollups_are_with(part->object->entry, part->number, &part->rollups))
             continue;
-        if (qry_fetch_add(
-                &list, reader->arena,
-                &(struct qry_fetch_item){
-                    .thing = &qry_thing_nodes, .object = part->object, .range = nod, .part = part},
-                err) != FG_OK)
+        if (qry_fetch_add(&list, reader->arena,
+                          &(struct qry_fetch_item){.type = &qry_cached_rollups,
+                                                   .object = part->object,
+                                                   .range = nod,
+                                                   .part = part},
+                          err) != FG_OK)
             return err->code;
     }
-    return qry_fetch_all(reader->question, &list, keep_nodes, reader, err);
+    return qry_fetch_all(reader->query, &list, keep_rollups, reader, err);
 }
 
-enum fg_code qry_nodes_find(struct qry_reader *reader, struct fg_err *err)
+enum fg_code qry_rollups_find(struct qry_reader *reader, struct fg_err *err)
 {
-    if (fetch_nodes(reader, err) != FG_OK)
+    if (fetch_rollups(reader, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < reader->n_parts; i++)
-        if (reader->parts[i].object->alone && reader->parts[i].nodes != NULL &&
+        if (reader->parts[i].object->rollup_only && reader->parts[i].rollups != NULL &&
             forget_named(reader, &reader->parts[i], err) != FG_OK)
             return err->code;
     return FG_OK;
@@ -106,10 +107,10 @@ enum fg_code qry_nodes_find(struct qry_reader *reader, struct fg_err *err)
 /* ---- which series match ---- */
 
 /* Do groups leave it open? */
-static enum fg_code is_open(struct nodes_choosing *choosing, const struct qry_part *part,
+static enum fg_code is_open(struct rollups_choosing *choosing, const struct qry_part *part,
                             bool *ret_open, struct fg_err *err)
 {
-    const struct fg_groups *groups = &part->nodes->groups;
+    const struct fg_groups *groups = &part->rollups->groups;
     struct fg_arena_mark mark = fg_arena_mark(choosing->arena);
     enum fg_groups_answer *answers =
         fg_arena_new(choosing->arena, enum fg_groups_answer, groups->n_groups);
@@ -137,10 +138,10 @@ static enum fg_code keep_index(void *arg, const struct qry_fetch_item *item, str
 static uint64_t index_bytes(const struct fg_block_part *part)
 {
     return part->n_series * (uint64_t)SERIES_BYTES +
-           fg_block_guess_runs(part) * (uint64_t)RUN_BYTES;
+           fg_block_guess_runs(part) * (uint64_t)CHUNK_BYTES;
 }
 
-static enum fg_code find_indexes(struct nodes_choosing *choosing, struct fg_err *err)
+static enum fg_code find_indexes(struct rollups_choosing *choosing, struct fg_err *err)
 {
     struct qry_reader *reader = choosing->reader;
     struct qry_fetch_list list = {0};
@@ -150,7 +151,7 @@ static enum fg_code find_indexes(struct nodes_choosing *choosing, struct fg_err 
         struct qry_part *part = &reader->parts[i];
         bool open = false;
 
-        if (part->nodes == NULL || part->entry->n_series == 0 || part->index != NULL)
+        if (part->rollups == NULL || part->entry->n_series == 0 || part->index != NULL)
             continue;
         if (is_open(choosing, part, &open, err) != FG_OK)
             return err->code;
@@ -159,18 +160,18 @@ static enum fg_code find_indexes(struct nodes_choosing *choosing, struct fg_err 
             continue;
         if (qry_fetch_add(&list, reader->arena,
                           &(struct qry_fetch_item){
-                              .thing = &qry_thing_index,
+                              .type = &qry_cached_index,
                               .object = part->object,
                               .range = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES),
                               .part = part},
                           err) != FG_OK)
             return err->code;
     }
-    return qry_fetch_all(reader->question, &list, keep_index, reader, err);
+    return qry_fetch_all(reader->query, &list, keep_index, reader, err);
 }
 
 /* All series of the type, and which of them match: both ascend. */
-static enum fg_code find_series(struct nodes_choosing *choosing, const struct qry_part *part,
+static enum fg_code find_series(struct rollups_choosing *choosing, const struct qry_part *part,
                                 struct fg_plan_source *source, struct fg_err *err)
 {
     struct fg_block_match *all, *matches;
@@ -222,17 +223,17 @@ static uint64_t sample_bytes(const struct fg_block_part *part)
     return 0;
 }
 
-static enum fg_code make_source(struct nodes_choosing *choosing, const struct qry_part *part,
+static enum fg_code make_source(struct rollups_choosing *choosing, const struct qry_part *part,
                                 struct fg_plan_source *source, struct fg_err *err)
 {
     *source = (struct fg_plan_source){
         .id = part->object->block_id,
-        .nodes = part->nodes,
+        .nodes = part->rollups,
         .t_min_ns = part->entry->t_min_ns,
         .t_max_ns = part->entry->t_max_ns,
         .n_profiles = part->entry->n_profiles,
         .digest = part->entry->digest,
-        .alone = part->object->alone,
+        .alone = part->object->rollup_only,
         .raw_bytes = sample_bytes(part->entry) * choosing->reader->blocks->sample_weight,
         .tree_bytes = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES).len +
                       qry_stacks_range(choosing->reader->stacks, part->entry).len,
@@ -246,13 +247,13 @@ static bool put_pick(struct qry_reader *reader, struct qry_part *part,
     struct fg_plan_pick **picks = pick->what == FG_NODES_CROWN ? &part->crowns : &part->fulls;
     uint32_t *n = pick->what == FG_NODES_CROWN ? &part->n_crowns : &part->n_fulls;
     uint32_t *cap = pick->what == FG_NODES_CROWN ? &part->cap_crowns : &part->cap_fulls;
-    uint64_t count = part->nodes->rows[pick->row].count;
+    uint64_t count = part->rollups->rows[pick->row].count;
 
     if (!fg_arena_grow(reader->arena, picks, *n, 1, cap, sizeof **picks))
         return false;
     (*picks)[(*n)++] = *pick;
-    reader->question->nodes++;
-    reader->question->profiles += pick->sign > 0 ? count : 0 - count;
+    reader->query->rollups++;
+    reader->query->profiles += pick->sign > 0 ? count : 0 - count;
     return true;
 }
 
@@ -272,7 +273,7 @@ static int raw_order(const void *left, const void *right)
     return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
 }
 
-static enum fg_code take_plan(struct nodes_choosing *choosing, struct qry_part *parts, uint32_t n,
+static enum fg_code take_plan(struct rollups_choosing *choosing, struct qry_part *parts, uint32_t n,
                               const struct fg_plan *plan, struct fg_err *err)
 {
     struct qry_reader *reader = choosing->reader;
@@ -291,14 +292,14 @@ static enum fg_code take_plan(struct nodes_choosing *choosing, struct qry_part *
     return FG_OK;
 }
 
-static enum fg_code open_missing(struct nodes_choosing *choosing, struct qry_part *parts,
+static enum fg_code open_missing(struct rollups_choosing *choosing, struct qry_part *parts,
                                  uint32_t n, const struct fg_plan *plan, struct fg_err *err)
 {
     (void)n;
-    return qry_under_open(choosing->reader, parts[0].tenant, plan, err);
+    return qry_children_open(choosing->reader, parts[0].tenant, plan, err);
 }
 
-static enum fg_code plan_service(struct nodes_choosing *choosing, struct qry_part *parts,
+static enum fg_code plan_service(struct rollups_choosing *choosing, struct qry_part *parts,
                                  uint32_t n, plan_user use, struct fg_err *err)
 {
     struct fg_arena_mark mark = fg_arena_mark(choosing->arena);
@@ -318,7 +319,7 @@ static enum fg_code plan_service(struct nodes_choosing *choosing, struct qry_par
     return FG_OK;
 }
 
-static enum fg_code plan_all(struct nodes_choosing *choosing, plan_user use, struct fg_err *err)
+static enum fg_code plan_all(struct rollups_choosing *choosing, plan_user use, struct fg_err *err)
 {
     struct qry_reader *reader = choosing->reader;
 
@@ -352,7 +353,7 @@ static void put_aside(struct qry_reader *reader, bool (*keep)(const struct qry_p
 
 static bool has_anything(const struct qry_part *part)
 {
-    return part->entry->n_series > 0 || part->nodes != NULL;
+    return part->entry->n_series > 0 || part->rollups != NULL;
 }
 
 static bool is_read(const struct qry_part *part)
@@ -361,16 +362,16 @@ static bool is_read(const struct qry_part *part)
 }
 
 /* What nodes there are of what is open, and which series match where they do not say it. */
-static enum fg_code look(struct nodes_choosing *choosing, struct fg_err *err)
+static enum fg_code look(struct rollups_choosing *choosing, struct fg_err *err)
 {
-    if (qry_nodes_find(choosing->reader, err) != FG_OK)
+    if (qry_rollups_find(choosing->reader, err) != FG_OK)
         return err->code;
     put_aside(choosing->reader, has_anything);
     return find_indexes(choosing, err);
 }
 
 /* Opens what plans need, until there is nothing that they lack. */
-static enum fg_code open_all(struct nodes_choosing *choosing, struct fg_err *err)
+static enum fg_code open_all(struct rollups_choosing *choosing, struct fg_err *err)
 {
     struct qry_reader *reader = choosing->reader;
     uint32_t n_objects;
@@ -379,7 +380,7 @@ static enum fg_code open_all(struct nodes_choosing *choosing, struct fg_err *err
         n_objects = reader->n_open;
         if (look(choosing, err) != FG_OK)
             return err->code;
-        if (!qry_under_open_unvouched(reader) && qry_under_any_shut(reader) &&
+        if (!qry_children_open_uncovered(reader) && qry_children_any_closed(reader) &&
             plan_all(choosing, open_missing, err) != FG_OK)
             return err->code;
         if (qry_reader_extend(reader, err) != FG_OK)
@@ -388,7 +389,7 @@ static enum fg_code open_all(struct nodes_choosing *choosing, struct fg_err *err
     return FG_OK;
 }
 
-static enum fg_code choose(struct nodes_choosing *choosing, struct fg_err *err)
+static enum fg_code choose(struct rollups_choosing *choosing, struct fg_err *err)
 {
     struct qry_reader *reader = choosing->reader;
 
@@ -400,17 +401,17 @@ static enum fg_code choose(struct nodes_choosing *choosing, struct fg_err *err)
     put_aside(reader, is_read);
     reader->batch = reader->parts;
     reader->mark = fg_arena_mark(reader->arena);
-    return qry_question_check(reader->question, err);
+    return qry_query_check(reader->query, err);
 }
 
-enum fg_code qry_nodes_choose(struct qry_reader *reader, enum fg_nodes_what what, bool crowns_too,
-                              struct fg_err *err)
+enum fg_code qry_rollups_choose(struct qry_reader *reader, enum fg_nodes_what what, bool crowns_too,
+                                struct fg_err *err)
 {
     const struct qry_selection *selection = reader->selection;
     struct fg_matcher type = {.op = FG_MATCH_EQ,
                               .name = FG_LIT(FG_LABEL_PROFILE_TYPE),
                               .value = fg_cstr(selection->type_text)};
-    struct nodes_choosing choosing = {
+    struct rollups_choosing choosing = {
         .reader = reader,
         .query = {.selector = &selection->selector,
                   .start_ns = reader->start_ns,

@@ -1,31 +1,31 @@
-#include "querier/blocks/select.h"
+#include "querier/blocks/samples.h"
 
-#include "querier/blocks/adders.h"
+#include "querier/blocks/accumulators.h"
 #include "querier/blocks/fetch.h"
 
 /* Profiles that were asked for by their ids. */
-struct select_wanted {
+struct samples_wanted {
     struct qry_part *part;
     uint32_t profile;
 };
 
-struct select_blocks {
+struct samples_summing {
     struct qry_reader reader;
-    const struct qry_stacks *stacks;
-    const struct qry_select_taker *taker;
-    struct qry_adders adders;
-    struct select_wanted *wanted;
+    const struct qry_stack_filter *stacks;
+    const struct qry_samples_taker *taker;
+    struct qry_accumulators adders;
+    struct samples_wanted *wanted;
     uint32_t n_wanted, cap_wanted;
 };
 
-static bool has_links(const struct select_blocks *select)
+static bool has_links(const struct samples_summing *summing)
 {
-    return select->stacks->n_spans + select->stacks->n_traces > 0;
+    return summing->stacks->n_spans + summing->stacks->n_traces > 0;
 }
 
 /* ---- which profiles ---- */
 
-static bool is_wanted_id(const struct qry_stacks *stacks, struct fg_id id)
+static bool is_wanted_id(const struct qry_stack_filter *stacks, struct fg_id id)
 {
     uint8_t bytes[FG_ID_BYTES];
 
@@ -37,36 +37,36 @@ static bool is_wanted_id(const struct qry_stacks *stacks, struct fg_id id)
     return false;
 }
 
-static enum fg_code note_wanted(struct select_blocks *select, struct qry_part *part,
+static enum fg_code note_wanted(struct samples_summing *summing, struct qry_part *part,
                                 uint32_t profile, struct fg_err *err)
 {
-    /* In the question's arena: the reader's is emptied after each page. */
-    if (!fg_arena_grow(select->reader.question->arena, &select->wanted, select->n_wanted, 1,
-                       &select->cap_wanted, sizeof *select->wanted))
+    /* In the query's arena: the reader's is emptied after each page. */
+    if (!fg_arena_grow(summing->reader.query->arena, &summing->wanted, summing->n_wanted, 1,
+                       &summing->cap_wanted, sizeof *summing->wanted))
         return qry_blocks_too_large(err);
-    select->wanted[select->n_wanted++] = (struct select_wanted){part, profile};
+    summing->wanted[summing->n_wanted++] = (struct samples_wanted){part, profile};
     return FG_OK;
 }
 
-static enum fg_code take_ids(struct select_blocks *select, struct qry_part *part, uint32_t number,
-                             struct fg_slice bytes, struct fg_err *err)
+static enum fg_code take_ids(struct samples_summing *summing, struct qry_part *part,
+                             uint32_t number, struct fg_slice bytes, struct fg_err *err)
 {
     const struct fg_block_page *page = &part->index->pages[FG_BLOCK_PID].pages[number];
-    struct fg_arena_mark mark = fg_arena_mark(select->reader.arena);
+    struct fg_arena_mark mark = fg_arena_mark(summing->reader.arena);
     struct fg_id *ids;
     enum fg_code code =
-        fg_block_ids_parse(part->index, number, bytes, select->reader.arena, &ids, err);
+        fg_block_ids_parse(part->index, number, bytes, summing->reader.arena, &ids, err);
 
     for (uint32_t i = 0; code == FG_OK && i < page->items; i++)
-        if (is_wanted_id(select->stacks, ids[i]))
-            code = note_wanted(select, part, page->first + i, err);
-    fg_arena_release(select->reader.arena, mark);
+        if (is_wanted_id(summing->stacks, ids[i]))
+            code = note_wanted(summing, part, page->first + i, err);
+    fg_arena_release(summing->reader.arena, mark);
     return code;
 }
 
 static int wanted_order(const void *left, const void *right)
 {
-    const struct select_wanted *a = left, *b = right;
+    const struct samples_wanted *a = left, *b = right;
 
     if (a->part != b->part)
         return a->part < b->part ? -1 : 1;
@@ -74,19 +74,20 @@ static int wanted_order(const void *left, const void *right)
 }
 
 /* Of the spans only the profiles that were found stay, each as a span of its own. */
-static enum fg_code keep_wanted(struct select_blocks *select, struct qry_part *part,
+static enum fg_code keep_wanted(struct samples_summing *summing, struct qry_part *part,
                                 struct fg_err *err)
 {
-    struct qry_span *spans = fg_arena_new(select->reader.arena, struct qry_span, select->n_wanted);
+    struct qry_span *spans =
+        fg_arena_new(summing->reader.arena, struct qry_span, summing->n_wanted);
     uint32_t kept = 0, end;
 
     if (spans == NULL)
         return qry_blocks_too_large(err);
-    for (uint32_t i = 0; i < select->n_wanted; i++) {
-        uint32_t profile = select->wanted[i].profile;
+    for (uint32_t i = 0; i < summing->n_wanted; i++) {
+        uint32_t profile = summing->wanted[i].profile;
         uint32_t at = qry_rows_spans(part, profile, 1, &end);
 
-        if (select->wanted[i].part != part || at == end)
+        if (summing->wanted[i].part != part || at == end)
             continue;
         spans[kept] = part->spans[at];
         spans[kept].first = profile;
@@ -97,15 +98,15 @@ static enum fg_code keep_wanted(struct select_blocks *select, struct qry_part *p
     return FG_OK;
 }
 
-static enum fg_code settle_wanted(struct select_blocks *select, struct fg_err *err)
+static enum fg_code settle_wanted(struct samples_summing *summing, struct fg_err *err)
 {
-    struct qry_reader *reader = &select->reader;
+    struct qry_reader *reader = &summing->reader;
 
-    if (select->n_wanted > 1)
-        qsort(select->wanted, select->n_wanted, sizeof *select->wanted, wanted_order);
+    if (summing->n_wanted > 1)
+        qsort(summing->wanted, summing->n_wanted, sizeof *summing->wanted, wanted_order);
     for (uint32_t i = 0; i < reader->n_batch; i++)
         if (qry_rows_settle(&reader->batch[i], err) != FG_OK ||
-            keep_wanted(select, &reader->batch[i], err) != FG_OK)
+            keep_wanted(summing, &reader->batch[i], err) != FG_OK)
             return err->code;
     return FG_OK;
 }
@@ -113,7 +114,7 @@ static enum fg_code settle_wanted(struct select_blocks *select, struct fg_err *e
 /* ---- sums ---- */
 
 /* From here on spans are what is to be read of the part, and only read themselves. */
-static enum fg_code begin_sums(struct select_blocks *select, struct qry_part *part,
+static enum fg_code begin_sums(struct samples_summing *summing, struct qry_part *part,
                                struct fg_err *err)
 {
     if (part->begun)
@@ -121,18 +122,18 @@ static enum fg_code begin_sums(struct select_blocks *select, struct qry_part *pa
     if (qry_rows_settle(part, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < part->n_spans; i++)
-        select->reader.question->profiles += part->spans[i].count;
+        summing->reader.query->profiles += part->spans[i].count;
     part->begun = true;
     return FG_OK;
 }
 
 /* What one adds up of a part, with an adder of its own. */
 struct adding {
-    const struct select_blocks *select;
+    const struct samples_summing *summing;
     const struct qry_part *part;
     uint32_t number; /* of a page; the row of a node */
     struct fg_slice bytes;
-    struct qry_adder *adder;
+    struct qry_accumulator *adder;
     uint64_t *sums;
 };
 
@@ -159,7 +160,8 @@ static enum fg_code add_samples(const struct adding *adding, struct fg_err *err)
     return FG_OK;
 }
 
-static bool is_wanted_link(const struct qry_stacks *stacks, const struct fg_block_exemplar *item)
+static bool is_wanted_link(const struct qry_stack_filter *stacks,
+                           const struct fg_block_exemplar *item)
 {
     for (size_t i = 0; i < stacks->n_spans; i++)
         if (stacks->spans[i] == item->span_id)
@@ -193,7 +195,7 @@ static enum fg_code add_exemplars(const struct adding *adding, struct fg_err *er
                                  &exemplars, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < exemplars.count; i++)
-        if (is_wanted_link(adding->select->stacks, &exemplars.items[i]))
+        if (is_wanted_link(adding->summing->stacks, &exemplars.items[i]))
             add_exemplar(adding, &exemplars.items[i]);
     fg_arena_release(arena, mark);
     return FG_OK;
@@ -208,7 +210,7 @@ static enum fg_code add_full(const struct adding *adding, struct fg_err *err)
         struct fg_arena_mark mark = fg_arena_mark(arena);
 
         if (part->fulls[i].row == adding->number &&
-            fg_nodes_full_add(&part->nodes->rows[adding->number], adding->bytes,
+            fg_nodes_full_add(&part->rollups->rows[adding->number], adding->bytes,
                               part->fulls[i].sign, arena, adding->sums, part->entry->n_stacks,
                               err) != FG_OK)
             return err->code;
@@ -222,42 +224,42 @@ static enum fg_code add(const struct adding *adding, const struct qry_fetch_item
 {
     if (adding->sums == NULL)
         return qry_blocks_too_large(err);
-    if (item->thing == &qry_thing_node)
+    if (item->type == &qry_cached_rollup)
         return add_full(adding, err);
     return item->kind == FG_BLOCK_EXM ? add_exemplars(adding, err) : add_samples(adding, err);
 }
 
 /* ---- pages and nodes, each by whoever is free ---- */
 
-struct select_page_task {
+struct samples_page_task {
     struct fg_task task;
-    struct select_blocks *select;
+    struct samples_summing *summing;
     const struct qry_fetch_item *item;
     struct fg_cache_entry *entry;
 };
 
 static enum fg_code run_page(struct fg_task *task, struct fg_err *err)
 {
-    const struct select_page_task *page = fg_container(task, struct select_page_task, task);
-    struct select_blocks *select = page->select;
-    struct adding adding = {.select = select,
+    const struct samples_page_task *page = fg_container(task, struct samples_page_task, task);
+    struct samples_summing *summing = page->summing;
+    struct adding adding = {.summing = summing,
                             .part = page->item->part,
                             .number = page->item->number,
                             .bytes = qry_page_of(page->entry)};
     enum fg_code code;
 
-    if (qry_question_check(select->reader.question, err) != FG_OK)
+    if (qry_query_check(summing->reader.query, err) != FG_OK)
         return err->code;
-    adding.adder = qry_adders_take(&select->adders);
-    adding.sums = qry_adder_sums(adding.adder, &select->reader, adding.part);
+    adding.adder = qry_accumulators_take(&summing->adders);
+    adding.sums = qry_accumulator_sums(adding.adder, &summing->reader, adding.part);
     code = add(&adding, page->item, err);
-    qry_adders_give(&select->adders, adding.adder);
+    qry_accumulators_give(&summing->adders, adding.adder);
     return code == FG_OK ? FG_OK : qry_fetch_fail(page->item, err);
 }
 
 static enum fg_code end_page(struct fg_task *task, bool ran, struct fg_err *err)
 {
-    struct select_page_task *page = fg_container(task, struct select_page_task, task);
+    struct samples_page_task *page = fg_container(task, struct samples_page_task, task);
 
     (void)ran, (void)err;
     fg_cache_unref(page->entry);
@@ -265,112 +267,112 @@ static enum fg_code end_page(struct fg_task *task, bool ran, struct fg_err *err)
     return FG_OK;
 }
 
-static void put_page(struct select_blocks *select, const struct qry_fetch_item *item)
+static void put_page(struct samples_summing *summing, const struct qry_fetch_item *item)
 {
-    struct select_page_task *page = fg_new(struct select_page_task);
+    struct samples_page_task *page = fg_new(struct samples_page_task);
 
-    *page = (struct select_page_task){.task = {.run = run_page, .end = end_page},
-                                      .select = select,
-                                      .item = item,
-                                      .entry = fg_cache_ref(item->entry)};
-    fg_crew_put(select->reader.question->snapshot->crew, &page->task);
+    *page = (struct samples_page_task){.task = {.run = run_page, .end = end_page},
+                                       .summing = summing,
+                                       .item = item,
+                                       .entry = fg_cache_ref(item->entry)};
+    fg_crew_put(summing->reader.query->snapshot->crew, &page->task);
 }
 
 /* ---- what is fetched ---- */
 
 static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
-    struct select_blocks *select = arg;
+    struct samples_summing *summing = arg;
     struct qry_part *part = item->part;
 
-    if (item->thing == select->taker->stacks) {
+    if (item->type == summing->taker->stacks) {
         part->tree_entry = fg_cache_ref(item->entry);
         return FG_OK;
     }
-    if (item->thing == &qry_thing_page && item->kind == FG_BLOCK_IDX)
-        return qry_rows_take(&select->reader, part, item->number, qry_page_of(item->entry), err);
-    if (item->thing == &qry_thing_page && item->kind == FG_BLOCK_PID)
-        return take_ids(select, part, item->number, qry_page_of(item->entry), err);
-    if (begin_sums(select, part, err) != FG_OK)
+    if (item->type == &qry_cached_page && item->kind == FG_BLOCK_IDX)
+        return qry_rows_take(&summing->reader, part, item->number, qry_page_of(item->entry), err);
+    if (item->type == &qry_cached_page && item->kind == FG_BLOCK_PID)
+        return take_ids(summing, part, item->number, qry_page_of(item->entry), err);
+    if (begin_sums(summing, part, err) != FG_OK)
         return err->code;
-    put_page(select, item);
+    put_page(summing, item);
     return FG_OK;
 }
 
-static enum fg_code list_pages(struct select_blocks *select, struct qry_fetch_list *list,
+static enum fg_code list_pages(struct samples_summing *summing, struct qry_fetch_list *list,
                                struct qry_part *part, uint32_t kind, bool cut_only, unsigned phase,
                                struct fg_err *err)
 {
-    const bool *marks = qry_rows_marks(&select->reader, part, kind, cut_only);
+    const bool *marks = qry_rows_marks(&summing->reader, part, kind, cut_only);
 
     if (marks == NULL)
         return qry_blocks_too_large(err);
-    return qry_fetch_add_pages(list, select->reader.arena, part, kind, marks, phase, err);
+    return qry_fetch_add_pages(list, summing->reader.arena, part, kind, marks, phase, err);
 }
 
 /* Which profiles are in the range, and which of them have the ids. */
-static enum fg_code list_rows(struct select_blocks *select, struct qry_fetch_list *list,
+static enum fg_code list_rows(struct samples_summing *summing, struct qry_fetch_list *list,
                               struct fg_err *err)
 {
-    struct qry_reader *reader = &select->reader;
+    struct qry_reader *reader = &summing->reader;
 
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         struct qry_part *part = &reader->batch[i];
 
-        if (list_pages(select, list, part, FG_BLOCK_IDX, true, 0, err) != FG_OK)
+        if (list_pages(summing, list, part, FG_BLOCK_IDX, true, 0, err) != FG_OK)
             return err->code;
-        if (select->stacks->n_profile_ids > 0 &&
-            list_pages(select, list, part, FG_BLOCK_PID, false, 0, err) != FG_OK)
+        if (summing->stacks->n_profile_ids > 0 &&
+            list_pages(summing, list, part, FG_BLOCK_PID, false, 0, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
 }
 
-static enum fg_code list_samples(struct select_blocks *select, struct qry_fetch_list *list,
+static enum fg_code list_samples(struct samples_summing *summing, struct qry_fetch_list *list,
                                  struct fg_err *err)
 {
-    struct qry_reader *reader = &select->reader;
-    uint32_t kind = has_links(select) ? FG_BLOCK_EXM : FG_BLOCK_SMP;
+    struct qry_reader *reader = &summing->reader;
+    uint32_t kind = has_links(summing) ? FG_BLOCK_EXM : FG_BLOCK_SMP;
 
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         struct qry_part *part = &reader->batch[i];
 
         if (part->n_spans + part->n_fulls == 0)
             continue;
-        if (list_pages(select, list, part, kind, false, 1, err) != FG_OK ||
+        if (list_pages(summing, list, part, kind, false, 1, err) != FG_OK ||
             qry_fetch_add(list, reader->arena,
                           &(struct qry_fetch_item){
-                              .thing = select->taker->stacks,
+                              .type = summing->taker->stacks,
                               .object = part->object,
-                              .range = qry_stacks_range(select->taker->stacks, part->entry),
+                              .range = qry_stacks_range(summing->taker->stacks, part->entry),
                               .part = part,
                               .phase = 1},
                           err) != FG_OK)
             return err->code;
         for (uint32_t k = 0; k < part->n_fulls; k++)
-            if (qry_fetch_add_node(list, reader->arena, part, &part->fulls[k], 1, err) != FG_OK)
+            if (qry_fetch_add_rollup(list, reader->arena, part, &part->fulls[k], 1, err) != FG_OK)
                 return err->code;
     }
     return FG_OK;
 }
 
 /* Rows and samples in one wave, unless ids decide which samples. */
-static enum fg_code fetch_batch(struct select_blocks *select, struct fg_err *err)
+static enum fg_code fetch_batch(struct samples_summing *summing, struct fg_err *err)
 {
-    struct qry_question *question = select->reader.question;
+    struct qry_query *query = summing->reader.query;
     struct qry_fetch_list list = {0};
 
-    if (list_rows(select, &list, err) != FG_OK)
+    if (list_rows(summing, &list, err) != FG_OK)
         return err->code;
-    if (select->stacks->n_profile_ids > 0) {
-        if (qry_fetch_all(question, &list, visit, select, err) != FG_OK ||
-            settle_wanted(select, err) != FG_OK)
+    if (summing->stacks->n_profile_ids > 0) {
+        if (qry_fetch_all(query, &list, visit, summing, err) != FG_OK ||
+            settle_wanted(summing, err) != FG_OK)
             return err->code;
         list = (struct qry_fetch_list){0};
     }
-    if (list_samples(select, &list, err) != FG_OK)
+    if (list_samples(summing, &list, err) != FG_OK)
         return err->code;
-    return qry_fetch_all(question, &list, visit, select, err);
+    return qry_fetch_all(query, &list, visit, summing, err);
 }
 
 /* ---- what becomes of them ---- */
@@ -394,7 +396,7 @@ struct part_task {
 
 /* Those of a batch: made in any order, taken in their own. */
 struct parts {
-    struct select_blocks *select;
+    struct samples_summing *summing;
     struct part_task *tasks;
     uint32_t n_taken;
     bool failed; /* there is no room for what is taken: no more is */
@@ -403,21 +405,21 @@ struct parts {
 static enum fg_code run_part(struct fg_task *task, struct fg_err *err)
 {
     struct part_task *part = fg_container(task, struct part_task, task);
-    struct select_blocks *select = part->parts->select;
-    const struct qry_select_taker *taker = select->taker;
+    struct samples_summing *summing = part->parts->summing;
+    const struct qry_samples_taker *taker = summing->taker;
 
-    if (qry_question_check(select->reader.question, err) != FG_OK)
+    if (qry_query_check(summing->reader.query, err) != FG_OK)
         return err->code;
-    qry_adders_join(&select->adders, part->part);
+    qry_accumulators_join(&summing->adders, part->part);
     if (!has_values(part->part))
         return FG_OK;
-    part->arena = fg_arena_create(select->reader.blocks->memory_max_bytes);
+    part->arena = fg_arena_create(summing->reader.blocks->memory_max_bytes);
     if (taker->make(taker->arg, part->part, part->arena, &part->made, err) != FG_OK)
         return fg_wrap(err, "%s", part->part->object->name);
     return FG_OK;
 }
 
-static void drop_part(const struct qry_select_taker *taker, struct part_task *part)
+static void drop_part(const struct qry_samples_taker *taker, struct part_task *part)
 {
     if (part->made != NULL && taker->drop != NULL)
         taker->drop(part->made);
@@ -425,7 +427,7 @@ static void drop_part(const struct qry_select_taker *taker, struct part_task *pa
     part->made = part->arena = NULL;
 }
 
-static enum fg_code take_part(const struct qry_select_taker *taker, struct part_task *part,
+static enum fg_code take_part(const struct qry_samples_taker *taker, struct part_task *part,
                               struct fg_err *err)
 {
     enum fg_code code = part->made == NULL ? FG_OK : taker->take(taker->arg, part->made, err);
@@ -438,23 +440,23 @@ static enum fg_code end_part(struct fg_task *task, bool ran, struct fg_err *err)
 {
     struct part_task *part = fg_container(task, struct part_task, task);
     struct parts *parts = part->parts;
-    struct select_blocks *select = parts->select;
+    struct samples_summing *summing = parts->summing;
 
     part->is_ready = ran;
-    while (!parts->failed && parts->n_taken < select->reader.n_batch &&
+    while (!parts->failed && parts->n_taken < summing->reader.n_batch &&
            parts->tasks[parts->n_taken].is_ready)
-        if (take_part(select->taker, &parts->tasks[parts->n_taken++], err) != FG_OK) {
+        if (take_part(summing->taker, &parts->tasks[parts->n_taken++], err) != FG_OK) {
             parts->failed = true; /* the crew knows; what others end after it is dropped */
             return err->code;
         }
     return FG_OK;
 }
 
-static enum fg_code take_parts(struct select_blocks *select, struct fg_err *err)
+static enum fg_code take_parts(struct samples_summing *summing, struct fg_err *err)
 {
-    struct qry_reader *reader = &select->reader;
-    struct fg_crew *crew = reader->question->snapshot->crew;
-    struct parts parts = {.select = select};
+    struct qry_reader *reader = &summing->reader;
+    struct fg_crew *crew = reader->query->snapshot->crew;
+    struct parts parts = {.summing = summing};
     enum fg_code code;
 
     parts.tasks = fg_arena_new(reader->arena, struct part_task, reader->n_batch);
@@ -469,33 +471,33 @@ static enum fg_code take_parts(struct select_blocks *select, struct fg_err *err)
     }
     code = fg_crew_finish(crew, err);
     for (uint32_t i = parts.n_taken; i < reader->n_batch; i++) /* after a failure */
-        drop_part(select->taker, &parts.tasks[i]);
+        drop_part(summing->taker, &parts.tasks[i]);
     return code;
 }
 
-static enum fg_code read_batch(struct select_blocks *select, struct fg_err *err)
+static enum fg_code read_batch(struct samples_summing *summing, struct fg_err *err)
 {
     enum fg_code code;
 
-    qry_adders_begin(&select->adders);
-    code = fetch_batch(select, err);
+    qry_accumulators_begin(&summing->adders);
+    code = fetch_batch(summing, err);
     if (code == FG_OK)
-        code = take_parts(select, err);
-    qry_adders_end(&select->adders);
+        code = take_parts(summing, err);
+    qry_accumulators_end(&summing->adders);
     return code;
 }
 
-static enum fg_code read_all(struct select_blocks *select, struct fg_err *err)
+static enum fg_code read_all(struct samples_summing *summing, struct fg_err *err)
 {
-    struct qry_reader *reader = &select->reader;
+    struct qry_reader *reader = &summing->reader;
 
     for (;;) {
-        select->n_wanted = 0;
+        summing->n_wanted = 0;
         if (qry_reader_next(reader, err) != FG_OK)
             return err->code;
         if (reader->n_batch == 0)
             return FG_OK;
-        if (read_batch(select, err) != FG_OK)
+        if (read_batch(summing, err) != FG_OK)
             return err->code;
     }
 }
@@ -517,60 +519,62 @@ static uint64_t bytes_in_range(const struct qry_reader *reader, const struct fg_
 /* Whatever of it takes the place of reading it. */
 static uint64_t bytes_asked_for(struct qry_reader *reader)
 {
-    uint64_t bytes = qry_under_bytes(reader);
+    uint64_t bytes = qry_children_bytes(reader);
 
     for (uint32_t i = 0; i < reader->n_found; i++)
         bytes += bytes_in_range(reader, reader->parts[i].entry);
     return bytes;
 }
 
-/* Spans and ids are not in merged nodes. */
-static bool may_take_nodes(const struct qry_stacks *stacks)
+/* Spans and ids are not in rollups. */
+static bool may_take_rollups(const struct qry_stack_filter *stacks)
 {
     return stacks->n_spans + stacks->n_traces + stacks->n_profile_ids == 0;
 }
 
-/* What is made of others has no full nodes. */
-static enum qry_objects_which which_objects(const struct qry_select_taker *taker, bool nodes)
+/* What is made of others has no full rollups. */
+static enum qry_objects_which which_objects(const struct qry_samples_taker *taker, bool rollups)
 {
-    if (!nodes || taker->take_crowns == NULL)
+    if (!rollups || taker->take_crowns == NULL)
         return OBJECTS_PROFILES;
-    return taker->full ? OBJECTS_AND_ALONE : OBJECTS_AND_NODES;
+    return taker->full ? OBJECTS_AND_ROLLUP_ONLY : OBJECTS_AND_ROLLUPS;
 }
 
-static enum fg_code choose(struct select_blocks *select, struct fg_err *err)
+static enum fg_code choose(struct samples_summing *summing, struct fg_err *err)
 {
-    const struct qry_select_taker *taker = select->taker;
+    const struct qry_samples_taker *taker = summing->taker;
 
     bool crowns = taker->take_crowns != NULL;
 
-    if (qry_nodes_choose(&select->reader, crowns && !taker->full ? FG_NODES_CROWN : FG_NODES_FULL,
-                         crowns, err) != FG_OK)
+    if (qry_rollups_choose(&summing->reader,
+                           crowns && !taker->full ? FG_NODES_CROWN : FG_NODES_FULL, crowns,
+                           err) != FG_OK)
         return err->code;
     return taker->take_crowns == NULL ? FG_OK
-                                      : taker->take_crowns(taker->arg, &select->reader, err);
+                                      : taker->take_crowns(taker->arg, &summing->reader, err);
 }
 
-enum fg_code qry_select_sums(struct qry_question *question, const struct qry_selection *selection,
-                             const struct qry_stacks *stacks, const struct qry_select_taker *taker,
-                             uint64_t *sample_bytes, struct fg_err *err)
+enum fg_code qry_samples_sum(struct qry_query *query, const struct qry_selection *selection,
+                             const struct qry_stack_filter *stacks,
+                             const struct qry_samples_taker *taker, uint64_t *sample_bytes,
+                             struct fg_err *err)
 {
-    struct select_blocks select = {.stacks = stacks, .taker = taker};
-    bool nodes = may_take_nodes(stacks);
+    struct samples_summing summing = {.stacks = stacks, .taker = taker};
+    bool rollups = may_take_rollups(stacks);
     enum fg_code code;
 
-    qry_adders_init(&select.adders, &select.reader);
-    code = qry_reader_open(&select.reader, question, selection, selection->type_text,
-                           selection->start_ns, selection->end_ns, which_objects(taker, nodes),
+    qry_accumulators_init(&summing.adders, &summing.reader);
+    code = qry_reader_open(&summing.reader, query, selection, selection->type_text,
+                           selection->start_ns, selection->end_ns, which_objects(taker, rollups),
                            true, err);
-    select.reader.stacks = taker->stacks;
-    if (code == FG_OK && nodes)
-        code = choose(&select, err);
+    summing.reader.stacks = taker->stacks;
+    if (code == FG_OK && rollups)
+        code = choose(&summing, err);
     if (code == FG_OK)
-        *sample_bytes += bytes_asked_for(&select.reader);
+        *sample_bytes += bytes_asked_for(&summing.reader);
     if (code == FG_OK)
-        code = read_all(&select, err);
-    qry_adders_done(&select.adders);
-    qry_reader_close(&select.reader);
+        code = read_all(&summing, err);
+    qry_accumulators_done(&summing.adders);
+    qry_reader_close(&summing.reader);
     return code;
 }

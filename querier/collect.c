@@ -1,22 +1,22 @@
-/* What questions want to know, beside pictures: stacks, series, totals over time, counts. */
-#include "querier/errand.h"
+/* What queries want to know, beside flame graphs: stacks, series, totals over time, counts. */
+#include "querier/fanout.h"
 
 /* --- SELECT --- */
 
-struct tree_errand {
-    struct qry_errand base;
+struct tree_fanout {
+    struct qry_fanout base;
     const struct qry_selection *selection;
-    const struct qry_stacks *stacks;
+    const struct qry_stack_filter *stacks;
     bool names_only;
 };
 
-static enum fg_code take_tree(struct qry_question *question, const struct fg_call *call, void *arg,
+static enum fg_code take_tree(struct qry_query *query, const struct fg_call *call, void *arg,
                               struct fg_err *err)
 {
     struct fg_tree *into = arg, part;
 
     fg_tree_init(&part);
-    enum fg_code code = qry_errand_take_tree(question, call, &part, err);
+    enum fg_code code = qry_fanout_take_tree(query, call, &part, err);
     if (code == FG_OK && into->n_nodes == 0) {
         struct fg_tree empty = *into; /* the first part becomes the whole as it is */
 
@@ -30,28 +30,27 @@ static enum fg_code take_tree(struct qry_question *question, const struct fg_cal
     return code;
 }
 
-static enum fg_code read_tree(struct qry_question *question, struct qry_errand *base,
-                              struct fg_err *err)
+static enum fg_code read_tree(struct qry_query *query, struct qry_fanout *base, struct fg_err *err)
 {
-    const struct tree_errand *errand = fg_container(base, struct tree_errand, base);
+    const struct tree_fanout *fanout = fg_container(base, struct tree_fanout, base);
 
-    return qry_blocks_tree(question, errand->selection, errand->stacks, errand->names_only,
-                           base->into, err);
+    return qry_blocks_tree(query, fanout->selection, fanout->stacks, fanout->names_only, base->into,
+                           err);
 }
 
-static void restart_tree(struct qry_errand *base)
+static void restart_tree(struct qry_fanout *base)
 {
     fg_tree_done(base->into);
     fg_tree_init(base->into);
 }
 
-enum fg_code qry_plan_tree(struct qry_question *question, const struct qry_selection *selection,
-                           const struct qry_stacks *stacks, bool names_only, struct fg_tree *into,
-                           struct fg_err *err)
+enum fg_code qry_collect_tree(struct qry_query *query, const struct qry_selection *selection,
+                              const struct qry_stack_filter *stacks, bool names_only,
+                              struct fg_tree *into, struct fg_err *err)
 {
     Fg__Inner__SelectHead head;
     Fg__Inner__Selection inner;
-    struct tree_errand errand = {
+    struct tree_fanout fanout = {
         .base = {.method = FG_RPC_SELECT,
                  .generation = &inner.generation,
                  .take = take_tree,
@@ -63,25 +62,24 @@ enum fg_code qry_plan_tree(struct qry_question *question, const struct qry_selec
         .names_only = names_only,
     };
 
-    if (qry_errand_begin(question, err) != FG_OK ||
-        qry_blocks_need_profiles(question, selection, "lines and addresses", err) != FG_OK ||
-        qry_errand_select_head(question, selection, stacks, names_only, &inner, &head, err) !=
-            FG_OK)
+    if (qry_fanout_begin(query, err) != FG_OK ||
+        qry_blocks_need_profiles(query, selection, "lines and addresses", err) != FG_OK ||
+        qry_fanout_select_head(query, selection, stacks, names_only, &inner, &head, err) != FG_OK)
         return err->code;
-    errand.base.head = qry_errand_head(&head.base, &inner, selection, inner.start_ns);
-    return qry_errand_run(question, &errand.base, err);
+    fanout.base.head = qry_fanout_head(&head.base, &inner, selection, inner.start_ns);
+    return qry_fanout_run(query, &fanout.base, err);
 }
 
 /* --- SERIES --- */
 
-struct series_errand {
-    struct qry_errand base;
+struct series_fanout {
+    struct qry_fanout base;
     const struct qry_selection *selection;
     const char *const *names;
     size_t n_names;
 };
 
-static enum fg_code read_sets(struct qry_question *question, struct fg_cur *cur,
+static enum fg_code read_sets(struct qry_query *query, struct fg_cur *cur,
                               struct qry_label_sets *into, struct fg_err *err)
 {
     uint64_t n = fg_cur_count(cur, 1);
@@ -92,8 +90,8 @@ static enum fg_code read_sets(struct qry_question *question, struct fg_cur *cur,
 
         if (cur->bad)
             break;
-        if (fg_labels_decode(encoded, question->arena, &labels, err) != FG_OK ||
-            qry_label_sets_add(into, &labels, question->arena, err) != FG_OK)
+        if (fg_labels_decode(encoded, query->arena, &labels, err) != FG_OK ||
+            qry_label_sets_add(into, &labels, query->arena, err) != FG_OK)
             return err->code;
     }
     if (!fg_cur_end(cur))
@@ -101,48 +99,48 @@ static enum fg_code read_sets(struct qry_question *question, struct fg_cur *cur,
     return FG_OK;
 }
 
-static enum fg_code take_series(struct qry_question *question, const struct fg_call *call,
-                                void *arg, struct fg_err *err)
+static enum fg_code take_series(struct qry_query *query, const struct fg_call *call, void *arg,
+                                struct fg_err *err)
 {
-    struct fg_slice payload = fg_arena_copy(question->arena, call->reply_payload);
+    struct fg_slice payload = fg_arena_copy(query->arena, call->reply_payload);
     ProtobufCMessage *head;
 
-    if (fg_pb_read(call->reply_head, &fg__inner__series_reply__descriptor, question->arena, &head,
+    if (fg_pb_read(call->reply_head, &fg__inner__series_reply__descriptor, query->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
-    qry_errand_count(question, ((Fg__Inner__SeriesReply *)head)->stats);
+    qry_fanout_count(query, ((Fg__Inner__SeriesReply *)head)->stats);
     if (payload.ptr == NULL && call->reply_payload.len > 0)
-        return qry_errand_too_large(err);
+        return qry_fanout_too_large(err);
     if (payload.len == 0)
         return FG_OK;
     struct fg_cur cur = fg_cur(payload);
-    if (read_sets(question, &cur, arg, err) != FG_OK)
+    if (read_sets(query, &cur, arg, err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
     return FG_OK;
 }
 
-static enum fg_code read_series(struct qry_question *question, struct qry_errand *base,
+static enum fg_code read_series(struct qry_query *query, struct qry_fanout *base,
                                 struct fg_err *err)
 {
-    const struct series_errand *errand = fg_container(base, struct series_errand, base);
+    const struct series_fanout *fanout = fg_container(base, struct series_fanout, base);
 
-    return qry_blocks_series(question, errand->selection, errand->names, errand->n_names,
-                             base->into, err);
+    return qry_blocks_series(query, fanout->selection, fanout->names, fanout->n_names, base->into,
+                             err);
 }
 
-static void restart_series(struct qry_errand *base)
+static void restart_series(struct qry_fanout *base)
 {
     qry_label_sets_done(base->into);
     qry_label_sets_init(base->into);
 }
 
-enum fg_code qry_plan_series(struct qry_question *question, const struct qry_selection *selection,
-                             const char *const *names, size_t n_names, struct qry_label_sets *into,
-                             struct fg_err *err)
+enum fg_code qry_collect_series(struct qry_query *query, const struct qry_selection *selection,
+                                const char *const *names, size_t n_names,
+                                struct qry_label_sets *into, struct fg_err *err)
 {
     Fg__Inner__SeriesHead head;
     Fg__Inner__Selection inner;
-    struct series_errand errand = {
+    struct series_fanout fanout = {
         .base = {.method = FG_RPC_SERIES,
                  .generation = &inner.generation,
                  .take = take_series,
@@ -155,15 +153,15 @@ enum fg_code qry_plan_series(struct qry_question *question, const struct qry_sel
     };
 
     fg__inner__series_head__init(&head);
-    if (qry_errand_selection(question, selection, &inner, err) != FG_OK)
+    if (qry_fanout_selection(query, selection, &inner, err) != FG_OK)
         return err->code;
-    errand.base.head = qry_errand_head(&head.base, &inner, selection, inner.start_ns);
+    fanout.base.head = qry_fanout_head(&head.base, &inner, selection, inner.start_ns);
     head.selection = &inner;
-    head.label_names = qry_errand_texts(question, names, n_names);
+    head.label_names = qry_fanout_texts(query, names, n_names);
     head.n_label_names = n_names;
     if (head.label_names == NULL)
-        return qry_errand_too_large(err);
-    if (qry_errand_run(question, &errand.base, err) != FG_OK)
+        return qry_fanout_too_large(err);
+    if (qry_fanout_run(query, &fanout.base, err) != FG_OK)
         return err->code;
     qry_label_sets_sort(into);
     return FG_OK;
@@ -171,8 +169,8 @@ enum fg_code qry_plan_series(struct qry_question *question, const struct qry_sel
 
 /* --- POINTS --- */
 
-struct points_errand {
-    struct qry_errand base;
+struct points_fanout {
+    struct qry_fanout base;
     const struct qry_selection *selection;
     int64_t step_ns;
     const char *const *group_by;
@@ -186,7 +184,7 @@ static enum fg_code decode_points(struct fg_cur *cur, struct fg_arena *arena,
 
     series->items = fg_arena_new(arena, struct qry_point, n);
     if (series->items == NULL)
-        return qry_errand_too_large(err);
+        return qry_fanout_too_large(err);
     for (uint64_t i = 0; i < n && !cur->bad; i++) {
         uint64_t step = fg_cur_varint(cur);
 
@@ -201,7 +199,7 @@ static enum fg_code decode_points(struct fg_cur *cur, struct fg_arena *arena,
     return FG_OK;
 }
 
-static enum fg_code decode_series(struct qry_question *question, struct fg_cur *cur,
+static enum fg_code decode_series(struct qry_query *query, struct fg_cur *cur,
                                   struct qry_points_list *list, struct fg_err *err)
 {
     uint64_t n = fg_cur_count(cur, 2);
@@ -212,12 +210,12 @@ static enum fg_code decode_series(struct qry_question *question, struct fg_cur *
 
         if (cur->bad)
             break;
-        if (fg_labels_decode(encoded, question->arena, &series.labels, err) != FG_OK ||
-            decode_points(cur, question->arena, &series, err) != FG_OK)
+        if (fg_labels_decode(encoded, query->arena, &series.labels, err) != FG_OK ||
+            decode_points(cur, query->arena, &series, err) != FG_OK)
             return err->code;
         if (cur->bad)
             break;
-        if (qry_points_list_add(list, &series, question->arena, err) != FG_OK)
+        if (qry_points_list_add(list, &series, query->arena, err) != FG_OK)
             return err->code;
     }
     if (!fg_cur_end(cur))
@@ -225,36 +223,36 @@ static enum fg_code decode_series(struct qry_question *question, struct fg_cur *
     return FG_OK;
 }
 
-static enum fg_code take_points(struct qry_question *question, const struct fg_call *call,
-                                void *arg, struct fg_err *err)
+static enum fg_code take_points(struct qry_query *query, const struct fg_call *call, void *arg,
+                                struct fg_err *err)
 {
-    struct fg_slice payload = fg_arena_copy(question->arena, call->reply_payload);
+    struct fg_slice payload = fg_arena_copy(query->arena, call->reply_payload);
     ProtobufCMessage *head;
 
-    if (fg_pb_read(call->reply_head, &fg__inner__points_reply__descriptor, question->arena, &head,
+    if (fg_pb_read(call->reply_head, &fg__inner__points_reply__descriptor, query->arena, &head,
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
-    qry_errand_count(question, ((Fg__Inner__PointsReply *)head)->stats);
+    qry_fanout_count(query, ((Fg__Inner__PointsReply *)head)->stats);
     if (payload.ptr == NULL && call->reply_payload.len > 0)
-        return qry_errand_too_large(err);
+        return qry_fanout_too_large(err);
     if (payload.len == 0)
         return FG_OK;
     struct fg_cur cur = fg_cur(payload);
-    if (decode_series(question, &cur, arg, err) != FG_OK)
+    if (decode_series(query, &cur, arg, err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
     return FG_OK;
 }
 
-static enum fg_code read_points(struct qry_question *question, struct qry_errand *base,
+static enum fg_code read_points(struct qry_query *query, struct qry_fanout *base,
                                 struct fg_err *err)
 {
-    const struct points_errand *errand = fg_container(base, struct points_errand, base);
+    const struct points_fanout *fanout = fg_container(base, struct points_fanout, base);
 
-    return qry_blocks_points(question, errand->selection, errand->step_ns, errand->group_by,
-                             errand->n_group_by, base->into, err);
+    return qry_blocks_points(query, fanout->selection, fanout->step_ns, fanout->group_by,
+                             fanout->n_group_by, base->into, err);
 }
 
-static void restart_points(struct qry_errand *base)
+static void restart_points(struct qry_fanout *base)
 {
     qry_points_list_done(base->into);
     qry_points_list_init(base->into);
@@ -277,16 +275,16 @@ static int64_t keep_grid(const struct qry_selection *selection, int64_t step_ns,
     return n_cut;
 }
 
-enum fg_code qry_plan_points(struct qry_question *question, const struct qry_selection *selection,
-                             int64_t step_ns, char *const *group_by, size_t n_group_by,
-                             struct qry_points **ret_series, size_t *ret_n, struct fg_err *err)
+enum fg_code qry_collect_points(struct qry_query *query, const struct qry_selection *selection,
+                                int64_t step_ns, char *const *group_by, size_t n_group_by,
+                                struct qry_points **ret_series, size_t *ret_n, struct fg_err *err)
 {
     Fg__Inner__PointsHead head;
     Fg__Inner__Selection inner;
     struct qry_points_list list;
     struct qry_selection kept;
     int64_t n_cut = keep_grid(selection, step_ns, &kept);
-    struct points_errand errand = {
+    struct points_fanout fanout = {
         .base = {.method = FG_RPC_POINTS,
                  .generation = &inner.generation,
                  .take = take_points,
@@ -304,19 +302,19 @@ enum fg_code qry_plan_points(struct qry_question *question, const struct qry_sel
     if (kept.start_ns > kept.end_ns) /* the next grid point is after the range */
         return FG_OK;
     fg__inner__points_head__init(&head);
-    if (qry_errand_selection(question, &kept, &inner, err) != FG_OK)
+    if (qry_fanout_selection(query, &kept, &inner, err) != FG_OK)
         return err->code;
-    errand.base.head =
-        qry_errand_head(&head.base, &inner, &kept, qry_points_from_ns(&kept, step_ns));
+    fanout.base.head =
+        qry_fanout_head(&head.base, &inner, &kept, qry_points_from_ns(&kept, step_ns));
     head.selection = &inner;
-    head.profile_type = fg_arena_text(question->arena, fg_cstr(selection->type_text));
+    head.profile_type = fg_arena_text(query->arena, fg_cstr(selection->type_text));
     head.step_ns = step_ns;
-    head.group_by = qry_errand_texts(question, errand.group_by, n_group_by);
+    head.group_by = qry_fanout_texts(query, fanout.group_by, n_group_by);
     head.n_group_by = n_group_by;
     if (head.profile_type == NULL || head.group_by == NULL)
-        return qry_errand_too_large(err);
+        return qry_fanout_too_large(err);
     qry_points_list_init(&list);
-    enum fg_code code = qry_errand_run(question, &errand.base, err);
+    enum fg_code code = qry_fanout_run(query, &fanout.base, err);
     for (size_t i = 0; code == FG_OK && i < list.n; i++)
         for (size_t p = 0; p < list.items[i].n; p++)
             list.items[i].items[p].k =
@@ -331,13 +329,13 @@ enum fg_code qry_plan_points(struct qry_question *question, const struct qry_sel
 
 /* --- STATS --- */
 
-static enum fg_code take_stats(struct qry_question *question, const struct fg_call *call, void *arg,
+static enum fg_code take_stats(struct qry_query *query, const struct fg_call *call, void *arg,
                                struct fg_err *err)
 {
     struct qry_tenant_stats *into = arg;
     ProtobufCMessage *message;
 
-    if (fg_pb_read(call->reply_head, &fg__inner__stats_reply__descriptor, question->arena, &message,
+    if (fg_pb_read(call->reply_head, &fg__inner__stats_reply__descriptor, query->arena, &message,
                    err) != FG_OK)
         return fg_wrap(err, "response of an ingester");
     const Fg__Inner__StatsReply *reply = (Fg__Inner__StatsReply *)message;
@@ -351,23 +349,22 @@ static enum fg_code take_stats(struct qry_question *question, const struct fg_ca
     return FG_OK;
 }
 
-static enum fg_code read_stats(struct qry_question *question, struct qry_errand *base,
-                               struct fg_err *err)
+static enum fg_code read_stats(struct qry_query *query, struct qry_fanout *base, struct fg_err *err)
 {
-    return qry_blocks_stats(question, base->into, err);
+    return qry_blocks_stats(query, base->into, err);
 }
 
-static void restart_stats(struct qry_errand *base)
+static void restart_stats(struct qry_fanout *base)
 {
     *(struct qry_tenant_stats *)base->into = (struct qry_tenant_stats){0};
 }
 
-enum fg_code qry_plan_stats(struct qry_question *question, struct qry_tenant_stats *ret_stats,
-                            struct fg_err *err)
+enum fg_code qry_collect_stats(struct qry_query *query, struct qry_tenant_stats *ret_stats,
+                               struct fg_err *err)
 {
     Fg__Inner__StatsHead head;
     struct qry_tenant_stats stats = {0};
-    struct qry_errand errand = {.method = FG_RPC_STATS,
+    struct qry_fanout fanout = {.method = FG_RPC_STATS,
                                 .head = {.message = &head.base,
                                          .tenant = &head.tenant,
                                          .n_deletions = &head.n_deletions,
@@ -383,7 +380,7 @@ enum fg_code qry_plan_stats(struct qry_question *question, struct qry_tenant_sta
                                 .into = &stats};
 
     fg__inner__stats_head__init(&head);
-    if (qry_errand_run(question, &errand, err) != FG_OK)
+    if (qry_fanout_run(query, &fanout, err) != FG_OK)
         return err->code;
     *ret_stats = stats;
     return FG_OK;
@@ -391,30 +388,30 @@ enum fg_code qry_plan_stats(struct qry_question *question, struct qry_tenant_sta
 
 /* --- profiles --- */
 
-struct profiles_errand {
-    struct qry_errand base;
+struct profiles_fanout {
+    struct qry_fanout base;
     const struct qry_selection *selection;
-    profile_visit visit;
+    qry_profile_visit visit;
 };
 
-static enum fg_code read_profiles(struct qry_question *question, struct qry_errand *base,
+static enum fg_code read_profiles(struct qry_query *query, struct qry_fanout *base,
                                   struct fg_err *err)
 {
-    const struct profiles_errand *errand = fg_container(base, struct profiles_errand, base);
+    const struct profiles_fanout *fanout = fg_container(base, struct profiles_fanout, base);
 
-    return qry_blocks_profiles(question, errand->selection, errand->visit, base->into, err);
+    return qry_blocks_profiles(query, fanout->selection, fanout->visit, base->into, err);
 }
 
-static void restart_profiles(struct qry_errand *base)
+static void restart_profiles(struct qry_fanout *base)
 {
     (void)base; /* who visits knows that a profile may come twice */
 }
 
-enum fg_code qry_plan_profiles(struct qry_question *question, const struct qry_selection *selection,
-                               profile_visit visit, void *arg, struct fg_err *err)
+enum fg_code qry_collect_profiles(struct qry_query *query, const struct qry_selection *selection,
+                                  qry_profile_visit visit, void *arg, struct fg_err *err)
 {
     uint64_t generation; /* for peers, of which there are none */
-    struct profiles_errand errand = {
+    struct profiles_fanout fanout = {
         .base = {.generation = &generation,
                  .read = read_profiles,
                  .restart = restart_profiles,
@@ -423,9 +420,9 @@ enum fg_code qry_plan_profiles(struct qry_question *question, const struct qry_s
         .visit = visit,
     };
 
-    fg_assert(question->querier->ring == NULL && question->querier->ingester == NULL);
-    if (qry_errand_begin(question, err) != FG_OK ||
-        qry_blocks_need_profiles(question, selection, "single profiles", err) != FG_OK)
+    fg_assert(query->querier->ring == NULL && query->querier->ingester == NULL);
+    if (qry_fanout_begin(query, err) != FG_OK ||
+        qry_blocks_need_profiles(query, selection, "single profiles", err) != FG_OK)
         return err->code;
-    return qry_errand_run(question, &errand.base, err);
+    return qry_fanout_run(query, &fanout.base, err);
 }

@@ -1,17 +1,17 @@
-#include "querier/blocks/adders.h"
+#include "querier/blocks/accumulators.h"
 
-void qry_adders_init(struct qry_adders *adders, const struct qry_reader *reader)
+void qry_accumulators_init(struct qry_accumulators *adders, const struct qry_reader *reader)
 {
-    *adders = (struct qry_adders){.reader = reader};
+    *adders = (struct qry_accumulators){.reader = reader};
     fg_assert(pthread_mutex_init(&adders->lock, NULL) == 0);
 }
 
 static struct fg_crew *crew_of(const struct qry_reader *reader)
 {
-    return reader->question->snapshot->crew;
+    return reader->query->snapshot->crew;
 }
 
-void qry_adders_done(struct qry_adders *adders)
+void qry_accumulators_done(struct qry_accumulators *adders)
 {
     fg_assert(adders->idle == NULL);
     (void)pthread_mutex_destroy(&adders->lock);
@@ -28,7 +28,7 @@ static uint64_t sums_bytes(const struct qry_reader *reader)
     return bytes;
 }
 
-void qry_adders_begin(struct qry_adders *adders)
+void qry_accumulators_begin(struct qry_accumulators *adders)
 {
     const struct qry_reader *reader = adders->reader;
     uint64_t max_bytes = reader->blocks->memory_max_bytes, sums = sums_bytes(reader);
@@ -42,10 +42,10 @@ void qry_adders_begin(struct qry_adders *adders)
     fg_crew_limit(crew_of(reader), (unsigned)helpers);
 }
 
-void qry_adders_end(struct qry_adders *adders)
+void qry_accumulators_end(struct qry_accumulators *adders)
 {
     const struct qry_reader *reader = adders->reader;
-    struct qry_adder *adder;
+    struct qry_accumulator *adder;
 
     while ((adder = adders->idle) != NULL) {
         adders->idle = adder->next;
@@ -57,18 +57,18 @@ void qry_adders_end(struct qry_adders *adders)
     fg_crew_limit(crew_of(reader), FG_CREW_HELPERS_MAX);
 }
 
-static struct qry_adder *adder_create(const struct qry_adders *adders)
+static struct qry_accumulator *adder_create(const struct qry_accumulators *adders)
 {
-    struct qry_adder *adder = fg_new(struct qry_adder);
+    struct qry_accumulator *adder = fg_new(struct qry_accumulator);
 
     adder->arena = fg_arena_create(adders->max_bytes);
     adder->samples = fg_block_samples_create(adders->reader->blocks->memory_max_bytes);
     return adder;
 }
 
-struct qry_adder *qry_adders_take(struct qry_adders *adders)
+struct qry_accumulator *qry_accumulators_take(struct qry_accumulators *adders)
 {
-    struct qry_adder *adder;
+    struct qry_accumulator *adder;
 
     (void)pthread_mutex_lock(&adders->lock);
     adder = adders->idle;
@@ -78,7 +78,7 @@ struct qry_adder *qry_adders_take(struct qry_adders *adders)
     return adder != NULL ? adder : adder_create(adders);
 }
 
-void qry_adders_give(struct qry_adders *adders, struct qry_adder *adder)
+void qry_accumulators_give(struct qry_accumulators *adders, struct qry_accumulator *adder)
 {
     (void)pthread_mutex_lock(&adders->lock);
     adder->next = adders->idle;
@@ -86,8 +86,8 @@ void qry_adders_give(struct qry_adders *adders, struct qry_adder *adder)
     (void)pthread_mutex_unlock(&adders->lock);
 }
 
-uint64_t *qry_adder_sums(struct qry_adder *adder, const struct qry_reader *reader,
-                         const struct qry_part *part)
+uint64_t *qry_accumulator_sums(struct qry_accumulator *adder, const struct qry_reader *reader,
+                               const struct qry_part *part)
 {
     size_t number = (size_t)(part - reader->batch);
 
@@ -106,11 +106,11 @@ static void add_sums(uint64_t *into, const uint64_t *sums, uint32_t n)
         fg_value_sum(&into[i], sums[i]);
 }
 
-void qry_adders_join(const struct qry_adders *adders, struct qry_part *part)
+void qry_accumulators_join(const struct qry_accumulators *adders, struct qry_part *part)
 {
     size_t number = (size_t)(part - adders->reader->batch);
 
-    for (const struct qry_adder *at = adders->idle; at != NULL; at = at->next) {
+    for (const struct qry_accumulator *at = adders->idle; at != NULL; at = at->next) {
         uint64_t *sums = at->sums == NULL ? NULL : at->sums[number];
 
         if (sums != NULL && part->sums != NULL)

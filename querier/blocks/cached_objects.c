@@ -1,4 +1,4 @@
-/* What is kept of objects, and how it is made of bytes. */
+/* What is kept of objects, and how it is derived of bytes. */
 #include "common/base/crc32c.h"
 #include "querier/blocks/fetch.h"
 
@@ -9,9 +9,9 @@ enum {
     WHAT_TREE,
     WHAT_NAMES,
     WHAT_PAGE,
-    WHAT_NODES,
-    WHAT_NODE_NAMES,
-    WHAT_NODE
+    WHAT_ROLLUPS,
+    WHAT_ROLLUP_NAMES,
+    WHAT_ROLLUP
 };
 
 /* What was parsed, with its memory, and what it borrows from. */
@@ -22,11 +22,11 @@ struct parsed {
     union {
         struct {
             struct fg_block_directory directory;
-            const struct fg_nodes **nodes; /* by part, NULL: none; NULL: they were too large */
+            const struct fg_nodes **rollups; /* by part, NULL: none; NULL: they were too large */
         };
         struct fg_block_index index;
         struct fg_block_tree tree;
-        struct fg_nodes part_nodes;
+        struct fg_nodes part_rollups;
         struct fg_name_tree names;
     };
 };
@@ -65,51 +65,52 @@ static enum fg_code parsed_take(struct parsed *parsed, enum fg_code code, void *
 
 /* ---- directories ---- */
 
-/* Nodes are those of the part: series have their groups, and it is made of others or not. */
-static enum fg_code check_nodes(const struct fg_block_part *part, const struct fg_nodes *nodes,
-                                struct fg_err *err)
+/* Nodes are those of the part: series have their groups, and it is derived of others or not. */
+static enum fg_code check_rollups(const struct fg_block_part *part, const struct fg_nodes *rollups,
+                                  struct fg_err *err)
 {
-    bool made = part->n_series == 0;
+    bool derived = part->n_series == 0;
 
-    if (made != (nodes->n_made_of > 0) || (!made && nodes->groups.n_series != part->n_series))
+    if (derived != (rollups->n_made_of > 0) ||
+        (!derived && rollups->groups.n_series != part->n_series))
         return fg_fail(err, FG_E_CORRUPT, "the rollups belong to another part");
     return FG_OK;
 }
 
-static enum fg_code parse_part_nodes(const struct fg_block_part *part, struct fg_slice nod,
-                                     struct fg_arena *arena, struct fg_nodes *nodes,
-                                     struct fg_err *err)
+static enum fg_code parse_part_rollups(const struct fg_block_part *part, struct fg_slice nod,
+                                       struct fg_arena *arena, struct fg_nodes *rollups,
+                                       struct fg_err *err)
 {
-    if (fg_nodes_parse(part, nod, arena, nodes, err) != FG_OK)
+    if (fg_nodes_parse(part, nod, arena, rollups, err) != FG_OK)
         return err->code;
-    return check_nodes(part, nodes, err);
+    return check_rollups(part, rollups, err);
 }
 
 /* bytes: from `from` in the object on. */
-static enum fg_code parse_nodes(struct parsed *parsed, struct fg_slice bytes, uint64_t from,
-                                struct fg_err *err)
+static enum fg_code parse_rollups(struct parsed *parsed, struct fg_slice bytes, uint64_t from,
+                                  struct fg_err *err)
 {
     const struct fg_block_directory *directory = &parsed->directory;
 
-    parsed->nodes = fg_arena_new(parsed->arena, const struct fg_nodes *, directory->n_parts);
-    for (uint32_t i = 0; parsed->nodes != NULL && i < directory->n_parts; i++) {
+    parsed->rollups = fg_arena_new(parsed->arena, const struct fg_nodes *, directory->n_parts);
+    for (uint32_t i = 0; parsed->rollups != NULL && i < directory->n_parts; i++) {
         const struct fg_block_part *part = &directory->parts[i];
         struct fg_block_range nod = fg_nodes_ranges(part).nod;
-        struct fg_nodes *nodes;
+        struct fg_nodes *rollups;
 
         if (nod.len == 0)
             continue;
-        nodes = fg_arena_new(parsed->arena, struct fg_nodes, 1);
-        if (nodes == NULL)
+        rollups = fg_arena_new(parsed->arena, struct fg_nodes, 1);
+        if (rollups == NULL)
             return qry_blocks_too_large(err);
         if (nod.offset < from || nod.offset - from > bytes.len)
             return fg_fail(err, FG_E_CORRUPT, "the rollups are not at the place in the manifest");
-        if (parse_part_nodes(part, fg_slice_sub(bytes, nod.offset - from, nod.len), parsed->arena,
-                             nodes, err) != FG_OK)
+        if (parse_part_rollups(part, fg_slice_sub(bytes, nod.offset - from, nod.len), parsed->arena,
+                               rollups, err) != FG_OK)
             return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
-        parsed->nodes[i] = nodes;
+        parsed->rollups[i] = rollups;
     }
-    return parsed->nodes == NULL ? qry_blocks_too_large(err) : FG_OK;
+    return parsed->rollups == NULL ? qry_blocks_too_large(err) : FG_OK;
 }
 
 static enum fg_code parse_head(const struct qry_fetch_item *item, struct fg_slice bytes,
@@ -129,7 +130,7 @@ static enum fg_code parse_head(const struct qry_fetch_item *item, struct fg_slic
      * which the manifest does not say whether it has any. */
     if (before == 0 && directory->nodes_offset < object->directory.offset)
         return FG_OK;
-    return parse_nodes(parsed, bytes, item->range.offset, err);
+    return parse_rollups(parsed, bytes, item->range.offset, err);
 }
 
 static enum fg_code make_directory(const struct qry_fetch_item *item, struct fg_slice bytes,
@@ -141,40 +142,42 @@ static enum fg_code make_directory(const struct qry_fetch_item *item, struct fg_
     return parsed_take(parsed, parse_head(item, bytes, parsed, err), ret_value, ret_bytes);
 }
 
-const struct qry_thing qry_thing_directory = {WHAT_DIRECTORY, make_directory, parsed_destroy};
+const struct qry_cached_type qry_cached_directory = {WHAT_DIRECTORY, make_directory,
+                                                     parsed_destroy};
 
 const struct fg_block_directory *qry_directory_of(const struct fg_cache_entry *entry)
 {
     return &((const struct parsed *)fg_cache_value(entry))->directory;
 }
 
-bool qry_nodes_are_with(const struct fg_cache_entry *directory, uint32_t part,
-                        const struct fg_nodes **ret_nodes)
+bool qry_rollups_are_with(const struct fg_cache_entry *directory, uint32_t part,
+                          const struct fg_nodes **ret_rollups)
 {
     const struct parsed *parsed = fg_cache_value(directory);
 
-    if (parsed->nodes == NULL)
+    if (parsed->rollups == NULL)
         return false;
-    *ret_nodes = parsed->nodes[part];
+    *ret_rollups = parsed->rollups[part];
     return true;
 }
 
-static enum fg_code make_nodes(const struct qry_fetch_item *item, struct fg_slice bytes,
-                               size_t max_bytes, void **ret_value, size_t *ret_bytes,
-                               struct fg_err *err)
+static enum fg_code make_rollups(const struct qry_fetch_item *item, struct fg_slice bytes,
+                                 size_t max_bytes, void **ret_value, size_t *ret_bytes,
+                                 struct fg_err *err)
 {
     struct parsed *parsed = parsed_create(max_bytes, NULL);
 
     return parsed_take(
-        parsed, parse_part_nodes(item->part->entry, bytes, parsed->arena, &parsed->part_nodes, err),
+        parsed,
+        parse_part_rollups(item->part->entry, bytes, parsed->arena, &parsed->part_rollups, err),
         ret_value, ret_bytes);
 }
 
-const struct qry_thing qry_thing_nodes = {WHAT_NODES, make_nodes, parsed_destroy};
+const struct qry_cached_type qry_cached_rollups = {WHAT_ROLLUPS, make_rollups, parsed_destroy};
 
-const struct fg_nodes *qry_nodes_of(const struct fg_cache_entry *entry)
+const struct fg_nodes *qry_rollups_of(const struct fg_cache_entry *entry)
 {
-    return &((const struct parsed *)fg_cache_value(entry))->part_nodes;
+    return &((const struct parsed *)fg_cache_value(entry))->part_rollups;
 }
 
 /* ---- parts ---- */
@@ -190,7 +193,7 @@ static enum fg_code make_index(const struct qry_fetch_item *item, struct fg_slic
         ret_value, ret_bytes);
 }
 
-const struct qry_thing qry_thing_index = {WHAT_INDEX, make_index, parsed_destroy};
+const struct qry_cached_type qry_cached_index = {WHAT_INDEX, make_index, parsed_destroy};
 
 const struct fg_block_index *qry_index_of(const struct fg_cache_entry *entry)
 {
@@ -208,19 +211,19 @@ static enum fg_code make_tree(const struct qry_fetch_item *item, struct fg_slice
         ret_value, ret_bytes);
 }
 
-const struct qry_thing qry_thing_tree = {WHAT_TREE, make_tree, parsed_destroy};
+const struct qry_cached_type qry_cached_tree = {WHAT_TREE, make_tree, parsed_destroy};
 
 const struct fg_block_tree *qry_tree_of(const struct fg_cache_entry *entry)
 {
     return &((const struct parsed *)fg_cache_value(entry))->tree;
 }
 
-bool qry_stacks_are_named(const struct qry_thing *stacks, const struct fg_block_part *part)
+bool qry_stacks_are_named(const struct qry_cached_type *stacks, const struct fg_block_part *part)
 {
-    return stacks == &qry_thing_names && fg_block_part_range(part, FG_BLOCK_WANT_NAMES).len > 0;
+    return stacks == &qry_cached_names && fg_block_part_range(part, FG_BLOCK_WANT_NAMES).len > 0;
 }
 
-struct fg_block_range qry_stacks_range(const struct qry_thing *stacks,
+struct fg_block_range qry_stacks_range(const struct qry_cached_type *stacks,
                                        const struct fg_block_part *part)
 {
     return fg_block_part_range(part, qry_stacks_are_named(stacks, part) ? FG_BLOCK_WANT_NAMES
@@ -244,7 +247,7 @@ static enum fg_code name_tree(const struct qry_fetch_item *item, struct fg_slice
 static enum fg_code get_names(const struct qry_fetch_item *item, struct fg_slice bytes,
                               size_t max_bytes, struct parsed *parsed, struct fg_err *err)
 {
-    if (qry_stacks_are_named(item->thing, item->part->entry))
+    if (qry_stacks_are_named(item->type, item->part->entry))
         return fg_block_names_parse(item->part->index, bytes, parsed->arena, &parsed->names, err);
     if (name_tree(item, bytes, max_bytes, &parsed->names, err) != FG_OK)
         return err->code;
@@ -266,44 +269,45 @@ static enum fg_code make_names(const struct qry_fetch_item *item, struct fg_slic
     return FG_OK;
 }
 
-const struct qry_thing qry_thing_names = {WHAT_NAMES, make_names, parsed_destroy};
+const struct qry_cached_type qry_cached_names = {WHAT_NAMES, make_names, parsed_destroy};
 
 const struct fg_name_tree *qry_names_of(const struct fg_cache_entry *entry)
 {
     return &((const struct parsed *)fg_cache_value(entry))->names;
 }
 
-/* ---- merged nodes ---- */
+/* ---- rollups ---- */
 
-static enum fg_code make_node_names(const struct qry_fetch_item *item, struct fg_slice bytes,
-                                    size_t max_bytes, void **ret_value, size_t *ret_bytes,
-                                    struct fg_err *err)
+static enum fg_code make_rollup_names(const struct qry_fetch_item *item, struct fg_slice bytes,
+                                      size_t max_bytes, void **ret_value, size_t *ret_bytes,
+                                      struct fg_err *err)
 {
-    const struct fg_nodes *nodes = item->part->nodes;
+    const struct fg_nodes *rollups = item->part->rollups;
     struct parsed *parsed = parsed_create(max_bytes, NULL);
-    size_t names_bytes = nodes->names.bytes;
+    size_t names_bytes = rollups->names.bytes;
 
     return parsed_take(parsed,
-                       fg_nodes_names_parse(nodes, fg_slice_sub(bytes, 0, names_bytes),
+                       fg_nodes_names_parse(rollups, fg_slice_sub(bytes, 0, names_bytes),
                                             fg_slice_sub(bytes, names_bytes, SIZE_MAX),
                                             parsed->arena, &parsed->names, err),
                        ret_value, ret_bytes);
 }
 
-const struct qry_thing qry_thing_node_names = {WHAT_NODE_NAMES, make_node_names, parsed_destroy};
+const struct qry_cached_type qry_cached_rollup_names = {WHAT_ROLLUP_NAMES, make_rollup_names,
+                                                        parsed_destroy};
 
-enum fg_code qry_fetch_add_node_names(struct qry_fetch_list *list, struct fg_arena *arena,
-                                      struct qry_part *part, struct fg_err *err)
+enum fg_code qry_fetch_add_rollup_names(struct qry_fetch_list *list, struct fg_arena *arena,
+                                        struct qry_part *part, struct fg_err *err)
 {
-    const struct fg_nodes *nodes = part->nodes;
+    const struct fg_nodes *rollups = part->rollups;
 
     return qry_fetch_add(
         list, arena,
         &(struct qry_fetch_item){
-            .thing = &qry_thing_node_names,
+            .type = &qry_cached_rollup_names,
             .object = part->object,
-            .range = {fg_nodes_ranges(part->entry).crn.offset + nodes->names.offset,
-                      (uint64_t)nodes->names.bytes + nodes->dict.bytes},
+            .range = {fg_nodes_ranges(part->entry).crn.offset + rollups->names.offset,
+                      (uint64_t)rollups->names.bytes + rollups->dict.bytes},
             .part = part},
         err);
 }
@@ -311,7 +315,7 @@ enum fg_code qry_fetch_add_node_names(struct qry_fetch_list *list, struct fg_are
 /* ---- pages ---- */
 
 /* As it was stored: unpacking is cheap, and packed there is room for more. */
-struct things_page {
+struct cached_page {
     size_t len;
     uint8_t bytes[];
 };
@@ -320,7 +324,7 @@ static enum fg_code keep_page(const struct qry_fetch_item *item, struct fg_slice
                               uint32_t crc, const char *what, void **ret_value, size_t *ret_bytes,
                               struct fg_err *err)
 {
-    struct things_page *page;
+    struct cached_page *page;
 
     if (fg_crc32c(bytes) != crc)
         return fg_fail(err, FG_E_CORRUPT, "%s %u of section %u: checksum does not fit", what,
@@ -344,38 +348,38 @@ static enum fg_code make_page(const struct qry_fetch_item *item, struct fg_slice
     return keep_page(item, bytes, entry->crc, "page", ret_value, ret_bytes, err);
 }
 
-const struct qry_thing qry_thing_page = {WHAT_PAGE, make_page, free};
+const struct qry_cached_type qry_cached_page = {WHAT_PAGE, make_page, free};
 
-static enum fg_code make_node(const struct qry_fetch_item *item, struct fg_slice bytes,
-                              size_t max_bytes, void **ret_value, size_t *ret_bytes,
-                              struct fg_err *err)
+static enum fg_code make_rollup(const struct qry_fetch_item *item, struct fg_slice bytes,
+                                size_t max_bytes, void **ret_value, size_t *ret_bytes,
+                                struct fg_err *err)
 {
-    const struct fg_nodes_row *row = &item->part->nodes->rows[item->number];
+    const struct fg_nodes_row *row = &item->part->rollups->rows[item->number];
 
     (void)max_bytes; /* the same */
     return keep_page(item, bytes, row->places[item->kind].crc, "node", ret_value, ret_bytes, err);
 }
 
-const struct qry_thing qry_thing_node = {WHAT_NODE, make_node, free};
+const struct qry_cached_type qry_cached_rollup = {WHAT_ROLLUP, make_rollup, free};
 
 struct fg_slice qry_page_of(const struct fg_cache_entry *entry)
 {
-    const struct things_page *page = fg_cache_value(entry);
+    const struct cached_page *page = fg_cache_value(entry);
 
     return fg_bytes(page->bytes, page->len);
 }
 
-enum fg_code qry_fetch_add_node(struct qry_fetch_list *list, struct fg_arena *arena,
-                                struct qry_part *part, const struct fg_plan_pick *pick,
-                                unsigned phase, struct fg_err *err)
+enum fg_code qry_fetch_add_rollup(struct qry_fetch_list *list, struct fg_arena *arena,
+                                  struct qry_part *part, const struct fg_plan_pick *pick,
+                                  unsigned phase, struct fg_err *err)
 {
-    const struct fg_nodes_place *place = &part->nodes->rows[pick->row].places[pick->what];
+    const struct fg_nodes_place *place = &part->rollups->rows[pick->row].places[pick->what];
     struct fg_nodes_ranges ranges = fg_nodes_ranges(part->entry);
     uint64_t from = pick->what == FG_NODES_CROWN ? ranges.crn.offset : ranges.ful.offset;
 
     fg_assert(pick->what == FG_NODES_CROWN || pick->what == FG_NODES_FULL);
     return qry_fetch_add(list, arena,
-                         &(struct qry_fetch_item){.thing = &qry_thing_node,
+                         &(struct qry_fetch_item){.type = &qry_cached_rollup,
                                                   .object = part->object,
                                                   .range = {from + place->offset, place->bytes},
                                                   .part = part,
@@ -396,7 +400,7 @@ enum fg_code qry_fetch_add_pages(struct qry_fetch_list *list, struct fg_arena *a
         if (marks[i] && (pages->pages[i].bytes > 0 || kind != FG_BLOCK_EXM) &&
             qry_fetch_add(
                 list, arena,
-                &(struct qry_fetch_item){.thing = &qry_thing_page,
+                &(struct qry_fetch_item){.type = &qry_cached_page,
                                          .object = part->object,
                                          .range = {pages->pages[i].offset, pages->pages[i].bytes},
                                          .part = part,

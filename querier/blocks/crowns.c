@@ -1,17 +1,17 @@
 /*
- * Crowns of merged nodes, and sums into crowns: of what a part adds up to, what is too light for
- * any picture is left out before anything is looked for by name. With the tree of names of a part
- * in the cache nothing is hashed but the nodes that are kept, and those only where they do not come
- * as in the part before.
+ * Crowns of rollups, and sums into crowns: of what a part adds up to, what is too light for
+ * any flame graph is left out before anything is looked for by name. With the tree of names of a
+ * part in the cache nothing is hashed but the nodes that are kept, and those only where they do not
+ * come as in the part before.
  */
 #include "querier/blocks/fetch.h"
-#include "querier/blocks/select.h"
+#include "querier/blocks/samples.h"
 
 struct crowning {
     const struct qry_blocks *blocks;
     uint32_t max_nodes; /* of a part */
     struct fg_crown_sum *into;
-    struct qry_picture_facts *facts;
+    struct qry_flamegraph_facts *facts;
 };
 
 /*
@@ -133,7 +133,7 @@ static void drop_part(void *made)
         fg_crown_done(&crowned->crown);
 }
 
-/* ---- crowns of merged nodes ---- */
+/* ---- crowns of rollups ---- */
 
 struct crowns {
     const struct crowning *crowning;
@@ -194,9 +194,9 @@ static enum fg_code run_crown(struct fg_task *task, struct fg_err *err)
 {
     struct crown_task *crown = fg_container(task, struct crown_task, task);
     const struct qry_reader *reader = crown->crowns->reader;
-    const struct fg_nodes_row *row = &crown->item->part->nodes->rows[crown->item->number];
+    const struct fg_nodes_row *row = &crown->item->part->rollups->rows[crown->item->number];
 
-    if (qry_question_check(reader->question, err) != FG_OK)
+    if (qry_query_check(reader->query, err) != FG_OK)
         return err->code;
     crown->arena = fg_arena_create(reader->blocks->memory_max_bytes);
     if (fg_nodes_crown_parse(row, crown->taking->names, qry_page_of(crown->entry), crown->arena,
@@ -231,7 +231,7 @@ static enum fg_code end_crown(struct fg_task *task, bool ran, struct fg_err *err
 
 static void put_crown(struct crowns *crowns, struct crown_task *crown)
 {
-    fg_crew_put(crowns->reader->question->snapshot->crew, &crown->task);
+    fg_crew_put(crowns->reader->query->snapshot->crew, &crown->task);
 }
 
 static void take_names(struct crowns *crowns, struct taking *taking,
@@ -254,7 +254,7 @@ static enum fg_code visit_crown(void *arg, const struct qry_fetch_item *item, st
     struct crown_task *crown;
 
     (void)err;
-    if (item->thing == &qry_thing_node_names) {
+    if (item->type == &qry_cached_rollup_names) {
         take_names(crowns, taking, item);
         return FG_OK;
     }
@@ -283,12 +283,12 @@ static enum fg_code list_crowns(struct crowns *crowns, uint32_t number, struct q
     crowns->takings[number].left = part->n_crowns;
     if (part->n_crowns == 0)
         return FG_OK;
-    if (part->nodes->names.bytes + (uint64_t)part->nodes->dict.bytes == 0)
+    if (part->rollups->names.bytes + (uint64_t)part->rollups->dict.bytes == 0)
         open_taking(crowns, &crowns->takings[number], &no_names);
-    else if (qry_fetch_add_node_names(list, arena, part, err) != FG_OK)
+    else if (qry_fetch_add_rollup_names(list, arena, part, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < part->n_crowns; i++)
-        if (qry_fetch_add_node(list, arena, part, &part->crowns[i], 0, err) != FG_OK)
+        if (qry_fetch_add_rollup(list, arena, part, &part->crowns[i], 0, err) != FG_OK)
             return err->code;
     return FG_OK;
 }
@@ -305,33 +305,32 @@ static enum fg_code take_crowns(void *arg, struct qry_reader *reader, struct fg_
     for (uint32_t i = 0; code == FG_OK && i < reader->n_found; i++)
         code = list_crowns(&crowns, i, &list, err);
     if (code == FG_OK)
-        code = qry_fetch_all(reader->question, &list, visit_crown, &crowns, err);
+        code = qry_fetch_all(reader->query, &list, visit_crown, &crowns, err);
     for (uint32_t i = 0; i < reader->n_found; i++)
         close_taking(&crowns.takings[i]);
     return code;
 }
 
-/* full: of merged nodes only full ones will do then, unless there are no others, and of sums
+/* full: of rollups only full ones will do then, unless there are no others, and of sums
  * nothing is left out. */
-enum fg_code qry_blocks_picture(struct qry_question *question,
-                                const struct qry_selection *selection,
-                                const struct qry_stacks *stacks, bool full,
-                                struct fg_crown_sum *into, struct qry_picture_facts *facts,
-                                struct fg_err *err)
+enum fg_code qry_blocks_crowns(struct qry_query *query, const struct qry_selection *selection,
+                               const struct qry_stack_filter *stacks, bool full,
+                               struct fg_crown_sum *into, struct qry_flamegraph_facts *facts,
+                               struct fg_err *err)
 {
-    const struct qry_blocks *blocks = question->querier->blocks;
+    const struct qry_blocks *blocks = query->querier->blocks;
     struct crowning crowning = {.blocks = blocks, .into = into, .facts = facts};
-    struct qry_select_taker taker = {.take_crowns = take_crowns,
-                                     .full = full,
-                                     .stacks = &qry_thing_names,
-                                     .make = make_part,
-                                     .take = add_part,
-                                     .drop = drop_part,
-                                     .arg = &crowning};
+    struct qry_samples_taker taker = {.take_crowns = take_crowns,
+                                      .full = full,
+                                      .stacks = &qry_cached_names,
+                                      .make = make_part,
+                                      .take = add_part,
+                                      .drop = drop_part,
+                                      .arg = &crowning};
 
     fg_assert(stacks->n_call_site == 0);
-    if (question->snapshot == NULL)
+    if (query->snapshot == NULL)
         return FG_OK;
     crowning.max_nodes = full ? UINT32_MAX : blocks->crown_nodes;
-    return qry_select_sums(question, selection, stacks, &taker, &facts->sample_bytes, err);
+    return qry_samples_sum(query, selection, stacks, &taker, &facts->sample_bytes, err);
 }

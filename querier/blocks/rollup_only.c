@@ -1,9 +1,9 @@
 /*
- * Merged nodes that are alone: all that is left of profiles that were dropped. Pictures take them
- * as they take any (nodes.c); here is what else there is to be had of them.
+ * Rollups that are alone: all that is left of profiles that were dropped. Flame graphs take
+ * them as they take any (rollups.c); here is what else there is to be had of them.
  *
  *   range    nodes are of whole weeks and of their days (compactor/plan.h), or of longer spans that
- *            are whole; a picture that begins or ends within one is of all of it, and says so
+ *            are whole; a flame graph that begins or ends within one is of all of it, and says so
  *   points   totals of the shortest spans, spread evenly over their time: so sums stay what they
  *            are, whatever the step
  *   series   what groups know of labels
@@ -23,7 +23,7 @@ enum {
 
 /* ---- ranges ---- */
 
-static const struct fg_blocks_entry *next_alone(const struct fg_blocks *blocks, uint32_t *at)
+static const struct fg_blocks_entry *next_rollup_only(const struct fg_blocks *blocks, uint32_t *at)
 {
     while (blocks != NULL && *at < blocks->n_blocks) {
         const struct fg_blocks_entry *entry = &blocks->blocks[(*at)++];
@@ -66,25 +66,25 @@ static bool widen_by(const struct fg_blocks_entry *entry, struct qry_selection *
     return selection->start_ns != before.start_ns || selection->end_ns != before.end_ns;
 }
 
-void qry_blocks_widen(struct qry_question *question, struct qry_selection *selection)
+void qry_blocks_widen(struct qry_query *query, struct qry_selection *selection)
 {
     int64_t start_ns = selection->start_ns, end_ns = selection->end_ns;
     bool again = true;
 
     while (again) { /* one may reach into the next */
         again = false;
-        for (size_t t = 0; t < question->tenants.n; t++) {
-            const struct fg_blocks *blocks = qry_blocks_manifest(question, t);
+        for (size_t t = 0; t < query->tenants.n; t++) {
+            const struct fg_blocks *blocks = qry_blocks_manifest(query, t);
             const struct fg_blocks_entry *entry;
             uint32_t at = 0;
 
-            while ((entry = next_alone(blocks, &at)) != NULL)
+            while ((entry = next_rollup_only(blocks, &at)) != NULL)
                 again = widen_by(entry, selection) || again;
         }
     }
     if ((selection->start_ns != start_ns || selection->end_ns != end_ns) &&
-        question->n_wide < QUESTION_SIDES_MAX)
-        question->wide[question->n_wide++] =
+        query->n_wide < QUERY_SIDES_MAX)
+        query->wide[query->n_wide++] =
             (struct fg_time_span){selection->start_ns, selection->end_ns};
 }
 
@@ -104,18 +104,18 @@ static enum fg_code refuse_before(int64_t end_ns, const char *what, struct fg_er
                    text, what);
 }
 
-enum fg_code qry_blocks_need_profiles(const struct qry_question *question,
+enum fg_code qry_blocks_need_profiles(const struct qry_query *query,
                                       const struct qry_selection *selection, const char *what,
                                       struct fg_err *err)
 {
     int64_t end_ns = INT64_MIN;
 
-    for (size_t t = 0; t < question->tenants.n; t++) {
-        const struct fg_blocks *blocks = qry_blocks_manifest(question, t);
+    for (size_t t = 0; t < query->tenants.n; t++) {
+        const struct fg_blocks *blocks = qry_blocks_manifest(query, t);
         const struct fg_blocks_entry *entry;
         uint32_t at = 0;
 
-        while ((entry = next_alone(blocks, &at)) != NULL)
+        while ((entry = next_rollup_only(blocks, &at)) != NULL)
             if (overlaps(entry, selection->start_ns, selection->end_ns))
                 end_ns = FG_MAX(end_ns, entry->end_ns);
     }
@@ -127,7 +127,7 @@ static enum fg_code refuse(const struct qry_reader *reader, const char *what, st
 {
     const struct qry_selection range = {.start_ns = reader->start_ns, .end_ns = reader->end_ns};
 
-    return qry_blocks_need_profiles(reader->question, &range, what, err);
+    return qry_blocks_need_profiles(reader->query, &range, what, err);
 }
 
 /* ---- labels of groups ---- */
@@ -176,7 +176,7 @@ static bool is_known(const struct fg_groups *groups, struct fg_slice name)
 
 struct spreading {
     struct qry_reader reader;
-    const struct qry_alone_grid *grid;
+    const struct qry_rollup_only_grid *grid;
     struct fg_profile_type type;
     struct fg_arena *arena; /* of one part */
 };
@@ -195,7 +195,7 @@ static enum fg_code give_share(const struct spreading *spreading, const struct f
                                struct fg_time_span whole, struct fg_time_span share, uint64_t step,
                                const struct fg_labels *labels, struct fg_err *err)
 {
-    const struct qry_alone_grid *grid = spreading->grid;
+    const struct qry_rollup_only_grid *grid = spreading->grid;
     int64_t lo = whole.start_ns, hi = whole.end_ns, behind = fg_time_add(share.end_ns, 1);
     uint64_t sum =
         done_before(row->total, lo, hi, behind) - done_before(row->total, lo, hi, share.start_ns);
@@ -210,7 +210,7 @@ static enum fg_code spread(const struct spreading *spreading, const struct fg_no
                            struct fg_time_span whole, const struct fg_labels *labels,
                            struct fg_err *err)
 {
-    const struct qry_alone_grid *grid = spreading->grid;
+    const struct qry_rollup_only_grid *grid = spreading->grid;
     struct fg_time_span share = {FG_MAX(whole.start_ns, spreading->reader.start_ns),
                                  FG_MIN(whole.end_ns, spreading->reader.end_ns)};
     int64_t end_ns = share.end_ns;
@@ -243,24 +243,24 @@ static enum fg_code spread_key(struct spreading *spreading, const struct qry_par
                                enum fg_nodes_kind kind, uint32_t group,
                                const struct fg_labels *labels, struct fg_err *err)
 {
-    const struct fg_nodes *nodes = part->nodes;
+    const struct fg_nodes *rollups = part->rollups;
     uint64_t shortest_ns = UINT64_MAX;
     bool any = false;
 
-    for (uint32_t i = 0; i < nodes->n_rows; i++)
-        shortest_ns = FG_MIN(shortest_ns, length_of(&nodes->rows[i]));
-    for (uint32_t i = 0; i < nodes->n_rows; i++) {
-        const struct fg_nodes_row *row = &nodes->rows[i];
+    for (uint32_t i = 0; i < rollups->n_rows; i++)
+        shortest_ns = FG_MIN(shortest_ns, length_of(&rollups->rows[i]));
+    for (uint32_t i = 0; i < rollups->n_rows; i++) {
+        const struct fg_nodes_row *row = &rollups->rows[i];
         struct fg_time_span whole = {FG_MAX(row->key.start_ns, part->entry->t_min_ns),
                                      FG_MIN(row->key.end_ns - 1, part->entry->t_max_ns)};
 
         if (row->key.kind != kind || row->key.number != group ||
-            !fg_profile_type_eq(&nodes->types[row->type], &spreading->type))
+            !fg_profile_type_eq(&rollups->types[row->type], &spreading->type))
             continue;
         any = true;
         if (length_of(row) != shortest_ns || row->count == 0)
             continue;
-        spreading->reader.question->nodes++;
+        spreading->reader.query->rollups++;
         if (spread(spreading, row, whole, labels, err) != FG_OK)
             return err->code;
     }
@@ -269,7 +269,7 @@ static enum fg_code spread_key(struct spreading *spreading, const struct qry_par
 }
 
 /* Are points told apart by what groups differ in? *ret_what: by what is not known. */
-static bool needs_groups(const struct qry_alone_grid *grid, const struct fg_groups *groups,
+static bool needs_groups(const struct qry_rollup_only_grid *grid, const struct fg_groups *groups,
                          const char **ret_what)
 {
     bool needs = false;
@@ -286,7 +286,7 @@ static bool needs_groups(const struct qry_alone_grid *grid, const struct fg_grou
 static enum fg_code spread_part(struct spreading *spreading, const struct qry_part *part,
                                 struct fg_err *err)
 {
-    const struct fg_groups *groups = &part->nodes->groups;
+    const struct fg_groups *groups = &part->rollups->groups;
     enum fg_groups_answer *answers =
         fg_arena_new(spreading->arena, enum fg_groups_answer, groups->n_groups);
     const char *unknown;
@@ -322,30 +322,30 @@ static enum fg_code spread_all(struct spreading *spreading, struct fg_err *err)
 {
     struct qry_reader *reader = &spreading->reader;
 
-    if (qry_nodes_find(reader, err) != FG_OK)
+    if (qry_rollups_find(reader, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < reader->n_parts; i++) {
-        if (reader->parts[i].nodes == NULL)
+        if (reader->parts[i].rollups == NULL)
             continue;
         fg_arena_reset(spreading->arena);
         if (spread_part(spreading, &reader->parts[i], err) != FG_OK)
             return fg_wrap(err, "service %.*s", FG_S(reader->parts[i].entry->service));
     }
-    return qry_question_check(reader->question, err);
+    return qry_query_check(reader->query, err);
 }
 
-enum fg_code qry_alone_points(struct qry_question *question, const struct qry_selection *selection,
-                              const struct qry_alone_grid *grid, struct fg_err *err)
+enum fg_code qry_rollup_only_points(struct qry_query *query, const struct qry_selection *selection,
+                                    const struct qry_rollup_only_grid *grid, struct fg_err *err)
 {
-    fg_auto(fg_arena) *arena = fg_arena_create(question->querier->blocks->memory_max_bytes);
+    fg_auto(fg_arena) *arena = fg_arena_create(query->querier->blocks->memory_max_bytes);
     struct spreading spreading = {.grid = grid, .arena = arena};
     enum fg_code code;
 
     if (fg_profile_type_parse(fg_cstr(selection->type_text), &spreading.type, err) != FG_OK)
         return err->code;
-    code = qry_reader_open(&spreading.reader, question, selection, NULL,
+    code = qry_reader_open(&spreading.reader, query, selection, NULL,
                            qry_points_from_ns(selection, grid->step_ns), selection->end_ns,
-                           OBJECTS_ALONE, false, err);
+                           OBJECTS_ROLLUP_ONLY, false, err);
     if (code == FG_OK)
         code = spread_all(&spreading, err);
     qry_reader_close(&spreading.reader);
@@ -355,15 +355,15 @@ enum fg_code qry_alone_points(struct qry_question *question, const struct qry_se
 /* ---- series ---- */
 
 static enum fg_code list_part(const struct qry_reader *reader, const struct qry_part *part,
-                              struct fg_arena *arena, alone_labels each, void *arg,
+                              struct fg_arena *arena, qry_rollup_only_labels each, void *arg,
                               struct fg_err *err)
 {
-    const struct fg_nodes *nodes = part->nodes;
+    const struct fg_nodes *rollups = part->rollups;
 
-    for (uint32_t t = 0; t < nodes->n_types; t++)
-        for (uint32_t g = 0; g < nodes->groups.n_groups; g++) {
+    for (uint32_t t = 0; t < rollups->n_types; t++)
+        for (uint32_t g = 0; g < rollups->groups.n_groups; g++) {
             struct fg_arena_mark mark = fg_arena_mark(arena);
-            struct fg_labels labels = labels_of(&nodes->groups, g, &nodes->types[t], arena);
+            struct fg_labels labels = labels_of(&rollups->groups, g, &rollups->types[t], arena);
 
             if (labels.items == NULL)
                 return qry_blocks_too_large(err);
@@ -374,18 +374,18 @@ static enum fg_code list_part(const struct qry_reader *reader, const struct qry_
     return FG_OK;
 }
 
-enum fg_code qry_alone_series(struct qry_question *question, const struct qry_selection *selection,
-                              alone_labels each, void *arg, struct fg_err *err)
+enum fg_code qry_rollup_only_series(struct qry_query *query, const struct qry_selection *selection,
+                                    qry_rollup_only_labels each, void *arg, struct fg_err *err)
 {
-    fg_auto(fg_arena) *arena = fg_arena_create(question->querier->blocks->memory_max_bytes);
+    fg_auto(fg_arena) *arena = fg_arena_create(query->querier->blocks->memory_max_bytes);
     struct qry_reader reader;
-    enum fg_code code = qry_reader_open(&reader, question, selection, NULL, selection->start_ns,
-                                        selection->end_ns, OBJECTS_ALONE, false, err);
+    enum fg_code code = qry_reader_open(&reader, query, selection, NULL, selection->start_ns,
+                                        selection->end_ns, OBJECTS_ROLLUP_ONLY, false, err);
 
     if (code == FG_OK)
-        code = qry_nodes_find(&reader, err);
+        code = qry_rollups_find(&reader, err);
     for (uint32_t i = 0; code == FG_OK && i < reader.n_parts; i++)
-        if (reader.parts[i].nodes != NULL)
+        if (reader.parts[i].rollups != NULL)
             code = list_part(&reader, &reader.parts[i], arena, each, arg, err);
     qry_reader_close(&reader);
     return code;

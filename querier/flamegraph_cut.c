@@ -6,12 +6,13 @@
  *   - truncation runs twice, since a part was truncated before it was merged; the remainders of the
  * first pass are nodes of the second and take room from others.
  *
- * Sums are exact with or without. Only pictures are cut so; data that is asked for as pprof is not.
+ * Sums are exact with or without. Only flame graphs are cut so; data that is asked for as pprof is
+ * not.
  */
-#include "querier/question.h"
+#include "querier/query.h"
 
-void qry_cut_make(const struct fg_crown_sum *sum, size_t max_nodes, bool fold, struct fg_tree *into,
-                  struct fg_crown_verdict *ret_verdict)
+void qry_flamegraph_cut(const struct fg_crown_sum *sum, size_t max_nodes, bool fold,
+                        struct fg_tree *into, struct fg_crown_verdict *ret_verdict)
 {
     struct fg_crown_sum folded;
 

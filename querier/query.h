@@ -1,11 +1,11 @@
 /*
- * What the files of the querier share. A question is one request under way:
+ * What the files of the querier share. A query is one request under way:
  *
  *     querier.c    from the request to a worker and back; the table of endpoints; headers; the log
  *     select.c     what requests select: time ranges, selectors, limits; texts of errors
- *     errand.c     one thing that a question needs, from peers and from blocks on one snapshot
+ *     fanout.c     one thing that a query needs, from peers and from blocks on one snapshot
  *     plan.c       such things: stacks, series, totals over time, counts
- *     picture.c    such things: what is drawn of merged stacks, exactly or with a bound
+ *     flame graph.c    such things: what is drawn of merged stacks, exactly or with a bound
  *     deletions.c  what is left out: what users deleted, and what is older than tenants keep
  *     replicas/    the ingesters, which hold what is in no block yet
  *     merge.c      label sets and points from several sources
@@ -15,10 +15,10 @@
  *     diff.c       two trees side by side
  *     render.c     /pyroscope/render, render-diff, label-values
  *     ui.c         the page at /
- *     export.c     questions of this process, which come by a call
+ *     export.c     queries of this process, which come by a call
  */
-#ifndef FG_QUERIER_QUESTION_H
-#define FG_QUERIER_QUESTION_H
+#ifndef FG_QUERIER_QUERY_H
+#define FG_QUERIER_QUERY_H
 
 #include "common/model/deletion.h"
 #include "common/model/flame.h"
@@ -33,7 +33,7 @@
 
 enum {
     RENDER_GROUPS_MAX = 16, /* labels to group by; further ones are not looked at */
-    QUESTION_SIDES_MAX = 2, /* of a comparison */
+    QUERY_SIDES_MAX = 2,    /* of a comparison */
 };
 
 /* Parameters of the plain GET routes, read on the loop. ptr NULL: not given. */
@@ -45,7 +45,7 @@ struct qry_render_params {
     size_t n_group_by;
 };
 
-struct qry_question;
+struct qry_query;
 struct fg_ring_view;
 
 enum { MISSING_MAX_BYTES = 1024 }; /* of a header's text */
@@ -53,12 +53,11 @@ enum { MISSING_MAX_BYTES = 1024 }; /* of a header's text */
 struct qry_endpoint {
     const char *path, *name;
     const ProtobufCMessageDescriptor *type; /* of the request; NULL: a plain GET */
-    /* On a worker: fills question->body. `in` is of that type. */
-    enum fg_code (*answer)(struct qry_question *question, const ProtobufCMessage *in,
-                           struct fg_err *err);
+    /* On a worker: fills query->body. `in` is of that type. */
+    enum fg_code (*answer)(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err);
 };
 
-struct qry_question {
+struct qry_query {
     struct fg_job job;
     struct querier *querier;
     struct fg_http_request *req; /* NULL: export.c asks */
@@ -69,7 +68,7 @@ struct qry_question {
     struct fg_tenant_ids tenants;
     int64_t length_max_ns, lookback_ns;      /* the least of the tenants'; 0: any */
     int64_t retention_ns[FG_TENANT_IDS_MAX]; /* of each tenant: as long as something is kept,
-                                                profiles or merged nodes; 0: for ever */
+                                                profiles or rollups; 0: for ever */
     int64_t start_mono_ns, deadline_mono_ns;
     struct fg_arena *arena;
     struct fg_buf body;               /* of the answer */
@@ -77,19 +76,18 @@ struct qry_question {
     uint64_t profiles, bytes, series; /* what the answer was made from */
     /* Of these, what was read in the bucket. */
     uint64_t objects, requests, cache_hits, disk_hits;
-    uint64_t nodes; /* merged nodes that took the place of profiles */
-    bool refine;    /* the client wants pictures without any bound, whatever they cost */
-    bool inexact;   /* some picture is not what a full merge would give */
-    uint64_t bound; /* then it is wrong by so much at most */
-    struct fg_time_span
-        wide[QUESTION_SIDES_MAX]; /* what was answered where it is more than asked */
+    uint64_t rollups; /* that took the place of profiles */
+    bool refine;      /* the client wants flame graphs without any bound, whatever they cost */
+    bool inexact;     /* some flame graph is not what a full merge would give */
+    uint64_t bound;   /* then it is wrong by so much at most */
+    struct fg_time_span wide[QUERY_SIDES_MAX]; /* what was answered where it is more than asked */
     unsigned n_wide;
     bool partial;              /* the client takes what there is where not all ingesters answer */
     bool incomplete;           /* then something may be missing: what these would have had, */
     struct fg_buf missing;     /* "NAME: why", one after another */
     struct fg_ring_view *ring; /* replicas/; NULL: none was taken, or there is none */
     struct qry_blocks_snapshot *snapshot; /* blocks/; NULL: none was taken, or there is no bucket */
-    struct blocks_lost *lost;             /* blocks/; what is left out; NULL: nothing so far */
+    struct qry_lost *lost;                /* blocks/; what is left out; NULL: nothing so far */
     /* The bucket could not be read, so the snapshot is an older one; what has to be read in the
      * bucket nevertheless may take until then. */
     bool stale;
@@ -123,21 +121,21 @@ extern const size_t qry_n_render_endpoints;
 void qry_ui_routes(struct fg_http_server *server);
 
 /* Writes a Connect answer. FG_E_LIMIT when it exceeds the largest answer. */
-enum fg_code qry_question_reply(struct qry_question *question, const ProtobufCMessage *message,
-                                struct fg_err *err) fg_must_check;
+enum fg_code qry_query_reply(struct qry_query *query, const ProtobufCMessage *message,
+                             struct fg_err *err) fg_must_check;
 
 /* The answer is not all there is: why is told once. */
-void qry_question_lacks(struct qry_question *question, struct fg_slice why);
+void qry_query_lacks(struct qry_query *query, struct fg_slice why);
 
 /* The same of what could not be read, so that an older copy answers: "ring of 12 s ago: why". */
-void qry_question_lacks_since(struct qry_question *question, const char *what, int64_t age_ns,
-                              const struct fg_err *why);
+void qry_query_lacks_since(struct qry_query *query, const char *what, int64_t age_ns,
+                           const struct fg_err *why);
 
-/* Until when a question waits for something of the bucket of which an older copy is at hand. */
-int64_t qry_question_patience_mono_ns(const struct qry_question *question);
+/* Until when a query waits for something of the bucket of which an older copy is at hand. */
+int64_t qry_query_patience_mono_ns(const struct qry_query *query);
 
 /* Is it still worth working on? FG_E_CANCELED, FG_E_DEADLINE. */
-enum fg_code qry_question_check(struct qry_question *question, struct fg_err *err) fg_must_check;
+enum fg_code qry_query_check(struct qry_query *query, struct fg_err *err) fg_must_check;
 
 /* --- select.c --- */
 
@@ -151,37 +149,38 @@ struct qry_selection {
 void qry_selection_done(struct qry_selection *selection);
 
 /* Milliseconds into nanoseconds, as far as the tenants may look; with what is wrong with them. */
-enum fg_code qry_select_range(const struct qry_question *question, struct qry_selection *selection,
-                              int64_t start_ms, int64_t end_ms, struct fg_err *err) fg_must_check;
+enum fg_code qry_selection_range(const struct qry_query *query, struct qry_selection *selection,
+                                 int64_t start_ms, int64_t end_ms,
+                                 struct fg_err *err) fg_must_check;
 
 /* The profile type's id (NULL: any), and the selector that goes with it. */
-enum fg_code qry_select_profiles(struct qry_question *question, struct qry_selection *selection,
-                                 const char *type_id, const char *label_selector,
-                                 struct fg_err *err) fg_must_check;
+enum fg_code qry_selection_profiles(struct qry_query *query, struct qry_selection *selection,
+                                    const char *type_id, const char *label_selector,
+                                    struct fg_err *err) fg_must_check;
 
 /* The same from one selector whose metric name is the type's id; name is the parameter's, for
  * errors. */
-enum fg_code qry_select_query(struct qry_question *question, struct qry_selection *selection,
-                              struct fg_slice query, const char *name,
-                              struct fg_err *err) fg_must_check;
-
-/* Several selectors, and-ed. context comes before the error's text. */
-enum fg_code qry_select_matchers(struct qry_question *question, struct qry_selection *selection,
-                                 char *const *matchers, size_t n, const char *context,
+enum fg_code qry_selection_parse(struct qry_query *query, struct qry_selection *selection,
+                                 struct fg_slice text, const char *name,
                                  struct fg_err *err) fg_must_check;
 
+/* Several selectors, and-ed. context comes before the error's text. */
+enum fg_code qry_selection_matchers(struct qry_query *query, struct qry_selection *selection,
+                                    char *const *matchers, size_t n, const char *context,
+                                    struct fg_err *err) fg_must_check;
+
 /* 0 is the default; beyond the bounds is an error. */
-enum fg_code qry_select_max_nodes(int64_t asked, size_t *ret_max_nodes,
-                                  struct fg_err *err) fg_must_check;
+enum fg_code qry_selection_max_nodes(int64_t asked, size_t *ret_max_nodes,
+                                     struct fg_err *err) fg_must_check;
 
 /* Does the header allow label names beyond [a-zA-Z_][a-zA-Z0-9_]*? FG_E_INVALID: malformed. */
-enum fg_code qry_select_utf8_names(struct fg_slice accept, bool *ret_allowed,
+enum fg_code qry_accept_utf8_names(struct fg_slice accept, bool *ret_allowed,
                                    struct fg_err *err) fg_must_check;
 bool qry_is_plain_label_name(struct fg_slice name);
 
 /* --- merge.c --- */
 
-/* Distinct label sets, sorted; in the question's arena. */
+/* Distinct label sets, sorted; in the query's arena. */
 struct qry_label_sets {
     struct fg_labels *items;
     size_t n, cap;
@@ -235,19 +234,19 @@ enum fg_code qry_points_list_add(struct qry_points_list *list, const struct qry_
 /* --- deletions.c --- */
 
 /* Finds the deletions of each tenant, in the snapshot at hand. FG_E_CORRUPT, FG_E_LIMIT. */
-enum fg_code qry_deletions_take(struct qry_question *question, struct fg_err *err) fg_must_check;
+enum fg_code qry_deletions_take(struct qry_query *query, struct fg_err *err) fg_must_check;
 
 /* Does nothing where none were taken. */
-void qry_deletions_drop(struct qry_question *question);
+void qry_deletions_drop(struct qry_query *query);
 
-/* What nobody answers for any more, as far as it is the same for all tenants of the question: all
+/* What nobody answers for any more, as far as it is the same for all tenants of the query: all
  * that is before it; INT64_MIN: nothing. */
-int64_t qry_deletions_oldest_ns(const struct qry_question *question);
+int64_t qry_deletions_oldest_ns(const struct qry_query *query);
 
 /* --- plan.c --- */
 
 /* A narrower choice of stacks; all arrays may be empty. */
-struct qry_stacks {
+struct qry_stack_filter {
     const char **call_site; /* root first */
     size_t n_call_site;
     uint64_t *spans;
@@ -257,14 +256,14 @@ struct qry_stacks {
 };
 
 /* Merged stacks, with names only or with full locations. into is empty before. */
-enum fg_code qry_plan_tree(struct qry_question *question, const struct qry_selection *selection,
-                           const struct qry_stacks *stacks, bool names_only, struct fg_tree *into,
-                           struct fg_err *err) fg_must_check;
+enum fg_code qry_collect_tree(struct qry_query *query, const struct qry_selection *selection,
+                              const struct qry_stack_filter *stacks, bool names_only,
+                              struct fg_tree *into, struct fg_err *err) fg_must_check;
 
 /* names: restricted to these, where there are any. Into initialised sets. */
-enum fg_code qry_plan_series(struct qry_question *question, const struct qry_selection *selection,
-                             const char *const *names, size_t n_names, struct qry_label_sets *into,
-                             struct fg_err *err) fg_must_check;
+enum fg_code qry_collect_series(struct qry_query *query, const struct qry_selection *selection,
+                                const char *const *names, size_t n_names,
+                                struct qry_label_sets *into, struct fg_err *err) fg_must_check;
 
 /* Returns the first moment of what POINTS is made from: the millisecond after the point that would
  * precede the first one. */
@@ -274,20 +273,20 @@ static inline int64_t qry_points_from_ns(const struct qry_selection *selection, 
 }
 
 /*
- * In no order; in the question's arena. The grid is that of the start that was asked for: where the
+ * In no order; in the query's arena. The grid is that of the start that was asked for: where the
  * tenants may not look so far back, points before that have nothing.
  */
-enum fg_code qry_plan_points(struct qry_question *question, const struct qry_selection *selection,
-                             int64_t step_ns, char *const *group_by, size_t n_group_by,
-                             struct qry_points **ret_series, size_t *ret_n,
-                             struct fg_err *err) fg_must_check;
+enum fg_code qry_collect_points(struct qry_query *query, const struct qry_selection *selection,
+                                int64_t step_ns, char *const *group_by, size_t n_group_by,
+                                struct qry_points **ret_series, size_t *ret_n,
+                                struct fg_err *err) fg_must_check;
 
 struct qry_tenant_stats {
     uint64_t profiles;
     int64_t oldest_ns, newest_ns;
 };
-enum fg_code qry_plan_stats(struct qry_question *question, struct qry_tenant_stats *ret_stats,
-                            struct fg_err *err) fg_must_check;
+enum fg_code qry_collect_stats(struct qry_query *query, struct qry_tenant_stats *ret_stats,
+                               struct fg_err *err) fg_must_check;
 
 /* A profile as it was sent. */
 struct qry_one_profile {
@@ -299,23 +298,24 @@ struct qry_one_profile {
 };
 
 /* What it is given is gone afterwards. */
-typedef enum fg_code (*profile_visit)(void *arg, const struct qry_one_profile *profile,
-                                      struct fg_err *err);
+typedef enum fg_code (*qry_profile_visit)(void *arg, const struct qry_one_profile *profile,
+                                          struct fg_err *err);
 
 /*
  * The profiles one by one, in no order, without those that have no values. type_text NULL: with all
  * their sample types, else with those that match. Where the snapshot turns out to be too old it
  * begins again, so a profile may come twice. Blocks only: there are no peers.
  */
-enum fg_code qry_plan_profiles(struct qry_question *question, const struct qry_selection *selection,
-                               profile_visit visit, void *arg, struct fg_err *err) fg_must_check;
+enum fg_code qry_collect_profiles(struct qry_query *query, const struct qry_selection *selection,
+                                  qry_profile_visit visit, void *arg,
+                                  struct fg_err *err) fg_must_check;
 
 /* --- api.c, used by render.c too --- */
 
 /* Series in the order of answers: by descending sum, then labels; cut to limit (0: all). */
 void qry_points_order(struct qry_points *series, size_t *n, int64_t limit);
 
-/* --- picture.c --- */
+/* --- flame graph.c --- */
 
 /*
  * What is drawn of merged stacks: a tree of names, truncated to max_nodes; drawing with the same
@@ -323,29 +323,29 @@ void qry_points_order(struct qry_points *series, size_t *n, int64_t limit);
  *
  * It is made from crowns first, which is many times cheaper, and mostly all that there is to see.
  * Where it is not, all is read in full, if that is little enough (querier.refine_max_bytes) and
- * there is time; else question->inexact and bound say how far it may be off.
+ * there is time; else query->inexact and bound say how far it may be off.
  */
-enum fg_code qry_plan_picture(struct qry_question *question, const struct qry_selection *selection,
-                              const struct qry_stacks *stacks, size_t max_nodes, bool fold,
-                              struct fg_tree *into, struct fg_err *err) fg_must_check;
+enum fg_code qry_flamegraph_make(struct qry_query *query, const struct qry_selection *selection,
+                                 const struct qry_stack_filter *stacks, size_t max_nodes, bool fold,
+                                 struct fg_tree *into, struct fg_err *err) fg_must_check;
 
 /* A side of a comparison. stacks NULL: it is empty. */
 struct qry_side {
     struct qry_selection selection;
-    const struct qry_stacks *stacks;
+    const struct qry_stack_filter *stacks;
 };
 struct qry_diff;
 
 /* The same of two sides. ret_diff: qry_diff_done(), after a failure too. */
-enum fg_code qry_plan_diff(struct qry_question *question, const struct qry_side *left,
-                           const struct qry_side *right, size_t max_nodes,
-                           struct qry_diff *ret_diff, struct fg_err *err) fg_must_check;
+enum fg_code qry_flamegraph_diff(struct qry_query *query, const struct qry_side *left,
+                                 const struct qry_side *right, size_t max_nodes,
+                                 struct qry_diff *ret_diff, struct fg_err *err) fg_must_check;
 
 /* --- cut.c --- */
 
 /* What of a sum of names is drawn. into is empty before. */
-void qry_cut_make(const struct fg_crown_sum *sum, size_t max_nodes, bool fold, struct fg_tree *into,
-                  struct fg_crown_verdict *ret_verdict);
+void qry_flamegraph_cut(const struct fg_crown_sum *sum, size_t max_nodes, bool fold,
+                        struct fg_tree *into, struct fg_crown_verdict *ret_verdict);
 
 /* --- diff.c --- */
 

@@ -1,6 +1,6 @@
 /* What requests select (querier/API.md#common-rules). Clients know the texts of errors. */
 #include "common/base/str.h"
-#include "querier/question.h"
+#include "querier/query.h"
 
 #define SAMPLED_LABEL "__sampled__" /* "true": a profile that sampling would have dropped */
 
@@ -38,12 +38,12 @@ static enum fg_code too_long(int64_t length_ns, int64_t max_ns, struct fg_err *e
 
 /* What is before the lookback is left out; of a range that is before it altogether nothing remains.
  */
-static void look_back(const struct qry_question *question, struct qry_selection *selection)
+static void look_back(const struct qry_query *query, struct qry_selection *selection)
 {
-    int64_t oldest_ns = qry_deletions_oldest_ns(question);
+    int64_t oldest_ns = qry_deletions_oldest_ns(query);
 
-    if (question->lookback_ns > 0)
-        oldest_ns = FG_MAX(oldest_ns, fg_wall_ns(question->querier->clock) - question->lookback_ns);
+    if (query->lookback_ns > 0)
+        oldest_ns = FG_MAX(oldest_ns, fg_wall_ns(query->querier->clock) - query->lookback_ns);
     if (oldest_ns == INT64_MIN)
         return;
     if (selection->end_ns < oldest_ns) {
@@ -57,8 +57,8 @@ static void look_back(const struct qry_question *question, struct qry_selection 
     selection->start_ns = oldest_ns;
 }
 
-enum fg_code qry_select_range(const struct qry_question *question, struct qry_selection *selection,
-                              int64_t start_ms, int64_t end_ms, struct fg_err *err)
+enum fg_code qry_selection_range(const struct qry_query *query, struct qry_selection *selection,
+                                 int64_t start_ms, int64_t end_ms, struct fg_err *err)
 {
     int64_t length_ns;
 
@@ -68,11 +68,11 @@ enum fg_code qry_select_range(const struct qry_question *question, struct qry_se
         return fg_fail(err, FG_E_INVALID, "query start time is after end time");
     selection->start_ns = ms_to_ns(start_ms);
     selection->end_ns = ms_to_ns(end_ms);
-    look_back(question, selection);
+    look_back(query, selection);
     if (__builtin_sub_overflow(selection->end_ns, selection->start_ns, &length_ns))
         length_ns = INT64_MAX;
-    if (question->length_max_ns > 0 && length_ns > question->length_max_ns)
-        return too_long(length_ns, question->length_max_ns, err);
+    if (query->length_max_ns > 0 && length_ns > query->length_max_ns)
+        return too_long(length_ns, query->length_max_ns, err);
     return FG_OK;
 }
 
@@ -88,19 +88,19 @@ static enum fg_code bad_selector(struct fg_err *err, const char *context, const 
     return err->code;
 }
 
-enum fg_code qry_select_matchers(struct qry_question *question, struct qry_selection *selection,
-                                 char *const *matchers, size_t n, const char *context,
-                                 struct fg_err *err)
+enum fg_code qry_selection_matchers(struct qry_query *query, struct qry_selection *selection,
+                                    char *const *matchers, size_t n, const char *context,
+                                    struct fg_err *err)
 {
     for (size_t i = 0; i < n; i++)
-        if (fg_selector_parse(fg_cstr(matchers[i]), question->arena, &selection->selector, err) !=
+        if (fg_selector_parse(fg_cstr(matchers[i]), query->arena, &selection->selector, err) !=
             FG_OK)
             return bad_selector(err, context, matchers[i]);
     return FG_OK;
 }
 
 /* The id's five parts as text: what a sixth says does not matter. */
-static enum fg_code select_type(struct qry_question *question, struct qry_selection *selection,
+static enum fg_code select_type(struct qry_query *query, struct qry_selection *selection,
                                 const char *type_id, struct fg_err *err)
 {
     struct fg_buf text;
@@ -109,38 +109,38 @@ static enum fg_code select_type(struct qry_question *question, struct qry_select
         return err->code;
     fg_buf_init(&text, strlen(type_id) + 8);
     fg_profile_type_write(&selection->type, &text);
-    selection->type_text = fg_arena_text(question->arena, fg_buf_slice(&text));
+    selection->type_text = fg_arena_text(query->arena, fg_buf_slice(&text));
     fg_buf_done(&text);
     if (selection->type_text == NULL)
         return fg_fail(err, FG_E_LIMIT, "profile type is too long");
     return FG_OK;
 }
 
-/* Profiles that sampling marked are left out, unless the question is about the mark itself. */
-static enum fg_code leave_out_sampled(struct qry_question *question,
-                                      struct qry_selection *selection, struct fg_err *err)
+/* Profiles that sampling marked are left out, unless the query is about the mark itself. */
+static enum fg_code leave_out_sampled(struct qry_query *query, struct qry_selection *selection,
+                                      struct fg_err *err)
 {
     for (size_t i = 0; i < selection->selector.n_matchers; i++)
         if (fg_slice_is(selection->selector.matchers[i].name, SAMPLED_LABEL))
             return FG_OK;
-    return fg_selector_add(&selection->selector, question->arena, FG_MATCH_NE,
-                           FG_LIT(SAMPLED_LABEL), FG_LIT("true"), err);
+    return fg_selector_add(&selection->selector, query->arena, FG_MATCH_NE, FG_LIT(SAMPLED_LABEL),
+                           FG_LIT("true"), err);
 }
 
-enum fg_code qry_select_profiles(struct qry_question *question, struct qry_selection *selection,
-                                 const char *type_id, const char *label_selector,
-                                 struct fg_err *err)
+enum fg_code qry_selection_profiles(struct qry_query *query, struct qry_selection *selection,
+                                    const char *type_id, const char *label_selector,
+                                    struct fg_err *err)
 {
-    char *matchers[] = {fg_arena_text(question->arena, fg_cstr(label_selector))};
+    char *matchers[] = {fg_arena_text(query->arena, fg_cstr(label_selector))};
 
     if (matchers[0] == NULL)
         return fg_fail(err, FG_E_LIMIT, "selector is too long");
-    if (type_id != NULL && select_type(question, selection, type_id, err) != FG_OK)
+    if (type_id != NULL && select_type(query, selection, type_id, err) != FG_OK)
         return err->code;
-    if (qry_select_matchers(question, selection, matchers, 1, "parsing label selector", err) !=
+    if (qry_selection_matchers(query, selection, matchers, 1, "parsing label selector", err) !=
         FG_OK)
         return err->code;
-    return leave_out_sampled(question, selection, err);
+    return leave_out_sampled(query, selection, err);
 }
 
 /* Takes the metric name out of the selector: it stands for the profile type here. */
@@ -158,26 +158,26 @@ static bool take_metric_name(struct fg_selector *selector, struct fg_slice *ret_
     return false;
 }
 
-enum fg_code qry_select_query(struct qry_question *question, struct qry_selection *selection,
-                              struct fg_slice query, const char *name, struct fg_err *err)
+enum fg_code qry_selection_parse(struct qry_query *query, struct qry_selection *selection,
+                                 struct fg_slice text, const char *name, struct fg_err *err)
 {
     struct fg_slice type;
 
-    if (query.len == 0)
+    if (text.len == 0)
         return fg_fail(err, FG_E_INVALID, "\"%s\" is required", name);
-    if (fg_selector_parse(query, question->arena, &selection->selector, err) != FG_OK)
+    if (fg_selector_parse(text, query->arena, &selection->selector, err) != FG_OK)
         return fg_wrap(err, "failed to parse \"%s\"", name);
     if (!take_metric_name(&selection->selector, &type))
         return fg_fail(err, FG_E_INVALID, "\"%s\" must contain a profile-type selection", name);
-    const char *type_id = fg_arena_text(question->arena, type);
+    const char *type_id = fg_arena_text(query->arena, type);
     if (type_id == NULL)
         return fg_fail(err, FG_E_LIMIT, "query is too long");
-    if (select_type(question, selection, type_id, err) != FG_OK)
+    if (select_type(query, selection, type_id, err) != FG_OK)
         return fg_fail(err, FG_E_INVALID, "failed to parse \"%s\"", name);
-    return leave_out_sampled(question, selection, err);
+    return leave_out_sampled(query, selection, err);
 }
 
-enum fg_code qry_select_max_nodes(int64_t asked, size_t *ret_max_nodes, struct fg_err *err)
+enum fg_code qry_selection_max_nodes(int64_t asked, size_t *ret_max_nodes, struct fg_err *err)
 {
     if (asked < 0)
         return fg_fail(err, FG_E_INVALID, "max flamegraph nodes limit must be set (max allowed %d)",
@@ -272,7 +272,7 @@ static bool read_media_range(struct fg_slice range, bool *allowed)
     return true;
 }
 
-enum fg_code qry_select_utf8_names(struct fg_slice accept, bool *ret_allowed, struct fg_err *err)
+enum fg_code qry_accept_utf8_names(struct fg_slice accept, bool *ret_allowed, struct fg_err *err)
 {
     bool allowed = false;
     struct fg_slice rest = accept;

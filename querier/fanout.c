@@ -1,0 +1,233 @@
+#include "querier/fanout.h"
+
+#include "common/base/str.h"
+
+enum {
+    SNAPSHOTS_MAX = 4
+}; /* of a fan-out: a second one is rare, a fourth means that all is not well */
+
+enum fg_code qry_fanout_too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
+}
+
+enum fg_code qry_fanout_selection(struct qry_query *query, const struct qry_selection *from,
+                                  Fg__Inner__Selection *ret_selection, struct fg_err *err)
+{
+    fg__inner__selection__init(ret_selection);
+    ret_selection->start_ns = from->start_ns;
+    ret_selection->end_ns = from->end_ns;
+    return qry_heads_matchers(query->arena, &from->selector, &ret_selection->n_matchers,
+                              &ret_selection->matchers, err);
+}
+
+struct qry_replicas_head qry_fanout_head(const ProtobufCMessage *message,
+                                         Fg__Inner__Selection *selection,
+                                         const struct qry_selection *from, int64_t start_ns)
+{
+    return (struct qry_replicas_head){.message = message,
+                                      .tenant = &selection->tenant,
+                                      .n_deletions = &selection->n_deletions,
+                                      .deletions = &selection->deletions,
+                                      .store = &selection->store,
+                                      .shards = &selection->shards,
+                                      .only_ids = &selection->only_ids,
+                                      .lenient = &selection->lenient,
+                                      .start_ns = start_ns,
+                                      .end_ns = selection->end_ns,
+                                      .selector = &from->selector};
+}
+
+char **qry_fanout_texts(struct qry_query *query, const char *const *from, size_t n)
+{
+    char **copies = fg_arena_new(query->arena, char *, n);
+
+    for (size_t i = 0; i < n && copies != NULL; i++) {
+        copies[i] = fg_arena_text(query->arena, fg_cstr(from[i]));
+        if (copies[i] == NULL)
+            return NULL;
+    }
+    return copies;
+}
+
+void qry_fanout_count(struct qry_query *query, const Fg__Inner__Stats *stats)
+{
+    if (stats == NULL)
+        return;
+    query->profiles += stats->profiles;
+    query->bytes += stats->bytes;
+    query->series += stats->series;
+    if (stats->lacks[0] != '\0')
+        qry_query_lacks(query, fg_cstr(stats->lacks));
+}
+
+/* --- what SELECT is for --- */
+
+enum fg_code qry_fanout_select_head(struct qry_query *query, const struct qry_selection *from,
+                                    const struct qry_stack_filter *stacks, bool names_only,
+                                    Fg__Inner__Selection *selection,
+                                    Fg__Inner__SelectHead *ret_head, struct fg_err *err)
+{
+    Fg__Inner__SelectHead head;
+
+    fg__inner__select_head__init(&head);
+    if (qry_fanout_selection(query, from, selection, err) != FG_OK)
+        return err->code;
+    head.selection = selection;
+    head.profile_type = fg_arena_text(query->arena, fg_cstr(from->type_text));
+    head.names_only = names_only;
+    head.call_site = qry_fanout_texts(query, stacks->call_site, stacks->n_call_site);
+    if (head.profile_type == NULL || head.call_site == NULL)
+        return qry_fanout_too_large(err);
+    head.n_call_site = stacks->n_call_site;
+    head.spans = stacks->spans;
+    head.n_spans = stacks->n_spans;
+    head.traces = stacks->traces;
+    head.n_traces = stacks->n_traces;
+    head.profile_ids = stacks->profile_ids;
+    head.n_profile_ids = stacks->n_profile_ids;
+    *ret_head = head;
+    return FG_OK;
+}
+
+enum fg_code qry_fanout_take_tree(struct qry_query *query, const struct fg_call *call,
+                                  struct fg_tree *into, struct fg_err *err)
+{
+    ProtobufCMessage *head;
+
+    if (fg_pb_read(call->reply_head, &fg__inner__select_reply__descriptor, query->arena, &head,
+                   err) != FG_OK)
+        return fg_wrap(err, "response of an ingester");
+    qry_fanout_count(query, ((Fg__Inner__SelectReply *)head)->stats);
+    if (call->reply_payload.len == 0)
+        return FG_OK;
+    return fg_tree_decode(into, call->reply_payload, err);
+}
+
+/* --- fan-outs --- */
+
+/* Ingesters answer while blocks are read. */
+static enum fg_code try_fanout(struct qry_query *query, struct qry_fanout *fanout, bool last_try,
+                               struct fg_err *err)
+{
+    struct qry_asked *asked;
+
+    *fanout->generation = qry_blocks_generation(query);
+    if (qry_replicas_ask(query, fanout->method, &fanout->head, last_try, &asked, err) != FG_OK)
+        return err->code;
+    if (fanout->read(query, fanout, err) != FG_OK) {
+        qry_replicas_drop(asked);
+        return err->code;
+    }
+    return qry_replicas_take(query, asked, fanout->take, fanout->into, err);
+}
+
+static bool is_too_old(const struct qry_query *query, enum fg_code code)
+{
+    return query->querier->blocks != NULL && (code == FG_E_PRECONDITION || code == FG_E_NOT_FOUND);
+}
+
+/* Fresh snapshots did not help: that is no fault of the client's. */
+static enum fg_code give_up(const struct qry_query *query, struct fg_err *err)
+{
+    if (query->querier->blocks == NULL && err->code == FG_E_PRECONDITION)
+        err->code = FG_E_UNAVAILABLE;
+    if (!is_too_old(query, err->code))
+        return err->code;
+    err->code = err->code == FG_E_NOT_FOUND ? FG_E_CORRUPT : FG_E_UNAVAILABLE;
+    return fg_wrap(err, "after %d snapshots", SNAPSHOTS_MAX);
+}
+
+/* The ring, then a snapshot, and what is deleted in it. */
+static enum fg_code begin(struct qry_query *query, bool fresh, struct fg_err *err)
+{
+    if (qry_replicas_begin(query, fresh, err) != FG_OK ||
+        qry_blocks_begin(query, fresh, err) != FG_OK)
+        return err->code;
+    return query->deletions != NULL && !fresh ? FG_OK : qry_deletions_take(query, err);
+}
+
+/* Does the query lack what this record says was given up? selector NULL: every series. */
+static bool lacks(const struct fg_blocks_lost *lost, const struct qry_replicas_head *head)
+{
+    if (lost->t_min_ns > head->end_ns || lost->t_max_ns < head->start_ns)
+        return false;
+    return lost->service.len == 0 || head->selector == NULL ||
+           fg_selector_may_match_service(head->selector, lost->service);
+}
+
+/* What operators gave up of that time is in no answer, and the answer says so. */
+static void tell_lost(struct qry_query *query, const struct qry_replicas_head *head)
+{
+    for (size_t t = 0; t < query->tenants.n; t++) {
+        const struct fg_blocks *blocks = qry_blocks_manifest(query, t);
+
+        for (uint32_t i = 0; blocks != NULL && i < blocks->n_lost; i++) {
+            const struct fg_blocks_lost *lost = &blocks->lost[i];
+            struct fg_buf why;
+
+            if (!lacks(lost, head))
+                continue;
+            fg_buf_init(&why, MISSING_MAX_BYTES);
+            fg_buf_printf(&why, "%.*s: ", FG_S(lost->object));
+            if (lost->service.len > 0)
+                fg_buf_printf(&why, "service %.*s: ", FG_S(lost->service));
+            fg_buf_printf(&why, "abandoned, %llu profiles", (unsigned long long)lost->profiles);
+            qry_query_lacks(query, fg_buf_slice(&why));
+            fg_buf_done(&why);
+        }
+    }
+}
+
+enum fg_code qry_fanout_begin(struct qry_query *query, struct fg_err *err)
+{
+    return begin(query, false, err);
+}
+
+/* What a try adds to, so that the next one begins as it did. */
+struct errand_tally {
+    uint64_t profiles, series;
+    size_t missing;
+    bool incomplete;
+};
+
+static struct errand_tally tally_of(const struct qry_query *query)
+{
+    return (struct errand_tally){query->profiles, query->series, query->missing.len,
+                                 query->incomplete};
+}
+
+static void take_back(struct qry_query *query, const struct errand_tally *to)
+{
+    query->profiles = to->profiles;
+    query->series = to->series;
+    query->missing.len = to->missing;
+    query->incomplete = to->incomplete;
+}
+
+enum fg_code qry_fanout_run(struct qry_query *query, struct qry_fanout *fanout, struct fg_err *err)
+{
+    const struct errand_tally before = tally_of(query);
+    struct errand_tally begun;
+
+    if (begin(query, false, err) != FG_OK)
+        return err->code;
+    begun = tally_of(query);
+    for (unsigned snapshots = 1;
+         try_fanout(query, fanout, snapshots == SNAPSHOTS_MAX, err) != FG_OK;) {
+        if (qry_blocks_leave_out(query, snapshots > 1, err)) {
+            take_back(query, &begun);
+        } else {
+            if (snapshots++ == SNAPSHOTS_MAX || !is_too_old(query, err->code) ||
+                (query->stale && query->fresh)) /* no newer one is to be had */
+                return give_up(query, err);
+            take_back(query, &before);
+            if (begin(query, true, err) != FG_OK)
+                return err->code;
+            begun = tally_of(query);
+        }
+        fanout->restart(fanout);
+    }
+    tell_lost(query, &fanout->head);
+    return FG_OK;
+}

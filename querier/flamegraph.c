@@ -1,0 +1,251 @@
+/*
+ * Flame graphs: sums of crowns, and when they have to be made again in full. What blocks hold comes
+ * as crowns, what peers hold as trees; where nothing was cut the sum is simply that of trees.
+ */
+#include "querier/fanout.h"
+
+/* ---- sums ---- */
+
+struct sum_fanout {
+    struct qry_fanout base;
+    const struct qry_selection *selection;
+    const struct qry_stack_filter *stacks;
+    bool full;
+    struct qry_flamegraph_facts facts;
+};
+
+static enum fg_code take_tree(struct qry_query *query, const struct fg_call *call, void *arg,
+                              struct fg_err *err)
+{
+    struct fg_tree tree;
+
+    fg_tree_init(&tree);
+    enum fg_code code = qry_fanout_take_tree(query, call, &tree, err);
+    if (code == FG_OK)
+        fg_crown_sum_take_tree(arg, &tree);
+    fg_tree_done(&tree);
+    return code;
+}
+
+/* Call sites are compared with locations: they need the tree itself. */
+static enum fg_code read_site(struct qry_query *query, const struct sum_fanout *fanout,
+                              struct fg_err *err)
+{
+    struct fg_tree tree;
+
+    fg_tree_init(&tree);
+    enum fg_code code = qry_blocks_tree(query, fanout->selection, fanout->stacks, true, &tree, err);
+    if (code == FG_OK)
+        fg_crown_sum_take_tree(fanout->base.into, &tree);
+    fg_tree_done(&tree);
+    return code;
+}
+
+static enum fg_code read_sum(struct qry_query *query, struct qry_fanout *base, struct fg_err *err)
+{
+    struct sum_fanout *fanout = fg_container(base, struct sum_fanout, base);
+
+    if (fanout->stacks->n_call_site > 0)
+        return read_site(query, fanout, err);
+    return qry_blocks_crowns(query, fanout->selection, fanout->stacks, fanout->full, base->into,
+                             &fanout->facts, err);
+}
+
+static void restart_sum(struct qry_fanout *base)
+{
+    struct sum_fanout *fanout = fg_container(base, struct sum_fanout, base);
+
+    fanout->facts = (struct qry_flamegraph_facts){0};
+    fg_crown_sum_done(base->into);
+    fg_crown_sum_init(base->into);
+}
+
+/* Into an empty sum. */
+static enum fg_code add_up(struct qry_query *query, const struct qry_selection *selection,
+                           const struct qry_stack_filter *stacks, bool full,
+                           struct fg_crown_sum *into, struct qry_flamegraph_facts *facts,
+                           struct fg_err *err)
+{
+    Fg__Inner__SelectHead head;
+    Fg__Inner__Selection inner;
+    struct sum_fanout fanout = {
+        .base = {.method = FG_RPC_SELECT,
+                 .generation = &inner.generation,
+                 .take = take_tree,
+                 .read = read_sum,
+                 .restart = restart_sum,
+                 .into = into},
+        .selection = selection,
+        .stacks = stacks,
+        .full = full,
+    };
+
+    if (qry_fanout_select_head(query, selection, stacks, true, &inner, &head, err) != FG_OK)
+        return err->code;
+    fanout.base.head = qry_fanout_head(&head.base, &inner, selection, inner.start_ns);
+    if (qry_fanout_run(query, &fanout.base, err) != FG_OK)
+        return err->code;
+    facts->sample_bytes += fanout.facts.sample_bytes;
+    facts->negatives = facts->negatives || fanout.facts.negatives;
+    return FG_OK;
+}
+
+/* ---- flame graphs of one or two sums ---- */
+
+struct flamegraph_query {
+    struct qry_query *query;
+    struct qry_selection selections[QUERY_SIDES_MAX];
+    const struct qry_stack_filter *stacks[QUERY_SIDES_MAX]; /* NULL: that sum is empty */
+    unsigned n_sides;
+    size_t max_nodes;
+    bool fold;
+    struct fg_crown_sum sums[QUERY_SIDES_MAX];
+    /* Draws the sums, in place of what was drawn before. */
+    void (*draw)(struct flamegraph_query *graph, struct fg_crown_verdict *ret_verdict);
+    void *into;
+};
+
+static void clear_sums(struct flamegraph_query *graph)
+{
+    for (unsigned i = 0; i < graph->n_sides; i++)
+        fg_crown_sum_done(&graph->sums[i]);
+}
+
+static enum fg_code add_up_sides(struct flamegraph_query *graph, bool full,
+                                 struct qry_flamegraph_facts *ret_facts, struct fg_err *err)
+{
+    struct qry_flamegraph_facts facts = {0};
+
+    for (unsigned i = 0; i < graph->n_sides; i++)
+        fg_crown_sum_init(&graph->sums[i]);
+    for (unsigned i = 0; i < graph->n_sides; i++)
+        if (graph->stacks[i] != NULL &&
+            add_up(graph->query, &graph->selections[i], graph->stacks[i], full, &graph->sums[i],
+                   &facts, err) != FG_OK) {
+            clear_sums(graph);
+            return err->code;
+        }
+    *ret_facts = facts;
+    return FG_OK;
+}
+
+/*
+ * Once more, in full. It may take half of the time that is left: should that not do, or memory, the
+ * flame graph with its bound is there.
+ */
+static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdict *verdict,
+                           struct fg_err *err)
+{
+    struct qry_query *query = graph->query;
+    int64_t deadline_mono_ns = query->deadline_mono_ns;
+    int64_t now_ns = fg_mono_ns(query->querier->clock);
+    uint64_t profiles = query->profiles, series = query->series;
+    struct qry_flamegraph_facts facts;
+
+    query->deadline_mono_ns = now_ns + (deadline_mono_ns - now_ns) / 2;
+    query->profiles = 0; /* they are the same ones */
+    query->series = 0;
+    enum fg_code code = add_up_sides(graph, true, &facts, err);
+    query->deadline_mono_ns = deadline_mono_ns;
+    if (code == FG_OK) {
+        graph->draw(graph, verdict);
+        clear_sums(graph);
+        return FG_OK;
+    }
+    query->profiles = profiles;
+    query->series = series;
+    return code == FG_E_DEADLINE || code == FG_E_LIMIT ? FG_OK : code;
+}
+
+/* Of what is older than profiles are kept there are rollups, if anything. */
+static enum fg_code fit_sides(struct flamegraph_query *graph, struct fg_err *err)
+{
+    if (qry_fanout_begin(graph->query, err) != FG_OK)
+        return err->code;
+    for (unsigned i = 0; i < graph->n_sides; i++) {
+        const struct qry_stack_filter *stacks = graph->stacks[i];
+
+        if (stacks == NULL)
+            continue;
+        if (stacks->n_call_site + stacks->n_spans + stacks->n_traces + stacks->n_profile_ids == 0)
+            qry_blocks_widen(graph->query, &graph->selections[i]);
+        else if (qry_blocks_need_profiles(graph->query, &graph->selections[i],
+                                          "call sites, spans and traces", err) != FG_OK)
+            return err->code;
+    }
+    return FG_OK;
+}
+
+static enum fg_code make_flamegraph(struct flamegraph_query *graph, struct fg_err *err)
+{
+    struct qry_query *query = graph->query;
+    struct fg_crown_verdict verdict;
+    struct qry_flamegraph_facts facts;
+
+    if (fit_sides(graph, err) != FG_OK)
+        return err->code;
+    if (add_up_sides(graph, query->refine, &facts, err) != FG_OK)
+        return err->code;
+    graph->draw(graph, &verdict);
+    clear_sums(graph);
+    verdict.exact = verdict.exact && !facts.negatives;
+    if (!verdict.exact && facts.sample_bytes <= query->querier->refine_max_bytes &&
+        refine(graph, &verdict, err) != FG_OK)
+        return err->code;
+    query->inexact = query->inexact || !verdict.exact;
+    query->bound = FG_MAX(query->bound, verdict.bound);
+    return FG_OK;
+}
+
+static void draw_tree(struct flamegraph_query *graph, struct fg_crown_verdict *ret_verdict)
+{
+    struct fg_tree *into = graph->into;
+
+    fg_tree_done(into);
+    fg_tree_init(into);
+    qry_flamegraph_cut(&graph->sums[0], graph->max_nodes, graph->fold, into, ret_verdict);
+}
+
+enum fg_code qry_flamegraph_make(struct qry_query *query, const struct qry_selection *selection,
+                                 const struct qry_stack_filter *stacks, size_t max_nodes, bool fold,
+                                 struct fg_tree *into, struct fg_err *err)
+{
+    struct flamegraph_query graph = {
+        .query = query,
+        .selections = {*selection},
+        .stacks = {stacks},
+        .n_sides = 1,
+        .max_nodes = max_nodes,
+        .fold = fold,
+        .draw = draw_tree,
+        .into = into,
+    };
+
+    return make_flamegraph(&graph, err);
+}
+
+static void draw_diff(struct flamegraph_query *graph, struct fg_crown_verdict *ret_verdict)
+{
+    struct qry_diff *into = graph->into;
+
+    qry_diff_done(into);
+    qry_diff_make(&graph->sums[0], &graph->sums[1], graph->max_nodes, into, ret_verdict);
+}
+
+enum fg_code qry_flamegraph_diff(struct qry_query *query, const struct qry_side *left,
+                                 const struct qry_side *right, size_t max_nodes,
+                                 struct qry_diff *ret_diff, struct fg_err *err)
+{
+    struct flamegraph_query graph = {
+        .query = query,
+        .selections = {left->selection, right->selection},
+        .stacks = {left->stacks, right->stacks},
+        .n_sides = 2,
+        .max_nodes = max_nodes,
+        .draw = draw_diff,
+        .into = ret_diff,
+    };
+
+    *ret_diff = (struct qry_diff){0};
+    return make_flamegraph(&graph, err);
+}
