@@ -94,14 +94,14 @@ static void caught_up(struct ing_segments *segments)
     segments->n_foreign = segments->at_foreign = 0;
 }
 
-static void take_ever(struct ing_segments *segments, const struct fg_ever *ever)
+static void take_late_filter(struct ing_segments *segments, const struct fg_late_filter *filter)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
-    struct fg_ever none = fg_ever_none();
+    struct fg_late_filter none = fg_late_filter_none();
 
-    fg_assert(fg_ever_join(ever, &none, 0, 0, arena, &segments->ever));
-    fg_arena_destroy(segments->ever_arena);
-    segments->ever_arena = arena;
+    fg_assert(fg_late_filter_join(filter, &none, 0, 0, arena, &segments->late_filter));
+    fg_arena_destroy(segments->late_filter_arena);
+    segments->late_filter_arena = arena;
 }
 
 /* Is it the segment that was uploaded last? */
@@ -160,7 +160,7 @@ void ing_follow_manifest(struct ing_segments *segments, const struct fg_l0 *l0)
     segments->rechecked = true;
     check_last_cut(segments, l0);
     if (!segments->started || l0->generation > segments->seen)
-        take_ever(segments, &l0->ever);
+        take_late_filter(segments, &l0->late_filter);
     if (!segments->started) /* what was forgotten before this start is in blocks up to here */
         segments->safe = l0->generation;
     segments->started = true;
@@ -181,7 +181,7 @@ void ing_follow_manifest(struct ing_segments *segments, const struct fg_l0 *l0)
 bool ing_segments_may_hold(const struct ing_segments *segments,
                            const struct ing_head_group_key *group)
 {
-    return fg_ever_has(&segments->ever, group->shard, group->window);
+    return fg_late_filter_has(&segments->late_filter, group->shard, group->window);
 }
 
 uint32_t ing_segments_leftover(const struct ing_segments *segments,

@@ -31,7 +31,7 @@ struct ing_segments *ing_segments_create(const struct ing_segments_config *confi
     segments->random = config->seed;
     segments->last_cut = last_cut;
     segments->seen = seen;
-    segments->ever = fg_ever_none();
+    segments->late_filter = fg_late_filter_none();
     ing_table_init(&segments->table);
     return segments;
 }
@@ -41,7 +41,7 @@ void ing_segments_destroy(struct ing_segments *segments)
     if (segments == NULL)
         return;
     ing_table_done(&segments->table);
-    fg_arena_destroy(segments->ever_arena);
+    fg_arena_destroy(segments->late_filter_arena);
     free(segments->ranks);
     free(segments->pinned.rounds);
     free(segments->misfits.rounds);

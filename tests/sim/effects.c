@@ -246,13 +246,13 @@ static void build(struct head *head, const struct pending *pending, struct fg_bu
 {
     struct fg_l0_new *new = &head->upload;
     struct fg_l0_new_part *parts;
-    struct fg_ever_run *runs;
+    struct fg_late_filter_run *runs;
     uint32_t n_runs = 0;
 
     fg_arena_destroy(head->upload_arena);
     head->upload_arena = fg_arena_create(SIZE_MAX);
     parts = fg_arena_new(head->upload_arena, struct fg_l0_new_part, TENANTS);
-    runs = fg_arena_new(head->upload_arena, struct fg_ever_run, pending->effect.n_rounds);
+    runs = fg_arena_new(head->upload_arena, struct fg_late_filter_run, pending->effect.n_rounds);
     *new = (struct fg_l0_new){.id = pending->effect.id, .parts = parts, .t_max_ns = 1};
     for (uint32_t t = 0; t < TENANTS; t++) {
         struct fg_l0_new_part part = {.tenant = tenant_names[t], .t_max_ns = 1};
@@ -279,11 +279,11 @@ static void build(struct head *head, const struct pending *pending, struct fg_bu
             parts[new->n_parts++] = part;
     }
     for (uint32_t k = 0; k < pending->effect.n_rounds; k++)
-        runs[n_runs++] =
-            (struct fg_ever_run){pending->rounds[k].group.window, pending->rounds[k].group.shard,
-                                 pending->rounds[k].group.shard};
+        runs[n_runs++] = (struct fg_late_filter_run){pending->rounds[k].group.window,
+                                                     pending->rounds[k].group.shard,
+                                                     pending->rounds[k].group.shard};
     new->bytes = bytes->len;
-    fg_assert(fg_ever_make(runs, n_runs, head->upload_arena, &new->groups));
+    fg_assert(fg_late_filter_make(runs, n_runs, head->upload_arena, &new->groups));
 }
 
 /* Rounds of the upload that no segment can be made of, for now. */
