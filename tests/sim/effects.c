@@ -152,7 +152,7 @@ static void move(struct head *head, const struct ing_segments_round *round,
             !ing_head_same_group(&stored->item.group, &round->group) ||
             items_has(held, &stored->item))
             continue;
-        trace(head->world, "%s: profile %u from round %u to %u", head->seat.name,
+        trace(head->world, "%s: profile %u from round %u to %u", head->identity.name,
               stored->item.profile, stored->round, to);
         stored->round = to;
     }
@@ -266,7 +266,7 @@ static void build(struct head *head, const struct pending *pending, struct fg_bu
                         ing_head_same_group(&pending->rounds[k].group, &item->group);
             if (!mine || item->group.tenant != t)
                 continue;
-            trace(head->world, "%s: profile %u into cut %llu nonce %llx", head->seat.name,
+            trace(head->world, "%s: profile %u into cut %llu nonce %llx", head->identity.name,
                   item->profile, (unsigned long long)pending->effect.id.cut,
                   (unsigned long long)pending->effect.id.nonce);
             fg_buf_append(bytes, item, sizeof *item);
@@ -392,8 +392,8 @@ static void job_report(struct job *job)
     struct fg_err err;
     bool changed;
 
-    fg_assert(fg_l0_clean(&head->l0->l0, head->seat.store, job->pending.effect.clean, arena, &next,
-                          &changed, &err) == FG_OK);
+    fg_assert(fg_l0_clean(&head->l0->l0, head->identity.store, job->pending.effect.clean, arena,
+                          &next, &changed, &err) == FG_OK);
     if (changed)
         put_l0(job, &next, SEGMENTS_REPORTED);
     else
@@ -488,7 +488,8 @@ void head_step(struct head *head, struct ing_segments_event event)
     ing_segments_step(head->core, &event, &effects);
     if (event.kind != SEGMENTS_TICK || effects.n > 0)
         trace(head->world, "%s: event %d, seen %llu, gen %llu, safe %llu, %u effects",
-              head->seat.name, event.kind, (unsigned long long)ing_segments_status(head->core).seen,
+              head->identity.name, event.kind,
+              (unsigned long long)ing_segments_status(head->core).seen,
               (unsigned long long)ing_segments_status(head->core).gen,
               (unsigned long long)ing_segments_status(head->core).safe, effects.n);
     head->wake_mono_ns = effects.wake_mono_ns;

@@ -300,13 +300,13 @@ static void to_a_dead_one(struct world *world, struct node *node)
 
 static void to_a_live_one(struct world *world, struct node *node)
 {
-    struct fg_ring_seat_event leave = {
-        .kind = FG_RING_SEAT_LEAVE, .mono_ns = world->mono_ns, .wall_ns = world->mono_ns};
-    struct fg_ring_seat_effects effects;
+    struct fg_ring_member_event leave = {
+        .kind = FG_RING_MEMBER_LEAVE, .mono_ns = world->mono_ns, .wall_ns = world->mono_ns};
+    struct fg_ring_member_effects effects;
 
     if (world_chance(world, 150) && count_up(world) > 4 &&
-        node->seat.state == FG_RING_SEAT_ACTIVE && node->onto == NULL) {
-        fg_ring_seat_step(&node->seat, &leave, &effects);
+        node->member.state == FG_RING_MEMBER_ACTIVE && node->onto == NULL) {
+        fg_ring_member_step(&node->member, &leave, &effects);
         node->reads |= effects.read;
     } else if (world_chance(world, 120)) {
         node_crash(node);

@@ -161,8 +161,8 @@ static bool is_at_rest(const struct world *world)
     for (unsigned i = 0; i < NODES; i++) {
         const struct node *node = &world->nodes[i];
 
-        if (node->born && !node->gone && node->seat.state != FG_RING_SEAT_ACTIVE &&
-            node->seat.state != FG_RING_SEAT_LEFT)
+        if (node->born && !node->gone && node->member.state != FG_RING_MEMBER_ACTIVE &&
+            node->member.state != FG_RING_MEMBER_LEFT)
             return false;
     }
     for (uint32_t i = 0; i < ring->n_members; i++)

@@ -13,9 +13,9 @@
 #ifndef FG_TESTS_SIM_RING_WORLD_H
 #define FG_TESTS_SIM_RING_WORLD_H
 
-#include "common/cluster/ring/reads.h"
-#include "common/cluster/ring/seat.h"
-#include "common/cluster/ring/widen.h"
+#include "common/cluster/ring/member_core.h"
+#include "common/cluster/ring/reads_core.h"
+#include "common/cluster/ring/widen_core.h"
 
 enum { PROFILES = 160, NODES = 8, WRITES = 6, READS = 4, WRITERS = 3, LATE = 4 };
 /* A tenant with one service for each shard when all are narrow; at the widest spread all are in
@@ -59,7 +59,7 @@ struct node {
     uint64_t held[PROFILES]; /* the revision it came under; 0: not held */
     /* ---- */
     bool up;
-    struct fg_ring_seat seat;
+    struct fg_ring_member_core member;
     struct fg_ring_view *view; /* NULL: the ring was not read yet */
     int64_t wake_mono_ns;
     bool reads;                /* a request is under way */

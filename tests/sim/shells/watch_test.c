@@ -286,7 +286,7 @@ static void open_node(void *arg)
 {
     struct starting *starting = arg;
     struct node *node = starting->node;
-    const struct fg_ring_watch_seat seat = {
+    const struct fg_ring_watch_member member = {
         .name = node->name,
         .zone = "",
         .address = "tcp://h:1",
@@ -306,7 +306,7 @@ static void open_node(void *arg)
                                            .clock = fg_clock_real(),
                                            .registry = node->registry,
                                            .poll_ns = poll_ns,
-                                           .seat = node->number == 0 ? NULL : &seat},
+                                           .member = node->number == 0 ? NULL : &member},
             &watch, &err) != FG_OK)
         run_fault("%s: %s", node->name, err.msg);
     node->watch = watch; /* before it runs: it may ask to drain at once */
@@ -575,7 +575,7 @@ static bool is_settled(struct world *world)
 
         settled = settled && at != FG_RING_NO_MEMBER &&
                   fg_ring_state(&view->ring, at) == FG_RING_ACTIVE &&
-                  fg_ring_watch_seat_state(node->watch) == FG_RING_SEAT_ACTIVE &&
+                  fg_ring_watch_member_state(node->watch) == FG_RING_MEMBER_ACTIVE &&
                   fg_ring_watch_revision(node->watch) == fg_ring_newest(&view->ring);
     }
     fg_ring_view_unref(view);

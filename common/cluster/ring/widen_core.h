@@ -10,8 +10,8 @@
  *
  * Thread: one at a time. No clock, no I/O, no memory but the arena that is handed in.
  */
-#ifndef FG_COMMON_CLUSTER_RING_WIDEN_H
-#define FG_COMMON_CLUSTER_RING_WIDEN_H
+#ifndef FG_COMMON_CLUSTER_RING_WIDEN_CORE_H
+#define FG_COMMON_CLUSTER_RING_WIDEN_CORE_H
 
 #include "common/base/time.h"
 #include "common/cluster/ring/ring.h"

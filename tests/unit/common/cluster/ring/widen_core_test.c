@@ -1,6 +1,6 @@
 /* A wider spread: when it begins, and how often it is tried. That several writers win in the end is
  * watch_test.c's, and tests/sim/ring. */
-#include "common/cluster/ring/widen.h"
+#include "common/cluster/ring/widen_core.h"
 #include "tests/lib/ring_make.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-#include "common/cluster/ring/widen.h"
+#include "common/cluster/ring/widen_core.h"
 
 void fg_ring_widen_init(struct fg_ring_widen *widen, const struct fg_ring_widen_config *config)
 {
