@@ -74,7 +74,7 @@ static void find_shards(const struct qry_question *question, const struct qry_re
     reading->last = UINT16_MAX;
     if (service.len == 0 || question->ring == NULL)
         return;
-    spread = fg_ring_spread(&question->ring->ring, tenant);
+    spread = fg_ring_shard_factor(&question->ring->ring, tenant);
     reading->first = fg_shard_first(tenant, service, spread);
     reading->last = (uint16_t)(reading->first + (1u << spread) - 1);
 }

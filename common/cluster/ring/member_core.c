@@ -14,7 +14,7 @@ const char *fg_ring_member_state_name(enum fg_ring_member_state state)
 void fg_ring_member_init(struct fg_ring_member_core *member,
                          const struct fg_ring_member_config *config)
 {
-    *seat = (struct fg_ring_member_core){
+    *member = (struct fg_ring_member_core){
         .config = *config, .state = FG_RING_MEMBER_JOINING, .random = config->seed};
 }
 

@@ -127,7 +127,7 @@ static enum fg_code swap(struct fg_ring_watch *watch, const struct fg_ring *ring
     return code;
 }
 
-/* ---- spreads ---- */
+/* ---- shard factors ---- */
 
 /* What was wished is there: the next wish may come. */
 static void end_wish(struct fg_ring_watch *watch)
@@ -136,7 +136,7 @@ static void end_wish(struct fg_ring_watch *watch)
 
     fg_log_info("ring has the new spread of a tenant",
                 fg_lb("tenant", fg_bytes(wish->tenant, wish->tenant_len)),
-                fg_lu("spread", wish->spread));
+                fg_lu("spread", wish->shard_factor));
     (void)pthread_mutex_lock(&watch->lock);
     watch->widening = false;
     (void)pthread_mutex_unlock(&watch->lock);
@@ -546,7 +546,7 @@ void fg_ring_watch_look(struct fg_ring_watch *watch, uint64_t revision)
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
-void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant, unsigned spread)
+void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant, unsigned shard_factor)
 {
     fg_assert(fg_ring_tenant_fault(tenant) == NULL);
     (void)pthread_mutex_lock(&watch->lock);
@@ -554,7 +554,7 @@ void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant, un
         watch->widening = watch->wishes = true;
         memcpy(watch->wish.tenant, tenant.ptr, tenant.len);
         watch->wish.tenant_len = tenant.len;
-        watch->wish.spread = spread;
+        watch->wish.shard_factor = shard_factor;
         (void)pthread_cond_signal(&watch->wake);
     }
     (void)pthread_mutex_unlock(&watch->lock);

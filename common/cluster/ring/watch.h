@@ -6,8 +6,8 @@
  * a write since it knows a newer revision: fg_ring_watch_look() for it, and again when it is here.
  * When a member cannot be reached: the same, its address may be another one.
  *
- * A wider spread than the copy has for a tenant is asked for with fg_ring_watch_widen(); the copy
- * says from which time on it is used.
+ * A wider shard factor than the copy has for a tenant is asked for with fg_ring_watch_widen(); the
+ * copy says from which time on it is used.
  *
  * Who reads (a querier) takes fg_ring_watch_latest() for each question, before its snapshot of
  * manifests, which is of ring.generation at least: one conditional request, shared by those who
@@ -101,10 +101,12 @@ enum fg_ring_admission fg_ring_watch_admits(const struct fg_ring_watch *watch,
 void fg_ring_watch_look(struct fg_ring_watch *watch, uint64_t revision);
 
 /*
- * Have a tenant's spread in the ring made as wide as this, some day. One wish at a time: others are
- * passed over while it is carried out, so who has one asks again as long as the copy is narrower.
+ * Have a tenant's shard factor in the ring made as wide as this, some day. One wish at a time:
+ * others are passed over while it is carried out, so who has one asks again as long as the copy is
+ * narrower.
  */
-void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant, unsigned spread);
+void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant,
+                         unsigned shard_factor);
 
 /* All that came under revisions below this one is committed, at this generation of the L0 manifest
  * or before. */

@@ -28,10 +28,10 @@ struct fg_slice world_tenant_name(uint32_t tenant)
     return fg_bytes(&names[tenant], 1);
 }
 
-uint16_t world_shard(uint32_t tenant, unsigned spread)
+uint16_t world_shard(uint32_t tenant, unsigned shard_factor)
 {
     return (uint16_t)((30000 + tenant) >>
-                      spread << spread); /* as common/cluster/ring/shard.h has it */
+                      shard_factor << shard_factor); /* as common/cluster/ring/shard.h has it */
 }
 
 struct node *world_node(struct world *world, struct fg_slice name)

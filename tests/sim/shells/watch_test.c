@@ -260,7 +260,7 @@ static void client(void *arg)
     world->clients--;
 }
 
-/* Wants a wider spread for as long as the copy is narrower, as a distributor does. */
+/* Wants a wider shard factor for as long as the copy is narrower, as a distributor does. */
 static void wish(struct world *world)
 {
     struct node *node = &world->nodes[0];
@@ -270,7 +270,7 @@ static void wish(struct world *world)
         return;
     view = fg_ring_watch_get(node->watch);
     for (size_t i = 0; view != NULL && i < FG_COUNT(tenants); i++)
-        if (fg_ring_spread(&view->ring, fg_cstr(tenants[i])) < SPREAD)
+        if (fg_ring_shard_factor(&view->ring, fg_cstr(tenants[i])) < SPREAD)
             fg_ring_watch_widen(node->watch, fg_cstr(tenants[i]), SPREAD);
     fg_ring_view_unref(view);
 }
@@ -568,7 +568,7 @@ static bool is_settled(struct world *world)
     bool settled = view->ring.n_revisions == 1; /* all older ones are drained */
 
     for (size_t i = 0; i < FG_COUNT(tenants); i++)
-        settled = settled && fg_ring_spread(&view->ring, fg_cstr(tenants[i])) >= SPREAD;
+        settled = settled && fg_ring_shard_factor(&view->ring, fg_cstr(tenants[i])) >= SPREAD;
     for (unsigned n = 1; n <= MEMBERS; n++) {
         const struct node *node = &world->nodes[n];
         uint32_t at = fg_ring_find(&view->ring, fg_cstr(node->name));

@@ -597,20 +597,20 @@ static void changes(void **state)
     }
 }
 
-/* Until the copy of that watch has the spread; it is asked for as a distributor does. */
-static void widen_until(struct fg_ring_watch *watch, const char *tenant, unsigned spread)
+/* Until the copy of that watch has the shard factor; it is asked for as a distributor does. */
+static void widen_until(struct fg_ring_watch *watch, const char *tenant, unsigned shard_factor)
 {
     struct fg_ring_view *view;
     struct fg_err err;
     unsigned known;
 
     do {
-        fg_ring_watch_widen(watch, fg_cstr(tenant), spread);
+        fg_ring_watch_widen(watch, fg_cstr(tenant), shard_factor);
         if (fg_ring_watch_fresh(watch, soon(), &view, &err) != FG_OK)
             continue; /* the bucket failed, as it is to */
-        known = fg_ring_spread(&view->ring, fg_cstr(tenant));
+        known = fg_ring_shard_factor(&view->ring, fg_cstr(tenant));
         fg_ring_view_unref(view);
-        if (known == spread)
+        if (known == shard_factor)
             return;
     } while (true);
 }
@@ -633,12 +633,13 @@ static void widens(void **state)
         widen_until(b, "those", k);
     }
     must(fg_ring_watch_fresh(b, soon(), &view, &err), &err);
-    assert_int_equal(fg_ring_spread(&view->ring, FG_LIT("us")), 6);
-    assert_int_equal(fg_ring_spread(&view->ring, FG_LIT("them")), 6);
-    assert_int_equal(view->ring.n_spreads, 3);
+    assert_int_equal(fg_ring_shard_factor(&view->ring, FG_LIT("us")), 6);
+    assert_int_equal(fg_ring_shard_factor(&view->ring, FG_LIT("them")), 6);
+    assert_int_equal(view->ring.n_shard_factors, 3);
     assert_int_equal(view->ring.others.n, 0);
     /* It begins later, when everyone has that ring. */
-    assert_int_equal(fg_ring_spread_at(&view->ring, FG_LIT("us"), fg_wall_ns(fg_clock_real())), 0);
+    assert_int_equal(
+        fg_ring_shard_factor_at(&view->ring, FG_LIT("us"), fg_wall_ns(fg_clock_real())), 0);
     fg_ring_view_unref(view);
     fg_ring_watch_destroy(a);
     fg_ring_watch_destroy(b);
@@ -658,7 +659,8 @@ static int64_t mono(struct fg_clock *clock)
     return fg_mono_ns(fg_clock_real());
 }
 
-/* A spread begins by the bucket's clock: one that began a year later would block those after it. */
+/* A shard factor begins by the bucket's clock: one that began a year later would block those after
+ * it. */
 static void clocks_are_the_buckets(void **state)
 {
     static const struct fg_clock_ops ops = {a_year_ahead, mono};
@@ -678,8 +680,9 @@ static void clocks_are_the_buckets(void **state)
     must(fg_ring_watch_start(watch, &err), &err);
     widen_until(watch, "us", 2);
     must(fg_ring_watch_fresh(watch, soon(), &view, &err), &err);
-    assert_int_equal(
-        fg_ring_spread_at(&view->ring, FG_LIT("us"), fg_wall_ns(fg_clock_real()) + FG_HOUR_NS), 2);
+    assert_int_equal(fg_ring_shard_factor_at(&view->ring, FG_LIT("us"),
+                                             fg_wall_ns(fg_clock_real()) + FG_HOUR_NS),
+                     2);
     fg_ring_view_unref(view);
     fg_ring_watch_destroy(watch);
 }
@@ -737,7 +740,7 @@ static void may_not_write(void **state)
     for (int i = 0; i < 1000 || atomic_load(&readable.puts) == 0; i++) {
         fg_ring_watch_widen(watch, FG_LIT("us"), 2);
         must(fg_ring_watch_fresh(watch, soon(), &view, &err), &err);
-        assert_int_equal(fg_ring_spread(&view->ring, FG_LIT("us")), 0);
+        assert_int_equal(fg_ring_shard_factor(&view->ring, FG_LIT("us")), 0);
         fg_ring_view_unref(view);
     }
     assert_int_equal(atomic_load(&readable.puts), 1);
