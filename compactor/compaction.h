@@ -12,7 +12,7 @@
 #ifndef FG_COMPACTOR_COMPACTION_H
 #define FG_COMPACTOR_COMPACTION_H
 
-#include "compactor/compactor.h"
+#include "compactor/config.h"
 #include "compactor/presence.h"
 #include "compactor/tenant.h"
 

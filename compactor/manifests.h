@@ -6,7 +6,7 @@
 #ifndef FG_COMPACTOR_MANIFESTS_H
 #define FG_COMPACTOR_MANIFESTS_H
 
-#include "common/cluster/manifest/snapshot.h"
+#include "common/cluster/manifest/snapshot_core.h"
 #include "compactor/edit.h"
 #include "compactor/env.h"
 

@@ -2,6 +2,7 @@
 #ifndef FG_COMPACTOR_ROUTES_H
 #define FG_COMPACTOR_ROUTES_H
 
+#include "common/net/http.h"
 #include "compactor/compaction.h"
 
 /* What handlers need; borrowed, lives as long as the server. */

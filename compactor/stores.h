@@ -7,7 +7,7 @@
 #ifndef FG_COMPACTOR_STORES_H
 #define FG_COMPACTOR_STORES_H
 
-#include "compactor/compactor.h"
+#include "compactor/config.h"
 #include "compactor/ending.h"
 #include "compactor/env.h"
 

@@ -386,8 +386,8 @@ static void shard_profiles(const struct dist_upload *upload, const struct fg_bat
 
     for (uint32_t i = 0; i < batch->n_profiles; i++) {
         struct fg_id labels = fg_labels_hash(&batch->profiles[i].labels);
-        unsigned spread =
-            fg_ring_spread_at(&upload->ring->ring, upload->tenant, batch->profiles[i].time_ns);
+        unsigned spread = fg_ring_shard_factor_at(&upload->ring->ring, upload->tenant,
+                                                  batch->profiles[i].time_ns);
 
         by_shard[i] = (struct fg_keyed){fg_shard_of(upload->tenant, service, labels, spread), i};
     }
@@ -429,7 +429,7 @@ static enum fg_code send_service(struct dist_upload *upload, const struct fg_bat
     struct upload_part part = {.batch = *batch, .service = service_of(&batch->profiles[0])};
 
     if (upload->ring != NULL &&
-        fg_ring_spread_at(&upload->ring->ring, upload->tenant, INT64_MAX) > 0)
+        fg_ring_shard_factor_at(&upload->ring->ring, upload->tenant, INT64_MAX) > 0)
         return send_shards(upload, batch, err);
     part.shard = fg_shard_first(upload->tenant, part.service, 0);
     return send_part(upload, &part, err);

@@ -1,7 +1,7 @@
 #include "ingester/dedup_index.h"
 
 #include "common/base/arena.h"
-#include "common/cluster/manifest/snapshot.h"
+#include "common/cluster/manifest/snapshot_core.h"
 #include "common/storage/block/reader.h"
 #include "common/storage/bucket/damage.h"
 

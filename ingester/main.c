@@ -122,17 +122,17 @@ static enum fg_code make_watch(struct ingester_service *service, const struct fg
         .conditions = program->conditions,
         .poll_ns = ring.poll_ns,
     };
-    struct fg_ring_watch_seat seat;
+    struct fg_ring_watch_member member;
     struct fg_id store;
 
     if (ing_member_find_store(service->store, &store, err) != FG_OK ||
-        fg_ring_settings_seat(&ring, place.rpc_listen, program->settings.listen, store, &seat,
-                              err) != FG_OK)
+        fg_ring_settings_member(&ring, place.rpc_listen, program->settings.listen, store, &member,
+                                err) != FG_OK)
         return err->code;
-    seat.on_drain = on_drain;
-    seat.check_unused = check_unused;
-    seat.arg = service;
-    config.seat = &seat;
+    member.on_drain = on_drain;
+    member.check_unused = check_unused;
+    member.arg = service;
+    config.member = &member;
     return fg_ring_watch_create(&config, &service->watch, err);
 }
 
@@ -179,15 +179,15 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     return join(service, err);
 }
 
-static const char *seat_fault(const struct ingester_service *service)
+static const char *member_fault(const struct ingester_service *service)
 {
-    switch (fg_ring_watch_seat_state(service->watch)) {
-    case FG_RING_SEAT_ACTIVE:
+    switch (fg_ring_watch_member_state(service->watch)) {
+    case FG_RING_MEMBER_ACTIVE:
         return NULL;
-    case FG_RING_SEAT_LEAVING:
-    case FG_RING_SEAT_LEFT:
+    case FG_RING_MEMBER_LEAVING:
+    case FG_RING_MEMBER_LEFT:
         return "leaves the ring";
-    case FG_RING_SEAT_REPLACED:
+    case FG_RING_MEMBER_REPLACED:
         return "another store has joined the ring with this name";
     default:
         return "joins the ring";
@@ -197,7 +197,7 @@ static const char *seat_fault(const struct ingester_service *service)
 static bool unready(struct fg_program *program, struct fg_buf *why)
 {
     const struct ingester_service *service = program->service;
-    const char *fault = seat_fault(service);
+    const char *fault = member_fault(service);
 
     if (fault == NULL)
         return ing_refuses(service->ingester, why);
@@ -211,8 +211,9 @@ static void leave(struct ingester_service *service, const struct fg_program *pro
     struct fg_err err;
 
     fg_ring_watch_leave(service->watch);
-    if (fg_ring_watch_wait_seat(service->watch, FG_RING_SEAT_LEFT,
-                                fg_mono_ns(program->clock) + place.leave_timeout_ns, &err) != FG_OK)
+    if (fg_ring_watch_wait_member(service->watch, FG_RING_MEMBER_LEFT,
+                                  fg_mono_ns(program->clock) + place.leave_timeout_ns,
+                                  &err) != FG_OK)
         fg_log_error("could not leave the ring: the member stays and its disk is still needed",
                      fg_ls("err", err.msg));
 }

@@ -62,7 +62,7 @@ struct l0_making {
     struct fg_id writer;
     uint64_t cuts;
     uint32_t window_now;
-    struct fg_ever_run *runs; /* groups that are not before the present */
+    struct fg_late_filter_run *runs; /* groups that are not before the present */
     uint32_t n_runs, cap_runs;
     uint64_t n_lost, n_ambiguous; /* what has to be accepted */
     uint64_t profiles;
@@ -277,7 +277,7 @@ static enum fg_code add_run(struct l0_making *making, const struct fg_block_grou
         making->runs = fg_realloc(making->runs, making->cap_runs * sizeof *making->runs);
     }
     making->runs[making->n_runs++] =
-        (struct fg_ever_run){group->window, group->shard, group->shard};
+        (struct fg_late_filter_run){group->window, group->shard, group->shard};
     return FG_OK;
 }
 
@@ -354,7 +354,7 @@ static enum fg_code enter(struct l0_making *making, struct fg_slice file,
                             .digest = directory->digest,
                             .t_min_ns = directory->t_min_ns,
                             .t_max_ns = directory->t_max_ns,
-                            .groups = fg_ever_none()};
+                            .groups = fg_late_filter_none()};
 
     new.parts = sum_parts(making, directory, &new.n_parts);
     if (new.parts == NULL)
@@ -670,13 +670,13 @@ static enum fg_code note_blocks(struct l0_making *making, struct fg_err *err)
 }
 
 /* Every group up to the present counts as held: a profile of one is looked for in blocks. */
-static enum fg_code set_ever(struct l0_making *making, struct fg_err *err)
+static enum fg_code set_late_filter(struct l0_making *making, struct fg_err *err)
 {
-    making->l0.ever = fg_ever_none();
+    making->l0.late_filter = fg_late_filter_none();
     if (making->n_runs > 0 &&
-        !fg_ever_make(making->runs, making->n_runs, making->arena, &making->l0.ever))
+        !fg_late_filter_make(making->runs, making->n_runs, making->arena, &making->l0.late_filter))
         return fg_fail(err, FG_E_LIMIT, "no room for %u groups", making->n_runs);
-    making->l0.ever.below = making->window_now + 1;
+    making->l0.late_filter.below = making->window_now + 1;
     return FG_OK;
 }
 
@@ -769,7 +769,7 @@ static enum fg_code make(struct l0_making *making, struct fg_err *err)
     fg_arena_reset(making->arena);
     if (begin_l0(making, err) != FG_OK || look_at_segments(making, LIVE, err) != FG_OK ||
         look_at_segments(making, UNKNOWN, err) != FG_OK || find_missing(making, err) != FG_OK ||
-        note_blocks(making, err) != FG_OK || set_ever(making, err) != FG_OK)
+        note_blocks(making, err) != FG_OK || set_late_filter(making, err) != FG_OK)
         return err->code;
     return set_gone(making, err);
 }

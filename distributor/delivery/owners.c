@@ -255,7 +255,7 @@ enum fg_code dist_owners_ring(struct dist_owners *owners, struct fg_slice tenant
             return not_read_yet(err);
         /* Of a ring that nobody has joined there is nothing to be said. */
         if (fg_ring_newest(&view->ring) > 0 &&
-            fg_ring_spread_at(&view->ring, tenant, INT64_MAX) < wanted)
+            fg_ring_shard_factor_at(&view->ring, tenant, INT64_MAX) < wanted)
             fg_ring_watch_widen(owners->config.watch, tenant, wanted);
     }
     *ret_view = view;

@@ -63,9 +63,10 @@ enum fg_code dist_owners_of(struct dist_owners *owners, uint16_t shard,
 void dist_owner_set_done(struct dist_owner_set *set);
 
 /*
- * The ring that says which spread a tenant's profiles have, by their time (fg_ring_spread_at());
- * NULL: there is none, and they have none. The caller's reference. A wider one is asked for where
- * the tenant's limit is `wanted`. Never waits. FG_E_UNAVAILABLE: the ring was not read yet.
+ * The ring that says which spread a tenant's profiles have, by their time
+ * (fg_ring_shard_factor_at()); NULL: there is none, and they have none. The caller's reference. A
+ * wider one is asked for where the tenant's limit is `wanted`. Never waits. FG_E_UNAVAILABLE: the
+ * ring was not read yet.
  */
 enum fg_code dist_owners_ring(struct dist_owners *owners, struct fg_slice tenant, unsigned wanted,
                               struct fg_ring_view **ret_view, struct fg_err *err) fg_must_check;

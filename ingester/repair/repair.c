@@ -32,7 +32,7 @@ FG_METRICS_ENUM(repair_metric, REPAIR_METRICS)
 static const struct fg_metric_def repair_metrics[] = FG_METRICS_DEFS(REPAIR_METRICS);
 
 static const int64_t CALL_TIMEOUT_NS = 5 * FG_SECOND_NS;
-static const int64_t SEAT_POLL_NS = 100 * FG_MS_NS;
+static const int64_t MEMBER_POLL_NS = 100 * FG_MS_NS;
 static const uint64_t REPLY_MAX_BYTES = UINT64_C(64) << 20;
 
 struct ing_repair {
@@ -428,7 +428,7 @@ static void pass(struct ing_repair *repair)
 
 static bool is_seated(const struct ing_repair *repair)
 {
-    return fg_ring_watch_seat_state(repair->config.member->watch) == FG_RING_SEAT_ACTIVE;
+    return fg_ring_watch_member_state(repair->config.member->watch) == FG_RING_MEMBER_ACTIVE;
 }
 
 static void *run(void *arg)
@@ -442,7 +442,7 @@ static void *run(void *arg)
             pass(repair);
             goes_on = pause_for(repair, repair->config.settings->every_ns);
         } else {
-            goes_on = pause_for(repair, SEAT_POLL_NS);
+            goes_on = pause_for(repair, MEMBER_POLL_NS);
         }
     }
     return NULL;

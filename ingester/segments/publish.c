@@ -42,7 +42,7 @@ struct ing_publish {
     /* What was built last, in its arena. */
     struct fg_arena *arena;
     struct ing_build_summary summary;
-    struct fg_ever groups;
+    struct fg_late_filter groups;
 };
 
 /* ---- life ---- */
@@ -212,12 +212,12 @@ static enum fg_code note_groups(struct ing_publish *publish,
                                 const struct ing_segments_chunk *chunks, uint32_t n,
                                 struct fg_err *err)
 {
-    struct fg_ever_run *runs = fg_arena_new(publish->arena, struct fg_ever_run, n);
+    struct fg_late_filter_run *runs = fg_arena_new(publish->arena, struct fg_late_filter_run, n);
 
     for (uint32_t i = 0; runs != NULL && i < n; i++)
-        runs[i] = (struct fg_ever_run){chunks[i].group.window, chunks[i].group.shard,
-                                       chunks[i].group.shard};
-    if (runs == NULL || !fg_ever_make(runs, n, publish->arena, &publish->groups))
+        runs[i] = (struct fg_late_filter_run){chunks[i].group.window, chunks[i].group.shard,
+                                              chunks[i].group.shard};
+    if (runs == NULL || !fg_late_filter_make(runs, n, publish->arena, &publish->groups))
         return fg_fail(err, FG_E_LIMIT, "too many head chunks for a segment");
     return FG_OK;
 }

@@ -31,7 +31,7 @@ struct ing_segments_core *ing_segments_core_create(const struct ing_segments_cor
     core->random = config->seed;
     core->last_cut = last_cut;
     core->seen = seen;
-    core->ever = fg_ever_none();
+    core->late_filter = fg_late_filter_none();
     ing_chunk_table_init(&core->table);
     return core;
 }
@@ -41,7 +41,7 @@ void ing_segments_core_destroy(struct ing_segments_core *core)
     if (core == NULL)
         return;
     ing_chunk_table_done(&core->table);
-    fg_arena_destroy(core->ever_arena);
+    fg_arena_destroy(core->late_filter_arena);
     free(core->ranks);
     free(core->pinned.chunks);
     free(core->misfits.chunks);

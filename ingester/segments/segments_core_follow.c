@@ -94,14 +94,14 @@ static void caught_up(struct ing_segments_core *core)
     core->n_foreign = core->at_foreign = 0;
 }
 
-static void take_ever(struct ing_segments_core *core, const struct fg_ever *ever)
+static void take_late_filter(struct ing_segments_core *core, const struct fg_late_filter *filter)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
-    struct fg_ever none = fg_ever_none();
+    struct fg_late_filter none = fg_late_filter_none();
 
-    fg_assert(fg_ever_join(ever, &none, 0, 0, arena, &core->ever));
-    fg_arena_destroy(core->ever_arena);
-    core->ever_arena = arena;
+    fg_assert(fg_late_filter_join(filter, &none, 0, 0, arena, &core->late_filter));
+    fg_arena_destroy(core->late_filter_arena);
+    core->late_filter_arena = arena;
 }
 
 /* Is it the segment that was uploaded last? */
@@ -160,7 +160,7 @@ void ing_follow_manifest(struct ing_segments_core *core, const struct fg_l0 *l0)
     core->rechecked = true;
     check_last_cut(core, l0);
     if (!core->started || l0->generation > core->seen)
-        take_ever(core, &l0->ever);
+        take_late_filter(core, &l0->late_filter);
     if (!core->started) /* what was evicted before this start is in blocks up to here */
         core->safe = l0->generation;
     core->started = true;
@@ -181,7 +181,7 @@ void ing_follow_manifest(struct ing_segments_core *core, const struct fg_l0 *l0)
 bool ing_segments_core_may_hold(const struct ing_segments_core *core,
                                 const struct ing_head_group_key *group)
 {
-    return fg_ever_has(&core->ever, group->shard, group->window);
+    return fg_late_filter_has(&core->late_filter, group->shard, group->window);
 }
 
 uint32_t ing_segments_core_leftover(const struct ing_segments_core *core,

@@ -62,8 +62,8 @@ struct ing_segments_core {
     uint64_t seen;
     uint64_t era;      /* the greatest `asked` */
     uint64_t reported; /* this store is clean of, it says */
-    struct fg_ever ever;
-    struct fg_arena *ever_arena;
+    struct fg_late_filter late_filter;
+    struct fg_arena *late_filter_arena;
 
     /* Following. */
     enum ing_follow_state follow;

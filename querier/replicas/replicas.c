@@ -74,7 +74,7 @@ static void find_shards(const struct qry_query *query, const struct qry_replicas
     reading->last = UINT16_MAX;
     if (service.len == 0 || query->ring == NULL)
         return;
-    spread = fg_ring_spread(&query->ring->ring, tenant);
+    spread = fg_ring_shard_factor(&query->ring->ring, tenant);
     reading->first = fg_shard_first(tenant, service, spread);
     reading->last = (uint16_t)(reading->first + (1u << spread) - 1);
 }

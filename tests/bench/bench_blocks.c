@@ -361,7 +361,7 @@ static void commit_segment(struct stream *stream, uint32_t segment, struct fg_l0
         .t_max_ns = summary.t_max_ns,
         .parts = &part,
         .n_parts = 1,
-        .groups = fg_ever_none(),
+        .groups = fg_late_filter_none(),
     };
     fg_name_segment(name, &entry.id);
     put(stream->bucket, name, fg_buf_slice(&file));

@@ -202,15 +202,17 @@ static void put(struct fill *fill, const char *name, struct fg_slice content, st
 }
 
 /* Which (shard, window) the segment holds. */
-static struct fg_ever groups_of(const struct fill *fill, uint32_t window, struct fg_arena *arena)
+static struct fg_late_filter groups_of(const struct fill *fill, uint32_t window,
+                                       struct fg_arena *arena)
 {
-    struct fg_ever_run *run = fg_arena_new(arena, struct fg_ever_run, 1);
+    struct fg_late_filter_run *run = fg_arena_new(arena, struct fg_late_filter_run, 1);
     uint32_t shards = FG_MIN(fill->instances, (uint32_t)STREAM_SHARDS);
-    struct fg_ever groups;
+    struct fg_late_filter groups;
 
-    *run = (struct fg_ever_run){(uint32_t)((fill->start_ns + window * WINDOW_NS) / WINDOW_NS),
-                                STREAM_SHARD, (uint16_t)(STREAM_SHARD + shards - 1)};
-    fg_assert(fg_ever_make(run, 1, arena, &groups));
+    *run =
+        (struct fg_late_filter_run){(uint32_t)((fill->start_ns + window * WINDOW_NS) / WINDOW_NS),
+                                    STREAM_SHARD, (uint16_t)(STREAM_SHARD + shards - 1)};
+    fg_assert(fg_late_filter_make(run, 1, arena, &groups));
     return groups;
 }
 

@@ -45,8 +45,8 @@ static void start(struct head *head)
 
     head_open_seated(head, store_with_id(), fg_bucket_memory(), "fuzz", 1);
     fg_assert(fg_ring_watch_start(head->watch, &err) == FG_OK &&
-              fg_ring_watch_wait_seat(head->watch, FG_RING_SEAT_ACTIVE, in(FG_MINUTE_NS), &err) ==
-                  FG_OK);
+              fg_ring_watch_wait_member(head->watch, FG_RING_MEMBER_ACTIVE, in(FG_MINUTE_NS),
+                                        &err) == FG_OK);
     fg_assert(head_push(head, &profile, true).stored == 1);
     profile.time_ns++;
     fg_assert(head_push(head, &profile, true).stored == 1);

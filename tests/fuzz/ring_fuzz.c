@@ -33,7 +33,7 @@ static void change_all(const struct fg_ring *ring, struct fg_arena *arena)
     struct fg_ring_change replicate = {.kind = FG_RING_REPLICATE, .replicas = 1};
     struct fg_ring_change widen = {.kind = FG_RING_WIDEN,
                                    .name = FG_LIT("a tenant"),
-                                   .spread = FG_SHARD_SPREAD_MAX,
+                                   .shard_factor = FG_SHARD_FACTOR_MAX,
                                    .since_ns = 5};
 
     change(ring, &join, arena);

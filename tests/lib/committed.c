@@ -1,6 +1,6 @@
 #include "tests/lib/committed.h"
 
-#include "common/cluster/manifest/snapshot.h"
+#include "common/cluster/manifest/snapshot_core.h"
 #include "common/model/flame.h"
 #include "common/storage/block/verify.h"
 #include "common/storage/rollup/reader.h"

@@ -2,7 +2,7 @@
 #ifndef FG_TESTS_LIB_COMMITTED_H
 #define FG_TESTS_LIB_COMMITTED_H
 
-#include "common/cluster/manifest/snapshot.h"
+#include "common/cluster/manifest/snapshot_core.h"
 #include "common/storage/bucket/bucket.h"
 
 struct committed {

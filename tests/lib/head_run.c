@@ -51,7 +51,7 @@ static void on_drain(void *arg, uint64_t revision)
 static void make_watch(struct head *head, const struct opening *opening)
 {
     const struct head_member *member = opening->member;
-    const struct fg_ring_watch_seat seat = {
+    const struct fg_ring_watch_member self = {
         .name = member->name,
         .zone = "",
         .address = head->url,
@@ -67,7 +67,7 @@ static void make_watch(struct head *head, const struct opening *opening)
                                                              .clock = fg_clock_real(),
                                                              .registry = head->registry,
                                                              .poll_ns = member->poll_ns,
-                                                             .seat = &seat},
+                                                             .member = &self},
                               &head->watch, &err),
          &err);
 }

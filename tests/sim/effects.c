@@ -152,7 +152,7 @@ static void move(struct head *head, const struct ing_segments_chunk *chunk,
             !ing_head_same_group(&stored->item.group, &chunk->group) ||
             items_has(committed, &stored->item))
             continue;
-        trace(head->world, "%s: profile %u from round %u to %u", head->seat.name,
+        trace(head->world, "%s: profile %u from chunk %u to %u", head->identity.name,
               stored->item.profile, stored->chunk, to);
         stored->chunk = to;
     }
@@ -247,13 +247,13 @@ static void build(struct head *head, const struct pending *pending, struct fg_bu
 {
     struct fg_l0_new *new = &head->upload;
     struct fg_l0_new_part *parts;
-    struct fg_ever_run *runs;
+    struct fg_late_filter_run *runs;
     uint32_t n_runs = 0;
 
     fg_arena_destroy(head->upload_arena);
     head->upload_arena = fg_arena_create(SIZE_MAX);
     parts = fg_arena_new(head->upload_arena, struct fg_l0_new_part, TENANTS);
-    runs = fg_arena_new(head->upload_arena, struct fg_ever_run, pending->effect.n_chunks);
+    runs = fg_arena_new(head->upload_arena, struct fg_late_filter_run, pending->effect.n_chunks);
     *new = (struct fg_l0_new){.id = pending->effect.id, .parts = parts, .t_max_ns = 1};
     for (uint32_t t = 0; t < TENANTS; t++) {
         struct fg_l0_new_part part = {.tenant = tenant_names[t], .t_max_ns = 1};
@@ -267,7 +267,7 @@ static void build(struct head *head, const struct pending *pending, struct fg_bu
                         ing_head_same_group(&pending->chunks[k].group, &item->group);
             if (!mine || item->group.tenant != t)
                 continue;
-            trace(head->world, "%s: profile %u into cut %llu nonce %llx", head->seat.name,
+            trace(head->world, "%s: profile %u into cut %llu nonce %llx", head->identity.name,
                   item->profile, (unsigned long long)pending->effect.id.cut,
                   (unsigned long long)pending->effect.id.nonce);
             fg_buf_append(bytes, item, sizeof *item);
@@ -280,11 +280,11 @@ static void build(struct head *head, const struct pending *pending, struct fg_bu
             parts[new->n_parts++] = part;
     }
     for (uint32_t k = 0; k < pending->effect.n_chunks; k++)
-        runs[n_runs++] =
-            (struct fg_ever_run){pending->chunks[k].group.window, pending->chunks[k].group.shard,
-                                 pending->chunks[k].group.shard};
+        runs[n_runs++] = (struct fg_late_filter_run){pending->chunks[k].group.window,
+                                                     pending->chunks[k].group.shard,
+                                                     pending->chunks[k].group.shard};
     new->bytes = bytes->len;
-    fg_assert(fg_ever_make(runs, n_runs, head->upload_arena, &new->groups));
+    fg_assert(fg_late_filter_make(runs, n_runs, head->upload_arena, &new->groups));
 }
 
 /* Chunks of the upload that no segment can be made of, for now. */
@@ -393,8 +393,8 @@ static void job_report(struct job *job)
     struct fg_err err;
     bool changed;
 
-    fg_assert(fg_l0_clean(&head->l0->l0, head->seat.store, job->pending.effect.clean, arena, &next,
-                          &changed, &err) == FG_OK);
+    fg_assert(fg_l0_clean(&head->l0->l0, head->identity.store, job->pending.effect.clean, arena,
+                          &next, &changed, &err) == FG_OK);
     if (changed)
         put_l0(job, &next, SEGMENTS_REPORTED);
     else
@@ -489,7 +489,7 @@ void head_step(struct head *head, struct ing_segments_event event)
     ing_segments_core_step(head->core, &event, &effects);
     if (event.kind != SEGMENTS_TICK || effects.n > 0)
         trace(head->world, "%s: event %d, seen %llu, gen %llu, safe %llu, %u effects",
-              head->seat.name, event.kind,
+              head->identity.name, event.kind,
               (unsigned long long)ing_segments_core_status(head->core).seen,
               (unsigned long long)ing_segments_core_status(head->core).gen,
               (unsigned long long)ing_segments_core_status(head->core).safe, effects.n);

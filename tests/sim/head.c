@@ -35,9 +35,9 @@ struct world *head_world(const struct head *head)
     return head->world;
 }
 
-const struct seat *head_seat(const struct head *head)
+const struct identity *head_identity(const struct head *head)
 {
-    return &head->seat;
+    return &head->identity;
 }
 
 struct ing_member *head_member(const struct head *head)
@@ -137,9 +137,9 @@ void head_set_mark(struct head *head, const struct mark *mark)
                                                           "unchecked"};
     struct mark *there = find_mark(head, &mark->group, mark->number);
 
-    trace(head->world, "%s: round %u:%u:%u/%u is %s, cut %llu, generation %llu", head->seat.name,
-          mark->group.tenant, mark->group.shard, mark->group.window, mark->number,
-          state_names[mark->state], (unsigned long long)mark->cut,
+    trace(head->world, "%s: chunk %u:%u:%u/%u is %s, cut %llu, generation %llu",
+          head->identity.name, mark->group.tenant, mark->group.shard, mark->group.window,
+          mark->number, state_names[mark->state], (unsigned long long)mark->cut,
           (unsigned long long)mark->generation);
 
     if (there != NULL) {
@@ -158,8 +158,8 @@ void head_evict_chunk(struct head *head, const struct mark *chunk)
     uint32_t kept = 0;
     struct mark *mark = find_mark(head, &chunk->group, chunk->number);
 
-    trace(head->world, "%s: round %u:%u:%u/%u is forgotten", head->seat.name, chunk->group.tenant,
-          chunk->group.shard, chunk->group.window, chunk->number);
+    trace(head->world, "%s: chunk %u:%u:%u/%u is forgotten", head->identity.name,
+          chunk->group.tenant, chunk->group.shard, chunk->group.window, chunk->number);
     for (uint32_t i = 0; i < head->n_stored; i++)
         if (head->stored[i].chunk != chunk->number ||
             !ing_head_same_group(&head->stored[i].item.group, &chunk->group))
@@ -232,7 +232,7 @@ static void tick(void *arg)
 void head_start(struct head *head)
 {
     struct ing_segments_core_config config = {
-        .writer = head->seat.store,
+        .writer = head->identity.store,
         .seed = draw(head->world, UINT64_MAX),
         .cut_bytes = 25 * PROFILE_BYTES,
         .grace_ns = FG_MINUTE_NS,
@@ -252,7 +252,7 @@ void head_start(struct head *head)
     };
     struct clock_arg *clock = fg_new(struct clock_arg);
 
-    trace(head->world, "%s: starts", head->seat.name);
+    trace(head->world, "%s: starts", head->identity.name);
     head->up = true;
     head->life++;
     head->core = ing_segments_core_create(&config, head->last_cut, 0);
@@ -260,7 +260,7 @@ void head_start(struct head *head)
     head->wake_mono_ns = 0;
     head->drains = 0;
     restore(head);
-    head->member = member_start(head, &head->seat);
+    head->member = member_start(head, &head->identity);
     *clock = (struct clock_arg){head, head->life};
     fibers_spawn(head->world->fibers, 0, tick, clock);
     if (head->world->shape.script == NULL)
@@ -278,7 +278,7 @@ void head_crash(struct head *head)
 {
     if (!head->up)
         return;
-    trace(head->world, "%s: dies", head->seat.name);
+    trace(head->world, "%s: dies", head->identity.name);
     head->up = false;
     head->world->crashes++;
     member_end(head->member);
@@ -293,12 +293,12 @@ void head_crash(struct head *head)
     clear_queue(head);
 }
 
-struct head *head_create(struct world *world, const struct seat *seat)
+struct head *head_create(struct world *world, const struct identity *identity)
 {
     struct head *head = fg_new(struct head);
 
     head->world = world;
-    head->seat = *seat;
+    head->identity = *identity;
     if (!world->shape.calm)
         head->skew_ns = (int64_t)draw(world, 6 * (uint64_t)FG_MINUTE_NS) - 3 * FG_MINUTE_NS;
     head_start(head);
@@ -308,7 +308,7 @@ struct head *head_create(struct world *world, const struct seat *seat)
 void head_wipe(struct head *head, struct fg_id store)
 {
     fg_assert(!head->up);
-    head->seat.store = store;
+    head->identity.store = store;
     head->n_stored = head->n_marks = 0;
     head->last_cut = 0;
 }
@@ -316,7 +316,7 @@ void head_wipe(struct head *head, struct fg_id store)
 void head_move(struct head *head, const char *zone)
 {
     fg_assert(!head->up);
-    (void)snprintf(head->seat.zone, sizeof head->seat.zone, "%s", zone);
+    (void)snprintf(head->identity.zone, sizeof head->identity.zone, "%s", zone);
 }
 
 void head_end(struct head *head)
@@ -420,8 +420,8 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
         case SEGMENTS_ADMIT_UNCHECKED:
             if (head_write_fails(head))
                 return HEAD_REFUSED;
-            trace(world, "%s: profile %u into round %u:%u:%u/%u, looked at %llu, seen %llu",
-                  head->seat.name, item->profile, item->group.tenant, item->group.shard,
+            trace(world, "%s: profile %u into chunk %u:%u:%u/%u, looked at %llu, seen %llu",
+                  head->identity.name, item->profile, item->group.tenant, item->group.shard,
                   item->group.window, chunk, (unsigned long long)looked.generation,
                   (unsigned long long)ing_segments_core_seen(head->core));
             put(head, item, chunk, admission == SEGMENTS_ADMIT_UNCHECKED);

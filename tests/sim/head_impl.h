@@ -32,7 +32,7 @@ struct pending {
 
 struct head {
     struct world *world;
-    struct seat seat;
+    struct identity identity;
     bool up, ended;
     uint64_t life;
     int64_t skew_ns, cut_off_until_ns, without_bucket_until_ns, unfit_until_ns;

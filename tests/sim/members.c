@@ -8,7 +8,7 @@
 struct ing_member {
     uint32_t refs;
     struct owner owner;
-    struct fg_ring_seat seat;
+    struct fg_ring_member_core core;
     struct fg_ring_view *view; /* NULL: the ring was not read yet */
     bool read;                 /* now */
     bool swap;
@@ -64,15 +64,15 @@ static bool lives(struct ing_member *member)
     return is_alive(head_world(member->owner.head), &member->owner);
 }
 
-static void step(struct ing_member *member, struct fg_ring_seat_event *event)
+static void step(struct ing_member *member, struct fg_ring_member_event *event)
 {
     struct world *world = head_world(member->owner.head);
-    struct fg_ring_seat_effects effects;
+    struct fg_ring_member_effects effects;
     struct fg_err err;
 
     event->mono_ns = fibers_now_ns(world->fibers);
     event->wall_ns = world_wall_ns(world);
-    fg_ring_seat_step(&member->seat, event, &effects);
+    fg_ring_member_step(&member->core, event, &effects);
     member->read |= effects.read;
     member->wake_mono_ns = effects.wake_mono_ns;
     member->drain = FG_MAX(member->drain, effects.drain);
@@ -95,7 +95,7 @@ static void rank_head(struct ing_member *member)
         unsigned n = fg_ring_view_owners(member->view, (uint16_t)shard, owners);
 
         for (unsigned i = 0; i < n; i++)
-            if (fg_id_eq(owners[i]->store, head_seat(head)->store))
+            if (fg_id_eq(owners[i]->store, head_identity(head)->store))
                 ranks[shard] = (uint8_t)i;
         if (chance(world, 50))
             ranks[shard] = (uint8_t)draw(world, FG_RING_REPLICAS_MAX);
@@ -107,7 +107,7 @@ static void read_ring(struct ing_member *member)
 {
     struct head *head = member->owner.head;
     struct world *world = head_world(head);
-    struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_RING};
+    struct fg_ring_member_event event = {.kind = FG_RING_MEMBER_RING};
     struct fg_ring_view *view;
 
     if (ring_get(world, &member->owner, &view) != IO_OK)
@@ -121,15 +121,15 @@ static void read_ring(struct ing_member *member)
     event.ring = &view->ring;
     event.arena = arena;
     step(member, &event);
-    trace(world, "%s: ring of revision %llu, %s", head_seat(head)->name,
+    trace(world, "%s: ring of revision %llu, %s", head_identity(head)->name,
           (unsigned long long)fg_ring_newest(&view->ring),
-          fg_ring_seat_state_name(member->seat.state));
+          fg_ring_member_state_name(member->core.state));
     rank_head(member); /* it may die of it */
 }
 
 static void swap_ring(struct ing_member *member)
 {
-    struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_SWAPPED};
+    struct fg_ring_member_event event = {.kind = FG_RING_MEMBER_SWAPPED};
     char etag[24];
     enum io io;
 
@@ -149,7 +149,7 @@ static void drain_head(struct ing_member *member)
 {
     struct head *head = member->owner.head;
     struct world *world = head_world(head);
-    struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_DRAINED, .revision = member->drain};
+    struct fg_ring_member_event event = {.kind = FG_RING_MEMBER_DRAINED, .revision = member->drain};
     uint64_t drain = head_drain(head);
 
     member->drain = 0;
@@ -165,7 +165,7 @@ static void drain_head(struct ing_member *member)
 static void turn(struct ing_member *member)
 {
     int64_t now = fibers_now_ns(head_world(member->owner.head)->fibers);
-    struct fg_ring_seat_event tick = {.kind = FG_RING_SEAT_TICK};
+    struct fg_ring_member_event tick = {.kind = FG_RING_MEMBER_TICK};
 
     if (member->swap)
         swap_ring(member);
@@ -194,8 +194,8 @@ static void sitter(void *arg)
     struct ing_member *member = arg;
     struct world *world = head_world(member->owner.head);
 
-    while (lives(member) && member->seat.state != FG_RING_SEAT_LEFT &&
-           member->seat.state != FG_RING_SEAT_REPLACED) {
+    while (lives(member) && member->core.state != FG_RING_MEMBER_LEFT &&
+           member->core.state != FG_RING_MEMBER_REPLACED) {
         turn(member);
         fibers_sleep(world->fibers, (int64_t)draw(world, (uint64_t)FG_SECOND_NS));
     }
@@ -206,7 +206,7 @@ static void sitter(void *arg)
     unref(member);
 }
 
-struct ing_member *member_start(struct head *head, const struct seat *seat)
+struct ing_member *member_start(struct head *head, const struct identity *identity)
 {
     struct world *world = head_world(head);
     struct ing_member *member = fg_new(struct ing_member);
@@ -214,17 +214,17 @@ struct ing_member *member_start(struct head *head, const struct seat *seat)
     member->refs = 3;
     member->owner = (struct owner){.head = head, .life = head_life(head)};
     fg_buf_init(&member->swapped_in, SIZE_MAX);
-    fg_ring_seat_init(&member->seat, &(struct fg_ring_seat_config){
-                                         .name = fg_cstr(seat->name),
-                                         .zone = fg_cstr(seat->zone),
-                                         .address = fg_cstr(seat->name),
-                                         .http = FG_LIT(""),
-                                         .store = seat->store,
-                                         .replicas = world->shape.replicas,
-                                         .backoff_min_ns = 100 * FG_MS_NS,
-                                         .backoff_max_ns = 10 * FG_SECOND_NS,
-                                         .seed = draw(world, UINT64_MAX),
-                                     });
+    fg_ring_member_init(&member->core, &(struct fg_ring_member_config){
+                                           .name = fg_cstr(identity->name),
+                                           .zone = fg_cstr(identity->zone),
+                                           .address = fg_cstr(identity->name),
+                                           .http = FG_LIT(""),
+                                           .store = identity->store,
+                                           .replicas = world->shape.replicas,
+                                           .backoff_min_ns = 100 * FG_MS_NS,
+                                           .backoff_max_ns = 10 * FG_SECOND_NS,
+                                           .seed = draw(world, UINT64_MAX),
+                                       });
     fibers_spawn(world->fibers, 0, sitter, member);
     fibers_spawn(world->fibers, 0, drainer, member);
     return member;
@@ -237,12 +237,12 @@ void member_end(struct ing_member *member)
 
 void member_leave(struct ing_member *member)
 {
-    step(member, &(struct fg_ring_seat_event){.kind = FG_RING_SEAT_LEAVE});
+    step(member, &(struct fg_ring_member_event){.kind = FG_RING_MEMBER_LEAVE});
 }
 
 bool member_is_active(const struct ing_member *member)
 {
-    return member->seat.state == FG_RING_SEAT_ACTIVE;
+    return member->core.state == FG_RING_MEMBER_ACTIVE;
 }
 
 struct fg_ring_view *member_view(const struct ing_member *member)
@@ -254,7 +254,7 @@ bool ing_member_admits(struct ing_member *member, uint64_t revision)
 {
     uint64_t known = member->view == NULL ? 0 : fg_ring_newest(&member->view->ring);
     bool seated =
-        member->seat.state == FG_RING_SEAT_ACTIVE || member->seat.state == FG_RING_SEAT_LEAVING;
+        member->core.state == FG_RING_MEMBER_ACTIVE || member->core.state == FG_RING_MEMBER_LEAVING;
 
     member->read |= revision > known;
     if (!keeps(head_world(member->owner.head), CLUSTER_RULE_STALE_RING_REJECT))

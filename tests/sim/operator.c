@@ -16,7 +16,7 @@ static unsigned count_heads(const struct world *world, bool up)
 struct head *find_head(struct world *world, struct fg_slice name)
 {
     for (uint32_t i = 0; i < world->n_heads; i++)
-        if (fg_slice_is(name, head_seat(world->heads[i])->name))
+        if (fg_slice_is(name, head_identity(world->heads[i])->name))
             return world->heads[i];
     return NULL;
 }
@@ -28,15 +28,15 @@ static struct fg_id new_store(struct world *world)
 
 void bear_head(struct world *world)
 {
-    struct seat seat = {.store = new_store(world)};
+    struct identity identity = {.store = new_store(world)};
 
-    (void)snprintf(seat.name, sizeof seat.name, "m-%u", world->n_heads);
-    (void)snprintf(seat.zone, sizeof seat.zone, "z-%u", world->n_heads % 3);
+    (void)snprintf(identity.name, sizeof identity.name, "m-%u", world->n_heads);
+    (void)snprintf(identity.zone, sizeof identity.zone, "z-%u", world->n_heads % 3);
     if (world->n_heads == world->cap_heads) {
         world->cap_heads = FG_MAX(8, world->cap_heads * 2);
         world->heads = fg_realloc(world->heads, world->cap_heads * sizeof(struct head *));
     }
-    world->heads[world->n_heads++] = head_create(world, &seat);
+    world->heads[world->n_heads++] = head_create(world, &identity);
 }
 
 /* ---- what cannot be undone ---- */
@@ -67,11 +67,12 @@ static bool has_losses(const struct fg_ring *ring)
 /* Is the loss of this head's disk in the ring? */
 static bool is_told(const struct fg_ring *ring, const struct head *head)
 {
-    uint32_t number = fg_ring_find(ring, fg_cstr(head_seat(head)->name));
+    uint32_t number = fg_ring_find(ring, fg_cstr(head_identity(head)->name));
 
     return number == FG_RING_NO_MEMBER ||
-           (head_has_ended(head) ? fg_ring_state(ring, number) == FG_RING_GONE
-                                 : fg_id_eq(ring->members[number].store, head_seat(head)->store));
+           (head_has_ended(head)
+                ? fg_ring_state(ring, number) == FG_RING_GONE
+                : fg_id_eq(ring->members[number].store, head_identity(head)->store));
 }
 
 /* Two copies of three do not survive two losses: not before what the first one lost has drained
@@ -92,7 +93,7 @@ static void forget(void *arg)
     struct head *head = arg;
     struct world *world = head_world(head);
     const struct fg_ring_change change = {.kind = FG_RING_FORGET,
-                                          .name = fg_cstr(head_seat(head)->name)};
+                                          .name = fg_cstr(head_identity(head)->name)};
     struct owner owner = {0};
     bool told = false;
 
@@ -128,13 +129,13 @@ static void destroy_disk(struct world *world, struct head *head)
 {
     world->destroyed = head;
     if (draw(world, 2) == 0 || count_heads(world, true) < world->shape.replicas + 1) {
-        trace(world, "%s: comes back with an empty disk", head_seat(head)->name);
+        trace(world, "%s: comes back with an empty disk", head_identity(head)->name);
         world->wiped++;
         head_wipe(head, new_store(world));
         head_start(head);
         return;
     }
-    trace(world, "%s: is given up", head_seat(head)->name);
+    trace(world, "%s: is given up", head_identity(head)->name);
     world->forgotten++;
     head_end(head);
     fibers_spawn(world->fibers, 0, forget, head);
@@ -170,7 +171,7 @@ static void to_one_that_is_up(struct world *world, struct head *head)
     } else if (kind < 19) {
         head_blur(head, (int64_t)draw(world, 10 * (uint64_t)FG_MINUTE_NS));
     } else if (kind < 21 && count_heads(world, true) > world->shape.heads) {
-        trace(world, "%s: is to leave", head_seat(head)->name);
+        trace(world, "%s: is to leave", head_identity(head)->name);
         member_leave(head_member(head));
     }
 }

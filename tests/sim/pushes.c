@@ -30,7 +30,7 @@ static bool send_copy(const struct copy *copy)
     fg_assert(copy->nth < fg_ring_view_owners(push->view, item.group.shard, owners));
     head = find_head(world, owners[copy->nth]->name);
     stored = head != NULL && !chance(world, world->lose_permille) &&
-             fg_id_eq(head_seat(head)->store, owners[copy->nth]->store) &&
+             fg_id_eq(head_identity(head)->store, owners[copy->nth]->store) &&
              head_write(head, &item, fg_ring_newest(&push->view->ring)) == HEAD_STORED;
     delay(world);
     return stored && !chance(world, world->lose_permille);

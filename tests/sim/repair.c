@@ -1,6 +1,7 @@
 /*
- * Repair between heads: one pass after another of ingester/repair/repair_core, whose links are messages
- * that get lost and come late, and pushes that come twice. Pages have room for a few groups.
+ * Repair between heads: one pass after another of ingester/repair/repair_core, whose links are
+ * messages that get lost and come late, and pushes that come twice. Pages have room for a few
+ * groups.
  */
 #include "ingester/repair/repair_core.h"
 #include "tests/sim/world.h"
@@ -35,7 +36,7 @@ static struct head *reach(struct repairer *repairer)
     if (head == NULL || !head_is_up(head) || head_is_cut_off(head) ||
         chance(world, world->lose_permille))
         return NULL;
-    return fg_id_eq(head_seat(head)->store, repairer->other->store) ? head : NULL;
+    return fg_id_eq(head_identity(head)->store, repairer->other->store) ? head : NULL;
 }
 
 /* The answer comes home, to one that is still there. */
@@ -125,7 +126,7 @@ static enum fg_code link_groups(void *arg, const struct ing_repair_group *after,
     if (head == NULL)
         return lost(err);
     *ret_page = (struct ing_repair_page){0};
-    say_groups(head, head_seat(repairer->owner.head)->store, after, arena, ret_page);
+    say_groups(head, head_identity(repairer->owner.head)->store, after, arena, ret_page);
     return come_home(repairer, err);
 }
 
@@ -233,7 +234,7 @@ static bool link_owns(void *arg, uint16_t shard)
 {
     struct repairer *repairer = arg;
 
-    return owns(repairer->view, head_seat(repairer->owner.head)->store, shard);
+    return owns(repairer->view, head_identity(repairer->owner.head)->store, shard);
 }
 
 /* Between two links that wait the head lives, if it did after the first. */
@@ -285,7 +286,7 @@ static void pass(struct repairer *repairer)
         struct fg_err err;
 
         repairer->other = &ring->members[i];
-        if (!fg_id_eq(repairer->other->store, head_seat(repairer->owner.head)->store) &&
+        if (!fg_id_eq(repairer->other->store, head_identity(repairer->owner.head)->store) &&
             fg_ring_state(ring, i) != FG_RING_GONE && ing_repair_core_pass(&links, &err) == FG_OK)
             world_of(repairer)->passes++;
     }

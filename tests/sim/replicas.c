@@ -67,7 +67,7 @@ static enum head_read call(struct replicas *replicas, const struct qry_asked *as
         question.shards.ids_of = replicas->ids.of;
         question.shards.n_ids_of = replicas->ids.n_of;
     }
-    return head != NULL && fg_id_eq(head_seat(head)->store, member->store)
+    return head != NULL && fg_id_eq(head_identity(head)->store, member->store)
                ? head_read(head, &question, replicas->arena, answer, replicas->least)
                : HEAD_UNAVAILABLE;
 }

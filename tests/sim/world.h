@@ -12,9 +12,9 @@
 #define FG_TESTS_SIM_WORLD_H
 
 #include "common/base/time.h"
-#include "common/cluster/manifest/snapshot.h"
-#include "common/cluster/ring/reads.h"
-#include "common/cluster/ring/seat.h"
+#include "common/cluster/manifest/snapshot_core.h"
+#include "common/cluster/ring/member_core.h"
+#include "common/cluster/ring/reads_core.h"
 #include "ingester/query_shards.h"
 #include "ingester/segments/segments_core.h"
 #include "tests/lib/fiber.h"
@@ -218,7 +218,7 @@ bool read_and_check(struct world *world);
 /* ---- the ring (members.c) ---- */
 
 /* How a head is known. */
-struct seat {
+struct identity {
     char name[16], zone[8];
     struct fg_id store; /* and writer of segments */
 };
@@ -227,7 +227,7 @@ struct seat {
 enum io ring_get(struct world *world, struct owner *owner, struct fg_ring_view **ret_view);
 
 /* A head's place, in one life of it; ends with that. */
-struct ing_member *member_start(struct head *head, const struct seat *seat);
+struct ing_member *member_start(struct head *head, const struct identity *identity);
 void member_end(struct ing_member *member);
 void member_leave(struct ing_member *member);
 bool member_is_active(const struct ing_member *member);
@@ -237,7 +237,7 @@ bool ing_member_admits(struct ing_member *member, uint64_t revision);
 
 /* ---- heads (head.c) ---- */
 
-struct head *head_create(struct world *world, const struct seat *seat);
+struct head *head_create(struct world *world, const struct identity *identity);
 void head_destroy(struct head *head);
 void head_start(struct head *head);
 void head_crash(struct head *head);
@@ -248,7 +248,7 @@ bool head_is_up(const struct head *head);
 bool head_has_ended(const struct head *head);
 uint64_t head_life(const struct head *head);
 struct world *head_world(const struct head *head);
-const struct seat *head_seat(const struct head *head);
+const struct identity *head_identity(const struct head *head);
 struct ing_member *head_member(const struct head *head); /* while it is up */
 void head_cut_off(struct head *head, int64_t ns);
 bool head_is_cut_off(const struct head *head);

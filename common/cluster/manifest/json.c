@@ -108,18 +108,18 @@ static void put_segment(struct fg_buf *out, const struct fg_l0 *l0,
     end(out, "]},");
 }
 
-static void put_ever(struct fg_buf *out, const struct fg_ever *ever)
+static void put_late_filter(struct fg_buf *out, const struct fg_late_filter *filter)
 {
     put_key(out, "ever");
     fg_buf_putc(out, '{');
-    put_u64(out, "below", ever->below);
-    put_u64(out, "above", ever->above);
+    put_u64(out, "below", filter->below);
+    put_u64(out, "above", filter->above);
     begin_list(out, "runs");
-    for (uint32_t i = 0; i < ever->n_runs; i++) {
+    for (uint32_t i = 0; i < filter->n_runs; i++) {
         begin_line(out);
-        put_u64(out, "window", ever->runs[i].window);
-        put_u64(out, "first_shard", ever->runs[i].first);
-        put_u64(out, "last_shard", ever->runs[i].last);
+        put_u64(out, "window", filter->runs[i].window);
+        put_u64(out, "first_shard", filter->runs[i].first);
+        put_u64(out, "last_shard", filter->runs[i].last);
         end(out, "},");
     }
     end(out, "]},");
@@ -162,7 +162,7 @@ void fg_l0_json(const struct fg_l0 *l0, struct fg_buf *out)
         end(out, "},");
     }
     end(out, "],\n");
-    put_ever(out, &l0->ever);
+    put_late_filter(out, &l0->late_filter);
     end(out, "}\n");
 }
 

@@ -4,7 +4,7 @@
 
 struct fg_l0 fg_l0_none(void)
 {
-    return (struct fg_l0){.ever = fg_ever_none()};
+    return (struct fg_l0){.late_filter = fg_late_filter_none()};
 }
 
 /* ---- finding ---- */
@@ -292,12 +292,12 @@ static bool set_writer(struct fg_l0 *l0, const struct fg_l0_new *segment, struct
 
 /* Windows before it need not be known exactly. A clock that is ahead, or profiles that are, do not
  * move it alone: it never goes back. */
-static uint32_t exact_from(const struct fg_ever *groups, uint32_t window_now)
+static uint32_t exact_from(const struct fg_late_filter *groups, uint32_t window_now)
 {
     uint32_t newest = groups->n_runs == 0 ? 0 : groups->runs[groups->n_runs - 1].window;
 
     newest = FG_MIN(newest, window_now);
-    return newest > FG_EVER_EXACT_WINDOWS ? newest - FG_EVER_EXACT_WINDOWS : 0;
+    return newest > FG_LATE_FILTER_EXACT_WINDOWS ? newest - FG_LATE_FILTER_EXACT_WINDOWS : 0;
 }
 
 static enum fg_code check_limits(const struct fg_l0 *l0, struct fg_err *err)
@@ -362,8 +362,9 @@ enum fg_code fg_l0_commit(const struct fg_l0 *l0, const struct fg_l0_new *segmen
     next.generation++;
     if (!leave_gone(&next, &segment->id, arena) ||
         !add_segment(&next, segment, parts, wall_ns, arena) || !set_writer(&next, segment, arena) ||
-        !fg_ever_join(&l0->ever, &segment->groups, exact_from(&segment->groups, window_now),
-                      window_now, arena, &next.ever))
+        !fg_late_filter_join(&l0->late_filter, &segment->groups,
+                             exact_from(&segment->groups, window_now), window_now, arena,
+                             &next.late_filter))
         return no_memory(err);
     if (check_limits(&next, err) != FG_OK)
         return err->code;

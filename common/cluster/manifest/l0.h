@@ -11,7 +11,7 @@
  *   - no segment that ever was in the list had a generation > floor and is gone from it
  *   - a writer's cuts enter in order; writers[] says the last, with its generation
  *   - no writer is clean of more than was asked
- *   - the group of every profile in a segment, live or gone, is in ever
+ *   - the group of every profile in a segment, live or gone, is in late_filter
  *   - tenants are sorted by name, writers by id
  *   - a tenant's manifest covers `retired` of the tenant
  *
@@ -22,7 +22,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/cluster/manifest/ever.h"
+#include "common/cluster/manifest/late_filter.h"
 #include "common/cluster/manifest/name.h"
 #include "common/model/usage.h"
 
@@ -97,7 +97,7 @@ struct fg_l0 {
     uint32_t n_writers;
     struct fg_l0_gone *gone;
     uint32_t n_gone;
-    struct fg_ever ever;
+    struct fg_late_filter late_filter;
     struct fg_slice later;
 };
 
@@ -148,8 +148,8 @@ struct fg_l0_new {
     int64_t t_min_ns, t_max_ns;
     const struct fg_l0_new_part *parts; /* in any order; each tenant once */
     uint32_t n_parts;
-    struct fg_ever groups; /* of its profiles */
-    uint64_t clean;        /* of the writer: struct fg_l0_writer */
+    struct fg_late_filter groups; /* of its profiles */
+    uint64_t clean;               /* of the writer: struct fg_l0_writer */
 };
 
 /*

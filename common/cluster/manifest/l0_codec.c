@@ -14,7 +14,7 @@
  *                          part has any
  *   writers    list of records, ascending: id 16 bytes, varint cut, generation, clean
  *   gone       list of records, ascending by id: id as above, zigzag since / ns
- *   ever       varint below, above; list of: varint window - that before (of the first: - below),
+ *   late       varint below, above; list of: varint window - that before (of the first: - below),
  *                varint first shard - last one before where the window is the same, else first
  *                shard, varint last - first
  *   varint asked
@@ -123,15 +123,15 @@ static void put_gone(struct fg_buf *out, const struct fg_l0 *l0, struct fg_buf *
     }
 }
 
-static void put_ever(struct fg_buf *out, const struct fg_ever *ever)
+static void put_late_filter(struct fg_buf *out, const struct fg_late_filter *filter)
 {
-    struct fg_ever_run before = {.window = ever->below};
+    struct fg_late_filter_run before = {.window = filter->below};
 
-    fg_buf_varint(out, ever->below);
-    fg_buf_varint(out, ever->above);
-    fg_buf_varint(out, ever->n_runs);
-    for (uint32_t i = 0; i < ever->n_runs; i++) {
-        struct fg_ever_run run = ever->runs[i];
+    fg_buf_varint(out, filter->below);
+    fg_buf_varint(out, filter->above);
+    fg_buf_varint(out, filter->n_runs);
+    for (uint32_t i = 0; i < filter->n_runs; i++) {
+        struct fg_late_filter_run run = filter->runs[i];
         bool same = i > 0 && run.window == before.window;
 
         fg_buf_varint(out, run.window - before.window);
@@ -179,7 +179,7 @@ enum fg_code fg_l0_encode(const struct fg_l0 *l0, struct fg_buf *out, struct fg_
     put_segments(out, l0, &record);
     put_writers(out, l0, &record);
     put_gone(out, l0, &record);
-    put_ever(out, &l0->ever);
+    put_late_filter(out, &l0->late_filter);
     put_ends(out, l0);
     out->full |= record.full;
     fg_buf_done(&record);
@@ -356,8 +356,8 @@ static void get_gone(struct l0_reader *reader, struct fg_l0 *l0)
     }
 }
 
-static void get_run(struct l0_reader *reader, const struct fg_ever *ever, bool first,
-                    const struct fg_ever_run *before, struct fg_ever_run *run)
+static void get_run(struct l0_reader *reader, const struct fg_late_filter *filter, bool first,
+                    const struct fg_late_filter_run *before, struct fg_late_filter_run *run)
 {
     uint64_t step = fg_cur_varint(&reader->cur);
     bool same = step == 0 && !first;
@@ -365,31 +365,31 @@ static void get_run(struct l0_reader *reader, const struct fg_ever *ever, bool f
 
     if (same && from < 2) /* it would touch the one before */
         fail(reader, "the order of groups");
-    if (step >= ever->above - before->window || from > UINT16_MAX || len > UINT16_MAX) {
+    if (step >= filter->above - before->window || from > UINT16_MAX || len > UINT16_MAX) {
         fail(reader, "a group");
         return;
     }
     from += same ? before->last : 0;
     if (from + len > UINT16_MAX)
         fail(reader, "a shard");
-    *run = (struct fg_ever_run){(uint32_t)(before->window + step), (uint16_t)from,
-                                (uint16_t)(from + len)};
+    *run = (struct fg_late_filter_run){(uint32_t)(before->window + step), (uint16_t)from,
+                                       (uint16_t)(from + len)};
 }
 
-static void get_ever(struct l0_reader *reader, struct fg_ever *ever)
+static void get_late_filter(struct l0_reader *reader, struct fg_late_filter *filter)
 {
     uint64_t below = fg_cur_varint(&reader->cur), above = fg_cur_varint(&reader->cur);
-    struct fg_ever_run before = {.window = (uint32_t)below};
+    struct fg_late_filter_run before = {.window = (uint32_t)below};
 
-    if (above > FG_EVER_ABOVE_NONE || below > above)
+    if (above > FG_LATE_FILTER_ABOVE_NONE || below > above)
         fail(reader, "the windows that are complete");
-    ever->below = (uint32_t)below;
-    ever->above = (uint32_t)above;
-    ever->runs = fg_envelope_list(&reader->cur, reader->arena, RUN_MIN_BYTES, FG_EVER_RUNS_MAX,
-                                  sizeof *ever->runs, &ever->n_runs);
-    for (uint32_t i = 0; i < ever->n_runs && !reader->cur.bad; i++) {
-        get_run(reader, ever, i == 0, &before, &ever->runs[i]);
-        before = ever->runs[i];
+    filter->below = (uint32_t)below;
+    filter->above = (uint32_t)above;
+    filter->runs = fg_envelope_list(&reader->cur, reader->arena, RUN_MIN_BYTES,
+                                    FG_LATE_FILTER_RUNS_MAX, sizeof *filter->runs, &filter->n_runs);
+    for (uint32_t i = 0; i < filter->n_runs && !reader->cur.bad; i++) {
+        get_run(reader, filter, i == 0, &before, &filter->runs[i]);
+        before = filter->runs[i];
     }
 }
 
@@ -445,7 +445,7 @@ enum fg_code fg_l0_decode(struct fg_slice in, struct fg_arena *arena, struct fg_
     get_segments(&reader, &l0);
     get_writers(&reader, &l0);
     get_gone(&reader, &l0);
-    get_ever(&reader, &l0.ever);
+    get_late_filter(&reader, &l0.late_filter);
     l0.asked = get_last(&reader.cur);
     get_retired(&reader, &l0);
     check_writers(&reader, &l0);

@@ -179,25 +179,26 @@ static enum fg_code replicate(struct ring_draft *draft, unsigned replicas, struc
 }
 
 /* The tenant's entry in a list of the draft's own; NULL: there is no room for it. */
-static struct fg_ring_spread *add_spread(struct ring_draft *draft, struct fg_slice tenant)
+static struct fg_ring_shard_factor *add_shard_factor(struct ring_draft *draft,
+                                                     struct fg_slice tenant)
 {
     struct fg_ring *ring = &draft->ring;
     bool is_there;
-    uint32_t place = fg_ring_spread_place(ring, tenant, &is_there);
-    struct fg_ring_spread *list;
+    uint32_t place = fg_ring_shard_factor_place(ring, tenant, &is_there);
+    struct fg_ring_shard_factor *list;
 
-    if (!is_there && ring->n_spreads == FG_RING_SPREADS_MAX)
+    if (!is_there && ring->n_shard_factors == FG_RING_SHARD_FACTORS_MAX)
         return NULL;
-    list = copy_list(draft->arena, ring->spreads, ring->n_spreads, sizeof *list);
+    list = copy_list(draft->arena, ring->shard_factors, ring->n_shard_factors, sizeof *list);
     draft->full |= list == NULL;
     if (list == NULL)
         return NULL;
     if (!is_there) {
-        memmove(&list[place + 1], &list[place], (ring->n_spreads - place) * sizeof *list);
-        list[place] = (struct fg_ring_spread){.tenant = tenant};
-        ring->n_spreads++;
+        memmove(&list[place + 1], &list[place], (ring->n_shard_factors - place) * sizeof *list);
+        list[place] = (struct fg_ring_shard_factor){.tenant = tenant};
+        ring->n_shard_factors++;
     }
-    ring->spreads = list;
+    ring->shard_factors = list;
     return &list[place];
 }
 
@@ -213,7 +214,7 @@ static void add_step(struct ring_draft *draft, struct fg_ring_steps *steps,
         return;
     if (steps->n > 0)
         since_ns = FG_MAX(since_ns, items[steps->n - 1].since_ns);
-    items[steps->n] = (struct fg_ring_step){since_ns, change->spread};
+    items[steps->n] = (struct fg_ring_step){since_ns, change->shard_factor};
     *steps = (struct fg_ring_steps){items, steps->n + 1};
 }
 
@@ -221,17 +222,17 @@ static enum fg_code widen(struct ring_draft *draft, const struct fg_ring_change 
                           struct fg_err *err)
 {
     const char *fault = fg_ring_tenant_fault(change->name);
-    struct fg_ring_spread *entry;
+    struct fg_ring_shard_factor *entry;
 
     if (fault != NULL)
         return fg_fail(err, FG_E_INVALID, "the name of a tenant %s", fault);
-    if (change->spread > FG_SHARD_SPREAD_MAX)
-        return fg_fail(err, FG_E_INVALID, "a spread of %u; there can be 0 to %d", change->spread,
-                       FG_SHARD_SPREAD_MAX);
-    if (fg_ring_spread_at(&draft->ring, change->name, INT64_MAX) >= change->spread)
+    if (change->shard_factor > FG_SHARD_FACTOR_MAX)
+        return fg_fail(err, FG_E_INVALID, "a spread of %u; there can be 0 to %d",
+                       change->shard_factor, FG_SHARD_FACTOR_MAX);
+    if (fg_ring_shard_factor_at(&draft->ring, change->name, INT64_MAX) >= change->shard_factor)
         return FG_OK;
     draft->changed = true;
-    entry = add_spread(draft, change->name);
+    entry = add_shard_factor(draft, change->name);
     add_step(draft, entry == NULL ? &draft->ring.others : &entry->steps, change);
     return FG_OK;
 }

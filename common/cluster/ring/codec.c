@@ -11,9 +11,8 @@
  *                          varint length, zone
  *   floor      varint
  *   others     steps of tenants that are not listed: list, ascending, of
- *                zigzag since - that of the one before (of the first: - 0) / ns;  varint spread
- *   spreads    list of records, ascending by tenant:
- *                varint length, tenant;  steps
+ *                zigzag since - that of the one before (of the first: - 0) / ns;  varint shard
+ * factor shard factors    list of records, ascending by tenant: varint length, tenant;  steps
  *
  * `floor` and what is behind it were added later. Where they are missing nobody has said what is in
  * use, so that it is the widest.
@@ -29,7 +28,7 @@ enum {
     MEMBER_MIN_BYTES = 1 + 24,
     REVISION_MIN_BYTES = 1 + 3,
     PLACE_MIN_BYTES = 2,
-    SPREAD_MIN_BYTES = 1 + 3,
+    SHARD_FACTOR_MIN_BYTES = 1 + 3,
     STEP_MIN_BYTES = 2,
 };
 
@@ -75,21 +74,21 @@ static void put_steps(struct fg_buf *out, const struct fg_ring_steps *steps)
         uint64_t since_ns = (uint64_t)steps->items[i].since_ns;
 
         fg_buf_zigzag(out, (int64_t)(since_ns - before));
-        fg_buf_varint(out, steps->items[i].spread);
+        fg_buf_varint(out, steps->items[i].shard_factor);
         before = since_ns;
     }
 }
 
-static void put_spreads(struct fg_buf *out, struct fg_buf *record, const struct fg_ring *ring)
+static void put_shard_factors(struct fg_buf *out, struct fg_buf *record, const struct fg_ring *ring)
 {
     fg_buf_varint(out, ring->floor);
     put_steps(out, &ring->others);
-    fg_buf_varint(out, ring->n_spreads);
-    for (uint32_t i = 0; i < ring->n_spreads; i++) {
+    fg_buf_varint(out, ring->n_shard_factors);
+    for (uint32_t i = 0; i < ring->n_shard_factors; i++) {
         fg_buf_clear(record);
-        fg_buf_lenbytes(record, ring->spreads[i].tenant);
-        put_steps(record, &ring->spreads[i].steps);
-        fg_buf_put(record, ring->spreads[i].later);
+        fg_buf_lenbytes(record, ring->shard_factors[i].tenant);
+        put_steps(record, &ring->shard_factors[i].steps);
+        fg_buf_put(record, ring->shard_factors[i].later);
         fg_buf_lenbytes(out, fg_buf_slice(record));
     }
 }
@@ -117,7 +116,7 @@ enum fg_code fg_ring_encode(const struct fg_ring *ring, struct fg_buf *out, stru
         fg_buf_lenbytes(out, fg_buf_slice(&record));
         before = ring->revisions[i].number;
     }
-    put_spreads(out, &record, ring);
+    put_shard_factors(out, &record, ring);
     fg_buf_put(out, ring->later);
     out->full |= record.full;
     fg_buf_done(&record);
@@ -240,46 +239,47 @@ static void get_revisions(struct ring_reader *reader, struct fg_ring *ring)
     }
 }
 
-static unsigned get_spread(struct ring_reader *reader, struct fg_cur *cur)
+static unsigned get_shard_factor(struct ring_reader *reader, struct fg_cur *cur)
 {
-    uint64_t spread = fg_cur_varint(cur);
+    uint64_t shard_factor = fg_cur_varint(cur);
 
-    if (spread > FG_SHARD_SPREAD_MAX)
+    if (shard_factor > FG_SHARD_FACTOR_MAX)
         fail(reader, "a spread");
-    return (unsigned)spread;
+    return (unsigned)shard_factor;
 }
 
 static void get_steps(struct ring_reader *reader, struct fg_cur *cur, struct fg_ring_steps *steps)
 {
     uint64_t since_ns = 0;
 
-    steps->items = fg_envelope_list(cur, reader->arena, STEP_MIN_BYTES, FG_SHARD_SPREAD_MAX,
+    steps->items = fg_envelope_list(cur, reader->arena, STEP_MIN_BYTES, FG_SHARD_FACTOR_MAX,
                                     sizeof *steps->items, &steps->n);
     for (uint32_t i = 0; i < steps->n && !cur->bad; i++) {
         struct fg_ring_step *step = &steps->items[i];
 
         since_ns += (uint64_t)fg_cur_zigzag(cur);
         step->since_ns = (int64_t)since_ns;
-        step->spread = get_spread(reader, cur);
-        if (step->spread == 0 ||
-            (i > 0 && (step->spread <= step[-1].spread || step->since_ns < step[-1].since_ns)))
+        step->shard_factor = get_shard_factor(reader, cur);
+        if (step->shard_factor == 0 || (i > 0 && (step->shard_factor <= step[-1].shard_factor ||
+                                                  step->since_ns < step[-1].since_ns)))
             fail(reader, "the order of a tenant's spreads");
     }
 }
 
-static void get_spreads(struct ring_reader *reader, struct fg_ring *ring)
+static void get_shard_factors(struct ring_reader *reader, struct fg_ring *ring)
 {
     if (!fg_cur_more(&reader->cur)) {
-        ring->floor = FG_SHARD_SPREAD_MAX;
+        ring->floor = FG_SHARD_FACTOR_MAX;
         return;
     }
-    ring->floor = get_spread(reader, &reader->cur);
+    ring->floor = get_shard_factor(reader, &reader->cur);
     get_steps(reader, &reader->cur, &ring->others);
-    ring->spreads = fg_envelope_list(&reader->cur, reader->arena, SPREAD_MIN_BYTES,
-                                     FG_RING_SPREADS_MAX, sizeof *ring->spreads, &ring->n_spreads);
-    for (uint32_t i = 0; i < ring->n_spreads && !reader->cur.bad; i++) {
+    ring->shard_factors = fg_envelope_list(&reader->cur, reader->arena, SHARD_FACTOR_MIN_BYTES,
+                                           FG_RING_SHARD_FACTORS_MAX, sizeof *ring->shard_factors,
+                                           &ring->n_shard_factors);
+    for (uint32_t i = 0; i < ring->n_shard_factors && !reader->cur.bad; i++) {
         struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
-        struct fg_ring_spread *entry = &ring->spreads[i];
+        struct fg_ring_shard_factor *entry = &ring->shard_factors[i];
 
         entry->tenant = get_text(reader, &cur);
         get_steps(reader, &cur, &entry->steps);
@@ -327,7 +327,7 @@ enum fg_code fg_ring_decode(struct fg_slice in, struct fg_arena *arena, struct f
     get_revisions(&reader, &ring);
     if (!reader.cur.bad)
         check_revisions(&reader, &ring);
-    get_spreads(&reader, &ring);
+    get_shard_factors(&reader, &ring);
     ring.later = fg_envelope_later(&reader.cur, arena);
     if (reader.cur.bad)
         return fg_fail(err, FG_E_CORRUPT, "ring of %zu bytes is broken in %s", in.len, reader.why);

@@ -1,4 +1,4 @@
-/* The ring for people and programs: one line for each member, revision and spread. */
+/* The ring for people and programs: one line for each member, revision and shard factor. */
 #include "common/base/str.h"
 #include "common/cluster/ring/ring.h"
 
@@ -53,23 +53,23 @@ static void put_names(struct fg_buf *out, const char *key, const struct fg_ring 
     fg_buf_putc(out, ']');
 }
 
-/* "key":[{"since_ns":1,"spread":2}] */
+/* "key":[{"since_ns":1,"shard factor":2}] */
 static void put_steps(struct fg_buf *out, const char *key, const struct fg_ring_steps *steps)
 {
     fg_buf_printf(out, "\"%s\":[", key);
     for (uint32_t i = 0; i < steps->n; i++)
         fg_buf_printf(out, "%s{\"since_ns\":%lld,\"spread\":%u}", i == 0 ? "" : ",",
-                      (long long)steps->items[i].since_ns, steps->items[i].spread);
+                      (long long)steps->items[i].since_ns, steps->items[i].shard_factor);
     fg_buf_putc(out, ']');
 }
 
-static void put_spreads(struct fg_buf *out, const struct fg_ring *ring)
+static void put_shard_factors(struct fg_buf *out, const struct fg_ring *ring)
 {
     fg_buf_puts(out, "],\n\"spreads\":[");
-    for (uint32_t i = 0; i < ring->n_spreads; i++) {
+    for (uint32_t i = 0; i < ring->n_shard_factors; i++) {
         fg_buf_puts(out, i == 0 ? "\n {" : ",\n {");
-        put_text(out, "tenant", ring->spreads[i].tenant);
-        put_steps(out, "steps", &ring->spreads[i].steps);
+        put_text(out, "tenant", ring->shard_factors[i].tenant);
+        put_steps(out, "steps", &ring->shard_factors[i].steps);
         fg_buf_putc(out, '}');
     }
     fg_buf_puts(out, "],\n");
@@ -102,5 +102,5 @@ void fg_ring_json(const struct fg_ring *ring, struct fg_buf *out)
         }
         fg_buf_putc(out, '}');
     }
-    put_spreads(out, ring);
+    put_shard_factors(out, ring);
 }

@@ -17,7 +17,7 @@ struct ring_row {
 /* How rows are written. */
 struct form {
     void (*put)(struct fg_buf *out, const struct ring_row *row, size_t n, bool head);
-    const char *before, *between, *spreads, *after, *none;
+    const char *before, *between, *shard_factors, *after, *none;
 };
 
 static struct fg_slice put_number(char out[NUMBER_BYTES], uint64_t number)
@@ -125,8 +125,8 @@ static void put_steps(const struct form *form, struct fg_slice tenant,
         char bits[NUMBER_BYTES], shards[NUMBER_BYTES], since[TIME_BYTES];
         const struct ring_row row = {{
             tenant,
-            put_number(bits, steps->items[i].spread),
-            put_number(shards, UINT64_C(1) << steps->items[i].spread),
+            put_number(bits, steps->items[i].shard_factor),
+            put_number(shards, UINT64_C(1) << steps->items[i].shard_factor),
             put_time(since, steps->items[i].since_ns),
         }};
 
@@ -134,7 +134,8 @@ static void put_steps(const struct form *form, struct fg_slice tenant,
     }
 }
 
-static void put_spreads(const struct fg_ring *ring, const struct form *form, struct fg_buf *out)
+static void put_shard_factors(const struct fg_ring *ring, const struct form *form,
+                              struct fg_buf *out)
 {
     static const struct ring_row head = {{
         FG_LIT("tenant"),
@@ -143,12 +144,12 @@ static void put_spreads(const struct fg_ring *ring, const struct form *form, str
         FG_LIT("of profiles since"),
     }};
 
-    if (ring->n_spreads == 0)
+    if (ring->n_shard_factors == 0)
         return;
-    fg_buf_puts(out, form->spreads);
+    fg_buf_puts(out, form->shard_factors);
     form->put(out, &head, 4, true);
-    for (uint32_t i = 0; i < ring->n_spreads; i++)
-        put_steps(form, ring->spreads[i].tenant, &ring->spreads[i].steps, out);
+    for (uint32_t i = 0; i < ring->n_shard_factors; i++)
+        put_steps(form, ring->shard_factors[i].tenant, &ring->shard_factors[i].steps, out);
     put_steps(form, FG_LIT("(others)"), &ring->others, out);
 }
 
@@ -162,7 +163,7 @@ static void put_all(const struct fg_ring_view *view, const struct form *form, st
     put_members(view, form, out);
     fg_buf_puts(out, form->between);
     put_revisions(&view->ring, form, out);
-    put_spreads(&view->ring, form, out);
+    put_shard_factors(&view->ring, form, out);
     fg_buf_puts(out, form->after);
 }
 
@@ -185,8 +186,9 @@ void fg_ring_write_html(const struct fg_ring_view *view, struct fg_buf *out)
         .before = "<table>\n",
         .between = "</table>\n<h2>Revisions</h2>\n<p>Writes go by the last one; queries ask the "
                    "owners of all.\n<table>\n",
-        .spreads = "</table>\n<h2>Spread</h2>\n<p>Tenants whose services are in several shards "
-                   "each.\n<table>\n",
+        .shard_factors =
+            "</table>\n<h2>Spread</h2>\n<p>Tenants whose services are in several shards "
+            "each.\n<table>\n",
         .after = "</table>\n",
         .none = "<p>Nobody has joined yet.\n",
     };
@@ -221,7 +223,7 @@ void fg_ring_write_text(const struct fg_ring_view *view, struct fg_buf *out)
         .put = put_text_row,
         .before = "",
         .between = "\n",
-        .spreads = "\n",
+        .shard_factors = "\n",
         .after = "",
         .none = "nobody has joined yet\n",
     };

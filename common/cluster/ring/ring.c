@@ -44,37 +44,41 @@ const struct fg_ring_place *fg_ring_place_of(const struct fg_ring_revision *revi
                : NULL;
 }
 
-uint32_t fg_ring_spread_place(const struct fg_ring *ring, struct fg_slice tenant, bool *ret_there)
+uint32_t fg_ring_shard_factor_place(const struct fg_ring *ring, struct fg_slice tenant,
+                                    bool *ret_there)
 {
-    uint32_t low = 0, high = ring->n_spreads;
+    uint32_t low = 0, high = ring->n_shard_factors;
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
 
-        if (fg_slice_cmp(ring->spreads[middle].tenant, tenant) < 0)
+        if (fg_slice_cmp(ring->shard_factors[middle].tenant, tenant) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    *ret_there = low < ring->n_spreads && fg_slice_eq(ring->spreads[low].tenant, tenant);
+    *ret_there =
+        low < ring->n_shard_factors && fg_slice_eq(ring->shard_factors[low].tenant, tenant);
     return low;
 }
 
-unsigned fg_ring_spread_at(const struct fg_ring *ring, struct fg_slice tenant, int64_t time_ns)
+unsigned fg_ring_shard_factor_at(const struct fg_ring *ring, struct fg_slice tenant,
+                                 int64_t time_ns)
 {
     bool is_there;
-    uint32_t place = fg_ring_spread_place(ring, tenant, &is_there);
-    const struct fg_ring_steps *steps = is_there ? &ring->spreads[place].steps : &ring->others;
+    uint32_t place = fg_ring_shard_factor_place(ring, tenant, &is_there);
+    const struct fg_ring_steps *steps =
+        is_there ? &ring->shard_factors[place].steps : &ring->others;
     uint32_t n = steps->n;
 
     while (n > 0 && steps->items[n - 1].since_ns > time_ns)
         n--;
-    return n == 0 ? 0 : steps->items[n - 1].spread;
+    return n == 0 ? 0 : steps->items[n - 1].shard_factor;
 }
 
-unsigned fg_ring_spread(const struct fg_ring *ring, struct fg_slice tenant)
+unsigned fg_ring_shard_factor(const struct fg_ring *ring, struct fg_slice tenant)
 {
-    return FG_MAX(ring->floor, fg_ring_spread_at(ring, tenant, INT64_MAX));
+    return FG_MAX(ring->floor, fg_ring_shard_factor_at(ring, tenant, INT64_MAX));
 }
 
 struct fg_slice fg_ring_zone(const struct fg_ring *ring, uint32_t member)

@@ -19,9 +19,9 @@
  * place. The store that it has says whether it was: another one means that the old one's profiles
  * are lost, so that joining with it makes a revision, which tells both times apart.
  *
- * And for each tenant its spread (shard.h), which gets wider from some time on and never narrower.
- * A profile goes by its own time: so it is always sent to the same shard, however often it is sent
- * (spread-by-time). Whoever wants to write with a wider one has it widened here first
+ * And for each tenant its shard factor (shard.h), which gets wider from some time on and never
+ * narrower. A profile goes by its own time: so it is always sent to the same shard, however often
+ * it is sent (spread-by-time). Whoever wants to write with a wider one has it widened here first
  * (spread-before-use). So readers know in how many shards a service can be.
  *
  * A value lives in the arena it was made in, and texts in it too. Values are never changed: a
@@ -57,7 +57,7 @@ enum {
     FG_RING_TEXT_MAX_BYTES = 128, /* a name, a zone */
     FG_RING_ADDRESS_MAX_BYTES = 256,
     FG_RING_TENANT_MAX_BYTES = 150,         /* as common/model/tenant_id.h has it */
-    FG_RING_SPREADS_MAX = 1024,             /* of tenants; one number is for all others */
+    FG_RING_SHARD_FACTORS_MAX = 1024,       /* of tenants; one number is for all others */
     FG_RING_MAX_BYTES = 8 * 1024 * 1024,    /* of the object; the largest that can be is 6 MB */
     FG_RING_ARENA_BYTES = 64 * 1024 * 1024, /* enough for any, and for a change of it */
     FG_RING_NO_MEMBER = UINT32_MAX,
@@ -88,20 +88,20 @@ struct fg_ring_revision {
     struct fg_slice later;
 };
 
-/* Profiles whose time is not before this have this spread. */
+/* Profiles whose time is not before this have this shard factor. */
 struct fg_ring_step {
     int64_t since_ns;
-    unsigned spread; /* 1 to FG_SHARD_SPREAD_MAX */
+    unsigned shard_factor; /* 1 to FG_SHARD_FACTOR_MAX */
 };
 
-/* Later ones are wider; before the first one the spread is 0. */
+/* Later ones are wider; before the first one the shard factor is 0. */
 struct fg_ring_steps {
     struct fg_ring_step *items;
-    uint32_t n; /* at most FG_SHARD_SPREAD_MAX */
+    uint32_t n; /* at most FG_SHARD_FACTOR_MAX */
 };
 
 /* A tenant whose services are in more than one shard each. */
-struct fg_ring_spread {
+struct fg_ring_shard_factor {
     struct fg_slice tenant;
     struct fg_ring_steps steps;
     struct fg_slice later;
@@ -116,10 +116,11 @@ struct fg_ring {
     uint32_t n_members;
     struct fg_ring_revision *revisions; /* the last is the newest; none: nobody ever joined */
     uint32_t n_revisions;
-    struct fg_ring_spread *spreads; /* sorted by tenant, none twice */
-    uint32_t n_spreads;
+    struct fg_ring_shard_factor *shard_factors; /* sorted by tenant, none twice */
+    uint32_t n_shard_factors;
     struct fg_ring_steps others; /* of tenants that are not there */
-    unsigned floor; /* so wide may anything have been written before there were spreads here */
+    unsigned
+        floor; /* so wide may anything have been written before there were shard factors here */
     struct fg_slice later;
 };
 
@@ -129,7 +130,7 @@ struct fg_ring fg_ring_none(void);
 /*
  * Reads; checks what is said above of a value that was read. Nothing of it points into `in`
  * afterwards. FG_E_CORRUPT; FG_E_UNIMPLEMENTED: of a version that cannot be read by this program;
- * FG_E_TOO_LARGE. One of before spreads were in it has the widest one for all.
+ * FG_E_TOO_LARGE. One of before shard factors were in it has the widest one for all.
  */
 enum fg_code fg_ring_decode(struct fg_slice in, struct fg_arena *arena, struct fg_ring *ret_ring,
                             struct fg_err *err) fg_must_check;
@@ -153,8 +154,9 @@ uint32_t fg_ring_find(const struct fg_ring *ring, struct fg_slice name);
 const struct fg_ring_place *fg_ring_place_of(const struct fg_ring_revision *revision,
                                              uint32_t member);
 
-/* Where the tenant is in the ring's spreads, or would be; *ret_there: it is. */
-uint32_t fg_ring_spread_place(const struct fg_ring *ring, struct fg_slice tenant, bool *ret_there);
+/* Where the tenant is in the ring's shard factors, or would be; *ret_there: it is. */
+uint32_t fg_ring_shard_factor_place(const struct fg_ring *ring, struct fg_slice tenant,
+                                    bool *ret_there);
 
 /* Where it is, or was last. */
 struct fg_slice fg_ring_zone(const struct fg_ring *ring, uint32_t member);
@@ -191,12 +193,14 @@ static inline unsigned fg_ring_reads(unsigned replicas, unsigned n_owners)
     return n_owners < writes ? 0 : n_owners - writes + 1;
 }
 
-/* The spread of a tenant's profiles of that time, for who writes. INT64_MAX: the widest there is.
+/* The shard factor of a tenant's profiles of that time, for who writes. INT64_MAX: the widest there
+ * is.
  */
-unsigned fg_ring_spread_at(const struct fg_ring *ring, struct fg_slice tenant, int64_t time_ns);
+unsigned fg_ring_shard_factor_at(const struct fg_ring *ring, struct fg_slice tenant,
+                                 int64_t time_ns);
 
-/* The spread that a tenant's profiles may have been written with, at most; for who reads. */
-unsigned fg_ring_spread(const struct fg_ring *ring, struct fg_slice tenant);
+/* The shard factor that a tenant's profiles may have been written with, at most; for who reads. */
+unsigned fg_ring_shard_factor(const struct fg_ring *ring, struct fg_slice tenant);
 
 /* ---- changes ---- */
 
@@ -219,8 +223,8 @@ enum fg_ring_change_kind {
     FG_RING_FORGET,
     /* Another number of replicas, from the next revision on. */
     FG_RING_REPLICATE,
-    /* A tenant's spread is not less than this, for profiles from a time on that is still to come.
-     * Where there are too many tenants already, that of all others is not. */
+    /* A tenant's shard factor is not less than this, for profiles from a time on that is still to
+     * come. Where there are too many tenants already, that of all others is not. */
     FG_RING_WIDEN,
 };
 
@@ -231,18 +235,18 @@ struct fg_ring_change {
     struct fg_slice zone, address, http; /* JOIN */
     uint64_t revision;                   /* DRAINED */
     uint64_t generation;                 /* DRAINED: see struct fg_ring */
-    unsigned replicas; /* REPLICATE; JOIN: of a ring that nobody has made before */
-    int64_t wall_ns;   /* JOIN */
-    unsigned spread;   /* WIDEN */
-    int64_t since_ns;  /* WIDEN */
+    unsigned replicas;     /* REPLICATE; JOIN: of a ring that nobody has made before */
+    int64_t wall_ns;       /* JOIN */
+    unsigned shard_factor; /* WIDEN */
+    int64_t since_ns;      /* WIDEN */
 };
 
 /*
  * The ring with the change; it borrows from both. *ret_changed false: it is as the change wants it
  * already, or the change is not to be made any more (a member that is not there, or has another
- * store). FG_E_INVALID: a name, zone, address or tenant that cannot be, replicas, a spread, or a
- * revision that there is not. FG_E_LIMIT: too many members, or too many revisions that have not
- * drained.
+ * store). FG_E_INVALID: a name, zone, address or tenant that cannot be, replicas, a shard factor,
+ * or a revision that there is not. FG_E_LIMIT: too many members, or too many revisions that have
+ * not drained.
  */
 enum fg_code fg_ring_apply(const struct fg_ring *ring, const struct fg_ring_change *change,
                            struct fg_arena *arena, struct fg_ring *ret_ring, bool *ret_changed,

@@ -23,9 +23,9 @@ extern const size_t fg_ring_n_follower_fields, fg_ring_n_member_fields;
  * FG_E_INVALID: an address at which nobody else finds us (0.0.0.0, [::], *); FG_E_UNAVAILABLE: the
  * host has no name.
  */
-enum fg_code fg_ring_settings_seat(struct fg_ring_settings *settings, const char *rpc_listen,
-                                   const char *http_listen, struct fg_id store,
-                                   struct fg_ring_watch_seat *ret_seat,
-                                   struct fg_err *err) fg_must_check;
+enum fg_code fg_ring_settings_member(struct fg_ring_settings *settings, const char *rpc_listen,
+                                     const char *http_listen, struct fg_id store,
+                                     struct fg_ring_watch_member *ret_seat,
+                                     struct fg_err *err) fg_must_check;
 
 #endif

@@ -1,6 +1,6 @@
 #include "common/cluster/ring/watch.h"
 
-#include "common/cluster/ring/follow.h"
+#include "common/cluster/ring/follow_core.h"
 #include "common/cluster/ring/object.h"
 #include "common/runtime/log.h"
 
@@ -32,7 +32,7 @@ static const int64_t WIDEN_LEAD_NS = 15 * FG_MINUTE_NS;
     M(GAUGE, WATCH_UNDRAINED, "flamegrid_ring_undrained_revisions", "Older ring revisions whose owners queries still ask") \
     M(GAUGE, WATCH_AGE, "flamegrid_ring_age_ns", "Time since the last successful read of the ring") \
     M(GAUGE, WATCH_DENIED, "flamegrid_ring_change_denied", "1 if the bucket denied the last ring update") \
-    M(GAUGE, WATCH_SEAT, "flamegrid_ring_seat_state", "State of this member in the ring: 0 none, 1 joining, 2 active, 3 leaving, 4 left, 5 replaced") \
+    M(GAUGE, WATCH_MEMBER, "flamegrid_ring_seat_state", "State of this member in the ring: 0 none, 1 joining, 2 active, 3 leaving, 4 left, 5 replaced") \
     M(COUNTER, WATCH_READS, "flamegrid_ring_reads_total", "Reads of the ring")                     \
     M(COUNTER, WATCH_READ_FAILURES, "flamegrid_ring_read_failures_total", "Failed reads of the ring") \
     M(COUNTER, WATCH_PUT_BACK, "flamegrid_ring_put_back_total", "Lost, damaged or outdated rings that this process replaced with its copy") \
@@ -44,7 +44,7 @@ static const struct fg_metric_def watch_metrics[] = FG_METRICS_DEFS(WATCH_METRIC
 
 struct fg_ring_watch {
     struct fg_ring_watch_config config;
-    struct fg_ring_watch_seat seat_config;
+    struct fg_ring_watch_member member_config;
     struct fg_ring_object object;
     struct fg_metrics *metrics;
     pthread_t thread;
@@ -66,12 +66,12 @@ struct fg_ring_watch {
     int64_t read_mono_ns;
 
     _Atomic uint64_t revision;
-    _Atomic unsigned seat_state; /* enum fg_ring_seat_state */
+    _Atomic unsigned member_state; /* enum fg_ring_member_state */
 
     /* The thread's own. */
     struct fg_ring_view *copy; /* what was read last; `view` but while it is taken over */
-    struct fg_ring_seat seat;
-    int64_t seat_wake_mono_ns;
+    struct fg_ring_member_core member;
+    int64_t member_wake_mono_ns;
     struct fg_ring_widen widen;
     int64_t widen_wake_mono_ns;
     struct fg_ring_read read; /* the last one */
@@ -127,7 +127,7 @@ static enum fg_code swap(struct fg_ring_watch *watch, const struct fg_ring *ring
     return code;
 }
 
-/* ---- spreads ---- */
+/* ---- shard factors ---- */
 
 /* What was wished is there: the next wish may come. */
 static void end_wish(struct fg_ring_watch *watch)
@@ -136,7 +136,7 @@ static void end_wish(struct fg_ring_watch *watch)
 
     fg_log_info("ring has the new spread of a tenant",
                 fg_lb("tenant", fg_bytes(wish->tenant, wish->tenant_len)),
-                fg_lu("spread", wish->spread));
+                fg_lu("spread", wish->shard_factor));
     (void)pthread_mutex_lock(&watch->lock);
     watch->widening = false;
     (void)pthread_mutex_unlock(&watch->lock);
@@ -178,75 +178,75 @@ static void show_widen(struct fg_ring_watch *watch)
 
 /* ---- the seat ---- */
 
-static void seat_step(struct fg_ring_watch *watch, struct fg_ring_seat_event *event);
+static void member_step(struct fg_ring_watch *watch, struct fg_ring_member_event *event);
 
-static void on_moved_state(struct fg_ring_watch *watch, enum fg_ring_seat_state before)
+static void on_moved_state(struct fg_ring_watch *watch, enum fg_ring_member_state before)
 {
     /* The drawing of seat.h. One that has not joined yet may be told to leave. */
     static const unsigned moves[] = {
-        [FG_RING_SEAT_JOINING] =
-            1 << FG_RING_SEAT_ACTIVE | 1 << FG_RING_SEAT_LEAVING | 1 << FG_RING_SEAT_REPLACED,
-        [FG_RING_SEAT_ACTIVE] =
-            1 << FG_RING_SEAT_JOINING | 1 << FG_RING_SEAT_LEAVING | 1 << FG_RING_SEAT_REPLACED,
-        [FG_RING_SEAT_LEAVING] = 1 << FG_RING_SEAT_LEFT | 1 << FG_RING_SEAT_REPLACED,
-        [FG_RING_SEAT_LEFT] = 0,
-        [FG_RING_SEAT_REPLACED] = 0,
+        [FG_RING_MEMBER_JOINING] =
+            1 << FG_RING_MEMBER_ACTIVE | 1 << FG_RING_MEMBER_LEAVING | 1 << FG_RING_MEMBER_REPLACED,
+        [FG_RING_MEMBER_ACTIVE] = 1 << FG_RING_MEMBER_JOINING | 1 << FG_RING_MEMBER_LEAVING |
+                                  1 << FG_RING_MEMBER_REPLACED,
+        [FG_RING_MEMBER_LEAVING] = 1 << FG_RING_MEMBER_LEFT | 1 << FG_RING_MEMBER_REPLACED,
+        [FG_RING_MEMBER_LEFT] = 0,
+        [FG_RING_MEMBER_REPLACED] = 0,
     };
-    enum fg_ring_seat_state state = watch->seat.state;
+    enum fg_ring_member_state state = watch->member.state;
 
     if (state == before)
         return;
     fg_assert((moves[before] >> state & 1) != 0);
     (void)pthread_mutex_lock(&watch->lock);
-    atomic_store(&watch->seat_state, state);
+    atomic_store(&watch->member_state, state);
     (void)pthread_cond_broadcast(&watch->moved);
     (void)pthread_mutex_unlock(&watch->lock);
-    if (state == FG_RING_SEAT_REPLACED)
+    if (state == FG_RING_MEMBER_REPLACED)
         fg_log_error(
             "ring member replaced by another store with the same name, refusing all pushes",
-            fg_lb("member", watch->seat.config.name));
+            fg_lb("member", watch->member.config.name));
     else
-        fg_log_info("ring membership changed", fg_lb("member", watch->seat.config.name),
-                    fg_ls("state", fg_ring_seat_state_name(state)),
+        fg_log_info("ring membership changed", fg_lb("member", watch->member.config.name),
+                    fg_ls("state", fg_ring_member_state_name(state)),
                     fg_lu("revision", fg_ring_watch_revision(watch)));
 }
 
-static void seat_swap(struct fg_ring_watch *watch, const struct fg_ring *ring)
+static void member_swap(struct fg_ring_watch *watch, const struct fg_ring *ring)
 {
-    struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_SWAPPED};
+    struct fg_ring_member_event event = {.kind = FG_RING_MEMBER_SWAPPED};
 
     event.won = swap(watch, ring) == FG_OK;
-    seat_step(watch, &event);
+    member_step(watch, &event);
 }
 
-static void seat_step(struct fg_ring_watch *watch, struct fg_ring_seat_event *event)
+static void member_step(struct fg_ring_watch *watch, struct fg_ring_member_event *event)
 {
-    enum fg_ring_seat_state before = watch->seat.state;
-    enum fg_code fault = watch->seat.err.code;
-    struct fg_ring_seat_effects effects;
+    enum fg_ring_member_state before = watch->member.state;
+    enum fg_code fault = watch->member.err.code;
+    struct fg_ring_member_effects effects;
 
     event->mono_ns = now(watch);
     event->wall_ns = fg_wall_ns(watch->config.clock);
-    fg_ring_seat_step(&watch->seat, event, &effects);
-    watch->seat_wake_mono_ns = effects.wake_mono_ns;
+    fg_ring_member_step(&watch->member, event, &effects);
+    watch->member_wake_mono_ns = effects.wake_mono_ns;
     on_moved_state(watch, before);
-    if (watch->seat.err.code != FG_OK && fault == FG_OK)
-        fg_log_warn("cannot join the ring yet, retrying", fg_ls("err", watch->seat.err.msg));
+    if (watch->member.err.code != FG_OK && fault == FG_OK)
+        fg_log_warn("cannot join the ring yet, retrying", fg_ls("err", watch->member.err.msg));
     if (effects.drain > 0)
-        watch->seat_config.on_drain(watch->seat_config.arg, effects.drain);
+        watch->member_config.on_drain(watch->member_config.arg, effects.drain);
     if (effects.read)
         ask_to_read(watch);
     if (effects.swap)
-        seat_swap(watch, &effects.ring);
+        member_swap(watch, &effects.ring);
 }
 
-static void show_seat(struct fg_ring_watch *watch)
+static void show_member(struct fg_ring_watch *watch)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_RING_ARENA_BYTES);
-    struct fg_ring_seat_event event = {
-        .kind = FG_RING_SEAT_RING, .ring = &watch->copy->ring, .arena = arena};
+    struct fg_ring_member_event event = {
+        .kind = FG_RING_MEMBER_RING, .ring = &watch->copy->ring, .arena = arena};
 
-    seat_step(watch, &event);
+    member_step(watch, &event);
 }
 
 /* ---- reading ---- */
@@ -349,8 +349,8 @@ static bool may_change(struct fg_ring_watch *watch)
 
     if (now(watch) < watch->hold_mono_ns)
         return false;
-    if (watch->copy->etag.len == 0 && watch->seat_config.check_unused != NULL &&
-        watch->seat_config.check_unused(watch->seat_config.arg, &err) != FG_OK) {
+    if (watch->copy->etag.len == 0 && watch->member_config.check_unused != NULL &&
+        watch->member_config.check_unused(watch->member_config.arg, &err) != FG_OK) {
         if (err.code == FG_E_CORRUPT)
             fg_condition_raise(watch->lost, "%s", err.msg);
         return false;
@@ -371,15 +371,15 @@ static void read_once(struct fg_ring_watch *watch, struct fg_ring_follow_effects
     if (end_read(watch, code, &err, effects, &found)) {
         fg_metric_add(watch->metrics, WATCH_READS, 1);
         fg_condition_clear(watch->unread);
-        if (watch->config.seat != NULL && may_change(watch))
-            show_seat(watch);
+        if (watch->config.member != NULL && may_change(watch))
+            show_member(watch);
         if (!watch->widen.idle && now(watch) >= watch->hold_mono_ns)
             show_widen(watch);
         return;
     }
-    if (found != NULL && watch->config.seat != NULL)
+    if (found != NULL && watch->config.member != NULL)
         put_back(watch, found->etag, watch->err.msg);
-    else if (damaged && watch->config.seat != NULL && watch->copy != NULL &&
+    else if (damaged && watch->config.member != NULL && watch->copy != NULL &&
              watch->copy->etag.len > 0)
         put_back(watch, fg_cstr(watch->damaged.text), err.msg);
     fg_ring_view_unref(found);
@@ -433,21 +433,22 @@ static struct ring_asked wait_for_more(struct fg_ring_watch *watch, int64_t wake
     return asked;
 }
 
-static void tell_seat(struct fg_ring_watch *watch, const struct ring_asked *asked)
+static void tell_member(struct fg_ring_watch *watch, const struct ring_asked *asked)
 {
-    struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_TICK};
+    struct fg_ring_member_event event = {.kind = FG_RING_MEMBER_TICK};
 
     if (asked->leave) {
-        event.kind = FG_RING_SEAT_LEAVE;
-        seat_step(watch, &event);
+        event.kind = FG_RING_MEMBER_LEAVE;
+        member_step(watch, &event);
     }
-    event = (struct fg_ring_seat_event){
-        .kind = FG_RING_SEAT_DRAINED, .revision = asked->drained, .generation = asked->generation};
+    event = (struct fg_ring_member_event){.kind = FG_RING_MEMBER_DRAINED,
+                                          .revision = asked->drained,
+                                          .generation = asked->generation};
     if (asked->drained > 0)
-        seat_step(watch, &event);
-    event = (struct fg_ring_seat_event){.kind = FG_RING_SEAT_TICK};
-    if (now(watch) >= watch->seat_wake_mono_ns)
-        seat_step(watch, &event);
+        member_step(watch, &event);
+    event = (struct fg_ring_member_event){.kind = FG_RING_MEMBER_TICK};
+    if (now(watch) >= watch->member_wake_mono_ns)
+        member_step(watch, &event);
 }
 
 static void tell_widen(struct fg_ring_watch *watch, const struct ring_asked *asked)
@@ -485,14 +486,14 @@ static void *run(void *arg)
         bool begun = effects.read; /* at the end of the last one, for those who waited */
         int64_t wake_mono_ns;
 
-        if (watch->config.seat != NULL)
-            tell_seat(watch, &asked);
+        if (watch->config.member != NULL)
+            tell_member(watch, &asked);
         tell_widen(watch, &asked);
         follow_step(watch, &asked, &effects);
         effects.read |= begun;
         if (effects.read)
             read_once(watch, &effects);
-        wake_mono_ns = FG_MIN(effects.wake_mono_ns, watch->seat_wake_mono_ns);
+        wake_mono_ns = FG_MIN(effects.wake_mono_ns, watch->member_wake_mono_ns);
         wake_mono_ns = effects.read ? 0 : FG_MIN(wake_mono_ns, watch->widen_wake_mono_ns);
         asked = wait_for_more(watch, wake_mono_ns);
     } while (!asked.stop);
@@ -516,17 +517,17 @@ uint64_t fg_ring_watch_revision(const struct fg_ring_watch *watch)
     return atomic_load(&watch->revision);
 }
 
-enum fg_ring_seat_state fg_ring_watch_seat_state(const struct fg_ring_watch *watch)
+enum fg_ring_member_state fg_ring_watch_member_state(const struct fg_ring_watch *watch)
 {
-    return (enum fg_ring_seat_state)atomic_load(&watch->seat_state);
+    return (enum fg_ring_member_state)atomic_load(&watch->member_state);
 }
 
 enum fg_ring_admission fg_ring_watch_admits(const struct fg_ring_watch *watch, uint64_t revision)
 {
-    enum fg_ring_seat_state state = fg_ring_watch_seat_state(watch);
+    enum fg_ring_member_state state = fg_ring_watch_member_state(watch);
     uint64_t known = fg_ring_watch_revision(watch);
 
-    if (state != FG_RING_SEAT_ACTIVE && state != FG_RING_SEAT_LEAVING)
+    if (state != FG_RING_MEMBER_ACTIVE && state != FG_RING_MEMBER_LEAVING)
         return FG_RING_ADMITS_NOTHING;
     if (revision == known)
         return FG_RING_ADMITS;
@@ -545,7 +546,7 @@ void fg_ring_watch_look(struct fg_ring_watch *watch, uint64_t revision)
     (void)pthread_mutex_unlock(&watch->lock);
 }
 
-void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant, unsigned spread)
+void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant, unsigned shard_factor)
 {
     fg_assert(fg_ring_tenant_fault(tenant) == NULL);
     (void)pthread_mutex_lock(&watch->lock);
@@ -553,7 +554,7 @@ void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant, un
         watch->widening = watch->wishes = true;
         memcpy(watch->wish.tenant, tenant.ptr, tenant.len);
         watch->wish.tenant_len = tenant.len;
-        watch->wish.spread = spread;
+        watch->wish.shard_factor = shard_factor;
         (void)pthread_cond_signal(&watch->wake);
     }
     (void)pthread_mutex_unlock(&watch->lock);
@@ -667,21 +668,21 @@ enum fg_code fg_ring_watch_latest(struct fg_ring_watch *watch, int64_t deadline_
     return code;
 }
 
-static bool is_last(enum fg_ring_seat_state state)
+static bool is_last(enum fg_ring_member_state state)
 {
-    return state == FG_RING_SEAT_LEFT || state == FG_RING_SEAT_REPLACED;
+    return state == FG_RING_MEMBER_LEFT || state == FG_RING_MEMBER_REPLACED;
 }
 
-enum fg_code fg_ring_watch_wait_seat(struct fg_ring_watch *watch, enum fg_ring_seat_state state,
-                                     int64_t deadline_mono_ns, struct fg_err *err)
+enum fg_code fg_ring_watch_wait_member(struct fg_ring_watch *watch, enum fg_ring_member_state state,
+                                       int64_t deadline_mono_ns, struct fg_err *err)
 {
     enum fg_code code = FG_OK;
 
     (void)pthread_mutex_lock(&watch->lock);
-    while (code == FG_OK && fg_ring_watch_seat_state(watch) != state) {
-        if (is_last(fg_ring_watch_seat_state(watch)))
+    while (code == FG_OK && fg_ring_watch_member_state(watch) != state) {
+        if (is_last(fg_ring_watch_member_state(watch)))
             code = fg_fail(err, FG_E_PRECONDITION, "the ring membership is permanently %s",
-                           fg_ring_seat_state_name(fg_ring_watch_seat_state(watch)));
+                           fg_ring_member_state_name(fg_ring_watch_member_state(watch)));
         else
             code = wait_for_move(watch, deadline_mono_ns, err);
     }
@@ -703,7 +704,7 @@ static void on_scrape(void *arg)
     fg_auto(fg_ring_view) *view = fg_ring_watch_get(watch);
     int64_t counts[3] = {0}, read_mono_ns;
 
-    fg_metric_set(watch->metrics, WATCH_SEAT, fg_ring_watch_seat_state(watch));
+    fg_metric_set(watch->metrics, WATCH_MEMBER, fg_ring_watch_member_state(watch));
     if (view == NULL)
         return;
     (void)pthread_mutex_lock(&watch->lock);
@@ -719,44 +720,44 @@ static void on_scrape(void *arg)
     fg_metric_set(watch->metrics, WATCH_AGE, now(watch) - read_mono_ns);
 }
 
-static enum fg_code seat_fault(const char *what, const char *fault, struct fg_err *err)
+static enum fg_code member_fault(const char *what, const char *fault, struct fg_err *err)
 {
     return fault == NULL ? FG_OK : fg_fail(err, FG_E_INVALID, "ring: %s %s", what, fault);
 }
 
-static enum fg_code check_seat(const struct fg_ring_watch_seat *seat, struct fg_err *err)
+static enum fg_code check_member(const struct fg_ring_watch_member *member, struct fg_err *err)
 {
-    if (seat_fault("the name", fg_ring_name_fault(fg_cstr(seat->name)), err) != FG_OK ||
-        seat_fault("the zone", fg_ring_zone_fault(fg_cstr(seat->zone)), err) != FG_OK ||
-        seat_fault("the address", fg_ring_address_fault(fg_cstr(seat->address), false), err) !=
+    if (member_fault("the name", fg_ring_name_fault(fg_cstr(member->name)), err) != FG_OK ||
+        member_fault("the zone", fg_ring_zone_fault(fg_cstr(member->zone)), err) != FG_OK ||
+        member_fault("the address", fg_ring_address_fault(fg_cstr(member->address), false), err) !=
             FG_OK ||
-        seat_fault("the address of HTTP", fg_ring_address_fault(fg_cstr(seat->http), true), err) !=
-            FG_OK)
+        member_fault("the address of HTTP", fg_ring_address_fault(fg_cstr(member->http), true),
+                     err) != FG_OK)
         return err->code;
-    if (seat->replicas == 0 || seat->replicas > FG_RING_REPLICAS_MAX)
-        return fg_fail(err, FG_E_INVALID, "ring: %u replicas; there can be 1 to %d", seat->replicas,
-                       FG_RING_REPLICAS_MAX);
+    if (member->replicas == 0 || member->replicas > FG_RING_REPLICAS_MAX)
+        return fg_fail(err, FG_E_INVALID, "ring: %u replicas; there can be 1 to %d",
+                       member->replicas, FG_RING_REPLICAS_MAX);
     return FG_OK;
 }
 
-static void init_seat(struct fg_ring_watch *watch, uint64_t seed)
+static void init_member(struct fg_ring_watch *watch, uint64_t seed)
 {
-    const struct fg_ring_watch_seat *seat = watch->config.seat;
+    const struct fg_ring_watch_member *member = watch->config.member;
 
-    watch->seat_config = *seat;
-    watch->config.seat = &watch->seat_config;
-    fg_ring_seat_init(&watch->seat, &(struct fg_ring_seat_config){
-                                        .name = fg_cstr(seat->name),
-                                        .zone = fg_cstr(seat->zone),
-                                        .address = fg_cstr(seat->address),
-                                        .http = fg_cstr(seat->http),
-                                        .store = seat->store,
-                                        .replicas = seat->replicas,
-                                        .backoff_min_ns = BACKOFF_MIN_NS,
-                                        .backoff_max_ns = BACKOFF_MAX_NS,
-                                        .seed = seed,
-                                    });
-    atomic_store(&watch->seat_state, watch->seat.state);
+    watch->member_config = *member;
+    watch->config.member = &watch->member_config;
+    fg_ring_member_init(&watch->member, &(struct fg_ring_member_config){
+                                            .name = fg_cstr(member->name),
+                                            .zone = fg_cstr(member->zone),
+                                            .address = fg_cstr(member->address),
+                                            .http = fg_cstr(member->http),
+                                            .store = member->store,
+                                            .replicas = member->replicas,
+                                            .backoff_min_ns = BACKOFF_MIN_NS,
+                                            .backoff_max_ns = BACKOFF_MAX_NS,
+                                            .seed = seed,
+                                        });
+    atomic_store(&watch->member_state, watch->member.state);
 }
 
 static void init_threads(struct fg_ring_watch *watch)
@@ -777,13 +778,13 @@ enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
     struct fg_ring_watch *watch;
     uint64_t seeds[3];
 
-    if (config->seat != NULL && check_seat(config->seat, err) != FG_OK)
+    if (config->member != NULL && check_member(config->member, err) != FG_OK)
         return err->code;
     if (getrandom(seeds, sizeof seeds, 0) != sizeof seeds)
         return fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
     watch = fg_new(struct fg_ring_watch);
     watch->config = *config;
-    watch->seat_wake_mono_ns = watch->widen_wake_mono_ns = INT64_MAX;
+    watch->member_wake_mono_ns = watch->widen_wake_mono_ns = INT64_MAX;
     watch->object = (struct fg_ring_object){
         .bucket = config->bucket,
         .wave = fg_bucket_wave_create(),
@@ -803,8 +804,8 @@ enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
                                           .seed = seeds[2],
                                           .lead_ns = WIDEN_LEAD_NS,
                                       });
-    if (config->seat != NULL)
-        init_seat(watch, seeds[1]);
+    if (config->member != NULL)
+        init_member(watch, seeds[1]);
     init_threads(watch);
     watch->lost = fg_condition_create(config->conditions, "ring_lost");
     watch->unread = fg_condition_create(config->conditions, "ring_unread");

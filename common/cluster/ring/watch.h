@@ -6,8 +6,8 @@
  * a write since it knows a newer revision: fg_ring_watch_look() for it, and again when it is here.
  * When a member cannot be reached: the same, its address may be another one.
  *
- * A wider spread than the copy has for a tenant is asked for with fg_ring_watch_widen(); the copy
- * says from which time on it is used.
+ * A wider shard factor than the copy has for a tenant is asked for with fg_ring_watch_widen(); the
+ * copy says from which time on it is used.
  *
  * Who reads (a querier) takes fg_ring_watch_latest() for each question, before its snapshot of
  * manifests, which is of ring.generation at least: one conditional request, shared by those who
@@ -26,16 +26,16 @@
 #ifndef FG_COMMON_CLUSTER_RING_WATCH_H
 #define FG_COMMON_CLUSTER_RING_WATCH_H
 
-#include "common/cluster/ring/seat.h"
+#include "common/cluster/ring/member_core.h"
 #include "common/cluster/ring/view.h"
-#include "common/cluster/ring/widen.h"
+#include "common/cluster/ring/widen_core.h"
 #include "common/runtime/condition.h"
 #include "common/storage/bucket/bucket.h"
 
 struct fg_ring_watch;
 
 /* A seat in the ring, by what is said in ring.h. */
-struct fg_ring_watch_seat {
+struct fg_ring_watch_member {
     const char *name, *zone, *address, *http; /* zone, http: "" where there is none */
     struct fg_id store;
     unsigned replicas;
@@ -63,7 +63,7 @@ struct fg_ring_watch_config {
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* NULL: none */
     int64_t poll_ns;                  /* how old the copy may be, while the bucket is there: 5 s */
-    const struct fg_ring_watch_seat *seat; /* NULL: only follows */
+    const struct fg_ring_watch_member *member; /* NULL: only follows */
 };
 
 /* Makes no request yet. FG_E_INVALID: of the seat, what ring.h does not allow. */
@@ -101,10 +101,12 @@ enum fg_ring_admission fg_ring_watch_admits(const struct fg_ring_watch *watch,
 void fg_ring_watch_look(struct fg_ring_watch *watch, uint64_t revision);
 
 /*
- * Have a tenant's spread in the ring made as wide as this, some day. One wish at a time: others are
- * passed over while it is carried out, so who has one asks again as long as the copy is narrower.
+ * Have a tenant's shard factor in the ring made as wide as this, some day. One wish at a time:
+ * others are passed over while it is carried out, so who has one asks again as long as the copy is
+ * narrower.
  */
-void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant, unsigned spread);
+void fg_ring_watch_widen(struct fg_ring_watch *watch, struct fg_slice tenant,
+                         unsigned shard_factor);
 
 /* All that came under revisions below this one is committed, at this generation of the L0 manifest
  * or before. */
@@ -113,7 +115,7 @@ void fg_ring_watch_drained(struct fg_ring_watch *watch, uint64_t revision, uint6
 /* Leave the ring, for good. */
 void fg_ring_watch_leave(struct fg_ring_watch *watch);
 
-enum fg_ring_seat_state fg_ring_watch_seat_state(const struct fg_ring_watch *watch);
+enum fg_ring_member_state fg_ring_watch_member_state(const struct fg_ring_watch *watch);
 
 /* --- waits; the caller's reference to the ring --- */
 
@@ -141,7 +143,7 @@ enum fg_code fg_ring_watch_latest(struct fg_ring_watch *watch, int64_t deadline_
 
 /* Until the seat is in this state; until it has left, say. FG_E_PRECONDITION: it has ended in
  * another one. FG_E_DEADLINE, FG_E_CANCELED. */
-enum fg_code fg_ring_watch_wait_seat(struct fg_ring_watch *watch, enum fg_ring_seat_state state,
-                                     int64_t deadline_mono_ns, struct fg_err *err) fg_must_check;
+enum fg_code fg_ring_watch_wait_member(struct fg_ring_watch *watch, enum fg_ring_member_state state,
+                                       int64_t deadline_mono_ns, struct fg_err *err) fg_must_check;
 
 #endif

@@ -9,16 +9,16 @@ static void write_begin(struct world *world, struct write *write)
 {
     struct writer *writer = &world->writers[world_draw(world) % WRITERS];
     uint32_t profile = world->n_profiles;
-    unsigned spread;
+    unsigned shard_factor;
 
     if (writer->view == NULL || world->quiet || world_chance(world, 100))
         writer_see(world, writer);
     if (profile == PROFILES || writer->view == NULL || world_chance(world, 700))
         return;
-    spread = writer_spread(world, writer, world_tenant(profile));
-    world->n_wide += spread > 0;
-    world->shards[profile] =
-        (uint16_t)(world_shard(world_tenant(profile), spread) + profile / SHARDS % (1u << spread));
+    shard_factor = writer_shard_factor(world, writer, world_tenant(profile));
+    world->n_wide += shard_factor > 0;
+    world->shards[profile] = (uint16_t)(world_shard(world_tenant(profile), shard_factor) +
+                                        profile / SHARDS % (1u << shard_factor));
     world->n_profiles++;
     *write =
         (struct write){.busy = true, .profile = profile, .view = fg_ring_view_ref(writer->view)};
@@ -102,12 +102,12 @@ static void ask_more(struct world *world, struct read *read)
 static void choose_shards(struct world *world, struct read *read)
 {
     uint32_t tenant = (uint32_t)(world_draw(world) % (SHARDS + 1));
-    unsigned spread = SPREAD_MAX;
+    unsigned shard_factor = SHARD_FACTOR_MAX;
 
     if (tenant < SHARDS)
-        spread = fg_ring_spread(&read->view->ring, world_tenant_name(tenant));
-    read->first = world_shard(tenant % SHARDS, spread);
-    read->last = (uint16_t)(read->first + (1u << spread) - 1);
+        shard_factor = fg_ring_shard_factor(&read->view->ring, world_tenant_name(tenant));
+    read->first = world_shard(tenant % SHARDS, shard_factor);
+    read->last = (uint16_t)(read->first + (1u << shard_factor) - 1);
     for (uint32_t i = 0; i < world->n_profiles; i++)
         read->must[i] = world->acked[i] && (tenant == SHARDS || tenant == world_tenant(i));
 }
@@ -300,13 +300,13 @@ static void to_a_dead_one(struct world *world, struct node *node)
 
 static void to_a_live_one(struct world *world, struct node *node)
 {
-    struct fg_ring_seat_event leave = {
-        .kind = FG_RING_SEAT_LEAVE, .mono_ns = world->mono_ns, .wall_ns = world->mono_ns};
-    struct fg_ring_seat_effects effects;
+    struct fg_ring_member_event leave = {
+        .kind = FG_RING_MEMBER_LEAVE, .mono_ns = world->mono_ns, .wall_ns = world->mono_ns};
+    struct fg_ring_member_effects effects;
 
     if (world_chance(world, 150) && count_up(world) > 4 &&
-        node->seat.state == FG_RING_SEAT_ACTIVE && node->onto == NULL) {
-        fg_ring_seat_step(&node->seat, &leave, &effects);
+        node->member.state == FG_RING_MEMBER_ACTIVE && node->onto == NULL) {
+        fg_ring_member_step(&node->member, &leave, &effects);
         node->reads |= effects.read;
     } else if (world_chance(world, 120)) {
         node_crash(node);

@@ -3,17 +3,17 @@
 
 void node_start(struct world *world, struct node *node)
 {
-    fg_ring_seat_init(&node->seat, &(struct fg_ring_seat_config){
-                                       .name = fg_cstr(node->name),
-                                       .zone = fg_cstr(node->zone),
-                                       .address = fg_cstr(node->address),
-                                       .http = FG_LIT(""),
-                                       .store = {node->store, 7},
-                                       .replicas = FG_RING_REPLICAS_MAX,
-                                       .backoff_min_ns = 10 * FG_MS_NS,
-                                       .backoff_max_ns = FG_SECOND_NS,
-                                       .seed = world_draw(world),
-                                   });
+    fg_ring_member_init(&node->member, &(struct fg_ring_member_config){
+                                           .name = fg_cstr(node->name),
+                                           .zone = fg_cstr(node->zone),
+                                           .address = fg_cstr(node->address),
+                                           .http = FG_LIT(""),
+                                           .store = {node->store, 7},
+                                           .replicas = FG_RING_REPLICAS_MAX,
+                                           .backoff_min_ns = 10 * FG_MS_NS,
+                                           .backoff_max_ns = FG_SECOND_NS,
+                                           .seed = world_draw(world),
+                                       });
     node->up = true;
     node->reads = true; /* everyone who starts reads the ring */
 }
@@ -29,14 +29,14 @@ void node_crash(struct node *node)
     fg_buf_clear(&node->swap);
 }
 
-static void step(struct world *world, struct node *node, struct fg_ring_seat_event *event)
+static void step(struct world *world, struct node *node, struct fg_ring_member_event *event)
 {
-    struct fg_ring_seat_effects effects;
+    struct fg_ring_member_effects effects;
     struct fg_err err;
 
     event->mono_ns = world->mono_ns;
     event->wall_ns = world->mono_ns;
-    fg_ring_seat_step(&node->seat, event, &effects);
+    fg_ring_member_step(&node->member, event, &effects);
     node->reads |= effects.read;
     node->wake_mono_ns = effects.wake_mono_ns;
     node->drain = FG_MAX(node->drain, effects.drain);
@@ -50,7 +50,7 @@ static void step(struct world *world, struct node *node, struct fg_ring_seat_eve
 void node_see(struct world *world, struct node *node)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(FG_RING_ARENA_BYTES);
-    struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_RING, .arena = arena};
+    struct fg_ring_member_event event = {.kind = FG_RING_MEMBER_RING, .arena = arena};
 
     if (node->onto != NULL) /* one request at a time */
         return;
@@ -62,7 +62,7 @@ void node_see(struct world *world, struct node *node)
 
 static void swap(struct world *world, struct node *node)
 {
-    struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_SWAPPED};
+    struct fg_ring_member_event event = {.kind = FG_RING_MEMBER_SWAPPED};
 
     event.won = bucket_swap(world, node->onto, fg_buf_slice(&node->swap));
     fg_ring_view_unref(node->onto);
@@ -79,7 +79,7 @@ static void commit(struct world *world, const struct node *node)
 
 static void drain(struct world *world, struct node *node)
 {
-    struct fg_ring_seat_event event = {.kind = FG_RING_SEAT_DRAINED, .revision = node->drain};
+    struct fg_ring_member_event event = {.kind = FG_RING_MEMBER_DRAINED, .revision = node->drain};
 
     if (world_keeps(world, RULE_COMMIT_FIRST))
         commit(world, node);
@@ -89,7 +89,7 @@ static void drain(struct world *world, struct node *node)
 
 void node_turn(struct world *world, struct node *node)
 {
-    struct fg_ring_seat_event tick = {.kind = FG_RING_SEAT_TICK};
+    struct fg_ring_member_event tick = {.kind = FG_RING_MEMBER_TICK};
 
     if (!node->up)
         return;
@@ -109,8 +109,9 @@ void node_turn(struct world *world, struct node *node)
     } else if (!world->quiet && world_chance(world, 2)) {
         commit(world, node);
     }
-    if (node->seat.state == FG_RING_SEAT_LEFT || node->seat.state == FG_RING_SEAT_REPLACED) {
-        world->n_left += node->seat.state == FG_RING_SEAT_LEFT;
+    if (node->member.state == FG_RING_MEMBER_LEFT ||
+        node->member.state == FG_RING_MEMBER_REPLACED) {
+        world->n_left += node->member.state == FG_RING_MEMBER_LEFT;
         node->gone = true;
         node_crash(node);
     }
@@ -123,9 +124,9 @@ bool node_takes(struct world *world, struct node *node, uint32_t profile, uint64
     if (node->view != NULL && revision > fg_ring_newest(&node->view->ring))
         node_see(world, node);
     known = node->view == NULL ? 0 : fg_ring_newest(&node->view->ring);
-    if (world_keeps(world, RULE_READ_FIRST)
-            ? node->seat.state != FG_RING_SEAT_ACTIVE && node->seat.state != FG_RING_SEAT_LEAVING
-            : node->seat.state == FG_RING_SEAT_LEFT)
+    if (world_keeps(world, RULE_READ_FIRST) ? node->member.state != FG_RING_MEMBER_ACTIVE &&
+                                                  node->member.state != FG_RING_MEMBER_LEAVING
+                                            : node->member.state == FG_RING_MEMBER_LEFT)
         return false;
     if (revision > known && world_keeps(world, RULE_READ_FIRST))
         return false;

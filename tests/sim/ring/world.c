@@ -28,10 +28,10 @@ struct fg_slice world_tenant_name(uint32_t tenant)
     return fg_bytes(&names[tenant], 1);
 }
 
-uint16_t world_shard(uint32_t tenant, unsigned spread)
+uint16_t world_shard(uint32_t tenant, unsigned shard_factor)
 {
     return (uint16_t)((30000 + tenant) >>
-                      spread << spread); /* as common/cluster/ring/shard.h has it */
+                      shard_factor << shard_factor); /* as common/cluster/ring/shard.h has it */
 }
 
 struct node *world_node(struct world *world, struct fg_slice name)
@@ -161,8 +161,8 @@ static bool is_at_rest(const struct world *world)
     for (unsigned i = 0; i < NODES; i++) {
         const struct node *node = &world->nodes[i];
 
-        if (node->born && !node->gone && node->seat.state != FG_RING_SEAT_ACTIVE &&
-            node->seat.state != FG_RING_SEAT_LEFT)
+        if (node->born && !node->gone && node->member.state != FG_RING_MEMBER_ACTIVE &&
+            node->member.state != FG_RING_MEMBER_LEFT)
             return false;
     }
     for (uint32_t i = 0; i < ring->n_members; i++)

@@ -3,7 +3,7 @@
  * and read sets of production, and around them an object with swaps, ingesters that hold numbers,
  * writers, readers and an operator, with an adversary: requests and answers get lost, puts arrive
  * late, ingesters die, come back, come back with an empty disk, leave, and are given up, and the
- * tenants' spreads are others for each writer.
+ * tenants' shard factors are others for each writer.
  *
  * Everything follows from the seed. In each step one of all that could go on does.
  *
@@ -13,14 +13,14 @@
 #ifndef FG_TESTS_SIM_RING_WORLD_H
 #define FG_TESTS_SIM_RING_WORLD_H
 
-#include "common/cluster/ring/reads.h"
-#include "common/cluster/ring/seat.h"
-#include "common/cluster/ring/widen.h"
+#include "common/cluster/ring/member_core.h"
+#include "common/cluster/ring/reads_core.h"
+#include "common/cluster/ring/widen_core.h"
 
 enum { PROFILES = 160, NODES = 8, WRITES = 6, READS = 4, WRITERS = 3, LATE = 4 };
-/* A tenant with one service for each shard when all are narrow; at the widest spread all are in
- * all. */
-enum { SPREAD_MAX = 2, SHARDS = 1 << SPREAD_MAX };
+/* A tenant with one service for each shard when all are narrow; at the widest shard factor all are
+ * in all. */
+enum { SHARD_FACTOR_MAX = 2, SHARDS = 1 << SHARD_FACTOR_MAX };
 
 /* clang-format off */
 #define RING_RULES(X)                                                                              \
@@ -40,7 +40,7 @@ enum { SPREAD_MAX = 2, SHARDS = 1 << SPREAD_MAX };
     X(COMMIT_FIRST,      "commit-first")                                                           \
     /* no profile is taken before the ring was read */                                             \
     X(READ_FIRST,        "read-first")                                                             \
-    /* a writer's spread is in the ring before it is used */                                       \
+    /* a writer's shard factor is in the ring before it is used */                                       \
     X(SPREAD_BEFORE_USE, "spread-before-use")
 /* clang-format on */
 
@@ -59,7 +59,7 @@ struct node {
     uint64_t held[PROFILES]; /* the revision it came under; 0: not held */
     /* ---- */
     bool up;
-    struct fg_ring_seat seat;
+    struct fg_ring_member_core member;
     struct fg_ring_view *view; /* NULL: the ring was not read yet */
     int64_t wake_mono_ns;
     bool reads;                /* a request is under way */
@@ -71,7 +71,7 @@ struct node {
 /* Who sends: a distributor. */
 struct writer {
     struct fg_ring_view *view; /* its copy; NULL: not read yet */
-    unsigned limits[SHARDS];   /* the tenants' spreads, as they are known here */
+    unsigned limits[SHARDS];   /* the tenants' shard factors, as they are known here */
     struct fg_ring_widen widen;
     int64_t wake_mono_ns;
     bool reads;                /* a request is under way */
@@ -148,7 +148,7 @@ static inline uint32_t world_tenant(uint32_t profile)
 }
 struct fg_slice world_tenant_name(uint32_t tenant);
 /* The first of those that its service is in. */
-uint16_t world_shard(uint32_t tenant, unsigned spread);
+uint16_t world_shard(uint32_t tenant, unsigned shard_factor);
 struct node *world_node(struct world *world, struct fg_slice name); /* NULL: there is none */
 
 /* The object; false: lost, or done and the answer lost. */
@@ -166,8 +166,8 @@ bool node_takes(struct world *world, struct node *node, uint32_t profile, uint64
 void writer_init(struct world *world, struct writer *writer);
 void writer_done(struct writer *writer);
 void writer_turn(struct world *world, struct writer *writer);
-/* The spread it uses now. */
-unsigned writer_spread(struct world *world, struct writer *writer, uint32_t tenant);
+/* The shard factor it uses now. */
+unsigned writer_shard_factor(struct world *world, struct writer *writer, uint32_t tenant);
 /* Its copy as the ring is now. */
 void writer_see(struct world *world, struct writer *writer);
 

@@ -1,4 +1,4 @@
-/* Distributors: their copies of the ring, and the spreads that each of them wants. */
+/* Distributors: their copies of the ring, and the shard factors that each of them wants. */
 #include "tests/sim/ring/world.h"
 
 static const int64_t LEAD_NS = FG_SECOND_NS;
@@ -67,7 +67,7 @@ void writer_turn(struct world *world, struct writer *writer)
 
     if (!world->quiet && world_chance(world, 4))
         writer->limits[world_draw(world) % SHARDS] =
-            (unsigned)(world_draw(world) % (SPREAD_MAX + 1));
+            (unsigned)(world_draw(world) % (SHARD_FACTOR_MAX + 1));
     if (writer->onto != NULL && world_chance(world, 500)) {
         swap(world, writer);
     } else if (writer->reads && writer->onto == NULL && world_chance(world, 500)) {
@@ -79,18 +79,18 @@ void writer_turn(struct world *world, struct writer *writer)
     }
 }
 
-unsigned writer_spread(struct world *world, struct writer *writer, uint32_t tenant)
+unsigned writer_shard_factor(struct world *world, struct writer *writer, uint32_t tenant)
 {
     struct fg_slice name = world_tenant_name(tenant);
     unsigned limit = writer->limits[tenant];
-    unsigned known = fg_ring_spread_at(&writer->view->ring, name, INT64_MAX);
-    struct fg_ring_wish wish = {.tenant_len = name.len, .spread = limit};
+    unsigned known = fg_ring_shard_factor_at(&writer->view->ring, name, INT64_MAX);
+    struct fg_ring_wish wish = {.tenant_len = name.len, .shard_factor = limit};
     struct fg_ring_widen_event want = {.kind = FG_RING_WIDEN_WANT, .wish = &wish};
 
     memcpy(wish.tenant, name.ptr, name.len);
     if (known < limit && writer->widen.idle)
         step(world, writer, &want);
     return world_keeps(world, RULE_SPREAD_BEFORE_USE)
-               ? fg_ring_spread_at(&writer->view->ring, name, world->mono_ns)
+               ? fg_ring_shard_factor_at(&writer->view->ring, name, world->mono_ns)
                : limit;
 }

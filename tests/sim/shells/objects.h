@@ -7,7 +7,7 @@
 #ifndef FG_TESTS_SIM_SHELLS_OBJECTS_H
 #define FG_TESTS_SIM_SHELLS_OBJECTS_H
 
-#include "common/cluster/manifest/snapshot.h"
+#include "common/cluster/manifest/snapshot_core.h"
 #include "common/storage/bucket/bucket.h"
 
 enum { PROFILES_MAX = 2000 };

@@ -13,7 +13,7 @@
  */
 #include "common/base/map.h"
 #include "common/cluster/ring/object.h"
-#include "common/cluster/ring/reads.h"
+#include "common/cluster/ring/reads_core.h"
 #include "proto/inner.pb-c.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/head_run.h"
@@ -913,7 +913,7 @@ static void settle(struct world *world)
 static bool is_seated(struct world *world)
 {
     for (unsigned n = 1; n <= MEMBERS; n++)
-        if (fg_ring_watch_seat_state(world->nodes[n].head->watch) != FG_RING_SEAT_ACTIVE)
+        if (fg_ring_watch_member_state(world->nodes[n].head->watch) != FG_RING_MEMBER_ACTIVE)
             return false;
     return true;
 }

@@ -260,7 +260,7 @@ static void client(void *arg)
     world->clients--;
 }
 
-/* Wants a wider spread for as long as the copy is narrower, as a distributor does. */
+/* Wants a wider shard factor for as long as the copy is narrower, as a distributor does. */
 static void wish(struct world *world)
 {
     struct node *node = &world->nodes[0];
@@ -270,7 +270,7 @@ static void wish(struct world *world)
         return;
     view = fg_ring_watch_get(node->watch);
     for (size_t i = 0; view != NULL && i < FG_COUNT(tenants); i++)
-        if (fg_ring_spread(&view->ring, fg_cstr(tenants[i])) < SPREAD)
+        if (fg_ring_shard_factor(&view->ring, fg_cstr(tenants[i])) < SPREAD)
             fg_ring_watch_widen(node->watch, fg_cstr(tenants[i]), SPREAD);
     fg_ring_view_unref(view);
 }
@@ -286,7 +286,7 @@ static void open_node(void *arg)
 {
     struct starting *starting = arg;
     struct node *node = starting->node;
-    const struct fg_ring_watch_seat seat = {
+    const struct fg_ring_watch_member member = {
         .name = node->name,
         .zone = "",
         .address = "tcp://h:1",
@@ -306,7 +306,7 @@ static void open_node(void *arg)
                                            .clock = fg_clock_real(),
                                            .registry = node->registry,
                                            .poll_ns = poll_ns,
-                                           .seat = node->number == 0 ? NULL : &seat},
+                                           .member = node->number == 0 ? NULL : &member},
             &watch, &err) != FG_OK)
         run_fault("%s: %s", node->name, err.msg);
     node->watch = watch; /* before it runs: it may ask to drain at once */
@@ -568,14 +568,14 @@ static bool is_settled(struct world *world)
     bool settled = view->ring.n_revisions == 1; /* all older ones are drained */
 
     for (size_t i = 0; i < FG_COUNT(tenants); i++)
-        settled = settled && fg_ring_spread(&view->ring, fg_cstr(tenants[i])) >= SPREAD;
+        settled = settled && fg_ring_shard_factor(&view->ring, fg_cstr(tenants[i])) >= SPREAD;
     for (unsigned n = 1; n <= MEMBERS; n++) {
         const struct node *node = &world->nodes[n];
         uint32_t at = fg_ring_find(&view->ring, fg_cstr(node->name));
 
         settled = settled && at != FG_RING_NO_MEMBER &&
                   fg_ring_state(&view->ring, at) == FG_RING_ACTIVE &&
-                  fg_ring_watch_seat_state(node->watch) == FG_RING_SEAT_ACTIVE &&
+                  fg_ring_watch_member_state(node->watch) == FG_RING_MEMBER_ACTIVE &&
                   fg_ring_watch_revision(node->watch) == fg_ring_newest(&view->ring);
     }
     fg_ring_view_unref(view);

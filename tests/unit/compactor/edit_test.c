@@ -22,7 +22,7 @@ static struct world begin(void)
                             .profiles = 1,
                             .parts = &part,
                             .n_parts = 1,
-                            .groups = fg_ever_none()};
+                            .groups = fg_late_filter_none()};
     struct fg_err err;
 
     assert_int_equal(fg_l0_commit(&world.l0, &new, 0, 1, world.arena, &world.l0, &err), FG_OK);

@@ -102,7 +102,7 @@ static void commit(struct world *world, const struct fg_l0_new_part *part)
                                       .t_max_ns = part->t_max_ns,
                                       .parts = part,
                                       .n_parts = 1,
-                                      .groups = fg_ever_none()};
+                                      .groups = fg_late_filter_none()};
     struct fg_err err;
 
     must(fg_l0_commit(&world->l0, &segment, world->wall_ns, 1, world->arena, &world->l0, &err),

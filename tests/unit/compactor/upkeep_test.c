@@ -21,7 +21,7 @@ static struct fg_l0 segments(struct fg_arena *arena)
                                 .profiles = 2 - i,
                                 .parts = parts,
                                 .n_parts = 2 - i,
-                                .groups = fg_ever_none()};
+                                .groups = fg_late_filter_none()};
 
         assert_int_equal(fg_l0_commit(&l0, &new, 50 * (int64_t)i, 1, arena, &l0, &err), FG_OK);
     }

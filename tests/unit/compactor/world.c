@@ -258,7 +258,7 @@ void world_arrive_last(struct world *world, size_t n)
                                  .t_max_ns = summary.t_max_ns,
                                  .parts = parts,
                                  .n_parts = parts_of(first, n, parts),
-                                 .groups = fg_ever_none()};
+                                 .groups = fg_late_filter_none()};
     fg_name_segment(name, &segment.id);
     world_put(world, name, fg_buf_slice(&object));
     commit(world, &segment);

@@ -420,7 +420,7 @@ static void a_service_is_divided_by_the_spread(void **state)
         struct fg_err err;
 
         assert_int_equal(fg_ring_watch_fresh(f->ring.watch, deadline, &view, &err), FG_OK);
-        spread = fg_ring_spread(&view->ring, FG_LIT("anonymous"));
+        spread = fg_ring_shard_factor(&view->ring, FG_LIT("anonymous"));
     }
     for (unsigned i = 0; i < PODS; i++)
         wanted |= UINT64_C(1) << (shard_of_pod(i) - first);

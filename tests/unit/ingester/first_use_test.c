@@ -76,13 +76,13 @@ static void put_used_l0(struct fg_bucket *bucket)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(1 << 20);
     struct fg_l0_new_part part = {.tenant = FG_LIT("t"), .profiles = 1};
-    struct fg_ever_run run = {1000, 2, 2};
+    struct fg_late_filter_run run = {1000, 2, 2};
     const struct fg_l0_new new = {
         .id = {{1, 2}, 1, 1},
         .profiles = 1,
         .parts = &part,
         .n_parts = 1,
-        .groups = {.above = FG_EVER_ABOVE_NONE, .runs = &run, .n_runs = 1}};
+        .groups = {.above = FG_LATE_FILTER_ABOVE_NONE, .runs = &run, .n_runs = 1}};
     struct fg_l0 l0 = fg_l0_none();
     struct fg_buf bytes;
     struct fg_err err;

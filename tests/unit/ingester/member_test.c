@@ -72,7 +72,7 @@ static void join(struct fixture *f, size_t i)
     struct fg_err err;
 
     must(fg_ring_watch_start(f->heads[i].watch, &err), &err);
-    must(fg_ring_watch_wait_seat(f->heads[i].watch, FG_RING_SEAT_ACTIVE, soon(), &err), &err);
+    must(fg_ring_watch_wait_member(f->heads[i].watch, FG_RING_MEMBER_ACTIVE, soon(), &err), &err);
 }
 
 /* Until the ring has so many revisions that are not drained, the newest among them. */
@@ -204,7 +204,7 @@ static void leaves_with_nothing_left(void **state)
     wait_for_revisions(f, 0, 1);
     push(f, 0, 0, PROFILES);
     fg_ring_watch_leave(f->heads[0].watch);
-    must(fg_ring_watch_wait_seat(f->heads[0].watch, FG_RING_SEAT_LEFT, soon(), &err), &err);
+    must(fg_ring_watch_wait_member(f->heads[0].watch, FG_RING_MEMBER_LEFT, soon(), &err), &err);
     committed = committed_read(f->bucket, "tenant", cpu, &f->lines);
     assert_int_equal(committed.n_profiles, PROFILES);
     head_close(&f->heads[0]);

@@ -38,7 +38,7 @@ static void join(struct head *head)
     struct fg_err err;
 
     must(fg_ring_watch_start(head->watch, &err), &err);
-    must(fg_ring_watch_wait_seat(head->watch, FG_RING_SEAT_ACTIVE, soon(), &err), &err);
+    must(fg_ring_watch_wait_member(head->watch, FG_RING_MEMBER_ACTIVE, soon(), &err), &err);
 }
 
 /* Until the ring has nothing that is to be drained. */

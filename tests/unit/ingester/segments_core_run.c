@@ -108,12 +108,13 @@ enum ing_segments_admission run_push(struct run *run, uint32_t window, uint64_t 
 void run_enter(struct run *run, const struct fg_segment_id *id, uint32_t window)
 {
     struct fg_l0_new_part part = {.tenant = FG_LIT("t"), .profiles = 1};
-    struct fg_ever_run shard = {window, 2, 2};
-    struct fg_l0_new new = {.id = *id,
-                            .profiles = 1,
-                            .parts = &part,
-                            .n_parts = 1,
-                            .groups = {.above = FG_EVER_ABOVE_NONE, .runs = &shard, .n_runs = 1}};
+    struct fg_late_filter_run shard = {window, 2, 2};
+    struct fg_l0_new new = {
+        .id = *id,
+        .profiles = 1,
+        .parts = &part,
+        .n_parts = 1,
+        .groups = {.above = FG_LATE_FILTER_ABOVE_NONE, .runs = &shard, .n_runs = 1}};
     struct fg_err err;
 
     assert_int_equal(fg_l0_commit(&run->l0, &new, 0, window, run->arena, &run->l0, &err), FG_OK);

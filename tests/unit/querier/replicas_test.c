@@ -378,7 +378,7 @@ static struct world *begin(uint64_t seed, int64_t hedge_after_ns)
     drained(world, 7, 0);
     ring_bucket_change(world->bucket, &(struct fg_ring_change){.kind = FG_RING_WIDEN,
                                                                .name = FG_LIT("anonymous"),
-                                                               .spread = HEAD_SPREAD});
+                                                               .shard_factor = HEAD_SPREAD});
     world->peers = fg_peers_create(&(struct fg_peers_config){.calls_max = 64, .peers_max = 16});
     world->querier = qry_create(&(struct qry_config){
         .ring = world->ring,

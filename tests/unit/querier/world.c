@@ -535,7 +535,7 @@ static void commit(struct world *world, struct world_profile **profiles, uint32_
         .profiles = n,
         .parts = parts,
         .n_parts = parts_of(world, profiles, n, parts),
-        .groups = fg_ever_none(),
+        .groups = fg_late_filter_none(),
     };
     char name[FG_NAME_MAX_BYTES];
     struct fg_err err;

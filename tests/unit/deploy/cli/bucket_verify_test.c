@@ -138,7 +138,7 @@ static void profiles_that_are_there_twice(void **state)
         .t_max_ns = segment->t_max_ns,
         .parts = &part,
         .n_parts = 1,
-        .groups = manifest->l0.ever,
+        .groups = manifest->l0.late_filter,
     };
     struct fg_arena *arena = fg_arena_create(1 << 20);
     char name[FG_NAME_MAX_BYTES];

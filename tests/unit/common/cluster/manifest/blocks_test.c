@@ -19,7 +19,7 @@ static struct fg_l0 segments(struct fg_arena *arena)
                                 .profiles = 1,
                                 .parts = &part,
                                 .n_parts = 1,
-                                .groups = fg_ever_none()};
+                                .groups = fg_late_filter_none()};
 
         assert_int_equal(fg_l0_commit(&l0, &new, 0, 1, arena, &l0, &err), FG_OK);
     }

@@ -13,7 +13,7 @@ static const struct fg_id ann = {1, 1}, bob = {2, 1};
 struct made {
     struct fg_l0_new new;
     struct fg_l0_new_part parts[3];
-    struct fg_ever_run run;
+    struct fg_late_filter_run run;
 };
 
 static const struct fg_l0_new *make(struct made *made, struct fg_id writer, uint64_t cut,
@@ -35,7 +35,7 @@ static const struct fg_l0_new *make(struct made *made, struct fg_id writer, uint
         .t_max_ns = 200,
         .parts = made->parts,
         .n_parts = n_tenants,
-        .groups = {.above = FG_EVER_ABOVE_NONE, .runs = &made->run, .n_runs = 1},
+        .groups = {.above = FG_LATE_FILTER_ABOVE_NONE, .runs = &made->run, .n_runs = 1},
     };
     return &made->new;
 }
@@ -177,13 +177,14 @@ static void commits(void **state)
     assert_int_equal(fg_l0_writer(&l0, ann)->generation, 3);
     assert_int_equal(fg_l0_writer(&l0, bob)->cut, 4);
 
-    /* What left stays in ever; that nothing was ever held of a group is known exactly. */
-    assert_true(fg_ever_has(&l0.ever, 8, 500));
-    assert_true(fg_ever_has(&l0.ever, 8, 501));
-    assert_false(fg_ever_has(&l0.ever, 10, 501));
-    assert_false(fg_ever_has(&l0.ever, 8, 502));
-    assert_true(fg_ever_has(&l0.ever, 8, 501 - FG_EVER_EXACT_WINDOWS - 1));
-    assert_false(fg_ever_has(&l0.ever, 8, 501 - FG_EVER_EXACT_WINDOWS));
+    /* A group stays in the filter after its segments leave; a group without segments is known
+     * exactly. */
+    assert_true(fg_late_filter_has(&l0.late_filter, 8, 500));
+    assert_true(fg_late_filter_has(&l0.late_filter, 8, 501));
+    assert_false(fg_late_filter_has(&l0.late_filter, 10, 501));
+    assert_false(fg_late_filter_has(&l0.late_filter, 8, 502));
+    assert_true(fg_late_filter_has(&l0.late_filter, 8, 501 - FG_LATE_FILTER_EXACT_WINDOWS - 1));
+    assert_false(fg_late_filter_has(&l0.late_filter, 8, 501 - FG_LATE_FILTER_EXACT_WINDOWS));
 
     /* A cut enters once, and none that is older. */
     assert_int_equal(
@@ -206,12 +207,12 @@ static void clocks(void **state)
     (void)state;
     assert_int_equal(
         fg_l0_commit(&none, make(&made, ann, 1, one, 1, 500), 0, 90000, arena, &l0, &err), FG_OK);
-    assert_int_equal(l0.ever.below, 500 - FG_EVER_EXACT_WINDOWS);
+    assert_int_equal(l0.late_filter.below, 500 - FG_LATE_FILTER_EXACT_WINDOWS);
     assert_int_equal(
         fg_l0_commit(&none, make(&made, ann, 1, one, 1, 90000), 0, 500, arena, &l0, &err), FG_OK);
-    assert_int_equal(l0.ever.below, 500 - FG_EVER_EXACT_WINDOWS);
-    assert_true(fg_ever_has(&l0.ever, 7, 90000));
-    assert_false(fg_ever_has(&l0.ever, 7, 501));
+    assert_int_equal(l0.late_filter.below, 500 - FG_LATE_FILTER_EXACT_WINDOWS);
+    assert_true(fg_late_filter_has(&l0.late_filter, 7, 90000));
+    assert_false(fg_late_filter_has(&l0.late_filter, 7, 501));
     fg_arena_destroy(arena);
 }
 

@@ -21,11 +21,12 @@ static struct fg_ring_view *example(void)
     ring = ring_make(&ring, ring_make_join("ann", "x", 1), arena);
     ring = ring_make(&ring, ring_make_join("bob", "y", 2), arena);
     ring = ring_make(&ring, ring_make_leave("ann", 1), arena);
-    ring = ring_make(
-        &ring,
-        (struct fg_ring_change){
-            .kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 2, .since_ns = FG_SECOND_NS},
-        arena);
+    ring = ring_make(&ring,
+                     (struct fg_ring_change){.kind = FG_RING_WIDEN,
+                                             .name = FG_LIT("team"),
+                                             .shard_factor = 2,
+                                             .since_ns = FG_SECOND_NS},
+                     arena);
     view = ring_make_view(&ring);
     fg_arena_destroy(arena);
     return view;

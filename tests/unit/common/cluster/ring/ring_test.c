@@ -42,7 +42,7 @@ static void assert_round_trip(const struct fg_ring *ring, struct fg_arena *arena
     assert_int_equal(read.n_revisions, ring->n_revisions);
     assert_int_equal(read.swaps, ring->swaps);
     assert_int_equal(read.generation, ring->generation);
-    assert_int_equal(read.n_spreads, ring->n_spreads);
+    assert_int_equal(read.n_shard_factors, ring->n_shard_factors);
     assert_int_equal(read.floor, ring->floor);
     assert_int_equal(read.others.n, ring->others.n);
     fg_buf_done(&bytes);
@@ -279,50 +279,51 @@ static void replicates(void **state)
     fg_arena_destroy(arena);
 }
 
-/* A spread gets wider and never narrower, and stays when other things change. */
+/* A shard factor gets wider and never narrower, and stays when other things change. */
 static void widens(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
-    struct fg_ring_change widen = {.kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 3};
+    struct fg_ring_change widen = {
+        .kind = FG_RING_WIDEN, .name = FG_LIT("team"), .shard_factor = 3};
     struct fg_ring ring = example(arena);
 
     (void)state;
-    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team")), 0);
+    assert_int_equal(fg_ring_shard_factor(&ring, FG_LIT("team")), 0);
     ring = ring_make(&ring, widen, arena);
     assert_int_equal(fg_ring_newest(&ring), 3); /* no revision is made of it */
     assert_unchanged(&ring, &widen, arena);
-    widen.spread = 2;
+    widen.shard_factor = 2;
     widen.since_ns = 1000;
     assert_unchanged(&ring, &widen, arena);
     widen.name = FG_LIT("tea");
     ring = ring_make(&ring, widen, arena);
     widen.name = FG_LIT("z");
     ring = ring_make(&ring, widen, arena);
-    widen.spread = FG_SHARD_SPREAD_MAX;
+    widen.shard_factor = FG_SHARD_FACTOR_MAX;
     ring = ring_make(&ring, widen, arena);
     ring = ring_make(&ring, ring_make_leave("ann", 1), arena);
     assert_round_trip(&ring, arena);
-    assert_int_equal(ring.n_spreads, 3);
-    assert_int_equal(fg_ring_spread(&ring, FG_LIT("tea")), 2);
-    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team")), 3);
-    assert_int_equal(fg_ring_spread(&ring, FG_LIT("z")), 12);
-    assert_int_equal(fg_ring_spread(&ring, FG_LIT("teams")), 0);
+    assert_int_equal(ring.n_shard_factors, 3);
+    assert_int_equal(fg_ring_shard_factor(&ring, FG_LIT("tea")), 2);
+    assert_int_equal(fg_ring_shard_factor(&ring, FG_LIT("team")), 3);
+    assert_int_equal(fg_ring_shard_factor(&ring, FG_LIT("z")), 12);
+    assert_int_equal(fg_ring_shard_factor(&ring, FG_LIT("teams")), 0);
     /* Each time has its own, for ever. */
-    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("z"), 999), 0);
-    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("z"), 1000), 12); /* both began then */
+    assert_int_equal(fg_ring_shard_factor_at(&ring, FG_LIT("z"), 999), 0);
+    assert_int_equal(fg_ring_shard_factor_at(&ring, FG_LIT("z"), 1000), 12); /* both began then */
     widen = (struct fg_ring_change){
-        .kind = FG_RING_WIDEN, .name = FG_LIT("tea"), .spread = 5, .since_ns = 2000};
+        .kind = FG_RING_WIDEN, .name = FG_LIT("tea"), .shard_factor = 5, .since_ns = 2000};
     ring = ring_make(&ring, widen, arena);
-    widen.spread = 7;
+    widen.shard_factor = 7;
     widen.since_ns = 1500; /* not before what others may go by */
     ring = ring_make(&ring, widen, arena);
-    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("tea"), 0), 0);
-    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("tea"), 1999), 2);
-    assert_int_equal(fg_ring_spread_at(&ring, FG_LIT("tea"), 2000), 7);
-    assert_int_equal(fg_ring_spread(&ring, FG_LIT("tea")), 7);
+    assert_int_equal(fg_ring_shard_factor_at(&ring, FG_LIT("tea"), 0), 0);
+    assert_int_equal(fg_ring_shard_factor_at(&ring, FG_LIT("tea"), 1999), 2);
+    assert_int_equal(fg_ring_shard_factor_at(&ring, FG_LIT("tea"), 2000), 7);
+    assert_int_equal(fg_ring_shard_factor(&ring, FG_LIT("tea")), 7);
     assert_round_trip(&ring, arena);
 
-    widen.spread = FG_SHARD_SPREAD_MAX + 1;
+    widen.shard_factor = FG_SHARD_FACTOR_MAX + 1;
     assert_refused(&ring, &widen, FG_E_INVALID, "a spread of 13; there can be 0 to 12", arena);
     widen.name = FG_LIT("");
     assert_refused(&ring, &widen, FG_E_INVALID, "the name of a tenant is empty", arena);
@@ -330,37 +331,37 @@ static void widens(void **state)
 }
 
 /* Where the list is full one number is for all others. */
-static void too_many_spreads(void **state)
+static void too_many_shard_factors(void **state)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
-    struct fg_ring_change widen = {.kind = FG_RING_WIDEN, .spread = 1};
+    struct fg_ring_change widen = {.kind = FG_RING_WIDEN, .shard_factor = 1};
     struct fg_ring ring = example(arena);
 
     (void)state;
-    for (unsigned i = 0; i < FG_RING_SPREADS_MAX; i++) {
+    for (unsigned i = 0; i < FG_RING_SHARD_FACTORS_MAX; i++) {
         widen.name = fg_cstr(fg_arena_printf(arena, "team-%u", i * 7919 % 1024));
         ring = ring_make(&ring, widen, arena);
     }
-    assert_int_equal(ring.n_spreads, FG_RING_SPREADS_MAX);
+    assert_int_equal(ring.n_shard_factors, FG_RING_SHARD_FACTORS_MAX);
     widen.name = FG_LIT("one-more");
-    widen.spread = 4;
+    widen.shard_factor = 4;
     ring = ring_make(&ring, widen, arena);
-    assert_int_equal(ring.n_spreads, FG_RING_SPREADS_MAX);
-    assert_int_equal(fg_ring_spread(&ring, FG_LIT("one-more")), 4);
-    assert_int_equal(fg_ring_spread(&ring, FG_LIT("another")), 4);
-    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team-5")), 1);
+    assert_int_equal(ring.n_shard_factors, FG_RING_SHARD_FACTORS_MAX);
+    assert_int_equal(fg_ring_shard_factor(&ring, FG_LIT("one-more")), 4);
+    assert_int_equal(fg_ring_shard_factor(&ring, FG_LIT("another")), 4);
+    assert_int_equal(fg_ring_shard_factor(&ring, FG_LIT("team-5")), 1);
     widen.name = FG_LIT("another");
     assert_unchanged(&ring, &widen, arena);
     widen.name = FG_LIT("team-5");
     ring = ring_make(&ring, widen, arena); /* those that are there go on by themselves */
-    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team-5")), 4);
-    assert_int_equal(fg_ring_spread(&ring, FG_LIT("team-6")), 1);
+    assert_int_equal(fg_ring_shard_factor(&ring, FG_LIT("team-5")), 4);
+    assert_int_equal(fg_ring_shard_factor(&ring, FG_LIT("team-6")), 1);
     assert_round_trip(&ring, arena);
     fg_arena_destroy(arena);
 }
 
-/* A ring of before spreads were in it says nothing of them: everything may be in use. */
-static void without_spreads(void **state)
+/* A ring of before shard factors were in it says nothing of them: everything may be in use. */
+static void without_shard_factors(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring ring = example(arena), read;
@@ -370,11 +371,11 @@ static void without_spreads(void **state)
     (void)state;
     fg_buf_init(&bytes, FG_RING_MAX_BYTES);
     assert_int_equal(fg_ring_encode(&ring, &bytes, &err), FG_OK);
-    bytes.len -= 4 + 3; /* checksum; floor, others, spreads */
+    bytes.len -= 4 + 3; /* checksum; floor, others, shard factors */
     fg_buf_le32(&bytes, fg_crc32c(fg_buf_slice(&bytes)));
     assert_int_equal(fg_ring_decode(fg_buf_slice(&bytes), arena, &read, &err), FG_OK);
-    assert_int_equal(fg_ring_spread(&read, FG_LIT("team")), FG_SHARD_SPREAD_MAX);
-    assert_int_equal(fg_ring_spread_at(&read, FG_LIT("team"), INT64_MAX), 0);
+    assert_int_equal(fg_ring_shard_factor(&read, FG_LIT("team")), FG_SHARD_FACTOR_MAX);
+    assert_int_equal(fg_ring_shard_factor_at(&read, FG_LIT("team"), INT64_MAX), 0);
     assert_round_trip(&read, arena);
     fg_buf_done(&bytes);
     fg_arena_destroy(arena);
@@ -470,10 +471,11 @@ static void later_fields(void **state)
 
     (void)state;
     ring = ring_make(
-        &ring, (struct fg_ring_change){.kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 1},
+        &ring,
+        (struct fg_ring_change){.kind = FG_RING_WIDEN, .name = FG_LIT("team"), .shard_factor = 1},
         arena);
     ring.later = FG_LIT("whole");
-    ring.spreads[0].later = FG_LIT("team's");
+    ring.shard_factors[0].later = FG_LIT("team's");
     ring.members[1].later = FG_LIT("bob's");
     ring.revisions[2].later = FG_LIT("third");
     assert_round_trip(&ring, arena);
@@ -485,7 +487,7 @@ static void later_fields(void **state)
     assert_true(fg_slice_is(member_of(&read, "bob")->later, "bob's"));
     assert_true(fg_slice_is(read.revisions[2].later, "third"));
     assert_int_equal(read.revisions[3].later.len, 0);
-    assert_true(fg_slice_is(read.spreads[0].later, "team's"));
+    assert_true(fg_slice_is(read.shard_factors[0].later, "team's"));
     fg_buf_done(&bytes);
     fg_arena_destroy(arena);
 }
@@ -495,7 +497,7 @@ static void broken_bytes(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     const struct fg_ring_change widen = {
-        .kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 2};
+        .kind = FG_RING_WIDEN, .name = FG_LIT("team"), .shard_factor = 2};
     struct fg_ring ring = example(arena), read;
     struct fg_buf bytes;
     struct fg_err err;
@@ -528,9 +530,9 @@ static void json(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     const struct fg_ring_change widen = {
-        .kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 2};
+        .kind = FG_RING_WIDEN, .name = FG_LIT("team"), .shard_factor = 2};
     struct fg_ring ring = example(arena);
-    json_t *root, *members, *revisions, *spread;
+    json_t *root, *members, *revisions, *shard_factor;
     struct fg_buf text;
 
     (void)state;
@@ -553,10 +555,10 @@ static void json(void **state)
     assert_int_equal(json_array_size(json_object_get(json_array_get(revisions, 1), "waits_for")),
                      1);
     assert_null(json_object_get(json_array_get(revisions, 2), "waits_for"));
-    spread = json_array_get(json_object_get(root, "spreads"), 0);
-    assert_string_equal(json_string_value(json_object_get(spread, "tenant")), "team");
-    spread = json_array_get(json_object_get(spread, "steps"), 0);
-    assert_int_equal(json_integer_value(json_object_get(spread, "spread")), 2);
+    shard_factor = json_array_get(json_object_get(root, "spreads"), 0);
+    assert_string_equal(json_string_value(json_object_get(shard_factor, "tenant")), "team");
+    shard_factor = json_array_get(json_object_get(shard_factor, "steps"), 0);
+    assert_int_equal(json_integer_value(json_object_get(shard_factor, "spread")), 2);
     assert_int_equal(json_array_size(json_object_get(root, "spread_of_others")), 0);
     json_decref(root);
     fg_buf_clear(&text);
@@ -588,13 +590,20 @@ static void quorums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(joins),           cmocka_unit_test(leaves),
-        cmocka_unit_test(drains),          cmocka_unit_test(forgets),
-        cmocka_unit_test(wiped),           cmocka_unit_test(replicates),
-        cmocka_unit_test(widens),          cmocka_unit_test(too_many_spreads),
-        cmocka_unit_test(without_spreads), cmocka_unit_test(texts),
-        cmocka_unit_test(limits),          cmocka_unit_test(later_fields),
-        cmocka_unit_test(broken_bytes),    cmocka_unit_test(json),
+        cmocka_unit_test(joins),
+        cmocka_unit_test(leaves),
+        cmocka_unit_test(drains),
+        cmocka_unit_test(forgets),
+        cmocka_unit_test(wiped),
+        cmocka_unit_test(replicates),
+        cmocka_unit_test(widens),
+        cmocka_unit_test(too_many_shard_factors),
+        cmocka_unit_test(without_shard_factors),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(later_fields),
+        cmocka_unit_test(broken_bytes),
+        cmocka_unit_test(json),
         cmocka_unit_test(quorums),
     };
 

@@ -78,14 +78,14 @@ static void on_drain(void *arg, uint64_t revision)
         fg_ring_watch_drained(ingester->watch, revision, 7);
 }
 
-static struct fg_ring_watch *start(struct fixture *f, const struct fg_ring_watch_seat *seat)
+static struct fg_ring_watch *start(struct fixture *f, const struct fg_ring_watch_member *member)
 {
     /* Nothing comes by itself: who wants to know asks. */
     const struct fg_ring_watch_config config = {.bucket = f->bucket,
                                                 .clock = fg_clock_real(),
                                                 .registry = f->registry,
                                                 .poll_ns = 24 * FG_HOUR_NS,
-                                                .seat = seat};
+                                                .member = member};
     struct fg_ring_watch *watch;
     struct fg_err err;
 
@@ -96,7 +96,7 @@ static struct fg_ring_watch *start(struct fixture *f, const struct fg_ring_watch
 static void start_ingester(struct fixture *f, struct ingester *ingester, const char *name,
                            uint64_t store)
 {
-    const struct fg_ring_watch_seat seat = {
+    const struct fg_ring_watch_member member = {
         .name = name,
         .zone = "z",
         .address = "tcp://h:1",
@@ -108,17 +108,17 @@ static void start_ingester(struct fixture *f, struct ingester *ingester, const c
     };
     struct fg_err err;
 
-    ingester->watch = start(f, &seat);
-    assert_int_equal(fg_ring_watch_seat_state(ingester->watch), FG_RING_SEAT_JOINING);
+    ingester->watch = start(f, &member);
+    assert_int_equal(fg_ring_watch_member_state(ingester->watch), FG_RING_MEMBER_JOINING);
     assert_int_equal(fg_ring_watch_admits(ingester->watch, 1), FG_RING_ADMITS_NOTHING);
     must(fg_ring_watch_start(ingester->watch, &err), &err);
 }
 
-static void wait_seat(struct ingester *ingester, enum fg_ring_seat_state state)
+static void wait_member(struct ingester *ingester, enum fg_ring_member_state state)
 {
     struct fg_err err;
 
-    must(fg_ring_watch_wait_seat(ingester->watch, state, soon(), &err), &err);
+    must(fg_ring_watch_wait_member(ingester->watch, state, soon(), &err), &err);
 }
 
 /* The ring as it is now, in the copy of that watch too. */
@@ -157,7 +157,7 @@ static void follows(void **state)
     fg_ring_view_unref(view);
     assert_int_equal(fg_ring_watch_until(watch, 2, fg_mono_ns(fg_clock_real()), &view, &err),
                      FG_E_DEADLINE);
-    assert_int_equal(fg_ring_watch_seat_state(watch), FG_RING_SEAT_NONE);
+    assert_int_equal(fg_ring_watch_member_state(watch), FG_RING_MEMBER_NONE);
     fg_ring_watch_destroy(watch);
 }
 
@@ -170,10 +170,10 @@ static void seats(void **state)
     struct fg_err err;
 
     start_ingester(f, &ann, "ann", 1);
-    wait_seat(&ann, FG_RING_SEAT_ACTIVE);
+    wait_member(&ann, FG_RING_MEMBER_ACTIVE);
     atomic_store(&ann.holds, true);
     start_ingester(f, &bob, "bob", 2);
-    wait_seat(&bob, FG_RING_SEAT_ACTIVE);
+    wait_member(&bob, FG_RING_MEMBER_ACTIVE);
     assert_int_equal(fg_ring_watch_admits(ann.watch, 1), FG_RING_ADMITS);
     assert_int_equal(fg_ring_watch_admits(ann.watch, 2), FG_RING_ADMITS_NOT_YET);
     must(fg_ring_watch_until(ann.watch, 2, soon(), &view, &err), &err);
@@ -198,8 +198,8 @@ static void seats(void **state)
 
     /* bob leaves: ann has to drain for the ring's sake, bob for his own. */
     fg_ring_watch_leave(bob.watch);
-    wait_seat(&bob, FG_RING_SEAT_LEFT);
-    assert_int_equal(fg_ring_watch_wait_seat(bob.watch, FG_RING_SEAT_ACTIVE, soon(), &err),
+    wait_member(&bob, FG_RING_MEMBER_LEFT);
+    assert_int_equal(fg_ring_watch_wait_member(bob.watch, FG_RING_MEMBER_ACTIVE, soon(), &err),
                      FG_E_PRECONDITION);
     assert_int_equal(fg_ring_watch_admits(bob.watch, 3), FG_RING_ADMITS_NOTHING);
     see(ann.watch, 3, 2);
@@ -214,11 +214,11 @@ static void replaced(void **state)
     struct ingester ann = {0}, other = {0};
 
     start_ingester(f, &ann, "ann", 1);
-    wait_seat(&ann, FG_RING_SEAT_ACTIVE);
+    wait_member(&ann, FG_RING_MEMBER_ACTIVE);
     start_ingester(f, &other, "ann", 2);
-    wait_seat(&other, FG_RING_SEAT_ACTIVE);
+    wait_member(&other, FG_RING_MEMBER_ACTIVE);
     fg_ring_watch_look(ann.watch, 0);
-    wait_seat(&ann, FG_RING_SEAT_REPLACED);
+    wait_member(&ann, FG_RING_MEMBER_REPLACED);
     assert_int_equal(fg_ring_watch_admits(ann.watch, 2), FG_RING_ADMITS_NOTHING);
     fg_ring_watch_destroy(ann.watch);
     fg_ring_watch_destroy(other.watch);
@@ -407,10 +407,10 @@ static void members_put_a_lost_ring_back(void **state)
 
     fg_buf_init(&older, SIZE_MAX);
     start_ingester(f, &ann, "ann", 1);
-    wait_seat(&ann, FG_RING_SEAT_ACTIVE);
+    wait_member(&ann, FG_RING_MEMBER_ACTIVE);
     get_ring(f, &older);
     start_ingester(f, &bob, "bob", 2);
-    wait_seat(&bob, FG_RING_SEAT_ACTIVE);
+    wait_member(&bob, FG_RING_MEMBER_ACTIVE);
     must(fg_ring_watch_until(ann.watch, 2, soon(), &view, &err), &err);
     swaps = view->ring.swaps;
     fg_ring_view_unref(view);
@@ -423,7 +423,7 @@ static void members_put_a_lost_ring_back(void **state)
             flip_ring(f);
         see_again(members, swaps, fault == FLIPPED ? FG_E_CORRUPT : FG_E_UNAVAILABLE);
     }
-    assert_int_equal(fg_ring_watch_seat_state(ann.watch), FG_RING_SEAT_ACTIVE);
+    assert_int_equal(fg_ring_watch_member_state(ann.watch), FG_RING_MEMBER_ACTIVE);
     fg_ring_watch_destroy(ann.watch);
     fg_ring_watch_destroy(bob.watch);
     fg_buf_done(&older);
@@ -447,7 +447,7 @@ static void no_ring_is_made_in_a_bucket_that_was_used(void **state)
 {
     struct fixture *f = *state;
     struct used used = {.used = true};
-    const struct fg_ring_watch_seat seat = {
+    const struct fg_ring_watch_member member = {
         .name = "ann",
         .zone = "",
         .address = "tcp://h:1",
@@ -469,7 +469,7 @@ static void no_ring_is_made_in_a_bucket_that_was_used(void **state)
                                                              .registry = f->registry,
                                                              .conditions = conditions,
                                                              .poll_ns = 24 * FG_HOUR_NS,
-                                                             .seat = &seat},
+                                                             .member = &member},
                               &watch, &err),
          &err);
     must(fg_ring_watch_start(watch, &err), &err);
@@ -478,7 +478,7 @@ static void no_ring_is_made_in_a_bucket_that_was_used(void **state)
         while (atomic_load(&used.asked) < asked)
             sched_yield();
     }
-    assert_int_equal(fg_ring_watch_seat_state(watch), FG_RING_SEAT_JOINING);
+    assert_int_equal(fg_ring_watch_member_state(watch), FG_RING_MEMBER_JOINING);
     get_ring(f, &text);
     assert_int_equal(text.len, 0);
     do {
@@ -489,7 +489,7 @@ static void no_ring_is_made_in_a_bucket_that_was_used(void **state)
 
     atomic_store(&used.used, false); /* an operator says so */
     fg_ring_watch_look(watch, 0);
-    must(fg_ring_watch_wait_seat(watch, FG_RING_SEAT_ACTIVE, soon(), &err), &err);
+    must(fg_ring_watch_wait_member(watch, FG_RING_MEMBER_ACTIVE, soon(), &err), &err);
     fg_ring_watch_destroy(watch);
     fg_conditions_destroy(conditions);
     fg_buf_done(&text);
@@ -539,9 +539,9 @@ static void faults(void **state)
     for (unsigned i = 0; i < FG_COUNT(names); i++)
         start_ingester(f, &ingesters[i], names[i], i);
     for (unsigned i = 0; i < FG_COUNT(names); i++)
-        wait_seat(&ingesters[i], FG_RING_SEAT_ACTIVE);
+        wait_member(&ingesters[i], FG_RING_MEMBER_ACTIVE);
     fg_ring_watch_leave(ingesters[3].watch);
-    wait_seat(&ingesters[3], FG_RING_SEAT_LEFT);
+    wait_member(&ingesters[3], FG_RING_MEMBER_LEFT);
     fg_bucket_faulty_set(f->faulty, &none);
     for (bool drained = false; !drained;) {
         for (unsigned i = 0; i < FG_COUNT(names); i++) {
@@ -559,20 +559,20 @@ static void faults(void **state)
 static void refused(void **state)
 {
     struct fixture *f = *state;
-    struct fg_ring_watch_seat seat = {
+    struct fg_ring_watch_member member = {
         .name = "", .zone = "", .address = "a", .http = "", .replicas = 3, .on_drain = on_drain};
     struct fg_ring_watch_config config = {.bucket = f->bucket,
                                           .clock = fg_clock_real(),
                                           .registry = f->registry,
                                           .poll_ns = FG_SECOND_NS,
-                                          .seat = &seat};
+                                          .member = &member};
     struct fg_ring_watch *watch;
     struct fg_err err;
 
     assert_int_equal(fg_ring_watch_create(&config, &watch, &err), FG_E_INVALID);
     assert_string_equal(err.msg, "ring: the name is empty");
-    seat.name = "a";
-    seat.replicas = 0;
+    member.name = "a";
+    member.replicas = 0;
     assert_int_equal(fg_ring_watch_create(&config, &watch, &err), FG_E_INVALID);
     assert_string_equal(err.msg, "ring: 0 replicas; there can be 1 to 3");
 }
@@ -597,20 +597,20 @@ static void changes(void **state)
     }
 }
 
-/* Until the copy of that watch has the spread; it is asked for as a distributor does. */
-static void widen_until(struct fg_ring_watch *watch, const char *tenant, unsigned spread)
+/* Until the copy of that watch has the shard factor; it is asked for as a distributor does. */
+static void widen_until(struct fg_ring_watch *watch, const char *tenant, unsigned shard_factor)
 {
     struct fg_ring_view *view;
     struct fg_err err;
     unsigned known;
 
     do {
-        fg_ring_watch_widen(watch, fg_cstr(tenant), spread);
+        fg_ring_watch_widen(watch, fg_cstr(tenant), shard_factor);
         if (fg_ring_watch_fresh(watch, soon(), &view, &err) != FG_OK)
             continue; /* the bucket failed, as it is to */
-        known = fg_ring_spread(&view->ring, fg_cstr(tenant));
+        known = fg_ring_shard_factor(&view->ring, fg_cstr(tenant));
         fg_ring_view_unref(view);
-        if (known == spread)
+        if (known == shard_factor)
             return;
     } while (true);
 }
@@ -633,12 +633,13 @@ static void widens(void **state)
         widen_until(b, "those", k);
     }
     must(fg_ring_watch_fresh(b, soon(), &view, &err), &err);
-    assert_int_equal(fg_ring_spread(&view->ring, FG_LIT("us")), 6);
-    assert_int_equal(fg_ring_spread(&view->ring, FG_LIT("them")), 6);
-    assert_int_equal(view->ring.n_spreads, 3);
+    assert_int_equal(fg_ring_shard_factor(&view->ring, FG_LIT("us")), 6);
+    assert_int_equal(fg_ring_shard_factor(&view->ring, FG_LIT("them")), 6);
+    assert_int_equal(view->ring.n_shard_factors, 3);
     assert_int_equal(view->ring.others.n, 0);
     /* It begins later, when everyone has that ring. */
-    assert_int_equal(fg_ring_spread_at(&view->ring, FG_LIT("us"), fg_wall_ns(fg_clock_real())), 0);
+    assert_int_equal(
+        fg_ring_shard_factor_at(&view->ring, FG_LIT("us"), fg_wall_ns(fg_clock_real())), 0);
     fg_ring_view_unref(view);
     fg_ring_watch_destroy(a);
     fg_ring_watch_destroy(b);
@@ -658,7 +659,8 @@ static int64_t mono(struct fg_clock *clock)
     return fg_mono_ns(fg_clock_real());
 }
 
-/* A spread begins by the bucket's clock: one that began a year later would block those after it. */
+/* A shard factor begins by the bucket's clock: one that began a year later would block those after
+ * it. */
 static void clocks_are_the_buckets(void **state)
 {
     static const struct fg_clock_ops ops = {a_year_ahead, mono};
@@ -678,8 +680,9 @@ static void clocks_are_the_buckets(void **state)
     must(fg_ring_watch_start(watch, &err), &err);
     widen_until(watch, "us", 2);
     must(fg_ring_watch_fresh(watch, soon(), &view, &err), &err);
-    assert_int_equal(
-        fg_ring_spread_at(&view->ring, FG_LIT("us"), fg_wall_ns(fg_clock_real()) + FG_HOUR_NS), 2);
+    assert_int_equal(fg_ring_shard_factor_at(&view->ring, FG_LIT("us"),
+                                             fg_wall_ns(fg_clock_real()) + FG_HOUR_NS),
+                     2);
     fg_ring_view_unref(view);
     fg_ring_watch_destroy(watch);
 }
@@ -737,7 +740,7 @@ static void may_not_write(void **state)
     for (int i = 0; i < 1000 || atomic_load(&readable.puts) == 0; i++) {
         fg_ring_watch_widen(watch, FG_LIT("us"), 2);
         must(fg_ring_watch_fresh(watch, soon(), &view, &err), &err);
-        assert_int_equal(fg_ring_spread(&view->ring, FG_LIT("us")), 0);
+        assert_int_equal(fg_ring_shard_factor(&view->ring, FG_LIT("us")), 0);
         fg_ring_view_unref(view);
     }
     assert_int_equal(atomic_load(&readable.puts), 1);

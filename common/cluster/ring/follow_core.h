@@ -14,8 +14,8 @@
  *
  * Thread: one at a time. No clock, no I/O.
  */
-#ifndef FG_COMMON_CLUSTER_RING_FOLLOW_H
-#define FG_COMMON_CLUSTER_RING_FOLLOW_H
+#ifndef FG_COMMON_CLUSTER_RING_FOLLOW_CORE_H
+#define FG_COMMON_CLUSTER_RING_FOLLOW_CORE_H
 
 #include "common/base/time.h"
 #include "common/cluster/ring/ring.h"

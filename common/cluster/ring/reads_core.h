@@ -18,8 +18,8 @@
  *
  * A pure value: whom to ask, what came of it. Thread: one at a time.
  */
-#ifndef FG_COMMON_CLUSTER_RING_READS_H
-#define FG_COMMON_CLUSTER_RING_READS_H
+#ifndef FG_COMMON_CLUSTER_RING_READS_CORE_H
+#define FG_COMMON_CLUSTER_RING_READS_CORE_H
 
 #include "common/cluster/ring/view.h"
 

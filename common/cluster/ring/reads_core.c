@@ -1,4 +1,4 @@
-#include "common/cluster/ring/reads.h"
+#include "common/cluster/ring/reads_core.h"
 
 static bool has(const uint64_t *bits, uint32_t member)
 {

@@ -1,4 +1,4 @@
-#include "common/cluster/ring/widen.h"
+#include "common/cluster/ring/widen_core.h"
 
 void fg_ring_widen_init(struct fg_ring_widen *widen, const struct fg_ring_widen_config *config)
 {
@@ -37,14 +37,14 @@ static void on_ring(struct fg_ring_widen *widen, const struct fg_ring_widen_even
     const struct fg_ring_change change = {
         .kind = FG_RING_WIDEN,
         .name = fg_bytes(widen->wish.tenant, widen->wish.tenant_len),
-        .spread = widen->wish.spread,
+        .shard_factor = widen->wish.shard_factor,
         .since_ns = fg_time_add(event->wall_ns, widen->config.lead_ns),
     };
     struct fg_err err;
 
     fg_assert(!widen->swapping);
     if (widen->look && event->mono_ns < widen->not_before_mono_ns &&
-        fg_ring_spread_at(event->ring, change.name, INT64_MAX) < change.spread)
+        fg_ring_shard_factor_at(event->ring, change.name, INT64_MAX) < change.shard_factor)
         return; /* somebody else wanted to know */
     widen->look = false;
     if (fg_ring_apply(event->ring, &change, event->arena, &effects->ring, &effects->swap, &err) !=

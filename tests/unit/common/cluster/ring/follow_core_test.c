@@ -1,4 +1,4 @@
-#include "common/cluster/ring/follow.h"
+#include "common/cluster/ring/follow_core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

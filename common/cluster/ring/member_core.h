@@ -23,23 +23,23 @@
  *
  * Thread: one at a time. No clock, no I/O, no memory but the arena that is handed in.
  */
-#ifndef FG_COMMON_CLUSTER_RING_SEAT_H
-#define FG_COMMON_CLUSTER_RING_SEAT_H
+#ifndef FG_COMMON_CLUSTER_RING_MEMBER_CORE_H
+#define FG_COMMON_CLUSTER_RING_MEMBER_CORE_H
 
 #include "common/base/time.h"
 #include "common/cluster/ring/ring.h"
 
-enum fg_ring_seat_state {
-    FG_RING_SEAT_NONE, /* of a process that only follows; no core has it */
-    FG_RING_SEAT_JOINING,
-    FG_RING_SEAT_ACTIVE,
-    FG_RING_SEAT_LEAVING,
-    FG_RING_SEAT_LEFT,
-    FG_RING_SEAT_REPLACED,
+enum fg_ring_member_state {
+    FG_RING_MEMBER_NONE, /* of a process that only follows; no core has it */
+    FG_RING_MEMBER_JOINING,
+    FG_RING_MEMBER_ACTIVE,
+    FG_RING_MEMBER_LEAVING,
+    FG_RING_MEMBER_LEFT,
+    FG_RING_MEMBER_REPLACED,
 };
-const char *fg_ring_seat_state_name(enum fg_ring_seat_state state); /* "joining" */
+const char *fg_ring_member_state_name(enum fg_ring_member_state state); /* "joining" */
 
-struct fg_ring_seat_config {
+struct fg_ring_member_config {
     struct fg_slice name, zone, address, http; /* borrowed; see ring.h */
     struct fg_id store;
     unsigned replicas;                      /* of a ring that nobody has made before */
@@ -47,9 +47,9 @@ struct fg_ring_seat_config {
     uint64_t seed;                          /* of their jitter */
 };
 
-struct fg_ring_seat {
-    struct fg_ring_seat_config config;
-    enum fg_ring_seat_state state;
+struct fg_ring_member_core {
+    struct fg_ring_member_config config;
+    enum fg_ring_member_state state;
     struct fg_err err; /* why it cannot join; FG_OK: nothing is wrong */
     bool seated;       /* the ring had this store in it, since the start */
     bool tried;        /* a swap was begun, onto the ring of so many: */
@@ -64,18 +64,19 @@ struct fg_ring_seat {
 };
 
 /* Begins with JOINING, and waits for the first RING. */
-void fg_ring_seat_init(struct fg_ring_seat *seat, const struct fg_ring_seat_config *config);
+void fg_ring_member_init(struct fg_ring_member_core *member,
+                         const struct fg_ring_member_config *config);
 
-enum fg_ring_seat_event_kind {
-    FG_RING_SEAT_TICK,    /* time has passed */
-    FG_RING_SEAT_LEAVE,   /* told to leave, for good */
-    FG_RING_SEAT_RING,    /* the ring was read; not while a swap is under way */
-    FG_RING_SEAT_DRAINED, /* all that came under revisions below this one is committed */
-    FG_RING_SEAT_SWAPPED, /* a swap has ended */
+enum fg_ring_member_event_kind {
+    FG_RING_MEMBER_TICK,    /* time has passed */
+    FG_RING_MEMBER_LEAVE,   /* told to leave, for good */
+    FG_RING_MEMBER_RING,    /* the ring was read; not while a swap is under way */
+    FG_RING_MEMBER_DRAINED, /* all that came under revisions below this one is committed */
+    FG_RING_MEMBER_SWAPPED, /* a swap has ended */
 };
 
-struct fg_ring_seat_event {
-    enum fg_ring_seat_event_kind kind;
+struct fg_ring_member_event {
+    enum fg_ring_member_event_kind kind;
     int64_t mono_ns, wall_ns;
     const struct fg_ring *ring; /* RING */
     struct fg_arena *arena;     /* RING: what is to be swapped in is made in it */
@@ -84,7 +85,7 @@ struct fg_ring_seat_event {
     bool won;                   /* SWAPPED: as far as is known */
 };
 
-struct fg_ring_seat_effects {
+struct fg_ring_member_effects {
     bool read;            /* the ring, from the bucket, until it works; RING comes of it */
     bool swap;            /* `ring` onto the one that was handed in; SWAPPED comes of it */
     struct fg_ring ring;  /* in the arena of that event */
@@ -92,7 +93,8 @@ struct fg_ring_seat_effects {
     int64_t wake_mono_ns; /* a TICK is due then at the latest; INT64_MAX: not before an event */
 };
 
-void fg_ring_seat_step(struct fg_ring_seat *seat, const struct fg_ring_seat_event *event,
-                       struct fg_ring_seat_effects *ret_effects);
+void fg_ring_member_step(struct fg_ring_member_core *member,
+                         const struct fg_ring_member_event *event,
+                         struct fg_ring_member_effects *ret_effects);
 
 #endif

@@ -1,4 +1,4 @@
-#include "common/cluster/manifest/snapshot.h"
+#include "common/cluster/manifest/snapshot_core.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-/* A wider spread: when it begins, and how often it is tried. That several writers win in the end is
- * watch_test.c's, and tests/sim/ring. */
-#include "common/cluster/ring/widen.h"
+/* A wider shard factor: when it begins, and how often it is tried. That several writers win in the
+ * end is watch_test.c's, and tests/sim/ring. */
+#include "common/cluster/ring/widen_core.h"
 #include "tests/lib/ring_make.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@ static const struct fg_ring_widen_config config = {.backoff_min_ns = 100,
                                                    .denied_ns = 10 * FG_MINUTE_NS,
                                                    .seed = 1,
                                                    .lead_ns = 15 * FG_MINUTE_NS};
-static const struct fg_ring_wish wish = {.tenant = "team", .tenant_len = 4, .spread = 2};
+static const struct fg_ring_wish wish = {.tenant = "team", .tenant_len = 4, .shard_factor = 2};
 
 struct fixture {
     struct fg_ring_widen widen;
@@ -61,9 +61,9 @@ static void begins_after_the_read_by_its_clock(void **state)
                 .kind = FG_RING_WIDEN_RING, .mono_ns = 5, .wall_ns = read_ns});
     assert_true(f->effects.swap);
     assert_int_equal(
-        fg_ring_spread_at(&f->effects.ring, FG_LIT("team"), read_ns + config.lead_ns - 1), 0);
-    assert_int_equal(fg_ring_spread_at(&f->effects.ring, FG_LIT("team"), read_ns + config.lead_ns),
-                     2);
+        fg_ring_shard_factor_at(&f->effects.ring, FG_LIT("team"), read_ns + config.lead_ns - 1), 0);
+    assert_int_equal(
+        fg_ring_shard_factor_at(&f->effects.ring, FG_LIT("team"), read_ns + config.lead_ns), 2);
     f->ring = f->effects.ring;
     step(f, (struct fg_ring_widen_event){.kind = FG_RING_WIDEN_SWAPPED, .mono_ns = 6, .won = true});
     assert_true(f->effects.read); /* the answer to a swap is not believed */
@@ -97,7 +97,7 @@ static void who_may_not_write_seldom_tries(void **state)
     /* Somebody who may has done it. */
     f->ring = ring_make(
         &f->ring,
-        (struct fg_ring_change){.kind = FG_RING_WIDEN, .name = FG_LIT("team"), .spread = 2},
+        (struct fg_ring_change){.kind = FG_RING_WIDEN, .name = FG_LIT("team"), .shard_factor = 2},
         f->arena);
     step(f, (struct fg_ring_widen_event){.kind = FG_RING_WIDEN_RING, .mono_ns = now_ns});
     assert_true(f->widen.idle);

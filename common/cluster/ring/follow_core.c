@@ -1,4 +1,4 @@
-#include "common/cluster/ring/follow.h"
+#include "common/cluster/ring/follow_core.h"
 
 void fg_ring_follow_init(struct fg_ring_follow *follow, const struct fg_ring_follow_config *config)
 {

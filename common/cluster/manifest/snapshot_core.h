@@ -20,8 +20,8 @@
  * Thread: one at a time for a cache and all its snapshots (a lock around each call is enough: none
  * of them waits); a snapshot that is READY may be read without.
  */
-#ifndef FG_COMMON_CLUSTER_MANIFEST_SNAPSHOT_H
-#define FG_COMMON_CLUSTER_MANIFEST_SNAPSHOT_H
+#ifndef FG_COMMON_CLUSTER_MANIFEST_SNAPSHOT_CORE_H
+#define FG_COMMON_CLUSTER_MANIFEST_SNAPSHOT_CORE_H
 
 #include "common/cluster/manifest/manifest.h"
 #include "common/cluster/manifest/rules.h"

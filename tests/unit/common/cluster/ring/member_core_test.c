@@ -1,5 +1,5 @@
 /* A seat step by step; what comes of many of them is tests/sim/ring. */
-#include "common/cluster/ring/seat.h"
+#include "common/cluster/ring/member_core.h"
 #include "tests/lib/ring_make.h"
 
 #include <setjmp.h>
@@ -10,29 +10,30 @@
 struct fixture {
     struct fg_arena *arena;
     struct fg_ring ring;
-    struct fg_ring_seat seat;
-    struct fg_ring_seat_effects effects;
+    struct fg_ring_member_core member;
+    struct fg_ring_member_effects effects;
     int64_t mono_ns;
 };
 
 static void init(struct fixture *f, const char *name, uint64_t store)
 {
-    fg_ring_seat_init(&f->seat, &(struct fg_ring_seat_config){
-                                    .name = fg_cstr(name),
-                                    .zone = FG_LIT("z"),
-                                    .address = FG_LIT("tcp://h:1"),
-                                    .http = FG_LIT(""),
-                                    .store = {store, 1},
-                                    .replicas = 2,
-                                    .backoff_min_ns = 100,
-                                    .backoff_max_ns = 1000,
-                                    .seed = 1,
-                                });
+    fg_ring_member_init(&f->member, &(struct fg_ring_member_config){
+                                        .name = fg_cstr(name),
+                                        .zone = FG_LIT("z"),
+                                        .address = FG_LIT("tcp://h:1"),
+                                        .http = FG_LIT(""),
+                                        .store = {store, 1},
+                                        .replicas = 2,
+                                        .backoff_min_ns = 100,
+                                        .backoff_max_ns = 1000,
+                                        .seed = 1,
+                                    });
 }
 
-static void step(struct fixture *f, enum fg_ring_seat_event_kind kind, uint64_t revision, bool won)
+static void step(struct fixture *f, enum fg_ring_member_event_kind kind, uint64_t revision,
+                 bool won)
 {
-    const struct fg_ring_seat_event event = {
+    const struct fg_ring_member_event event = {
         .kind = kind,
         .mono_ns = f->mono_ns,
         .ring = &f->ring,
@@ -41,19 +42,19 @@ static void step(struct fixture *f, enum fg_ring_seat_event_kind kind, uint64_t 
         .won = won,
     };
 
-    fg_ring_seat_step(&f->seat, &event, &f->effects);
+    fg_ring_member_step(&f->member, &event, &f->effects);
 }
 
 /* The ring is read, and swapped if that is wanted; until nothing is wanted any more. */
 static void carry_out(struct fixture *f)
 {
-    step(f, FG_RING_SEAT_RING, 0, false);
+    step(f, FG_RING_MEMBER_RING, 0, false);
     while (f->effects.swap) {
         ring_make_check(&f->effects.ring);
         f->ring = f->effects.ring;
-        step(f, FG_RING_SEAT_SWAPPED, 0, true);
+        step(f, FG_RING_MEMBER_SWAPPED, 0, true);
         assert_true(f->effects.read); /* the answer is not believed */
-        step(f, FG_RING_SEAT_RING, 0, false);
+        step(f, FG_RING_MEMBER_RING, 0, false);
     }
 }
 
@@ -80,10 +81,10 @@ static void joins_and_leaves(void **state)
 {
     struct fixture *f = *state;
 
-    step(f, FG_RING_SEAT_TICK, 0, false);
+    step(f, FG_RING_MEMBER_TICK, 0, false);
     assert_false(f->effects.read || f->effects.swap);
     carry_out(f);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_ACTIVE);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_ACTIVE);
     assert_int_equal(f->ring.revisions[0].replicas, 2);
     assert_int_equal(f->effects.drain, 0);
 
@@ -93,27 +94,27 @@ static void joins_and_leaves(void **state)
     assert_int_equal(f->effects.drain, 2);
     carry_out(f);
     assert_int_equal(f->effects.drain, 0); /* once */
-    step(f, FG_RING_SEAT_DRAINED, 2, false);
+    step(f, FG_RING_MEMBER_DRAINED, 2, false);
     assert_true(f->effects.read);
     carry_out(f);
     assert_int_equal(f->ring.n_revisions, 1);
 
-    step(f, FG_RING_SEAT_LEAVE, 0, false);
+    step(f, FG_RING_MEMBER_LEAVE, 0, false);
     assert_true(f->effects.read);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_LEAVING);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_LEAVING);
     carry_out(f);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_LEAVING);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_LEAVING);
     assert_int_equal(f->effects.drain, 3);
     assert_int_equal(fg_ring_newest(&f->ring), 3);
-    step(f, FG_RING_SEAT_DRAINED, 3, false);
+    step(f, FG_RING_MEMBER_DRAINED, 3, false);
     carry_out(f);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_LEFT); /* though the other has not drained */
+    assert_int_equal(f->member.state, FG_RING_MEMBER_LEFT); /* though the other has not drained */
     assert_int_equal(f->ring.n_revisions, 2);
-    step(f, FG_RING_SEAT_TICK, 0, false);
+    step(f, FG_RING_MEMBER_TICK, 0, false);
     assert_false(f->effects.read || f->effects.swap);
-    step(f, FG_RING_SEAT_RING, 0, false);
+    step(f, FG_RING_MEMBER_RING, 0, false);
     assert_false(f->effects.read || f->effects.swap);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_LEFT);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_LEFT);
 }
 
 /* A start finds its place as it was, with what is still to be drained. */
@@ -124,21 +125,21 @@ static void leaves_while_it_joins(void **state)
     struct fixture *f = *state;
     struct fg_ring late;
 
-    step(f, FG_RING_SEAT_RING, 0, false);
+    step(f, FG_RING_MEMBER_RING, 0, false);
     assert_true(f->effects.swap);
     late = f->effects.ring;
-    step(f, FG_RING_SEAT_SWAPPED, 0, false);
-    step(f, FG_RING_SEAT_LEAVE, 0, false);
-    step(f, FG_RING_SEAT_RING, 0, false); /* which is as it was */
-    assert_int_equal(f->seat.state, FG_RING_SEAT_LEAVING);
+    step(f, FG_RING_MEMBER_SWAPPED, 0, false);
+    step(f, FG_RING_MEMBER_LEAVE, 0, false);
+    step(f, FG_RING_MEMBER_RING, 0, false); /* which is as it was */
+    assert_int_equal(f->member.state, FG_RING_MEMBER_LEAVING);
     assert_true(f->effects.swap);
-    step(f, FG_RING_SEAT_SWAPPED, 0, false);
+    step(f, FG_RING_MEMBER_SWAPPED, 0, false);
     f->ring = late; /* one of them has arrived */
     f->mono_ns += 1000;
     carry_out(f);
-    step(f, FG_RING_SEAT_DRAINED, fg_ring_newest(&f->ring), false);
+    step(f, FG_RING_MEMBER_DRAINED, fg_ring_newest(&f->ring), false);
     carry_out(f);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_LEFT);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_LEFT);
     assert_int_equal(f->ring.n_members, 0);
 }
 
@@ -147,12 +148,12 @@ static void leaves_before_it_has_joined(void **state)
 {
     struct fixture *f = *state;
 
-    step(f, FG_RING_SEAT_RING, 0, false);
-    step(f, FG_RING_SEAT_SWAPPED, 0, false);
-    step(f, FG_RING_SEAT_LEAVE, 0, false);
+    step(f, FG_RING_MEMBER_RING, 0, false);
+    step(f, FG_RING_MEMBER_SWAPPED, 0, false);
+    step(f, FG_RING_MEMBER_LEAVE, 0, false);
     f->ring = ring_make(&f->ring, ring_make_join("other", "", 2), f->arena);
-    step(f, FG_RING_SEAT_RING, 0, false);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_LEFT);
+    step(f, FG_RING_MEMBER_RING, 0, false);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_LEFT);
 }
 
 /* It has come with an empty disk, and says so before it goes. */
@@ -163,12 +164,12 @@ static void leaves_with_an_empty_disk(void **state)
     carry_out(f);
     f->ring = ring_make(&f->ring, ring_make_join("other", "", 2), f->arena);
     init(f, "me", 2);
-    step(f, FG_RING_SEAT_LEAVE, 0, false);
+    step(f, FG_RING_MEMBER_LEAVE, 0, false);
     carry_out(f);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_LEAVING);
-    step(f, FG_RING_SEAT_DRAINED, fg_ring_newest(&f->ring), false);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_LEAVING);
+    step(f, FG_RING_MEMBER_DRAINED, fg_ring_newest(&f->ring), false);
     carry_out(f);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_LEFT);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_LEFT);
     f->ring = ring_make(&f->ring,
                         (struct fg_ring_change){
                             .kind = FG_RING_DRAINED,
@@ -187,8 +188,8 @@ static void starts_again(void **state)
     carry_out(f);
     f->ring = ring_make(&f->ring, ring_make_join("other", "", 2), f->arena);
     init(f, "me", 1);
-    step(f, FG_RING_SEAT_RING, 0, false);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_ACTIVE);
+    step(f, FG_RING_MEMBER_RING, 0, false);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_ACTIVE);
     assert_false(f->effects.swap);
     assert_int_equal(f->effects.drain, 2);
 }
@@ -197,25 +198,25 @@ static void pauses(void **state)
 {
     struct fixture *f = *state;
 
-    step(f, FG_RING_SEAT_RING, 0, false);
+    step(f, FG_RING_MEMBER_RING, 0, false);
     assert_true(f->effects.swap);
-    step(f, FG_RING_SEAT_SWAPPED, 0, false); /* lost, or nobody knows */
+    step(f, FG_RING_MEMBER_SWAPPED, 0, false); /* lost, or nobody knows */
     for (int i = 0; i < 10; i++) {
         assert_false(f->effects.read);
         assert_in_range(f->effects.wake_mono_ns, f->mono_ns + 1, f->mono_ns + 1000);
-        step(f, FG_RING_SEAT_RING, 0, false); /* somebody else has read it */
+        step(f, FG_RING_MEMBER_RING, 0, false); /* somebody else has read it */
         assert_false(f->effects.swap);
         f->mono_ns = f->effects.wake_mono_ns;
-        step(f, FG_RING_SEAT_TICK, 0, false);
+        step(f, FG_RING_MEMBER_TICK, 0, false);
         assert_true(f->effects.read);
-        step(f, FG_RING_SEAT_TICK, 0, false);
+        step(f, FG_RING_MEMBER_TICK, 0, false);
         assert_false(f->effects.read); /* it is being read */
-        step(f, FG_RING_SEAT_RING, 0, false);
+        step(f, FG_RING_MEMBER_RING, 0, false);
         assert_true(f->effects.swap);
-        step(f, FG_RING_SEAT_SWAPPED, 0, false);
+        step(f, FG_RING_MEMBER_SWAPPED, 0, false);
         while (f->effects.read) { /* a pause of nothing */
-            step(f, FG_RING_SEAT_RING, 0, false);
-            step(f, FG_RING_SEAT_SWAPPED, 0, false);
+            step(f, FG_RING_MEMBER_RING, 0, false);
+            step(f, FG_RING_MEMBER_SWAPPED, 0, false);
         }
     }
 }
@@ -226,11 +227,11 @@ static void replaced(void **state)
 
     carry_out(f);
     f->ring = ring_make(&f->ring, ring_make_join("me", "z", 99), f->arena);
-    step(f, FG_RING_SEAT_RING, 0, false);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_REPLACED);
+    step(f, FG_RING_MEMBER_RING, 0, false);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_REPLACED);
     assert_false(f->effects.swap || f->effects.read);
-    step(f, FG_RING_SEAT_LEAVE, 0, false);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_REPLACED);
+    step(f, FG_RING_MEMBER_LEAVE, 0, false);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_REPLACED);
     assert_false(f->effects.read);
 }
 
@@ -242,7 +243,7 @@ static void takes_over(void **state)
     carry_out(f);
     init(f, "me", 99);
     carry_out(f);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_ACTIVE);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_ACTIVE);
     assert_int_equal(f->ring.n_members, 1);
     assert_int_equal(f->ring.members[0].store.lo, 99);
     assert_int_equal(fg_ring_newest(&f->ring), 2);
@@ -255,13 +256,13 @@ static void forgotten(void **state)
 
     carry_out(f);
     f->ring = ring_make(&f->ring, ring_make_forget("me"), f->arena);
-    step(f, FG_RING_SEAT_RING, 0, false);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_JOINING);
+    step(f, FG_RING_MEMBER_RING, 0, false);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_JOINING);
     assert_true(f->effects.swap);
     f->ring = f->effects.ring;
-    step(f, FG_RING_SEAT_SWAPPED, 0, true);
+    step(f, FG_RING_MEMBER_SWAPPED, 0, true);
     carry_out(f);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_ACTIVE);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_ACTIVE);
 }
 
 /* Where the ring takes no more revisions, what is drained is said all the same. */
@@ -279,19 +280,19 @@ static void full_ring(void **state)
             fg_arena_copy(f->arena, fg_cstr(zone));
     }
     init(f, "new", 3);
-    step(f, FG_RING_SEAT_RING, 0, false);
+    step(f, FG_RING_MEMBER_RING, 0, false);
     assert_false(f->effects.swap);
-    assert_int_equal(f->seat.err.code, FG_E_LIMIT);
-    assert_int_equal(f->seat.state, FG_RING_SEAT_JOINING);
+    assert_int_equal(f->member.err.code, FG_E_LIMIT);
+    assert_int_equal(f->member.state, FG_RING_MEMBER_JOINING);
     assert_true(f->effects.read || f->effects.wake_mono_ns < INT64_MAX);
 
     init(f, "me", 1);
-    f->seat.config.zone = FG_LIT("elsewhere");
-    step(f, FG_RING_SEAT_RING, 0, false);
+    f->member.config.zone = FG_LIT("elsewhere");
+    step(f, FG_RING_MEMBER_RING, 0, false);
     assert_false(f->effects.swap);
     assert_int_equal(f->effects.drain, fg_ring_newest(&f->ring));
-    step(f, FG_RING_SEAT_DRAINED, f->effects.drain, false);
-    step(f, FG_RING_SEAT_RING, 0, false);
+    step(f, FG_RING_MEMBER_DRAINED, f->effects.drain, false);
+    step(f, FG_RING_MEMBER_RING, 0, false);
     assert_true(f->effects.swap);
 }
 

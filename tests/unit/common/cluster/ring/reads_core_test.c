@@ -1,4 +1,4 @@
-#include "common/cluster/ring/reads.h"
+#include "common/cluster/ring/reads_core.h"
 #include "tests/lib/ring_make.h"
 
 #include <setjmp.h>

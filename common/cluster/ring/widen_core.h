@@ -1,6 +1,6 @@
 /*
- * What a writer does to get a wider spread into the ring, before it uses it (spread-before-use): a
- * step core, event in, effects out. One tenant at a time.
+ * What a writer does to get a wider shard factor into the ring, before it uses it
+ * (spread-before-use): a step core, event in, effects out. One tenant at a time.
  *
  *   IDLE --(WANT)--> LOOKING --(RING: it is narrower)--> SWAPPING --(SWAPPED)--> LOOKING
  *     ^                 |
@@ -10,8 +10,8 @@
  *
  * Thread: one at a time. No clock, no I/O, no memory but the arena that is handed in.
  */
-#ifndef FG_COMMON_CLUSTER_RING_WIDEN_H
-#define FG_COMMON_CLUSTER_RING_WIDEN_H
+#ifndef FG_COMMON_CLUSTER_RING_WIDEN_CORE_H
+#define FG_COMMON_CLUSTER_RING_WIDEN_CORE_H
 
 #include "common/base/time.h"
 #include "common/cluster/ring/ring.h"
@@ -19,7 +19,7 @@
 struct fg_ring_wish {
     char tenant[FG_RING_TENANT_MAX_BYTES];
     size_t tenant_len;
-    unsigned spread;
+    unsigned shard_factor;
 };
 
 struct fg_ring_widen_config {

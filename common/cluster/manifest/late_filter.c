@@ -1,28 +1,29 @@
-#include "common/cluster/manifest/ever.h"
+#include "common/cluster/manifest/late_filter.h"
 
 #include <stdlib.h>
 
-bool fg_ever_has(const struct fg_ever *ever, uint16_t shard, uint32_t window)
+bool fg_late_filter_has(const struct fg_late_filter *filter, uint16_t shard, uint32_t window)
 {
-    uint32_t low = 0, high = ever->n_runs;
+    uint32_t low = 0, high = filter->n_runs;
 
-    if (window < ever->below || window >= ever->above)
+    if (window < filter->below || window >= filter->above)
         return true;
     while (low < high) { /* the first run that does not end before it */
         uint32_t middle = low + (high - low) / 2;
-        const struct fg_ever_run *run = &ever->runs[middle];
+        const struct fg_late_filter_run *run = &filter->runs[middle];
 
         if (run->window < window || (run->window == window && run->last < shard))
             low = middle + 1;
         else
             high = middle;
     }
-    return low < ever->n_runs && ever->runs[low].window == window && ever->runs[low].first <= shard;
+    return low < filter->n_runs && filter->runs[low].window == window &&
+           filter->runs[low].first <= shard;
 }
 
 static int compare(const void *left, const void *right)
 {
-    const struct fg_ever_run *a = left, *b = right;
+    const struct fg_late_filter_run *a = left, *b = right;
 
     if (a->window != b->window)
         return a->window < b->window ? -1 : 1;
@@ -30,9 +31,9 @@ static int compare(const void *left, const void *right)
 }
 
 /* Behind the last run of a set that is being made, whose runs come in order. */
-static void add(struct fg_ever *set, struct fg_ever_run run)
+static void add(struct fg_late_filter *set, struct fg_late_filter_run run)
 {
-    struct fg_ever_run *last = set->n_runs == 0 ? NULL : &set->runs[set->n_runs - 1];
+    struct fg_late_filter_run *last = set->n_runs == 0 ? NULL : &set->runs[set->n_runs - 1];
 
     if (run.window < set->below || run.window >= set->above)
         return;
@@ -42,30 +43,30 @@ static void add(struct fg_ever *set, struct fg_ever_run run)
         last->last = FG_MAX(last->last, run.last);
 }
 
-bool fg_ever_make(struct fg_ever_run *runs, uint32_t count, struct fg_arena *arena,
-                  struct fg_ever *ret_ever)
+bool fg_late_filter_make(struct fg_late_filter_run *runs, uint32_t count, struct fg_arena *arena,
+                         struct fg_late_filter *ret_filter)
 {
-    struct fg_ever set = fg_ever_none();
+    struct fg_late_filter set = fg_late_filter_none();
 
-    set.runs = fg_arena_new(arena, struct fg_ever_run, count);
+    set.runs = fg_arena_new(arena, struct fg_late_filter_run, count);
     if (set.runs == NULL)
         return false;
     if (count > 0)
         qsort(runs, count, sizeof *runs, compare);
     for (uint32_t i = 0; i < count; i++)
         add(&set, runs[i]);
-    *ret_ever = set;
+    *ret_filter = set;
     return true;
 }
 
 /* Folds windows into below and above until there are few enough runs. */
-static void fold(struct fg_ever *set, uint32_t now)
+static void fold(struct fg_late_filter *set, uint32_t now)
 {
     uint32_t drop = 0, keep;
 
-    if (set->n_runs <= FG_EVER_RUNS_MAX)
+    if (set->n_runs <= FG_LATE_FILTER_RUNS_MAX)
         return;
-    while (drop < set->n_runs - FG_EVER_RUNS_MAX && set->runs[drop].window < now)
+    while (drop < set->n_runs - FG_LATE_FILTER_RUNS_MAX && set->runs[drop].window < now)
         drop++;
     if (drop > 0) {
         set->below = set->runs[drop - 1].window + 1;
@@ -74,22 +75,23 @@ static void fold(struct fg_ever *set, uint32_t now)
         set->runs += drop;
         set->n_runs -= drop;
     }
-    if (set->n_runs <= FG_EVER_RUNS_MAX)
+    if (set->n_runs <= FG_LATE_FILTER_RUNS_MAX)
         return;
-    keep = FG_EVER_RUNS_MAX;
+    keep = FG_LATE_FILTER_RUNS_MAX;
     set->above = set->runs[keep].window;
     while (keep > 0 && set->runs[keep - 1].window >= set->above)
         keep--;
     set->n_runs = keep;
 }
 
-bool fg_ever_join(const struct fg_ever *a, const struct fg_ever *b, uint32_t below, uint32_t now,
-                  struct fg_arena *arena, struct fg_ever *ret_ever)
+bool fg_late_filter_join(const struct fg_late_filter *a, const struct fg_late_filter *b,
+                         uint32_t below, uint32_t now, struct fg_arena *arena,
+                         struct fg_late_filter *ret_filter)
 {
-    struct fg_ever set = {
+    struct fg_late_filter set = {
         .below = FG_MAX(below, FG_MAX(a->below, b->below)),
         .above = FG_MIN(a->above, b->above),
-        .runs = fg_arena_new(arena, struct fg_ever_run, (size_t)a->n_runs + b->n_runs),
+        .runs = fg_arena_new(arena, struct fg_late_filter_run, (size_t)a->n_runs + b->n_runs),
     };
     uint32_t i = 0, k = 0;
 
@@ -101,6 +103,6 @@ bool fg_ever_join(const struct fg_ever *a, const struct fg_ever *b, uint32_t bel
         add(&set, from_a ? a->runs[i++] : b->runs[k++]);
     }
     fold(&set, now);
-    *ret_ever = set;
+    *ret_filter = set;
     return true;
 }

@@ -1,6 +1,6 @@
 /* What a snapshot asks for, and when a cached manifest will do. Whether its rules are right is for
  * tests/sim. */
-#include "common/cluster/manifest/snapshot.h"
+#include "common/cluster/manifest/snapshot_core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,60 @@
+/*
+ * What a compactor is made with: its settings, and what of the process it uses.
+ */
+#ifndef FG_COMPACTOR_CONFIG_H
+#define FG_COMPACTOR_CONFIG_H
+
+#include "common/base/hash.h"
+#include "common/base/time.h"
+#include "common/model/tenant_limits.h"
+#include "common/runtime/condition.h"
+#include "common/runtime/config.h"
+#include "common/runtime/disk.h"
+#include "common/runtime/metrics.h"
+#include "common/runtime/work.h"
+#include "common/storage/bucket/bucket.h"
+
+/* Settings, section "compactor". */
+struct cmp_settings {
+    int64_t interval_ns;
+    int64_t hour_delay_ns, day_delay_ns, fold_after_ns, fold_quiet_ns;
+    uint64_t job_max_bytes, job_max_sources, nodes_min_bytes;
+    uint64_t memory_max_bytes; /* 0: the share that cmp_share() gives */
+    int64_t retire_after_ns, grace_ns, orphan_after_ns, deletion_wait_ns;
+    unsigned block_version; /* of FG_BLOCK_VERSION_CHOICES */
+};
+extern const struct fg_conf_field cmp_fields[];
+extern const size_t cmp_n_fields;
+
+/* Sets what is 0 of the memory settings to a share of the process's budget. */
+void cmp_share(struct cmp_settings *settings, uint64_t memory_max_bytes);
+
+/* The store of the only ingester of a single server. The ingester finds its id while others read
+ * it. */
+struct cmp_store {
+    struct fg_id id;
+    _Atomic bool known; /* written after `id` */
+};
+
+/* All borrowed. */
+struct cmp_config {
+    const struct cmp_settings *settings;
+    struct fg_bucket *bucket;
+    const char *scratch;        /* a folder of its own; what it made there before is removed */
+    const struct fg_disk *disk; /* the scratch folder is on; NULL: it is not watched */
+    const char *name;           /* among the compactors of the bucket; NULL: there are no others */
+    const struct cmp_store *store; /* NULL: the ring says which ingesters there are */
+    struct fg_work *work;
+    struct fg_tenants *tenants;
+    struct fg_registry *registry;
+    struct fg_conditions *conditions; /* NULL: none */
+    struct fg_clock *clock;
+    /* On a worker: a deletion is in a manifest and not answered for yet, so whoever caches
+     * manifests can let go of them. NULL: they find out as theirs get old. */
+    void (*on_deletion)(void *arg);
+    void *on_deletion_arg;
+    void (*pause)(void *arg, int64_t ns); /* for tests with a clock of their own; NULL: waits */
+    void *pause_arg;
+};
+
+#endif
