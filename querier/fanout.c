@@ -110,16 +110,16 @@ enum fg_code qry_fanout_take_tree(struct qry_query *query, const struct fg_call 
 static enum fg_code try_fanout(struct qry_query *query, struct qry_fanout *fanout, bool last_try,
                                struct fg_err *err)
 {
-    struct qry_asked *asked;
+    struct qry_replica_reads *reads;
 
     *fanout->generation = qry_blocks_generation(query);
-    if (qry_replicas_ask(query, fanout->method, &fanout->head, last_try, &asked, err) != FG_OK)
+    if (qry_replicas_ask(query, fanout->method, &fanout->head, last_try, &reads, err) != FG_OK)
         return err->code;
     if (fanout->read(query, fanout, err) != FG_OK) {
-        qry_replicas_drop(asked);
+        qry_replicas_drop(reads);
         return err->code;
     }
-    return qry_replicas_take(query, asked, fanout->take, fanout->into, err);
+    return qry_replicas_take(query, reads, fanout->take, fanout->into, err);
 }
 
 static bool is_too_old(const struct qry_query *query, enum fg_code code)

@@ -101,7 +101,7 @@ struct querier {
     struct fg_peers *peers;
     struct fg_peer *ingester;
     int64_t hedge_after_ns;
-    atomic_uint turn;                 /* who of several is asked: another one each time */
+    atomic_uint round_robin;          /* who of several is asked: another one each time */
     struct qry_calls_pending pending; /* calls to ingesters */
     struct fg_work *work;
     struct fg_tenants *tenants;

@@ -4,11 +4,11 @@
 
 struct qry_calls {
     struct qry_calls_pending *pending;
-    pthread_mutex_t lock; /* of all below, and of `ended` and `wanted` of legs */
+    pthread_mutex_t lock; /* of all below, and of `ended` and `wanted` of sent_calls */
     pthread_cond_t changed;
     unsigned refs; /* of who waits, and of each call under way */
     size_t n_ended;
-    struct qry_calls_leg *legs;
+    struct qry_sent_call *sent_calls;
 };
 
 /* ---- all there are ---- */
@@ -67,11 +67,11 @@ static void destroy(struct qry_calls *calls)
 {
     struct qry_calls_pending *pending = calls->pending;
 
-    while (calls->legs != NULL) {
-        struct qry_calls_leg *leg = calls->legs;
+    while (calls->sent_calls != NULL) {
+        struct qry_sent_call *sent = calls->sent_calls;
 
-        calls->legs = leg->next;
-        free(leg);
+        calls->sent_calls = sent->next;
+        free(sent);
     }
     (void)pthread_cond_destroy(&calls->changed);
     (void)pthread_mutex_destroy(&calls->lock);
@@ -92,13 +92,13 @@ static void unref(struct qry_calls *calls)
 /* On a transport's thread. */
 static void on_done(struct fg_call *call)
 {
-    struct qry_calls_leg *leg = fg_container(call, struct qry_calls_leg, call);
-    struct qry_calls *calls = leg->calls;
+    struct qry_sent_call *sent = fg_container(call, struct qry_sent_call, call);
+    struct qry_calls *calls = sent->calls;
     bool wanted;
 
     (void)pthread_mutex_lock(&calls->lock);
-    wanted = leg->wanted;
-    leg->ended = true;
+    wanted = sent->wanted;
+    sent->ended = true;
     calls->n_ended++;
     (void)pthread_cond_signal(&calls->changed);
     if (wanted) {
@@ -106,57 +106,57 @@ static void on_done(struct fg_call *call)
         return;
     }
     (void)pthread_mutex_unlock(&calls->lock);
-    fg_call_done(leg->peer, call);
+    fg_call_done(sent->peer, call);
     (void)pthread_mutex_lock(&calls->lock);
     unref(calls);
 }
 
-struct qry_calls_leg *qry_calls_send(struct qry_calls *calls, struct fg_peer *peer,
+struct qry_sent_call *qry_calls_send(struct qry_calls *calls, struct fg_peer *peer,
                                      enum fg_rpc_method method, struct fg_slice head,
                                      int64_t deadline_mono_ns)
 {
-    struct qry_calls_leg *leg = fg_new(struct qry_calls_leg);
+    struct qry_sent_call *sent = fg_new(struct qry_sent_call);
 
-    *leg = (struct qry_calls_leg){.calls = calls, .peer = peer, .wanted = true};
-    leg->call = (struct fg_call){
+    *sent = (struct qry_sent_call){.calls = calls, .peer = peer, .wanted = true};
+    sent->call = (struct fg_call){
         .method = method, .head = head, .deadline_mono_ns = deadline_mono_ns, .done = on_done};
     (void)pthread_mutex_lock(&calls->lock);
-    leg->next = calls->legs;
-    calls->legs = leg;
+    sent->next = calls->sent_calls;
+    calls->sent_calls = sent;
     calls->refs++;
     (void)pthread_mutex_unlock(&calls->lock);
-    fg_peer_send(peer, &leg->call);
-    return leg;
+    fg_peer_send(peer, &sent->call);
+    return sent;
 }
 
-bool qry_calls_has_ended(struct qry_calls_leg *leg)
+bool qry_calls_has_ended(struct qry_sent_call *sent)
 {
     bool ended;
 
-    (void)pthread_mutex_lock(&leg->calls->lock);
-    ended = leg->ended;
-    (void)pthread_mutex_unlock(&leg->calls->lock);
+    (void)pthread_mutex_lock(&sent->calls->lock);
+    ended = sent->ended;
+    (void)pthread_mutex_unlock(&sent->calls->lock);
     return ended;
 }
 
-void qry_calls_drop(struct qry_calls_leg *leg)
+void qry_calls_drop(struct qry_sent_call *sent)
 {
     bool release;
 
-    (void)pthread_mutex_lock(&leg->calls->lock);
-    release = leg->wanted && leg->ended;
-    leg->wanted = false;
-    (void)pthread_mutex_unlock(&leg->calls->lock);
+    (void)pthread_mutex_lock(&sent->calls->lock);
+    release = sent->wanted && sent->ended;
+    sent->wanted = false;
+    (void)pthread_mutex_unlock(&sent->calls->lock);
     if (release)
-        fg_call_done(leg->peer, &leg->call);
+        fg_call_done(sent->peer, &sent->call);
     else
-        atomic_store(&leg->call.unwanted, true);
+        atomic_store(&sent->call.unwanted, true);
 }
 
 void qry_calls_leave(struct qry_calls *calls)
 {
-    for (struct qry_calls_leg *leg = calls->legs; leg != NULL; leg = leg->next)
-        qry_calls_drop(leg);
+    for (struct qry_sent_call *sent = calls->sent_calls; sent != NULL; sent = sent->next)
+        qry_calls_drop(sent);
     (void)pthread_mutex_lock(&calls->lock);
     unref(calls);
 }

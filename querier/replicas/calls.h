@@ -24,11 +24,11 @@ void qry_calls_pending_done(struct qry_calls_pending *pending);
 struct qry_calls;
 
 /* One of them. */
-struct qry_calls_leg {
+struct qry_sent_call {
     struct fg_call call; /* code, err and reply once it has ended */
     struct qry_calls *calls;
     struct fg_peer *peer;
-    struct qry_calls_leg *next;
+    struct qry_sent_call *next;
     bool ended; /* qry_calls_has_ended() */
     bool wanted;
 };
@@ -38,13 +38,13 @@ struct qry_calls *qry_calls_create(struct qry_calls_pending *pending);
 void qry_calls_leave(struct qry_calls *calls);
 
 /* The head is copied. The peer lives on while the call is under way. */
-struct qry_calls_leg *qry_calls_send(struct qry_calls *calls, struct fg_peer *peer,
+struct qry_sent_call *qry_calls_send(struct qry_calls *calls, struct fg_peer *peer,
                                      enum fg_rpc_method method, struct fg_slice head,
                                      int64_t deadline_mono_ns);
-bool qry_calls_has_ended(struct qry_calls_leg *leg);
+bool qry_calls_has_ended(struct qry_sent_call *sent);
 
 /* Its reply is not wanted any more, and freed when it comes. */
-void qry_calls_drop(struct qry_calls_leg *leg);
+void qry_calls_drop(struct qry_sent_call *sent);
 
 /* Calls that have ended so far. */
 size_t qry_calls_ended(struct qry_calls *calls);

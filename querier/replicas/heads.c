@@ -102,23 +102,24 @@ static struct fg_slice pack(struct fg_arena *arena, const ProtobufCMessage *head
                          : fg_bytes(bytes, protobuf_c_message_pack(head, bytes));
 }
 
-enum fg_code qry_heads_pack(const struct qry_replicas_head *head, const struct qry_heads_leg *leg,
-                            struct fg_arena *arena, struct fg_slice *ret_bytes, struct fg_err *err)
+enum fg_code qry_heads_pack(const struct qry_replicas_head *head,
+                            const struct qry_heads_request *request, struct fg_arena *arena,
+                            struct fg_slice *ret_bytes, struct fg_err *err)
 {
     uint8_t store[FG_ID_BYTES];
 
-    if (leg->store != NULL)
-        fg_id_put(store, *leg->store);
-    *head->tenant = leg->tenant->name;
-    *head->n_deletions = leg->tenant->n_deletions;
-    *head->deletions = leg->tenant->deletions;
-    *head->store =
-        leg->store == NULL ? (ProtobufCBinaryData){0} : (ProtobufCBinaryData){sizeof store, store};
-    *head->shards = leg->shards;
+    if (request->store != NULL)
+        fg_id_put(store, *request->store);
+    *head->tenant = request->tenant->name;
+    *head->n_deletions = request->tenant->n_deletions;
+    *head->deletions = request->tenant->deletions;
+    *head->store = request->store == NULL ? (ProtobufCBinaryData){0}
+                                          : (ProtobufCBinaryData){sizeof store, store};
+    *head->shards = request->shards;
     if (head->only_ids != NULL)
-        *head->only_ids = leg->only_ids;
+        *head->only_ids = request->only_ids;
     if (head->lenient != NULL)
-        *head->lenient = leg->lenient;
+        *head->lenient = request->lenient;
     *ret_bytes = pack(arena, head->message);
     *head->store = (ProtobufCBinaryData){0}; /* it was ours */
     return ret_bytes->ptr == NULL ? too_large(err) : FG_OK;

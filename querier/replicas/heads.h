@@ -41,7 +41,7 @@ enum fg_code qry_heads_tenant(const struct qry_query *query, size_t tenant,
                               struct fg_err *err) fg_must_check;
 
 /* What one call asks. */
-struct qry_heads_leg {
+struct qry_heads_request {
     const struct qry_heads_tenant *tenant;
     const struct fg_id *store; /* NULL: whoever it is */
     Fg__Inner__Shards *shards; /* NULL: all, without sums */
@@ -50,8 +50,8 @@ struct qry_heads_leg {
 };
 
 /* The head as bytes in the arena. FG_E_LIMIT. */
-enum fg_code qry_heads_pack(const struct qry_replicas_head *head, const struct qry_heads_leg *leg,
-                            struct fg_arena *arena, struct fg_slice *ret_bytes,
-                            struct fg_err *err) fg_must_check;
+enum fg_code qry_heads_pack(const struct qry_replicas_head *head,
+                            const struct qry_heads_request *request, struct fg_arena *arena,
+                            struct fg_slice *ret_bytes, struct fg_err *err) fg_must_check;
 
 #endif

@@ -86,10 +86,10 @@ static enum fg_code send_leg(struct qry_reading *reading, struct qry_reading_leg
                              ProtobufCBinaryData only_ids, struct fg_err *err)
 {
     const struct fg_ring_member *member = &reading->query->ring->ring.members[leg->member];
-    struct qry_heads_leg head = {.lenient = reading->lenient,
-                                 .tenant = &reading->about,
-                                 .store = &member->store,
-                                 .only_ids = only_ids};
+    struct qry_heads_request head = {.lenient = reading->lenient,
+                                     .tenant = &reading->about,
+                                     .store = &member->store,
+                                     .only_ids = only_ids};
     const char *address = fg_arena_text(reading->arena, member->address);
     Fg__Inner__Shards shards;
     struct fg_slice bytes;
@@ -238,7 +238,7 @@ static void choose_members(struct qry_reading *reading)
 
     do {
         init_reads(reading);
-        n = fg_ring_reads_ask(&reading->reads, reading->turn, members);
+        n = fg_ring_reads_ask(&reading->reads, reading->round_robin, members);
     } while (!reading->needs_slow && find_bad(reading, members, n));
 }
 
@@ -251,7 +251,7 @@ static enum fg_code ask_one(struct qry_reading *reading, struct fg_err *err)
         return too_large(err);
     if (qry_heads_pack(
             reading->head,
-            &(struct qry_heads_leg){.tenant = &reading->about, .lenient = reading->lenient},
+            &(struct qry_heads_request){.tenant = &reading->about, .lenient = reading->lenient},
             reading->arena, &bytes, err) != FG_OK)
         return err->code;
     send_to(reading, leg, NULL, bytes);
@@ -357,7 +357,7 @@ static enum fg_code ask_more(struct qry_reading *reading, const uint32_t *member
 enum fg_code qry_legs_stand_in(struct qry_reading *reading, struct fg_err *err)
 {
     uint32_t members[FG_RING_MEMBERS_MAX];
-    uint32_t n = fg_ring_reads_ask(&reading->reads, reading->turn, members);
+    uint32_t n = fg_ring_reads_ask(&reading->reads, reading->round_robin, members);
     struct qry_reading_leg *first = reading->legs; /* new ones stand before it */
 
     for (struct qry_reading_leg *leg = first; leg != NULL; leg = leg->next)

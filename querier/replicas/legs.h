@@ -16,7 +16,7 @@ enum qry_leg_state {
 
 struct qry_reading_leg {
     struct qry_reading_leg *next;
-    struct qry_calls_leg *call; /* NULL: it could not be sent */
+    struct qry_sent_call *call; /* NULL: it could not be sent */
     enum qry_leg_state state;
     struct fg_err err; /* FAILED */
     uint32_t member;   /* FG_RING_NO_MEMBER: the one ingester there is */

@@ -46,7 +46,7 @@ struct qry_reading {
     const struct qry_replicas_head *head;
     size_t tenant;        /* of the query */
     uint16_t first, last; /* shards */
-    uint32_t turn;        /* prefers other members */
+    uint32_t round_robin; /* prefers other members */
     bool last_try;        /* a fresher snapshot will not be had */
 
     enum qry_reading_state state;

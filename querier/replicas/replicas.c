@@ -4,7 +4,7 @@
 #include "common/cluster/ring/watch.h"
 #include "querier/replicas/metrics.h"
 
-struct qry_asked {
+struct qry_replica_reads {
     struct fg_arena *arena;
     struct qry_calls *calls;
     struct qry_reading *readings; /* of each tenant */
@@ -81,70 +81,70 @@ static void find_shards(const struct qry_query *query, const struct qry_replicas
 
 /* ---- asking ---- */
 
-void qry_replicas_drop(struct qry_asked *asked)
+void qry_replicas_drop(struct qry_replica_reads *reads)
 {
-    qry_calls_leave(asked->calls);
-    fg_arena_destroy(asked->arena); /* with itself */
+    qry_calls_leave(reads->calls);
+    fg_arena_destroy(reads->arena); /* with itself */
 }
 
-static struct qry_asked *create(const struct qry_query *query)
+static struct qry_replica_reads *create(const struct qry_query *query)
 {
     struct fg_arena *arena = fg_arena_create(query->querier->answer_max_bytes);
-    struct qry_asked *asked = fg_arena_new(arena, struct qry_asked, 1);
+    struct qry_replica_reads *reads = fg_arena_new(arena, struct qry_replica_reads, 1);
 
-    fg_assert(asked != NULL);
-    asked->arena = arena;
-    asked->calls = qry_calls_create(&query->querier->pending);
-    asked->n = query->tenants.n;
-    asked->readings = fg_arena_new(arena, struct qry_reading, asked->n);
-    fg_assert(asked->readings != NULL); /* of a few tenants, in an arena of a megabyte at least */
-    return asked;
+    fg_assert(reads != NULL);
+    reads->arena = arena;
+    reads->calls = qry_calls_create(&query->querier->pending);
+    reads->n = query->tenants.n;
+    reads->readings = fg_arena_new(arena, struct qry_reading, reads->n);
+    fg_assert(reads->readings != NULL); /* of a few tenants, in an arena of a megabyte at least */
+    return reads;
 }
 
 enum fg_code qry_replicas_ask(struct qry_query *query, enum fg_rpc_method method,
                               const struct qry_replicas_head *head, bool last_try,
-                              struct qry_asked **ret_asked, struct fg_err *err)
+                              struct qry_replica_reads **ret_reads, struct fg_err *err)
 {
-    uint32_t turn = atomic_fetch_add(&query->querier->turn, 1);
-    struct qry_asked *asked;
+    uint32_t round_robin = atomic_fetch_add(&query->querier->round_robin, 1);
+    struct qry_replica_reads *reads;
 
     if (qry_query_check(query, err) != FG_OK)
         return err->code;
-    asked = create(query);
-    for (size_t i = 0; i < asked->n; i++) {
-        struct qry_reading *reading = &asked->readings[i];
+    reads = create(query);
+    for (size_t i = 0; i < reads->n; i++) {
+        struct qry_reading *reading = &reads->readings[i];
 
         *reading = (struct qry_reading){
             .query = query,
-            .calls = asked->calls,
-            .arena = asked->arena,
+            .calls = reads->calls,
+            .arena = reads->arena,
             .method = method,
             .head = head,
             .tenant = i,
-            .turn = turn,
+            .round_robin = round_robin,
             .last_try = last_try,
         };
         find_shards(query, head, reading);
         if (qry_reading_start(reading, err) != FG_OK) {
-            qry_replicas_drop(asked);
+            qry_replicas_drop(reads);
             return err->code;
         }
     }
-    *ret_asked = asked;
+    *ret_reads = reads;
     return FG_OK;
 }
 
 /* ---- waiting ---- */
 
 /* All go on as far as they can. *ret_wake_mono_ns: when to look again at the latest. */
-static enum fg_code step_all(struct qry_asked *asked, bool *ret_done, int64_t *ret_wake_mono_ns,
-                             struct fg_err *err)
+static enum fg_code step_all(struct qry_replica_reads *reads, bool *ret_done,
+                             int64_t *ret_wake_mono_ns, struct fg_err *err)
 {
     bool done = true;
     int64_t wake_ns = INT64_MAX;
 
-    for (size_t i = 0; i < asked->n; i++) {
-        struct qry_reading *reading = &asked->readings[i];
+    for (size_t i = 0; i < reads->n; i++) {
+        struct qry_reading *reading = &reads->readings[i];
         bool moved = true;
 
         while (moved)
@@ -158,32 +158,32 @@ static enum fg_code step_all(struct qry_asked *asked, bool *ret_done, int64_t *r
     return FG_OK;
 }
 
-static enum fg_code wait_for_all(struct qry_query *query, struct qry_asked *asked,
+static enum fg_code wait_for_all(struct qry_query *query, struct qry_replica_reads *reads,
                                  struct fg_err *err)
 {
     for (;;) {
-        size_t ended = qry_calls_ended(asked->calls); /* before looking at any */
+        size_t ended = qry_calls_ended(reads->calls); /* before looking at any */
         int64_t wake_ns = INT64_MAX;
         bool done = false;
 
-        if (step_all(asked, &done, &wake_ns, err) != FG_OK)
+        if (step_all(reads, &done, &wake_ns, err) != FG_OK)
             return err->code;
         if (done)
             return FG_OK;
         if (qry_query_check(query, err) != FG_OK)
             return err->code;
-        qry_calls_wait(asked->calls, ended,
+        qry_calls_wait(reads->calls, ended,
                        FG_MIN(wake_ns, fg_mono_ns(fg_clock_real()) + LOOK_EVERY_NS));
     }
 }
 
-enum fg_code qry_replicas_take(struct qry_query *query, struct qry_asked *asked,
+enum fg_code qry_replicas_take(struct qry_query *query, struct qry_replica_reads *reads,
                                qry_replicas_reply take, void *arg, struct fg_err *err)
 {
-    enum fg_code code = wait_for_all(query, asked, err);
+    enum fg_code code = wait_for_all(query, reads, err);
 
-    for (size_t i = 0; i < asked->n && code == FG_OK; i++)
-        code = qry_reading_deliver(&asked->readings[i], take, arg, err);
-    qry_replicas_drop(asked);
+    for (size_t i = 0; i < reads->n && code == FG_OK; i++)
+        code = qry_reading_deliver(&reads->readings[i], take, arg, err);
+    qry_replicas_drop(reads);
     return code;
 }

@@ -22,26 +22,27 @@ enum fg_code qry_replicas_begin(struct qry_query *query, bool fresh,
                                 struct fg_err *err) fg_must_check;
 void qry_replicas_end(struct qry_query *query);
 
-struct qry_asked;
+struct qry_replica_reads;
 
 /*
  * Asks for all tenants of the query at once. head is borrowed until the end. last_try: a fresher
- * ring or snapshot will not be taken. *ret_asked ends with take or drop, one of them.
+ * ring or snapshot will not be taken. *ret_reads ends with take or drop, one of them.
  */
 enum fg_code qry_replicas_ask(struct qry_query *query, enum fg_rpc_method method,
                               const struct qry_replicas_head *head, bool last_try,
-                              struct qry_asked **ret_asked, struct fg_err *err) fg_must_check;
+                              struct qry_replica_reads **ret_reads,
+                              struct fg_err *err) fg_must_check;
 
 /*
  * Waits, then hands over what the answer is made of. Failures as of qry_reading_step(), take(), and
  * qry_query_check(). A query that takes what there is (query->partial) may be incomplete
  * afterwards, and says what is missing.
  */
-enum fg_code qry_replicas_take(struct qry_query *query, struct qry_asked *asked,
+enum fg_code qry_replicas_take(struct qry_query *query, struct qry_replica_reads *reads,
                                qry_replicas_reply take, void *arg,
                                struct fg_err *err) fg_must_check;
 
 /* Nobody wants the answer. Does not wait. */
-void qry_replicas_drop(struct qry_asked *asked);
+void qry_replicas_drop(struct qry_replica_reads *reads);
 
 #endif

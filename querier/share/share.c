@@ -5,8 +5,8 @@
 #include "common/runtime/work.h"
 #include "common/storage/bucket/impl.h"
 #include "proto/inner.pb-c.h"
+#include "querier/share/members.h"
 #include "querier/share/pages.h"
-#include "querier/share/queriers.h"
 
 #include <sys/random.h>
 
@@ -58,30 +58,30 @@ struct qry_share {
     struct fg_metrics *metrics;
     struct qry_pages *pages;
     struct fg_peers *peers;
-    struct qry_queriers *queriers;
+    struct qry_members *queriers;
     uint64_t start_id;
 };
 
 /* A query's read on its way through here. */
-struct passage {
+struct shared_read {
     struct qry_share *share;
     struct fg_bucket_request *outer;
-    struct qry_set *set;
-    struct qry_mate *mate;           /* who is asked; NULL: nobody else */
+    struct qry_member_set *set;
+    struct qry_member *member;       /* who is asked; NULL: nobody else */
     struct fg_call call;             /* to it */
     struct qry_pages_read read;      /* of our own share */
-    struct fg_bucket_request direct; /* where the mate did not answer */
+    struct fg_bucket_request direct; /* where the member did not answer */
 };
 
 /* ---- the end ---- */
 
 /* The outer request has its result. */
-static void finish(struct passage *passage)
+static void finish(struct shared_read *shared_read)
 {
-    struct fg_bucket_request *outer = passage->outer;
+    struct fg_bucket_request *outer = shared_read->outer;
 
-    qry_set_unref(passage->set);
-    free(passage);
+    qry_member_set_unref(shared_read->set);
+    free(shared_read);
     fg_bucket_finish(outer);
 }
 
@@ -96,21 +96,21 @@ static void take_body(struct fg_bucket_request *outer, struct fg_buf *body)
 
 static void on_direct(struct fg_bucket_request *direct)
 {
-    struct passage *passage = fg_container(direct, struct passage, direct);
+    struct shared_read *shared_read = fg_container(direct, struct shared_read, direct);
 
-    passage->outer->code = direct->code;
-    passage->outer->err = direct->err;
-    take_body(passage->outer, &direct->body);
+    shared_read->outer->code = direct->code;
+    shared_read->outer->err = direct->err;
+    take_body(shared_read->outer, &direct->body);
     fg_bucket_clear(direct);
-    finish(passage);
+    finish(shared_read);
 }
 
-static void ask_bucket(struct passage *passage)
+static void ask_bucket(struct shared_read *shared_read)
 {
-    const struct fg_bucket_request *outer = passage->outer;
+    const struct fg_bucket_request *outer = shared_read->outer;
 
-    fg_metric_add(passage->share->metrics, SHARE_FALLBACKS, 1);
-    passage->direct = (struct fg_bucket_request){
+    fg_metric_add(shared_read->share->metrics, SHARE_FALLBACKS, 1);
+    shared_read->direct = (struct fg_bucket_request){
         .verb = FG_BUCKET_GET,
         .name = outer->name,
         .offset = outer->offset,
@@ -119,29 +119,29 @@ static void ask_bucket(struct passage *passage)
         .deadline_mono_ns = outer->deadline_mono_ns,
         .done = on_direct,
     };
-    fg_bucket_send(passage->share->inner, &passage->direct);
+    fg_bucket_send(shared_read->share->inner, &shared_read->direct);
 }
 
 /* ---- our own share ---- */
 
 static void on_own(struct qry_pages_read *read)
 {
-    struct passage *passage = fg_container(read, struct passage, read);
+    struct shared_read *shared_read = fg_container(read, struct shared_read, read);
 
-    passage->outer->code = read->code;
-    passage->outer->err = read->err;
+    shared_read->outer->code = read->code;
+    shared_read->outer->err = read->err;
     if (read->code == FG_OK)
-        take_body(passage->outer, &read->body);
+        take_body(shared_read->outer, &read->body);
     qry_pages_read_done(read);
-    finish(passage);
+    finish(shared_read);
 }
 
-static void read_own(struct passage *passage)
+static void read_own(struct shared_read *shared_read)
 {
-    const struct fg_bucket_request *outer = passage->outer;
+    const struct fg_bucket_request *outer = shared_read->outer;
 
-    fg_metric_add(passage->share->metrics, SHARE_OWN, 1);
-    passage->read = (struct qry_pages_read){
+    fg_metric_add(shared_read->share->metrics, SHARE_OWN, 1);
+    shared_read->read = (struct qry_pages_read){
         .name = outer->name,
         .offset = outer->offset,
         .length = outer->length,
@@ -149,30 +149,30 @@ static void read_own(struct passage *passage)
         .deadline_mono_ns = outer->deadline_mono_ns,
         .done = on_own,
     };
-    qry_pages_read(passage->share->pages, &passage->read);
+    qry_pages_read(shared_read->share->pages, &shared_read->read);
 }
 
 /* ---- another's ---- */
 
 /* Is it we who answered? Then nobody is called any more for what is ours. */
-static void learn(const struct passage *passage)
+static void learn(const struct shared_read *shared_read)
 {
-    struct fg_slice head = passage->call.reply_head;
+    struct fg_slice head = shared_read->call.reply_head;
     Fg__Inner__ReadReply *reply = fg__inner__read_reply__unpack(NULL, head.len, head.ptr);
 
-    if (reply != NULL && reply->start_id == passage->share->start_id)
-        atomic_store(&passage->mate->self, true);
+    if (reply != NULL && reply->start_id == shared_read->share->start_id)
+        atomic_store(&shared_read->member->self, true);
     fg__inner__read_reply__free_unpacked(reply, NULL);
 }
 
 static void on_answer(struct fg_call *call)
 {
-    struct passage *passage = fg_container(call, struct passage, call);
-    struct fg_bucket_request *outer = passage->outer;
+    struct shared_read *shared_read = fg_container(call, struct shared_read, call);
+    struct fg_bucket_request *outer = shared_read->outer;
     enum fg_code code = call->code;
 
     if (code == FG_OK) {
-        learn(passage);
+        learn(shared_read);
         outer->code = FG_OK;
         fg_buf_init(&outer->body, outer->content_max_bytes);
         fg_buf_put(&outer->body, call->reply_payload);
@@ -180,17 +180,17 @@ static void on_answer(struct fg_call *call)
         outer->code = code;
         outer->err = call->err;
     }
-    fg_call_done(passage->mate->peer, call);
+    fg_call_done(shared_read->member->peer, call);
     if (code == FG_OK || code == FG_E_NOT_FOUND)
-        finish(passage);
+        finish(shared_read);
     else
-        ask_bucket(passage);
+        ask_bucket(shared_read);
 }
 
-static void ask_mate(struct passage *passage)
+static void ask_member(struct shared_read *shared_read)
 {
-    const struct fg_bucket_request *outer = passage->outer;
-    struct qry_share *share = passage->share;
+    const struct fg_bucket_request *outer = shared_read->outer;
+    struct qry_share *share = shared_read->share;
     int64_t deadline = fg_mono_ns(share->clock) + share->settings.timeout_ns;
     char name[FG_NAME_MAX_BYTES];
     Fg__Inner__ReadHead head;
@@ -206,7 +206,7 @@ static void ask_mate(struct passage *passage)
     fg_buf_init(&bytes, SIZE_MAX);
     fg_buf_reserve(&bytes, fg__inner__read_head__get_packed_size(&head));
     bytes.len = fg__inner__read_head__pack(&head, bytes.ptr);
-    passage->call = (struct fg_call){
+    shared_read->call = (struct fg_call){
         .method = FG_RPC_READ,
         .head = fg_buf_slice(&bytes),
         .deadline_mono_ns =
@@ -214,7 +214,7 @@ static void ask_mate(struct passage *passage)
         .reply_max_bytes = outer->content_max_bytes,
         .done = on_answer,
     };
-    fg_peer_send(passage->mate->peer, &passage->call);
+    fg_peer_send(shared_read->member->peer, &shared_read->call);
     fg_buf_done(&bytes);
 }
 
@@ -239,22 +239,22 @@ static struct qry_share *share_of(struct fg_bucket *bucket)
 static void share_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {
     struct qry_share *share = share_of(bucket);
-    struct passage *passage;
+    struct shared_read *shared_read;
 
     if (!is_shared(request)) {
         share->inner->ops->send(share->inner, request);
         return;
     }
-    passage = fg_new(struct passage);
-    passage->share = share;
-    passage->outer = request;
-    passage->set = qry_queriers_get(share->queriers);
-    passage->mate =
-        qry_set_owner(passage->set, fg_hash128(fg_cstr(request->name)), fg_mono_ns(share->clock));
-    if (passage->mate == NULL || atomic_load(&passage->mate->self))
-        read_own(passage);
+    shared_read = fg_new(struct shared_read);
+    shared_read->share = share;
+    shared_read->outer = request;
+    shared_read->set = qry_members_get(share->queriers);
+    shared_read->member = qry_member_set_owner(shared_read->set, fg_hash128(fg_cstr(request->name)),
+                                               fg_mono_ns(share->clock));
+    if (shared_read->member == NULL || atomic_load(&shared_read->member->self))
+        read_own(shared_read);
     else
-        ask_mate(passage);
+        ask_member(shared_read);
 }
 
 /* What takes our way goes on: pages may be wanted by others, and each step has an end of its own.
@@ -388,13 +388,13 @@ static void on_scrape(void *arg)
 {
     struct qry_share *share = arg;
     struct qry_pages_stats stats = qry_pages_stats(share->pages);
-    struct qry_set *set = qry_queriers_get(share->queriers);
+    struct qry_member_set *set = qry_members_get(share->queriers);
 
     fg_metric_set(share->metrics, SHARE_QUERIERS, set->n);
     fg_metric_set(share->metrics, SHARE_HITS, (int64_t)stats.hits);
     fg_metric_set(share->metrics, SHARE_MISSES, (int64_t)stats.misses);
     fg_metric_set(share->metrics, SHARE_BYTES, (int64_t)stats.bytes);
-    qry_set_unref(set);
+    qry_member_set_unref(set);
 }
 
 struct fg_bucket *qry_share_bucket(struct qry_share *share)
@@ -422,10 +422,10 @@ enum fg_code qry_share_create(const struct qry_share_config *config, struct qry_
         .peers_max = PEERS_MAX,
         .idle_ns = PEER_IDLE_NS,
     });
-    if (qry_queriers_create(&(struct qry_queriers_config){.addresses = share->settings.queriers,
-                                                          .peers = share->peers,
-                                                          .every_ns = share->settings.look_up_ns},
-                            &share->queriers, err) != FG_OK ||
+    if (qry_members_create(&(struct qry_members_config){.addresses = share->settings.queriers,
+                                                        .peers = share->peers,
+                                                        .every_ns = share->settings.look_up_ns},
+                           &share->queriers, err) != FG_OK ||
         fg_work_create("share", lanes, &share->work, err) != FG_OK) {
         qry_share_destroy(share);
         return err->code;
@@ -442,7 +442,7 @@ void qry_share_destroy(struct qry_share *share)
     if (share == NULL)
         return;
     fg_work_destroy(share->work);
-    qry_queriers_destroy(share->queriers);
+    qry_members_destroy(share->queriers);
     fg_peers_destroy(share->peers);
     qry_pages_destroy(share->pages);
     free(share);

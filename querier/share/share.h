@@ -1,6 +1,6 @@
 /*
  * Queriers share what they read of segments and blocks: each object belongs to one of them
- * (queriers.h), which keeps its pages (pages.h), and the others ask that one before they ask the
+ * (members.h), which keeps its pages (pages.h), and the others ask that one before they ask the
  * bucket. So each block is read from the bucket once, and the memory and disks of all queriers
  * together are one cache.
  *

@@ -133,7 +133,7 @@ struct stream {
 };
 
 /* A segment or a block on its way. */
-struct qry_object {
+struct bench_object {
     uint32_t first_round, rounds; /* of each instance, of all there are */
     int64_t start_ns, interval_ns;
     bool nodes;
@@ -141,25 +141,25 @@ struct qry_object {
     struct fg_id digest;
 };
 
-static struct qry_object segment_object(uint32_t number)
+static struct bench_object segment_object(uint32_t number)
 {
-    return (struct qry_object){.first_round = number * ROUNDS,
-                               .rounds = ROUNDS,
-                               .start_ns = START_NS + number * SEGMENT_NS,
-                               .interval_ns = INTERVAL_NS};
+    return (struct bench_object){.first_round = number * ROUNDS,
+                                 .rounds = ROUNDS,
+                                 .start_ns = START_NS + number * SEGMENT_NS,
+                                 .interval_ns = INTERVAL_NS};
 }
 
 /* Number 0 is the last one before the segments. */
-static struct qry_object day_object(const struct stream *stream, uint32_t number)
+static struct bench_object day_object(const struct stream *stream, uint32_t number)
 {
-    return (struct qry_object){.first_round = stream->segments * ROUNDS + number * DAY_ROUNDS,
-                               .rounds = DAY_ROUNDS,
-                               .start_ns = START_NS - (number + 1) * DAY_NS,
-                               .interval_ns = DAY_NS / DAY_ROUNDS,
-                               .nodes = true};
+    return (struct bench_object){.first_round = stream->segments * ROUNDS + number * DAY_ROUNDS,
+                                 .rounds = DAY_ROUNDS,
+                                 .start_ns = START_NS - (number + 1) * DAY_NS,
+                                 .interval_ns = DAY_NS / DAY_ROUNDS,
+                                 .nodes = true};
 }
 
-static uint64_t seed_of(const struct stream *stream, const struct qry_object *object,
+static uint64_t seed_of(const struct stream *stream, const struct bench_object *object,
                         uint32_t instance, uint32_t round)
 {
     return ((uint64_t)object->first_round + round) * stream->instances + instance + 1;
@@ -173,7 +173,7 @@ static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
 }
 
 /* All stacks of an object are drawn before its tree is complete. */
-static uint32_t *count_uses(const struct stream *stream, const struct qry_object *object)
+static uint32_t *count_uses(const struct stream *stream, const struct bench_object *object)
 {
     uint32_t stacks[TICKS], cap = 1;
     uint32_t *uses = fg_calloc(cap, sizeof *uses);
@@ -197,7 +197,7 @@ static uint32_t *count_uses(const struct stream *stream, const struct qry_object
 }
 
 static void write_profile(struct stream *stream, struct fg_block_writer *writer,
-                          struct qry_object *object, uint32_t instance, uint32_t round)
+                          struct bench_object *object, uint32_t instance, uint32_t round)
 {
     uint64_t seed = seed_of(stream, object, instance, round), values[2 * TICKS];
     uint32_t stacks[TICKS];
@@ -238,7 +238,7 @@ static struct fg_labels instance_labels(uint32_t instance, struct fg_arena *aren
 }
 
 static void write_instance(struct stream *stream, struct fg_block_writer *writer,
-                           struct qry_object *object, uint32_t instance, struct fg_arena *arena)
+                           struct bench_object *object, uint32_t instance, struct fg_arena *arena)
 {
     struct fg_block_series series = {instance_labels(instance, arena),
                                      value_types,
@@ -254,7 +254,7 @@ static void write_instance(struct stream *stream, struct fg_block_writer *writer
 /* The node of all series over the object's time. */
 static struct fg_nodes_writer *write_nodes(const struct stream *stream,
                                            struct fg_block_writer *writer,
-                                           struct qry_object *object, struct fg_arena *arena)
+                                           struct bench_object *object, struct fg_arena *arena)
 {
     static const struct fg_profile_type types[TYPES] = {
         {FG_LIT("process_cpu"), FG_LIT("samples"), FG_LIT("count"), FG_LIT("cpu"),
@@ -299,7 +299,7 @@ static struct fg_nodes_writer *write_nodes(const struct stream *stream,
     return nodes;
 }
 
-static struct fg_block_summary write_object(struct stream *stream, struct qry_object *object,
+static struct fg_block_summary write_object(struct stream *stream, struct bench_object *object,
                                             struct fg_buf *out)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
@@ -346,7 +346,7 @@ static void commit_segment(struct stream *stream, uint32_t segment, struct fg_l0
     struct fg_err err;
 
     fg_buf_init(&file, SIZE_MAX);
-    struct qry_object object = segment_object(segment);
+    struct bench_object object = segment_object(segment);
     struct fg_block_summary summary = write_object(stream, &object, &file);
     struct fg_l0_new_part part = {TENANT, summary.t_min_ns, summary.t_max_ns, summary.n_profiles,
                                   summary.usage};
@@ -373,7 +373,7 @@ static void commit_segment(struct stream *stream, uint32_t segment, struct fg_l0
 static void commit_day(struct stream *stream, uint32_t day, struct fg_blocks *blocks,
                        const struct fg_l0 *l0, struct fg_arena *arena)
 {
-    struct qry_object object = day_object(stream, day);
+    struct bench_object object = day_object(stream, day);
     struct fg_blocks_entry entry = {.id = {day + 1, 3}, .level = 3, .shard_last = UINT16_MAX};
     struct fg_blocks_change change = {.add = &entry, .n_add = 1};
     char name[FG_NAME_MAX_BYTES];

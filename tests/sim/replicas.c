@@ -11,7 +11,7 @@
 
 enum { ATTEMPTS_MAX = 8, MAP_BYTES = SHARDS / 8 + 1 };
 
-struct qry_asked {
+struct sim_request {
     uint32_t member;
     uint8_t data[MAP_BYTES], sums[MAP_BYTES];
     struct head_answer answer;
@@ -28,7 +28,7 @@ struct replicas {
     uint64_t down[FG_RING_READS_WORDS]; /* bits by member */
 
     /* Of this attempt. */
-    struct qry_asked *asked;
+    struct sim_request *asked;
     uint32_t n_asked;
 };
 
@@ -50,7 +50,7 @@ static void set_bit(uint8_t map[MAP_BYTES], uint32_t bit)
 /* ---- calls ---- */
 
 /* HEAD_UNAVAILABLE too where another store has its name: it would answer with nothing. */
-static enum head_read call(struct replicas *replicas, const struct qry_asked *asked,
+static enum head_read call(struct replicas *replicas, const struct sim_request *asked,
                            struct fg_slice only_ids, struct head_answer *answer)
 {
     const struct fg_ring_member *member = &replicas->view->ring.members[asked->member];
@@ -74,7 +74,7 @@ static enum head_read call(struct replicas *replicas, const struct qry_asked *as
 
 /* ---- who is asked for what ---- */
 
-static struct qry_asked *find_asked(struct replicas *replicas, uint32_t member)
+static struct sim_request *find_asked(struct replicas *replicas, uint32_t member)
 {
     for (uint32_t i = 0; i < replicas->n_asked; i++)
         if (replicas->asked[i].member == member)
@@ -93,7 +93,7 @@ static void plan(struct replicas *replicas, const struct fg_ring_reads *reads)
 
         qry_roles_of(replicas->view, (uint16_t)shard, living, &roles);
         for (unsigned i = 0; i < roles.n; i++) {
-            struct qry_asked *asked = find_asked(replicas, roles.members[i]);
+            struct sim_request *asked = find_asked(replicas, roles.members[i]);
 
             if (i == 0)
                 set_bit(asked->data, shard);
@@ -114,7 +114,7 @@ static enum head_read choose(struct replicas *replicas)
         if ((replicas->down[m / 64] >> m % 64 & 1) != 0)
             fg_ring_reads_avoid(&reads, m);
     replicas->n_asked = fg_ring_reads_ask(&reads, (uint32_t)draw(replicas->world, 1000), members);
-    replicas->asked = fg_arena_new(replicas->arena, struct qry_asked, replicas->n_asked);
+    replicas->asked = fg_arena_new(replicas->arena, struct sim_request, replicas->n_asked);
     for (uint32_t i = 0; i < replicas->n_asked; i++) {
         replicas->asked[i].member = members[i];
         fg_ring_reads_heard(&reads, members[i]);
@@ -136,7 +136,7 @@ static enum head_read without(struct replicas *replicas, uint32_t member, bool *
 static enum head_read ask_all(struct replicas *replicas, bool *again)
 {
     for (uint32_t i = 0; i < replicas->n_asked; i++) {
-        struct qry_asked *asked = &replicas->asked[i];
+        struct sim_request *asked = &replicas->asked[i];
         enum head_read got = call(replicas, asked, FG_LIT(""), &asked->answer);
 
         if (got == HEAD_UNAVAILABLE)
@@ -156,7 +156,7 @@ static struct qry_compare_result compare(struct replicas *replicas)
     struct fg_err err;
 
     for (uint32_t i = 0; i < replicas->n_asked; i++) {
-        const struct qry_asked *asked = &replicas->asked[i];
+        const struct sim_request *asked = &replicas->asked[i];
         const struct qry_shard_map summed = {0, map_of(asked->sums)};
 
         fg_assert(qry_compare_read(asked->answer.sums, asked->answer.n_sums, &summed,
@@ -176,7 +176,7 @@ static enum head_read fetch_some(struct replicas *replicas,
                                  const struct qry_compare_missing *missing, uint32_t n,
                                  struct items *out, bool *again)
 {
-    struct qry_asked fetch = {.member = replicas->asked[missing->from].member};
+    struct sim_request fetch = {.member = replicas->asked[missing->from].member};
     uint8_t *ids = fg_arena_alloc(replicas->arena, (size_t)n * FG_ID_BYTES);
     struct head_answer answer = {0};
     enum head_read got;

@@ -1,4 +1,4 @@
-#include "querier/share/queriers.h"
+#include "querier/share/members.h"
 
 #include "common/base/str.h"
 #include "common/base/time.h"
@@ -10,7 +10,7 @@
 
 enum {
     ADDRESSES_MAX = 64, /* in the settings */
-    MATES_MAX = 1024,
+    MEMBERS_MAX = 1024,
     HOST_MAX_BYTES = 256,
     URL_MAX_BYTES = HOST_MAX_BYTES + 32,
 };
@@ -20,14 +20,14 @@ struct queriers_address {
     char scheme[16], host[HOST_MAX_BYTES], port[8];
 };
 
-struct qry_queriers {
+struct qry_members {
     struct fg_peers *peers;
     struct queriers_address addresses[ADDRESSES_MAX];
     size_t n_addresses;
 
     struct fg_ticker *ticker; /* looks the names up again */
     pthread_mutex_t lock;
-    struct qry_set *set;
+    struct qry_member_set *set;
 };
 
 /* ---- addresses ---- */
@@ -67,7 +67,7 @@ static bool parse(struct fg_slice text, struct queriers_address *ret_address)
            take_text(ret_address->port, sizeof ret_address->port, rest);
 }
 
-static enum fg_code parse_all(struct qry_queriers *queriers, const char *addresses,
+static enum fg_code parse_all(struct qry_members *queriers, const char *addresses,
                               struct fg_err *err)
 {
     struct fg_slice rest = fg_cstr(addresses);
@@ -92,21 +92,21 @@ static enum fg_code parse_all(struct qry_queriers *queriers, const char *address
 
 /* ---- sets ---- */
 
-void qry_set_unref(struct qry_set *set)
+void qry_member_set_unref(struct qry_member_set *set)
 {
     if (set == NULL || atomic_fetch_sub(&set->refs, 1) != 1)
         return;
     for (uint32_t i = 0; i < set->n; i++) {
-        fg_peers_put(set->peers, set->mates[i].peer);
-        free(set->mates[i].url);
+        fg_peers_put(set->peers, set->members[i].peer);
+        free(set->members[i].url);
     }
-    free(set->mates);
+    free(set->members);
     free(set);
 }
 
-struct qry_set *qry_queriers_get(struct qry_queriers *queriers)
+struct qry_member_set *qry_members_get(struct qry_members *queriers)
 {
-    struct qry_set *set;
+    struct qry_member_set *set;
 
     (void)pthread_mutex_lock(&queriers->lock);
     set = queriers->set;
@@ -115,56 +115,58 @@ struct qry_set *qry_queriers_get(struct qry_queriers *queriers)
     return set;
 }
 
-struct qry_mate *qry_set_owner(const struct qry_set *set, struct fg_id object, int64_t now_mono_ns)
+struct qry_member *qry_member_set_owner(const struct qry_member_set *set, struct fg_id object,
+                                        int64_t now_mono_ns)
 {
-    struct qry_mate *owner = NULL;
+    struct qry_member *owner = NULL;
     uint64_t highest = 0;
 
     for (uint32_t i = 0; i < set->n; i++) {
-        struct qry_mate *mate = &set->mates[i];
-        uint64_t weight = fg_mix64(mate->hash ^ fg_mix64(object.lo));
+        struct qry_member *member = &set->members[i];
+        uint64_t weight = fg_mix64(member->hash ^ fg_mix64(object.lo));
 
         if ((owner == NULL || weight > highest) &&
-            (atomic_load(&mate->self) || !fg_peer_is_bad(mate->peer, now_mono_ns))) {
-            owner = mate;
+            (atomic_load(&member->self) || !fg_peer_is_bad(member->peer, now_mono_ns))) {
+            owner = member;
             highest = weight;
         }
     }
     return owner;
 }
 
-static const struct qry_mate *find_mate(const struct qry_set *set, const char *url)
+static const struct qry_member *find_member(const struct qry_member_set *set, const char *url)
 {
     for (uint32_t i = 0; set != NULL && i < set->n; i++)
-        if (strcmp(set->mates[i].url, url) == 0)
-            return &set->mates[i];
+        if (strcmp(set->members[i].url, url) == 0)
+            return &set->members[i];
     return NULL;
 }
 
 /* One more, unless it is there already or cannot be called at all. */
-static void add_mate(struct qry_set *set, const struct qry_set *before, const char *url)
+static void add_member(struct qry_member_set *set, const struct qry_member_set *before,
+                       const char *url)
 {
-    const struct qry_mate *known = find_mate(before, url);
-    struct qry_mate *mate = &set->mates[set->n];
+    const struct qry_member *known = find_member(before, url);
+    struct qry_member *member = &set->members[set->n];
     struct fg_err err;
 
-    if (set->n == MATES_MAX || find_mate(set, url) != NULL)
+    if (set->n == MEMBERS_MAX || find_member(set, url) != NULL)
         return;
-    if (fg_peers_get(set->peers, url, &mate->peer, &err) != FG_OK) {
+    if (fg_peers_get(set->peers, url, &member->peer, &err) != FG_OK) {
         fg_log_warn("address of a querier is unusable", fg_ls("address", url),
                     fg_ls("err", err.msg));
         return;
     }
-    mate->url = fg_malloc(strlen(url) + 1);
-    memcpy(mate->url, url, strlen(url) + 1);
-    mate->hash = fg_hash64(fg_cstr(url));
-    atomic_store(&mate->self, known != NULL && atomic_load(&known->self));
+    member->url = fg_malloc(strlen(url) + 1);
+    memcpy(member->url, url, strlen(url) + 1);
+    member->hash = fg_hash64(fg_cstr(url));
+    atomic_store(&member->self, known != NULL && atomic_load(&known->self));
     set->n++;
 }
 
 /* The addresses of one name. false: they could not be found out. */
-static bool look_up(const struct queriers_address *address, struct qry_set *set,
-                    const struct qry_set *before)
+static bool look_up(const struct queriers_address *address, struct qry_member_set *set,
+                    const struct qry_member_set *before)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
@@ -178,32 +180,32 @@ static bool look_up(const struct queriers_address *address, struct qry_set *set,
             continue;
         (void)snprintf(url, sizeof url, at->ai_family == AF_INET6 ? "%s://[%s]:%s" : "%s://%s:%s",
                        address->scheme, host, address->port);
-        add_mate(set, before, url);
+        add_member(set, before, url);
     }
     freeaddrinfo(found);
     return true;
 }
 
 /* What a name stood for when it was looked up last stays where it cannot be looked up now. */
-static void look_up_all(struct qry_queriers *queriers)
+static void look_up_all(struct qry_members *queriers)
 {
-    struct qry_set *set = fg_new(struct qry_set), *before = queriers->set;
+    struct qry_member_set *set = fg_new(struct qry_member_set), *before = queriers->set;
 
     atomic_store(&set->refs, 1);
     set->peers = queriers->peers;
-    set->mates = fg_calloc(MATES_MAX, sizeof *set->mates);
+    set->members = fg_calloc(MEMBERS_MAX, sizeof *set->members);
     for (size_t i = 0; i < queriers->n_addresses; i++) {
         if (look_up(&queriers->addresses[i], set, before))
             continue;
         fg_log_warn("host name of a querier does not resolve",
                     fg_ls("host", queriers->addresses[i].host));
         for (uint32_t k = 0; before != NULL && k < before->n; k++)
-            add_mate(set, before, before->mates[k].url);
+            add_member(set, before, before->members[k].url);
     }
     (void)pthread_mutex_lock(&queriers->lock);
     queriers->set = set;
     (void)pthread_mutex_unlock(&queriers->lock);
-    qry_set_unref(before);
+    qry_member_set_unref(before);
 }
 
 static void tick(void *arg)
@@ -211,10 +213,10 @@ static void tick(void *arg)
     look_up_all(arg);
 }
 
-enum fg_code qry_queriers_create(const struct qry_queriers_config *config,
-                                 struct qry_queriers **ret_queriers, struct fg_err *err)
+enum fg_code qry_members_create(const struct qry_members_config *config,
+                                struct qry_members **ret_queriers, struct fg_err *err)
 {
-    struct qry_queriers *queriers = fg_new(struct qry_queriers);
+    struct qry_members *queriers = fg_new(struct qry_members);
     const struct fg_ticker_config ticker = {
         .name = "queriers", .period_ns = config->every_ns, .tick = tick, .arg = queriers};
 
@@ -226,19 +228,19 @@ enum fg_code qry_queriers_create(const struct qry_queriers_config *config,
     (void)pthread_mutex_init(&queriers->lock, NULL);
     look_up_all(queriers);
     if (fg_ticker_create(&ticker, &queriers->ticker, err) != FG_OK) {
-        qry_queriers_destroy(queriers);
+        qry_members_destroy(queriers);
         return err->code;
     }
     *ret_queriers = queriers;
     return FG_OK;
 }
 
-void qry_queriers_destroy(struct qry_queriers *queriers)
+void qry_members_destroy(struct qry_members *queriers)
 {
     if (queriers == NULL)
         return;
     fg_ticker_destroy(queriers->ticker);
-    qry_set_unref(queriers->set);
+    qry_member_set_unref(queriers->set);
     (void)pthread_mutex_destroy(&queriers->lock);
     free(queriers);
 }
