@@ -81,7 +81,7 @@ static void bad_texts(void **state)
         {"{1:1}", "byte 1: expected a member's name"},
         {"{\"a\" 1}", "byte 5: expected ':'"},
         {"{\"a\":}", "byte 5: expected a value"},
-        {"{} {}", "byte 3: something follows"},
+        {"{} {}", "byte 3: unexpected data after the value"},
         {"[01]", "byte 1: not a number"},
         {"[-]", "byte 1: not a number"},
         {"[1.]", "byte 1: not a number"},
