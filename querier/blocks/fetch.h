@@ -83,7 +83,7 @@ extern const struct qry_thing qry_thing_nodes, qry_thing_node_names, qry_thing_n
 const struct fg_block_directory *qry_directory_of(const struct fg_cache_entry *entry);
 const struct fg_block_index *qry_index_of(const struct fg_cache_entry *entry);
 const struct fg_block_tree *qry_tree_of(const struct fg_cache_entry *entry);
-const struct fg_name_tree *
+const struct fg_function_tree *
 qry_names_of(const struct fg_cache_entry *entry); /* and of merged nodes */
 const struct fg_nodes *qry_nodes_of(const struct fg_cache_entry *entry);
 struct fg_slice qry_page_of(const struct fg_cache_entry *entry); /* and of a node */
