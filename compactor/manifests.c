@@ -1,5 +1,7 @@
 #include "compactor/manifests.h"
 
+#include "common/storage/bucket/kept.h"
+
 /* ---- reading ---- */
 
 /* request: its content, or nothing where there is no object. */

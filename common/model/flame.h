@@ -1,5 +1,5 @@
 /*
- * Flame graphs from trees of names: truncation and the levels of querier/API.md#flame-graphs.
+ * Flame graphs from function trees: truncation and the levels of querier/API.md#flame-graphs.
  */
 #ifndef FG_COMMON_MODEL_FLAME_H
 #define FG_COMMON_MODEL_FLAME_H
@@ -23,7 +23,7 @@ struct fg_flame {
 };
 
 /*
- * tree is a tree of names (fg_tree_names). Siblings are in ascending byte order of names, "other"
+ * tree is a function tree (fg_tree_names). Siblings are in ascending byte order of names, "other"
  * last; nodes whose total is below that of the max_nodes-th largest are summed into one bar "other"
  * per parent; totals stay exact. max_nodes 0: no limit.
  *

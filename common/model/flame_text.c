@@ -1,8 +1,8 @@
-/* Trees of names in other forms than bars: tree bytes, collapsed stacks, a table of functions. */
+/* Function trees in other forms than bars: tree bytes, collapsed stacks, a table of functions. */
 #include "common/base/str.h"
 #include "common/model/flame.h"
 #include "common/model/flame_order.h"
-#include "common/model/name_tree.h"
+#include "common/model/function_tree.h"
 
 /* ---- tree bytes ---- */
 
@@ -150,20 +150,20 @@ static int compare_rows(const void *left, const void *right)
 
 struct fg_top_row *fg_flame_top(const struct fg_tree *tree, size_t *ret_rows)
 {
-    struct fg_name_tree names;
-    struct fg_name_values values;
+    struct fg_function_tree names;
+    struct fg_function_values values;
     struct fg_top_row *rows;
 
-    fg_name_tree_init(&names, tree);
-    fg_name_values_init(&values, &names);
-    fg_name_values_set(&values, &names, tree->self);
+    fg_function_tree_init(&names, tree);
+    fg_function_values_init(&values, &names);
+    fg_function_values_set(&values, &names, tree->self);
     rows = fg_malloc(FG_MAX((size_t)names.n_names, 1) * sizeof *rows);
     for (uint32_t i = 0; i < names.n_names; i++)
         rows[i] =
             (struct fg_top_row){names.names[i], values.function_self[i], values.function_totals[i]};
     *ret_rows = names.n_names;
     qsort(rows, *ret_rows, sizeof *rows, compare_rows);
-    fg_name_values_done(&values);
-    fg_name_tree_done(&names);
+    fg_function_values_done(&values);
+    fg_function_tree_done(&names);
     return rows;
 }

@@ -211,7 +211,7 @@ static uint32_t near_child(struct near *near, struct fg_tree *tree, uint32_t par
     return node;
 }
 
-/* A tree on its way to a tree of names. */
+/* A tree on its way to a function tree. */
 struct naming {
     const struct fg_tree *tree;
     struct fg_tree *into;
@@ -364,7 +364,7 @@ struct fg_slice fg_tree_location_name(const struct fg_tree *tree, uint32_t numbe
     const struct fg_symbols *symbols = &tree->symbols;
     const struct fg_location *location = &symbols->locations[number];
 
-    /* Trees that others sent, as trees of names, may be none: they have names all the same. */
+    /* Trees that others sent, as function trees, may be none: they have names all the same. */
     if (location->n_lines == 0)
         return FG_LIT(FG_FRAME_UNKNOWN);
     return fg_symbols_text(

@@ -25,7 +25,7 @@ struct fg_tree {
     uint32_t *parents;   /* of node i, less than i, or FG_TREE_ROOT */
     uint32_t *locations; /* of node i, into symbols */
     int64_t *self;       /* value of the stack that ends in node i */
-    int64_t root_self;   /* value of the empty stack; 0 in a tree of names */
+    int64_t root_self;   /* value of the empty stack; 0 in a function tree */
     uint32_t n_nodes, cap_nodes;
     struct fg_map map; /* (parent, location) -> node */
 };
@@ -86,16 +86,16 @@ void fg_tree_merge_used(struct fg_tree *tree, const struct fg_tree *from);
 void fg_tree_keep_site(struct fg_tree *tree, const char *const *names, size_t n_names);
 
 /*
- * Adds the stacks of a tree to `into`, a tree of names: one whose locations are nothing but the
+ * Adds the stacks of a tree to `into`, a function tree: one whose locations are nothing but the
  * names of frames (frame_name.h). A location gives a node for each of its lines, the outermost
  * first, and one node if it has none; the empty stack is a node of its own, FG_FRAME_NO_STACK. So
- * the total of a tree of names is the sum of all values. Nodes without any value below are left
+ * the total of a function tree is the sum of all values. Nodes without any value below are left
  * out.
  */
 void fg_tree_names(const struct fg_tree *tree, struct fg_tree *into);
 
 /*
- * Adds the nodes of a tree, with and without value, to a tree of names, and none of the values.
+ * Adds the nodes of a tree, with and without value, to a function tree, and none of the values.
  * nodes[tree->n_nodes]: where the stack of each node ends in `into`. *ret_no_stack, unless it is
  * NULL: where the empty stack does; without it `into` has no node for that.
  */
@@ -116,10 +116,10 @@ void fg_tree_encode(const struct fg_tree *tree, struct fg_buf *out);
 enum fg_code fg_tree_decode(struct fg_tree *tree, struct fg_slice in,
                             struct fg_err *err) fg_must_check;
 
-/* Returns the name of a node of a tree of names. */
+/* Returns the name of a node of a function tree. */
 struct fg_slice fg_tree_name(const struct fg_tree *tree, uint32_t node);
 
-/* Returns that of a location of a tree of names. */
+/* Returns that of a location of a function tree. */
 struct fg_slice fg_tree_location_name(const struct fg_tree *tree, uint32_t number);
 
 #endif

@@ -18,8 +18,7 @@
 #define FG_COMMON_RUNTIME_LOG_H
 
 #include "common/base/slice.h"
-
-enum fg_log_level { FG_LOG_DEBUG, FG_LOG_INFO, FG_LOG_WARN, FG_LOG_ERROR };
+#include "common/runtime/log_level.h"
 
 struct fg_log_field {
     const char *key; /* NULL ends the list */

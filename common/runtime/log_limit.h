@@ -8,7 +8,8 @@
 #ifndef FG_COMMON_RUNTIME_LOG_LIMIT_H
 #define FG_COMMON_RUNTIME_LOG_LIMIT_H
 
-#include "common/runtime/log.h"
+#include "common/base/def.h"
+#include "common/runtime/log_level.h"
 
 enum {
     FG_LOG_BURST = 100,

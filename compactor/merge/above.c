@@ -22,7 +22,7 @@ struct summing {
     struct fg_arena *scratch; /* of one part */
     struct fg_tree named;     /* names of all stacks */
     struct fg_nodes_writer *writer;
-    const struct fg_name_tree *names;
+    const struct fg_function_tree *names;
     struct fg_groups groups; /* as the part says them: without series */
     bool left_out;
 

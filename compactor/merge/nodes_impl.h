@@ -9,7 +9,7 @@
 #define FG_COMPACTOR_MERGE_NODES_IMPL_H
 
 #include "common/base/map.h"
-#include "common/model/name_tree.h"
+#include "common/model/function_tree.h"
 #include "compactor/merge/nodes.h"
 
 enum { NODES_TYPES_MAX = 256 }; /* of a service: more have no nodes */
@@ -44,7 +44,7 @@ struct cmp_making {
     const struct cmp_merge_nodes_input *input;
     struct fg_arena *arena, *scratch;
     struct fg_nodes_writer *writer;
-    const struct fg_name_tree *names;
+    const struct fg_function_tree *names;
     uint32_t n_ranks;
     uint32_t *name_of;        /* of a rank of the block: the node of names */
     struct fg_groups *groups; /* in the caller's arena: the writer of nodes looks at them */

@@ -81,7 +81,7 @@ static void print_part(const struct fg_block_part *part, FILE *out)
             "%llu bytes of names\n",
             FG_S(part->tenant), FG_S(part->service), part->n_profiles, part->n_series,
             (unsigned long long)part->n_samples, part->n_stacks, part->n_nodes, part->n_groups,
-            (unsigned long long)fg_block_part_range(part, FG_BLOCK_WANT_NAMES).len);
+            (unsigned long long)fg_block_part_range(part, FG_BLOCK_WANT_FUNCTION_TREE).len);
     if (part->usage.profiles > 0)
         fprintf(out, "  usage of %llu profiles: %llu wire bytes, %llu raw bytes, %llu samples\n",
                 (unsigned long long)part->usage.profiles,

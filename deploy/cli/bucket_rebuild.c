@@ -2,6 +2,7 @@
 #include "deploy/cli/bucket_rebuild.h"
 
 #include "common/base/str.h"
+#include "common/storage/bucket/kept.h"
 
 uint64_t cli_rebuild_revision(void)
 {

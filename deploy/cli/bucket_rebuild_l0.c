@@ -13,6 +13,7 @@
  */
 #include "common/base/str.h"
 #include "common/storage/block/verify.h"
+#include "common/storage/bucket/kept.h"
 #include "deploy/cli/bucket_ids.h"
 #include "deploy/cli/bucket_rebuild.h"
 #include "deploy/cli/bucket_rewrite.h"

@@ -11,6 +11,7 @@
  * nowhere, which were deleted on purpose or are all that is left.
  */
 #include "common/base/str.h"
+#include "common/storage/bucket/kept.h"
 #include "compactor/plan.h"
 #include "deploy/cli/bucket_ids.h"
 #include "deploy/cli/bucket_rebuild.h"

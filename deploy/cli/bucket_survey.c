@@ -1,5 +1,7 @@
 #include "deploy/cli/bucket_survey.h"
 
+#include "common/storage/bucket/kept.h"
+
 static const int64_t TIMEOUT_NS = 5 * FG_MINUTE_NS;
 static const size_t OBJECT_MAX_BYTES = (size_t)16 << 30; /* blocks are far smaller */
 

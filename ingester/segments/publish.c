@@ -3,6 +3,7 @@
 #include "common/base/str.h"
 #include "common/cluster/manifest/manifest.h"
 #include "common/runtime/log.h"
+#include "common/storage/bucket/kept.h"
 #include "ingester/first_use.h"
 
 #include <dirent.h>

@@ -27,7 +27,7 @@ struct parsed {
         struct fg_block_index index;
         struct fg_block_tree tree;
         struct fg_nodes part_rollups;
-        struct fg_name_tree names;
+        struct fg_function_tree names;
     };
 };
 
@@ -36,7 +36,7 @@ static void parsed_destroy(void *value)
     struct parsed *parsed = value;
 
     if (parsed->own_names)
-        fg_name_tree_done(&parsed->names);
+        fg_function_tree_done(&parsed->names);
     fg_arena_destroy(parsed->arena);
     fg_cache_unref(parsed->below);
     free(parsed);
@@ -220,25 +220,27 @@ const struct fg_block_tree *qry_tree_of(const struct fg_cache_entry *entry)
 
 bool qry_stacks_are_named(const struct qry_cached_type *stacks, const struct fg_block_part *part)
 {
-    return stacks == &qry_cached_names && fg_block_part_range(part, FG_BLOCK_WANT_NAMES).len > 0;
+    return stacks == &qry_cached_names &&
+           fg_block_part_range(part, FG_BLOCK_WANT_FUNCTION_TREE).len > 0;
 }
 
 struct fg_block_range qry_stacks_range(const struct qry_cached_type *stacks,
                                        const struct fg_block_part *part)
 {
-    return fg_block_part_range(part, qry_stacks_are_named(stacks, part) ? FG_BLOCK_WANT_NAMES
-                                                                        : FG_BLOCK_WANT_TREE);
+    return fg_block_part_range(part, qry_stacks_are_named(stacks, part)
+                                         ? FG_BLOCK_WANT_FUNCTION_TREE
+                                         : FG_BLOCK_WANT_TREE);
 }
 
 static enum fg_code name_tree(const struct qry_fetch_item *item, struct fg_slice bytes,
-                              size_t max_bytes, struct fg_name_tree *names, struct fg_err *err)
+                              size_t max_bytes, struct fg_function_tree *names, struct fg_err *err)
 {
     struct fg_arena *arena = fg_arena_create(max_bytes);
     struct fg_block_tree tree;
     enum fg_code code = fg_block_tree_parse(item->part->index, bytes, arena, &tree, err);
 
     if (code == FG_OK)
-        fg_block_tree_names(&tree, names);
+        fg_block_tree_functions(&tree, names);
     fg_arena_destroy(arena);
     return code;
 }
@@ -248,7 +250,8 @@ static enum fg_code get_names(const struct qry_fetch_item *item, struct fg_slice
                               size_t max_bytes, struct parsed *parsed, struct fg_err *err)
 {
     if (qry_stacks_are_named(item->type, item->part->entry))
-        return fg_block_names_parse(item->part->index, bytes, parsed->arena, &parsed->names, err);
+        return fg_block_function_tree_parse(item->part->index, bytes, parsed->arena, &parsed->names,
+                                            err);
     if (name_tree(item, bytes, max_bytes, &parsed->names, err) != FG_OK)
         return err->code;
     parsed->own_names = true;
@@ -265,13 +268,13 @@ static enum fg_code make_names(const struct qry_fetch_item *item, struct fg_slic
         FG_OK)
         return err->code;
     if (parsed->own_names)
-        *ret_bytes += fg_name_tree_bytes(&parsed->names);
+        *ret_bytes += fg_function_tree_bytes(&parsed->names);
     return FG_OK;
 }
 
 const struct qry_cached_type qry_cached_names = {WHAT_NAMES, make_names, parsed_destroy};
 
-const struct fg_name_tree *qry_names_of(const struct fg_cache_entry *entry)
+const struct fg_function_tree *qry_names_of(const struct fg_cache_entry *entry)
 {
     return &((const struct parsed *)fg_cache_value(entry))->names;
 }

@@ -30,7 +30,7 @@ static bool is_plain(const struct qry_part *part)
 
 /* What becomes of a part. */
 struct crowned {
-    const struct fg_name_tree *names;
+    const struct fg_function_tree *names;
     bool whole; /* a tree; else a crown */
     struct fg_tree tree;
     struct fg_crown crown;
@@ -39,12 +39,12 @@ struct crowned {
 static void make_crown(const struct crowning *crowning, const int64_t *sums,
                        struct crowned *crowned)
 {
-    struct fg_name_values values;
+    struct fg_function_values values;
 
-    fg_name_values_init(&values, crowned->names);
-    fg_name_values_set(&values, crowned->names, sums);
+    fg_function_values_init(&values, crowned->names);
+    fg_function_values_set(&values, crowned->names, sums);
     fg_crown_make(crowned->names, &values, crowning->max_nodes, &crowned->crown);
-    fg_name_values_done(&values);
+    fg_function_values_done(&values);
 }
 
 static void add_crown(const struct crowning *crowning, const struct crowned *crowned)
@@ -57,7 +57,7 @@ static void add_crown(const struct crowning *crowning, const struct crowned *cro
 }
 
 /* Which nodes have a value, of their own or below, whatever it adds up to. */
-static bool *find_live(const struct fg_name_tree *names, const uint64_t *sums)
+static bool *find_live(const struct fg_function_tree *names, const uint64_t *sums)
 {
     bool *live = fg_calloc(FG_MAX((size_t)names->n_nodes, 1), sizeof *live);
 
@@ -70,7 +70,8 @@ static bool *find_live(const struct fg_name_tree *names, const uint64_t *sums)
     return live;
 }
 
-static void make_whole(const struct fg_name_tree *names, const uint64_t *sums, struct fg_tree *tree)
+static void make_whole(const struct fg_function_tree *names, const uint64_t *sums,
+                       struct fg_tree *tree)
 {
     uint32_t *placed = fg_malloc(FG_MAX((size_t)names->n_nodes, 1) * sizeof *placed);
     bool *live = find_live(names, sums);
@@ -83,7 +84,7 @@ static void make_whole(const struct fg_name_tree *names, const uint64_t *sums, s
         if (live[i])
             placed[i] = fg_tree_child(
                 tree, parent,
-                fg_symbols_name_location(&tree->symbols, names->names[names->name_numbers[i]]));
+                fg_symbols_name_location(&tree->symbols, names->names[names->functions[i]]));
     }
     for (uint32_t i = 0; i < names->n_from; i++)
         if (sums[i] != 0)
@@ -155,7 +156,7 @@ struct crown_task {
 
 /* Of a part, while its crowns come in. */
 struct taking {
-    const struct fg_name_tree *names; /* NULL: they are not there yet */
+    const struct fg_function_tree *names; /* NULL: they are not there yet */
     struct fg_cache_entry *names_entry;
     struct fg_crown_adding adding;
     struct crown_task *early; /* crowns that came before the names they are over */
@@ -163,7 +164,7 @@ struct taking {
 };
 
 static void open_taking(struct crowns *crowns, struct taking *taking,
-                        const struct fg_name_tree *names)
+                        const struct fg_function_tree *names)
 {
     taking->names = names;
     fg_crown_adding_init(&taking->adding, crowns->crowning->into, names);
@@ -276,7 +277,7 @@ static enum fg_code visit_crown(void *arg, const struct qry_fetch_item *item, st
 static enum fg_code list_crowns(struct crowns *crowns, uint32_t number, struct qry_fetch_list *list,
                                 struct fg_err *err)
 {
-    static const struct fg_name_tree no_names;
+    static const struct fg_function_tree no_names;
     struct fg_arena *arena = crowns->reader->arena;
     struct qry_part *part = &crowns->reader->parts[number];
 

@@ -83,7 +83,8 @@ extern const struct qry_cached_type qry_cached_rollups, qry_cached_rollup_names,
 const struct fg_block_directory *qry_directory_of(const struct fg_cache_entry *entry);
 const struct fg_block_index *qry_index_of(const struct fg_cache_entry *entry);
 const struct fg_block_tree *qry_tree_of(const struct fg_cache_entry *entry);
-const struct fg_name_tree *qry_names_of(const struct fg_cache_entry *entry); /* and of rollups */
+const struct fg_function_tree *
+qry_names_of(const struct fg_cache_entry *entry); /* and of rollups */
 const struct fg_nodes *qry_rollups_of(const struct fg_cache_entry *entry);
 struct fg_slice qry_page_of(const struct fg_cache_entry *entry); /* and of a node */
 

@@ -271,7 +271,7 @@ static struct fg_nodes_writer *write_nodes(const struct stream *stream,
                                        .n_types = TYPES,
                                        .n_ranks = fg_block_part_n_stacks(writer)};
     uint32_t *ranks = fg_arena_new(arena, uint32_t, options.n_ranks);
-    const struct fg_name_tree *names;
+    const struct fg_function_tree *names;
     struct fg_nodes_value values[TYPES];
     struct fg_nodes_writer *nodes;
     struct fg_err err;

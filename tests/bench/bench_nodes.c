@@ -163,7 +163,7 @@ static void keep(struct fg_buf *buf, struct fg_slice bytes)
 }
 
 /* Sums by name and by rank: samples, and nanoseconds of them. */
-static void sum(const struct fg_name_tree *names, const struct fg_tree *tree,
+static void sum(const struct fg_function_tree *names, const struct fg_tree *tree,
                 const struct drawn *drawn, const uint32_t *ranks, uint32_t n_ranks,
                 struct fg_nodes_value values[2])
 {
@@ -253,7 +253,7 @@ struct answer {
     int64_t *self, *totals; /* of functions, by name of the full merge */
 };
 
-static uint32_t find_name(const struct fg_name_tree *names, struct fg_slice name)
+static uint32_t find_name(const struct fg_function_tree *names, struct fg_slice name)
 {
     uint32_t from = 0, to = names->n_names;
 
@@ -268,8 +268,8 @@ static uint32_t find_name(const struct fg_name_tree *names, struct fg_slice name
     return from;
 }
 
-static void add_table(const struct fg_nodes_row *row, const struct fg_name_tree *names,
-                      struct fg_slice bytes, const struct fg_name_tree *full,
+static void add_table(const struct fg_nodes_row *row, const struct fg_function_tree *names,
+                      struct fg_slice bytes, const struct fg_function_tree *full,
                       struct fg_arena *arena, struct answer *answer)
 {
     int64_t *self = fg_arena_new(arena, int64_t, names->n_names);
@@ -285,14 +285,14 @@ static void add_table(const struct fg_nodes_row *row, const struct fg_name_tree 
     }
 }
 
-static void add_hour(const struct hour *hour, const struct fg_name_tree *full,
+static void add_hour(const struct hour *hour, const struct fg_function_tree *full,
                      struct answer *answer)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
     int64_t from = cpu_ns();
     const struct fg_nodes_row *row;
     struct fg_crown_adding adding;
-    struct fg_name_tree names;
+    struct fg_function_tree names;
     struct fg_crown crown;
     struct fg_nodes nodes;
     struct fg_err err;
@@ -397,7 +397,7 @@ static void show_hour(const struct bench *bench)
 }
 
 /* Several times: on a shared machine the best varies least. */
-static void sum_hours(const struct bench *bench, const struct fg_name_tree *names,
+static void sum_hours(const struct bench *bench, const struct fg_function_tree *names,
                       struct answer *answer)
 {
     int64_t parse_ns = INT64_MAX, add_ns = INT64_MAX;
@@ -422,8 +422,8 @@ static void sum_hours(const struct bench *bench, const struct fg_name_tree *name
 static void run(struct bench *bench)
 {
     struct answer answer = {0};
-    struct fg_name_values values;
-    struct fg_name_tree names;
+    struct fg_function_values values;
+    struct fg_function_tree names;
     struct fg_tree full, view;
 
     write_hours(bench);
@@ -434,9 +434,9 @@ static void run(struct bench *bench)
     view.self = (int64_t *)(bench->all + 1);
     fg_tree_init(&full);
     fg_tree_names(&view, &full);
-    fg_name_tree_init(&names, &full);
-    fg_name_values_init(&values, &names);
-    fg_name_values_set(&values, &names, full.self);
+    fg_function_tree_init(&names, &full);
+    fg_function_values_init(&values, &names);
+    fg_function_values_set(&values, &names, full.self);
     answer.self = fg_calloc((size_t)names.n_names + 1, sizeof *answer.self);
     answer.totals = fg_calloc((size_t)names.n_names + 1, sizeof *answer.totals);
     sum_hours(bench, &names, &answer);
@@ -457,8 +457,8 @@ static void run(struct bench *bench)
     fg_crown_sum_done(&answer.sum);
     free(answer.self);
     free(answer.totals);
-    fg_name_values_done(&values);
-    fg_name_tree_done(&names);
+    fg_function_values_done(&values);
+    fg_function_tree_done(&names);
     fg_tree_done(&full);
 }
 

@@ -341,7 +341,7 @@ static void add_pick(struct tables *tables, const struct fg_plan_pick *pick, str
     const struct fg_nodes_row *row = &object->nodes.rows[pick->row];
     const struct fg_nodes_place *place = &row->places[FG_NODES_TABLE];
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
-    struct fg_name_tree names;
+    struct fg_function_tree names;
     int64_t *self, *totals;
     struct fg_err err;
 

@@ -84,21 +84,22 @@ static void read_tree(struct fg_slice file, const struct fg_block_index *index,
 static void read_names(struct fg_slice file, const struct fg_block_index *index,
                        struct fg_arena *arena)
 {
-    struct fg_block_range range = fg_block_part_range(index->part, FG_BLOCK_WANT_NAMES);
-    struct fg_name_values values;
-    struct fg_name_tree names;
+    struct fg_block_range range = fg_block_part_range(index->part, FG_BLOCK_WANT_FUNCTION_TREE);
+    struct fg_function_values values;
+    struct fg_function_tree names;
     struct fg_err err;
     int64_t *self;
 
-    if (range.len == 0 || fg_block_names_parse(index, fg_slice_sub(file, range.offset, range.len),
-                                               arena, &names, &err) != FG_OK)
+    if (range.len == 0 ||
+        fg_block_function_tree_parse(index, fg_slice_sub(file, range.offset, range.len), arena,
+                                     &names, &err) != FG_OK)
         return;
     self = fg_arena_new(arena, int64_t, names.n_from);
     if (self == NULL)
         return;
-    fg_name_values_init(&values, &names);
-    fg_name_values_set(&values, &names, self);
-    fg_name_values_done(&values);
+    fg_function_values_init(&values, &names);
+    fg_function_values_set(&values, &names, self);
+    fg_function_values_done(&values);
 }
 
 static void select_series(const struct fg_block_index *index, struct fg_arena *arena)

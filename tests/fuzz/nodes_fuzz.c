@@ -105,7 +105,7 @@ static void put_directory(struct fg_buf *out, const struct fg_slice *parts, cons
         put_place(out, parts[i], items[i]);
 }
 
-static void use_crown(const struct fg_name_tree *names, const struct fg_crown *crown)
+static void use_crown(const struct fg_function_tree *names, const struct fg_crown *crown)
 {
     struct fg_crown_verdict verdict;
     struct fg_crown_adding adding;
@@ -127,7 +127,7 @@ static void use(const struct fg_nodes *nodes, const struct fg_slice *parts, stru
 {
     const struct fg_nodes_row *row = &nodes->rows[0];
     uint64_t sums[RANKS] = {0};
-    struct fg_name_tree names;
+    struct fg_function_tree names;
     struct fg_crown crown;
     struct fg_err err;
     int64_t *values;

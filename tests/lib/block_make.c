@@ -422,15 +422,15 @@ static enum fg_code write_stripe(struct fg_block_writer *writer, const struct ma
 static enum fg_code end_part(struct fg_block_writer *writer, const struct made_part *part,
                              const struct laid *laid, struct fg_err *err)
 {
-    struct fg_name_tree names = {0};
+    struct fg_function_tree names = {0};
     enum fg_code code;
 
     if (part->named) {
-        fg_name_tree_init_stacks(&names, &laid->tree, true);
-        fg_block_part_names(writer, &names);
+        fg_function_tree_init_stacks(&names, &laid->tree, true);
+        fg_block_part_function_tree(writer, &names);
     }
     code = fg_block_part_end(writer, err);
-    fg_name_tree_done(&names);
+    fg_function_tree_done(&names);
     return code;
 }
 

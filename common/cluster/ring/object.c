@@ -1,5 +1,7 @@
 #include "common/cluster/ring/object.h"
 
+#include "common/storage/bucket/kept.h"
+
 #include <time.h>
 
 enum { ATTEMPTS_MAX = 20 };

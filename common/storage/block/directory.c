@@ -367,12 +367,12 @@ static struct fg_block_range range_of(const struct fg_block_part *part, uint32_t
 
 struct fg_block_range fg_block_part_range(const struct fg_block_part *part, unsigned wants)
 {
-    uint32_t from = (wants & FG_BLOCK_WANT_TREE) != 0    ? FG_BLOCK_MAP
-                    : (wants & FG_BLOCK_WANT_NAMES) != 0 ? FG_BLOCK_NMR
-                                                         : FG_BLOCK_LBL;
-    uint32_t to = (wants & FG_BLOCK_WANT_SERIES) != 0  ? FG_BLOCK_PAG
-                  : (wants & FG_BLOCK_WANT_NAMES) != 0 ? FG_BLOCK_NMS
-                                                       : FG_BLOCK_STR;
+    uint32_t from = (wants & FG_BLOCK_WANT_TREE) != 0            ? FG_BLOCK_MAP
+                    : (wants & FG_BLOCK_WANT_FUNCTION_TREE) != 0 ? FG_BLOCK_NMR
+                                                                 : FG_BLOCK_LBL;
+    uint32_t to = (wants & FG_BLOCK_WANT_SERIES) != 0          ? FG_BLOCK_PAG
+                  : (wants & FG_BLOCK_WANT_FUNCTION_TREE) != 0 ? FG_BLOCK_NMS
+                                                               : FG_BLOCK_STR;
 
     if ((wants & FG_BLOCK_WANT_GROUPS) != 0)
         return range_of(part, FG_BLOCK_GRP, FG_BLOCK_GRP);

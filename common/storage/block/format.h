@@ -72,9 +72,9 @@ enum fg_block_kind {
     FG_BLOCK_MPG = 35, /* mappings */
     FG_BLOCK_FUN = 36, /* functions */
     FG_BLOCK_STR = 37, /* strings of the symbols */
-    /* 38 to 40: a tree of names without frames that have only an address; is skipped. */
-    FG_BLOCK_NMR = 41, /* rank -> node of the tree of names, where there is one */
-    FG_BLOCK_NMT = 42, /* tree of names */
+    /* 38 to 40: a function tree without frames that have only an address; is skipped. */
+    FG_BLOCK_NMR = 41, /* rank -> node of the function tree, where there is one */
+    FG_BLOCK_NMT = 42, /* function tree */
     FG_BLOCK_NMS = 43, /* these names */
     FG_BLOCK_LBL = 48, /* strings of labels and types, and which series have a label */
     FG_BLOCK_SER = 49, /* series */

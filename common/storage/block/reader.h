@@ -22,7 +22,7 @@
 #ifndef FG_COMMON_STORAGE_BLOCK_READER_H
 #define FG_COMMON_STORAGE_BLOCK_READER_H
 
-#include "common/model/name_tree.h"
+#include "common/model/function_tree.h"
 #include "common/model/selector.h"
 #include "common/storage/block/format.h"
 
@@ -96,10 +96,10 @@ uint32_t fg_block_part_find(const struct fg_block_directory *directory, struct f
 /* What to fetch of a part; tree, names and series lie beside each other in this order and can be
  * asked for together. A range without names is empty. */
 enum fg_block_want {
-    FG_BLOCK_WANT_SERIES = 1, /* for fg_block_part_parse() */
-    FG_BLOCK_WANT_TREE = 2,   /* for fg_block_tree_parse() */
-    FG_BLOCK_WANT_NAMES = 8,  /* for fg_block_names_parse() */
-    FG_BLOCK_WANT_GROUPS = 4, /* for fg_block_groups_parse(); not together with the others */
+    FG_BLOCK_WANT_SERIES = 1,        /* for fg_block_part_parse() */
+    FG_BLOCK_WANT_TREE = 2,          /* for fg_block_tree_parse() */
+    FG_BLOCK_WANT_FUNCTION_TREE = 8, /* for fg_block_function_tree_parse() */
+    FG_BLOCK_WANT_GROUPS = 4,        /* for fg_block_groups_parse(); not together with the others */
 };
 struct fg_block_range fg_block_part_range(const struct fg_block_part *part, unsigned wants);
 
@@ -257,15 +257,17 @@ enum fg_code fg_block_tree_parse(const struct fg_block_index *index, struct fg_s
                                  struct fg_err *err) fg_must_check;
 
 /*
- * The stacks as names, where the range of FG_BLOCK_WANT_NAMES is not empty, which bytes are:
- * ret_names->nodes is by rank. All of it is the arena's, and fg_name_tree_done() not for it.
+ * The stacks as names, where the range of FG_BLOCK_WANT_FUNCTION_TREE is not empty, which bytes
+ * are: ret_names->nodes is by rank. All of it is the arena's, and fg_function_tree_done() not for
+ * it.
  */
-enum fg_code fg_block_names_parse(const struct fg_block_index *index, struct fg_slice bytes,
-                                  struct fg_arena *arena, struct fg_name_tree *ret_names,
-                                  struct fg_err *err) fg_must_check;
+enum fg_code fg_block_function_tree_parse(const struct fg_block_index *index, struct fg_slice bytes,
+                                          struct fg_arena *arena,
+                                          struct fg_function_tree *ret_names,
+                                          struct fg_err *err) fg_must_check;
 
-/* Makes the same of the tree, with fg_name_tree_done() for it; names are copied. */
-void fg_block_tree_names(const struct fg_block_tree *tree, struct fg_name_tree *ret_names);
+/* Makes the same of the tree, with fg_function_tree_done() for it; names are copied. */
+void fg_block_tree_functions(const struct fg_block_tree *tree, struct fg_function_tree *ret_names);
 
 /*
  * The tree with these sums by rank as its values: to be looked at only, with fg_tree_names() or

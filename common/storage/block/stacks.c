@@ -511,7 +511,7 @@ enum fg_code fg_block_tree_parse(const struct fg_block_index *index, struct fg_s
 
 /* ---- names ---- */
 
-static enum fg_code read_names(struct section *section, struct fg_name_tree *names,
+static enum fg_code read_names(struct section *section, struct fg_function_tree *names,
                                struct fg_err *err)
 {
     uint32_t count = count_of(section->index, FG_BLOCK_NMS);
@@ -528,7 +528,7 @@ static enum fg_code read_names(struct section *section, struct fg_name_tree *nam
     return FG_OK;
 }
 
-static enum fg_code read_name_nodes(struct section *section, struct fg_name_tree *names,
+static enum fg_code read_name_nodes(struct section *section, struct fg_function_tree *names,
                                     struct fg_err *err)
 {
     struct nodes nodes = {.n_locations = names->n_names};
@@ -537,22 +537,22 @@ static enum fg_code read_name_nodes(struct section *section, struct fg_name_tree
     if (read_nodes(section, FG_BLOCK_NMT, count, &nodes, err) != FG_OK)
         return err->code;
     names->parents = nodes.parents;
-    names->name_numbers = nodes.locations;
+    names->functions = nodes.locations;
     names->n_nodes = count;
     names->outermost = fg_arena_new(section->arena, bool, count);
-    if (names->outermost == NULL || !fg_name_tree_find_outermost(names, section->arena))
+    if (names->outermost == NULL || !fg_function_tree_find_outermost(names, section->arena))
         return fg_block_no_room(err, "names");
     return FG_OK;
 }
 
-enum fg_code fg_block_names_parse(const struct fg_block_index *index, struct fg_slice bytes,
-                                  struct fg_arena *arena, struct fg_name_tree *ret_names,
-                                  struct fg_err *err)
+enum fg_code fg_block_function_tree_parse(const struct fg_block_index *index, struct fg_slice bytes,
+                                          struct fg_arena *arena,
+                                          struct fg_function_tree *ret_names, struct fg_err *err)
 {
-    struct fg_block_range range = fg_block_part_range(index->part, FG_BLOCK_WANT_NAMES);
+    struct fg_block_range range = fg_block_part_range(index->part, FG_BLOCK_WANT_FUNCTION_TREE);
     struct section section = {
         .index = index, .arena = arena, .bytes = bytes, .offset = range.offset};
-    struct fg_name_tree names = {.n_from = index->part->n_stacks, .no_stack = FG_TREE_ROOT};
+    struct fg_function_tree names = {.n_from = index->part->n_stacks, .no_stack = FG_TREE_ROOT};
 
     if (check_symbols(index->part, err) != FG_OK)
         return err->code;
@@ -574,15 +574,15 @@ enum fg_code fg_block_names_parse(const struct fg_block_index *index, struct fg_
     return FG_OK;
 }
 
-void fg_block_tree_names(const struct fg_block_tree *tree, struct fg_name_tree *ret_names)
+void fg_block_tree_functions(const struct fg_block_tree *tree, struct fg_function_tree *ret_names)
 {
     uint32_t *nodes = fg_malloc(FG_MAX((size_t)tree->n_stacks, 1) * sizeof *nodes);
-    struct fg_name_tree names;
+    struct fg_function_tree names;
     bool empty = false;
 
     for (uint32_t i = 0; i < tree->n_stacks; i++)
         empty = empty || tree->nodes[i] == 0;
-    fg_name_tree_init_stacks(&names, &tree->tree, empty);
+    fg_function_tree_init_stacks(&names, &tree->tree, empty);
     for (uint32_t i = 0; i < tree->n_stacks; i++)
         nodes[i] = tree->nodes[i] == 0 ? names.no_stack : names.nodes[tree->nodes[i] - 1];
     free(names.nodes);

@@ -410,7 +410,7 @@ static enum fg_code check_nodes(const struct checking *checking, struct fg_err *
 
 /* ---- names ---- */
 
-static bool names_are(const struct fg_name_tree *names, const struct fg_name_tree *made)
+static bool names_are(const struct fg_function_tree *names, const struct fg_function_tree *made)
 {
     if (names->n_nodes != made->n_nodes || names->n_names != made->n_names)
         return false;
@@ -418,8 +418,7 @@ static bool names_are(const struct fg_name_tree *names, const struct fg_name_tre
         if (!fg_slice_eq(names->names[i], made->names[i]))
             return false;
     for (uint32_t i = 0; i < made->n_nodes; i++)
-        if (names->parents[i] != made->parents[i] ||
-            names->name_numbers[i] != made->name_numbers[i])
+        if (names->parents[i] != made->parents[i] || names->functions[i] != made->functions[i])
             return false;
     for (uint32_t i = 0; i < made->n_from; i++)
         if (names->nodes[i] != made->nodes[i])
@@ -430,18 +429,18 @@ static bool names_are(const struct fg_name_tree *names, const struct fg_name_tre
 /* They are those that the tree gives. */
 static enum fg_code check_names(const struct checking *checking, struct fg_err *err)
 {
-    struct fg_block_range range = fg_block_part_range(checking->part, FG_BLOCK_WANT_NAMES);
-    struct fg_name_tree names, made;
+    struct fg_block_range range = fg_block_part_range(checking->part, FG_BLOCK_WANT_FUNCTION_TREE);
+    struct fg_function_tree names, made;
     bool same;
 
     if (range.len == 0)
         return FG_OK;
-    if (fg_block_names_parse(&checking->index, range_of(checking, range), checking->arena, &names,
-                             err) != FG_OK)
+    if (fg_block_function_tree_parse(&checking->index, range_of(checking, range), checking->arena,
+                                     &names, err) != FG_OK)
         return err->code;
-    fg_block_tree_names(&checking->tree, &made);
+    fg_block_tree_functions(&checking->tree, &made);
     same = names_are(&names, &made);
-    fg_name_tree_done(&made);
+    fg_function_tree_done(&made);
     return same ? FG_OK : fg_fail(err, FG_E_CORRUPT, "names: not those of the stacks");
 }
 

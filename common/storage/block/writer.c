@@ -507,7 +507,8 @@ static enum fg_code part_finish(struct fg_block_writer *writer, struct fg_err *e
         fg_block_section_end(writer, &writer->idx, err) != FG_OK ||
         fg_block_section_end(writer, &writer->use, err) != FG_OK ||
         fg_block_write_merged(writer, err) != FG_OK ||
-        fg_block_write_stacks(writer, err) != FG_OK || fg_block_write_names(writer, err) != FG_OK ||
+        fg_block_write_stacks(writer, err) != FG_OK ||
+        fg_block_write_function_tree(writer, err) != FG_OK ||
         fg_block_write_series(writer, err) != FG_OK || put_tables(writer, err) != FG_OK)
         return err->code;
     sum_up(writer);

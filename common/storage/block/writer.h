@@ -26,7 +26,7 @@
 #ifndef FG_COMMON_STORAGE_BLOCK_WRITER_H
 #define FG_COMMON_STORAGE_BLOCK_WRITER_H
 
-#include "common/model/name_tree.h"
+#include "common/model/function_tree.h"
 #include "common/storage/block/format.h"
 
 /* Where the bytes go. append() gets them in order; its failure ends the writing. */
@@ -164,10 +164,11 @@ void fg_block_part_section(struct fg_block_writer *writer, enum fg_block_kind ki
 /*
  * The part's stacks as names, for sections beside its tree: who draws pictures need not read that
  * then, which has ten to twenty times as many nodes. names: of the part's tree, numbered by its
- * nodes (fg_name_tree_init_stacks(), with one for the empty stack); borrowed until part_end. What
- * no stack needs is left out.
+ * nodes (fg_function_tree_init_stacks(), with one for the empty stack); borrowed until part_end.
+ * What no stack needs is left out.
  */
-void fg_block_part_names(struct fg_block_writer *writer, const struct fg_name_tree *names);
+void fg_block_part_function_tree(struct fg_block_writer *writer,
+                                 const struct fg_function_tree *names);
 
 /* FG_E_INVALID: uses were not as said. A part without profiles is left out, and one of merged nodes
  * without any. */

@@ -131,7 +131,7 @@ struct fg_block_part_out {
     struct fg_map group_map;
 
     struct fg_slice merged[FG_BLOCK_FUL - FG_BLOCK_NOD + 1]; /* of others; borrowed */
-    const struct fg_name_tree *names;                        /* borrowed; NULL: none */
+    const struct fg_function_tree *names;                    /* borrowed; NULL: none */
     bool made; /* it has no profiles: those below are of other objects */
 
     uint32_t n_profiles;
@@ -235,7 +235,8 @@ enum fg_code fg_block_write_merged(struct fg_block_writer *writer,
                                    struct fg_err *err) fg_must_check;
 enum fg_code fg_block_write_stacks(struct fg_block_writer *writer,
                                    struct fg_err *err) fg_must_check;
-enum fg_code fg_block_write_names(struct fg_block_writer *writer, struct fg_err *err) fg_must_check;
+enum fg_code fg_block_write_function_tree(struct fg_block_writer *writer,
+                                          struct fg_err *err) fg_must_check;
 enum fg_code fg_block_write_series(struct fg_block_writer *writer,
                                    struct fg_err *err) fg_must_check;
 

@@ -30,7 +30,6 @@
 #include "common/base/time.h"
 #include "common/runtime/loop.h"
 #include "common/storage/bucket/damage.h"
-#include "common/storage/bucket/kept.h"
 
 #include <stdatomic.h>
 
@@ -152,7 +151,9 @@ struct fg_bucket_request {
 struct fg_bucket {
     const struct fg_bucket_ops *ops;
     struct fg_damage *damage; /* where it is told of; closed with the bucket; NULL: nowhere */
-    struct fg_kept *kept;     /* copies of what is swapped; closed with the bucket; NULL: none */
+    struct fg_kept *kept; /* backup copies of objects that change in place (kept.h); NULL: none */
+    void (*on_close)(struct fg_bucket *bucket); /* frees what was attached to the bucket and sends
+                                                 * requests of its own; NULL: nothing was */
     bool is_local;      /* conditions are kept by us, and a disk that is full proves nothing */
     bool plain_deletes; /* found by the proof: a delete's condition would be passed over, so it is
                          * FG_E_UNIMPLEMENTED */
@@ -180,7 +181,8 @@ static inline void fg_bucket_close(struct fg_bucket *bucket)
     struct fg_damage *damage = bucket == NULL ? NULL : bucket->damage;
 
     if (bucket != NULL) {
-        fg_kept_destroy(bucket->kept);
+        if (bucket->on_close != NULL)
+            bucket->on_close(bucket);
         bucket->ops->close(bucket);
     }
     fg_damage_destroy(damage);

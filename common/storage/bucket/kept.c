@@ -45,25 +45,10 @@ struct fg_kept {
     struct copy copies[UNDER_WAY_MAX];
 };
 
-struct fg_kept *fg_kept_create(struct fg_bucket *bucket, struct fg_registry *registry,
-                               struct fg_clock *clock)
+static void on_close(struct fg_bucket *bucket)
 {
-    struct fg_kept *kept = fg_new(struct fg_kept);
+    struct fg_kept *kept = fg_take(bucket->kept);
 
-    kept->bucket = bucket;
-    kept->clock = clock;
-    kept->metrics = fg_metrics_register(registry, kept_metrics, FG_COUNT(kept_metrics));
-    (void)pthread_mutex_init(&kept->lock, NULL);
-    (void)pthread_cond_init(&kept->ended, NULL);
-    for (size_t i = 0; i < UNDER_WAY_MAX; i++)
-        kept->copies[i].kept = kept;
-    return kept;
-}
-
-void fg_kept_destroy(struct fg_kept *kept)
-{
-    if (kept == NULL)
-        return;
     (void)pthread_mutex_lock(&kept->lock);
     for (size_t i = 0; i < UNDER_WAY_MAX; i++) {
         if (kept->copies[i].busy && !kept->copies[i].ended)
@@ -75,6 +60,22 @@ void fg_kept_destroy(struct fg_kept *kept)
     (void)pthread_cond_destroy(&kept->ended);
     (void)pthread_mutex_destroy(&kept->lock);
     free(kept);
+}
+
+void fg_kept_attach(struct fg_bucket *bucket, struct fg_registry *registry, struct fg_clock *clock)
+{
+    struct fg_kept *kept = fg_new(struct fg_kept);
+
+    fg_assert(bucket->kept == NULL && bucket->on_close == NULL);
+    kept->bucket = bucket;
+    kept->clock = clock;
+    kept->metrics = fg_metrics_register(registry, kept_metrics, FG_COUNT(kept_metrics));
+    (void)pthread_mutex_init(&kept->lock, NULL);
+    (void)pthread_cond_init(&kept->ended, NULL);
+    for (size_t i = 0; i < UNDER_WAY_MAX; i++)
+        kept->copies[i].kept = kept;
+    bucket->kept = kept;
+    bucket->on_close = on_close;
 }
 
 void fg_kept_name(char out[FG_KEPT_NAME_MAX_BYTES], const char *object, const char *place)

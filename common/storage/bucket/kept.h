@@ -33,11 +33,9 @@ enum {
 #define FG_KEPT_EVERY_NS (10 * FG_MINUTE_NS)
 #define FG_KEPT_PREFIX   "manifests/kept/"
 
-/* All borrowed. */
-struct fg_kept *fg_kept_create(struct fg_bucket *bucket, struct fg_registry *registry,
-                               struct fg_clock *clock);
-/* Cancels copies under way, waits for them, and frees it. Accepts NULL. */
-void fg_kept_destroy(struct fg_kept *kept);
+/* Sets bucket->kept, once per bucket. All arguments are borrowed until the bucket is closed, which
+ * cancels copies under way and waits for them. */
+void fg_kept_attach(struct fg_bucket *bucket, struct fg_registry *registry, struct fg_clock *clock);
 
 /* Offers the new bytes of an object; copies them if a copy is due. Never waits. kept NULL (tests
  * and tools): does nothing. */

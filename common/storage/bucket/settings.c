@@ -3,6 +3,7 @@
 #include "common/base/str.h"
 #include "common/runtime/log.h"
 #include "common/storage/bucket/directory.h"
+#include "common/storage/bucket/kept.h"
 #include "common/storage/bucket/s3.h"
 
 enum addressing { ADDRESSING_AUTO, ADDRESSING_PATH, ADDRESSING_HOST };
@@ -226,7 +227,7 @@ enum fg_code fg_bucket_open(const struct fg_bucket_settings *settings,
 
     if (code == FG_OK && host->registry != NULL) {
         (*ret_bucket)->damage = fg_damage_create(host->conditions, host->registry, fg_clock_real());
-        (*ret_bucket)->kept = fg_kept_create(*ret_bucket, host->registry, fg_clock_real());
+        fg_kept_attach(*ret_bucket, host->registry, fg_clock_real());
     }
     return code;
 }

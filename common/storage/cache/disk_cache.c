@@ -8,12 +8,14 @@
  * are under way keep it open.
  *
  * Locks: one, around the index, references to files and the queue. Files are read without it; the
- * row of files and all writing are the thread's alone.
+ * row of files and all writing are the ticker's alone.
  */
+#include "common/storage/cache/disk_cache.h"
+
 #include "common/base/crc32c.h"
 #include "common/base/time.h"
 #include "common/runtime/log.h"
-#include "common/storage/cache/disk_files.h"
+#include "common/runtime/ticker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -88,9 +90,9 @@ struct fg_disk_cache {
     uint64_t max_bytes, free_min_bytes, file_max_bytes;
     const struct fg_disk *disk; /* NULL: it is not watched */
     struct fg_metrics *metrics;
-    pthread_t thread;
+    struct fg_ticker *ticker;
 
-    /* The thread's own. */
+    /* The ticker's own. */
     struct fg_disk_file *files[DISK_FILES_MAX + 1]; /* ascending by age; one more while one goes */
     unsigned n_files;
     uint64_t number; /* of the last file that was tried to make */
@@ -201,7 +203,7 @@ static void forget(struct fg_disk_cache *cache, uint32_t number)
     cache->free = number;
 }
 
-/* ---- files that go (thread) ---- */
+/* ---- files that go (ticker) ---- */
 
 static uint64_t bytes_of_files(const struct fg_disk_cache *cache)
 {
@@ -297,7 +299,7 @@ static void retire_oldest(struct fg_disk_cache *cache, bool keep)
     publish(cache);
 }
 
-/* ---- a new file (thread) ---- */
+/* ---- a new file (ticker) ---- */
 
 static uint64_t free_bytes(const struct fg_disk_cache *cache)
 {
@@ -338,7 +340,7 @@ static bool begin_file(struct fg_disk_cache *cache)
     return true;
 }
 
-/* ---- writing (thread) ---- */
+/* ---- writing (ticker) ---- */
 
 static void rest(struct fg_disk_cache *cache)
 {
@@ -401,7 +403,7 @@ static bool write_entry(struct fg_disk_cache *cache, const struct fg_disk_key *k
     return true;
 }
 
-/* ---- the thread ---- */
+/* ---- the ticker ---- */
 
 /* What was written later counts: within a file the last, and of two files the newer one. */
 static bool add_scanned(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t at,
@@ -468,27 +470,18 @@ static void give_way(struct fg_disk_cache *cache)
     }
 }
 
-/* false: it is time to end. *ret_wish NULL: it is time to look at the disk. */
-static bool take_wish(struct fg_disk_cache *cache, struct wish **ret_wish)
+static struct wish *take_wish(struct fg_disk_cache *cache)
 {
-    int64_t until_ns = fg_mono_ns(fg_clock_real()) + LOOK_NS;
-    const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
     struct wish *wish;
-    bool stopping;
 
     lock(cache);
-    while (cache->first == NULL && !cache->stopping)
-        if (pthread_cond_timedwait(&cache->changed, &cache->lock, &until) != 0)
-            break;
     wish = cache->first;
     if (wish != NULL)
         cache->first = wish->next;
     if (cache->first == NULL)
         cache->last = NULL;
-    stopping = cache->stopping;
     unlock(cache);
-    *ret_wish = wish;
-    return wish != NULL || !stopping;
+    return wish;
 }
 
 static void end_wish(struct fg_disk_cache *cache, struct wish *wish)
@@ -500,23 +493,28 @@ static void end_wish(struct fg_disk_cache *cache, struct wish *wish)
     free(wish);
 }
 
-static void *run(void *arg)
+static void write_queued(struct fg_disk_cache *cache)
 {
-    struct fg_disk_cache *cache = arg;
     struct wish *wish;
 
-    (void)pthread_setname_np(pthread_self(), "disk-cache");
-    scan(cache);
-    while (take_wish(cache, &wish)) {
-        give_way(cache);
-        if (wish == NULL)
-            continue;
+    while ((wish = take_wish(cache)) != NULL) {
         if (!is_there(cache, &wish->key) &&
             !write_entry(cache, &wish->key, fg_bytes(wish->bytes, (size_t)wish->key.len)))
             count(cache, DISK_DROPPED);
         end_wish(cache, wish);
+        give_way(cache); /* a long queue must not keep the disk full */
     }
-    return NULL;
+}
+
+/* Runs once a second, and as soon as something is queued. The first call scans. */
+static void tick(void *arg)
+{
+    struct fg_disk_cache *cache = arg;
+
+    if (!cache->scanned) /* only this thread sets it */
+        scan(cache);
+    give_way(cache);
+    write_queued(cache);
 }
 
 /* ---- open and close ---- */
@@ -607,7 +605,6 @@ enum fg_code fg_disk_cache_open(const struct fg_disk_cache_config *config,
                                 struct fg_disk_cache **ret_cache, struct fg_err *err)
 {
     struct fg_disk_cache *cache;
-    pthread_condattr_t monotonic;
 
     if (config->max_bytes < FG_DISK_CACHE_MIN_BYTES)
         return fg_fail(err, FG_E_INVALID, "disk cache: %llu bytes are too few; the minimum is %d",
@@ -615,17 +612,19 @@ enum fg_code fg_disk_cache_open(const struct fg_disk_cache_config *config,
     cache = fg_new(struct fg_disk_cache);
     cache->lock_fd = -1;
     (void)pthread_mutex_init(&cache->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&cache->changed, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    (void)pthread_cond_init(&cache->changed, NULL);
     if (open_files(cache, config, err) != FG_OK) {
         destroy(cache);
         return err->code;
     }
     make_index(cache);
     cache->metrics = fg_metrics_register(config->registry, disk_metrics, FG_COUNT(disk_metrics));
-    fg_assert(pthread_create(&cache->thread, NULL, run, cache) == 0);
+    if (fg_ticker_create(&(struct fg_ticker_config){"disk-cache", LOOK_NS, tick, cache},
+                         &cache->ticker, err) != FG_OK) {
+        destroy(cache);
+        return err->code;
+    }
+    fg_ticker_wake(cache->ticker); /* the scan starts now */
     fg_registry_on_scrape(config->registry, on_scrape, cache);
     *ret_cache = cache;
     return FG_OK;
@@ -637,9 +636,9 @@ void fg_disk_cache_close(struct fg_disk_cache *cache)
         return;
     lock(cache);
     cache->stopping = true;
-    (void)pthread_cond_broadcast(&cache->changed);
     unlock(cache);
-    (void)pthread_join(cache->thread, NULL);
+    fg_ticker_destroy(cache->ticker);
+    write_queued(cache); /* what was put after the last tick; the thread is gone */
     destroy(cache);
 }
 
@@ -727,8 +726,8 @@ void fg_disk_cache_put(struct fg_disk_cache *cache, const struct fg_disk_key *ke
     else
         cache->first = wish;
     cache->last = wish;
-    (void)pthread_cond_broadcast(&cache->changed);
     unlock(cache);
+    fg_ticker_wake(cache->ticker);
 }
 
 void fg_disk_cache_settle(struct fg_disk_cache *cache)

@@ -26,9 +26,9 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/base/hash.h"
 #include "common/runtime/disk.h"
 #include "common/runtime/metrics.h"
+#include "common/storage/cache/disk_files.h"
 
 enum { FG_DISK_CACHE_MIN_BYTES = 1024 * 1024 };
 
@@ -51,12 +51,6 @@ enum fg_code fg_disk_cache_open(const struct fg_disk_cache_config *config,
 
 /* Writes what is queued. Nobody uses it any more; NULL is fine. */
 void fg_disk_cache_close(struct fg_disk_cache *cache);
-
-/* Some bytes of an object. */
-struct fg_disk_key {
-    struct fg_id object; /* hash of its name */
-    uint64_t offset, len;
-};
 
 /* true: the key's bytes are in `into`, alone. Reads the disk. */
 bool fg_disk_cache_get(struct fg_disk_cache *cache, const struct fg_disk_key *key,

@@ -16,9 +16,17 @@
 #ifndef FG_COMMON_STORAGE_CACHE_DISK_FILES_H
 #define FG_COMMON_STORAGE_CACHE_DISK_FILES_H
 
-#include "common/storage/cache/disk_cache.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
+#include "common/base/hash.h"
 
 enum { DISK_ENTRY_BYTES = 48, DISK_FILES_MAX = 128 };
+
+/* Names a range of bytes of an object. */
+struct fg_disk_key {
+    struct fg_id object; /* hash of its name */
+    uint64_t offset, len;
+};
 
 struct fg_disk_entry {
     struct fg_disk_key key;

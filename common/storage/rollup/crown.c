@@ -9,7 +9,7 @@ static int64_t magnitude(int64_t value)
 }
 
 /* Of all nodes; and says how many have one at all. */
-static uint32_t weigh(const struct fg_name_tree *names, const int64_t *totals, int64_t *weights)
+static uint32_t weigh(const struct fg_function_tree *names, const int64_t *totals, int64_t *weights)
 {
     uint32_t live = 0;
 
@@ -36,7 +36,8 @@ static uint32_t count_above(const int64_t *weights, uint32_t count, int64_t leas
     return above;
 }
 
-static bool any_negative(const struct fg_name_tree *names, const struct fg_name_values *values)
+static bool any_negative(const struct fg_function_tree *names,
+                         const struct fg_function_values *values)
 {
     for (uint32_t i = 0; i < names->n_nodes; i++)
         if (values->self[i] < 0)
@@ -45,7 +46,7 @@ static bool any_negative(const struct fg_name_tree *names, const struct fg_name_
 }
 
 /* Takes nodes in order: all above least, and of least itself as many as are left. */
-static void take(const struct fg_name_tree *names, const int64_t *weights, int64_t least,
+static void take(const struct fg_function_tree *names, const int64_t *weights, int64_t least,
                  uint32_t equal, struct fg_crown *crown)
 {
     for (uint32_t i = 0; i < names->n_nodes; i++) {
@@ -63,7 +64,7 @@ static void take(const struct fg_name_tree *names, const int64_t *weights, int64
 }
 
 /* rest = total - self - totals of children that were taken. places: scratch by node of the tree. */
-static void sum_rests(const struct fg_name_tree *names, const struct fg_name_values *values,
+static void sum_rests(const struct fg_function_tree *names, const struct fg_function_values *values,
                       uint32_t *places, struct fg_crown *crown)
 {
     crown->root_rest = values->all;
@@ -84,7 +85,7 @@ static void sum_rests(const struct fg_name_tree *names, const struct fg_name_val
         crown->rest[k] = FG_MAX(crown->rest[k], 0);
 }
 
-void fg_crown_make(const struct fg_name_tree *names, const struct fg_name_values *values,
+void fg_crown_make(const struct fg_function_tree *names, const struct fg_function_values *values,
                    uint32_t max_nodes, struct fg_crown *ret_crown)
 {
     int64_t *weights = fg_malloc(FG_MAX((size_t)names->n_nodes, 1) * sizeof *weights);

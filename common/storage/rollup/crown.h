@@ -1,5 +1,5 @@
 /*
- * The crown of a tree of names: its heaviest nodes, and exactly what each is worth. What was cut
+ * The crown of a function tree: its heaviest nodes, and exactly what each is worth. What was cut
  * below a node is its rest, so that totals stay exact: total = self + rest + totals of the children
  * that were kept.
  *
@@ -14,12 +14,12 @@
 #ifndef FG_COMMON_STORAGE_ROLLUP_CROWN_H
 #define FG_COMMON_STORAGE_ROLLUP_CROWN_H
 
-#include "common/model/name_tree.h"
+#include "common/model/function_tree.h"
 
 enum { FG_CROWN_NODES = 32768 };
 
 struct fg_crown {
-    uint32_t *nodes; /* of the tree of names, ascending */
+    uint32_t *nodes; /* of the function tree, ascending */
     int64_t *self;   /* [n_nodes] */
     int64_t *rest;   /* [n_nodes] */
     uint32_t n_nodes;
@@ -29,7 +29,7 @@ struct fg_crown {
 };
 
 /* Owned: fg_crown_done(). Memory on the way: 8 bytes a node of the tree. */
-void fg_crown_make(const struct fg_name_tree *names, const struct fg_name_values *values,
+void fg_crown_make(const struct fg_function_tree *names, const struct fg_function_values *values,
                    uint32_t max_nodes, struct fg_crown *ret_crown);
 void fg_crown_done(struct fg_crown *crown);
 

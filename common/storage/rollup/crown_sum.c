@@ -64,7 +64,7 @@ static uint32_t *new_numbers(uint32_t count)
 }
 
 void fg_crown_adding_init(struct fg_crown_adding *adding, struct fg_crown_sum *sum,
-                          const struct fg_name_tree *names)
+                          const struct fg_function_tree *names)
 {
     *adding = (struct fg_crown_adding){
         .sum = sum,
@@ -139,8 +139,8 @@ static uint32_t find_node(struct fg_crown_adding *adding, uint32_t parent, uint3
 
 static uint32_t place_node(struct fg_crown_adding *adding, uint32_t node)
 {
-    const struct fg_name_tree *names = adding->names;
-    uint32_t name = names->name_numbers[node], above = names->parents[node];
+    const struct fg_function_tree *names = adding->names;
+    uint32_t name = names->functions[node], above = names->parents[node];
     uint32_t *location = &adding->locations[name], parent = FG_TREE_ROOT;
 
     if (*location == FG_MAP_NONE)

@@ -7,7 +7,7 @@
  * bound; its total is too small by that much at most, never too large (for values that are not
  * negative).
  *
- * Crowns of one block share a tree of names: what a node of it is in the sum is found once, and
+ * Crowns of one block share a function tree: what a node of it is in the sum is found once, and
  * then costs an array look-up. Crowns of different blocks are alike: after a node there mostly
  * comes the one that came after it in the crown before, and only where it does not is it looked for
  * by hash.
@@ -48,10 +48,10 @@ void fg_crown_sum_init(struct fg_crown_sum *sum);
 void fg_crown_sum_done(struct fg_crown_sum *sum);
 size_t fg_crown_sum_bytes(const struct fg_crown_sum *sum);
 
-/* Crowns over one tree of names, on their way into a sum. */
+/* Crowns over one function tree, on their way into a sum. */
 struct fg_crown_adding {
     struct fg_crown_sum *sum;
-    const struct fg_name_tree *names;
+    const struct fg_function_tree *names;
     uint32_t *nodes;      /* of names' nodes: the node in the sum, or FG_MAP_NONE */
     uint32_t *locations;  /* of names: the location in the sum's tree, or FG_MAP_NONE */
     uint32_t last;        /* node in the sum of what was placed last, or FG_TREE_ROOT */
@@ -60,11 +60,11 @@ struct fg_crown_adding {
 
 /* Both stay where they are until fg_crown_adding_done(). */
 void fg_crown_adding_init(struct fg_crown_adding *adding, struct fg_crown_sum *sum,
-                          const struct fg_name_tree *names);
+                          const struct fg_function_tree *names);
 void fg_crown_adding_done(struct fg_crown_adding *adding);
 void fg_crown_add(struct fg_crown_adding *adding, const struct fg_crown *crown);
 
-/* Adds what was read in full: a tree of names. */
+/* Adds what was read in full: a function tree. */
 void fg_crown_sum_add_tree(struct fg_crown_sum *sum, const struct fg_tree *tree);
 
 /* The same; the tree becomes that of a sum which is still empty. Of it only fg_tree_done() is of

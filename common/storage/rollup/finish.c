@@ -10,7 +10,7 @@ struct placed {
 struct finishing {
     struct fg_nodes_writer *writer;
     uint32_t *node_numbers; /* of the tree's nodes: number in the dictionary */
-    uint32_t *name_numbers; /* of names: number among those in use */
+    uint32_t *functions;    /* of names: number among those in use */
     uint32_t *order;        /* rows as they will stand */
     uint32_t *places;       /* of a row: its place in order */
     struct placed names, dict;
@@ -55,7 +55,7 @@ static void put_names(struct finishing *finishing)
         shared = common_prefix(before, name);
         fg_buf_varint(&writer->raw, shared);
         fg_buf_lenbytes(&writer->raw, fg_slice_sub(name, shared, name.len - shared));
-        finishing->name_numbers[i] = count++;
+        finishing->functions[i] = count++;
         before = name;
     }
     finishing->names = place(writer, count, &writer->crn);
@@ -68,7 +68,7 @@ static void put_names(struct finishing *finishing)
 static void put_dict(struct finishing *finishing)
 {
     struct fg_nodes_writer *writer = finishing->writer;
-    const struct fg_name_tree *names = &writer->names;
+    const struct fg_function_tree *names = &writer->names;
     uint32_t before = FG_TREE_ROOT, count = 0;
 
     fg_buf_clear(&writer->raw);
@@ -85,7 +85,7 @@ static void put_dict(struct finishing *finishing)
     }
     for (uint32_t i = 0; i < names->n_nodes; i++)
         if (writer->dict[i])
-            fg_buf_varint(&writer->raw, finishing->name_numbers[names->name_numbers[i]]);
+            fg_buf_varint(&writer->raw, finishing->functions[names->functions[i]]);
     finishing->dict = place(writer, count, &writer->crn);
 }
 
@@ -123,7 +123,7 @@ static void put_part(struct finishing *finishing, uint32_t row, enum fg_nodes_wh
     struct fg_nodes_out_row *out = &writer->rows[row];
     struct fg_nodes_out_part *part = &out->parts[what];
     const uint32_t *numbers =
-        what == FG_NODES_CROWN ? finishing->node_numbers : finishing->name_numbers;
+        what == FG_NODES_CROWN ? finishing->node_numbers : finishing->functions;
     struct fg_buf *section = what == FG_NODES_CROWN   ? &writer->crn
                              : what == FG_NODES_TABLE ? &writer->ftb
                                                       : &writer->ful;
@@ -258,7 +258,7 @@ static void finishing_init(struct finishing *finishing, struct fg_nodes_writer *
     *finishing = (struct finishing){
         .writer = writer,
         .node_numbers = fg_calloc((size_t)writer->names.n_nodes + 1, sizeof(uint32_t)),
-        .name_numbers = fg_calloc((size_t)writer->names.n_names + 1, sizeof(uint32_t)),
+        .functions = fg_calloc((size_t)writer->names.n_names + 1, sizeof(uint32_t)),
         .order = fg_calloc(rows, sizeof(uint32_t)),
         .places = fg_calloc(rows, sizeof(uint32_t)),
         .parts = fg_calloc(rows, sizeof *finishing->parts),
@@ -268,7 +268,7 @@ static void finishing_init(struct finishing *finishing, struct fg_nodes_writer *
 static void finishing_done(struct finishing *finishing)
 {
     free(finishing->node_numbers);
-    free(finishing->name_numbers);
+    free(finishing->functions);
     free(finishing->order);
     free(finishing->places);
     free(finishing->parts);
@@ -313,7 +313,7 @@ enum fg_code fg_nodes_write(struct fg_nodes_writer *writer, struct fg_block_writ
     struct fg_nodes_sections sections = {0};
 
     if (writer->options.named)
-        fg_block_part_names(block, &writer->names);
+        fg_block_part_function_tree(block, &writer->names);
     if (!writer->any && !writer->options.all)
         return FG_OK;
     if (fg_nodes_finish(writer, &sections, err) != FG_OK)

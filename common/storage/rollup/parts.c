@@ -85,7 +85,7 @@ static bool measure_names(struct fg_slice raw, uint32_t count, uint64_t *ret_byt
 }
 
 static enum fg_code parse_names(struct fg_slice raw, uint32_t count, struct fg_arena *arena,
-                                struct fg_name_tree *names, struct fg_err *err)
+                                struct fg_function_tree *names, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(raw);
     uint64_t bytes;
@@ -118,7 +118,7 @@ static enum fg_code parse_names(struct fg_slice raw, uint32_t count, struct fg_a
  * Steps up from the node before. Siblings ascend by name, so each is there once. path: the nodes
  * from the root to the one before; scratch for as many as there are.
  */
-static bool parse_nodes(struct fg_cur *cur, struct fg_name_tree *names, uint32_t *path)
+static bool parse_nodes(struct fg_cur *cur, struct fg_function_tree *names, uint32_t *path)
 {
     uint32_t depth = 0;
 
@@ -130,28 +130,27 @@ static bool parse_nodes(struct fg_cur *cur, struct fg_name_tree *names, uint32_t
         depth -= (uint32_t)steps;
         names->parents[i] = depth == 0 ? FG_TREE_ROOT : path[depth - 1];
         /* For the names, which come later: the sibling before, or none. */
-        names->name_numbers[i] = steps == 0 ? FG_MAP_NONE : path[depth];
+        names->functions[i] = steps == 0 ? FG_MAP_NONE : path[depth];
         path[depth++] = i;
     }
     return !cur->bad;
 }
 
-static bool parse_node_names(struct fg_cur *cur, struct fg_name_tree *names)
+static bool parse_node_names(struct fg_cur *cur, struct fg_function_tree *names)
 {
     for (uint32_t i = 0; i < names->n_nodes; i++) {
         uint64_t name = fg_cur_varint(cur);
-        uint32_t sibling = names->name_numbers[i];
+        uint32_t sibling = names->functions[i];
 
-        if (name >= names->n_names ||
-            (sibling != FG_MAP_NONE && name <= names->name_numbers[sibling]))
+        if (name >= names->n_names || (sibling != FG_MAP_NONE && name <= names->functions[sibling]))
             return false;
-        names->name_numbers[i] = (uint32_t)name;
+        names->functions[i] = (uint32_t)name;
     }
     return fg_cur_end(cur);
 }
 
 static enum fg_code parse_dict(struct fg_slice raw, uint32_t count, struct fg_arena *arena,
-                               struct fg_name_tree *names, struct fg_err *err)
+                               struct fg_function_tree *names, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(raw);
     uint32_t *path;
@@ -160,9 +159,9 @@ static enum fg_code parse_dict(struct fg_slice raw, uint32_t count, struct fg_ar
         return corrupt("dictionary", err);
     names->n_nodes = count;
     names->parents = fg_arena_new(arena, uint32_t, count);
-    names->name_numbers = fg_arena_new(arena, uint32_t, count);
+    names->functions = fg_arena_new(arena, uint32_t, count);
     path = fg_arena_new(arena, uint32_t, count);
-    if (names->parents == NULL || names->name_numbers == NULL || path == NULL)
+    if (names->parents == NULL || names->functions == NULL || path == NULL)
         return no_room("the dictionary", err);
     return parse_nodes(&cur, names, path) && parse_node_names(&cur, names)
                ? FG_OK
@@ -171,9 +170,9 @@ static enum fg_code parse_dict(struct fg_slice raw, uint32_t count, struct fg_ar
 
 enum fg_code fg_nodes_names_parse(const struct fg_nodes *nodes, struct fg_slice names,
                                   struct fg_slice dict, struct fg_arena *arena,
-                                  struct fg_name_tree *ret_names, struct fg_err *err)
+                                  struct fg_function_tree *ret_names, struct fg_err *err)
 {
-    struct fg_name_tree tree = {0};
+    struct fg_function_tree tree = {0};
     struct fg_slice raw = {NULL, 0};
 
     if (unpack(&nodes->names, names, "names", arena, &raw, err) != FG_OK ||
@@ -189,7 +188,7 @@ enum fg_code fg_nodes_names_parse(const struct fg_nodes *nodes, struct fg_slice 
 /* ---- crowns ---- */
 
 /* Every node has its parent with it; values without a sign have none. marks: zeroed, by node. */
-static bool crown_is_whole(const struct fg_crown *crown, const struct fg_name_tree *names,
+static bool crown_is_whole(const struct fg_crown *crown, const struct fg_function_tree *names,
                            bool *marks)
 {
     for (uint32_t i = 0; i < crown->n_nodes; i++) {
@@ -204,7 +203,7 @@ static bool crown_is_whole(const struct fg_crown *crown, const struct fg_name_tr
 }
 
 static enum fg_code parse_crown(struct fg_slice raw, const struct fg_nodes_row *row,
-                                const struct fg_name_tree *names, bool *marks,
+                                const struct fg_function_tree *names, bool *marks,
                                 struct fg_crown *crown, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(raw);
@@ -221,9 +220,10 @@ static enum fg_code parse_crown(struct fg_slice raw, const struct fg_nodes_row *
     return FG_OK;
 }
 
-enum fg_code fg_nodes_crown_parse(const struct fg_nodes_row *row, const struct fg_name_tree *names,
-                                  struct fg_slice bytes, struct fg_arena *arena,
-                                  struct fg_crown *ret_crown, struct fg_err *err)
+enum fg_code fg_nodes_crown_parse(const struct fg_nodes_row *row,
+                                  const struct fg_function_tree *names, struct fg_slice bytes,
+                                  struct fg_arena *arena, struct fg_crown *ret_crown,
+                                  struct fg_err *err)
 {
     const struct fg_nodes_place *place = &row->places[FG_NODES_CROWN];
     struct fg_crown crown = {.n_nodes = place->items, .cut_max = row->cut_max};
@@ -258,8 +258,9 @@ static void add_signed(int64_t *to, int64_t value, int sign)
 }
 
 static enum fg_code add_table(struct fg_slice raw, const struct fg_nodes_row *row,
-                              const struct fg_name_tree *names, int sign, struct fg_arena *arena,
-                              int64_t *self, int64_t *totals, struct fg_err *err)
+                              const struct fg_function_tree *names, int sign,
+                              struct fg_arena *arena, int64_t *self, int64_t *totals,
+                              struct fg_err *err)
 {
     uint32_t count = row->places[FG_NODES_TABLE].items;
     uint32_t *numbers = fg_arena_new(arena, uint32_t, count);
@@ -280,9 +281,10 @@ static enum fg_code add_table(struct fg_slice raw, const struct fg_nodes_row *ro
     return FG_OK;
 }
 
-enum fg_code fg_nodes_table_add(const struct fg_nodes_row *row, const struct fg_name_tree *names,
-                                struct fg_slice bytes, int sign, struct fg_arena *arena,
-                                int64_t *self, int64_t *totals, struct fg_err *err)
+enum fg_code fg_nodes_table_add(const struct fg_nodes_row *row,
+                                const struct fg_function_tree *names, struct fg_slice bytes,
+                                int sign, struct fg_arena *arena, int64_t *self, int64_t *totals,
+                                struct fg_err *err)
 {
     const struct fg_nodes_place *place = &row->places[FG_NODES_TABLE];
     struct fg_arena_mark mark = fg_arena_mark(arena);

@@ -75,23 +75,26 @@ enum fg_code fg_nodes_named(const struct fg_nodes *nodes, const struct fg_block_
                             bool *ret_named, struct fg_err *err) fg_must_check;
 
 /*
- * The tree of names over which crowns are, and whose names tables have. names, dict: the bytes of
+ * The function tree over which crowns are, and whose names tables have. names, dict: the bytes of
  * nodes->names and of nodes->dict. dict.ptr NULL: the names alone, which is all that tables need.
  * outermost and nodes of the tree are NULL.
  */
 enum fg_code fg_nodes_names_parse(const struct fg_nodes *nodes, struct fg_slice names,
                                   struct fg_slice dict, struct fg_arena *arena,
-                                  struct fg_name_tree *ret_names, struct fg_err *err) fg_must_check;
+                                  struct fg_function_tree *ret_names,
+                                  struct fg_err *err) fg_must_check;
 
 /* bytes: those of row->places[FG_NODES_CROWN]. */
-enum fg_code fg_nodes_crown_parse(const struct fg_nodes_row *row, const struct fg_name_tree *names,
-                                  struct fg_slice bytes, struct fg_arena *arena,
-                                  struct fg_crown *ret_crown, struct fg_err *err) fg_must_check;
+enum fg_code fg_nodes_crown_parse(const struct fg_nodes_row *row,
+                                  const struct fg_function_tree *names, struct fg_slice bytes,
+                                  struct fg_arena *arena, struct fg_crown *ret_crown,
+                                  struct fg_err *err) fg_must_check;
 
 /* Adds the table to self and totals[names->n_names], sign times: 1 or -1. */
-enum fg_code fg_nodes_table_add(const struct fg_nodes_row *row, const struct fg_name_tree *names,
-                                struct fg_slice bytes, int sign, struct fg_arena *arena,
-                                int64_t *self, int64_t *totals, struct fg_err *err) fg_must_check;
+enum fg_code fg_nodes_table_add(const struct fg_nodes_row *row,
+                                const struct fg_function_tree *names, struct fg_slice bytes,
+                                int sign, struct fg_arena *arena, int64_t *self, int64_t *totals,
+                                struct fg_err *err) fg_must_check;
 
 /* Adds the full node to sums[n_ranks], as fg_block_samples_sum() does, sign times. */
 enum fg_code fg_nodes_full_add(const struct fg_nodes_row *row, struct fg_slice bytes, int sign,

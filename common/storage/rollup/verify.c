@@ -5,7 +5,7 @@ struct rollup_verifying {
     struct fg_slice sections[FG_NODES_WHATS]; /* CRN, FTB, FUL */
     struct fg_arena *arena;
     struct fg_nodes nodes;
-    struct fg_name_tree names;
+    struct fg_function_tree names;
 };
 
 static struct fg_slice bytes_of(const struct rollup_verifying *verifying,

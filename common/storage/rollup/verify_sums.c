@@ -12,14 +12,14 @@ struct sums_verifying {
     struct fg_block_tree tree;
     struct fg_nodes_ranges ranges;
     struct fg_nodes nodes;
-    struct fg_name_tree dict; /* as stored */
-    int64_t *times_ns;        /* of all profiles */
+    struct fg_function_tree dict; /* as stored */
+    int64_t *times_ns;            /* of all profiles */
     struct fg_id *ids;
     struct fg_block_samples *samples;
     uint32_t page; /* of samples, opened; FG_MAP_NONE: none */
 
-    struct fg_name_tree names; /* of all stacks, by rank */
-    struct fg_name_values values;
+    struct fg_function_tree names; /* of all stacks, by rank */
+    struct fg_function_values values;
     uint32_t *nodes_of; /* of the dictionary: the node of names */
     uint32_t *names_of; /* of its names: that of names */
     uint64_t *sums;     /* of the row at hand, by rank */
@@ -105,7 +105,7 @@ static enum fg_code read_part(struct sums_verifying *verifying, struct fg_err *e
 /* Both trees are in one order, and each node of the dictionary has its parent before it. */
 static enum fg_code place_dict(struct sums_verifying *verifying, struct fg_err *err)
 {
-    const struct fg_name_tree *names = &verifying->names, *dict = &verifying->dict;
+    const struct fg_function_tree *names = &verifying->names, *dict = &verifying->dict;
     uint32_t at = 0;
 
     for (uint32_t i = 0; i < names->n_names && at < dict->n_names; i++)
@@ -119,7 +119,7 @@ static enum fg_code place_dict(struct sums_verifying *verifying, struct fg_err *
 
         if (names->parents[i] ==
                 (parent == FG_TREE_ROOT ? FG_TREE_ROOT : verifying->nodes_of[parent]) &&
-            names->name_numbers[i] == verifying->names_of[dict->name_numbers[at]])
+            names->functions[i] == verifying->names_of[dict->functions[at]])
             verifying->nodes_of[at++] = i;
     }
     if (at < dict->n_nodes)
@@ -300,7 +300,7 @@ static enum fg_code check_table(struct sums_verifying *verifying, const struct f
                                 struct fg_err *err)
 {
     const struct fg_nodes_place *place = &row->places[FG_NODES_TABLE];
-    const struct fg_name_values *values = &verifying->values;
+    const struct fg_function_values *values = &verifying->values;
     uint32_t n_names = verifying->dict.n_names;
     int64_t *self = fg_arena_new(verifying->arena, int64_t, n_names);
     int64_t *totals = fg_arena_new(verifying->arena, int64_t, n_names);
@@ -351,7 +351,7 @@ static bool has_our_names(const struct sums_verifying *verifying)
 static enum fg_code check_names(struct sums_verifying *verifying, const struct fg_nodes_row *row,
                                 struct fg_err *err)
 {
-    fg_name_values_set(&verifying->values, &verifying->names, (const int64_t *)verifying->sums);
+    fg_function_values_set(&verifying->values, &verifying->names, (const int64_t *)verifying->sums);
     if (row->total != verifying->values.all)
         return fg_fail(err, FG_E_CORRUPT, "total of %lld, should be %lld", (long long)row->total,
                        (long long)verifying->values.all);
@@ -397,13 +397,13 @@ static enum fg_code check_all(struct sums_verifying *verifying, struct fg_err *e
 
     if (read_part(verifying, err) != FG_OK || check_groups(verifying, err) != FG_OK)
         return err->code;
-    fg_block_tree_names(&verifying->tree, &verifying->names);
-    fg_name_values_init(&verifying->values, &verifying->names);
+    fg_block_tree_functions(&verifying->tree, &verifying->names);
+    fg_function_values_init(&verifying->values, &verifying->names);
     code = has_our_names(verifying) ? place_dict(verifying, err) : FG_OK;
     if (code == FG_OK)
         code = check_rows(verifying, err);
-    fg_name_values_done(&verifying->values);
-    fg_name_tree_done(&verifying->names);
+    fg_function_values_done(&verifying->values);
+    fg_function_tree_done(&verifying->names);
     return code;
 }
 

@@ -211,7 +211,7 @@ static enum fg_code create_nodes(struct fg_nodes_whole *whole, struct fg_err *er
 /* Sums of stacks become sums of names. */
 static void name_sums(struct fg_nodes_whole *whole)
 {
-    const struct fg_name_tree *names = fg_nodes_writer_names(whole->nodes);
+    const struct fg_function_tree *names = fg_nodes_writer_names(whole->nodes);
     uint32_t *stacks = fg_calloc(FG_MAX(whole->n_ranks, 1), sizeof *stacks);
 
     fg_block_part_stacks(whole->block, stacks);

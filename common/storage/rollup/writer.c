@@ -62,8 +62,8 @@ enum fg_code fg_nodes_writer_create(const struct fg_nodes_options *options,
     writer->options.made_of = writer->made_of;
     if (options->crown_nodes == 0)
         writer->options.crown_nodes = FG_CROWN_NODES;
-    fg_name_tree_init_stacks(&writer->names, options->tree, true);
-    fg_name_values_init(&writer->values, &writer->names);
+    fg_function_tree_init_stacks(&writer->names, options->tree, true);
+    fg_function_values_init(&writer->values, &writer->names);
     writer->dict = fg_calloc((size_t)writer->names.n_nodes + 1, sizeof *writer->dict);
     writer->named = fg_calloc((size_t)writer->names.n_names + 1, sizeof *writer->named);
     writer->met = fg_calloc((size_t)writer->names.n_names + 1, sizeof *writer->met);
@@ -77,7 +77,7 @@ enum fg_code fg_nodes_writer_create(const struct fg_nodes_options *options,
     return FG_OK;
 }
 
-const struct fg_name_tree *fg_nodes_writer_names(const struct fg_nodes_writer *writer)
+const struct fg_function_tree *fg_nodes_writer_names(const struct fg_nodes_writer *writer)
 {
     return &writer->names;
 }
@@ -98,8 +98,8 @@ void fg_nodes_writer_destroy(struct fg_nodes_writer *writer)
     free(writer->rows);
     free(writer->types);
     free(writer->made_of);
-    fg_name_values_done(&writer->values);
-    fg_name_tree_done(&writer->names);
+    fg_function_values_done(&writer->values);
+    fg_function_tree_done(&writer->names);
     free(writer->dict);
     free(writer->named);
     free(writer->met);
@@ -177,7 +177,7 @@ static struct newcomers meet(struct fg_nodes_writer *writer, enum fg_nodes_what 
             meet_name(writer, number, &newcomers);
         } else if (!writer->dict[number]) {
             newcomers.nodes++;
-            meet_name(writer, writer->names.name_numbers[number], &newcomers);
+            meet_name(writer, writer->names.functions[number], &newcomers);
         }
     }
     return newcomers;
@@ -188,7 +188,7 @@ static void admit(struct fg_nodes_writer *writer, enum fg_nodes_what what,
 {
     for (uint32_t i = 0; i < part->count; i++) {
         uint32_t number = part->numbers[i];
-        uint32_t name = what == FG_NODES_TABLE ? number : writer->names.name_numbers[number];
+        uint32_t name = what == FG_NODES_TABLE ? number : writer->names.functions[number];
 
         if (what == FG_NODES_CROWN && !writer->dict[number]) {
             writer->dict[number] = true;
@@ -250,7 +250,7 @@ static void add_table(struct fg_nodes_writer *writer, const struct fg_nodes_valu
                       struct fg_nodes_out_row *row)
 {
     struct fg_nodes_out_part *part = &row->parts[FG_NODES_TABLE];
-    struct fg_name_values *values = &writer->values;
+    struct fg_function_values *values = &writer->values;
     uint32_t n_names = writer->names.n_names;
 
     part->numbers = fg_malloc(FG_MAX((size_t)n_names, 1) * sizeof *part->numbers);
@@ -291,7 +291,7 @@ static void fill_row(struct fg_nodes_writer *writer, const struct fg_nodes_value
 {
     for (unsigned what = 0; what < FG_NODES_WHATS; what++)
         fg_buf_init(&row->parts[what].bytes, SIZE_MAX);
-    fg_name_values_set_named(&writer->values, &writer->names, value->self);
+    fg_function_values_set_nodes(&writer->values, &writer->names, value->self);
     row->total = writer->values.all;
     add_crown(writer, value, row);
     add_table(writer, value, row);

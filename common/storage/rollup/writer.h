@@ -37,7 +37,7 @@ struct fg_nodes_options {
     /* Those objects will be gone: everything is kept, whatever it is worth, and what cannot be is
      * an error. */
     bool all;
-    bool named;           /* names of all stacks as well (fg_block_part_names()) */
+    bool named;           /* names of all stacks as well (fg_block_part_function_tree()) */
     uint32_t n_ranks;     /* stacks of the part (fg_block_part_n_stacks()); 0: no full nodes */
     uint32_t crown_nodes; /* 0: FG_CROWN_NODES */
 };
@@ -51,7 +51,7 @@ FG_AUTO(fg_nodes_writer, fg_nodes_writer_destroy)
 
 /* The names that stacks of the tree have: names->nodes[] says which of its nodes one ends in,
  * names->no_stack that of the empty stack. */
-const struct fg_name_tree *fg_nodes_writer_names(const struct fg_nodes_writer *writer);
+const struct fg_function_tree *fg_nodes_writer_names(const struct fg_nodes_writer *writer);
 
 /* One type of a node. */
 struct fg_nodes_value {

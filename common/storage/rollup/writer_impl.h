@@ -8,7 +8,7 @@
 #include "common/storage/rollup/crown.h"
 #include "common/storage/rollup/writer.h"
 
-/* A crown, table or full node: numbers of the tree of names (nodes or names), and columns behind
+/* A crown, table or full node: numbers of the function tree (nodes or names), and columns behind
  * them as they will stand in the file. A full node has no numbers. */
 struct fg_nodes_out_part {
     bool kept;
@@ -33,11 +33,11 @@ struct fg_nodes_writer {
     struct fg_nodes_options options; /* its arrays are these two */
     struct fg_profile_type *types;
     struct fg_id *made_of;
-    struct fg_name_tree names;
-    struct fg_name_values values; /* of the node at hand */
-    bool *dict;                   /* nodes of names that some crown has */
-    bool *named;                  /* names that some crown or table needs */
-    uint32_t *met;                /* of a name: n_met, when it was counted for the part at hand */
+    struct fg_function_tree names;
+    struct fg_function_values values; /* of the node at hand */
+    bool *dict;                       /* nodes of names that some crown has */
+    bool *named;                      /* names that some crown or table needs */
+    uint32_t *met; /* of a name: n_met, when it was counted for the part at hand */
     uint32_t n_met;
     uint32_t n_dict, n_named;
     uint64_t named_bytes;

@@ -380,7 +380,8 @@ static void look_at_nodes(struct fg_slice file, const struct cmp_merge_span *spa
 
         must(fg_nodes_verify(&directory.parts[i], file, MEMORY, &err), &err);
         must(fg_nodes_verify_sums(&directory.parts[i], file, MEMORY, &err), &err);
-        seen->named += fg_block_part_range(&directory.parts[i], FG_BLOCK_WANT_NAMES).len > 0;
+        seen->named +=
+            fg_block_part_range(&directory.parts[i], FG_BLOCK_WANT_FUNCTION_TREE).len > 0;
         if (nod.len > 0)
             must(fg_nodes_parse(&directory.parts[i], fg_slice_sub(file, nod.offset, nod.len), arena,
                                 &nodes, &err),
@@ -568,7 +569,7 @@ struct looked {
     struct fg_slice file;
     const struct fg_block_part *part;
     struct fg_nodes nodes;
-    struct fg_name_tree names;
+    struct fg_function_tree names;
     uint64_t *paths; /* of a node: hash of its path */
 };
 
@@ -592,7 +593,7 @@ static void look(struct fixture *f, struct fg_slice file, const struct fg_block_
         uint64_t above = parent == FG_TREE_ROOT ? 1 : looked->paths[parent];
 
         looked->paths[i] =
-            fg_hash128_seed(looked->names.names[looked->names.name_numbers[i]], above).lo;
+            fg_hash128_seed(looked->names.names[looked->names.functions[i]], above).lo;
     }
 }
 

@@ -111,7 +111,7 @@ static void sum_profile(const struct merging *merging, const struct world_profil
 static void give_sums(const struct merging *merging, const uint64_t *sums,
                       struct fg_nodes_value *value, struct fg_arena *arena)
 {
-    const struct fg_name_tree *names = fg_nodes_writer_names(merging->writer);
+    const struct fg_function_tree *names = fg_nodes_writer_names(merging->writer);
     int64_t *self = fg_arena_new(arena, int64_t, names->n_nodes);
     uint64_t *full = fg_arena_new(arena, uint64_t, merging->n_ranks);
 

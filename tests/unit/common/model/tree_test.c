@@ -208,7 +208,7 @@ static void names_unfold_lines_and_show_addresses(void **state)
     assert_int_equal(names.n_nodes, 9);
     assert_int_equal(names.root_self, 0);
 
-    /* Names of names are the same, so that trees of names can be merged again. */
+    /* Names of names are the same, so that function trees can be merged again. */
     fg_tree_names(&names, &again);
     assert_same_stacks(&names, &again);
     fg_tree_done(&tree);
@@ -216,7 +216,7 @@ static void names_unfold_lines_and_show_addresses(void **state)
     fg_tree_done(&again);
 }
 
-/* The total of a tree of names is that of all values, whatever has a name. */
+/* The total of a function tree is that of all values, whatever has a name. */
 static void nothing_is_lost_in_names(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* `flamegrid bucket rebuild`: what it takes, and what it refuses to guess. tests/bucket/mending.py
  * has the cases of a server. */
+#include "common/storage/bucket/kept.h"
 #include "deploy/cli/bucket_rebuild.h"
 #include "deploy/cli/bucket_verify.h"
 #include "tests/lib/bucket_doubles.h"

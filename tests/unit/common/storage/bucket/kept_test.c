@@ -1,5 +1,5 @@
 /* Kept versions: two places by turns, not too often, and never in the way of who offers them. */
-#include "common/storage/bucket/bucket.h"
+#include "common/storage/bucket/kept.h"
 #include "tests/lib/bucket_doubles.h"
 
 #include <setjmp.h>
@@ -13,7 +13,6 @@ struct fixture {
     struct fg_clock_manual clock;
     struct fg_bucket *inner, *bucket;
     struct fg_bucket_faulty *faulty;
-    struct fg_kept *kept;
 };
 
 static int set_up(void **state)
@@ -26,7 +25,7 @@ static int set_up(void **state)
     f->inner = fg_bucket_memory();
     f->faulty = fg_bucket_faulty_create(f->inner, &none);
     f->bucket = fg_bucket_faulty_bucket(f->faulty);
-    f->kept = fg_kept_create(f->bucket, f->registry, &f->clock.clock);
+    fg_kept_attach(f->bucket, f->registry, &f->clock.clock);
     *state = f;
     return 0;
 }
@@ -35,7 +34,6 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    fg_kept_destroy(f->kept);
     fg_bucket_close(f->bucket);
     fg_bucket_close(f->inner);
     fg_registry_destroy(f->registry);
@@ -65,18 +63,18 @@ static void places_take_turns(void **state)
 {
     struct fixture *f = *state;
 
-    fg_kept_offer(f->kept, "manifests/l0", FG_LIT("one"));
+    fg_kept_offer(f->bucket->kept, "manifests/l0", FG_LIT("one"));
     expect(f, "manifests/kept/l0/0", "one");
-    fg_kept_offer(f->kept, "manifests/l0", FG_LIT("soon after"));
+    fg_kept_offer(f->bucket->kept, "manifests/l0", FG_LIT("soon after"));
     expect(f, "manifests/kept/l0/0", "one");
-    fg_kept_offer(f->kept, "tenants/acme/manifest", FG_LIT("another object"));
+    fg_kept_offer(f->bucket->kept, "tenants/acme/manifest", FG_LIT("another object"));
     expect(f, "manifests/kept/tenants/acme/manifest/0", "another object");
     pass(f, FG_KEPT_EVERY_NS);
-    fg_kept_offer(f->kept, "manifests/l0", FG_LIT("two"));
+    fg_kept_offer(f->bucket->kept, "manifests/l0", FG_LIT("two"));
     expect(f, "manifests/kept/l0/0", "one");
     expect(f, "manifests/kept/l0/1", "two");
     pass(f, FG_KEPT_EVERY_NS);
-    fg_kept_offer(f->kept, "manifests/l0", FG_LIT("three"));
+    fg_kept_offer(f->bucket->kept, "manifests/l0", FG_LIT("three"));
     expect(f, "manifests/kept/l0/0", "three");
 }
 
@@ -85,10 +83,10 @@ static void a_copy_that_fails_is_passed_over(void **state)
     struct fixture *f = *state;
 
     fg_bucket_faulty_fail(f->faulty, 1, false);
-    fg_kept_offer(f->kept, "manifests/ring", FG_LIT("one"));
+    fg_kept_offer(f->bucket->kept, "manifests/ring", FG_LIT("one"));
     expect(f, "manifests/kept/ring/0", NULL);
     pass(f, FG_KEPT_EVERY_NS);
-    fg_kept_offer(f->kept, "manifests/ring", FG_LIT("two"));
+    fg_kept_offer(f->bucket->kept, "manifests/ring", FG_LIT("two"));
     expect(f, "manifests/kept/ring/1", "two");
 }
 
@@ -105,14 +103,14 @@ static void a_bucket_that_hangs_holds_nobody_up(void **state)
     fg_bucket_faulty_set(f->faulty, &slow);
     for (int i = 0; i < 10; i++) {
         (void)snprintf(name, sizeof name, "tenants/t%d/manifest", i);
-        fg_kept_offer(f->kept, name, FG_LIT("content"));
+        fg_kept_offer(f->bucket->kept, name, FG_LIT("content"));
     }
     assert_int_equal(fg_bucket_faulty_count(f->faulty) - before, 2);
     for (int i = 0; i < 10; i++) {
         pass(f, FG_HOUR_NS);
         fg_bucket_faulty_turn(f->faulty);
     }
-    fg_kept_offer(f->kept, "tenants/t9/manifest", FG_LIT("content"));
+    fg_kept_offer(f->bucket->kept, "tenants/t9/manifest", FG_LIT("content"));
     assert_int_equal(fg_bucket_faulty_count(f->faulty) - before, 3);
     pass(f, FG_HOUR_NS);
     fg_bucket_faulty_turn(f->faulty);

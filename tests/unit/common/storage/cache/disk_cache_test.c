@@ -1,6 +1,6 @@
 /* The disk cache may forget; what it gives is what was put, whatever became of its files. */
 #include "common/base/str.h"
-#include "common/storage/cache/disk_files.h"
+#include "common/storage/cache/disk_cache.h"
 #include "tests/lib/remove_tree.h"
 
 #include <fcntl.h>

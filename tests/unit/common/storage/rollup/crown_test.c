@@ -9,24 +9,24 @@
 
 struct crowned {
     struct fg_tree tree;
-    struct fg_name_tree names;
-    struct fg_name_values values;
+    struct fg_function_tree names;
+    struct fg_function_values values;
     struct fg_crown crown;
 };
 
 static void crown_tree(struct crowned *crowned, uint32_t max_nodes)
 {
-    fg_name_tree_init(&crowned->names, &crowned->tree);
-    fg_name_values_init(&crowned->values, &crowned->names);
-    fg_name_values_set(&crowned->values, &crowned->names, crowned->tree.self);
+    fg_function_tree_init(&crowned->names, &crowned->tree);
+    fg_function_values_init(&crowned->values, &crowned->names);
+    fg_function_values_set(&crowned->values, &crowned->names, crowned->tree.self);
     fg_crown_make(&crowned->names, &crowned->values, max_nodes, &crowned->crown);
 }
 
 static void crowned_done(struct crowned *crowned)
 {
     fg_crown_done(&crowned->crown);
-    fg_name_values_done(&crowned->values);
-    fg_name_tree_done(&crowned->names);
+    fg_function_values_done(&crowned->values);
+    fg_function_tree_done(&crowned->names);
     fg_tree_done(&crowned->tree);
 }
 
@@ -50,7 +50,7 @@ static void write_crown(const struct crowned *crowned, struct fg_buf *out)
         for (uint32_t up = crowned->names.parents[node]; up != FG_TREE_ROOT;
              up = crowned->names.parents[up])
             fg_buf_putc(out, '.');
-        fg_buf_put(out, crowned->names.names[crowned->names.name_numbers[node]]);
+        fg_buf_put(out, crowned->names.names[crowned->names.functions[node]]);
         fg_buf_printf(out, " %lld+%lld\n", (long long)crown->self[i], (long long)crown->rest[i]);
     }
     fg_buf_printf(out, "rest %lld cut %llu\n", (long long)crown->root_rest,

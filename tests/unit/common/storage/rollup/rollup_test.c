@@ -157,7 +157,7 @@ static uint64_t *sum_key(const struct made *made, const struct fg_nodes_key *key
 static void add_key(const struct made *made, struct fg_nodes_writer *writer,
                     const struct fg_nodes_key *key)
 {
-    const struct fg_name_tree *names = fg_nodes_writer_names(writer);
+    const struct fg_function_tree *names = fg_nodes_writer_names(writer);
     struct fg_nodes_value values[TYPES];
     int64_t *self[TYPES];
     uint64_t *full[TYPES];
@@ -292,7 +292,7 @@ struct opened {
     struct fg_block_tree tree;
     struct fg_nodes_ranges ranges;
     struct fg_nodes nodes;
-    struct fg_name_tree names;
+    struct fg_function_tree names;
 };
 
 static struct fg_slice range(const struct opened *opened, struct fg_block_range range)
@@ -369,8 +369,8 @@ static void check_crown(const struct made *made, const struct opened *opened,
     struct fg_crown_verdict verdict;
     struct fg_crown_adding adding;
     struct fg_crown_sum sum;
-    struct fg_name_values values;
-    struct fg_name_tree names;
+    struct fg_function_values values;
+    struct fg_function_tree names;
     struct fg_crown crown, made_crown;
     struct fg_tree have;
     struct fg_err err;
@@ -379,9 +379,9 @@ static void check_crown(const struct made *made, const struct opened *opened,
                                           place_bytes(opened, row, FG_NODES_CROWN), made->arena,
                                           &crown, &err),
                      FG_OK);
-    fg_name_tree_init(&names, want);
-    fg_name_values_init(&values, &names);
-    fg_name_values_set(&values, &names, want->self);
+    fg_function_tree_init(&names, want);
+    fg_function_values_init(&values, &names);
+    fg_function_values_set(&values, &names, want->self);
     fg_crown_make(&names, &values, CROWN_NODES, &made_crown);
     assert_int_equal(crown.n_nodes, made_crown.n_nodes);
     assert_int_equal(crown.cut_max, made_crown.cut_max);
@@ -399,8 +399,8 @@ static void check_crown(const struct made *made, const struct opened *opened,
     fg_crown_adding_done(&adding);
     fg_crown_sum_done(&sum);
     fg_crown_done(&made_crown);
-    fg_name_values_done(&values);
-    fg_name_tree_done(&names);
+    fg_function_values_done(&values);
+    fg_function_tree_done(&names);
 }
 
 static void check_table(const struct made *made, const struct opened *opened,

@@ -9,17 +9,17 @@
 #include "common/storage/block/writer_impl.h"
 
 /* Nodes and names that stacks need, numbered anew. */
-struct names_writing {
+struct function_tree_writing {
     struct fg_buf *raw;
     uint32_t *stacks; /* of a rank: node + 1 */
-    uint32_t *parents, *name_numbers;
+    uint32_t *parents, *functions;
     struct fg_slice *names;
     uint32_t n_stacks, n_nodes, n_names;
 };
 
 static void encode_ranks(void *arg, uint32_t from, uint32_t to)
 {
-    const struct names_writing *writing = arg;
+    const struct function_tree_writing *writing = arg;
     uint32_t before = from == 0 ? 0 : writing->stacks[from - 1];
 
     for (uint32_t i = from; i < to; i++) {
@@ -29,7 +29,7 @@ static void encode_ranks(void *arg, uint32_t from, uint32_t to)
 }
 
 /* Each step is taken once in all, as in TRI. */
-static uint32_t steps_up(const struct names_writing *writing, uint32_t node)
+static uint32_t steps_up(const struct function_tree_writing *writing, uint32_t node)
 {
     uint32_t at = node - 1, steps = 0;
 
@@ -42,15 +42,15 @@ static uint32_t steps_up(const struct names_writing *writing, uint32_t node)
 
 static void encode_nodes(void *arg, uint32_t from, uint32_t to)
 {
-    const struct names_writing *writing = arg;
+    const struct function_tree_writing *writing = arg;
 
     for (uint32_t i = from; i < to; i++)
         fg_buf_varint(writing->raw, steps_up(writing, i));
     for (uint32_t i = from; i < to; i++)
-        fg_buf_varint(writing->raw, writing->name_numbers[i]);
+        fg_buf_varint(writing->raw, writing->functions[i]);
 }
 
-/* Of the part's tree of names, by rank. */
+/* Of the part's function tree, by rank. */
 static uint32_t node_of(const struct fg_block_part_out *part, uint32_t rank)
 {
     uint32_t stack = part->ranks.stacks[rank];
@@ -60,10 +60,10 @@ static uint32_t node_of(const struct fg_block_part_out *part, uint32_t rank)
 }
 
 /* What stacks need: nodes[i] and names[i] are numbers from 0, or FG_MAP_NONE. */
-static void number(const struct fg_block_part_out *part, struct names_writing *writing,
+static void number(const struct fg_block_part_out *part, struct function_tree_writing *writing,
                    uint32_t *nodes, uint32_t *names)
 {
-    const struct fg_name_tree *all = part->names;
+    const struct fg_function_tree *all = part->names;
 
     memset(nodes, 0xff, all->n_nodes * sizeof *nodes); /* FG_MAP_NONE */
     memset(names, 0xff, all->n_names * sizeof *names);
@@ -73,7 +73,7 @@ static void number(const struct fg_block_part_out *part, struct names_writing *w
     }
     for (uint32_t i = all->n_nodes; i-- > 0;)
         if (nodes[i] == 0) {
-            names[all->name_numbers[i]] = 0;
+            names[all->functions[i]] = 0;
             if (all->parents[i] != FG_TREE_ROOT)
                 nodes[all->parents[i]] = 0;
         }
@@ -86,9 +86,9 @@ static void number(const struct fg_block_part_out *part, struct names_writing *w
 }
 
 static void fill(const struct fg_block_part_out *part, const uint32_t *nodes, const uint32_t *names,
-                 struct names_writing *writing)
+                 struct function_tree_writing *writing)
 {
-    const struct fg_name_tree *all = part->names;
+    const struct fg_function_tree *all = part->names;
 
     for (uint32_t i = 0; i < all->n_nodes; i++) {
         uint32_t parent = all->parents[i];
@@ -96,7 +96,7 @@ static void fill(const struct fg_block_part_out *part, const uint32_t *nodes, co
         if (nodes[i] == FG_MAP_NONE)
             continue;
         writing->parents[nodes[i]] = parent == FG_TREE_ROOT ? FG_TREE_ROOT : nodes[parent];
-        writing->name_numbers[nodes[i]] = names[all->name_numbers[i]];
+        writing->functions[nodes[i]] = names[all->functions[i]];
     }
     for (uint32_t i = 0; i < all->n_names; i++)
         if (names[i] != FG_MAP_NONE)
@@ -105,7 +105,7 @@ static void fill(const struct fg_block_part_out *part, const uint32_t *nodes, co
         writing->stacks[i] = nodes[node_of(part, i)] + 1;
 }
 
-static enum fg_code put(struct fg_block_writer *writer, struct names_writing *writing,
+static enum fg_code put(struct fg_block_writer *writer, struct function_tree_writing *writing,
                         struct fg_err *err)
 {
     if (fg_block_items_put(writer, FG_BLOCK_NMR, writing->n_stacks, encode_ranks, writing, err) !=
@@ -116,19 +116,20 @@ static enum fg_code put(struct fg_block_writer *writer, struct names_writing *wr
     return fg_block_texts_put(writer, FG_BLOCK_NMS, writing->names, writing->n_names, err);
 }
 
-void fg_block_part_names(struct fg_block_writer *writer, const struct fg_name_tree *names)
+void fg_block_part_function_tree(struct fg_block_writer *writer,
+                                 const struct fg_function_tree *names)
 {
     fg_assert(writer->state == FG_BLOCK_WRITER_PART && !writer->part.made);
     fg_assert(names->n_from == writer->part.order.tree->n_nodes);
     writer->part.names = names;
 }
 
-enum fg_code fg_block_write_names(struct fg_block_writer *writer, struct fg_err *err)
+enum fg_code fg_block_write_function_tree(struct fg_block_writer *writer, struct fg_err *err)
 {
     const struct fg_block_part_out *part = &writer->part;
     struct fg_arena *arena = writer->arena; /* it has no end */
     struct fg_arena_mark mark = fg_arena_mark(arena);
-    struct names_writing writing = {.raw = &writer->raw, .n_stacks = part->ranks.n_stacks};
+    struct function_tree_writing writing = {.raw = &writer->raw, .n_stacks = part->ranks.n_stacks};
     uint32_t *nodes, *names;
     enum fg_code code;
 
@@ -140,9 +141,9 @@ enum fg_code fg_block_write_names(struct fg_block_writer *writer, struct fg_err 
     number(part, &writing, nodes, names);
     writing.stacks = fg_arena_new(arena, uint32_t, writing.n_stacks);
     writing.parents = fg_arena_new(arena, uint32_t, writing.n_nodes);
-    writing.name_numbers = fg_arena_new(arena, uint32_t, writing.n_nodes);
+    writing.functions = fg_arena_new(arena, uint32_t, writing.n_nodes);
     writing.names = fg_arena_new(arena, struct fg_slice, writing.n_names);
-    fg_assert(writing.stacks != NULL && writing.parents != NULL && writing.name_numbers != NULL &&
+    fg_assert(writing.stacks != NULL && writing.parents != NULL && writing.functions != NULL &&
               writing.names != NULL);
     fill(part, nodes, names, &writing);
     code = put(writer, &writing, err);

@@ -1,4 +1,4 @@
-#include "common/model/name_tree.h"
+#include "common/model/function_tree.h"
 
 #include "common/model/flame_order.h"
 
@@ -11,7 +11,7 @@ static void *new_array(size_t count, size_t size)
 struct ordering {
     const struct fg_tree *tree;
     struct fg_flame_order order;
-    struct fg_name_tree *names;
+    struct fg_function_tree *names;
     uint32_t *stack;  /* nodes to go to, and those on the path */
     uint32_t *inside; /* of a name: how many nodes of it are on the path */
 };
@@ -28,26 +28,26 @@ static uint32_t push_children(struct ordering *ordering, uint32_t node, uint32_t
 
 static void number_node(struct ordering *ordering, uint32_t node)
 {
-    struct fg_name_tree *names = ordering->names;
+    struct fg_function_tree *names = ordering->names;
     uint32_t number = names->n_nodes++, parent = ordering->tree->parents[node];
     uint32_t name = ordering->order.ranks[ordering->tree->locations[node]];
 
     names->parents[number] = parent == FG_TREE_ROOT ? FG_TREE_ROOT : names->nodes[parent];
-    names->name_numbers[number] = name;
+    names->functions[number] = name;
     names->outermost[number] = ordering->inside[name]++ == 0;
     names->nodes[node] = number;
 }
 
 static void walk(struct ordering *ordering)
 {
-    const struct fg_name_tree *names = ordering->names;
+    const struct fg_function_tree *names = ordering->names;
     uint32_t depth = push_children(ordering, FG_TREE_ROOT, 0);
 
     while (depth > 0) {
         uint32_t node = ordering->stack[depth - 1];
 
         if (names->nodes[node] != FG_TREE_ROOT) { /* on the way up */
-            ordering->inside[names->name_numbers[names->nodes[node]]]--;
+            ordering->inside[names->functions[names->nodes[node]]]--;
             depth--;
         } else {
             number_node(ordering, node);
@@ -56,17 +56,17 @@ static void walk(struct ordering *ordering)
     }
 }
 
-void fg_name_tree_init(struct fg_name_tree *names, const struct fg_tree *tree)
+void fg_function_tree_init(struct fg_function_tree *names, const struct fg_tree *tree)
 {
     struct ordering ordering = {.tree = tree, .names = names};
 
-    *names = (struct fg_name_tree){.n_from = tree->n_nodes, .no_stack = FG_TREE_ROOT};
+    *names = (struct fg_function_tree){.n_from = tree->n_nodes, .no_stack = FG_TREE_ROOT};
     fg_flame_order_init(&ordering.order, tree, false);
     names->n_names = ordering.order.n_names;
     names->names = ordering.order.names;
     ordering.order.names = NULL; /* they are ours now */
     names->parents = new_array(tree->n_nodes, sizeof *names->parents);
-    names->name_numbers = new_array(tree->n_nodes, sizeof *names->name_numbers);
+    names->functions = new_array(tree->n_nodes, sizeof *names->functions);
     names->outermost = new_array(tree->n_nodes, sizeof *names->outermost);
     names->nodes = new_array(tree->n_nodes, sizeof *names->nodes);
     memset(names->nodes, 0xff, tree->n_nodes * sizeof *names->nodes); /* FG_TREE_ROOT */
@@ -78,14 +78,15 @@ void fg_name_tree_init(struct fg_name_tree *names, const struct fg_tree *tree)
     fg_flame_order_done(&ordering.order);
 }
 
-void fg_name_tree_init_stacks(struct fg_name_tree *names, const struct fg_tree *tree, bool no_stack)
+void fg_function_tree_init_stacks(struct fg_function_tree *names, const struct fg_tree *tree,
+                                  bool no_stack)
 {
     uint32_t *nodes = new_array(tree->n_nodes, sizeof *nodes), empty = FG_TREE_ROOT;
     struct fg_tree named;
 
     fg_tree_init(&named);
     fg_tree_name_new(tree, &named, nodes, no_stack ? &empty : NULL);
-    fg_name_tree_init(names, &named);
+    fg_function_tree_init(names, &named);
     for (uint32_t i = 0; i < tree->n_nodes; i++)
         nodes[i] = names->nodes[nodes[i]];
     if (no_stack)
@@ -99,19 +100,19 @@ void fg_name_tree_init_stacks(struct fg_name_tree *names, const struct fg_tree *
 }
 
 /* path: scratch for all nodes; inside: of a name, how many nodes of it are on the path. */
-static void find_outermost(struct fg_name_tree *names, uint32_t *path, uint32_t *inside)
+static void find_outermost(struct fg_function_tree *names, uint32_t *path, uint32_t *inside)
 {
     uint32_t depth = 0;
 
     for (uint32_t i = 0; i < names->n_nodes; i++) {
         while (depth > 0 && path[depth - 1] != names->parents[i])
-            inside[names->name_numbers[path[--depth]]]--;
-        names->outermost[i] = inside[names->name_numbers[i]]++ == 0;
+            inside[names->functions[path[--depth]]]--;
+        names->outermost[i] = inside[names->functions[i]]++ == 0;
         path[depth++] = i;
     }
 }
 
-bool fg_name_tree_find_outermost(struct fg_name_tree *names, struct fg_arena *arena)
+bool fg_function_tree_find_outermost(struct fg_function_tree *names, struct fg_arena *arena)
 {
     struct fg_arena_mark mark = fg_arena_mark(arena);
     uint32_t *path = fg_arena_new(arena, uint32_t, names->n_nodes);
@@ -124,20 +125,20 @@ bool fg_name_tree_find_outermost(struct fg_name_tree *names, struct fg_arena *ar
     return true;
 }
 
-void fg_name_tree_done(struct fg_name_tree *names)
+void fg_function_tree_done(struct fg_function_tree *names)
 {
     free(names->parents);
-    free(names->name_numbers);
+    free(names->functions);
     free(names->outermost);
     free(names->names);
     free(names->nodes);
     fg_symbols_done(&names->symbols);
-    *names = (struct fg_name_tree){0};
+    *names = (struct fg_function_tree){0};
 }
 
-size_t fg_name_tree_bytes(const struct fg_name_tree *names)
+size_t fg_function_tree_bytes(const struct fg_function_tree *names)
 {
-    size_t node = sizeof *names->parents + sizeof *names->name_numbers + sizeof *names->outermost;
+    size_t node = sizeof *names->parents + sizeof *names->functions + sizeof *names->outermost;
 
     return sizeof *names + names->n_nodes * node + names->n_names * sizeof *names->names +
            names->n_from * sizeof *names->nodes + fg_symbols_bytes(&names->symbols);
@@ -145,9 +146,10 @@ size_t fg_name_tree_bytes(const struct fg_name_tree *names)
 
 /* ---- values ---- */
 
-void fg_name_values_init(struct fg_name_values *values, const struct fg_name_tree *names)
+void fg_function_values_init(struct fg_function_values *values,
+                             const struct fg_function_tree *names)
 {
-    *values = (struct fg_name_values){
+    *values = (struct fg_function_values){
         .self = new_array(names->n_nodes, sizeof(int64_t)),
         .totals = new_array(names->n_nodes, sizeof(int64_t)),
         .function_self = new_array(names->n_names, sizeof(int64_t)),
@@ -155,21 +157,21 @@ void fg_name_values_init(struct fg_name_values *values, const struct fg_name_tre
     };
 }
 
-void fg_name_values_done(struct fg_name_values *values)
+void fg_function_values_done(struct fg_function_values *values)
 {
     free(values->self);
     free(values->totals);
     free(values->function_self);
     free(values->function_totals);
-    *values = (struct fg_name_values){0};
+    *values = (struct fg_function_values){0};
 }
 
-static void sum_functions(struct fg_name_values *values, const struct fg_name_tree *names)
+static void sum_functions(struct fg_function_values *values, const struct fg_function_tree *names)
 {
     memset(values->function_self, 0, names->n_names * sizeof *values->function_self);
     memset(values->function_totals, 0, names->n_names * sizeof *values->function_totals);
     for (uint32_t i = 0; i < names->n_nodes; i++) {
-        uint32_t name = names->name_numbers[i];
+        uint32_t name = names->functions[i];
 
         values->function_self[name] = fg_value_add(values->function_self[name], values->self[i]);
         if (names->outermost[i])
@@ -178,14 +180,14 @@ static void sum_functions(struct fg_name_values *values, const struct fg_name_tr
     }
 }
 
-static void sum_up(struct fg_name_values *values, const struct fg_name_tree *names)
+static void sum_up(struct fg_function_values *values, const struct fg_function_tree *names)
 {
     values->all = fg_parents_sums(names->parents, names->n_nodes, values->self, values->totals);
     sum_functions(values, names);
 }
 
-void fg_name_values_set(struct fg_name_values *values, const struct fg_name_tree *names,
-                        const int64_t *self)
+void fg_function_values_set(struct fg_function_values *values, const struct fg_function_tree *names,
+                            const int64_t *self)
 {
     memset(values->self, 0, names->n_nodes * sizeof *values->self);
     for (uint32_t i = 0; i < names->n_from; i++) {
@@ -196,8 +198,8 @@ void fg_name_values_set(struct fg_name_values *values, const struct fg_name_tree
     sum_up(values, names);
 }
 
-void fg_name_values_set_named(struct fg_name_values *values, const struct fg_name_tree *names,
-                              const int64_t *self)
+void fg_function_values_set_nodes(struct fg_function_values *values,
+                                  const struct fg_function_tree *names, const int64_t *self)
 {
     if (names->n_nodes > 0)
         memcpy(values->self, self, names->n_nodes * sizeof *self);

@@ -31,11 +31,11 @@ static void write_block(uint64_t seed, struct fg_buf *out, uint32_t *ret_named)
 }
 
 /* Do two nodes of two trees have the same names from the root? */
-static bool same_path(const struct fg_name_tree *names, uint32_t node, const struct fg_tree *tree,
-                      uint32_t other)
+static bool same_path(const struct fg_function_tree *names, uint32_t node,
+                      const struct fg_tree *tree, uint32_t other)
 {
     while (node != FG_TREE_ROOT && other != FG_TREE_ROOT) {
-        if (!fg_slice_eq(names->names[names->name_numbers[node]], fg_tree_name(tree, other)))
+        if (!fg_slice_eq(names->names[names->functions[node]], fg_tree_name(tree, other)))
             return false;
         node = names->parents[node];
         other = tree->parents[other];
@@ -43,16 +43,16 @@ static bool same_path(const struct fg_name_tree *names, uint32_t node, const str
     return node == other; /* both are at the root */
 }
 
-static bool is_outermost(const struct fg_name_tree *names, uint32_t node)
+static bool is_outermost(const struct fg_function_tree *names, uint32_t node)
 {
     for (uint32_t at = names->parents[node]; at != FG_TREE_ROOT; at = names->parents[at])
-        if (names->name_numbers[at] == names->name_numbers[node])
+        if (names->functions[at] == names->functions[node])
             return false;
     return true;
 }
 
 /* The other way: each stack's names are looked for in a tree that grows. */
-static void check_part(const struct fg_block_tree *tree, const struct fg_name_tree *names)
+static void check_part(const struct fg_block_tree *tree, const struct fg_function_tree *names)
 {
     uint32_t *nodes = fg_calloc((size_t)tree->tree.n_nodes + 1, sizeof *nodes), no_stack;
     struct fg_tree other;
@@ -83,12 +83,12 @@ static struct fg_slice range(struct fg_slice file, const struct fg_block_part *p
 static void look_at_part(struct fg_slice file, const struct fg_block_part *part, bool named,
                          struct fg_arena *arena)
 {
-    struct fg_name_tree names;
+    struct fg_function_tree names;
     struct fg_block_index index;
     struct fg_block_tree tree;
     struct fg_err err;
 
-    assert_int_equal(fg_block_part_range(part, FG_BLOCK_WANT_NAMES).len > 0,
+    assert_int_equal(fg_block_part_range(part, FG_BLOCK_WANT_FUNCTION_TREE).len > 0,
                      named && part->n_stacks > 0);
     if (!named || part->n_stacks == 0)
         return;
@@ -96,7 +96,8 @@ static void look_at_part(struct fg_slice file, const struct fg_block_part *part,
          &err);
     must(fg_block_tree_parse(&index, range(file, part, FG_BLOCK_WANT_TREE), arena, &tree, &err),
          &err);
-    must(fg_block_names_parse(&index, range(file, part, FG_BLOCK_WANT_NAMES), arena, &names, &err),
+    must(fg_block_function_tree_parse(&index, range(file, part, FG_BLOCK_WANT_FUNCTION_TREE), arena,
+                                      &names, &err),
          &err);
     check_part(&tree, &names);
 }
