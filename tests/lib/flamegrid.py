@@ -225,9 +225,9 @@ class Tally:
     def wants(self, name):
         return bool(self.pattern.search(name))
 
-    def ok(self, name):
+    def ok(self, name, took_s=0):
         self.passed += 1
-        print("ok   %s" % name, flush=True)
+        print("ok   %s%s" % (name, " (%d s)" % took_s if took_s >= 1 else ""), flush=True)
 
     def fail(self, name, why):
         self.failed += 1
@@ -241,12 +241,13 @@ class Tally:
         """A case is a function that raises when something is wrong."""
         if not self.wants(name):
             return
+        begun_s = time.monotonic()
         try:
             case(*arguments)
         except Exception as fault:  # whatever it was, the other cases still count
             self.fail(name, "%s: %s" % (type(fault).__name__, fault))
         else:
-            self.ok(name)
+            self.ok(name, time.monotonic() - begun_s)
 
     def finish(self):
         line = "%d passed, %d failed" % (self.passed, self.failed)
