@@ -7,7 +7,6 @@ import tempfile
 import time
 
 import flamegrid
-import link
 
 STOP_TIMEOUT_S = 180  # it waits for answers, settles what it sent, and asks for all of it once more
 
@@ -16,7 +15,7 @@ class Canary:
     """One process. Use as a context: it ends with it. What it says is in the file log_path."""
 
     def __init__(self, url, *arguments, query_url=None):
-        self.port = link.quiet_port()
+        self.port = flamegrid.free_port()
         handle, self.log_path = tempfile.mkstemp(prefix="flamegrid-canary.")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("FLAMEGRID_", "FG_"))}
         environment["NO_PROXY"] = "127.0.0.1"

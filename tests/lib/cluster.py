@@ -38,7 +38,7 @@ class Member:
         self.folder = self.data = os.path.join(cluster.folder, self.name)
         self.environment = {}  # variables beside those of the test's own process
         self.log_path = self.folder + ".log"
-        self.port, self.admin_port = link.quiet_port(), link.quiet_port()
+        self.port, self.admin_port = flamegrid.free_port(), flamegrid.free_port()
         self.link = None
         self.process = None
         self.arguments = ["--listen", "127.0.0.1:%d" % self.port, "--admin_listen", "127.0.0.1:%d" % self.admin_port,
@@ -47,7 +47,7 @@ class Member:
         if cluster.papers:
             self.arguments += ["--config", cluster.papers.settings(self.name)]
         if kind == "ingester":
-            calls = link.quiet_port()
+            calls = flamegrid.free_port()
             self.link = link.Link(calls)
             self.arguments += ["--data", self.folder, "--rpc_listen", cluster.address(calls),
                                "--ring.name", self.name, "--ring.address", cluster.address(self.link.port)]
@@ -145,7 +145,7 @@ class Cluster:
         self.settings = settings or QUICK
         self.papers, self.zones, self.multitenancy = papers, zones, multitenancy
         self.members = {}
-        self.sharing = [self.address(link.quiet_port()) for _ in range(queriers)]
+        self.sharing = [self.address(flamegrid.free_port()) for _ in range(queriers)]
         self.keep = False
         os.makedirs(os.path.join(self.folder, "bucket"))
         for kind, count in (("ingester", ingesters), ("distributor", distributors), ("querier", queriers),

@@ -5,6 +5,7 @@ folder, and it is stopped by its own process id.
 """
 
 import argparse
+import fcntl
 import http.client
 import json
 import os
@@ -16,12 +17,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 READY_TIMEOUT_S = 60  # the sanitizers' build reads its log back slowly
 STOP_TIMEOUT_S = 60
 METRICS_FRESH_S = 1.05  # a server makes a new text at most once a second
+PORT_FIRST = 10000
 ACTION = {"X-Flamegrid-Action": "test"}  # header of operators' requests that change something
 
 
@@ -37,9 +40,37 @@ def shared_folder(name):
 
 
 def free_port():
+    """A port for this process alone. Below those that outgoing connections get, and locked until the process ends, so that
+    nobody takes it while the server that has it is stopped: no connection, and no test that runs beside this one."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as bounds:
+        last = int(bounds.read().split()[0])
+    with ports_lock:
+        if free_port.locks is None:
+            # One file for all of a machine's tests; byte N is locked by who has port N.
+            free_port.locks = os.open(os.path.join(tempfile.gettempdir(), "flamegrid-test-ports"), os.O_RDWR | os.O_CREAT, 0o666)
+        for port in random.SystemRandom().sample(range(PORT_FIRST, last), 1000):  # tests seed `random` itself
+            if port not in free_port.given and take_port(port):
+                free_port.given.add(port)
+                return port
+    raise RuntimeError("no port is free")
+
+
+def take_port(port):
+    try:
+        fcntl.lockf(free_port.locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+ports_lock = threading.Lock()
+free_port.locks = None
+free_port.given = set()
 
 
 def preload(name):

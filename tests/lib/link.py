@@ -5,31 +5,13 @@ import select
 import socket
 import threading
 
+import flamegrid
+
 CHUNK_BYTES = 1 << 16
 CONNECT_TIMEOUT_S = 5
 LOOK_S = 0.05
 
 OPEN, CUT, HELD, ANSWERS_HELD, SILENT = "open", "cut", "held", "answers held", "silent"
-
-
-def quiet_port():
-    """A port that no outgoing connection takes while nobody listens on it, as ephemeral ones would be."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as bounds:
-        first = int(bounds.read().split()[0])
-    for port in range(first - 1 - os.getpid() % 97 * 64, 1024, -1):  # not those of another run beside this one
-        if port in quiet_port.given:
-            continue
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        quiet_port.given.add(port)
-        return port
-    raise RuntimeError("no port is free")
-
-
-quiet_port.given = set()
 
 
 class Link:
@@ -43,7 +25,7 @@ class Link:
         self.mode = OPEN
         self.lock = threading.Lock()
         self.pairs = set()
-        self.listener = socket.create_server(("127.0.0.1", quiet_port()))
+        self.listener = socket.create_server(("127.0.0.1", flamegrid.free_port()))
         self.port = self.listener.getsockname()[1]
         self.closing = False
         self.thread = threading.Thread(target=self.accept, daemon=True)

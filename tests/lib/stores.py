@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 
-import link
+import flamegrid
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HERE = os.path.join(ROOT, "tests", "bucket")  # with what is installed, and the locks of it
@@ -45,7 +45,7 @@ class Store:
 
     def __init__(self, folder):
         self.folder = folder
-        self.port = link.quiet_port()
+        self.port = flamegrid.free_port()
         self.url = "http://127.0.0.1:%d" % self.port
         self.process = None
 
