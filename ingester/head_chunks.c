@@ -168,7 +168,7 @@ static void forget_tenant(struct ing_head_chunks *chunks, struct tenant_chunks *
     *tenant = (struct tenant_chunks){0};
 }
 
-/* The drawing of chunks.h, and what COMPARE does (segments/segments.h). */
+/* The drawing of head_chunks.h, and what COMPARE does (segments/segments.h). */
 static void check_move(const struct ing_head_chunk *from, const struct ing_head_chunk *to)
 {
     static const unsigned moves[CHUNK_STATES] = {
@@ -545,7 +545,9 @@ static enum fg_code load_numbers(struct ing_head_chunks *chunks, struct fg_store
         load_number(store, seen_key, &seen, err) != FG_OK)
         return err->code;
     if (cuts > UINT32_MAX || cuts < chunks->cuts)
-        ing_damage_repaired(damage, "the number of cuts is lost: set to %u, the greatest of the head chunks", chunks->cuts);
+        ing_damage_repaired(
+            damage, "the number of cuts is lost: set to %u, the greatest of the head chunks",
+            chunks->cuts);
     else
         chunks->cuts = (uint32_t)cuts;
     if (seen == UINT64_MAX)

@@ -6,7 +6,7 @@
 #define FG_INGESTER_SEGMENTS_CHUNK_TABLE_H
 
 #include "common/base/map.h"
-#include "ingester/segments/segments_core.h"
+#include "ingester/segments/chunk.h"
 
 struct ing_chunk_table_group {
     struct ing_head_group_key key;

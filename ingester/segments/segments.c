@@ -1,6 +1,5 @@
 #include "common/runtime/log.h"
 #include "common/runtime/rwlock.h"
-#include "ingester/commit.h"
 #include "ingester/segments/compare.h"
 #include "ingester/segments/publish.h"
 #include "ingester/segments/segments_impl.h"
@@ -141,7 +140,7 @@ write_chunks(struct ing_segments *segments, const struct ing_segments_effect *ef
             ing_head_chunk_put(&chunk, batch);
         }
     ing_head_chunks_put_seen(ing_segments_core_seen(segments->core), batch);
-    return ing_commit_write(segments->commit, batch, NULL, err);
+    return ing_head_writer_write(segments->config.writer, batch, NULL, err);
 }
 
 /* The same in memory, which is what queries go by. */
@@ -214,7 +213,7 @@ static enum fg_code evict(struct ing_segments *segments, const struct ing_segmen
             batch);
     }
     ing_head_chunks_put_seen(ing_segments_core_seen(segments->core), batch);
-    if (ing_commit_write(segments->commit, batch, NULL, err) != FG_OK)
+    if (ing_head_writer_write(segments->config.writer, batch, NULL, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < effect->n_chunks; i++)
         ing_head_chunks_remove(
@@ -283,7 +282,7 @@ static bool is_of_head(enum ing_segments_effect_kind kind)
 
 /* A step on its way from the driver's thread and back; the thread waits for it. */
 struct turn {
-    struct ing_commit_visit visit;
+    struct ing_committer_visit visit;
     struct ing_segments *segments;
     struct ing_segments_event event;
     struct ing_compare *compare; /* COMPARED: to be applied before; else NULL */
@@ -294,7 +293,7 @@ static struct ing_compare_head compare_head(const struct ing_segments *segments)
 {
     return (struct ing_compare_head){segments->config.head.store, segments->config.head.catalog,
                                      segments->config.chunks, segments->config.dedup,
-                                     segments->commit};
+                                     segments->config.writer};
 }
 
 static uint32_t leftover_of(void *arg, const struct ing_head_chunk_key *chunk)
@@ -368,25 +367,19 @@ static void take_steps(struct ing_segments *segments, const struct ing_segments_
     }
 }
 
-static enum fg_code write_committed(void *arg, struct fg_store_batch *batch, struct fg_err *err)
-{
-    return ing_commit_write(arg, batch, NULL, err);
-}
-
 /* What no chunk needs any more goes, a little at a time. */
 static void sweep(struct ing_segments *segments)
 {
-    const struct ing_retire_writer writer = {write_committed, segments->commit};
     int64_t now_ns = fg_mono_ns(segments->config.clock);
     struct fg_err later;
 
-    if (ing_retire_series(segments->config.retire, writer, &later) != FG_OK)
+    if (ing_retire_series(segments->config.retire, &later) != FG_OK)
         fg_log_warn("evicted series could not be deleted from the head store, will retry",
                     fg_ls("err", later.msg));
     if (now_ns - segments->swept_mono_ns < SWEEP_PAUSE_NS)
         return;
     segments->swept_mono_ns = now_ns;
-    if (ing_retire_sweep(segments->config.retire, writer, &later) != FG_OK)
+    if (ing_retire_sweep(segments->config.retire, &later) != FG_OK)
         fg_log_warn("old dictionaries could not be deleted from the head store, will retry",
                     fg_ls("err", later.msg));
 }
@@ -424,7 +417,7 @@ static void tell_conditions(struct ing_segments *segments)
                            "restored from a backup and lacks the profiles acknowledged since then");
 }
 
-static void on_turn(struct ing_commit_visit *visit)
+static void on_turn(struct ing_committer_visit *visit)
 {
     struct turn *turn = fg_container(visit, struct turn, visit);
     struct ing_segments *segments = turn->segments;
@@ -499,7 +492,7 @@ static void hand_in(struct ing_segments *segments, const struct ing_segments_eve
         .visit.run = on_turn, .segments = segments, .event = *event, .compare = compare};
 
     fg_assert(sem_init(&turn.taken, 0, 0) == 0);
-    ing_commit_post(segments->commit, &turn.visit);
+    ing_committer_post(segments->committer, &turn.visit);
     while (sem_wait(&turn.taken) != 0)
         continue;
     (void)sem_destroy(&turn.taken);
@@ -885,14 +878,14 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
     return FG_OK;
 }
 
-enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_commit *commit,
+enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_committer *committer,
                                 struct fg_err *err)
 {
     const struct fg_l0 *l0;
     struct fg_err unread;
     int failed;
 
-    segments->commit = commit;
+    segments->committer = committer;
     /* So that whoever asks at once finds the manifest that a new bucket gets. */
     if (ing_publish_read(segments->publish, segments->status.seen, &l0, &unread) != FG_OK)
         fg_log_warn("L0 manifest cannot be read yet, will retry", fg_ls("err", unread.msg));

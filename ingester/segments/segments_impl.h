@@ -31,7 +31,7 @@ struct ing_segments {
     /* Changed by the committer's thread, with the lock held; others look at it with the lock. */
     pthread_mutex_t core_lock;
     struct ing_segments_core *core;
-    struct ing_commit *commit;
+    struct ing_committer *committer;
     struct fg_metrics *metrics;
     int64_t swept_mono_ns; /* the committer's thread */
 
