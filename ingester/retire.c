@@ -180,10 +180,14 @@ static void drop_deleted(struct ing_retire *retire)
     size_t kept = 0;
 
     for (size_t i = 0; i < retire->n_leavers; i++) {
-        if (retire->leavers[i].state == DELETED)
-            retire->leavers[i].service->retiring--;
-        else
+        struct ing_catalog_service *service = retire->leavers[i].service;
+
+        if (retire->leavers[i].state != DELETED) {
             retire->leavers[kept++] = retire->leavers[i];
+            continue;
+        }
+        fg_assert(service->retiring > 0); /* or the service would leave before its dictionaries */
+        service->retiring--;
     }
     retire->n_leavers = kept;
 }

@@ -11,6 +11,19 @@
 enum ing_chunk_state { CHUNK_OPEN, CHUNK_SEALED, CHUNK_COMMITTED, CHUNK_ASIDE, CHUNK_UNCHECKED };
 enum { CHUNK_STATES = CHUNK_UNCHECKED + 1 };
 
+/* Returns true if a chunk of one state may move to the other; segments_core.h has the drawing. */
+static inline bool ing_chunk_may_become(enum ing_chunk_state from, enum ing_chunk_state to)
+{
+    static const unsigned moves[CHUNK_STATES] = {
+        [CHUNK_OPEN] = 1 << CHUNK_SEALED | 1 << CHUNK_COMMITTED | 1 << CHUNK_UNCHECKED,
+        [CHUNK_SEALED] = 1 << CHUNK_COMMITTED | 1 << CHUNK_ASIDE | 1 << CHUNK_UNCHECKED,
+        [CHUNK_ASIDE] = 1 << CHUNK_SEALED | 1 << CHUNK_COMMITTED | 1 << CHUNK_UNCHECKED,
+        [CHUNK_UNCHECKED] = 1 << CHUNK_ASIDE | 1 << CHUNK_COMMITTED,
+    };
+
+    return (moves[from] >> to & 1) != 0;
+}
+
 struct ing_segments_chunk {
     struct ing_head_group_key group;
     uint32_t number; /* in its group; never one that the store still has */

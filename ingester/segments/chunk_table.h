@@ -65,4 +65,7 @@ void ing_chunk_table_count(struct ing_chunk_table *table, struct ing_segments_ch
 void ing_chunk_table_remove(struct ing_chunk_table *table, struct ing_segments_chunk *const *chunks,
                             uint32_t count);
 
+/* Asserts that sums, groups and maps agree with the chunks. Takes time for each chunk. */
+void ing_chunk_table_check(const struct ing_chunk_table *table);
+
 #endif

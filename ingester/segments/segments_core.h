@@ -211,6 +211,10 @@ struct ing_segments_effects {
 void ing_segments_core_step(struct ing_segments_core *core, const struct ing_segments_event *event,
                             struct ing_segments_effects *ret_effects);
 
+/* Asserts what always holds of all chunks and sums. Takes time for each chunk: for tests and the
+ * simulator; each step asserts what it can in constant time. */
+void ing_segments_core_check(const struct ing_segments_core *core);
+
 /* ---- writing ---- */
 
 enum ing_segments_admission {
