@@ -26,7 +26,8 @@
 #include "common/base/err.h"
 #include "common/storage/store/store.h"
 #include "ingester/catalog/catalog.h"
-#include "ingester/segments/segments_core.h"
+#include "ingester/damage.h"
+#include "ingester/segments/chunk.h"
 
 struct ing_head_chunks;
 

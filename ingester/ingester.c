@@ -1,6 +1,7 @@
 #include "ingester/ingester.h"
 
 #include "common/runtime/log.h"
+#include "ingester/group_commit.h"
 #include "ingester/push.h"
 #include "ingester/query.h"
 #include "ingester/repair/handlers.h"
@@ -80,8 +81,10 @@ struct ingester {
     struct fg_work *work;
     struct ing_dedup *dedup;
     struct ing_segments *segments;
+    struct ing_head_writer *writer;
     struct ing_intake *intake;
-    struct ing_commit *commit;
+    struct ing_group_commit *group_commit;
+    struct ing_committer *committer;
     struct fg_metrics *metrics;
     struct ing_push_context push;
     struct ing_query_context query;
@@ -172,6 +175,21 @@ static enum fg_code start_workers(struct ingester *ingester, const struct ing_se
     return fg_work_create("ingester", lanes, &ingester->work, err);
 }
 
+/* The committer's thread. */
+static void commit_items(void *arg, struct ing_commit_item *items)
+{
+    struct ingester *ingester = arg;
+
+    ing_group_commit_run(ingester->group_commit, items);
+}
+
+static void after_commit(void *arg)
+{
+    struct ingester *ingester = arg;
+
+    ing_head_writer_heal(ingester->writer);
+}
+
 static enum fg_code start_segments(struct ingester *ingester, const struct ing_config *config,
                                    struct fg_err *err)
 {
@@ -194,6 +212,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
                          .dicts = ingester->dicts,
                          .chunks = ingester->chunks},
                 .chunks = ingester->chunks,
+                .writer = ingester->writer,
                 .retire = ingester->retire,
                 .member = &ingester->member,
                 .dedup = ingester->dedup,
@@ -201,25 +220,31 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
                 .conditions = config->conditions,
                 .clock = config->clock,
             },
-            &ingester->segments, err) != FG_OK ||
-        ing_commit_create(
-            &(struct ing_commit_config){
-                .store = config->store,
-                .chunks = ingester->chunks,
-                .segments = ingester->segments,
-                .dicts = ingester->dicts,
-                .member = &ingester->member,
-                .intake = ingester->intake,
-                .clock = config->clock,
+            &ingester->segments, err) != FG_OK)
+        return err->code;
+    ingester->group_commit = ing_group_commit_create(&(struct ing_group_commit_config){
+        .store = config->store,
+        .writer = ingester->writer,
+        .chunks = ingester->chunks,
+        .segments = ingester->segments,
+        .dicts = ingester->dicts,
+        .member = &ingester->member,
+        .registry = config->registry,
+        .clock = config->clock,
+    });
+    if (ing_committer_create(
+            &(struct ing_committer_config){
+                .commit = commit_items,
+                .after = after_commit,
+                .arg = ingester,
                 .queue_max_bytes = settings->commit_queue_max_bytes,
                 .delay_ns = settings->commit_delay_ns,
                 .registry = config->registry,
             },
-            &ingester->commit, err) != FG_OK)
+            &ingester->committer, err) != FG_OK ||
+        ing_intake_start(ingester->intake, ingester->committer, err) != FG_OK)
         return err->code;
-    return ing_intake_start(ingester->intake, ingester->commit, err) == FG_OK
-               ? ing_segments_start(ingester->segments, ingester->commit, err)
-               : err->code;
+    return ing_segments_start(ingester->segments, ingester->committer, err);
 }
 
 static enum fg_code start(struct ingester *ingester, const struct ing_config *config,
@@ -237,11 +262,14 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         ing_member_find_store(config->store, &ingester->member.store, err) != FG_OK ||
         start_workers(ingester, settings, err) != FG_OK)
         return err->code;
+    ingester->writer = ing_head_writer_create(&(struct ing_head_writer_config){
+        config->store, ingester->chunks, config->disk, config->registry});
     ingester->intake = ing_intake_create(
-        &(struct ing_intake_config){config->store, config->disk, config->registry});
+        &(struct ing_intake_config){ingester->writer, config->disk, config->registry});
     ingester->dicts = ing_dict_table_create(config->store, settings->dictionary_max_bytes);
     if (ing_retire_create(&(struct ing_retire_config){config->store, ingester->catalog,
-                                                      ingester->dicts, ingester->chunks},
+                                                      ingester->dicts, ingester->chunks,
+                                                      ingester->writer},
                           &ingester->retire, err) != FG_OK ||
         start_segments(ingester, config, err) != FG_OK)
         return err->code;
@@ -249,7 +277,7 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         .catalog = ingester->catalog,
         .chunks = ingester->chunks,
         .dicts = ingester->dicts,
-        .commit = ingester->commit,
+        .committer = ingester->committer,
         .segments = ingester->segments,
         .dedup = ingester->dedup,
         .member = &ingester->member,
@@ -337,11 +365,13 @@ void ing_destroy(struct ingester *ingester)
     fg_work_destroy(ingester->work); /* hands its last items to the committer */
     ing_segments_stop(ingester->segments);
     ing_intake_stop(ingester->intake);
-    ing_commit_destroy(ingester->commit);
+    ing_committer_destroy(ingester->committer);
+    ing_group_commit_destroy(ingester->group_commit);
     ing_intake_destroy(ingester->intake);
     ing_segments_destroy(ingester->segments);
     ing_dedup_destroy(ingester->dedup);
     ing_retire_destroy(ingester->retire);
+    ing_head_writer_destroy(ingester->writer);
     ing_dict_table_destroy(ingester->dicts);
     fg_condition_destroy(ingester->damaged);
     ing_head_chunks_close(ingester->chunks);

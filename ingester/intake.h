@@ -14,14 +14,14 @@
 #define FG_INGESTER_INTAKE_H
 
 #include "common/runtime/disk.h"
-#include "common/storage/store/store.h"
+#include "ingester/committer.h"
+#include "ingester/head_writer.h"
 
-struct ing_commit;
 struct ing_intake;
 
 struct ing_intake_config {
-    struct fg_store *store;     /* borrowed, as are those below */
-    const struct fg_disk *disk; /* of the store; NULL: not watched */
+    struct ing_head_writer *writer; /* borrowed, as are those below */
+    const struct fg_disk *disk;     /* of the store; NULL: not watched */
     struct fg_registry *registry;
 };
 
@@ -31,7 +31,7 @@ struct ing_intake *ing_intake_create(const struct ing_intake_config *config);
 
 /* Starts the thread that wakes the committer while the store needs healing. FG_E_UNAVAILABLE: the
  * thread could not be started. */
-enum fg_code ing_intake_start(struct ing_intake *intake, struct ing_commit *commit,
+enum fg_code ing_intake_start(struct ing_intake *intake, struct ing_committer *committer,
                               struct fg_err *err) fg_must_check;
 
 /* Stops the thread. Call it before the committer ends. Accepts NULL. */
@@ -40,13 +40,6 @@ void ing_intake_destroy(struct ing_intake *intake); /* NULL is fine */
 
 /* Returns FG_OK if a push may be processed; else counts a refusal and returns FG_E_UNAVAILABLE. */
 enum fg_code ing_intake_admits(struct ing_intake *intake, struct fg_err *err) fg_must_check;
-
-/* Notes that a write failed with this error. The committer's thread. */
-void ing_intake_failed(struct ing_intake *intake, const struct fg_err *err);
-
-/* Tries to heal the store if a write failed and the last attempt is at least a second ago. The
- * committer's thread, between two batches. */
-void ing_intake_heal(struct ing_intake *intake);
 
 /* Appends why pushes are refused and returns true, or returns false if they are taken. */
 bool ing_intake_refuses(struct ing_intake *intake, struct fg_buf *why) fg_must_check;

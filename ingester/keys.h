@@ -4,8 +4,8 @@
  *
  * META
  *   "format"               -> varint version
- *   "cut"                  -> varint: how often the head was cut (chunks.h)
- *   "manifest"             -> varint: a generation of the L0 manifest that was read (chunks.h)
+ *   "cut"                  -> varint: how often the head was cut (head_chunks.h)
+ *   "manifest"             -> varint: a generation of the L0 manifest that was read (head_chunks.h)
  *   't' tenant             -> varint tenant number
  *   's' be32 tenant, name  -> varint service number
  *   'n'                    -> varint: services that left had lesser numbers
@@ -16,7 +16,7 @@
  * DICT
  *   be32 service, be32 generation, be32 seq -> a chunk of the dictionary (dict.h)
  * CHUNKS
- *   a chunk's key: be32 tenant, be16 shard, be32 window, be32 chunk -> its state (chunks.h)
+ *   a chunk's key: be32 tenant, be16 shard, be32 window, be32 chunk -> its state (head_chunks.h)
  * PROFILES
  *   a chunk's key, be32 series, be64 time (sign flipped), id 16 bytes -> a record (record.h)
  *

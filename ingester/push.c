@@ -178,7 +178,7 @@ static enum fg_code current_generation(struct ingester_push *push, struct fg_err
         fg_log_error("stack dictionary cannot be read, starting a new one",
                      fg_ls("tenant", push->head->tenant), fg_ls("service", push->head->service),
                      fg_ls("err", err->msg));
-        ing_commit_spoil(service, generation);
+        ing_catalog_end_generation(service, generation);
         push->item.generation = atomic_load(&service->generation);
         return ing_dict_ref(push->context->dicts, service->number, push->item.generation,
                             &push->item.dict, err);
@@ -463,11 +463,11 @@ static void done(struct fg_job *job)
     }
     if (job->code == FG_OK && push->n_undefined == 0) {
         push->item.done = on_committed;
-        if (ing_commit_submit(push->context->commit, &push->item))
+        if (ing_committer_submit(push->context->committer, &push->item))
             return;
         /* What the dictionary numbered for this push will not be on disk. */
         if (push->item.defs.count > 0)
-            ing_commit_spoil(push->item.service, push->item.generation);
+            ing_catalog_end_generation(push->item.service, push->item.generation);
         (void)fg_fail(&push->item.err, FG_E_LIMIT, "ingester's commit queue is full");
     } else if (job->code != FG_OK) {
         push->item.err = job->err;

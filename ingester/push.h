@@ -12,8 +12,9 @@
 #include "common/model/tenant_limits.h"
 #include "common/net/rpc/rpc.h"
 #include "common/runtime/work.h"
-#include "ingester/commit.h"
+#include "ingester/committer.h"
 #include "ingester/dedup_index.h"
+#include "ingester/intake.h"
 #include "ingester/member.h"
 #include "ingester/segments/segments.h"
 
@@ -21,7 +22,7 @@ struct ing_push_context {
     struct ing_catalog *catalog;
     struct ing_head_chunks *chunks;
     struct ing_dict_table *dicts;
-    struct ing_commit *commit;
+    struct ing_committer *committer;
     struct ing_segments *segments;
     struct ing_dedup *dedup;
     const struct ing_member *member;

@@ -1,7 +1,5 @@
 #include "ingester/retire.h"
 
-#include "ingester/commit.h"
-
 #include <sys/random.h>
 
 enum state { WRITTEN, OLD, UNNEEDED, DELETED };
@@ -152,7 +150,7 @@ static void grow_old(const struct ing_retire *retire, struct retire_leaver *leav
 {
     if (ing_dict_in_use(retire->config.dicts, leaver->service->number, leaver->generation))
         return;
-    ing_commit_spoil(leaver->service, leaver->generation);
+    ing_catalog_end_generation(leaver->service, leaver->generation);
     leaver->state = OLD;
     leaver->cuts = ing_head_chunks_cuts(retire->config.chunks);
 }
@@ -182,16 +180,19 @@ static void drop_deleted(struct ing_retire *retire)
     size_t kept = 0;
 
     for (size_t i = 0; i < retire->n_leavers; i++) {
-        if (retire->leavers[i].state == DELETED)
-            retire->leavers[i].service->retiring--;
-        else
+        struct ing_catalog_service *service = retire->leavers[i].service;
+
+        if (retire->leavers[i].state != DELETED) {
             retire->leavers[kept++] = retire->leavers[i];
+            continue;
+        }
+        fg_assert(service->retiring > 0); /* or the service would leave before its dictionaries */
+        service->retiring--;
     }
     retire->n_leavers = kept;
 }
 
-enum fg_code ing_retire_sweep(struct ing_retire *retire, struct ing_retire_writer writer,
-                              struct fg_err *err)
+enum fg_code ing_retire_sweep(struct ing_retire *retire, struct fg_err *err)
 {
     uint32_t least = ing_head_chunks_least_born(retire->config.chunks);
     struct fg_store_batch batch;
@@ -201,7 +202,7 @@ enum fg_code ing_retire_sweep(struct ing_retire *retire, struct ing_retire_write
     for (size_t i = 0; i < retire->n_leavers; i++)
         sweep_one(retire, &retire->leavers[i], least, &batch);
     if (batch.count > 0)
-        code = writer.write(writer.arg, &batch, err);
+        code = ing_head_writer_write(retire->config.writer, &batch, NULL, err);
     if (code == FG_OK)
         drop_deleted(retire);
     fg_store_batch_done(&batch);
@@ -220,8 +221,7 @@ static bool has_no_dictionary(const struct ing_catalog_service *service, void *a
 }
 
 /* What has left has to be deleted before more leaves. */
-enum fg_code ing_retire_series(struct ing_retire *retire, struct ing_retire_writer writer,
-                               struct fg_err *err)
+enum fg_code ing_retire_series(struct ing_retire *retire, struct fg_err *err)
 {
     struct fg_store_batch *deletes = &retire->deletes;
 
@@ -232,7 +232,7 @@ enum fg_code ing_retire_series(struct ing_retire *retire, struct ing_retire_writ
     }
     if (deletes->count == 0)
         return FG_OK;
-    if (writer.write(writer.arg, deletes, err) != FG_OK)
+    if (ing_head_writer_write(retire->config.writer, deletes, NULL, err) != FG_OK)
         return err->code;
     fg_store_batch_clear(deletes);
     return FG_OK;

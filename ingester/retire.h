@@ -23,6 +23,7 @@
 #include "ingester/catalog/catalog.h"
 #include "ingester/dict.h"
 #include "ingester/head_chunks.h"
+#include "ingester/head_writer.h"
 
 struct ing_retire;
 
@@ -32,6 +33,7 @@ struct ing_retire_config {
     struct ing_catalog *catalog;
     struct ing_dict_table *dicts;
     struct ing_head_chunks *chunks;
+    struct ing_head_writer *writer;
 };
 
 /* Finds what the store has, and sets the generation of every service; any series may be in any
@@ -45,22 +47,12 @@ void ing_retire_destroy(struct ing_retire *retire);
  * next cut is time enough. */
 enum fg_code ing_retire_cut(struct ing_retire *retire, struct fg_err *err) fg_must_check;
 
-/* Writes a batch: ing_commit_write(), so that nothing is deleted before what a failed write has
- * left.
- */
-struct ing_retire_writer {
-    enum fg_code (*write)(void *arg, struct fg_store_batch *batch, struct fg_err *err);
-    void *arg;
-};
-
 /* Dictionaries; minutes after the sweep before. FG_E_UNAVAILABLE: later. */
-enum fg_code ing_retire_sweep(struct ing_retire *retire, struct ing_retire_writer writer,
-                              struct fg_err *err) fg_must_check;
+enum fg_code ing_retire_sweep(struct ing_retire *retire, struct fg_err *err) fg_must_check;
 
 /* Goes on with series and services: some milliseconds, as often as one likes. FG_E_UNAVAILABLE:
  * later. */
-enum fg_code ing_retire_series(struct ing_retire *retire, struct ing_retire_writer writer,
-                               struct fg_err *err) fg_must_check;
+enum fg_code ing_retire_series(struct ing_retire *retire, struct fg_err *err) fg_must_check;
 
 /* How many dictionaries are on their way. */
 size_t ing_retire_count(const struct ing_retire *retire);

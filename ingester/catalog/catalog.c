@@ -1,5 +1,5 @@
 #include "common/model/tenant_share.h"
-#include "ingester/catalog/impl.h"
+#include "ingester/catalog/catalog_impl.h"
 
 /* Numbers are given one after another, and a tenant that never became durable leaves a gap. A
  * number further away than that is damage, and no reason to ask for memory. */
@@ -466,6 +466,22 @@ static struct ing_catalog_service **copy_services(const struct ing_catalog *cata
     fg_assert(n == count);
     *ret_count = count;
     return services;
+}
+
+/* Raises a number to at least `least`. */
+static void raise_to(_Atomic uint32_t *number, uint32_t least)
+{
+    uint32_t now = atomic_load(number);
+
+    while (now < least && !atomic_compare_exchange_weak(number, &now, least))
+        ;
+}
+
+void ing_catalog_end_generation(struct ing_catalog_service *service, uint32_t generation)
+{
+    /* In this order, so that nobody finds the newest generation ended. */
+    raise_to(&service->generation, generation + 1);
+    raise_to(&service->valid_from, generation + 1);
 }
 
 void ing_catalog_each_service(struct ing_catalog *catalog,

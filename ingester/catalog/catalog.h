@@ -145,6 +145,13 @@ struct ing_catalog_service *ing_catalog_service(struct ing_catalog *catalog,
                                                 struct fg_slice name,
                                                 const struct ing_catalog_quota *quota);
 
+/*
+ * Ends a generation of the service's dictionary: nothing more may be stored that names it, since it
+ * has numbered what will not be on disk, or is about to be deleted. The next push begins a new
+ * generation (dict.h). Any thread.
+ */
+void ing_catalog_end_generation(struct ing_catalog_service *service, uint32_t generation);
+
 /* Calls each() for the services that there are now, of all tenants. No lock is held meanwhile. */
 void ing_catalog_each_service(struct ing_catalog *catalog,
                               void (*each)(struct ing_catalog_service *service, void *arg),

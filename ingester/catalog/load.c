@@ -1,5 +1,5 @@
 /* The catalog out of the store, at the start. */
-#include "ingester/catalog/impl.h"
+#include "ingester/catalog/catalog_impl.h"
 
 enum { SERIES_ARENA_MAX_BYTES = 4 * 1024 * 1024 }; /* for reading one series back */
 

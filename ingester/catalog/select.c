@@ -1,5 +1,5 @@
 /* Which series a query is about. */
-#include "ingester/catalog/impl.h"
+#include "ingester/catalog/catalog_impl.h"
 
 static int match_order(const void *left, const void *right)
 {

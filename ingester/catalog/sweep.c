@@ -1,5 +1,5 @@
 /* What nothing holds any more leaves. */
-#include "ingester/catalog/impl.h"
+#include "ingester/catalog/catalog_impl.h"
 
 enum {
     SWEEP_LOOKS = 64 * 1024,   /* series in one go: a millisecond or two */

@@ -148,15 +148,9 @@ static void let_go(struct ing_chunk_table_group *group, const struct ing_segment
 void ing_chunk_table_set_state(struct ing_chunk_table *table, struct ing_segments_chunk *chunk,
                                enum ing_chunk_state state)
 {
-    static const unsigned moves[CHUNK_STATES] = {
-        [CHUNK_OPEN] = 1 << CHUNK_SEALED | 1 << CHUNK_COMMITTED | 1 << CHUNK_UNCHECKED,
-        [CHUNK_SEALED] = 1 << CHUNK_COMMITTED | 1 << CHUNK_ASIDE | 1 << CHUNK_UNCHECKED,
-        [CHUNK_ASIDE] = 1 << CHUNK_SEALED | 1 << CHUNK_COMMITTED | 1 << CHUNK_UNCHECKED,
-        [CHUNK_UNCHECKED] = 1 << CHUNK_ASIDE | 1 << CHUNK_COMMITTED,
-    };
     struct ing_chunk_table_group *group = ing_chunk_table_group(table, &chunk->group);
 
-    fg_assert((moves[chunk->state] >> state & 1) != 0);
+    fg_assert(ing_chunk_may_become(chunk->state, state));
     let_go(group, chunk);
     sum(table, chunk, -1);
     chunk->state = state;
@@ -226,4 +220,30 @@ void ing_chunk_table_remove(struct ing_chunk_table *table, struct ing_segments_c
     }
     table->n_groups = kept;
     rebuild_maps(table); /* they forget nothing by themselves */
+}
+
+void ing_chunk_table_check(const struct ing_chunk_table *table)
+{
+    struct ing_chunk_table again = {0}; /* sums alone */
+    uint32_t n_grouped = 0;
+
+    for (uint32_t i = 0; i < table->n_chunks; i++) {
+        const struct ing_segments_chunk *chunk = table->chunks[i];
+        const struct ing_chunk_table_group *group = ing_chunk_table_group(table, &chunk->group);
+
+        fg_assert(group != NULL && chunk->number < group->next);
+        fg_assert(ing_chunk_table_chunk(table, &chunk->group, chunk->number) == chunk);
+        fg_assert((chunk->state == CHUNK_OPEN) == (group->open == chunk));
+        fg_assert(group->unchecked != chunk || chunk->state == CHUNK_UNCHECKED);
+        sum(&again, chunk, 1);
+    }
+    for (uint32_t i = 0; i < table->n_groups; i++)
+        n_grouped += table->groups[i]->n_chunks;
+    fg_assert(n_grouped == table->n_chunks);
+    fg_assert(memcmp(again.by_state, table->by_state, sizeof again.by_state) == 0);
+    fg_assert(again.open_bytes == table->open_bytes && again.first_bytes == table->first_bytes);
+    fg_assert(again.sealed_bytes == table->sealed_bytes && again.aside_bytes == table->aside_bytes);
+    fg_assert(again.aside_profiles == table->aside_profiles);
+    fg_assert(again.unchecked_bytes == table->unchecked_bytes);
+    fg_assert(again.unchecked_profiles == table->unchecked_profiles);
 }

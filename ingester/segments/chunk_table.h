@@ -6,7 +6,7 @@
 #define FG_INGESTER_SEGMENTS_CHUNK_TABLE_H
 
 #include "common/base/map.h"
-#include "ingester/segments/segments_core.h"
+#include "ingester/segments/chunk.h"
 
 struct ing_chunk_table_group {
     struct ing_head_group_key key;
@@ -64,5 +64,8 @@ void ing_chunk_table_count(struct ing_chunk_table *table, struct ing_segments_ch
 /* These chunks go, and groups that have none left. */
 void ing_chunk_table_remove(struct ing_chunk_table *table, struct ing_segments_chunk *const *chunks,
                             uint32_t count);
+
+/* Asserts that sums, groups and maps agree with the chunks. Takes time for each chunk. */
+void ing_chunk_table_check(const struct ing_chunk_table *table);
 
 #endif

@@ -358,8 +358,8 @@ static enum fg_code write_changes(struct applying *applying)
     /* The store may have done a write that it reported as failed. Then the moved profiles are in a
      * chunk that is not in memory, and the next comparison does not find them: the undo moves them
      * back first. */
-    code =
-        ing_commit_write(applying->head->commit, &applying->batch, &applying->undo, applying->err);
+    code = ing_head_writer_write(applying->head->writer, &applying->batch, &applying->undo,
+                                 applying->err);
     for (size_t i = 0; i < applying->n_changed; i++)
         if (code == FG_OK)
             ing_head_chunks_set(applying->head->chunks, &applying->changed[i]);
@@ -387,7 +387,7 @@ enum fg_code ing_compare_apply(const struct ing_compare_head *head, struct ing_c
     enum fg_code code;
     size_t n = 0;
 
-    if (ing_commit_settle(head->commit, err) != FG_OK ||
+    if (ing_head_writer_settle(head->writer, err) != FG_OK ||
         find_chunks(head, compare->arena, &chunks, &n, err) != FG_OK)
         return err->code;
     applying.changed = fg_arena_new(compare->arena, struct ing_head_chunk, 2 * n);

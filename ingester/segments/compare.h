@@ -13,9 +13,10 @@
 #define FG_INGESTER_SEGMENTS_COMPARE_H
 
 #include "ingester/catalog/catalog.h"
-#include "ingester/commit.h"
 #include "ingester/dedup_index.h"
 #include "ingester/head_chunks.h"
+#include "ingester/head_writer.h"
+#include "ingester/segments/segments_core.h"
 
 /* Borrowed. */
 struct ing_compare_head {
@@ -23,7 +24,7 @@ struct ing_compare_head {
     struct ing_catalog *catalog;
     struct ing_head_chunks *chunks;
     struct ing_dedup *dedup;
-    struct ing_commit *commit;
+    struct ing_head_writer *writer;
 };
 
 /* A group of the head's of which something is held, or may be. */

@@ -1,6 +1,5 @@
 #include "common/runtime/log.h"
 #include "common/runtime/rwlock.h"
-#include "ingester/commit.h"
 #include "ingester/segments/compare.h"
 #include "ingester/segments/publish.h"
 #include "ingester/segments/segments_impl.h"
@@ -46,232 +45,11 @@ static const int64_t BACKOFF_MAX_NS = FG_MINUTE_NS;
 static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;
 static const int64_t ASIDE_RETRY_NS = FG_HOUR_NS;
 static const int64_t CHECK_RETRY_NS = 5 * FG_MINUTE_NS;
-static const int64_t FAILING_TO_TELL_NS = FG_MINUTE_NS; /* what is shorter passes by itself */
 static const int64_t COMPARE_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 static const int64_t DEADLINES_EVERY_NS = FG_SECOND_NS; /* so much late a wait may end */
 static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query may take */
 
-/* clang-format off */
-#define SEGMENTS_METRICS(M)                                                                          \
-    M(COUNTER, METRIC_CUTS, "flamegrid_ingester_segments_cut_total", "Cuts of the head")           \
-    M(COUNTER, METRIC_COMMITTED, "flamegrid_ingester_segments_committed_total", "Segments committed to the manifest") \
-    M(COUNTER, METRIC_EVICTED, "flamegrid_ingester_rounds_forgotten_total", "Head chunks evicted after their commit") \
-    M(COUNTER, METRIC_FAILED_READ, "flamegrid_ingester_segment_failures_total{step=\"read\"}", "Failed steps of committing a segment, which are retried") \
-    M(COUNTER, METRIC_FAILED_COMPARE, "flamegrid_ingester_segment_failures_total{step=\"compare\"}", "Failed steps of committing a segment, which are retried") \
-    M(COUNTER, METRIC_FAILED_TAKE_IN, "flamegrid_ingester_segment_failures_total{step=\"take_in\"}", "Failed steps of committing a segment, which are retried") \
-    M(COUNTER, METRIC_FAILED_SEAL, "flamegrid_ingester_segment_failures_total{step=\"seal\"}", "Failed steps of committing a segment, which are retried") \
-    M(COUNTER, METRIC_FAILED_UPLOAD, "flamegrid_ingester_segment_failures_total{step=\"upload\"}", "Failed steps of committing a segment, which are retried") \
-    M(COUNTER, METRIC_FAILED_SET_ASIDE, "flamegrid_ingester_segment_failures_total{step=\"set_aside\"}", "Failed steps of committing a segment, which are retried") \
-    M(COUNTER, METRIC_FAILED_SWAP, "flamegrid_ingester_segment_failures_total{step=\"swap\"}", "Failed steps of committing a segment, which are retried") \
-    M(COUNTER, METRIC_FAILED_MARK, "flamegrid_ingester_segment_failures_total{step=\"mark\"}", "Failed steps of committing a segment, which are retried") \
-    M(COUNTER, METRIC_FAILED_EVICT, "flamegrid_ingester_segment_failures_total{step=\"forget\"}", "Failed steps of committing a segment, which are retried") \
-    M(COUNTER, METRIC_FAILED_REPORT, "flamegrid_ingester_segment_failures_total{step=\"report\"}", "Failed steps of committing a segment, which are retried") \
-    M(GAUGE, METRIC_GENERATION, "flamegrid_ingester_manifest_generation", "Newest manifest generation that the head follows") \
-    M(GAUGE, METRIC_OPEN_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"open\"}", "Bytes of the head in no committed segment, by state") \
-    M(GAUGE, METRIC_SEALED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"sealed\"}", "Bytes of the head in no committed segment, by state") \
-    M(GAUGE, METRIC_ASIDE_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"aside\"}", "Bytes of the head in no committed segment, by state") \
-    M(GAUGE, METRIC_UNCHECKED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"unchecked\"}", "Bytes of the head in no committed segment, by state") \
-    M(GAUGE, METRIC_UNCHECKED_PROFILES, "flamegrid_ingester_profiles_unchecked", "Late profiles not yet checked for duplicates in the bucket; queries omit them until then") \
-    M(GAUGE, METRIC_ASIDE_CHUNKS, "flamegrid_ingester_rounds_aside", "Head chunks that cannot be written as a segment and stay in the head") \
-    M(GAUGE, METRIC_ASIDE_PROFILES, "flamegrid_ingester_profiles_aside", "Profiles in head chunks that cannot be written as a segment") \
-    M(GAUGE, METRIC_RETIRED, "flamegrid_ingester_dictionaries_retired", "Old dictionaries that are being deleted from the head store")
-/* clang-format on */
-FG_METRICS_ENUM(segments_metric, SEGMENTS_METRICS)
 static const struct fg_metric_def segments_metrics[] = FG_METRICS_DEFS(SEGMENTS_METRICS);
-
-/* ---- effects of the head: committer's thread ---- */
-
-static void fail_effect(struct ing_segments *segments, enum ing_segments_effect_kind kind,
-                        const struct fg_err *err)
-{
-    static const char *const names[] = {
-        [SEGMENTS_READ] = "read",       [SEGMENTS_COMPARE] = "compare",
-        [SEGMENTS_TAKE_IN] = "take_in", [SEGMENTS_SEAL] = "seal",
-        [SEGMENTS_UPLOAD] = "upload",   [SEGMENTS_SET_ASIDE] = "set_aside",
-        [SEGMENTS_SWAP] = "swap",       [SEGMENTS_MARK] = "mark",
-        [SEGMENTS_EVICT] = "forget",    [SEGMENTS_REPORT] = "report",
-    };
-
-    int64_t now_ns = fg_mono_ns(segments->config.clock);
-    int64_t *since = &segments->failing_since_mono_ns[kind];
-
-    if (err->code == FG_E_CANCELED) /* by ing_segments_stop() */
-        return;
-    fg_metric_add(segments->metrics, METRIC_FAILED_READ + (unsigned)kind, 1);
-    fg_log_warn("segment commit step failed, will retry", fg_ls("step", names[kind]),
-                fg_ls("err", err->msg));
-    *since = *since == 0 ? now_ns : *since;
-    if (now_ns - *since >= FAILING_TO_TELL_NS || err->code == FG_E_CORRUPT)
-        fg_condition_raise(segments->failing, "segments cannot be committed, step %s fails: %s",
-                           names[kind], err->msg);
-}
-
-static void end_effect(struct ing_segments *segments, enum ing_segments_effect_kind kind)
-{
-    bool any = false;
-
-    segments->failing_since_mono_ns[kind] = 0;
-    for (size_t i = 0; i < FG_COUNT(segments->failing_since_mono_ns); i++)
-        any |= segments->failing_since_mono_ns[i] != 0;
-    if (!any)
-        fg_condition_clear(segments->failing);
-}
-
-static bool find_chunk(struct ing_segments *segments, const struct ing_segments_chunk *wanted,
-                       struct ing_head_chunk *ret_chunk)
-{
-    return ing_head_chunks_find(segments->config.chunks,
-                                &(struct ing_head_chunk_key){wanted->group, wanted->number},
-                                ret_chunk);
-}
-
-/* The chunks as they are to be, written. */
-static enum fg_code
-write_chunks(struct ing_segments *segments, const struct ing_segments_effect *effect,
-             struct fg_store_batch *batch,
-             void (*change)(struct ing_head_chunk *chunk, const struct ing_segments_effect *effect,
-                            const struct ing_segments_chunk *to),
-             struct fg_err *err)
-{
-    struct ing_head_chunk chunk;
-
-    for (uint32_t i = 0; i < effect->n_chunks; i++)
-        if (find_chunk(segments, effect->chunks[i], &chunk)) {
-            change(&chunk, effect, effect->chunks[i]);
-            ing_head_chunk_put(&chunk, batch);
-        }
-    ing_head_chunks_put_seen(ing_segments_core_seen(segments->core), batch);
-    return ing_commit_write(segments->commit, batch, NULL, err);
-}
-
-/* The same in memory, which is what queries go by. */
-static void take_chunks(struct ing_segments *segments, const struct ing_segments_effect *effect,
-                        void (*change)(struct ing_head_chunk *chunk,
-                                       const struct ing_segments_effect *effect,
-                                       const struct ing_segments_chunk *to))
-{
-    struct ing_head_chunk chunk;
-
-    for (uint32_t i = 0; i < effect->n_chunks; i++)
-        if (find_chunk(segments, effect->chunks[i], &chunk)) {
-            change(&chunk, effect, effect->chunks[i]);
-            ing_head_chunks_set(segments->config.chunks, &chunk);
-        }
-}
-
-static void to_sealed(struct ing_head_chunk *chunk, const struct ing_segments_effect *effect,
-                      const struct ing_segments_chunk *to)
-{
-    (void)to;
-    chunk->state = CHUNK_SEALED;
-    chunk->cut = (uint32_t)effect->cut;
-}
-
-static void to_aside(struct ing_head_chunk *chunk, const struct ing_segments_effect *effect,
-                     const struct ing_segments_chunk *to)
-{
-    (void)effect;
-    (void)to;
-    chunk->state = CHUNK_ASIDE;
-}
-
-static void to_committed(struct ing_head_chunk *chunk, const struct ing_segments_effect *effect,
-                         const struct ing_segments_chunk *to)
-{
-    (void)effect;
-    chunk->state = CHUNK_COMMITTED;
-    chunk->generation = to->generation;
-}
-
-static enum fg_code seal(struct ing_segments *segments, const struct ing_segments_effect *effect,
-                         struct fg_store_batch *batch, struct fg_err *err)
-{
-    struct fg_err later;
-
-    ing_head_chunks_put_cuts((uint32_t)effect->cut, batch);
-    if (write_chunks(segments, effect, batch, to_sealed, err) != FG_OK)
-        return err->code;
-    take_chunks(segments, effect, to_sealed);
-    ing_head_chunks_set_cuts(segments->config.chunks, (uint32_t)effect->cut);
-    fg_metric_add(segments->metrics, METRIC_CUTS, 1);
-    if (ing_retire_cut(segments->config.retire, &later) != FG_OK)
-        fg_log_warn("dictionaries could not start a new generation, keeping the old one",
-                    fg_ls("err", later.msg));
-    return FG_OK;
-}
-
-static enum fg_code evict(struct ing_segments *segments, const struct ing_segments_effect *effect,
-                          struct fg_store_batch *batch, struct fg_err *err)
-{
-    struct ing_head_chunk chunk;
-
-    for (uint32_t i = 0; i < effect->n_chunks; i++) {
-        /* Nobody else has it otherwise. */
-        fg_assert(!find_chunk(segments, effect->chunks[i], &chunk) ||
-                  chunk.state == CHUNK_COMMITTED);
-        ing_head_chunk_delete(
-            &(struct ing_head_chunk_key){effect->chunks[i]->group, effect->chunks[i]->number},
-            batch);
-    }
-    ing_head_chunks_put_seen(ing_segments_core_seen(segments->core), batch);
-    if (ing_commit_write(segments->commit, batch, NULL, err) != FG_OK)
-        return err->code;
-    for (uint32_t i = 0; i < effect->n_chunks; i++)
-        ing_head_chunks_remove(
-            segments->config.chunks,
-            &(struct ing_head_chunk_key){effect->chunks[i]->group, effect->chunks[i]->number});
-    fg_metric_add(segments->metrics, METRIC_EVICTED, effect->n_chunks);
-    return FG_OK;
-}
-
-/* Seals, marks or evicts, and says how that went. */
-static struct ing_segments_event change_head(struct ing_segments *segments,
-                                             const struct ing_segments_effect *effect)
-{
-    struct ing_segments_event event = {.kind = SEGMENTS_FAILED, .failed = effect->kind};
-    struct fg_store_batch batch;
-    enum fg_code code;
-    struct fg_err err;
-
-    fg_store_batch_init(&batch);
-    switch (effect->kind) {
-    case SEGMENTS_SEAL:
-        code = seal(segments, effect, &batch, &err);
-        event.kind = code == FG_OK ? SEGMENTS_SEALED : SEGMENTS_FAILED;
-        break;
-    case SEGMENTS_SET_ASIDE:
-        code = write_chunks(segments, effect, &batch, to_aside, &err);
-        if (code == FG_OK)
-            take_chunks(segments, effect, to_aside);
-        event.kind = code == FG_OK ? SEGMENTS_IS_ASIDE : SEGMENTS_FAILED;
-        break;
-    case SEGMENTS_TAKE_IN:
-        code = write_chunks(segments, effect, &batch, to_aside, &err);
-        if (code == FG_OK)
-            take_chunks(segments, effect, to_aside);
-        event.kind = code == FG_OK ? SEGMENTS_TAKEN_IN : SEGMENTS_FAILED;
-        break;
-    case SEGMENTS_MARK:
-        code = write_chunks(segments, effect, &batch, to_committed, &err);
-        /* Whether or not that was written: the manifest has them, so a query that knows it must not
-         * get them from here as well. A restart finds out by the manifest, too. */
-        take_chunks(segments, effect, to_committed);
-        event.kind = code == FG_OK ? SEGMENTS_MARKED : SEGMENTS_FAILED;
-        fg_metric_add(segments->metrics, METRIC_COMMITTED, code == FG_OK);
-        break;
-    default:
-        fg_assert(effect->kind == SEGMENTS_EVICT);
-        code = evict(segments, effect, &batch, &err);
-        event.kind = code == FG_OK ? SEGMENTS_EVICTED : SEGMENTS_FAILED;
-        break;
-    }
-    if (code != FG_OK)
-        fail_effect(segments, effect->kind, &err);
-    else
-        end_effect(segments, effect->kind);
-    fg_store_batch_done(&batch);
-    return event;
-}
 
 /* ---- steps: committer's thread ---- */
 
@@ -283,7 +61,7 @@ static bool is_of_head(enum ing_segments_effect_kind kind)
 
 /* A step on its way from the driver's thread and back; the thread waits for it. */
 struct turn {
-    struct ing_commit_visit visit;
+    struct ing_committer_visit visit;
     struct ing_segments *segments;
     struct ing_segments_event event;
     struct ing_compare *compare; /* COMPARED: to be applied before; else NULL */
@@ -294,7 +72,7 @@ static struct ing_compare_head compare_head(const struct ing_segments *segments)
 {
     return (struct ing_compare_head){segments->config.head.store, segments->config.head.catalog,
                                      segments->config.chunks, segments->config.dedup,
-                                     segments->commit};
+                                     segments->config.writer};
 }
 
 static uint32_t leftover_of(void *arg, const struct ing_head_chunk_key *chunk)
@@ -312,7 +90,7 @@ static void apply_compare(struct ing_segments *segments, struct turn *turn)
     struct fg_err err;
 
     if (ing_compare_apply(&head, compare, leftover_of, segments, &err) != FG_OK) {
-        fail_effect(segments, SEGMENTS_COMPARE, &err);
+        ing_segments_effect_failed(segments, SEGMENTS_COMPARE, &err);
         turn->event =
             (struct ing_segments_event){.kind = SEGMENTS_FAILED, .failed = SEGMENTS_COMPARE};
         return;
@@ -363,30 +141,24 @@ static void take_steps(struct ing_segments *segments, const struct ing_segments_
                 continue;
             }
             fg_assert(added - taken < EVENTS_MAX);
-            events[added++ % EVENTS_MAX] = change_head(segments, &effects.effects[i]);
+            events[added++ % EVENTS_MAX] = ing_segments_change_head(segments, &effects.effects[i]);
         }
     }
-}
-
-static enum fg_code write_committed(void *arg, struct fg_store_batch *batch, struct fg_err *err)
-{
-    return ing_commit_write(arg, batch, NULL, err);
 }
 
 /* What no chunk needs any more goes, a little at a time. */
 static void sweep(struct ing_segments *segments)
 {
-    const struct ing_retire_writer writer = {write_committed, segments->commit};
     int64_t now_ns = fg_mono_ns(segments->config.clock);
     struct fg_err later;
 
-    if (ing_retire_series(segments->config.retire, writer, &later) != FG_OK)
+    if (ing_retire_series(segments->config.retire, &later) != FG_OK)
         fg_log_warn("evicted series could not be deleted from the head store, will retry",
                     fg_ls("err", later.msg));
     if (now_ns - segments->swept_mono_ns < SWEEP_PAUSE_NS)
         return;
     segments->swept_mono_ns = now_ns;
-    if (ing_retire_sweep(segments->config.retire, writer, &later) != FG_OK)
+    if (ing_retire_sweep(segments->config.retire, &later) != FG_OK)
         fg_log_warn("old dictionaries could not be deleted from the head store, will retry",
                     fg_ls("err", later.msg));
 }
@@ -424,7 +196,7 @@ static void tell_conditions(struct ing_segments *segments)
                            "restored from a backup and lacks the profiles acknowledged since then");
 }
 
-static void on_turn(struct ing_commit_visit *visit)
+static void on_turn(struct ing_committer_visit *visit)
 {
     struct turn *turn = fg_container(visit, struct turn, visit);
     struct ing_segments *segments = turn->segments;
@@ -499,7 +271,7 @@ static void hand_in(struct ing_segments *segments, const struct ing_segments_eve
         .visit.run = on_turn, .segments = segments, .event = *event, .compare = compare};
 
     fg_assert(sem_init(&turn.taken, 0, 0) == 0);
-    ing_commit_post(segments->commit, &turn.visit);
+    ing_committer_post(segments->committer, &turn.visit);
     while (sem_wait(&turn.taken) != 0)
         continue;
     (void)sem_destroy(&turn.taken);
@@ -565,18 +337,18 @@ static void carry_out(struct ing_segments *segments, struct ing_segments_task *t
         if (ing_publish_swap(segments->publish, &task->effect.id, task->effect.clean, &err) !=
                 FG_OK &&
             err.code != FG_E_PRECONDITION)
-            fail_effect(segments, SEGMENTS_SWAP, &err);
+            ing_segments_effect_failed(segments, SEGMENTS_SWAP, &err);
         else
-            end_effect(segments, SEGMENTS_SWAP);
+            ing_segments_effect_ended(segments, SEGMENTS_SWAP);
         event.kind = SEGMENTS_SWAPPED;
         break;
     case SEGMENTS_REPORT: /* likewise */
         if (ing_publish_report(segments->publish, segments->config.member->store,
                                task->effect.clean, &err) != FG_OK &&
             err.code != FG_E_PRECONDITION)
-            fail_effect(segments, SEGMENTS_REPORT, &err);
+            ing_segments_effect_failed(segments, SEGMENTS_REPORT, &err);
         else
-            end_effect(segments, SEGMENTS_REPORT);
+            ing_segments_effect_ended(segments, SEGMENTS_REPORT);
         event.kind = SEGMENTS_REPORTED;
         break;
     default:
@@ -587,7 +359,7 @@ static void carry_out(struct ing_segments *segments, struct ing_segments_task *t
     }
     free(task->chunks);
     if (code != FG_OK) {
-        fail_effect(segments, task->effect.kind, &err);
+        ing_segments_effect_failed(segments, task->effect.kind, &err);
         event.kind = SEGMENTS_FAILED;
         event.unfit = fault.unfit;
         event.suspects = fault.suspects.chunks;
@@ -595,7 +367,7 @@ static void carry_out(struct ing_segments *segments, struct ing_segments_task *t
         if (fault.unfit)
             memcpy(segments->unfit_why, err.msg, sizeof err.msg);
     } else if (task->effect.kind != SEGMENTS_SWAP && task->effect.kind != SEGMENTS_REPORT) {
-        end_effect(segments, task->effect.kind);
+        ing_segments_effect_ended(segments, task->effect.kind);
     }
     hand_in(segments, &event, compare.arena != NULL ? &compare : NULL);
     ing_compare_done(&compare);
@@ -885,14 +657,14 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
     return FG_OK;
 }
 
-enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_commit *commit,
+enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_committer *committer,
                                 struct fg_err *err)
 {
     const struct fg_l0 *l0;
     struct fg_err unread;
     int failed;
 
-    segments->commit = commit;
+    segments->committer = committer;
     /* So that whoever asks at once finds the manifest that a new bucket gets. */
     if (ing_publish_read(segments->publish, segments->status.seen, &l0, &unread) != FG_OK)
         fg_log_warn("L0 manifest cannot be read yet, will retry", fg_ls("err", unread.msg));

@@ -18,14 +18,15 @@
 #include "common/runtime/disk.h"
 #include "common/runtime/metrics.h"
 #include "common/storage/bucket/bucket.h"
+#include "ingester/committer.h"
 #include "ingester/dedup_index.h"
+#include "ingester/head_writer.h"
 #include "ingester/member.h"
 #include "ingester/retire.h"
 #include "ingester/segments/build.h"
 #include "ingester/segments/segments_core.h"
 
 struct ing_segments;
-struct ing_commit;
 
 /* Settings, section "ingester.segments". */
 struct ing_segments_settings {
@@ -45,6 +46,7 @@ struct ing_segments_config {
     const struct fg_disk *disk; /* the disk of scratch; NULL: not watched */
     struct ing_build_head head;
     struct ing_head_chunks *chunks;
+    struct ing_head_writer *writer;
     struct ing_retire *retire;
     const struct ing_member *member;
     struct ing_dedup *dedup;
@@ -77,8 +79,8 @@ void ing_segments_found(struct ing_segments *segments, uint64_t generation);
 bool ing_segments_is_late(struct ing_segments *segments, const struct ing_head_group_key *group,
                           uint64_t *ret_seen);
 
-/* Begins; commit outlives the driver's end. */
-enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_commit *commit,
+/* Begins; committer outlives the driver's end. */
+enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_committer *committer,
                                 struct fg_err *err) fg_must_check;
 
 /* Ends all waits of ing_segments_wait() and ing_segments_flush() with FG_E_CANCELED, also future

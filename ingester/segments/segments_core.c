@@ -236,9 +236,7 @@ static void on_failed(struct ing_segments_core *core, const struct ing_segments_
         ing_cut_failed(core, event);
         return;
     case SEGMENTS_EVICT:
-        core->is_evicting = false;
-        core->evicting.n = 0;
-        ing_core_fail(core, &core->evict_pause);
+        ing_evict_failed(core);
         return;
     case SEGMENTS_REPORT:
         ing_follow_reported(core);
@@ -320,77 +318,6 @@ static void on_ranks(struct ing_segments_core *core, const uint8_t *ranks)
     }
 }
 
-/* ---- evicting ---- */
-
-/*
- * Committed chunks go after a while in which others could read the manifest that has them: while
- * the bucket is away queries go on with what they know of it. Those of a window that is still open
- * later: as long as they are here an id of its ordinary data is known to be new without asking the
- * blocks.
- */
-static bool was_shown(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
-{
-    return core->config.evict_after_ns == 0 ||
-           core->manifest_mono_ns - chunk->committed_mono_ns >= core->config.evict_after_ns;
-}
-
-static bool may_evict(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
-{
-    return chunk->state == CHUNK_COMMITTED && chunk->marked && chunk->generation <= core->gen &&
-           was_shown(core, chunk) &&
-           (ing_core_is_closed(core, chunk) ||
-            core->wall_ns >= fg_time_add(chunk->opened_wall_ns, core->config.open_max_ns));
-}
-
-/* Chunks that were admitted to and got nothing: pushes of what is there already, or that failed.
- * The store knows nothing of them. */
-static void drop_empty(struct ing_segments_core *core)
-{
-    struct ing_chunk_list *list = &core->empty;
-
-    list->n = 0;
-    for (uint32_t i = 0; i < core->table.n_chunks; i++) {
-        struct ing_segments_chunk *chunk = core->table.chunks[i];
-
-        if ((chunk->state == CHUNK_OPEN || chunk->state == CHUNK_UNCHECKED) &&
-            chunk->profiles == 0 &&
-            core->wall_ns >= fg_time_add(chunk->opened_wall_ns, core->config.linger_ns))
-            ing_chunk_list_add(list, chunk);
-    }
-    if (list->n > 0)
-        ing_chunk_table_remove(&core->table, list->chunks, list->n);
-}
-
-static void advance_evict(struct ing_segments_core *core, struct ing_segments_effects *effects)
-{
-    if (!core->look || core->is_evicting || !core->settled ||
-        !ing_core_is_over(core, &core->evict_pause))
-        return;
-    core->evicting.n = 0;
-    for (uint32_t i = 0; i < core->table.n_chunks; i++) {
-        struct ing_segments_chunk *chunk = core->table.chunks[i];
-
-        if (!may_evict(core, chunk))
-            continue;
-        ing_chunk_list_add(&core->evicting, chunk);
-        /* Before anything is deleted: a write that failed may be done all the same. */
-        core->safe = FG_MAX(core->safe, chunk->generation);
-        ing_chunk_table_group(&core->table, &chunk->group)->whole = false;
-    }
-    if (core->evicting.n == 0)
-        return;
-    core->is_evicting = true;
-    ing_core_emit_chunks(effects, SEGMENTS_EVICT, &core->evicting, core);
-}
-
-static void on_evicted(struct ing_segments_core *core)
-{
-    ing_chunk_table_remove(&core->table, core->evicting.chunks, core->evicting.n);
-    core->evicting.n = 0;
-    core->is_evicting = false;
-    core->evict_pause = (struct ing_pause){0};
-}
-
 /* ---- a step ---- */
 
 static void take_event(struct ing_segments_core *core, const struct ing_segments_event *event)
@@ -435,7 +362,7 @@ static void take_event(struct ing_segments_core *core, const struct ing_segments
         ing_cut_marked(core);
         break;
     case SEGMENTS_EVICTED:
-        on_evicted(core);
+        ing_evict_done(core);
         break;
     case SEGMENTS_REPORTED:
         ing_follow_reported(core);
@@ -463,6 +390,52 @@ static int64_t wake_mono_ns(const struct ing_segments_core *core)
     return FG_MAX(wake, core->mono_ns);
 }
 
+/* After each step; O(1), on the thread that writes. ing_segments_core_check() looks at all chunks.
+ */
+static void check_step(const struct ing_segments_core *core,
+                       const struct ing_segments_effects *effects)
+{
+    const uint32_t n_sealed = core->table.by_state[CHUNK_SEALED];
+    uint32_t n_chunks = 0;
+
+    for (unsigned state = 0; state < CHUNK_STATES; state++)
+        n_chunks += core->table.by_state[state];
+    fg_assert(n_chunks == core->table.n_chunks && n_chunks <= core->config.chunks_max);
+    fg_assert(core->table.first_bytes <= core->table.open_bytes);
+    /* What is shown agrees with what was read. */
+    fg_assert(core->gen <= core->seen && (core->started || !core->settled));
+    fg_assert(core->at_foreign <= core->n_foreign);
+    /* One cut at a time, and nothing is sealed outside of one. */
+    fg_assert(core->cut != CUT_IDLE || core->pinned.n == 0);
+    fg_assert(n_sealed == 0 ||
+              (core->cut != CUT_IDLE && core->cut != CUT_PINNED && core->cut != CUT_SEALING));
+    fg_assert(n_sealed <= core->pinned.n);
+    fg_assert(core->cut != CUT_MARKING || core->marking.n > 0);
+    fg_assert(core->follow != FOLLOW_TAKING_IN || core->checked.n > 0);
+    fg_assert(core->is_evicting == (core->evicting.n > 0));
+    fg_assert(effects->n <= SEGMENTS_EFFECTS_MAX && effects->wake_mono_ns >= core->mono_ns);
+}
+
+void ing_segments_core_check(const struct ing_segments_core *core)
+{
+    uint32_t n_pinned = 0;
+
+    ing_chunk_table_check(&core->table);
+    for (uint32_t i = 0; i < core->pinned.n; i++)
+        n_pinned += core->pinned.chunks[i]->state == CHUNK_SEALED;
+    fg_assert(n_pinned == core->table.by_state[CHUNK_SEALED]);
+    for (uint32_t i = 0; i < core->table.n_chunks; i++) {
+        const struct ing_segments_chunk *chunk = core->table.chunks[i];
+
+        fg_assert(chunk->cut <= core->last_cut && chunk->era <= core->era);
+        fg_assert(!chunk->marked || chunk->state == CHUNK_COMMITTED);
+        fg_assert(chunk->drain <= core->drains);
+    }
+    for (uint32_t i = 0; i < core->evicting.n; i++)
+        fg_assert(core->evicting.chunks[i]->marked &&
+                  core->evicting.chunks[i]->generation <= core->safe);
+}
+
 void ing_segments_core_step(struct ing_segments_core *core, const struct ing_segments_event *event,
                             struct ing_segments_effects *ret_effects)
 {
@@ -476,15 +449,16 @@ void ing_segments_core_step(struct ing_segments_core *core, const struct ing_seg
     ret_effects->n = 0;
     take_event(core, event);
     if (core->look)
-        drop_empty(core);
+        ing_evict_empty(core);
     ing_follow_advance(core, ret_effects);
     do { /* a cut that ends without an effect lets the next one begin */
         before = core->cut;
         ing_cut_advance(core, ret_effects);
     } while (core->cut == CUT_IDLE && before != CUT_IDLE);
-    advance_evict(core, ret_effects);
+    ing_evict_advance(core, ret_effects);
     core->draining = core->draining && count_drained(core, false) < core->drains;
     ret_effects->wake_mono_ns = wake_mono_ns(core);
+    check_step(core, ret_effects);
 }
 
 /* ---- what others ask ---- */

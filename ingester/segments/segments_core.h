@@ -62,7 +62,7 @@
 
 #include "common/cluster/manifest/l0.h"
 #include "common/cluster/manifest/rules.h"
-#include "ingester/keys.h"
+#include "ingester/segments/chunk.h"
 
 struct ing_segments_core;
 
@@ -87,30 +87,7 @@ struct ing_segments_core_config {
     unsigned rules; /* enum fg_rule */
 };
 
-/* As stored (chunks.h): numbers stay. */
-enum ing_chunk_state { CHUNK_OPEN, CHUNK_SEALED, CHUNK_COMMITTED, CHUNK_ASIDE, CHUNK_UNCHECKED };
-enum { CHUNK_STATES = CHUNK_UNCHECKED + 1 };
-
 enum { SEGMENTS_TRIES = 3 }; /* of a cut whose chunks are unfit, before any are set aside */
-
-struct ing_segments_chunk {
-    struct ing_head_group_key group;
-    uint32_t number; /* in its group; never one that the store still has */
-    enum ing_chunk_state state;
-    uint64_t cut;        /* SEALED */
-    uint64_t generation; /* COMMITTED */
-    uint64_t profiles, bytes;
-    int64_t opened_wall_ns;    /* of its first profile */
-    int64_t committed_mono_ns; /* 0 where it was before this start */
-    bool marked;               /* COMMITTED: the store says so too; else it says SEALED */
-    bool retry;     /* ASIDE: the next cut of such chunks takes it; UNCHECKED: a DRAIN waits
-                       for a COMPARE that tells whether it is unsure */
-    bool salvage;   /* and gives up what of it cannot be read */
-    bool checking;  /* UNCHECKED: the COMPARE under way tells of all that it has */
-    uint64_t drain; /* the first DRAIN that waits for it; 0: none does */
-    uint8_t rank;   /* of its shard */
-    uint64_t era;   /* what it holds was received in this one or later; 0: nobody knows */
-};
 
 /* last_cut: the greatest number a SEAL ever had in this store. seen: the greatest generation that
  * is known to have been read, by earlier starts; a manifest that is older is not the one of then.
@@ -233,6 +210,10 @@ struct ing_segments_effects {
 
 void ing_segments_core_step(struct ing_segments_core *core, const struct ing_segments_event *event,
                             struct ing_segments_effects *ret_effects);
+
+/* Asserts what always holds of all chunks and sums. Takes time for each chunk: for tests and the
+ * simulator; each step asserts what it can in constant time. */
+void ing_segments_core_check(const struct ing_segments_core *core);
 
 /* ---- writing ---- */
 

@@ -1,9 +1,10 @@
 /*
- * What the files of the step core (segments.h) share; nobody else includes it.
+ * What the files of the step core (segments_core.h) share; nobody else includes it.
  *
- *     segments.c   chunks and time; draining, evicting; a step; what others ask
- *     follow.c     the manifest, and comparing with what others have committed
- *     cut.c        what is due, and its way into the bucket
+ *     segments_core.c          events and effects, drains, admission, answers to readers
+ *     segments_core_follow.c   the manifest, and comparing with what others have committed
+ *     segments_core_cut.c      which chunks are due, and their way into the bucket
+ *     segments_core_evict.c    which committed chunks leave the head
  */
 #ifndef FG_INGESTER_SEGMENTS_CORE_IMPL_H
 #define FG_INGESTER_SEGMENTS_CORE_IMPL_H
@@ -159,5 +160,16 @@ void ing_cut_uploaded(struct ing_segments_core *core, bool nothing);
 void ing_cut_swapped(struct ing_segments_core *core);
 void ing_cut_failed(struct ing_segments_core *core, const struct ing_segments_event *event);
 void ing_cut_advance(struct ing_segments_core *core, struct ing_segments_effects *effects);
+
+/* ---- segments_core_evict.c ---- */
+
+/* Removes chunks that no profile came into: of pushes that were duplicates, or failed. */
+void ing_evict_empty(struct ing_segments_core *core);
+/* Removes the chunks that were evicted. */
+void ing_evict_done(struct ing_segments_core *core);
+/* Begins a pause after a failed EVICT. */
+void ing_evict_failed(struct ing_segments_core *core);
+/* Emits an EVICT if chunks may go. */
+void ing_evict_advance(struct ing_segments_core *core, struct ing_segments_effects *effects);
 
 #endif

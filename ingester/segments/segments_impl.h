@@ -1,8 +1,9 @@
 /*
- * What the files of the driver (driver.h) share; nobody else includes it.
+ * What the files of segments.h share; nobody else includes it.
  *
- *     driver.c        its thread, steps on the committer's thread, and the effects of both
- *     driver_wait.c   callers that wait for a step: readers, flushes, drains of the ring
+ *     segments.c        the thread, steps on the committer's thread, effects of the bucket
+ *     segments_seal.c   effects that change the head: seal, set aside, mark, evict
+ *     segments_wait.c   callers that wait for a step: readers, flushes, drains of the ring
  */
 #ifndef FG_INGESTER_SEGMENTS_IMPL_H
 #define FG_INGESTER_SEGMENTS_IMPL_H
@@ -12,6 +13,33 @@
 #include "ingester/segments/segments.h"
 
 #include <pthread.h>
+
+/* clang-format off */
+#define SEGMENTS_METRICS(M)                                                                          \
+    M(COUNTER, METRIC_CUTS, "flamegrid_ingester_segments_cut_total", "Cuts of the head")           \
+    M(COUNTER, METRIC_COMMITTED, "flamegrid_ingester_segments_committed_total", "Segments committed to the manifest") \
+    M(COUNTER, METRIC_EVICTED, "flamegrid_ingester_rounds_forgotten_total", "Head chunks evicted after their commit") \
+    M(COUNTER, METRIC_FAILED_READ, "flamegrid_ingester_segment_failures_total{step=\"read\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_COMPARE, "flamegrid_ingester_segment_failures_total{step=\"compare\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_TAKE_IN, "flamegrid_ingester_segment_failures_total{step=\"take_in\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_SEAL, "flamegrid_ingester_segment_failures_total{step=\"seal\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_UPLOAD, "flamegrid_ingester_segment_failures_total{step=\"upload\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_SET_ASIDE, "flamegrid_ingester_segment_failures_total{step=\"set_aside\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_SWAP, "flamegrid_ingester_segment_failures_total{step=\"swap\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_MARK, "flamegrid_ingester_segment_failures_total{step=\"mark\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_EVICT, "flamegrid_ingester_segment_failures_total{step=\"forget\"}", "Failed steps of committing a segment, which are retried") \
+    M(COUNTER, METRIC_FAILED_REPORT, "flamegrid_ingester_segment_failures_total{step=\"report\"}", "Failed steps of committing a segment, which are retried") \
+    M(GAUGE, METRIC_GENERATION, "flamegrid_ingester_manifest_generation", "Newest manifest generation that the head follows") \
+    M(GAUGE, METRIC_OPEN_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"open\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, METRIC_SEALED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"sealed\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, METRIC_ASIDE_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"aside\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, METRIC_UNCHECKED_BYTES, "flamegrid_ingester_uncommitted_bytes{state=\"unchecked\"}", "Bytes of the head in no committed segment, by state") \
+    M(GAUGE, METRIC_UNCHECKED_PROFILES, "flamegrid_ingester_profiles_unchecked", "Late profiles not yet checked for duplicates in the bucket; queries omit them until then") \
+    M(GAUGE, METRIC_ASIDE_CHUNKS, "flamegrid_ingester_rounds_aside", "Head chunks that cannot be written as a segment and stay in the head") \
+    M(GAUGE, METRIC_ASIDE_PROFILES, "flamegrid_ingester_profiles_aside", "Profiles in head chunks that cannot be written as a segment") \
+    M(GAUGE, METRIC_RETIRED, "flamegrid_ingester_dictionaries_retired", "Old dictionaries that are being deleted from the head store")
+/* clang-format on */
+FG_METRICS_ENUM(segments_metric, SEGMENTS_METRICS)
 
 /* An effect that the driver's thread carries out; chunks are its own. */
 struct ing_segments_task {
@@ -31,7 +59,7 @@ struct ing_segments {
     /* Changed by the committer's thread, with the lock held; others look at it with the lock. */
     pthread_mutex_t core_lock;
     struct ing_segments_core *core;
-    struct ing_commit *commit;
+    struct ing_committer *committer;
     struct fg_metrics *metrics;
     int64_t swept_mono_ns; /* the committer's thread */
 
@@ -77,6 +105,23 @@ struct ing_segments {
     uint64_t ranked; /* revision of the ring that the core has the ranks of */
     uint8_t ranks[SEGMENTS_SHARDS];
 };
+
+/* ---- segments_seal.c ---- */
+
+/* Carries out an effect of the head and returns the event that tells how it went. The committer's
+ * thread. */
+struct ing_segments_event ing_segments_change_head(struct ing_segments *segments,
+                                                   const struct ing_segments_effect *effect);
+
+/* Logs and counts a failed effect, and raises a condition if effects of its kind have failed for a
+ * minute. The committer's thread or that of segments; one of them waits while the other works. */
+void ing_segments_effect_failed(struct ing_segments *segments, enum ing_segments_effect_kind kind,
+                                const struct fg_err *err);
+
+/* Notes that an effect succeeded, and clears the condition if no kind fails any more. */
+void ing_segments_effect_ended(struct ing_segments *segments, enum ing_segments_effect_kind kind);
+
+/* ---- segments_wait.c ---- */
 
 /* Calls on_end() of every wait that is over. Any thread, without locks: the callbacks may take
  * some. */

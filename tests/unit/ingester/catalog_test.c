@@ -426,7 +426,7 @@ static void a_limit_of_series_is_named(void **state)
     assert_int_equal(ing_catalog_check_room(catalog, ing_catalog_find_tenant(catalog, FG_LIT("a")),
                                             &three, &err),
                      FG_E_LIMIT);
-    assert_non_null(strstr(err.msg, "has 3 series on this ingester"));
+    assert_non_null(strstr(err.msg, "3 series on this ingester"));
     assert_non_null(strstr(err.msg, "limits.max_series_per_tenant"));
     ing_catalog_close(catalog);
     fg_store_close(store);

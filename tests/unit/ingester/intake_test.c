@@ -185,11 +185,21 @@ static void a_disk_below_its_reserve_refuses(void **state)
     struct fg_registry *registry = fg_registry_create();
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct fg_disk *full, *roomy;
+    struct ing_damage damage = {0};
+    struct ing_catalog *catalog;
+    struct ing_head_chunks *chunks;
+    struct ing_head_writer *writer;
     struct ing_intake *intake;
     struct fg_buf why;
     struct fg_err err;
 
     (void)state;
+    assert_int_equal(
+        ing_catalog_open(store, &(struct ing_catalog_bounds){1 << 20, 0}, &damage, &catalog, &err),
+        FG_OK);
+    assert_int_equal(ing_head_chunks_open(store, catalog, 1 << 20, &damage, &chunks, &err), FG_OK);
+    writer =
+        ing_head_writer_create(&(struct ing_head_writer_config){store, chunks, NULL, registry});
     assert_int_equal(fg_disk_watch(&(struct fg_disk_config){.path = "/tmp",
                                                             .role = "full",
                                                             .reserve_bytes = UINT64_C(1) << 60},
@@ -199,7 +209,7 @@ static void a_disk_below_its_reserve_refuses(void **state)
         fg_disk_watch(&(struct fg_disk_config){.path = "/tmp", .role = "roomy", .reserve_bytes = 1},
                       &roomy, &err),
         FG_OK);
-    intake = ing_intake_create(&(struct ing_intake_config){store, full, registry});
+    intake = ing_intake_create(&(struct ing_intake_config){writer, full, registry});
     fg_buf_init(&why, 4096);
     assert_int_equal(ing_intake_admits(intake, &err), FG_E_UNAVAILABLE);
     assert_string_equal(err.msg, "the disk of the ingester is full, try again later");
@@ -209,11 +219,14 @@ static void a_disk_below_its_reserve_refuses(void **state)
     fg_buf_done(&why);
     ing_intake_destroy(intake);
 
-    intake = ing_intake_create(&(struct ing_intake_config){store, roomy, registry});
+    intake = ing_intake_create(&(struct ing_intake_config){writer, roomy, registry});
     assert_int_equal(ing_intake_admits(intake, &err), FG_OK);
     ing_intake_destroy(intake);
     fg_disk_unwatch(full);
     fg_disk_unwatch(roomy);
+    ing_head_writer_destroy(writer);
+    ing_head_chunks_close(chunks);
+    ing_catalog_close(catalog);
     fg_registry_destroy(registry);
     fg_store_close(store);
 }

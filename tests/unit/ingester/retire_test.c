@@ -13,20 +13,12 @@ struct fixture {
     struct ing_catalog *catalog;
     struct ing_head_chunks *chunks;
     struct ing_dict_table *dicts;
+    struct fg_registry *registry;
+    struct ing_head_writer *writer;
     struct ing_retire *retire;
     struct ing_catalog_service *service;
     uint32_t base; /* generation that the start began: others are told from there */
 };
-
-static enum fg_code write_store(void *arg, struct fg_store_batch *batch, struct fg_err *err)
-{
-    return fg_store_write(arg, batch, err);
-}
-
-static struct ing_retire_writer writer_of(struct fixture *f)
-{
-    return (struct ing_retire_writer){write_store, f->store};
-}
 
 static void start(struct fixture *f)
 {
@@ -37,15 +29,20 @@ static void start(struct fixture *f)
                      FG_OK);
     assert_int_equal(damage.repaired + damage.set_aside, 0);
     f->dicts = ing_dict_table_create(f->store, 1 << 20);
-    assert_int_equal(
-        ing_retire_create(&(struct ing_retire_config){f->store, f->catalog, f->dicts, f->chunks},
-                          &f->retire, &err),
-        FG_OK);
+    f->registry = fg_registry_create();
+    f->writer = ing_head_writer_create(
+        &(struct ing_head_writer_config){f->store, f->chunks, NULL, f->registry});
+    assert_int_equal(ing_retire_create(&(struct ing_retire_config){f->store, f->catalog, f->dicts,
+                                                                   f->chunks, f->writer},
+                                       &f->retire, &err),
+                     FG_OK);
 }
 
 static void stop(struct fixture *f)
 {
     ing_retire_destroy(f->retire);
+    ing_head_writer_destroy(f->writer);
+    fg_registry_destroy(f->registry);
     ing_dict_table_destroy(f->dicts);
     ing_head_chunks_close(f->chunks);
 }
@@ -139,7 +136,7 @@ static void sweep(struct fixture *f)
 {
     struct fg_err err;
 
-    assert_int_equal(ing_retire_sweep(f->retire, writer_of(f), &err), FG_OK);
+    assert_int_equal(ing_retire_sweep(f->retire, &err), FG_OK);
 }
 
 static void they_go_after_the_chunks_that_name_them(void **state)
@@ -221,7 +218,7 @@ static void deletes_that_fail_are_repeated(void **state)
     sweep(f);
     sweep(f);
     f->faulty.fail_at = f->faulty.writes + 1;
-    assert_int_equal(ing_retire_sweep(f->retire, writer_of(f), &err), FG_E_UNAVAILABLE);
+    assert_int_equal(ing_retire_sweep(f->retire, &err), FG_E_UNAVAILABLE);
     assert_true(is_stored(f, 0));
     sweep(f);
     assert_false(is_stored(f, 0));
@@ -261,7 +258,7 @@ static void sweep_series(struct fixture *f)
 
     /* Epochs have to end. */
     for (int i = 0; i < 4; i++)
-        assert_int_equal(ing_retire_series(f->retire, writer_of(f), &err), FG_OK);
+        assert_int_equal(ing_retire_series(f->retire, &err), FG_OK);
 }
 
 static void services_leave_after_their_dictionaries(void **state)
@@ -311,13 +308,13 @@ static void what_left_is_deleted_in_the_end(void **state)
     write_batch(f, &batch);
     for (int i = 0; i < 8; i++) {
         f->faulty.fail_at = f->faulty.writes + 1;
-        failed += ing_retire_series(f->retire, writer_of(f), &err) != FG_OK;
+        failed += ing_retire_series(f->retire, &err) != FG_OK;
     }
     assert_in_range(failed, 2, 8);
     assert_int_equal(count_services(f), 0);
     assert_int_equal(count_keys(f, FG_LIT("s"), FG_LIT("t")), 1);
     f->faulty.fail_at = 0;
-    assert_int_equal(ing_retire_series(f->retire, writer_of(f), &err), FG_OK);
+    assert_int_equal(ing_retire_series(f->retire, &err), FG_OK);
     assert_int_equal(count_keys(f, FG_LIT("s"), FG_LIT("t")), 0);
 }
 

@@ -37,6 +37,7 @@ void run_step(struct run *run, struct ing_segments_event event)
     event.mono_ns = run->now_ns;
     event.wall_ns = RUN_START_WALL_NS + run->now_ns;
     ing_segments_core_step(run->core, &event, &run->effects);
+    ing_segments_core_check(run->core);
 }
 
 void run_tick(struct run *run, int64_t after_ns)

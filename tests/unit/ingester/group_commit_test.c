@@ -3,7 +3,7 @@
  * restart, one that failed is not counted, and sending again stores once. Faults: the k-th write
  * fails for k = 1, 2, 3, ... until the scenario passes untouched.
  */
-#include "ingester/commit.h"
+#include "ingester/group_commit.h"
 #include "tests/lib/head_run.h"
 #include "tests/lib/store_doubles.h"
 

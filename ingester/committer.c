@@ -1,0 +1,211 @@
+/*
+ * The thread is no ticker (common/runtime/ticker.h): it has no period, but a queue whose items it
+ * must answer before it ends, and it wakes early when enough of them have gathered.
+ */
+#include "ingester/committer.h"
+
+#include "common/base/time.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum {
+    GROUP_ITEMS_ENOUGH = 64, /* worth an fsync: the group waits for no more */
+    GROUP_ITEMS_MAX = 4096,  /* all items of a group are answered together: keep that prompt */
+    GROUP_BYTES_MAX = 8 * 1024 * 1024,
+};
+
+/* clang-format off */
+#define COMMITTER_METRICS(M)                                                                       \
+    M(GAUGE, COMMITTER_QUEUED, "flamegrid_ingester_commit_queue_items", "Pushes that wait for the committer")
+/* clang-format on */
+FG_METRICS_ENUM(committer_metric, COMMITTER_METRICS)
+static const struct fg_metric_def committer_metrics[] = FG_METRICS_DEFS(COMMITTER_METRICS);
+
+struct ing_committer {
+    struct ing_committer_config config;
+    struct fg_metrics *metrics;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of all below; never held while something is written */
+    pthread_cond_t wake;
+    struct ing_commit_item *first, *last;
+    uint64_t queued_bytes, queued_items;
+    struct ing_committer_visit *first_visit, *last_visit;
+    bool stop;
+};
+
+/* After each change of the queues. Locked. */
+static void check_queues(const struct ing_committer *committer)
+{
+    fg_assert((committer->first == NULL) == (committer->queued_items == 0));
+    fg_assert((committer->first == NULL) == (committer->queued_bytes == 0));
+    fg_assert((committer->first == NULL) == (committer->last == NULL));
+    fg_assert((committer->first_visit == NULL) == (committer->last_visit == NULL));
+}
+
+/* ---- the thread ---- */
+
+/* Waits up to the delay for more items to share the fsync. Locked. */
+static void gather(struct ing_committer *committer)
+{
+    int64_t until_ns = fg_mono_ns(fg_clock_real()) + committer->config.delay_ns;
+    const struct timespec until = {until_ns / FG_SECOND_NS, until_ns % FG_SECOND_NS};
+
+    if (committer->config.delay_ns <= 0)
+        return;
+    while (!committer->stop && committer->first_visit == NULL && committer->queued_items > 0 &&
+           committer->queued_items < GROUP_ITEMS_ENOUGH)
+        if (pthread_cond_timedwait(&committer->wake, &committer->lock, &until) != 0)
+            return;
+}
+
+/* Takes a group off the queue. Locked. */
+static struct ing_commit_item *take_group(struct ing_committer *committer)
+{
+    struct ing_commit_item *items = committer->first, *end = NULL;
+    uint64_t bytes = 0;
+
+    for (size_t n = 0; committer->first != NULL && n < GROUP_ITEMS_MAX && bytes < GROUP_BYTES_MAX;
+         n++) {
+        end = committer->first;
+        bytes += ing_commit_item_bytes(end);
+        committer->first = end->next;
+        committer->queued_items--;
+    }
+    fg_assert(committer->queued_bytes >= bytes);
+    committer->queued_bytes -= bytes;
+    if (end != NULL)
+        end->next = NULL;
+    if (committer->first == NULL)
+        committer->last = NULL;
+    return items;
+}
+
+static void *run(void *arg)
+{
+    struct ing_committer *committer = arg;
+    struct ing_commit_item *items;
+    struct ing_committer_visit *visits;
+
+    (void)pthread_setname_np(pthread_self(), "committer");
+    for (;;) {
+        (void)pthread_mutex_lock(&committer->lock);
+        while (committer->first == NULL && committer->first_visit == NULL && !committer->stop)
+            (void)pthread_cond_wait(&committer->wake, &committer->lock);
+        gather(committer);
+        items = take_group(committer);
+        visits = committer->first_visit;
+        committer->first_visit = committer->last_visit = NULL;
+        check_queues(committer);
+        (void)pthread_mutex_unlock(&committer->lock);
+        if (items == NULL && visits == NULL) /* told to stop, and everything is answered */
+            return NULL;
+        if (items != NULL)
+            committer->config.commit(committer->config.arg, items);
+        while (visits != NULL) {
+            struct ing_committer_visit *visit = visits;
+
+            visits = visit->next; /* run() may free it */
+            visit->run(visit);
+        }
+        committer->config.after(committer->config.arg);
+    }
+}
+
+/* ---- any thread ---- */
+
+void ing_committer_post(struct ing_committer *committer, struct ing_committer_visit *visit)
+{
+    visit->next = NULL;
+    (void)pthread_mutex_lock(&committer->lock);
+    if (committer->last_visit == NULL)
+        committer->first_visit = visit;
+    else
+        committer->last_visit->next = visit;
+    committer->last_visit = visit;
+    check_queues(committer);
+    (void)pthread_cond_signal(&committer->wake);
+    (void)pthread_mutex_unlock(&committer->lock);
+}
+
+bool ing_committer_submit(struct ing_committer *committer, struct ing_commit_item *item)
+{
+    uint64_t bytes = ing_commit_item_bytes(item);
+    bool fits;
+
+    item->next = NULL;
+    (void)pthread_mutex_lock(&committer->lock);
+    /* An empty queue takes any item: one that is larger than the limit must get in, too. */
+    fits = committer->queued_bytes == 0 ||
+           committer->queued_bytes + bytes <= committer->config.queue_max_bytes;
+    if (fits) {
+        if (committer->last == NULL)
+            committer->first = item;
+        else
+            committer->last->next = item;
+        committer->last = item;
+        committer->queued_bytes += bytes;
+        committer->queued_items++;
+        check_queues(committer);
+        /* The thread finds the items in between when it wakes; each wake-up costs as much as a
+         * record. */
+        if (committer->queued_items == 1 || committer->queued_items == GROUP_ITEMS_ENOUGH)
+            (void)pthread_cond_signal(&committer->wake);
+    }
+    (void)pthread_mutex_unlock(&committer->lock);
+    return fits;
+}
+
+/* ---- start and end ---- */
+
+static void on_scrape(void *arg)
+{
+    struct ing_committer *committer = arg;
+
+    (void)pthread_mutex_lock(&committer->lock);
+    fg_metric_set(committer->metrics, COMMITTER_QUEUED, (int64_t)committer->queued_items);
+    (void)pthread_mutex_unlock(&committer->lock);
+}
+
+enum fg_code ing_committer_create(const struct ing_committer_config *config,
+                                  struct ing_committer **ret_committer, struct fg_err *err)
+{
+    struct ing_committer *committer = fg_new(struct ing_committer);
+    pthread_condattr_t monotonic;
+    int failed;
+
+    committer->config = *config;
+    (void)pthread_mutex_init(&committer->lock, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&committer->wake, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    failed = pthread_create(&committer->thread, NULL, run, committer);
+    if (failed != 0) {
+        (void)pthread_cond_destroy(&committer->wake);
+        (void)pthread_mutex_destroy(&committer->lock);
+        free(committer);
+        return fg_fail_errno(err, failed, "committer");
+    }
+    committer->metrics =
+        fg_metrics_register(config->registry, committer_metrics, FG_COUNT(committer_metrics));
+    fg_registry_on_scrape(config->registry, on_scrape, committer);
+    *ret_committer = committer;
+    return FG_OK;
+}
+
+void ing_committer_destroy(struct ing_committer *committer)
+{
+    if (committer == NULL)
+        return;
+    (void)pthread_mutex_lock(&committer->lock);
+    committer->stop = true;
+    (void)pthread_cond_signal(&committer->wake);
+    (void)pthread_mutex_unlock(&committer->lock);
+    (void)pthread_join(committer->thread, NULL);
+    check_queues(committer);
+    fg_assert(committer->first == NULL && committer->first_visit == NULL); /* all are answered */
+    (void)pthread_cond_destroy(&committer->wake);
+    (void)pthread_mutex_destroy(&committer->lock);
+    free(committer);
+}

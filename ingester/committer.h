@@ -1,0 +1,55 @@
+/*
+ * The committer is the thread that writes the head. It collects pushes and hands them over in
+ * groups, so that many pushes share one fsync (group_commit.h); while one group is being written
+ * the next collects. Between two groups it runs visits: other changes of the head.
+ *
+ *   ing_committer_submit()  ---> queue of items ---\
+ *                                                    committer's thread: commit(items), visits
+ *   ing_committer_post()    ---> queue of visits --/
+ *
+ * Items are handed over in the order of their submission, visits run in the order of their posts.
+ */
+#ifndef FG_INGESTER_COMMITTER_H
+#define FG_INGESTER_COMMITTER_H
+
+#include "common/runtime/metrics.h"
+#include "ingester/commit_item.h"
+
+struct ing_committer;
+
+struct ing_committer_config {
+    /* Writes the items and calls done() of each. The committer's thread. */
+    void (*commit)(void *arg, struct ing_commit_item *items);
+    /* Runs after each group and the visits behind it. The committer's thread. */
+    void (*after)(void *arg);
+    void *arg;
+    uint64_t queue_max_bytes;     /* of items that wait; beyond it submit refuses */
+    int64_t delay_ns;             /* how long a first item waits for others; 0: not at all */
+    struct fg_registry *registry; /* borrowed */
+};
+
+/* Starts the thread. FG_E_LIMIT: no more threads. */
+enum fg_code ing_committer_create(const struct ing_committer_config *config,
+                                  struct ing_committer **ret_committer,
+                                  struct fg_err *err) fg_must_check;
+
+/* Commits what is queued, runs the posted visits, and ends the thread. Nothing is submitted or
+ * posted any more. Accepts NULL. */
+void ing_committer_destroy(struct ing_committer *committer);
+
+/* Queues an item. Returns false if the queue is full; the item is then still the caller's. Any
+ * thread. */
+bool ing_committer_submit(struct ing_committer *committer,
+                          struct ing_commit_item *item) fg_must_check;
+
+/* Something else that has to happen where the head is written. */
+struct ing_committer_visit {
+    struct ing_committer_visit *next;
+    void (*run)(struct ing_committer_visit *visit); /* may free it; pushes wait meanwhile */
+};
+
+/* Queues a visit, which the committer's thread runs between two groups. The visit is the
+ * committer's until run() is called. Any thread. */
+void ing_committer_post(struct ing_committer *committer, struct ing_committer_visit *visit);
+
+#endif

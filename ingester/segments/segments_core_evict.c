@@ -1,0 +1,78 @@
+/* Eviction: which chunks leave the head, and when. */
+#include "ingester/segments/segments_core_impl.h"
+
+/*
+ * Committed chunks go after a while in which others could read the manifest that has them: while
+ * the bucket is away queries go on with what they know of it. Those of a window that is still open
+ * later: as long as they are here an id of its ordinary data is known to be new without asking the
+ * blocks.
+ */
+static bool was_shown(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
+{
+    return core->config.evict_after_ns == 0 ||
+           core->manifest_mono_ns - chunk->committed_mono_ns >= core->config.evict_after_ns;
+}
+
+static bool may_evict(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
+{
+    return chunk->state == CHUNK_COMMITTED && chunk->marked && chunk->generation <= core->gen &&
+           was_shown(core, chunk) &&
+           (ing_core_is_closed(core, chunk) ||
+            core->wall_ns >= fg_time_add(chunk->opened_wall_ns, core->config.open_max_ns));
+}
+
+/* Chunks that were admitted to and got nothing: pushes of what is there already, or that failed.
+ * The store knows nothing of them. */
+void ing_evict_empty(struct ing_segments_core *core)
+{
+    struct ing_chunk_list *list = &core->empty;
+
+    list->n = 0;
+    for (uint32_t i = 0; i < core->table.n_chunks; i++) {
+        struct ing_segments_chunk *chunk = core->table.chunks[i];
+
+        if ((chunk->state == CHUNK_OPEN || chunk->state == CHUNK_UNCHECKED) &&
+            chunk->profiles == 0 &&
+            core->wall_ns >= fg_time_add(chunk->opened_wall_ns, core->config.linger_ns))
+            ing_chunk_list_add(list, chunk);
+    }
+    if (list->n > 0)
+        ing_chunk_table_remove(&core->table, list->chunks, list->n);
+}
+
+void ing_evict_advance(struct ing_segments_core *core, struct ing_segments_effects *effects)
+{
+    if (!core->look || core->is_evicting || !core->settled ||
+        !ing_core_is_over(core, &core->evict_pause))
+        return;
+    core->evicting.n = 0;
+    for (uint32_t i = 0; i < core->table.n_chunks; i++) {
+        struct ing_segments_chunk *chunk = core->table.chunks[i];
+
+        if (!may_evict(core, chunk))
+            continue;
+        ing_chunk_list_add(&core->evicting, chunk);
+        /* Before anything is deleted: a write that failed may be done all the same. */
+        core->safe = FG_MAX(core->safe, chunk->generation);
+        ing_chunk_table_group(&core->table, &chunk->group)->whole = false;
+    }
+    if (core->evicting.n == 0)
+        return;
+    core->is_evicting = true;
+    ing_core_emit_chunks(effects, SEGMENTS_EVICT, &core->evicting, core);
+}
+
+void ing_evict_done(struct ing_segments_core *core)
+{
+    ing_chunk_table_remove(&core->table, core->evicting.chunks, core->evicting.n);
+    core->evicting.n = 0;
+    core->is_evicting = false;
+    core->evict_pause = (struct ing_pause){0};
+}
+
+void ing_evict_failed(struct ing_segments_core *core)
+{
+    core->is_evicting = false;
+    core->evicting.n = 0;
+    ing_core_fail(core, &core->evict_pause);
+}
