@@ -11,6 +11,9 @@
 #include "proto/types_v1.pb-c.h"
 #include "querier/query.h"
 
+extern const struct qry_endpoint qry_api_endpoints[];
+extern const size_t qry_n_api_endpoints;
+
 enum fg_code qry_api_too_large(struct fg_err *err);
 
 /*

@@ -1,5 +1,6 @@
 /* Metadata: which types, labels and series there are. */
 #include "querier/api.h"
+#include "querier/collect.h"
 
 /* ProfileTypes may leave out the range: the last hour. */
 static enum fg_code types_range(struct qry_query *query, struct qry_selection *selection,

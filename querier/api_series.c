@@ -1,33 +1,8 @@
 /* Values over time. */
 #include "querier/api.h"
+#include "querier/collect.h"
 
 #include <math.h>
-
-static void add_up(struct qry_points *series)
-{
-    series->total = 0;
-    for (size_t i = 0; i < series->n; i++)
-        series->total += (double)series->items[i].sum;
-}
-
-static int cmp_series(const void *a, const void *b)
-{
-    const struct qry_points *x = a, *y = b;
-
-    if (x->total != y->total)
-        return x->total > y->total ? -1 : 1;
-    return fg_labels_cmp(&x->labels, &y->labels);
-}
-
-void qry_points_order(struct qry_points *all, size_t *n, int64_t limit)
-{
-    for (size_t i = 0; i < *n; i++)
-        add_up(&all[i]);
-    if (*n > 1)
-        qsort(all, *n, sizeof *all, cmp_series);
-    if (limit > 0 && *n > (uint64_t)limit)
-        *n = (size_t)limit;
-}
 
 /* The labels of a group stand in the order of group_by; what it lacks is left out. */
 static Types__V1__LabelPair **group_labels(struct fg_arena *arena, const struct fg_labels *labels,

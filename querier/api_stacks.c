@@ -1,6 +1,9 @@
 /* Profiles merged into flame graphs, trees and pprof; and two of them side by side. */
 #include "common/base/str.h"
+#include "common/model/flame.h"
 #include "querier/api.h"
+#include "querier/collect.h"
+#include "querier/flamegraph.h"
 
 /* What the methods that return stacks have in common. */
 struct stack_request {

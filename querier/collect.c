@@ -1,4 +1,5 @@
-/* What queries want to know, beside flame graphs: stacks, series, totals over time, counts. */
+#include "querier/collect.h"
+
 #include "querier/fanout.h"
 
 /* --- SELECT --- */
@@ -110,7 +111,7 @@ static enum fg_code take_series(struct qry_query *query, const struct fg_call *c
         return fg_wrap(err, "response of an ingester");
     qry_fanout_count(query, ((Fg__Inner__SeriesReply *)head)->stats);
     if (payload.ptr == NULL && call->reply_payload.len > 0)
-        return qry_fanout_too_large(err);
+        return qry_query_too_large(err);
     if (payload.len == 0)
         return FG_OK;
     struct fg_cur cur = fg_cur(payload);
@@ -160,7 +161,7 @@ enum fg_code qry_collect_series(struct qry_query *query, const struct qry_select
     head.label_names = qry_fanout_texts(query, names, n_names);
     head.n_label_names = n_names;
     if (head.label_names == NULL)
-        return qry_fanout_too_large(err);
+        return qry_query_too_large(err);
     if (qry_fanout_run(query, &fanout.base, err) != FG_OK)
         return err->code;
     qry_label_sets_sort(into);
@@ -184,7 +185,7 @@ static enum fg_code decode_points(struct fg_cur *cur, struct fg_arena *arena,
 
     series->items = fg_arena_new(arena, struct qry_point, n);
     if (series->items == NULL)
-        return qry_fanout_too_large(err);
+        return qry_query_too_large(err);
     for (uint64_t i = 0; i < n && !cur->bad; i++) {
         uint64_t step = fg_cur_varint(cur);
 
@@ -234,7 +235,7 @@ static enum fg_code take_points(struct qry_query *query, const struct fg_call *c
         return fg_wrap(err, "response of an ingester");
     qry_fanout_count(query, ((Fg__Inner__PointsReply *)head)->stats);
     if (payload.ptr == NULL && call->reply_payload.len > 0)
-        return qry_fanout_too_large(err);
+        return qry_query_too_large(err);
     if (payload.len == 0)
         return FG_OK;
     struct fg_cur cur = fg_cur(payload);
@@ -312,7 +313,7 @@ enum fg_code qry_collect_points(struct qry_query *query, const struct qry_select
     head.group_by = qry_fanout_texts(query, fanout.group_by, n_group_by);
     head.n_group_by = n_group_by;
     if (head.profile_type == NULL || head.group_by == NULL)
-        return qry_fanout_too_large(err);
+        return qry_query_too_large(err);
     qry_points_list_init(&list);
     enum fg_code code = qry_fanout_run(query, &fanout.base, err);
     for (size_t i = 0; code == FG_OK && i < list.n; i++)

@@ -1,9 +1,5 @@
-/*
- * What answers leave out: what users deleted, as the tenants' manifests have it, until no block has
- * it any more; and what is older than a tenant keeps its profiles, since that is dropped block by
- * block. Both are deletions (common/model/deletion.h), so that whoever reads profiles knows one
- * thing only.
- */
+#include "querier/deletions.h"
+
 #include "querier/blocks/blocks.h"
 
 /* The last moment that is too old; INT64_MIN: none is. */
@@ -30,7 +26,7 @@ enum fg_code qry_deletions_take(struct qry_query *query, struct fg_err *err)
     qry_deletions_drop(query);
     query->deletions = fg_arena_new(query->arena, struct fg_deletions, query->tenants.n);
     if (query->deletions == NULL)
-        return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
+        return qry_query_too_large(err);
     for (size_t i = 0; i < query->tenants.n; i++)
         if (take(query, i, &query->deletions[i], err) != FG_OK)
             return err->code;
@@ -42,16 +38,4 @@ void qry_deletions_drop(struct qry_query *query)
     for (size_t i = 0; i < query->tenants.n && query->deletions != NULL; i++)
         fg_deletions_done(&query->deletions[i]);
     query->deletions = NULL;
-}
-
-int64_t qry_deletions_oldest_ns(const struct qry_query *query)
-{
-    int64_t longest_ns = 0;
-
-    for (size_t i = 0; i < query->tenants.n; i++) {
-        if (query->retention_ns[i] <= 0)
-            return INT64_MIN;
-        longest_ns = FG_MAX(longest_ns, query->retention_ns[i]);
-    }
-    return fg_time_add(fg_wall_ns(query->querier->clock), -longest_ns);
 }

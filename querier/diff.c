@@ -1,11 +1,11 @@
 /*
- * Two sums side by side (querier/API.md#flame-graphs): both get the same shape, a node that one
- * side lacks being zero there, and are drawn level by level with the left and right extent of each
- * bar. What is too small on both sides becomes one bar "other" per parent, last among its siblings;
- * and so do rests, which crowns have cut.
+ * Both sides get the same shape: a node that one side lacks is zero there. They are laid out level
+ * by level with the left and right extent of each bar. What is too small on both sides becomes one
+ * bar "other" for each parent, last among its siblings; so do the remainders that crowns have cut.
  */
+#include "querier/diff.h"
+
 #include "common/base/hash.h"
-#include "querier/query.h"
 
 static const char other_name[] = "other";
 

@@ -1,6 +1,7 @@
 #include "querier/export.h"
 
-#include "querier/blocks/blocks.h"
+#include "querier/collect.h"
+#include "querier/fanout.h"
 
 static void begin(struct qry_query *query, struct querier *querier, const struct qry_export *what)
 {
@@ -16,8 +17,7 @@ static void begin(struct qry_query *query, struct querier *querier, const struct
 static void end(struct qry_query *query, struct qry_selection *selection)
 {
     qry_selection_done(selection);
-    qry_blocks_end(query);
-    qry_blocks_forget(query);
+    qry_fanout_end(query);
     fg_arena_destroy(query->arena);
 }
 

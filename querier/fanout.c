@@ -1,15 +1,13 @@
 #include "querier/fanout.h"
 
 #include "common/base/str.h"
+#include "common/net/pbjson.h"
+#include "querier/blocks/blocks.h"
+#include "querier/deletions.h"
 
 enum {
     SNAPSHOTS_MAX = 4
-}; /* of a fan-out: a second one is rare, a fourth means that all is not well */
-
-enum fg_code qry_fanout_too_large(struct fg_err *err)
-{
-    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
-}
+}; /* of a fan-out: a second is rare, a fourth means that all is not well */
 
 enum fg_code qry_fanout_selection(struct qry_query *query, const struct qry_selection *from,
                                   Fg__Inner__Selection *ret_selection, struct fg_err *err)
@@ -78,7 +76,7 @@ enum fg_code qry_fanout_select_head(struct qry_query *query, const struct qry_se
     head.names_only = names_only;
     head.call_site = qry_fanout_texts(query, stacks->call_site, stacks->n_call_site);
     if (head.profile_type == NULL || head.call_site == NULL)
-        return qry_fanout_too_large(err);
+        return qry_query_too_large(err);
     head.n_call_site = stacks->n_call_site;
     head.spans = stacks->spans;
     head.n_spans = stacks->n_spans;
@@ -182,6 +180,14 @@ static void tell_lost(struct qry_query *query, const struct qry_replicas_head *h
 enum fg_code qry_fanout_begin(struct qry_query *query, struct fg_err *err)
 {
     return begin(query, false, err);
+}
+
+void qry_fanout_end(struct qry_query *query)
+{
+    qry_deletions_drop(query);
+    qry_blocks_end(query);
+    qry_blocks_forget(query);
+    qry_replicas_end(query);
 }
 
 /* What a try adds to, so that the next one begins as it did. */

@@ -1,8 +1,8 @@
-/*
- * Flame graphs: sums of crowns, and when they have to be made again in full. What blocks hold comes
- * as crowns, what peers hold as trees; where nothing was cut the sum is simply that of trees.
- */
+#include "querier/flamegraph.h"
+
+#include "querier/blocks/blocks.h"
 #include "querier/fanout.h"
+#include "querier/flamegraph_cut.h"
 
 /* ---- sums ---- */
 

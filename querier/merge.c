@@ -1,10 +1,7 @@
-/* Label sets and points from several sources: sets unite, sums add up. */
-#include "querier/query.h"
+#include "querier/merge.h"
 
-static enum fg_code too_large(struct fg_err *err)
-{
-    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
-}
+#include "common/base/value.h"
+#include "querier/query.h"
 
 /* --- label sets --- */
 
@@ -40,7 +37,7 @@ static enum fg_code append_set(struct qry_label_sets *sets, const struct fg_labe
         struct fg_labels *items = fg_arena_new(arena, struct fg_labels, cap);
 
         if (items == NULL || cap >= FG_MAP_NONE)
-            return too_large(err);
+            return qry_query_too_large(err);
         if (sets->n > 0)
             memcpy(items, sets->items, sets->n * sizeof *items);
         sets->items = items;
@@ -71,7 +68,7 @@ enum fg_code qry_label_sets_take(struct qry_label_sets *sets, const struct fg_la
         struct fg_labels copy = fg_labels_copy(labels, arena);
 
         if (copy.items == NULL)
-            return too_large(err);
+            return qry_query_too_large(err);
         if (append_set(sets, &copy, hash, arena, err) != FG_OK)
             return err->code;
     }
@@ -113,7 +110,7 @@ static enum fg_code merge_points(struct qry_points *into, const struct qry_point
     size_t a = 0, b = 0, n = 0;
 
     if (merged == NULL)
-        return too_large(err);
+        return qry_query_too_large(err);
     while (a < into->n || b < from->n) {
         if (b == from->n || (a < into->n && into->items[a].k < from->items[b].k)) {
             merged[n++] = into->items[a++];
@@ -155,7 +152,7 @@ enum fg_code qry_points_list_add(struct qry_points_list *list, const struct qry_
         struct qry_points *items = fg_arena_new(arena, struct qry_points, cap);
 
         if (items == NULL || cap >= FG_MAP_NONE)
-            return too_large(err);
+            return qry_query_too_large(err);
         if (list->items != NULL)
             memcpy(items, list->items, list->n * sizeof *items);
         list->items = items;
@@ -165,4 +162,26 @@ enum fg_code qry_points_list_add(struct qry_points_list *list, const struct qry_
     fg_map_add(&list->map, hash, (uint32_t)list->n);
     list->items[list->n++] = *points;
     return FG_OK;
+}
+
+static int cmp_series(const void *a, const void *b)
+{
+    const struct qry_points *x = a, *y = b;
+
+    if (x->total != y->total)
+        return x->total > y->total ? -1 : 1;
+    return fg_labels_cmp(&x->labels, &y->labels);
+}
+
+void qry_points_order(struct qry_points *all, size_t *n, int64_t limit)
+{
+    for (size_t i = 0; i < *n; i++) {
+        all[i].total = 0;
+        for (size_t p = 0; p < all[i].n; p++)
+            all[i].total += (double)all[i].items[p].sum;
+    }
+    if (*n > 1)
+        qsort(all, *n, sizeof *all, cmp_series);
+    if (limit > 0 && *n > (uint64_t)limit)
+        *n = (size_t)limit;
 }

@@ -1,8 +1,10 @@
-/* The plain GET routes: flamebearer JSON for flame graphs and their timeline
- * (querier/API.md#plain-routes). */
+#include "querier/render.h"
+
 #include "common/base/str.h"
 #include "common/base/timespec.h"
-#include "querier/query.h"
+#include "common/model/flame.h"
+#include "querier/collect.h"
+#include "querier/flamegraph.h"
 
 enum {
     TIMELINE_POINTS = 1500,        /* wanted; the step is then rounded to a friendly one */
@@ -11,6 +13,42 @@ enum {
 };
 
 /* --- parameters --- */
+
+void qry_render_read_params(struct fg_http_request *req, struct qry_render_params *ret_params)
+{
+    struct qry_render_params found = {0}, *params = &found;
+    const struct {
+        const char *name;
+        struct fg_slice *into;
+    } wanted[] = {
+        {"query", &params->query},
+        {"from", &params->from},
+        {"until", &params->until},
+        {"max-nodes", &params->max_nodes},
+        {"format", &params->format},
+        {"leftQuery", &params->left_query},
+        {"leftFrom", &params->left_from},
+        {"leftUntil", &params->left_until},
+        {"rightQuery", &params->right_query},
+        {"rightFrom", &params->right_from},
+        {"rightUntil", &params->right_until},
+        {"label", &params->label},
+    };
+
+    for (size_t i = 0; i < FG_COUNT(wanted); i++)
+        *wanted[i].into = fg_http_param(req, wanted[i].name);
+    while (params->n_group_by < RENDER_GROUPS_MAX) {
+        struct fg_slice label = fg_http_param_at(req, "groupBy", params->n_group_by);
+
+        if (label.ptr == NULL)
+            break;
+        params->group_by[params->n_group_by++] = label;
+    }
+    struct fg_slice max_nodes = fg_http_param(req, "maxNodes");
+    if (max_nodes.ptr != NULL)
+        params->max_nodes = max_nodes;
+    *ret_params = found;
+}
 
 /* Empty and unreadable times are now. */
 static int64_t read_time_ms(struct fg_slice text, int64_t now_ns)

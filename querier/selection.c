@@ -1,6 +1,8 @@
-/* What requests select (querier/API.md#common-rules). Clients know the texts of errors. */
+#include "querier/selection.h"
+
 #include "common/base/str.h"
-#include "querier/query.h"
+#include "common/model/flame.h"
+#include "common/runtime/config.h"
 
 #define SAMPLED_LABEL "__sampled__" /* "true": a profile that sampling would have dropped */
 
@@ -40,7 +42,7 @@ static enum fg_code too_long(int64_t length_ns, int64_t max_ns, struct fg_err *e
  */
 static void look_back(const struct qry_query *query, struct qry_selection *selection)
 {
-    int64_t oldest_ns = qry_deletions_oldest_ns(query);
+    int64_t oldest_ns = qry_query_oldest_ns(query);
 
     if (query->lookback_ns > 0)
         oldest_ns = FG_MAX(oldest_ns, fg_wall_ns(query->querier->clock) - query->lookback_ns);

@@ -1,9 +1,7 @@
-/* The page at / and what it loads: files of querier/ui, embedded by the build, with an ETag each.
- */
 #include "querier/ui.h"
 
 #include "common/base/hash.h"
-#include "querier/query.h"
+#include "common/net/http.h"
 
 /* Everything from here, nothing inline, nobody frames us; data: is the page's own icon. */
 static const char policy[] = "default-src 'self'; img-src 'self' data:; object-src 'none'; "

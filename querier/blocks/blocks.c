@@ -1,6 +1,6 @@
 #include "querier/blocks/blocks.h"
 
-#include "querier/blocks/impl.h"
+#include "querier/blocks/blocks_impl.h"
 
 enum { TENANTS_MAX = 4096 }; /* whose manifests are kept at a time */
 
@@ -48,11 +48,6 @@ void qry_blocks_destroy(struct qry_blocks *blocks)
     fg_condition_destroy(blocks->unread);
     fg_cache_destroy(blocks->cache);
     free(blocks);
-}
-
-enum fg_code qry_blocks_too_large(struct fg_err *err)
-{
-    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
 }
 
 enum fg_code qry_blocks_fail(const struct fg_bucket_request *request, struct fg_err *err)

@@ -1,14 +1,14 @@
 /*
- * What the querier reads itself: segments and blocks in the bucket, as the manifests list them. The
- * answers are the same, to the integer, as an ingester's would be that held the same profiles
- * (proto/inner.proto); plan.c merges them with those of ingesters.
+ * Answers queries from blocks: segments and blocks in the bucket, as the manifests list them. The
+ * results are the same, to the integer, as those of an ingester that holds the same profiles
+ * (proto/inner.proto); collect.c and flamegraph.c merge both.
  *
- * Everything that is read once and cannot change stays in a cache that all queries share, and on
- * a disk where there is one for it. What is fetched goes in waves: manifests, directories, parts,
- * pages; each with a bounded number of bytes under way.
+ * What was read once cannot change, so it stays in a cache that all queries share, and in the disk
+ * cache if there is one. Reads go in waves: manifests, directories, parts, pages; each with a
+ * bounded number of bytes under way.
  *
- * Thread: a query is straight-line code on one worker; the cache and the manifests are shared
- * and locked.
+ * Thread: a query is straight-line code on one worker; the cache and the manifests are shared and
+ * locked.
  *
  * Errors: FG_E_NOT_FOUND: an object of the snapshot was deleted; take a fresh snapshot and repeat.
  * FG_E_CORRUPT: an object is damaged; the error names the object and the place. After both,
@@ -20,9 +20,15 @@
 #define FG_QUERIER_BLOCKS_BLOCKS_H
 
 #include "common/cluster/manifest/blocks.h"
+#include "common/model/pprof_write.h"
+#include "common/model/tree.h"
+#include "common/runtime/condition.h"
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/cache/disk_cache.h"
+#include "common/storage/rollup/crown_sum.h"
+#include "querier/merge.h"
 #include "querier/query.h"
+#include "querier/selection.h"
 
 struct qry_blocks_config {
     struct fg_bucket *bucket; /* borrowed */
@@ -30,76 +36,79 @@ struct qry_blocks_config {
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* NULL: none */
     uint64_t cache_max_bytes;
-    uint64_t fetch_max_bytes;   /* under way and not worked on yet, of one query */
-    uint64_t memory_max_bytes;  /* of one query, beside the cache */
-    int64_t manifest_age_ns;    /* manifests are asked for again when they are older */
+    uint64_t fetch_max_bytes;   /* of one query, under way and not visited yet */
+    uint64_t memory_max_bytes;  /* of one query, in addition to the cache */
+    int64_t manifest_age_ns;    /* older manifests are read again */
     struct fg_disk_cache *disk; /* borrowed; NULL: there is none */
 };
 
+/* Never fails. Destroy accepts NULL; no query is left. */
 struct qry_blocks *qry_blocks_create(const struct qry_blocks_config *config);
-void qry_blocks_destroy(struct qry_blocks *blocks); /* no query is left; NULL is fine */
+void qry_blocks_destroy(struct qry_blocks *blocks);
 
-/* Manifests that were read until now are not used for snapshots that are taken from now on. Any
- * thread. */
+/* Makes snapshots taken from now on read the manifests again. Any thread. */
 void qry_blocks_refresh(struct qry_blocks *blocks);
 
 /*
- * Takes a snapshot for the query's tenants, or keeps the one it has; fresh: reads the manifests
- * and takes a new one. Does nothing without a bucket. If the bucket cannot be read, or a manifest
- * is damaged and the query accepts a partial answer, uses the manifests that were read last:
- * sets query->stale, and the answer says that it lacks newer profiles.
+ * Takes a snapshot for the query's tenants, or keeps the one it has; fresh: reads the manifests and
+ * takes a new one. Does nothing without a bucket. If the bucket cannot be read, or a manifest is
+ * damaged and the query accepts a partial response, uses the manifests that were read last: sets
+ * query->stale, and the response says that it lacks newer profiles.
  */
 enum fg_code qry_blocks_begin(struct qry_query *query, bool fresh,
                               struct fg_err *err) fg_must_check;
 
-/* Of the snapshot; 0 without a bucket: nothing is in blocks. */
+/* Frees the query's snapshot, if it has one. */
+void qry_blocks_end(struct qry_query *query);
+
+/* Returns the generation of the snapshot; 0 without a bucket: nothing is in blocks. */
 uint64_t qry_blocks_generation(const struct qry_query *query);
 
-/* The manifest of a tenant of the query (its number there) in the snapshot; NULL without a
+/* Returns the manifest in the snapshot of the query's tenant of that number; NULL without a
  * bucket. */
 const struct fg_blocks *qry_blocks_manifest(const struct qry_query *query, size_t tenant);
 
-void qry_blocks_end(struct qry_query *query);
-
-/* Returns true after a failed attempt if the query should repeat it on the same snapshot and
- * skip something that this attempt could not read. fresh: this query took the snapshot with
- * `fresh`. If it returns false, *err may have been replaced by the error for the client. */
+/* Returns true after a failed attempt if the query should repeat it on the same snapshot and skip
+ * something that this attempt could not read. fresh: this query took the snapshot with `fresh`. If
+ * it returns false, *err may have been replaced by the error for the client. */
 bool qry_blocks_leave_out(struct qry_query *query, bool fresh, struct fg_err *err);
 
 /* Frees the query's list of skipped objects, at its end. */
 void qry_blocks_forget(struct qry_query *query);
 
-/*
- * Of profiles that were dropped there may be rollups, over days of weeks. A selection that
- * begins or ends within what has one only is widened to its ends; the query notes it.
- */
+/* Widens a selection that begins or ends inside a rollup whose profiles are gone, to the ends of
+ * the rollup, and notes that in the query. */
 void qry_blocks_widen(struct qry_query *query, struct qry_selection *selection);
 
-/* FG_E_INVALID: some of the time has rollups only, which have no such thing (for people). */
+/* FG_E_INVALID: for some of the selected time there are only rollups, which do not have `what` (a
+ * noun for people). */
 enum fg_code qry_blocks_need_profiles(const struct qry_query *query,
                                       const struct qry_selection *selection, const char *what,
                                       struct fg_err *err) fg_must_check;
 
-/* --- between the two; nothing without a bucket. What they are asked is in query.h. --- */
+/* ---- queries, between qry_blocks_begin() and _end(); without a bucket they add nothing ---- */
 
+/* Adds the selected stacks to a tree. As qry_collect_tree(). */
 enum fg_code qry_blocks_tree(struct qry_query *query, const struct qry_selection *selection,
                              const struct qry_stack_filter *stacks, bool names_only,
                              struct fg_tree *into, struct fg_err *err) fg_must_check;
 
-/* What is good to know of how a flame graph was made; added to what was known before. */
+/* What a flame graph's exactness depends on. */
 struct qry_flamegraph_facts {
-    uint64_t sample_bytes; /* stored of samples in the range: to be read for a full answer, about */
-    bool negatives;        /* crowns with values below zero, which say too little of them */
+    uint64_t
+        sample_bytes; /* stored size of the samples in the range: the cost of an exact answer */
+    bool negatives;   /* some crown has values below zero, for which its bound does not hold */
 };
 
-/*
- * The same by names, for flame graphs: of each part its crown, or that of rollups; or all of
- * it (full). Stacks are not narrowed by call sites.
- */
+/* Adds the selected stacks by function names to a sum of crowns: of each part a crown, made from
+ * samples or stored as a rollup; full: all of the part. Call sites in `stacks` are ignored. Adds to
+ * *facts. */
 enum fg_code qry_blocks_crowns(struct qry_query *query, const struct qry_selection *selection,
                                const struct qry_stack_filter *stacks, bool full,
                                struct fg_crown_sum *into, struct qry_flamegraph_facts *facts,
                                struct fg_err *err) fg_must_check;
+
+/* Add series, points and counts. As qry_collect_series(), _points() and _stats(). */
 enum fg_code qry_blocks_series(struct qry_query *query, const struct qry_selection *selection,
                                const char *const *names, size_t n_names,
                                struct qry_label_sets *into, struct fg_err *err) fg_must_check;
@@ -108,6 +117,21 @@ enum fg_code qry_blocks_points(struct qry_query *query, const struct qry_selecti
                                struct qry_points_list *into, struct fg_err *err) fg_must_check;
 enum fg_code qry_blocks_stats(struct qry_query *query, struct qry_tenant_stats *into,
                               struct fg_err *err) fg_must_check;
+
+/* A profile as it was sent. */
+struct qry_one_profile {
+    const struct fg_labels *labels; /* as stored: with __name__, without those made from the type */
+    struct fg_id id;
+    struct fg_pprof_head head;
+    const struct fg_tree *tree; /* that the samples' nodes are in */
+    struct fg_pprof_samples samples;
+};
+
+/* Receives a profile, which is gone after the call. */
+typedef enum fg_code (*qry_profile_visit)(void *arg, const struct qry_one_profile *profile,
+                                          struct fg_err *err);
+
+/* Visits the selected profiles. As qry_collect_profiles(). */
 enum fg_code qry_blocks_profiles(struct qry_query *query, const struct qry_selection *selection,
                                  qry_profile_visit visit, void *arg,
                                  struct fg_err *err) fg_must_check;

@@ -1,6 +1,6 @@
-/* What is kept of objects, and how it is derived of bytes. */
+#include "querier/blocks/cached_objects.h"
+
 #include "common/base/crc32c.h"
-#include "querier/blocks/fetch.h"
 
 /* Numbers in keys of the cache. */
 enum {
@@ -102,7 +102,7 @@ static enum fg_code parse_rollups(struct parsed *parsed, struct fg_slice bytes, 
             continue;
         rollups = fg_arena_new(parsed->arena, struct fg_nodes, 1);
         if (rollups == NULL)
-            return qry_blocks_too_large(err);
+            return qry_query_too_large(err);
         if (nod.offset < from || nod.offset - from > bytes.len)
             return fg_fail(err, FG_E_CORRUPT, "the rollups are not at the place in the manifest");
         if (parse_part_rollups(part, fg_slice_sub(bytes, nod.offset - from, nod.len), parsed->arena,
@@ -110,7 +110,7 @@ static enum fg_code parse_rollups(struct parsed *parsed, struct fg_slice bytes, 
             return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
         parsed->rollups[i] = rollups;
     }
-    return parsed->rollups == NULL ? qry_blocks_too_large(err) : FG_OK;
+    return parsed->rollups == NULL ? qry_query_too_large(err) : FG_OK;
 }
 
 static enum fg_code parse_head(const struct qry_fetch_item *item, struct fg_slice bytes,
@@ -142,8 +142,12 @@ static enum fg_code make_directory(const struct qry_fetch_item *item, struct fg_
     return parsed_take(parsed, parse_head(item, bytes, parsed, err), ret_value, ret_bytes);
 }
 
-const struct qry_cached_type qry_cached_directory = {WHAT_DIRECTORY, make_directory,
-                                                     parsed_destroy};
+const struct qry_cached_type qry_cached_directory = {
+    .what = WHAT_DIRECTORY,
+    .with_tail = true,
+    .make = make_directory,
+    .destroy = parsed_destroy,
+};
 
 const struct fg_block_directory *qry_directory_of(const struct fg_cache_entry *entry)
 {
@@ -173,7 +177,12 @@ static enum fg_code make_rollups(const struct qry_fetch_item *item, struct fg_sl
         ret_value, ret_bytes);
 }
 
-const struct qry_cached_type qry_cached_rollups = {WHAT_ROLLUPS, make_rollups, parsed_destroy};
+const struct qry_cached_type qry_cached_rollups = {
+    .what = WHAT_ROLLUPS,
+    .is_rollup = true,
+    .make = make_rollups,
+    .destroy = parsed_destroy,
+};
 
 const struct fg_nodes *qry_rollups_of(const struct fg_cache_entry *entry)
 {
@@ -193,7 +202,11 @@ static enum fg_code make_index(const struct qry_fetch_item *item, struct fg_slic
         ret_value, ret_bytes);
 }
 
-const struct qry_cached_type qry_cached_index = {WHAT_INDEX, make_index, parsed_destroy};
+const struct qry_cached_type qry_cached_index = {
+    .what = WHAT_INDEX,
+    .make = make_index,
+    .destroy = parsed_destroy,
+};
 
 const struct fg_block_index *qry_index_of(const struct fg_cache_entry *entry)
 {
@@ -211,7 +224,11 @@ static enum fg_code make_tree(const struct qry_fetch_item *item, struct fg_slice
         ret_value, ret_bytes);
 }
 
-const struct qry_cached_type qry_cached_tree = {WHAT_TREE, make_tree, parsed_destroy};
+const struct qry_cached_type qry_cached_tree = {
+    .what = WHAT_TREE,
+    .make = make_tree,
+    .destroy = parsed_destroy,
+};
 
 const struct fg_block_tree *qry_tree_of(const struct fg_cache_entry *entry)
 {
@@ -272,7 +289,11 @@ static enum fg_code make_names(const struct qry_fetch_item *item, struct fg_slic
     return FG_OK;
 }
 
-const struct qry_cached_type qry_cached_names = {WHAT_NAMES, make_names, parsed_destroy};
+const struct qry_cached_type qry_cached_names = {
+    .what = WHAT_NAMES,
+    .make = make_names,
+    .destroy = parsed_destroy,
+};
 
 const struct fg_function_tree *qry_names_of(const struct fg_cache_entry *entry)
 {
@@ -296,8 +317,12 @@ static enum fg_code make_rollup_names(const struct qry_fetch_item *item, struct 
                        ret_value, ret_bytes);
 }
 
-const struct qry_cached_type qry_cached_rollup_names = {WHAT_ROLLUP_NAMES, make_rollup_names,
-                                                        parsed_destroy};
+const struct qry_cached_type qry_cached_rollup_names = {
+    .what = WHAT_ROLLUP_NAMES,
+    .is_rollup = true,
+    .make = make_rollup_names,
+    .destroy = parsed_destroy,
+};
 
 enum fg_code qry_fetch_add_rollup_names(struct qry_fetch_list *list, struct fg_arena *arena,
                                         struct qry_part *part, struct fg_err *err)
@@ -351,7 +376,11 @@ static enum fg_code make_page(const struct qry_fetch_item *item, struct fg_slice
     return keep_page(item, bytes, entry->crc, "page", ret_value, ret_bytes, err);
 }
 
-const struct qry_cached_type qry_cached_page = {WHAT_PAGE, make_page, free};
+const struct qry_cached_type qry_cached_page = {
+    .what = WHAT_PAGE,
+    .make = make_page,
+    .destroy = free,
+};
 
 static enum fg_code make_rollup(const struct qry_fetch_item *item, struct fg_slice bytes,
                                 size_t max_bytes, void **ret_value, size_t *ret_bytes,
@@ -363,7 +392,12 @@ static enum fg_code make_rollup(const struct qry_fetch_item *item, struct fg_sli
     return keep_page(item, bytes, row->places[item->kind].crc, "node", ret_value, ret_bytes, err);
 }
 
-const struct qry_cached_type qry_cached_rollup = {WHAT_ROLLUP, make_rollup, free};
+const struct qry_cached_type qry_cached_rollup = {
+    .what = WHAT_ROLLUP,
+    .is_rollup = true,
+    .make = make_rollup,
+    .destroy = free,
+};
 
 struct fg_slice qry_page_of(const struct fg_cache_entry *entry)
 {

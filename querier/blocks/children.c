@@ -1,13 +1,6 @@
-/*
- * What lies under a block of rollups: the blocks it is made of. Their profiles are in its
- * sums, each once, and they go when it goes; so where its nodes answer, nothing of them is read, no
- * directory and no nodes.
- *
- * It has to be known that the block above has all of the query's services, since a service that
- * one block only has is in none above it. So a part of a service speaks for that service; and for
- * any service the block does that has as many profiles as what it is made of, by the manifest. If
- * something of it may not be used (a deletion), the block speaks for nothing.
- */
+#include "querier/blocks/children.h"
+
+#include "querier/blocks/blocks.h"
 #include "querier/blocks/lost.h"
 
 /* ---- who speaks for what is under it ---- */

@@ -4,7 +4,8 @@
  * part in the cache nothing is hashed but the nodes that are kept, and those only where they do not
  * come as in the part before.
  */
-#include "querier/blocks/fetch.h"
+#include "querier/blocks/blocks.h"
+#include "querier/blocks/cached_objects.h"
 #include "querier/blocks/samples.h"
 
 struct crowning {
@@ -99,7 +100,7 @@ static enum fg_code make_part(void *arg, const struct qry_part *part, struct fg_
     struct crowned *crowned = fg_arena_new(arena, struct crowned, 1);
 
     if (crowned == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     crowned->names = qry_names_of(part->tree_entry);
     crowned->whole = !is_plain(part);
     if (crowned->whole)
@@ -120,7 +121,7 @@ static enum fg_code add_part(void *arg, void *made, struct fg_err *err)
     else
         add_crown(crowning, crowned);
     if (fg_crown_sum_bytes(crowning->into) > crowning->blocks->memory_max_bytes)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     return FG_OK;
 }
 
@@ -212,7 +213,7 @@ static enum fg_code add_node(const struct crowning *crowning, struct taking *tak
     fg_crown_add(&taking->adding, crown);
     crowning->facts->negatives = crowning->facts->negatives || crown->has_negatives;
     if (fg_crown_sum_bytes(crowning->into) > crowning->blocks->memory_max_bytes)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     if (--taking->left == 0)
         close_taking(taking);
     return FG_OK;
@@ -302,7 +303,7 @@ static enum fg_code take_crowns(void *arg, struct qry_reader *reader, struct fg_
 
     crowns.takings = fg_arena_new(reader->arena, struct taking, reader->n_found);
     if (crowns.takings == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     for (uint32_t i = 0; code == FG_OK && i < reader->n_found; i++)
         code = list_crowns(&crowns, i, &list, err);
     if (code == FG_OK)

@@ -1,6 +1,7 @@
 #include "querier/blocks/fetch.h"
 
 #include "common/storage/bucket/damage.h"
+#include "querier/blocks/blocks_impl.h"
 #include "querier/blocks/lost.h"
 
 enum {
@@ -91,7 +92,7 @@ enum fg_code qry_fetch_add(struct qry_fetch_list *list, struct fg_arena *arena,
                            const struct qry_fetch_item *item, struct fg_err *err)
 {
     if (!fg_arena_grow(arena, (void *)&list->items, list->n, 1, &list->cap, sizeof *list->items))
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     list->items[list->n++] = *item;
     return FG_OK;
 }
@@ -127,14 +128,13 @@ static struct fg_disk_key disk_key_of(const struct qry_fetch_item *item)
     return (struct fg_disk_key){item->object->id, item->range.offset, item->range.len};
 }
 
-static bool is_nodes(const struct qry_fetch_item *item)
+static bool is_rollup(const struct qry_fetch_item *item)
 {
     const struct qry_object *object = item->object;
 
-    if (item->part == NULL) /* a directory, perhaps with nodes */
+    if (item->part == NULL) /* a head: a directory, perhaps with rollups */
         return object->head.offset != object->directory.offset;
-    return item->type == &qry_cached_rollups || item->type == &qry_cached_rollup_names ||
-           item->type == &qry_cached_rollup;
+    return item->type->is_rollup;
 }
 
 enum fg_code qry_fetch_fail(const struct qry_fetch_item *item, struct fg_err *err)
@@ -145,7 +145,7 @@ enum fg_code qry_fetch_fail(const struct qry_fetch_item *item, struct fg_err *er
         (void)fg_wrap(err, "%s: part %.*s/%.*s", item->object->name,
                       FG_S(item->part->entry->tenant), FG_S(item->part->entry->service));
     if (fg_damage_unusable(err->code))
-        qry_lost_add(item->fetch->query, item->object, item->part, is_nodes(item), err);
+        qry_lost_add(item->fetch->query, item->object, item->part, is_rollup(item), err);
     return err->code;
 }
 
@@ -246,7 +246,7 @@ static bool take_from_disk(struct qry_fetch *fetch, struct qry_fetch_item *item)
 /* Does all to the object's end come with it? */
 static bool brings_tail(const struct qry_fetch_item *item)
 {
-    return item->type == &qry_cached_directory && item->object->tail != NULL;
+    return item->type->with_tail && item->object->tail != NULL;
 }
 
 static struct fg_block_range range_of(const struct qry_fetch_item *item)

@@ -1,17 +1,19 @@
 /*
- * Gets things for a query: from the cache, from the disk, or from the bucket by as few requests
- * as possible, what lies near each other by one. The wave goes on while things are visited, so that
- * network and CPU work at the same time; bytes that are under way or wait for their visit are
- * bounded.
+ * Gets cached objects for a query (directories, indexes, trees, pages, rollups): from the cache in
+ * memory, from the disk cache, or from the bucket by as few requests as possible, since neighbours
+ * share one. Visits run while requests are under way, so that network and CPU work at the same
+ * time. Bytes that are under way, or wait for their visit, are bounded by querier.fetch_max_bytes.
  *
- * Thread: the query's. Visits come on it, in the order of the phases; what a visit wants to be
- * done beside others it puts in the snapshot's crew, and qry_fetch_all() ends that, too. Of what
- * comes as bytes the query's crew makes things.
+ * Thread: the query's. Visits come on it, in the order of the phases. A visit may put tasks into
+ * the snapshot's crew; qry_fetch_all() waits for these, too. The crew also parses what was fetched.
  */
 #ifndef FG_QUERIER_BLOCKS_FETCH_H
 #define FG_QUERIER_BLOCKS_FETCH_H
 
-#include "querier/blocks/impl.h"
+#include "common/runtime/task_group.h"
+#include "common/storage/cache/cache.h"
+#include "querier/blocks/part.h"
+#include "querier/query.h"
 
 enum { FETCH_PHASES = 2 };
 
@@ -19,36 +21,39 @@ struct qry_fetch;
 struct qry_fetch_item;
 struct qry_load;
 
-/* A kind of thing. */
+/* A type of cached object (cached_objects.h). */
 struct qry_cached_type {
-    uint32_t what; /* in keys */
+    uint32_t what;  /* its number in keys of the cache */
+    bool is_rollup; /* of rollups: nothing is lost without it (lost.h) */
+    bool with_tail; /* is fetched with all that follows it, if the object has a tail */
     /*
-     * Makes what is kept of the bytes. Checks them: nothing is kept that was not. bytes: how much
-     * memory it takes. Any thread, while others make other things.
+     * Checks the bytes and makes what is kept of them. *ret_bytes: its size in memory. Any thread,
+     * others make other objects meanwhile.
      */
     enum fg_code (*make)(const struct qry_fetch_item *item, struct fg_slice bytes, size_t max_bytes,
                          void **ret_value, size_t *ret_bytes, struct fg_err *err);
     void (*destroy)(void *value);
 };
 
+/* A cached object that is wanted. */
 struct qry_fetch_item {
     const struct qry_cached_type *type;
     const struct qry_object *object;
     struct fg_block_range range;
     struct qry_part *part; /* NULL: of the object as a whole */
-    uint32_t kind, number; /* of a page; what and row of a node */
-    unsigned phase;        /* all of the phases before are visited first */
+    uint32_t kind, number; /* of a page: section, page; of a rollup: what, row */
+    unsigned phase;        /* all items of earlier phases are visited first */
 
-    /* The fetch's own; the entry is there in visits. */
+    /* fetch.c's own, except that visits may use the entry. */
     struct fg_cache_entry *entry;
     struct qry_fetch_item *next;
     struct fg_task task;     /* makes it */
     struct qry_fetch *fetch; /* which it is of */
-    struct fg_slice bytes;   /* what it is made of; in the load, in the object's tail, or... */
+    struct fg_slice bytes;   /* what it is made of: in the load, in the object's tail, or... */
     struct fg_buf read;      /* ...what the disk had */
-    struct qry_load *load;   /* NULL: none brought it */
+    struct qry_load *load;   /* NULL: no request of this query brought it */
     bool of_disk;
-    bool again; /* what was at hand, or in a cache on the way, will not do: the bucket is asked */
+    bool again; /* a cache had damaged bytes: the bucket itself is asked */
 };
 
 struct qry_fetch_list {
@@ -56,60 +61,22 @@ struct qry_fetch_list {
     uint32_t n, cap;
 };
 
-/* In the arena. FG_E_LIMIT. */
+/* Adds an item to a list, in the arena. FG_E_LIMIT. */
 enum fg_code qry_fetch_add(struct qry_fetch_list *list, struct fg_arena *arena,
                            const struct qry_fetch_item *item, struct fg_err *err) fg_must_check;
 
-/* Called once for each item. The entry is let go afterwards, unless the visit keeps it with
+/* Called once for each item. The entry is released afterwards, unless the visit keeps it with
  * fg_cache_ref(). */
 typedef enum fg_code (*qry_fetch_visit)(void *arg, const struct qry_fetch_item *item,
                                         struct fg_err *err);
 
-/* Visits all; the list is sorted on the way, and of no use afterwards. */
+/* Gets and visits all items. Sorts the list, which must not be used afterwards. Errors: those of
+ * blocks.h. */
 enum fg_code qry_fetch_all(struct qry_query *query, struct qry_fetch_list *list,
                            qry_fetch_visit visit, void *arg, struct fg_err *err) fg_must_check;
 
-/* Puts before the error's text which thing it was that failed. If it is damaged, the query's
- * next try leaves it out (lost.h). Any thread. */
+/* Puts the name of the item before the error's text. If the item is damaged, the query's next
+ * attempt skips it (lost.h). Any thread. */
 enum fg_code qry_fetch_fail(const struct qry_fetch_item *item, struct fg_err *err);
-
-/* ---- cached_objects.c ---- */
-
-extern const struct qry_cached_type qry_cached_directory, qry_cached_index, qry_cached_tree,
-    qry_cached_names, qry_cached_page;
-extern const struct qry_cached_type qry_cached_rollups, qry_cached_rollup_names, qry_cached_rollup;
-
-/* What their entries hold. */
-const struct fg_block_directory *qry_directory_of(const struct fg_cache_entry *entry);
-const struct fg_block_index *qry_index_of(const struct fg_cache_entry *entry);
-const struct fg_block_tree *qry_tree_of(const struct fg_cache_entry *entry);
-const struct fg_function_tree *
-qry_names_of(const struct fg_cache_entry *entry); /* and of rollups */
-const struct fg_nodes *qry_rollups_of(const struct fg_cache_entry *entry);
-struct fg_slice qry_page_of(const struct fg_cache_entry *entry); /* and of a node */
-
-/* What qry_cached_tree or qry_cached_names is made of: the latter of the part's names, if it has
- * any. Its nodes are by rank. */
-bool qry_stacks_are_named(const struct qry_cached_type *stacks, const struct fg_block_part *part);
-struct fg_block_range qry_stacks_range(const struct qry_cached_type *stacks,
-                                       const struct fg_block_part *part);
-
-/* What rollups a part of a directory has, NULL for none; false: they have to be asked for
- * themselves (qry_cached_rollups). */
-bool qry_rollups_are_with(const struct fg_cache_entry *directory, uint32_t part,
-                          const struct fg_nodes **ret_rollups);
-
-/* Of rollups: names and dictionary; a crown or a full rollup, as it was stored (qry_page_of()).
- */
-enum fg_code qry_fetch_add_rollup_names(struct qry_fetch_list *list, struct fg_arena *arena,
-                                        struct qry_part *part, struct fg_err *err) fg_must_check;
-enum fg_code qry_fetch_add_rollup(struct qry_fetch_list *list, struct fg_arena *arena,
-                                  struct qry_part *part, const struct fg_plan_pick *pick,
-                                  unsigned phase, struct fg_err *err) fg_must_check;
-
-/* Adds the marked pages of a kind of the part to the list. */
-enum fg_code qry_fetch_add_pages(struct qry_fetch_list *list, struct fg_arena *arena,
-                                 struct qry_part *part, uint32_t kind, const bool *marks,
-                                 unsigned phase, struct fg_err *err) fg_must_check;
 
 #endif

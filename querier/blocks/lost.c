@@ -1,6 +1,8 @@
 #include "querier/blocks/lost.h"
 
 #include "common/storage/bucket/damage.h"
+#include "querier/blocks/blocks.h"
+#include "querier/blocks/blocks_impl.h"
 
 #include <pthread.h>
 

@@ -1,4 +1,6 @@
-/* Which segments and blocks a query is about, by what the manifests say of them. */
+#include "querier/blocks/objects.h"
+
+#include "querier/blocks/blocks_impl.h"
 #include "querier/blocks/lost.h"
 
 enum { OBJECT_HEAD_MAX_BYTES = 1024 * 1024 }; /* of what is read before anything is known */
@@ -16,12 +18,12 @@ static enum fg_code add(const struct qry_query *query, struct qry_objects *objec
 
     if (!fg_arena_grow(arena, &objects->items, objects->n, 1, &objects->cap,
                        sizeof *objects->items))
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     added = &objects->items[objects->n];
     *added = *object;
     added->name = fg_arena_text(arena, fg_cstr(name));
     if (added->name == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     added->id = fg_hash128(fg_cstr(name));
     if (added->derived != NULL && qry_lost_object(query, added))
         return FG_OK; /* what it is made of is read */

@@ -3,7 +3,10 @@
  * the query's crew: it gives totals by match. Which label set a match is in is found afterwards,
  * on the query's thread, and only of those that have a total.
  */
-#include "querier/blocks/fetch.h"
+#include "querier/blocks/blocks.h"
+#include "querier/blocks/cached_objects.h"
+#include "querier/blocks/rollup_only.h"
+#include "querier/blocks/rows.h"
 
 /* What one label set got in one step. */
 struct total {
@@ -44,7 +47,7 @@ static enum fg_code find_set(struct totals *totals, const struct qry_part *part,
     size_t at = 0;
 
     if (labels.items == NULL || group.items == NULL)
-        code = qry_blocks_too_large(err);
+        code = qry_query_too_large(err);
     else
         code = qry_label_sets_take(&totals->sets, &group, totals->reader.query->arena, &at, err);
     fg_arena_destroy(arena);
@@ -250,14 +253,14 @@ static enum fg_code read_batch(struct totals *totals, struct fg_err *err)
 
     totals->match_sets = fg_arena_new(reader->arena, uint32_t *, reader->n_batch);
     if (totals->match_sets == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         struct qry_part *part = &reader->batch[i];
         const bool *marks = qry_rows_marks(reader, part, FG_BLOCK_IDX, false);
 
         totals->match_sets[i] = fg_arena_new(reader->arena, uint32_t, part->n_matches);
         if (marks == NULL || totals->match_sets[i] == NULL)
-            return qry_blocks_too_large(err);
+            return qry_query_too_large(err);
         if (qry_fetch_add_pages(&list, reader->arena, part, FG_BLOCK_IDX, marks, 0, err) != FG_OK)
             return err->code;
     }
@@ -280,7 +283,7 @@ static enum fg_code give(struct totals *totals, struct qry_points_list *into, st
             end++;
         points.items = fg_arena_new(arena, struct qry_point, end - at);
         if (points.items == NULL)
-            return qry_blocks_too_large(err);
+            return qry_query_too_large(err);
         for (size_t i = at; i < end; i++)
             points.items[points.n++] = (struct qry_point){
                 .k = (int64_t)items[i].step, .sum = (int64_t)items[i].sum, .count = items[i].count};
@@ -311,7 +314,7 @@ static enum fg_code take_alone(void *arg, const struct fg_labels *labels, uint64
     size_t at;
 
     if (group.items == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     if (qry_label_sets_take(&totals->sets, &group, totals->reader.query->arena, &at, err) != FG_OK)
         return err->code;
     total.set = (uint32_t)at;

@@ -1,5 +1,7 @@
 /* Profiles one by one, as they were sent: what others merge, here goes out page by page. */
-#include "querier/blocks/fetch.h"
+#include "querier/blocks/blocks.h"
+#include "querier/blocks/cached_objects.h"
+#include "querier/blocks/rows.h"
 
 /* What IDX and PID say of a profile. */
 struct profiles_row {
@@ -83,7 +85,7 @@ static enum fg_code keep_links(struct each *each, const struct qry_part *part, u
 {
     each->links_bytes += qry_page_of(entry).len;
     if (each->links_bytes > each->reader.query->querier->blocks->memory_max_bytes)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     each->links[part - each->reader.batch][number] = fg_cache_ref(entry);
     return FG_OK;
 }
@@ -144,7 +146,7 @@ static enum fg_code take_out(const struct each *each, const struct fg_block_samp
     uint32_t at = 0;
 
     if (rest == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     if (n > 0)
         memcpy(rest, set->values, n * sizeof *rest);
     for (uint32_t i = 0; i < links->count; i++) {
@@ -200,7 +202,7 @@ static enum fg_code pick(const struct each *each, const struct fg_block_sample_s
     uint32_t n = 0;
 
     if (going == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     if (take_out(each, set, links, &rest, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < set->count; i++) {
@@ -229,7 +231,7 @@ static enum fg_code lay_out(const struct each *each, const struct fg_block_tree 
     struct fg_link *links = fg_arena_new(arena, struct fg_link, n);
 
     if (nodes == NULL || values == NULL || links == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     samples->nodes = nodes;
     samples->values = values;
     samples->links = links;
@@ -257,7 +259,7 @@ static enum fg_code make_types(const struct each *each, const struct fg_block_sc
         fg_arena_new(each->reader.arena, struct fg_value_type, samples->n_types);
 
     if (types == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     for (uint32_t t = 0; t < samples->n_types; t++)
         types[t] = schema->types[numbers[t]];
     samples->types = types;
@@ -379,13 +381,13 @@ static enum fg_code list_part(struct each *each, struct qry_fetch_list *list, st
     struct fg_cache_entry **links = fg_arena_new(reader->arena, struct fg_cache_entry *, n_links);
 
     if (links == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     each->links[part - reader->batch] = links;
     for (size_t i = 0; i < FG_COUNT(pages); i++) {
         const bool *marks = qry_rows_marks(reader, part, pages[i].kind, false);
 
         if (marks == NULL)
-            return qry_blocks_too_large(err);
+            return qry_query_too_large(err);
         if (qry_fetch_add_pages(list, reader->arena, part, pages[i].kind, marks, pages[i].phase,
                                 err) != FG_OK)
             return err->code;
@@ -407,7 +409,7 @@ static enum fg_code fetch_batch(struct each *each, struct fg_err *err)
     each->rows = fg_arena_new(reader->arena, struct profiles_row *, reader->n_batch);
     each->links = fg_arena_new(reader->arena, struct fg_cache_entry **, reader->n_batch);
     if (each->rows == NULL || each->links == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         struct qry_part *part = &reader->batch[i];
 
@@ -415,7 +417,7 @@ static enum fg_code fetch_batch(struct each *each, struct fg_err *err)
             continue;
         each->rows[i] = fg_arena_new(reader->arena, struct profiles_row, part->entry->n_profiles);
         if (each->rows[i] == NULL)
-            return qry_blocks_too_large(err);
+            return qry_query_too_large(err);
         if (list_part(each, &list, part, err) != FG_OK)
             return err->code;
     }

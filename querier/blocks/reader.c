@@ -1,5 +1,7 @@
 /* The parts that a query is about, a batch at a time. */
-#include "querier/blocks/fetch.h"
+#include "querier/blocks/reader.h"
+
+#include "querier/blocks/cached_objects.h"
 #include "querier/blocks/lost.h"
 
 enum {
@@ -19,7 +21,7 @@ static enum fg_code take_selector(struct qry_reader *reader, const struct qry_se
     struct fg_matcher *matchers = fg_arena_new(reader->arena, struct fg_matcher, n + 1);
 
     if (matchers == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     if (n > 0)
         memcpy(matchers, selection->selector.matchers, n * sizeof *matchers);
     if (profile_type != NULL)
@@ -52,7 +54,7 @@ static enum fg_code add_part(struct qry_reader *reader, struct qry_object *objec
         return FG_OK;
     if (!fg_arena_grow(reader->arena, &reader->parts, reader->n_parts, 1, &reader->cap_parts,
                        sizeof *reader->parts))
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     reader->parts[reader->n_parts++] =
         (struct qry_part){.object = object, .number = number, .tenant = tenant, .entry = entry};
     return FG_OK;
@@ -106,7 +108,7 @@ static enum fg_code plan_tail(struct qry_reader *reader, struct qry_object *obje
         return FG_OK;
     object->tail = fg_arena_new(reader->arena, struct qry_tail, 1);
     if (object->tail == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     object->tail->from = from;
     reader->tail_bytes += object->bytes - from;
     return FG_OK;
@@ -290,7 +292,7 @@ static enum fg_code add_span(struct qry_reader *reader, struct qry_part *part,
         return FG_OK;
     if (!fg_arena_grow(reader->arena, &part->spans, part->n_spans, 1, &part->cap_spans,
                        sizeof *part->spans))
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     part->spans[part->n_spans++] = (struct qry_span){
         .series = run->series,
         .first = run->first,

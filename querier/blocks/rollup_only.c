@@ -1,16 +1,7 @@
-/*
- * Rollups that are alone: all that is left of profiles that were dropped. Flame graphs take
- * them as they take any (rollups.c); here is what else there is to be had of them.
- *
- *   range    nodes are of whole weeks and of their days (compactor/plan.h), or of longer spans that
- *            are whole; a flame graph that begins or ends within one is of all of it, and says so
- *   points   totals of the shortest spans, spread evenly over their time: so sums stay what they
- *            are, whatever the step
- *   series   what groups know of labels
- *
- * What needs more than that is refused, with the time from which on there are profiles.
- */
-#include "querier/blocks/impl.h"
+#include "querier/blocks/rollup_only.h"
+
+#include "querier/blocks/blocks.h"
+#include "querier/blocks/rollups.h"
 
 #include <time.h>
 
@@ -295,7 +286,7 @@ static enum fg_code spread_part(struct spreading *spreading, const struct qry_pa
     if (unknown != NULL)
         return refuse(&spreading->reader, unknown, err);
     if (answers == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     if (fg_groups_match(groups, &spreading->type, &spreading->reader.selection->selector,
                         spreading->arena, answers, err) != FG_OK)
         return err->code;
@@ -309,7 +300,7 @@ static enum fg_code spread_part(struct spreading *spreading, const struct qry_pa
         struct fg_labels labels = labels_of(groups, g, &spreading->type, spreading->arena);
 
         if (labels.items == NULL)
-            return qry_blocks_too_large(err);
+            return qry_query_too_large(err);
         if (answers[g] == FG_GROUPS_EVERY &&
             spread_key(spreading, part, apart ? FG_NODES_GROUP : FG_NODES_ALL, g, &labels, err) !=
                 FG_OK)
@@ -366,7 +357,7 @@ static enum fg_code list_part(const struct qry_reader *reader, const struct qry_
             struct fg_labels labels = labels_of(&rollups->groups, g, &rollups->types[t], arena);
 
             if (labels.items == NULL)
-                return qry_blocks_too_large(err);
+                return qry_query_too_large(err);
             if (fg_selector_matches(&reader->selector, &labels) && each(arg, &labels, err) != FG_OK)
                 return err->code;
             fg_arena_release(arena, mark);

@@ -1,9 +1,8 @@
-/*
- * Which rollups take the place of reading a part (common/storage/rollup/plan.h). The parts of
- * a service are the sources of one plan. Which series match is mostly known without their labels,
- * by their groups; where it is not, indexes are fetched first, as far as they are no burden.
- */
-#include "querier/blocks/fetch.h"
+#include "querier/blocks/rollups.h"
+
+#include "querier/blocks/blocks.h"
+#include "querier/blocks/cached_objects.h"
+#include "querier/blocks/children.h"
 #include "querier/blocks/lost.h"
 
 enum {
@@ -116,7 +115,7 @@ static enum fg_code is_open(struct rollups_choosing *choosing, const struct qry_
         fg_arena_new(choosing->arena, enum fg_groups_answer, groups->n_groups);
 
     if (answers == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     if (fg_groups_match(groups, &choosing->query.type, choosing->query.selector, choosing->arena,
                         answers, err) != FG_OK)
         return err->code;
@@ -185,7 +184,7 @@ static enum fg_code find_series(struct rollups_choosing *choosing, const struct 
         return fg_wrap(err, "%s", part->object->name);
     series = fg_arena_new(choosing->arena, struct fg_plan_series, n_all);
     if (series == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     for (uint32_t i = 0, at = 0; i < n_all; i++) {
         while (at < n_matches && matches[at].series < all[i].series)
             at++;
@@ -280,10 +279,10 @@ static enum fg_code take_plan(struct rollups_choosing *choosing, struct qry_part
 
     for (uint32_t i = 0; i < plan->n_picks; i++)
         if (!put_pick(reader, &parts[plan->picks[i].source], &plan->picks[i]))
-            return qry_blocks_too_large(err);
+            return qry_query_too_large(err);
     for (uint32_t i = 0; i < plan->n_raws; i++)
         if (!put_raw(reader, &parts[plan->raws[i].source], &plan->raws[i]))
-            return qry_blocks_too_large(err);
+            return qry_query_too_large(err);
     for (uint32_t i = 0; i < n; i++) {
         parts[i].chosen = true;
         if (parts[i].n_raws > 1)
@@ -307,7 +306,7 @@ static enum fg_code plan_service(struct rollups_choosing *choosing, struct qry_p
     struct fg_plan plan;
 
     if (sources == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     for (uint32_t i = 0; i < n; i++)
         if (make_source(choosing, &parts[i], &sources[i], err) != FG_OK)
             return err->code;

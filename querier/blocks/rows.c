@@ -1,5 +1,4 @@
-/* Which profiles of a part are in the range: spans of rows, whole or as IDX says. */
-#include "querier/blocks/impl.h"
+#include "querier/blocks/rows.h"
 
 /* The first span that ends after this profile. */
 static uint32_t span_after(const struct qry_part *part, uint32_t profile)

@@ -1,7 +1,10 @@
 #include "querier/blocks/samples.h"
 
 #include "querier/blocks/accumulators.h"
-#include "querier/blocks/fetch.h"
+#include "querier/blocks/cached_objects.h"
+#include "querier/blocks/children.h"
+#include "querier/blocks/rollups.h"
+#include "querier/blocks/rows.h"
 
 /* Profiles that were asked for by their ids. */
 struct samples_wanted {
@@ -43,7 +46,7 @@ static enum fg_code note_wanted(struct samples_summing *summing, struct qry_part
     /* In the query's arena: the reader's is emptied after each page. */
     if (!fg_arena_grow(summing->reader.query->arena, &summing->wanted, summing->n_wanted, 1,
                        &summing->cap_wanted, sizeof *summing->wanted))
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     summing->wanted[summing->n_wanted++] = (struct samples_wanted){part, profile};
     return FG_OK;
 }
@@ -82,7 +85,7 @@ static enum fg_code keep_wanted(struct samples_summing *summing, struct qry_part
     uint32_t kept = 0, end;
 
     if (spans == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     for (uint32_t i = 0; i < summing->n_wanted; i++) {
         uint32_t profile = summing->wanted[i].profile;
         uint32_t at = qry_rows_spans(part, profile, 1, &end);
@@ -223,7 +226,7 @@ static enum fg_code add(const struct adding *adding, const struct qry_fetch_item
                         struct fg_err *err)
 {
     if (adding->sums == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     if (item->type == &qry_cached_rollup)
         return add_full(adding, err);
     return item->kind == FG_BLOCK_EXM ? add_exemplars(adding, err) : add_samples(adding, err);
@@ -306,7 +309,7 @@ static enum fg_code list_pages(struct samples_summing *summing, struct qry_fetch
     const bool *marks = qry_rows_marks(&summing->reader, part, kind, cut_only);
 
     if (marks == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     return qry_fetch_add_pages(list, summing->reader.arena, part, kind, marks, phase, err);
 }
 
@@ -461,7 +464,7 @@ static enum fg_code take_parts(struct samples_summing *summing, struct fg_err *e
 
     parts.tasks = fg_arena_new(reader->arena, struct part_task, reader->n_batch);
     if (parts.tasks == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         parts.tasks[i] = (struct part_task){
             .task = {.run = run_part, .end = end_part}, .parts = &parts, .part = &reader->batch[i]};

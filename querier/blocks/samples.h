@@ -1,33 +1,32 @@
 /*
- * SELECT: values are summed in a dense array for each part, by rank, while pages come in. Nothing
- * is hashed on the way. What becomes of the sums is somebody else's: a tree, or a crown. Pages, and
- * then parts, are tasks of the query's crew.
+ * SELECT on blocks: adds up the samples of each part in a dense array by rank, while pages come in,
+ * so nothing is hashed. The caller turns the sums into a tree (tree.c) or into crowns (crowns.c).
+ * Pages, and then parts, are tasks of the query's crew.
  */
 #ifndef FG_QUERIER_BLOCKS_SAMPLES_H
 #define FG_QUERIER_BLOCKS_SAMPLES_H
 
-#include "querier/blocks/impl.h"
+#include "querier/blocks/reader.h"
 
-struct qry_cached_type;
-
+/* What becomes of the sums. */
 struct qry_samples_taker {
-    /* Takes the crowns that reader->parts[0, n_found) name; NULL: only full rollups will do. full:
-     * they will but of what is alone. */
+    /* Reads the crowns that reader->parts[0, n_found) name. NULL: only full rollups can be used.
+     * full: full rollups are used if there are any, crowns for parts whose profiles are gone. */
     enum fg_code (*take_crowns)(void *arg, struct qry_reader *reader, struct fg_err *err);
     bool full;
-    const struct qry_cached_type *stacks; /* what ranks mean: qry_cached_tree or qry_cached_names */
-    /* Any thread, of several parts at a time: makes what take() wants of a part that has values.
-     * They are in part->sums, the stacks in part->tree_entry. */
+    const struct qry_cached_type *stacks; /* what ranks mean: qry_cached_tree or _names */
+    /* Makes what take() wants of a part that has values: its sums are in part->sums, its stacks in
+     * part->tree_entry. Any thread, for several parts at a time. */
     enum fg_code (*make)(void *arg, const struct qry_part *part, struct fg_arena *arena,
                          void **ret_made, struct fg_err *err);
-    /* The query's thread: takes what was made, part after part in their order. */
+    /* Takes what was made, part after part in their order. The query's thread. */
     enum fg_code (*take)(void *arg, void *made, struct fg_err *err);
-    void (*drop)(void *made); /* frees what is not in the arena; NULL: there is no such thing */
+    void (*drop)(void *made); /* frees what is not in the arena; NULL: nothing is */
     void *arg;
 };
 
-/* All that was selected, a part after another. The query has a snapshot. Adds to *sample_bytes
- * what is stored of samples in the range. */
+/* Adds up all selected samples, part after part. The query has a snapshot. Adds to *sample_bytes
+ * the stored size of the samples in the range. Errors: those of blocks.h. */
 enum fg_code qry_samples_sum(struct qry_query *query, const struct qry_selection *selection,
                              const struct qry_stack_filter *stacks,
                              const struct qry_samples_taker *taker, uint64_t *sample_bytes,

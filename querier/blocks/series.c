@@ -1,5 +1,6 @@
 /* SERIES and STATS: from series and manifests, without reading a profile. */
-#include "querier/blocks/impl.h"
+#include "querier/blocks/blocks.h"
+#include "querier/blocks/rollup_only.h"
 
 struct series_listing {
     struct qry_reader reader;
@@ -19,7 +20,7 @@ static enum fg_code add_labels(void *arg, const struct fg_labels *labels, struct
     size_t at;
 
     if (labels->items == NULL || shown.items == NULL)
-        code = qry_blocks_too_large(err);
+        code = qry_query_too_large(err);
     else
         code = qry_label_sets_take(listing->into, &shown, listing->reader.query->arena, &at, err);
     fg_arena_release(arena, mark);
@@ -48,7 +49,7 @@ static enum fg_code add_part(struct series_listing *listing, const struct qry_pa
     bool *listed = fg_arena_new(listing->reader.arena, bool, part->n_matches);
 
     if (listed == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     for (uint32_t i = 0; i < part->n_spans; i++) {
         const struct qry_span *span = &part->spans[i];
 

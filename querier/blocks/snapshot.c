@@ -1,6 +1,8 @@
 /* Manifests: which objects there are. The core says what is to be read, here it is read. */
 #include "common/cluster/ring/view.h"
 #include "common/storage/bucket/damage.h"
+#include "querier/blocks/blocks.h"
+#include "querier/blocks/blocks_impl.h"
 #include "querier/blocks/lost.h"
 
 /* While the bucket is away a query tries to read manifests once in this time; those between use

@@ -1,5 +1,6 @@
 /* Sums into a tree of stacks. */
-#include "querier/blocks/fetch.h"
+#include "querier/blocks/blocks.h"
+#include "querier/blocks/cached_objects.h"
 #include "querier/blocks/samples.h"
 
 struct growing {
@@ -17,7 +18,7 @@ static enum fg_code make_view(void *arg, const struct qry_part *part, struct fg_
     struct fg_tree *view = fg_arena_new(arena, struct fg_tree, 1);
 
     if (view == NULL)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     if (fg_block_tree_values(qry_tree_of(part->tree_entry), part->sums, arena, view, err) != FG_OK)
         return err->code;
     if (stacks->n_call_site > 0)
@@ -35,7 +36,7 @@ static enum fg_code add_view(void *arg, void *made, struct fg_err *err)
     else
         fg_tree_merge_used(growing->into, made);
     if (fg_tree_bytes(growing->into) > growing->blocks->memory_max_bytes)
-        return qry_blocks_too_large(err);
+        return qry_query_too_large(err);
     return FG_OK;
 }
 

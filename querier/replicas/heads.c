@@ -28,11 +28,6 @@ static Fg__Inner__Matcher *make_matcher(struct fg_arena *arena, const struct fg_
     return matcher->name == NULL || matcher->value == NULL ? NULL : matcher;
 }
 
-static enum fg_code too_large(struct fg_err *err)
-{
-    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
-}
-
 enum fg_code qry_heads_matchers(struct fg_arena *arena, const struct fg_selector *selector,
                                 size_t *ret_n, Fg__Inner__Matcher ***ret_matchers,
                                 struct fg_err *err)
@@ -40,11 +35,11 @@ enum fg_code qry_heads_matchers(struct fg_arena *arena, const struct fg_selector
     Fg__Inner__Matcher **matchers = fg_arena_new(arena, Fg__Inner__Matcher *, selector->n_matchers);
 
     if (matchers == NULL)
-        return too_large(err);
+        return qry_query_too_large(err);
     for (size_t i = 0; i < selector->n_matchers; i++) {
         matchers[i] = make_matcher(arena, &selector->matchers[i]);
         if (matchers[i] == NULL)
-            return too_large(err);
+            return qry_query_too_large(err);
     }
     *ret_n = selector->n_matchers;
     *ret_matchers = matchers;
@@ -57,7 +52,7 @@ static enum fg_code make_deletion(struct fg_arena *arena, const struct fg_deleti
     Fg__Inner__Deletion *deletion = fg_arena_new(arena, Fg__Inner__Deletion, 1);
 
     if (deletion == NULL)
-        return too_large(err);
+        return qry_query_too_large(err);
     fg__inner__deletion__init(deletion);
     deletion->start_ns = from->start_ns;
     deletion->end_ns = from->end_ns;
@@ -72,7 +67,7 @@ static enum fg_code make_deletions(const struct qry_query *query, const struct f
 {
     tenant->deletions = fg_arena_new(query->arena, Fg__Inner__Deletion *, from->count);
     if (tenant->deletions == NULL)
-        return too_large(err);
+        return qry_query_too_large(err);
     for (uint32_t i = 0; i < from->count; i++)
         if (fg_deletion_meets(&from->items[i], head->start_ns, head->end_ns) &&
             make_deletion(query->arena, &from->items[i], &tenant->deletions[tenant->n_deletions++],
@@ -88,7 +83,7 @@ enum fg_code qry_heads_tenant(const struct qry_query *query, size_t tenant,
     *ret_tenant =
         (struct qry_heads_tenant){.name = fg_arena_text(query->arena, query->tenants.ids[tenant])};
     if (ret_tenant->name == NULL)
-        return too_large(err);
+        return qry_query_too_large(err);
     return make_deletions(query, &query->deletions[tenant], head, ret_tenant, err);
 }
 
@@ -122,5 +117,5 @@ enum fg_code qry_heads_pack(const struct qry_replicas_head *head,
         *head->lenient = request->lenient;
     *ret_bytes = pack(arena, head->message);
     *head->store = (ProtobufCBinaryData){0}; /* it was ours */
-    return ret_bytes->ptr == NULL ? too_large(err) : FG_OK;
+    return ret_bytes->ptr == NULL ? qry_query_too_large(err) : FG_OK;
 }

@@ -7,6 +7,7 @@
 #ifndef FG_QUERIER_REPLICAS_HEADS_H
 #define FG_QUERIER_REPLICAS_HEADS_H
 
+#include "common/model/selector.h"
 #include "proto/inner.pb-c.h"
 #include "querier/query.h"
 

@@ -5,11 +5,6 @@
 
 enum { FETCH_IDS_MAX = 65536 /* in one call: proto/inner.proto */ };
 
-static enum fg_code too_large(struct fg_err *err)
-{
-    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
-}
-
 static bool has(const uint64_t *bits, uint32_t member)
 {
     return (bits[member / 64] >> member % 64 & 1) != 0;
@@ -97,7 +92,7 @@ static enum fg_code send_leg(struct qry_reading *reading, struct qry_reading_leg
     fill_shards(reading, leg, &shards);
     head.shards = &shards;
     if (address == NULL)
-        return too_large(err);
+        return qry_query_too_large(err);
     if (qry_heads_pack(reading->head, &head, reading->arena, &bytes, err) != FG_OK)
         return err->code;
     send_to(reading, leg, address, bytes);
@@ -148,7 +143,7 @@ static enum fg_code send_plan(struct qry_reading *reading, const struct plan *pl
             continue;
         leg = new_leg(reading, m);
         if (leg == NULL)
-            return too_large(err);
+            return qry_query_too_large(err);
         leg->data.bits = map_slice(reading, plan->data[m]);
         leg->sums.bits = map_slice(reading, plan->sums[m]);
         leg->instead_of = instead_of;
@@ -248,7 +243,7 @@ static enum fg_code ask_one(struct qry_reading *reading, struct fg_err *err)
     struct fg_slice bytes;
 
     if (leg == NULL)
-        return too_large(err);
+        return qry_query_too_large(err);
     if (qry_heads_pack(
             reading->head,
             &(struct qry_heads_request){.tenant = &reading->about, .lenient = reading->lenient},
@@ -268,10 +263,10 @@ enum fg_code qry_legs_ask(struct qry_reading *reading, struct fg_err *err)
     choose_members(reading);
     find_living(reading, living);
     if (!plan_init(reading, &plan))
-        return too_large(err);
+        return qry_query_too_large(err);
     for (uint32_t shard = reading->first; shard <= reading->last; shard++)
         if (!plan_shard(reading, &plan, living, (uint16_t)shard))
-            return too_large(err);
+            return qry_query_too_large(err);
     return send_plan(reading, &plan, NULL, err);
 }
 
@@ -323,12 +318,12 @@ static enum fg_code replace(struct qry_reading *reading, struct qry_reading_leg 
         return FG_OK;
     fg_metric_add(reading->query->querier->replicas_metrics, REPLICAS_REPLACED, 1);
     if (!plan_init(reading, &plan))
-        return too_large(err);
+        return qry_query_too_large(err);
     find_stand_ins(reading, leg, &stand_ins);
     for (uint32_t shard = reading->first; shard <= reading->last; shard++)
         if (qry_shard_map_has(&leg->data, (uint16_t)shard) &&
             !replace_shard(reading, leg, &stand_ins, &plan, (uint16_t)shard))
-            return too_large(err);
+            return qry_query_too_large(err);
     return send_plan(reading, &plan, leg, err);
 }
 
@@ -342,14 +337,14 @@ static enum fg_code ask_more(struct qry_reading *reading, const uint32_t *member
     for (uint32_t i = 0; i < n; i++)
         added[members[i] / 64] |= UINT64_C(1) << members[i] % 64;
     if (!plan_init(reading, &plan))
-        return too_large(err);
+        return qry_query_too_large(err);
     for (uint32_t shard = reading->first; shard <= reading->last; shard++) {
         struct qry_roles roles;
 
         qry_roles_of(reading->query->ring, (uint16_t)shard, added, &roles);
         for (unsigned i = 0; i < roles.n; i++)
             if (!plan_set(reading, &plan.sums[roles.members[i]], (uint16_t)shard))
-                return too_large(err);
+                return qry_query_too_large(err);
     }
     return send_plan(reading, &plan, NULL, err);
 }
@@ -378,11 +373,11 @@ static enum fg_code fetch_from(struct qry_reading *reading, uint32_t member,
     struct qry_reading_leg *leg = new_leg(reading, member);
 
     if (ids == NULL || leg == NULL)
-        return too_large(err);
+        return qry_query_too_large(err);
     for (uint32_t i = 0; i < n; i++) {
         fg_id_put(ids + (size_t)i * FG_ID_BYTES, missing[i].id);
         if (!plan_set(reading, &map, missing[i].shard))
-            return too_large(err);
+            return qry_query_too_large(err);
     }
     leg->n_ids = n;
     leg->data.bits = map_slice(reading, map);

@@ -19,11 +19,6 @@ static int64_t now_mono_ns(void)
     return fg_mono_ns(fg_clock_real());
 }
 
-static enum fg_code too_large(struct fg_err *err)
-{
-    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
-}
-
 static void count(const struct qry_reading *reading, enum replicas_metric metric, uint64_t by)
 {
     fg_metric_add(reading->query->querier->replicas_metrics, metric, by);
@@ -102,7 +97,7 @@ static enum fg_code remember_failure(struct qry_reading *reading, const struct q
         fg_arena_new(reading->arena, struct qry_reading_failure, 1);
 
     if (failure == NULL)
-        return too_large(err);
+        return qry_query_too_large(err);
     failure->next = reading->failures;
     failure->member = leg->member;
     failure->code = leg->err.code;
@@ -347,7 +342,7 @@ static enum fg_code read_answers(const struct qry_reading *reading, struct answe
     answers->items = fg_arena_new(reading->arena, struct qry_compare_answer, n);
     answers->n = 0;
     if (answers->legs == NULL || answers->items == NULL)
-        return too_large(err);
+        return qry_query_too_large(err);
     for (struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next)
         if (leg->state == LEG_ANSWERED && leg->n_ids == 0) {
             answers->legs[answers->n] = leg;

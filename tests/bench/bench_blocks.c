@@ -14,11 +14,15 @@
  */
 #include "common/base/time.h"
 #include "common/cluster/manifest/blocks.h"
+#include "common/model/flame.h"
 #include "common/net/http/impl.h"
 #include "common/net/inflate.h"
 #include "common/storage/rollup/writer.h"
 #include "proto/pprof/pprof.h"
 #include "querier/blocks/blocks.h"
+#include "querier/collect.h"
+#include "querier/flamegraph.h"
+#include "querier/querier.h"
 #include "tests/bench/resample.h"
 #include "tests/lib/bucket_doubles.h"
 

@@ -1,7 +1,9 @@
 #include "tests/unit/querier/asker.h"
 
 #include "common/net/http/impl.h"
-#include "querier/blocks/impl.h"
+#include "querier/blocks/blocks_impl.h"
+#include "querier/fanout.h"
+#include "querier/querier.h"
 #include "tests/lib/bucket_doubles.h"
 
 #include <setjmp.h>
@@ -157,9 +159,7 @@ struct qry_query *asker_begin(struct asker *asker, uint32_t tenants)
 
 void asker_end(struct qry_query *query)
 {
-    qry_deletions_drop(query);
-    qry_blocks_end(query);
-    qry_blocks_forget(query);
+    qry_fanout_end(query);
     fg_buf_done(&query->missing);
     fg_arena_destroy(query->arena);
     free(query);

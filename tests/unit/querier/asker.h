@@ -10,6 +10,8 @@
 
 #include "common/storage/cache/cache.h"
 #include "querier/blocks/blocks.h"
+#include "querier/collect.h"
+#include "querier/flamegraph.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/unit/querier/world.h"
 

@@ -1,4 +1,5 @@
 /* Queries that are answered with a tree, or what is drawn of one. */
+#include "common/model/flame.h"
 #include "tests/unit/querier/asker.h"
 
 #include <setjmp.h>

@@ -2,7 +2,8 @@
  * A query reads its parts batch by batch, so that all of a long range need not be in memory. How
  * large batches are changes no answer, and runs count, which only indexes know of.
  */
-#include "querier/blocks/impl.h"
+#include "querier/blocks/blocks_impl.h"
+#include "querier/blocks/reader.h"
 #include "tests/unit/querier/asker.h"
 
 #include <setjmp.h>

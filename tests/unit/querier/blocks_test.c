@@ -2,7 +2,7 @@
  * The querier's blocks against a slow model: profiles move from heads to segments to blocks, and at
  * every moment every query has the same answer.
  */
-#include "querier/blocks/impl.h"
+#include "querier/blocks/blocks_impl.h"
 #include "tests/unit/querier/asker.h"
 
 #include <setjmp.h>

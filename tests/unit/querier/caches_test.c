@@ -1,6 +1,6 @@
 /* What was read is kept in memory and on a disk, both of which have an end. */
 #include "common/storage/cache/disk_cache.h"
-#include "querier/blocks/impl.h"
+#include "querier/blocks/blocks_impl.h"
 #include "tests/lib/remove_tree.h"
 #include "tests/unit/querier/asker.h"
 

@@ -1,5 +1,5 @@
 #include "common/base/str.h"
-#include "querier/query.h"
+#include "querier/diff.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

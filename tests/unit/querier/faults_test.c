@@ -1,6 +1,7 @@
 /* What goes wrong: objects that are gone, bytes that are spoilt, peers that refuse, and deadlines.
  */
 #include "common/net/http/impl.h"
+#include "querier/querier.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/unit/querier/asker.h"
 

@@ -1,5 +1,5 @@
 /* Flame graphs: how exact they are where they are made of crowns, and what they cost. */
-#include "querier/blocks/impl.h"
+#include "querier/blocks/blocks_impl.h"
 #include "tests/unit/querier/asker.h"
 
 #include <setjmp.h>

@@ -11,6 +11,9 @@
 #include "ingester/segments/publish.h"
 #include "proto/inner.pb-c.h"
 #include "querier/blocks/blocks.h"
+#include "querier/collect.h"
+#include "querier/fanout.h"
+#include "querier/querier.h"
 #include "querier/replicas/replicas.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/committed.h"
@@ -474,10 +477,7 @@ static struct qry_query *ask(struct world *world, const char *selector, const ch
 static void answered(struct qry_query *query, struct qry_selection *selection)
 {
     qry_selection_done(selection);
-    qry_deletions_drop(query);
-    qry_blocks_end(query);
-    qry_blocks_forget(query);
-    qry_replicas_end(query);
+    qry_fanout_end(query);
     fg_buf_done(&query->missing);
     fg_arena_destroy(query->arena);
     free(query);

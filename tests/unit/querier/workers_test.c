@@ -1,5 +1,6 @@
 /* Several threads: those that help with a query, and those that ask at the same time. */
-#include "querier/blocks/impl.h"
+#include "common/model/flame.h"
+#include "querier/blocks/blocks_impl.h"
 #include "tests/unit/querier/asker.h"
 
 #include <setjmp.h>

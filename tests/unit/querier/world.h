@@ -9,7 +9,8 @@
 #include "common/net/rpc/rpc.h"
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/rollup/writer.h"
-#include "querier/query.h"
+#include "querier/merge.h"
+#include "querier/selection.h"
 
 enum { WORLD_TYPES_MAX = 4, WORLD_LINKS_MAX = 2, WORLD_TENANTS = 3 };
 

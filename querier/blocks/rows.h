@@ -1,0 +1,30 @@
+/*
+ * Which profiles of a part are in the range: spans of rows, either whole or as the pages of section
+ * IDX say.
+ *
+ * No I/O. Thread: the query's; qry_rows_spans() any.
+ */
+#ifndef FG_QUERIER_BLOCKS_ROWS_H
+#define FG_QUERIER_BLOCKS_ROWS_H
+
+#include "querier/blocks/reader.h"
+
+/* Returns the first span with profiles in [first, first + count), and in *ret_end the one behind
+ * the last. */
+uint32_t qry_rows_spans(const struct qry_part *part, uint32_t first, uint32_t count,
+                        uint32_t *ret_end);
+
+/* Marks the pages of a section that the spans need; cut_only: those of cut spans. In the reader's
+ * arena; NULL: it is full. */
+bool *qry_rows_marks(const struct qry_reader *reader, const struct qry_part *part, uint32_t kind,
+                     bool cut_only);
+
+/* Reads a page of IDX: notes which profiles of cut spans are in the range. FG_E_CORRUPT. */
+enum fg_code qry_rows_take(struct qry_reader *reader, struct qry_part *part, uint32_t page,
+                           struct fg_slice bytes, struct fg_err *err) fg_must_check;
+
+/* Narrows the spans to exactly the profiles to be read. All pages that cut spans need were taken.
+ * Does nothing the second time. FG_E_CORRUPT. */
+enum fg_code qry_rows_settle(struct qry_part *part, struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * Collects the data of a query from ingesters and from blocks, and merges it: stacks, series,
+ * points over time, counts, single profiles. What is merged for flame graphs is in flamegraph.h.
+ *
+ * Thread: the query's worker; calls wait for peers and for the bucket. Errors: those of
+ * qry_fanout_run().
+ */
+#ifndef FG_QUERIER_COLLECT_H
+#define FG_QUERIER_COLLECT_H
+
+#include "common/model/tree.h"
+#include "querier/blocks/blocks.h"
+#include "querier/merge.h"
+#include "querier/selection.h"
+
+/* Merges the selected stacks, with function names only or with full locations, into an empty
+ * tree. */
+enum fg_code qry_collect_tree(struct qry_query *query, const struct qry_selection *selection,
+                              const struct qry_stack_filter *stacks, bool names_only,
+                              struct fg_tree *into, struct fg_err *err) fg_must_check;
+
+/* Merges the label sets of the selected series into an initialised `into`, sorted. names: keeps
+ * only these labels; none: all. */
+enum fg_code qry_collect_series(struct qry_query *query, const struct qry_selection *selection,
+                                const char *const *names, size_t n_names,
+                                struct qry_label_sets *into, struct fg_err *err) fg_must_check;
+
+/*
+ * Sums the values of the selected profiles on a grid of step_ns, a series for each combination of
+ * the labels in group_by. In no order, in the query's arena. The grid is that of the start that the
+ * client asked for; if the tenants' limits cut the range, points before the cut are missing.
+ */
+enum fg_code qry_collect_points(struct qry_query *query, const struct qry_selection *selection,
+                                int64_t step_ns, char *const *group_by, size_t n_group_by,
+                                struct qry_points **ret_series, size_t *ret_n,
+                                struct fg_err *err) fg_must_check;
+
+/* Counts the profiles of the query's tenants. */
+enum fg_code qry_collect_stats(struct qry_query *query, struct qry_tenant_stats *ret_stats,
+                               struct fg_err *err) fg_must_check;
+
+/*
+ * Visits the selected profiles one by one, in no order, except those without values. selection's
+ * type_text NULL: with all their sample types, else with those that match. If the snapshot turns
+ * out to be too old it begins again, so a profile may come twice. The querier must have no
+ * ingesters.
+ */
+enum fg_code qry_collect_profiles(struct qry_query *query, const struct qry_selection *selection,
+                                  qry_profile_visit visit, void *arg,
+                                  struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,318 @@
+#include "querier/http.h"
+
+#include "common/base/hash.h"
+#include "common/base/str.h"
+#include "common/runtime/log.h"
+#include "querier/api.h"
+#include "querier/fanout.h"
+#include "querier/render.h"
+
+enum { REQUEST_MAX_BYTES = 1024 * 1024 }; /* selectors are hundreds of bytes */
+
+#define QUERIER_METRICS(M)                                                                         \
+    M(COUNTER, QUERIER_QUERIES, "flamegrid_querier_questions_total",                               \
+      "Completed queries, errors included")                                                        \
+    M(COUNTER, QUERIER_REFUSED, "flamegrid_querier_questions_refused_total",                       \
+      "Queries refused with 429 because the queue, or the share of the tenant, was full")          \
+    M(COUNTER, QUERIER_FAILED, "flamegrid_querier_questions_failed_total",                         \
+      "Queries that failed with a server error (5xx)")                                             \
+    M(COUNTER, QUERIER_INCOMPLETE, "flamegrid_querier_answers_incomplete_total",                   \
+      "Query responses marked incomplete")                                                         \
+    M(COUNTER, QUERIER_PROFILES, "flamegrid_querier_profiles_read_total",                          \
+      "Profiles read by queries")                                                                  \
+    M(HISTOGRAM, QUERIER_SECONDS, "flamegrid_querier_question_duration_seconds",                   \
+      "Duration of queries")
+FG_METRICS_ENUM(querier_metric, QUERIER_METRICS)
+static const struct fg_metric_def querier_metrics[] = FG_METRICS_DEFS(QUERIER_METRICS);
+
+struct fg_metrics *qry_http_register(struct fg_registry *registry)
+{
+    return fg_metrics_register(registry, querier_metrics, FG_COUNT(querier_metrics));
+}
+
+/* --- one query --- */
+
+static void query_destroy(struct qry_query *query)
+{
+    qry_fanout_end(query);
+    fg_buf_done(&query->missing);
+    fg_buf_done(&query->body);
+    fg_arena_destroy(query->arena);
+    free(query);
+}
+
+/* Worker. */
+static enum fg_code query_run(struct fg_job *job, struct fg_err *err)
+{
+    struct qry_query *query = fg_container(job, struct qry_query, job);
+    ProtobufCMessage *in = NULL;
+
+    if (qry_query_check(query, err) != FG_OK)
+        return err->code;
+    if (query->endpoint->type != NULL &&
+        fg_connect_read(&query->call, query->endpoint->type, REQUEST_MAX_BYTES, query->arena, &in,
+                        err) != FG_OK)
+        return err->code;
+    return query->endpoint->answer(query, in, err);
+}
+
+static void add_number(struct fg_http_request *req, const char *name, uint64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    fg_http_add_header(req, name, text);
+}
+
+/* Says whether the response is complete, and if not, who lacks what. Reasons are errors of others:
+ * nothing in them may look like the end of a header. */
+static void add_completeness(struct qry_query *query)
+{
+    struct fg_buf *missing = &query->missing;
+
+    fg_http_add_header(query->req, "X-Flamegrid-Complete", query->incomplete ? "false" : "true");
+    if (!query->incomplete)
+        return;
+    for (size_t i = 0; i < missing->len; i++)
+        if (missing->ptr[i] < ' ' || missing->ptr[i] > '~')
+            missing->ptr[i] = '?';
+    fg_buf_append(missing, "", 1);
+    fg_http_add_header(query->req, "X-Flamegrid-Missing", (const char *)missing->ptr);
+}
+
+/* Says which time ranges were answered although less was asked for: rollups do not tell moments
+ * apart. */
+static void add_ranges(struct qry_query *query)
+{
+    char text[QUERY_SIDES_MAX * 48] = ""; /* two numbers of at most 20 characters each */
+    size_t len = 0;
+
+    for (unsigned i = 0; i < query->n_wide; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%lld-%lld", i == 0 ? "" : ", ",
+                                (long long)(query->wide[i].start_ns / FG_MS_NS),
+                                (long long)(query->wide[i].end_ns / FG_MS_NS));
+    if (len > 0)
+        fg_http_add_header(query->req, "X-Flamegrid-Range", text);
+}
+
+static void add_statistics(struct qry_query *query, int64_t took_ns)
+{
+    if (query->job.code == FG_OK)
+        add_completeness(query);
+    fg_http_add_header(query->req, "X-Flamegrid-Exact", query->inexact ? "no" : "yes");
+    if (query->inexact)
+        add_number(query->req, "X-Flamegrid-Bound", query->bound);
+    add_ranges(query);
+    add_number(query->req, "X-Flamegrid-Profiles", query->profiles);
+    add_number(query->req, "X-Flamegrid-Bytes", query->bytes);
+    add_number(query->req, "X-Flamegrid-Series", query->series);
+    if (query->querier->blocks != NULL) {
+        add_number(query->req, "X-Flamegrid-Objects", query->objects);
+        add_number(query->req, "X-Flamegrid-Nodes", query->rollups);
+        add_number(query->req, "X-Flamegrid-Requests", query->requests);
+        add_number(query->req, "X-Flamegrid-Cache-Hits", query->cache_hits);
+        add_number(query->req, "X-Flamegrid-Disk-Hits", query->disk_hits);
+    }
+    add_number(query->req, "X-Flamegrid-Millis", (uint64_t)(took_ns / FG_MS_NS));
+}
+
+/* Warns operators of server errors and of incomplete responses. Code "unknown" is the client's
+ * fault, as in Pyroscope. */
+static void complain(const struct qry_query *query, int64_t took_ns)
+{
+    enum fg_code code = query->job.code;
+
+    if (fg_code_http(code) >= 500 && code != FG_E_UNIMPLEMENTED && code != FG_E_UNKNOWN)
+        fg_log_warn("query failed", fg_lb("tenant", query->tenants.ids[0]),
+                    fg_ls("path", query->endpoint->path), fg_ls("code", fg_code_name(code)),
+                    fg_ls("err", query->job.err.msg), fg_li("millis", took_ns / FG_MS_NS));
+    else if (code == FG_OK && query->incomplete)
+        fg_log_warn("query response is incomplete", fg_lb("tenant", query->tenants.ids[0]),
+                    fg_ls("path", query->endpoint->path),
+                    fg_lb("missing", fg_buf_slice(&query->missing)),
+                    fg_li("millis", took_ns / FG_MS_NS));
+}
+
+static void account(struct qry_query *query, int64_t took_ns)
+{
+    struct fg_metrics *metrics = query->querier->metrics;
+    bool failed = query->job.code != FG_OK;
+
+    fg_metric_add(metrics, QUERIER_QUERIES, 1);
+    fg_metric_add(metrics, QUERIER_PROFILES, query->profiles);
+    fg_metric_add(metrics, QUERIER_INCOMPLETE, !failed && query->incomplete);
+    fg_metric_observe_ns(metrics, QUERIER_SECONDS, took_ns);
+    if (failed && fg_code_http(query->job.code) >= 500)
+        fg_metric_add(metrics, QUERIER_FAILED, 1);
+    complain(query, took_ns);
+    fg_log_debug("query completed", fg_lb("tenant", query->tenants.ids[0]),
+                 fg_lu("tenants", query->tenants.n), fg_ls("path", query->endpoint->path),
+                 fg_ls("code", fg_code_name(query->job.code)),
+                 fg_ls("err", failed ? query->job.err.msg : ""),
+                 fg_lbool("complete", !failed && !query->incomplete),
+                 fg_lbool("exact", !query->inexact), fg_lu("profiles", query->profiles),
+                 fg_lu("bytes", query->bytes), fg_lu("series", query->series),
+                 fg_lu("objects", query->objects), fg_lu("nodes", query->rollups),
+                 fg_lu("requests", query->requests), fg_lu("cache_hits", query->cache_hits),
+                 fg_lu("disk_hits", query->disk_hits), fg_lu("answer_bytes", query->body.len),
+                 fg_li("millis", took_ns / FG_MS_NS));
+}
+
+/* Loop. */
+static void query_done(struct fg_job *job)
+{
+    struct qry_query *query = fg_container(job, struct qry_query, job);
+    struct fg_http_request *req = query->req;
+    int64_t took_ns = fg_mono_ns(query->querier->clock) - query->start_mono_ns;
+
+    account(query, took_ns);
+    add_statistics(query, took_ns);
+    if (job->code != FG_OK)
+        fg_connect_refuse(req, &query->call, &job->err);
+    else if (query->endpoint->type != NULL)
+        fg_connect_respond(req, &query->call, &query->body);
+    else
+        fg_http_respond(req, 200,
+                        query->content_type != NULL ? query->content_type : "application/json",
+                        &query->body);
+    query_destroy(query);
+}
+
+static struct qry_query *query_create(struct querier *querier, struct fg_http_request *req,
+                                      const struct qry_endpoint *endpoint)
+{
+    struct qry_query *query = fg_new(struct qry_query);
+
+    query->querier = querier;
+    query->req = req;
+    query->endpoint = endpoint;
+    query->accept = fg_http_header(req, "accept");
+    query->refine = fg_slice_is(fg_http_header(req, "x-flamegrid-refine"), "true");
+    query->partial = fg_slice_is(fg_http_header(req, "x-flamegrid-partial"), "true") ||
+                     fg_slice_is(fg_http_param(req, "partial"), "true");
+    query->start_mono_ns = fg_mono_ns(querier->clock);
+    query->deadline_mono_ns = query->start_mono_ns + querier->timeout_ns;
+    query->arena = fg_arena_create(querier->answer_max_bytes);
+    query->job.home = fg_http_loop(req);
+    query->job.run = query_run;
+    query->job.done = query_done;
+    fg_buf_init(&query->body, querier->answer_max_bytes);
+    fg_buf_init(&query->missing, MISSING_MAX_BYTES);
+    return query;
+}
+
+/* Returns the smaller of two limits; 0 is no limit. */
+static int64_t least(int64_t a, int64_t b)
+{
+    if (a == 0 || b == 0)
+        return FG_MAX(a, b);
+    return FG_MIN(a, b);
+}
+
+/* Finds the tenants of the request, and their limits. */
+static enum fg_code identify(struct qry_query *query, struct fg_err *err)
+{
+    struct fg_tenants *tenants = query->querier->tenants;
+
+    if (fg_tenants_identify(tenants, fg_http_header(query->req, FG_TENANT_HEADER), &query->tenants,
+                            err) != FG_OK) {
+        err->code = FG_E_NO_TENANT;
+        return err->code;
+    }
+    for (size_t i = 0; i < query->tenants.n; i++) {
+        struct fg_limits *limits = fg_tenants_limits(tenants, query->tenants.ids[i]);
+
+        query->length_max_ns = least(query->length_max_ns, limits->values.max_query_length_ns);
+        query->lookback_ns = least(query->lookback_ns, limits->values.max_query_lookback_ns);
+        query->retention_ns[i] = fg_limits_longest_kept_ns(&limits->values);
+        fg_limits_unref(limits);
+    }
+    return FG_OK;
+}
+
+static void query_submit(struct qry_query *query)
+{
+    const struct querier *querier = query->querier;
+    struct fg_err err;
+    bool queued;
+
+    if (identify(query, &err) != FG_OK) {
+        fg_connect_refuse(query->req, &query->call, &err);
+        query_destroy(query);
+        return;
+    }
+    /* With several tenants each is a flow of the lane, so that none waits for all queries of
+     * another. A query of several tenants counts as one of the first. */
+    if (fg_tenants_are_several(querier->tenants))
+        queued = fg_work_submit_flow(querier->work, FG_LANE_QUERY,
+                                     fg_hash64_table(query->tenants.ids[0]), &query->job);
+    else
+        queued = fg_work_submit(querier->work, FG_LANE_QUERY, &query->job);
+    if (queued)
+        return;
+    fg_metric_add(querier->metrics, QUERIER_REFUSED, 1);
+    fg_fail(&err, FG_E_LIMIT,
+            "too many queries of tenant %.*s are waiting, try again (query_queue_max)",
+            FG_S(query->tenants.ids[0]));
+    fg_connect_refuse(query->req, &query->call, &err); /* 429 brings its Retry-After */
+    query_destroy(query);
+}
+
+/* --- routes --- */
+
+/* What a handler needs, since the server passes one pointer. Lives as long as the querier. */
+struct qry_http_binding {
+    struct querier *querier;
+    const struct qry_endpoint *endpoint;
+};
+
+static void on_connect(struct fg_http_request *req, void *arg)
+{
+    struct qry_http_binding *binding = arg;
+    struct qry_query *query = query_create(binding->querier, req, binding->endpoint);
+
+    if (!fg_connect_accept(req, query->start_mono_ns, binding->querier->timeout_ns, &query->call)) {
+        query_destroy(query);
+        return;
+    }
+    query->deadline_mono_ns = query->call.deadline_mono_ns;
+    query_submit(query);
+}
+
+static void on_get(struct fg_http_request *req, void *arg)
+{
+    struct qry_http_binding *binding = arg;
+    struct qry_query *query = query_create(binding->querier, req, binding->endpoint);
+
+    qry_render_read_params(req, &query->params);
+    query_submit(query);
+}
+
+static void add_route(struct querier *querier, struct fg_http_server *server,
+                      struct qry_http_binding *binding, const struct qry_endpoint *endpoint)
+{
+    bool connect = endpoint->type != NULL;
+
+    *binding = (struct qry_http_binding){querier, endpoint};
+    fg_http_server_route(server, &(struct fg_http_route){
+                                     .methods = connect ? FG_CONNECT_METHODS : FG_HTTP_GET,
+                                     .path = endpoint->path,
+                                     .body_max_bytes = connect ? REQUEST_MAX_BYTES : 0,
+                                     .handler = connect ? on_connect : on_get,
+                                     .arg = binding,
+                                     .name = endpoint->name,
+                                     .kind = FG_HTTP_READS,
+                                 });
+}
+
+void qry_http_routes(struct querier *querier, struct fg_http_server *server)
+{
+    fg_assert(querier->bindings == NULL);
+    querier->bindings =
+        fg_calloc(qry_n_api_endpoints + qry_n_render_endpoints, sizeof *querier->bindings);
+    for (size_t i = 0; i < qry_n_api_endpoints; i++)
+        add_route(querier, server, &querier->bindings[i], &qry_api_endpoints[i]);
+    for (size_t i = 0; i < qry_n_render_endpoints; i++)
+        add_route(querier, server, &querier->bindings[qry_n_api_endpoints + i],
+                  &qry_render_endpoints[i]);
+}

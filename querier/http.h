@@ -1,0 +1,21 @@
+/*
+ * HTTP routes of the querier: a request's way to a worker and back. A route's handler reads headers
+ * and parameters on the loop, makes a query and queues it in the QUERY lane; the worker runs the
+ * endpoint (api.h, render.h); back on the loop the response gets its statistics in headers, metrics
+ * are counted, and the query is logged.
+ *
+ * Thread: loops, except for the endpoints.
+ */
+#ifndef FG_QUERIER_HTTP_H
+#define FG_QUERIER_HTTP_H
+
+#include "querier/query.h"
+
+/* Registers the metrics of queries. */
+struct fg_metrics *qry_http_register(struct fg_registry *registry);
+
+/* Adds the routes of querier.v1.QuerierService and the plain GET routes to a server that has not
+ * started yet. Once for a querier. */
+void qry_http_routes(struct querier *querier, struct fg_http_server *server);
+
+#endif

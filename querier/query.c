@@ -1,0 +1,73 @@
+#include "querier/query.h"
+
+#include "common/base/str.h"
+
+/* Reads of the ring and of manifests take milliseconds. Waiting a few seconds for a complete answer
+ * is better than an answer from old copies, which is better than none. */
+static const int64_t BUCKET_PATIENCE_NS = 3 * FG_SECOND_NS;
+
+enum fg_code qry_query_reply(struct qry_query *query, const ProtobufCMessage *message,
+                             struct fg_err *err)
+{
+    fg_connect_write(&query->call, message, &query->body);
+    if (query->body.full)
+        return fg_fail(err, FG_E_LIMIT,
+                       "the response exceeds %llu bytes (querier.answer_max_bytes)",
+                       (unsigned long long)query->querier->answer_max_bytes);
+    return FG_OK;
+}
+
+enum fg_code qry_query_too_large(struct fg_err *err)
+{
+    return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
+}
+
+void qry_query_lacks(struct qry_query *query, struct fg_slice why)
+{
+    struct fg_buf *missing = &query->missing;
+    bool said = missing->len > 0 && memmem(missing->ptr, missing->len, why.ptr, why.len) != NULL;
+
+    query->incomplete = true;
+    if (said || missing->max_bytes - missing->len <= why.len + 2)
+        return;
+    if (missing->len > 0)
+        fg_buf_puts(missing, "; ");
+    fg_buf_put(missing, why);
+}
+
+void qry_query_lacks_since(struct qry_query *query, const char *what, int64_t age_ns,
+                           const struct fg_err *why)
+{
+    char text[FG_ERR_MSG_MAX_BYTES + 64];
+
+    (void)snprintf(text, sizeof text, "%s of %lld s ago: %s", what,
+                   (long long)(age_ns / FG_SECOND_NS), why->msg);
+    qry_query_lacks(query, fg_cstr(text));
+}
+
+int64_t qry_query_patience_mono_ns(const struct qry_query *query)
+{
+    return FG_MIN(query->deadline_mono_ns,
+                  fg_time_add(fg_mono_ns(query->querier->clock), BUCKET_PATIENCE_NS));
+}
+
+enum fg_code qry_query_check(struct qry_query *query, struct fg_err *err)
+{
+    if (query->req != NULL && fg_http_gone(query->req))
+        return fg_fail(err, FG_E_CANCELED, "client has disconnected");
+    if (fg_mono_ns(query->querier->clock) >= query->deadline_mono_ns)
+        return fg_fail(err, FG_E_DEADLINE, "query took too long");
+    return FG_OK;
+}
+
+int64_t qry_query_oldest_ns(const struct qry_query *query)
+{
+    int64_t longest_ns = 0;
+
+    for (size_t i = 0; i < query->tenants.n; i++) {
+        if (query->retention_ns[i] <= 0)
+            return INT64_MIN;
+        longest_ns = FG_MAX(longest_ns, query->retention_ns[i]);
+    }
+    return fg_time_add(fg_wall_ns(query->querier->clock), -longest_ns);
+}
