@@ -4,9 +4,9 @@
 #include "common/base/str.h"
 #include "common/runtime/log.h"
 #include "compactor/fetch.h"
+#include "compactor/gc.h"
 #include "compactor/metrics.h"
 #include "compactor/tenant.h"
-#include "compactor/tidy.h"
 
 #include <pthread.h>
 #include <sys/random.h>
@@ -27,7 +27,7 @@ struct shown {
     struct cmp_tenant_counts counts;
     unsigned failures;
     struct fg_err err;
-    char waits_for[ENDING_TEXT_MAX_BYTES];
+    char waits_for[COMPLETION_TEXT_MAX_BYTES];
     bool hurry; /* not copied: somebody wants it to be looked at */
 };
 
@@ -36,7 +36,7 @@ struct cmp_compaction {
     struct cmp_presence *presence;
     struct fg_condition *failing, *tenants_failing;
     struct cmp_env env;
-    struct cmp_upkeep_config upkeep;
+    struct cmp_gc_config gc;
 
     pthread_t thread;
     bool started;
@@ -46,8 +46,8 @@ struct cmp_compaction {
 
     /* The thread's own. */
     struct fg_manifest *l0;
-    struct cmp_stores stores;    /* not older */
-    struct cmp_tenant **tenants; /* by name, as in the L0 manifest */
+    struct cmp_ingester_list ingesters; /* not older */
+    struct cmp_tenant **tenants;        /* by name, as in the L0 manifest */
     uint32_t n_tenants;
     unsigned failures;                  /* of rounds, in a row */
     uint64_t heard[PRESENCE_HEARD_MAX]; /* hashes of tenants that others were asked about */
@@ -172,7 +172,7 @@ static struct cmp_tenant_rules rules_of(struct cmp_compaction *compaction,
                  .nodes_retention_ns = limits->values.retention_period_nodes_ns},
         .look_ns = LOOK_NS,
         .deletion_wait_ns = settings->deletion_wait_ns,
-        .stores = &compaction->stores,
+        .ingesters = &compaction->ingesters,
         .on_job = on_job,
         .arg = compaction};
 
@@ -276,14 +276,15 @@ static bool is_keeper(struct cmp_compaction *compaction)
  * is, the tenant's own look says why. */
 static bool may_deletion_end(struct cmp_compaction *compaction, struct cmp_tenant *tenant)
 {
-    const struct cmp_ending_stores *stores;
+    const struct cmp_ingesters *ingesters;
     struct fg_err err;
 
     tenant->waits_for[0] = '\0';
     if (tenant->counts.awaits == 0 ||
-        cmp_stores_get(&compaction->stores, &compaction->env, &stores, &err) != FG_OK)
+        cmp_ingester_list_get(&compaction->ingesters, &compaction->env, &ingesters, &err) != FG_OK)
         return false;
-    cmp_ending_waits_for(stores, &compaction->l0->l0, tenant->counts.awaits, tenant->waits_for);
+    cmp_completion_waits_for(ingesters, &compaction->l0->l0, tenant->counts.awaits,
+                             tenant->waits_for);
     return tenant->waits_for[0] == '\0';
 }
 
@@ -296,7 +297,7 @@ static enum fg_code look_at_own(struct cmp_compaction *compaction, uint32_t numb
     enum fg_code code = cmp_tenant_look(tenant, &compaction->env, &rules, &compaction->l0->l0, err);
 
     if (code == FG_OK && tenant->blocks != NULL &&
-        cmp_tidy_blocks(&compaction->env, &compaction->upkeep, &tenant->blocks->blocks, err) !=
+        cmp_gc_delete_blocks(&compaction->env, &compaction->gc, &tenant->blocks->blocks, err) !=
             FG_OK)
         fg_log_warn("replaced blocks could not be deleted, will retry",
                     fg_lb("tenant", tenant->name), fg_ls("err", err->msg));
@@ -361,7 +362,7 @@ static enum fg_code retire(struct cmp_compaction *compaction, struct fg_err *err
     for (uint32_t i = 0; i < compaction->n_tenants; i++)
         if (compaction->tenants[i]->blocks != NULL)
             blocks[i] = &compaction->tenants[i]->blocks->blocks;
-    code = cmp_tidy_retire(&compaction->env, &compaction->upkeep, &compaction->l0->l0, blocks, err);
+    code = cmp_gc_retire(&compaction->env, &compaction->gc, &compaction->l0->l0, blocks, err);
     free(blocks);
     return code;
 }
@@ -373,7 +374,7 @@ static enum fg_code sweep(struct cmp_compaction *compaction, struct fg_err *err)
     if (now_ns < compaction->sweep_mono_ns)
         return FG_OK;
     compaction->sweep_mono_ns = fg_time_add(now_ns, SWEEP_NS);
-    return cmp_tidy_orphans(&compaction->env, &compaction->upkeep, err);
+    return cmp_gc_sweep_orphans(&compaction->env, &compaction->gc, err);
 }
 
 static void count_all(struct cmp_compaction *compaction)
@@ -444,7 +445,7 @@ static enum fg_code look_at_all(struct cmp_compaction *compaction, struct fg_err
 }
 
 /* Upkeep of one kind does not depend on the other: the first failure is told, all are tried. */
-static enum fg_code tidy(struct cmp_compaction *compaction, struct fg_err *err)
+static enum fg_code collect_garbage(struct cmp_compaction *compaction, struct fg_err *err)
 {
     enum fg_code (*const steps[])(struct cmp_compaction *, struct fg_err *) = {retire, sweep};
     enum fg_code first = FG_OK;
@@ -455,8 +456,8 @@ static enum fg_code tidy(struct cmp_compaction *compaction, struct fg_err *err)
 
         first = first == FG_OK ? code : first;
     }
-    if (cmp_tidy_segments(&compaction->env, &compaction->upkeep, &compaction->l0->l0,
-                          first == FG_OK ? err : &other) != FG_OK &&
+    if (cmp_gc_delete_segments(&compaction->env, &compaction->gc, &compaction->l0->l0,
+                               first == FG_OK ? err : &other) != FG_OK &&
         first == FG_OK)
         first = err->code;
     return first;
@@ -468,13 +469,13 @@ static enum fg_code one_round(struct cmp_compaction *compaction, struct fg_err *
 
     if (cmp_manifests_l0(&compaction->env, &compaction->l0, err) != FG_OK)
         return err->code;
-    cmp_stores_age(&compaction->stores);
+    cmp_ingester_list_age(&compaction->ingesters);
     follow_tenants(compaction);
     compaction->n_heard = cmp_presence_heard(compaction->presence, compaction->heard);
     code = look_at_all(compaction, err);
     count_all(compaction);
     tell_failing(compaction);
-    return code == FG_OK && is_keeper(compaction) ? tidy(compaction, err) : code;
+    return code == FG_OK && is_keeper(compaction) ? collect_garbage(compaction, err) : code;
 }
 
 enum fg_code cmp_compaction_round(struct cmp_compaction *compaction, struct fg_err *err)
@@ -534,7 +535,7 @@ enum fg_code cmp_compaction_create(const struct cmp_config *config, struct cmp_p
     compaction->presence = presence;
     compaction->failing = fg_condition_create(config->conditions, "compaction_failing");
     compaction->tenants_failing = fg_condition_create(config->conditions, "tenants_failing");
-    cmp_stores_init(&compaction->stores, config->store);
+    cmp_ingester_list_init(&compaction->ingesters, config->store);
     compaction->env =
         (struct cmp_env){.bucket = config->bucket,
                          .clock = config->clock,
@@ -545,9 +546,9 @@ enum fg_code cmp_compaction_create(const struct cmp_config *config, struct cmp_p
                          .metrics = fg_metrics_register(config->registry, compactor_metrics,
                                                         FG_COUNT(compactor_metrics)),
                          .pause = pause_env};
-    compaction->upkeep = (struct cmp_upkeep_config){.retire_after_ns = settings->retire_after_ns,
-                                                    .grace_ns = settings->grace_ns,
-                                                    .orphan_after_ns = settings->orphan_after_ns};
+    compaction->gc = (struct cmp_gc_config){.retire_after_ns = settings->retire_after_ns,
+                                            .grace_ns = settings->grace_ns,
+                                            .orphan_after_ns = settings->orphan_after_ns};
     compaction->sweep_mono_ns = fg_time_add(fg_mono_ns(config->clock), SWEEP_NS / 12);
     (void)pthread_mutex_init(&compaction->lock, NULL);
     (void)pthread_condattr_init(&monotonic);
@@ -598,7 +599,7 @@ void cmp_compaction_destroy(struct cmp_compaction *compaction)
     fg_condition_destroy(compaction->failing);
     fg_condition_destroy(compaction->tenants_failing);
     fg_manifest_unref(compaction->l0);
-    cmp_stores_done(&compaction->stores);
+    cmp_ingester_list_done(&compaction->ingesters);
     (void)pthread_cond_destroy(&compaction->wake);
     (void)pthread_mutex_destroy(&compaction->lock);
     free(compaction);

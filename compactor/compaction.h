@@ -1,7 +1,7 @@
 /*
- * The compactor's own thread: round after round over all tenants, then upkeep. Straight-line code
- * that waits for the bucket; everything is found anew from the manifests, so it may be stopped, or
- * killed, anywhere.
+ * The compactor's own thread: round after round over all tenants, then garbage collection.
+ * Straight-line code that waits for the bucket; everything is found anew from the manifests, so it
+ * may be stopped, or killed, anywhere.
  *
  * Several compactors may run, each for the tenants that are its own (presence.h): two that work on
  * one do the same work, and the swap lets one of them win. What is done once for all, retiring

@@ -7,7 +7,7 @@
 #include "compactor/fetch.h"
 #include "compactor/merge/merge.h"
 #include "compactor/metrics.h"
-#include "compactor/strip.h"
+#include "compactor/rollup_deletion.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -409,24 +409,26 @@ static enum fg_code make_blocks(struct job_running *running, struct fg_err *err)
 
 /* ---- nodes of other blocks ---- */
 
-static enum fg_code write_stripped_file(struct job_running *running, const char *path,
-                                        struct cmp_merge_written *ret_written, struct fg_err *err)
+static enum fg_code write_rollup_deletion_file(struct job_running *running, const char *path,
+                                               struct cmp_merge_written *ret_written,
+                                               struct fg_err *err)
 {
     const struct cmp_job *job = running->job;
-    const struct cmp_strip strip = {.env = job->env,
-                                    .tenant = job->blocks->tenant,
-                                    .block = fg_blocks_find(job->blocks, job->plan->blocks[0]),
-                                    .deletions = &running->job->deletions};
+    const struct cmp_rollup_deletion deletion = {
+        .env = job->env,
+        .tenant = job->blocks->tenant,
+        .block = fg_blocks_find(job->blocks, job->plan->blocks[0]),
+        .deletions = &running->job->deletions};
     fg_auto(fg_block_file) *file = NULL;
     struct fg_block_sink sink;
 
     if (fg_block_file_create(path, &file, err) != FG_OK)
         return err->code;
     sink = fg_block_file_sink(file);
-    if (cmp_strip_write(&strip, &sink, &ret_written->summary, err) != FG_OK)
+    if (cmp_rollup_deletion_write(&deletion, &sink, &ret_written->summary, err) != FG_OK)
         return err->code;
-    running->result.read_bytes = strip.block->bytes;
-    running->result.deleted = strip.block->profiles - ret_written->summary.n_profiles;
+    running->result.read_bytes = deletion.block->bytes;
+    running->result.deleted = deletion.block->profiles - ret_written->summary.n_profiles;
     return fg_block_file_finish(file, err);
 }
 
@@ -497,10 +499,11 @@ static enum fg_code make_nodes(struct job_running *running, struct fg_err *err)
 
     running->merge.memory_max_bytes = running->job->env->memory_max_bytes;
     block_path(running, path);
-    code = (running->job->plan->kind == PLAN_STRIP ? write_stripped_file : write_nodes_file)(
-        running, path, &written, err);
+    code = (running->job->plan->kind == PLAN_ROLLUP_DELETION
+                ? write_rollup_deletion_file
+                : write_nodes_file)(running, path, &written, err);
     if (code == FG_OK &&
-        (written.summary.n_profiles > 0 || running->job->plan->kind != PLAN_STRIP)) {
+        (written.summary.n_profiles > 0 || running->job->plan->kind != PLAN_ROLLUP_DELETION)) {
         running->result.profiles = written.summary.n_profiles;
         running->result.without_nodes = written.left_out;
         if (running->job->plan->kind == PLAN_KEEP)
@@ -527,7 +530,8 @@ static void discard_blocks(struct job_running *running)
             FG_OK)
             return;
         request.name = name;
-        (void)fg_bucket_call(running->job->env->bucket, &request); /* else upkeep finds it */
+        (void)fg_bucket_call(running->job->env->bucket,
+                             &request); /* else garbage collection deletes it */
         fg_bucket_clear(&request);
     }
 }
@@ -591,7 +595,7 @@ static bool makes_nodes(const struct job_running *running)
 {
     enum cmp_plan_kind kind = running->job->plan->kind;
 
-    return kind == PLAN_NODES || kind == PLAN_KEEP || kind == PLAN_STRIP;
+    return kind == PLAN_NODES || kind == PLAN_KEEP || kind == PLAN_ROLLUP_DELETION;
 }
 
 /* Sources and blocks are in the scratch folder, and the blocks may be a third time in a bucket on

@@ -4,7 +4,7 @@
  * the same.
  *
  * Nothing is kept between the steps but in the bucket: whoever is stopped leaves blocks that no
- * manifest knows, which upkeep finds, and the plan finds the job again.
+ * manifest knows, which garbage collection deletes, and the plan finds the job again.
  *
  * Thread: one that may wait. Disk: the sources, and one block.
  */

@@ -623,7 +623,7 @@ static enum fg_code plan_deletions(struct compaction_planning *planning, struct 
         if (merge(planning, &one, &span, "deletion", err) != FG_OK)
             return err->code;
         if (block->alone)
-            planning->plan.jobs[planning->plan.n_jobs - 1].kind = PLAN_STRIP;
+            planning->plan.jobs[planning->plan.n_jobs - 1].kind = PLAN_ROLLUP_DELETION;
     }
     return FG_OK;
 }

@@ -93,8 +93,8 @@ enum cmp_plan_kind {
     PLAN_SEGMENTS,
     PLAN_MERGE,
     PLAN_NODES,
-    PLAN_KEEP,  /* blocks into nodes that are alone */
-    PLAN_STRIP, /* one of these, without the services that a deletion may name */
+    PLAN_KEEP,            /* blocks into nodes that are alone */
+    PLAN_ROLLUP_DELETION, /* one of these, without the services that a deletion may name */
 };
 
 struct cmp_plan_range {

@@ -1,10 +1,10 @@
 #include "compactor/tenant.h"
 
 #include "common/runtime/log.h"
+#include "compactor/completion_core.h"
 #include "compactor/deletion.h"
-#include "compactor/ending.h"
+#include "compactor/gc_core.h"
 #include "compactor/metrics.h"
-#include "compactor/upkeep.h"
 
 enum {
     ROUNDS_MAX = 8, /* of planning for one tenant, before it is another one's turn */
@@ -385,7 +385,7 @@ static enum fg_code ask_writers(struct tenant_looking *looking,
 
 /* What is next for each that is ready. */
 static enum fg_code advance_deletions(struct tenant_looking *looking,
-                                      const struct cmp_ending_stores *stores, struct fg_err *err)
+                                      const struct cmp_ingesters *ingesters, struct fg_err *err)
 {
     const struct fg_blocks *blocks = looking->blocks;
     struct fg_blocks_await *awaits =
@@ -396,14 +396,15 @@ static enum fg_code advance_deletions(struct tenant_looking *looking,
     if (awaits == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u deletions", blocks->n_tombstones);
     for (uint32_t i = 0; i < blocks->n_tombstones; i++) {
-        struct cmp_ending next;
+        struct cmp_completion next;
 
         if (!is_ready(looking, i))
             continue;
-        next = cmp_ending_next(&blocks->tombstones[i], looking->l0, stores, number);
-        if (next.step == ENDING_ASK)
+        next = cmp_completion_next(&blocks->tombstones[i], looking->l0, ingesters, number);
+        if (next.step == COMPLETION_ASK)
             awaits[n++] = next.await;
-        if (next.step == ENDING_END && end_deletion(looking, &blocks->tombstones[i], err) != FG_OK)
+        if (next.step == COMPLETION_END &&
+            end_deletion(looking, &blocks->tombstones[i], err) != FG_OK)
             return err->code;
     }
     return n == 0 ? FG_OK : ask_writers(looking, awaits, n, err);
@@ -412,16 +413,16 @@ static enum fg_code advance_deletions(struct tenant_looking *looking,
 /* (end-when-clean) */
 static enum fg_code end_deletions(struct tenant_looking *looking, struct fg_err *err)
 {
-    const struct cmp_ending_stores *stores;
+    const struct cmp_ingesters *ingesters;
     bool any = false;
 
     for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++)
         any = any || is_ready(looking, i);
     if (!any)
         return FG_OK;
-    if (cmp_stores_get(looking->rules->stores, looking->env, &stores, err) != FG_OK)
+    if (cmp_ingester_list_get(looking->rules->ingesters, looking->env, &ingesters, err) != FG_OK)
         return fg_wrap(err, "listing ingesters that may hold deleted profiles");
-    return advance_deletions(looking, stores, err);
+    return advance_deletions(looking, ingesters, err);
 }
 
 /* ---- counts ---- */

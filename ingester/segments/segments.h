@@ -46,10 +46,11 @@
  * a block of a generation <= gen. Reads wait for it (fence-gen). Between the two lies comparing.
  *
  * Clean. Who deletes has to know when no head holds anything any more that it held when it was
- * asked for (compactor/ending.h), so the manifest has a number, `asked`, that is raised for that.
- * The greatest that was seen is the era; a round has that in which it was born, or of what it took
- * over the least. The least of all rounds, also of those that are committed and not forgotten, is
- * what this store is clean of. Each commit says it, and where there is none to come, a REPORT.
+ * asked for (compactor/completion_core.h), so the manifest has a number, `asked`, that is raised
+ * for that. The greatest that was seen is the era; a round has that in which it was born, or of
+ * what it took over the least. The least of all rounds, also of those that are committed and not
+ * forgotten, is what this store is clean of. Each commit says it, and where there is none to come,
+ * a REPORT.
  *
  * Thread: one, and it has to be the one that writes the head (the committer), between its batches:
  * what ing_segments_admit() allows is written before the next event is handed in, and what SEAL,

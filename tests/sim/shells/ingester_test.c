@@ -78,7 +78,7 @@ struct compactor {
     struct fg_registry *registry;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
-    struct cmp_store store;
+    struct cmp_local_store store;
     struct cmp_compaction *compaction; /* NULL: it is down */
     struct sim_net *net;
     char scratch[64];

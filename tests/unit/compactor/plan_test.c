@@ -652,7 +652,7 @@ static void nodes_outlive_profiles(void **state)
     for (uint32_t i = 0; i < plan.n_jobs; i++) {
         assert_string_equal(plan.jobs[i].why, "deletion");
         assert_int_equal(plan.jobs[i].n_blocks, 1);
-        assert_int_equal(plan.jobs[i].kind == PLAN_STRIP,
+        assert_int_equal(plan.jobs[i].kind == PLAN_ROLLUP_DELETION,
                          fg_blocks_find(&world->blocks, plan.jobs[i].blocks[0])->alone);
     }
     free(deleted);

@@ -13,7 +13,7 @@
 
 enum { OBJECT_MAX_BYTES = 64 * 1024 * 1024 };
 
-static const struct cmp_store own_store = {{5, 5}, true}; /* the writer of all segments */
+static const struct cmp_local_store own_store = {{5, 5}, true}; /* the writer of all segments */
 
 void world_must(enum fg_code code, const struct fg_err *err)
 {

@@ -1,5 +1,5 @@
 /* When a deletion may end, and whom it waits for. */
-#include "compactor/ending.h"
+#include "compactor/completion_core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,13 +7,13 @@
 #include <cmocka.h>
 
 static const struct fg_id ann = {1, 1}, bob = {2, 2};
-static const struct cmp_ending_store both[] = {{{1, 1}, {(const uint8_t *)"ann", 3}},
-                                               {{2, 2}, {(const uint8_t *)"bob", 3}}};
+static const struct cmp_ingester_store both[] = {{{1, 1}, {(const uint8_t *)"ann", 3}},
+                                                 {{2, 2}, {(const uint8_t *)"bob", 3}}};
 
 struct world {
     struct fg_arena *arena;
     struct fg_l0 l0;
-    struct cmp_ending_stores stores;
+    struct cmp_ingesters ingesters;
     struct fg_blocks_tombstone tombstone;
 };
 
@@ -21,29 +21,30 @@ static struct world begin(void)
 {
     return (struct world){.arena = fg_arena_create(FG_RING_ARENA_BYTES),
                           .l0 = fg_l0_none(),
-                          .stores = {.items = both, .n = 2, .known = true},
+                          .ingesters = {.items = both, .n = 2, .known = true},
                           .tombstone = {.id = {7, 7}, .profiles = 10}};
 }
 
-static struct cmp_ending next(const struct world *world)
+static struct cmp_completion next(const struct world *world)
 {
-    return cmp_ending_next(&world->tombstone, &world->l0, &world->stores, world->l0.asked + 1);
+    return cmp_completion_next(&world->tombstone, &world->l0, &world->ingesters,
+                               world->l0.asked + 1);
 }
 
 /* As the compactor does it. */
 static void ask(struct world *world)
 {
-    struct cmp_ending ending = next(world);
+    struct cmp_completion completion = next(world);
     bool changed;
 
-    assert_int_equal(ending.step, ENDING_ASK);
-    assert_true(fg_id_eq(ending.await.tombstone, world->tombstone.id));
-    assert_int_equal(ending.await.before, world->tombstone.awaits);
-    fg_l0_ask(&world->l0, ending.await.awaits, &world->l0, &changed);
+    assert_int_equal(completion.step, COMPLETION_ASK);
+    assert_true(fg_id_eq(completion.await.tombstone, world->tombstone.id));
+    assert_int_equal(completion.await.before, world->tombstone.awaits);
+    fg_l0_ask(&world->l0, completion.await.awaits, &world->l0, &changed);
     assert_true(changed);
-    world->tombstone.awaits = ending.await.awaits;
-    world->tombstone.awaits_profiles = ending.await.awaits_profiles;
-    world->tombstone.quiet = ending.await.quiet;
+    world->tombstone.awaits = completion.await.awaits;
+    world->tombstone.awaits_profiles = completion.await.awaits_profiles;
+    world->tombstone.quiet = completion.await.quiet;
 }
 
 static void be_clean(struct world *world, struct fg_id store, uint64_t number)
@@ -58,10 +59,10 @@ static void be_clean(struct world *world, struct fg_id store, uint64_t number)
 
 static void assert_waits_for(const struct world *world, const char *who)
 {
-    char text[ENDING_TEXT_MAX_BYTES];
+    char text[COMPLETION_TEXT_MAX_BYTES];
 
-    assert_int_equal(next(world).step, ENDING_WAIT);
-    cmp_ending_waits_for(&world->stores, &world->l0, world->tombstone.awaits, text);
+    assert_int_equal(next(world).step, COMPLETION_WAIT);
+    cmp_completion_waits_for(&world->ingesters, &world->l0, world->tombstone.awaits, text);
     assert_string_equal(text, who);
 }
 
@@ -85,7 +86,7 @@ static void ends_after_two_quiet_times(void **state)
     assert_int_equal(world.tombstone.quiet, 1);
     assert_waits_for(&world, "ann and 1 more");
     all_answer(&world);
-    assert_int_equal(next(&world).step, ENDING_END);
+    assert_int_equal(next(&world).step, COMPLETION_END);
     fg_arena_destroy(world.arena);
 }
 
@@ -115,14 +116,14 @@ static void waits_for_manifests(void **state)
     struct world world = begin();
 
     (void)state;
-    world.stores.known = false;
+    world.ingesters.known = false;
     assert_waits_for(&world, "ingesters: the list of ingesters is not known yet");
-    world.stores.known = true;
+    world.ingesters.known = true;
     ask(&world);
     all_answer(&world);
-    world.stores.generation = 1; /* what somebody drained is in a manifest newer than this one */
+    world.ingesters.generation = 1; /* what somebody drained is in a manifest newer than this one */
     assert_waits_for(&world, "");
-    world.stores.generation = 0;
+    world.ingesters.generation = 0;
     ask(&world);
     world.l0.asked = 1; /* the bucket was put back */
     ask(&world);
@@ -136,10 +137,10 @@ static void nobody(void **state)
     struct world world = begin();
 
     (void)state;
-    world.stores.n = 0;
+    world.ingesters.n = 0;
     ask(&world);
     ask(&world);
-    assert_int_equal(next(&world).step, ENDING_END);
+    assert_int_equal(next(&world).step, COMPLETION_END);
     fg_arena_destroy(world.arena);
 }
 
@@ -158,12 +159,12 @@ static void members_of_the_ring(void **state)
 {
     struct world world = begin();
     struct fg_ring ring = fg_ring_none();
-    struct cmp_ending_stores stores;
+    struct cmp_ingesters ingesters;
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(cmp_ending_stores_of(&ring, world.arena, &stores, &err), FG_OK);
-    assert_false(stores.known);
+    assert_int_equal(cmp_ingesters_of(&ring, world.arena, &ingesters, &err), FG_OK);
+    assert_false(ingesters.known);
     for (uint32_t i = 0; i < 3; i++)
         change(&world, &ring,
                (struct fg_ring_change){.kind = FG_RING_JOIN,
@@ -173,22 +174,22 @@ static void members_of_the_ring(void **state)
                                        .replicas = 2});
     change(&world, &ring,
            (struct fg_ring_change){.kind = FG_RING_LEAVE, .name = FG_LIT("a"), .store = {0, 9}});
-    assert_int_equal(cmp_ending_stores_of(&ring, world.arena, &stores, &err), FG_OK);
-    assert_true(stores.known);
-    assert_int_equal(stores.n, 3);
+    assert_int_equal(cmp_ingesters_of(&ring, world.arena, &ingesters, &err), FG_OK);
+    assert_true(ingesters.known);
+    assert_int_equal(ingesters.n, 3);
     change(&world, &ring,
            (struct fg_ring_change){.kind = FG_RING_DRAINED,
                                    .name = FG_LIT("a"),
                                    .store = {0, 9},
                                    .revision = fg_ring_newest(&ring),
                                    .generation = 17});
-    assert_int_equal(cmp_ending_stores_of(&ring, world.arena, &stores, &err), FG_OK);
-    assert_int_equal(stores.n, 2);
-    assert_int_equal(stores.generation, 17);
+    assert_int_equal(cmp_ingesters_of(&ring, world.arena, &ingesters, &err), FG_OK);
+    assert_int_equal(ingesters.n, 2);
+    assert_int_equal(ingesters.generation, 17);
     change(&world, &ring, (struct fg_ring_change){.kind = FG_RING_FORGET, .name = FG_LIT("b")});
-    assert_int_equal(cmp_ending_stores_of(&ring, world.arena, &stores, &err), FG_OK);
-    assert_int_equal(stores.n, 1);
-    assert_true(fg_slice_is(stores.items[0].name, "c"));
+    assert_int_equal(cmp_ingesters_of(&ring, world.arena, &ingesters, &err), FG_OK);
+    assert_int_equal(ingesters.n, 1);
+    assert_true(fg_slice_is(ingesters.items[0].name, "c"));
     fg_arena_destroy(world.arena);
 }
 

@@ -1,4 +1,4 @@
-#include "compactor/upkeep.h"
+#include "compactor/gc_core.h"
 
 #include "common/base/time.h"
 
@@ -13,9 +13,9 @@ static bool is_older(int64_t since_wall_ns, int64_t than_ns, int64_t wall_ns)
     return wall_ns >= fg_time_add(since_wall_ns, than_ns);
 }
 
-enum fg_code cmp_upkeep_uncovered(const struct fg_l0 *l0, const struct fg_blocks *blocks,
-                                  struct fg_arena *arena, uint64_t **ret_generations,
-                                  uint32_t *ret_count, struct fg_err *err)
+enum fg_code cmp_gc_uncovered(const struct fg_l0 *l0, const struct fg_blocks *blocks,
+                              struct fg_arena *arena, uint64_t **ret_generations,
+                              uint32_t *ret_count, struct fg_err *err)
 {
     uint32_t tenant = fg_l0_tenant(l0, blocks->tenant), n = 0;
     uint64_t *generations = fg_arena_new(arena, uint64_t, l0->n_segments);
@@ -44,10 +44,10 @@ static bool is_covered(const struct fg_l0_segment *segment, const struct fg_bloc
     return true;
 }
 
-enum fg_code cmp_upkeep_retirable(const struct cmp_upkeep_config *config, const struct fg_l0 *l0,
-                                  const struct fg_blocks *const *blocks, int64_t wall_ns,
-                                  struct fg_arena *arena, uint64_t **ret_generations,
-                                  uint32_t *ret_count, struct fg_err *err)
+enum fg_code cmp_gc_retirable(const struct cmp_gc_config *config, const struct fg_l0 *l0,
+                              const struct fg_blocks *const *blocks, int64_t wall_ns,
+                              struct fg_arena *arena, uint64_t **ret_generations,
+                              uint32_t *ret_count, struct fg_err *err)
 {
     uint64_t *generations = fg_arena_new(arena, uint64_t, l0->n_segments);
     uint32_t n = 0;
@@ -66,10 +66,10 @@ enum fg_code cmp_upkeep_retirable(const struct cmp_upkeep_config *config, const 
     return FG_OK;
 }
 
-enum fg_code cmp_upkeep_deletable_blocks(const struct cmp_upkeep_config *config,
-                                         const struct fg_blocks *blocks, int64_t wall_ns,
-                                         struct fg_arena *arena, struct fg_id **ret_ids,
-                                         uint32_t *ret_count, struct fg_err *err)
+enum fg_code cmp_gc_deletable_blocks(const struct cmp_gc_config *config,
+                                     const struct fg_blocks *blocks, int64_t wall_ns,
+                                     struct fg_arena *arena, struct fg_id **ret_ids,
+                                     uint32_t *ret_count, struct fg_err *err)
 {
     struct fg_id *ids = fg_arena_new(arena, struct fg_id, blocks->n_gone);
     uint32_t n = 0;
@@ -84,10 +84,10 @@ enum fg_code cmp_upkeep_deletable_blocks(const struct cmp_upkeep_config *config,
     return FG_OK;
 }
 
-enum fg_code cmp_upkeep_deletable_segments(const struct cmp_upkeep_config *config,
-                                           const struct fg_l0 *l0, int64_t wall_ns,
-                                           struct fg_arena *arena, struct fg_segment_id **ret_ids,
-                                           uint32_t *ret_count, struct fg_err *err)
+enum fg_code cmp_gc_deletable_segments(const struct cmp_gc_config *config, const struct fg_l0 *l0,
+                                       int64_t wall_ns, struct fg_arena *arena,
+                                       struct fg_segment_id **ret_ids, uint32_t *ret_count,
+                                       struct fg_err *err)
 {
     struct fg_segment_id *ids = fg_arena_new(arena, struct fg_segment_id, l0->n_gone);
     uint32_t n = 0;
@@ -110,17 +110,17 @@ static bool has_heard(const struct fg_l0 *l0, const struct fg_segment_id *segmen
     return writer != NULL && segment->cut <= writer->cut;
 }
 
-bool cmp_upkeep_is_unheard(const struct cmp_upkeep_config *config, const struct fg_name *name,
-                           int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0)
+bool cmp_gc_is_unheard(const struct cmp_gc_config *config, const struct fg_name *name,
+                       int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0)
 {
     return name->kind == FG_NAME_IS_SEGMENT &&
            is_older(modified_wall_ns, config->orphan_after_ns, wall_ns) &&
            !fg_l0_knows(l0, &name->segment) && !has_heard(l0, &name->segment);
 }
 
-bool cmp_upkeep_is_orphan(const struct cmp_upkeep_config *config, const struct fg_name *name,
-                          int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0,
-                          const struct fg_blocks *blocks)
+bool cmp_gc_is_orphan(const struct cmp_gc_config *config, const struct fg_name *name,
+                      int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0,
+                      const struct fg_blocks *blocks)
 {
     if (!is_older(modified_wall_ns, config->orphan_after_ns, wall_ns))
         return false;

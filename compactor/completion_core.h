@@ -23,21 +23,21 @@
  * where there is no ring, the store of the one ingester there is. One that is dead and was not
  * forgotten holds the deletion: answers leave the data out all the while.
  */
-#ifndef FG_COMPACTOR_ENDING_H
-#define FG_COMPACTOR_ENDING_H
+#ifndef FG_COMPACTOR_COMPLETION_CORE_H
+#define FG_COMPACTOR_COMPLETION_CORE_H
 
 #include "common/cluster/manifest/blocks.h"
 #include "common/cluster/ring/ring.h"
 
-enum { ENDING_QUIET = 2, ENDING_TEXT_MAX_BYTES = FG_RING_TEXT_MAX_BYTES + 32 };
+enum { COMPLETION_QUIET = 2, COMPLETION_TEXT_MAX_BYTES = FG_RING_TEXT_MAX_BYTES + 32 };
 
-struct cmp_ending_store {
+struct cmp_ingester_store {
     struct fg_id id;
     struct fg_slice name;
 };
 
-struct cmp_ending_stores {
-    const struct cmp_ending_store *items;
+struct cmp_ingesters {
+    const struct cmp_ingester_store *items;
     uint32_t n;
     uint64_t
         generation; /* what others held is committed at this one of the L0 manifest or before */
@@ -45,22 +45,22 @@ struct cmp_ending_stores {
 };
 
 /* Of a ring; names are borrowed from it. FG_E_LIMIT: the arena is full. */
-enum fg_code cmp_ending_stores_of(const struct fg_ring *ring, struct fg_arena *arena,
-                                  struct cmp_ending_stores *ret_stores,
-                                  struct fg_err *err) fg_must_check;
+enum fg_code cmp_ingesters_of(const struct fg_ring *ring, struct fg_arena *arena,
+                              struct cmp_ingesters *ret_ingesters,
+                              struct fg_err *err) fg_must_check;
 
 /* Who is not clean of that number, for people: "ingester-2 and 3 more"; "": all are. */
-void cmp_ending_waits_for(const struct cmp_ending_stores *stores, const struct fg_l0 *l0,
-                          uint64_t number, char text[ENDING_TEXT_MAX_BYTES]);
+void cmp_completion_waits_for(const struct cmp_ingesters *ingesters, const struct fg_l0 *l0,
+                              uint64_t number, char text[COMPLETION_TEXT_MAX_BYTES]);
 
-enum cmp_ending_step {
-    ENDING_WAIT, /* see cmp_ending_waits_for() */
-    ENDING_ASK,  /* `number` has to be in the L0 manifest, then this in the tombstone */
-    ENDING_END,
+enum cmp_completion_step {
+    COMPLETION_WAIT, /* see cmp_completion_waits_for() */
+    COMPLETION_ASK,  /* `number` has to be in the L0 manifest, then this in the tombstone */
+    COMPLETION_END,
 };
 
-struct cmp_ending {
-    enum cmp_ending_step step;
+struct cmp_completion {
+    enum cmp_completion_step step;
     struct fg_blocks_await await; /* ASK */
 };
 
@@ -70,8 +70,8 @@ struct cmp_ending {
  * tenant's manifest was read after the L0 manifest, the ring not before it. number: greater than
  * what was ever asked.
  */
-struct cmp_ending cmp_ending_next(const struct fg_blocks_tombstone *tombstone,
-                                  const struct fg_l0 *l0, const struct cmp_ending_stores *stores,
-                                  uint64_t number);
+struct cmp_completion cmp_completion_next(const struct fg_blocks_tombstone *tombstone,
+                                          const struct fg_l0 *l0,
+                                          const struct cmp_ingesters *ingesters, uint64_t number);
 
 #endif

@@ -5,14 +5,14 @@
  *
  * Thread: one that may wait. Disk: the object.
  */
-#ifndef FG_COMPACTOR_STRIP_H
-#define FG_COMPACTOR_STRIP_H
+#ifndef FG_COMPACTOR_ROLLUP_DELETION_H
+#define FG_COMPACTOR_ROLLUP_DELETION_H
 
 #include "common/cluster/manifest/blocks.h"
 #include "common/storage/block/writer.h"
 #include "compactor/env.h"
 
-struct cmp_strip {
+struct cmp_rollup_deletion {
     struct cmp_env *env;
     struct fg_slice tenant;
     const struct fg_blocks_entry *block;
@@ -21,8 +21,9 @@ struct cmp_strip {
 
 /* Writes the object anew with the parts that are left; the summary has no profiles if none is.
  * Codes as of cmp_job_run(). */
-enum fg_code cmp_strip_write(const struct cmp_strip *strip, const struct fg_block_sink *sink,
-                             struct fg_block_summary *ret_summary,
-                             struct fg_err *err) fg_must_check;
+enum fg_code cmp_rollup_deletion_write(const struct cmp_rollup_deletion *task,
+                                       const struct fg_block_sink *sink,
+                                       struct fg_block_summary *ret_summary,
+                                       struct fg_err *err) fg_must_check;
 
 #endif

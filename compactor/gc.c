@@ -1,4 +1,4 @@
-#include "compactor/tidy.h"
+#include "compactor/gc.h"
 
 #include "common/runtime/log.h"
 #include "compactor/metrics.h"
@@ -70,16 +70,16 @@ static struct name *make_names(struct fg_arena *arena, uint32_t count, struct fg
 
 /* ---- the L0 manifest ---- */
 
-enum fg_code cmp_tidy_retire(struct cmp_env *env, const struct cmp_upkeep_config *config,
-                             const struct fg_l0 *l0, const struct fg_blocks *const *blocks,
-                             struct fg_err *err)
+enum fg_code cmp_gc_retire(struct cmp_env *env, const struct cmp_gc_config *config,
+                           const struct fg_l0 *l0, const struct fg_blocks *const *blocks,
+                           struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     struct cmp_edit_task task = {.kind = EDIT_RETIRE};
     uint64_t *generations;
 
-    if (cmp_upkeep_retirable(config, l0, blocks, fg_wall_ns(env->clock), arena, &generations,
-                             &task.count, err) != FG_OK)
+    if (cmp_gc_retirable(config, l0, blocks, fg_wall_ns(env->clock), arena, &generations,
+                         &task.count, err) != FG_OK)
         return err->code;
     task.generations = generations;
     if (task.count == 0)
@@ -90,16 +90,16 @@ enum fg_code cmp_tidy_retire(struct cmp_env *env, const struct cmp_upkeep_config
     return FG_OK;
 }
 
-enum fg_code cmp_tidy_segments(struct cmp_env *env, const struct cmp_upkeep_config *config,
-                               const struct fg_l0 *l0, struct fg_err *err)
+enum fg_code cmp_gc_delete_segments(struct cmp_env *env, const struct cmp_gc_config *config,
+                                    const struct fg_l0 *l0, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     struct cmp_edit_task task = {.kind = EDIT_DELETED_SEGMENTS};
     struct fg_segment_id *ids;
     struct name *names;
 
-    if (cmp_upkeep_deletable_segments(config, l0, fg_wall_ns(env->clock), arena, &ids, &task.count,
-                                      err) != FG_OK)
+    if (cmp_gc_deletable_segments(config, l0, fg_wall_ns(env->clock), arena, &ids, &task.count,
+                                  err) != FG_OK)
         return err->code;
     if (task.count == 0)
         return FG_OK;
@@ -114,16 +114,16 @@ enum fg_code cmp_tidy_segments(struct cmp_env *env, const struct cmp_upkeep_conf
 
 /* ---- a tenant's ---- */
 
-enum fg_code cmp_tidy_blocks(struct cmp_env *env, const struct cmp_upkeep_config *config,
-                             const struct fg_blocks *blocks, struct fg_err *err)
+enum fg_code cmp_gc_delete_blocks(struct cmp_env *env, const struct cmp_gc_config *config,
+                                  const struct fg_blocks *blocks, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
     struct cmp_edit_task task = {.kind = EDIT_DELETED_BLOCKS};
     struct fg_id *ids;
     struct name *names;
 
-    if (cmp_upkeep_deletable_blocks(config, blocks, fg_wall_ns(env->clock), arena, &ids,
-                                    &task.count, err) != FG_OK)
+    if (cmp_gc_deletable_blocks(config, blocks, fg_wall_ns(env->clock), arena, &ids, &task.count,
+                                err) != FG_OK)
         return err->code;
     if (task.count == 0)
         return FG_OK;
@@ -142,7 +142,7 @@ enum fg_code cmp_tidy_blocks(struct cmp_env *env, const struct cmp_upkeep_config
 /* A sweep, page by page of the list. */
 struct sweeping {
     struct cmp_env *env;
-    const struct cmp_upkeep_config *config;
+    const struct cmp_gc_config *config;
     int64_t wall_ns;
     struct fg_manifest *l0, *blocks;
     char tenant[FG_TENANT_MAX_BYTES + 1]; /* of blocks */
@@ -203,10 +203,10 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
             return FG_OK;
         blocks = &sweeping->blocks->blocks;
     }
-    sweeping->n_unheard += cmp_upkeep_is_unheard(sweeping->config, &name, entry->modified_wall_ns,
-                                                 sweeping->wall_ns, &sweeping->l0->l0);
-    if (cmp_upkeep_is_orphan(sweeping->config, &name, entry->modified_wall_ns, sweeping->wall_ns,
-                             &sweeping->l0->l0, blocks))
+    sweeping->n_unheard += cmp_gc_is_unheard(sweeping->config, &name, entry->modified_wall_ns,
+                                             sweeping->wall_ns, &sweeping->l0->l0);
+    if (cmp_gc_is_orphan(sweeping->config, &name, entry->modified_wall_ns, sweeping->wall_ns,
+                         &sweeping->l0->l0, blocks))
         (void)snprintf(sweeping->names[sweeping->n_names++].text, FG_NAME_MAX_BYTES, "%s",
                        entry->name);
     return FG_OK;
@@ -255,8 +255,8 @@ static enum fg_code sweep(struct sweeping *sweeping, const char *prefix, struct 
 }
 
 /* Uploads that were never completed are in no list, and cost what objects cost. */
-static enum fg_code tidy_uploads(struct cmp_env *env, const struct cmp_upkeep_config *config,
-                                 struct fg_err *err)
+static enum fg_code abort_uploads(struct cmp_env *env, const struct cmp_gc_config *config,
+                                  struct fg_err *err)
 {
     struct fg_bucket_request request = {
         .verb = FG_BUCKET_TIDY,
@@ -273,8 +273,8 @@ static enum fg_code tidy_uploads(struct cmp_env *env, const struct cmp_upkeep_co
     return code;
 }
 
-enum fg_code cmp_tidy_orphans(struct cmp_env *env, const struct cmp_upkeep_config *config,
-                              struct fg_err *err)
+enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_config *config,
+                                  struct fg_err *err)
 {
     struct sweeping *sweeping = fg_new(struct sweeping);
     enum fg_code code;
@@ -288,7 +288,7 @@ enum fg_code cmp_tidy_orphans(struct cmp_env *env, const struct cmp_upkeep_confi
     if (code == FG_OK)
         code = sweep(sweeping, FG_NAME_TENANTS, err);
     if (code == FG_OK)
-        code = tidy_uploads(env, config, err);
+        code = abort_uploads(env, config, err);
     fg_manifest_unref(sweeping->l0);
     fg_manifest_unref(sweeping->blocks);
     free(sweeping);

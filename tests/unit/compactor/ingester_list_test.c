@@ -1,5 +1,5 @@
 /* Which stores there are, read from a bucket. */
-#include "compactor/stores.h"
+#include "compactor/ingester_list.h"
 #include "tests/lib/bucket_doubles.h"
 
 #include <setjmp.h>
@@ -10,21 +10,21 @@
 struct fixture {
     struct fg_bucket *bucket;
     struct cmp_env env;
-    struct cmp_stores stores;
-    const struct cmp_ending_stores *known;
+    struct cmp_ingester_list list;
+    const struct cmp_ingesters *known;
     struct fg_err err;
 };
 
-static void open_fixture(struct fixture *f, const struct cmp_store *own)
+static void open_fixture(struct fixture *f, const struct cmp_local_store *own)
 {
     *f = (struct fixture){.bucket = fg_bucket_memory()};
     f->env = (struct cmp_env){.bucket = f->bucket, .clock = fg_clock_real()};
-    cmp_stores_init(&f->stores, own);
+    cmp_ingester_list_init(&f->list, own);
 }
 
 static void close_fixture(struct fixture *f)
 {
-    cmp_stores_done(&f->stores);
+    cmp_ingester_list_done(&f->list);
     fg_bucket_close(f->bucket);
 }
 
@@ -62,7 +62,7 @@ static void put_ring(struct fixture *f, uint32_t n)
 
 static enum fg_code get(struct fixture *f)
 {
-    return cmp_stores_get(&f->stores, &f->env, &f->known, &f->err);
+    return cmp_ingester_list_get(&f->list, &f->env, &f->known, &f->err);
 }
 
 /* What was read holds until it is said to be old. */
@@ -78,25 +78,25 @@ static void of_the_ring(void **state)
     assert_int_equal(get(&f), FG_OK);
     assert_false(f.known->known);
     for (int i = 0; i < 2; i++) { /* the second time it is unchanged */
-        cmp_stores_age(&f.stores);
+        cmp_ingester_list_age(&f.list);
         assert_int_equal(get(&f), FG_OK);
         assert_true(f.known->known);
         assert_int_equal(f.known->n, 2);
         assert_true(fg_slice_is(f.known->items[1].name, "b"));
     }
     put_ring(&f, 3);
-    cmp_stores_age(&f.stores);
+    cmp_ingester_list_age(&f.list);
     assert_int_equal(get(&f), FG_OK);
     assert_int_equal(f.known->n, 3);
     put(&f, FG_LIT("no ring"));
-    cmp_stores_age(&f.stores);
+    cmp_ingester_list_age(&f.list);
     assert_int_equal(get(&f), FG_E_CORRUPT);
     close_fixture(&f);
 }
 
 static void of_this_process(void **state)
 {
-    struct cmp_store own = {.known = false};
+    struct cmp_local_store own = {.known = false};
     struct fixture f;
 
     (void)state;

@@ -1,11 +1,11 @@
-#include "compactor/upkeep.h"
+#include "compactor/gc_core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
 
-static const struct cmp_upkeep_config config = {
+static const struct cmp_gc_config config = {
     .retire_after_ns = 100, .grace_ns = 1000, .orphan_after_ns = 10000};
 
 /* Segment 1 of "a" and "b", entered at 0; segment 2 of "a", entered at 50. */
@@ -52,12 +52,12 @@ static void covering(void **state)
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(cmp_upkeep_uncovered(&l0, &none, arena, &generations, &n, &err), FG_OK);
+    assert_int_equal(cmp_gc_uncovered(&l0, &none, arena, &generations, &n, &err), FG_OK);
     assert_int_equal(n, 2);
-    assert_int_equal(cmp_upkeep_uncovered(&l0, &first, arena, &generations, &n, &err), FG_OK);
+    assert_int_equal(cmp_gc_uncovered(&l0, &first, arena, &generations, &n, &err), FG_OK);
     assert_int_equal(n, 1);
     assert_int_equal(generations[0], 2);
-    assert_int_equal(cmp_upkeep_uncovered(&l0, &other, arena, &generations, &n, &err), FG_OK);
+    assert_int_equal(cmp_gc_uncovered(&l0, &other, arena, &generations, &n, &err), FG_OK);
     assert_int_equal(n, 0);
     fg_arena_destroy(arena);
 }
@@ -74,14 +74,14 @@ static void retiring(void **state)
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(cmp_upkeep_retirable(&config, &l0, blocks, 500, arena, &generations, &n, &err),
+    assert_int_equal(cmp_gc_retirable(&config, &l0, blocks, 500, arena, &generations, &n, &err),
                      FG_OK);
     assert_int_equal(n, 0);
     blocks[1] = &b;
-    assert_int_equal(cmp_upkeep_retirable(&config, &l0, blocks, 99, arena, &generations, &n, &err),
+    assert_int_equal(cmp_gc_retirable(&config, &l0, blocks, 99, arena, &generations, &n, &err),
                      FG_OK);
     assert_int_equal(n, 0);
-    assert_int_equal(cmp_upkeep_retirable(&config, &l0, blocks, 100, arena, &generations, &n, &err),
+    assert_int_equal(cmp_gc_retirable(&config, &l0, blocks, 100, arena, &generations, &n, &err),
                      FG_OK);
     assert_int_equal(n, 1);
     assert_int_equal(generations[0], 1);
@@ -103,12 +103,11 @@ static void deleting(void **state)
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(cmp_upkeep_deletable_segments(&config, &l0, 1005, arena, &segments_, &n, &err),
+    assert_int_equal(cmp_gc_deletable_segments(&config, &l0, 1005, arena, &segments_, &n, &err),
                      FG_OK);
     assert_int_equal(n, 1);
     assert_int_equal(segments_[0].cut, 1);
-    assert_int_equal(cmp_upkeep_deletable_blocks(&config, &blocks, 1005, arena, &ids, &n, &err),
-                     FG_OK);
+    assert_int_equal(cmp_gc_deletable_blocks(&config, &blocks, 1005, arena, &ids, &n, &err), FG_OK);
     assert_int_equal(n, 1);
     assert_int_equal(ids[0].lo, 2);
     fg_arena_destroy(arena);
@@ -127,27 +126,27 @@ static void orphans(void **state)
     int64_t later = 1000000;
 
     (void)state;
-    assert_false(cmp_upkeep_is_orphan(&config, &segment, 0, later, &l0, NULL));
+    assert_false(cmp_gc_is_orphan(&config, &segment, 0, later, &l0, NULL));
     segment.segment.nonce = 2; /* another upload of the same cut */
-    assert_true(cmp_upkeep_is_orphan(&config, &segment, 0, later, &l0, NULL));
-    assert_false(cmp_upkeep_is_orphan(&config, &segment, later - 9999, later, &l0, NULL));
-    assert_false(cmp_upkeep_is_orphan(&config, &block, 0, later, &l0, &blocks));
+    assert_true(cmp_gc_is_orphan(&config, &segment, 0, later, &l0, NULL));
+    assert_false(cmp_gc_is_orphan(&config, &segment, later - 9999, later, &l0, NULL));
+    assert_false(cmp_gc_is_orphan(&config, &block, 0, later, &l0, &blocks));
     /* A cut that the manifest has not heard of, or a store: it may be from a backup. */
     segment.segment.cut = 1000;
-    assert_false(cmp_upkeep_is_orphan(&config, &segment, 0, later, &l0, NULL));
-    assert_true(cmp_upkeep_is_unheard(&config, &segment, 0, later, &l0));
-    assert_false(cmp_upkeep_is_unheard(&config, &segment, later - 9999, later, &l0));
+    assert_false(cmp_gc_is_orphan(&config, &segment, 0, later, &l0, NULL));
+    assert_true(cmp_gc_is_unheard(&config, &segment, 0, later, &l0));
+    assert_false(cmp_gc_is_unheard(&config, &segment, later - 9999, later, &l0));
     segment.segment.cut = 1;
-    assert_false(cmp_upkeep_is_unheard(&config, &segment, 0, later, &l0));
+    assert_false(cmp_gc_is_unheard(&config, &segment, 0, later, &l0));
     segment.segment.writer.lo = 77;
-    assert_false(cmp_upkeep_is_orphan(&config, &segment, 0, later, &l0, NULL));
-    assert_true(cmp_upkeep_is_unheard(&config, &segment, 0, later, &l0));
+    assert_false(cmp_gc_is_orphan(&config, &segment, 0, later, &l0, NULL));
+    assert_true(cmp_gc_is_unheard(&config, &segment, 0, later, &l0));
     block.block.lo = block.block.hi = 8;
-    assert_false(cmp_upkeep_is_orphan(&config, &block, 0, later, &l0, &blocks));
+    assert_false(cmp_gc_is_orphan(&config, &block, 0, later, &l0, &blocks));
     block.block.lo = 9;
-    assert_true(cmp_upkeep_is_orphan(&config, &block, 0, later, &l0, &blocks));
-    assert_false(cmp_upkeep_is_orphan(&config, &manifest, 0, later, &l0, &blocks));
-    assert_false(cmp_upkeep_is_orphan(&config, &first, 0, later, &l0, &blocks));
+    assert_true(cmp_gc_is_orphan(&config, &block, 0, later, &l0, &blocks));
+    assert_false(cmp_gc_is_orphan(&config, &manifest, 0, later, &l0, &blocks));
+    assert_false(cmp_gc_is_orphan(&config, &first, 0, later, &l0, &blocks));
     fg_arena_destroy(arena);
 }
 
