@@ -18,7 +18,7 @@
 struct cmp_settings {
     int64_t interval_ns;
     int64_t hour_delay_ns, day_delay_ns, fold_after_ns, fold_quiet_ns;
-    uint64_t job_max_bytes, job_max_sources, nodes_min_bytes;
+    uint64_t job_max_bytes, job_max_sources, rollup_min_bytes;
     uint64_t memory_max_bytes; /* 0: the share that cmp_share() gives */
     int64_t retire_after_ns, grace_ns, orphan_after_ns, deletion_wait_ns;
     unsigned block_version; /* of FG_BLOCK_VERSION_CHOICES */

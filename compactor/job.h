@@ -36,8 +36,8 @@ struct cmp_job_result {
     uint64_t profiles;                  /* of the sources */
     uint64_t written, deleted, expired; /* profiles: together as many */
     uint64_t read_bytes, written_bytes;
-    uint32_t n_blocks;      /* written */
-    uint32_t without_nodes; /* services of these that lack merged nodes: no memory */
+    uint32_t n_blocks;       /* written */
+    uint32_t without_rollup; /* services of these that lack merged nodes: no memory */
 };
 
 /*

@@ -15,7 +15,7 @@
     M(COUNTER, COMPACTOR_READ_BYTES, "flamegrid_compactor_read_bytes_total", "Bytes of segments and blocks read") \
     M(COUNTER, COMPACTOR_WRITTEN_BYTES, "flamegrid_compactor_written_bytes_total", "Bytes of blocks uploaded") \
     M(COUNTER, COMPACTOR_BLOCKS_WRITTEN, "flamegrid_compactor_blocks_written_total", "Blocks uploaded") \
-    M(COUNTER, COMPACTOR_WITHOUT_NODES, "flamegrid_compactor_services_without_nodes_total", "Services in blocks without rollups because memory was insufficient") \
+    M(COUNTER, COMPACTOR_WITHOUT_ROLLUP, "flamegrid_compactor_services_without_nodes_total", "Services in blocks without rollups because memory was insufficient") \
     M(COUNTER, COMPACTOR_RETIRED, "flamegrid_compactor_segments_retired_total", "Segments removed from the manifest after blocks covered them") \
     M(COUNTER, COMPACTOR_OBJECTS_DELETED, "flamegrid_compactor_objects_deleted_total", "Replaced objects deleted") \
     M(COUNTER, COMPACTOR_ORPHANS, "flamegrid_compactor_orphans_deleted_total", "Orphaned objects deleted (listed in no manifest)") \

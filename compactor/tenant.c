@@ -127,7 +127,7 @@ static void suspect(struct tenant_looking *looking, const struct cmp_plan_job *j
 {
     bool alone = job->n_blocks == 1 && job->n_segments == 0;
 
-    if (job->kind != PLAN_KEEP && !(job->kind == PLAN_MERGE && alone))
+    if (job->kind != PLAN_ROLLUP_ONLY && !(job->kind == PLAN_MERGE && alone))
         return;
     for (uint32_t i = 0; i < job->n_blocks; i++)
         set_trouble(looking, job->blocks[i], alone);
@@ -230,7 +230,7 @@ static bool set_aside(struct tenant_looking *looking, const struct cmp_job *job)
     uint64_t hash;
 
     if (job->plan->kind != PLAN_SEGMENTS && job->plan->kind != PLAN_MERGE &&
-        job->plan->kind != PLAN_NODES)
+        job->plan->kind != PLAN_ROLLUP)
         return false;
     cmp_job_find_culprit(job, &culprit);
     if (!culprit.found || !is_needed(looking, &culprit))
@@ -497,7 +497,7 @@ static enum fg_code run_job(struct tenant_looking *looking, const struct cmp_pla
                 fg_lu("deleted", result.deleted), fg_lu("expired", result.expired),
                 fg_lu("read_bytes", result.read_bytes),
                 fg_lu("written_bytes", result.written_bytes),
-                fg_lu("without_nodes", result.without_nodes),
+                fg_lu("without_nodes", result.without_rollup),
                 fg_lf("seconds",
                       (double)(fg_mono_ns(looking->env->clock) - begun_ns) / (double)FG_SECOND_NS));
     return FG_OK;
@@ -505,7 +505,7 @@ static enum fg_code run_job(struct tenant_looking *looking, const struct cmp_pla
 
 static bool can_be_less(const struct cmp_plan_job *job)
 {
-    return job->kind != PLAN_KEEP || job->n_blocks > 1;
+    return job->kind != PLAN_ROLLUP_ONLY || job->n_blocks > 1;
 }
 
 static enum fg_code run_jobs(struct tenant_looking *looking, const struct cmp_plan *plan,

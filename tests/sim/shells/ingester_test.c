@@ -460,7 +460,7 @@ static void open_compactor(void *arg)
         .fold_quiet_ns = FG_HOUR_NS,
         .job_max_bytes = 1 << 30,
         .job_max_sources = 16,
-        .nodes_min_bytes = 1 << 20,
+        .rollup_min_bytes = 1 << 20,
         .memory_max_bytes = 64 << 20,
         .retire_after_ns = 5 * FG_MINUTE_NS,
         .grace_ns = 10 * FG_MINUTE_NS,

@@ -1,4 +1,4 @@
-#include "compactor/merge/nodes_impl.h"
+#include "compactor/merge/rollup_impl.h"
 
 enum { ARENA_SHARE = 2 }; /* of the memory: what is kept of series; the rest is sums */
 
@@ -85,8 +85,8 @@ static enum fg_code add_run(struct cmp_making *making, uint32_t number, uint32_t
     struct cmp_merge_cursor *cursor = &making->input->cursors[number];
     const struct cmp_source *source = &making->sources[number];
     const struct fg_block_index *index = &cursor->part.index;
-    uint32_t first = cmp_nodes_first_of(making, source, index, run, stretch.from);
-    uint32_t end = cmp_nodes_first_of(making, source, index, run, stretch.to);
+    uint32_t first = cmp_rollup_first_of(making, source, index, run, stretch.from);
+    uint32_t end = cmp_rollup_first_of(making, source, index, run, stretch.to);
     uint32_t merged = cursor->numbers[index->runs[run].series];
     const struct cmp_series *of = merged == FG_MAP_NONE ? NULL : &making->series[merged];
     uint32_t group;
@@ -130,8 +130,8 @@ static enum fg_code sum_fine(struct cmp_making *making, struct cmp_stretch step,
     zero(making->step, names_columns(making));
     for (uint32_t b = step.from; b < step.to; b++) {
         if (sum_bucket(making, b, making->fine, err) != FG_OK ||
-            cmp_nodes_add_row(making, all, (struct cmp_stretch){b, b + 1}, making->fine, NULL,
-                              err) != FG_OK)
+            cmp_rollup_add_row(making, all, (struct cmp_stretch){b, b + 1}, making->fine, NULL,
+                               err) != FG_OK)
             return err->code;
         add_to(making->fine, names_columns(making), making->step);
     }
@@ -147,7 +147,7 @@ static enum fg_code sum_step(struct cmp_making *making, struct cmp_stretch step,
         return err->code;
     if (making->n_buckets == 1 + making->n_early && step.from == making->n_early)
         return FG_OK; /* it is the span */
-    return cmp_nodes_add_row(making, all, step, making->step, NULL, err);
+    return cmp_rollup_add_row(making, all, step, making->step, NULL, err);
 }
 
 /* Rows of groups, and of all, which is the sum of them: by name in the place of a step, in full
@@ -162,8 +162,8 @@ static enum fg_code add_rows(struct cmp_making *making, struct cmp_stretch stret
 
     for (uint32_t g = 0; g < making->n_groups && making->n_groups > 1; g++) {
         key.number = g;
-        if (cmp_nodes_add_row(making, key, stretch, group_of(making, sums, g),
-                              n_full == 0 ? NULL : full_of(making, g), err) != FG_OK)
+        if (cmp_rollup_add_row(making, key, stretch, group_of(making, sums, g),
+                               n_full == 0 ? NULL : full_of(making, g), err) != FG_OK)
             return err->code;
     }
     zero(making->step, names_columns(making));
@@ -172,13 +172,13 @@ static enum fg_code add_rows(struct cmp_making *making, struct cmp_stretch stret
         for (size_t i = 0; g > 0 && i < n_full; i++)
             fg_value_sum(&first[i], full_of(making, g)[i]);
     }
-    return cmp_nodes_add_row(making, (struct fg_nodes_key){.kind = FG_NODES_ALL}, stretch,
-                             making->step, first, err);
+    return cmp_rollup_add_row(making, (struct fg_nodes_key){.kind = FG_NODES_ALL}, stretch,
+                              making->step, first, err);
 }
 
 static enum fg_code sum_middle(struct cmp_making *making, uint32_t middle, struct fg_err *err)
 {
-    struct cmp_stretch stretch = cmp_nodes_middle(making, middle);
+    struct cmp_stretch stretch = cmp_rollup_middle(making, middle);
     size_t count = making->n_groups * names_columns(making);
 
     zero(making->middle, count);
@@ -231,7 +231,7 @@ static enum fg_code add_series(struct cmp_making *making, uint32_t number, uint3
         &making->input->cursors[number].part.index.series[series];
 
     for (uint32_t i = 0; i < row->n_runs; i++)
-        if (add_run(making, number, row->runs[i], cmp_nodes_whole(making), false, making->step,
+        if (add_run(making, number, row->runs[i], cmp_rollup_whole(making), false, making->step,
                     err) != FG_OK)
             return err->code;
     return FG_OK;
@@ -257,26 +257,26 @@ static enum fg_code sum_series(struct cmp_making *making, uint32_t merged, struc
     const struct fg_nodes_key key = {.kind = FG_NODES_SERIES, .number = merged};
     struct cmp_counted counted = {0};
 
-    cmp_nodes_count_series(making, merged, cmp_nodes_whole(making), &counted);
+    cmp_rollup_count_series(making, merged, cmp_rollup_whole(making), &counted);
     if (!is_at_hand(making, merged) || !is_one_of_many(making, merged) ||
-        cmp_nodes_replaced_bytes(making, FG_NODES_SERIES, counted.samples) == 0)
+        cmp_rollup_replaced_bytes(making, FG_NODES_SERIES, counted.samples) == 0)
         return FG_OK;
     zero(making->step, names_columns(making));
     if (add_everywhere(making, merged, err) != FG_OK)
         return err->code;
-    return cmp_nodes_add_row(making, key, cmp_nodes_whole(making), making->step, NULL, err);
+    return cmp_rollup_add_row(making, key, cmp_rollup_whole(making), making->step, NULL, err);
 }
 
 static enum fg_code sum_columns(struct cmp_making *making, struct fg_err *err)
 {
     int64_t *sums = making->n_middles > 1 ? making->top : making->middle;
 
-    cmp_nodes_judge_small(making);
+    cmp_rollup_judge_small(making);
     for (uint32_t m = 0; m < making->n_middles; m++)
         if (sum_middle(making, m, err) != FG_OK)
             return err->code;
     if (add_early(making, sums, err) != FG_OK ||
-        add_rows(making, cmp_nodes_whole(making), sums, true, err) != FG_OK)
+        add_rows(making, cmp_rollup_whole(making), sums, true, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < making->input->n_cursors; i++)
         making->sources[i].at = 0;
@@ -409,10 +409,10 @@ static enum fg_code prepare(struct cmp_making *making, bool *ret_fits, struct fg
     enum fg_code code = fg_block_part_close(making->input->block, seen, n_series, &making->samples,
                                             &making->samples_bytes, err);
 
-    *ret_fits = code == FG_OK && cmp_nodes_set_series(making, seen);
+    *ret_fits = code == FG_OK && cmp_rollup_set_series(making, seen);
     free(seen);
     if (*ret_fits)
-        code = cmp_nodes_scan_sources(making, ret_fits, err);
+        code = cmp_rollup_scan_sources(making, ret_fits, err);
     return code;
 }
 
@@ -423,14 +423,14 @@ static enum fg_code make(struct cmp_making *making, struct fg_err *err)
     if (prepare(making, &fits, err) != FG_OK)
         return err->code;
     if (fits)
-        fits = create_writer(making, err) == FG_OK && cmp_nodes_map_sources(making);
+        fits = create_writer(making, err) == FG_OK && cmp_rollup_map_sources(making);
     making->left_out = !fits;
     return fits ? make_all(making, err) : FG_OK;
 }
 
-enum fg_code cmp_merge_nodes_make(const struct cmp_merge_nodes_input *input,
-                                  struct fg_nodes_writer **ret_nodes, bool *ret_left_out,
-                                  struct fg_err *err)
+enum fg_code cmp_merge_rollup_make(const struct cmp_merge_rollup_input *input,
+                                   struct fg_nodes_writer **ret_nodes, bool *ret_left_out,
+                                   struct fg_err *err)
 {
     struct cmp_making *making = fg_new(struct cmp_making);
     enum fg_code code = FG_OK;
@@ -439,7 +439,7 @@ enum fg_code cmp_merge_nodes_make(const struct cmp_merge_nodes_input *input,
     making->n_ranks = fg_block_part_n_stacks(input->block);
     making->arena = fg_arena_create(input->max_bytes / ARENA_SHARE);
     making->scratch = fg_arena_create(input->max_bytes);
-    cmp_nodes_set_spans(making);
+    cmp_rollup_set_spans(making);
     if (input->span->start_ns != INT64_MIN && input->span->end_ns != INT64_MAX)
         code = make(making, err);
     *ret_nodes = NULL;

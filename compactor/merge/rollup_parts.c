@@ -1,5 +1,5 @@
 #include "common/base/time.h"
-#include "compactor/merge/nodes_impl.h"
+#include "compactor/merge/rollup_impl.h"
 
 enum {
     FINE_STEPS = 6,        /* 10 minutes of an hour */
@@ -17,7 +17,7 @@ static bool is_fine(const struct cmp_making *making)
     return making->input->fine && counts <= making->input->max_bytes / FINE_COUNTS_SHARE;
 }
 
-void cmp_nodes_set_spans(struct cmp_making *making)
+void cmp_rollup_set_spans(struct cmp_making *making)
 {
     const struct cmp_merge_span *span = making->input->span;
     uint64_t len = (uint64_t)span->end_ns - (uint64_t)span->start_ns;
@@ -36,7 +36,7 @@ void cmp_nodes_set_spans(struct cmp_making *making)
     making->n_buckets += making->n_early;
 }
 
-struct cmp_stretch cmp_nodes_middle(const struct cmp_making *making, uint32_t middle)
+struct cmp_stretch cmp_rollup_middle(const struct cmp_making *making, uint32_t middle)
 {
     uint32_t each = (making->n_buckets - making->n_early) / making->n_middles;
     uint32_t from = making->n_early + middle * each;
@@ -44,7 +44,7 @@ struct cmp_stretch cmp_nodes_middle(const struct cmp_making *making, uint32_t mi
     return (struct cmp_stretch){from, from + each};
 }
 
-struct cmp_stretch cmp_nodes_whole(const struct cmp_making *making)
+struct cmp_stretch cmp_rollup_whole(const struct cmp_making *making)
 {
     return (struct cmp_stretch){0, making->n_buckets};
 }
@@ -59,7 +59,7 @@ static uint32_t bucket_of(const struct cmp_making *making, int64_t time_ns)
     return (uint32_t)FG_MIN(making->n_early + bucket, making->n_buckets - 1);
 }
 
-int64_t cmp_nodes_bucket_start_ns(const struct cmp_making *making, uint32_t bucket)
+int64_t cmp_rollup_bucket_start_ns(const struct cmp_making *making, uint32_t bucket)
 {
     if (bucket < making->n_early)
         return cmp_merge_span_from_ns(making->input->span);
@@ -74,7 +74,7 @@ static uint32_t find_type(struct cmp_making *making, const struct fg_profile_typ
     for (uint32_t i = 0; i < making->n_types; i++)
         if (fg_profile_type_eq(&making->types[i], type))
             return i;
-    if (making->n_types == NODES_TYPES_MAX)
+    if (making->n_types == ROLLUP_TYPES_MAX)
         return FG_MAP_NONE;
     making->types[making->n_types] = *type;
     return making->n_types++;
@@ -120,7 +120,7 @@ static bool set_groups(struct cmp_making *making)
     return true;
 }
 
-bool cmp_nodes_set_series(struct cmp_making *making, const uint64_t *seen)
+bool cmp_rollup_set_series(struct cmp_making *making, const uint64_t *seen)
 {
     uint32_t n_series = making->input->n_series;
     struct cmp_counted *buckets =
@@ -146,8 +146,8 @@ struct scanning {
     uint32_t *next; /* of its runs: where firsts are known up to */
 };
 
-uint32_t cmp_nodes_first_of(const struct cmp_making *making, const struct cmp_source *source,
-                            const struct fg_block_index *index, uint32_t run, uint32_t bucket)
+uint32_t cmp_rollup_first_of(const struct cmp_making *making, const struct cmp_source *source,
+                             const struct fg_block_index *index, uint32_t run, uint32_t bucket)
 {
     uint32_t first = bucket_of(making, index->runs[run].t_min_ns);
     uint32_t count = source->places[run + 1] - source->places[run];
@@ -256,7 +256,7 @@ static void name_stacks(const struct cmp_making *making, uint32_t *stacks)
     }
 }
 
-bool cmp_nodes_map_sources(struct cmp_making *making)
+bool cmp_rollup_map_sources(struct cmp_making *making)
 {
     uint32_t *stacks = fg_arena_new(making->arena, uint32_t, making->n_ranks);
     uint32_t *rank_of;
@@ -275,7 +275,7 @@ bool cmp_nodes_map_sources(struct cmp_making *making)
     return true;
 }
 
-enum fg_code cmp_nodes_scan_sources(struct cmp_making *making, bool *ret_fits, struct fg_err *err)
+enum fg_code cmp_rollup_scan_sources(struct cmp_making *making, bool *ret_fits, struct fg_err *err)
 {
     making->sources = fg_arena_new(making->arena, struct cmp_source, making->input->n_cursors);
     *ret_fits = making->sources != NULL;

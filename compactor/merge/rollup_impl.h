@@ -5,14 +5,14 @@
  *     nodes_parts.c   what there is: spans of time, types, series, and where sources have them
  *     nodes_rows.c    which rows are worth making, and the writer's
  */
-#ifndef FG_COMPACTOR_MERGE_NODES_IMPL_H
-#define FG_COMPACTOR_MERGE_NODES_IMPL_H
+#ifndef FG_COMPACTOR_MERGE_ROLLUP_IMPL_H
+#define FG_COMPACTOR_MERGE_ROLLUP_IMPL_H
 
 #include "common/base/map.h"
 #include "common/model/name_tree.h"
-#include "compactor/merge/nodes.h"
+#include "compactor/merge/rollup.h"
 
-enum { NODES_TYPES_MAX = 256 }; /* of a service: more have no nodes */
+enum { ROLLUP_TYPES_MAX = 256 }; /* of a service: more have no nodes */
 
 /* Buckets [from, to). */
 struct cmp_stretch {
@@ -41,7 +41,7 @@ struct cmp_source {
 };
 
 struct cmp_making {
-    const struct cmp_merge_nodes_input *input;
+    const struct cmp_merge_rollup_input *input;
     struct fg_arena *arena, *scratch;
     struct fg_nodes_writer *writer;
     const struct fg_name_tree *names;
@@ -56,16 +56,16 @@ struct cmp_making {
     int64_t start_ns, bucket_ns;
     uint32_t n_buckets, n_fine, n_middles, n_early;
 
-    struct fg_profile_type types[NODES_TYPES_MAX];
+    struct fg_profile_type types[ROLLUP_TYPES_MAX];
     uint32_t n_types;
     struct cmp_series *series;
     struct cmp_source *sources;
     uint64_t samples, samples_bytes; /* of the part, as stored */
 
     /* Sums of the types at hand: columns. */
-    uint32_t columns[NODES_TYPES_MAX], n_columns; /* into types, ascending */
-    uint32_t column_of[NODES_TYPES_MAX];          /* FG_MAP_NONE: not at hand */
-    bool done[NODES_TYPES_MAX];
+    uint32_t columns[ROLLUP_TYPES_MAX], n_columns; /* into types, ascending */
+    uint32_t column_of[ROLLUP_TYPES_MAX];          /* FG_MAP_NONE: not at hand */
+    bool done[ROLLUP_TYPES_MAX];
     bool small_groups, small_series; /* have nodes, whatever they are worth */
     uint32_t n_groups;               /* that are summed; 1: all are one */
     size_t stride;                   /* of a column by name */
@@ -76,41 +76,41 @@ struct cmp_making {
 
 /* ---- nodes_parts.c ---- */
 
-void cmp_nodes_set_spans(struct cmp_making *making);
-struct cmp_stretch cmp_nodes_middle(const struct cmp_making *making, uint32_t middle);
-struct cmp_stretch cmp_nodes_whole(const struct cmp_making *making);
+void cmp_rollup_set_spans(struct cmp_making *making);
+struct cmp_stretch cmp_rollup_middle(const struct cmp_making *making, uint32_t middle);
+struct cmp_stretch cmp_rollup_whole(const struct cmp_making *making);
 /* Where a bucket begins; n_buckets: where the last one ends. */
-int64_t cmp_nodes_bucket_start_ns(const struct cmp_making *making, uint32_t bucket);
+int64_t cmp_rollup_bucket_start_ns(const struct cmp_making *making, uint32_t bucket);
 
 /* What is known of the part's series but their counts. seen: types of each, as bits. false: no
  * room. */
-bool cmp_nodes_set_series(struct cmp_making *making, const uint64_t *seen) fg_must_check;
+bool cmp_rollup_set_series(struct cmp_making *making, const uint64_t *seen) fg_must_check;
 
 /* Counts, and where in each source a series' profiles of a bucket are. *ret_fits false: no room. */
-enum fg_code cmp_nodes_scan_sources(struct cmp_making *making, bool *ret_fits,
-                                    struct fg_err *err) fg_must_check;
+enum fg_code cmp_rollup_scan_sources(struct cmp_making *making, bool *ret_fits,
+                                     struct fg_err *err) fg_must_check;
 /* The first profile of a run in a bucket or behind it. */
-uint32_t cmp_nodes_first_of(const struct cmp_making *making, const struct cmp_source *source,
-                            const struct fg_block_index *index, uint32_t run, uint32_t bucket);
+uint32_t cmp_rollup_first_of(const struct cmp_making *making, const struct cmp_source *source,
+                             const struct fg_block_index *index, uint32_t run, uint32_t bucket);
 
 /* Stacks of sources become ranks of the block, in their place, and these get names. false: no room.
  */
-bool cmp_nodes_map_sources(struct cmp_making *making) fg_must_check;
+bool cmp_rollup_map_sources(struct cmp_making *making) fg_must_check;
 
 /* ---- nodes_rows.c ---- */
 
 /* Adds what a series has in some buckets. */
-void cmp_nodes_count_series(const struct cmp_making *making, uint32_t series,
-                            struct cmp_stretch stretch, struct cmp_counted *sum);
+void cmp_rollup_count_series(const struct cmp_making *making, uint32_t series,
+                             struct cmp_stretch stretch, struct cmp_counted *sum);
 /* Are small groups and series worth nodes, all together? Of the types at hand. */
-void cmp_nodes_judge_small(struct cmp_making *making);
+void cmp_rollup_judge_small(struct cmp_making *making);
 /* What a node of the key takes the place of; 0: it is not worth making. */
-uint64_t cmp_nodes_replaced_bytes(const struct cmp_making *making, enum fg_nodes_kind kind,
-                                  uint64_t samples);
+uint64_t cmp_rollup_replaced_bytes(const struct cmp_making *making, enum fg_nodes_kind kind,
+                                   uint64_t samples);
 /* A row of the key in these buckets, of each type at hand that is worth it. self, full: by column.
  */
-enum fg_code cmp_nodes_add_row(struct cmp_making *making, struct fg_nodes_key key,
-                               struct cmp_stretch stretch, const int64_t *self,
-                               const uint64_t *full, struct fg_err *err) fg_must_check;
+enum fg_code cmp_rollup_add_row(struct cmp_making *making, struct fg_nodes_key key,
+                                struct cmp_stretch stretch, const int64_t *self,
+                                const uint64_t *full, struct fg_err *err) fg_must_check;
 
 #endif

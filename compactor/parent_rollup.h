@@ -5,14 +5,14 @@
  *
  * Thread: one that may wait. Disk: what all blocks have of one service, without profiles.
  */
-#ifndef FG_COMPACTOR_ABOVE_H
-#define FG_COMPACTOR_ABOVE_H
+#ifndef FG_COMPACTOR_PARENT_ROLLUP_H
+#define FG_COMPACTOR_PARENT_ROLLUP_H
 
 #include "common/cluster/manifest/blocks.h"
 #include "compactor/fetch.h"
 #include "compactor/merge/merge.h"
 
-struct cmp_above {
+struct cmp_parent_rollup {
     struct cmp_env *env;
     struct fg_slice tenant;
     const struct fg_blocks_entry *const *blocks; /* ascending by id */
@@ -24,8 +24,9 @@ struct cmp_above {
 };
 
 /* *ret_read_bytes: fetched. Codes as of cmp_job_run(). */
-enum fg_code cmp_above_write(const struct cmp_above *above, const struct fg_block_sink *sink,
-                             struct cmp_merge_written *ret_written, uint64_t *ret_read_bytes,
-                             struct fg_err *err) fg_must_check;
+enum fg_code cmp_parent_rollup_write(const struct cmp_parent_rollup *parent,
+                                     const struct fg_block_sink *sink,
+                                     struct cmp_merge_written *ret_written,
+                                     uint64_t *ret_read_bytes, struct fg_err *err) fg_must_check;
 
 #endif

@@ -1,5 +1,5 @@
 #include "common/storage/rollup/crown.h"
-#include "compactor/merge/nodes_impl.h"
+#include "compactor/merge/rollup_impl.h"
 
 enum {
     /* A crown takes 0.85 to 1.1 bytes a node: what is not worth three quarters is not made. */
@@ -35,8 +35,8 @@ static bool is_of(const struct cmp_making *making, uint32_t series, const struct
            (key->kind == FG_NODES_SERIES && series == key->number);
 }
 
-void cmp_nodes_count_series(const struct cmp_making *making, uint32_t series,
-                            struct cmp_stretch stretch, struct cmp_counted *sum)
+void cmp_rollup_count_series(const struct cmp_making *making, uint32_t series,
+                             struct cmp_stretch stretch, struct cmp_counted *sum)
 {
     for (uint32_t b = stretch.from; b < stretch.to; b++) {
         const struct cmp_counted *counted = &making->series[series].buckets[b];
@@ -56,7 +56,7 @@ static struct cmp_counted count_key(const struct cmp_making *making, const struc
     for (uint32_t i = one ? key->number : 0; i < (one ? key->number + 1 : making->input->n_series);
          i++)
         if (is_of(making, i, key) && has_column(making, i, column))
-            cmp_nodes_count_series(making, i, stretch, &sum);
+            cmp_rollup_count_series(making, i, stretch, &sum);
     return sum;
 }
 
@@ -85,7 +85,7 @@ static bool says_nothing(const struct cmp_making *making, const struct fg_nodes_
 
     if (key->kind == FG_NODES_SERIES || making->n_middles == 1)
         return false;
-    counted = count_key(making, &all, cmp_nodes_whole(making), column);
+    counted = count_key(making, &all, cmp_rollup_whole(making), column);
     return fg_nodes_worth(rows * ZERO_ROW_BYTES, bytes_of(making, counted.samples));
 }
 
@@ -140,25 +140,25 @@ static bool are_worth_it(const struct cmp_making *making, const struct small *sm
            small->rows * making->names->n_nodes <= making->samples * SMALL_NODES_A_SAMPLE;
 }
 
-void cmp_nodes_judge_small(struct cmp_making *making)
+void cmp_rollup_judge_small(struct cmp_making *making)
 {
     struct fg_nodes_key key = {.kind = FG_NODES_GROUP};
     struct small small = {0, 0};
 
     for (; key.number < making->n_groups && making->n_groups > 1; key.number++) {
-        add_small(making, key, cmp_nodes_whole(making), &small);
+        add_small(making, key, cmp_rollup_whole(making), &small);
         for (uint32_t m = 0; m < making->n_middles && making->n_middles > 1; m++)
-            add_small(making, key, cmp_nodes_middle(making, m), &small);
+            add_small(making, key, cmp_rollup_middle(making, m), &small);
     }
     making->small_groups = are_worth_it(making, &small);
     key = (struct fg_nodes_key){.kind = FG_NODES_SERIES};
     for (; key.number < making->input->n_series; key.number++)
-        add_small(making, key, cmp_nodes_whole(making), &small);
+        add_small(making, key, cmp_rollup_whole(making), &small);
     making->small_series = are_worth_it(making, &small);
 }
 
-uint64_t cmp_nodes_replaced_bytes(const struct cmp_making *making, enum fg_nodes_kind kind,
-                                  uint64_t samples)
+uint64_t cmp_rollup_replaced_bytes(const struct cmp_making *making, enum fg_nodes_kind kind,
+                                   uint64_t samples)
 {
     uint64_t bytes = bytes_of(making, samples);
 
@@ -170,18 +170,18 @@ uint64_t cmp_nodes_replaced_bytes(const struct cmp_making *making, enum fg_nodes
 
 /* ---- rows that are kept ---- */
 
-enum fg_code cmp_nodes_add_row(struct cmp_making *making, struct fg_nodes_key key,
-                               struct cmp_stretch stretch, const int64_t *self,
-                               const uint64_t *full, struct fg_err *err)
+enum fg_code cmp_rollup_add_row(struct cmp_making *making, struct fg_nodes_key key,
+                                struct cmp_stretch stretch, const int64_t *self,
+                                const uint64_t *full, struct fg_err *err)
 {
-    struct fg_nodes_value values[NODES_TYPES_MAX];
+    struct fg_nodes_value values[ROLLUP_TYPES_MAX];
     uint32_t n = 0;
 
-    key.start_ns = cmp_nodes_bucket_start_ns(making, stretch.from);
-    key.end_ns = cmp_nodes_bucket_start_ns(making, stretch.to);
+    key.start_ns = cmp_rollup_bucket_start_ns(making, stretch.from);
+    key.end_ns = cmp_rollup_bucket_start_ns(making, stretch.to);
     for (uint32_t c = 0; c < making->n_columns; c++) {
         struct cmp_counted counted = count_key(making, &key, stretch, c);
-        uint64_t bytes = cmp_nodes_replaced_bytes(making, key.kind, counted.samples);
+        uint64_t bytes = cmp_rollup_replaced_bytes(making, key.kind, counted.samples);
 
         if (counted.profiles == 0 ? !says_nothing(making, &key, c) : bytes == 0)
             continue;

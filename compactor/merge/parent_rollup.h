@@ -6,8 +6,8 @@
  * not got what is needed, from its profiles. Series of all blocks are grouped anew together: a full
  * node of a block's group is of use if its series are all of one new group.
  *
- *   cmp_merge_above_plan    looks at series and nodes; says whose profiles are needed after all
- *   cmp_merge_above_write   sums up and writes the part
+ *   cmp_merge_parent_plan    looks at series and nodes; says whose profiles are needed after all
+ *   cmp_merge_parent_write   sums up and writes the part
  *
  * Nodes that are alone take the place of the blocks: they are of every service and every type,
  * worth their bytes or not, and beside the whole span of each part of it that blocks were of
@@ -19,15 +19,15 @@
  * Thread: one at a time. Memory: sums of a family of types over the names of all blocks, stacks of
  * one block, and those names; FG_E_LIMIT where that does not suffice even without groups.
  */
-#ifndef FG_COMPACTOR_MERGE_ABOVE_H
-#define FG_COMPACTOR_MERGE_ABOVE_H
+#ifndef FG_COMPACTOR_MERGE_PARENT_ROLLUP_H
+#define FG_COMPACTOR_MERGE_PARENT_ROLLUP_H
 
 #include "common/storage/rollup/reader.h"
 #include "common/storage/rollup/writer.h"
 #include "compactor/merge/source.h"
 
 /* What a block has of the service. */
-struct cmp_merge_above_part {
+struct cmp_merge_parent_part {
     struct fg_id id;            /* of the block's object */
     struct cmp_merge_part part; /* opened; its bytes: from CRN on, all where they are raw */
     struct fg_nodes nodes;      /* n_rows 0: there are none */
@@ -35,9 +35,9 @@ struct cmp_merge_above_part {
     uint32_t *groups;           /* out: of a series */
 };
 
-struct cmp_merge_above {
+struct cmp_merge_parent {
     struct fg_slice tenant, service;
-    struct cmp_merge_above_part *parts; /* ascending by id, each once */
+    struct cmp_merge_parent_part *parts; /* ascending by id, each once */
     uint32_t n_parts;
     int64_t start_ns, end_ns; /* of it all: profiles are in [start, end) */
     bool alone;
@@ -48,7 +48,8 @@ struct cmp_merge_above {
 };
 
 /* FG_E_LIMIT: the arena is full. */
-enum fg_code cmp_merge_above_plan(struct cmp_merge_above *above, struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_parent_plan(struct cmp_merge_parent *parent,
+                                   struct fg_err *err) fg_must_check;
 
 /*
  * Adds the part to the block, unless none of its nodes is worth its bytes. *ret_left_out: groups or
@@ -56,8 +57,8 @@ enum fg_code cmp_merge_above_plan(struct cmp_merge_above *above, struct fg_err *
  * up to what its series say. FG_E_LIMIT: nothing was written; where they are alone, also if
  * anything but groups would be left out.
  */
-enum fg_code cmp_merge_above_write(const struct cmp_merge_above *above,
-                                   struct fg_block_writer *block, bool *ret_left_out,
-                                   struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_parent_write(const struct cmp_merge_parent *parent,
+                                    struct fg_block_writer *block, bool *ret_left_out,
+                                    struct fg_err *err) fg_must_check;
 
 #endif

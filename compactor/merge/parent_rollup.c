@@ -1,4 +1,4 @@
-#include "compactor/merge/above.h"
+#include "compactor/merge/parent_rollup.h"
 
 #include "common/base/time.h"
 
@@ -10,14 +10,14 @@ enum {
 };
 
 /* What a column sums up: profiles, and what they would take to read. */
-struct above_counted {
+struct parent_counted {
     uint64_t profiles;
     struct fg_id digest;
     uint64_t bytes;
 };
 
 struct summing {
-    const struct cmp_merge_above *above;
+    const struct cmp_merge_parent *parent;
     struct fg_block_writer *block;
     struct fg_arena *scratch; /* of one part */
     struct fg_tree named;     /* names of all stacks */
@@ -32,13 +32,13 @@ struct summing {
 
     /* Types at hand. */
     uint32_t columns[TYPES_MAX], n_columns, n_groups;
-    size_t stride;                  /* nodes of names */
-    int64_t *sums;                  /* [group][column][stride] */
-    struct above_counted *counteds; /* [group][column] */
-    int64_t start_ns, end_ns;       /* the span at hand */
+    size_t stride;                   /* nodes of names */
+    int64_t *sums;                   /* [group][column][stride] */
+    struct parent_counted *counteds; /* [group][column] */
+    int64_t start_ns, end_ns;        /* the span at hand */
 
     /* The part at hand: of a rank the node of names. */
-    const struct cmp_merge_above_part *part;
+    const struct cmp_merge_parent_part *part;
     struct fg_block_tree tree;
     uint32_t *name_of;
 };
@@ -51,20 +51,20 @@ static int compare_labels(const void *left, const void *right)
 }
 
 /* The label sets of all parts, each once. */
-static struct fg_labels *all_labels(const struct cmp_merge_above *above, uint32_t *ret_count)
+static struct fg_labels *all_labels(const struct cmp_merge_parent *parent, uint32_t *ret_count)
 {
     struct fg_labels *labels;
     size_t count = 0, kept = 0;
 
-    for (uint32_t i = 0; i < above->n_parts; i++)
-        count += above->parts[i].part.index.n_series;
-    labels = count > UINT32_MAX ? NULL : fg_arena_new(above->arena, struct fg_labels, count);
+    for (uint32_t i = 0; i < parent->n_parts; i++)
+        count += parent->parts[i].part.index.n_series;
+    labels = count > UINT32_MAX ? NULL : fg_arena_new(parent->arena, struct fg_labels, count);
     if (labels == NULL)
         return NULL;
     count = 0;
-    for (uint32_t i = 0; i < above->n_parts; i++)
-        for (uint32_t s = 0; s < above->parts[i].part.index.n_series; s++)
-            labels[count++] = above->parts[i].part.index.series[s].labels;
+    for (uint32_t i = 0; i < parent->n_parts; i++)
+        for (uint32_t s = 0; s < parent->parts[i].part.index.n_series; s++)
+            labels[count++] = parent->parts[i].part.index.series[s].labels;
     if (count > 1)
         qsort(labels, count, sizeof *labels, compare_labels);
     for (size_t i = 0; i < count; i++)
@@ -74,19 +74,19 @@ static struct fg_labels *all_labels(const struct cmp_merge_above *above, uint32_
     return labels;
 }
 
-static bool group_series(const struct cmp_merge_above *above, const struct fg_labels *labels,
-                         uint32_t count, struct cmp_merge_above_part *part)
+static bool group_series(const struct cmp_merge_parent *parent, const struct fg_labels *labels,
+                         uint32_t count, struct cmp_merge_parent_part *part)
 {
     const struct fg_block_index *index = &part->part.index;
 
-    part->groups = fg_arena_new(above->arena, uint32_t, index->n_series);
+    part->groups = fg_arena_new(parent->arena, uint32_t, index->n_series);
     if (part->groups == NULL)
         return false;
     for (uint32_t s = 0; s < index->n_series; s++) {
         const struct fg_labels *found =
             bsearch(&index->series[s].labels, labels, count, sizeof *labels, compare_labels);
 
-        part->groups[s] = above->groups.of_series[found - labels];
+        part->groups[s] = parent->groups.of_series[found - labels];
     }
     return true;
 }
@@ -100,7 +100,7 @@ static uint32_t n_groups_of(const struct fg_nodes *nodes)
 
 /* The row of a group over the whole block, also of what is before the block's span; NULL: there is
  * none. */
-static const struct fg_nodes_row *find_row(const struct cmp_merge_above_part *part,
+static const struct fg_nodes_row *find_row(const struct cmp_merge_parent_part *part,
                                            const struct fg_profile_type *type, uint32_t group)
 {
     const struct fg_nodes *nodes = &part->nodes;
@@ -131,7 +131,7 @@ static bool has_series_type(const struct fg_block_series_row *series,
 }
 
 /* How many profiles of the type its series say the group has. */
-static uint64_t profiles_of(const struct cmp_merge_above_part *part,
+static uint64_t profiles_of(const struct cmp_merge_parent_part *part,
                             const struct fg_profile_type *type, uint32_t group)
 {
     const struct fg_block_index *index = &part->part.index;
@@ -144,7 +144,7 @@ static uint64_t profiles_of(const struct cmp_merge_above_part *part,
 }
 
 /* All that has a type has a full node. */
-static bool has_full_nodes(const struct cmp_merge_above_part *part, uint32_t group)
+static bool has_full_nodes(const struct cmp_merge_parent_part *part, uint32_t group)
 {
     const struct fg_block_index *index = &part->part.index;
 
@@ -167,7 +167,7 @@ static bool has_full_nodes(const struct cmp_merge_above_part *part, uint32_t gro
 }
 
 /* The new group of all series of a group; FG_MAP_NONE: they are of several. */
-static uint32_t new_group(const struct cmp_merge_above_part *part, uint32_t group)
+static uint32_t new_group(const struct cmp_merge_parent_part *part, uint32_t group)
 {
     uint32_t found = FG_MAP_NONE;
 
@@ -181,7 +181,7 @@ static uint32_t new_group(const struct cmp_merge_above_part *part, uint32_t grou
     return found;
 }
 
-static bool nodes_serve(const struct cmp_merge_above_part *part)
+static bool nodes_serve(const struct cmp_merge_parent_part *part)
 {
     if (part->nodes.n_rows == 0 || part->nodes.groups.n_series != part->part.index.n_series)
         return false;
@@ -191,21 +191,21 @@ static bool nodes_serve(const struct cmp_merge_above_part *part)
     return true;
 }
 
-enum fg_code cmp_merge_above_plan(struct cmp_merge_above *above, struct fg_err *err)
+enum fg_code cmp_merge_parent_plan(struct cmp_merge_parent *parent, struct fg_err *err)
 {
     static const struct fg_slice wanted[] = FG_GROUPS_DEFAULT;
     uint32_t count = 0;
-    struct fg_labels *labels = all_labels(above, &count);
+    struct fg_labels *labels = all_labels(parent, &count);
 
     if (labels == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for the series of a span");
-    if (fg_groups_choose(labels, count, wanted, FG_COUNT(wanted), above->arena, &above->groups,
+    if (fg_groups_choose(labels, count, wanted, FG_COUNT(wanted), parent->arena, &parent->groups,
                          err) != FG_OK)
         return err->code;
-    for (uint32_t i = 0; i < above->n_parts; i++) {
-        struct cmp_merge_above_part *part = &above->parts[i];
+    for (uint32_t i = 0; i < parent->n_parts; i++) {
+        struct cmp_merge_parent_part *part = &parent->parts[i];
 
-        if (!group_series(above, labels, count, part))
+        if (!group_series(parent, labels, count, part))
             return fg_fail(err, FG_E_LIMIT, "no room for the series of a span");
         part->raw = !nodes_serve(part);
     }
@@ -216,7 +216,7 @@ enum fg_code cmp_merge_above_plan(struct cmp_merge_above *above, struct fg_err *
 
 /* Parses the tree of the part at hand, and names its stacks; nodes, no_stack: as fg_tree_name_all()
  * has them. */
-static enum fg_code name_part(struct summing *summing, const struct cmp_merge_above_part *part,
+static enum fg_code name_part(struct summing *summing, const struct cmp_merge_parent_part *part,
                               uint32_t **ret_nodes, uint32_t *ret_no_stack, struct fg_err *err)
 {
     const struct cmp_merge_part *of = &part->part;
@@ -232,13 +232,13 @@ static enum fg_code name_part(struct summing *summing, const struct cmp_merge_ab
         return fg_fail(err, FG_E_LIMIT, "no room for the names of %u nodes",
                        summing->tree.tree.n_nodes);
     fg_tree_name_all(&summing->tree.tree, &summing->named, nodes, ret_no_stack);
-    if (fg_tree_bytes(&summing->named) > summing->above->max_bytes)
-        return fg_fail(err, FG_E_LIMIT, "names of more than %zu bytes", summing->above->max_bytes);
+    if (fg_tree_bytes(&summing->named) > summing->parent->max_bytes)
+        return fg_fail(err, FG_E_LIMIT, "names of more than %zu bytes", summing->parent->max_bytes);
     *ret_nodes = nodes;
     return FG_OK;
 }
 
-static enum fg_code open_part(struct summing *summing, const struct cmp_merge_above_part *part,
+static enum fg_code open_part(struct summing *summing, const struct cmp_merge_parent_part *part,
                               struct fg_err *err)
 {
     uint32_t *nodes = NULL, no_stack = FG_TREE_ROOT;
@@ -262,8 +262,8 @@ static enum fg_code name_all(struct summing *summing, struct fg_err *err)
 {
     uint32_t *nodes, no_stack;
 
-    for (uint32_t i = 0; i < summing->above->n_parts; i++)
-        if (name_part(summing, &summing->above->parts[i], &nodes, &no_stack, err) != FG_OK)
+    for (uint32_t i = 0; i < summing->parent->n_parts; i++)
+        if (name_part(summing, &summing->parent->parts[i], &nodes, &no_stack, err) != FG_OK)
             return err->code;
     return FG_OK;
 }
@@ -283,8 +283,8 @@ static void add_type(struct summing *summing, const struct fg_profile_type *type
 
 static void find_types(struct summing *summing)
 {
-    for (uint32_t i = 0; i < summing->above->n_parts; i++) {
-        const struct fg_block_index *index = &summing->above->parts[i].part.index;
+    for (uint32_t i = 0; i < summing->parent->n_parts; i++) {
+        const struct fg_block_index *index = &summing->parent->parts[i].part.index;
 
         for (uint32_t s = 0; s < index->n_series; s++)
             for (uint32_t t = 0; t < index->series[s].schema->n_types; t++) {
@@ -344,7 +344,7 @@ static void count(const struct summing *summing, uint32_t group, uint32_t column
 {
     const struct cmp_merge_part *part = &summing->part->part;
     const struct fg_block_pages *pages = &part->index.pages[FG_BLOCK_SMP];
-    struct above_counted *counted = &summing->counteds[group * summing->n_columns + column];
+    struct parent_counted *counted = &summing->counteds[group * summing->n_columns + column];
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < pages->count; i++)
@@ -356,7 +356,7 @@ static void count(const struct summing *summing, uint32_t group, uint32_t column
 
 /* ---- from full nodes ---- */
 
-static struct fg_slice full_bytes(const struct cmp_merge_above_part *part,
+static struct fg_slice full_bytes(const struct cmp_merge_parent_part *part,
                                   const struct fg_nodes_row *row)
 {
     struct fg_block_range range = fg_nodes_ranges(part->part.part).ful;
@@ -369,7 +369,7 @@ static struct fg_slice full_bytes(const struct cmp_merge_above_part *part,
 static enum fg_code add_full(struct summing *summing, const struct fg_nodes_row *row,
                              uint32_t group, uint32_t column, struct fg_err *err)
 {
-    const struct cmp_merge_above_part *part = summing->part;
+    const struct cmp_merge_parent_part *part = summing->part;
     struct fg_arena_mark mark = fg_arena_mark(summing->scratch);
     uint32_t n_stacks = summing->tree.n_stacks;
     uint64_t *full = fg_arena_new(summing->scratch, uint64_t, n_stacks);
@@ -394,7 +394,7 @@ static enum fg_code add_full(struct summing *summing, const struct fg_nodes_row 
 
 static enum fg_code add_nodes(struct summing *summing, struct fg_err *err)
 {
-    const struct cmp_merge_above_part *part = summing->part;
+    const struct cmp_merge_parent_part *part = summing->part;
 
     for (uint32_t g = 0; g < n_groups_of(&part->nodes); g++)
         for (uint32_t c = 0; c < summing->n_columns; c++) {
@@ -419,7 +419,7 @@ static enum fg_code add_nodes(struct summing *summing, struct fg_err *err)
 
 /* ---- from profiles ---- */
 
-struct above_reading {
+struct parent_reading {
     struct summing *summing;
     struct fg_block_samples *samples;
     struct fg_id *digests; /* [n_series]: of its profiles */
@@ -427,7 +427,7 @@ struct above_reading {
 
 static enum fg_code add_ids(void *arg, const struct cmp_merge_rows *rows, struct fg_err *err)
 {
-    struct above_reading *reading = arg;
+    struct parent_reading *reading = arg;
 
     (void)err;
     for (uint32_t i = 0; i < rows->rows.count; i++) {
@@ -474,7 +474,7 @@ static void add_set(const struct summing *summing, const struct fg_block_sample_
     }
 }
 
-static enum fg_code add_profile(struct above_reading *reading, uint32_t profile, uint32_t *page,
+static enum fg_code add_profile(struct parent_reading *reading, uint32_t profile, uint32_t *page,
                                 const uint32_t *columns, uint32_t group, struct fg_err *err)
 {
     const struct cmp_merge_part *part = &reading->summing->part->part;
@@ -492,7 +492,7 @@ static enum fg_code add_profile(struct above_reading *reading, uint32_t profile,
     return FG_OK;
 }
 
-static enum fg_code add_all(struct above_reading *reading, struct fg_err *err)
+static enum fg_code add_all(struct parent_reading *reading, struct fg_err *err)
 {
     struct summing *summing = reading->summing;
     const struct fg_block_index *index = &summing->part->part.index;
@@ -524,9 +524,9 @@ static enum fg_code add_all(struct above_reading *reading, struct fg_err *err)
 static enum fg_code add_raw(struct summing *summing, struct fg_err *err)
 {
     const struct cmp_merge_part *part = &summing->part->part;
-    fg_auto(fg_block_samples) *samples = fg_block_samples_create(summing->above->max_bytes);
-    fg_auto(fg_arena) *arena = fg_arena_create(summing->above->max_bytes);
-    struct above_reading reading = {.summing = summing, .samples = samples};
+    fg_auto(fg_block_samples) *samples = fg_block_samples_create(summing->parent->max_bytes);
+    fg_auto(fg_arena) *arena = fg_arena_create(summing->parent->max_bytes);
+    struct parent_reading reading = {.summing = summing, .samples = samples};
     const struct cmp_merge_scan scan = {
         .start_ns = INT64_MIN, .end_ns = INT64_MAX, .ids = true, .each = add_ids, .arg = &reading};
 
@@ -562,7 +562,7 @@ static enum fg_code add_row(struct summing *summing, enum fg_nodes_kind kind, ui
     struct fg_nodes_value values[TYPES_MAX];
 
     for (uint32_t c = 0; c < summing->n_columns; c++) {
-        const struct above_counted *counted = &summing->counteds[group * summing->n_columns + c];
+        const struct parent_counted *counted = &summing->counteds[group * summing->n_columns + c];
 
         values[c] = (struct fg_nodes_value){.type = summing->columns[c],
                                             .self = sums_of(summing, group, c),
@@ -584,8 +584,8 @@ static void unite_groups(struct summing *summing)
         for (size_t i = 0; i < count; i++)
             summing->sums[i] = fg_value_add(summing->sums[i], from[i]);
         for (uint32_t c = 0; c < summing->n_columns; c++) {
-            const struct above_counted *more = &summing->counteds[g * summing->n_columns + c];
-            struct above_counted *all = &summing->counteds[c];
+            const struct parent_counted *more = &summing->counteds[g * summing->n_columns + c];
+            struct parent_counted *all = &summing->counteds[c];
 
             all->profiles += more->profiles;
             all->digest = fg_id_add(all->digest, more->digest);
@@ -615,8 +615,8 @@ static bool is_in_span(const struct summing *summing, const struct fg_block_part
 /* Of parts in the span at hand. */
 static enum fg_code sum_parts(struct summing *summing, struct fg_err *err)
 {
-    for (uint32_t i = 0; i < summing->above->n_parts; i++) {
-        const struct cmp_merge_above_part *part = &summing->above->parts[i];
+    for (uint32_t i = 0; i < summing->parent->n_parts; i++) {
+        const struct cmp_merge_parent_part *part = &summing->parent->parts[i];
 
         if (!is_in_span(summing, part->part.part))
             continue;
@@ -634,11 +634,11 @@ static bool make_room(struct summing *summing)
     size_t column = summing->stride * sizeof *summing->sums * summing->n_columns;
 
     summing->n_groups = FG_MAX(summing->groups.n_groups, 1);
-    if (column > summing->above->max_bytes / summing->n_groups) {
+    if (column > summing->parent->max_bytes / summing->n_groups) {
         summing->left_out = true;
         summing->n_groups = 1;
     }
-    if (column > summing->above->max_bytes)
+    if (column > summing->parent->max_bytes)
         return false;
     summing->sums = fg_calloc(summing->n_groups, column);
     summing->counteds =
@@ -661,14 +661,15 @@ static enum fg_code sum_span(struct summing *summing, int64_t start_ns, int64_t 
 /* All of it, and what lies in it. */
 static enum fg_code sum_spans(struct summing *summing, struct fg_err *err)
 {
-    const struct cmp_merge_above *above = summing->above;
-    enum fg_code code = sum_span(summing, above->start_ns, above->end_ns, err);
+    const struct cmp_merge_parent *parent = summing->parent;
+    enum fg_code code = sum_span(summing, parent->start_ns, parent->end_ns, err);
 
-    if (above->parts_ns == 0)
+    if (parent->parts_ns == 0)
         return code;
-    for (int64_t at = above->start_ns; code == FG_OK && at < above->end_ns;
-         at = fg_time_add(at, above->parts_ns))
-        code = sum_span(summing, at, FG_MIN(fg_time_add(at, above->parts_ns), above->end_ns), err);
+    for (int64_t at = parent->start_ns; code == FG_OK && at < parent->end_ns;
+         at = fg_time_add(at, parent->parts_ns))
+        code =
+            sum_span(summing, at, FG_MIN(fg_time_add(at, parent->parts_ns), parent->end_ns), err);
     return code;
 }
 
@@ -679,7 +680,7 @@ static enum fg_code sum_types(struct summing *summing, struct fg_err *err)
     summing->stride = summing->names->n_nodes;
     while (code == FG_OK && next_columns(summing)) {
         if (!make_room(summing)) {
-            if (summing->above->alone)
+            if (summing->parent->alone)
                 return fg_fail(err, FG_E_LIMIT, "no room for sums of %zu names", summing->stride);
             continue;
         }
@@ -694,21 +695,21 @@ static enum fg_code sum_types(struct summing *summing, struct fg_err *err)
 
 static enum fg_code create_writer(struct summing *summing, struct fg_err *err)
 {
-    const struct cmp_merge_above *above = summing->above;
-    struct fg_id *ids = fg_arena_new(above->arena, struct fg_id, above->n_parts);
+    const struct cmp_merge_parent *parent = summing->parent;
+    struct fg_id *ids = fg_arena_new(parent->arena, struct fg_id, parent->n_parts);
     struct fg_nodes_options options = {.tree = &summing->named,
                                        .groups = &summing->groups,
                                        .types = summing->types,
                                        .n_types = summing->n_types,
                                        .made_of = ids,
-                                       .n_made_of = above->n_parts,
-                                       .all = above->alone};
+                                       .n_made_of = parent->n_parts,
+                                       .all = parent->alone};
 
     if (ids == NULL)
-        return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", above->n_parts);
-    for (uint32_t i = 0; i < above->n_parts; i++)
-        ids[i] = above->parts[i].id;
-    summing->groups = above->groups;
+        return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", parent->n_parts);
+    for (uint32_t i = 0; i < parent->n_parts; i++)
+        ids[i] = parent->parts[i].id;
+    summing->groups = parent->groups;
     summing->groups.n_series = 0; /* there are no nodes of series */
     if (fg_nodes_writer_create(&options, &summing->writer, err) != FG_OK)
         return err->code;
@@ -718,11 +719,11 @@ static enum fg_code create_writer(struct summing *summing, struct fg_err *err)
 
 static enum fg_code write_part(struct summing *summing, struct fg_err *err)
 {
-    const struct cmp_merge_above *above = summing->above;
+    const struct cmp_merge_parent *parent = summing->parent;
     struct fg_block_made made = {.t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
 
-    for (uint32_t i = 0; i < above->n_parts; i++) {
-        const struct fg_block_part *part = above->parts[i].part.part;
+    for (uint32_t i = 0; i < parent->n_parts; i++) {
+        const struct fg_block_part *part = parent->parts[i].part.part;
 
         if (part->n_profiles > UINT32_MAX - made.n_profiles)
             return fg_fail(err, FG_E_LIMIT, "more profiles than a part may have");
@@ -732,11 +733,11 @@ static enum fg_code write_part(struct summing *summing, struct fg_err *err)
         made.digest = fg_id_add(made.digest, part->digest);
         fg_usage_add(&made.usage, &part->usage);
     }
-    if (fg_block_part_begin_made(summing->block, above->tenant, above->service, &made, err) !=
+    if (fg_block_part_begin_made(summing->block, parent->tenant, parent->service, &made, err) !=
         FG_OK)
         return err->code;
     if (fg_nodes_write(summing->writer, summing->block, err) != FG_OK) {
-        if (err->code != FG_E_LIMIT || above->alone)
+        if (err->code != FG_E_LIMIT || parent->alone)
             return err->code;
         summing->left_out =
             true; /* more than a page can hold: the part has no nodes, and so is none */
@@ -749,23 +750,23 @@ static enum fg_code run(struct summing *summing, struct fg_err *err)
     if (name_all(summing, err) != FG_OK)
         return err->code;
     find_types(summing);
-    if (summing->above->alone && summing->left_out)
+    if (summing->parent->alone && summing->left_out)
         return fg_fail(err, FG_E_LIMIT, "more than %d profile types", TYPES_MAX);
     if (create_writer(summing, err) != FG_OK || sum_types(summing, err) != FG_OK)
         return err->code;
     return write_part(summing, err);
 }
 
-enum fg_code cmp_merge_above_write(const struct cmp_merge_above *above,
-                                   struct fg_block_writer *block, bool *ret_left_out,
-                                   struct fg_err *err)
+enum fg_code cmp_merge_parent_write(const struct cmp_merge_parent *parent,
+                                    struct fg_block_writer *block, bool *ret_left_out,
+                                    struct fg_err *err)
 {
     struct summing *summing = fg_new(struct summing);
     enum fg_code code;
 
-    summing->above = above;
+    summing->parent = parent;
     summing->block = block;
-    summing->scratch = fg_arena_create(above->max_bytes / SHARE_SCRATCH);
+    summing->scratch = fg_arena_create(parent->max_bytes / SHARE_SCRATCH);
     fg_tree_init(&summing->named);
     code = run(summing, err);
     if (code == FG_OK)
@@ -776,5 +777,5 @@ enum fg_code cmp_merge_above_write(const struct cmp_merge_above *above,
     fg_tree_done(&summing->named);
     fg_arena_destroy(summing->scratch);
     free(summing);
-    return code == FG_OK ? FG_OK : fg_wrap(err, "service %.*s", FG_S(above->service));
+    return code == FG_OK ? FG_OK : fg_wrap(err, "service %.*s", FG_S(parent->service));
 }

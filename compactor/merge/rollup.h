@@ -22,14 +22,14 @@
  *
  * The same profiles give the same nodes, in whatever sources they come.
  */
-#ifndef FG_COMPACTOR_MERGE_NODES_H
-#define FG_COMPACTOR_MERGE_NODES_H
+#ifndef FG_COMPACTOR_MERGE_ROLLUP_H
+#define FG_COMPACTOR_MERGE_ROLLUP_H
 
 #include "common/storage/rollup/writer.h"
 #include "compactor/merge/cursor.h"
 
 /* A service that was written just now, but for the end of its part. */
-struct cmp_merge_nodes_input {
+struct cmp_merge_rollup_input {
     const struct cmp_merge_span *span;
     struct cmp_merge_cursor *cursors; /* [n_cursors]; with numbers of series; they are read from
                                      anew, and their stacks become ranks of the block */
@@ -48,8 +48,8 @@ struct cmp_merge_nodes_input {
  * *ret_nodes: to be given to the block (fg_nodes_write()) and destroyed after part_end; NULL: there
  * are none. *ret_left_out: something did not fit into memory. Fails only as reading profiles does.
  */
-enum fg_code cmp_merge_nodes_make(const struct cmp_merge_nodes_input *input,
-                                  struct fg_nodes_writer **ret_nodes, bool *ret_left_out,
-                                  struct fg_err *err) fg_must_check;
+enum fg_code cmp_merge_rollup_make(const struct cmp_merge_rollup_input *input,
+                                   struct fg_nodes_writer **ret_nodes, bool *ret_left_out,
+                                   struct fg_err *err) fg_must_check;
 
 #endif
