@@ -33,7 +33,7 @@ struct shown {
 
 struct cmp_compaction {
     struct cmp_config config;
-    struct cmp_presence *presence;
+    struct fg_membership *membership;
     struct fg_condition *failing, *tenants_failing;
     struct cmp_env env;
     struct cmp_gc_config gc;
@@ -49,9 +49,10 @@ struct cmp_compaction {
     struct cmp_ingester_list ingesters; /* not older */
     struct cmp_tenant **tenants;        /* by name, as in the L0 manifest */
     uint32_t n_tenants;
-    unsigned failures;                  /* of rounds, in a row */
-    uint64_t heard[PRESENCE_HEARD_MAX]; /* hashes of tenants that others were asked about */
-    uint32_t n_heard;
+    unsigned failures; /* of rounds, in a row */
+    uint64_t
+        notices[FG_MEMBERSHIP_NOTICES_MAX]; /* hashes of tenants that others were asked about */
+    uint32_t n_notices;
     int64_t sweep_mono_ns; /* the next sweep for orphans */
 
     /* Under lock: what status shows. */
@@ -115,15 +116,15 @@ void cmp_compaction_wake(struct cmp_compaction *compaction, struct fg_slice tena
         shown->hurry = true;
     wake(compaction);
     (void)pthread_mutex_unlock(&compaction->lock);
-    cmp_presence_ask(compaction->presence, tenant);
+    fg_membership_notify(compaction->membership, tenant);
 }
 
-static bool was_heard(const struct cmp_compaction *compaction, struct fg_slice tenant)
+static bool was_notified(const struct cmp_compaction *compaction, struct fg_slice tenant)
 {
-    uint64_t hash = compaction->n_heard == 0 ? 0 : fg_hash64(tenant);
+    uint64_t hash = compaction->n_notices == 0 ? 0 : fg_hash64(tenant);
 
-    for (uint32_t i = 0; i < compaction->n_heard; i++)
-        if (compaction->heard[i] == hash)
+    for (uint32_t i = 0; i < compaction->n_notices; i++)
+        if (compaction->notices[i] == hash)
             return true;
     return false;
 }
@@ -137,7 +138,7 @@ static bool take_hurry(struct cmp_compaction *compaction, uint32_t number)
     hurry = compaction->shown[number].hurry;
     compaction->shown[number].hurry = false;
     (void)pthread_mutex_unlock(&compaction->lock);
-    return hurry || was_heard(compaction, compaction->tenants[number]->name);
+    return hurry || was_notified(compaction, compaction->tenants[number]->name);
 }
 
 /* ---- tenants ---- */
@@ -184,7 +185,7 @@ static void show(struct cmp_compaction *compaction, uint32_t number)
 {
     const struct cmp_tenant *tenant = compaction->tenants[number];
     struct shown *shown = &compaction->shown[number];
-    bool own = cmp_presence_owns(compaction->presence, tenant->name);
+    bool own = fg_membership_owns(compaction->membership, tenant->name);
 
     (void)pthread_mutex_lock(&compaction->lock);
     shown->own = own;
@@ -269,7 +270,7 @@ static void live_segments(const struct cmp_compaction *compaction, uint32_t numb
 /* What is done once for all: "" is nobody's tenant. */
 static bool is_keeper(struct cmp_compaction *compaction)
 {
-    return cmp_presence_owns(compaction->presence, fg_cstr(""));
+    return fg_membership_owns(compaction->membership, fg_cstr(""));
 }
 
 /* Is everybody clean of what a deletion of the tenant waits for? Where it is not known who there
@@ -334,7 +335,7 @@ static enum fg_code look(struct cmp_compaction *compaction, uint32_t number, str
     enum fg_code code = FG_OK;
 
     live_segments(compaction, number, &any, &uncovered);
-    if (!cmp_presence_owns(compaction->presence, tenant->name)) {
+    if (!fg_membership_owns(compaction->membership, tenant->name)) {
         code = look_at_others(compaction, number, uncovered, err);
         show(compaction, number);
     } else {
@@ -396,10 +397,10 @@ static void count_all(struct cmp_compaction *compaction)
         sum.oldest_entered_wall_ns =
             FG_MIN(sum.oldest_entered_wall_ns, counts->oldest_entered_wall_ns);
         failing += compaction->tenants[i]->failures > 0;
-        own += cmp_presence_owns(compaction->presence, compaction->tenants[i]->name);
+        own += fg_membership_owns(compaction->membership, compaction->tenants[i]->name);
     }
     fg_metric_set(metrics, COMPACTOR_TENANTS, own);
-    fg_metric_set(metrics, COMPACTOR_MATES, cmp_presence_count(compaction->presence));
+    fg_metric_set(metrics, COMPACTOR_MEMBERS, fg_membership_count(compaction->membership));
     fg_metric_set(metrics, COMPACTOR_FAILING, failing);
     fg_metric_set(metrics, COMPACTOR_HOUR_BLOCKS, sum.hours);
     fg_metric_set(metrics, COMPACTOR_DAY_BLOCKS, sum.days);
@@ -471,7 +472,7 @@ static enum fg_code one_round(struct cmp_compaction *compaction, struct fg_err *
         return err->code;
     cmp_ingester_list_age(&compaction->ingesters);
     follow_tenants(compaction);
-    compaction->n_heard = cmp_presence_heard(compaction->presence, compaction->heard);
+    compaction->n_notices = fg_membership_notices(compaction->membership, compaction->notices);
     code = look_at_all(compaction, err);
     count_all(compaction);
     tell_failing(compaction);
@@ -524,7 +525,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-enum fg_code cmp_compaction_create(const struct cmp_config *config, struct cmp_presence *presence,
+enum fg_code cmp_compaction_create(const struct cmp_config *config,
+                                   struct fg_membership *membership,
                                    struct cmp_compaction **ret_compaction, struct fg_err *err)
 {
     const struct cmp_settings *settings = config->settings;
@@ -532,7 +534,7 @@ enum fg_code cmp_compaction_create(const struct cmp_config *config, struct cmp_p
     pthread_condattr_t monotonic;
 
     compaction->config = *config;
-    compaction->presence = presence;
+    compaction->membership = membership;
     compaction->failing = fg_condition_create(config->conditions, "compaction_failing");
     compaction->tenants_failing = fg_condition_create(config->conditions, "tenants_failing");
     cmp_ingester_list_init(&compaction->ingesters, config->store);
@@ -662,10 +664,10 @@ static void put_job(const struct cmp_compaction *compaction, struct fg_buf *out)
 void cmp_compaction_status(struct cmp_compaction *compaction, struct fg_buf *out)
 {
     int64_t now_ns = fg_wall_ns(compaction->env.clock);
-    uint32_t mates = cmp_presence_count(compaction->presence);
+    uint32_t members = fg_membership_count(compaction->membership);
 
     (void)pthread_mutex_lock(&compaction->lock);
-    fg_buf_printf(out, "{\"compactors\":%u,\"rounds\":%llu,", mates,
+    fg_buf_printf(out, "{\"compactors\":%u,\"rounds\":%llu,", members,
                   (unsigned long long)compaction->rounds);
     put_ms(out, "round_begun_ms", compaction->round_begun_wall_ns);
     fg_buf_puts(out, ",");

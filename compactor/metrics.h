@@ -24,7 +24,7 @@
     M(GAUGE, COMPACTOR_UNCOVERED, "flamegrid_compactor_uncovered_segments", "Live segments with data that is in no block yet") \
     M(GAUGE, COMPACTOR_LAG, "flamegrid_compactor_lag_seconds", "Age of the oldest live segment with data that is in no block yet") \
     M(GAUGE, COMPACTOR_TENANTS, "flamegrid_compactor_tenants", "Tenants assigned to this compactor") \
-    M(GAUGE, COMPACTOR_MATES, "flamegrid_compactor_compactors", "Compactors that share the tenants of the bucket, this one included") \
+    M(GAUGE, COMPACTOR_MEMBERS, "flamegrid_compactor_compactors", "Compactors that share the tenants of the bucket, this one included") \
     M(GAUGE, COMPACTOR_FAILING, "flamegrid_compactor_tenants_failing", "Tenants whose last compaction failed") \
     M(GAUGE, COMPACTOR_ASIDE, "flamegrid_compactor_objects_aside", "Damaged or missing segments and blocks that compaction skips") \
     M(GAUGE, COMPACTOR_UNHEARD, "flamegrid_compactor_unheard_segments", "Segments older than a day of cuts that the L0 manifest does not list; they are kept") \

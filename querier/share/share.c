@@ -2,11 +2,11 @@
 
 #include "common/base/time.h"
 #include "common/cluster/manifest/name.h"
+#include "common/cluster/membership/peer_directory.h"
 #include "common/runtime/work.h"
 #include "common/storage/bucket/impl.h"
 #include "proto/inner.pb-c.h"
 #include "querier/share/pages.h"
-#include "querier/share/queriers.h"
 
 #include <sys/random.h>
 
@@ -58,7 +58,7 @@ struct qry_share {
     struct fg_metrics *metrics;
     struct qry_pages *pages;
     struct fg_peers *peers;
-    struct qry_queriers *queriers;
+    struct fg_peer_directory *queriers;
     uint64_t start_id;
 };
 
@@ -66,11 +66,11 @@ struct qry_share {
 struct passage {
     struct qry_share *share;
     struct fg_bucket_request *outer;
-    struct qry_set *set;
-    struct qry_mate *mate;           /* who is asked; NULL: nobody else */
-    struct fg_call call;             /* to it */
-    struct qry_pages_read read;      /* of our own share */
-    struct fg_bucket_request direct; /* where the mate did not answer */
+    struct fg_peer_set *set;
+    struct fg_peer_set_member *member; /* who is asked; NULL: nobody else */
+    struct fg_call call;               /* to it */
+    struct qry_pages_read read;        /* of our own share */
+    struct fg_bucket_request direct;   /* where the mate did not answer */
 };
 
 /* ---- the end ---- */
@@ -80,7 +80,7 @@ static void finish(struct passage *passage)
 {
     struct fg_bucket_request *outer = passage->outer;
 
-    qry_set_unref(passage->set);
+    fg_peer_set_unref(passage->set);
     free(passage);
     fg_bucket_finish(outer);
 }
@@ -161,7 +161,7 @@ static void learn(const struct passage *passage)
     Fg__Inner__ReadReply *reply = fg__inner__read_reply__unpack(NULL, head.len, head.ptr);
 
     if (reply != NULL && reply->start_id == passage->share->start_id)
-        atomic_store(&passage->mate->self, true);
+        atomic_store(&passage->member->self, true);
     fg__inner__read_reply__free_unpacked(reply, NULL);
 }
 
@@ -180,14 +180,14 @@ static void on_answer(struct fg_call *call)
         outer->code = code;
         outer->err = call->err;
     }
-    fg_call_done(passage->mate->peer, call);
+    fg_call_done(passage->member->peer, call);
     if (code == FG_OK || code == FG_E_NOT_FOUND)
         finish(passage);
     else
         ask_bucket(passage);
 }
 
-static void ask_mate(struct passage *passage)
+static void ask_member(struct passage *passage)
 {
     const struct fg_bucket_request *outer = passage->outer;
     struct qry_share *share = passage->share;
@@ -214,7 +214,7 @@ static void ask_mate(struct passage *passage)
         .reply_max_bytes = outer->content_max_bytes,
         .done = on_answer,
     };
-    fg_peer_send(passage->mate->peer, &passage->call);
+    fg_peer_send(passage->member->peer, &passage->call);
     fg_buf_done(&bytes);
 }
 
@@ -248,13 +248,13 @@ static void share_send(struct fg_bucket *bucket, struct fg_bucket_request *reque
     passage = fg_new(struct passage);
     passage->share = share;
     passage->outer = request;
-    passage->set = qry_queriers_get(share->queriers);
-    passage->mate =
-        qry_set_owner(passage->set, fg_hash128(fg_cstr(request->name)), fg_mono_ns(share->clock));
-    if (passage->mate == NULL || atomic_load(&passage->mate->self))
+    passage->set = fg_peer_directory_get(share->queriers);
+    passage->member = fg_peer_set_owner(passage->set, fg_hash128(fg_cstr(request->name)),
+                                        fg_mono_ns(share->clock));
+    if (passage->member == NULL || atomic_load(&passage->member->self))
         read_own(passage);
     else
-        ask_mate(passage);
+        ask_member(passage);
 }
 
 /* What takes our way goes on: pages may be wanted by others, and each step has an end of its own.
@@ -388,13 +388,13 @@ static void on_scrape(void *arg)
 {
     struct qry_share *share = arg;
     struct qry_pages_stats stats = qry_pages_stats(share->pages);
-    struct qry_set *set = qry_queriers_get(share->queriers);
+    struct fg_peer_set *set = fg_peer_directory_get(share->queriers);
 
     fg_metric_set(share->metrics, SHARE_QUERIERS, set->n);
     fg_metric_set(share->metrics, SHARE_HITS, (int64_t)stats.hits);
     fg_metric_set(share->metrics, SHARE_MISSES, (int64_t)stats.misses);
     fg_metric_set(share->metrics, SHARE_BYTES, (int64_t)stats.bytes);
-    qry_set_unref(set);
+    fg_peer_set_unref(set);
 }
 
 struct fg_bucket *qry_share_bucket(struct qry_share *share)
@@ -422,10 +422,12 @@ enum fg_code qry_share_create(const struct qry_share_config *config, struct qry_
         .peers_max = PEERS_MAX,
         .idle_ns = PEER_IDLE_NS,
     });
-    if (qry_queriers_create(&(struct qry_queriers_config){.addresses = share->settings.queriers,
-                                                          .peers = share->peers,
-                                                          .every_ns = share->settings.look_up_ns},
-                            &share->queriers, err) != FG_OK ||
+    if (fg_peer_directory_create(
+            &(struct fg_peer_directory_config){.addresses = share->settings.queriers,
+                                               .kind = "querier",
+                                               .peers = share->peers,
+                                               .every_ns = share->settings.look_up_ns},
+            &share->queriers, err) != FG_OK ||
         fg_work_create("share", lanes, &share->work, err) != FG_OK) {
         qry_share_destroy(share);
         return err->code;
@@ -442,7 +444,7 @@ void qry_share_destroy(struct qry_share *share)
     if (share == NULL)
         return;
     fg_work_destroy(share->work);
-    qry_queriers_destroy(share->queriers);
+    fg_peer_directory_destroy(share->queriers);
     fg_peers_destroy(share->peers);
     qry_pages_destroy(share->pages);
     free(share);

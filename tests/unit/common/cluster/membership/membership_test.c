@@ -6,8 +6,8 @@
 #include "common/base/envelope.h"
 #include "common/base/hash.h"
 #include "common/cluster/manifest/name.h"
-#include "compactor/mates.h"
-#include "compactor/presence.h"
+#include "common/cluster/membership/membership.h"
+#include "common/cluster/membership/membership_core.h"
 #include "tests/lib/bucket_doubles.h"
 
 #include <setjmp.h>
@@ -20,7 +20,7 @@ enum { TENANTS = 2000, COMPACTORS_MAX = 5 };
 struct cluster {
     struct fg_bucket *bucket;
     struct fg_clock_manual clock;
-    struct cmp_presence *presences[COMPACTORS_MAX]; /* NULL: not there */
+    struct fg_membership *memberships[COMPACTORS_MAX]; /* NULL: not there */
 };
 
 static void must(enum fg_code code, const struct fg_err *err)
@@ -35,17 +35,18 @@ static void open_cluster(struct cluster *c, int n)
     fg_clock_manual_init(&c->clock, 0);
     for (int i = 0; i < n; i++) {
         const char name[] = {'c', '-', (char)('0' + i), '\0'};
-        const struct cmp_presence_config config = {c->bucket, &c->clock.clock, name};
+        const struct fg_membership_config config = {c->bucket, &c->clock.clock, FG_NAME_COMPACTORS,
+                                                    "compactor", name};
         struct fg_err err;
 
-        must(cmp_presence_create(&config, &c->presences[i], &err), &err);
+        must(fg_membership_create(&config, &c->memberships[i], &err), &err);
     }
 }
 
 static void close_cluster(struct cluster *c)
 {
     for (int i = 0; i < COMPACTORS_MAX; i++)
-        cmp_presence_destroy(c->presences[i]);
+        fg_membership_destroy(c->memberships[i]);
     fg_bucket_close(c->bucket);
 }
 
@@ -56,8 +57,8 @@ static void pass(struct cluster *c, int64_t span_ns, int silent)
         for (int i = 0; i < COMPACTORS_MAX; i++) {
             struct fg_err err;
 
-            if (c->presences[i] != NULL && i != silent)
-                must(cmp_presence_turn(c->presences[i], &err), &err);
+            if (c->memberships[i] != NULL && i != silent)
+                must(fg_membership_step(c->memberships[i], &err), &err);
         }
         fg_clock_manual_advance(&c->clock, 15 * FG_SECOND_NS);
     }
@@ -78,7 +79,7 @@ static void find_owners(struct cluster *c, int owners[TENANTS])
 
         owners[t] = -1;
         for (int i = 0; i < COMPACTORS_MAX; i++) {
-            if (c->presences[i] == NULL || !cmp_presence_owns(c->presences[i], tenant))
+            if (c->memberships[i] == NULL || !fg_membership_owns(c->memberships[i], tenant))
                 continue;
             assert_int_equal(owners[t], -1);
             owners[t] = i;
@@ -106,10 +107,10 @@ static void tenants_are_shared(void **state)
     (void)state;
     open_cluster(&c, 3);
     assert_false(
-        cmp_presence_owns(c.presences[0], FG_LIT("anybody"))); /* it has not read the list */
+        fg_membership_owns(c.memberships[0], FG_LIT("anybody"))); /* it has not read the list */
     pass(&c, FG_MINUTE_NS, -1);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(cmp_presence_count(c.presences[i]), 3);
+        assert_int_equal(fg_membership_count(c.memberships[i]), 3);
     find_owners(&c, owners);
     check_shares(owners, 3);
     pass(&c, 10 * FG_MINUTE_NS, -1);
@@ -132,9 +133,9 @@ static void the_silent_are_gone(void **state)
     find_owners(&c, later);
     assert_memory_equal(owners, later, sizeof owners); /* it may only be slow */
     pass(&c, 4 * FG_MINUTE_NS, 1);
-    assert_int_equal(cmp_presence_count(c.presences[0]), 3);
-    cmp_presence_destroy(c.presences[1]);
-    c.presences[1] = NULL;
+    assert_int_equal(fg_membership_count(c.memberships[0]), 3);
+    fg_membership_destroy(c.memberships[1]);
+    c.memberships[1] = NULL;
     find_owners(&c, later);
     for (int t = 0; t < TENANTS; t++) {
         assert_int_not_equal(later[t], -1);
@@ -158,12 +159,14 @@ static void the_gone_come_back(void **state)
     pass(&c, FG_MINUTE_NS, -1);
     find_owners(&c, later);
     assert_memory_equal(owners, later, sizeof owners);
-    cmp_presence_destroy(c.presences[1]);
-    must(cmp_presence_create(&(struct cmp_presence_config){c.bucket, &c.clock.clock, "c-1"},
-                             &c.presences[1], &(struct fg_err){.code = FG_OK}),
-         &(struct fg_err){.msg = "not a name"});
+    fg_membership_destroy(c.memberships[1]);
+    must(
+        fg_membership_create(&(struct fg_membership_config){c.bucket, &c.clock.clock,
+                                                            FG_NAME_COMPACTORS, "compactor", "c-1"},
+                             &c.memberships[1], &(struct fg_err){.code = FG_OK}),
+        &(struct fg_err){.msg = "not a name"});
     pass(&c, FG_MINUTE_NS, -1);
-    assert_int_equal(cmp_presence_count(c.presences[0]), 2);
+    assert_int_equal(fg_membership_count(c.memberships[0]), 2);
     find_owners(&c, later);
     assert_memory_equal(owners, later, sizeof owners);
     close_cluster(&c);
@@ -183,14 +186,14 @@ static void an_outage_makes_nobody_gone(void **state)
         struct fg_err err;
 
         fg_clock_manual_advance(&c.clock, 10 * FG_MINUTE_NS);
-        must(cmp_presence_turn(c.presences[0], &err), &err);
-        assert_int_equal(cmp_presence_count(c.presences[0]), 3);
+        must(fg_membership_step(c.memberships[0], &err), &err);
+        assert_int_equal(fg_membership_count(c.memberships[0]), 3);
         find_owners(&c, later);
         assert_memory_equal(owners, later, sizeof owners);
         pass(&c, FG_MINUTE_NS, -1);
     }
     pass(&c, 6 * FG_MINUTE_NS, 1); /* but who stays silent is */
-    assert_int_equal(cmp_presence_count(c.presences[0]), 2);
+    assert_int_equal(fg_membership_count(c.memberships[0]), 2);
     close_cluster(&c);
 }
 
@@ -203,12 +206,12 @@ static void who_leaves_is_gone_at_once(void **state)
     (void)state;
     open_cluster(&c, 2);
     pass(&c, FG_MINUTE_NS, -1);
-    must(cmp_presence_start(c.presences[1], &err), &err);
-    cmp_presence_stop(c.presences[1]);
-    cmp_presence_destroy(c.presences[1]);
-    c.presences[1] = NULL;
+    must(fg_membership_start(c.memberships[1], &err), &err);
+    fg_membership_stop(c.memberships[1]);
+    fg_membership_destroy(c.memberships[1]);
+    c.memberships[1] = NULL;
     pass(&c, 15 * FG_SECOND_NS, -1);
-    assert_int_equal(cmp_presence_count(c.presences[0]), 1);
+    assert_int_equal(fg_membership_count(c.memberships[0]), 1);
     find_owners(&c, owners);
     for (int t = 0; t < TENANTS; t++)
         assert_int_equal(owners[t], 0);
@@ -245,7 +248,7 @@ static void expect_list(struct cluster *c, struct fg_slice bytes)
 {
     struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
                                     .name = FG_NAME_COMPACTORS,
-                                    .content_max_bytes = MATES_MAX_BYTES,
+                                    .content_max_bytes = FG_MEMBER_LIST_MAX_BYTES,
                                     .deadline_mono_ns = INT64_MAX};
 
     must(fg_bucket_call(c->bucket, &get), &get.err);
@@ -257,7 +260,7 @@ static void expect_list(struct cluster *c, struct fg_slice bytes)
  * is read, and goes by what it knew. */
 static void a_newer_list_is_left_alone(void **state)
 {
-    struct cmp_mates_list none = {.n = 0};
+    struct fg_member_list none = {.n = 0};
     struct cluster c;
     struct fg_buf bytes;
     struct fg_err err;
@@ -265,47 +268,47 @@ static void a_newer_list_is_left_alone(void **state)
     (void)state;
     open_cluster(&c, 2);
     pass(&c, FG_MINUTE_NS, -1);
-    fg_buf_init(&bytes, MATES_MAX_BYTES);
-    must(cmp_mates_encode(&none, &bytes, &err), &err);
+    fg_buf_init(&bytes, FG_MEMBER_LIST_MAX_BYTES);
+    must(fg_member_list_encode(&none, &bytes, &err), &err);
     bytes.ptr[FG_ENVELOPE_MAGIC_BYTES]++; /* the version */
     bytes.len -= 4;
     fg_buf_le32(&bytes, fg_crc32c(fg_buf_slice(&bytes)));
     put_list(&c, fg_buf_slice(&bytes));
     for (int i = 0; i < 20; i++) { /* beyond its next beat */
-        assert_int_equal(cmp_presence_turn(c.presences[0], &err), FG_E_UNIMPLEMENTED);
+        assert_int_equal(fg_membership_step(c.memberships[0], &err), FG_E_UNIMPLEMENTED);
         fg_clock_manual_advance(&c.clock, 15 * FG_SECOND_NS);
     }
     expect_list(&c, fg_buf_slice(&bytes));
-    assert_int_equal(cmp_presence_count(c.presences[0]), 2);
+    assert_int_equal(fg_membership_count(c.memberships[0]), 2);
     fg_buf_done(&bytes);
     close_cluster(&c);
 }
 
 static void fields_of_later_versions_stay(void **state)
 {
-    struct cmp_mate mates[] = {{.name = FG_LIT("a"), .beat = 7, .later = FG_LIT("xy")},
-                               {.name = FG_LIT("me"), .beat = 3, .later = FG_LIT("z")}},
-                    room[3];
-    struct cmp_mates_list list = {mates, 2, FG_LIT("rest")}, read, next;
-    fg_auto(fg_arena) *arena = fg_arena_create(MATES_ARENA_BYTES);
-    struct cmp_mates *known = fg_new(struct cmp_mates);
+    struct fg_member members[] = {{.name = FG_LIT("a"), .heartbeat = 7, .later = FG_LIT("xy")},
+                                  {.name = FG_LIT("me"), .heartbeat = 3, .later = FG_LIT("z")}},
+                     room[3];
+    struct fg_member_list list = {members, 2, FG_LIT("rest")}, read, next;
+    fg_auto(fg_arena) *arena = fg_arena_create(FG_MEMBER_LIST_ARENA_BYTES);
+    struct fg_membership_core *known = fg_new(struct fg_membership_core);
     struct fg_buf bytes;
     struct fg_err err;
 
     (void)state;
-    must(cmp_mates_init(known, "me", 1, 10, &err), &err);
-    fg_buf_init(&bytes, MATES_MAX_BYTES);
-    must(cmp_mates_encode(&list, &bytes, &err), &err);
-    must(cmp_mates_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
-    cmp_mates_read(known, &read, 0);
-    must(cmp_mates_next(known, &read, false, room, &next, &err), &err);
+    must(fg_membership_core_init(known, "compactor", "me", 1, 10, &err), &err);
+    fg_buf_init(&bytes, FG_MEMBER_LIST_MAX_BYTES);
+    must(fg_member_list_encode(&list, &bytes, &err), &err);
+    must(fg_member_list_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
+    fg_membership_core_read(known, &read, 0);
+    must(fg_membership_core_next(known, &read, false, room, &next, &err), &err);
     assert_int_equal(next.n, 2);
-    assert_true(fg_slice_is(next.mates[0].later, "xy"));
-    assert_int_equal(next.mates[0].beat, 7);
-    assert_true(fg_slice_is(next.mates[1].later, "z"));
-    assert_int_equal(next.mates[1].beat, 4);
+    assert_true(fg_slice_is(next.members[0].later, "xy"));
+    assert_int_equal(next.members[0].heartbeat, 7);
+    assert_true(fg_slice_is(next.members[1].later, "z"));
+    assert_int_equal(next.members[1].heartbeat, 4);
     assert_true(fg_slice_is(next.later, "rest"));
-    must(cmp_mates_next(known, &read, true, room, &next, &err), &err);
+    must(fg_membership_core_next(known, &read, true, room, &next, &err), &err);
     assert_int_equal(next.n, 1);
     fg_buf_done(&bytes);
     free(known);
@@ -317,8 +320,8 @@ static int hearers(struct cluster *c, struct fg_slice tenant, int *last)
     int n = 0;
 
     for (int i = 0; i < COMPACTORS_MAX; i++) {
-        uint64_t heard[PRESENCE_HEARD_MAX];
-        uint32_t n_heard = cmp_presence_heard(c->presences[i], heard);
+        uint64_t heard[FG_MEMBERSHIP_NOTICES_MAX];
+        uint32_t n_heard = fg_membership_notices(c->memberships[i], heard);
 
         for (uint32_t k = 0; k < n_heard; k++)
             if (heard[k] == fg_hash64(tenant)) {
@@ -340,13 +343,13 @@ static void who_owns_it_hears_what_others_are_asked(void **state)
     pass(&c, FG_MINUTE_NS, -1);
     find_owners(&c, owners);
     assert_int_equal(hearers(&c, tenant, &hearer), 0);
-    cmp_presence_ask(c.presences[owners[7]], tenant); /* it knows already */
+    fg_membership_notify(c.memberships[owners[7]], tenant); /* it knows already */
     pass(&c, FG_MINUTE_NS, -1);
     assert_int_equal(hearers(&c, tenant, &hearer), 0);
     for (int again = 0; again < 6;
          again++) { /* after a turn that was a beat, and after one that was not */
-        cmp_presence_ask(c.presences[(owners[7] + 1) % 3], tenant);
-        cmp_presence_ask(c.presences[(owners[7] + 1) % 3], tenant);
+        fg_membership_notify(c.memberships[(owners[7] + 1) % 3], tenant);
+        fg_membership_notify(c.memberships[(owners[7] + 1) % 3], tenant);
         pass(&c, 30 * FG_SECOND_NS, -1);
         assert_int_equal(hearers(&c, tenant, &hearer), 1); /* at once, and once */
         assert_int_equal(hearer, owners[7]);
@@ -358,7 +361,7 @@ static void who_owns_it_hears_what_others_are_asked(void **state)
 
 static void what_is_asked_is_bounded(void **state)
 {
-    uint64_t heard[PRESENCE_HEARD_MAX];
+    uint64_t heard[FG_MEMBERSHIP_NOTICES_MAX];
     int owners[TENANTS], n = 0;
     struct cluster c;
 
@@ -370,90 +373,93 @@ static void what_is_asked_is_bounded(void **state)
         for (int t = 0; t < TENANTS; t++) {
             char name[24];
 
-            cmp_presence_ask(c.presences[0], tenant_name(t, name));
+            fg_membership_notify(c.memberships[0], tenant_name(t, name));
         }
         pass(&c, 30 * FG_SECOND_NS, -1);
-        n = (int)cmp_presence_heard(c.presences[1], heard);
-        assert_int_equal(n, round == 0 ? MATES_ASKED_MAX : 0); /* they are still in the list */
+        n = (int)fg_membership_notices(c.memberships[1], heard);
+        assert_int_equal(n,
+                         round == 0 ? FG_MEMBER_NOTICES_MAX : 0); /* they are still in the list */
     }
     pass(&c, 10 * FG_MINUTE_NS, -1);
     for (int t = 0; t < TENANTS; t++) { /* there is room again, and this one is in it */
         char name[24];
 
         if (owners[t] == 1) {
-            cmp_presence_ask(c.presences[0], tenant_name(t, name));
+            fg_membership_notify(c.memberships[0], tenant_name(t, name));
             break;
         }
     }
     pass(&c, 30 * FG_SECOND_NS, -1);
-    assert_int_equal(cmp_presence_heard(c.presences[1], heard), 1);
+    assert_int_equal(fg_membership_notices(c.memberships[1], heard), 1);
     close_cluster(&c);
 }
 
 /* As it was before there was "asked". */
 static void shorter_records_are_read(void **state)
 {
-    struct cmp_mate mate = {.name = FG_LIT("a"), .beat = 7};
-    struct cmp_mates_list list = {&mate, 1, FG_LIT("")}, read;
-    fg_auto(fg_arena) *arena = fg_arena_create(MATES_ARENA_BYTES);
+    struct fg_member mate = {.name = FG_LIT("a"), .heartbeat = 7};
+    struct fg_member_list list = {&mate, 1, FG_LIT("")}, read;
+    fg_auto(fg_arena) *arena = fg_arena_create(FG_MEMBER_LIST_ARENA_BYTES);
     struct fg_buf bytes;
     struct fg_err err;
 
     (void)state;
-    fg_buf_init(&bytes, MATES_MAX_BYTES);
-    must(cmp_mates_encode(&list, &bytes, &err), &err);
+    fg_buf_init(&bytes, FG_MEMBER_LIST_MAX_BYTES);
+    must(fg_member_list_encode(&list, &bytes, &err), &err);
     bytes.len -= 4 + 1; /* the checksum, and how many were asked */
     bytes.ptr[bytes.len - 4]--;
     assert_int_equal(bytes.ptr[bytes.len - 4], 3); /* the record's length */
     fg_buf_le32(&bytes, fg_crc32c(fg_buf_slice(&bytes)));
-    must(cmp_mates_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
+    must(fg_member_list_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
     assert_int_equal(read.n, 1);
-    assert_int_equal(read.mates[0].beat, 7);
-    assert_int_equal(read.mates[0].n_asked, 0);
+    assert_int_equal(read.members[0].heartbeat, 7);
+    assert_int_equal(read.members[0].n_notices, 0);
     fg_buf_done(&bytes);
 }
 
 /* Else the object could become one that nobody can write any more. */
 static void as_many_as_there_may_be_fit(void **state)
 {
-    static char names[MATES_MAX][MATES_NAME_MAX_BYTES + 1];
-    static struct cmp_mate mates[MATES_MAX];
-    struct fg_arena *arena = fg_arena_create(MATES_ARENA_BYTES);
-    struct cmp_mates_asked asked[MATES_ASKED_MAX];
-    struct cmp_mates_list list = {mates, MATES_MAX, {NULL, 0}}, read;
+    static char names[FG_MEMBERS_MAX][FG_MEMBER_NAME_MAX_BYTES + 1];
+    static struct fg_member members[FG_MEMBERS_MAX];
+    struct fg_arena *arena = fg_arena_create(FG_MEMBER_LIST_ARENA_BYTES);
+    struct fg_member_notice notices[FG_MEMBER_NOTICES_MAX];
+    struct fg_member_list list = {members, FG_MEMBERS_MAX, {NULL, 0}}, read;
     struct fg_buf bytes;
     struct fg_err err;
 
     (void)state;
-    memset(asked, 0xff, sizeof asked); /* as long as numbers become */
-    for (unsigned i = 0; i < MATES_MAX; i++) {
-        (void)snprintf(names[i], sizeof names[i], "m%03u%0*u", i, MATES_NAME_MAX_BYTES - 4, 0);
-        mates[i] = (struct cmp_mate){.name = fg_cstr(names[i]),
-                                     .beat = UINT64_MAX,
-                                     .asked = asked,
-                                     .n_asked = MATES_ASKED_MAX};
+    memset(notices, 0xff, sizeof notices); /* as long as numbers become */
+    for (unsigned i = 0; i < FG_MEMBERS_MAX; i++) {
+        (void)snprintf(names[i], sizeof names[i], "m%03u%0*u", i, FG_MEMBER_NAME_MAX_BYTES - 4, 0);
+        members[i] = (struct fg_member){.name = fg_cstr(names[i]),
+                                        .heartbeat = UINT64_MAX,
+                                        .notices = notices,
+                                        .n_notices = FG_MEMBER_NOTICES_MAX};
     }
-    fg_buf_init(&bytes, MATES_MAX_BYTES);
-    must(cmp_mates_encode(&list, &bytes, &err), &err);
-    must(cmp_mates_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
-    assert_int_equal(read.n, MATES_MAX);
-    assert_int_equal(read.mates[MATES_MAX - 1].n_asked, MATES_ASKED_MAX);
-    assert_true(read.mates[MATES_MAX - 1].asked[MATES_ASKED_MAX - 1].beat == UINT64_MAX);
+    fg_buf_init(&bytes, FG_MEMBER_LIST_MAX_BYTES);
+    must(fg_member_list_encode(&list, &bytes, &err), &err);
+    must(fg_member_list_decode(fg_buf_slice(&bytes), arena, &read, &err), &err);
+    assert_int_equal(read.n, FG_MEMBERS_MAX);
+    assert_int_equal(read.members[FG_MEMBERS_MAX - 1].n_notices, FG_MEMBER_NOTICES_MAX);
+    assert_true(read.members[FG_MEMBERS_MAX - 1].notices[FG_MEMBER_NOTICES_MAX - 1].heartbeat ==
+                UINT64_MAX);
     fg_buf_done(&bytes);
     fg_arena_destroy(arena);
 }
 
 static void names_are_checked(void **state)
 {
-    struct cmp_presence *presence;
+    struct fg_membership *membership;
     struct cluster c;
     struct fg_err err;
 
     (void)state;
     open_cluster(&c, 0);
     assert_int_equal(
-        cmp_presence_create(&(struct cmp_presence_config){c.bucket, &c.clock.clock, "a b"},
-                            &presence, &err),
+        fg_membership_create(&(struct fg_membership_config){c.bucket, &c.clock.clock,
+                                                            FG_NAME_COMPACTORS, "compactor", "a b"},
+                             &membership, &err),
         FG_E_INVALID);
     close_cluster(&c);
 }
