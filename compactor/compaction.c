@@ -4,9 +4,9 @@
 #include "common/base/str.h"
 #include "common/runtime/log.h"
 #include "compactor/fetch.h"
+#include "compactor/gc.h"
 #include "compactor/metrics.h"
 #include "compactor/tenant.h"
-#include "compactor/tidy.h"
 
 #include <pthread.h>
 #include <sys/random.h>
@@ -27,16 +27,16 @@ struct shown {
     struct cmp_tenant_counts counts;
     unsigned failures;
     struct fg_err err;
-    char waits_for[ENDING_TEXT_MAX_BYTES];
+    char waits_for[COMPLETION_TEXT_MAX_BYTES];
     bool hurry; /* not copied: somebody wants it to be looked at */
 };
 
 struct cmp_compaction {
     struct cmp_config config;
-    struct cmp_presence *presence;
+    struct fg_membership *membership;
     struct fg_condition *failing, *tenants_failing;
     struct cmp_env env;
-    struct cmp_upkeep_config upkeep;
+    struct cmp_gc_config gc;
 
     pthread_t thread;
     bool started;
@@ -46,12 +46,13 @@ struct cmp_compaction {
 
     /* The thread's own. */
     struct fg_manifest *l0;
-    struct cmp_stores stores;    /* not older */
-    struct cmp_tenant **tenants; /* by name, as in the L0 manifest */
+    struct cmp_ingester_list ingesters; /* not older */
+    struct cmp_tenant **tenants;        /* by name, as in the L0 manifest */
     uint32_t n_tenants;
-    unsigned failures;                  /* of rounds, in a row */
-    uint64_t heard[PRESENCE_HEARD_MAX]; /* hashes of tenants that others were asked about */
-    uint32_t n_heard;
+    unsigned failures; /* of rounds, in a row */
+    uint64_t
+        notices[FG_MEMBERSHIP_NOTICES_MAX]; /* hashes of tenants that others were asked about */
+    uint32_t n_notices;
     int64_t sweep_mono_ns; /* the next sweep for orphans */
 
     /* Under lock: what status shows. */
@@ -115,15 +116,15 @@ void cmp_compaction_wake(struct cmp_compaction *compaction, struct fg_slice tena
         shown->hurry = true;
     wake(compaction);
     (void)pthread_mutex_unlock(&compaction->lock);
-    cmp_presence_ask(compaction->presence, tenant);
+    fg_membership_notify(compaction->membership, tenant);
 }
 
-static bool was_heard(const struct cmp_compaction *compaction, struct fg_slice tenant)
+static bool was_notified(const struct cmp_compaction *compaction, struct fg_slice tenant)
 {
-    uint64_t hash = compaction->n_heard == 0 ? 0 : fg_hash64(tenant);
+    uint64_t hash = compaction->n_notices == 0 ? 0 : fg_hash64(tenant);
 
-    for (uint32_t i = 0; i < compaction->n_heard; i++)
-        if (compaction->heard[i] == hash)
+    for (uint32_t i = 0; i < compaction->n_notices; i++)
+        if (compaction->notices[i] == hash)
             return true;
     return false;
 }
@@ -137,7 +138,7 @@ static bool take_hurry(struct cmp_compaction *compaction, uint32_t number)
     hurry = compaction->shown[number].hurry;
     compaction->shown[number].hurry = false;
     (void)pthread_mutex_unlock(&compaction->lock);
-    return hurry || was_heard(compaction, compaction->tenants[number]->name);
+    return hurry || was_notified(compaction, compaction->tenants[number]->name);
 }
 
 /* ---- tenants ---- */
@@ -167,12 +168,12 @@ static struct cmp_tenant_rules rules_of(struct cmp_compaction *compaction,
                  .fold_quiet_ns = settings->fold_quiet_ns,
                  .job_max_bytes = settings->job_max_bytes,
                  .sources_max = (uint32_t)settings->job_max_sources,
-                 .nodes_min_bytes = settings->nodes_min_bytes,
+                 .rollup_min_bytes = settings->rollup_min_bytes,
                  .retention_ns = limits->values.retention_period_ns,
-                 .nodes_retention_ns = limits->values.retention_period_nodes_ns},
+                 .rollup_retention_ns = limits->values.retention_period_nodes_ns},
         .look_ns = LOOK_NS,
         .deletion_wait_ns = settings->deletion_wait_ns,
-        .stores = &compaction->stores,
+        .ingesters = &compaction->ingesters,
         .on_job = on_job,
         .arg = compaction};
 
@@ -184,7 +185,7 @@ static void show(struct cmp_compaction *compaction, uint32_t number)
 {
     const struct cmp_tenant *tenant = compaction->tenants[number];
     struct shown *shown = &compaction->shown[number];
-    bool own = cmp_presence_owns(compaction->presence, tenant->name);
+    bool own = fg_membership_owns(compaction->membership, tenant->name);
 
     (void)pthread_mutex_lock(&compaction->lock);
     shown->own = own;
@@ -269,21 +270,22 @@ static void live_segments(const struct cmp_compaction *compaction, uint32_t numb
 /* What is done once for all: "" is nobody's tenant. */
 static bool is_keeper(struct cmp_compaction *compaction)
 {
-    return cmp_presence_owns(compaction->presence, fg_cstr(""));
+    return fg_membership_owns(compaction->membership, fg_cstr(""));
 }
 
 /* Is everybody clean of what a deletion of the tenant waits for? Where it is not known who there
  * is, the tenant's own look says why. */
 static bool may_deletion_end(struct cmp_compaction *compaction, struct cmp_tenant *tenant)
 {
-    const struct cmp_ending_stores *stores;
+    const struct cmp_ingesters *ingesters;
     struct fg_err err;
 
     tenant->waits_for[0] = '\0';
     if (tenant->counts.awaits == 0 ||
-        cmp_stores_get(&compaction->stores, &compaction->env, &stores, &err) != FG_OK)
+        cmp_ingester_list_get(&compaction->ingesters, &compaction->env, &ingesters, &err) != FG_OK)
         return false;
-    cmp_ending_waits_for(stores, &compaction->l0->l0, tenant->counts.awaits, tenant->waits_for);
+    cmp_completion_waits_for(ingesters, &compaction->l0->l0, tenant->counts.awaits,
+                             tenant->waits_for);
     return tenant->waits_for[0] == '\0';
 }
 
@@ -296,7 +298,7 @@ static enum fg_code look_at_own(struct cmp_compaction *compaction, uint32_t numb
     enum fg_code code = cmp_tenant_look(tenant, &compaction->env, &rules, &compaction->l0->l0, err);
 
     if (code == FG_OK && tenant->blocks != NULL &&
-        cmp_tidy_blocks(&compaction->env, &compaction->upkeep, &tenant->blocks->blocks, err) !=
+        cmp_gc_delete_blocks(&compaction->env, &compaction->gc, &tenant->blocks->blocks, err) !=
             FG_OK)
         fg_log_warn("replaced blocks could not be deleted, will retry",
                     fg_lb("tenant", tenant->name), fg_ls("err", err->msg));
@@ -333,7 +335,7 @@ static enum fg_code look(struct cmp_compaction *compaction, uint32_t number, str
     enum fg_code code = FG_OK;
 
     live_segments(compaction, number, &any, &uncovered);
-    if (!cmp_presence_owns(compaction->presence, tenant->name)) {
+    if (!fg_membership_owns(compaction->membership, tenant->name)) {
         code = look_at_others(compaction, number, uncovered, err);
         show(compaction, number);
     } else {
@@ -361,7 +363,7 @@ static enum fg_code retire(struct cmp_compaction *compaction, struct fg_err *err
     for (uint32_t i = 0; i < compaction->n_tenants; i++)
         if (compaction->tenants[i]->blocks != NULL)
             blocks[i] = &compaction->tenants[i]->blocks->blocks;
-    code = cmp_tidy_retire(&compaction->env, &compaction->upkeep, &compaction->l0->l0, blocks, err);
+    code = cmp_gc_retire(&compaction->env, &compaction->gc, &compaction->l0->l0, blocks, err);
     free(blocks);
     return code;
 }
@@ -373,7 +375,7 @@ static enum fg_code sweep(struct cmp_compaction *compaction, struct fg_err *err)
     if (now_ns < compaction->sweep_mono_ns)
         return FG_OK;
     compaction->sweep_mono_ns = fg_time_add(now_ns, SWEEP_NS);
-    return cmp_tidy_orphans(&compaction->env, &compaction->upkeep, err);
+    return cmp_gc_sweep_orphans(&compaction->env, &compaction->gc, err);
 }
 
 static void count_all(struct cmp_compaction *compaction)
@@ -395,10 +397,10 @@ static void count_all(struct cmp_compaction *compaction)
         sum.oldest_entered_wall_ns =
             FG_MIN(sum.oldest_entered_wall_ns, counts->oldest_entered_wall_ns);
         failing += compaction->tenants[i]->failures > 0;
-        own += cmp_presence_owns(compaction->presence, compaction->tenants[i]->name);
+        own += fg_membership_owns(compaction->membership, compaction->tenants[i]->name);
     }
     fg_metric_set(metrics, COMPACTOR_TENANTS, own);
-    fg_metric_set(metrics, COMPACTOR_MATES, cmp_presence_count(compaction->presence));
+    fg_metric_set(metrics, COMPACTOR_MEMBERS, fg_membership_count(compaction->membership));
     fg_metric_set(metrics, COMPACTOR_FAILING, failing);
     fg_metric_set(metrics, COMPACTOR_HOUR_BLOCKS, sum.hours);
     fg_metric_set(metrics, COMPACTOR_DAY_BLOCKS, sum.days);
@@ -444,7 +446,7 @@ static enum fg_code look_at_all(struct cmp_compaction *compaction, struct fg_err
 }
 
 /* Upkeep of one kind does not depend on the other: the first failure is told, all are tried. */
-static enum fg_code tidy(struct cmp_compaction *compaction, struct fg_err *err)
+static enum fg_code collect_garbage(struct cmp_compaction *compaction, struct fg_err *err)
 {
     enum fg_code (*const steps[])(struct cmp_compaction *, struct fg_err *) = {retire, sweep};
     enum fg_code first = FG_OK;
@@ -455,8 +457,8 @@ static enum fg_code tidy(struct cmp_compaction *compaction, struct fg_err *err)
 
         first = first == FG_OK ? code : first;
     }
-    if (cmp_tidy_segments(&compaction->env, &compaction->upkeep, &compaction->l0->l0,
-                          first == FG_OK ? err : &other) != FG_OK &&
+    if (cmp_gc_delete_segments(&compaction->env, &compaction->gc, &compaction->l0->l0,
+                               first == FG_OK ? err : &other) != FG_OK &&
         first == FG_OK)
         first = err->code;
     return first;
@@ -468,13 +470,13 @@ static enum fg_code one_round(struct cmp_compaction *compaction, struct fg_err *
 
     if (cmp_manifests_l0(&compaction->env, &compaction->l0, err) != FG_OK)
         return err->code;
-    cmp_stores_age(&compaction->stores);
+    cmp_ingester_list_age(&compaction->ingesters);
     follow_tenants(compaction);
-    compaction->n_heard = cmp_presence_heard(compaction->presence, compaction->heard);
+    compaction->n_notices = fg_membership_notices(compaction->membership, compaction->notices);
     code = look_at_all(compaction, err);
     count_all(compaction);
     tell_failing(compaction);
-    return code == FG_OK && is_keeper(compaction) ? tidy(compaction, err) : code;
+    return code == FG_OK && is_keeper(compaction) ? collect_garbage(compaction, err) : code;
 }
 
 enum fg_code cmp_compaction_round(struct cmp_compaction *compaction, struct fg_err *err)
@@ -523,7 +525,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-enum fg_code cmp_compaction_create(const struct cmp_config *config, struct cmp_presence *presence,
+enum fg_code cmp_compaction_create(const struct cmp_config *config,
+                                   struct fg_membership *membership,
                                    struct cmp_compaction **ret_compaction, struct fg_err *err)
 {
     const struct cmp_settings *settings = config->settings;
@@ -531,10 +534,10 @@ enum fg_code cmp_compaction_create(const struct cmp_config *config, struct cmp_p
     pthread_condattr_t monotonic;
 
     compaction->config = *config;
-    compaction->presence = presence;
+    compaction->membership = membership;
     compaction->failing = fg_condition_create(config->conditions, "compaction_failing");
     compaction->tenants_failing = fg_condition_create(config->conditions, "tenants_failing");
-    cmp_stores_init(&compaction->stores, config->store);
+    cmp_ingester_list_init(&compaction->ingesters, config->store);
     compaction->env =
         (struct cmp_env){.bucket = config->bucket,
                          .clock = config->clock,
@@ -545,9 +548,9 @@ enum fg_code cmp_compaction_create(const struct cmp_config *config, struct cmp_p
                          .metrics = fg_metrics_register(config->registry, compactor_metrics,
                                                         FG_COUNT(compactor_metrics)),
                          .pause = pause_env};
-    compaction->upkeep = (struct cmp_upkeep_config){.retire_after_ns = settings->retire_after_ns,
-                                                    .grace_ns = settings->grace_ns,
-                                                    .orphan_after_ns = settings->orphan_after_ns};
+    compaction->gc = (struct cmp_gc_config){.retire_after_ns = settings->retire_after_ns,
+                                            .grace_ns = settings->grace_ns,
+                                            .orphan_after_ns = settings->orphan_after_ns};
     compaction->sweep_mono_ns = fg_time_add(fg_mono_ns(config->clock), SWEEP_NS / 12);
     (void)pthread_mutex_init(&compaction->lock, NULL);
     (void)pthread_condattr_init(&monotonic);
@@ -598,7 +601,7 @@ void cmp_compaction_destroy(struct cmp_compaction *compaction)
     fg_condition_destroy(compaction->failing);
     fg_condition_destroy(compaction->tenants_failing);
     fg_manifest_unref(compaction->l0);
-    cmp_stores_done(&compaction->stores);
+    cmp_ingester_list_done(&compaction->ingesters);
     (void)pthread_cond_destroy(&compaction->wake);
     (void)pthread_mutex_destroy(&compaction->lock);
     free(compaction);
@@ -661,10 +664,10 @@ static void put_job(const struct cmp_compaction *compaction, struct fg_buf *out)
 void cmp_compaction_status(struct cmp_compaction *compaction, struct fg_buf *out)
 {
     int64_t now_ns = fg_wall_ns(compaction->env.clock);
-    uint32_t mates = cmp_presence_count(compaction->presence);
+    uint32_t members = fg_membership_count(compaction->membership);
 
     (void)pthread_mutex_lock(&compaction->lock);
-    fg_buf_printf(out, "{\"compactors\":%u,\"rounds\":%llu,", mates,
+    fg_buf_printf(out, "{\"compactors\":%u,\"rounds\":%llu,", members,
                   (unsigned long long)compaction->rounds);
     put_ms(out, "round_begun_ms", compaction->round_begun_wall_ns);
     fg_buf_puts(out, ",");

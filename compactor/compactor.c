@@ -1,12 +1,13 @@
 #include "compactor/compactor.h"
 
+#include "common/cluster/manifest/name.h"
+#include "common/cluster/membership/membership.h"
 #include "compactor/compaction.h"
-#include "compactor/presence.h"
 #include "compactor/routes.h"
 
 struct compactor {
     struct cmp_config config;
-    struct cmp_presence *presence; /* NULL: it is alone */
+    struct fg_membership *membership; /* NULL: it is alone */
     struct cmp_compaction *compaction;
     struct cmp_routes routes;
 };
@@ -14,13 +15,18 @@ struct compactor {
 enum fg_code cmp_create(const struct cmp_config *config, struct compactor **ret_compactor,
                         struct fg_err *err)
 {
-    const struct cmp_presence_config presence = {config->bucket, config->clock, config->name};
+    const struct fg_membership_config membership = {.bucket = config->bucket,
+                                                    .clock = config->clock,
+                                                    .object = FG_NAME_COMPACTORS,
+                                                    .kind = "compactor",
+                                                    .name = config->name};
     struct compactor *compactor = fg_new(struct compactor);
 
     compactor->config = *config;
     if ((config->name != NULL &&
-         cmp_presence_create(&presence, &compactor->presence, err) != FG_OK) ||
-        cmp_compaction_create(config, compactor->presence, &compactor->compaction, err) != FG_OK) {
+         fg_membership_create(&membership, &compactor->membership, err) != FG_OK) ||
+        cmp_compaction_create(config, compactor->membership, &compactor->compaction, err) !=
+            FG_OK) {
         cmp_destroy(compactor);
         return err->code;
     }
@@ -31,7 +37,7 @@ enum fg_code cmp_create(const struct cmp_config *config, struct compactor **ret_
 
 enum fg_code cmp_start(struct compactor *compactor, struct fg_err *err)
 {
-    if (compactor->presence != NULL && cmp_presence_start(compactor->presence, err) != FG_OK)
+    if (compactor->membership != NULL && fg_membership_start(compactor->membership, err) != FG_OK)
         return err->code;
     return cmp_compaction_start(compactor->compaction, err);
 }
@@ -41,7 +47,7 @@ void cmp_stop(struct compactor *compactor)
     if (compactor == NULL)
         return;
     cmp_compaction_stop(compactor->compaction);
-    cmp_presence_stop(compactor->presence);
+    fg_membership_stop(compactor->membership);
 }
 
 void cmp_destroy(struct compactor *compactor)
@@ -49,7 +55,7 @@ void cmp_destroy(struct compactor *compactor)
     if (compactor == NULL)
         return;
     cmp_compaction_destroy(compactor->compaction);
-    cmp_presence_destroy(compactor->presence);
+    fg_membership_destroy(compactor->membership);
     free(compactor);
 }
 

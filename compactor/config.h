@@ -18,7 +18,7 @@
 struct cmp_settings {
     int64_t interval_ns;
     int64_t hour_delay_ns, day_delay_ns, fold_after_ns, fold_quiet_ns;
-    uint64_t job_max_bytes, job_max_sources, nodes_min_bytes;
+    uint64_t job_max_bytes, job_max_sources, rollup_min_bytes;
     uint64_t memory_max_bytes; /* 0: the share that cmp_share() gives */
     int64_t retire_after_ns, grace_ns, orphan_after_ns, deletion_wait_ns;
     unsigned block_version; /* of FG_BLOCK_VERSION_CHOICES */
@@ -31,7 +31,7 @@ void cmp_share(struct cmp_settings *settings, uint64_t memory_max_bytes);
 
 /* The store of the only ingester of a single server. The ingester finds its id while others read
  * it. */
-struct cmp_store {
+struct cmp_local_store {
     struct fg_id id;
     _Atomic bool known; /* written after `id` */
 };
@@ -43,7 +43,7 @@ struct cmp_config {
     const char *scratch;        /* a folder of its own; what it made there before is removed */
     const struct fg_disk *disk; /* the scratch folder is on; NULL: it is not watched */
     const char *name;           /* among the compactors of the bucket; NULL: there are no others */
-    const struct cmp_store *store; /* NULL: the ring says which ingesters there are */
+    const struct cmp_local_store *store; /* NULL: the ring says which ingesters there are */
     struct fg_work *work;
     struct fg_tenants *tenants;
     struct fg_registry *registry;

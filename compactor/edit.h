@@ -8,7 +8,7 @@
  *      \---> SWAP
  *
  * LOST: what was built for the change is waste; so it may be after FAILED, or not: nobody knows,
- * and the sweep for orphans finds out (upkeep.h).
+ * and the sweep for orphans finds out (gc_core.h).
  */
 #ifndef FG_COMPACTOR_EDIT_H
 #define FG_COMPACTOR_EDIT_H

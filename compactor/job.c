@@ -3,11 +3,11 @@
 #include "common/runtime/log.h"
 #include "common/storage/block/file.h"
 #include "common/storage/block/verify.h"
-#include "compactor/above.h"
 #include "compactor/fetch.h"
 #include "compactor/merge/merge.h"
 #include "compactor/metrics.h"
-#include "compactor/strip.h"
+#include "compactor/parent_rollup.h"
+#include "compactor/rollup_deletion.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -289,7 +289,7 @@ static enum fg_code make_block(struct job_running *running, const struct cmp_mer
         *ret_too_large = err->code == FG_E_LIMIT;
         return err->code;
     }
-    running->result.without_nodes += written.left_out;
+    running->result.without_rollup += written.left_out;
     /* As the manifest says it: no wider than what there is. */
     shards.first = FG_MAX(shards.first, bin->shard_min);
     shards.last = FG_MIN(shards.last, bin->shard_max);
@@ -409,36 +409,38 @@ static enum fg_code make_blocks(struct job_running *running, struct fg_err *err)
 
 /* ---- nodes of other blocks ---- */
 
-static enum fg_code write_stripped_file(struct job_running *running, const char *path,
-                                        struct cmp_merge_written *ret_written, struct fg_err *err)
+static enum fg_code write_rollup_deletion_file(struct job_running *running, const char *path,
+                                               struct cmp_merge_written *ret_written,
+                                               struct fg_err *err)
 {
     const struct cmp_job *job = running->job;
-    const struct cmp_strip strip = {.env = job->env,
-                                    .tenant = job->blocks->tenant,
-                                    .block = fg_blocks_find(job->blocks, job->plan->blocks[0]),
-                                    .deletions = &running->job->deletions};
+    const struct cmp_rollup_deletion deletion = {
+        .env = job->env,
+        .tenant = job->blocks->tenant,
+        .block = fg_blocks_find(job->blocks, job->plan->blocks[0]),
+        .deletions = &running->job->deletions};
     fg_auto(fg_block_file) *file = NULL;
     struct fg_block_sink sink;
 
     if (fg_block_file_create(path, &file, err) != FG_OK)
         return err->code;
     sink = fg_block_file_sink(file);
-    if (cmp_strip_write(&strip, &sink, &ret_written->summary, err) != FG_OK)
+    if (cmp_rollup_deletion_write(&deletion, &sink, &ret_written->summary, err) != FG_OK)
         return err->code;
-    running->result.read_bytes = strip.block->bytes;
-    running->result.deleted = strip.block->profiles - ret_written->summary.n_profiles;
+    running->result.read_bytes = deletion.block->bytes;
+    running->result.deleted = deletion.block->profiles - ret_written->summary.n_profiles;
     return fg_block_file_finish(file, err);
 }
 
-static enum fg_code write_nodes_file(struct job_running *running, const char *path,
-                                     struct cmp_merge_written *ret_written, struct fg_err *err)
+static enum fg_code write_rollup_file(struct job_running *running, const char *path,
+                                      struct cmp_merge_written *ret_written, struct fg_err *err)
 {
     const struct cmp_plan_job *plan = running->job->plan;
     const struct fg_blocks_entry **blocks =
         fg_arena_new(running->arena, const struct fg_blocks_entry *, plan->n_blocks);
     fg_auto(fg_block_file) *file = NULL;
     struct fg_block_sink sink;
-    struct cmp_above above = {
+    struct cmp_parent_rollup parent = {
         .env = running->job->env,
         .tenant = running->job->blocks->tenant,
         .blocks = blocks,
@@ -446,8 +448,8 @@ static enum fg_code write_nodes_file(struct job_running *running, const char *pa
         .level = (uint32_t)plan->level,
         .start_ns = plan->start_ns,
         .end_ns = plan->end_ns,
-        .alone = plan->kind == PLAN_KEEP,
-        .parts_ns = plan->kind == PLAN_KEEP && plan->level == PLAN_WEEK ? PLAN_DAY_NS : 0};
+        .alone = plan->kind == PLAN_ROLLUP_ONLY,
+        .parts_ns = plan->kind == PLAN_ROLLUP_ONLY && plan->level == PLAN_WEEK ? PLAN_DAY_NS : 0};
 
     if (blocks == NULL)
         return no_memory(err);
@@ -456,7 +458,8 @@ static enum fg_code write_nodes_file(struct job_running *running, const char *pa
     if (fg_block_file_create(path, &file, err) != FG_OK)
         return err->code;
     sink = fg_block_file_sink(file);
-    if (cmp_above_write(&above, &sink, ret_written, &running->result.read_bytes, err) != FG_OK)
+    if (cmp_parent_rollup_write(&parent, &sink, ret_written, &running->result.read_bytes, err) !=
+        FG_OK)
         return err->code;
     return fg_block_file_finish(file, err);
 }
@@ -482,7 +485,7 @@ static enum fg_code finish_nodes(struct job_running *running, const char *path,
         return err->code;
     entry = &running->entries[running->n_entries - 1];
     entry->nodes_only = true;
-    entry->alone = plan->kind != PLAN_NODES;
+    entry->alone = plan->kind != PLAN_ROLLUP;
     entry->from_blocks = plan->blocks;
     entry->n_from_blocks = plan->n_blocks;
     running->result.n_blocks = 1;
@@ -497,13 +500,14 @@ static enum fg_code make_nodes(struct job_running *running, struct fg_err *err)
 
     running->merge.memory_max_bytes = running->job->env->memory_max_bytes;
     block_path(running, path);
-    code = (running->job->plan->kind == PLAN_STRIP ? write_stripped_file : write_nodes_file)(
-        running, path, &written, err);
+    code = (running->job->plan->kind == PLAN_ROLLUP_DELETION
+                ? write_rollup_deletion_file
+                : write_rollup_file)(running, path, &written, err);
     if (code == FG_OK &&
-        (written.summary.n_profiles > 0 || running->job->plan->kind != PLAN_STRIP)) {
+        (written.summary.n_profiles > 0 || running->job->plan->kind != PLAN_ROLLUP_DELETION)) {
         running->result.profiles = written.summary.n_profiles;
-        running->result.without_nodes = written.left_out;
-        if (running->job->plan->kind == PLAN_KEEP)
+        running->result.without_rollup = written.left_out;
+        if (running->job->plan->kind == PLAN_ROLLUP_ONLY)
             running->result.expired = written.summary.n_profiles;
         code = finish_nodes(running, path, &written.summary, err);
     }
@@ -527,7 +531,8 @@ static void discard_blocks(struct job_running *running)
             FG_OK)
             return;
         request.name = name;
-        (void)fg_bucket_call(running->job->env->bucket, &request); /* else upkeep finds it */
+        (void)fg_bucket_call(running->job->env->bucket,
+                             &request); /* else garbage collection deletes it */
         fg_bucket_clear(&request);
     }
 }
@@ -559,10 +564,10 @@ static enum fg_code swap(struct job_running *running, struct fg_err *err)
                    .cover = plan->segments,
                    .n_cover = plan->n_segments,
                    .replace = plan->blocks,
-                   .n_replace = plan->kind == PLAN_NODES ? 0 : plan->n_blocks}};
+                   .n_replace = plan->kind == PLAN_ROLLUP ? 0 : plan->n_blocks}};
 
     /* Blocks that are dropped are not looked into, and merged nodes take nothing out. */
-    if (plan->kind != PLAN_DROP && plan->kind != PLAN_NODES &&
+    if (plan->kind != PLAN_DROP && plan->kind != PLAN_ROLLUP &&
         find_taken(running, &task.change, err) != FG_OK)
         return err->code;
     return cmp_manifests_edit(running->job->env, running->job->blocks->tenant, &task, err);
@@ -591,7 +596,7 @@ static bool makes_nodes(const struct job_running *running)
 {
     enum cmp_plan_kind kind = running->job->plan->kind;
 
-    return kind == PLAN_NODES || kind == PLAN_KEEP || kind == PLAN_STRIP;
+    return kind == PLAN_ROLLUP || kind == PLAN_ROLLUP_ONLY || kind == PLAN_ROLLUP_DELETION;
 }
 
 /* Sources and blocks are in the scratch folder, and the blocks may be a third time in a bucket on
@@ -648,7 +653,7 @@ static void count(const struct job_running *running, enum fg_code code)
     fg_metric_add(metrics, COMPACTOR_PROFILES, result->written);
     fg_metric_add(metrics, COMPACTOR_DELETED, result->deleted);
     fg_metric_add(metrics, COMPACTOR_EXPIRED, result->expired);
-    fg_metric_add(metrics, COMPACTOR_WITHOUT_NODES, result->without_nodes);
+    fg_metric_add(metrics, COMPACTOR_WITHOUT_ROLLUP, result->without_rollup);
 }
 
 enum fg_code cmp_job_run(struct cmp_job *job, struct cmp_job_result *ret_result, struct fg_err *err)

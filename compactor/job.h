@@ -4,7 +4,7 @@
  * the same.
  *
  * Nothing is kept between the steps but in the bucket: whoever is stopped leaves blocks that no
- * manifest knows, which upkeep finds, and the plan finds the job again.
+ * manifest knows, which garbage collection deletes, and the plan finds the job again.
  *
  * Thread: one that may wait. Disk: the sources, and one block.
  */
@@ -36,8 +36,8 @@ struct cmp_job_result {
     uint64_t profiles;                  /* of the sources */
     uint64_t written, deleted, expired; /* profiles: together as many */
     uint64_t read_bytes, written_bytes;
-    uint32_t n_blocks;      /* written */
-    uint32_t without_nodes; /* services of these that lack merged nodes: no memory */
+    uint32_t n_blocks;       /* written */
+    uint32_t without_rollup; /* services of these that lack merged nodes: no memory */
 };
 
 /*

@@ -15,7 +15,7 @@
     M(COUNTER, COMPACTOR_READ_BYTES, "flamegrid_compactor_read_bytes_total", "Bytes of segments and blocks read") \
     M(COUNTER, COMPACTOR_WRITTEN_BYTES, "flamegrid_compactor_written_bytes_total", "Bytes of blocks uploaded") \
     M(COUNTER, COMPACTOR_BLOCKS_WRITTEN, "flamegrid_compactor_blocks_written_total", "Blocks uploaded") \
-    M(COUNTER, COMPACTOR_WITHOUT_NODES, "flamegrid_compactor_services_without_nodes_total", "Services in blocks without rollups because memory was insufficient") \
+    M(COUNTER, COMPACTOR_WITHOUT_ROLLUP, "flamegrid_compactor_services_without_nodes_total", "Services in blocks without rollups because memory was insufficient") \
     M(COUNTER, COMPACTOR_RETIRED, "flamegrid_compactor_segments_retired_total", "Segments removed from the manifest after blocks covered them") \
     M(COUNTER, COMPACTOR_OBJECTS_DELETED, "flamegrid_compactor_objects_deleted_total", "Replaced objects deleted") \
     M(COUNTER, COMPACTOR_ORPHANS, "flamegrid_compactor_orphans_deleted_total", "Orphaned objects deleted (listed in no manifest)") \
@@ -24,7 +24,7 @@
     M(GAUGE, COMPACTOR_UNCOVERED, "flamegrid_compactor_uncovered_segments", "Live segments with data that is in no block yet") \
     M(GAUGE, COMPACTOR_LAG, "flamegrid_compactor_lag_seconds", "Age of the oldest live segment with data that is in no block yet") \
     M(GAUGE, COMPACTOR_TENANTS, "flamegrid_compactor_tenants", "Tenants assigned to this compactor") \
-    M(GAUGE, COMPACTOR_MATES, "flamegrid_compactor_compactors", "Compactors that share the tenants of the bucket, this one included") \
+    M(GAUGE, COMPACTOR_MEMBERS, "flamegrid_compactor_compactors", "Compactors that share the tenants of the bucket, this one included") \
     M(GAUGE, COMPACTOR_FAILING, "flamegrid_compactor_tenants_failing", "Tenants whose last compaction failed") \
     M(GAUGE, COMPACTOR_ASIDE, "flamegrid_compactor_objects_aside", "Damaged or missing segments and blocks that compaction skips") \
     M(GAUGE, COMPACTOR_UNHEARD, "flamegrid_compactor_unheard_segments", "Segments older than a day of cuts that the L0 manifest does not list; they are kept") \

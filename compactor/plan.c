@@ -83,7 +83,7 @@ static int64_t profiles_from_ns(const struct compaction_planning *planning)
 int64_t cmp_plan_keep_from_ns(const struct cmp_plan_config *config, int64_t wall_ns)
 {
     return FG_MIN(from_ns(wall_ns, config->retention_ns),
-                  from_ns(wall_ns, config->nodes_retention_ns));
+                  from_ns(wall_ns, config->rollup_retention_ns));
 }
 
 /* ---- shards ---- */
@@ -623,7 +623,7 @@ static enum fg_code plan_deletions(struct compaction_planning *planning, struct 
         if (merge(planning, &one, &span, "deletion", err) != FG_OK)
             return err->code;
         if (block->alone)
-            planning->plan.jobs[planning->plan.n_jobs - 1].kind = PLAN_STRIP;
+            planning->plan.jobs[planning->plan.n_jobs - 1].kind = PLAN_ROLLUP_DELETION;
     }
     return FG_OK;
 }
@@ -631,7 +631,7 @@ static enum fg_code plan_deletions(struct compaction_planning *planning, struct 
 /* ---- merged nodes over several blocks ---- */
 
 /* A level of them: its span, and the blocks they are made of. */
-struct nodes_level {
+struct rollup_level {
     enum cmp_plan_level level, of;
     int64_t unit_ns;
     const char *why;
@@ -657,7 +657,7 @@ static bool gather_level(const struct compaction_planning *planning, enum cmp_pl
 
 /* Something else that is in the span: nodes of it, or hours that are to become days. */
 static bool is_in_the_way(const struct compaction_planning *planning,
-                          const struct nodes_level *level, const struct cmp_plan_span *span)
+                          const struct rollup_level *level, const struct cmp_plan_span *span)
 {
     const struct fg_blocks *blocks = planning->input->blocks;
 
@@ -698,11 +698,11 @@ static bool are_many(const struct compaction_planning *planning, const struct pl
         profiles += set->items[i]->profiles;
     return set->items[0]->start_ns != set->items[set->count - 1]->start_ns &&
            set->count <= FG_BLOCKS_FROM_MAX && profiles <= UINT32_MAX &&
-           bytes_of(set) >= planning->config->nodes_min_bytes;
+           bytes_of(set) >= planning->config->rollup_min_bytes;
 }
 
 /* Is it time? Not of what retention is about to take, nor of hours that are about to be a day. */
-static bool is_time(const struct compaction_planning *planning, const struct nodes_level *level,
+static bool is_time(const struct compaction_planning *planning, const struct rollup_level *level,
                     const struct cmp_plan_span *span)
 {
     const struct cmp_plan_config *config = planning->config;
@@ -715,9 +715,9 @@ static bool is_time(const struct compaction_planning *planning, const struct nod
            span->start_ns >= profiles_from_ns(planning) && !waits_for_segments(planning, span);
 }
 
-static enum fg_code plan_nodes_span(struct compaction_planning *planning,
-                                    const struct nodes_level *level, const struct plan_set *set,
-                                    struct fg_err *err)
+static enum fg_code plan_rollup_span(struct compaction_planning *planning,
+                                     const struct rollup_level *level, const struct plan_set *set,
+                                     struct fg_err *err)
 {
     struct cmp_plan_span span = span_at(level->level, level->unit_ns, set->items[0]->start_ns);
     struct cmp_plan_job *job;
@@ -725,7 +725,7 @@ static enum fg_code plan_nodes_span(struct compaction_planning *planning,
     if (!are_many(planning, set) || !is_time(planning, level, &span) ||
         !are_settled(planning, set) || is_in_the_way(planning, level, &span))
         return FG_OK;
-    job = job_add(planning, PLAN_NODES, level->why);
+    job = job_add(planning, PLAN_ROLLUP, level->why);
     if (job == NULL || !job_name(planning, job, set))
         return no_memory(err);
     job->level = span.level;
@@ -734,8 +734,8 @@ static enum fg_code plan_nodes_span(struct compaction_planning *planning,
     return FG_OK;
 }
 
-static enum fg_code plan_nodes(struct compaction_planning *planning,
-                               const struct nodes_level *level, struct fg_err *err)
+static enum fg_code plan_rollups(struct compaction_planning *planning,
+                                 const struct rollup_level *level, struct fg_err *err)
 {
     struct plan_set all;
 
@@ -750,22 +750,22 @@ static enum fg_code plan_nodes(struct compaction_planning *planning,
              end++)
             ;
         set = sub(&all, i, end);
-        if (plan_nodes_span(planning, level, &set, err) != FG_OK)
+        if (plan_rollup_span(planning, level, &set, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
 }
 
-static enum fg_code plan_all_nodes(struct compaction_planning *planning, struct fg_err *err)
+static enum fg_code plan_all_rollups(struct compaction_planning *planning, struct fg_err *err)
 {
-    static const struct nodes_level levels[] = {
+    static const struct rollup_level levels[] = {
         {PLAN_6_HOURS, PLAN_HOUR, 6 * FG_HOUR_NS, "nodes of 6 hours"},
         {PLAN_WEEK, PLAN_DAY, 7 * PLAN_DAY_NS, "nodes of a week"},
         {PLAN_MONTH, PLAN_DAY, 28 * PLAN_DAY_NS, "nodes of 28 days"},
     };
 
     for (size_t i = 0; i < FG_COUNT(levels); i++)
-        if (plan_nodes(planning, &levels[i], err) != FG_OK)
+        if (plan_rollups(planning, &levels[i], err) != FG_OK)
             return err->code;
     return FG_OK;
 }
@@ -793,7 +793,8 @@ static bool are_quiet(const struct compaction_planning *planning, const struct p
 
 /* The first of the set, as many as nodes can be made of at once. Days stay together where they
  * can: sets ascend by time. */
-static uint32_t keep_at_once(const struct compaction_planning *planning, const struct plan_set *set)
+static uint32_t rollup_only_at_once(const struct compaction_planning *planning,
+                                    const struct plan_set *set)
 {
     uint64_t bytes = 0, profiles = 0;
     uint32_t n = 0;
@@ -801,15 +802,15 @@ static uint32_t keep_at_once(const struct compaction_planning *planning, const s
     for (; n < set->count && n < FG_BLOCKS_FROM_MAX; n++) {
         bytes += set->items[n]->bytes;
         profiles += set->items[n]->profiles;
-        if (n > 0 && (bytes / PLAN_KEEP_JOBS > planning->config->job_max_bytes ||
+        if (n > 0 && (bytes / PLAN_ROLLUP_ONLY_JOBS > planning->config->job_max_bytes ||
                       profiles > UINT32_MAX)) /* which is the most a part may have */
             break;
     }
     return n;
 }
 
-static enum fg_code keep_span(struct compaction_planning *planning, const struct plan_set *set,
-                              const struct cmp_plan_span *span, struct fg_err *err)
+static enum fg_code replace_span(struct compaction_planning *planning, const struct plan_set *set,
+                                 const struct cmp_plan_span *span, struct fg_err *err)
 {
     if (span->end_ns > profiles_from_ns(planning) || !are_quiet(planning, set))
         return FG_OK;
@@ -817,19 +818,19 @@ static enum fg_code keep_span(struct compaction_planning *planning, const struct
         struct plan_set some = sub(set, i, set->count);
         struct cmp_plan_job *job;
 
-        n = some.count = keep_at_once(planning, &some);
+        n = some.count = rollup_only_at_once(planning, &some);
         if (merge(planning, &some, span, "retention", err) != FG_OK)
             return err->code;
         job = &planning->plan.jobs[planning->plan.n_jobs - 1];
-        job->kind = PLAN_KEEP;
+        job->kind = PLAN_ROLLUP_ONLY;
         job->n_ranges = 0;
     }
     return FG_OK;
 }
 
 /* Each that may be the broken one is tried by itself, so that it holds up none of the others. */
-static enum fg_code keep_apart(struct compaction_planning *planning, struct plan_set *set,
-                               const struct cmp_plan_span *span, struct fg_err *err)
+static enum fg_code replace_apart(struct compaction_planning *planning, struct plan_set *set,
+                                  const struct cmp_plan_span *span, struct fg_err *err)
 {
     uint32_t sound = 0;
 
@@ -838,15 +839,15 @@ static enum fg_code keep_apart(struct compaction_planning *planning, struct plan
 
         if (trouble_of(planning, one.items[0]) == PLAN_SOUND)
             set->items[sound++] = one.items[0];
-        else if (keep_span(planning, &one, span, err) != FG_OK)
+        else if (replace_span(planning, &one, span, err) != FG_OK)
             return err->code;
     }
     set->count = sound;
-    return sound == 0 ? FG_OK : keep_span(planning, set, span, err);
+    return sound == 0 ? FG_OK : replace_span(planning, set, span, err);
 }
 
-static enum fg_code plan_keeps(struct compaction_planning *planning, bool months,
-                               struct fg_err *err)
+static enum fg_code plan_rollup_only(struct compaction_planning *planning, bool months,
+                                     struct fg_err *err)
 {
     enum cmp_plan_level level = months ? PLAN_MONTH : PLAN_WEEK;
     int64_t unit_ns = (months ? 28 : 7) * PLAN_DAY_NS;
@@ -865,7 +866,7 @@ static enum fg_code plan_keeps(struct compaction_planning *planning, bool months
             ;
         end = FG_MAX(end, i + 1); /* the last unit of all is cut short */
         set = sub(&all, i, end);
-        if (keep_apart(planning, &set, &span, err) != FG_OK)
+        if (replace_apart(planning, &set, &span, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -896,11 +897,12 @@ enum fg_code cmp_plan_make(const struct cmp_plan_config *config, const struct cm
     if (planning.taken == NULL || planning.late_from_ns == NULL || planning.late_to_ns == NULL)
         return no_memory(err);
     if (plan_drops(&planning, err) != FG_OK || plan_segments(&planning, err) != FG_OK ||
-        plan_keeps(&planning, false, err) != FG_OK || plan_keeps(&planning, true, err) != FG_OK)
+        plan_rollup_only(&planning, false, err) != FG_OK ||
+        plan_rollup_only(&planning, true, err) != FG_OK)
         return err->code;
     leave_aside(&planning);
     if (plan_spans(&planning, false, err) != FG_OK || plan_spans(&planning, true, err) != FG_OK ||
-        plan_deletions(&planning, err) != FG_OK || plan_all_nodes(&planning, err) != FG_OK)
+        plan_deletions(&planning, err) != FG_OK || plan_all_rollups(&planning, err) != FG_OK)
         return err->code;
     *ret_plan = planning.plan;
     return FG_OK;

@@ -23,8 +23,8 @@
  *
  * What always holds of the jobs of a plan: no segment or block is in two of them that replace it,
  * or in one of these and in one of nodes; sources of one that replaces are at most job_max_bytes,
- * unless it is a single one, and sources_max (more where only nodes are read: PLAN_KEEP_JOBS);
- * carried out, they lead to a plan without jobs.
+ * unless it is a single one, and sources_max (more where only nodes are read:
+ * PLAN_ROLLUP_ONLY_JOBS); carried out, they lead to a plan without jobs.
  *
  * Late data is folded by amounts and not at once: each fold rewrites the day, and a stream of
  * single late profiles would rewrite it all the time.
@@ -52,22 +52,23 @@ enum cmp_plan_level {
 enum {
     PLAN_SHARES_MAX = 64, /* ranges of shards that one span is divided into, at once */
     PLAN_MANY = 16,       /* blocks of one span and range: so many are merged, whatever they are */
-    PLAN_KEEP_JOBS = 7, /* job_max_bytes, of blocks that are read for their nodes: a week of days */
+    PLAN_ROLLUP_ONLY_JOBS =
+        7, /* job_max_bytes, of blocks that are read for their nodes: a week of days */
     PLAN_LATE_SHARE = 100, /* late data is folded when it is more than one in so many */
 };
 
 struct cmp_plan_config {
     int64_t hour_delay_ns, day_delay_ns;
-    int64_t segment_wait_ns;    /* a segment whose hour is not over goes in after that all the same:
-                                   somebody's clock is wrong */
-    int64_t fold_after_ns;      /* late data is folded when it is that old */
-    int64_t fold_quiet_ns;      /* or is enough, and the newest is that old */
-    uint64_t job_max_bytes;     /* of sources */
-    uint32_t sources_max;       /* at least 2 */
-    uint64_t nodes_min_bytes;   /* of blocks: nodes over fewer are not made; they are soon read */
-    int64_t retention_ns;       /* 0: for ever */
-    int64_t nodes_retention_ns; /* of merged nodes; 0: for ever; up to retention_ns: not longer */
-    bool segments_apart;        /* a job for each: one of them is broken */
+    int64_t segment_wait_ns;   /* a segment whose hour is not over goes in after that all the same:
+                                  somebody's clock is wrong */
+    int64_t fold_after_ns;     /* late data is folded when it is that old */
+    int64_t fold_quiet_ns;     /* or is enough, and the newest is that old */
+    uint64_t job_max_bytes;    /* of sources */
+    uint32_t sources_max;      /* at least 2 */
+    uint64_t rollup_min_bytes; /* of blocks: nodes over fewer are not made; they are soon read */
+    int64_t retention_ns;      /* 0: for ever */
+    int64_t rollup_retention_ns; /* of merged nodes; 0: for ever; up to retention_ns: not longer */
+    bool segments_apart;         /* a job for each: one of them is broken */
 };
 
 /* What jobs that failed say of a block, by what was wrong with it and not with the world. */
@@ -92,9 +93,9 @@ enum cmp_plan_kind {
     PLAN_DROP,
     PLAN_SEGMENTS,
     PLAN_MERGE,
-    PLAN_NODES,
-    PLAN_KEEP,  /* blocks into nodes that are alone */
-    PLAN_STRIP, /* one of these, without the services that a deletion may name */
+    PLAN_ROLLUP,
+    PLAN_ROLLUP_ONLY,     /* blocks into nodes that are alone */
+    PLAN_ROLLUP_DELETION, /* one of these, without the services that a deletion may name */
 };
 
 struct cmp_plan_range {

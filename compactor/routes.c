@@ -4,8 +4,8 @@
 #include "common/base/timespec.h"
 #include "common/runtime/log.h"
 #include "compactor/deletion.h"
+#include "compactor/ingester_list.h"
 #include "compactor/manifests.h"
-#include "compactor/stores.h"
 
 #include <sys/random.h>
 #include <time.h>
@@ -109,18 +109,19 @@ struct routes_listing {
     struct fg_manifest *blocks;
     /* Where one that is pending waits for ingesters; else NULL. */
     struct fg_manifest *l0;
-    const struct cmp_ending_stores *known;
-    struct cmp_stores stores;
+    const struct cmp_ingesters *known;
+    struct cmp_ingester_list ingesters;
 };
 
 static void put_list(struct fg_buf *out, const struct routes_listing *listing,
                      const struct fg_blocks_tombstone *tombstones, uint32_t n, const char **between)
 {
     for (uint32_t i = 0; i < n; i++) {
-        char waits_for[ENDING_TEXT_MAX_BYTES] = "";
+        char waits_for[COMPLETION_TEXT_MAX_BYTES] = "";
 
         if (listing->known != NULL && tombstones[i].awaits > 0)
-            cmp_ending_waits_for(listing->known, &listing->l0->l0, tombstones[i].awaits, waits_for);
+            cmp_completion_waits_for(listing->known, &listing->l0->l0, tombstones[i].awaits,
+                                     waits_for);
         fg_buf_puts(out, *between);
         put_deletion(out, &tombstones[i], waits_for);
         *between = ",";
@@ -140,7 +141,7 @@ static enum fg_code read_listing(struct asking *asking, struct routes_listing *l
         return FG_OK;
     if (cmp_manifests_l0(&asking->env, &listing->l0, err) != FG_OK)
         return err->code;
-    return cmp_stores_get(&listing->stores, &asking->env, &listing->known, err);
+    return cmp_ingester_list_get(&listing->ingesters, &asking->env, &listing->known, err);
 }
 
 static enum fg_code list(struct fg_job *job, struct fg_err *err)
@@ -150,7 +151,7 @@ static enum fg_code list(struct fg_job *job, struct fg_err *err)
     const char *between = "";
     enum fg_code code;
 
-    cmp_stores_init(&listing.stores, asking->routes->config->store);
+    cmp_ingester_list_init(&listing.ingesters, asking->routes->config->store);
     code = read_listing(asking, &listing, err);
     if (code == FG_OK) {
         const struct fg_blocks *blocks = &listing.blocks->blocks;
@@ -160,7 +161,7 @@ static enum fg_code list(struct fg_job *job, struct fg_err *err)
         put_list(&asking->body, &listing, blocks->ended, blocks->n_ended, &between);
         fg_buf_puts(&asking->body, "]}\n");
     }
-    cmp_stores_done(&listing.stores);
+    cmp_ingester_list_done(&listing.ingesters);
     fg_manifest_unref(listing.l0);
     fg_manifest_unref(listing.blocks);
     return code;

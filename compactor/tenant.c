@@ -1,10 +1,10 @@
 #include "compactor/tenant.h"
 
 #include "common/runtime/log.h"
+#include "compactor/completion_core.h"
 #include "compactor/deletion.h"
-#include "compactor/ending.h"
+#include "compactor/gc_core.h"
 #include "compactor/metrics.h"
-#include "compactor/upkeep.h"
 
 enum {
     ROUNDS_MAX = 8, /* of planning for one tenant, before it is another one's turn */
@@ -127,7 +127,7 @@ static void suspect(struct tenant_looking *looking, const struct cmp_plan_job *j
 {
     bool alone = job->n_blocks == 1 && job->n_segments == 0;
 
-    if (job->kind != PLAN_KEEP && !(job->kind == PLAN_MERGE && alone))
+    if (job->kind != PLAN_ROLLUP_ONLY && !(job->kind == PLAN_MERGE && alone))
         return;
     for (uint32_t i = 0; i < job->n_blocks; i++)
         set_trouble(looking, job->blocks[i], alone);
@@ -230,7 +230,7 @@ static bool set_aside(struct tenant_looking *looking, const struct cmp_job *job)
     uint64_t hash;
 
     if (job->plan->kind != PLAN_SEGMENTS && job->plan->kind != PLAN_MERGE &&
-        job->plan->kind != PLAN_NODES)
+        job->plan->kind != PLAN_ROLLUP)
         return false;
     cmp_job_find_culprit(job, &culprit);
     if (!culprit.found || !is_needed(looking, &culprit))
@@ -385,7 +385,7 @@ static enum fg_code ask_writers(struct tenant_looking *looking,
 
 /* What is next for each that is ready. */
 static enum fg_code advance_deletions(struct tenant_looking *looking,
-                                      const struct cmp_ending_stores *stores, struct fg_err *err)
+                                      const struct cmp_ingesters *ingesters, struct fg_err *err)
 {
     const struct fg_blocks *blocks = looking->blocks;
     struct fg_blocks_await *awaits =
@@ -396,14 +396,15 @@ static enum fg_code advance_deletions(struct tenant_looking *looking,
     if (awaits == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u deletions", blocks->n_tombstones);
     for (uint32_t i = 0; i < blocks->n_tombstones; i++) {
-        struct cmp_ending next;
+        struct cmp_completion next;
 
         if (!is_ready(looking, i))
             continue;
-        next = cmp_ending_next(&blocks->tombstones[i], looking->l0, stores, number);
-        if (next.step == ENDING_ASK)
+        next = cmp_completion_next(&blocks->tombstones[i], looking->l0, ingesters, number);
+        if (next.step == COMPLETION_ASK)
             awaits[n++] = next.await;
-        if (next.step == ENDING_END && end_deletion(looking, &blocks->tombstones[i], err) != FG_OK)
+        if (next.step == COMPLETION_END &&
+            end_deletion(looking, &blocks->tombstones[i], err) != FG_OK)
             return err->code;
     }
     return n == 0 ? FG_OK : ask_writers(looking, awaits, n, err);
@@ -412,16 +413,16 @@ static enum fg_code advance_deletions(struct tenant_looking *looking,
 /* (end-when-clean) */
 static enum fg_code end_deletions(struct tenant_looking *looking, struct fg_err *err)
 {
-    const struct cmp_ending_stores *stores;
+    const struct cmp_ingesters *ingesters;
     bool any = false;
 
     for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++)
         any = any || is_ready(looking, i);
     if (!any)
         return FG_OK;
-    if (cmp_stores_get(looking->rules->stores, looking->env, &stores, err) != FG_OK)
+    if (cmp_ingester_list_get(looking->rules->ingesters, looking->env, &ingesters, err) != FG_OK)
         return fg_wrap(err, "listing ingesters that may hold deleted profiles");
-    return advance_deletions(looking, stores, err);
+    return advance_deletions(looking, ingesters, err);
 }
 
 /* ---- counts ---- */
@@ -496,7 +497,7 @@ static enum fg_code run_job(struct tenant_looking *looking, const struct cmp_pla
                 fg_lu("deleted", result.deleted), fg_lu("expired", result.expired),
                 fg_lu("read_bytes", result.read_bytes),
                 fg_lu("written_bytes", result.written_bytes),
-                fg_lu("without_nodes", result.without_nodes),
+                fg_lu("without_nodes", result.without_rollup),
                 fg_lf("seconds",
                       (double)(fg_mono_ns(looking->env->clock) - begun_ns) / (double)FG_SECOND_NS));
     return FG_OK;
@@ -504,7 +505,7 @@ static enum fg_code run_job(struct tenant_looking *looking, const struct cmp_pla
 
 static bool can_be_less(const struct cmp_plan_job *job)
 {
-    return job->kind != PLAN_KEEP || job->n_blocks > 1;
+    return job->kind != PLAN_ROLLUP_ONLY || job->n_blocks > 1;
 }
 
 static enum fg_code run_jobs(struct tenant_looking *looking, const struct cmp_plan *plan,

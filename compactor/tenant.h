@@ -8,8 +8,8 @@
 #define FG_COMPACTOR_TENANT_H
 
 #include "common/base/map.h"
+#include "compactor/ingester_list.h"
 #include "compactor/job.h"
-#include "compactor/stores.h"
 
 struct cmp_tenant_counts {
     uint32_t hours, days, others; /* blocks */
@@ -34,7 +34,7 @@ struct cmp_tenant {
     struct fg_map
         aside; /* damaged or missing segments and blocks, and until when none takes them */
     struct cmp_tenant_counts counts;
-    char waits_for[ENDING_TEXT_MAX_BYTES]; /* whom deletions wait for; "": for nobody */
+    char waits_for[COMPLETION_TEXT_MAX_BYTES]; /* whom deletions wait for; "": for nobody */
 };
 
 struct cmp_tenant *cmp_tenant_create(struct fg_slice name, uint64_t job_max_bytes);
@@ -49,7 +49,7 @@ struct cmp_tenant_rules {
     struct cmp_plan_config plan; /* retention is the tenant's own */
     int64_t look_ns;             /* between two looks where nothing is to be covered */
     int64_t deletion_wait_ns;    /* so long after it was asked for a deletion takes what arrives */
-    struct cmp_stores *stores;   /* not older than the L0 manifest */
+    struct cmp_ingester_list *ingesters; /* not older than the L0 manifest */
     void (*on_job)(void *arg, const struct cmp_tenant *tenant, const struct cmp_plan_job *job);
     void *arg;
 };

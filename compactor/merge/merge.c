@@ -2,7 +2,7 @@
 
 #include "common/storage/block/verify.h"
 #include "common/storage/rollup/verify.h"
-#include "compactor/merge/nodes.h"
+#include "compactor/merge/rollup.h"
 #include "compactor/merge/stacks.h"
 
 /*
@@ -324,7 +324,7 @@ static bool is_named(const struct merge_writing *writing)
 static enum fg_code make_nodes(struct merge_writing *writing, struct fg_nodes_writer **ret_nodes,
                                struct fg_err *err)
 {
-    const struct cmp_merge_nodes_input input = {
+    const struct cmp_merge_rollup_input input = {
         .span = writing->span,
         .cursors = writing->cursors,
         .n_cursors = writing->n_cursors,
@@ -339,7 +339,7 @@ static enum fg_code make_nodes(struct merge_writing *writing, struct fg_nodes_wr
     bool left_out = true;
 
     *ret_nodes = NULL;
-    if (!writing->no_nodes && cmp_merge_nodes_make(&input, ret_nodes, &left_out, err) != FG_OK)
+    if (!writing->no_nodes && cmp_merge_rollup_make(&input, ret_nodes, &left_out, err) != FG_OK)
         return err->code;
     writing->left_out += left_out;
     return FG_OK;

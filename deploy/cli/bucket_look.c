@@ -2,8 +2,8 @@
 
 #include "common/base/str.h"
 #include "common/cluster/manifest/manifest.h"
+#include "common/cluster/membership/membership_core.h"
 #include "common/storage/rollup/reader.h"
-#include "compactor/mates.h"
 
 static const int64_t TIMEOUT_NS = 5 * FG_MINUTE_NS;             /* of one request */
 static const size_t OBJECT_MAX_BYTES = (size_t)16 << 30;        /* blocks are far smaller */
@@ -198,19 +198,19 @@ static enum fg_code inspect_ring(struct fg_bucket *bucket, FILE *out, struct fg_
 
 static enum fg_code inspect_compactors(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
 {
-    fg_auto(fg_arena) *arena = fg_arena_create(MATES_ARENA_BYTES);
+    fg_auto(fg_arena) *arena = fg_arena_create(FG_MEMBER_LIST_ARENA_BYTES);
     struct fg_bucket_request object;
-    struct cmp_mates_list list;
+    struct fg_member_list list;
     struct fg_buf json;
     enum fg_code code = get(bucket, FG_NAME_COMPACTORS, false, &object, err);
 
     if (code == FG_OK)
-        code = cmp_mates_decode(fg_buf_slice(&object.body), arena, &list, err);
+        code = fg_member_list_decode(fg_buf_slice(&object.body), arena, &list, err);
     fg_bucket_clear(&object);
     if (code != FG_OK)
         return code;
     fg_buf_init(&json, JSON_MAX_BYTES);
-    cmp_mates_json(&list, &json);
+    fg_member_list_json(&list, &json);
     (void)fwrite(json.ptr, 1, json.len, out);
     fg_buf_done(&json);
     return FG_OK;

@@ -48,7 +48,7 @@ struct server {
     int lock_fd;                     /* of the data folder: one server at a time */
     const struct fg_disk *data_disk; /* of the data folder */
     struct fg_store *store;
-    struct cmp_store own_store; /* its id */
+    struct cmp_local_store own_store; /* its id */
     struct fg_bucket *bucket;
     char scratch[PATH_MAX_BYTES], compaction[PATH_MAX_BYTES]; /* folders for files on their way to
                                                                * the bucket */

@@ -4,7 +4,7 @@
 #ifndef FG_QUERIER_BLOCKS_BLOCKS_IMPL_H
 #define FG_QUERIER_BLOCKS_BLOCKS_IMPL_H
 
-#include "common/cluster/manifest/snapshot.h"
+#include "common/cluster/manifest/snapshot_core.h"
 #include "common/runtime/condition.h"
 #include "common/runtime/crew.h"
 #include "common/storage/bucket/bucket.h"

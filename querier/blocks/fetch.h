@@ -10,7 +10,7 @@
 #ifndef FG_QUERIER_BLOCKS_FETCH_H
 #define FG_QUERIER_BLOCKS_FETCH_H
 
-#include "common/runtime/task_group.h"
+#include "common/runtime/crew.h"
 #include "common/storage/cache/cache.h"
 #include "querier/blocks/part.h"
 #include "querier/query.h"

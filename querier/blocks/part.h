@@ -8,7 +8,7 @@
 #define FG_QUERIER_BLOCKS_PART_H
 
 #include "common/cluster/manifest/blocks.h"
-#include "common/cluster/manifest/snapshot.h"
+#include "common/cluster/manifest/snapshot_core.h"
 #include "common/storage/block/reader.h"
 #include "common/storage/cache/cache.h"
 #include "common/storage/rollup/plan.h"

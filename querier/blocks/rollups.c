@@ -46,8 +46,8 @@ static bool is_touched(const struct qry_reader *reader, const struct qry_part *p
 
 /*
  * Of what is alone nothing can be taken out: what is deleted of it, or what may be, goes with all
- * of the part, as it will from the bucket (compactor/strip.h). How long it is kept the manifest
- * says.
+ * of the part, as it will from the bucket (compactor/rollup_deletion.h). How long it is kept the
+ * manifest says.
  */
 static enum fg_code forget_named(struct qry_reader *reader, struct qry_part *part,
                                  struct fg_err *err)

@@ -2,10 +2,10 @@
 
 #include "common/base/time.h"
 #include "common/cluster/manifest/name.h"
+#include "common/cluster/membership/peer_directory.h"
 #include "common/runtime/work.h"
 #include "common/storage/bucket/impl.h"
 #include "proto/inner.pb-c.h"
-#include "querier/share/members.h"
 #include "querier/share/pages.h"
 
 #include <sys/random.h>
@@ -58,7 +58,7 @@ struct qry_share {
     struct fg_metrics *metrics;
     struct qry_pages *pages;
     struct fg_peers *peers;
-    struct qry_members *queriers;
+    struct fg_peer_directory *queriers;
     uint64_t start_id;
 };
 
@@ -66,11 +66,11 @@ struct qry_share {
 struct shared_read {
     struct qry_share *share;
     struct fg_bucket_request *outer;
-    struct qry_member_set *set;
-    struct qry_member *member;       /* who is asked; NULL: nobody else */
-    struct fg_call call;             /* to it */
-    struct qry_pages_read read;      /* of our own share */
-    struct fg_bucket_request direct; /* where the member did not answer */
+    struct fg_peer_set *set;
+    struct fg_peer_set_member *member; /* who is asked; NULL: nobody else */
+    struct fg_call call;               /* to it */
+    struct qry_pages_read read;        /* of our own share */
+    struct fg_bucket_request direct;   /* where the member did not answer */
 };
 
 /* ---- the end ---- */
@@ -80,7 +80,7 @@ static void finish(struct shared_read *shared_read)
 {
     struct fg_bucket_request *outer = shared_read->outer;
 
-    qry_member_set_unref(shared_read->set);
+    fg_peer_set_unref(shared_read->set);
     free(shared_read);
     fg_bucket_finish(outer);
 }
@@ -248,9 +248,9 @@ static void share_send(struct fg_bucket *bucket, struct fg_bucket_request *reque
     shared_read = fg_new(struct shared_read);
     shared_read->share = share;
     shared_read->outer = request;
-    shared_read->set = qry_members_get(share->queriers);
-    shared_read->member = qry_member_set_owner(shared_read->set, fg_hash128(fg_cstr(request->name)),
-                                               fg_mono_ns(share->clock));
+    shared_read->set = fg_peer_directory_get(share->queriers);
+    shared_read->member = fg_peer_set_owner(shared_read->set, fg_hash128(fg_cstr(request->name)),
+                                            fg_mono_ns(share->clock));
     if (shared_read->member == NULL || atomic_load(&shared_read->member->self))
         read_own(shared_read);
     else
@@ -388,13 +388,13 @@ static void on_scrape(void *arg)
 {
     struct qry_share *share = arg;
     struct qry_pages_stats stats = qry_pages_stats(share->pages);
-    struct qry_member_set *set = qry_members_get(share->queriers);
+    struct fg_peer_set *set = fg_peer_directory_get(share->queriers);
 
     fg_metric_set(share->metrics, SHARE_QUERIERS, set->n);
     fg_metric_set(share->metrics, SHARE_HITS, (int64_t)stats.hits);
     fg_metric_set(share->metrics, SHARE_MISSES, (int64_t)stats.misses);
     fg_metric_set(share->metrics, SHARE_BYTES, (int64_t)stats.bytes);
-    qry_member_set_unref(set);
+    fg_peer_set_unref(set);
 }
 
 struct fg_bucket *qry_share_bucket(struct qry_share *share)
@@ -422,10 +422,12 @@ enum fg_code qry_share_create(const struct qry_share_config *config, struct qry_
         .peers_max = PEERS_MAX,
         .idle_ns = PEER_IDLE_NS,
     });
-    if (qry_members_create(&(struct qry_members_config){.addresses = share->settings.queriers,
-                                                        .peers = share->peers,
-                                                        .every_ns = share->settings.look_up_ns},
-                           &share->queriers, err) != FG_OK ||
+    if (fg_peer_directory_create(
+            &(struct fg_peer_directory_config){.addresses = share->settings.queriers,
+                                               .kind = "querier",
+                                               .peers = share->peers,
+                                               .every_ns = share->settings.look_up_ns},
+            &share->queriers, err) != FG_OK ||
         fg_work_create("share", lanes, &share->work, err) != FG_OK) {
         qry_share_destroy(share);
         return err->code;
@@ -442,7 +444,7 @@ void qry_share_destroy(struct qry_share *share)
     if (share == NULL)
         return;
     fg_work_destroy(share->work);
-    qry_members_destroy(share->queriers);
+    fg_peer_directory_destroy(share->queriers);
     fg_peers_destroy(share->peers);
     qry_pages_destroy(share->pages);
     free(share);

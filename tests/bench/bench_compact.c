@@ -10,8 +10,8 @@
 #include "common/base/time.h"
 #include "common/model/tenant_id.h"
 #include "common/storage/rollup/reader.h"
-#include "compactor/merge/above.h"
 #include "compactor/merge/merge.h"
+#include "compactor/merge/parent_rollup.h"
 #include "tests/bench/stream.h"
 
 #include <stdlib.h>
@@ -133,10 +133,10 @@ static int64_t hour_ns(uint32_t number)
 
 /* ---- nodes over days ---- */
 
-static struct cmp_merge_above_part above_part(struct cmp_merge_source *source, uint32_t day,
-                                              struct fg_arena *arena)
+static struct cmp_merge_parent_part above_part(struct cmp_merge_source *source, uint32_t day,
+                                               struct fg_arena *arena)
 {
-    struct cmp_merge_above_part part = {.id = {day + 1, 0}};
+    struct cmp_merge_parent_part part = {.id = {day + 1, 0}};
     struct fg_block_range nod = fg_nodes_ranges(&source->parts[0]).nod;
     struct fg_err err;
 
@@ -152,14 +152,14 @@ static void nodes_over_days(const struct fg_buf *days, uint32_t n, uint64_t prof
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
     struct cmp_merge_source sources[DAYS_MAX];
-    struct cmp_merge_above_part parts[DAYS_MAX];
-    struct cmp_merge_above above = {.tenant = FG_LIT("tenant"),
-                                    .parts = parts,
-                                    .n_parts = n,
-                                    .start_ns = hour_ns(0),
-                                    .end_ns = hour_ns(n * 24),
-                                    .max_bytes = memory_max_bytes,
-                                    .arena = arena};
+    struct cmp_merge_parent_part parts[DAYS_MAX];
+    struct cmp_merge_parent parent = {.tenant = FG_LIT("tenant"),
+                                      .parts = parts,
+                                      .n_parts = n,
+                                      .start_ns = hour_ns(0),
+                                      .end_ns = hour_ns(n * 24),
+                                      .max_bytes = memory_max_bytes,
+                                      .arena = arena};
     struct fg_block_writer *block;
     struct fg_block_summary summary;
     struct fg_buf out;
@@ -172,13 +172,13 @@ static void nodes_over_days(const struct fg_buf *days, uint32_t n, uint64_t prof
         sources[i] = source_of(fg_buf_slice(&days[i]), arena);
         parts[i] = above_part(&sources[i], i, arena);
     }
-    above.service = sources[0].parts[0].service;
+    parent.service = sources[0].parts[0].service;
     fg_buf_init(&out, SIZE_MAX);
     block = fg_block_writer_create(&(struct fg_block_sink){append, &out}, 4);
-    bench_must(cmp_merge_above_plan(&above, &err), &err);
+    bench_must(cmp_merge_parent_plan(&parent, &err), &err);
     for (uint32_t i = 0; i < n; i++)
         raws += parts[i].raw;
-    bench_must(cmp_merge_above_write(&above, block, &left_out, &err), &err);
+    bench_must(cmp_merge_parent_write(&parent, block, &left_out, &err), &err);
     bench_must(fg_block_writer_finish(block, &summary, &err), &err);
     printf("nodes over %u days (%u by profiles): %zu bytes, %.2f us a profile\n", n, raws, out.len,
            (double)(bench_cpu_ns() - begun_ns) / 1e3 / (double)profiles);

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-static const struct cmp_upkeep_config upkeep = {
+static const struct cmp_gc_config gc = {
     .retire_after_ns = FG_MINUTE_NS / 2,
     .grace_ns = 3 * FG_MINUTE_NS,
     .orphan_after_ns = 10 * FG_MINUTE_NS,
@@ -145,8 +145,8 @@ void cover(struct compactor *compactor, uint32_t tenant, bool all)
     fg_snapshot_init(&snapshot, compactor->manifests, &tenant_names[tenant], 1);
     io = fresh(compactor, &snapshot);
     if (io == IO_OK)
-        fg_assert(cmp_upkeep_uncovered(&snapshot.l0->l0, &snapshot.blocks[0]->blocks,
-                                       compactor->arena, &generations, &n, &err) == FG_OK);
+        fg_assert(cmp_gc_uncovered(&snapshot.l0->l0, &snapshot.blocks[0]->blocks, compactor->arena,
+                                   &generations, &n, &err) == FG_OK);
     for (uint32_t i = 0; i < n; i++)
         if (all || draw(compactor->world, 4) > 0)
             generations[kept++] = generations[i];
@@ -279,8 +279,8 @@ static void retire(struct compactor *compactor)
         for (uint32_t i = 0; i < TENANTS; i++)
             if (fg_l0_tenant(l0, tenant_names[i]) != FG_L0_NO_TENANT)
                 blocks[fg_l0_tenant(l0, tenant_names[i])] = &snapshot.blocks[i]->blocks;
-        fg_assert(cmp_upkeep_retirable(&upkeep, l0, blocks, wall_ns(compactor), compactor->arena,
-                                       &generations, &task.count, &err) == FG_OK);
+        fg_assert(cmp_gc_retirable(&gc, l0, blocks, wall_ns(compactor), compactor->arena,
+                                   &generations, &task.count, &err) == FG_OK);
         task.generations = generations;
         if (task.count > 0)
             compactor->world->retires += carry(compactor, 0, &task) == EDIT_DONE;
@@ -299,9 +299,8 @@ static void sweep_blocks(struct compactor *compactor, uint32_t tenant)
     fg_snapshot_init(&snapshot, compactor->manifests, &tenant_names[tenant], 1);
     io = fresh(compactor, &snapshot);
     if (io == IO_OK)
-        fg_assert(cmp_upkeep_deletable_blocks(&upkeep, &snapshot.blocks[0]->blocks,
-                                              wall_ns(compactor), compactor->arena, &ids,
-                                              &task.count, &err) == FG_OK);
+        fg_assert(cmp_gc_deletable_blocks(&gc, &snapshot.blocks[0]->blocks, wall_ns(compactor),
+                                          compactor->arena, &ids, &task.count, &err) == FG_OK);
     for (uint32_t i = 0; i < task.count && io == IO_OK; i++) {
         char name[FG_NAME_MAX_BYTES];
 
@@ -323,9 +322,8 @@ static void sweep_segments(struct compactor *compactor)
     enum io io = read_all(compactor, &snapshot);
 
     if (io == IO_OK)
-        fg_assert(cmp_upkeep_deletable_segments(&upkeep, &snapshot.l0->l0, wall_ns(compactor),
-                                                compactor->arena, &ids, &task.count,
-                                                &err) == FG_OK);
+        fg_assert(cmp_gc_deletable_segments(&gc, &snapshot.l0->l0, wall_ns(compactor),
+                                            compactor->arena, &ids, &task.count, &err) == FG_OK);
     for (uint32_t i = 0; i < task.count && io == IO_OK; i++) {
         char name[FG_NAME_MAX_BYTES];
 
@@ -358,8 +356,8 @@ static void sweep_orphans(struct compactor *compactor)
 
         fg_assert(fg_name_parse(fg_cstr(listed[i].name), &name));
         tenant = fg_slice_is(tenant_names[0], name.tenant) ? 0 : 1;
-        if (cmp_upkeep_is_orphan(&upkeep, &name, listed[i].modified_wall_ns, wall_ns(compactor),
-                                 &snapshot.l0->l0, &snapshot.blocks[tenant]->blocks))
+        if (cmp_gc_is_orphan(&gc, &name, listed[i].modified_wall_ns, wall_ns(compactor),
+                             &snapshot.l0->l0, &snapshot.blocks[tenant]->blocks))
             io = bucket_delete(world, &compactor->owner, listed[i].name);
     }
     fg_snapshot_done(&snapshot);

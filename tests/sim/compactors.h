@@ -5,7 +5,7 @@
 #define FG_TESTS_SIM_COMPACTORS_H
 
 #include "compactor/edit.h"
-#include "compactor/upkeep.h"
+#include "compactor/gc_core.h"
 #include "tests/sim/world.h"
 
 /* What it read last, and what it makes. */

@@ -1,11 +1,11 @@
 /*
  * Users delete some of what was sent; compactors take it out of blocks, and end it as the decision
- * of production says (compactor/ending.h). What was acknowledged before it was asked for is in no
- * answer from then on, and nothing else is missing.
+ * of production says (compactor/completion_core.h). What was acknowledged before it was asked for
+ * is in no answer from then on, and nothing else is missing.
  *
  * A deletion names a shard and a time of a tenant: its selector is {shard="2"}.
  */
-#include "compactor/ending.h"
+#include "compactor/completion_core.h"
 #include "tests/sim/compactors.h"
 
 #include <stdio.h>
@@ -127,8 +127,8 @@ void leave_out(const struct fg_blocks *blocks, struct items *items, struct taken
 }
 
 /* The first block that has some of it is written anew. *ret_found: there was one. */
-static enum io strip_one(struct compactor *compactor, uint32_t tenant,
-                         const struct fg_blocks *blocks, bool *ret_found)
+static enum io rewrite_one(struct compactor *compactor, uint32_t tenant,
+                           const struct fg_blocks *blocks, bool *ret_found)
 {
     enum io io = IO_OK;
 
@@ -154,20 +154,20 @@ static enum io strip_one(struct compactor *compactor, uint32_t tenant,
 
 static void advance(struct compactor *compactor, uint32_t tenant,
                     const struct fg_blocks_tombstone *tombstone, const struct fg_l0 *l0,
-                    const struct cmp_ending_stores *stores)
+                    const struct cmp_ingesters *ingesters)
 {
     const uint64_t number = FG_MAX(l0->asked, tombstone->awaits) + 1;
-    struct cmp_ending next = cmp_ending_next(tombstone, l0, stores, number);
+    struct cmp_completion next = cmp_completion_next(tombstone, l0, ingesters, number);
     const struct cmp_edit_task ask = {.kind = EDIT_ASK, .asked = number};
     const struct cmp_edit_task await = {.kind = EDIT_AWAIT, .awaits = &next.await, .count = 1};
     const struct cmp_edit_task unbury = {.kind = EDIT_UNBURY, .tombstone = *tombstone};
 
     if (!keeps(compactor->world, CLUSTER_RULE_END_WHEN_CLEAN) ||
         (!keeps(compactor->world, CLUSTER_RULE_QUIET_TWICE) && next.await.quiet > 0))
-        next.step = ENDING_END;
-    if (next.step == ENDING_ASK && carry(compactor, tenant, &ask) == EDIT_DONE)
+        next.step = COMPLETION_END;
+    if (next.step == COMPLETION_ASK && carry(compactor, tenant, &ask) == EDIT_DONE)
         (void)carry(compactor, tenant, &await);
-    if (next.step == ENDING_END) {
+    if (next.step == COMPLETION_END) {
         compactor->world->undone += carry(compactor, tenant, &unbury) == EDIT_DONE;
         trace(compactor->world, "a deletion of tenant %u ends, of %llu profiles", tenant,
               (unsigned long long)tombstone->profiles);
@@ -180,15 +180,15 @@ static void end_some(struct compactor *compactor, uint32_t tenant,
 {
     const struct fg_blocks *blocks = &snapshot->blocks[0]->blocks;
     struct fg_ring_view *view;
-    struct cmp_ending_stores stores;
+    struct cmp_ingesters ingesters;
     struct fg_err err;
 
     if (ring_get(compactor->world, &compactor->owner, &view) != IO_OK)
         return;
-    fg_assert(cmp_ending_stores_of(&view->ring, compactor->arena, &stores, &err) == FG_OK);
+    fg_assert(cmp_ingesters_of(&view->ring, compactor->arena, &ingesters, &err) == FG_OK);
     for (uint32_t i = 0; i < blocks->n_tombstones; i++)
         if (world_wall_ns(compactor->world) >= blocks->tombstones[i].asked_wall_ns + WAIT_NS)
-            advance(compactor, tenant, &blocks->tombstones[i], &snapshot->l0->l0, &stores);
+            advance(compactor, tenant, &blocks->tombstones[i], &snapshot->l0->l0, &ingesters);
     fg_ring_view_unref(view);
 }
 
@@ -207,10 +207,10 @@ void end_deletions(struct compactor *compactor, uint32_t tenant)
         cover(compactor, tenant, true);
         io = fresh(compactor, &snapshot);
         if (io == IO_OK)
-            io = strip_one(compactor, tenant, &snapshot.blocks[0]->blocks, &found);
-        fg_assert(io != IO_OK || cmp_upkeep_uncovered(&snapshot.l0->l0, &snapshot.blocks[0]->blocks,
-                                                      compactor->arena, &generations, &n_uncovered,
-                                                      &err) == FG_OK);
+            io = rewrite_one(compactor, tenant, &snapshot.blocks[0]->blocks, &found);
+        fg_assert(io != IO_OK ||
+                  cmp_gc_uncovered(&snapshot.l0->l0, &snapshot.blocks[0]->blocks, compactor->arena,
+                                   &generations, &n_uncovered, &err) == FG_OK);
         if (io == IO_OK && !found && n_uncovered == 0)
             end_some(compactor, tenant, &snapshot);
     }

@@ -75,8 +75,8 @@ struct fg_blocks_tombstone {
     int64_t asked_wall_ns;
     uint64_t profiles, rewrites; /* taken so far, by so many swaps */
     int64_t ended_wall_ns;       /* 0: it goes on */
-    /* For its end (compactor/ending.h): it waits until the writers of the L0 manifest are clean of
-     * this number; 0: nobody was asked yet. */
+    /* For its end (compactor/completion_core.h): it waits until the writers of the L0 manifest are
+     * clean of this number; 0: nobody was asked yet. */
     uint64_t awaits;
     uint64_t awaits_profiles; /* `profiles`, before that was asked */
     uint64_t quiet;           /* so often in a row before that, nothing was taken meanwhile */

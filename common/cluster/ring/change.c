@@ -84,7 +84,8 @@ static void add_revision_with(struct ring_draft *draft, uint32_t member, struct 
 /* What is wrong with the texts of a member that joins; it would make the ring unreadable. */
 static enum fg_code check_join(const struct fg_ring_change *change, struct fg_err *err)
 {
-    const char *name = fg_ring_name_fault(change->name), *zone = fg_ring_zone_fault(change->zone);
+    const char *name = fg_member_name_fault(change->name),
+               *zone = fg_member_zone_fault(change->zone);
     const char *address = fg_ring_address_fault(change->address, false);
     const char *http = fg_ring_address_fault(change->http, true);
 

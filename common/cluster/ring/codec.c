@@ -152,7 +152,7 @@ static struct fg_slice get_text(struct ring_reader *reader, struct fg_cur *cur)
 static void check_member(struct ring_reader *reader, const struct fg_ring_member *member,
                          const struct fg_ring_member *before)
 {
-    if (fg_ring_name_fault(member->name) != NULL)
+    if (fg_member_name_fault(member->name) != NULL)
         fail(reader, "the name of a member");
     if (fg_ring_address_fault(member->address, false) != NULL ||
         fg_ring_address_fault(member->http, true) != NULL)
@@ -203,7 +203,7 @@ static void get_places(struct ring_reader *reader, struct fg_cur *cur, const str
         revision->places[i].member = (uint32_t)(next + step);
         revision->places[i].zone = get_text(reader, cur);
         next += step + 1;
-        if (!cur->bad && fg_ring_zone_fault(revision->places[i].zone) != NULL)
+        if (!cur->bad && fg_member_zone_fault(revision->places[i].zone) != NULL)
             fail(reader, "the zone of a member");
     }
 }

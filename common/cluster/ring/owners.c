@@ -1,5 +1,7 @@
 #include "common/cluster/ring/owners.h"
 
+#include "common/cluster/membership/rendezvous.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -19,11 +21,6 @@ struct podium {
     struct drawn best[FG_RING_REPLICAS_MAX];
     unsigned n, max;
 };
-
-static uint64_t draw(const struct owners_candidate *candidate, uint64_t mixed_shard)
-{
-    return fg_mix64(candidate->hash ^ mixed_shard);
-}
 
 /* Into its place in the order, over who was at `from` before. */
 static void climb(struct podium *podium, unsigned from, struct drawn drawn)
@@ -76,12 +73,12 @@ struct owners_field {
 };
 
 /* The highest of those that are not on it yet. */
-static void fill(const struct owners_field *field, uint64_t mixed_shard, struct podium *podium)
+static void fill(const struct owners_field *field, uint64_t key, struct podium *podium)
 {
     struct podium rest = {.max = FG_RING_REPLICAS_MAX - podium->n};
 
     for (uint32_t i = 0; i < field->n; i++) {
-        uint64_t score = draw(&field->candidates[i], mixed_shard);
+        uint64_t score = fg_rendezvous_draw(field->candidates[i].hash, key);
 
         if (!is_full_of_higher(&rest, score) && !is_on(podium, (uint16_t)i))
             offer(&rest, (struct drawn){score, (uint16_t)i, 0});
@@ -95,16 +92,16 @@ static void rank(const struct owners_field *field, unsigned replicas, uint32_t s
                  uint16_t owners[FG_RING_REPLICAS_MAX])
 {
     struct podium podium = {.max = FG_MIN(replicas, field->n_zones)};
-    uint64_t mixed = fg_mix64(shard + 1); /* 0 would stay 0 */
+    uint64_t key = fg_rendezvous_key(shard + 1); /* a key of 0 would stay 0 */
 
     for (uint32_t i = 0; i < field->n; i++) {
-        uint64_t score = draw(&field->candidates[i], mixed);
+        uint64_t score = fg_rendezvous_draw(field->candidates[i].hash, key);
 
         if (!is_full_of_higher(&podium, score))
             offer_zone(&podium, (struct drawn){score, (uint16_t)i, field->candidates[i].zone});
     }
     if (field->n_zones < replicas)
-        fill(field, mixed, &podium);
+        fill(field, key, &podium);
     for (unsigned i = 0; i < FG_MIN(podium.n, replicas); i++)
         owners[i] = podium.best[i].place;
 }

@@ -10,7 +10,8 @@
  */
 void fg_ring_write_html(const struct fg_ring_view *view, struct fg_buf *out);
 
-/* The same in columns. What is in a ring cannot harm a terminal (fg_ring_name_fault() and others).
+/* The same in columns. What is in a ring cannot harm a terminal (fg_member_name_fault() and
+ * others).
  */
 void fg_ring_write_text(const struct fg_ring_view *view, struct fg_buf *out);
 

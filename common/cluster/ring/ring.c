@@ -120,27 +120,6 @@ const char *fg_ring_state_name(enum fg_ring_state state)
 
 /* ---- texts ---- */
 
-static bool is_letter_or_digit(uint8_t c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-const char *fg_ring_zone_fault(struct fg_slice zone)
-{
-    if (zone.len > FG_RING_TEXT_MAX_BYTES)
-        return "is longer than 128 bytes";
-    for (size_t i = 0; i < zone.len; i++)
-        if (!is_letter_or_digit(zone.ptr[i]) &&
-            fg_slice_find(FG_LIT("-._"), zone.ptr[i]) == SIZE_MAX)
-            return "contains a character other than letters, digits and -._";
-    return NULL;
-}
-
-const char *fg_ring_name_fault(struct fg_slice name)
-{
-    return name.len == 0 ? "is empty" : fg_ring_zone_fault(name);
-}
-
 const char *fg_ring_tenant_fault(struct fg_slice tenant)
 {
     if (tenant.len == 0)

@@ -47,6 +47,7 @@
 #include "common/base/buf.h"
 #include "common/base/err.h"
 #include "common/base/hash.h"
+#include "common/cluster/membership/name.h"
 
 #define FG_RING_NAME "manifests/ring" /* of its object */
 
@@ -54,7 +55,7 @@ enum {
     FG_RING_MEMBERS_MAX = 1024,
     FG_RING_REVISIONS_MAX = 32, /* with the newest; each costs 400 kB in every process */
     FG_RING_REPLICAS_MAX = 3,
-    FG_RING_TEXT_MAX_BYTES = 128, /* a name, a zone */
+    FG_RING_TEXT_MAX_BYTES = FG_MEMBER_NAME_MAX_BYTES, /* a name, a zone */
     FG_RING_ADDRESS_MAX_BYTES = 256,
     FG_RING_TENANT_MAX_BYTES = 150,         /* as common/model/tenant_id.h has it */
     FG_RING_SHARD_FACTORS_MAX = 1024,       /* of tenants; one number is for all others */
@@ -252,13 +253,9 @@ enum fg_code fg_ring_apply(const struct fg_ring *ring, const struct fg_ring_chan
                            struct fg_arena *arena, struct fg_ring *ret_ring, bool *ret_changed,
                            struct fg_err *err) fg_must_check;
 
-/*
- * What can be a name (1 to 128 letters, digits and "-._"), a zone (the same, or empty), an address
- * (printable ASCII without blanks), a tenant (1 to 150 bytes: common/model checks the rest). NULL,
- * or what is wrong with it ("is empty").
- */
-const char *fg_ring_name_fault(struct fg_slice name) fg_must_check;
-const char *fg_ring_zone_fault(struct fg_slice zone) fg_must_check;
+/* Checks a tenant's length, 1 to 150 bytes (common/model checks the rest), and an address,
+ * printable ASCII without blanks of at most 256 bytes. Return NULL if it is valid, else a text such
+ * as "is empty". Names and zones: common/cluster/membership/name.h. */
 const char *fg_ring_tenant_fault(struct fg_slice tenant) fg_must_check;
 const char *fg_ring_address_fault(struct fg_slice address, bool may_be_empty) fg_must_check;
 

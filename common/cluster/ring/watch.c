@@ -727,8 +727,8 @@ static enum fg_code member_fault(const char *what, const char *fault, struct fg_
 
 static enum fg_code check_member(const struct fg_ring_watch_member *member, struct fg_err *err)
 {
-    if (member_fault("the name", fg_ring_name_fault(fg_cstr(member->name)), err) != FG_OK ||
-        member_fault("the zone", fg_ring_zone_fault(fg_cstr(member->zone)), err) != FG_OK ||
+    if (member_fault("the name", fg_member_name_fault(fg_cstr(member->name)), err) != FG_OK ||
+        member_fault("the zone", fg_member_zone_fault(fg_cstr(member->zone)), err) != FG_OK ||
         member_fault("the address", fg_ring_address_fault(fg_cstr(member->address), false), err) !=
             FG_OK ||
         member_fault("the address of HTTP", fg_ring_address_fault(fg_cstr(member->http), true),

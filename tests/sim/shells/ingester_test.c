@@ -78,7 +78,7 @@ struct compactor {
     struct fg_registry *registry;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
-    struct cmp_store store;
+    struct cmp_local_store store;
     struct cmp_compaction *compaction; /* NULL: it is down */
     struct sim_net *net;
     char scratch[64];
@@ -460,7 +460,7 @@ static void open_compactor(void *arg)
         .fold_quiet_ns = FG_HOUR_NS,
         .job_max_bytes = 1 << 30,
         .job_max_sources = 16,
-        .nodes_min_bytes = 1 << 20,
+        .rollup_min_bytes = 1 << 20,
         .memory_max_bytes = 64 << 20,
         .retire_after_ns = 5 * FG_MINUTE_NS,
         .grace_ns = 10 * FG_MINUTE_NS,

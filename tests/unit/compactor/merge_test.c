@@ -5,8 +5,8 @@
 #include "common/base/time.h"
 #include "common/storage/block/verify.h"
 #include "common/storage/rollup/verify.h"
-#include "compactor/merge/above.h"
 #include "compactor/merge/merge.h"
+#include "compactor/merge/parent_rollup.h"
 #include "tests/lib/made.h"
 
 #include <setjmp.h>
@@ -499,7 +499,7 @@ static void small_ones_have_nodes(void **state)
 
 /* ---- nodes of other blocks ---- */
 
-struct above_source {
+struct parent_source {
     struct fg_buf file;
     struct fg_block_directory directory;
     struct cmp_merge_source source;
@@ -530,38 +530,38 @@ static void parse_nodes(struct fixture *f, struct fg_slice file, const struct fg
 }
 
 /* The part of a service over some blocks. */
-static void write_above(struct fixture *f, struct above_source *sources, uint32_t n,
+static void write_above(struct fixture *f, struct parent_source *sources, uint32_t n,
                         struct fg_slice service, int64_t start_ns, int64_t end_ns,
                         struct fg_block_writer *block, uint32_t *raws)
 {
-    struct cmp_merge_above_part parts[SOURCES_MAX];
-    struct cmp_merge_above above = {.tenant = FG_LIT("acme"),
-                                    .service = service,
-                                    .parts = parts,
-                                    .start_ns = start_ns,
-                                    .end_ns = end_ns,
-                                    .max_bytes = MEMORY,
-                                    .arena = f->arena};
+    struct cmp_merge_parent_part parts[SOURCES_MAX];
+    struct cmp_merge_parent parent = {.tenant = FG_LIT("acme"),
+                                      .service = service,
+                                      .parts = parts,
+                                      .start_ns = start_ns,
+                                      .end_ns = end_ns,
+                                      .max_bytes = MEMORY,
+                                      .arena = f->arena};
     bool left_out = true;
     struct fg_err err;
 
     for (uint32_t i = 0; i < n; i++) {
         uint32_t number = fg_block_part_find(&sources[i].directory, FG_LIT("acme"), service);
-        struct cmp_merge_above_part *part = &parts[above.n_parts];
+        struct cmp_merge_parent_part *part = &parts[parent.n_parts];
 
         if (number == sources[i].directory.n_parts ||
             !fg_slice_eq(sources[i].directory.parts[number].service, service))
             continue;
-        *part = (struct cmp_merge_above_part){.id = {i + 1, 0}};
+        *part = (struct cmp_merge_parent_part){.id = {i + 1, 0}};
         must(cmp_merge_part_open(&sources[i].source, number, f->arena, &part->part, &err), &err);
         if (i != 1 || !fg_slice_is(service, "shop")) /* else as if it had none: profiles are read */
             parse_nodes(f, fg_buf_slice(&sources[i].file), part->part.part, &part->nodes);
-        above.n_parts++;
+        parent.n_parts++;
     }
-    must(cmp_merge_above_plan(&above, &err), &err);
-    for (uint32_t i = 0; i < above.n_parts; i++)
+    must(cmp_merge_parent_plan(&parent, &err), &err);
+    for (uint32_t i = 0; i < parent.n_parts; i++)
         raws[parts[i].raw]++;
-    must(cmp_merge_above_write(&above, block, &left_out, &err), &err);
+    must(cmp_merge_parent_write(&parent, block, &left_out, &err), &err);
     assert_false(left_out);
 }
 
@@ -590,10 +590,10 @@ static void look(struct fixture *f, struct fg_slice file, const struct fg_block_
     looked->paths = fg_arena_new(f->arena, uint64_t, looked->names.n_nodes);
     for (uint32_t i = 0; i < looked->names.n_nodes; i++) {
         uint32_t parent = looked->names.parents[i];
-        uint64_t above = parent == FG_TREE_ROOT ? 1 : looked->paths[parent];
+        uint64_t path = parent == FG_TREE_ROOT ? 1 : looked->paths[parent];
 
         looked->paths[i] =
-            fg_hash128_seed(looked->names.names[looked->names.functions[i]], above).lo;
+            fg_hash128_seed(looked->names.names[looked->names.functions[i]], path).lo;
     }
 }
 
@@ -652,7 +652,7 @@ static void nodes_of_blocks_are_those_of_their_profiles(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= 6; seed++) {
-        struct above_source sources[3];
+        struct parent_source sources[3];
         struct fg_block_directory made, direct;
         struct fg_block_summary summary;
         struct fg_buf file, wanted;

@@ -21,8 +21,8 @@ static struct cmp_plan_config config = {.hour_delay_ns = 10 * FG_MINUTE_NS,
                                         .fold_quiet_ns = FG_HOUR_NS,
                                         .job_max_bytes = 400 * PROFILE_BYTES,
                                         .sources_max = 40,
-                                        .nodes_min_bytes = 5 * PROFILE_BYTES,
-                                        .nodes_retention_ns = 1};
+                                        .rollup_min_bytes = 5 * PROFILE_BYTES,
+                                        .rollup_retention_ns = 1};
 
 struct profile {
     int64_t time_ns;
@@ -305,9 +305,9 @@ static void carry_out(struct world *world, const struct cmp_plan_job *job)
     struct fg_err err;
     bool changed;
 
-    if (job->kind == PLAN_NODES || job->kind == PLAN_KEEP) {
+    if (job->kind == PLAN_ROLLUP || job->kind == PLAN_ROLLUP_ONLY) {
         free(sources);
-        (job->kind == PLAN_NODES ? carry_out_nodes : carry_out_keep)(world, job);
+        (job->kind == PLAN_ROLLUP ? carry_out_nodes : carry_out_keep)(world, job);
         return;
     }
     for (uint32_t i = 0; i < world->n_objects; i++)
@@ -334,10 +334,10 @@ static void check_jobs(const struct world *world, const struct cmp_plan *plan)
         const struct cmp_plan_job *job = &plan->jobs[i];
 
         assert_true(job->n_segments + job->n_blocks > 0);
-        if (job->kind == PLAN_NODES)
+        if (job->kind == PLAN_ROLLUP)
             continue;
-        if (job->kind == PLAN_KEEP) {
-            assert_true(job->bytes <= (PLAN_KEEP_JOBS + 1) * config.job_max_bytes ||
+        if (job->kind == PLAN_ROLLUP_ONLY) {
+            assert_true(job->bytes <= (PLAN_ROLLUP_ONLY_JOBS + 1) * config.job_max_bytes ||
                         job->n_blocks == 1);
             continue;
         }
@@ -614,7 +614,7 @@ static void nodes_outlive_profiles(void **state)
     (void)state;
     world_open(world, 4);
     config.retention_ns = 10 * PLAN_DAY_NS;
-    config.nodes_retention_ns = 60 * PLAN_DAY_NS;
+    config.rollup_retention_ns = 60 * PLAN_DAY_NS;
     world->wall_ns = first;
     for (int half = 0; half < 2 * 7 * 6; half++) {
         arrive_at(world, world->wall_ns, 1 + (uint32_t)draw(world, 4));
@@ -652,17 +652,17 @@ static void nodes_outlive_profiles(void **state)
     for (uint32_t i = 0; i < plan.n_jobs; i++) {
         assert_string_equal(plan.jobs[i].why, "deletion");
         assert_int_equal(plan.jobs[i].n_blocks, 1);
-        assert_int_equal(plan.jobs[i].kind == PLAN_STRIP,
+        assert_int_equal(plan.jobs[i].kind == PLAN_ROLLUP_DELETION,
                          fg_blocks_find(&world->blocks, plan.jobs[i].blocks[0])->alone);
     }
     free(deleted);
 
     /* For ever is for ever; else they are too old themselves one day. */
-    config.nodes_retention_ns = 0;
+    config.rollup_retention_ns = 0;
     world->wall_ns += 500 * PLAN_DAY_NS;
     settle(world);
     assert_int_equal(count_alone(world), world->blocks.n_blocks);
-    config.nodes_retention_ns = 7 * PLAN_DAY_NS;
+    config.rollup_retention_ns = 7 * PLAN_DAY_NS;
     const struct cmp_plan_input later = {&world->l0,     &world->blocks, NULL, NULL,
                                          world->wall_ns, NULL,           NULL};
     must(cmp_plan_make(&config, &later, world->arena, &plan, &err), &err);
@@ -670,7 +670,7 @@ static void nodes_outlive_profiles(void **state)
     drop(world, &plan.jobs[0]);
     assert_int_equal(world->blocks.n_blocks, 0);
     config.retention_ns = 0;
-    config.nodes_retention_ns = 1;
+    config.rollup_retention_ns = 1;
     fg_arena_destroy(world->arena);
     free(world);
 }
@@ -702,7 +702,7 @@ static void broken_blocks_are_apart(void **state)
     world->wall_ns = first + 9 * PLAN_DAY_NS;
     settle(world);
     config.retention_ns = 10 * PLAN_DAY_NS;
-    config.nodes_retention_ns = 0;
+    config.rollup_retention_ns = 0;
     world->wall_ns = first + week + config.retention_ns;
     input = (struct cmp_plan_input){&world->l0,     &world->blocks, NULL, troubles,
                                     world->wall_ns, NULL,           NULL};
@@ -711,7 +711,7 @@ static void broken_blocks_are_apart(void **state)
     for (uint32_t i = 0; i < 7; i++) {
         const struct cmp_plan_job *job = job_of(&plan, world->blocks.blocks[i].id);
 
-        assert_int_equal(job->kind, PLAN_KEEP);
+        assert_int_equal(job->kind, PLAN_ROLLUP_ONLY);
         assert_int_equal(job->n_blocks, troubles[i] == PLAN_SOUND ? 5 : 1);
     }
 
@@ -724,8 +724,8 @@ static void broken_blocks_are_apart(void **state)
     config.retention_ns = 0; /* what is kept for ever is not lost either */
     must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     for (uint32_t i = 0; i < plan.n_jobs; i++)
-        assert_int_equal(plan.jobs[i].kind, PLAN_NODES);
-    config.nodes_retention_ns = 1;
+        assert_int_equal(plan.jobs[i].kind, PLAN_ROLLUP);
+    config.rollup_retention_ns = 1;
     fg_arena_destroy(world->arena);
     free(world);
 }

@@ -55,40 +55,41 @@ static uint32_t count_own(struct cmp_compaction *compaction)
 }
 
 /* An hour in which so many of them say that they are there. */
-static void turn_for_an_hour(struct world *world, struct cmp_presence *const *presences, int n)
+static void turn_for_an_hour(struct world *world, struct fg_membership *const *memberships, int n)
 {
     for (int64_t at = 0; at < FG_HOUR_NS; at += FG_MINUTE_NS) {
         world_pass_time(world, FG_MINUTE_NS);
         for (int i = 0; i < n; i++) {
             struct fg_err err;
 
-            world_must(cmp_presence_turn(presences[i], &err), &err);
+            world_must(fg_membership_step(memberships[i], &err), &err);
         }
     }
 }
 
 static void open_two(struct world *world, const char *const names[2],
-                     struct cmp_presence *presences[2], char scratches[2][80],
+                     struct fg_membership *memberships[2], char scratches[2][80],
                      struct cmp_compaction *both[2])
 {
     for (int i = 0; i < 2; i++) {
-        const struct cmp_presence_config one = {world->memory, &world->clock.clock, names[i]};
+        const struct fg_membership_config one = {world->memory, &world->clock.clock,
+                                                 FG_NAME_COMPACTORS, "compactor", names[i]};
         struct cmp_config config = world->config;
         struct fg_err err;
 
-        world_must(cmp_presence_create(&one, &presences[i], &err), &err);
+        world_must(fg_membership_create(&one, &memberships[i], &err), &err);
         (void)snprintf(scratches[i], sizeof scratches[i], "%s-%d", world->scratch, i);
         config.scratch = scratches[i];
-        world_must(cmp_compaction_create(&config, presences[i], &both[i], &err), &err);
+        world_must(cmp_compaction_create(&config, memberships[i], &both[i], &err), &err);
     }
 }
 
-static void close_two(struct cmp_presence *presences[2], char scratches[2][80],
+static void close_two(struct fg_membership *memberships[2], char scratches[2][80],
                       struct cmp_compaction *both[2])
 {
     for (int i = 0; i < 2; i++) {
         cmp_compaction_destroy(both[i]);
-        cmp_presence_destroy(presences[i]);
+        fg_membership_destroy(memberships[i]);
         assert_int_equal(rmdir(scratches[i]), 0);
     }
 }
@@ -98,18 +99,18 @@ static void compactors_share_tenants(void **state)
 {
     static const char *const names[] = {"one", "two"};
     struct world *world = fg_new(struct world);
-    struct cmp_presence *presences[2];
+    struct fg_membership *memberships[2];
     struct cmp_compaction *both[2];
     char scratches[2][80];
     struct fg_err err;
 
     (void)state;
     world_open(world, 9);
-    open_two(world, names, presences, scratches, both);
+    open_two(world, names, memberships, scratches, both);
     for (int k = 0; k < 60; k++) {
         bool alone = k >= 30;
 
-        turn_for_an_hour(world, presences, alone ? 1 : 2);
+        turn_for_an_hour(world, memberships, alone ? 1 : 2);
         world_arrive(world, 20, world->clock.wall_ns, FG_HOUR_NS);
         world_must(cmp_compaction_round(both[0], &err), &err);
         if (!alone)
@@ -121,12 +122,12 @@ static void compactors_share_tenants(void **state)
         }
     }
     world_pass_time(world, 2 * FG_HOUR_NS);
-    world_must(cmp_presence_turn(presences[0], &err), &err);
+    world_must(fg_membership_step(memberships[0], &err), &err);
     world_must(cmp_compaction_round(both[0], &err), &err);
     world_pass_time(world, FG_HOUR_NS);
     world_must(cmp_compaction_round(both[0], &err), &err);
     assert_in_range(world_shape_of(world).segments, 0, 2);
-    close_two(presences, scratches, both);
+    close_two(memberships, scratches, both);
     world_close(world);
     free(world);
 }
@@ -135,7 +136,7 @@ static void compactors_share_tenants(void **state)
 static void another_ones_broken_manifest(void **state)
 {
     struct world *world = fg_new(struct world);
-    struct cmp_presence *presences[2];
+    struct fg_membership *memberships[2];
     struct cmp_compaction *keeper;
     struct cmp_config config;
     char scratch[80];
@@ -146,23 +147,24 @@ static void another_ones_broken_manifest(void **state)
     world_open(world, 9);
     for (int k = 0; k < 4; k++)
         for (int i = 0; i < 2; i++) {
-            const struct cmp_presence_config one = {world->memory, &world->clock.clock,
-                                                    i == 0 ? "one" : "two"};
+            const struct fg_membership_config one = {world->memory, &world->clock.clock,
+                                                     FG_NAME_COMPACTORS, "compactor",
+                                                     i == 0 ? "one" : "two"};
 
             if (k == 0)
-                world_must(cmp_presence_create(&one, &presences[i], &err), &err);
-            world_must(cmp_presence_turn(presences[i], &err), &err);
+                world_must(fg_membership_create(&one, &memberships[i], &err), &err);
+            world_must(fg_membership_step(memberships[i], &err), &err);
         }
-    number = cmp_presence_owns(presences[0], FG_LIT("")) ? 0 : 1;
+    number = fg_membership_owns(memberships[0], FG_LIT("")) ? 0 : 1;
     config = world->config;
     (void)snprintf(scratch, sizeof scratch, "%s-0", world->scratch);
     config.scratch = scratch;
-    world_must(cmp_compaction_create(&config, presences[number], &keeper, &err), &err);
+    world_must(cmp_compaction_create(&config, memberships[number], &keeper, &err), &err);
     world_arrive(world, 60, world->clock.wall_ns, FG_HOUR_NS);
     for (uint32_t t = 0; t < MADE_TENANTS; t++) {
         char name[FG_NAME_MAX_BYTES];
 
-        if (cmp_presence_owns(presences[number], fg_cstr(made_tenant(t))))
+        if (fg_membership_owns(memberships[number], fg_cstr(made_tenant(t))))
             continue;
         others++;
         world_must(fg_name_blocks(name, fg_cstr(made_tenant(t)), &err), &err);
@@ -172,7 +174,7 @@ static void another_ones_broken_manifest(void **state)
     world_must(cmp_compaction_round(keeper, &err), &err);
     cmp_compaction_destroy(keeper);
     for (int i = 0; i < 2; i++)
-        cmp_presence_destroy(presences[i]);
+        fg_membership_destroy(memberships[i]);
     assert_int_equal(rmdir(scratch), 0);
     world_close(world);
     free(world);
@@ -183,7 +185,7 @@ static void a_deletion_asked_of_another_compactor(void **state)
 {
     static const char *const names[] = {"one", "two"};
     struct world *world = fg_new(struct world);
-    struct cmp_presence *presences[2];
+    struct fg_membership *memberships[2];
     struct cmp_compaction *both[2];
     char scratches[2][80];
     size_t owner, before;
@@ -191,12 +193,12 @@ static void a_deletion_asked_of_another_compactor(void **state)
 
     (void)state;
     world_open(world, 13);
-    open_two(world, names, presences, scratches, both);
-    turn_for_an_hour(world, presences, 2);
-    owner = cmp_presence_owns(presences[0], FG_LIT("acme")) ? 0 : 1;
+    open_two(world, names, memberships, scratches, both);
+    turn_for_an_hour(world, memberships, 2);
+    owner = fg_membership_owns(memberships[0], FG_LIT("acme")) ? 0 : 1;
     world_arrive(world, 300, WORLD_NOW, 20 * FG_HOUR_NS);
     world_pass_time(world, 2 * PLAN_DAY_NS);
-    turn_for_an_hour(world, presences, 2);
+    turn_for_an_hour(world, memberships, 2);
     for (size_t i = 0; i < 2; i++)
         world_must(cmp_compaction_round(both[i], &err), &err);
     before = world->n_profiles;
@@ -204,15 +206,15 @@ static void a_deletion_asked_of_another_compactor(void **state)
     world_keep(world, world_not_of_shop_that_hour);
     cmp_compaction_wake(both[1 - owner], FG_LIT("acme"));
     for (size_t i = 0; i < 2; i++) { /* each turn in either order */
-        world_must(cmp_presence_turn(presences[1 - owner], &err), &err);
-        world_must(cmp_presence_turn(presences[owner], &err), &err);
+        world_must(fg_membership_step(memberships[1 - owner], &err), &err);
+        world_must(fg_membership_step(memberships[owner], &err), &err);
     }
     world_must(cmp_compaction_round(both[1 - owner], &err), &err);
     assert_int_equal(world_count_deletions(world).profiles, 0); /* not by who is not its own */
     world_must(cmp_compaction_round(both[owner], &err), &err);
     assert_int_equal(world_count_deletions(world).profiles, before - world->n_profiles);
     world_check(world);
-    close_two(presences, scratches, both);
+    close_two(memberships, scratches, both);
     world_close(world);
     free(world);
 }

@@ -13,7 +13,7 @@
 
 enum { OBJECT_MAX_BYTES = 64 * 1024 * 1024 };
 
-static const struct cmp_store own_store = {{5, 5}, true}; /* the writer of all segments */
+static const struct cmp_local_store own_store = {{5, 5}, true}; /* the writer of all segments */
 
 void world_must(enum fg_code code, const struct fg_err *err)
 {
@@ -95,7 +95,7 @@ void world_open(struct world *world, uint64_t seed)
     world_must(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
                             NULL, 0, &err),
                &err);
-    world->settings.nodes_min_bytes = 1; /* ours are small */
+    world->settings.rollup_min_bytes = 1; /* ours are small */
     cmp_share(&world->settings, 0);
     (void)snprintf(world->scratch, sizeof world->scratch, "/tmp/compactor_test_XXXXXX");
     assert_non_null(mkdtemp(world->scratch));

@@ -1,0 +1,80 @@
+#include "compactor/completion_core.h"
+
+#include <stdio.h>
+
+enum fg_code cmp_ingesters_of(const struct fg_ring *ring, struct fg_arena *arena,
+                              struct cmp_ingesters *ret_ingesters, struct fg_err *err)
+{
+    struct cmp_ingester_store *items =
+        fg_arena_new(arena, struct cmp_ingester_store, ring->n_members);
+    struct cmp_ingesters ingesters = {
+        .items = items, .generation = ring->generation, .known = ring->n_revisions > 0};
+
+    if (items == NULL)
+        return fg_fail(err, FG_E_LIMIT, "no room for %u members", ring->n_members);
+    for (uint32_t i = 0; i < ring->n_members; i++)
+        if (fg_ring_state(ring, i) != FG_RING_GONE)
+            items[ingesters.n++] =
+                (struct cmp_ingester_store){ring->members[i].store, ring->members[i].name};
+    *ret_ingesters = ingesters;
+    return FG_OK;
+}
+
+static bool is_clean(const struct fg_l0 *l0, struct fg_id store, uint64_t number)
+{
+    const struct fg_l0_writer *writer = fg_l0_writer(l0, store);
+
+    return writer != NULL && writer->clean >= number;
+}
+
+void cmp_completion_waits_for(const struct cmp_ingesters *ingesters, const struct fg_l0 *l0,
+                              uint64_t number, char text[COMPLETION_TEXT_MAX_BYTES])
+{
+    struct fg_slice first = {NULL, 0};
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < ingesters->n; i++)
+        if (!is_clean(l0, ingesters->items[i].id, number) && n++ == 0)
+            first = ingesters->items[i].name;
+    text[0] = '\0';
+    if (!ingesters->known)
+        (void)snprintf(text, COMPLETION_TEXT_MAX_BYTES,
+                       "ingesters: the list of ingesters is not known yet");
+    else if (n == 1)
+        (void)snprintf(text, COMPLETION_TEXT_MAX_BYTES, "%.*s", FG_S(first));
+    else if (n > 1)
+        (void)snprintf(text, COMPLETION_TEXT_MAX_BYTES, "%.*s and %u more", FG_S(first), n - 1);
+}
+
+static bool all_clean(const struct cmp_ingesters *ingesters, const struct fg_l0 *l0,
+                      uint64_t number)
+{
+    for (uint32_t i = 0; i < ingesters->n; i++)
+        if (!is_clean(l0, ingesters->items[i].id, number))
+            return false;
+    return l0->generation >= ingesters->generation;
+}
+
+struct cmp_completion cmp_completion_next(const struct fg_blocks_tombstone *tombstone,
+                                          const struct fg_l0 *l0,
+                                          const struct cmp_ingesters *ingesters, uint64_t number)
+{
+    struct cmp_completion next = {.step = COMPLETION_ASK,
+                                  .await = {.tombstone = tombstone->id,
+                                            .before = tombstone->awaits,
+                                            .awaits = number,
+                                            .awaits_profiles = tombstone->profiles}};
+
+    if (!ingesters->known)
+        return (struct cmp_completion){.step = COMPLETION_WAIT};
+    /* Nobody was asked, or in a manifest that is not there any more: a bucket that was put back. */
+    if (tombstone->awaits == 0 || tombstone->awaits > l0->asked)
+        return next;
+    if (!all_clean(ingesters, l0, tombstone->awaits))
+        return (struct cmp_completion){.step = COMPLETION_WAIT};
+    if (tombstone->profiles == tombstone->awaits_profiles)
+        next.await.quiet = tombstone->quiet + 1;
+    if (next.await.quiet >= COMPLETION_QUIET)
+        next.step = COMPLETION_END;
+    return next;
+}

@@ -1,0 +1,296 @@
+#include "compactor/gc.h"
+
+#include "common/runtime/log.h"
+#include "compactor/metrics.h"
+
+enum {
+    ARENA_BYTES = 64 * 1024 * 1024,
+    AT_ONCE = 16, /* deletions under way */
+};
+
+/* ---- deleting objects ---- */
+
+struct name {
+    char text[FG_NAME_MAX_BYTES];
+};
+
+static void send_delete(struct cmp_env *env, struct fg_bucket_wave *wave,
+                        struct fg_bucket_request *request, const struct name *name)
+{
+    *request = (struct fg_bucket_request){.verb = FG_BUCKET_DELETE,
+                                          .name = name->text,
+                                          .deadline_mono_ns =
+                                              cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS)};
+    fg_bucket_wave_send(wave, env->bucket, request);
+}
+
+/* What is not there is deleted. */
+static enum fg_code delete_all(struct cmp_env *env, const struct name *names, uint32_t count,
+                               struct fg_err *err)
+{
+    struct fg_bucket_request requests[AT_ONCE] = {{0}}, *request;
+    struct fg_bucket_wave *wave = fg_bucket_wave_create();
+    enum fg_code code = FG_OK;
+    uint32_t sent = 0;
+
+    for (; sent < FG_MIN(count, (uint32_t)AT_ONCE); sent++)
+        send_delete(env, wave, &requests[sent], &names[sent]);
+    while ((request = fg_bucket_wave_next(wave)) != NULL) {
+        if (request->code != FG_OK && code == FG_OK) {
+            code = request->code;
+            *err = request->err;
+        }
+        fg_bucket_clear(request);
+        if (sent < count && code == FG_OK)
+            send_delete(env, wave, request, &names[sent++]);
+    }
+    fg_bucket_wave_destroy(wave);
+    return code;
+}
+
+/* Objects go first, then the manifest forgets them; tenant: whose it is, empty for the L0 one. */
+static enum fg_code delete_and_forget(struct cmp_env *env, struct fg_slice tenant,
+                                      const struct name *names, const struct cmp_edit_task *task,
+                                      struct fg_err *err)
+{
+    if (delete_all(env, names, task->count, err) != FG_OK)
+        return err->code;
+    fg_metric_add(env->metrics, COMPACTOR_OBJECTS_DELETED, task->count);
+    return cmp_manifests_edit(env, tenant, task, err);
+}
+
+static struct name *make_names(struct fg_arena *arena, uint32_t count, struct fg_err *err)
+{
+    struct name *names = fg_arena_new(arena, struct name, count);
+
+    if (names == NULL)
+        (void)fg_fail(err, FG_E_LIMIT, "%u objects to delete", count);
+    return names;
+}
+
+/* ---- the L0 manifest ---- */
+
+enum fg_code cmp_gc_retire(struct cmp_env *env, const struct cmp_gc_config *config,
+                           const struct fg_l0 *l0, const struct fg_blocks *const *blocks,
+                           struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct cmp_edit_task task = {.kind = EDIT_RETIRE};
+    uint64_t *generations;
+
+    if (cmp_gc_retirable(config, l0, blocks, fg_wall_ns(env->clock), arena, &generations,
+                         &task.count, err) != FG_OK)
+        return err->code;
+    task.generations = generations;
+    if (task.count == 0)
+        return FG_OK;
+    if (cmp_manifests_edit(env, FG_LIT(""), &task, err) != FG_OK)
+        return err->code;
+    fg_metric_add(env->metrics, COMPACTOR_RETIRED, task.count);
+    return FG_OK;
+}
+
+enum fg_code cmp_gc_delete_segments(struct cmp_env *env, const struct cmp_gc_config *config,
+                                    const struct fg_l0 *l0, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct cmp_edit_task task = {.kind = EDIT_DELETED_SEGMENTS};
+    struct fg_segment_id *ids;
+    struct name *names;
+
+    if (cmp_gc_deletable_segments(config, l0, fg_wall_ns(env->clock), arena, &ids, &task.count,
+                                  err) != FG_OK)
+        return err->code;
+    if (task.count == 0)
+        return FG_OK;
+    names = make_names(arena, task.count, err);
+    if (names == NULL)
+        return err->code;
+    for (uint32_t i = 0; i < task.count; i++)
+        fg_name_segment(names[i].text, &ids[i]);
+    task.segments = ids;
+    return delete_and_forget(env, FG_LIT(""), names, &task, err);
+}
+
+/* ---- a tenant's ---- */
+
+enum fg_code cmp_gc_delete_blocks(struct cmp_env *env, const struct cmp_gc_config *config,
+                                  const struct fg_blocks *blocks, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct cmp_edit_task task = {.kind = EDIT_DELETED_BLOCKS};
+    struct fg_id *ids;
+    struct name *names;
+
+    if (cmp_gc_deletable_blocks(config, blocks, fg_wall_ns(env->clock), arena, &ids, &task.count,
+                                err) != FG_OK)
+        return err->code;
+    if (task.count == 0)
+        return FG_OK;
+    names = make_names(arena, task.count, err);
+    if (names == NULL)
+        return err->code;
+    for (uint32_t i = 0; i < task.count; i++)
+        if (fg_name_block(names[i].text, blocks->tenant, ids[i], err) != FG_OK)
+            return err->code;
+    task.blocks = ids;
+    return delete_and_forget(env, blocks->tenant, names, &task, err);
+}
+
+/* ---- orphans ---- */
+
+/* A sweep, page by page of the list. */
+struct sweeping {
+    struct cmp_env *env;
+    const struct cmp_gc_config *config;
+    int64_t wall_ns;
+    struct fg_manifest *l0, *blocks;
+    char tenant[FG_TENANT_MAX_BYTES + 1]; /* of blocks */
+    bool tenant_read;                     /* since the page was listed */
+    bool tenant_lost;                     /* its manifest is not the one it should be */
+    uint32_t n_unheard; /* segments of cuts that the L0 manifest has not heard of */
+    struct name names[FG_BUCKET_PAGE_MAX];
+    uint32_t n_names;
+};
+
+/* Names come in order: a tenant's blocks lie side by side, and its manifest is read once a page. */
+static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name *name,
+                                struct fg_err *err)
+{
+    bool same = strcmp(sweeping->tenant, name->tenant) == 0;
+
+    if (same && sweeping->tenant_read)
+        return FG_OK;
+    if (!same) {
+        fg_manifest_unref(sweeping->blocks);
+        sweeping->blocks = NULL;
+        memcpy(sweeping->tenant, name->tenant, sizeof sweeping->tenant);
+    }
+    sweeping->tenant_read = true;
+    sweeping->tenant_lost = false;
+    if (cmp_manifests_blocks(sweeping->env, fg_cstr(sweeping->tenant), &sweeping->blocks, err) !=
+        FG_OK) {
+        if (err->code != FG_E_CORRUPT)
+            return err->code;
+        sweeping->tenant_lost = true;
+    } else if (fg_blocks_check(&sweeping->blocks->blocks, &sweeping->l0->l0, err) != FG_OK) {
+        sweeping->tenant_lost = true;
+    }
+    if (sweeping->tenant_lost) /* what its blocks are nobody knows now: all of them stay */
+        fg_log_error("orphaned blocks of a tenant are kept: its manifest is lost or damaged",
+                     fg_ls("tenant", name->tenant), fg_ls("err", err->msg));
+    return FG_OK;
+}
+
+static bool is_old(const struct sweeping *sweeping, const struct fg_bucket_entry *entry)
+{
+    return sweeping->wall_ns >=
+           fg_time_add(entry->modified_wall_ns, sweeping->config->orphan_after_ns);
+}
+
+static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_entry *entry,
+                            struct fg_err *err)
+{
+    const struct fg_blocks *blocks = NULL;
+    struct fg_name name;
+
+    if (!is_old(sweeping, entry) || !fg_name_parse(fg_cstr(entry->name), &name))
+        return FG_OK;
+    if (name.kind == FG_NAME_IS_BLOCK) {
+        if (know_tenant(sweeping, &name, err) != FG_OK)
+            return err->code;
+        if (sweeping->tenant_lost)
+            return FG_OK;
+        blocks = &sweeping->blocks->blocks;
+    }
+    sweeping->n_unheard += cmp_gc_is_unheard(sweeping->config, &name, entry->modified_wall_ns,
+                                             sweeping->wall_ns, &sweeping->l0->l0);
+    if (cmp_gc_is_orphan(sweeping->config, &name, entry->modified_wall_ns, sweeping->wall_ns,
+                         &sweeping->l0->l0, blocks))
+        (void)snprintf(sweeping->names[sweeping->n_names++].text, FG_NAME_MAX_BYTES, "%s",
+                       entry->name);
+    return FG_OK;
+}
+
+/* The manifests are read after the page was listed: what they know is no orphan. */
+static enum fg_code sweep_page(struct sweeping *sweeping, const struct fg_bucket_request *page,
+                               struct fg_err *err)
+{
+    sweeping->n_names = 0;
+    sweeping->tenant_read = false;
+    if (cmp_env_check(sweeping->env, err) != FG_OK ||
+        cmp_manifests_l0(sweeping->env, &sweeping->l0, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; i < page->n_entries; i++)
+        if (look_at(sweeping, &page->entries[i], err) != FG_OK)
+            return err->code;
+    if (sweeping->n_names == 0)
+        return FG_OK;
+    fg_log_info("deleting orphaned objects that no manifest lists",
+                fg_lu("objects", sweeping->n_names), fg_ls("first", sweeping->names[0].text));
+    fg_metric_add(sweeping->env->metrics, COMPACTOR_ORPHANS, sweeping->n_names);
+    return delete_all(sweeping->env, sweeping->names, sweeping->n_names, err);
+}
+
+static enum fg_code sweep(struct sweeping *sweeping, const char *prefix, struct fg_err *err)
+{
+    struct fg_bucket_request page = {.verb = FG_BUCKET_LIST, .name = prefix};
+    enum fg_code code = FG_OK;
+    char *after = NULL;
+
+    do {
+        page.after = after;
+        page.deadline_mono_ns = cmp_env_deadline(sweeping->env, ENV_REQUEST_TIMEOUT_NS);
+        if (fg_bucket_call(sweeping->env->bucket, &page) != FG_OK) {
+            *err = page.err;
+            code = err->code;
+        } else {
+            code = sweep_page(sweeping, &page, err);
+        }
+        free(after);
+        after = code == FG_OK && page.next != NULL ? strdup(page.next) : NULL;
+        fg_bucket_clear(&page);
+    } while (after != NULL);
+    return code;
+}
+
+/* Uploads that were never completed are in no list, and cost what objects cost. */
+static enum fg_code abort_uploads(struct cmp_env *env, const struct cmp_gc_config *config,
+                                  struct fg_err *err)
+{
+    struct fg_bucket_request request = {
+        .verb = FG_BUCKET_TIDY,
+        .older_than_ns = config->orphan_after_ns,
+        .deadline_mono_ns = cmp_env_deadline(env, ENV_UPLOAD_TIMEOUT_NS),
+    };
+    enum fg_code code = fg_bucket_call(env->bucket, &request);
+
+    if (code != FG_OK)
+        *err = request.err;
+    else
+        fg_metric_add(env->metrics, COMPACTOR_UPLOADS, request.size_bytes);
+    fg_bucket_clear(&request);
+    return code;
+}
+
+enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_config *config,
+                                  struct fg_err *err)
+{
+    struct sweeping *sweeping = fg_new(struct sweeping);
+    enum fg_code code;
+
+    sweeping->env = env;
+    sweeping->config = config;
+    sweeping->wall_ns = fg_wall_ns(env->clock);
+    code = sweep(sweeping, FG_NAME_SEGMENTS, err);
+    if (code == FG_OK)
+        fg_metric_set(env->metrics, COMPACTOR_UNHEARD, sweeping->n_unheard);
+    if (code == FG_OK)
+        code = sweep(sweeping, FG_NAME_TENANTS, err);
+    if (code == FG_OK)
+        code = abort_uploads(env, config, err);
+    fg_manifest_unref(sweeping->l0);
+    fg_manifest_unref(sweeping->blocks);
+    free(sweeping);
+    return code;
+}
