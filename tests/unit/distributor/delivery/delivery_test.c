@@ -70,7 +70,7 @@ static int open_with(void **state, unsigned dead, unsigned messages_max)
     f->registry = fg_registry_create();
     f->deliveries = (struct dist_deliveries){
         .owners = f->owners,
-        .cache = f->cache,
+        .definition_cache = f->cache,
         .metrics = fg_metrics_register(f->registry, metrics, FG_COUNT(metrics)),
         .stragglers_max_bytes = 1 << 20,
     };

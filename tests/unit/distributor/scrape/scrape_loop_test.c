@@ -295,9 +295,9 @@ static void an_update_does_not_begin_anew(void **state)
     assert_growth_stored(f);
 }
 
-static void write_error(const struct dist_targets_view *view, void *arg)
+static void write_error(const struct dist_scrape_pool_view *view, void *arg)
 {
-    const char *error = dist_scrape_state(view->scrapes[0]).error;
+    const char *error = dist_scrape_loop_state(view->scrapes[0]).error;
 
     fg_buf_puts(arg, error == NULL ? "" : error);
 }
@@ -311,7 +311,7 @@ static void look_on_loop(void *arg)
 {
     struct look *look = arg;
 
-    dist_targets_each(look->f->room->targets, write_error, &look->errors);
+    dist_scrape_pool_each(look->f->room->targets, write_error, &look->errors);
 }
 
 /* One target at that path, and what its page says. */
@@ -386,13 +386,13 @@ static void the_end_waits_for_what_is_being_stored(void **state)
 
 static void the_first_moment_is_the_hashs_own(void **state)
 {
-    int64_t interval = 15 * FG_SECOND_NS, first = dist_scrape_first_ns(12345, interval, 0);
+    int64_t interval = 15 * FG_SECOND_NS, first = dist_scrape_loop_first_ns(12345, interval, 0);
 
     (void)state;
     assert_int_equal(first, 12345);
     for (int64_t now = 0; now < 100; now++) {
         int64_t wall_ns = now * FG_SECOND_NS + 7;
-        int64_t wait_ns = dist_scrape_first_ns(12345, interval, wall_ns);
+        int64_t wait_ns = dist_scrape_loop_first_ns(12345, interval, wall_ns);
 
         assert_in_range(wait_ns, 0, interval - 1);
         assert_int_equal((wall_ns + wait_ns) % interval, first);

@@ -1,4 +1,4 @@
-#include "distributor/scrape/files.h"
+#include "distributor/scrape/discovery_file.h"
 
 #include "common/runtime/config.h"
 #include "common/runtime/file.h"
@@ -14,13 +14,13 @@ enum { FILES_MAX = 1000 };
 struct file {
     char *path;
     struct fg_file_version version;
-    char *error;              /* NULL: it was read */
-    struct dist_found *found; /* just read, on its way to the loop */
+    char *error;                        /* NULL: it was read */
+    struct dist_discovered *discovered; /* just read, on its way to the loop */
     bool is_there, changed;
 };
 
-struct dist_files {
-    struct dist_files_config config;
+struct dist_file_discovery {
+    struct dist_file_discovery_config config;
     uv_timer_t timer;
     struct fg_job job;
     bool under_way;
@@ -41,7 +41,7 @@ static bool is_json(const char *path)
     return fg_slice_ends(fg_cstr(path), ".json");
 }
 
-enum fg_code dist_files_check_pattern(const char *pattern, struct fg_err *err)
+enum fg_code dist_file_discovery_check_pattern(const char *pattern, struct fg_err *err)
 {
     struct fg_slice text = fg_cstr(pattern);
 
@@ -51,34 +51,34 @@ enum fg_code dist_files_check_pattern(const char *pattern, struct fg_err *err)
                    pattern);
 }
 
-enum fg_code dist_files_read(const char *path, struct fg_slice text, struct dist_found *found,
-                             struct fg_err *err)
+enum fg_code dist_file_discovery_read(const char *path, struct fg_slice text,
+                                      struct dist_discovered *discovered, struct fg_err *err)
 {
     enum fg_code code;
     json_t *doc;
 
-    code = is_json(path) ? dist_doc_from_json(text, path, &doc, err)
-                         : dist_doc_from_yaml(text, path, &doc, err);
+    code = is_json(path) ? dist_document_from_json(text, path, &doc, err)
+                         : dist_document_from_yaml(text, path, &doc, err);
     if (code != FG_OK)
         return code;
-    code = dist_found_read_groups(found, doc, path, err);
+    code = dist_discovered_read_groups(discovered, doc, path, err);
     json_decref(doc);
     return code;
 }
 
 static enum fg_code read_file(struct file *file, struct fg_err *err)
 {
-    fg_auto(dist_found) *found = dist_found_create();
+    fg_auto(dist_discovered) *discovered = dist_discovered_create();
     struct fg_buf text;
     enum fg_code code;
 
     fg_buf_init(&text, (size_t)2 * 1024 * 1024); /* half of it is refused */
     code = fg_conf_read_file(file->path, &text, err);
     if (code == FG_OK)
-        code = dist_files_read(file->path, fg_buf_slice(&text), found, err);
+        code = dist_file_discovery_read(file->path, fg_buf_slice(&text), discovered, err);
     fg_buf_done(&text);
     if (code == FG_OK)
-        file->found = fg_take(found);
+        file->discovered = fg_take(discovered);
     return code;
 }
 
@@ -106,7 +106,7 @@ static void look_at(struct file *file)
         file->error = copy_text(err.msg);
 }
 
-static void add_file(struct dist_files *files, const char *path)
+static void add_file(struct dist_file_discovery *files, const char *path)
 {
     for (size_t i = 0; i < files->n_files; i++)
         if (strcmp(files->files[i].path, path) == 0)
@@ -120,7 +120,7 @@ static void add_file(struct dist_files *files, const char *path)
         (struct file){.path = copy_text(path), .version = {.size = -1}};
 }
 
-static void find_files(struct dist_files *files, const char *pattern)
+static void find_files(struct dist_file_discovery *files, const char *pattern)
 {
     glob_t paths;
 
@@ -133,7 +133,7 @@ static void find_files(struct dist_files *files, const char *pattern)
 
 static enum fg_code run(struct fg_job *job, struct fg_err *err)
 {
-    struct dist_files *files = fg_container(job, struct dist_files, job);
+    struct dist_file_discovery *files = fg_container(job, struct dist_file_discovery, job);
 
     (void)err;
     files->too_many = false;
@@ -148,12 +148,12 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
 
 static void file_done(struct file *file)
 {
-    dist_found_destroy(file->found);
+    dist_discovered_destroy(file->discovered);
     free(file->error);
     free(file->path);
 }
 
-static void take_over(struct dist_files *files, struct file *file, const char *group)
+static void take_over(struct dist_file_discovery *files, struct file *file, const char *group)
 {
     if (file->error != NULL) {
         fg_metric_add(files->config.metrics, SCRAPE_FILE_FAILURES, 1);
@@ -162,12 +162,12 @@ static void take_over(struct dist_files *files, struct file *file, const char *g
     }
     fg_metric_add(files->config.metrics, SCRAPE_FILE_READS, 1);
     fg_log_info("target file loaded", fg_ls("file", file->path),
-                fg_lu("targets", file->found->n_targets));
-    dist_targets_update(files->config.targets, group, file->found, true);
+                fg_lu("targets", file->discovered->n_targets));
+    dist_scrape_pool_update(files->config.targets, group, file->discovered, true);
 }
 
 /* false: the file is gone. */
-static bool settle(struct dist_files *files, struct file *file)
+static bool settle(struct dist_file_discovery *files, struct file *file)
 {
     size_t size = strlen(GROUP_PREFIX) + strlen(file->path) + 1;
     char *group = fg_malloc(size);
@@ -175,21 +175,21 @@ static bool settle(struct dist_files *files, struct file *file)
     (void)snprintf(group, size, "%s%s", GROUP_PREFIX, file->path);
     if (!file->is_there) {
         fg_log_info("target file deleted", fg_ls("file", file->path));
-        dist_targets_remove(files->config.targets, group);
+        dist_scrape_pool_remove(files->config.targets, group);
     } else if (file->changed) {
         take_over(files, file, group);
     }
     free(group);
-    dist_found_destroy(fg_take(file->found));
+    dist_discovered_destroy(fg_take(file->discovered));
     file->changed = false;
     return file->is_there;
 }
 
-static void finish_stop(struct dist_files *files);
+static void finish_stop(struct dist_file_discovery *files);
 
 static void done(struct fg_job *job)
 {
-    struct dist_files *files = fg_container(job, struct dist_files, job);
+    struct dist_file_discovery *files = fg_container(job, struct dist_file_discovery, job);
     size_t kept = 0;
 
     files->under_way = false;
@@ -210,7 +210,7 @@ static void done(struct fg_job *job)
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct dist_files *files = timer->data;
+    struct dist_file_discovery *files = timer->data;
 
     if (files->under_way)
         return;
@@ -220,9 +220,10 @@ static void on_timer(uv_timer_t *timer)
 
 /* ---- life ---- */
 
-struct dist_files *dist_files_start(const struct dist_files_config *config)
+struct dist_file_discovery *
+dist_file_discovery_start(const struct dist_file_discovery_config *config)
 {
-    struct dist_files *files = fg_new(struct dist_files);
+    struct dist_file_discovery *files = fg_new(struct dist_file_discovery);
 
     files->config = *config;
     files->job = (struct fg_job){.home = config->loop, .run = run, .done = done};
@@ -235,7 +236,7 @@ struct dist_files *dist_files_start(const struct dist_files_config *config)
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct dist_files *files = handle->data;
+    struct dist_file_discovery *files = handle->data;
     void (*on_stopped)(void *arg) = files->on_stopped;
     void *arg = files->stopped_arg;
 
@@ -246,12 +247,13 @@ static void on_timer_closed(uv_handle_t *handle)
     on_stopped(arg);
 }
 
-static void finish_stop(struct dist_files *files)
+static void finish_stop(struct dist_file_discovery *files)
 {
     uv_close((uv_handle_t *)&files->timer, on_timer_closed);
 }
 
-void dist_files_stop(struct dist_files *files, void (*on_stopped)(void *arg), void *arg)
+void dist_file_discovery_stop(struct dist_file_discovery *files, void (*on_stopped)(void *arg),
+                              void *arg)
 {
     files->on_stopped = on_stopped;
     files->stopped_arg = arg;
@@ -260,8 +262,9 @@ void dist_files_stop(struct dist_files *files, void (*on_stopped)(void *arg), vo
         finish_stop(files);
 }
 
-void dist_files_each_error(struct dist_files *files,
-                           void (*each)(const char *path, const char *error, void *arg), void *arg)
+void dist_file_discovery_each_error(struct dist_file_discovery *files,
+                                    void (*each)(const char *path, const char *error, void *arg),
+                                    void *arg)
 {
     if (files->under_way)
         return; /* the job's at the moment */

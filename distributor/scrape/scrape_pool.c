@@ -1,4 +1,4 @@
-#include "distributor/scrape/targets.h"
+#include "distributor/scrape/scrape_pool.h"
 
 #include "common/runtime/log.h"
 
@@ -11,7 +11,7 @@ enum {
 struct active {
     struct dist_target *target;
     char *group; /* by which it came first */
-    struct dist_scrape **scrapes;
+    struct dist_scrape_loop **scrapes;
     unsigned refs; /* by groups */
 };
 
@@ -31,8 +31,8 @@ struct targets_group {
     size_t n_shown;
 };
 
-struct dist_targets {
-    struct dist_targets_config config;
+struct dist_scrape_pool {
+    struct dist_scrape_pool_config config;
     struct active **active; /* ascending by hash */
     size_t n_active, cap_active;
     struct targets_group **groups; /* ascending by name */
@@ -64,7 +64,7 @@ static void close_room(void *array_ptr, size_t *n, size_t at)
 }
 
 /* Where the hash is or would be. */
-static size_t find_active(const struct dist_targets *targets, uint64_t hash)
+static size_t find_active(const struct dist_scrape_pool *targets, uint64_t hash)
 {
     size_t low = 0, high = targets->n_active;
 
@@ -79,7 +79,7 @@ static size_t find_active(const struct dist_targets *targets, uint64_t hash)
     return low;
 }
 
-static size_t find_group(const struct dist_targets *targets, const char *name)
+static size_t find_group(const struct dist_scrape_pool *targets, const char *name)
 {
     size_t low = 0, high = targets->n_groups;
 
@@ -94,7 +94,7 @@ static size_t find_group(const struct dist_targets *targets, const char *name)
     return low;
 }
 
-static bool is_group_at(const struct dist_targets *targets, size_t at, const char *name)
+static bool is_group_at(const struct dist_scrape_pool *targets, size_t at, const char *name)
 {
     return at < targets->n_groups && strcmp(targets->groups[at]->name, name) == 0;
 }
@@ -108,24 +108,24 @@ static char *copy_text(const char *text)
 
 /* ---- targets that are scraped ---- */
 
-static struct active *active_start(struct dist_targets *targets, struct dist_target *target,
+static struct active *active_start(struct dist_scrape_pool *targets, struct dist_target *target,
                                    const char *group, bool trusted)
 {
     struct active *active = fg_new(struct active);
 
     active->target = dist_target_ref(target);
     active->group = copy_text(group);
-    active->scrapes = fg_calloc(target->n_endpoints, sizeof(struct dist_scrape *));
+    active->scrapes = fg_calloc(target->n_endpoints, sizeof(struct dist_scrape_loop *));
     for (uint32_t i = 0; i < target->n_endpoints; i++)
         active->scrapes[i] =
-            dist_scrape_start(targets->config.context, target, &target->endpoints[i], trusted);
+            dist_scrape_loop_start(targets->config.context, target, &target->endpoints[i], trusted);
     return active;
 }
 
-static void active_end(struct dist_targets *targets, struct active *active)
+static void active_end(struct dist_scrape_pool *targets, struct active *active)
 {
     for (uint32_t i = 0; i < active->target->n_endpoints; i++)
-        dist_scrape_end(active->scrapes[i]);
+        dist_scrape_loop_stop(active->scrapes[i]);
     close_room(&targets->active, &targets->n_active, find_active(targets, active->target->hash));
     dist_target_unref(active->target);
     free(active->group);
@@ -134,7 +134,7 @@ static void active_end(struct dist_targets *targets, struct active *active)
 }
 
 /* The one with this hash, which is begun if there is none; NULL: there are too many. */
-static struct active *take(struct dist_targets *targets, struct dist_target *target,
+static struct active *take(struct dist_scrape_pool *targets, struct dist_target *target,
                            const char *group, bool trusted)
 {
     size_t at = find_active(targets, target->hash);
@@ -153,7 +153,7 @@ static struct active *take(struct dist_targets *targets, struct dist_target *tar
     return active;
 }
 
-static void give(struct dist_targets *targets, struct active *active)
+static void give(struct dist_scrape_pool *targets, struct active *active)
 {
     if (--active->refs == 0)
         active_end(targets, active);
@@ -161,7 +161,7 @@ static void give(struct dist_targets *targets, struct active *active)
 
 /* ---- groups ---- */
 
-static void show_counts(const struct dist_targets *targets)
+static void show_counts(const struct dist_scrape_pool *targets)
 {
     struct fg_metrics *metrics = targets->config.context->metrics;
 
@@ -182,7 +182,7 @@ static struct targets_group *group_create(const char *name)
 }
 
 /* Out of the sums; its targets live on where others have them too. */
-static void group_destroy(struct dist_targets *targets, struct targets_group *group)
+static void group_destroy(struct dist_scrape_pool *targets, struct targets_group *group)
 {
     for (size_t i = 0; i < group->n_active; i++)
         give(targets, group->active[i]);
@@ -222,7 +222,7 @@ static bool keep_dropped(struct targets_group *group, const struct fg_labels *di
     return true;
 }
 
-static void drop(struct dist_targets *targets, struct targets_group *group,
+static void drop(struct dist_scrape_pool *targets, struct targets_group *group,
                  const struct fg_labels *discovered, const char *why)
 {
     group->n_dropped++;
@@ -248,10 +248,10 @@ static void log_wrong(const struct targets_group *group, size_t before)
                     fg_lu("targets", group->n_wrong), fg_ls("why", first_wrong(group)));
 }
 
-static void add_target(struct dist_targets *targets, struct targets_group *group,
+static void add_target(struct dist_scrape_pool *targets, struct targets_group *group,
                        const struct fg_labels *discovered, bool trusted)
 {
-    const struct dist_targets_config *config = &targets->config;
+    const struct dist_scrape_pool_config *config = &targets->config;
     struct dist_target *target;
     struct active *active;
     struct fg_err err;
@@ -275,19 +275,19 @@ static void add_target(struct dist_targets *targets, struct targets_group *group
     dist_target_unref(target);
 }
 
-void dist_targets_update(struct dist_targets *targets, const char *name,
-                         const struct dist_found *found, bool trusted)
+void dist_scrape_pool_update(struct dist_scrape_pool *targets, const char *name,
+                             const struct dist_discovered *discovered, bool trusted)
 {
     size_t at = find_group(targets, name);
     bool is_known = is_group_at(targets, at, name);
     struct targets_group *group = group_create(name);
 
-    group->active = fg_calloc(found->n_targets, sizeof(struct active *));
-    for (size_t i = 0; i < found->n_targets; i++) {
+    group->active = fg_calloc(discovered->n_targets, sizeof(struct active *));
+    for (size_t i = 0; i < discovered->n_targets; i++) {
         if (i < targets->config.targets_max)
-            add_target(targets, group, &found->targets[i], trusted);
+            add_target(targets, group, &discovered->targets[i], trusted);
         else
-            drop(targets, group, &found->targets[i], too_many);
+            drop(targets, group, &discovered->targets[i], too_many);
     }
     log_wrong(group, is_known ? targets->groups[at]->n_wrong : 0);
     /* The old ones go after the new ones have come: what both have is not interrupted. */
@@ -299,7 +299,7 @@ void dist_targets_update(struct dist_targets *targets, const char *name,
     show_counts(targets);
 }
 
-static void remove_at(struct dist_targets *targets, size_t at)
+static void remove_at(struct dist_scrape_pool *targets, size_t at)
 {
     struct targets_group *group = targets->groups[at];
 
@@ -307,7 +307,7 @@ static void remove_at(struct dist_targets *targets, size_t at)
     group_destroy(targets, group);
 }
 
-void dist_targets_remove(struct dist_targets *targets, const char *name)
+void dist_scrape_pool_remove(struct dist_scrape_pool *targets, const char *name)
 {
     size_t at = find_group(targets, name);
 
@@ -315,14 +315,14 @@ void dist_targets_remove(struct dist_targets *targets, const char *name)
         remove_at(targets, at);
 }
 
-void dist_targets_mark(struct dist_targets *targets, const char *prefix)
+void dist_scrape_pool_mark(struct dist_scrape_pool *targets, const char *prefix)
 {
     for (size_t i = 0; i < targets->n_groups; i++)
         if (fg_slice_starts(fg_cstr(targets->groups[i]->name), prefix))
             targets->groups[i]->marked = true;
 }
 
-void dist_targets_sweep(struct dist_targets *targets, const char *prefix)
+void dist_scrape_pool_sweep(struct dist_scrape_pool *targets, const char *prefix)
 {
     for (size_t i = targets->n_groups; i > 0; i--) {
         const struct targets_group *group = targets->groups[i - 1];
@@ -332,7 +332,7 @@ void dist_targets_sweep(struct dist_targets *targets, const char *prefix)
     }
 }
 
-void dist_targets_end(struct dist_targets *targets)
+void dist_scrape_pool_end(struct dist_scrape_pool *targets)
 {
     while (targets->n_groups > 0)
         remove_at(targets, targets->n_groups - 1);
@@ -340,15 +340,15 @@ void dist_targets_end(struct dist_targets *targets)
 
 /* ---- life ---- */
 
-struct dist_targets *dist_targets_create(const struct dist_targets_config *config)
+struct dist_scrape_pool *dist_scrape_pool_create(const struct dist_scrape_pool_config *config)
 {
-    struct dist_targets *targets = fg_new(struct dist_targets);
+    struct dist_scrape_pool *targets = fg_new(struct dist_scrape_pool);
 
     targets->config = *config;
     return targets;
 }
 
-void dist_targets_destroy(struct dist_targets *targets)
+void dist_scrape_pool_destroy(struct dist_scrape_pool *targets)
 {
     if (targets == NULL)
         return;
@@ -368,8 +368,9 @@ static int cmp_active(const void *a, const void *b)
     return order != 0 ? order : strcmp(x->target->address, y->target->address);
 }
 
-void dist_targets_each(struct dist_targets *targets,
-                       void (*each)(const struct dist_targets_view *view, void *arg), void *arg)
+void dist_scrape_pool_each(struct dist_scrape_pool *targets,
+                           void (*each)(const struct dist_scrape_pool_view *view, void *arg),
+                           void *arg)
 {
     size_t n = targets->n_active;
     struct active **sorted = fg_calloc(FG_MAX(n, 1), sizeof(struct active *));
@@ -378,28 +379,29 @@ void dist_targets_each(struct dist_targets *targets,
         memcpy(sorted, targets->active, n * sizeof(struct active *));
     qsort(sorted, n, sizeof(struct active *), cmp_active);
     for (size_t i = 0; i < n; i++)
-        each(&(struct dist_targets_view){sorted[i]->group, sorted[i]->target, sorted[i]->scrapes,
-                                         sorted[i]->target->n_endpoints},
+        each(&(struct dist_scrape_pool_view){sorted[i]->group, sorted[i]->target,
+                                             sorted[i]->scrapes, sorted[i]->target->n_endpoints},
              arg);
     free(sorted);
 }
 
-void dist_targets_each_dropped(struct dist_targets *targets,
-                               void (*each)(const struct dist_targets_dropped *dropped, void *arg),
-                               void *arg)
+void dist_scrape_pool_each_dropped(struct dist_scrape_pool *targets,
+                                   void (*each)(const struct dist_scrape_pool_dropped *dropped,
+                                                void *arg),
+                                   void *arg)
 {
     for (size_t g = 0; g < targets->n_groups; g++) {
         const struct targets_group *group = targets->groups[g];
 
         for (size_t i = 0; i < group->n_shown; i++)
-            each(&(struct dist_targets_dropped){group->name, &group->dropped[i].discovered,
-                                                group->dropped[i].why},
+            each(&(struct dist_scrape_pool_dropped){group->name, &group->dropped[i].discovered,
+                                                    group->dropped[i].why},
                  arg);
     }
 }
 
-struct dist_targets_counts dist_targets_count(const struct dist_targets *targets)
+struct dist_scrape_pool_counts dist_scrape_pool_count(const struct dist_scrape_pool *targets)
 {
-    return (struct dist_targets_counts){targets->n_active, targets->n_dropped,
-                                        targets->n_elsewhere};
+    return (struct dist_scrape_pool_counts){targets->n_active, targets->n_dropped,
+                                            targets->n_elsewhere};
 }

@@ -1,7 +1,7 @@
 /* Files that come, change, break and go while they are watched. Nothing is scraped: the interval is
  * a day. */
 #include "common/runtime/log.h"
-#include "distributor/scrape/files.h"
+#include "distributor/scrape/discovery_file.h"
 #include "tests/unit/distributor/scrape/room.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 struct fixture {
     struct room *room;
-    struct dist_files *files;
+    struct dist_file_discovery *files;
     char folder[64], yaml_pattern[96], json_pattern[96];
     const char *patterns[3];
     sem_t stopped;
@@ -23,7 +23,7 @@ static void start_on_loop(void *arg)
 {
     struct fixture *f = arg;
 
-    f->files = dist_files_start(&(struct dist_files_config){
+    f->files = dist_file_discovery_start(&(struct dist_file_discovery_config){
         .loop = f->room->loop,
         .work = f->room->work,
         .targets = f->room->targets,
@@ -43,7 +43,7 @@ static void stop_on_loop(void *arg)
 {
     struct fixture *f = arg;
 
-    dist_files_stop(f->files, on_stopped, &f->stopped);
+    dist_file_discovery_stop(f->files, on_stopped, &f->stopped);
 }
 
 static int set_up(void **state)
@@ -164,7 +164,7 @@ static void errors_on_loop(void *arg)
 {
     struct seen_errors *seen = arg;
 
-    dist_files_each_error(seen->f->files, note_error, seen);
+    dist_file_discovery_each_error(seen->f->files, note_error, seen);
 }
 
 static void a_broken_file_leaves_what_was(void **state)
@@ -249,9 +249,9 @@ static void patterns_end_in_what_can_be_read(void **state)
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(dist_files_check_pattern("/x/*.json", &err), FG_OK);
-    assert_int_equal(dist_files_check_pattern("/x/*.yml", &err), FG_OK);
-    assert_int_equal(dist_files_check_pattern("/x/*", &err), FG_E_INVALID);
+    assert_int_equal(dist_file_discovery_check_pattern("/x/*.json", &err), FG_OK);
+    assert_int_equal(dist_file_discovery_check_pattern("/x/*.yml", &err), FG_OK);
+    assert_int_equal(dist_file_discovery_check_pattern("/x/*", &err), FG_E_INVALID);
 }
 
 int main(void)

@@ -12,11 +12,11 @@
  * A list that fails leaves the targets as they were: nothing goes but after a complete one. A watch
  * goes on from the version of the last event; bookmarks bring new ones where nothing happens.
  */
-#include "distributor/scrape/kubernetes.h"
+#include "distributor/scrape/discovery_kubernetes.h"
 
 #include "common/base/str.h"
 #include "common/runtime/log.h"
-#include "distributor/scrape/pods.h"
+#include "distributor/scrape/kubernetes_pod.h"
 
 #define GROUP_PREFIX "pod:"
 
@@ -37,8 +37,8 @@ static const int64_t CONNECT_TIMEOUT_NS = 10 * FG_SECOND_NS, LIST_TIMEOUT_NS = 6
 
 enum state { LIST, READ, WATCH, PAUSE };
 
-struct dist_kubernetes {
-    struct dist_kubernetes_config config;
+struct dist_kubernetes_discovery {
+    struct dist_kubernetes_discovery_config config;
     struct fg_client *client;
     struct fg_client_tls tls;
     char ca_file[PATH_MAX_BYTES], token_file[PATH_MAX_BYTES];
@@ -69,7 +69,8 @@ static const char *const state_names[] = {
     [PAUSE] = "waiting to try again",
 };
 
-const char *dist_kubernetes_state(const struct dist_kubernetes *kubernetes, const char **ret_error)
+const char *dist_kubernetes_discovery_state(const struct dist_kubernetes_discovery *kubernetes,
+                                            const char **ret_error)
 {
     *ret_error = kubernetes->error[0] == '\0' ? NULL : kubernetes->error;
     return state_names[kubernetes->state];
@@ -83,7 +84,7 @@ static void set_text(struct fg_buf *buf, struct fg_slice text)
 
 /* ---- pauses ---- */
 
-int64_t dist_kubernetes_pause_ns(int64_t pause_ns, unsigned failures, uint64_t random)
+int64_t dist_kubernetes_discovery_pause_ns(int64_t pause_ns, unsigned failures, uint64_t random)
 {
     enum { DOUBLINGS_MAX = 5 };
     int64_t longest_ns = pause_ns << FG_MIN(failures, (unsigned)DOUBLINGS_MAX);
@@ -96,12 +97,12 @@ static uint64_t random_number(void)
     return fg_mix64(fg_hash_seed() ^ (uint64_t)fg_mono_ns(fg_clock_real()));
 }
 
-static void list_from_the_start(struct dist_kubernetes *kubernetes);
-static void watch(struct dist_kubernetes *kubernetes);
+static void list_from_the_start(struct dist_kubernetes_discovery *kubernetes);
+static void watch(struct dist_kubernetes_discovery *kubernetes);
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct dist_kubernetes *kubernetes = timer->data;
+    struct dist_kubernetes_discovery *kubernetes = timer->data;
 
     fg_assert(kubernetes->state == PAUSE);
     if (kubernetes->version.len == 0)
@@ -110,17 +111,17 @@ static void on_timer(uv_timer_t *timer)
         watch(kubernetes);
 }
 
-static void pause_now(struct dist_kubernetes *kubernetes)
+static void pause_now(struct dist_kubernetes_discovery *kubernetes)
 {
-    int64_t pause_ns = dist_kubernetes_pause_ns(kubernetes->config.pause_ns, kubernetes->failures,
-                                                random_number());
+    int64_t pause_ns = dist_kubernetes_discovery_pause_ns(kubernetes->config.pause_ns,
+                                                          kubernetes->failures, random_number());
 
     kubernetes->state = PAUSE;
     fg_assert(uv_timer_start(&kubernetes->timer, on_timer, (uint64_t)(pause_ns / FG_MS_NS), 0) ==
               0);
 }
 
-static void note_failure(struct dist_kubernetes *kubernetes, const char *why)
+static void note_failure(struct dist_kubernetes_discovery *kubernetes, const char *why)
 {
     kubernetes->failures++;
     (void)snprintf(kubernetes->error, sizeof kubernetes->error, "%s", why);
@@ -129,13 +130,13 @@ static void note_failure(struct dist_kubernetes *kubernetes, const char *why)
                 fg_lu("failures", kubernetes->failures));
 }
 
-static void fail(struct dist_kubernetes *kubernetes, const char *why)
+static void fail(struct dist_kubernetes_discovery *kubernetes, const char *why)
 {
     note_failure(kubernetes, why);
     pause_now(kubernetes);
 }
 
-static void note_success(struct dist_kubernetes *kubernetes)
+static void note_success(struct dist_kubernetes_discovery *kubernetes)
 {
     kubernetes->failures = 0;
     kubernetes->error[0] = '\0';
@@ -154,9 +155,9 @@ static void put_parameter(struct fg_buf *url, const char *name, struct fg_slice 
 }
 
 /* What lists and watches have in common. */
-static void begin_url(struct dist_kubernetes *kubernetes)
+static void begin_url(struct dist_kubernetes_discovery *kubernetes)
 {
-    const struct dist_kubernetes_config *config = &kubernetes->config;
+    const struct dist_kubernetes_discovery_config *config = &kubernetes->config;
     struct fg_buf *url = &kubernetes->url;
     char node[512];
 
@@ -180,7 +181,7 @@ static void put_number(struct fg_buf *url, const char *name, uint64_t number)
     put_parameter(url, name, fg_cstr(text));
 }
 
-static void ask(struct dist_kubernetes *kubernetes, int64_t timeout_ns,
+static void ask(struct dist_kubernetes_discovery *kubernetes, int64_t timeout_ns,
                 bool (*on_chunk)(struct fg_client_request *request, struct fg_slice chunk),
                 void (*done)(struct fg_client_request *request))
 {
@@ -208,7 +209,7 @@ static void ask(struct dist_kubernetes *kubernetes, int64_t timeout_ns,
 }
 
 /* An answer with another status than 200 in a sentence. */
-static void fail_status(struct dist_kubernetes *kubernetes)
+static void fail_status(struct dist_kubernetes_discovery *kubernetes)
 {
     const struct fg_client_request *request = &kubernetes->request;
     struct fg_buf said, url;
@@ -229,7 +230,7 @@ static void fail_status(struct dist_kubernetes *kubernetes)
 
 static void on_listed(struct fg_client_request *request);
 
-static void list(struct dist_kubernetes *kubernetes)
+static void list(struct dist_kubernetes_discovery *kubernetes)
 {
     kubernetes->state = LIST;
     begin_url(kubernetes);
@@ -238,17 +239,18 @@ static void list(struct dist_kubernetes *kubernetes)
     ask(kubernetes, LIST_TIMEOUT_NS, NULL, on_listed);
 }
 
-static void list_from_the_start(struct dist_kubernetes *kubernetes)
+static void list_from_the_start(struct dist_kubernetes_discovery *kubernetes)
 {
     fg_buf_clear(&kubernetes->next);
     fg_buf_clear(&kubernetes->version);
-    dist_targets_mark(kubernetes->config.targets, GROUP_PREFIX);
+    dist_scrape_pool_mark(kubernetes->config.targets, GROUP_PREFIX);
     list(kubernetes);
 }
 
 static void on_listed(struct fg_client_request *request)
 {
-    struct dist_kubernetes *kubernetes = fg_container(request, struct dist_kubernetes, request);
+    struct dist_kubernetes_discovery *kubernetes =
+        fg_container(request, struct dist_kubernetes_discovery, request);
 
     if (request->code == FG_E_TOO_LARGE && kubernetes->page_pods > 1) {
         kubernetes->page_pods /= 2;
@@ -267,42 +269,44 @@ static void on_listed(struct fg_client_request *request)
 /* Worker. */
 static enum fg_code read_page(struct fg_job *job, struct fg_err *err)
 {
-    struct dist_kubernetes *kubernetes = fg_container(job, struct dist_kubernetes, job);
+    struct dist_kubernetes_discovery *kubernetes =
+        fg_container(job, struct dist_kubernetes_discovery, job);
 
     return dist_pods_read_page(fg_buf_slice(&kubernetes->request.answer), kubernetes->config.kinds,
                                &kubernetes->page, err);
 }
 
-static void update_pod(struct dist_kubernetes *kubernetes, const struct dist_found *found,
-                       const struct dist_pods_entry *pod)
+static void update_pod(struct dist_kubernetes_discovery *kubernetes,
+                       const struct dist_discovered *discovered, const struct dist_pods_entry *pod)
 {
-    const struct dist_found part = {.targets = found->targets + pod->first, .n_targets = pod->n};
+    const struct dist_discovered part = {.targets = discovered->targets + pod->first,
+                                         .n_targets = pod->n};
     size_t size = strlen(GROUP_PREFIX) + pod->name.len + 1;
     char *group = fg_malloc(size);
 
     (void)snprintf(group, size, GROUP_PREFIX "%.*s", FG_S(pod->name));
     if (pod->n > 0)
-        dist_targets_update(kubernetes->config.targets, group, &part, false);
+        dist_scrape_pool_update(kubernetes->config.targets, group, &part, false);
     else
-        dist_targets_remove(kubernetes->config.targets, group);
+        dist_scrape_pool_remove(kubernetes->config.targets, group);
     free(group);
 }
 
-static void finish_list(struct dist_kubernetes *kubernetes)
+static void finish_list(struct dist_kubernetes_discovery *kubernetes)
 {
-    dist_targets_sweep(kubernetes->config.targets, GROUP_PREFIX);
+    dist_scrape_pool_sweep(kubernetes->config.targets, GROUP_PREFIX);
     fg_metric_add(kubernetes->config.metrics, SCRAPE_LISTS, 1);
     fg_log_info("pods listed", fg_lb("version", fg_buf_slice(&kubernetes->version)));
     note_success(kubernetes);
     watch(kubernetes);
 }
 
-static void take_page(struct dist_kubernetes *kubernetes)
+static void take_page(struct dist_kubernetes_discovery *kubernetes)
 {
     struct dist_pods_page *page = &kubernetes->page;
 
     for (size_t i = 0; i < page->n_pods; i++)
-        update_pod(kubernetes, page->found, &page->pods[i]);
+        update_pod(kubernetes, page->discovered, &page->pods[i]);
     set_text(&kubernetes->next, page->next);
     if (page->next.len == 0)
         set_text(&kubernetes->version, page->version);
@@ -315,11 +319,12 @@ static void take_page(struct dist_kubernetes *kubernetes)
         finish_list(kubernetes);
 }
 
-static void finish_stop(struct dist_kubernetes *kubernetes);
+static void finish_stop(struct dist_kubernetes_discovery *kubernetes);
 
 static void on_page_read(struct fg_job *job)
 {
-    struct dist_kubernetes *kubernetes = fg_container(job, struct dist_kubernetes, job);
+    struct dist_kubernetes_discovery *kubernetes =
+        fg_container(job, struct dist_kubernetes_discovery, job);
 
     fg_client_clear(&kubernetes->request);
     if (kubernetes->on_stopped != NULL)
@@ -332,13 +337,14 @@ static void on_page_read(struct fg_job *job)
 
 /* ---- watching ---- */
 
-static void take_event(struct dist_kubernetes *kubernetes, const struct dist_pods_event *event)
+static void take_event(struct dist_kubernetes_discovery *kubernetes,
+                       const struct dist_pods_event *event)
 {
     fg_metric_add(kubernetes->config.metrics, SCRAPE_EVENTS, 1);
     switch (event->kind) {
     case PODS_CHANGED:
     case PODS_DELETED:
-        update_pod(kubernetes, event->found,
+        update_pod(kubernetes, event->discovered,
                    event->kind == PODS_CHANGED
                        ? &event->pod
                        : &(struct dist_pods_entry){.name = event->pod.name});
@@ -354,7 +360,8 @@ static void take_event(struct dist_kubernetes *kubernetes, const struct dist_pod
 }
 
 /* false: the watch is of no use any more, and why. */
-static bool take_line(struct dist_kubernetes *kubernetes, struct fg_slice line, struct fg_err *err)
+static bool take_line(struct dist_kubernetes_discovery *kubernetes, struct fg_slice line,
+                      struct fg_err *err)
 {
     struct dist_pods_event event;
 
@@ -370,7 +377,7 @@ static bool take_line(struct dist_kubernetes *kubernetes, struct fg_slice line, 
 }
 
 /* All complete lines. */
-static bool take_lines(struct dist_kubernetes *kubernetes, struct fg_err *err)
+static bool take_lines(struct dist_kubernetes_discovery *kubernetes, struct fg_err *err)
 {
     struct fg_buf *lines = &kubernetes->lines;
     struct fg_slice rest = fg_buf_slice(lines);
@@ -389,7 +396,8 @@ static bool take_lines(struct dist_kubernetes *kubernetes, struct fg_err *err)
 
 static bool on_chunk(struct fg_client_request *request, struct fg_slice chunk)
 {
-    struct dist_kubernetes *kubernetes = fg_container(request, struct dist_kubernetes, request);
+    struct dist_kubernetes_discovery *kubernetes =
+        fg_container(request, struct dist_kubernetes_discovery, request);
     struct fg_err err = {.code = FG_OK};
 
     note_success(kubernetes);
@@ -408,7 +416,8 @@ static bool on_chunk(struct fg_client_request *request, struct fg_slice chunk)
 
 static void on_watched(struct fg_client_request *request)
 {
-    struct dist_kubernetes *kubernetes = fg_container(request, struct dist_kubernetes, request);
+    struct dist_kubernetes_discovery *kubernetes =
+        fg_container(request, struct dist_kubernetes_discovery, request);
 
     if (kubernetes->expired || (request->code == FG_OK && request->status == STATUS_GONE)) {
         fg_buf_clear(&kubernetes->version);
@@ -422,7 +431,7 @@ static void on_watched(struct fg_client_request *request)
     }
 }
 
-static void watch(struct dist_kubernetes *kubernetes)
+static void watch(struct dist_kubernetes_discovery *kubernetes)
 {
     uint64_t watch_s = WATCH_S + random_number() % WATCH_S;
 
@@ -440,9 +449,10 @@ static void watch(struct dist_kubernetes *kubernetes)
 
 /* ---- life ---- */
 
-struct dist_kubernetes *dist_kubernetes_start(const struct dist_kubernetes_config *config)
+struct dist_kubernetes_discovery *
+dist_kubernetes_discovery_start(const struct dist_kubernetes_discovery_config *config)
 {
-    struct dist_kubernetes *kubernetes = fg_new(struct dist_kubernetes);
+    struct dist_kubernetes_discovery *kubernetes = fg_new(struct dist_kubernetes_discovery);
 
     kubernetes->config = *config;
     kubernetes->client = fg_client_create(
@@ -466,12 +476,12 @@ struct dist_kubernetes *dist_kubernetes_start(const struct dist_kubernetes_confi
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct dist_kubernetes *kubernetes = handle->data;
+    struct dist_kubernetes_discovery *kubernetes = handle->data;
 
     kubernetes->on_stopped(kubernetes->stopped_arg);
 }
 
-static void finish_stop(struct dist_kubernetes *kubernetes)
+static void finish_stop(struct dist_kubernetes_discovery *kubernetes)
 {
     dist_pods_page_done(&kubernetes->page);
     fg_client_clear(&kubernetes->request);
@@ -479,8 +489,8 @@ static void finish_stop(struct dist_kubernetes *kubernetes)
     uv_close((uv_handle_t *)&kubernetes->timer, on_timer_closed);
 }
 
-void dist_kubernetes_stop(struct dist_kubernetes *kubernetes, void (*on_stopped)(void *arg),
-                          void *arg)
+void dist_kubernetes_discovery_stop(struct dist_kubernetes_discovery *kubernetes,
+                                    void (*on_stopped)(void *arg), void *arg)
 {
     kubernetes->on_stopped = on_stopped;
     kubernetes->stopped_arg = arg;
@@ -491,7 +501,7 @@ void dist_kubernetes_stop(struct dist_kubernetes *kubernetes, void (*on_stopped)
     finish_stop(kubernetes);
 }
 
-void dist_kubernetes_destroy(struct dist_kubernetes *kubernetes)
+void dist_kubernetes_discovery_destroy(struct dist_kubernetes_discovery *kubernetes)
 {
     if (kubernetes == NULL)
         return;

@@ -5,13 +5,13 @@
  *
  * Thread: the loop's; decoding is a job on the INGEST lane, like that of any upload.
  */
-#ifndef FG_DISTRIBUTOR_SCRAPE_SCRAPE_H
-#define FG_DISTRIBUTOR_SCRAPE_SCRAPE_H
+#ifndef FG_DISTRIBUTOR_SCRAPE_SCRAPE_LOOP_H
+#define FG_DISTRIBUTOR_SCRAPE_SCRAPE_LOOP_H
 
 #include "common/net/client.h"
 #include "distributor/distributor.h"
 #include "distributor/scrape/delta.h"
-#include "distributor/scrape/places.h"
+#include "distributor/scrape/scrape_slots.h"
 #include "distributor/scrape/target.h"
 
 /* clang-format off */
@@ -57,35 +57,35 @@ struct dist_scrape_context {
     int64_t pause_ns; /* before storing again, the first; each further one is twice as long */
     size_t body_max_bytes;
     struct fg_budget deltas;
-    struct dist_places places;
+    struct dist_scrape_slots slots;
     unsigned n_scrapes;                                   /* that are not gone */
     void (*on_gone)(struct dist_scrape_context *context); /* the last one is */
 };
 
-struct dist_scrape;
+struct dist_scrape_loop;
 
 /* target is referenced as long as it is needed. trusted: it gets our token and certificate. */
-struct dist_scrape *dist_scrape_start(struct dist_scrape_context *context,
-                                      struct dist_target *target,
-                                      const struct dist_endpoint *endpoint, bool trusted);
+struct dist_scrape_loop *dist_scrape_loop_start(struct dist_scrape_context *context,
+                                                struct dist_target *target,
+                                                const struct dist_endpoint *endpoint, bool trusted);
 
 /* Ends it: it is gone once what is under way is over, and nobody hears of it again but
  * context->n_scrapes. */
-void dist_scrape_end(struct dist_scrape *scrape);
+void dist_scrape_loop_stop(struct dist_scrape_loop *scrape);
 
 enum dist_scrape_health { SCRAPE_HEALTH_UNKNOWN, SCRAPE_HEALTH_UP, SCRAPE_HEALTH_DOWN };
 
 /* How it is; error is borrowed until the loop goes on, NULL when the last one went well. */
-struct dist_scrape_state {
+struct dist_scrape_loop_state {
     const struct dist_endpoint *endpoint;
     enum dist_scrape_health health;
     int64_t last_wall_ns, last_duration_ns; /* when it began; 0: never */
     uint64_t last_bytes;
     const char *error;
 };
-struct dist_scrape_state dist_scrape_state(const struct dist_scrape *scrape);
+struct dist_scrape_loop_state dist_scrape_loop_state(const struct dist_scrape_loop *scrape);
 
 /* How long to wait at this time until the next moment of a hash in the interval. */
-int64_t dist_scrape_first_ns(uint64_t hash, int64_t interval_ns, int64_t wall_ns);
+int64_t dist_scrape_loop_first_ns(uint64_t hash, int64_t interval_ns, int64_t wall_ns);
 
 #endif

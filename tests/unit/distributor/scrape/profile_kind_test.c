@@ -1,15 +1,16 @@
 /* Kinds of profiles: those built in, and what settings make of them. */
 #include "common/base/buf.h"
-#include "distributor/scrape/kind.h"
+#include "distributor/scrape/profile_kind.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
 
-static const struct dist_kind *find(const struct dist_kinds *kinds, const char *name)
+static const struct dist_profile_kind *find(const struct dist_profile_kinds *kinds,
+                                            const char *name)
 {
-    const struct dist_kind *kind = dist_kinds_find(kinds, fg_cstr(name));
+    const struct dist_profile_kind *kind = dist_profile_kinds_find(kinds, fg_cstr(name));
 
     assert_non_null(kind);
     return kind;
@@ -18,11 +19,11 @@ static const struct dist_kind *find(const struct dist_kinds *kinds, const char *
 static void the_built_in_ones_are_alloys(void **state)
 {
     static const char *const on[] = {"process_cpu", "memory", "goroutine", "mutex", "block"};
-    struct dist_kinds kinds;
+    struct dist_profile_kinds kinds;
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(dist_kinds_init(&kinds, FG_LIT(""), "scrape.profiles", &err), FG_OK);
+    assert_int_equal(dist_profile_kinds_init(&kinds, FG_LIT(""), "scrape.profiles", &err), FG_OK);
     assert_int_equal(kinds.n, 9);
     for (uint32_t i = 0; i < kinds.n; i++)
         assert_int_equal(kinds.items[i].enabled, i < FG_COUNT(on));
@@ -32,23 +33,24 @@ static void the_built_in_ones_are_alloys(void **state)
     assert_string_equal(find(&kinds, "godeltaprof_memory")->stored, "memory");
     assert_int_equal(find(&kinds, "godeltaprof_memory")->n_cumulative, 0);
     assert_string_equal(find(&kinds, "memory")->cumulative[1], "alloc_space");
-    assert_null(dist_kinds_find(&kinds, FG_LIT("cpu")));
-    dist_kinds_done(&kinds);
+    assert_null(dist_profile_kinds_find(&kinds, FG_LIT("cpu")));
+    dist_profile_kinds_done(&kinds);
 }
 
 static void settings_change_and_add(void **state)
 {
-    struct dist_kinds kinds;
+    struct dist_profile_kinds kinds;
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(dist_kinds_init(&kinds,
-                                     FG_LIT("block: {enabled: false}\n"
-                                            "memory: {path: /heap?gc=1, cumulative: [objects]}\n"
-                                            "fgprof: {enabled: true}\n"
-                                            "wall: {path: /pprof/wall, seconds: true}\n"),
-                                     "scrape.profiles", &err),
-                     FG_OK);
+    assert_int_equal(
+        dist_profile_kinds_init(&kinds,
+                                FG_LIT("block: {enabled: false}\n"
+                                       "memory: {path: /heap?gc=1, cumulative: [objects]}\n"
+                                       "fgprof: {enabled: true}\n"
+                                       "wall: {path: /pprof/wall, seconds: true}\n"),
+                                "scrape.profiles", &err),
+        FG_OK);
     assert_false(find(&kinds, "block")->enabled);
     assert_true(find(&kinds, "fgprof")->enabled);
     assert_string_equal(find(&kinds, "memory")->path, "/heap?gc=1");
@@ -57,7 +59,7 @@ static void settings_change_and_add(void **state)
     assert_true(find(&kinds, "wall")->enabled && find(&kinds, "wall")->seconds);
     assert_string_equal(find(&kinds, "wall")->stored, "wall");
     assert_string_equal(find(&kinds, "wall")->annotation, "wall");
-    dist_kinds_done(&kinds);
+    dist_profile_kinds_done(&kinds);
 }
 
 /* clang-format off */
@@ -84,12 +86,13 @@ static void what_is_wrong_is_said(void **state)
 {
     (void)state;
     for (size_t i = 0; i < FG_COUNT(wrong); i++) {
-        struct dist_kinds kinds;
+        struct dist_profile_kinds kinds;
         struct fg_err err;
 
         print_message("  %s\n", wrong[i].yaml);
-        assert_int_equal(dist_kinds_init(&kinds, fg_cstr(wrong[i].yaml), "scrape.profiles", &err),
-                         FG_E_INVALID);
+        assert_int_equal(
+            dist_profile_kinds_init(&kinds, fg_cstr(wrong[i].yaml), "scrape.profiles", &err),
+            FG_E_INVALID);
         if (strstr(err.msg, wrong[i].want) == NULL)
             fail_msg("\"%s\", not \"%s\"", err.msg, wrong[i].want);
     }
@@ -97,7 +100,7 @@ static void what_is_wrong_is_said(void **state)
 
 static void there_are_so_many_and_no_more(void **state)
 {
-    struct dist_kinds kinds;
+    struct dist_profile_kinds kinds;
     struct fg_buf yaml;
     struct fg_err err;
 
@@ -105,7 +108,7 @@ static void there_are_so_many_and_no_more(void **state)
     fg_buf_init(&yaml, 65536);
     for (int i = 0; i < KINDS_MAX; i++)
         fg_buf_printf(&yaml, "p%d: {path: /p}\n", i);
-    assert_int_equal(dist_kinds_init(&kinds, fg_buf_slice(&yaml), "scrape.profiles", &err),
+    assert_int_equal(dist_profile_kinds_init(&kinds, fg_buf_slice(&yaml), "scrape.profiles", &err),
                      FG_E_INVALID);
     assert_non_null(strstr(err.msg, "too many profile types"));
     fg_buf_done(&yaml);

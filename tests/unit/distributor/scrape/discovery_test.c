@@ -1,5 +1,5 @@
 /* Lists of groups of targets, in YAML and in JSON, and what is wrong with them. */
-#include "distributor/scrape/files.h"
+#include "distributor/scrape/discovery_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,16 +50,16 @@ static const struct {
 
 static void read_case(size_t i)
 {
-    struct dist_found *found = dist_found_create();
+    struct dist_discovered *discovered = dist_discovered_create();
     struct fg_err err = {.msg = ""};
     struct fg_buf got;
     enum fg_code code;
 
     print_message("  %s\n", cases[i].what);
-    code = dist_files_read(cases[i].path, fg_cstr(cases[i].text), found, &err);
+    code = dist_file_discovery_read(cases[i].path, fg_cstr(cases[i].text), discovered, &err);
     fg_buf_init(&got, 1 << 20);
-    for (size_t t = 0; code == FG_OK && t < found->n_targets; t++)
-        fg_labels_write(&found->targets[t], &got);
+    for (size_t t = 0; code == FG_OK && t < discovered->n_targets; t++)
+        fg_labels_write(&discovered->targets[t], &got);
     if (cases[i].wrong != (code != FG_OK))
         fail_msg("code %d, %s%.*s", (int)code, err.msg, FG_S(fg_buf_slice(&got)));
     if (cases[i].wrong && strstr(err.msg, cases[i].want) == NULL)
@@ -67,7 +67,7 @@ static void read_case(size_t i)
     if (!cases[i].wrong && !fg_slice_is(fg_buf_slice(&got), cases[i].want))
         fail_msg("%.*s, not %s", FG_S(fg_buf_slice(&got)), cases[i].want);
     fg_buf_done(&got);
-    dist_found_destroy(found);
+    dist_discovered_destroy(discovered);
 }
 
 static void groups(void **state)
@@ -80,7 +80,7 @@ static void groups(void **state)
 /* Many targets times many labels: a small file that stands for a lot. */
 static void a_product_of_targets_and_labels_has_an_end(void **state)
 {
-    struct dist_found *found = dist_found_create();
+    struct dist_discovered *discovered = dist_discovered_create();
     struct fg_buf text;
     struct fg_err err;
 
@@ -94,9 +94,10 @@ static void a_product_of_targets_and_labels_has_an_end(void **state)
         fg_buf_printf(&text, ",\"%d\"", i);
     fg_buf_puts(&text, "]}]");
     assert_false(text.full);
-    assert_int_equal(dist_files_read("t.json", fg_buf_slice(&text), found, &err), FG_E_LIMIT);
+    assert_int_equal(dist_file_discovery_read("t.json", fg_buf_slice(&text), discovered, &err),
+                     FG_E_LIMIT);
     fg_buf_done(&text);
-    dist_found_destroy(found);
+    dist_discovered_destroy(discovered);
 }
 
 int main(void)

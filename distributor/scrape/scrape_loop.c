@@ -15,7 +15,7 @@
  * What a cumulative profile had grown by is counted again in the next one only if it is certain
  * that it was not stored; when nobody can tell, it is lost rather than counted twice.
  */
-#include "distributor/scrape/scrape.h"
+#include "distributor/scrape/scrape_loop.h"
 
 #include "common/base/str.h"
 #include "common/runtime/log.h"
@@ -32,7 +32,7 @@ enum state { REST, LINE, FETCH, STORE, PAUSE, GONE };
 
 /* What there is only from FETCH to REST: it is large, and most scrapes rest. */
 struct flight {
-    struct dist_scrape *scrape;
+    struct dist_scrape_loop *scrape;
     struct fg_client_request request;
     int64_t begun_mono_ns, fetched_wall_ns;
     /* Of the storing, by turns the loop's and a worker's. */
@@ -41,7 +41,7 @@ struct flight {
     struct dist_delta_result result;
 };
 
-struct dist_scrape {
+struct dist_scrape_loop {
     struct dist_scrape_context *context;
     struct dist_target *target;
     const struct dist_endpoint *endpoint;
@@ -49,7 +49,7 @@ struct dist_scrape {
     bool ending, trusted;
     uv_timer_t tick, pause;
     unsigned open_timers;
-    struct dist_place place;
+    struct dist_scrape_slot slot;
     struct flight *flight;
     struct dist_delta *before; /* of the last scrape */
 
@@ -59,7 +59,7 @@ struct dist_scrape {
     char *error;
 };
 
-int64_t dist_scrape_first_ns(uint64_t hash, int64_t interval_ns, int64_t wall_ns)
+int64_t dist_scrape_loop_first_ns(uint64_t hash, int64_t interval_ns, int64_t wall_ns)
 {
     int64_t moment = (int64_t)(hash % (uint64_t)interval_ns);
     int64_t now = wall_ns % interval_ns;
@@ -67,9 +67,9 @@ int64_t dist_scrape_first_ns(uint64_t hash, int64_t interval_ns, int64_t wall_ns
     return (moment - now + interval_ns) % interval_ns;
 }
 
-struct dist_scrape_state dist_scrape_state(const struct dist_scrape *scrape)
+struct dist_scrape_loop_state dist_scrape_loop_state(const struct dist_scrape_loop *scrape)
 {
-    return (struct dist_scrape_state){
+    return (struct dist_scrape_loop_state){
         .endpoint = scrape->endpoint,
         .health = scrape->health,
         .last_wall_ns = scrape->last_wall_ns,
@@ -81,7 +81,7 @@ struct dist_scrape_state dist_scrape_state(const struct dist_scrape *scrape)
 
 /* ---- the end of one scrape ---- */
 
-static void note_health(struct dist_scrape *scrape, enum dist_scrape_health health,
+static void note_health(struct dist_scrape_loop *scrape, enum dist_scrape_health health,
                         const char *error)
 {
     bool changed = scrape->health != health;
@@ -105,7 +105,7 @@ static void note_health(struct dist_scrape *scrape, enum dist_scrape_health heal
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct dist_scrape *scrape = handle->data;
+    struct dist_scrape_loop *scrape = handle->data;
     struct dist_scrape_context *context = scrape->context;
 
     if (--scrape->open_timers > 0)
@@ -118,7 +118,7 @@ static void on_timer_closed(uv_handle_t *handle)
         context->on_gone(context);
 }
 
-static void leave(struct dist_scrape *scrape)
+static void leave(struct dist_scrape_loop *scrape)
 {
     scrape->state = GONE;
     uv_close((uv_handle_t *)&scrape->tick, on_timer_closed);
@@ -127,14 +127,14 @@ static void leave(struct dist_scrape *scrape)
 
 static void show_places(const struct dist_scrape_context *context)
 {
-    const struct dist_places *places = &context->places;
+    const struct dist_scrape_slots *slots = &context->slots;
 
-    fg_metric_set(context->metrics, SCRAPE_RUNNING, places->taken);
-    fg_metric_set(context->metrics, SCRAPE_WAITING, places->sound.n + places->doubtful.n);
+    fg_metric_set(context->metrics, SCRAPE_RUNNING, slots->taken);
+    fg_metric_set(context->metrics, SCRAPE_WAITING, slots->healthy.n + slots->failing.n);
 }
 
 /* Nothing is under way any more: memory and place go back. */
-static void rest(struct dist_scrape *scrape)
+static void rest(struct dist_scrape_loop *scrape)
 {
     struct flight *flight = fg_take(scrape->flight);
 
@@ -144,13 +144,13 @@ static void rest(struct dist_scrape *scrape)
         free(flight);
     }
     scrape->state = REST;
-    dist_places_leave(&scrape->context->places, &scrape->place);
+    dist_scrape_slots_release(&scrape->context->slots, &scrape->slot);
     show_places(scrape->context);
     if (scrape->ending)
         leave(scrape);
 }
 
-static void finish(struct dist_scrape *scrape, enum scrape_metric result, const char *error)
+static void finish(struct dist_scrape_loop *scrape, enum scrape_metric result, const char *error)
 {
     fg_metric_add(scrape->context->metrics, result, 1);
     note_health(scrape, error == NULL ? SCRAPE_HEALTH_UP : SCRAPE_HEALTH_DOWN, error);
@@ -197,7 +197,7 @@ static uint64_t rules_of(const struct dist_upload *upload)
 static enum fg_code take_growth(struct flight *flight, struct fg_batch *batch,
                                 struct dist_workspace *space, struct fg_err *err)
 {
-    const struct dist_scrape *scrape = flight->scrape;
+    const struct dist_scrape_loop *scrape = flight->scrape;
     const struct dist_delta_scrape seen = {
         .kind = scrape->endpoint->kind,
         .time_ns = flight->fetched_wall_ns,
@@ -239,14 +239,14 @@ static void store(struct flight *flight);
 
 static void on_pause_over(uv_timer_t *timer)
 {
-    struct dist_scrape *scrape = timer->data;
+    struct dist_scrape_loop *scrape = timer->data;
 
     fg_assert(scrape->state == PAUSE);
     fg_metric_add(scrape->context->metrics, SCRAPE_RETRIES, 1);
     store(scrape->flight);
 }
 
-static void pause_and_retry(struct dist_scrape *scrape)
+static void pause_and_retry(struct dist_scrape_loop *scrape)
 {
     int64_t pause_ns = scrape->context->pause_ns << (scrape->flight->tries - 1);
 
@@ -256,7 +256,7 @@ static void pause_and_retry(struct dist_scrape *scrape)
 }
 
 /* What this scrape saw is what the next one is compared with. */
-static void advance(struct dist_scrape *scrape)
+static void advance(struct dist_scrape_loop *scrape)
 {
     struct dist_delta_result *result = &scrape->flight->result;
 
@@ -282,7 +282,7 @@ static bool is_uncertain(enum fg_code code)
 static void on_stored(struct dist_upload *upload)
 {
     struct flight *flight = fg_container(upload, struct flight, upload);
-    struct dist_scrape *scrape = flight->scrape;
+    struct dist_scrape_loop *scrape = flight->scrape;
     enum fg_code code = upload->err.code;
 
     if (code != FG_OK && fg_code_retry(code) && !scrape->ending &&
@@ -353,13 +353,13 @@ static void say_status(const struct fg_client_request *request, struct fg_err *e
 
 static void note_fetch(struct flight *flight, bool good)
 {
-    struct dist_scrape *scrape = flight->scrape;
+    struct dist_scrape_loop *scrape = flight->scrape;
     struct dist_scrape_context *context = scrape->context;
 
     flight->fetched_wall_ns = fg_wall_ns(context->clock);
     scrape->last_duration_ns = fg_mono_ns(context->clock) - flight->begun_mono_ns;
     scrape->last_bytes = flight->request.answer.len;
-    scrape->place.doubtful = !good;
+    scrape->slot.failing = !good;
     fg_metric_observe_ns(context->metrics, SCRAPE_SECONDS, scrape->last_duration_ns);
     fg_metric_add(context->metrics, SCRAPE_BYTES, scrape->last_bytes);
 }
@@ -367,7 +367,7 @@ static void note_fetch(struct flight *flight, bool good)
 static void on_fetched(struct fg_client_request *request)
 {
     struct flight *flight = fg_container(request, struct flight, request);
-    struct dist_scrape *scrape = flight->scrape;
+    struct dist_scrape_loop *scrape = flight->scrape;
     struct fg_err err;
 
     fg_assert(scrape->state == FETCH);
@@ -384,7 +384,7 @@ static void on_fetched(struct fg_client_request *request)
     }
 }
 
-static struct flight *flight_create(struct dist_scrape *scrape)
+static struct flight *flight_create(struct dist_scrape_loop *scrape)
 {
     const struct dist_scrape_context *context = scrape->context;
     struct flight *flight = fg_new(struct flight);
@@ -403,9 +403,9 @@ static struct flight *flight_create(struct dist_scrape *scrape)
     return flight;
 }
 
-static void on_place(struct dist_place *place)
+static void on_slot(struct dist_scrape_slot *slot)
 {
-    struct dist_scrape *scrape = fg_container(place, struct dist_scrape, place);
+    struct dist_scrape_loop *scrape = fg_container(slot, struct dist_scrape_loop, slot);
     struct dist_scrape_context *context = scrape->context;
 
     fg_assert(scrape->state == LINE);
@@ -417,42 +417,43 @@ static void on_place(struct dist_place *place)
 
 static void on_tick(uv_timer_t *timer)
 {
-    struct dist_scrape *scrape = timer->data;
+    struct dist_scrape_loop *scrape = timer->data;
 
     if (scrape->state != REST) {
         fg_metric_add(scrape->context->metrics, SCRAPE_MISSED, 1);
         return;
     }
     scrape->state = LINE;
-    dist_places_ask(&scrape->context->places, &scrape->place);
+    dist_scrape_slots_request(&scrape->context->slots, &scrape->slot);
     show_places(scrape->context);
 }
 
 /* ---- life ---- */
 
-static void start_ticks(struct dist_scrape *scrape)
+static void start_ticks(struct dist_scrape_loop *scrape)
 {
     int64_t interval_ns = scrape->target->interval_ns;
     uint64_t hash =
         scrape->target->hash ^ fg_mix64(fg_hash64(fg_cstr(scrape->endpoint->kind->name)));
-    int64_t first_ns = dist_scrape_first_ns(hash, interval_ns, fg_wall_ns(scrape->context->clock));
+    int64_t first_ns =
+        dist_scrape_loop_first_ns(hash, interval_ns, fg_wall_ns(scrape->context->clock));
 
     fg_assert(uv_timer_start(&scrape->tick, on_tick, (uint64_t)(first_ns / FG_MS_NS),
                              (uint64_t)(interval_ns / FG_MS_NS)) == 0);
 }
 
-struct dist_scrape *dist_scrape_start(struct dist_scrape_context *context,
-                                      struct dist_target *target,
-                                      const struct dist_endpoint *endpoint, bool trusted)
+struct dist_scrape_loop *dist_scrape_loop_start(struct dist_scrape_context *context,
+                                                struct dist_target *target,
+                                                const struct dist_endpoint *endpoint, bool trusted)
 {
-    struct dist_scrape *scrape = fg_new(struct dist_scrape);
+    struct dist_scrape_loop *scrape = fg_new(struct dist_scrape_loop);
     uv_loop_t *uv = fg_loop_uv(context->loop);
 
     scrape->context = context;
     scrape->target = dist_target_ref(target);
     scrape->endpoint = endpoint;
     scrape->trusted = trusted;
-    scrape->place.on_place = on_place;
+    scrape->slot.on_slot = on_slot;
     fg_assert(uv_timer_init(uv, &scrape->tick) == 0 && uv_timer_init(uv, &scrape->pause) == 0);
     scrape->tick.data = scrape->pause.data = scrape;
     scrape->open_timers = 2;
@@ -461,7 +462,7 @@ struct dist_scrape *dist_scrape_start(struct dist_scrape_context *context,
     return scrape;
 }
 
-void dist_scrape_end(struct dist_scrape *scrape)
+void dist_scrape_loop_stop(struct dist_scrape_loop *scrape)
 {
     fg_assert(!scrape->ending);
     scrape->ending = true;

@@ -1,7 +1,7 @@
-#include "distributor/scrape/kind.h"
+#include "distributor/scrape/profile_kind.h"
 
 #include "common/base/str.h"
-#include "distributor/scrape/doc.h"
+#include "distributor/scrape/discovery.h"
 
 enum {
     TEXTS_MAX_BYTES = 2 * 1024 * 1024, /* a document of a MiB, and how an arena cuts it up */
@@ -14,7 +14,7 @@ enum {
  * name of what they are.
  */
 /* clang-format off */
-static const struct dist_kind built_in[] = {
+static const struct dist_profile_kind built_in[] = {
     {"process_cpu", "cpu", "process_cpu", "/debug/pprof/profile", true, true, {NULL}, 0},
     {"memory", "memory", "memory", "/debug/pprof/allocs", true, false, {"alloc_objects", "alloc_space"}, 2},
     {"goroutine", "goroutine", "goroutine", "/debug/pprof/goroutine", true, false, {NULL}, 0},
@@ -27,7 +27,8 @@ static const struct dist_kind built_in[] = {
 };
 /* clang-format on */
 
-const struct dist_kind *dist_kinds_find(const struct dist_kinds *kinds, struct fg_slice name)
+const struct dist_profile_kind *dist_profile_kinds_find(const struct dist_profile_kinds *kinds,
+                                                        struct fg_slice name)
 {
     for (uint32_t i = 0; i < kinds->n; i++)
         if (fg_slice_is(name, kinds->items[i].name))
@@ -38,7 +39,7 @@ const struct dist_kind *dist_kinds_find(const struct dist_kinds *kinds, struct f
 /* ---- settings ---- */
 
 struct kind_reading {
-    struct dist_kinds *kinds;
+    struct dist_profile_kinds *kinds;
     const char *name;
     struct fg_err *err;
 };
@@ -48,7 +49,7 @@ static enum fg_code refuse(const struct kind_reading *reading, const char *kind,
     return fg_fail(reading->err, FG_E_INVALID, "%s: \"%.100s\": %s", reading->name, kind, what);
 }
 
-static const char *keep(struct dist_kinds *kinds, struct fg_slice text)
+static const char *keep(struct dist_profile_kinds *kinds, struct fg_slice text)
 {
     char *copy = fg_arena_text(kinds->arena, text);
 
@@ -59,7 +60,7 @@ static const char *keep(struct dist_kinds *kinds, struct fg_slice text)
 static enum fg_code read_bool(const struct kind_reading *reading, json_t *object, const char *kind,
                               const char *key, bool *value)
 {
-    struct fg_slice text = dist_doc_get(object, key);
+    struct fg_slice text = dist_document_get(object, key);
 
     if (json_object_get(object, key) == NULL)
         return FG_OK;
@@ -96,9 +97,9 @@ static enum fg_code lacks_path(const struct kind_reading *reading, const char *n
 }
 
 static enum fg_code read_path(const struct kind_reading *reading, json_t *object,
-                              struct dist_kind *kind)
+                              struct dist_profile_kind *kind)
 {
-    struct fg_slice text = dist_doc_get(object, "path");
+    struct fg_slice text = dist_document_get(object, "path");
 
     if (json_object_get(object, "path") == NULL)
         return kind->path != NULL ? FG_OK : lacks_path(reading, kind->name);
@@ -109,7 +110,7 @@ static enum fg_code read_path(const struct kind_reading *reading, json_t *object
 }
 
 static enum fg_code read_cumulative(const struct kind_reading *reading, json_t *object,
-                                    struct dist_kind *kind)
+                                    struct dist_profile_kind *kind)
 {
     const json_t *types = json_object_get(object, "cumulative");
 
@@ -119,7 +120,7 @@ static enum fg_code read_cumulative(const struct kind_reading *reading, json_t *
         return refuse(reading, kind->name, "\"cumulative\" is not a list of up to 8 sample types");
     kind->n_cumulative = 0;
     for (size_t i = 0; i < json_array_size(types); i++) {
-        struct fg_slice type = dist_doc_text(json_array_get(types, i));
+        struct fg_slice type = dist_document_text(json_array_get(types, i));
 
         if (type.len == 0)
             return refuse(reading, kind->name, "\"cumulative\" lists no sample type");
@@ -140,10 +141,10 @@ static bool is_word(struct fg_slice text)
 }
 
 /* The kind of that name, made where there is none; NULL: it cannot be. */
-static struct dist_kind *find_or_add(const struct kind_reading *reading, const char *name)
+static struct dist_profile_kind *find_or_add(const struct kind_reading *reading, const char *name)
 {
-    struct dist_kinds *kinds = reading->kinds;
-    struct dist_kind *kind;
+    struct dist_profile_kinds *kinds = reading->kinds;
+    struct dist_profile_kind *kind;
 
     for (uint32_t i = 0; i < kinds->n; i++)
         if (strcmp(kinds->items[i].name, name) == 0)
@@ -158,20 +159,21 @@ static struct dist_kind *find_or_add(const struct kind_reading *reading, const c
     }
     kind = &kinds->items[kinds->n++];
     name = keep(kinds, fg_cstr(name));
-    *kind = (struct dist_kind){.name = name, .annotation = name, .stored = name, .enabled = true};
+    *kind = (struct dist_profile_kind){
+        .name = name, .annotation = name, .stored = name, .enabled = true};
     return kind;
 }
 
 static enum fg_code read_kind(const struct kind_reading *reading, const char *name, json_t *object)
 {
     static const char *const known[] = {"enabled", "path", "seconds", "cumulative"};
-    struct dist_kind *kind;
+    struct dist_profile_kind *kind;
     char what[200];
 
     if (!json_is_object(object))
         return refuse(reading, name, "is not a map");
     (void)snprintf(what, sizeof what, "%.128s: \"%.50s\"", reading->name, name);
-    if (dist_doc_check_keys(object, known, FG_COUNT(known), what, reading->err) != FG_OK)
+    if (dist_document_check_keys(object, known, FG_COUNT(known), what, reading->err) != FG_OK)
         return reading->err->code;
     kind = find_or_add(reading, name);
     if (kind == NULL || read_bool(reading, object, name, "enabled", &kind->enabled) != FG_OK ||
@@ -198,28 +200,28 @@ static enum fg_code read_kinds(const struct kind_reading *reading, json_t *objec
     return FG_OK;
 }
 
-enum fg_code dist_kinds_init(struct dist_kinds *kinds, struct fg_slice yaml, const char *name,
-                             struct fg_err *err)
+enum fg_code dist_profile_kinds_init(struct dist_profile_kinds *kinds, struct fg_slice yaml,
+                                     const char *name, struct fg_err *err)
 {
     const struct kind_reading reading = {kinds, name, err};
     enum fg_code code;
     json_t *doc;
 
-    *kinds =
-        (struct dist_kinds){.arena = fg_arena_create(TEXTS_MAX_BYTES), .n = FG_COUNT(built_in)};
+    *kinds = (struct dist_profile_kinds){.arena = fg_arena_create(TEXTS_MAX_BYTES),
+                                         .n = FG_COUNT(built_in)};
     memcpy(kinds->items, built_in, sizeof built_in);
-    code = dist_doc_from_yaml(yaml, name, &doc, err);
+    code = dist_document_from_yaml(yaml, name, &doc, err);
     if (code == FG_OK) {
         code = read_kinds(&reading, doc);
         json_decref(doc);
     }
     if (code != FG_OK)
-        dist_kinds_done(kinds);
+        dist_profile_kinds_done(kinds);
     return code;
 }
 
-void dist_kinds_done(struct dist_kinds *kinds)
+void dist_profile_kinds_done(struct dist_profile_kinds *kinds)
 {
     fg_arena_destroy(kinds->arena);
-    *kinds = (struct dist_kinds){0};
+    *kinds = (struct dist_profile_kinds){0};
 }

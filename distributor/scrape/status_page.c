@@ -1,4 +1,4 @@
-#include "distributor/scrape/page.h"
+#include "distributor/scrape/status_page.h"
 
 #include "common/base/str.h"
 #include "common/runtime/config.h"
@@ -76,8 +76,8 @@ static void put_duration(struct fg_buf *out, const char *name, int64_t ns)
     fg_buf_putc(out, '"');
 }
 
-static void put_scrape(struct json *json, const struct dist_targets_view *view,
-                       const struct dist_scrape_state *state)
+static void put_scrape(struct json *json, const struct dist_scrape_pool_view *view,
+                       const struct dist_scrape_loop_state *state)
 {
     struct fg_buf *out = json->out;
 
@@ -102,16 +102,16 @@ static void put_scrape(struct json *json, const struct dist_targets_view *view,
     fg_buf_putc(out, '}');
 }
 
-static void put_active(const struct dist_targets_view *view, void *arg)
+static void put_active(const struct dist_scrape_pool_view *view, void *arg)
 {
     for (uint32_t i = 0; i < view->n_scrapes; i++) {
-        struct dist_scrape_state state = dist_scrape_state(view->scrapes[i]);
+        struct dist_scrape_loop_state state = dist_scrape_loop_state(view->scrapes[i]);
 
         put_scrape(arg, view, &state);
     }
 }
 
-static void put_dropped(const struct dist_targets_dropped *dropped, void *arg)
+static void put_dropped(const struct dist_scrape_pool_dropped *dropped, void *arg)
 {
     struct json *json = arg;
 
@@ -123,18 +123,18 @@ static void put_dropped(const struct dist_targets_dropped *dropped, void *arg)
     fg_buf_putc(json->out, '}');
 }
 
-void dist_page_write_json(const struct dist_page_sources *sources, unsigned what,
-                          struct fg_buf *out)
+void dist_status_write_json(const struct dist_status_sources *sources, unsigned what,
+                            struct fg_buf *out)
 {
     struct json json = {.out = out};
 
     fg_buf_puts(out, "{\"status\":\"success\",\"data\":{\"activeTargets\":[");
-    if (sources->targets != NULL && (what & PAGE_ACTIVE) != 0)
-        dist_targets_each(sources->targets, put_active, &json);
+    if (sources->targets != NULL && (what & STATUS_ACTIVE) != 0)
+        dist_scrape_pool_each(sources->targets, put_active, &json);
     json.comma = false;
     fg_buf_puts(out, "],\"droppedTargets\":[");
-    if (sources->targets != NULL && (what & PAGE_DROPPED) != 0)
-        dist_targets_each_dropped(sources->targets, put_dropped, &json);
+    if (sources->targets != NULL && (what & STATUS_DROPPED) != 0)
+        dist_scrape_pool_each_dropped(sources->targets, put_dropped, &json);
     fg_buf_puts(out, "]}}\n");
 }
 
@@ -175,7 +175,7 @@ static void put_ago(struct fg_buf *out, int64_t now_ns, int64_t then_ns)
         fg_buf_printf(out, "<td>%.1f s ago", (double)(now_ns - then_ns) / (double)FG_SECOND_NS);
 }
 
-static void put_row(struct html *html, const struct dist_scrape_state *state)
+static void put_row(struct html *html, const struct dist_scrape_loop_state *state)
 {
     struct fg_buf *out = html->out;
 
@@ -190,7 +190,7 @@ static void put_row(struct html *html, const struct dist_scrape_state *state)
     fg_buf_putc(out, '\n');
 }
 
-static void put_target(const struct dist_targets_view *view, void *arg)
+static void put_target(const struct dist_scrape_pool_view *view, void *arg)
 {
     struct html *html = arg;
     struct fg_buf *out = html->out;
@@ -206,22 +206,22 @@ static void put_target(const struct dist_targets_view *view, void *arg)
     fg_buf_puts(out, "\n<table>\n<tr><th>profile<th>URL<th>health<th>last scrape<th>took"
                      "<th>bytes<th>error\n");
     for (uint32_t i = 0; i < view->n_scrapes; i++) {
-        struct dist_scrape_state state = dist_scrape_state(view->scrapes[i]);
+        struct dist_scrape_loop_state state = dist_scrape_loop_state(view->scrapes[i]);
 
         put_row(html, &state);
     }
     fg_buf_puts(out, "</table>\n");
 }
 
-static void count_health(const struct dist_targets_view *view, void *arg)
+static void count_health(const struct dist_scrape_pool_view *view, void *arg)
 {
     struct html *html = arg;
 
     for (uint32_t i = 0; i < view->n_scrapes; i++)
-        html->by_health[dist_scrape_state(view->scrapes[i]).health]++;
+        html->by_health[dist_scrape_loop_state(view->scrapes[i]).health]++;
 }
 
-static void put_dropped_row(const struct dist_targets_dropped *dropped, void *arg)
+static void put_dropped_row(const struct dist_scrape_pool_dropped *dropped, void *arg)
 {
     struct html *html = arg;
 
@@ -243,15 +243,15 @@ static void put_file_error(const char *path, const char *error, void *arg)
     fg_buf_putc(html->out, '\n');
 }
 
-static void put_sources(struct html *html, const struct dist_page_sources *sources)
+static void put_sources(struct html *html, const struct dist_status_sources *sources)
 {
     const char *state, *error;
 
     if (sources->files != NULL)
-        dist_files_each_error(sources->files, put_file_error, html);
+        dist_file_discovery_each_error(sources->files, put_file_error, html);
     if (sources->kubernetes == NULL)
         return;
-    state = dist_kubernetes_state(sources->kubernetes, &error);
+    state = dist_kubernetes_discovery_state(sources->kubernetes, &error);
     fg_buf_puts(html->out, error == NULL ? "<p>Kubernetes: " : "<p class=down>Kubernetes: ");
     put_text(html->out, state);
     if (error != NULL) {
@@ -261,28 +261,28 @@ static void put_sources(struct html *html, const struct dist_page_sources *sourc
     fg_buf_putc(html->out, '\n');
 }
 
-static void put_targets(struct html *html, struct dist_targets *targets)
+static void put_targets(struct html *html, struct dist_scrape_pool *targets)
 {
-    struct dist_targets_counts counts = dist_targets_count(targets);
+    struct dist_scrape_pool_counts counts = dist_scrape_pool_count(targets);
 
-    dist_targets_each(targets, count_health, html);
+    dist_scrape_pool_each(targets, count_health, html);
     fg_buf_printf(html->out,
                   "<p>%zu targets; of their profiles %u are up, %u down, %u unknown. "
                   "%zu targets dropped, %zu another distributor's.\n",
                   counts.active, html->by_health[SCRAPE_HEALTH_UP],
                   html->by_health[SCRAPE_HEALTH_DOWN], html->by_health[SCRAPE_HEALTH_UNKNOWN],
                   counts.dropped, counts.elsewhere);
-    dist_targets_each(targets, put_target, html);
+    dist_scrape_pool_each(targets, put_target, html);
     if (counts.dropped == 0)
         return;
     fg_buf_puts(html->out,
                 "<h2>Dropped</h2>\n<table>\n<tr><th>group<th>why<th>discovered labels\n");
-    dist_targets_each_dropped(targets, put_dropped_row, html);
+    dist_scrape_pool_each_dropped(targets, put_dropped_row, html);
     fg_buf_puts(html->out, "</table>\n");
 }
 
-void dist_page_write_html(const struct dist_page_sources *sources, int64_t wall_ns,
-                          struct fg_buf *out)
+void dist_status_write_html(const struct dist_status_sources *sources, int64_t wall_ns,
+                            struct fg_buf *out)
 {
     struct html html = {.out = out, .wall_ns = wall_ns};
 

@@ -4,7 +4,7 @@
  */
 #include "common/runtime/log.h"
 #include "common/runtime/stop.h"
-#include "distributor/scrape/kubernetes.h"
+#include "distributor/scrape/discovery_kubernetes.h"
 #include "tests/lib/fake_server.h"
 #include "tests/unit/distributor/scrape/room.h"
 
@@ -32,7 +32,7 @@ struct api {
 
 struct fixture {
     struct room *room;
-    struct dist_kubernetes *kubernetes;
+    struct dist_kubernetes_discovery *kubernetes;
     struct api api;
     struct fake_identity identity;
     struct fake_server *server;
@@ -216,7 +216,7 @@ static void start_on_loop(void *arg)
 {
     struct fixture *f = arg;
 
-    f->kubernetes = dist_kubernetes_start(&(struct dist_kubernetes_config){
+    f->kubernetes = dist_kubernetes_discovery_start(&(struct dist_kubernetes_discovery_config){
         .loop = f->room->loop,
         .work = f->room->work,
         .targets = f->room->targets,
@@ -245,7 +245,7 @@ static void stop_on_loop(void *arg)
 {
     struct fixture *f = arg;
 
-    dist_kubernetes_stop(f->kubernetes, on_stopped, &f->stopped);
+    dist_kubernetes_discovery_stop(f->kubernetes, on_stopped, &f->stopped);
 }
 
 static int set_up(void **state)
@@ -278,7 +278,7 @@ static int tear_down(void **state)
     while (sem_wait(&f->stopped) != 0)
         continue;
     room_destroy(f->room);
-    dist_kubernetes_destroy(f->kubernetes);
+    dist_kubernetes_discovery_destroy(f->kubernetes);
     (void)pthread_mutex_lock(&f->api.lock);
     f->api.stop = true;
     (void)pthread_cond_broadcast(&f->api.changed);
@@ -402,7 +402,7 @@ static void look_on_loop(void *arg)
     struct look *look = arg;
     const char *error;
 
-    (void)dist_kubernetes_state(look->f->kubernetes, &error);
+    (void)dist_kubernetes_discovery_state(look->f->kubernetes, &error);
     (void)snprintf(look->error, sizeof look->error, "%s", error == NULL ? "" : error);
 }
 
@@ -480,13 +480,15 @@ static void pauses_grow_and_differ(void **state)
     for (unsigned failures = 0; failures < 100; failures++) {
         int64_t longest_ns = FG_SECOND_NS << FG_MIN(failures, 5u);
 
-        assert_int_equal(dist_kubernetes_pause_ns(FG_SECOND_NS, failures, 0), longest_ns / 2);
+        assert_int_equal(dist_kubernetes_discovery_pause_ns(FG_SECOND_NS, failures, 0),
+                         longest_ns / 2);
         for (uint64_t random = 1; random < 100; random++)
-            assert_in_range(dist_kubernetes_pause_ns(FG_SECOND_NS, failures, fg_mix64(random)),
-                            longest_ns / 2, longest_ns);
+            assert_in_range(
+                dist_kubernetes_discovery_pause_ns(FG_SECOND_NS, failures, fg_mix64(random)),
+                longest_ns / 2, longest_ns);
     }
-    assert_int_not_equal(dist_kubernetes_pause_ns(FG_SECOND_NS, 3, 1),
-                         dist_kubernetes_pause_ns(FG_SECOND_NS, 3, 2));
+    assert_int_not_equal(dist_kubernetes_discovery_pause_ns(FG_SECOND_NS, 3, 1),
+                         dist_kubernetes_discovery_pause_ns(FG_SECOND_NS, 3, 2));
 }
 
 int main(void)

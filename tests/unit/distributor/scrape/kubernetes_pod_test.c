@@ -1,5 +1,5 @@
 /* Pods as the Kubernetes API gives them, lists and events, and the targets they ask to be. */
-#include "distributor/scrape/pods.h"
+#include "distributor/scrape/kubernetes_pod.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,20 +55,20 @@ static const struct {
 };
 /* clang-format on */
 
-static struct dist_kinds kinds;
+static struct dist_profile_kinds kinds;
 
 static int set_up(void **state)
 {
     struct fg_err err;
 
     (void)state;
-    return dist_kinds_init(&kinds, FG_LIT(""), "kinds", &err) == FG_OK ? 0 : -1;
+    return dist_profile_kinds_init(&kinds, FG_LIT(""), "kinds", &err) == FG_OK ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    dist_kinds_done(&kinds);
+    dist_profile_kinds_done(&kinds);
     return 0;
 }
 
@@ -104,20 +104,20 @@ static void annotations_make_targets(void **state)
 
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        struct dist_found *found = dist_found_create();
+        struct dist_discovered *discovered = dist_discovered_create();
         json_t *pod = parse(cases[i].pod);
         struct fg_buf got;
 
         print_message("  %s\n", cases[i].what);
         fg_buf_init(&got, 4096);
-        assert_int_equal(dist_pod_read(pod, &kinds, found, &err), FG_OK);
+        assert_int_equal(dist_pod_read(pod, &kinds, discovered, &err), FG_OK);
         json_decref(pod);
-        for (size_t t = 0; t < found->n_targets; t++)
-            write_target(&found->targets[t], &got);
+        for (size_t t = 0; t < discovered->n_targets; t++)
+            write_target(&discovered->targets[t], &got);
         if (!fg_slice_is(fg_buf_slice(&got), cases[i].want))
             fail_msg("%.*s, not %s", FG_S(fg_buf_slice(&got)), cases[i].want);
         fg_buf_done(&got);
-        dist_found_destroy(found);
+        dist_discovered_destroy(discovered);
     }
 }
 
@@ -146,22 +146,22 @@ static void labels_are_prometheus_and_pyroscopes(void **state)
         "app_kubernetes_io_name=\"shop\", container=\"app\", namespace=\"prod\", pod=\"shop-1\", "
         "service_name=\"the shop\", service_repository=\"r\"}";
     /* clang-format on */
-    struct dist_found *found = dist_found_create();
+    struct dist_discovered *discovered = dist_discovered_create();
     json_t *pod = parse(POD(A("cpu.scrape", "true") "," A("cpu.port_name", "pprof") "," A(
         "service_name", "the shop") "," A("service_repository", "r")));
     struct fg_buf got;
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(dist_pod_read(pod, &kinds, found, &err), FG_OK);
+    assert_int_equal(dist_pod_read(pod, &kinds, discovered, &err), FG_OK);
     json_decref(pod); /* what was found lives on */
-    assert_int_equal(found->n_targets, 1);
+    assert_int_equal(discovered->n_targets, 1);
     fg_buf_init(&got, 1 << 16);
-    fg_labels_write(&found->targets[0], &got);
+    fg_labels_write(&discovered->targets[0], &got);
     if (!fg_slice_is(fg_buf_slice(&got), want))
         fail_msg("%.*s", FG_S(fg_buf_slice(&got)));
     fg_buf_done(&got);
-    dist_found_destroy(found);
+    dist_discovered_destroy(discovered);
 }
 
 /* ---- lists ---- */

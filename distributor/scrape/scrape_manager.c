@@ -1,17 +1,17 @@
-#include "distributor/scrape/scraper.h"
+#include "distributor/scrape/scrape_manager.h"
 
 #include "common/base/hash.h"
 #include "common/runtime/log.h"
-#include "distributor/scrape/page.h"
+#include "distributor/scrape/status_page.h"
 
 #include <semaphore.h>
 #include <stdatomic.h>
 
-#define CONF(field)     FG_CONF_AT(struct dist_scraper_settings, field)
-#define CONF_K8S(field) FG_CONF_AT(struct dist_scraper_kubernetes_settings, field)
+#define CONF(field)     FG_CONF_AT(struct dist_scrape_settings, field)
+#define CONF_K8S(field) FG_CONF_AT(struct dist_scrape_kubernetes_settings, field)
 
 /* clang-format off */
-const struct fg_conf_field dist_scraper_fields[] = {
+const struct fg_conf_field dist_scrape_fields[] = {
     {"targets", FG_CONF_YAML, CONF(targets), .def = "", .max = "1000000",
      .doc = "Targets to scrape, as a list of groups: [{targets: [HOST:PORT], labels: {service_name: NAME}}]. Labels may also set how a target is scraped (distributor/scrape/README.md)."},
     {"files", FG_CONF_YAML, CONF(files), .def = "", .max = "100000",
@@ -53,9 +53,9 @@ const struct fg_conf_field dist_scraper_fields[] = {
     {"insecure_skip_verify", FG_CONF_BOOL, CONF(insecure), .def = "false",
      .doc = "Accepts any certificate of a target."},
 };
-const size_t dist_scraper_n_fields = FG_COUNT(dist_scraper_fields);
+const size_t dist_scrape_n_fields = FG_COUNT(dist_scrape_fields);
 
-const struct fg_conf_field dist_scraper_kubernetes_fields[] = {
+const struct fg_conf_field dist_scrape_kubernetes_fields[] = {
     {"pods", FG_CONF_BOOL, CONF_K8S(pods), .def = "false",
      .doc = "Discovers pods with the annotations profiles.grafana.com/cpu.scrape: \"true\" and cpu.port; likewise for memory, goroutine, mutex and block. Requires permission to list and watch pods."},
     {"namespace", FG_CONF_STRING, CONF_K8S(namespace), .def = "", .max = "253",
@@ -69,7 +69,7 @@ const struct fg_conf_field dist_scraper_kubernetes_fields[] = {
     {"credentials", FG_CONF_STRING, CONF_K8S(credentials), .def = "/var/run/secrets/kubernetes.io/serviceaccount", .min = "1", .max = "4000",
      .doc = "Directory with the token (token) and the CA certificate (ca.crt) of the Kubernetes API."},
 };
-const size_t dist_scraper_n_kubernetes_fields = FG_COUNT(dist_scraper_kubernetes_fields);
+const size_t dist_scrape_n_kubernetes_fields = FG_COUNT(dist_scrape_kubernetes_fields);
 /* clang-format on */
 
 enum {
@@ -84,11 +84,11 @@ static const int64_t KUBERNETES_PAUSE_NS = FG_SECOND_NS;
 
 static const struct fg_metric_def scrape_metrics[] = FG_METRICS_DEFS(SCRAPE_METRICS);
 
-struct dist_scraper {
-    struct dist_scraper_config config;
-    struct dist_kinds kinds;
-    struct fg_relabel *rules; /* of targets' labels */
-    struct dist_found *fixed; /* targets of settings */
+struct dist_scrape_manager {
+    struct dist_scrape_manager_config config;
+    struct dist_profile_kinds kinds;
+    struct fg_relabel *rules;      /* of targets' labels */
+    struct dist_discovered *fixed; /* targets of settings */
     const char *patterns[PATTERNS_MAX];
     size_t n_patterns;
     json_t *files; /* holds the patterns */
@@ -99,89 +99,89 @@ struct dist_scraper {
     _Atomic bool started; /* pages ask the loop from then on */
     bool ending;
     struct dist_scrape_context context;
-    struct dist_targets *targets;
-    struct dist_files *file_source;
-    struct dist_kubernetes *kubernetes;
+    struct dist_scrape_pool *targets;
+    struct dist_file_discovery *file_source;
+    struct dist_kubernetes_discovery *kubernetes;
     unsigned to_stop; /* of scrapes, files, and pods */
     sem_t stopped;
 };
 
 /* ---- settings ---- */
 
-static enum fg_code read_fixed(struct dist_scraper *scraper, struct fg_err *err)
+static enum fg_code read_fixed(struct dist_scrape_manager *manager, struct fg_err *err)
 {
-    const char *yaml = scraper->config.settings->targets;
+    const char *yaml = manager->config.settings->targets;
     enum fg_code code;
     json_t *doc;
 
-    scraper->fixed = dist_found_create();
-    if (dist_doc_from_yaml(fg_cstr(yaml), "scrape.targets", &doc, err) != FG_OK)
+    manager->fixed = dist_discovered_create();
+    if (dist_document_from_yaml(fg_cstr(yaml), "scrape.targets", &doc, err) != FG_OK)
         return err->code;
-    code = dist_found_read_groups(scraper->fixed, doc, "scrape.targets", err);
+    code = dist_discovered_read_groups(manager->fixed, doc, "scrape.targets", err);
     json_decref(doc);
     return code;
 }
 
-static struct dist_target_config target_config(const struct dist_scraper *scraper)
+static struct dist_target_config target_config(const struct dist_scrape_manager *manager)
 {
     return (struct dist_target_config){
-        .kinds = &scraper->kinds,
-        .rules = scraper->rules,
-        .interval_ns = scraper->config.settings->interval_ns,
-        .timeout_ns = scraper->config.settings->timeout_ns,
+        .kinds = &manager->kinds,
+        .rules = manager->rules,
+        .interval_ns = manager->config.settings->interval_ns,
+        .timeout_ns = manager->config.settings->timeout_ns,
     };
 }
 
 /* One that can never be a target is a mistake in the settings, and said at once. */
-static enum fg_code check_fixed(const struct dist_scraper *scraper, struct fg_err *err)
+static enum fg_code check_fixed(const struct dist_scrape_manager *manager, struct fg_err *err)
 {
-    const struct dist_target_config config = target_config(scraper);
+    const struct dist_target_config config = target_config(manager);
 
-    for (size_t i = 0; i < scraper->fixed->n_targets; i++) {
+    for (size_t i = 0; i < manager->fixed->n_targets; i++) {
         struct dist_target *target;
 
-        if (dist_target_create(&scraper->fixed->targets[i], &config, &target, err) != FG_OK)
+        if (dist_target_create(&manager->fixed->targets[i], &config, &target, err) != FG_OK)
             return fg_wrap(err, "scrape.targets");
         dist_target_unref(target);
     }
     return FG_OK;
 }
 
-static enum fg_code read_patterns(struct dist_scraper *scraper, struct fg_err *err)
+static enum fg_code read_patterns(struct dist_scrape_manager *manager, struct fg_err *err)
 {
-    if (dist_doc_from_yaml(fg_cstr(scraper->config.settings->files), "scrape.files",
-                           &scraper->files, err) != FG_OK)
+    if (dist_document_from_yaml(fg_cstr(manager->config.settings->files), "scrape.files",
+                                &manager->files, err) != FG_OK)
         return err->code;
-    if (json_is_null(scraper->files))
+    if (json_is_null(manager->files))
         return FG_OK;
-    if (!json_is_array(scraper->files) || json_array_size(scraper->files) > PATTERNS_MAX)
+    if (!json_is_array(manager->files) || json_array_size(manager->files) > PATTERNS_MAX)
         return fg_fail(err, FG_E_INVALID, "scrape.files: not a list of up to %d patterns",
                        PATTERNS_MAX);
-    for (size_t i = 0; i < json_array_size(scraper->files); i++) {
-        const char *pattern = json_string_value(json_array_get(scraper->files, i));
+    for (size_t i = 0; i < json_array_size(manager->files); i++) {
+        const char *pattern = json_string_value(json_array_get(manager->files, i));
 
         if (pattern == NULL)
             return fg_fail(err, FG_E_INVALID, "scrape.files: pattern %zu is not a string", i + 1);
-        if (dist_files_check_pattern(pattern, err) != FG_OK)
+        if (dist_file_discovery_check_pattern(pattern, err) != FG_OK)
             return err->code;
-        scraper->patterns[scraper->n_patterns++] = pattern;
+        manager->patterns[manager->n_patterns++] = pattern;
     }
     return FG_OK;
 }
 
-static enum fg_code find_api(struct dist_scraper *scraper, struct fg_err *err)
+static enum fg_code find_api(struct dist_scrape_manager *manager, struct fg_err *err)
 {
-    const char *given = scraper->config.kubernetes->api;
+    const char *given = manager->config.kubernetes->api;
     /* NOLINTBEGIN(concurrency-mt-unsafe): nobody sets the environment */
     const char *host = getenv("KUBERNETES_SERVICE_HOST");
     const char *port = getenv("KUBERNETES_SERVICE_PORT");
     /* NOLINTEND(concurrency-mt-unsafe) */
     bool bracket;
 
-    if (!scraper->config.kubernetes->pods)
+    if (!manager->config.kubernetes->pods)
         return FG_OK;
     if (given[0] != '\0') {
-        (void)snprintf(scraper->api, sizeof scraper->api, "%s", given);
+        (void)snprintf(manager->api, sizeof manager->api, "%s", given);
         return fg_slice_starts(fg_cstr(given), "https://")
                    ? FG_OK
                    : fg_fail(err, FG_E_INVALID, "scrape.kubernetes.api: %.200s is not an https URL",
@@ -192,12 +192,12 @@ static enum fg_code find_api(struct dist_scraper *scraper, struct fg_err *err)
                        "scrape.kubernetes.pods: not in a pod (KUBERNETES_SERVICE_HOST is not "
                        "set), so scrape.kubernetes.api is needed");
     bracket = strchr(host, ':') != NULL;
-    (void)snprintf(scraper->api, sizeof scraper->api, "https://%s%.500s%s:%.100s",
+    (void)snprintf(manager->api, sizeof manager->api, "https://%s%.500s%s:%.100s",
                    bracket ? "[" : "", host, bracket ? "]" : "", port);
     return FG_OK;
 }
 
-static enum fg_code check_share(const struct dist_scraper_settings *settings, struct fg_err *err)
+static enum fg_code check_share(const struct dist_scrape_settings *settings, struct fg_err *err)
 {
     if (settings->share_index < settings->share_count)
         return FG_OK;
@@ -205,34 +205,34 @@ static enum fg_code check_share(const struct dist_scraper_settings *settings, st
                    (unsigned long long)settings->share_index);
 }
 
-static enum fg_code read_settings(struct dist_scraper *scraper, struct fg_err *err)
+static enum fg_code read_settings(struct dist_scrape_manager *manager, struct fg_err *err)
 {
-    const struct dist_scraper_settings *settings = scraper->config.settings;
+    const struct dist_scrape_settings *settings = manager->config.settings;
 
-    if (dist_kinds_init(&scraper->kinds, fg_cstr(settings->profiles), "scrape.profiles", err) !=
-            FG_OK ||
+    if (dist_profile_kinds_init(&manager->kinds, fg_cstr(settings->profiles), "scrape.profiles",
+                                err) != FG_OK ||
         fg_relabel_parse(fg_cstr(settings->relabel), "scrape.relabel", FG_RELABEL_DEFAULTS_DISABLED,
-                         &scraper->rules, err) != FG_OK ||
-        read_fixed(scraper, err) != FG_OK || check_fixed(scraper, err) != FG_OK ||
-        read_patterns(scraper, err) != FG_OK || find_api(scraper, err) != FG_OK)
+                         &manager->rules, err) != FG_OK ||
+        read_fixed(manager, err) != FG_OK || check_fixed(manager, err) != FG_OK ||
+        read_patterns(manager, err) != FG_OK || find_api(manager, err) != FG_OK)
         return err->code;
     return check_share(settings, err);
 }
 
-static bool has_sources(const struct dist_scraper *scraper)
+static bool has_sources(const struct dist_scrape_manager *manager)
 {
-    return scraper->fixed->n_targets > 0 || scraper->n_patterns > 0 ||
-           scraper->config.kubernetes->pods;
+    return manager->fixed->n_targets > 0 || manager->n_patterns > 0 ||
+           manager->config.kubernetes->pods;
 }
 
 /* ---- life ---- */
 
 static void on_scrape(void *arg)
 {
-    struct dist_scraper *scraper = arg;
-    struct fg_metrics *metrics = scraper->context.metrics;
+    struct dist_scrape_manager *manager = arg;
+    struct fg_metrics *metrics = manager->context.metrics;
 
-    fg_metric_set(metrics, SCRAPE_DELTA_BYTES, (int64_t)fg_budget_used(&scraper->context.deltas));
+    fg_metric_set(metrics, SCRAPE_DELTA_BYTES, (int64_t)fg_budget_used(&manager->context.deltas));
 }
 
 static const char *or_null(const char *text)
@@ -242,13 +242,13 @@ static const char *or_null(const char *text)
 
 static void on_all_gone(struct dist_scrape_context *context);
 
-static void make_context(struct dist_scraper *scraper)
+static void make_context(struct dist_scrape_manager *manager)
 {
-    const struct dist_scraper_settings *settings = scraper->config.settings;
-    struct dist_scrape_context *context = &scraper->context;
+    const struct dist_scrape_settings *settings = manager->config.settings;
+    struct dist_scrape_context *context = &manager->context;
 
-    context->distributor = scraper->config.distributor;
-    context->clock = scraper->config.clock;
+    context->distributor = manager->config.distributor;
+    context->clock = manager->config.clock;
     context->tenant = fg_cstr(settings->tenant);
     context->tls_for_all = (struct fg_client_tls){.ca_file = or_null(settings->ca_file),
                                                   .insecure = settings->insecure};
@@ -260,114 +260,116 @@ static void make_context(struct dist_scraper *scraper)
     context->pause_ns = STORE_PAUSE_NS;
     context->body_max_bytes = (size_t)settings->body_max_bytes;
     context->on_gone = on_all_gone;
-    dist_places_init(&context->places, (unsigned)settings->running_max);
+    dist_scrape_slots_init(&context->slots, (unsigned)settings->running_max);
     fg_budget_init(&context->deltas, settings->delta_max_bytes > 0
                                          ? settings->delta_max_bytes
-                                         : scraper->config.memory_max_bytes / 8);
+                                         : manager->config.memory_max_bytes / 8);
     context->metrics =
-        fg_metrics_register(scraper->config.registry, scrape_metrics, FG_COUNT(scrape_metrics));
-    fg_registry_on_scrape(scraper->config.registry, on_scrape, scraper);
+        fg_metrics_register(manager->config.registry, scrape_metrics, FG_COUNT(scrape_metrics));
+    fg_registry_on_scrape(manager->config.registry, on_scrape, manager);
 }
 
-enum fg_code dist_scraper_create(const struct dist_scraper_config *config,
-                                 struct dist_scraper **ret_scraper, struct fg_err *err)
+enum fg_code dist_scrape_manager_create(const struct dist_scrape_manager_config *config,
+                                        struct dist_scrape_manager **ret_scraper,
+                                        struct fg_err *err)
 {
-    struct dist_scraper *scraper = fg_new(struct dist_scraper);
+    struct dist_scrape_manager *manager = fg_new(struct dist_scrape_manager);
 
-    scraper->config = *config;
-    if (read_settings(scraper, err) != FG_OK) {
-        dist_scraper_destroy(scraper);
+    manager->config = *config;
+    if (read_settings(manager, err) != FG_OK) {
+        dist_scrape_manager_destroy(manager);
         return err->code;
     }
-    make_context(scraper);
-    *ret_scraper = scraper;
+    make_context(manager);
+    *ret_scraper = manager;
     return FG_OK;
 }
 
-void dist_scraper_destroy(struct dist_scraper *scraper)
+void dist_scrape_manager_destroy(struct dist_scrape_manager *manager)
 {
-    if (scraper == NULL)
+    if (manager == NULL)
         return;
-    dist_kubernetes_destroy(scraper->kubernetes);
-    fg_client_destroy(scraper->context.client);
-    dist_targets_destroy(scraper->targets);
-    fg_loop_destroy(scraper->loop);
-    dist_found_destroy(scraper->fixed);
-    fg_relabel_unref(scraper->rules);
-    json_decref(scraper->files);
-    dist_kinds_done(&scraper->kinds);
-    free(scraper);
+    dist_kubernetes_discovery_destroy(manager->kubernetes);
+    fg_client_destroy(manager->context.client);
+    dist_scrape_pool_destroy(manager->targets);
+    fg_loop_destroy(manager->loop);
+    dist_discovered_destroy(manager->fixed);
+    fg_relabel_unref(manager->rules);
+    json_decref(manager->files);
+    dist_profile_kinds_done(&manager->kinds);
+    free(manager);
 }
 
 /* ---- start (on the loop) ---- */
 
-static void start_files(struct dist_scraper *scraper)
+static void start_files(struct dist_scrape_manager *manager)
 {
-    if (scraper->n_patterns > 0)
-        scraper->file_source = dist_files_start(&(struct dist_files_config){
-            .loop = scraper->loop,
-            .work = scraper->config.work,
-            .targets = scraper->targets,
-            .metrics = scraper->context.metrics,
-            .patterns = scraper->patterns,
-            .n_patterns = scraper->n_patterns,
-            .look_ns = scraper->config.settings->files_look_ns,
+    if (manager->n_patterns > 0)
+        manager->file_source = dist_file_discovery_start(&(struct dist_file_discovery_config){
+            .loop = manager->loop,
+            .work = manager->config.work,
+            .targets = manager->targets,
+            .metrics = manager->context.metrics,
+            .patterns = manager->patterns,
+            .n_patterns = manager->n_patterns,
+            .look_ns = manager->config.settings->files_look_ns,
         });
 }
 
-static void start_kubernetes(struct dist_scraper *scraper)
+static void start_kubernetes(struct dist_scrape_manager *manager)
 {
-    const struct dist_scraper_kubernetes_settings *settings = scraper->config.kubernetes;
+    const struct dist_scrape_kubernetes_settings *settings = manager->config.kubernetes;
 
     if (settings->pods)
-        scraper->kubernetes = dist_kubernetes_start(&(struct dist_kubernetes_config){
-            .loop = scraper->loop,
-            .work = scraper->config.work,
-            .targets = scraper->targets,
-            .metrics = scraper->context.metrics,
-            .kinds = &scraper->kinds,
-            .api = scraper->api,
-            .credentials = settings->credentials,
-            .namespace = settings->namespace,
-            .node = settings->node,
-            .selector = settings->selector,
-            .pause_ns = KUBERNETES_PAUSE_NS,
-        });
+        manager->kubernetes =
+            dist_kubernetes_discovery_start(&(struct dist_kubernetes_discovery_config){
+                .loop = manager->loop,
+                .work = manager->config.work,
+                .targets = manager->targets,
+                .metrics = manager->context.metrics,
+                .kinds = &manager->kinds,
+                .api = manager->api,
+                .credentials = settings->credentials,
+                .namespace = settings->namespace,
+                .node = settings->node,
+                .selector = settings->selector,
+                .pause_ns = KUBERNETES_PAUSE_NS,
+            });
 }
 
 static void start_all(void *arg)
 {
-    struct dist_scraper *scraper = arg;
-    const struct dist_scraper_settings *settings = scraper->config.settings;
+    struct dist_scrape_manager *manager = arg;
+    const struct dist_scrape_settings *settings = manager->config.settings;
 
-    scraper->context.client = fg_client_create(&(struct fg_client_config){
-        .loop = scraper->loop,
+    manager->context.client = fg_client_create(&(struct fg_client_config){
+        .loop = manager->loop,
         .running_max = (unsigned)settings->running_max,
-        .budget = scraper->config.bodies,
+        .budget = manager->config.bodies,
     });
-    scraper->targets = dist_targets_create(&(struct dist_targets_config){
-        .context = &scraper->context,
-        .target = target_config(scraper),
+    manager->targets = dist_scrape_pool_create(&(struct dist_scrape_pool_config){
+        .context = &manager->context,
+        .target = target_config(manager),
         .share_index = (uint32_t)settings->share_index,
         .share_count = (uint32_t)settings->share_count,
         .targets_max = (size_t)settings->targets_max,
     });
-    if (scraper->fixed->n_targets > 0)
-        dist_targets_update(scraper->targets, "settings", scraper->fixed, true);
-    start_files(scraper);
-    start_kubernetes(scraper);
+    if (manager->fixed->n_targets > 0)
+        dist_scrape_pool_update(manager->targets, "settings", manager->fixed, true);
+    start_files(manager);
+    start_kubernetes(manager);
 }
 
-enum fg_code dist_scraper_start(struct dist_scraper *scraper, struct fg_err *err)
+enum fg_code dist_scrape_manager_start(struct dist_scrape_manager *manager, struct fg_err *err)
 {
-    if (!has_sources(scraper))
+    if (!has_sources(manager))
         return FG_OK;
-    scraper->loop = scraper->context.loop = fg_loop_create("scrape");
-    if (fg_loop_start(scraper->loop, err) != FG_OK)
+    manager->loop = manager->context.loop = fg_loop_create("scrape");
+    if (fg_loop_start(manager->loop, err) != FG_OK)
         return err->code;
-    fg_assert(sem_init(&scraper->stopped, 0, 0) == 0);
-    fg_loop_call(scraper->loop, start_all, scraper);
-    atomic_store(&scraper->started, true);
+    fg_assert(sem_init(&manager->stopped, 0, 0) == 0);
+    fg_loop_call(manager->loop, start_all, manager);
+    atomic_store(&manager->started, true);
     return FG_OK;
 }
 
@@ -375,54 +377,55 @@ enum fg_code dist_scraper_start(struct dist_scraper *scraper, struct fg_err *err
 
 static void on_stopped(void *arg)
 {
-    struct dist_scraper *scraper = arg;
+    struct dist_scrape_manager *manager = arg;
 
-    if (--scraper->to_stop == 0)
-        fg_assert(sem_post(&scraper->stopped) == 0);
+    if (--manager->to_stop == 0)
+        fg_assert(sem_post(&manager->stopped) == 0);
 }
 
 static void on_all_gone(struct dist_scrape_context *context)
 {
-    struct dist_scraper *scraper = fg_container(context, struct dist_scraper, context);
+    struct dist_scrape_manager *manager =
+        fg_container(context, struct dist_scrape_manager, context);
 
-    if (scraper->ending)
-        on_stopped(scraper);
+    if (manager->ending)
+        on_stopped(manager);
 }
 
 /* Sources first: they would bring new targets. */
 static void begin_stop(void *arg)
 {
-    struct dist_scraper *scraper = arg;
-    bool any = scraper->context.n_scrapes > 0;
+    struct dist_scrape_manager *manager = arg;
+    bool any = manager->context.n_scrapes > 0;
 
-    scraper->ending = true;
-    scraper->to_stop = 1u + any + (scraper->file_source != NULL) + (scraper->kubernetes != NULL);
-    if (scraper->file_source != NULL)
-        dist_files_stop(fg_take(scraper->file_source), on_stopped, scraper);
-    if (scraper->kubernetes != NULL)
-        dist_kubernetes_stop(scraper->kubernetes, on_stopped, scraper);
-    dist_targets_end(scraper->targets);
-    on_stopped(scraper); /* this one */
+    manager->ending = true;
+    manager->to_stop = 1u + any + (manager->file_source != NULL) + (manager->kubernetes != NULL);
+    if (manager->file_source != NULL)
+        dist_file_discovery_stop(fg_take(manager->file_source), on_stopped, manager);
+    if (manager->kubernetes != NULL)
+        dist_kubernetes_discovery_stop(manager->kubernetes, on_stopped, manager);
+    dist_scrape_pool_end(manager->targets);
+    on_stopped(manager); /* this one */
 }
 
 static void close_client(void *arg)
 {
-    struct dist_scraper *scraper = arg;
+    struct dist_scrape_manager *manager = arg;
 
-    fg_client_close(scraper->context.client);
+    fg_client_close(manager->context.client);
 }
 
-void dist_scraper_stop(struct dist_scraper *scraper)
+void dist_scrape_manager_stop(struct dist_scrape_manager *manager)
 {
-    if (scraper == NULL || !atomic_load(&scraper->started))
+    if (manager == NULL || !atomic_load(&manager->started))
         return;
-    fg_loop_call(scraper->loop, begin_stop, scraper);
-    while (sem_wait(&scraper->stopped) != 0)
+    fg_loop_call(manager->loop, begin_stop, manager);
+    while (sem_wait(&manager->stopped) != 0)
         continue;
-    fg_loop_call(scraper->loop, close_client, scraper);
-    fg_loop_stop(scraper->loop);
-    (void)sem_destroy(&scraper->stopped);
-    atomic_store(&scraper->started, false);
+    fg_loop_call(manager->loop, close_client, manager);
+    fg_loop_stop(manager->loop);
+    (void)sem_destroy(&manager->stopped);
+    atomic_store(&manager->started, false);
 }
 
 /* ---- pages ---- */
@@ -430,7 +433,7 @@ void dist_scraper_stop(struct dist_scraper *scraper)
 /* A request on its way to the scraper's loop and back; in the request's arena. */
 struct scraper_look {
     struct fg_msg there, back;
-    struct dist_scraper *scraper;
+    struct dist_scrape_manager *manager;
     struct fg_http_request *req;
     struct fg_loop *home;
     bool html;
@@ -462,21 +465,21 @@ static void on_back(struct fg_msg *msg)
     answer(fg_container(msg, struct scraper_look, back));
 }
 
-static void write_page(struct scraper_look *look, const struct dist_page_sources *sources)
+static void write_page(struct scraper_look *look, const struct dist_status_sources *sources)
 {
     if (look->html)
-        dist_page_write_html(sources, fg_wall_ns(look->scraper->config.clock), &look->body);
+        dist_status_write_html(sources, fg_wall_ns(look->manager->config.clock), &look->body);
     else
-        dist_page_write_json(sources, look->what, &look->body);
+        dist_status_write_json(sources, look->what, &look->body);
 }
 
 static void on_there(struct fg_msg *msg)
 {
     struct scraper_look *look = fg_container(msg, struct scraper_look, there);
-    const struct dist_scraper *scraper = look->scraper;
+    const struct dist_scrape_manager *manager = look->manager;
 
-    write_page(look, &(struct dist_page_sources){scraper->targets, scraper->file_source,
-                                                 scraper->kubernetes});
+    write_page(look, &(struct dist_status_sources){manager->targets, manager->file_source,
+                                                   manager->kubernetes});
     look->back.run = on_back;
     fg_loop_post(look->home, &look->back);
 }
@@ -486,50 +489,50 @@ static unsigned what_of(struct fg_http_request *req)
     struct fg_slice state = fg_http_param(req, "state");
 
     if (fg_slice_is(state, "active"))
-        return PAGE_ACTIVE;
-    return fg_slice_is(state, "dropped") ? PAGE_DROPPED : PAGE_ACTIVE | PAGE_DROPPED;
+        return STATUS_ACTIVE;
+    return fg_slice_is(state, "dropped") ? STATUS_DROPPED : STATUS_ACTIVE | STATUS_DROPPED;
 }
 
-static void handle(struct fg_http_request *req, struct dist_scraper *scraper, bool html)
+static void handle(struct fg_http_request *req, struct dist_scrape_manager *manager, bool html)
 {
     struct scraper_look *look = fg_arena_new(fg_http_arena(req), struct scraper_look, 1);
 
     fg_assert(look != NULL); /* the first thing in an arena of a MiB */
-    look->scraper = scraper;
+    look->manager = manager;
     look->req = req;
     look->home = fg_http_loop(req);
     look->html = html;
     look->what = what_of(req);
     fg_buf_init(&look->body, PAGE_MAX_BYTES);
-    if (atomic_load(&scraper->started)) {
+    if (atomic_load(&manager->started)) {
         look->there.run = on_there;
-        fg_loop_post(scraper->loop, &look->there);
+        fg_loop_post(manager->loop, &look->there);
     } else {
-        write_page(look, &(struct dist_page_sources){NULL, NULL, NULL});
+        write_page(look, &(struct dist_status_sources){NULL, NULL, NULL});
         answer(look);
     }
 }
 
-static void get_html(struct fg_http_request *req, void *scraper)
+static void get_html(struct fg_http_request *req, void *manager)
 {
-    handle(req, scraper, true);
+    handle(req, manager, true);
 }
 
-static void get_json(struct fg_http_request *req, void *scraper)
+static void get_json(struct fg_http_request *req, void *manager)
 {
-    handle(req, scraper, false);
+    handle(req, manager, false);
 }
 
-void dist_scraper_routes(struct dist_scraper *scraper, struct fg_http_server *server)
+void dist_scrape_manager_routes(struct dist_scrape_manager *manager, struct fg_http_server *server)
 {
     fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
                                                          .path = "/targets",
                                                          .handler = get_html,
-                                                         .arg = scraper,
+                                                         .arg = manager,
                                                          .kind = FG_HTTP_READS});
     fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
                                                          .path = "/api/v1/targets",
                                                          .handler = get_json,
-                                                         .arg = scraper,
+                                                         .arg = manager,
                                                          .kind = FG_HTTP_READS});
 }

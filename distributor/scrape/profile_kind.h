@@ -15,15 +15,15 @@
  *   cumulative  sample types that only grow while the target's process lives: what is stored is how
  *               much they grew since the last scrape
  */
-#ifndef FG_DISTRIBUTOR_SCRAPE_KIND_H
-#define FG_DISTRIBUTOR_SCRAPE_KIND_H
+#ifndef FG_DISTRIBUTOR_SCRAPE_PROFILE_KIND_H
+#define FG_DISTRIBUTOR_SCRAPE_PROFILE_KIND_H
 
 #include "common/base/arena.h"
 #include "common/base/err.h"
 
 enum { KINDS_MAX = 32, KIND_TYPES_MAX = 8 };
 
-struct dist_kind {
+struct dist_profile_kind {
     const char *name;       /* in settings; of lower-case letters, digits and _ */
     const char *annotation; /* of pods */
     const char *stored;     /* the label __name__ */
@@ -33,18 +33,19 @@ struct dist_kind {
     uint32_t n_cumulative;
 };
 
-struct dist_kinds {
+struct dist_profile_kinds {
     struct fg_arena *arena; /* of what came from settings */
-    struct dist_kind items[KINDS_MAX];
+    struct dist_profile_kind items[KINDS_MAX];
     uint32_t n;
 };
 
 /* The built-in ones, changed as the YAML says. name stands for it in errors. FG_E_INVALID. */
-enum fg_code dist_kinds_init(struct dist_kinds *kinds, struct fg_slice yaml, const char *name,
-                             struct fg_err *err) fg_must_check;
-void dist_kinds_done(struct dist_kinds *kinds); /* zeroed is fine */
+enum fg_code dist_profile_kinds_init(struct dist_profile_kinds *kinds, struct fg_slice yaml,
+                                     const char *name, struct fg_err *err) fg_must_check;
+void dist_profile_kinds_done(struct dist_profile_kinds *kinds); /* zeroed is fine */
 
 /* NULL: there is none of that name. */
-const struct dist_kind *dist_kinds_find(const struct dist_kinds *kinds, struct fg_slice name);
+const struct dist_profile_kind *dist_profile_kinds_find(const struct dist_profile_kinds *kinds,
+                                                        struct fg_slice name);
 
 #endif
