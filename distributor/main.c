@@ -3,7 +3,7 @@
 #include "common/program/program.h"
 #include "common/storage/bucket/settings.h"
 #include "distributor/distributor.h"
-#include "distributor/scrape/scraper.h"
+#include "distributor/scrape/scrape_manager.h"
 
 enum {
     PEERS_MAX = 2 * FG_RING_MEMBERS_MAX, /* members that moved have two addresses for a while */
@@ -13,8 +13,8 @@ enum {
 static const int64_t PEER_IDLE_NS = FG_MINUTE_NS;
 
 static struct dist_settings settings;
-static struct dist_scraper_settings scraper_settings;
-static struct dist_scraper_kubernetes_settings scraper_kubernetes_settings;
+static struct dist_scrape_settings scrape_settings;
+static struct dist_scrape_kubernetes_settings scrape_kubernetes_settings;
 static struct fg_rpc_settings rpc;
 static struct fg_bucket_settings bucket;
 static struct fg_bucket_s3_settings bucket_s3;
@@ -26,15 +26,15 @@ struct distributor_service {
     struct fg_rpc *rpc;
     struct fg_peers *peers;
     struct distributor *distributor;
-    struct dist_scraper *scraper;
+    struct dist_scrape_manager *scrape_manager;
 };
 
-static enum fg_code make_scraper(struct distributor_service *service, struct fg_program *program,
-                                 struct fg_err *err)
+static enum fg_code make_scrape_manager(struct distributor_service *service,
+                                        struct fg_program *program, struct fg_err *err)
 {
-    const struct dist_scraper_config config = {
-        .settings = &scraper_settings,
-        .kubernetes = &scraper_kubernetes_settings,
+    const struct dist_scrape_manager_config config = {
+        .settings = &scrape_settings,
+        .kubernetes = &scrape_kubernetes_settings,
         .memory_max_bytes = program->settings.memory_max_bytes,
         .distributor = service->distributor,
         .bodies = &program->budget,
@@ -43,9 +43,9 @@ static enum fg_code make_scraper(struct distributor_service *service, struct fg_
         .clock = program->clock,
     };
 
-    if (dist_scraper_create(&config, &service->scraper, err) != FG_OK)
+    if (dist_scrape_manager_create(&config, &service->scrape_manager, err) != FG_OK)
         return err->code;
-    dist_scraper_routes(service->scraper, program->http);
+    dist_scrape_manager_routes(service->scrape_manager, program->http);
     return FG_OK;
 }
 
@@ -89,7 +89,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     });
     fg_ring_route(program->admin, service->watch);
     dist_routes(service->distributor, program->http);
-    return make_scraper(service, program, err);
+    return make_scrape_manager(service, program, err);
 }
 
 static enum fg_code read_ring(struct fg_program *program, int64_t deadline_mono_ns,
@@ -111,7 +111,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     if (fg_ring_watch_start(service->watch, err) != FG_OK ||
         fg_program_await_bucket(program, read_ring, err) != FG_OK)
         return err->code;
-    return dist_scraper_start(service->scraper, err);
+    return dist_scrape_manager_start(service->scrape_manager, err);
 }
 
 static void stop(struct fg_program *program)
@@ -120,12 +120,12 @@ static void stop(struct fg_program *program)
 
     if (service == NULL)
         return;
-    dist_scraper_stop(service->scraper);
+    dist_scrape_manager_stop(service->scrape_manager);
     fg_work_destroy(program->work);
     program->work = NULL;
     if (service->distributor != NULL)
         dist_stop(service->distributor);
-    dist_scraper_destroy(service->scraper);
+    dist_scrape_manager_destroy(service->scrape_manager);
     dist_destroy(service->distributor);
     fg_peers_destroy(service->peers);
     fg_rpc_destroy(service->rpc);
@@ -142,9 +142,9 @@ int main(int argc, char **argv)
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
         {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &bucket_s3},
         {"distributor", dist_fields, dist_n_fields, &settings},
-        {"scrape", dist_scraper_fields, dist_scraper_n_fields, &scraper_settings},
-        {"scrape.kubernetes", dist_scraper_kubernetes_fields, dist_scraper_n_kubernetes_fields,
-         &scraper_kubernetes_settings},
+        {"scrape", dist_scrape_fields, dist_scrape_n_fields, &scrape_settings},
+        {"scrape.kubernetes", dist_scrape_kubernetes_fields, dist_scrape_n_kubernetes_fields,
+         &scrape_kubernetes_settings},
     };
     const struct fg_program_def def = {
         .name = "flamegrid-distributor",

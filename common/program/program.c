@@ -1,6 +1,7 @@
 #include "common/program/program.h"
 
 #include "common/base/str.h"
+#include "common/program/man.h"
 #include "common/program/trim.h"
 #include "common/program/version.h"
 #include "common/runtime/log.h"
@@ -578,7 +579,17 @@ static void print_words(const struct fg_program *program)
     fg_buf_done(&text);
 }
 
-/* What is said of the settings, without any being read. */
+static void print_man(const struct fg_program *program)
+{
+    struct fg_buf text;
+
+    fg_buf_init(&text, PAGE_MAX_BYTES);
+    fg_man_program(program->def->name, program->def->what, &program->conf, &text);
+    (void)fwrite(text.ptr, 1, text.len, stdout);
+    fg_buf_done(&text);
+}
+
+/* Prints a page about the settings, without reading any. */
 static int print(const struct fg_program_def *def, void (*page)(const struct fg_program *program))
 {
     struct fg_program program = {.def = def};
@@ -604,6 +615,8 @@ int fg_program_run(const struct fg_program_def *def, int argc, char **argv)
         return print(def, print_help);
     if (has_flag(argv, n_flags, "--help=words"))
         return print(def, print_words);
+    if (has_flag(argv, n_flags, "--help=man"))
+        return print(def, print_man);
     if (has_flag(argv, n_flags, "--docs"))
         return print(def, print_docs);
     if (fg_program_configure(def, argc, argv, &program, &err) == FG_OK)

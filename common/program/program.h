@@ -119,8 +119,8 @@ struct fg_program {
 
 /*
  * Runs until it is told to stop. argv: what follows the command's name: --config FILE and settings
- * as flags; --help; --docs, which prints the settings as Markdown. Returns the exit code: 0, 1 when
- * it could not start, 2 for wrong arguments.
+ * as flags; --help; --help=man, which prints a man page; --docs, which prints the settings as
+ * Markdown. Returns the exit code: 0, 1 when it could not start, 2 for wrong arguments.
  */
 int fg_program_run(const struct fg_program_def *def, int argc, char **argv);
 

@@ -251,7 +251,7 @@ static enum fg_code excuse_missing(const struct canary_asked *asked, struct cana
             verdict->findings[n++] = verdict->findings[i];
     verdict->n = n;
     return n > 0 ? FG_OK
-                 : fg_fail(err, FG_E_UNAVAILABLE, "the response is incomplete: %s", missing);
+                 : fg_fail(err, FG_E_UNAVAILABLE, "query response is incomplete: %s", missing);
 }
 
 /* expected is the ledger's for the moment before. */

@@ -1,6 +1,7 @@
 #include "deploy/cli/args.h"
 
 #include "common/base/str.h"
+#include "common/program/man.h"
 #include "deploy/cli/cli.h"
 
 static const struct cli_args_option *by_name(const struct cli_args_command *command,
@@ -208,53 +209,32 @@ static void write_words(const struct cli_args_command *command, FILE *out)
         fprintf(out, "--%s\n", command->options[i].name);
 }
 
-/* Text as it stands: a backslash begins an escape of troff, and so does a dot or quote that begins
- * a line. */
-static void write_troff(const char *text, FILE *out)
-{
-    bool first = true;
-
-    for (const char *c = text; *c != '\0'; c++) {
-        if (first && (*c == '.' || *c == '\''))
-            fputs("\\&", out);
-        if (*c == '-')
-            fputs("\\-", out);
-        else if (*c == '\\')
-            fputs("\\e", out);
-        else
-            fputc(*c, out);
-        first = *c == '\n';
-    }
-}
-
-static void write_section(const char *title, const char *text, FILE *out)
-{
-    fprintf(out, ".SH %s\n.nf\n", title);
-    write_troff(text, out);
-    fputs(".fi\n", out);
-}
-
 /* man(7) */
 static void write_man(const struct cli_args_command *command, FILE *out)
 {
-    fprintf(out, ".TH FLAMEGRID 1\n.SH SYNOPSIS\nflamegrid %s ", command->name);
-    write_troff(command->usage, out);
-    fputc('\n', out);
-    write_section("DESCRIPTION", command->about, out);
-    fputs(".SH OPTIONS\n", out);
+    struct fg_buf page;
+
+    fg_buf_init(&page, SIZE_MAX);
+    fg_buf_printf(&page, ".TH FLAMEGRID 1\n.SH SYNOPSIS\nflamegrid %s ", command->name);
+    fg_man_text(command->usage, &page);
+    fg_buf_putc(&page, '\n');
+    fg_man_section("DESCRIPTION", command->about, &page);
+    fg_buf_puts(&page, ".SH OPTIONS\n");
     for (size_t i = 0; i < command->n_options; i++) {
         const struct cli_args_option *option = &command->options[i];
 
-        fputs(".TP\n.B ", out);
+        fg_buf_puts(&page, ".TP\n.B ");
         if (option->letter != '\0')
-            fprintf(out, "\\-%c, ", option->letter);
-        fputs("\\-\\-", out);
-        write_troff(option->name, out);
-        fprintf(out, " %s\n", option->value == NULL ? "" : option->value);
-        write_troff(option->help, out);
-        fputc('\n', out);
+            fg_buf_printf(&page, "\\-%c, ", option->letter);
+        fg_buf_puts(&page, "\\-\\-");
+        fg_man_text(option->name, &page);
+        fg_buf_printf(&page, " %s\n", option->value == NULL ? "" : option->value);
+        fg_man_text(option->help, &page);
+        fg_buf_putc(&page, '\n');
     }
-    write_section("NOTES", command->notes, out);
+    fg_man_section("NOTES", command->notes, &page);
+    (void)fwrite(page.ptr, 1, page.len, out);
+    fg_buf_done(&page);
 }
 
 /* Help comes before everything else: who asks for it has a reason to get the rest wrong. */

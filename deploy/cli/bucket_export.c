@@ -11,6 +11,7 @@
 #include "deploy/cli/args.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/export_dir.h"
+#include "deploy/cli/json_out.h"
 #include "deploy/cli/output.h"
 #include "deploy/cli/selection.h"
 #include "deploy/single/server.h"
@@ -25,7 +26,7 @@ static const int64_t TIMEOUT_NS = 24 * FG_HOUR_NS;
 struct export
 {
     const char *selector, *type, *from, *until, *tenant, *format, *file;
-    bool split;
+    bool split, json;
 
     struct cli_selection selection;
     struct qry_export what;
@@ -82,6 +83,16 @@ static enum fg_code check_output(const struct export *export, const struct fg_bu
     return out->len == 0 ? fail_empty(export, err) : FG_OK;
 }
 
+/* --json: what was written where. */
+static enum fg_code say_written(const struct export *export, uint64_t bytes, struct fg_err *err)
+{
+    if (!export->json)
+        return FG_OK;
+    return cli_json_print(json_pack("{s:o,s:s,s:o}", "file", cli_json_text(fg_cstr(export->file)),
+                                    "format", export->format, "bytes", cli_json_u64(bytes)),
+                          stdout, err);
+}
+
 static enum fg_code run_pprof(const struct export *export, struct fg_buf *out, struct fg_err *err)
 {
     struct fg_pprof_head head = {.time_ns = export->what.end_ms * FG_MS_NS};
@@ -98,7 +109,9 @@ static enum fg_code run_pprof(const struct export *export, struct fg_buf *out, s
         code = check_output(export, out, err);
     }
     fg_tree_done(&tree);
-    return code == FG_OK ? cli_output_write_gzip(export->file, fg_buf_slice(out), err) : code;
+    if (code == FG_OK)
+        code = cli_output_write_gzip(export->file, fg_buf_slice(out), err);
+    return code == FG_OK ? say_written(export, out->len, err) : code;
 }
 
 static enum fg_code run_folded(const struct export *export, struct fg_buf *out, struct fg_err *err)
@@ -112,7 +125,9 @@ static enum fg_code run_folded(const struct export *export, struct fg_buf *out, 
         code = check_output(export, out, err);
     }
     fg_tree_done(&tree);
-    return code == FG_OK ? cli_output_write(export->file, fg_buf_slice(out), err) : code;
+    if (code == FG_OK)
+        code = cli_output_write(export->file, fg_buf_slice(out), err);
+    return code == FG_OK ? say_written(export, out->len, err) : code;
 }
 
 static enum fg_code run_split(const struct export *export, struct fg_err *err)
@@ -128,6 +143,11 @@ static enum fg_code run_split(const struct export *export, struct fg_err *err)
         return code;
     if (profiles == 0)
         return fail_empty(export, err);
+    if (export->json)
+        return cli_json_print(json_pack("{s:o,s:s,s:o}", "folder",
+                                        cli_json_text(fg_cstr(export->file)), "format", "pprof",
+                                        "profiles", cli_json_u64(profiles)),
+                              stdout, err);
     printf("%llu profiles written\n", (unsigned long long)profiles);
     return FG_OK;
 }
@@ -160,6 +180,8 @@ static enum fg_code check_output_options(const struct export *export, struct fg_
         return fg_fail(err, FG_E_INVALID, "--split needs a folder: add -o DIR");
     if (export->split && is_folded(export))
         return fg_fail(err, FG_E_INVALID, "--split writes pprof, which has a time in it");
+    if (export->json && export->file == NULL)
+        return fg_fail(err, FG_E_INVALID, "--json needs -o: the output is not JSON");
     if (export->file == NULL && !is_folded(export) && isatty(STDOUT_FILENO) == 1)
         return fg_fail(err, FG_E_INVALID, "pprof is not for a terminal: add -o FILE");
     return FG_OK;
@@ -285,6 +307,7 @@ int cli_bucket_export(const struct fg_program_def *def, int argc, char **argv)
         {"format", 'f', ARGS_TEXT, &export.format, "FORMAT", "pprof or folded, default pprof", 0, 0},
         {"split",  0,   ARGS_FLAG, &export.split,  NULL,     "each profile is a file of its own", 0, 0},
         {"file",   'o', ARGS_TEXT, &export.file,   "FILE",   "write there, not to standard output; of --split a folder", 0, 0},
+        {"json",   0,   ARGS_FLAG, &export.json,   NULL,     "what was written where, as JSON; needs -o", 0, 0},
     };
     /* clang-format on */
     const struct cli_args_command command = {

@@ -4,6 +4,7 @@
 #include "common/cluster/manifest/manifest.h"
 #include "common/cluster/membership/membership_core.h"
 #include "common/storage/rollup/reader.h"
+#include "deploy/cli/json_out.h"
 
 static const int64_t TIMEOUT_NS = 5 * FG_MINUTE_NS;             /* of one request */
 static const size_t OBJECT_MAX_BYTES = (size_t)16 << 30;        /* blocks are far smaller */
@@ -93,16 +94,17 @@ static void print_part(const struct fg_block_part *part, FILE *out)
         fprintf(out, "  encrypted with key %u, which this version cannot read\n", part->key);
 }
 
+static const char *const row_kinds[] = {
+    [FG_NODES_ALL] = "all", [FG_NODES_GROUP] = "group", [FG_NODES_SERIES] = "series"};
+
 static void print_row(const struct fg_nodes *nodes, const struct fg_nodes_row *row, FILE *out)
 {
-    static const char *const kinds[] = {
-        [FG_NODES_ALL] = "all", [FG_NODES_GROUP] = "group", [FG_NODES_SERIES] = "series"};
     const struct fg_profile_type *type = &nodes->types[row->type];
 
     fprintf(out,
-            "  %.*s:%.*s, %s %u, %lld to %lld s: %llu profiles, total %lld, crown %u, table %u, "
+            "  %.*s:%.*s, %s %u, %lld to %lld s: %llu profiles, total %lld, crown %u, totals %u, "
             "full %u bytes%s\n",
-            FG_S(type->name), FG_S(type->type), kinds[row->key.kind], row->key.number,
+            FG_S(type->name), FG_S(type->type), row_kinds[row->key.kind], row->key.number,
             (long long)(row->key.start_ns / FG_SECOND_NS),
             (long long)(row->key.end_ns / FG_SECOND_NS), (unsigned long long)row->count,
             (long long)row->total, row->places[FG_NODES_CROWN].bytes,
@@ -128,8 +130,8 @@ static enum fg_code print_nodes(struct fg_slice file, const struct fg_block_part
                        err) != FG_OK)
         return err->code;
     fprintf(out,
-            "  merged nodes: %u of %u types, %u groups, made of %u objects; %llu, %llu, %llu and "
-            "%llu bytes of places, crowns, tables and full nodes\n",
+            "  rollups: %u of %u types, %u groups, derived from %u objects; %llu, %llu, %llu and "
+            "%llu bytes of places, crowns, function totals and full trees\n",
             nodes.n_rows, nodes.n_types, nodes.groups.n_groups, nodes.n_made_of,
             (unsigned long long)ranges.nod.len, (unsigned long long)ranges.crn.len,
             (unsigned long long)ranges.ftb.len, (unsigned long long)ranges.ful.len);
@@ -149,7 +151,104 @@ static enum fg_code print_parts(struct fg_slice file, const struct fg_block_dire
     return FG_OK;
 }
 
-static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, FILE *out,
+/* ---- the same as JSON ---- */
+
+static json_t *json_of_row(const struct fg_nodes *nodes, const struct fg_nodes_row *row)
+{
+    const struct fg_profile_type *type = &nodes->types[row->type];
+    struct fg_buf name;
+    json_t *json;
+
+    fg_buf_init(&name, SIZE_MAX);
+    fg_buf_printf(&name, "%.*s:%.*s", FG_S(type->name), FG_S(type->type));
+    json = json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:b}", "type",
+                     cli_json_text(fg_buf_slice(&name)), "kind", row_kinds[row->key.kind], "number",
+                     cli_json_u64(row->key.number), "start", cli_json_time(row->key.start_ns),
+                     "end", cli_json_time(row->key.end_ns), "profiles", cli_json_u64(row->count),
+                     "total", (json_int_t)row->total, "crown_bytes",
+                     cli_json_u64(row->places[FG_NODES_CROWN].bytes), "totals_bytes",
+                     cli_json_u64(row->places[FG_NODES_TABLE].bytes), "full_bytes",
+                     cli_json_u64(row->places[FG_NODES_FULL].bytes), "scaled", row->factor != 1);
+    fg_buf_done(&name);
+    return json;
+}
+
+/* NULL in *ret_rollups: the part has none. */
+static enum fg_code json_of_rollups(struct fg_slice file, const struct fg_block_part *part,
+                                    json_t **ret_rollups, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
+    struct fg_nodes_ranges ranges = fg_nodes_ranges(part);
+    struct fg_nodes nodes = {0};
+    json_t *rows;
+
+    *ret_rollups = NULL;
+    if (ranges.nod.len == 0)
+        return FG_OK;
+    if (fg_nodes_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &nodes,
+                       err) != FG_OK)
+        return err->code;
+    rows = json_array();
+    for (uint32_t i = 0; i < nodes.n_rows; i++)
+        (void)json_array_append_new(rows, json_of_row(&nodes, &nodes.rows[i]));
+    *ret_rollups = json_pack(
+        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "types", cli_json_u64(nodes.n_types), "groups",
+        cli_json_u64(nodes.groups.n_groups), "sources", cli_json_u64(nodes.n_made_of),
+        "places_bytes", cli_json_u64(ranges.nod.len), "crowns_bytes", cli_json_u64(ranges.crn.len),
+        "totals_bytes", cli_json_u64(ranges.ftb.len), "full_bytes", cli_json_u64(ranges.ful.len),
+        "rows", rows);
+    return FG_OK;
+}
+
+static enum fg_code json_of_part(struct fg_slice file, const struct fg_block_part *part,
+                                 json_t **ret_part, struct fg_err *err)
+{
+    json_t *rollups, *json;
+
+    if (json_of_rollups(file, part, &rollups, err) != FG_OK)
+        return err->code;
+    json = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o*}", "tenant",
+                     cli_json_text(part->tenant), "service", cli_json_text(part->service),
+                     "profiles", cli_json_u64(part->n_profiles), "series",
+                     cli_json_u64(part->n_series), "samples", cli_json_u64(part->n_samples),
+                     "stacks", cli_json_u64(part->n_stacks), "nodes", cli_json_u64(part->n_nodes),
+                     "groups", cli_json_u64(part->n_groups), "names_bytes",
+                     cli_json_u64(fg_block_part_range(part, FG_BLOCK_WANT_FUNCTION_TREE).len),
+                     "key", cli_json_u64(part->key), "rollups", rollups);
+    /* A part that an older version wrote has no usage: the key is missing, not zero. */
+    if (part->usage.profiles > 0)
+        (void)json_object_set_new(json, "usage",
+                                  json_pack("{s:o,s:o,s:o,s:o}", "profiles",
+                                            cli_json_u64(part->usage.profiles), "wire_bytes",
+                                            cli_json_u64(part->usage.wire_bytes), "raw_bytes",
+                                            cli_json_u64(part->usage.raw_bytes), "samples",
+                                            cli_json_u64(part->usage.samples)));
+    *ret_part = json;
+    return FG_OK;
+}
+
+static enum fg_code print_json(struct fg_slice file, const struct fg_block_directory *directory,
+                               FILE *out, struct fg_err *err)
+{
+    json_t *parts = json_array(), *part;
+
+    for (uint32_t p = 0; p < directory->n_parts; p++) {
+        if (json_of_part(file, &directory->parts[p], &part, err) != FG_OK) {
+            json_decref(parts);
+            return err->code;
+        }
+        (void)json_array_append_new(parts, part);
+    }
+    return cli_json_print(
+        json_pack("{s:o,s:b,s:o,s:o,s:o,s:o,s:o}", "level", cli_json_u64(directory->level),
+                  "rollup_only", directory->derived, "bytes", cli_json_u64(directory->file_bytes),
+                  "profiles", cli_json_u64(directory->n_profiles), "start",
+                  cli_json_time(directory->t_min_ns), "end", cli_json_time(directory->t_max_ns),
+                  "parts", parts),
+        out, err);
+}
+
+static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, bool json, FILE *out,
                                    struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
@@ -165,9 +264,11 @@ static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, F
     if (code == FG_OK)
         code = fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len,
                                         arena, &directory, err);
-    if (code == FG_OK) {
+    if (code == FG_OK && json) {
+        code = print_json(file, &directory, out, err);
+    } else if (code == FG_OK) {
         fprintf(out, "level %u%s, %llu bytes, %llu profiles, times %lld to %lld ns\n",
-                directory.level, directory.nodes_only ? ", merged nodes only" : "",
+                directory.level, directory.nodes_only ? ", rollups only" : "",
                 (unsigned long long)directory.file_bytes, (unsigned long long)directory.n_profiles,
                 (long long)directory.t_min_ns, (long long)directory.t_max_ns);
         code = print_parts(file, &directory, out, err);
@@ -216,7 +317,7 @@ static enum fg_code inspect_compactors(struct fg_bucket *bucket, FILE *out, stru
     return FG_OK;
 }
 
-enum fg_code cli_bucket_inspect(struct fg_bucket *bucket, const char *name, FILE *out,
+enum fg_code cli_bucket_inspect(struct fg_bucket *bucket, const char *name, bool json, FILE *out,
                                 struct fg_err *err)
 {
     struct fg_manifest *manifest = NULL;
@@ -238,6 +339,6 @@ enum fg_code cli_bucket_inspect(struct fg_bucket *bucket, const char *name, FILE
             return err->code;
         return inspect_manifest(manifest, false, out);
     default:
-        return inspect_object(bucket, name, out, err);
+        return inspect_object(bucket, name, json, out, err);
     }
 }

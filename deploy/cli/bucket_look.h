@@ -6,9 +6,10 @@
 
 #include <stdio.h>
 
-/* A manifest or the ring as JSON; of a segment or block what its directory says. FG_E_INVALID:
- * neither. */
-enum fg_code cli_bucket_inspect(struct fg_bucket *bucket, const char *name, FILE *out,
+/* Prints a manifest, the ring or the list of compactors, always as JSON; of a segment or block
+ * prints what its directory says, as text or, with `json`, as one JSON document. FG_E_INVALID: the
+ * name is of none of these. */
+enum fg_code cli_bucket_inspect(struct fg_bucket *bucket, const char *name, bool json, FILE *out,
                                 struct fg_err *err) fg_must_check;
 
 #endif

@@ -210,8 +210,8 @@ static enum fg_code know_blocks(struct l0_making *making, struct l0_owner *owner
         if (block->alone) {
             making->n_ambiguous++;
             (void)fprintf(making->out,
-                          "in doubt: %s has profiles of tenant %s of a time that is kept as merged "
-                          "nodes only; they may be among these\n",
+                          "in doubt: %s has profiles of tenant %s of a time that is kept as "
+                          "rollups only; they may be among these\n",
                           segment, owner->name);
             continue;
         }

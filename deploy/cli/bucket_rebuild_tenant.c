@@ -379,7 +379,7 @@ static void decide_nodes(struct tenant_making *making, struct tenant_candidate *
         if (other->live && !other->nodes_only &&
             other->entry.t_min_ns <= candidate->entry.t_max_ns &&
             candidate->entry.t_min_ns <= other->entry.t_max_ns) {
-            (void)fprintf(making->out, "%s: not listed; merged nodes of profiles that are there\n",
+            (void)fprintf(making->out, "%s: not listed; rollups of profiles that are there\n",
                           name);
             return;
         }

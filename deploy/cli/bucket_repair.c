@@ -628,7 +628,7 @@ static enum fg_code repair_blind(struct repairing *repairing, const struct fg_er
 static enum fg_code drop_nodes(const struct repairing *repairing, struct fg_err *err)
 {
     (void)fprintf(repairing->out,
-                  "%s: merged nodes of other blocks, which the compactor makes again\n",
+                  "%s: rollups of other blocks, which the compactor derives again\n",
                   repairing->mending.object);
     return cli_mend_swap(&repairing->mending, &repairing->mending.references[0],
                          &(struct cli_mend_swap){.n_lost = 0}, repairing->apply, repairing->out,

@@ -3,6 +3,7 @@
 #include "common/storage/block/verify.h"
 #include "common/storage/rollup/verify.h"
 #include "deploy/cli/bucket_survey.h"
+#include "deploy/cli/json_out.h"
 #include "deploy/cli/progress.h"
 
 #include <stdarg.h>
@@ -50,11 +51,13 @@ struct bucket_verifying {
     struct verify_owner *owners; /* as the survey's tenants */
     struct fg_err *err;          /* of the object at hand */
     FILE *out;
+    json_t *faults, *tenants; /* arrays of the JSON document; NULL: lines of text */
     uint64_t n_objects, n_bytes, n_pages;
     uint64_t n_faults;
     uint64_t n_orphans, orphan_bytes;
     struct cli_progress progress;
-    bool moved; /* an object left its manifest while it was read */
+    uint64_t generation; /* of the L0 manifest; set at the end */
+    bool moved;          /* an object left its manifest while it was read */
 };
 
 /* An object as a manifest has it. */
@@ -81,7 +84,13 @@ static void fg_printf(4, 5) report(struct bucket_verifying *v, const char *objec
     va_end(args);
     v->n_faults++;
     cli_progress_clear(&v->progress);
-    (void)fprintf(v->out, "fault: %s: %s; cure: %s\n", object, what, cure);
+    if (v->faults == NULL) {
+        (void)fprintf(v->out, "fault: %s: %s; cure: %s\n", object, what, cure);
+        return;
+    }
+    (void)json_array_append_new(
+        v->faults, json_pack("{s:o,s:o,s:o}", "object", cli_json_text(fg_cstr(object)), "fault",
+                             cli_json_text(fg_cstr(what)), "cure", cli_json_text(fg_cstr(cure))));
 }
 
 static enum fg_code differs(const struct bucket_verifying *v, const struct listed *listed,
@@ -129,7 +138,7 @@ static enum fg_code compare(const struct bucket_verifying *v, const struct liste
     if (listed->block != NULL &&
         (directory->nodes_offset + listed->block->nodes_bytes != listed->block->directory_offset ||
          (directory->n_parts > 0 && directory->nodes_only != listed->block->nodes_only)))
-        return differs(v, listed, "place of merged nodes");
+        return differs(v, listed, "place of rollups");
     return FG_OK;
 }
 
@@ -472,6 +481,39 @@ static int cmp_ids(const void *left, const void *right)
     return fg_id_cmp(*(const struct fg_id *)left, *(const struct fg_id *)right);
 }
 
+static void print_owner(FILE *out, const struct verify_owner *owner, uint64_t duplicates)
+{
+    fprintf(out, "%s: %zu profiles, ", owner->tenant->name, owner->n_ids - (size_t)duplicates);
+    if (duplicates == 0)
+        fprintf(out, "each once, ");
+    else
+        fprintf(out, "%llu of them more than once, ", (unsigned long long)duplicates);
+    fprintf(out, "in %llu segments and %llu blocks", (unsigned long long)owner->n_segments,
+            (unsigned long long)owner->n_blocks);
+    if (owner->n_above > 0)
+        fprintf(out, ", and %llu of rollups of these", (unsigned long long)owner->n_above);
+    if (owner->n_alone > 0)
+        fprintf(out, "; rollups of %llu profiles that were dropped, in %llu blocks",
+                (unsigned long long)owner->n_alone_profiles, (unsigned long long)owner->n_alone);
+    fprintf(out, "; usage of %llu profiles: %llu wire bytes, %llu raw bytes, %llu samples\n",
+            (unsigned long long)owner->usage.profiles, (unsigned long long)owner->usage.wire_bytes,
+            (unsigned long long)owner->usage.raw_bytes, (unsigned long long)owner->usage.samples);
+}
+
+static json_t *json_of_owner(const struct verify_owner *owner, uint64_t duplicates)
+{
+    return json_pack(
+        "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:{s:o,s:o,s:o,s:o}}", "tenant",
+        cli_json_text(fg_cstr(owner->tenant->name)), "profiles",
+        cli_json_u64(owner->n_ids - duplicates), "duplicates", cli_json_u64(duplicates), "segments",
+        cli_json_u64(owner->n_segments), "blocks", cli_json_u64(owner->n_blocks), "rollup_blocks",
+        cli_json_u64(owner->n_above), "dropped_profiles", cli_json_u64(owner->n_alone_profiles),
+        "rollup_only_blocks", cli_json_u64(owner->n_alone), "usage", "profiles",
+        cli_json_u64(owner->usage.profiles), "wire_bytes", cli_json_u64(owner->usage.wire_bytes),
+        "raw_bytes", cli_json_u64(owner->usage.raw_bytes), "samples",
+        cli_json_u64(owner->usage.samples));
+}
+
 /* Exactly once. */
 static void check_ids(struct bucket_verifying *v, struct verify_owner *owner)
 {
@@ -489,22 +531,10 @@ static void check_ids(struct bucket_verifying *v, struct verify_owner *owner)
                    (unsigned long long)owner->ids[i].hi, (unsigned long long)owner->ids[i].lo);
     }
     cli_progress_clear(&v->progress);
-    fprintf(v->out, "%s: %zu profiles, ", owner->tenant->name, owner->n_ids - (size_t)twice);
-    if (twice == 0)
-        fprintf(v->out, "each once, ");
+    if (v->tenants != NULL)
+        (void)json_array_append_new(v->tenants, json_of_owner(owner, twice));
     else
-        fprintf(v->out, "%llu of them more than once, ", (unsigned long long)twice);
-    fprintf(v->out, "in %llu segments and %llu blocks", (unsigned long long)owner->n_segments,
-            (unsigned long long)owner->n_blocks);
-    if (owner->n_above > 0)
-        fprintf(v->out, ", and %llu of merged nodes over these",
-                (unsigned long long)owner->n_above);
-    if (owner->n_alone > 0)
-        fprintf(v->out, "; of %llu profiles that were dropped, merged nodes in %llu blocks",
-                (unsigned long long)owner->n_alone_profiles, (unsigned long long)owner->n_alone);
-    fprintf(v->out, "; usage of %llu profiles: %llu wire bytes, %llu raw bytes, %llu samples\n",
-            (unsigned long long)owner->usage.profiles, (unsigned long long)owner->usage.wire_bytes,
-            (unsigned long long)owner->usage.raw_bytes, (unsigned long long)owner->usage.samples);
+        print_owner(v->out, owner, twice);
 }
 
 /* ---- manifests with one another ---- */
@@ -700,17 +730,18 @@ static enum fg_code verify_all(struct bucket_verifying *v)
     }
     cli_progress_clear(&v->progress);
     find_orphans(v);
-    if (v->n_orphans > 0)
+    if (v->n_orphans > 0 && v->faults == NULL)
         fprintf(v->out, "orphans: %llu objects, %llu bytes, that no manifest refers to\n",
                 (unsigned long long)v->n_orphans, (unsigned long long)v->orphan_bytes);
     if (v->moved)
         return fg_fail(v->err, FG_E_ABORTED, "the bucket changed while it was read; try again");
     if (v->n_faults > 0)
         return fg_fail(v->err, FG_E_CORRUPT, "%llu faults", (unsigned long long)v->n_faults);
-    fprintf(v->out, "ok: %llu objects, %llu bytes, %llu pages, generation %llu\n",
-            (unsigned long long)v->n_objects, (unsigned long long)v->n_bytes,
-            (unsigned long long)v->n_pages,
-            (unsigned long long)(v->l0 == NULL ? 0 : v->l0->generation));
+    if (v->faults == NULL)
+        fprintf(v->out, "ok: %llu objects, %llu bytes, %llu pages, generation %llu\n",
+                (unsigned long long)v->n_objects, (unsigned long long)v->n_bytes,
+                (unsigned long long)v->n_pages,
+                (unsigned long long)(v->l0 == NULL ? 0 : v->l0->generation));
     return FG_OK;
 }
 
@@ -731,25 +762,58 @@ static void meet_owners(struct bucket_verifying *v)
     }
 }
 
+static enum fg_code verify(struct bucket_verifying *v, struct fg_bucket *bucket)
+{
+    enum fg_code code;
+
+    if (cli_survey_read(bucket, &v->survey, v->err) != FG_OK)
+        return v->err->code;
+    v->l0 = v->survey.l0.code == FG_OK ? &v->survey.l0.content->l0 : NULL;
+    meet_owners(v);
+    code = verify_all(v);
+    cli_progress_clear(&v->progress);
+    for (size_t i = 0; i < v->survey.n_tenants; i++) {
+        free(v->owners[i].ids);
+        free(v->owners[i].broken);
+        for (size_t k = 0; k < v->owners[i].n_held; k++)
+            fg_buf_done(&v->owners[i].held[k].service);
+        free(v->owners[i].held);
+    }
+    free(v->owners);
+    v->generation = v->l0 == NULL ? 0 : v->l0->generation;
+    cli_survey_done(&v->survey);
+    return code;
+}
+
 enum fg_code cli_bucket_verify(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
 {
     struct bucket_verifying v = {.err = err, .out = out};
-    enum fg_code code;
 
-    if (cli_survey_read(bucket, &v.survey, err) != FG_OK)
-        return err->code;
-    v.l0 = v.survey.l0.code == FG_OK ? &v.survey.l0.content->l0 : NULL;
-    meet_owners(&v);
-    code = verify_all(&v);
-    cli_progress_clear(&v.progress);
-    for (size_t i = 0; i < v.survey.n_tenants; i++) {
-        free(v.owners[i].ids);
-        free(v.owners[i].broken);
-        for (size_t k = 0; k < v.owners[i].n_held; k++)
-            fg_buf_done(&v.owners[i].held[k].service);
-        free(v.owners[i].held);
+    return verify(&v, bucket);
+}
+
+enum fg_code cli_bucket_verify_json(struct fg_bucket *bucket, FILE *out, struct fg_err *err)
+{
+    struct bucket_verifying v = {
+        .err = err, .out = out, .faults = json_array(), .tenants = json_array()};
+    enum fg_code code = verify(&v, bucket);
+    struct fg_err print_err;
+    json_t *document;
+
+    if (code != FG_OK && code != FG_E_CORRUPT) {
+        json_decref(v.faults);
+        json_decref(v.tenants);
+        return code;
     }
-    free(v.owners);
-    cli_survey_done(&v.survey);
+    document =
+        json_pack("{s:b,s:o,s:o,s:{s:o,s:o},s:o,s:o,s:o,s:o}", "ok", code == FG_OK, "faults",
+                  v.faults, "tenants", v.tenants, "orphans", "objects", cli_json_u64(v.n_orphans),
+                  "bytes", cli_json_u64(v.orphan_bytes), "objects", cli_json_u64(v.n_objects),
+                  "bytes", cli_json_u64(v.n_bytes), "pages", cli_json_u64(v.n_pages), "generation",
+                  cli_json_u64(v.generation));
+    if (cli_json_print(document, out, &print_err) != FG_OK) {
+        *err = print_err;
+        return err->code;
+    }
     return code;
 }

@@ -19,4 +19,8 @@
 enum fg_code cli_bucket_verify(struct fg_bucket *bucket, FILE *out,
                                struct fg_err *err) fg_must_check;
 
+/* Does the same, and prints one JSON document, unless the bucket could not be read. */
+enum fg_code cli_bucket_verify_json(struct fg_bucket *bucket, FILE *out,
+                                    struct fg_err *err) fg_must_check;
+
 #endif

@@ -8,6 +8,7 @@
 #ifndef FG_DEPLOY_CLI_CLI_H
 #define FG_DEPLOY_CLI_CLI_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 enum cli_exit {
@@ -39,7 +40,7 @@ int cli_man(const struct cli_command *commands, size_t n, int argc, char **argv)
 /* The overview: what `flamegrid --help` shows. */
 void cli_help(FILE *out);
 
-/* One line: the version, and the revision where it was known when we were built. */
-int cli_version(void);
+/* Prints the version, and the revision if it was known at build time: a line, or JSON. */
+int cli_version(bool json);
 
 #endif

@@ -11,6 +11,7 @@
 #include "deploy/cli/bucket_repair.h"
 #include "deploy/cli/bucket_verify.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/json_out.h"
 #include "deploy/cli/show.h"
 #include "deploy/single/server.h"
 
@@ -24,6 +25,9 @@ struct bucket_command {
     struct fg_bucket *bucket;
     const char *name; /* or prefix */
     bool recursive;
+    bool json;
+    size_t n_entries;   /* of ls --json, so far */
+    FILE *out;          /* standard output, or the report of a verb with --json */
     const char *tenant; /* rebuild tenant; "": none */
     struct cli_rebuild_options rebuild;
     struct fg_err err;
@@ -33,17 +37,19 @@ struct bucket_verb {
     const char *name;
     enum { NAME_NEEDED, NAME_TAKEN, NAME_NONE } word;
     enum fg_code (*run)(struct bucket_command *command);
+    /* What --json does. REPORT: the lines of text are an array of the document. */
+    enum { JSON_NONE, JSON_OWN, JSON_REPORT } json;
 };
 
 static const char help[] =
-    "usage: flamegrid bucket ls [PREFIX] [--recursive] [settings]\n"
+    "usage: flamegrid bucket ls [PREFIX] [--recursive] [--json] [settings]\n"
     "       flamegrid bucket cat NAME [settings]\n"
     "       flamegrid bucket rm NAME [settings]\n"
-    "       flamegrid bucket inspect NAME [settings]\n"
-    "       flamegrid bucket verify [settings]\n"
-    "       flamegrid bucket rebuild l0|ring|tenant TENANT [options] [settings]\n"
-    "       flamegrid bucket repair OBJECT [--apply] [settings]\n"
-    "       flamegrid bucket quarantine OBJECT [--apply] [settings]\n"
+    "       flamegrid bucket inspect NAME [--json] [settings]\n"
+    "       flamegrid bucket verify [--json] [settings]\n"
+    "       flamegrid bucket rebuild l0|ring|tenant TENANT [--json] [options] [settings]\n"
+    "       flamegrid bucket repair OBJECT [--apply] [--json] [settings]\n"
+    "       flamegrid bucket quarantine OBJECT [--apply] [--json] [settings]\n"
     "       flamegrid bucket export SELECTOR [options] [settings]\n"
     "\n"
     "Works on the bucket that a server with the same settings has: --config FILE, --data DIR,\n"
@@ -83,6 +89,8 @@ static const char help[] =
     "  export\n"
     "        writes profiles as pprof or stacks; flamegrid bucket export --help says more\n"
     "\n"
+    "--json prints one JSON document; deploy/README.md lists its keys.\n"
+    "\n"
     "examples:\n"
     "  flamegrid bucket ls --data /var/lib/flamegrid\n"
     "  flamegrid bucket ls segments/ -r --config flamegrid.yaml\n"
@@ -99,14 +107,32 @@ static int64_t deadline(void)
 
 /* ---- ls ---- */
 
+static bool print_entry_json(const struct fg_bucket_entry *entry, struct bucket_command *command)
+{
+    json_t *json = json_pack("{s:o}", "name", cli_json_text(fg_cstr(entry->name)));
+
+    if (entry->folder) {
+        (void)json_object_set_new(json, "folder", json_true());
+    } else {
+        (void)json_object_set_new(json, "size_bytes", cli_json_u64(entry->size_bytes));
+        (void)json_object_set_new(json, "modified", cli_json_time(entry->modified_wall_ns));
+    }
+    (void)fputs(command->n_entries++ == 0 ? "[\n" : ",\n", stdout);
+    (void)json_dumpf(json, stdout, JSON_COMPACT);
+    json_decref(json);
+    return ferror(stdout) == 0;
+}
+
 static bool print_entry(const struct fg_bucket_entry *entry, void *arg)
 {
     time_t seconds = (time_t)(entry->modified_wall_ns / FG_SECOND_NS);
     char date[32] = "", size[32] = "";
+    struct bucket_command *command = arg;
     struct fg_buf line;
     struct tm parts;
 
-    (void)arg;
+    if (command->json)
+        return print_entry_json(entry, command);
     if (!entry->folder && gmtime_r(&seconds, &parts) != NULL) {
         (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &parts);
         (void)snprintf(size, sizeof size, "%llu", (unsigned long long)entry->size_bytes);
@@ -120,10 +146,16 @@ static bool print_entry(const struct fg_bucket_entry *entry, void *arg)
     return ferror(stdout) == 0;
 }
 
+/* Prints each entry as it arrives: a bucket may have millions. An array that does not end says that
+ * the list is not complete. */
 static enum fg_code ls(struct bucket_command *command)
 {
-    return fg_bucket_each(command->bucket, command->name, !command->recursive, 0, print_entry, NULL,
-                          &command->err);
+    enum fg_code code = fg_bucket_each(command->bucket, command->name, !command->recursive, 0,
+                                       print_entry, command, &command->err);
+
+    if (code == FG_OK && command->json)
+        (void)fputs(command->n_entries == 0 ? "[]\n" : "\n]\n", stdout);
+    return code;
 }
 
 /* ---- cat ---- */
@@ -180,12 +212,13 @@ static enum fg_code rm(struct bucket_command *command)
 
 static enum fg_code inspect(struct bucket_command *command)
 {
-    return cli_bucket_inspect(command->bucket, command->name, stdout, &command->err);
+    return cli_bucket_inspect(command->bucket, command->name, command->json, stdout, &command->err);
 }
 
 static enum fg_code verify(struct bucket_command *command)
 {
-    return cli_bucket_verify(command->bucket, stdout, &command->err);
+    return command->json ? cli_bucket_verify_json(command->bucket, stdout, &command->err)
+                         : cli_bucket_verify(command->bucket, stdout, &command->err);
 }
 
 /* ---- rebuild, repair and quarantine ---- */
@@ -197,39 +230,43 @@ static enum fg_code rebuild(struct bucket_command *command)
     if (strcmp(command->name, "tenant") == 0) {
         if (fg_tenant_check(fg_cstr(command->tenant), &command->err) != FG_OK)
             return command->err.code;
-        return cli_rebuild_tenant(command->bucket, fg_cstr(command->tenant), options, stdout,
+        return cli_rebuild_tenant(command->bucket, fg_cstr(command->tenant), options, command->out,
                                   &command->err);
     }
     if (command->tenant[0] != '\0')
         return fg_fail(&command->err, FG_E_INVALID, "unexpected argument \"%.100s\"",
                        command->tenant);
     if (strcmp(command->name, "l0") == 0)
-        return cli_rebuild_l0(command->bucket, options, stdout, &command->err);
+        return cli_rebuild_l0(command->bucket, options, command->out, &command->err);
     if (strcmp(command->name, "ring") == 0)
-        return cli_rebuild_ring(command->bucket, options, stdout, &command->err);
+        return cli_rebuild_ring(command->bucket, options, command->out, &command->err);
     return fg_fail(&command->err, FG_E_INVALID, "\"%.100s\" is none of l0, ring and tenant",
                    command->name);
 }
 
 static enum fg_code repair(struct bucket_command *command)
 {
-    return cli_bucket_repair(command->bucket, command->name, command->rebuild.apply, stdout,
+    return cli_bucket_repair(command->bucket, command->name, command->rebuild.apply, command->out,
                              &command->err);
 }
 
 static enum fg_code quarantine(struct bucket_command *command)
 {
-    return cli_bucket_quarantine(command->bucket, command->name, command->rebuild.apply, stdout,
-                                 &command->err);
+    return cli_bucket_quarantine(command->bucket, command->name, command->rebuild.apply,
+                                 command->out, &command->err);
 }
 
 /* ---- the command ---- */
 
 static const struct bucket_verb verbs[] = {
-    {"ls", NAME_TAKEN, ls},          {"cat", NAME_NEEDED, cat},
-    {"rm", NAME_NEEDED, rm},         {"inspect", NAME_NEEDED, inspect},
-    {"verify", NAME_NONE, verify},   {"rebuild", NAME_NEEDED, rebuild},
-    {"repair", NAME_NEEDED, repair}, {"quarantine", NAME_NEEDED, quarantine},
+    {"ls", NAME_TAKEN, ls, JSON_OWN},
+    {"cat", NAME_NEEDED, cat, JSON_NONE},
+    {"rm", NAME_NEEDED, rm, JSON_NONE},
+    {"inspect", NAME_NEEDED, inspect, JSON_OWN},
+    {"verify", NAME_NONE, verify, JSON_OWN},
+    {"rebuild", NAME_NEEDED, rebuild, JSON_REPORT},
+    {"repair", NAME_NEEDED, repair, JSON_REPORT},
+    {"quarantine", NAME_NEEDED, quarantine, JSON_REPORT},
 };
 
 static const struct bucket_verb *find_verb(const char *name)
@@ -247,12 +284,51 @@ static int fail(const struct bucket_verb *verb, const struct bucket_command *com
     return code;
 }
 
+/* The lines that the verb wrote, and how it ended, which is also the exit code. */
+static enum fg_code print_report(struct bucket_command *command, enum fg_code code, char *text)
+{
+    json_t *lines = json_array(), *document;
+    struct fg_err err;
+    char *rest;
+
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+        (void)json_array_append_new(lines, cli_json_text(fg_cstr(line)));
+    document = json_pack("{s:b,s:b,s:o}", "ok", code == FG_OK, "applied",
+                         code == FG_OK && command->rebuild.apply, "report", lines);
+    if (code != FG_OK)
+        (void)json_object_set_new(document, "error", cli_json_text(fg_cstr(command->err.msg)));
+    if (cli_json_print(document, stdout, &err) != FG_OK && code == FG_OK) {
+        command->err = err;
+        return err.code;
+    }
+    return code;
+}
+
+static enum fg_code run_verb(const struct bucket_verb *verb, struct bucket_command *command)
+{
+    enum fg_code code;
+    char *text = NULL;
+    size_t len;
+
+    command->out = stdout;
+    if (!command->json || verb->json != JSON_REPORT)
+        return verb->run(command);
+    command->out = open_memstream(&text, &len);
+    if (command->out == NULL)
+        return fg_fail_errno(&command->err, errno, "memory for the report");
+    code = verb->run(command);
+    if (fclose(command->out) == 0)
+        code = print_report(command, code, text);
+    free(text);
+    return code;
+}
+
 static int run(const struct bucket_verb *verb, struct bucket_command *command)
 {
     enum fg_code code = single_open_bucket(&command->bucket, &command->err);
 
     if (code == FG_OK)
-        code = verb->run(command);
+        code = run_verb(verb, command);
     fg_bucket_close(command->bucket);
     if (code == FG_OK && fflush(stdout) != 0)
         code = fg_fail_errno(&command->err, errno, "standard output");
@@ -282,6 +358,8 @@ static int take_words(struct bucket_command *command, const struct bucket_verb *
     for (int i = from; i < argc; i++) {
         if (strcmp(argv[i], "--recursive") == 0 || strcmp(argv[i], "-r") == 0)
             command->recursive = true;
+        else if (verb->json != JSON_NONE && strcmp(argv[i], "--json") == 0)
+            command->json = true;
         else if (applies && strcmp(argv[i], "--apply") == 0)
             command->rebuild.apply = true;
         else if (rebuilds && strcmp(argv[i], "--accept-loss") == 0)

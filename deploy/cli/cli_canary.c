@@ -5,6 +5,7 @@
 #include "deploy/canary/canary.h"
 #include "deploy/canary/page.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/json_out.h"
 
 enum {
     SENDERS = 4,
@@ -21,6 +22,7 @@ struct canary_command {
     const char *query_url, *rate, *reads, *lasts, *settle, *window, *listen;
     uint64_t services, pods;
     int64_t lasts_ns, settle_ns;
+    bool json;
 };
 
 static const char about[] =
@@ -102,7 +104,9 @@ static enum fg_code check(struct canary_command *command, int words, struct fg_e
 
 /* ---- the run ---- */
 
-static void print_sums(const struct canary_sums *sums)
+/* run_name NULL: as lines of text. */
+static enum fg_code print_sums(const struct canary_sums *sums, const char *run_name,
+                               struct fg_err *err)
 {
     const struct {
         const char *name;
@@ -116,14 +120,24 @@ static void print_sums(const struct canary_sums *sums)
         {"double", sums->twice},    {"foreign", sums->foreign},
     };
 
+    json_t *document;
+
+    if (run_name == NULL) {
+        for (size_t i = 0; i < FG_COUNT(lines); i++)
+            printf("%-14s%llu\n", lines[i].name, (unsigned long long)lines[i].value);
+        return FG_OK;
+    }
+    document = json_pack("{s:s}", "canary_run", run_name);
     for (size_t i = 0; i < FG_COUNT(lines); i++)
-        printf("%-14s%llu\n", lines[i].name, (unsigned long long)lines[i].value);
+        (void)json_object_set_new(document, lines[i].name, cli_json_u64(lines[i].value));
+    return cli_json_print(document, stdout, err);
 }
 
 static enum fg_code end(struct canary *canary, const struct canary_command *command,
                         struct fg_err *err)
 {
     struct canary_sums sums;
+    struct fg_err print_err;
     enum fg_code code;
 
     canary_hold(canary);
@@ -132,7 +146,11 @@ static enum fg_code end(struct canary *canary, const struct canary_command *comm
     canary_stop(canary);
     code = canary_last_check(canary, fg_mono_ns(fg_clock_real()) + command->settle_ns, err);
     sums = canary_sums(canary);
-    print_sums(&sums);
+    if (print_sums(&sums, command->json ? canary_run_name(canary) : NULL, &print_err) != FG_OK &&
+        code == FG_OK) {
+        *err = print_err;
+        return err->code;
+    }
     if (code == FG_OK && sums.lost + sums.twice + sums.foreign > 0)
         return fg_fail(err, FG_E_CORRUPT, "answers were wrong, see above");
     return code;
@@ -178,6 +196,7 @@ int cli_canary(int argc, char **argv)
                                      .canary = {.senders = SENDERS, .askers = ASKERS}};
     /* clang-format off */
     const struct cli_args_option options[] = {
+        {"json",      0,   ARGS_FLAG,   &command.json,      NULL,       "the counts at the end as JSON", 0, 0},
         {"query-url", 0,   ARGS_TEXT,   &command.query_url, "URL",      "of questions, where it is another", 0, 0},
         {"for",       0,   ARGS_TEXT,   &command.lasts,     "DURATION", "how long, 10m; default until it is stopped", 0, 0},
         {"rate",      'r', ARGS_TEXT,   &command.rate,      "RATE",     "profiles, default 20/s", 0, 0},

@@ -41,7 +41,9 @@ static const char notes[] = "examples:\n"
                             "  flamegrid completion zsh >/usr/share/zsh/site-functions/_flamegrid\n"
                             "  flamegrid completion fish "
                             ">~/.config/fish/completions/flamegrid.fish\n"
-                            "  flamegrid man push | man -l -\n";
+                            "  flamegrid man push | man -l -\n"
+                            "  flamegrid man server >/usr/share/man/man8/flamegrid-server.8\n"
+                            "  flamegrid-ingester --help=man | man -l -\n";
 
 static const struct cli_args_command completion = {
     .name = "completion", .usage = "bash|zsh|fish", .about = about, .notes = notes};
@@ -66,12 +68,6 @@ static const struct cli_command *find(const struct cli_command *commands, size_t
         if (strcmp(name, commands[i].name) == 0)
             return &commands[i];
     return NULL;
-}
-
-/* The server's options are its settings: deploy/settings.md. */
-static bool has_settings(const struct cli_command *command)
-{
-    return strcmp(command->name, "server") == 0;
 }
 
 /* What may follow these words, a line each. */
@@ -110,11 +106,10 @@ int cli_man(const struct cli_command *commands, size_t n, int argc, char **argv)
     const char *known[16];
     size_t n_known = 0;
 
-    if (command != NULL && !has_settings(command))
+    if (command != NULL)
         return ask_form(command, NULL, ARGS_FORM_MAN);
     fg_assert(n <= FG_COUNT(known));
     for (size_t i = 0; i < n; i++)
-        if (!has_settings(&commands[i]))
-            known[n_known++] = commands[i].name;
+        known[n_known++] = commands[i].name;
     return cli_args_unknown("flamegrid man", "command", argc > 0 ? argv[0] : "", known, n_known);
 }

@@ -33,12 +33,18 @@ void cli_help(FILE *out)
     fputs(help, out);
 }
 
-int cli_version(void)
+int cli_version(bool json)
 {
 #ifdef FG_REVISION
-    puts("flamegrid " FG_VERSION " (" FG_REVISION ")");
+    const char *revision = FG_REVISION;
 #else
-    puts("flamegrid " FG_VERSION);
+    const char *revision = "";
 #endif
+
+    if (json)
+        printf("{\"version\":\"%s\",\"revision\":\"%s\"}\n", FG_VERSION, revision);
+    else
+        printf("flamegrid %s%s%s%s\n", FG_VERSION, revision[0] == '\0' ? "" : " (", revision,
+               revision[0] == '\0' ? "" : ")");
     return CLI_OK;
 }

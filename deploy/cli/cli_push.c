@@ -1,5 +1,6 @@
 #include "common/base/time.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/json_out.h"
 #include "deploy/cli/push_check.h"
 #include "deploy/cli/push_dir.h"
 #include "deploy/cli/times.h"
@@ -14,6 +15,7 @@ struct cli_push {
     struct cli_pushing pushing;
     const char *dir, *resume, *from, *until;
     uint64_t connections;
+    bool json;
 };
 
 static const char about[] =
@@ -133,22 +135,49 @@ static void tell_time(const struct cli_push *push, const struct cli_pushed *push
     fg_buf_done(&selector);
 }
 
+static json_t *json_of_file(const char *file, const struct cli_pushed *pushed,
+                            const struct fg_err *err)
+{
+    json_t *json = json_pack("{s:o,s:b}", "file", cli_json_text(fg_cstr(file)), "ok", err == NULL);
+
+    if (err != NULL) {
+        (void)json_object_set_new(json, "error", cli_json_text(fg_cstr(err->msg)));
+        return json;
+    }
+    (void)json_object_set_new(json, "bytes", cli_json_u64(pushed->bytes));
+    (void)json_object_set_new(json, "format", json_string(pushed->format));
+    if (pushed->time_ns != 0)
+        (void)json_object_set_new(json, "time", cli_json_time(pushed->time_ns));
+    return json;
+}
+
 /* A file that fails does not keep the others from being sent. */
 static int push_files(const struct cli_push *push, int words, char **files)
 {
     const struct cli_pushing *pushing = &push->pushing;
+    json_t *results = push->json ? json_array() : NULL;
     int code = CLI_OK;
+    struct fg_err err;
 
     for (int i = 0; i < words; i++) {
         struct cli_pushed pushed;
-        struct fg_err err;
+        bool good = cli_push_file(pushing, files[i], &pushed, &err) == FG_OK;
 
-        if (cli_push_file(pushing, files[i], &pushed, &err) == FG_OK) {
+        if (results != NULL)
+            (void)json_array_append_new(results,
+                                        json_of_file(files[i], &pushed, good ? NULL : &err));
+        if (!good) {
+            fprintf(stderr, "%s: failed, %s\n", files[i], err.msg);
+            code = CLI_FAILED;
+        } else if (results == NULL) {
             printf("%s: ok 200, %zu bytes of %s\n", files[i], pushed.bytes, pushed.format);
             tell_time(push, &pushed);
-            continue;
         }
-        fprintf(stderr, "%s: failed, %s\n", files[i], err.msg);
+    }
+    if (results != NULL &&
+        cli_json_print(json_pack("{s:b,s:o}", "ok", code == CLI_OK, "files", results), stdout,
+                       &err) != FG_OK) {
+        fprintf(stderr, "flamegrid push: %s\n", err.msg);
         code = CLI_FAILED;
     }
     return code;
@@ -169,6 +198,7 @@ int cli_push(int argc, char **argv)
         {"dir",         0,   ARGS_TEXT,   &push.dir,             "DIR",    "sends all files below this folder", 0, 0},
         {"connections", 'c', ARGS_NUMBER, &push.connections,     "N",      "of --dir, at a time, default 4", 1, 256},
         {"resume",      0,   ARGS_TEXT,   &push.resume,          "FILE",   "of --dir: notes there what was sent, and sends the rest", 0, 0},
+        {"json",        0,   ARGS_FLAG,   &push.json,            NULL,     "what was sent, as JSON", 0, 0},
         CLIENT_OPTIONS(push.server),
     };
     /* clang-format on */
@@ -186,7 +216,7 @@ int cli_push(int argc, char **argv)
     else if (push.dir == NULL)
         code = push_files(&push, words, argv);
     else if (cli_push_dir(pushing, &push.server, push.dir, (unsigned)push.connections, push.resume,
-                          &code, &err) != FG_OK)
+                          push.json, &code, &err) != FG_OK)
         code = cli_args_fail(&command, &err);
     cli_client_destroy(pushing->client);
     fg_arena_destroy(push.arena);

@@ -42,7 +42,7 @@ int main(int argc, char **argv)
     const char *command = argc > 1 ? argv[1] : "";
 
     if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0)
-        return cli_version();
+        return cli_version(argc > 2 && strcmp(argv[2], "--json") == 0);
     if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0) {
         cli_help(stdout);
         return 0;

@@ -2,6 +2,7 @@
 
 #include "common/base/time.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/json_out.h"
 #include "deploy/cli/progress.h"
 #include "deploy/cli/push_resume.h"
 #include "deploy/cli/series_file.h"
@@ -234,12 +235,24 @@ static void send_all(struct push_dir_sending *sending, unsigned connections)
 
 /* ---- all of it ---- */
 
-static int report(const struct push_dir_sending *sending, int64_t took_ns)
+static int report(const struct push_dir_sending *sending, bool json, int64_t took_ns)
 {
     double seconds = (double)took_ns / FG_SECOND_NS;
+    struct fg_err err;
 
     if (sending->failed > FAILURES_SHOWN_MAX)
         fprintf(stderr, "and %zu more failed\n", sending->failed - FAILURES_SHOWN_MAX);
+    if (json) {
+        if (cli_json_print(json_pack("{s:b,s:o,s:o,s:o,s:o,s:f}", "ok", sending->failed == 0,
+                                     "files_sent", cli_json_u64(sending->sent), "bytes",
+                                     cli_json_u64(sending->bytes), "files_failed",
+                                     cli_json_u64(sending->failed), "files_sent_before",
+                                     cli_json_u64(sending->list->n_before), "seconds", seconds),
+                           stdout, &err) == FG_OK)
+            return sending->failed == 0 ? CLI_OK : CLI_FAILED;
+        fprintf(stderr, "flamegrid push: %s\n", err.msg);
+        return CLI_FAILED;
+    }
     printf("%zu files sent, %llu bytes, %zu failed, %.1f s", sending->sent,
            (unsigned long long)sending->bytes, sending->failed, seconds);
     if (sending->list->n_before > 0)
@@ -249,7 +262,8 @@ static int report(const struct push_dir_sending *sending, int64_t took_ns)
 }
 
 static int send_list(const struct cli_pushing *pushing, const struct cli_client_config *server,
-                     const struct push_dir_list *list, size_t dir_len, unsigned connections)
+                     const struct push_dir_list *list, size_t dir_len, unsigned connections,
+                     bool json)
 {
     struct push_dir_sending sending = {
         .pushing = pushing, .server = server, .list = list, .dir_len = dir_len};
@@ -260,12 +274,12 @@ static int send_list(const struct cli_pushing *pushing, const struct cli_client_
     send_all(&sending, connections);
     cli_progress_clear(&sending.progress);
     (void)pthread_mutex_destroy(&sending.lock);
-    return report(&sending, fg_mono_ns(fg_clock_real()) - start_ns);
+    return report(&sending, json, fg_mono_ns(fg_clock_real()) - start_ns);
 }
 
 enum fg_code cli_push_dir(const struct cli_pushing *pushing, const struct cli_client_config *server,
-                          const char *dir, unsigned connections, const char *resume, int *ret_exit,
-                          struct fg_err *err)
+                          const char *dir, unsigned connections, const char *resume, bool json,
+                          int *ret_exit, struct fg_err *err)
 {
     struct push_dir_list list = {.by_name = pushing->name != NULL};
     enum fg_code code;
@@ -278,7 +292,7 @@ enum fg_code cli_push_dir(const struct cli_pushing *pushing, const struct cli_cl
     if (code == FG_OK && list.n + list.n_before == 0)
         code = fg_fail(err, FG_E_NOT_FOUND, "%s: there are no files in it", dir);
     if (code == FG_OK)
-        *ret_exit = send_list(pushing, server, &list, strlen(dir), connections);
+        *ret_exit = send_list(pushing, server, &list, strlen(dir), connections, json);
     for (size_t i = 0; i < list.n; i++)
         free(list.items[i].path);
     free(list.items);

@@ -3,7 +3,7 @@
 #include "common/program/program.h"
 #include "compactor/compactor.h"
 #include "distributor/distributor.h"
-#include "distributor/scrape/scraper.h"
+#include "distributor/scrape/scrape_manager.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
 #include "ingester/member.h"
@@ -31,8 +31,8 @@ struct single_settings single_settings;
 struct fg_bucket_settings single_bucket;
 struct fg_bucket_s3_settings single_bucket_s3;
 static struct dist_settings distributor_settings;
-static struct dist_scraper_settings scraper_settings;
-static struct dist_scraper_kubernetes_settings scraper_kubernetes_settings;
+static struct dist_scrape_settings scrape_settings;
+static struct dist_scrape_kubernetes_settings scrape_kubernetes_settings;
 static struct ing_settings ingester_settings;
 static struct ing_segments_settings segments_settings;
 static struct cmp_settings compactor_settings;
@@ -57,7 +57,7 @@ struct server {
     struct fg_rpc_server *rpc;
     struct fg_peer *push_peer, *query_peer;
     struct distributor *distributor;
-    struct dist_scraper *scraper;
+    struct dist_scrape_manager *scrape_manager;
     struct fg_disk_cache *disk;
     struct querier *querier;
     struct compactor *compactor;
@@ -177,12 +177,12 @@ static enum fg_code start_distributor(struct server *server, struct fg_program *
     return FG_OK;
 }
 
-static enum fg_code make_scraper(struct server *server, struct fg_program *program,
-                                 struct fg_err *err)
+static enum fg_code make_scrape_manager(struct server *server, struct fg_program *program,
+                                        struct fg_err *err)
 {
-    const struct dist_scraper_config config = {
-        .settings = &scraper_settings,
-        .kubernetes = &scraper_kubernetes_settings,
+    const struct dist_scrape_manager_config config = {
+        .settings = &scrape_settings,
+        .kubernetes = &scrape_kubernetes_settings,
         .memory_max_bytes = program->settings.memory_max_bytes,
         .distributor = server->distributor,
         .bodies = &program->budget,
@@ -191,9 +191,9 @@ static enum fg_code make_scraper(struct server *server, struct fg_program *progr
         .clock = program->clock,
     };
 
-    if (dist_scraper_create(&config, &server->scraper, err) != FG_OK)
+    if (dist_scrape_manager_create(&config, &server->scrape_manager, err) != FG_OK)
         return err->code;
-    dist_scraper_routes(server->scraper, program->http);
+    dist_scrape_manager_routes(server->scrape_manager, program->http);
     return FG_OK;
 }
 
@@ -282,7 +282,8 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     if (open_folder(server, program, err) != FG_OK ||
         fg_bucket_open(&single_bucket, &single_bucket_s3, &host, &server->bucket, err) != FG_OK ||
         start_distributor(server, program, err) != FG_OK ||
-        make_scraper(server, program, err) != FG_OK || start_querier(server, program, err) != FG_OK)
+        make_scrape_manager(server, program, err) != FG_OK ||
+        start_querier(server, program, err) != FG_OK)
         return err->code;
     return make_compactor(server, program, err);
 }
@@ -308,7 +309,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         fg_peer_wait(server->query_peer, CONNECT_TIMEOUT_NS, err) != FG_OK ||
         cmp_start(server->compactor, err) != FG_OK)
         return err->code;
-    return dist_scraper_start(server->scraper, err);
+    return dist_scrape_manager_start(server->scrape_manager, err);
 }
 
 static bool unready(struct fg_program *program, struct fg_buf *why)
@@ -328,7 +329,7 @@ static void stop(struct fg_program *program)
 
     if (server == NULL)
         return;
-    dist_scraper_stop(server->scraper);
+    dist_scrape_manager_stop(server->scrape_manager);
     ing_hurry(server->ingester);
     cmp_stop(server->compactor);
     if (server->rpc != NULL)
@@ -342,7 +343,7 @@ static void stop(struct fg_program *program)
         dist_stop(server->distributor);
     fg_peer_destroy(server->query_peer);
     fg_peer_destroy(server->push_peer);
-    dist_scraper_destroy(server->scraper);
+    dist_scrape_manager_destroy(server->scrape_manager);
     dist_destroy(server->distributor);
     ing_destroy(server->ingester);
     if (server->rpc != NULL)
@@ -362,9 +363,9 @@ int single_with_def(int (*with)(const struct fg_program_def *def, int argc, char
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &single_bucket},
         {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &single_bucket_s3},
         {"distributor", dist_fields, dist_n_fields, &distributor_settings},
-        {"scrape", dist_scraper_fields, dist_scraper_n_fields, &scraper_settings},
-        {"scrape.kubernetes", dist_scraper_kubernetes_fields, dist_scraper_n_kubernetes_fields,
-         &scraper_kubernetes_settings},
+        {"scrape", dist_scrape_fields, dist_scrape_n_fields, &scrape_settings},
+        {"scrape.kubernetes", dist_scrape_kubernetes_fields, dist_scrape_n_kubernetes_fields,
+         &scrape_kubernetes_settings},
         {"ingester", ing_fields, ing_n_fields, &ingester_settings},
         {"compactor", cmp_fields, cmp_n_fields, &compactor_settings},
         {"ingester.segments", ing_segments_fields, ing_segments_n_fields, &segments_settings},

@@ -76,9 +76,9 @@ void dist_owner_unref(struct dist_owner *owner)
 
 void dist_owner_set_done(struct dist_owner_set *set)
 {
-    for (unsigned i = 0; i < set->n_there; i++)
-        dist_owner_unref(set->there[i]);
-    set->n_there = 0;
+    for (unsigned i = 0; i < set->n_with_peer; i++)
+        dist_owner_unref(set->with_peer[i]);
+    set->n_with_peer = 0;
 }
 
 /* ---- members (locked) ---- */
@@ -188,7 +188,7 @@ static void add_member(struct dist_owners *owners, const struct fg_ring_member *
         complain(owners, &set->err);
         return;
     }
-    set->there[set->n_there++] = dist_owner_ref(*place);
+    set->with_peer[set->n_with_peer++] = dist_owner_ref(*place);
 }
 
 /* ---- all of them ---- */
@@ -219,19 +219,19 @@ static enum fg_code not_read_yet(struct fg_err *err)
 enum fg_code dist_owners_of(struct dist_owners *owners, uint16_t shard,
                             struct dist_owner_set *ret_set, struct fg_err *err)
 {
-    struct dist_owner_set set = {.quorum = 1, .n_owners = 1, .n_there = 1};
+    struct dist_owner_set set = {.quorum = 1, .n_owners = 1, .n_with_peer = 1};
     struct fg_ring_view *view;
     enum fg_code code;
 
     if (owners->fixed != NULL) {
-        set.there[0] = dist_owner_ref(owners->fixed);
+        set.with_peer[0] = dist_owner_ref(owners->fixed);
         *ret_set = set;
         return FG_OK;
     }
     view = fg_ring_watch_get(owners->config.watch);
     if (view == NULL)
         return not_read_yet(err);
-    set.n_there = 0;
+    set.n_with_peer = 0;
     (void)pthread_mutex_lock(&owners->lock);
     /* Two may come with two of them: the newer one stays. */
     if (owners->view == NULL || view->ring.swaps > owners->view->ring.swaps)

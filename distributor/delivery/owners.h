@@ -36,8 +36,8 @@ struct dist_owner_set {
     uint64_t revision; /* 0: there is no ring */
     unsigned quorum;   /* so many have to have a profile, all under this revision */
     unsigned n_owners;
-    unsigned n_there; /* of them, those that there is a peer for */
-    struct dist_owner *there[FG_RING_REPLICAS_MAX];
+    unsigned n_with_peer; /* of them, those that there is a peer for */
+    struct dist_owner *with_peer[FG_RING_REPLICAS_MAX];
     struct fg_err err; /* of one for which there is none */
 };
 

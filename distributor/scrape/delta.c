@@ -29,7 +29,7 @@ struct delta_work {
 
 /* ---- which types ---- */
 
-static bool is_cumulative(const struct dist_kind *kind, struct fg_slice type)
+static bool is_cumulative(const struct dist_profile_kind *kind, struct fg_slice type)
 {
     for (uint32_t i = 0; i < kind->n_cumulative; i++)
         if (fg_slice_is(type, kind->cumulative[i]))
@@ -37,7 +37,7 @@ static bool is_cumulative(const struct dist_kind *kind, struct fg_slice type)
     return false;
 }
 
-static void find_columns(struct delta_work *work, const struct dist_kind *kind)
+static void find_columns(struct delta_work *work, const struct dist_profile_kind *kind)
 {
     const struct fg_batch *batch = work->batch;
 

@@ -19,7 +19,7 @@
 
 #include "common/base/budget.h"
 #include "common/model/batch.h"
-#include "distributor/scrape/kind.h"
+#include "distributor/scrape/profile_kind.h"
 
 /* What a scrape saw; immutable. */
 struct dist_delta;
@@ -36,7 +36,7 @@ struct dist_delta_result {
 };
 
 struct dist_delta_scrape {
-    const struct dist_kind *kind;
+    const struct dist_profile_kind *kind;
     int64_t time_ns; /* when; profiles without a duration get the time since the last scrape */
     uint64_t rules;  /* hash of those that shape labels and stacks: under others all would look
                       * new */

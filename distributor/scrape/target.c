@@ -284,7 +284,8 @@ static enum fg_code seconds_of(struct target_making *making, uint64_t *ret_secon
 
 /* ---- which profiles ---- */
 
-static void put_chosen(const struct dist_kind **chosen, uint32_t *n, const struct dist_kind *kind)
+static void put_chosen(const struct dist_profile_kind **chosen, uint32_t *n,
+                       const struct dist_profile_kind *kind)
 {
     for (uint32_t i = 0; i < *n; i++)
         if (chosen[i] == kind)
@@ -294,12 +295,12 @@ static void put_chosen(const struct dist_kind **chosen, uint32_t *n, const struc
 
 /* "process_cpu, memory" */
 static enum fg_code choose_named(struct target_making *making, struct fg_slice list,
-                                 const struct dist_kind **chosen, uint32_t *n)
+                                 const struct dist_profile_kind **chosen, uint32_t *n)
 {
     while (list.len > 0) {
         size_t comma = FG_MIN(fg_slice_find(list, ','), list.len);
         struct fg_slice name = fg_trim(fg_slice_sub(list, 0, comma));
-        const struct dist_kind *kind = dist_kinds_find(making->config->kinds, name);
+        const struct dist_profile_kind *kind = dist_profile_kinds_find(making->config->kinds, name);
 
         if (kind == NULL)
             return fg_fail(making->err, FG_E_INVALID, "__profiles__: there is no profile \"%.*s\"",
@@ -310,10 +311,10 @@ static enum fg_code choose_named(struct target_making *making, struct fg_slice l
     return FG_OK;
 }
 
-static enum fg_code choose(struct target_making *making, const struct dist_kind **chosen,
+static enum fg_code choose(struct target_making *making, const struct dist_profile_kind **chosen,
                            uint32_t *n)
 {
-    const struct dist_kinds *kinds = making->config->kinds;
+    const struct dist_profile_kinds *kinds = making->config->kinds;
     struct fg_slice list = get(making, "__profiles__");
 
     *n = 0;
@@ -327,7 +328,7 @@ static enum fg_code choose(struct target_making *making, const struct dist_kind 
 
 /* memory and godeltaprof_memory would both be stored, and everything counted twice. */
 static enum fg_code check_chosen(struct target_making *making,
-                                 const struct dist_kind *const *chosen, uint32_t n)
+                                 const struct dist_profile_kind *const *chosen, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < i; j++)
@@ -377,8 +378,8 @@ static void put_path(struct fg_buf *url, struct fg_slice path)
     }
 }
 
-static struct fg_slice path_of(const struct target_making *making, const struct dist_kind *kind,
-                               bool only)
+static struct fg_slice path_of(const struct target_making *making,
+                               const struct dist_profile_kind *kind, bool only)
 {
     char label[128];
     struct fg_slice path;
@@ -403,7 +404,7 @@ static enum fg_code make_url(struct target_making *making, struct dist_endpoint 
                              bool only)
 {
     struct dist_target *target = making->target;
-    const struct dist_kind *kind = endpoint->kind;
+    const struct dist_profile_kind *kind = endpoint->kind;
     uint64_t seconds;
     struct fg_buf url;
     char text[32];
@@ -460,7 +461,7 @@ static enum fg_code make_endpoint_labels(struct target_making *making,
 static enum fg_code make_endpoints(struct target_making *making)
 {
     struct dist_target *target = making->target;
-    const struct dist_kind *chosen[KINDS_MAX];
+    const struct dist_profile_kind *chosen[KINDS_MAX];
 
     if (make_prefix(making) != FG_OK || choose(making, chosen, &target->n_endpoints) != FG_OK ||
         check_chosen(making, chosen, target->n_endpoints) != FG_OK)

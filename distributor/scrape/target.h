@@ -23,17 +23,17 @@
 
 #include "common/model/labels.h"
 #include "common/model/relabel.h"
-#include "distributor/scrape/kind.h"
+#include "distributor/scrape/profile_kind.h"
 
 /* What holds for targets that say nothing else. */
 struct dist_target_config {
-    const struct dist_kinds *kinds;
+    const struct dist_profile_kinds *kinds;
     const struct fg_relabel *rules; /* for what was found, before it is read; NULL: none */
     int64_t interval_ns, timeout_ns;
 };
 
 struct dist_endpoint {
-    const struct dist_kind *kind;
+    const struct dist_profile_kind *kind;
     const char *url;
     struct fg_labels labels; /* of its profiles, with __name__ */
     int64_t timeout_ns;

@@ -218,6 +218,16 @@ def case_man_pages(cli):
         check(page.startswith(".TH FLAMEGRID 1\n") and ".SH OPTIONS" in page, "%s", page[:200])
         check(not re.search(r"^\.(?!TH|SH|TP|B |nf|fi)", page, re.M), "a line of %s is taken for a request", command)
     check(r"\-\-resume" in cli.good("man", "push").decode(), "options")
+    for program in [[PROGRAM, "man", "server"]] + [[*program, "--help=man"] for program in PROGRAMS[1:]]:
+        done = subprocess.run(program, capture_output=True, text=True, timeout=TIMEOUT_S)
+        check(done.returncode == 0 and re.match(r"\.TH FLAMEGRID-[A-Z]+ 8\n", done.stdout), "%s: %s", program, done.stdout[:200])
+        check(not re.search(r"^\.(?!TH|SH|TP|BR |B |nf|fi)", done.stdout, re.M), "a line of %s is taken for a request", program)
+        shown = subprocess.run([*(program[:1] + program[2:] if program[1] == "man" else program[:1]), "--help"],
+                               capture_output=True, text=True, timeout=TIMEOUT_S)
+        settings = re.findall(r"^ *--([\w.]+)", shown.stdout, re.M)
+        paged = re.findall(r"^\.BR \\-\\-([\w.]+) =", done.stdout, re.M)
+        check(set(settings) - {"config", "help"} == set(paged) and len(paged) > 20, "%s: --help and the page differ: %s",
+              program, set(settings) ^ set(paged))
     cli.bad(2, 'unknown command "pull"; did you mean "push"', "man", "pull")
 
 
@@ -546,6 +556,76 @@ def case_bucket_verify(cli):
     cli.bad(2, "no bucket at", "bucket", "verify", "--data", server.data + "-not-there")
 
 
+def as_json(cli, *arguments):
+    return json.loads(cli.good(*arguments, "--json"))
+
+
+def case_json_of_push(cli):
+    cli.file("json.folded", FOLDED.encode())
+    sent = as_json(cli, "push", "json.folded", "--name", "json-shop", "--from", "1700000000")
+    check(sent == {"ok": True, "files": [{"file": "json.folded", "ok": True, "bytes": len(FOLDED), "format": "folded",
+                                          "time": "2023-11-14T22:13:20.000Z"}]}, "%s", sent)
+    code, out, err = cli.run("push", "json.folded", "not-there", "--name", "json-shop", "--json")
+    sent = json.loads(out)
+    check(code == 1 and "not-there: failed" in err and not sent["ok"], "%d %s %s", code, out, err)
+    check([file["ok"] for file in sent["files"]] == [True, False] and "No such file" in sent["files"][1]["error"], "%s", sent)
+    os.makedirs(os.path.join(cli.folder, "json-dir", "shop"))
+    cli.file("json-dir/shop/a.folded", FOLDED.encode())
+    sent = as_json(cli, "push", "--dir", "json-dir")
+    check({key: sent[key] for key in sent if key != "seconds"} ==
+          {"ok": True, "files_sent": 1, "bytes": len(FOLDED), "files_failed": 0, "files_sent_before": 0}, "%s", sent)
+
+
+def case_json_of_version(cli):
+    version = as_json(cli, "version")
+    check(list(version) == ["version", "revision"] and version["version"] in cli.lines("version")[0], "%s", version)
+
+
+def case_json_of_buckets(cli):
+    with flamegrid.Server() as server:
+        server.start().wait_ready()
+        client = flamegrid.Client(server.port)
+        for number in range(5):
+            target = "/ingest?name=shop-%d&from=%d&until=%d" % (number % 2, 1700000000 + number, 1700000010 + number)
+            check(client.send("POST", target, b"main;work %d\n" % (number + 1))[0] == 200, "push")
+        check(server.operate("POST", "/ingester/flush")[0] == 200, "flush")
+        check(server.terminate() == 0, "%s", server.log_tail())
+        at = ("--data", server.data)
+        listed = as_json(cli, "bucket", "ls", "-r", *at)
+        names = [line.split()[-1] for line in cli.lines("bucket", "ls", "-r", *at)]
+        check([entry["name"] for entry in listed] == names and all(entry["size_bytes"] > 0 for entry in listed), "%s", listed)
+        check(all(re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:]{8}\.\d{3}Z", entry["modified"]) for entry in listed), "%s", listed)
+        check(any(entry == {"name": "manifests/", "folder": True} for entry in as_json(cli, "bucket", "ls", *at)), "folders")
+        check(as_json(cli, "bucket", "ls", "nothing/", *at) == [], "an empty list")
+        segment = next(name for name in names if not name.startswith("manifests/") and not name.endswith("/manifest"))
+        held = as_json(cli, "bucket", "inspect", segment, *at)
+        check(held["profiles"] == 5 and held["start"] == "2023-11-14T22:13:20.000Z" and not held["rollup_only"], "%s", held)
+        check([(part["tenant"], part["service"], part["profiles"], part["usage"]["profiles"]) for part in held["parts"]] ==
+              [("anonymous", "shop-0", 3, 3), ("anonymous", "shop-1", 2, 2)], "%s", held)
+        check(as_json(cli, "bucket", "inspect", "manifests/l0", *at)["generation"] == 1, "a manifest")
+        report = as_json(cli, "bucket", "verify", *at)
+        check(report["ok"] and report["faults"] == [] and report["objects"] == 1 and report["orphans"]["objects"] == 0, "%s", report)
+        check(report["tenants"][0]["tenant"] == "anonymous" and report["tenants"][0]["profiles"] == 5 and
+              report["tenants"][0]["duplicates"] == 0, "%s", report)
+        wrote = as_json(cli, "bucket", "export", "shop-0", "--from", "1699999999", "--until", "1700000100", "-f", "folded",
+                        "-o", os.path.join(cli.folder, "json.out"), *at)
+        check(wrote["format"] == "folded" and wrote["bytes"] == os.path.getsize(wrote["file"]), "%s", wrote)
+        cli.bad(2, "--json needs -o", "bucket", "export", "shop-0", "--json", "-f", "folded", *at)
+        path = os.path.join(server.data, "bucket", "objects", segment)
+        with open(path, "r+b") as file:
+            file.truncate(os.path.getsize(path) // 2)
+        code, out, err = cli.run("bucket", "verify", "--json", *at)
+        report = json.loads(out)
+        check(code == 1 and "faults" in err and not report["ok"] and report["faults"][0]["object"] == segment, "%d %s", code, out)
+        check("damaged" in report["faults"][0]["fault"] and "flamegrid bucket" in report["faults"][0]["cure"], "%s", report)
+        given_up = as_json(cli, "bucket", "quarantine", segment, *at)
+        check(given_up["ok"] and not given_up["applied"] and given_up["report"][-1].startswith("nothing was written"), "%s", given_up)
+        code, out, _ = cli.run("bucket", "repair", "manifests/l0", "--json", *at)
+        failed = json.loads(out)
+        check(code == 1 and not failed["ok"] and "neither a segment nor a block" in failed["error"], "%d %s", code, out)
+        cli.bad(2, "--json", "bucket", "cat", "manifests/l0", *at, "--json=1")
+
+
 def case_ring(cli):
     """On a bucket that no server has; the ring in it is one of the fuzzer's seeds."""
     data = os.path.join(cli.folder, "cluster")
@@ -655,6 +735,13 @@ def case_canary(cli):
         check(code == 0 and bird.errors() == "", "exit code %d, %s:\n%s", code, sums, bird.log())
     check(sums["pushed"] == sums["acknowledged"] > 10 and sums["reads"] > 1, "%s", sums)
     check(sums["lost"] == sums["double"] == sums["foreign"] == sums["unknown"] == 0, "%s", sums)
+
+
+def case_json_of_canary(cli):
+    code, out, err = cli.run("canary", "--for", "2s", "--settle", "10s", "--json")
+    sums = json.loads(out)
+    check(code == 0 and sums["canary_run"] in err, "%d %s", code, err)
+    check(sums["acknowledged"] > 0 and sums["lost"] == sums["double"] == sums["foreign"] == 0, "%s", sums)
 
 
 def case_canary_finds_what_is_lost(cli):

@@ -3,19 +3,20 @@
  * by the first byte. What is found is made into targets, and a target's URLs stay at its address.
  */
 #include "common/base/time.h"
-#include "distributor/scrape/files.h"
-#include "distributor/scrape/pods.h"
+#include "distributor/scrape/discovery_file.h"
+#include "distributor/scrape/kubernetes_pod.h"
 
-static void make_targets(const struct dist_found *found, const struct dist_kinds *kinds)
+static void make_targets(const struct dist_discovered *discovered,
+                         const struct dist_profile_kinds *kinds)
 {
     const struct dist_target_config config = {kinds, NULL, 15 * FG_SECOND_NS, 10 * FG_SECOND_NS};
 
-    for (size_t i = 0; i < FG_MIN(found->n_targets, (size_t)100); i++) {
+    for (size_t i = 0; i < FG_MIN(discovered->n_targets, (size_t)100); i++) {
         struct dist_target *target;
         struct fg_err err;
         char start[512];
 
-        if (dist_target_create(&found->targets[i], &config, &target, &err) != FG_OK)
+        if (dist_target_create(&discovered->targets[i], &config, &target, &err) != FG_OK)
             continue;
         (void)snprintf(start, sizeof start, "%s://%s/", target->scheme, target->address);
         for (uint32_t e = 0; e < target->n_endpoints; e++)
@@ -24,56 +25,57 @@ static void make_targets(const struct dist_found *found, const struct dist_kinds
     }
 }
 
-static void read_file(const char *path, struct fg_slice text, const struct dist_kinds *kinds)
+static void read_file(const char *path, struct fg_slice text,
+                      const struct dist_profile_kinds *kinds)
 {
-    struct dist_found *found = dist_found_create();
+    struct dist_discovered *discovered = dist_discovered_create();
     struct fg_err err;
 
-    if (dist_files_read(path, text, found, &err) == FG_OK)
-        make_targets(found, kinds);
-    dist_found_destroy(found);
+    if (dist_file_discovery_read(path, text, discovered, &err) == FG_OK)
+        make_targets(discovered, kinds);
+    dist_discovered_destroy(discovered);
 }
 
-static void read_page(struct fg_slice text, const struct dist_kinds *kinds)
+static void read_page(struct fg_slice text, const struct dist_profile_kinds *kinds)
 {
     struct dist_pods_page page;
     struct fg_err err;
 
     if (dist_pods_read_page(text, kinds, &page, &err) != FG_OK)
         return;
-    make_targets(page.found, kinds);
+    make_targets(page.discovered, kinds);
     dist_pods_page_done(&page);
 }
 
-static void read_event(struct fg_slice text, const struct dist_kinds *kinds)
+static void read_event(struct fg_slice text, const struct dist_profile_kinds *kinds)
 {
     struct dist_pods_event event;
     struct fg_err err;
 
     if (dist_pods_read_event(text, kinds, &event, &err) != FG_OK)
         return;
-    make_targets(event.found, kinds);
+    make_targets(event.discovered, kinds);
     dist_pods_event_done(&event);
 }
 
 static void read_kinds(struct fg_slice text)
 {
-    struct dist_kinds kinds;
+    struct dist_profile_kinds kinds;
     struct fg_err err;
 
-    if (dist_kinds_init(&kinds, text, "fuzz", &err) == FG_OK)
-        dist_kinds_done(&kinds);
+    if (dist_profile_kinds_init(&kinds, text, "fuzz", &err) == FG_OK)
+        dist_profile_kinds_done(&kinds);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fg_slice text = fg_slice_sub(fg_bytes(data, size), 1, size);
-    struct dist_kinds kinds;
+    struct dist_profile_kinds kinds;
     struct fg_err err;
 
     if (size == 0)
         return 0;
-    fg_assert(dist_kinds_init(&kinds, FG_LIT(""), "none", &err) == FG_OK);
+    fg_assert(dist_profile_kinds_init(&kinds, FG_LIT(""), "none", &err) == FG_OK);
     switch (data[0]) {
     case 'y':
         read_file("fuzz.yaml", text, &kinds);
@@ -90,6 +92,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     default:
         read_kinds(text);
     }
-    dist_kinds_done(&kinds);
+    dist_profile_kinds_done(&kinds);
     return 0;
 }

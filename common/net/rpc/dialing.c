@@ -4,14 +4,14 @@
 #include "common/net/rpc/context.h"
 #include "common/net/rpc/secure.h"
 #include "common/net/rpc/wire.h"
+#include "common/runtime/ticker.h"
 
 #include <pthread.h>
-#include <time.h>
 
 enum {
-    LOOK_MS = 250,
-    QUICK_LOOKS = 4,    /* a second: more than a round trip, a name and a handshake take */
-    PATIENT_LOOKS = 60, /* a quarter of a minute: more than two name servers take */
+    CHECK_MS = 250,
+    QUICK_CHECKS = 4,    /* a second: more than a round trip, a name and a handshake take */
+    PATIENT_CHECKS = 60, /* a quarter of a minute: more than two name servers take */
     RECONNECT_MIN_MS = 20,
     RECONNECT_MAX_MS = 1000, /* a restarted server is found within a second */
 };
@@ -21,35 +21,30 @@ struct dialer {
     bool open;
     nng_dialer dialer;
     struct fg_secure_end end;
-    unsigned looks; /* for so long there was no connection since it began */
-    uint64_t ended; /* attempts, at the last look at them */
+    unsigned checks; /* without a connection since it began */
+    uint64_t ended;  /* attempts, at the last check */
 };
 
 struct fg_dialing {
     struct fg_dialing_config config;
     atomic_int winner; /* nng's number of the dialer with the newest connection; 0: none */
-    /* The caller's until it is started and after it was stopped, else the looker's. */
+    /* The caller's until it is started and after it was stopped, else the ticker's. */
     struct dialer dialers[2];
     unsigned patient; /* which of them; the other one is the quick one */
     struct fg_dialing *next;
 };
 
 /*
- * Looks at every dialing, one after another: a thread that lives as long as the process, as nng's
- * do. It cannot be one of nng's: closing a dialer waits for a callback of the dialer, which needs a
- * thread of nng's tasks, of which there are two. With two dialings that closed a dialer at the same
- * moment nng stood still for ever.
+ * Checks every dialing, one after another, on a ticker that lives as long as the process, as nng's
+ * threads do. The checks cannot run on a thread of nng's: closing a dialer waits for a callback of
+ * the dialer, which needs one of nng's two task threads. When two dialings closed a dialer at the
+ * same moment, nng stopped for ever.
  */
 static struct {
-    pthread_once_t once;
-    pthread_mutex_t lock; /* of first; held during a look, so that stop waits for its end */
-    pthread_cond_t wake;  /* first is not NULL any more */
+    pthread_mutex_t lock; /* of all below; held during a check, so that stop waits for its end */
+    struct fg_ticker *ticker; /* NULL: nothing was dialed yet */
     struct fg_dialing *first;
-} looker = {
-    .once = PTHREAD_ONCE_INIT,
-    .lock = PTHREAD_MUTEX_INITIALIZER,
-    .wake = PTHREAD_COND_INITIALIZER,
-};
+} checks = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct dialer *patient_of(struct fg_dialing *dialing)
 {
@@ -99,8 +94,8 @@ static enum fg_code open_dialer(struct fg_dialing *dialing, struct dialer *diale
     return fg_wire_check(rv, err);
 }
 
-/* What fails now is tried again at a later look. */
-static void begin_anew(struct fg_dialing *dialing, struct dialer *dialer)
+/* What fails now is tried again at a later check. */
+static void restart(struct fg_dialing *dialing, struct dialer *dialer)
 {
     struct fg_err err;
 
@@ -118,7 +113,7 @@ static void keep_winner(struct fg_dialing *dialing)
     if (quick->open && nng_dialer_id(quick->dialer) == atomic_load(&dialing->winner))
         dialing->patient = 1 - dialing->patient;
     close_dialer(dialing, quick_of(dialing));
-    patient_of(dialing)->looks = 0;
+    patient_of(dialing)->checks = 0;
 }
 
 /* How many attempts of the dialer have ended, whatever came of them. */
@@ -138,9 +133,9 @@ static uint64_t count_ended(const struct dialer *dialer)
     return n;
 }
 
-/* Has no attempt ended since this was asked last? One that ends by itself, since the other side
- * refuses, is left alone: nng begins the next one, and closing a dialer in the middle of a TLS
- * handshake leaves memory behind (README.md). */
+/* Returns true if no attempt has ended since the last call. An attempt that ends by itself, because
+ * the other side refuses, is left alone: nng starts the next one, and closing a dialer in the
+ * middle of a TLS handshake leaks memory (README.md). */
 static bool is_stuck(struct dialer *dialer)
 {
     uint64_t ended = count_ended(dialer);
@@ -156,50 +151,37 @@ static void try_on(struct fg_dialing *dialing)
     bool stuck;
 
     if (!patient->open) {
-        begin_anew(dialing, patient);
+        restart(dialing, patient);
         return;
     }
-    if (++patient->looks % QUICK_LOOKS != 0)
+    if (++patient->checks % QUICK_CHECKS != 0)
         return;
     stuck = is_stuck(patient);
-    if (stuck && patient->looks % PATIENT_LOOKS == 0)
-        begin_anew(dialing, patient);
+    if (stuck && patient->checks % PATIENT_CHECKS == 0)
+        restart(dialing, patient);
     else if (stuck && (!quick->open || is_stuck(quick)))
-        begin_anew(dialing, quick);
+        restart(dialing, quick);
 }
 
-static void look(struct fg_dialing *dialing)
+static void check_all(void *arg)
 {
-    if (atomic_load(dialing->config.connections) > 0)
-        keep_winner(dialing);
-    else
-        try_on(dialing);
-}
-
-static void *look_at_all(void *arg)
-{
-    const struct timespec pause = {.tv_nsec = LOOK_MS * FG_MS_NS};
-
     (void)arg;
-    (void)pthread_setname_np(pthread_self(), "rpc-dialing");
-    for (;;) {
-        (void)nanosleep(&pause, NULL);
-        (void)pthread_mutex_lock(&looker.lock);
-        while (looker.first == NULL)
-            (void)pthread_cond_wait(&looker.wake, &looker.lock);
-        for (struct fg_dialing *at = looker.first; at != NULL; at = at->next)
-            look(at);
-        (void)pthread_mutex_unlock(&looker.lock);
-    }
-    return NULL;
+    (void)pthread_mutex_lock(&checks.lock);
+    for (struct fg_dialing *at = checks.first; at != NULL; at = at->next)
+        if (atomic_load(at->config.connections) > 0)
+            keep_winner(at);
+        else
+            try_on(at);
+    (void)pthread_mutex_unlock(&checks.lock);
 }
 
-static void start_looker(void)
+/* Locked. */
+static enum fg_code start_checks(struct fg_err *err)
 {
-    pthread_t thread;
+    const struct fg_ticker_config config = {
+        .name = "rpc-dialing", .period_ns = CHECK_MS * FG_MS_NS, .tick = check_all};
 
-    fg_assert(pthread_create(&thread, NULL, look_at_all, NULL) == 0);
-    fg_assert(pthread_detach(thread) == 0);
+    return checks.ticker != NULL ? FG_OK : fg_ticker_create(&config, &checks.ticker, err);
 }
 
 struct fg_dialing *fg_dialing_create(const struct fg_dialing_config *config)
@@ -212,15 +194,18 @@ struct fg_dialing *fg_dialing_create(const struct fg_dialing_config *config)
 
 enum fg_code fg_dialing_start(struct fg_dialing *dialing, struct fg_err *err)
 {
-    (void)pthread_once(&looker.once, start_looker);
+    enum fg_code code;
+
     if (open_dialer(dialing, patient_of(dialing), err) != FG_OK)
         return err->code;
-    (void)pthread_mutex_lock(&looker.lock);
-    dialing->next = looker.first;
-    looker.first = dialing;
-    (void)pthread_cond_signal(&looker.wake);
-    (void)pthread_mutex_unlock(&looker.lock);
-    return FG_OK;
+    (void)pthread_mutex_lock(&checks.lock);
+    code = start_checks(err);
+    if (code == FG_OK) {
+        dialing->next = checks.first;
+        checks.first = dialing;
+    }
+    (void)pthread_mutex_unlock(&checks.lock);
+    return code;
 }
 
 void fg_dialing_connected(struct fg_dialing *dialing, nng_pipe pipe)
@@ -232,13 +217,13 @@ void fg_dialing_stop(struct fg_dialing *dialing)
 {
     if (dialing == NULL)
         return;
-    (void)pthread_mutex_lock(&looker.lock);
-    for (struct fg_dialing **at = &looker.first; *at != NULL; at = &(*at)->next)
+    (void)pthread_mutex_lock(&checks.lock);
+    for (struct fg_dialing **at = &checks.first; *at != NULL; at = &(*at)->next)
         if (*at == dialing) {
             *at = dialing->next;
             break;
         }
-    (void)pthread_mutex_unlock(&looker.lock);
+    (void)pthread_mutex_unlock(&checks.lock);
 }
 
 void fg_dialing_destroy(struct fg_dialing *dialing)

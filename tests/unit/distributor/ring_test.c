@@ -138,8 +138,8 @@ static void wait_idle(struct fixture *f)
     struct fg_err err;
 
     fg_assert(dist_owners_of(f->distributor->owners, 0, &set, &err) == FG_OK);
-    for (unsigned i = 0; i < set.n_there; i++)
-        while (!dist_peer_queue_is_idle(set.there[i]->queue))
+    for (unsigned i = 0; i < set.n_with_peer; i++)
+        while (!dist_peer_queue_is_idle(set.with_peer[i]->queue))
             sched_yield();
     dist_owner_set_done(&set);
 }

@@ -383,7 +383,7 @@ static void nodes_of_other_blocks_are_dropped(void **state)
     find_block(world, true, name, &block);
     assert_false(block.alone);
     (void)flip(world, name, "", FG_BLOCK_NOD);
-    repair(world, name, "merged nodes of other blocks");
+    repair(world, name, "rollups of other blocks");
     expect_nothing_lost(world);
     expect_all_is_well(world);
     close_world(world);

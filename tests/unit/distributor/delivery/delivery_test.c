@@ -209,9 +209,9 @@ static void wait_idle(struct fixture *f, uint16_t shard)
     struct fg_err err;
 
     assert_int_equal(dist_owners_of(f->owners, shard, &set, &err), FG_OK);
-    for (unsigned i = 0; i < set.n_there; i++)
-        while (!dist_peer_queue_is_idle(set.there[i]->queue))
-            pause_until(until, set.there[i]->name);
+    for (unsigned i = 0; i < set.n_with_peer; i++)
+        while (!dist_peer_queue_is_idle(set.with_peer[i]->queue))
+            pause_until(until, set.with_peer[i]->name);
     dist_owner_set_done(&set);
 }
 
@@ -339,11 +339,11 @@ static void wait_calls(struct fixture *f, uint16_t shard, const char *name, unsi
     struct fg_err err;
 
     assert_int_equal(dist_owners_of(f->owners, shard, &set, &err), FG_OK);
-    for (unsigned i = 0; i < set.n_there; i++) {
-        fg_peer_health(set.there[i]->peer, &health);
-        while (strcmp(set.there[i]->name, name) == 0 && health.calls != calls) {
+    for (unsigned i = 0; i < set.n_with_peer; i++) {
+        fg_peer_health(set.with_peer[i]->peer, &health);
+        while (strcmp(set.with_peer[i]->name, name) == 0 && health.calls != calls) {
             pause_until(until, name);
-            fg_peer_health(set.there[i]->peer, &health);
+            fg_peer_health(set.with_peer[i]->peer, &health);
         }
     }
     dist_owner_set_done(&set);
@@ -435,8 +435,8 @@ static void one_that_lacks_definitions_gets_them(void **state)
     struct fg_err err;
 
     assert_int_equal(dist_owners_of(f->owners, 9, &set, &err), FG_OK);
-    for (unsigned i = 0; i < set.n_there; i++) /* as if from earlier pushes */
-        dist_definition_cache_add(f->cache, 77 ^ set.there[i]->key, 1, ids, STACKS);
+    for (unsigned i = 0; i < set.n_with_peer; i++) /* as if from earlier pushes */
+        dist_definition_cache_add(f->cache, 77 ^ set.with_peer[i]->key, 1, ids, STACKS);
     dist_owner_set_done(&set);
     assert_int_equal(send_answered(f, delivery, well, lacks), 0);
     expect_round(f, delivery, DELIVERY_LACKS);

@@ -11,7 +11,7 @@
 
 enum { SAMPLES_MAX = 64, TYPES = 3 };
 
-static const struct dist_kind memory = {
+static const struct dist_profile_kind memory = {
     .name = "memory", .cumulative = {"alloc_objects", "alloc_space"}, .n_cumulative = 2};
 
 struct fixture {
@@ -308,7 +308,7 @@ static void other_rules_are_a_beginning(void **state)
 
 static void without_cumulative_types_nothing_changes(void **state)
 {
-    static const struct dist_kind cpu = {.name = "process_cpu"};
+    static const struct dist_profile_kind cpu = {.name = "process_cpu"};
     struct fixture *f = *state;
     const struct dist_delta_scrape scrape = {&cpu, 1, 0, &f->budget};
     struct fg_err err;

@@ -185,7 +185,7 @@ static void fill_context(struct room *room, unsigned running_max)
         .on_gone = on_gone,
     };
     fg_budget_init(&context->deltas, 1 << 20);
-    dist_places_init(&context->places, running_max);
+    dist_scrape_slots_init(&context->slots, running_max);
 }
 
 struct start {
@@ -201,7 +201,7 @@ static void start_on_loop(void *arg)
 
     room->context.client = fg_client_create(&(struct fg_client_config){
         .loop = room->loop, .running_max = start->running_max, .budget = &room->bodies});
-    room->targets = dist_targets_create(&(struct dist_targets_config){
+    room->targets = dist_scrape_pool_create(&(struct dist_scrape_pool_config){
         .context = &room->context,
         .target = {&room->kinds, NULL, start->interval_ns, 5 * FG_SECOND_NS},
         .share_count = 1,
@@ -260,7 +260,7 @@ struct room *room_create(int64_t interval_ns, unsigned running_max)
     room->metrics = fg_metrics_register(room->registry, metric_defs, FG_COUNT(metric_defs));
     fg_budget_init(&room->bodies, 8 << 20);
     assert_int_equal(fg_work_create("test", lanes, &room->work, &err), FG_OK);
-    assert_int_equal(dist_kinds_init(&room->kinds, FG_LIT(""), "kinds", &err), FG_OK);
+    assert_int_equal(dist_profile_kinds_init(&room->kinds, FG_LIT(""), "kinds", &err), FG_OK);
     create_distributor(room);
     room->loop = fg_loop_create("scrape");
     assert_int_equal(fg_loop_start(room->loop, &err), FG_OK);
@@ -279,7 +279,7 @@ static void end_on_loop(void *arg)
         continue;
     if (room->context.n_scrapes == 0)
         (void)sem_post(&room->gone);
-    dist_targets_end(room->targets);
+    dist_scrape_pool_end(room->targets);
 }
 
 static void close_on_loop(void *arg)
@@ -298,11 +298,11 @@ void room_destroy(struct room *room)
     dist_stop(room->distributor);
     dist_destroy(room->distributor);
     fg_client_destroy(room->context.client);
-    dist_targets_destroy(room->targets);
+    dist_scrape_pool_destroy(room->targets);
     fg_loop_destroy(room->loop);
     assert_int_equal(fg_budget_used(&room->bodies), 0);
     assert_int_equal(fg_budget_used(&room->context.deltas), 0);
-    dist_kinds_done(&room->kinds);
+    dist_profile_kinds_done(&room->kinds);
     fg_tenants_destroy(room->tenants);
     fg_registry_destroy(room->registry);
     (void)pthread_mutex_destroy(&room->ingester.lock);
@@ -315,27 +315,27 @@ void room_destroy(struct room *room)
 struct update {
     struct room *room;
     const char *group;
-    const struct dist_found *found;
+    const struct dist_discovered *discovered;
 };
 
 static void update_on_loop(void *arg)
 {
     const struct update *update = arg;
 
-    dist_targets_update(update->room->targets, update->group, update->found, true);
+    dist_scrape_pool_update(update->room->targets, update->group, update->discovered, true);
 }
 
 void room_update(struct room *room, const char *group, const char *yaml)
 {
-    struct dist_found *found = dist_found_create();
+    struct dist_discovered *discovered = dist_discovered_create();
     struct fg_err err;
     json_t *doc;
 
-    assert_int_equal(dist_doc_from_yaml(fg_cstr(yaml), group, &doc, &err), FG_OK);
-    assert_int_equal(dist_found_read_groups(found, doc, group, &err), FG_OK);
+    assert_int_equal(dist_document_from_yaml(fg_cstr(yaml), group, &doc, &err), FG_OK);
+    assert_int_equal(dist_discovered_read_groups(discovered, doc, group, &err), FG_OK);
     json_decref(doc);
-    fg_loop_call(room->loop, update_on_loop, &(struct update){room, group, found});
-    dist_found_destroy(found);
+    fg_loop_call(room->loop, update_on_loop, &(struct update){room, group, discovered});
+    dist_discovered_destroy(discovered);
 }
 
 struct writing {
@@ -343,7 +343,7 @@ struct writing {
     struct fg_buf *out;
 };
 
-static void write_target(const struct dist_targets_view *view, void *arg)
+static void write_target(const struct dist_scrape_pool_view *view, void *arg)
 {
     struct fg_buf *out = arg;
 
@@ -351,7 +351,7 @@ static void write_target(const struct dist_targets_view *view, void *arg)
     fg_labels_write(&view->target->labels, out);
 }
 
-static void write_dropped(const struct dist_targets_dropped *dropped, void *arg)
+static void write_dropped(const struct dist_scrape_pool_dropped *dropped, void *arg)
 {
     struct fg_buf *out = arg;
 
@@ -362,8 +362,8 @@ static void write_on_loop(void *arg)
 {
     const struct writing *writing = arg;
 
-    dist_targets_each(writing->room->targets, write_target, writing->out);
-    dist_targets_each_dropped(writing->room->targets, write_dropped, writing->out);
+    dist_scrape_pool_each(writing->room->targets, write_target, writing->out);
+    dist_scrape_pool_each_dropped(writing->room->targets, write_dropped, writing->out);
 }
 
 void room_write_targets(struct room *room, struct fg_buf *out)

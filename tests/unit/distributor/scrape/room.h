@@ -5,7 +5,7 @@
 #ifndef FG_TESTS_UNIT_DISTRIBUTOR_SCRAPE_ROOM_H
 #define FG_TESTS_UNIT_DISTRIBUTOR_SCRAPE_ROOM_H
 
-#include "distributor/scrape/targets.h"
+#include "distributor/scrape/scrape_pool.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -42,9 +42,9 @@ struct room {
     struct fg_tenants *tenants;
     struct room_ingester ingester;
     struct distributor *distributor;
-    struct dist_kinds kinds;
+    struct dist_profile_kinds kinds;
     struct dist_scrape_context context;
-    struct dist_targets *targets;
+    struct dist_scrape_pool *targets;
     sem_t gone;
 };
 

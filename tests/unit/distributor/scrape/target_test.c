@@ -1,7 +1,7 @@
 /* From what was found to what is scraped, and whose it is. */
 #include "common/base/hash.h"
 #include "common/base/time.h"
-#include "distributor/scrape/doc.h"
+#include "distributor/scrape/discovery.h"
 #include "distributor/scrape/target.h"
 
 #include <setjmp.h>
@@ -12,8 +12,9 @@
 enum { LABELS_MAX = 16 };
 
 /* A target out of a map in YAML; NULL: it makes none. */
-static struct dist_target *make_by(const struct dist_kinds *kinds, const struct fg_relabel *rules,
-                                   const char *yaml, struct fg_err *err)
+static struct dist_target *make_by(const struct dist_profile_kinds *kinds,
+                                   const struct fg_relabel *rules, const char *yaml,
+                                   struct fg_err *err)
 {
     const struct dist_target_config config = {kinds, rules, 15 * FG_SECOND_NS, 10 * FG_SECOND_NS};
     struct fg_label items[LABELS_MAX];
@@ -22,27 +23,27 @@ static struct dist_target *make_by(const struct dist_kinds *kinds, const struct 
     const char *key;
     json_t *doc, *value;
 
-    assert_int_equal(dist_doc_from_yaml(fg_cstr(yaml), "test", &doc, err), FG_OK);
+    assert_int_equal(dist_document_from_yaml(fg_cstr(yaml), "test", &doc, err), FG_OK);
     json_object_foreach(doc, key, value)
     {
-        items[labels.count++] = (struct fg_label){fg_cstr(key), dist_doc_text(value)};
+        items[labels.count++] = (struct fg_label){fg_cstr(key), dist_document_text(value)};
     }
     (void)!dist_target_create(&labels, &config, &target, err);
     json_decref(doc);
     return target;
 }
 
-static struct dist_target *make(const struct dist_kinds *kinds, const char *yaml,
+static struct dist_target *make(const struct dist_profile_kinds *kinds, const char *yaml,
                                 struct fg_err *err)
 {
     return make_by(kinds, NULL, yaml, err);
 }
 
-static void set_kinds(struct dist_kinds *kinds, const char *yaml)
+static void set_kinds(struct dist_profile_kinds *kinds, const char *yaml)
 {
     struct fg_err err;
 
-    assert_int_equal(dist_kinds_init(kinds, fg_cstr(yaml), "kinds", &err), FG_OK);
+    assert_int_equal(dist_profile_kinds_init(kinds, fg_cstr(yaml), "kinds", &err), FG_OK);
 }
 
 /* clang-format off */
@@ -107,7 +108,7 @@ static void write_urls(const struct dist_target *target, struct fg_buf *out)
 
 static void labels_say_what_is_scraped(void **state)
 {
-    struct dist_kinds kinds;
+    struct dist_profile_kinds kinds;
     struct fg_err err;
 
     (void)state;
@@ -130,7 +131,7 @@ static void labels_say_what_is_scraped(void **state)
         fg_buf_done(&urls);
         dist_target_unref(target);
     }
-    dist_kinds_done(&kinds);
+    dist_profile_kinds_done(&kinds);
 }
 
 /* clang-format off */
@@ -162,7 +163,7 @@ static const struct {
 
 static void what_makes_no_target_is_said(void **state)
 {
-    struct dist_kinds kinds;
+    struct dist_profile_kinds kinds;
     struct fg_err err;
 
     (void)state;
@@ -173,17 +174,17 @@ static void what_makes_no_target_is_said(void **state)
         if (strstr(err.msg, wrong[i].want) == NULL)
             fail_msg("\"%s\", not \"%s\"", err.msg, wrong[i].want);
     }
-    dist_kinds_done(&kinds);
+    dist_profile_kinds_done(&kinds);
     set_kinds(&kinds, "{process_cpu: {enabled: false}, memory: {enabled: false}, mutex: {enabled: "
                       "false}, block: {enabled: false}, goroutine: {enabled: false}}");
     assert_null(make(&kinds, "{__address__: h}", &err));
     assert_non_null(strstr(err.msg, "no profile is enabled"));
-    dist_kinds_done(&kinds);
+    dist_profile_kinds_done(&kinds);
 }
 
 static void names_are_those_of_the_profiles(void **state)
 {
-    struct dist_kinds kinds;
+    struct dist_profile_kinds kinds;
     struct fg_err err;
     struct dist_target *target;
 
@@ -198,7 +199,7 @@ static void names_are_those_of_the_profiles(void **state)
     target = make(&kinds, "{__address__: h, __profiles__: memory, __name__: heap}", &err);
     assert_true(fg_slice_is(fg_labels_get(&target->endpoints[0].labels, "__name__"), "heap"));
     dist_target_unref(target);
-    dist_kinds_done(&kinds);
+    dist_profile_kinds_done(&kinds);
 }
 
 /* What is the same target goes on when it is found again; what is another one is begun. */
@@ -216,7 +217,7 @@ static void the_hash_is_of_what_matters(void **state)
         "{__address__: h, env: dev, __scrape_interval__: 30s}",
         "{__address__: h, env: dev, __scrape_timeout__: 30s}",
     };
-    struct dist_kinds kinds;
+    struct dist_profile_kinds kinds;
     struct fg_err err;
     struct dist_target *first;
 
@@ -230,7 +231,7 @@ static void the_hash_is_of_what_matters(void **state)
         dist_target_unref(other);
     }
     dist_target_unref(first);
-    dist_kinds_done(&kinds);
+    dist_profile_kinds_done(&kinds);
 }
 
 /* Rules see private labels, may make them, and come before anything is read or inferred. */
@@ -243,7 +244,7 @@ static void rules_come_first(void **state)
         "- {regex: port, action: labeldrop}\n"
         "- {regex: __meta_kubernetes_pod_label_(.+), action: labelmap}\n";
     struct fg_relabel *rules;
-    struct dist_kinds kinds;
+    struct dist_profile_kinds kinds;
     struct dist_target *target;
     struct fg_buf labels;
     struct fg_err err = {0};
@@ -269,7 +270,7 @@ static void rules_come_first(void **state)
     assert_null(target);
     assert_int_equal(err.code, FG_OK); /* it is no error */
     fg_relabel_unref(rules);
-    dist_kinds_done(&kinds);
+    dist_profile_kinds_done(&kinds);
 }
 
 static void every_target_is_exactly_ones(void **state)

@@ -1,0 +1,52 @@
+#include "deploy/cli/json_out.h"
+
+#include "common/base/time.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+json_t *cli_json_text(struct fg_slice text)
+{
+    json_t *string = json_stringn((const char *)text.ptr, text.len);
+    char *copy;
+
+    if (string != NULL)
+        return string;
+    copy = fg_malloc(text.len + 1);
+    for (size_t i = 0; i < text.len; i++)
+        copy[i] = text.ptr[i] < 0x80 ? (char)text.ptr[i] : '?';
+    string = json_stringn(copy, text.len);
+    free(copy);
+    fg_assert(string != NULL);
+    return string;
+}
+
+json_t *cli_json_u64(uint64_t number)
+{
+    return json_integer((json_int_t)FG_MIN(number, (uint64_t)INT64_MAX));
+}
+
+json_t *cli_json_time(int64_t wall_ns)
+{
+    int64_t ms = wall_ns / FG_MS_NS - (wall_ns % FG_MS_NS < 0);
+    time_t seconds = (time_t)(ms / 1000 - (ms % 1000 < 0));
+    char text[64];
+    struct tm tm;
+
+    if (gmtime_r(&seconds, &tm) == NULL)
+        return json_null(); /* beyond the calendar */
+    (void)snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year + 1900,
+                   tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
+                   (int)(ms - (int64_t)seconds * 1000));
+    return json_string(text);
+}
+
+enum fg_code cli_json_print(json_t *document, FILE *out, struct fg_err *err)
+{
+    bool good = json_dumpf(document, out, JSON_COMPACT | JSON_ENCODE_ANY) == 0;
+
+    good = fputc('\n', out) != EOF && fflush(out) == 0 && good;
+    json_decref(document);
+    return good ? FG_OK : fg_fail_errno(err, errno, "cannot write output");
+}

@@ -1,0 +1,27 @@
+/*
+ * Results as JSON: what --json prints. One document per command, with keys in snake_case whose
+ * units are in their names; times are text in RFC 3339, UTC. deploy/README.md lists the keys: they
+ * do not change, others may be added.
+ */
+#ifndef FG_DEPLOY_CLI_JSON_OUT_H
+#define FG_DEPLOY_CLI_JSON_OUT_H
+
+#include "common/base/err.h"
+#include "common/base/slice.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+/* Returns a JSON string. Bytes of text that is not UTF-8, which paths may be, become '?'. */
+json_t *cli_json_text(struct fg_slice text);
+
+/* Returns a JSON integer. Numbers above INT64_MAX become INT64_MAX. */
+json_t *cli_json_u64(uint64_t number);
+
+/* Returns a time, in nanoseconds since 1970, as "2024-01-31T12:00:00.250Z". */
+json_t *cli_json_time(int64_t wall_ns);
+
+/* Prints the document and a newline, and frees it. FG_E_…: what the system says of `out`. */
+enum fg_code cli_json_print(json_t *document, FILE *out, struct fg_err *err) fg_must_check;
+
+#endif

@@ -1,0 +1,538 @@
+#include "distributor/scrape/scrape_manager.h"
+
+#include "common/base/hash.h"
+#include "common/runtime/log.h"
+#include "distributor/scrape/status_page.h"
+
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#define CONF(field)     FG_CONF_AT(struct dist_scrape_settings, field)
+#define CONF_K8S(field) FG_CONF_AT(struct dist_scrape_kubernetes_settings, field)
+
+/* clang-format off */
+const struct fg_conf_field dist_scrape_fields[] = {
+    {"targets", FG_CONF_YAML, CONF(targets), .def = "", .max = "1000000",
+     .doc = "Targets to scrape, as a list of groups: [{targets: [HOST:PORT], labels: {service_name: NAME}}]. Labels may also set how a target is scraped (distributor/scrape/README.md)."},
+    {"files", FG_CONF_YAML, CONF(files), .def = "", .max = "100000",
+     .doc = "Glob patterns of target files in YAML or JSON, as in file_sd_configs of Prometheus: [/etc/flamegrid/targets/*.yaml]. Changed files are reloaded."},
+    {"files_look", FG_CONF_NS, CONF(files_look_ns), .def = "10s", .min = "100ms", .max = "1h",
+     .doc = "Interval at which target files are checked for changes."},
+    {"profiles", FG_CONF_YAML, CONF(profiles), .def = "", .max = "100000",
+     .doc = "Profile types to scrape and their paths: {block: {enabled: false}, memory: {path: /debug/pprof/heap}}. process_cpu, memory, goroutine, mutex and block are enabled by default; fgprof and godeltaprof_memory, _mutex, _block are disabled."},
+    {"relabel", FG_CONF_YAML, CONF(relabel), .def = "", .max = "1000000",
+     .doc = "Rules that rewrite the labels of discovered targets, including labels with the prefix __, in the format of relabel_configs of Prometheus. Rules may drop targets."},
+    {"interval", FG_CONF_NS, CONF(interval_ns), .def = "15s", .min = "100ms", .max = "1d",
+     .doc = "Scrape interval of each profile of a target. A CPU profile records one second less."},
+    {"timeout", FG_CONF_NS, CONF(timeout_ns), .def = "10s", .min = "1ms", .max = "1h",
+     .doc = "Timeout of a scrape, in addition to the time that the target records."},
+    {"connect_timeout", FG_CONF_NS, CONF(connect_timeout_ns), .def = "3s", .min = "1ms", .max = "5m",
+     .doc = "Timeout of name resolution and connect."},
+    {"running_max", FG_CONF_UINT, CONF(running_max), .def = "512", .min = "1", .max = "100000",
+     .doc = "Concurrent scrapes, one connection each. A CPU profile occupies its slot for almost the whole interval, so allow more slots than there are targets."},
+    {"targets_max", FG_CONF_UINT, CONF(targets_max), .def = "10000", .min = "1", .max = "1000000",
+     .doc = "Targets per distributor, about 16 KiB each. Further targets are dropped."},
+    {"body_max_bytes", FG_CONF_BYTES, CONF(body_max_bytes), .def = "16MiB", .min = "1KiB", .max = "1GiB",
+     .doc = "Size of a profile as received. Larger profiles are refused."},
+    {"delta_max_bytes", FG_CONF_BYTES, CONF(delta_max_bytes), .def = "0",
+     .doc = "Memory for the previous values of cumulative profiles (memory, mutex, block), from which deltas are stored: about 24 bytes per stack and target. 0: an eighth of `memory_max_bytes`."},
+    {"tenant", FG_CONF_STRING, CONF(tenant), .def = "anonymous", .min = "1", .max = "150",
+     .doc = "Tenant of the scraped profiles."},
+    {"share_index", FG_CONF_UINT, CONF(share_index), .def = "0", .max = "9999",
+     .doc = "Index of this distributor among the distributors that share the targets, starting at 0."},
+    {"share_count", FG_CONF_UINT, CONF(share_count), .def = "1", .min = "1", .max = "10000",
+     .doc = "Number of distributors that share the targets. Each scrapes its own part."},
+    {"token_file", FG_CONF_STRING, CONF(token_file), .def = "", .max = "4000",
+     .doc = "File with a bearer token (Authorization: Bearer). It is sent to targets of `scrape.targets` and `scrape.files`, never to pods."},
+    {"ca_file", FG_CONF_STRING, CONF(ca_file), .def = "", .max = "4000",
+     .doc = "CA certificates that verify targets with https. Empty: the CA certificates of the system."},
+    {"cert_file", FG_CONF_STRING, CONF(cert_file), .def = "", .max = "4000",
+     .doc = "Client certificate in PEM format. It is presented to targets of `scrape.targets` and `scrape.files`, never to pods."},
+    {"key_file", FG_CONF_STRING, CONF(key_file), .def = "", .max = "4000",
+     .doc = "Private key of `scrape.cert_file`."},
+    {"insecure_skip_verify", FG_CONF_BOOL, CONF(insecure), .def = "false",
+     .doc = "Accepts any certificate of a target."},
+};
+const size_t dist_scrape_n_fields = FG_COUNT(dist_scrape_fields);
+
+const struct fg_conf_field dist_scrape_kubernetes_fields[] = {
+    {"pods", FG_CONF_BOOL, CONF_K8S(pods), .def = "false",
+     .doc = "Discovers pods with the annotations profiles.grafana.com/cpu.scrape: \"true\" and cpu.port; likewise for memory, goroutine, mutex and block. Requires permission to list and watch pods."},
+    {"namespace", FG_CONF_STRING, CONF_K8S(namespace), .def = "", .max = "253",
+     .doc = "Namespace of the pods. Empty: all namespaces."},
+    {"node", FG_CONF_STRING, CONF_K8S(node), .def = "", .max = "253",
+     .doc = "Node of the pods. Empty: all nodes."},
+    {"selector", FG_CONF_STRING, CONF_K8S(selector), .def = "", .max = "2000",
+     .doc = "Label selector of the pods, for example app=shop,tier!=test."},
+    {"api", FG_CONF_STRING, CONF_K8S(api), .def = "", .max = "1000",
+     .doc = "URL of the Kubernetes API. Empty: from KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT."},
+    {"credentials", FG_CONF_STRING, CONF_K8S(credentials), .def = "/var/run/secrets/kubernetes.io/serviceaccount", .min = "1", .max = "4000",
+     .doc = "Directory with the token (token) and the CA certificate (ca.crt) of the Kubernetes API."},
+};
+const size_t dist_scrape_n_kubernetes_fields = FG_COUNT(dist_scrape_kubernetes_fields);
+/* clang-format on */
+
+enum {
+    PATTERNS_MAX = 100,
+    PAGE_MAX_BYTES = 64 * 1024 * 1024,
+    API_MAX_BYTES = 1100,
+};
+
+/* An ingester that restarts is back within three or four of them. */
+static const int64_t STORE_PAUSE_NS = FG_SECOND_NS / 2;
+static const int64_t KUBERNETES_PAUSE_NS = FG_SECOND_NS;
+
+static const struct fg_metric_def scrape_metrics[] = FG_METRICS_DEFS(SCRAPE_METRICS);
+
+struct dist_scrape_manager {
+    struct dist_scrape_manager_config config;
+    struct dist_profile_kinds kinds;
+    struct fg_relabel *rules;      /* of targets' labels */
+    struct dist_discovered *fixed; /* targets of settings */
+    const char *patterns[PATTERNS_MAX];
+    size_t n_patterns;
+    json_t *files; /* holds the patterns */
+    char api[API_MAX_BYTES];
+
+    /* The loop's; NULL where nothing runs. */
+    struct fg_loop *loop;
+    _Atomic bool started; /* pages ask the loop from then on */
+    bool ending;
+    struct dist_scrape_context context;
+    struct dist_scrape_pool *targets;
+    struct dist_file_discovery *file_source;
+    struct dist_kubernetes_discovery *kubernetes;
+    unsigned to_stop; /* of scrapes, files, and pods */
+    sem_t stopped;
+};
+
+/* ---- settings ---- */
+
+static enum fg_code read_fixed(struct dist_scrape_manager *manager, struct fg_err *err)
+{
+    const char *yaml = manager->config.settings->targets;
+    enum fg_code code;
+    json_t *doc;
+
+    manager->fixed = dist_discovered_create();
+    if (dist_document_from_yaml(fg_cstr(yaml), "scrape.targets", &doc, err) != FG_OK)
+        return err->code;
+    code = dist_discovered_read_groups(manager->fixed, doc, "scrape.targets", err);
+    json_decref(doc);
+    return code;
+}
+
+static struct dist_target_config target_config(const struct dist_scrape_manager *manager)
+{
+    return (struct dist_target_config){
+        .kinds = &manager->kinds,
+        .rules = manager->rules,
+        .interval_ns = manager->config.settings->interval_ns,
+        .timeout_ns = manager->config.settings->timeout_ns,
+    };
+}
+
+/* One that can never be a target is a mistake in the settings, and said at once. */
+static enum fg_code check_fixed(const struct dist_scrape_manager *manager, struct fg_err *err)
+{
+    const struct dist_target_config config = target_config(manager);
+
+    for (size_t i = 0; i < manager->fixed->n_targets; i++) {
+        struct dist_target *target;
+
+        if (dist_target_create(&manager->fixed->targets[i], &config, &target, err) != FG_OK)
+            return fg_wrap(err, "scrape.targets");
+        dist_target_unref(target);
+    }
+    return FG_OK;
+}
+
+static enum fg_code read_patterns(struct dist_scrape_manager *manager, struct fg_err *err)
+{
+    if (dist_document_from_yaml(fg_cstr(manager->config.settings->files), "scrape.files",
+                                &manager->files, err) != FG_OK)
+        return err->code;
+    if (json_is_null(manager->files))
+        return FG_OK;
+    if (!json_is_array(manager->files) || json_array_size(manager->files) > PATTERNS_MAX)
+        return fg_fail(err, FG_E_INVALID, "scrape.files: not a list of up to %d patterns",
+                       PATTERNS_MAX);
+    for (size_t i = 0; i < json_array_size(manager->files); i++) {
+        const char *pattern = json_string_value(json_array_get(manager->files, i));
+
+        if (pattern == NULL)
+            return fg_fail(err, FG_E_INVALID, "scrape.files: pattern %zu is not a string", i + 1);
+        if (dist_file_discovery_check_pattern(pattern, err) != FG_OK)
+            return err->code;
+        manager->patterns[manager->n_patterns++] = pattern;
+    }
+    return FG_OK;
+}
+
+static enum fg_code find_api(struct dist_scrape_manager *manager, struct fg_err *err)
+{
+    const char *given = manager->config.kubernetes->api;
+    /* NOLINTBEGIN(concurrency-mt-unsafe): nobody sets the environment */
+    const char *host = getenv("KUBERNETES_SERVICE_HOST");
+    const char *port = getenv("KUBERNETES_SERVICE_PORT");
+    /* NOLINTEND(concurrency-mt-unsafe) */
+    bool bracket;
+
+    if (!manager->config.kubernetes->pods)
+        return FG_OK;
+    if (given[0] != '\0') {
+        (void)snprintf(manager->api, sizeof manager->api, "%s", given);
+        return fg_slice_starts(fg_cstr(given), "https://")
+                   ? FG_OK
+                   : fg_fail(err, FG_E_INVALID, "scrape.kubernetes.api: %.200s is not an https URL",
+                             given);
+    }
+    if (host == NULL || port == NULL)
+        return fg_fail(err, FG_E_INVALID,
+                       "scrape.kubernetes.pods: not in a pod (KUBERNETES_SERVICE_HOST is not "
+                       "set), so scrape.kubernetes.api is needed");
+    bracket = strchr(host, ':') != NULL;
+    (void)snprintf(manager->api, sizeof manager->api, "https://%s%.500s%s:%.100s",
+                   bracket ? "[" : "", host, bracket ? "]" : "", port);
+    return FG_OK;
+}
+
+static enum fg_code check_share(const struct dist_scrape_settings *settings, struct fg_err *err)
+{
+    if (settings->share_index < settings->share_count)
+        return FG_OK;
+    return fg_fail(err, FG_E_INVALID, "scrape.share_index: %llu is not below scrape.share_count",
+                   (unsigned long long)settings->share_index);
+}
+
+static enum fg_code read_settings(struct dist_scrape_manager *manager, struct fg_err *err)
+{
+    const struct dist_scrape_settings *settings = manager->config.settings;
+
+    if (dist_profile_kinds_init(&manager->kinds, fg_cstr(settings->profiles), "scrape.profiles",
+                                err) != FG_OK ||
+        fg_relabel_parse(fg_cstr(settings->relabel), "scrape.relabel", FG_RELABEL_DEFAULTS_DISABLED,
+                         &manager->rules, err) != FG_OK ||
+        read_fixed(manager, err) != FG_OK || check_fixed(manager, err) != FG_OK ||
+        read_patterns(manager, err) != FG_OK || find_api(manager, err) != FG_OK)
+        return err->code;
+    return check_share(settings, err);
+}
+
+static bool has_sources(const struct dist_scrape_manager *manager)
+{
+    return manager->fixed->n_targets > 0 || manager->n_patterns > 0 ||
+           manager->config.kubernetes->pods;
+}
+
+/* ---- life ---- */
+
+static void on_scrape(void *arg)
+{
+    struct dist_scrape_manager *manager = arg;
+    struct fg_metrics *metrics = manager->context.metrics;
+
+    fg_metric_set(metrics, SCRAPE_DELTA_BYTES, (int64_t)fg_budget_used(&manager->context.deltas));
+}
+
+static const char *or_null(const char *text)
+{
+    return text[0] == '\0' ? NULL : text;
+}
+
+static void on_all_gone(struct dist_scrape_context *context);
+
+static void make_context(struct dist_scrape_manager *manager)
+{
+    const struct dist_scrape_settings *settings = manager->config.settings;
+    struct dist_scrape_context *context = &manager->context;
+
+    context->distributor = manager->config.distributor;
+    context->clock = manager->config.clock;
+    context->tenant = fg_cstr(settings->tenant);
+    context->tls_for_all = (struct fg_client_tls){.ca_file = or_null(settings->ca_file),
+                                                  .insecure = settings->insecure};
+    context->tls = context->tls_for_all;
+    context->tls.cert_file = or_null(settings->cert_file);
+    context->tls.key_file = or_null(settings->key_file);
+    context->token_file = or_null(settings->token_file);
+    context->connect_timeout_ns = settings->connect_timeout_ns;
+    context->pause_ns = STORE_PAUSE_NS;
+    context->body_max_bytes = (size_t)settings->body_max_bytes;
+    context->on_gone = on_all_gone;
+    dist_scrape_slots_init(&context->slots, (unsigned)settings->running_max);
+    fg_budget_init(&context->deltas, settings->delta_max_bytes > 0
+                                         ? settings->delta_max_bytes
+                                         : manager->config.memory_max_bytes / 8);
+    context->metrics =
+        fg_metrics_register(manager->config.registry, scrape_metrics, FG_COUNT(scrape_metrics));
+    fg_registry_on_scrape(manager->config.registry, on_scrape, manager);
+}
+
+enum fg_code dist_scrape_manager_create(const struct dist_scrape_manager_config *config,
+                                        struct dist_scrape_manager **ret_scraper,
+                                        struct fg_err *err)
+{
+    struct dist_scrape_manager *manager = fg_new(struct dist_scrape_manager);
+
+    manager->config = *config;
+    if (read_settings(manager, err) != FG_OK) {
+        dist_scrape_manager_destroy(manager);
+        return err->code;
+    }
+    make_context(manager);
+    *ret_scraper = manager;
+    return FG_OK;
+}
+
+void dist_scrape_manager_destroy(struct dist_scrape_manager *manager)
+{
+    if (manager == NULL)
+        return;
+    dist_kubernetes_discovery_destroy(manager->kubernetes);
+    fg_client_destroy(manager->context.client);
+    dist_scrape_pool_destroy(manager->targets);
+    fg_loop_destroy(manager->loop);
+    dist_discovered_destroy(manager->fixed);
+    fg_relabel_unref(manager->rules);
+    json_decref(manager->files);
+    dist_profile_kinds_done(&manager->kinds);
+    free(manager);
+}
+
+/* ---- start (on the loop) ---- */
+
+static void start_files(struct dist_scrape_manager *manager)
+{
+    if (manager->n_patterns > 0)
+        manager->file_source = dist_file_discovery_start(&(struct dist_file_discovery_config){
+            .loop = manager->loop,
+            .work = manager->config.work,
+            .targets = manager->targets,
+            .metrics = manager->context.metrics,
+            .patterns = manager->patterns,
+            .n_patterns = manager->n_patterns,
+            .look_ns = manager->config.settings->files_look_ns,
+        });
+}
+
+static void start_kubernetes(struct dist_scrape_manager *manager)
+{
+    const struct dist_scrape_kubernetes_settings *settings = manager->config.kubernetes;
+
+    if (settings->pods)
+        manager->kubernetes =
+            dist_kubernetes_discovery_start(&(struct dist_kubernetes_discovery_config){
+                .loop = manager->loop,
+                .work = manager->config.work,
+                .targets = manager->targets,
+                .metrics = manager->context.metrics,
+                .kinds = &manager->kinds,
+                .api = manager->api,
+                .credentials = settings->credentials,
+                .namespace = settings->namespace,
+                .node = settings->node,
+                .selector = settings->selector,
+                .pause_ns = KUBERNETES_PAUSE_NS,
+            });
+}
+
+static void start_all(void *arg)
+{
+    struct dist_scrape_manager *manager = arg;
+    const struct dist_scrape_settings *settings = manager->config.settings;
+
+    manager->context.client = fg_client_create(&(struct fg_client_config){
+        .loop = manager->loop,
+        .running_max = (unsigned)settings->running_max,
+        .budget = manager->config.bodies,
+    });
+    manager->targets = dist_scrape_pool_create(&(struct dist_scrape_pool_config){
+        .context = &manager->context,
+        .target = target_config(manager),
+        .share_index = (uint32_t)settings->share_index,
+        .share_count = (uint32_t)settings->share_count,
+        .targets_max = (size_t)settings->targets_max,
+    });
+    if (manager->fixed->n_targets > 0)
+        dist_scrape_pool_update(manager->targets, "settings", manager->fixed, true);
+    start_files(manager);
+    start_kubernetes(manager);
+}
+
+enum fg_code dist_scrape_manager_start(struct dist_scrape_manager *manager, struct fg_err *err)
+{
+    if (!has_sources(manager))
+        return FG_OK;
+    manager->loop = manager->context.loop = fg_loop_create("scrape");
+    if (fg_loop_start(manager->loop, err) != FG_OK)
+        return err->code;
+    fg_assert(sem_init(&manager->stopped, 0, 0) == 0);
+    fg_loop_call(manager->loop, start_all, manager);
+    atomic_store(&manager->started, true);
+    return FG_OK;
+}
+
+/* ---- stop (on the loop) ---- */
+
+static void on_stopped(void *arg)
+{
+    struct dist_scrape_manager *manager = arg;
+
+    if (--manager->to_stop == 0)
+        fg_assert(sem_post(&manager->stopped) == 0);
+}
+
+static void on_all_gone(struct dist_scrape_context *context)
+{
+    struct dist_scrape_manager *manager =
+        fg_container(context, struct dist_scrape_manager, context);
+
+    if (manager->ending)
+        on_stopped(manager);
+}
+
+/* Sources first: they would bring new targets. */
+static void begin_stop(void *arg)
+{
+    struct dist_scrape_manager *manager = arg;
+    bool any = manager->context.n_scrapes > 0;
+
+    manager->ending = true;
+    manager->to_stop = 1u + any + (manager->file_source != NULL) + (manager->kubernetes != NULL);
+    if (manager->file_source != NULL)
+        dist_file_discovery_stop(fg_take(manager->file_source), on_stopped, manager);
+    if (manager->kubernetes != NULL)
+        dist_kubernetes_discovery_stop(manager->kubernetes, on_stopped, manager);
+    dist_scrape_pool_end(manager->targets);
+    on_stopped(manager); /* this one */
+}
+
+static void close_client(void *arg)
+{
+    struct dist_scrape_manager *manager = arg;
+
+    fg_client_close(manager->context.client);
+}
+
+void dist_scrape_manager_stop(struct dist_scrape_manager *manager)
+{
+    if (manager == NULL || !atomic_load(&manager->started))
+        return;
+    fg_loop_call(manager->loop, begin_stop, manager);
+    while (sem_wait(&manager->stopped) != 0)
+        continue;
+    fg_loop_call(manager->loop, close_client, manager);
+    fg_loop_stop(manager->loop);
+    (void)sem_destroy(&manager->stopped);
+    atomic_store(&manager->started, false);
+}
+
+/* ---- pages ---- */
+
+/* A request on its way to the scraper's loop and back; in the request's arena. */
+struct scraper_look {
+    struct fg_msg there, back;
+    struct dist_scrape_manager *manager;
+    struct fg_http_request *req;
+    struct fg_loop *home;
+    bool html;
+    unsigned what;
+    struct fg_buf body;
+};
+
+static void answer(struct scraper_look *look)
+{
+    struct fg_buf body = look->body; /* the look is gone with the request */
+    struct fg_err err;
+
+    if (body.full) {
+        fg_buf_done(&body);
+        (void)fg_fail(&err, FG_E_TOO_LARGE, "the list of targets exceeds %d bytes", PAGE_MAX_BYTES);
+        fg_http_respond_error(look->req, &err);
+        return;
+    }
+    fg_http_add_header(look->req, "X-Content-Type-Options", "nosniff");
+    if (look->html)
+        fg_http_add_header(look->req, "Content-Security-Policy",
+                           "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
+    fg_http_respond(look->req, 200, look->html ? "text/html; charset=utf-8" : "application/json",
+                    &body);
+}
+
+static void on_back(struct fg_msg *msg)
+{
+    answer(fg_container(msg, struct scraper_look, back));
+}
+
+static void write_page(struct scraper_look *look, const struct dist_status_sources *sources)
+{
+    if (look->html)
+        dist_status_write_html(sources, fg_wall_ns(look->manager->config.clock), &look->body);
+    else
+        dist_status_write_json(sources, look->what, &look->body);
+}
+
+static void on_there(struct fg_msg *msg)
+{
+    struct scraper_look *look = fg_container(msg, struct scraper_look, there);
+    const struct dist_scrape_manager *manager = look->manager;
+
+    write_page(look, &(struct dist_status_sources){manager->targets, manager->file_source,
+                                                   manager->kubernetes});
+    look->back.run = on_back;
+    fg_loop_post(look->home, &look->back);
+}
+
+static unsigned what_of(struct fg_http_request *req)
+{
+    struct fg_slice state = fg_http_param(req, "state");
+
+    if (fg_slice_is(state, "active"))
+        return STATUS_ACTIVE;
+    return fg_slice_is(state, "dropped") ? STATUS_DROPPED : STATUS_ACTIVE | STATUS_DROPPED;
+}
+
+static void handle(struct fg_http_request *req, struct dist_scrape_manager *manager, bool html)
+{
+    struct scraper_look *look = fg_arena_new(fg_http_arena(req), struct scraper_look, 1);
+
+    fg_assert(look != NULL); /* the first thing in an arena of a MiB */
+    look->manager = manager;
+    look->req = req;
+    look->home = fg_http_loop(req);
+    look->html = html;
+    look->what = what_of(req);
+    fg_buf_init(&look->body, PAGE_MAX_BYTES);
+    if (atomic_load(&manager->started)) {
+        look->there.run = on_there;
+        fg_loop_post(manager->loop, &look->there);
+    } else {
+        write_page(look, &(struct dist_status_sources){NULL, NULL, NULL});
+        answer(look);
+    }
+}
+
+static void get_html(struct fg_http_request *req, void *manager)
+{
+    handle(req, manager, true);
+}
+
+static void get_json(struct fg_http_request *req, void *manager)
+{
+    handle(req, manager, false);
+}
+
+void dist_scrape_manager_routes(struct dist_scrape_manager *manager, struct fg_http_server *server)
+{
+    fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
+                                                         .path = "/targets",
+                                                         .handler = get_html,
+                                                         .arg = manager,
+                                                         .kind = FG_HTTP_READS});
+    fg_http_server_route(server, &(struct fg_http_route){.methods = FG_HTTP_GET,
+                                                         .path = "/api/v1/targets",
+                                                         .handler = get_json,
+                                                         .arg = manager,
+                                                         .kind = FG_HTTP_READS});
+}

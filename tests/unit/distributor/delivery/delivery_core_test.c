@@ -1,0 +1,209 @@
+/* The quorum of a batch, answer by answer: no peer, no clock, no thread. */
+#include "distributor/delivery/delivery_core.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { REVISION = 7, OWNERS = 3, QUORUM = 2 };
+
+static const struct dist_delivery_answer
+    stored = {.revision = REVISION, .stored = 1},
+    duplicate = {.revision = REVISION, .duplicates = 1},
+    lacks = {.revision = REVISION, .lacks = true},
+    stale = {.revision = REVISION, .newest = 9, .err = {.code = FG_E_PRECONDITION}},
+    early = {.revision = REVISION, .err = {.code = FG_E_ABORTED}},
+    dead = {.revision = REVISION, .err = {.code = FG_E_UNAVAILABLE, .msg = "dead"}},
+    full = {.revision = REVISION, .err = {.code = FG_E_LIMIT, .msg = "full"}};
+
+/* Three owners of which two are a quorum; the first n_keys have a peer. */
+static struct dist_delivery_owners owners_of(uint64_t revision, unsigned n_keys)
+{
+    return (struct dist_delivery_owners){
+        .revision = revision,
+        .quorum = QUORUM,
+        .n_owners = OWNERS,
+        .n_keys = n_keys,
+        .keys = {11, 22, 33},
+        .err = {.code = FG_E_UNAVAILABLE, .msg = "no such host"},
+    };
+}
+
+static void begin(struct dist_delivery_core *core, uint64_t revision, unsigned n_keys,
+                  unsigned n_sent)
+{
+    const struct dist_delivery_owners owners = owners_of(revision, n_keys);
+    unsigned replicas[FG_RING_REPLICAS_MAX];
+
+    (void)dist_delivery_core_begin(core, &owners);
+    assert_int_equal(dist_delivery_core_send(core, replicas), n_sent);
+}
+
+static void expect(const struct dist_delivery_core *core, enum dist_delivery_state state,
+                   const char *message)
+{
+    struct dist_delivery_result result;
+
+    dist_delivery_core_result(core, &result);
+    assert_int_equal(result.state, state);
+    assert_non_null(strstr(result.err.msg, message));
+}
+
+static void answers_decide_a_round_as_soon_as_the_rest_cannot_change_it(void **state)
+{
+    static const struct {
+        const char *name;
+        const struct dist_delivery_answer *answers[OWNERS]; /* in this order; the last may lack */
+        enum dist_delivery_state want;
+        const char *message;
+    } cases[] = {
+        {"two stored", {&stored, &stored}, DELIVERY_STORED, ""},
+        {"one stored, one had it", {&stored, &duplicate}, DELIVERY_STORED, ""},
+        {"stored after a refusal", {&full, &stored, &stored}, DELIVERY_STORED, ""},
+        {"two lack", {&lacks, &lacks}, DELIVERY_LACKS, "keeps asking"},
+        {"one stored, one lacks", {&stored, &lacks}, DELIVERY_LACKS, "keeps asking"},
+        {"one is ahead", {&stale}, DELIVERY_STALE, "revision 7 has ended, and revision 9"},
+        {"stored, then ahead", {&stored, &stale}, DELIVERY_STALE, "revision 9"},
+        {"two are behind", {&early, &early}, DELIVERY_EARLY, "not loaded revision 7"},
+        {"one stored, two dead", {&stored, &dead, &dead}, DELIVERY_UNRESPONSIVE, "1 did: dead"},
+        {"two dead", {&dead, &dead}, DELIVERY_UNRESPONSIVE, "0 did: dead"},
+        {"two refuse", {&full, &full}, DELIVERY_REFUSED, "full"},
+        {"one dead, one refuses", {&dead, &full}, DELIVERY_UNRESPONSIVE, "1 did: dead"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct dist_delivery_core core = {0};
+        bool over = false;
+
+        print_message("  %s\n", cases[i].name);
+        begin(&core, REVISION, OWNERS, OWNERS);
+        for (unsigned j = 0; j < OWNERS && cases[i].answers[j] != NULL; j++) {
+            assert_false(over);
+            dist_delivery_core_answer(&core, core.replicas[j].send, cases[i].answers[j]);
+            over = dist_delivery_core_end_round(&core);
+        }
+        assert_true(over);
+        expect(&core, cases[i].want, cases[i].message);
+    }
+}
+
+/* Whatever arrives in whatever order: each round ends once, no later than with the last answer, it
+ * is stored exactly if two stored it by then, and late answers do not reopen it. */
+static void every_order_of_answers_ends_the_round_exactly_once(void **state)
+{
+    static const struct dist_delivery_answer *const kinds[] = {&stored, &duplicate, &lacks, &stale,
+                                                               &early,  &dead,      &full};
+    static const unsigned orders[][OWNERS] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                              {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    const unsigned n = FG_COUNT(kinds);
+
+    (void)state;
+    for (unsigned kind = 0; kind < n * n * n; kind++)
+        for (size_t order = 0; order < FG_COUNT(orders); order++) {
+            const unsigned of[OWNERS] = {kind % n, kind / n % n, kind / n / n};
+            struct dist_delivery_core core = {0};
+            struct dist_delivery_result result;
+            unsigned ends = 0, n_stored = 0;
+
+            begin(&core, REVISION, OWNERS, OWNERS);
+            for (unsigned i = 0; i < OWNERS; i++) {
+                unsigned replica = orders[order][i];
+
+                dist_delivery_core_answer(&core, core.replicas[replica].send, kinds[of[replica]]);
+                n_stored += of[replica] <= 1;
+                if (dist_delivery_core_end_round(&core)) {
+                    ends++;
+                    dist_delivery_core_result(&core, &result);
+                    assert_int_equal(result.state == DELIVERY_STORED, n_stored >= QUORUM);
+                }
+            }
+            assert_int_equal(ends, 1);
+            dist_delivery_core_result(&core, &result);
+            assert_int_equal(result.state == DELIVERY_STORED, n_stored >= QUORUM);
+        }
+}
+
+static void the_next_round_spares_replicas_that_have_stored_it(void **state)
+{
+    struct dist_delivery_core core = {0};
+
+    (void)state;
+    begin(&core, REVISION, OWNERS, OWNERS);
+    dist_delivery_core_answer(&core, core.replicas[0].send, &stored);
+    dist_delivery_core_answer(&core, core.replicas[1].send, &dead);
+    assert_false(dist_delivery_core_end_round(&core));
+    dist_delivery_core_answer(&core, core.replicas[2].send, &dead);
+    assert_true(dist_delivery_core_end_round(&core));
+    begin(&core, REVISION, OWNERS, 2);
+    dist_delivery_core_answer(&core, core.replicas[2].send, &stored);
+    assert_true(dist_delivery_core_end_round(&core));
+    expect(&core, DELIVERY_STORED, "");
+}
+
+static void what_an_earlier_revision_stored_does_not_count(void **state)
+{
+    struct dist_delivery_core core = {0};
+    uint32_t late;
+
+    (void)state;
+    begin(&core, REVISION, OWNERS, OWNERS);
+    late = core.replicas[1].send;
+    dist_delivery_core_answer(&core, core.replicas[0].send, &stored);
+    dist_delivery_core_answer(&core, core.replicas[2].send, &stale);
+    assert_true(dist_delivery_core_end_round(&core));
+    begin(&core, REVISION + 2, OWNERS, OWNERS);
+    dist_delivery_core_answer(&core, late, &stored); /* of the earlier revision */
+    dist_delivery_core_answer(&core, core.replicas[0].send, &stored);
+    assert_false(dist_delivery_core_end_round(&core));
+    dist_delivery_core_answer(&core, core.replicas[1].send, &stored);
+    assert_true(dist_delivery_core_end_round(&core));
+    expect(&core, DELIVERY_STORED, "");
+}
+
+static void an_owner_without_a_peer_counts_as_unresponsive(void **state)
+{
+    struct dist_delivery_core core = {0};
+
+    (void)state;
+    begin(&core, REVISION, 1, 1);
+    assert_true(dist_delivery_core_end_round(&core)); /* nobody needs to be awaited */
+    expect(&core, DELIVERY_UNRESPONSIVE, "0 did: no such host");
+    /* It has a peer by now; the first one is still in flight. */
+    begin(&core, REVISION, 2, 1);
+    dist_delivery_core_answer(&core, core.replicas[0].send, &stored);
+    dist_delivery_core_answer(&core, core.replicas[1].send, &stored);
+    assert_true(dist_delivery_core_end_round(&core));
+    expect(&core, DELIVERY_STORED, "");
+}
+
+static void without_a_ring_the_answer_of_the_ingester_is_final(void **state)
+{
+    const struct dist_delivery_owners one = {.quorum = 1, .n_owners = 1, .n_keys = 1, .keys = {0}};
+    const struct dist_delivery_answer away = {.err = {.code = FG_E_UNAVAILABLE, .msg = "away"}};
+    unsigned replicas[FG_RING_REPLICAS_MAX];
+    struct dist_delivery_core core = {0};
+
+    (void)state;
+    assert_true(dist_delivery_core_begin(&core, &one));
+    assert_int_equal(dist_delivery_core_send(&core, replicas), 1);
+    assert_false(dist_delivery_core_end_round(&core));
+    dist_delivery_core_answer(&core, core.replicas[0].send, &away);
+    assert_true(dist_delivery_core_end_round(&core));
+    expect(&core, DELIVERY_REFUSED, "away");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_decide_a_round_as_soon_as_the_rest_cannot_change_it),
+        cmocka_unit_test(every_order_of_answers_ends_the_round_exactly_once),
+        cmocka_unit_test(the_next_round_spares_replicas_that_have_stored_it),
+        cmocka_unit_test(what_an_earlier_revision_stored_does_not_count),
+        cmocka_unit_test(an_owner_without_a_peer_counts_as_unresponsive),
+        cmocka_unit_test(without_a_ring_the_answer_of_the_ingester_is_final),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

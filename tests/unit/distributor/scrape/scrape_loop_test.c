@@ -1,0 +1,423 @@
+/*
+ * Scrapes of a target that counts what it serves: what is stored is what it grew by, whatever the
+ * ingester does; and what is slow or dead harms nobody else.
+ */
+#include "common/runtime/stop.h"
+#include "tests/lib/fake_server.h"
+#include "tests/lib/pprof_make.h"
+#include "tests/unit/distributor/scrape/room.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { INTERVAL_MS = 20 };
+
+struct fixture {
+    struct room *room;
+    struct fake_server *server;
+    _Atomic int64_t value; /* allocated by now */
+    _Atomic int64_t first; /* what was served first; -1: nothing yet */
+    _Atomic unsigned served;
+    _Atomic bool hang;
+};
+
+/* ---- the target ---- */
+
+/* A memory profile: value objects and ten bytes each, of which three are in use. */
+static void make_profile(int64_t value, struct make *make)
+{
+    static _Atomic int64_t now = 1000000000;
+    const uint64_t locations[] = {1, 2};
+    const int64_t values[] = {value, 10 * value, 3};
+
+    make_start(make);
+    make_type(make, "alloc_objects", "count");
+    make_type(make, "alloc_space", "bytes");
+    make_type(make, "inuse_objects", "count");
+    make_period(make, "space", "bytes", 524288);
+    /* 2020, and never the same. */
+    make_time(make, INT64_C(1577836800) * FG_SECOND_NS + atomic_fetch_add(&now, 1), 0);
+    make_frame(make, 1, "leaf");
+    make_frame(make, 2, "root");
+    make_sample(make, &(struct make_sample){.locations = locations,
+                                            .n_locations = 2,
+                                            .values = values,
+                                            .n_values = FG_COUNT(values)});
+}
+
+static void serve_profile(struct fake_connection *connection, struct fixture *f)
+{
+    int64_t value = atomic_load(&f->value), none = -1;
+    struct make *make = fg_new(struct make);
+
+    (void)atomic_compare_exchange_strong(&f->first, &none, value);
+    make_profile(value, make);
+    (void)fake_respond(connection, 200, "", make_finish(make));
+    (void)atomic_fetch_add(&f->served, 1);
+    make_done(make);
+    free(make);
+}
+
+static void handle(struct fake_connection *connection, void *arg)
+{
+    struct fixture *f = arg;
+    char request[4096];
+
+    while (fake_read(connection, request, sizeof request)) {
+        struct fg_slice text = fg_cstr(request);
+
+        if (fg_slice_search(text, "/hang") != SIZE_MAX || atomic_load(&f->hang)) {
+            fake_wait_gone(connection);
+            return;
+        }
+        if (fg_slice_search(text, "/broken") != SIZE_MAX)
+            (void)fake_respond(connection, 500, "", FG_LIT("out of\x1b order\nsecond line"));
+        else if (fg_slice_search(text, "/page") != SIZE_MAX)
+            (void)fake_respond(connection, 200, "", FG_LIT("<html>"));
+        else if (fg_slice_search(text, "/empty") != SIZE_MAX)
+            (void)fake_respond(connection, 200, "", FG_LIT(""));
+        else
+            serve_profile(connection, f);
+    }
+}
+
+/* ---- fixture ---- */
+
+static int set_up_with(void **state, unsigned running_max)
+{
+    struct fixture *f = fg_new(struct fixture);
+
+    fg_ignore_sigpipe();
+    atomic_init(&f->first, -1);
+    atomic_init(&f->value, 100);
+    f->server = fake_server_start(NULL, false, handle, f);
+    f->room = room_create(INTERVAL_MS * FG_MS_NS, running_max);
+    *state = f;
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    return set_up_with(state, 16);
+}
+
+static int set_up_narrow(void **state)
+{
+    return set_up_with(state, 4);
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    room_destroy(f->room);
+    fake_server_stop(f->server);
+    free(f);
+    return 0;
+}
+
+/* Scrapes memory at this path, in a group of its own. */
+static void scrape(struct fixture *f, const char *group, const char *path)
+{
+    char yaml[400];
+
+    (void)snprintf(yaml, sizeof yaml,
+                   "- targets: [\"127.0.0.1:%u\"]\n"
+                   "  labels: {service_name: shop, g: %s, __profiles__: memory, "
+                   "__profile_path__: \"%s\"}",
+                   fake_server_port(f->server), group, path);
+    room_update(f->room, group, yaml);
+}
+
+/* So many more scrapes, all of them begun from now on. */
+static void wait_scrapes(struct fixture *f, unsigned n)
+{
+    unsigned until = atomic_load(&f->served) + n + 1;
+
+    while (atomic_load(&f->served) < until)
+        (void)usleep(1000);
+}
+
+static void set(unsigned *value, struct fixture *f, unsigned to)
+{
+    (void)pthread_mutex_lock(&f->room->ingester.lock);
+    *value = to;
+    (void)pthread_mutex_unlock(&f->room->ingester.lock);
+}
+
+/* The target stands still until everything is stored: it has to be the growth since the first. */
+static void assert_growth_stored(struct fixture *f)
+{
+    int64_t grown;
+
+    wait_scrapes(f, 2);
+    grown = atomic_load(&f->value) - atomic_load(&f->first);
+    while (room_sum(f->room, "memory:alloc_objects") < grown)
+        (void)usleep(1000);
+    assert_int_equal(room_sum(f->room, "memory:alloc_objects"), grown);
+    assert_int_equal(room_sum(f->room, "memory:alloc_space"), 10 * grown);
+}
+
+static void grow(struct fixture *f, unsigned times)
+{
+    for (unsigned i = 0; i < times; i++) {
+        (void)atomic_fetch_add(&f->value, 7);
+        wait_scrapes(f, 1);
+    }
+}
+
+/* ---- tests ---- */
+
+static void profiles_are_stored_with_the_targets_labels(void **state)
+{
+    struct fixture *f = *state;
+    char want[256];
+
+    scrape(f, "a", "/heap");
+    grow(f, 3);
+    (void)snprintf(
+        want, sizeof want,
+        "{__name__=\"memory\", g=\"a\", instance=\"127.0.0.1:%u\", service_name=\"shop\"}",
+        fake_server_port(f->server));
+    (void)pthread_mutex_lock(&f->room->ingester.lock);
+    assert_string_equal(f->room->ingester.labels, want);
+    (void)pthread_mutex_unlock(&f->room->ingester.lock);
+    assert_true(room_sum(f->room, "memory:inuse_objects") >= 3);
+}
+
+static void growth_is_stored_once(void **state)
+{
+    struct fixture *f = *state;
+
+    scrape(f, "a", "/heap");
+    wait_scrapes(f, 1);
+    grow(f, 5);
+    assert_growth_stored(f);
+    (void)pthread_mutex_lock(&f->room->ingester.lock);
+    assert_true(f->room->ingester.duration_ns > 0);
+    (void)pthread_mutex_unlock(&f->room->ingester.lock);
+}
+
+static void a_dead_line_costs_another_try(void **state)
+{
+    struct fixture *f = *state;
+
+    scrape(f, "a", "/heap");
+    wait_scrapes(f, 1);
+    set(&f->room->ingester.lost, f, 2);
+    grow(f, 3);
+    assert_growth_stored(f);
+    assert_true(fg_metric_get(f->room->metrics, SCRAPE_RETRIES) >= 2);
+}
+
+/* The answer was lost, not the profile. */
+static void what_was_stored_all_the_same_counts_once(void **state)
+{
+    struct fixture *f = *state;
+
+    scrape(f, "a", "/heap");
+    wait_scrapes(f, 1);
+    set(&f->room->ingester.stored_and_lost, f, 2);
+    grow(f, 3);
+    assert_growth_stored(f);
+}
+
+static void definitions_are_sent_again_with_the_same_growth(void **state)
+{
+    struct fixture *f = *state;
+
+    scrape(f, "a", "/heap");
+    wait_scrapes(f, 1);
+    set(&f->room->ingester.lacking, f, 1);
+    grow(f, 3);
+    assert_growth_stored(f);
+}
+
+/* It certainly was not stored, so the next scrape has it. */
+static void what_is_refused_for_good_is_in_the_next(void **state)
+{
+    struct fixture *f = *state;
+
+    scrape(f, "a", "/heap");
+    wait_scrapes(f, 1);
+    set(&f->room->ingester.refused, f, 5);
+    (void)atomic_fetch_add(&f->value, 7);
+    room_wait_metric(f->room, SCRAPE_NOT_STORED, 1);
+    assert_growth_stored(f);
+}
+
+/* Nobody can tell whether it was: it is lost rather than counted twice. */
+static void what_nobody_can_tell_is_not_counted_twice(void **state)
+{
+    struct fixture *f = *state;
+
+    scrape(f, "a", "/heap");
+    wait_scrapes(f, 1);
+    set(&f->room->ingester.stored_and_lost, f, 4);
+    (void)atomic_fetch_add(&f->value, 7);
+    room_wait_metric(f->room, SCRAPE_NOT_STORED, 1);
+    assert_growth_stored(f);
+}
+
+static void a_restart_counts_from_zero(void **state)
+{
+    struct fixture *f = *state;
+
+    atomic_store(&f->value, 1000000);
+    scrape(f, "a", "/heap");
+    wait_scrapes(f, 2);
+    atomic_store(&f->value, 5);
+    room_wait_metric(f->room, SCRAPE_RESETS, 1);
+    (void)atomic_fetch_add(&f->value, 7);
+    while (room_sum(f->room, "memory:alloc_objects") < 12)
+        (void)usleep(1000);
+    wait_scrapes(f, 2);
+    assert_int_equal(room_sum(f->room, "memory:alloc_objects"), 12);
+}
+
+/* A target that is found again, with others beside it, goes on. */
+static void an_update_does_not_begin_anew(void **state)
+{
+    struct fixture *f = *state;
+
+    scrape(f, "a", "/heap");
+    wait_scrapes(f, 1);
+    for (unsigned i = 0; i < 5; i++) {
+        grow(f, 1);
+        scrape(f, "a", "/heap");
+        scrape(f, "b", i % 2 == 0 ? "/broken" : "/empty");
+    }
+    assert_growth_stored(f);
+}
+
+static void write_error(const struct dist_scrape_pool_view *view, void *arg)
+{
+    const char *error = dist_scrape_loop_state(view->scrapes[0]).error;
+
+    fg_buf_puts(arg, error == NULL ? "" : error);
+}
+
+struct look {
+    struct fixture *f;
+    struct fg_buf errors;
+};
+
+static void look_on_loop(void *arg)
+{
+    struct look *look = arg;
+
+    dist_scrape_pool_each(look->f->room->targets, write_error, &look->errors);
+}
+
+/* One target at that path, and what its page says. */
+static void assert_error(struct fixture *f, unsigned metric, const char *path, const char *want)
+{
+    struct look look = {.f = f};
+
+    fg_buf_init(&look.errors, 4096);
+    scrape(f, "b", path);
+    room_wait_metric(f->room, metric, fg_metric_get(f->room->metrics, metric) + 2);
+    fg_loop_call(f->room->loop, look_on_loop, &look);
+    if (fg_slice_search(fg_buf_slice(&look.errors), want) == SIZE_MAX)
+        fail_msg("%.*s, not %s", FG_S(fg_buf_slice(&look.errors)), want);
+    fg_buf_done(&look.errors);
+    room_update(f->room, "b", "[]");
+}
+
+static void failures_are_counted_by_what_they_are(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_error(f, SCRAPE_STATUS, "/broken", "the target responds with status 500: out of. order");
+    assert_error(f, SCRAPE_INVALID, "/page", "");
+    assert_error(f, SCRAPE_INVALID, "/empty", "the target responds with an empty body");
+    room_update(f->room, "c", "[{targets: [\"127.0.0.1:1\"]}]");
+    room_wait_metric(f->room, SCRAPE_UNREACHABLE, 1);
+}
+
+/* Four places; two dozen targets that never answer; and one that does. */
+static void those_that_hang_harm_nobody(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_buf yaml;
+
+    fg_buf_init(&yaml, 65536);
+    for (unsigned i = 0; i < 24; i++)
+        fg_buf_printf(&yaml,
+                      "- targets: [\"127.0.0.1:%u\"]\n"
+                      "  labels: {n: %u, __profiles__: memory, __profile_path__: /hang, "
+                      "__scrape_timeout__: 50ms}\n",
+                      fake_server_port(f->server), i);
+    fg_buf_putc(&yaml, '\0');
+    room_update(f->room, "hanging", (const char *)yaml.ptr);
+    fg_buf_done(&yaml);
+    room_wait_metric(f->room, SCRAPE_TIMEOUT, 24);
+    scrape(f, "a", "/heap");
+    grow(f, 10);
+    assert_growth_stored(f);
+    assert_true(fg_metric_get(f->room->metrics, SCRAPE_MISSED) > 0);
+}
+
+/* Ending waits for nobody who hangs; tear_down() shows it. */
+static void the_end_does_not_wait_for_targets(void **state)
+{
+    struct fixture *f = *state;
+
+    atomic_store(&f->hang, true);
+    scrape(f, "a", "/hang");
+    scrape(f, "b", "/hang");
+    room_wait_metric(f->room, SCRAPE_RUNNING, 2);
+}
+
+/* And while the ingester takes its time. */
+static void the_end_waits_for_what_is_being_stored(void **state)
+{
+    struct fixture *f = *state;
+
+    set(&f->room->ingester.lost, f, 1000);
+    scrape(f, "a", "/heap");
+    room_wait_metric(f->room, SCRAPE_RETRIES, 1);
+}
+
+static void the_first_moment_is_the_hashs_own(void **state)
+{
+    int64_t interval = 15 * FG_SECOND_NS, first = dist_scrape_loop_first_ns(12345, interval, 0);
+
+    (void)state;
+    assert_int_equal(first, 12345);
+    for (int64_t now = 0; now < 100; now++) {
+        int64_t wall_ns = now * FG_SECOND_NS + 7;
+        int64_t wait_ns = dist_scrape_loop_first_ns(12345, interval, wall_ns);
+
+        assert_in_range(wait_ns, 0, interval - 1);
+        assert_int_equal((wall_ns + wait_ns) % interval, first);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(profiles_are_stored_with_the_targets_labels),
+        TEST(growth_is_stored_once),
+        TEST(a_dead_line_costs_another_try),
+        TEST(what_was_stored_all_the_same_counts_once),
+        TEST(definitions_are_sent_again_with_the_same_growth),
+        TEST(what_is_refused_for_good_is_in_the_next),
+        TEST(what_nobody_can_tell_is_not_counted_twice),
+        TEST(a_restart_counts_from_zero),
+        TEST(an_update_does_not_begin_anew),
+        TEST(failures_are_counted_by_what_they_are),
+        cmocka_unit_test_setup_teardown(those_that_hang_harm_nobody, set_up_narrow, tear_down),
+        TEST(the_end_does_not_wait_for_targets),
+        TEST(the_end_waits_for_what_is_being_stored),
+        cmocka_unit_test(the_first_moment_is_the_hashs_own),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

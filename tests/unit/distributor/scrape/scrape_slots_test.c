@@ -1,0 +1,106 @@
+#include "distributor/scrape/scrape_slots.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { WANTS = 32 };
+
+struct want {
+    struct dist_scrape_slot slot;
+    unsigned served; /* the how manieth it was */
+};
+
+static struct dist_scrape_slots slots;
+static struct want wants[WANTS];
+static unsigned n_served;
+
+static void on_slot(struct dist_scrape_slot *slot)
+{
+    fg_container(slot, struct want, slot)->served = ++n_served;
+}
+
+static void begin(unsigned max)
+{
+    memset(wants, 0, sizeof wants);
+    for (size_t i = 0; i < WANTS; i++)
+        wants[i].slot.on_slot = on_slot;
+    n_served = 0;
+    dist_scrape_slots_init(&slots, max);
+}
+
+static void ask(size_t i, bool failing)
+{
+    wants[i].slot.failing = failing;
+    dist_scrape_slots_request(&slots, &wants[i].slot);
+}
+
+static void so_many_have_one_and_others_wait_in_order(void **state)
+{
+    (void)state;
+    begin(2);
+    for (size_t i = 0; i < 5; i++)
+        ask(i, false);
+    assert_int_equal(n_served, 2);
+    assert_int_equal(slots.healthy.n, 3);
+    dist_scrape_slots_release(&slots, &wants[3].slot); /* does not want it any more */
+    dist_scrape_slots_release(&slots, &wants[1].slot);
+    assert_int_equal(wants[2].served, 3);
+    dist_scrape_slots_release(&slots, &wants[0].slot);
+    assert_int_equal(wants[4].served, 4);
+    assert_int_equal(wants[3].served, 0);
+    dist_scrape_slots_release(&slots, &wants[2].slot);
+    dist_scrape_slots_release(&slots, &wants[4].slot);
+    dist_scrape_slots_release(&slots, &wants[4].slot); /* has none */
+    assert_int_equal(slots.taken, 0);
+}
+
+static void those_that_failed_have_a_quarter(void **state)
+{
+    (void)state;
+    begin(8);
+    for (size_t i = 0; i < 10; i++)
+        ask(i, true);
+    assert_int_equal(slots.taken, 2);
+    for (size_t i = 10; i < 20; i++)
+        ask(i, false);
+    assert_int_equal(slots.taken, 8);
+    assert_int_equal(slots.failing_taken, 2);
+    dist_scrape_slots_release(&slots, &wants[0].slot); /* the sound ones come first */
+    assert_int_equal(slots.failing_taken, 1);
+    assert_int_equal(slots.healthy.n, 3);
+    for (size_t i = 10; i < 20; i++)
+        dist_scrape_slots_release(&slots, &wants[i].slot);
+    assert_int_equal(slots.taken, 2);
+    for (size_t i = 1; i < 10; i++)
+        dist_scrape_slots_release(&slots, &wants[i].slot);
+    assert_int_equal(slots.taken + slots.failing_taken + slots.failing.n, 0);
+}
+
+/* It may have become another one while it held a place. */
+static void a_place_is_given_back_as_it_was_taken(void **state)
+{
+    (void)state;
+    begin(1);
+    ask(0, false);
+    wants[0].slot.failing = true;
+    dist_scrape_slots_release(&slots, &wants[0].slot);
+    assert_int_equal(slots.failing_taken, 0);
+    ask(0, true);
+    assert_int_equal(slots.failing_taken, 1); /* at least one may */
+    wants[0].slot.failing = false;
+    dist_scrape_slots_release(&slots, &wants[0].slot);
+    assert_int_equal(slots.failing_taken, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(so_many_have_one_and_others_wait_in_order),
+        cmocka_unit_test(those_that_failed_have_a_quarter),
+        cmocka_unit_test(a_place_is_given_back_as_it_was_taken),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
