@@ -9,7 +9,7 @@
 #ifndef FG_QUERIER_REPLICAS_REPLICAS_H
 #define FG_QUERIER_REPLICAS_REPLICAS_H
 
-#include "querier/replicas/reading.h"
+#include "querier/replicas/replica_read.h"
 
 struct fg_metrics *qry_replicas_register(struct fg_registry *registry); /* metrics.h */
 
