@@ -4,7 +4,7 @@
 
 enum fg_code qry_api_too_large(struct fg_err *err)
 {
-    return fg_fail(err, FG_E_LIMIT, "the answer needs more memory than one may have");
+    return fg_fail(err, FG_E_LIMIT, "the response needs more memory than a response may use");
 }
 
 char *qry_api_text(struct fg_arena *arena, struct fg_slice from)

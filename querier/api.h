@@ -1,7 +1,9 @@
 /*
- * querier.v1.QuerierService: requests into selections, merged answers into messages
- * (querier/API.md#methods).
- * What the files of its methods share.
+ * querier.v1.QuerierService: turns requests into selections and merged results into messages
+ * (querier/API.md#methods). Its methods are in api_meta.c (types, labels, series, counts),
+ * api_series.c (values over time) and api_stacks.c (flame graphs, pprof, comparisons).
+ *
+ * Thread: the query's worker. Memory: messages are in the query's arena.
  */
 #ifndef FG_QUERIER_API_H
 #define FG_QUERIER_API_H
@@ -14,21 +16,22 @@
 extern const struct qry_endpoint qry_api_endpoints[];
 extern const size_t qry_n_api_endpoints;
 
+/* Returns FG_E_LIMIT: the response needs more memory than one may use. */
 enum fg_code qry_api_too_large(struct fg_err *err);
 
 /*
- * A string of a message. Clients refuse whole answers for one string that is not UTF-8, and C
- * strings end at a NUL, so both kinds of bytes are shown as '?'. NULL at the arena's end.
+ * Makes a string of a message. Clients refuse a whole response for one string that is not UTF-8,
+ * and C strings end at a NUL, so both kinds of bytes are replaced by '?'. NULL: the arena is full.
  */
 char *qry_api_text(struct fg_arena *arena, struct fg_slice from);
 
-/* An array of pointers to n messages of defaults; NULL at the arena's end. */
+/* Makes an array of pointers to n initialised messages. NULL: the arena is full. */
 void *qry_api_messages(struct fg_arena *arena, const ProtobufCMessageDescriptor *type, size_t n);
 
-/* The same of label pairs. */
+/* Makes the messages of a label set. NULL: the arena is full. */
 Types__V1__LabelPair **qry_api_pairs(struct fg_arena *arena, const struct fg_labels *labels);
 
-/* Methods: `message` is of the request's type. */
+/* Answer the methods: fill query->body. `message` is of the request's type. */
 enum fg_code qry_api_profile_types(struct qry_query *query, const ProtobufCMessage *message,
                                    struct fg_err *err);
 enum fg_code qry_api_label_names(struct qry_query *query, const ProtobufCMessage *message,

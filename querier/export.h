@@ -1,11 +1,11 @@
 /*
- * Queries of this process, which come by a call and not over HTTP: what is in a bucket, for
- * somebody who writes it to files. The same reading with the same bounds (answer_max_bytes) as that
- * of all other queries. A querier without ingesters sees what they have committed.
+ * Queries of this process, which come by a function call and not over HTTP: what is in a bucket,
+ * for a caller that writes it to files. They read like all other queries, within the same bounds
+ * (answer_max_bytes). A querier without ingesters sees what they have committed.
  *
  * Limits of tenants do not apply: who may read the bucket may read all of it.
  *
- * Thread: the caller's, which waits. Failures are those of queries; FG_E_LIMIT: more than
+ * Thread: the caller's, which waits. Failures: those of queries; FG_E_LIMIT: more than
  * answer_max_bytes were needed.
  */
 #ifndef FG_QUERIER_EXPORT_H
@@ -15,21 +15,22 @@
 #include "common/model/tree.h"
 #include "querier/querier.h"
 
-/* All borrowed for the call. */
+/* What to export. All borrowed for the call. */
 struct qry_export {
-    struct fg_slice tenant;   /* one that fg_tenant_check() lets pass */
+    struct fg_slice tenant;   /* one that fg_tenant_check() accepts */
     const char *type;         /* id of a profile type; NULL: any, where that is allowed */
     const char *selector;     /* {a="b"} */
-    int64_t start_ms, end_ms; /* both inclusive, none of them 0 */
+    int64_t start_ms, end_ms; /* both inclusive, neither 0 */
     int64_t deadline_mono_ns;
 };
 
-/* Ids of the profile types that there are, sorted, in the arena; type is not looked at. */
+/* Lists the ids of the profile types with data, sorted, in the arena. what->type is ignored. */
 enum fg_code qry_export_types(struct querier *querier, const struct qry_export *what,
                               struct fg_arena *arena, struct fg_slice **ret_ids, size_t *ret_n,
                               struct fg_err *err) fg_must_check;
 
-/* All of a type merged into an empty tree, with names only or with full locations. */
+/* Merges everything of a type into an empty tree, with function names only or with full
+ * locations. */
 enum fg_code qry_export_tree(struct querier *querier, const struct qry_export *what,
                              bool names_only, struct fg_tree *into,
                              struct fg_err *err) fg_must_check;
@@ -41,15 +42,15 @@ struct qry_export_profile {
     struct fg_slice pprof; /* not compressed */
 };
 
-/* What it is given is gone afterwards. */
+/* Receives a profile, which is gone after the call. */
 typedef enum fg_code (*qry_export_visit)(void *arg, const struct qry_export_profile *profile,
                                          struct fg_err *err);
 
 /*
- * Each profile by itself, in no order: with the sample types it was sent with, or only that of
- * `type`. Where the compactor replaces what is being read it begins again, so a profile may come
+ * Visits each profile by itself, in no order: with the sample types it was sent with, or only that
+ * of `type`. If the compactor replaces what is being read it begins again, so a profile may come
  * twice, with the same labels and id; *ret_profiles counts it once. Spans and traces of samples are
- * their labels span_id and trace_id. For a querier without ingesters.
+ * their labels span_id and trace_id. The querier must have no ingesters.
  */
 enum fg_code qry_export_profiles(struct querier *querier, const struct qry_export *what,
                                  qry_export_visit visit, void *arg, uint64_t *ret_profiles,

@@ -1,13 +1,13 @@
 /*
  * The querier answers queries about profiles: querier.v1.QuerierService over Connect (JSON and
- * protobuf), /pyroscope/render and its kin, and the page at /. It holds no data. Each query
- * becomes calls to the peers that do, and their exact answers are merged here; flame graphs are cut
- * only after that.
+ * protobuf), /pyroscope/render and its relatives, and the page at /. It holds no data: a query
+ * reads from ingesters what they have not committed yet, and from segments and blocks in the bucket
+ * what they have, and merges both exactly. Flame graphs are cut only after that.
  *
- * Thread: handlers run on the loops of the server and hand over at once; a query is
- * straight-line code on the QUERY lane of the worker pool and may wait for peers there. The querier
- * itself is read-only after create, so nothing is locked. Memory: of a query, an arena and trees
- * that end with it; an answer is at most answer_max_bytes.
+ * Thread: handlers run on the loops of the HTTP server and hand over at once. A query is
+ * straight-line code on the QUERY lane of the worker pool and may wait there for peers and for the
+ * bucket. The querier itself is read-only after qry_create(), so it needs no lock.
+ * Memory: a query has an arena and trees that end with it; a response is at most answer_max_bytes.
  */
 #ifndef FG_QUERIER_QUERIER_H
 #define FG_QUERIER_QUERIER_H
@@ -36,7 +36,7 @@ struct qry_settings {
 extern const struct fg_conf_field qry_fields[];
 extern const size_t qry_n_fields;
 
-/* The same, section "querier.ingesters": of a querier that goes by a ring. */
+/* Settings, section "querier.ingesters", of a querier that finds ingesters in a ring. */
 struct qry_ingester_settings {
     uint64_t calls_max;
     int64_t hedge_after_ns;
@@ -46,33 +46,34 @@ extern const size_t qry_n_ingester_fields;
 
 /* Everything named is borrowed and outlives the querier. */
 struct qry_config {
-    /* Ingesters: either those of a ring, with their peers by address; or one that has all; or
-     * none, and there is only what they have committed. */
+    /* Ingesters: those of a ring, with their peers by address; or one that has everything; or none,
+     * and there is only what they have committed. */
     struct fg_ring_watch *ring;
     struct fg_peers *peers;
-    int64_t hedge_after_ns; /* others are asked in the place of one that has not answered then */
+    int64_t hedge_after_ns; /* an ingester without an answer for so long is late: failover replicas
+                               are asked */
     struct fg_peer *ingester;
     struct fg_work *work; /* its QUERY lane */
     struct fg_tenants *tenants;
     struct fg_registry *registry;     /* of metrics */
     struct fg_conditions *conditions; /* reports an unavailable bucket; NULL: not reported */
-    struct fg_clock *clock;           /* what "now" is in requests, and deadlines */
-    int64_t timeout_ns;               /* of a query that brings no earlier deadline; 0: 60 s */
-    uint64_t answer_max_bytes;        /* 0: 256 MiB */
+    struct fg_clock *clock;           /* "now" in requests, and deadlines */
+    int64_t timeout_ns;               /* of a query without an earlier deadline; 0: 60 s */
+    uint64_t answer_max_bytes;        /* of a response; 0: 256 MiB */
     struct fg_bucket *bucket;         /* segments and blocks; NULL: there are none */
-    uint64_t cache_max_bytes;         /* of what was read of them */
+    uint64_t cache_max_bytes;         /* of segment and block data in memory */
     uint64_t fetch_max_bytes;         /* under way for one query */
-    uint64_t refine_max_bytes;        /* of samples, read in full where crowns do not do */
-    int64_t manifest_age_ns;          /* older manifests are asked for again */
-    struct fg_disk_cache *disk;       /* of what was read of them, too; NULL: none */
+    uint64_t refine_max_bytes;        /* of samples, read if a flame graph of crowns is inexact */
+    int64_t manifest_age_ns;          /* older manifests are read again */
+    struct fg_disk_cache *disk;       /* of segment and block data; NULL: none */
 };
 
 struct fg_program;
 
 /*
- * Opens the disk cache that the settings say, in a folder that is made. Where they name none it is
- * this one; NULL, or disk_cache_max_bytes 0: there is none, which is FG_OK and NULL, and so it is
- * on a disk too full for one.
+ * Opens the disk cache of the settings and creates its folder. If the settings name no folder it is
+ * `otherwise`. FG_OK with NULL: there is no disk cache, since `otherwise` is NULL,
+ * disk_cache_max_bytes is 0, or the disk is full.
  */
 enum fg_code qry_open_disk_cache(const struct qry_settings *settings, const char *otherwise,
                                  struct fg_program *program, struct fg_disk_cache **ret_disk,
@@ -80,16 +81,16 @@ enum fg_code qry_open_disk_cache(const struct qry_settings *settings, const char
 
 struct querier;
 
-/* Never fails. Destroy accepts NULL; the server and the pool have stopped before. It waits for
- * calls to ingesters that nobody waited for. */
+/* Creates a querier; never fails. Destroy accepts NULL; the server and the pool have stopped
+ * before. It waits until abandoned calls to ingesters have ended. */
 struct querier *qry_create(const struct qry_config *config);
 void qry_destroy(struct querier *querier);
 
-/* Something was changed in the bucket that answers have to show at once: queries that come from
- * now on read the manifests anew. Any thread. */
+/* Makes queries that come from now on read the manifests again, since something has changed in the
+ * bucket that responses have to show at once. Any thread. */
 void qry_refresh(struct querier *querier);
 
-/* Adds its routes to a server that has not started yet. */
+/* Adds all routes to a server that has not started yet. Once. */
 void qry_routes(struct querier *querier, struct fg_http_server *server);
 
 #endif

@@ -1,12 +1,11 @@
 /*
- * Replicas' answers side by side: what is in the data that one of them sent, and what do others
- * have besides? An answer says what it holds of each group by a count and the sum of the ids, or by
- * the ids (proto/inner.proto, GroupSum).
+ * Compares the answers of replicas: which profiles do others have that the data of one lacks? An
+ * answer says what it holds of each group (a shard and ten minutes) by a count and the sum of the
+ * ids, or by the ids themselves (proto/inner.proto, GroupSum).
  *
- * Of each shard the data of one answer counts. The answer's sums say what that data is made of,
- * since they are of the same moment. So with equal counts and sums nothing is missing; ids that
- * others have and the data has not are missing; and where counts or sums differ, ids are needed
- * first.
+ * Of each shard the data of one answer counts. The sums of that answer say what its data is made
+ * of, since both are of one moment. If counts and sums are equal, nothing is missing. Ids that
+ * others have and the data does not are missing. If counts or sums differ, ids are needed first.
  *
  * A pure value: no I/O, memory in the arena. Thread: any.
  */
@@ -18,12 +17,13 @@
 #include "common/base/hash.h"
 #include "proto/inner.pb-c.h"
 
-/* Shards of a range: bit i, the lowest of byte 0 first, is the shard first + i. */
+/* A set of shards: bit i, the lowest of byte 0 first, is the shard first + i. */
 struct qry_shard_map {
     uint16_t first;
     struct fg_slice bits;
 };
 
+/* Returns true if the set has the shard. */
 static inline bool qry_shard_map_has(const struct qry_shard_map *map, uint16_t shard)
 {
     size_t bit = (size_t)shard - map->first;
@@ -47,8 +47,8 @@ struct qry_compare_answer {
     struct qry_shard_map summed; /* of which it was asked for sums */
 };
 
-/* Reads and checks the sums of a reply that was asked for those of `summed`; ids are borrowed.
- * FG_E_CORRUPT, FG_E_LIMIT. */
+/* Reads and checks the sums of a reply that was asked for the shards `summed`. The ids are borrowed
+ * from the message. FG_E_CORRUPT, FG_E_LIMIT. */
 enum fg_code qry_compare_read(Fg__Inner__GroupSum *const *sums, size_t n,
                               const struct qry_shard_map *summed, struct fg_arena *arena,
                               struct qry_compare_answer *ret_answer,
@@ -59,7 +59,7 @@ struct qry_compare_group {
     uint32_t window;
 };
 
-/* A profile that is in no data, and an answer that has it. */
+/* A profile that is missing in the data, and the number of an answer that has it. */
 struct qry_compare_missing {
     uint32_t from;
     uint16_t shard;
@@ -67,20 +67,20 @@ struct qry_compare_missing {
 };
 
 struct qry_compare_result {
-    struct qry_compare_group *differ; /* of these ids are needed; ascending */
+    struct qry_compare_group *differ; /* groups of which ids are needed; ascending */
     uint32_t n_differ, cap_differ;
     struct qry_compare_missing
-        *missing; /* of all other groups; by `from`, no id twice in a group */
+        *missing; /* profiles of all other groups; by `from`, no id twice in a group */
     uint32_t n_missing, cap_missing;
 };
 
-/* In the arena. FG_E_LIMIT. */
+/* Compares answers. The result is in the arena. FG_E_LIMIT. */
 enum fg_code qry_compare_answers(const struct qry_compare_answer *answers, uint32_t n,
                                  struct fg_arena *arena, struct qry_compare_result *ret_result,
                                  struct fg_err *err) fg_must_check;
 
-/* Of each group the greatest count that an answer has, added up: at least as many profiles as one
- * of them holds, at most as many as all do. FG_E_LIMIT. */
+/* Adds up the greatest count of each group that any answer has: at least the profiles of any one
+ * answer, at most those of all together. FG_E_LIMIT. */
 enum fg_code qry_compare_greatest(const struct qry_compare_answer *answers, uint32_t n,
                                   struct fg_arena *arena, uint64_t *ret_count,
                                   struct fg_err *err) fg_must_check;

@@ -1,11 +1,11 @@
 /*
- * Of which profiles a reading asks replicas for ids, besides sums: those that are so young that
- * they may be on their way to one of them, and all of groups whose sums were seen to differ.
+ * Of which profiles a replica read asks ids, in addition to sums: of those so young that they may
+ * still be on their way to some replica, and of all in groups whose sums were seen to differ.
  *
- * What differs in a second attempt came in between, so the third is likely to be the last; a fourth
- * takes all by ids, which do not differ from themselves.
+ * Groups that differ in a second attempt have changed in between, so the third is likely to be the
+ * last. A fourth asks everything by ids, which cannot differ from themselves.
  *
- * A pure value. Thread: any.
+ * A pure value. Thread: one at a time.
  */
 #ifndef FG_QUERIER_REPLICAS_IDS_H
 #define FG_QUERIER_REPLICAS_IDS_H
@@ -13,15 +13,16 @@
 #include "querier/replicas/compare.h"
 
 struct qry_ids_wanted {
-    int64_t since_ns;      /* of profiles that are not older */
+    int64_t since_ns;      /* ids of profiles that are not older; INT64_MIN: of all */
     Fg__Inner__Group **of; /* and of these groups */
     uint32_t n_of, cap_of;
-    unsigned differed; /* attempts that did */
+    unsigned differed; /* attempts that found differences */
 };
 
+/* Asks ids of the profiles of the last two minutes before wall_ns. */
 void qry_ids_wanted_init(struct qry_ids_wanted *wanted, int64_t wall_ns);
 
-/* These groups differ, too. In the arena. FG_E_LIMIT. */
+/* Adds the groups that differ, in the arena. FG_E_LIMIT. */
 enum fg_code qry_ids_wanted_add(struct qry_ids_wanted *wanted,
                                 const struct qry_compare_result *result, struct fg_arena *arena,
                                 struct fg_err *err) fg_must_check;

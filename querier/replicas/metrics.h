@@ -1,6 +1,4 @@
-/* What is counted of the calls to ingesters and of what they said. Of each peer:
- * common/net/rpc/record.h.
- */
+/* Metrics of replica reads. Those of each peer are in common/net/rpc/record.h. */
 #ifndef FG_QUERIER_REPLICAS_METRICS_H
 #define FG_QUERIER_REPLICAS_METRICS_H
 

@@ -7,7 +7,7 @@
 struct qry_replica_reads {
     struct fg_arena *arena;
     struct qry_calls *calls;
-    struct qry_reading *readings; /* of each tenant */
+    struct qry_replica_read *items; /* of each tenant */
     size_t n;
 };
 
@@ -64,19 +64,19 @@ static struct fg_slice only_service(const struct fg_selector *selector)
  * query's ring was read later (fresh-ring).
  */
 static void find_shards(const struct qry_query *query, const struct qry_replicas_head *head,
-                        struct qry_reading *reading)
+                        struct qry_replica_read *read)
 {
-    struct fg_slice tenant = query->tenants.ids[reading->tenant];
+    struct fg_slice tenant = query->tenants.ids[read->tenant];
     struct fg_slice service = only_service(head->selector);
     unsigned spread;
 
-    reading->first = 0;
-    reading->last = UINT16_MAX;
+    read->first = 0;
+    read->last = UINT16_MAX;
     if (service.len == 0 || query->ring == NULL)
         return;
     spread = fg_ring_shard_factor(&query->ring->ring, tenant);
-    reading->first = fg_shard_first(tenant, service, spread);
-    reading->last = (uint16_t)(reading->first + (1u << spread) - 1);
+    read->first = fg_shard_first(tenant, service, spread);
+    read->last = (uint16_t)(read->first + (1u << spread) - 1);
 }
 
 /* ---- asking ---- */
@@ -96,8 +96,8 @@ static struct qry_replica_reads *create(const struct qry_query *query)
     reads->arena = arena;
     reads->calls = qry_calls_create(&query->querier->pending);
     reads->n = query->tenants.n;
-    reads->readings = fg_arena_new(arena, struct qry_reading, reads->n);
-    fg_assert(reads->readings != NULL); /* of a few tenants, in an arena of a megabyte at least */
+    reads->items = fg_arena_new(arena, struct qry_replica_read, reads->n);
+    fg_assert(reads->items != NULL); /* of a few tenants, in an arena of a megabyte at least */
     return reads;
 }
 
@@ -112,9 +112,9 @@ enum fg_code qry_replicas_ask(struct qry_query *query, enum fg_rpc_method method
         return err->code;
     reads = create(query);
     for (size_t i = 0; i < reads->n; i++) {
-        struct qry_reading *reading = &reads->readings[i];
+        struct qry_replica_read *read = &reads->items[i];
 
-        *reading = (struct qry_reading){
+        *read = (struct qry_replica_read){
             .query = query,
             .calls = reads->calls,
             .arena = reads->arena,
@@ -124,8 +124,8 @@ enum fg_code qry_replicas_ask(struct qry_query *query, enum fg_rpc_method method
             .round_robin = round_robin,
             .last_try = last_try,
         };
-        find_shards(query, head, reading);
-        if (qry_reading_start(reading, err) != FG_OK) {
+        find_shards(query, head, read);
+        if (qry_replica_read_start(read, err) != FG_OK) {
             qry_replicas_drop(reads);
             return err->code;
         }
@@ -144,14 +144,14 @@ static enum fg_code step_all(struct qry_replica_reads *reads, bool *ret_done,
     int64_t wake_ns = INT64_MAX;
 
     for (size_t i = 0; i < reads->n; i++) {
-        struct qry_reading *reading = &reads->readings[i];
+        struct qry_replica_read *read = &reads->items[i];
         bool moved = true;
 
         while (moved)
-            if (qry_reading_step(reading, &moved, err) != FG_OK)
+            if (qry_replica_read_step(read, &moved, err) != FG_OK)
                 return err->code;
-        done = done && reading->state == READING_DONE;
-        wake_ns = FG_MIN(wake_ns, qry_reading_wake_mono_ns(reading));
+        done = done && read->core.state == REPLICA_READ_DONE;
+        wake_ns = FG_MIN(wake_ns, qry_replica_read_core_wake_mono_ns(&read->core));
     }
     *ret_done = done;
     *ret_wake_mono_ns = wake_ns;
@@ -183,7 +183,7 @@ enum fg_code qry_replicas_take(struct qry_query *query, struct qry_replica_reads
     enum fg_code code = wait_for_all(query, reads, err);
 
     for (size_t i = 0; i < reads->n && code == FG_OK; i++)
-        code = qry_reading_deliver(&reads->readings[i], take, arg, err);
+        code = qry_replica_read_deliver(&reads->items[i], take, arg, err);
     qry_replicas_drop(reads);
     return code;
 }

@@ -1,13 +1,13 @@
 /*
- * What was read of segments and blocks, as bytes: pages of 64 KiB of each object, in a cache in
- * memory and, where there is one, on a disk below it. Ranges of any kind are put together from
- * pages, so that it does not matter how somebody's query cut them.
+ * Caches segments and blocks as bytes: pages of 64 KiB of each object, in memory and, if there is a
+ * disk cache, on disk. Ranges are put together from pages, so it does not matter how queries cut
+ * them.
  *
- * Objects never change, so pages do not; what they hold is checked by whoever asked. An object may
- * have been damaged or cut when a page was read, and be put back since: who finds damage asks again
+ * Objects never change, so pages do not. The reader checks what they hold. An object may have been
+ * damaged or truncated when a page was read, and restored since; a reader that finds damage asks
  * for fresh pages.
  *
- * Thread: any. Reading a page from the disk waits for it: not from a loop.
+ * Thread: any, but not a loop: reading a page from the disk waits for it.
  */
 #ifndef FG_QUERIER_SHARE_PAGES_H
 #define FG_QUERIER_SHARE_PAGES_H
@@ -23,25 +23,26 @@ enum {
 
 struct qry_pages;
 
-/* bucket, disk: borrowed; disk may be NULL. */
+/* Creates the cache; never fails. bucket, disk: borrowed; disk may be NULL. Destroy accepts NULL;
+ * no read is under way. */
 struct qry_pages *qry_pages_create(struct fg_bucket *bucket, struct fg_disk_cache *disk,
                                    uint64_t cache_max_bytes);
-void qry_pages_destroy(struct qry_pages *pages); /* nothing is read any more; NULL is fine */
+void qry_pages_destroy(struct qry_pages *pages);
 
 struct qry_pages_stats {
     uint64_t hits, misses; /* pages, since the start */
     uint64_t bytes;        /* of memory */
 };
+
+/* Returns the numbers of now. */
 struct qry_pages_stats qry_pages_stats(struct qry_pages *pages);
 
-/*
- * A range that is wanted. The caller fills the upper part, zeroes the rest, and keeps the whole
- * until done().
- */
+/* A range to be read. The caller fills in the first part, zeroes the rest, and keeps all of it
+ * until done(). */
 struct qry_pages_read {
     const char *name;        /* of the object; borrowed */
     uint64_t offset, length; /* 0 < length <= PAGES_READ_MAX_BYTES */
-    bool fresh; /* what is in memory and on the disk of it is thrown away, and read again */
+    bool fresh;              /* drops what memory and disk have of it, and reads it again */
     int64_t deadline_mono_ns;
     /* Within qry_pages_read(), or on a thread of the bucket's; must not block. */
     void (*done)(struct qry_pages_read *read);
@@ -58,6 +59,7 @@ struct qry_pages_read {
     struct fg_bucket_request request;
 };
 
+/* Reads a range; calls done() once, maybe before it returns. */
 void qry_pages_read(struct qry_pages *pages, struct qry_pages_read *read);
 
 /* Frees the body. */

@@ -1,16 +1,16 @@
 /*
- * Queriers share what they read of segments and blocks: each object belongs to one of them
- * (members.h), which keeps its pages (pages.h), and the others ask that one before they ask the
+ * Queriers share what they read of segments and blocks: each object has one owner among them
+ * (members.h), which caches its pages (pages.h), and the others ask the owner before they ask the
  * bucket. So each block is read from the bucket once, and the memory and disks of all queriers
  * together are one cache.
  *
- * For those who read it is a bucket: ranges of segments and blocks take that way, all else goes to
- * the bucket itself. A querier that cannot be reached, is slow or full costs a request to the
- * bucket, never an answer.
+ * To its readers the share is a bucket: it serves ranges of segments and blocks; everything else
+ * goes to the bucket itself. An owner that cannot be reached, is slow or has too many reads costs a
+ * request to the bucket, never a response.
  *
- *   query --> whose? -- ours ------> pages --(missing)--> bucket
- *                   \---- another's --> READ --> its pages --(missing)--> bucket
- *                                        \--(no answer)----------------> bucket
+ *   query --> owner? -- this one ----> pages --(missing)--> bucket
+ *                  \--- another ----> READ --> its pages --(missing)--> bucket
+ *                                        \--(no answer)---------------> bucket
  *
  * Thread: as of a bucket.
  */
@@ -44,17 +44,17 @@ struct qry_share_config {
 
 struct qry_share;
 
-/* Starts threads of its own. FG_E_INVALID: addresses in the settings; FG_E_UNAVAILABLE. */
+/* Creates the share and its threads. FG_E_INVALID: addresses in the settings; FG_E_UNAVAILABLE. */
 enum fg_code qry_share_create(const struct qry_share_config *config, struct qry_share **ret_share,
                               struct fg_err *err) fg_must_check;
 
-/* The bucket to read through; it lives as long as the share, and is not to be closed. */
+/* Returns the bucket to read through. It lives as long as the share; do not close it. */
 struct fg_bucket *qry_share_bucket(struct qry_share *share);
 
-/* Sets the handler of a server that has not started yet. */
+/* Sets the handler for other queriers, in a server that has not started yet. */
 void qry_share_serve(struct qry_share *share, struct fg_rpc_server *server);
 
-/* Nobody reads any more, and the server has stopped. NULL is fine. */
+/* Destroys it. No read is under way, and the server has stopped. NULL is fine. */
 void qry_share_destroy(struct qry_share *share);
 
 #endif

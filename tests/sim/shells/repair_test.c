@@ -466,7 +466,7 @@ static void inspector(void *arg)
 /* ---- reads ---- */
 
 /* What all members answered to one question, with what is committed. */
-struct qry_reading {
+struct qry_replica_read {
     struct fg_ring_view *view;
     int64_t begin_ns;
     uint8_t committed[PROFILES_MAX];
@@ -474,7 +474,7 @@ struct qry_reading {
     bool heard[1 + MEMBERS]; /* the answer is complete, and of the store that is in the ring */
 };
 
-static void ask(struct world *world, struct qry_reading *reading, struct node *node,
+static void ask(struct world *world, struct qry_replica_read *reading, struct node *node,
                 uint64_t generation)
 {
     const struct head_query query = {.tenant = tenant,
@@ -510,7 +510,7 @@ static void ask(struct world *world, struct qry_reading *reading, struct node *n
 }
 
 /* Have enough owners of the shard answered? */
-static bool is_enough(const struct world *world, const struct qry_reading *reading, uint16_t shard)
+static bool is_enough(const struct world *world, const struct qry_replica_read *reading, uint16_t shard)
 {
     struct fg_ring_reads reads;
 
@@ -522,7 +522,7 @@ static bool is_enough(const struct world *world, const struct qry_reading *readi
     return fg_ring_reads_is_enough(&reads);
 }
 
-static bool is_anywhere(const struct qry_reading *reading, uint32_t profile)
+static bool is_anywhere(const struct qry_replica_read *reading, uint32_t profile)
 {
     bool found = reading->committed[profile] != 0;
 
@@ -532,9 +532,9 @@ static bool is_anywhere(const struct qry_reading *reading, uint32_t profile)
 }
 
 /* The ring is read before the manifests (as-drained). */
-static struct qry_reading *read_all(struct world *world)
+static struct qry_replica_read *read_all(struct world *world)
 {
-    struct qry_reading *reading = fg_new(struct qry_reading);
+    struct qry_replica_read *reading = fg_new(struct qry_replica_read);
     uint64_t generation;
 
     reading->begin_ns = threads_now_ns();
@@ -553,7 +553,7 @@ static struct qry_reading *read_all(struct world *world)
     return reading;
 }
 
-static void reading_free(struct qry_reading *reading)
+static void reading_free(struct qry_replica_read *reading)
 {
     fg_ring_view_unref(reading->view);
     free(reading);
@@ -800,7 +800,7 @@ static void operate(struct world *world)
 /* Whether each owner has what any other one has, or it is committed; or what is lacking. */
 static bool has_come_round(struct world *world, struct fg_buf *why)
 {
-    struct qry_reading *reading = read_all(world);
+    struct qry_replica_read *reading = read_all(world);
     bool all = reading->view->ring.n_revisions == 1;
 
     fg_buf_clear(why);
