@@ -126,18 +126,18 @@ static enum fg_code look_at_nodes(struct deletion_looking *looking,
                                   const struct fg_block_part *part, bool *ret_names,
                                   struct fg_err *err)
 {
-    struct fg_nodes nodes;
+    struct fg_rollups nodes;
     struct fg_buf body;
     enum fg_code code;
 
-    if (cmp_fetch_range(looking->env, looking->name, fg_nodes_ranges(part).nod, &body, err) !=
+    if (cmp_fetch_range(looking->env, looking->name, fg_rollup_ranges(part).nod, &body, err) !=
         FG_OK)
         return err->code;
-    code = fg_nodes_parse(part, fg_buf_slice(&body), looking->arena, &nodes, err);
+    code = fg_rollups_parse(part, fg_buf_slice(&body), looking->arena, &nodes, err);
     fg_buf_done(&body);
-    return code == FG_OK
-               ? fg_nodes_named(&nodes, part, looking->deletion, looking->arena, ret_names, err)
-               : code;
+    return code == FG_OK ? fg_rollup_deletion_affects(&nodes, part, looking->deletion,
+                                                      looking->arena, ret_names, err)
+                         : code;
 }
 
 static enum fg_code look_at_part(struct deletion_looking *looking, const struct fg_block_part *part,

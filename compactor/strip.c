@@ -23,18 +23,18 @@ static enum fg_code taken_by(struct stripping *stripping, const struct fg_block_
                              struct fg_deletion **ret_deletion, struct fg_err *err)
 {
     const struct fg_deletions *deletions = stripping->strip->deletions;
-    struct fg_nodes nodes;
+    struct fg_rollups nodes;
 
     *ret_deletion = NULL;
     fg_arena_reset(stripping->scratch);
-    if (fg_nodes_parse(part, bytes_of(stripping, fg_nodes_ranges(part).nod), stripping->scratch,
-                       &nodes, err) != FG_OK)
+    if (fg_rollups_parse(part, bytes_of(stripping, fg_rollup_ranges(part).nod), stripping->scratch,
+                         &nodes, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < deletions->count && *ret_deletion == NULL; i++) {
         bool named;
 
-        if (fg_nodes_named(&nodes, part, &deletions->items[i], stripping->scratch, &named, err) !=
-            FG_OK)
+        if (fg_rollup_deletion_affects(&nodes, part, &deletions->items[i], stripping->scratch,
+                                       &named, err) != FG_OK)
             return err->code;
         if (named)
             *ret_deletion = &deletions->items[i];
@@ -94,7 +94,7 @@ static enum fg_code strip_file(struct stripping *stripping, const struct cmp_fet
             fg_slice_sub(stripping->file, (size_t)block->directory_offset, SIZE_MAX), block->bytes,
             stripping->arena, &stripping->directory, err) != FG_OK)
         return err->code;
-    if (!stripping->directory.nodes_only)
+    if (!stripping->directory.derived)
         return fg_fail(err, FG_E_CORRUPT,
                        "the block has profiles, but the manifest says rollups only");
     return strip_parts(stripping, ret_summary, err);

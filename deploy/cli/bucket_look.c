@@ -93,10 +93,10 @@ static void print_part(const struct fg_block_part *part, FILE *out)
         fprintf(out, "  encrypted with key %u, which this version cannot read\n", part->key);
 }
 
-static void print_row(const struct fg_nodes *nodes, const struct fg_nodes_row *row, FILE *out)
+static void print_row(const struct fg_rollups *nodes, const struct fg_rollup_row *row, FILE *out)
 {
     static const char *const kinds[] = {
-        [FG_NODES_ALL] = "all", [FG_NODES_GROUP] = "group", [FG_NODES_SERIES] = "series"};
+        [FG_ROLLUP_ALL] = "all", [FG_ROLLUP_GROUP] = "group", [FG_ROLLUP_SERIES] = "series"};
     const struct fg_profile_type *type = &nodes->types[row->type];
 
     fprintf(out,
@@ -105,8 +105,8 @@ static void print_row(const struct fg_nodes *nodes, const struct fg_nodes_row *r
             FG_S(type->name), FG_S(type->type), kinds[row->key.kind], row->key.number,
             (long long)(row->key.start_ns / FG_SECOND_NS),
             (long long)(row->key.end_ns / FG_SECOND_NS), (unsigned long long)row->count,
-            (long long)row->total, row->places[FG_NODES_CROWN].bytes,
-            row->places[FG_NODES_TABLE].bytes, row->places[FG_NODES_FULL].bytes,
+            (long long)row->total, row->places[FG_ROLLUP_CROWN].bytes,
+            row->places[FG_ROLLUP_TOTALS].bytes, row->places[FG_ROLLUP_FULL].bytes,
             row->factor == 1 ? "" : " of another");
 }
 
@@ -119,18 +119,18 @@ static enum fg_code print_nodes(struct fg_slice file, const struct fg_block_part
                                 struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
-    struct fg_nodes_ranges ranges = fg_nodes_ranges(part);
-    struct fg_nodes nodes = {0};
+    struct fg_rollup_ranges ranges = fg_rollup_ranges(part);
+    struct fg_rollups nodes = {0};
 
     if (ranges.nod.len == 0)
         return FG_OK;
-    if (fg_nodes_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &nodes,
-                       err) != FG_OK)
+    if (fg_rollups_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &nodes,
+                         err) != FG_OK)
         return err->code;
     fprintf(out,
             "  merged nodes: %u of %u types, %u groups, made of %u objects; %llu, %llu, %llu and "
             "%llu bytes of places, crowns, tables and full nodes\n",
-            nodes.n_rows, nodes.n_types, nodes.groups.n_groups, nodes.n_made_of,
+            nodes.n_rows, nodes.n_types, nodes.groups.n_groups, nodes.n_derived_from,
             (unsigned long long)ranges.nod.len, (unsigned long long)ranges.crn.len,
             (unsigned long long)ranges.ftb.len, (unsigned long long)ranges.ful.len);
     for (uint32_t i = 0; i < nodes.n_rows; i++)
@@ -167,7 +167,7 @@ static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, F
                                         arena, &directory, err);
     if (code == FG_OK) {
         fprintf(out, "level %u%s, %llu bytes, %llu profiles, times %lld to %lld ns\n",
-                directory.level, directory.nodes_only ? ", merged nodes only" : "",
+                directory.level, directory.derived ? ", merged nodes only" : "",
                 (unsigned long long)directory.file_bytes, (unsigned long long)directory.n_profiles,
                 (long long)directory.t_min_ns, (long long)directory.t_max_ns);
         code = print_parts(file, &directory, out, err);

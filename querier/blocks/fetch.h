@@ -85,7 +85,7 @@ const struct fg_block_index *qry_index_of(const struct fg_cache_entry *entry);
 const struct fg_block_tree *qry_tree_of(const struct fg_cache_entry *entry);
 const struct fg_function_tree *
 qry_names_of(const struct fg_cache_entry *entry); /* and of merged nodes */
-const struct fg_nodes *qry_nodes_of(const struct fg_cache_entry *entry);
+const struct fg_rollups *qry_nodes_of(const struct fg_cache_entry *entry);
 struct fg_slice qry_page_of(const struct fg_cache_entry *entry); /* and of a node */
 
 /* What qry_thing_tree or qry_thing_names is made of: the latter of the part's names, if it has any.
@@ -97,7 +97,7 @@ struct fg_block_range qry_stacks_range(const struct qry_thing *stacks,
 /* What merged nodes a part of a directory has, NULL for none; false: they have to be asked for
  * themselves (qry_thing_nodes). */
 bool qry_nodes_are_with(const struct fg_cache_entry *directory, uint32_t part,
-                        const struct fg_nodes **ret_nodes);
+                        const struct fg_rollups **ret_nodes);
 
 /* Of merged nodes: names and dictionary; a crown or a full node, as it was stored (qry_page_of()).
  */

@@ -106,8 +106,8 @@ struct qry_object {
     uint64_t bytes, profiles;
     struct fg_id digest;
     struct fg_block_range directory;
-    bool alone;                   /* merged nodes, of profiles that are gone */
-    uint64_t nodes_bytes;         /* what merged nodes there are: right before it */
+    bool rollup_only;             /* merged nodes, of profiles that are gone */
+    uint64_t rollup_bytes;        /* what merged nodes there are: right before it */
     struct fg_block_range head;   /* both, where they are little enough; else the directory */
     struct fg_id block_id;        /* what is made of it knows it by that */
     struct fg_cache_entry *entry; /* its head, once fetched */
@@ -173,7 +173,7 @@ struct qry_part {
     uint64_t *sums; /* ...and joined */
 
     /* nodes.c. What is chosen of it; of what it is not, all of the question's range. */
-    const struct fg_nodes *nodes;     /* NULL: none that is of use */
+    const struct fg_rollups *nodes;   /* NULL: none that is of use */
     struct fg_cache_entry *nod_entry; /* what they live in, where that is not the object's head */
     bool chosen;
     struct fg_plan_raw *raws; /* to be read as they are */
@@ -233,7 +233,7 @@ enum fg_code qry_reader_next(struct qry_reader *reader, struct fg_err *err) fg_m
  * for, and (crowns_too) of what is alone and has nothing else. FG_E_INVALID: that does not do
  * either.
  */
-enum fg_code qry_nodes_choose(struct qry_reader *reader, enum fg_nodes_what what, bool crowns_too,
+enum fg_code qry_nodes_choose(struct qry_reader *reader, enum fg_rollup_form what, bool crowns_too,
                               struct fg_err *err) fg_must_check;
 
 /* What nodes the parts have: part->nodes, of which nothing is deleted. */

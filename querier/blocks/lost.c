@@ -73,7 +73,7 @@ void qry_lost_add(struct qry_question *question, const struct qry_object *object
     struct lost_entry entry = {.object = object->id, .code = err->code};
 
     /* Of merged nodes nothing is left without the nodes, and what they are made of has it all. */
-    entry.nodes = nodes && object->made == NULL && !object->alone;
+    entry.nodes = nodes && object->made == NULL && !object->rollup_only;
     entry.part = part == NULL || object->made != NULL ? WHOLE : part->number;
     entry.costs = !entry.nodes && object->made == NULL;
     (void)snprintf(entry.name, sizeof entry.name, "%s", object->name);

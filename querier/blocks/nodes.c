@@ -60,8 +60,8 @@ static enum fg_code forget_named(struct qry_reader *reader, struct qry_part *par
     for (uint32_t i = 0; i < n && !named; i++) {
         struct fg_arena_mark mark = fg_arena_mark(reader->arena);
 
-        if (fg_nodes_named(part->nodes, part->entry, &deletions->items[i], reader->arena, &named,
-                           err) != FG_OK)
+        if (fg_rollup_deletion_affects(part->nodes, part->entry, &deletions->items[i],
+                                       reader->arena, &named, err) != FG_OK)
             return err->code;
         fg_arena_release(reader->arena, mark);
     }
@@ -76,10 +76,10 @@ static enum fg_code fetch_nodes(struct qry_reader *reader, struct fg_err *err)
 
     for (uint32_t i = 0; i < reader->n_parts; i++) {
         struct qry_part *part = &reader->parts[i];
-        struct fg_block_range nod = fg_nodes_ranges(part->entry).nod;
+        struct fg_block_range nod = fg_rollup_ranges(part->entry).nod;
 
         if (part->nodes != NULL || nod.len == 0 || qry_lost_nodes(reader->question, part) ||
-            (!part->object->alone && is_touched(reader, part)) ||
+            (!part->object->rollup_only && is_touched(reader, part)) ||
             qry_nodes_are_with(part->object->entry, part->number, &part->nodes))
             continue;
         if (qry_fetch_add(
@@ -97,7 +97,7 @@ enum fg_code qry_nodes_find(struct qry_reader *reader, struct fg_err *err)
     if (fetch_nodes(reader, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < reader->n_parts; i++)
-        if (reader->parts[i].object->alone && reader->parts[i].nodes != NULL &&
+        if (reader->parts[i].object->rollup_only && reader->parts[i].nodes != NULL &&
             forget_named(reader, &reader->parts[i], err) != FG_OK)
             return err->code;
     return FG_OK;
@@ -227,12 +227,12 @@ static enum fg_code make_source(struct nodes_choosing *choosing, const struct qr
 {
     *source = (struct fg_plan_source){
         .id = part->object->block_id,
-        .nodes = part->nodes,
+        .rollups = part->nodes,
         .t_min_ns = part->entry->t_min_ns,
         .t_max_ns = part->entry->t_max_ns,
         .n_profiles = part->entry->n_profiles,
         .digest = part->entry->digest,
-        .alone = part->object->alone,
+        .rollup_only = part->object->rollup_only,
         .raw_bytes = sample_bytes(part->entry) * choosing->reader->blocks->sample_weight,
         .tree_bytes = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES).len +
                       qry_stacks_range(choosing->reader->stacks, part->entry).len,
@@ -243,9 +243,9 @@ static enum fg_code make_source(struct nodes_choosing *choosing, const struct qr
 static bool put_pick(struct qry_reader *reader, struct qry_part *part,
                      const struct fg_plan_pick *pick)
 {
-    struct fg_plan_pick **picks = pick->what == FG_NODES_CROWN ? &part->crowns : &part->fulls;
-    uint32_t *n = pick->what == FG_NODES_CROWN ? &part->n_crowns : &part->n_fulls;
-    uint32_t *cap = pick->what == FG_NODES_CROWN ? &part->cap_crowns : &part->cap_fulls;
+    struct fg_plan_pick **picks = pick->form == FG_ROLLUP_CROWN ? &part->crowns : &part->fulls;
+    uint32_t *n = pick->form == FG_ROLLUP_CROWN ? &part->n_crowns : &part->n_fulls;
+    uint32_t *cap = pick->form == FG_ROLLUP_CROWN ? &part->cap_crowns : &part->cap_fulls;
     uint64_t count = part->nodes->rows[pick->row].count;
 
     if (!fg_arena_grow(reader->arena, picks, *n, 1, cap, sizeof **picks))
@@ -403,7 +403,7 @@ static enum fg_code choose(struct nodes_choosing *choosing, struct fg_err *err)
     return qry_question_check(reader->question, err);
 }
 
-enum fg_code qry_nodes_choose(struct qry_reader *reader, enum fg_nodes_what what, bool crowns_too,
+enum fg_code qry_nodes_choose(struct qry_reader *reader, enum fg_rollup_form what, bool crowns_too,
                               struct fg_err *err)
 {
     const struct qry_selection *selection = reader->selection;
@@ -415,7 +415,7 @@ enum fg_code qry_nodes_choose(struct qry_reader *reader, enum fg_nodes_what what
         .query = {.selector = &selection->selector,
                   .start_ns = reader->start_ns,
                   .end_ns = reader->end_ns,
-                  .what = what,
+                  .form = what,
                   .crowns_too = crowns_too},
         .only_type = {&type, 1},
     };

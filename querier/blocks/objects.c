@@ -28,10 +28,10 @@ static enum fg_code add(const struct qry_question *question, struct qry_objects 
     if (object->block_id.hi == 0 && object->block_id.lo == 0)
         added->block_id = added->id; /* a segment: nothing is made of it */
     added->head = added->directory;
-    if (added->nodes_bytes > 0 && added->nodes_bytes <= OBJECT_HEAD_MAX_BYTES &&
+    if (added->rollup_bytes > 0 && added->rollup_bytes <= OBJECT_HEAD_MAX_BYTES &&
         !qry_lost_head(question, added)) {
-        added->head.offset -= added->nodes_bytes;
-        added->head.len += added->nodes_bytes;
+        added->head.offset -= added->rollup_bytes;
+        added->head.len += added->rollup_bytes;
     }
     objects->n++;
     return FG_OK;
@@ -94,9 +94,9 @@ static enum fg_code add_segments(const struct qry_question *question, int64_t st
 static bool is_about(const struct fg_blocks_entry *block, int64_t start_ns, int64_t end_ns,
                      enum qry_objects_which which)
 {
-    if (block->alone ? which == OBJECTS_PROFILES : which == OBJECTS_ALONE)
+    if (block->rollup_only ? which == OBJECTS_PROFILES : which == OBJECTS_ALONE)
         return false;
-    if (block->nodes_only && !block->alone)
+    if (block->derived && !block->rollup_only)
         return which == OBJECTS_AND_NODES && block->t_min_ns >= start_ns &&
                block->t_max_ns <= end_ns;
     return overlaps(block->t_min_ns, block->t_max_ns, start_ns, end_ns);
@@ -120,10 +120,10 @@ static enum fg_code add_blocks(const struct qry_question *question, uint32_t ten
             .profiles = block->profiles,
             .digest = block->digest,
             .directory = {block->directory_offset, block->directory_bytes},
-            .nodes_bytes = block->nodes_bytes,
+            .rollup_bytes = block->rollup_bytes,
             .block_id = block->id,
-            .made = block->nodes_only && !block->alone ? block : NULL,
-            .alone = block->alone,
+            .made = block->derived && !block->rollup_only ? block : NULL,
+            .rollup_only = block->rollup_only,
         };
 
         if (!is_about(block, start_ns, end_ns, which))

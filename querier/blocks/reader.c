@@ -320,11 +320,11 @@ static enum fg_code add_series_spans(struct qry_reader *reader, struct qry_part 
 static bool is_of(const struct qry_part *part, const struct fg_plan_raw *raw, uint32_t series)
 {
     switch (raw->kind) {
-    case FG_NODES_GROUP:
+    case FG_ROLLUP_GROUP:
         return part->nodes->groups.of_series[series] == raw->number;
-    case FG_NODES_SERIES:
+    case FG_ROLLUP_SERIES:
         return series == raw->number;
-    case FG_NODES_ALL:
+    case FG_ROLLUP_ALL:
         break;
     }
     return true;

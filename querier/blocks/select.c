@@ -208,9 +208,9 @@ static enum fg_code add_full(const struct adding *adding, struct fg_err *err)
         struct fg_arena_mark mark = fg_arena_mark(arena);
 
         if (part->fulls[i].row == adding->number &&
-            fg_nodes_full_add(&part->nodes->rows[adding->number], adding->bytes,
-                              part->fulls[i].sign, arena, adding->sums, part->entry->n_stacks,
-                              err) != FG_OK)
+            fg_rollup_full_add(&part->nodes->rows[adding->number], adding->bytes,
+                               part->fulls[i].sign, arena, adding->sums, part->entry->n_stacks,
+                               err) != FG_OK)
             return err->code;
         fg_arena_release(arena, mark);
     }
@@ -544,7 +544,7 @@ static enum fg_code choose(struct select_blocks *select, struct fg_err *err)
 
     bool crowns = taker->take_crowns != NULL;
 
-    if (qry_nodes_choose(&select->reader, crowns && !taker->full ? FG_NODES_CROWN : FG_NODES_FULL,
+    if (qry_nodes_choose(&select->reader, crowns && !taker->full ? FG_ROLLUP_CROWN : FG_ROLLUP_FULL,
                          crowns, err) != FG_OK)
         return err->code;
     return taker->take_crowns == NULL ? FG_OK

@@ -22,11 +22,11 @@ struct parsed {
     union {
         struct {
             struct fg_block_directory directory;
-            const struct fg_nodes **nodes; /* by part, NULL: none; NULL: they were too large */
+            const struct fg_rollups **nodes; /* by part, NULL: none; NULL: they were too large */
         };
         struct fg_block_index index;
         struct fg_block_tree tree;
-        struct fg_nodes part_nodes;
+        struct fg_rollups part_nodes;
         struct fg_function_tree names;
     };
 };
@@ -66,21 +66,21 @@ static enum fg_code parsed_take(struct parsed *parsed, enum fg_code code, void *
 /* ---- directories ---- */
 
 /* Nodes are those of the part: series have their groups, and it is made of others or not. */
-static enum fg_code check_nodes(const struct fg_block_part *part, const struct fg_nodes *nodes,
+static enum fg_code check_nodes(const struct fg_block_part *part, const struct fg_rollups *nodes,
                                 struct fg_err *err)
 {
     bool made = part->n_series == 0;
 
-    if (made != (nodes->n_made_of > 0) || (!made && nodes->groups.n_series != part->n_series))
+    if (made != (nodes->n_derived_from > 0) || (!made && nodes->groups.n_series != part->n_series))
         return fg_fail(err, FG_E_CORRUPT, "the rollups belong to another part");
     return FG_OK;
 }
 
 static enum fg_code parse_part_nodes(const struct fg_block_part *part, struct fg_slice nod,
-                                     struct fg_arena *arena, struct fg_nodes *nodes,
+                                     struct fg_arena *arena, struct fg_rollups *nodes,
                                      struct fg_err *err)
 {
-    if (fg_nodes_parse(part, nod, arena, nodes, err) != FG_OK)
+    if (fg_rollups_parse(part, nod, arena, nodes, err) != FG_OK)
         return err->code;
     return check_nodes(part, nodes, err);
 }
@@ -91,15 +91,15 @@ static enum fg_code parse_nodes(struct parsed *parsed, struct fg_slice bytes, ui
 {
     const struct fg_block_directory *directory = &parsed->directory;
 
-    parsed->nodes = fg_arena_new(parsed->arena, const struct fg_nodes *, directory->n_parts);
+    parsed->nodes = fg_arena_new(parsed->arena, const struct fg_rollups *, directory->n_parts);
     for (uint32_t i = 0; parsed->nodes != NULL && i < directory->n_parts; i++) {
         const struct fg_block_part *part = &directory->parts[i];
-        struct fg_block_range nod = fg_nodes_ranges(part).nod;
-        struct fg_nodes *nodes;
+        struct fg_block_range nod = fg_rollup_ranges(part).nod;
+        struct fg_rollups *nodes;
 
         if (nod.len == 0)
             continue;
-        nodes = fg_arena_new(parsed->arena, struct fg_nodes, 1);
+        nodes = fg_arena_new(parsed->arena, struct fg_rollups, 1);
         if (nodes == NULL)
             return qry_blocks_too_large(err);
         if (nod.offset < from || nod.offset - from > bytes.len)
@@ -127,7 +127,7 @@ static enum fg_code parse_head(const struct qry_fetch_item *item, struct fg_slic
         return fg_fail(err, FG_E_CORRUPT, "its profiles differ from the manifest");
     /* Part by part, where they are needed: there are too many for the head, or it is a segment, of
      * which the manifest does not say whether it has any. */
-    if (before == 0 && directory->nodes_offset < object->directory.offset)
+    if (before == 0 && directory->rollup_offset < object->directory.offset)
         return FG_OK;
     return parse_nodes(parsed, bytes, item->range.offset, err);
 }
@@ -149,7 +149,7 @@ const struct fg_block_directory *qry_directory_of(const struct fg_cache_entry *e
 }
 
 bool qry_nodes_are_with(const struct fg_cache_entry *directory, uint32_t part,
-                        const struct fg_nodes **ret_nodes)
+                        const struct fg_rollups **ret_nodes)
 {
     const struct parsed *parsed = fg_cache_value(directory);
 
@@ -172,7 +172,7 @@ static enum fg_code make_nodes(const struct qry_fetch_item *item, struct fg_slic
 
 const struct qry_thing qry_thing_nodes = {WHAT_NODES, make_nodes, parsed_destroy};
 
-const struct fg_nodes *qry_nodes_of(const struct fg_cache_entry *entry)
+const struct fg_rollups *qry_nodes_of(const struct fg_cache_entry *entry)
 {
     return &((const struct parsed *)fg_cache_value(entry))->part_nodes;
 }
@@ -282,14 +282,14 @@ static enum fg_code make_node_names(const struct qry_fetch_item *item, struct fg
                                     size_t max_bytes, void **ret_value, size_t *ret_bytes,
                                     struct fg_err *err)
 {
-    const struct fg_nodes *nodes = item->part->nodes;
+    const struct fg_rollups *nodes = item->part->nodes;
     struct parsed *parsed = parsed_create(max_bytes, NULL);
     size_t names_bytes = nodes->names.bytes;
 
     return parsed_take(parsed,
-                       fg_nodes_names_parse(nodes, fg_slice_sub(bytes, 0, names_bytes),
-                                            fg_slice_sub(bytes, names_bytes, SIZE_MAX),
-                                            parsed->arena, &parsed->names, err),
+                       fg_rollup_functions_parse(nodes, fg_slice_sub(bytes, 0, names_bytes),
+                                                 fg_slice_sub(bytes, names_bytes, SIZE_MAX),
+                                                 parsed->arena, &parsed->names, err),
                        ret_value, ret_bytes);
 }
 
@@ -298,14 +298,14 @@ const struct qry_thing qry_thing_node_names = {WHAT_NODE_NAMES, make_node_names,
 enum fg_code qry_fetch_add_node_names(struct qry_fetch_list *list, struct fg_arena *arena,
                                       struct qry_part *part, struct fg_err *err)
 {
-    const struct fg_nodes *nodes = part->nodes;
+    const struct fg_rollups *nodes = part->nodes;
 
     return qry_fetch_add(
         list, arena,
         &(struct qry_fetch_item){
             .thing = &qry_thing_node_names,
             .object = part->object,
-            .range = {fg_nodes_ranges(part->entry).crn.offset + nodes->names.offset,
+            .range = {fg_rollup_ranges(part->entry).crn.offset + nodes->names.offset,
                       (uint64_t)nodes->names.bytes + nodes->dict.bytes},
             .part = part},
         err);
@@ -353,7 +353,7 @@ static enum fg_code make_node(const struct qry_fetch_item *item, struct fg_slice
                               size_t max_bytes, void **ret_value, size_t *ret_bytes,
                               struct fg_err *err)
 {
-    const struct fg_nodes_row *row = &item->part->nodes->rows[item->number];
+    const struct fg_rollup_row *row = &item->part->nodes->rows[item->number];
 
     (void)max_bytes; /* the same */
     return keep_page(item, bytes, row->places[item->kind].crc, "node", ret_value, ret_bytes, err);
@@ -372,17 +372,17 @@ enum fg_code qry_fetch_add_node(struct qry_fetch_list *list, struct fg_arena *ar
                                 struct qry_part *part, const struct fg_plan_pick *pick,
                                 unsigned phase, struct fg_err *err)
 {
-    const struct fg_nodes_place *place = &part->nodes->rows[pick->row].places[pick->what];
-    struct fg_nodes_ranges ranges = fg_nodes_ranges(part->entry);
-    uint64_t from = pick->what == FG_NODES_CROWN ? ranges.crn.offset : ranges.ful.offset;
+    const struct fg_rollup_place *place = &part->nodes->rows[pick->row].places[pick->form];
+    struct fg_rollup_ranges ranges = fg_rollup_ranges(part->entry);
+    uint64_t from = pick->form == FG_ROLLUP_CROWN ? ranges.crn.offset : ranges.ful.offset;
 
-    fg_assert(pick->what == FG_NODES_CROWN || pick->what == FG_NODES_FULL);
+    fg_assert(pick->form == FG_ROLLUP_CROWN || pick->form == FG_ROLLUP_FULL);
     return qry_fetch_add(list, arena,
                          &(struct qry_fetch_item){.thing = &qry_thing_node,
                                                   .object = part->object,
                                                   .range = {from + place->offset, place->bytes},
                                                   .part = part,
-                                                  .kind = pick->what,
+                                                  .kind = pick->form,
                                                   .number = pick->row,
                                                   .phase = phase},
                          err);

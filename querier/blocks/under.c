@@ -144,7 +144,7 @@ static void guess(struct qry_object *under, const struct qry_object *above,
     double share = (double)voice->profiles / (double)FG_MAX(above->profiles, 1);
 
     if (!under->guessed)
-        *sum += (uint64_t)((double)(under->bytes - under->nodes_bytes) * share);
+        *sum += (uint64_t)((double)(under->bytes - under->rollup_bytes) * share);
     under->guessed = true;
 }
 

@@ -204,8 +204,8 @@ static void put_entry(struct fg_buf *out, struct fg_slice tenant,
     put_object(out, tenant, entry->id);
     put_u64(out, "level", entry->level);
     put_u64(out, "patch", entry->patch);
-    put_u64(out, "nodes_only", entry->nodes_only);
-    put_u64(out, "alone", entry->alone);
+    put_u64(out, "nodes_only", entry->derived);
+    put_u64(out, "alone", entry->rollup_only);
     put_i64(out, "start_ns", entry->start_ns);
     put_i64(out, "end_ns", entry->end_ns);
     put_i64(out, "t_min_ns", entry->t_min_ns);
@@ -215,8 +215,8 @@ static void put_entry(struct fg_buf *out, struct fg_slice tenant,
     put_u64(out, "bytes", entry->bytes);
     put_u64(out, "directory_offset", entry->directory_offset);
     put_u64(out, "directory_bytes", entry->directory_bytes);
-    put_u64(out, "nodes_offset", entry->nodes_offset);
-    put_u64(out, "nodes_bytes", entry->nodes_bytes);
+    put_u64(out, "nodes_offset", entry->rollup_offset);
+    put_u64(out, "nodes_bytes", entry->rollup_bytes);
     put_u64(out, "profiles", entry->profiles);
     put_id(out, "digest", entry->digest);
     put_usage(out, &entry->usage);

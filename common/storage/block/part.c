@@ -109,7 +109,7 @@ static bool same_items(const struct fg_block_pages *a, const struct fg_block_pag
 }
 
 /* Merged nodes have no need of anything else. */
-static enum fg_code check_made_table(const struct fg_block_index *index, struct fg_err *err)
+static enum fg_code check_derived_sections(const struct fg_block_index *index, struct fg_err *err)
 {
     for (uint32_t kind = 0; kind < FG_BLOCK_KINDS_MAX; kind++) {
         bool known = fg_block_kind_has_times(kind) || kind == FG_BLOCK_USE || kind >= FG_BLOCK_MAP;
@@ -130,7 +130,7 @@ static enum fg_code check_table(const struct fg_block_index *index, struct fg_er
     const struct fg_block_pages *use = &index->pages[FG_BLOCK_USE];
 
     if (part->n_series == 0)
-        return check_made_table(index, err);
+        return check_derived_sections(index, err);
     for (size_t i = 0; i < FG_COUNT(profiles); i++)
         if (items_of(index, profiles[i]) != part->n_profiles)
             return fg_fail(err, FG_E_CORRUPT, "page table: %llu profiles in %s, should be %u",

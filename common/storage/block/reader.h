@@ -69,9 +69,9 @@ struct fg_block_part {
 
 struct fg_block_directory {
     uint32_t level;
-    bool nodes_only; /* all parts are without profiles; else none is */
+    bool derived; /* all parts are without profiles; else none is */
     uint64_t file_bytes, n_profiles;
-    uint64_t nodes_offset; /* NOD of all parts: from here to the directory */
+    uint64_t rollup_offset; /* NOD of all parts: from here to the directory */
     int64_t t_min_ns, t_max_ns;
     struct fg_id digest;
     struct fg_usage usage;

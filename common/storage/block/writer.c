@@ -474,7 +474,7 @@ static enum fg_code made_finish(struct fg_block_writer *writer, struct fg_err *e
         return FG_OK;
     put_entry(writer);
     fg_buf_clear(&writer->table);
-    if (fg_block_write_merged(writer, err) != FG_OK || put_tables(writer, err) != FG_OK)
+    if (fg_block_write_rollup(writer, err) != FG_OK || put_tables(writer, err) != FG_OK)
         return err->code;
     sum_up(writer);
     return FG_OK;
@@ -506,7 +506,7 @@ static enum fg_code part_finish(struct fg_block_writer *writer, struct fg_err *e
         fg_block_section_end(writer, &writer->pid, err) != FG_OK ||
         fg_block_section_end(writer, &writer->idx, err) != FG_OK ||
         fg_block_section_end(writer, &writer->use, err) != FG_OK ||
-        fg_block_write_merged(writer, err) != FG_OK ||
+        fg_block_write_rollup(writer, err) != FG_OK ||
         fg_block_write_stacks(writer, err) != FG_OK ||
         fg_block_write_function_tree(writer, err) != FG_OK ||
         fg_block_write_series(writer, err) != FG_OK || put_tables(writer, err) != FG_OK)
@@ -584,7 +584,7 @@ enum fg_code fg_block_writer_finish(struct fg_block_writer *writer,
         return err->code;
     if (fg_block_emit(writer, fg_buf_slice(&writer->groups), err) != FG_OK)
         return err->code;
-    writer->summary.nodes_offset = writer->offset;
+    writer->summary.rollup_offset = writer->offset;
     if (fg_block_emit(writer, fg_buf_slice(&writer->nodes), err) != FG_OK ||
         emit_directory(writer, err) != FG_OK)
         return err->code;

@@ -181,7 +181,7 @@ const struct fg_usage *fg_block_part_usage(const struct fg_block_writer *writer)
 struct fg_block_summary {
     uint64_t file_bytes;
     uint64_t directory_offset; /* the directory reaches from here to the end of the file */
-    uint64_t nodes_offset;     /* NOD of all parts: from here to the directory */
+    uint64_t rollup_offset;    /* NOD of all parts: from here to the directory */
     uint64_t n_profiles;
     uint32_t n_parts;
     int64_t t_min_ns, t_max_ns; /* least and greatest time of a profile, inclusive; 0 without any */

@@ -231,7 +231,7 @@ enum fg_code fg_block_texts_put(struct fg_block_writer *writer, uint32_t kind,
                                 struct fg_err *err) fg_must_check;
 
 /* Sections of merged nodes, of symbols and tree, of names, of series. */
-enum fg_code fg_block_write_merged(struct fg_block_writer *writer,
+enum fg_code fg_block_write_rollup(struct fg_block_writer *writer,
                                    struct fg_err *err) fg_must_check;
 enum fg_code fg_block_write_stacks(struct fg_block_writer *writer,
                                    struct fg_err *err) fg_must_check;

@@ -25,14 +25,14 @@ struct fg_plan_series {
 };
 
 struct fg_plan_source {
-    struct fg_id id;              /* of the object */
-    const struct fg_nodes *nodes; /* NULL: none */
-    int64_t t_min_ns, t_max_ns;   /* of its profiles, inclusive */
+    struct fg_id id;                  /* of the object */
+    const struct fg_rollups *rollups; /* NULL: none */
+    int64_t t_min_ns, t_max_ns;       /* of its profiles, inclusive */
     uint64_t n_profiles;
     struct fg_id digest; /* sum of their ids */
     uint64_t raw_bytes;  /* of its samples */
     uint64_t tree_bytes; /* of stacks and symbols, which raw data and full nodes need */
-    bool alone;
+    bool rollup_only;
     /* All series of the type, ascending; NULL: not known, which groups can make good for. */
     const struct fg_plan_series *series;
     uint32_t n_series;
@@ -42,21 +42,21 @@ struct fg_plan_query {
     struct fg_profile_type type;
     const struct fg_selector *selector; /* without the type */
     int64_t start_ns, end_ns;           /* profiles' times, inclusive */
-    enum fg_nodes_what what;            /* at least this: a full node will do for all */
+    enum fg_rollup_form form;           /* at least this: a full node will do for all */
     bool crowns_too;                    /* of what is alone, where there is nothing better */
 };
 
 /* A node to be read. */
 struct fg_plan_pick {
     uint32_t source, row; /* into the source's nodes */
-    enum fg_nodes_what what;
+    enum fg_rollup_form form;
     int sign; /* 1, or -1: to be subtracted */
 };
 
 /* To be read raw: profiles of the key that match the query, with a time in [start, end]. */
 struct fg_plan_raw {
     uint32_t source;
-    enum fg_nodes_kind kind;
+    enum fg_rollup_kind kind;
     uint32_t number;
     int64_t start_ns, end_ns; /* inclusive, as queries are */
 };

@@ -79,12 +79,12 @@ static inline uint64_t fg_plan_add(uint64_t a, uint64_t b)
 enum fg_code fg_plan_rows(struct fg_plan_work *work, struct fg_err *err) fg_must_check;
 
 /* The row of a span and key, or NULL. */
-const struct fg_nodes_row *fg_plan_find_row(const struct fg_plan_work *work, uint32_t span,
-                                            uint32_t key, uint32_t *ret_row);
+const struct fg_rollup_row *fg_plan_find_row(const struct fg_plan_work *work, uint32_t span,
+                                             uint32_t key, uint32_t *ret_row);
 
 /* How a row can serve the query; false: it cannot. linear: as something to subtract from. */
 bool fg_plan_serves(const struct fg_plan_work *work, uint32_t row, bool linear,
-                    enum fg_nodes_what *ret_what);
+                    enum fg_rollup_form *ret_form);
 
 /* Are there nodes of series over the spans [first, end)? Of a key, or of its series, over spans
  * below this one? */

@@ -10,15 +10,15 @@
 
 /* A crown, table or full node: numbers of the function tree (nodes or names), and columns behind
  * them as they will stand in the file. A full node has no numbers. */
-struct fg_nodes_out_part {
+struct fg_rollup_out_part {
     bool kept;
     uint32_t *numbers; /* [count], ascending */
     uint32_t count;
     struct fg_buf bytes;
 };
 
-struct fg_nodes_out_row {
-    struct fg_nodes_key key;
+struct fg_rollup_out_row {
+    struct fg_rollup_key key;
     uint32_t type;
     uint64_t count;
     struct fg_id digest;
@@ -26,13 +26,13 @@ struct fg_nodes_out_row {
     uint64_t cut_max;
     uint32_t base; /* the row it is a multiple of, or FG_MAP_NONE */
     uint64_t factor;
-    struct fg_nodes_out_part parts[FG_NODES_WHATS];
+    struct fg_rollup_out_part parts[FG_ROLLUP_FORMS];
 };
 
-struct fg_nodes_writer {
-    struct fg_nodes_options options; /* its arrays are these two */
+struct fg_rollup_writer {
+    struct fg_rollup_options options; /* its arrays are these two */
     struct fg_profile_type *types;
-    struct fg_id *made_of;
+    struct fg_id *derived_from;
     struct fg_function_tree names;
     struct fg_function_values values; /* of the node at hand */
     bool *dict;                       /* nodes of names that some crown has */
@@ -41,7 +41,7 @@ struct fg_nodes_writer {
     uint32_t n_met;
     uint32_t n_dict, n_named;
     uint64_t named_bytes;
-    struct fg_nodes_out_row *rows;
+    struct fg_rollup_out_row *rows;
     uint32_t n_rows, cap_rows;
     bool lacking; /* something could not be kept */
     bool any;     /* row that is more than "there is nothing" */
@@ -51,6 +51,6 @@ struct fg_nodes_writer {
 };
 
 /* Ascending numbers: for each how many were left out before it. */
-void fg_nodes_put_gaps(const uint32_t *numbers, uint32_t count, struct fg_buf *out);
+void fg_rollup_put_gaps(const uint32_t *numbers, uint32_t count, struct fg_buf *out);
 
 #endif

@@ -181,7 +181,7 @@ static void an_encrypted_part_is_refused(void **state)
     const struct fg_block_part *part;
     struct fg_block_index index;
     struct fg_block_group *groups;
-    struct fg_nodes nodes;
+    struct fg_rollups nodes;
 
     (void)state;
     open_fixture(&f, 0);
@@ -197,7 +197,7 @@ static void an_encrypted_part_is_refused(void **state)
         fg_block_groups_parse(part, bytes_of(&f, fg_block_part_range(part, FG_BLOCK_WANT_GROUPS)),
                               f.arena, &groups, &f.err),
         "encrypted with key 4000000000");
-    assert_refused(&f, fg_nodes_parse(part, FG_LIT(""), f.arena, &nodes, &f.err),
+    assert_refused(&f, fg_rollups_parse(part, FG_LIT(""), f.arena, &nodes, &f.err),
                    "encrypted with key 4000000000");
     assert_refused(&f, verify(&f), "encrypted with key 4000000000");
     close_fixture(&f);

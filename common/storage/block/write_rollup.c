@@ -79,7 +79,7 @@ static enum fg_code write_section(struct fg_block_writer *writer, uint32_t kind,
     return fg_block_emit(writer, bytes, err);
 }
 
-enum fg_code fg_block_write_merged(struct fg_block_writer *writer, struct fg_err *err)
+enum fg_code fg_block_write_rollup(struct fg_block_writer *writer, struct fg_err *err)
 {
     for (uint32_t i = 0; i < FG_COUNT(writer->part.merged); i++) {
         struct fg_slice bytes = writer->part.merged[i];
