@@ -80,9 +80,9 @@ static enum fg_code look_at_page(struct deletion_looking *looking, uint32_t numb
 static bool has_any(const struct fg_block_index *index, const struct fg_block_page *page,
                     uint32_t series)
 {
-    for (uint32_t r = fg_block_run_of(index, page->first);
-         r < index->n_runs && index->runs[r].first < page->first + page->items; r++)
-        if (index->runs[r].series == series)
+    for (uint32_t r = fg_block_chunk_of(index, page->first);
+         r < index->n_chunks && index->chunks[r].first < page->first + page->items; r++)
+        if (index->chunks[r].series == series)
             return true;
     return false;
 }

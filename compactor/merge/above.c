@@ -508,8 +508,8 @@ static enum fg_code add_all(struct above_reading *reading, struct fg_err *err)
             if (columns[t] != FG_MAP_NONE)
                 count(summing, group, columns[t], series->n_profiles, reading->digests[s]);
     }
-    for (uint32_t r = 0; r < index->n_runs; r++) {
-        const struct fg_block_run *run = &index->runs[r];
+    for (uint32_t r = 0; r < index->n_chunks; r++) {
+        const struct fg_block_chunk *run = &index->chunks[r];
         uint32_t group = place_of(summing, summing->part->groups[run->series]);
 
         if (!columns_of(summing, &index->series[run->series], columns))

@@ -87,7 +87,7 @@ static enum fg_code add_run(struct cmp_making *making, uint32_t number, uint32_t
     const struct fg_block_index *index = &cursor->part.index;
     uint32_t first = cmp_nodes_first_of(making, source, index, run, stretch.from);
     uint32_t end = cmp_nodes_first_of(making, source, index, run, stretch.to);
-    uint32_t merged = cursor->numbers[index->runs[run].series];
+    uint32_t merged = cursor->numbers[index->chunks[run].series];
     const struct cmp_series *of = merged == FG_MAP_NONE ? NULL : &making->series[merged];
     uint32_t group;
 
@@ -116,7 +116,7 @@ static enum fg_code sum_bucket(struct cmp_making *making, uint32_t bucket, int64
 
     zero(sums, names_columns(making));
     for (uint32_t i = 0; i < making->input->n_cursors; i++)
-        for (uint32_t r = 0; r < making->input->cursors[i].part.index.n_runs; r++)
+        for (uint32_t r = 0; r < making->input->cursors[i].part.index.n_chunks; r++)
             if (add_run(making, i, r, stretch, true, sums, err) != FG_OK)
                 return err->code;
     return FG_OK;
@@ -230,8 +230,8 @@ static enum fg_code add_series(struct cmp_making *making, uint32_t number, uint3
     const struct fg_block_series_row *row =
         &making->input->cursors[number].part.index.series[series];
 
-    for (uint32_t i = 0; i < row->n_runs; i++)
-        if (add_run(making, number, row->runs[i], cmp_nodes_whole(making), false, making->step,
+    for (uint32_t i = 0; i < row->n_chunks; i++)
+        if (add_run(making, number, row->chunks[i], cmp_nodes_whole(making), false, making->step,
                     err) != FG_OK)
             return err->code;
     return FG_OK;

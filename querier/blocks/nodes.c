@@ -11,7 +11,7 @@ enum {
      * beyond are read as they are where their groups do not say which series match. */
     INDEXES_SHARE = 4,
     SERIES_BYTES = 512, /* of an index, each */
-    RUN_BYTES = sizeof(struct fg_block_run) + sizeof(uint32_t),
+    RUN_BYTES = sizeof(struct fg_block_chunk) + sizeof(uint32_t),
 };
 
 struct nodes_choosing;
@@ -137,7 +137,7 @@ static enum fg_code keep_index(void *arg, const struct qry_fetch_item *item, str
 static uint64_t index_bytes(const struct fg_block_part *part)
 {
     return part->n_series * (uint64_t)SERIES_BYTES +
-           fg_block_guess_runs(part) * (uint64_t)RUN_BYTES;
+           fg_block_guess_chunks(part) * (uint64_t)RUN_BYTES;
 }
 
 static enum fg_code find_indexes(struct nodes_choosing *choosing, struct fg_err *err)

@@ -43,9 +43,9 @@ static void sum_series(const struct reading *reading, const struct fg_block_inde
     for (uint32_t p = 0; p < pages->count; p++) {
         must(fg_block_samples_open(samples, index, p, page_bytes(reading, &pages->pages[p]), &err),
              &err);
-        for (uint32_t i = 0; i < series->n_runs; i++)
-            must(fg_block_samples_sum(samples, index->runs[series->runs[i]].first,
-                                      index->runs[series->runs[i]].count, type, sums, &err),
+        for (uint32_t i = 0; i < series->n_chunks; i++)
+            must(fg_block_samples_sum(samples, index->chunks[series->chunks[i]].first,
+                                      index->chunks[series->chunks[i]].count, type, sums, &err),
                  &err);
     }
     fg_block_samples_destroy(samples);

@@ -3,7 +3,7 @@
  *
  *   object    header, parts, groups of all parts, what merged nodes there are of all parts,
  *             directory, trailer
- *   part      all of one (tenant, service): its sections, each a run of pages
+ *   part      all of one (tenant, service): its sections, each a row of pages
  *   stripe    of a part's profiles: all those of a stretch of time, series by series; they ascend
  *   page      bytes under zstd or raw; lengths, checksum and first row stand in the part's page
  *             table, not beside the bytes, so that a reader knows what to fetch before it fetches

@@ -130,18 +130,18 @@ struct fg_block_series_row {
     struct fg_labels labels; /* without those made from the type */
     uint32_t *postings;      /* [labels.count]: of each label, its place in index->postings */
     const struct fg_block_schema *schema;
-    uint64_t seen;        /* bit t: some profile has a value of type t */
-    const uint32_t *runs; /* [n_runs], ascending: into index->runs */
-    uint32_t n_runs, n_profiles;
+    uint64_t seen;          /* bit t: some profile has a value of type t */
+    const uint32_t *chunks; /* [n_chunks], ascending: into index->chunks */
+    uint32_t n_chunks, n_profiles;
     int64_t t_min_ns, t_max_ns;
 };
 
 /*
  * What a series has in a stripe: profiles [first, first + count) of the part, ascending by (time,
- * id). Profiles are numbered by (stripe, series, time, id), so runs ascend by their profiles, and
+ * id). Profiles are numbered by (stripe, series, time, id), so chunks ascend by their profiles, and
  * those of a series by time as well.
  */
-struct fg_block_run {
+struct fg_block_chunk {
     uint32_t series, first, count;
     int64_t t_min_ns, t_max_ns; /* its profiles are within: they are the stripe's and the series' */
 };
@@ -156,10 +156,10 @@ struct fg_block_posting {
 struct fg_block_index {
     const struct fg_block_part *part;   /* borrowed from the directory */
     struct fg_block_series_row *series; /* ascending */
-    struct fg_block_run *runs;          /* ascending: each profile is in one */
+    struct fg_block_chunk *chunks;      /* ascending: each profile is in one */
     struct fg_block_posting *postings;  /* ascending by name, then value */
     struct fg_block_schema *schemas;
-    uint32_t n_series, n_runs, n_postings, n_schemas;
+    uint32_t n_series, n_chunks, n_postings, n_schemas;
     struct fg_block_pages pages[FG_BLOCK_KINDS_MAX]; /* by kind */
 };
 
@@ -168,12 +168,12 @@ enum fg_code fg_block_part_parse(const struct fg_block_part *part, struct fg_sli
                                  struct fg_arena *arena, struct fg_block_index *ret_index,
                                  struct fg_err *err) fg_must_check;
 
-/* How many runs an index is likely to have at most, as the directory lets one guess before it is
+/* How many chunks an index is likely to have at most, as the directory lets one guess before it is
  * there: by the compactor's rule for stripes. */
-uint64_t fg_block_guess_runs(const struct fg_block_part *part);
+uint64_t fg_block_guess_chunks(const struct fg_block_part *part);
 
-/* Number of the run that has the profile. */
-uint32_t fg_block_run_of(const struct fg_block_index *index, uint32_t profile);
+/* Number of the chunk that has the profile. */
+uint32_t fg_block_chunk_of(const struct fg_block_index *index, uint32_t profile);
 
 /* The first page that holds a profile from `profile` on; count: there is none. */
 uint32_t fg_block_page_of(const struct fg_block_pages *pages, uint32_t profile);

@@ -31,7 +31,7 @@ enum fg_code fg_block_page_wrap(struct fg_err *err, uint32_t kind, uint32_t page
 /* Number of the series that has the profile. */
 static inline uint32_t fg_block_series_of(const struct fg_block_index *index, uint32_t profile)
 {
-    return index->runs[fg_block_run_of(index, profile)].series;
+    return index->chunks[fg_block_chunk_of(index, profile)].series;
 }
 
 enum fg_code fg_block_no_room(struct fg_err *err, const char *what);

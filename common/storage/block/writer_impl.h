@@ -49,7 +49,7 @@ struct fg_block_series_out {
 };
 
 /* What a series has in a stripe. */
-struct fg_block_run_out {
+struct fg_block_chunk_out {
     uint32_t stripe, series, count;
 };
 
@@ -108,8 +108,8 @@ struct fg_block_part_out {
     struct fg_block_series_out *series; /* as they came; behind the last the one at hand, if new */
     uint32_t n_series, cap_series;
     struct fg_map series_map;
-    struct fg_block_run_out *runs;
-    uint32_t n_runs, cap_runs;
+    struct fg_block_chunk_out *chunks;
+    uint32_t n_chunks, cap_chunks;
     struct fg_block_pair *pairs;
     uint32_t n_pairs, cap_pairs;
     struct fg_map pair_map;

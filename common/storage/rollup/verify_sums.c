@@ -197,12 +197,12 @@ struct counted {
     struct fg_id digest;
 };
 
-/* What a run has of a type in the time of the key. */
-static enum fg_code add_run(struct sums_verifying *verifying, const struct fg_rollup_key *key,
-                            const struct fg_block_run *run, uint32_t type, struct counted *counted,
-                            struct fg_err *err)
+/* What a chunk has of a type in the time of the key. */
+static enum fg_code add_chunk(struct sums_verifying *verifying, const struct fg_rollup_key *key,
+                              const struct fg_block_chunk *chunk, uint32_t type,
+                              struct counted *counted, struct fg_err *err)
 {
-    uint32_t first = run->first, end = run->first + run->count;
+    uint32_t first = chunk->first, end = chunk->first + chunk->count;
 
     while (first < end && verifying->times_ns[first] < key->start_ns)
         first++;
@@ -221,9 +221,9 @@ static enum fg_code add_series(struct sums_verifying *verifying, const struct fg
 {
     const struct fg_block_series_row *row = &verifying->index.series[series];
 
-    for (uint32_t i = 0; i < row->n_runs; i++)
-        if (add_run(verifying, key, &verifying->index.runs[row->runs[i]], type, counted, err) !=
-            FG_OK)
+    for (uint32_t i = 0; i < row->n_chunks; i++)
+        if (add_chunk(verifying, key, &verifying->index.chunks[row->chunks[i]], type, counted,
+                      err) != FG_OK)
             return err->code;
     return FG_OK;
 }

@@ -212,8 +212,8 @@ static uint32_t count_stripes(struct fixture *f, const struct fg_buf *file)
         uint32_t stripes = 1;
 
         must(cmp_merge_part_open(&source, i, f->arena, &part, &err), &err);
-        for (uint32_t r = 1; r < part.index.n_runs; r++)
-            stripes += part.index.runs[r].series <= part.index.runs[r - 1].series;
+        for (uint32_t r = 1; r < part.index.n_chunks; r++)
+            stripes += part.index.chunks[r].series <= part.index.chunks[r - 1].series;
         most = FG_MAX(most, stripes);
     }
     return most;
