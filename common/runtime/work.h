@@ -76,7 +76,8 @@ bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin
  * that no job waits that it could run. Several at once are for as many. It does not count as
  * refused.
  */
-bool fg_work_lend(struct fg_work *work, enum fg_lane lane, struct fg_job *job) fg_must_check;
+bool fg_work_submit_helper(struct fg_work *work, enum fg_lane lane,
+                           struct fg_job *job) fg_must_check;
 
 /* Does a job wait that a worker of the lane could run? Then who was lent should go back. Any
  * thread. */

@@ -5,8 +5,8 @@
  * bounded.
  *
  * Thread: the question's. Visits come on it, in the order of the phases; what a visit wants to be
- * done beside others it puts in the snapshot's crew, and qry_fetch_all() ends that, too. Of what
- * comes as bytes the question's crew makes things.
+ * done beside others it puts in the snapshot's task group, and qry_fetch_all() ends that, too. Of
+ * what comes as bytes the question's task group makes things.
  */
 #ifndef FG_QUERIER_BLOCKS_FETCH_H
 #define FG_QUERIER_BLOCKS_FETCH_H

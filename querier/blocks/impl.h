@@ -24,7 +24,7 @@
 
 #include "common/cluster/manifest/snapshot.h"
 #include "common/runtime/condition.h"
-#include "common/runtime/crew.h"
+#include "common/runtime/task_group.h"
 #include "common/storage/block/reader.h"
 #include "common/storage/cache/cache.h"
 #include "common/storage/rollup/plan.h"
@@ -81,8 +81,8 @@ struct qry_blocks {
 struct qry_blocks_snapshot {
     struct fg_snapshot core;
     struct fg_slice tenants[FG_SNAPSHOT_TENANTS_MAX];
-    struct fg_crew
-        *crew; /* who reads it; without tasks but in qry_fetch_all() and qry_select_sums() */
+    struct fg_task_group
+        *task_group; /* who reads it; without tasks but in qry_fetch_all() and qry_select_sums() */
 };
 
 enum fg_code qry_blocks_too_large(struct fg_err *err);

@@ -232,7 +232,7 @@ static enum fg_code end_crown(struct fg_task *task, bool ran, struct fg_err *err
 
 static void put_crown(struct crowns *crowns, struct crown_task *crown)
 {
-    fg_crew_put(crowns->reader->question->snapshot->crew, &crown->task);
+    fg_task_group_put(crowns->reader->question->snapshot->task_group, &crown->task);
 }
 
 static void take_names(struct crowns *crowns, struct taking *taking,

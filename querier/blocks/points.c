@@ -1,7 +1,7 @@
 /*
  * POINTS: totals over time, from the rows of IDX; samples are not touched. Each page is a task of
- * the question's crew: it gives totals by match. Which label set a match is in is found afterwards,
- * on the question's thread, and only of those that have a total.
+ * the question's task group: it gives totals by match. Which label set a match is in is found
+ * afterwards, on the question's thread, and only of those that have a total.
  */
 #include "querier/blocks/fetch.h"
 
@@ -239,7 +239,7 @@ static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct f
                                       .item = item,
                                       .entry = fg_cache_ref(item->entry),
                                       .found = {.max = totals->all.max}};
-    fg_crew_put(totals->reader.question->snapshot->crew, &page->task);
+    fg_task_group_put(totals->reader.question->snapshot->task_group, &page->task);
     return FG_OK;
 }
 

@@ -273,7 +273,7 @@ static void put_page(struct select_blocks *select, const struct qry_fetch_item *
                                       .select = select,
                                       .item = item,
                                       .entry = fg_cache_ref(item->entry)};
-    fg_crew_put(select->reader.question->snapshot->crew, &page->task);
+    fg_task_group_put(select->reader.question->snapshot->task_group, &page->task);
 }
 
 /* ---- what is fetched ---- */
@@ -444,7 +444,7 @@ static enum fg_code end_part(struct fg_task *task, bool ran, struct fg_err *err)
     while (!parts->failed && parts->n_taken < select->reader.n_batch &&
            parts->tasks[parts->n_taken].is_ready)
         if (take_part(select->taker, &parts->tasks[parts->n_taken++], err) != FG_OK) {
-            parts->failed = true; /* the crew knows; what others end after it is dropped */
+            parts->failed = true; /* the task group knows; what others end after it is dropped */
             return err->code;
         }
     return FG_OK;
@@ -453,7 +453,7 @@ static enum fg_code end_part(struct fg_task *task, bool ran, struct fg_err *err)
 static enum fg_code take_parts(struct select_blocks *select, struct fg_err *err)
 {
     struct qry_reader *reader = &select->reader;
-    struct fg_crew *crew = reader->question->snapshot->crew;
+    struct fg_task_group *task_group = reader->question->snapshot->task_group;
     struct parts parts = {.select = select};
     enum fg_code code;
 
@@ -463,11 +463,11 @@ static enum fg_code take_parts(struct select_blocks *select, struct fg_err *err)
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         parts.tasks[i] = (struct part_task){
             .task = {.run = run_part, .end = end_part}, .parts = &parts, .part = &reader->batch[i]};
-        fg_crew_put(crew, &parts.tasks[i].task);
-        while (fg_crew_end_one(crew))
+        fg_task_group_put(task_group, &parts.tasks[i].task);
+        while (fg_task_group_end_one(task_group))
             continue;
     }
-    code = fg_crew_finish(crew, err);
+    code = fg_task_group_finish(task_group, err);
     for (uint32_t i = parts.n_taken; i < reader->n_batch; i++) /* after a failure */
         drop_part(select->taker, &parts.tasks[i]);
     return code;

@@ -1,7 +1,7 @@
 /*
  * SELECT: values are summed in a dense array for each part, by rank, while pages come in. Nothing
  * is hashed on the way. What becomes of the sums is somebody else's: a tree, or a crown. Pages, and
- * then parts, are tasks of the question's crew.
+ * then parts, are tasks of the question's task group.
  */
 #ifndef FG_QUERIER_BLOCKS_SELECT_H
 #define FG_QUERIER_BLOCKS_SELECT_H

@@ -195,7 +195,7 @@ static void create(struct qry_question *question)
 
     for (size_t i = 0; i < question->tenants.n; i++)
         snapshot->tenants[i] = question->tenants.ids[i];
-    snapshot->crew = fg_crew_create(question->querier->work, FG_LANE_QUERY);
+    snapshot->task_group = fg_task_group_create(question->querier->work, FG_LANE_QUERY);
     lock(blocks);
     fg_snapshot_init(&snapshot->core, blocks->manifests, snapshot->tenants,
                      (uint32_t)question->tenants.n);
@@ -354,7 +354,7 @@ void qry_blocks_end(struct qry_question *question)
     lock(blocks);
     fg_snapshot_done(&question->snapshot->core);
     unlock(blocks);
-    fg_crew_destroy(question->snapshot->crew);
+    fg_task_group_destroy(question->snapshot->task_group);
     free(question->snapshot);
     question->snapshot = NULL;
 }

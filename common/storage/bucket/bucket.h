@@ -261,7 +261,7 @@ enum fg_code fg_bucket_each(struct fg_bucket *bucket, const char *prefix, bool b
  * which for a directory whose disk is full is FG_OK: what is there can be read. Some thirty
  * requests. Before others use the bucket.
  */
-enum fg_code fg_bucket_prove(struct fg_bucket *bucket, int64_t deadline_mono_ns,
-                             struct fg_err *err) fg_must_check;
+enum fg_code fg_bucket_startup_check(struct fg_bucket *bucket, int64_t deadline_mono_ns,
+                                     struct fg_err *err) fg_must_check;
 
 #endif

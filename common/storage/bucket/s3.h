@@ -1,7 +1,7 @@
 /*
  * The bucket in S3, or a store that speaks its protocol (REST API of 2006-03-01, Signature Version
  * 4) and keeps conditions: If-None-Match: * and If-Match of PutObject and CompleteMultipartUpload.
- * fg_bucket_prove() finds out.
+ * fg_bucket_startup_check() finds out.
  *
  * A put carries a random number in its metadata, x-amz-meta-flamegrid-tag, the same on every try.
  * When the answer to a try was lost and the next one hears that the condition does not hold, the

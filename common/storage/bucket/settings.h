@@ -53,8 +53,8 @@ void fg_bucket_path(const struct fg_bucket_settings *settings, const char *data,
  * AWS_DEFAULT_REGION.
  *
  * Without a registry (tools) no copies of manifests are kept (kept.h). What uses the bucket proves
- * it first (fg_bucket_prove()). host may go after the call; what its members point to stays for as
- * long as the bucket is open.
+ * it first (fg_bucket_startup_check()). host may go after the call; what its members point to stays
+ * for as long as the bucket is open.
  */
 enum fg_code fg_bucket_open(const struct fg_bucket_settings *settings,
                             const struct fg_bucket_s3_settings *s3,

@@ -239,9 +239,9 @@ static void who_is_idle_is_lent(void **state)
     assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 0, &tasks[0].job));
     wait_running(work, 1);
     assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 0, &tasks[1].job));
-    while (!fg_work_lend(work, FG_LANE_INGEST, &tasks[2].job)) /* as soon as it sleeps */
+    while (!fg_work_submit_helper(work, FG_LANE_INGEST, &tasks[2].job)) /* as soon as it sleeps */
         (void)sched_yield();
-    assert_false(fg_work_lend(work, FG_LANE_INGEST, &tasks[3].job));
+    assert_false(fg_work_submit_helper(work, FG_LANE_INGEST, &tasks[3].job));
     assert_int_equal(state_of(work).refused, 0);
     wait_running(work, 2);
     for (size_t i = 0; i < 3; i++)

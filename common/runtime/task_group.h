@@ -1,11 +1,11 @@
 /*
- * A crew does the independent tasks of one job: the job's own thread (the owner), and those workers
- * of its lane that have nothing else to do.
+ * A group does the independent tasks of one job: the job's own thread (the owner), and those
+ * workers of its lane that have nothing else to do.
  *
  *                put              on any thread                   end, on the owner's
  *    (yours) ---------> waiting ---------------> has run ------------------------------> (yours)
  *                          \                        /
- *                           `- the crew has failed -
+ *                           `- the group has failed -
  *
  * Nothing depends on help: what nobody takes the owner runs itself, and without idle workers put()
  * has run a task when it returns. A helper waits for nothing, and after each task it goes if a job
@@ -15,15 +15,17 @@
  * counts, after which none begins; whatever has begun runs to its end. So it is the same failure,
  * however many help.
  *
- * Thread: run() on any, several at a time; all else is the owner's, but fg_crew_nudge(). What run()
- * has written end() sees.
+ * Thread: run() on any, several at a time; all else is the owner's, but fg_task_group_nudge(). What
+ * run() has written end() sees.
  */
-#ifndef FG_COMMON_RUNTIME_CREW_H
-#define FG_COMMON_RUNTIME_CREW_H
+#ifndef FG_COMMON_RUNTIME_TASK_GROUP_H
+#define FG_COMMON_RUNTIME_TASK_GROUP_H
 
 #include "common/runtime/work.h"
 
-enum { FG_CREW_HELPERS_MAX = 15 }; /* more only wait for memory, and there are other questions */
+enum {
+    FG_TASK_GROUP_HELPERS_MAX = 15
+}; /* more only wait for memory, and there are other questions */
 
 struct fg_task {
     enum fg_code (*run)(struct fg_task *task, struct fg_err *err);
@@ -35,45 +37,45 @@ struct fg_task {
     struct fg_task *next;
 };
 
-struct fg_crew;
+struct fg_task_group;
 
 /* Never fails. work NULL: nobody helps. No task is left at destroy; NULL is fine. */
-struct fg_crew *fg_crew_create(struct fg_work *work, enum fg_lane lane);
-void fg_crew_destroy(struct fg_crew *crew);
+struct fg_task_group *fg_task_group_create(struct fg_work *work, enum fg_lane lane);
+void fg_task_group_destroy(struct fg_task_group *group);
 
-/* So many helpers run tasks at a time at most, from now on; FG_CREW_HELPERS_MAX at first. For tasks
- * that each need memory. */
-void fg_crew_limit(struct fg_crew *crew, unsigned helpers_max);
+/* So many helpers run tasks at a time at most, from now on; FG_TASK_GROUP_HELPERS_MAX at first. For
+ * tasks that each need memory. */
+void fg_task_group_limit(struct fg_task_group *group, unsigned helpers_max);
 
-void fg_crew_put(struct fg_crew *crew, struct fg_task *task);
+void fg_task_group_put(struct fg_task_group *group, struct fg_task *task);
 
 /* Are so many waiting that helpers will not run out of them? Then an owner whose tasks hold
  * something rather runs one than puts one more. */
-bool fg_crew_is_full(struct fg_crew *crew);
+bool fg_task_group_is_full(struct fg_task_group *group);
 
 /* Ends one that has run; false: there is none. */
-bool fg_crew_end_one(struct fg_crew *crew);
+bool fg_task_group_end_one(struct fg_task_group *group);
 
 /* Runs one that is waiting; false: there is none. */
-bool fg_crew_run_one(struct fg_crew *crew);
+bool fg_task_group_run_one(struct fg_task_group *group);
 
 /* Has one been put that was not ended? */
-bool fg_crew_has_tasks(const struct fg_crew *crew);
+bool fg_task_group_has_tasks(const struct fg_task_group *group);
 
 /* Waits until one can be ended, or for a nudge that came since this was called last. */
-void fg_crew_wait(struct fg_crew *crew);
+void fg_task_group_wait(struct fg_task_group *group);
 
 /* Any thread: something came that the owner waits for besides. */
-void fg_crew_nudge(struct fg_crew *crew);
+void fg_task_group_nudge(struct fg_task_group *group);
 
-/* No task begins any more: one has failed, or fg_crew_stop() was called. */
-bool fg_crew_has_failed(const struct fg_crew *crew);
-void fg_crew_stop(struct fg_crew *crew);
+/* No task begins any more: one has failed, or fg_task_group_stop() was called. */
+bool fg_task_group_has_failed(const struct fg_task_group *group);
+void fg_task_group_stop(struct fg_task_group *group);
 
 /*
  * Runs and ends all that there are. FG_OK, or the failure that counts; then, and after
- * fg_crew_stop(), the crew is as it was at first.
+ * fg_task_group_stop(), the group is as it was at first.
  */
-enum fg_code fg_crew_finish(struct fg_crew *crew, struct fg_err *err) fg_must_check;
+enum fg_code fg_task_group_finish(struct fg_task_group *group, struct fg_err *err) fg_must_check;
 
 #endif
