@@ -13,6 +13,7 @@
 #define FG_COMMON_BASE_JSON_H
 
 #include "common/base/arena.h"
+#include "common/base/bits.h"
 #include "common/base/cursor.h"
 #include "common/base/err.h"
 
@@ -40,8 +41,8 @@ struct fg_json {
     bool escaped;         /* there are some */
     uint8_t expected;     /* what may come next */
     uint8_t depth;        /* open objects and arrays */
-    uint64_t objects[FG_JSON_DEPTH_MAX / 64]; /* a bit for each level: it is an object */
-    const char *why;                          /* it is bad; NULL: it is not */
+    uint64_t objects[FG_BITS_WORDS(FG_JSON_DEPTH_MAX)]; /* a bit for each level: it is an object */
+    const char *why;                                    /* it is bad; NULL: it is not */
 };
 
 struct fg_json fg_json(struct fg_slice in);

@@ -16,6 +16,7 @@
 #ifndef FG_COMMON_MODEL_DELETION_H
 #define FG_COMMON_MODEL_DELETION_H
 
+#include "common/base/bits.h"
 #include "common/model/selector.h"
 
 enum {
@@ -83,9 +84,9 @@ bool fg_left_clip(const struct fg_left *left, int64_t *t_min_ns, int64_t *t_max_
 struct fg_leaving {
     const struct fg_deletions *deletions; /* borrowed */
     struct fg_time_span whole;
-    struct fg_arena *arena;                       /* of the answers */
-    bool found;                                   /* there is a last one: */
-    uint64_t named[(FG_DELETIONS_MAX + 63) / 64]; /* by these deletions; bits */
+    struct fg_arena *arena;                          /* of the answers */
+    bool found;                                      /* there is a last one: */
+    uint64_t named[FG_BITS_WORDS(FG_DELETIONS_MAX)]; /* by these deletions; bits */
     struct fg_left left;
 };
 void fg_leaving_init(struct fg_leaving *leaving, const struct fg_deletions *deletions,
