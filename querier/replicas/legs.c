@@ -10,11 +10,6 @@ static enum fg_code too_large(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "the query needs more memory than a query may use");
 }
 
-static bool has(const uint64_t *bits, uint32_t member)
-{
-    return (bits[member / 64] >> member % 64 & 1) != 0;
-}
-
 bool qry_legs_unite(enum fg_rpc_method method)
 {
     return method == FG_RPC_SERIES || method == FG_RPC_STATS;
@@ -186,7 +181,7 @@ static bool plan_shard(const struct qry_reading *reading, const struct plan *pla
 static void avoid_all(struct qry_reading *reading, const uint64_t *bits)
 {
     for (uint32_t m = 0; m < reading->question->ring->ring.n_members; m++)
-        if (has(bits, m))
+        if (fg_bits_has(bits, m))
             fg_ring_reads_avoid(&reading->reads, m);
 }
 
@@ -224,7 +219,7 @@ static bool find_bad(struct qry_reading *reading, const uint32_t *members, uint3
         if (url == NULL || fg_peers_get(peers, url, &peer, &unused) != FG_OK)
             continue;
         if (fg_peer_is_bad(peer, fg_mono_ns(fg_clock_real()))) {
-            reading->slow[members[i] / 64] |= UINT64_C(1) << members[i] % 64;
+            fg_bits_set(reading->slow, members[i]);
             found = true;
         }
         fg_peers_put(peers, peer);
@@ -291,8 +286,8 @@ static void find_stand_ins(const struct qry_reading *reading, const struct qry_r
     for (unsigned i = 0; i < FG_RING_READS_WORDS; i++)
         found.any[i] = reading->reads.asked[i] & ~reading->down[i];
     for (; leg != NULL; leg = leg->instead_of) {
-        found.well[leg->member / 64] &= ~(UINT64_C(1) << leg->member % 64);
-        found.any[leg->member / 64] &= ~(UINT64_C(1) << leg->member % 64);
+        fg_bits_clear(found.well, leg->member);
+        fg_bits_clear(found.any, leg->member);
     }
     *ret_stand_ins = found;
 }
@@ -340,7 +335,7 @@ static enum fg_code ask_more(struct qry_reading *reading, const uint32_t *member
     struct plan plan;
 
     for (uint32_t i = 0; i < n; i++)
-        added[members[i] / 64] |= UINT64_C(1) << members[i] % 64;
+        fg_bits_set(added, members[i]);
     if (!plan_init(reading, &plan))
         return too_large(err);
     for (uint32_t shard = reading->first; shard <= reading->last; shard++) {

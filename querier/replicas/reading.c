@@ -31,17 +31,12 @@ static void count(const struct qry_reading *reading, enum replicas_metric metric
 
 /* ---- attempts ---- */
 
-static void set(uint64_t *bits, uint32_t member)
-{
-    bits[member / 64] |= UINT64_C(1) << member % 64;
-}
-
 /* What is under way is of no use any more. Who is late is not asked again at once. */
 static void drop_legs(struct qry_reading *reading)
 {
     for (struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
         if (leg->state == LEG_LATE)
-            set(reading->slow, leg->member);
+            fg_bits_set(reading->slow, leg->member);
         count(reading, REPLICAS_DROPPED, leg->state == LEG_UNDER_WAY || leg->state == LEG_LATE);
         if (leg->call != NULL)
             qry_calls_drop(leg->call);
@@ -124,7 +119,7 @@ static enum fg_code take_failure(struct qry_reading *reading, struct qry_reading
     }
     if (leg->member != FG_RING_NO_MEMBER) {
         fg_ring_reads_failed(&reading->reads, leg->member);
-        set(reading->down, leg->member);
+        fg_bits_set(reading->down, leg->member);
     }
     reading->too_old = reading->too_old || leg->err.code == FG_E_PRECONDITION;
     return remember_failure(reading, leg, err);
@@ -363,7 +358,7 @@ static void take_no_more(struct qry_reading *reading)
     for (struct qry_reading_leg *leg = reading->legs; leg != NULL; leg = leg->next) {
         if (leg->state != LEG_UNDER_WAY && leg->state != LEG_LATE)
             continue;
-        set(reading->slow, leg->member);
+        fg_bits_set(reading->slow, leg->member);
         count(reading, REPLICAS_DROPPED, 1);
         qry_calls_drop(leg->call);
         leg->state = LEG_FAILED;
