@@ -45,13 +45,13 @@ static enum fg_code taken_by(struct stripping *stripping, const struct fg_block_
 static enum fg_code copy_part(struct stripping *stripping, const struct fg_block_part *part,
                               struct fg_err *err)
 {
-    const struct fg_block_made made = {.n_profiles = part->n_profiles,
-                                       .t_min_ns = part->t_min_ns,
-                                       .t_max_ns = part->t_max_ns,
-                                       .digest = part->digest,
-                                       .usage = part->usage};
+    const struct fg_block_derived made = {.n_profiles = part->n_profiles,
+                                          .t_min_ns = part->t_min_ns,
+                                          .t_max_ns = part->t_max_ns,
+                                          .digest = part->digest,
+                                          .usage = part->usage};
 
-    if (fg_block_part_begin_made(stripping->writer, part->tenant, part->service, &made, err) !=
+    if (fg_block_part_begin_derived(stripping->writer, part->tenant, part->service, &made, err) !=
         FG_OK)
         return err->code;
     for (uint32_t i = 0; i < part->n_sections; i++) {

@@ -719,7 +719,7 @@ static enum fg_code create_writer(struct summing *summing, struct fg_err *err)
 static enum fg_code write_part(struct summing *summing, struct fg_err *err)
 {
     const struct cmp_merge_above *above = summing->above;
-    struct fg_block_made made = {.t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
+    struct fg_block_derived made = {.t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
 
     for (uint32_t i = 0; i < above->n_parts; i++) {
         const struct fg_block_part *part = above->parts[i].part.part;
@@ -732,7 +732,7 @@ static enum fg_code write_part(struct summing *summing, struct fg_err *err)
         made.digest = fg_id_add(made.digest, part->digest);
         fg_usage_add(&made.usage, &part->usage);
     }
-    if (fg_block_part_begin_made(summing->block, above->tenant, above->service, &made, err) !=
+    if (fg_block_part_begin_derived(summing->block, above->tenant, above->service, &made, err) !=
         FG_OK)
         return err->code;
     if (fg_rollup_write(summing->writer, summing->block, err) != FG_OK) {

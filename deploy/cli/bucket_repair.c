@@ -337,15 +337,15 @@ static enum fg_code copy_alone_parts(const struct repairing *repairing,
 {
     for (uint32_t i = first; i < end; i++) {
         const struct fg_block_part *part = &repairing->directory.parts[i];
-        const struct fg_block_made made = {.n_profiles = part->n_profiles,
-                                           .t_min_ns = part->t_min_ns,
-                                           .t_max_ns = part->t_max_ns,
-                                           .digest = part->digest,
-                                           .usage = part->usage};
+        const struct fg_block_derived made = {.n_profiles = part->n_profiles,
+                                              .t_min_ns = part->t_min_ns,
+                                              .t_max_ns = part->t_max_ns,
+                                              .digest = part->digest,
+                                              .usage = part->usage};
 
         if (repairing->parts[i].state == PART_LOST)
             continue;
-        if (fg_block_part_begin_made(writer, part->tenant, part->service, &made, err) != FG_OK)
+        if (fg_block_part_begin_derived(writer, part->tenant, part->service, &made, err) != FG_OK)
             return err->code;
         for (uint32_t k = 0; k < part->n_sections; k++) {
             const struct fg_block_section *section = &part->sections[k];

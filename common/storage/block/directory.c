@@ -1,5 +1,5 @@
 /*
- * The end of an object: groups, place of merged nodes, directory, trailer. What is stored there is
+ * The end of an object: groups, place of rollups, directory, trailer. What is stored there is
  * said where it is written (writer.c).
  */
 #include "common/base/crc32c.h"

@@ -108,7 +108,7 @@ static bool same_items(const struct fg_block_pages *a, const struct fg_block_pag
     return a->count == b->count;
 }
 
-/* Merged nodes have no need of anything else. */
+/* Derived parts have no other sections. */
 static enum fg_code check_derived_sections(const struct fg_block_index *index, struct fg_err *err)
 {
     for (uint32_t kind = 0; kind < FG_BLOCK_KINDS_MAX; kind++) {

@@ -1,4 +1,5 @@
-/* The bytes of merged nodes: names, dictionary, crowns, tables, full nodes, and the directory. */
+/* Encodes rollups: names, function tree, crowns, function totals, full values, and the directory.
+ */
 #include "common/base/crc32c.h"
 #include "common/storage/rollup/writer_impl.h"
 

@@ -1,4 +1,4 @@
-/* The directory of merged nodes: types, groups, rows. */
+/* Parses the directory of rollups: types, groups, rows. */
 #include "common/storage/rollup/reader.h"
 
 #include "common/base/crc32c.h"

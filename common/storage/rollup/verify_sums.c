@@ -1,5 +1,5 @@
 /*
- * What merged nodes should be, from the profiles of their part: the slow way, row by row.
+ * Computes what rollups should be from the profiles of their part: the slow way, row by row.
  */
 #include "common/model/labels.h"
 #include "common/storage/rollup/verify.h"

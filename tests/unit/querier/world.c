@@ -388,7 +388,7 @@ static void write_made(struct world *world, struct world_profile **profiles, uin
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
     struct fg_id *derived_from = fg_arena_new(arena, struct fg_id, n);
-    struct fg_block_made made = {.n_profiles = n, .t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
+    struct fg_block_derived made = {.n_profiles = n, .t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
     uint32_t n_derived_from = 0;
     struct fg_err err;
 
@@ -404,9 +404,9 @@ static void write_made(struct world *world, struct world_profile **profiles, uin
         made.t_max_ns = FG_MAX(made.t_max_ns, profiles[i]->time_ns);
     }
     fg_assert(
-        fg_block_part_begin_made(writer, world->tenants[profiles[0]->tenant],
-                                 fg_cstr(services[world->series[profiles[0]->series].service]),
-                                 &made, &err) == FG_OK);
+        fg_block_part_begin_derived(writer, world->tenants[profiles[0]->tenant],
+                                    fg_cstr(services[world->series[profiles[0]->series].service]),
+                                    &made, &err) == FG_OK);
     struct fg_rollup_writer *nodes =
         world_nodes(world, profiles, n, writer, derived_from, n_derived_from, arena);
     fg_assert(fg_block_part_end(writer, &err) == FG_OK);

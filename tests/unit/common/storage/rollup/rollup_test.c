@@ -729,7 +729,7 @@ static void a_part_can_do_without_profiles(void **state)
 {
     static const struct fg_slice services[] = {FG_LIT("a"), FG_LIT("b")};
     const struct fg_id derived_from[] = {{1, 1}, {2, 1}};
-    const struct fg_block_made sums = {
+    const struct fg_block_derived sums = {
         .n_profiles = 80, .t_min_ns = 0, .t_max_ns = 180, .digest = {7, 7}};
     struct fg_block_verified verified;
     struct fg_block_summary summary;
@@ -743,8 +743,8 @@ static void a_part_can_do_without_profiles(void **state)
     make(&made, 5, false, 1 << 20);
     fg_buf_init(&made.file, 64 << 20);
     block = fg_block_writer_create(&(struct fg_block_sink){append, &made.file}, 4);
-    assert_int_equal(fg_block_part_begin_made(block, FG_LIT("acme"), FG_LIT("0"),
-                                              &(struct fg_block_made){0}, &err),
+    assert_int_equal(fg_block_part_begin_derived(block, FG_LIT("acme"), FG_LIT("0"),
+                                                 &(struct fg_block_derived){0}, &err),
                      FG_E_INVALID);
     for (size_t i = 0; i < FG_COUNT(services); i++) {
         struct fg_rollup_options options = {.tree = &made.tree,
@@ -755,8 +755,8 @@ static void a_part_can_do_without_profiles(void **state)
                                             .n_derived_from = FG_COUNT(derived_from)};
         struct fg_rollup_writer *writer;
 
-        assert_int_equal(fg_block_part_begin_made(block, FG_LIT("acme"), services[i], &sums, &err),
-                         FG_OK);
+        assert_int_equal(
+            fg_block_part_begin_derived(block, FG_LIT("acme"), services[i], &sums, &err), FG_OK);
         assert_int_equal(fg_rollup_writer_create(&options, &writer, &err), FG_OK);
         add_keys(&made, writer);
         assert_int_equal(fg_rollup_write(writer, block, &err), FG_OK);
@@ -764,7 +764,7 @@ static void a_part_can_do_without_profiles(void **state)
         fg_rollup_writer_destroy(writer);
     }
     /* One without nodes is none; one with profiles has to be elsewhere. */
-    assert_int_equal(fg_block_part_begin_made(block, FG_LIT("acme"), FG_LIT("c"), &sums, &err),
+    assert_int_equal(fg_block_part_begin_derived(block, FG_LIT("acme"), FG_LIT("c"), &sums, &err),
                      FG_OK);
     assert_int_equal(fg_block_part_end(block, &err), FG_OK);
     assert_int_equal(
