@@ -69,7 +69,7 @@ static struct fg_work *make(unsigned threads)
     return work;
 }
 
-static void the_owner_alone(void **state)
+static void without_helpers_the_owner_runs_all_tasks(void **state)
 {
     struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY);
     struct fg_err err;
@@ -91,7 +91,7 @@ static void the_owner_alone(void **state)
     fg_task_group_destroy(NULL);
 }
 
-static void all_of_them_once(void **state)
+static void every_task_runs_once(void **state)
 {
     (void)state;
     for (unsigned threads = 0; threads <= 4; threads++) {
@@ -119,7 +119,7 @@ static void all_of_them_once(void **state)
 
 /* Sooner or later the worker is asleep when the first is put. It waits there until the owner has
  * run the second. */
-static void idle_workers_help(void **state)
+static void idle_workers_run_tasks(void **state)
 {
     struct fg_work *work = make(1);
     struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
@@ -142,7 +142,7 @@ static void idle_workers_help(void **state)
     assert_int_equal(sem_destroy(&gate), 0);
 }
 
-static void nobody_helps_beyond_the_limit(void **state)
+static void helpers_stay_within_the_limit(void **state)
 {
     struct fg_work *work = make(2);
     struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
@@ -191,7 +191,7 @@ static void put_at_helper(struct fg_task_group *group, sem_t *begun, sem_t *gate
 }
 
 /* A helper has one more task only if no job waits for it. */
-static void jobs_come_first(void **state)
+static void helpers_return_if_a_job_waits(void **state)
 {
     struct fg_work *work = make(1);
     struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
@@ -221,7 +221,7 @@ static void jobs_come_first(void **state)
 }
 
 /* While a helper is there put() runs nothing. */
-static void enough_are_waiting(void **state)
+static void the_group_is_full_if_enough_tasks_wait(void **state)
 {
     struct fg_work *work = make(1);
     struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
@@ -277,7 +277,7 @@ static void the_first_failure_counts(void **state)
     }
 }
 
-static void ends_fail_too(void **state)
+static void a_failing_end_fails_the_group(void **state)
 {
     struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY);
     struct fg_err err;
@@ -293,7 +293,7 @@ static void ends_fail_too(void **state)
     fg_task_group_destroy(group);
 }
 
-static void what_is_stopped_is_not_run(void **state)
+static void a_stopped_group_begins_no_task(void **state)
 {
     struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY);
     struct fg_err err;
@@ -318,7 +318,7 @@ static void *nudge(void *arg)
     return NULL;
 }
 
-static void nudges_end_the_waiting(void **state)
+static void a_nudge_ends_the_wait(void **state)
 {
     struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY);
     pthread_t thread;
@@ -335,16 +335,16 @@ static void nudges_end_the_waiting(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_owner_alone, reset),
-        cmocka_unit_test_setup(all_of_them_once, reset),
-        cmocka_unit_test_setup(idle_workers_help, reset),
-        cmocka_unit_test_setup(nobody_helps_beyond_the_limit, reset),
-        cmocka_unit_test_setup(jobs_come_first, reset),
-        cmocka_unit_test_setup(enough_are_waiting, reset),
+        cmocka_unit_test_setup(without_helpers_the_owner_runs_all_tasks, reset),
+        cmocka_unit_test_setup(every_task_runs_once, reset),
+        cmocka_unit_test_setup(idle_workers_run_tasks, reset),
+        cmocka_unit_test_setup(helpers_stay_within_the_limit, reset),
+        cmocka_unit_test_setup(helpers_return_if_a_job_waits, reset),
+        cmocka_unit_test_setup(the_group_is_full_if_enough_tasks_wait, reset),
         cmocka_unit_test_setup(the_first_failure_counts, reset),
-        cmocka_unit_test_setup(ends_fail_too, reset),
-        cmocka_unit_test_setup(what_is_stopped_is_not_run, reset),
-        cmocka_unit_test_setup(nudges_end_the_waiting, reset),
+        cmocka_unit_test_setup(a_failing_end_fails_the_group, reset),
+        cmocka_unit_test_setup(a_stopped_group_begins_no_task, reset),
+        cmocka_unit_test_setup(a_nudge_ends_the_wait, reset),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

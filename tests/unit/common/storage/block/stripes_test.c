@@ -126,7 +126,7 @@ static void write_good(struct fg_buf *file)
 
 /* ---- the writer ---- */
 
-static void runs_come_back(void **state)
+static void series_chunks_are_read_back(void **state)
 {
     static const struct fg_block_chunk want[] = {
         {0, 0, 2, 10, 12}, {2, 2, 1, 11, 12}, {2, 3, 2, 20, 21},
@@ -165,7 +165,7 @@ static void runs_come_back(void **state)
     fg_arena_destroy(arena);
 }
 
-static void the_writer_asks_for_order(void **state)
+static void the_writer_refuses_stripes_out_of_order(void **state)
 {
     static const struct {
         struct written written[4];
@@ -225,7 +225,7 @@ static void assert_broken(const struct repack *repack, const char *why)
     fg_arena_destroy(arena);
 }
 
-static void the_reader_believes_no_stripe(void **state)
+static void the_reader_refuses_bad_stripes(void **state)
 {
     static const struct {
         const char *name;
@@ -298,7 +298,7 @@ static void stripes_ascend(void **state)
 }
 
 /* A run for each series in each stripe, by the rule that the compactor has for these. */
-static void runs_are_guessed(void **state)
+static void the_number_of_series_chunks_is_estimated(void **state)
 {
     struct fg_block_part part = {.n_series = 10,
                                  .n_profiles = 1000 * 1000,
@@ -319,10 +319,10 @@ static void runs_are_guessed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_guessed),
-        cmocka_unit_test(runs_come_back),
-        cmocka_unit_test(the_writer_asks_for_order),
-        cmocka_unit_test(the_reader_believes_no_stripe),
+        cmocka_unit_test(the_number_of_series_chunks_is_estimated),
+        cmocka_unit_test(series_chunks_are_read_back),
+        cmocka_unit_test(the_writer_refuses_stripes_out_of_order),
+        cmocka_unit_test(the_reader_refuses_bad_stripes),
         cmocka_unit_test(stripes_ascend),
     };
 

@@ -370,7 +370,7 @@ static unsigned make_plan(struct world *world, struct fg_plan *ret_plan)
 }
 
 /* Of what is alone there are no profiles: each is in a node of it once, or the plan is refused. */
-static void reads_no_profiles_that_are_gone(void **state)
+static void plans_read_no_deleted_profiles(void **state)
 {
     static struct world world;
     unsigned answered = 0, refused = 0, crowns = 0;
@@ -415,7 +415,7 @@ static void reads_no_profiles_that_are_gone(void **state)
     assert_true(answered > 100 && refused > 100 && crowns > 10);
 }
 
-static void reads_each_profile_once(void **state)
+static void plans_count_each_profile_once(void **state)
 {
     static struct world world;
     unsigned picks = 0, minus = 0, raws = 0, derived = 0, missing = 0, believed = 0;
@@ -491,7 +491,7 @@ static uint64_t cheapest(const struct world *world, const struct model *model, u
     return best[wanted];
 }
 
-static void reads_the_fewest_bytes(void **state)
+static void plans_read_the_fewest_bytes(void **state)
 {
     static struct world world;
     unsigned possible = 0;
@@ -540,7 +540,7 @@ static void reads_the_fewest_bytes(void **state)
 }
 
 /* Two groups: a node of most profiles, and a few others, whose node is more than they are. */
-static void reads_no_stacks_for_a_few_profiles(void **state)
+static void plans_read_no_stacks_for_a_few_profiles(void **state)
 {
     static struct world world;
     static const struct {
@@ -585,10 +585,10 @@ static void reads_no_stacks_for_a_few_profiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_each_profile_once),
-        cmocka_unit_test(reads_no_profiles_that_are_gone),
-        cmocka_unit_test(reads_the_fewest_bytes),
-        cmocka_unit_test(reads_no_stacks_for_a_few_profiles),
+        cmocka_unit_test(plans_count_each_profile_once),
+        cmocka_unit_test(plans_read_no_deleted_profiles),
+        cmocka_unit_test(plans_read_the_fewest_bytes),
+        cmocka_unit_test(plans_read_no_stacks_for_a_few_profiles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -468,7 +468,7 @@ static void check_full(const struct made *made, const struct opened *opened,
     free(have);
 }
 
-static void gives_back_what_was_written(void **state)
+static void rollups_are_read_back(void **state)
 {
     struct fg_block_verified verified;
     struct opened opened;
@@ -521,7 +521,7 @@ static void the_same_profiles_give_the_same_bytes(void **state)
     }
 }
 
-static void only_what_is_worth_it_is_kept(void **state)
+static void only_forms_worth_their_bytes_are_kept(void **state)
 {
     static const struct {
         const char *name;
@@ -575,7 +575,7 @@ static bool verifies(const struct made *made, const struct opened *opened)
     return good;
 }
 
-static void every_flipped_byte_is_found(void **state)
+static void every_flipped_byte_is_detected(void **state)
 {
     struct fg_block_range sections[FG_ROLLUP_FORMS + 1];
     struct opened opened;
@@ -611,7 +611,7 @@ static void every_flipped_byte_is_found(void **state)
 }
 
 /* Version 1 had fewer names; what comes after ours is not ours to read. */
-static void versions_that_can_be_read(void **state)
+static void older_versions_are_read_and_newer_ones_refused(void **state)
 {
     static const struct {
         uint32_t version;
@@ -650,7 +650,7 @@ static void versions_that_can_be_read(void **state)
 }
 
 /* A service of one series has nothing to be grouped by; and a tree may have no names at all. */
-static void little_is_enough(void **state)
+static void the_smallest_rollup_is_read_back(void **state)
 {
     const int64_t self[1] = {0};
     const uint64_t full[1] = {7};
@@ -689,7 +689,7 @@ static void little_is_enough(void **state)
     fg_arena_destroy(arena);
 }
 
-static void refuses_what_cannot_be(void **state)
+static void invalid_rollups_are_refused(void **state)
 {
     struct fg_tree tree;
     struct fg_groups groups = {.n_groups = 1, .n_series = 1};
@@ -725,7 +725,7 @@ static void refuses_what_cannot_be(void **state)
 }
 
 /* Parts that hold nodes of other objects, beside each other. */
-static void a_part_can_do_without_profiles(void **state)
+static void derived_parts_have_no_profiles(void **state)
 {
     static const struct fg_slice services[] = {FG_LIT("a"), FG_LIT("b")};
     const struct fg_id derived_from[] = {{1, 1}, {2, 1}};
@@ -804,14 +804,14 @@ static void a_part_can_do_without_profiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gives_back_what_was_written),
+        cmocka_unit_test(rollups_are_read_back),
         cmocka_unit_test(the_same_profiles_give_the_same_bytes),
-        cmocka_unit_test(only_what_is_worth_it_is_kept),
-        cmocka_unit_test(every_flipped_byte_is_found),
-        cmocka_unit_test(versions_that_can_be_read),
-        cmocka_unit_test(little_is_enough),
-        cmocka_unit_test(refuses_what_cannot_be),
-        cmocka_unit_test(a_part_can_do_without_profiles),
+        cmocka_unit_test(only_forms_worth_their_bytes_are_kept),
+        cmocka_unit_test(every_flipped_byte_is_detected),
+        cmocka_unit_test(older_versions_are_read_and_newer_ones_refused),
+        cmocka_unit_test(the_smallest_rollup_is_read_back),
+        cmocka_unit_test(invalid_rollups_are_refused),
+        cmocka_unit_test(derived_parts_have_no_profiles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,7 +169,7 @@ static struct fg_rollups read_file(const struct fixture *f, struct fg_arena *are
     return nodes;
 }
 
-static void is_what_profiles_add_up_to(void **state)
+static void the_rollup_of_a_part_is_the_sum_of_its_profiles(void **state)
 {
     /* Series with a value of the type, by types in the order they came. */
     static const uint64_t counts[] = {PROFILES, 2 * (uint64_t)PROFILES, PROFILES};
@@ -196,7 +196,7 @@ static void is_what_profiles_add_up_to(void **state)
     fg_arena_destroy(arena);
 }
 
-static void a_small_part_has_none(void **state)
+static void a_small_part_has_no_rollup(void **state)
 {
     struct fg_arena *arena = fg_arena_create(MAX_BYTES);
     struct fixture f;
@@ -209,7 +209,7 @@ static void a_small_part_has_none(void **state)
     fg_arena_destroy(arena);
 }
 
-static void a_type_that_is_there_twice_has_none(void **state)
+static void a_duplicate_type_has_no_rollup(void **state)
 {
     const struct fg_block_sink sink = {append, NULL};
     struct fg_block_writer *writer = fg_block_writer_create(&sink, 0);
@@ -226,9 +226,9 @@ static void a_type_that_is_there_twice_has_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_what_profiles_add_up_to),
-        cmocka_unit_test(a_small_part_has_none),
-        cmocka_unit_test(a_type_that_is_there_twice_has_none),
+        cmocka_unit_test(the_rollup_of_a_part_is_the_sum_of_its_profiles),
+        cmocka_unit_test(a_small_part_has_no_rollup),
+        cmocka_unit_test(a_duplicate_type_has_no_rollup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
