@@ -1,7 +1,7 @@
 #include "compactor/compaction.h"
 
 #include "common/base/hash.h"
-#include "common/base/str.h"
+#include "common/base/json_writer.h"
 #include "common/runtime/log.h"
 #include "compactor/fetch.h"
 #include "compactor/gc.h"
@@ -609,78 +609,66 @@ void cmp_compaction_destroy(struct cmp_compaction *compaction)
 
 /* ---- status ---- */
 
-static void put_text(struct fg_buf *out, const char *key, struct fg_slice text)
-{
-    fg_buf_printf(out, "\"%s\":\"", key);
-    fg_buf_json(out, text);
-    fg_buf_puts(out, "\"");
-}
-
-static void put_ms(struct fg_buf *out, const char *key, int64_t ns)
-{
-    fg_buf_printf(out, "\"%s\":%lld", key, (long long)(ns / FG_MS_NS));
-}
-
-static void put_tenant(const struct shown *shown, int64_t now_ns, struct fg_buf *out)
+static void put_tenant(struct fg_json_writer *json, const struct shown *shown, int64_t now_ns)
 {
     const struct cmp_tenant_counts *counts = &shown->counts;
     bool covered = counts->oldest_entered_wall_ns == INT64_MAX;
 
-    fg_buf_puts(out, "{");
-    put_text(out, "tenant", shown->name);
-    fg_buf_printf(out, ",\"own\":%s", shown->own ? "true" : "false");
-    fg_buf_printf(
-        out,
-        ",\"blocks\":{\"hour\":%u,\"day\":%u,\"other\":%u},\"bytes\":%llu,"
-        "\"profiles\":%llu,\"uncovered_segments\":%u,\"lag_seconds\":%lld,"
-        "\"deletions_pending\":%u,\"set_aside\":%u,\"failures\":%u,",
-        counts->hours, counts->days, counts->others, (unsigned long long)counts->bytes,
-        (unsigned long long)counts->profiles, counts->uncovered,
-        covered ? 0LL
-                : (long long)(FG_MAX(now_ns - counts->oldest_entered_wall_ns, 0) / FG_SECOND_NS),
-        counts->deletions, counts->aside, shown->failures);
-    put_text(out, "deletions_wait_for", fg_cstr(shown->waits_for));
-    fg_buf_puts(out, ",");
-    put_text(out, "error", fg_cstr(shown->err.code == FG_OK ? "" : shown->err.msg));
-    fg_buf_puts(out, "}");
+    fg_json_begin_object(json, NULL);
+    fg_json_put_text(json, "tenant", shown->name);
+    fg_json_put_bool(json, "own", shown->own);
+    fg_json_begin_object(json, "blocks");
+    fg_json_put_u64(json, "hour", counts->hours);
+    fg_json_put_u64(json, "day", counts->days);
+    fg_json_put_u64(json, "other", counts->others);
+    fg_json_end(json);
+    fg_json_put_u64(json, "bytes", counts->bytes);
+    fg_json_put_u64(json, "profiles", counts->profiles);
+    fg_json_put_u64(json, "uncovered_segments", counts->uncovered);
+    fg_json_put_i64(json, "lag_seconds",
+                    covered ? 0
+                            : FG_MAX(now_ns - counts->oldest_entered_wall_ns, 0) / FG_SECOND_NS);
+    fg_json_put_u64(json, "deletions_pending", counts->deletions);
+    fg_json_put_u64(json, "set_aside", counts->aside);
+    fg_json_put_u64(json, "failures", shown->failures);
+    fg_json_put_cstr(json, "deletions_wait_for", shown->waits_for);
+    fg_json_put_cstr(json, "error", shown->err.code == FG_OK ? "" : shown->err.msg);
+    fg_json_end(json);
 }
 
-static void put_job(const struct cmp_compaction *compaction, struct fg_buf *out)
+static void put_job(struct fg_json_writer *json, const struct cmp_compaction *compaction)
 {
-    fg_buf_puts(out, ",\"job\":");
     if (compaction->job_begun_wall_ns == 0) {
-        fg_buf_puts(out, "null");
+        fg_json_put_null(json, "job");
         return;
     }
-    fg_buf_puts(out, "{");
-    put_text(out, "tenant", fg_cstr(compaction->job_tenant));
-    fg_buf_puts(out, ",");
-    put_text(out, "why", fg_cstr(compaction->job));
-    fg_buf_puts(out, ",");
-    put_ms(out, "begun_ms", compaction->job_begun_wall_ns);
-    fg_buf_puts(out, "}");
+    fg_json_begin_object(json, "job");
+    fg_json_put_cstr(json, "tenant", compaction->job_tenant);
+    fg_json_put_cstr(json, "why", compaction->job);
+    fg_json_put_i64(json, "begun_ms", compaction->job_begun_wall_ns / FG_MS_NS);
+    fg_json_end(json);
 }
 
 void cmp_compaction_status(struct cmp_compaction *compaction, struct fg_buf *out)
 {
     int64_t now_ns = fg_wall_ns(compaction->env.clock);
     uint32_t members = fg_membership_count(compaction->membership);
+    struct fg_json_writer json = fg_json_writer(out);
 
     (void)pthread_mutex_lock(&compaction->lock);
-    fg_buf_printf(out, "{\"compactors\":%u,\"rounds\":%llu,", members,
-                  (unsigned long long)compaction->rounds);
-    put_ms(out, "round_begun_ms", compaction->round_begun_wall_ns);
-    fg_buf_puts(out, ",");
-    put_ms(out, "round_ended_ms", compaction->round_ended_wall_ns);
-    fg_buf_puts(out, ",");
-    put_text(out, "error",
-             fg_cstr(compaction->round_err.code == FG_OK ? "" : compaction->round_err.msg));
-    put_job(compaction, out);
-    fg_buf_puts(out, ",\"tenants\":[");
-    for (uint32_t i = 0; i < compaction->n_shown; i++) {
-        fg_buf_puts(out, i == 0 ? "" : ",");
-        put_tenant(&compaction->shown[i], now_ns, out);
-    }
-    fg_buf_puts(out, "]}\n");
+    fg_json_begin_object(&json, NULL);
+    fg_json_put_u64(&json, "compactors", members);
+    fg_json_put_u64(&json, "rounds", compaction->rounds);
+    fg_json_put_i64(&json, "round_begun_ms", compaction->round_begun_wall_ns / FG_MS_NS);
+    fg_json_put_i64(&json, "round_ended_ms", compaction->round_ended_wall_ns / FG_MS_NS);
+    fg_json_put_cstr(&json, "error",
+                     compaction->round_err.code == FG_OK ? "" : compaction->round_err.msg);
+    put_job(&json, compaction);
+    fg_json_begin_array(&json, "tenants");
+    for (uint32_t i = 0; i < compaction->n_shown; i++)
+        put_tenant(&json, &compaction->shown[i], now_ns);
+    fg_json_end(&json);
+    fg_json_end(&json);
+    fg_buf_putc(out, '\n');
     (void)pthread_mutex_unlock(&compaction->lock);
 }

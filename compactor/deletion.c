@@ -80,9 +80,9 @@ static enum fg_code look_at_page(struct deletion_looking *looking, uint32_t numb
 static bool has_any(const struct fg_block_index *index, const struct fg_block_page *page,
                     uint32_t series)
 {
-    for (uint32_t r = fg_block_run_of(index, page->first);
-         r < index->n_runs && index->runs[r].first < page->first + page->items; r++)
-        if (index->runs[r].series == series)
+    for (uint32_t r = fg_block_chunk_of(index, page->first);
+         r < index->n_chunks && index->chunks[r].first < page->first + page->items; r++)
+        if (index->chunks[r].series == series)
             return true;
     return false;
 }
@@ -126,18 +126,18 @@ static enum fg_code look_at_nodes(struct deletion_looking *looking,
                                   const struct fg_block_part *part, bool *ret_names,
                                   struct fg_err *err)
 {
-    struct fg_nodes nodes;
+    struct fg_rollups nodes;
     struct fg_buf body;
     enum fg_code code;
 
-    if (cmp_fetch_range(looking->env, looking->name, fg_nodes_ranges(part).nod, &body, err) !=
+    if (cmp_fetch_range(looking->env, looking->name, fg_rollup_ranges(part).nod, &body, err) !=
         FG_OK)
         return err->code;
-    code = fg_nodes_parse(part, fg_buf_slice(&body), looking->arena, &nodes, err);
+    code = fg_rollups_parse(part, fg_buf_slice(&body), looking->arena, &nodes, err);
     fg_buf_done(&body);
-    return code == FG_OK
-               ? fg_nodes_named(&nodes, part, looking->deletion, looking->arena, ret_names, err)
-               : code;
+    return code == FG_OK ? fg_rollup_deletion_affects(&nodes, part, looking->deletion,
+                                                      looking->arena, ret_names, err)
+                         : code;
 }
 
 static enum fg_code look_at_part(struct deletion_looking *looking, const struct fg_block_part *part,

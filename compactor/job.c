@@ -237,8 +237,8 @@ static enum fg_code add_entry(struct job_running *running, struct fg_id id,
                                  .bytes = summary->file_bytes,
                                  .directory_offset = summary->directory_offset,
                                  .directory_bytes = summary->file_bytes - summary->directory_offset,
-                                 .nodes_offset = summary->nodes_offset,
-                                 .nodes_bytes = summary->directory_offset - summary->nodes_offset,
+                                 .rollup_offset = summary->rollup_offset,
+                                 .rollup_bytes = summary->directory_offset - summary->rollup_offset,
                                  .profiles = summary->n_profiles,
                                  .digest = summary->digest,
                                  .usage = summary->usage};
@@ -448,7 +448,7 @@ static enum fg_code write_rollup_file(struct job_running *running, const char *p
         .level = (uint32_t)plan->level,
         .start_ns = plan->start_ns,
         .end_ns = plan->end_ns,
-        .alone = plan->kind == PLAN_ROLLUP_ONLY,
+        .rollup_only = plan->kind == PLAN_ROLLUP_ONLY,
         .parts_ns = plan->kind == PLAN_ROLLUP_ONLY && plan->level == PLAN_WEEK ? PLAN_DAY_NS : 0};
 
     if (blocks == NULL)
@@ -484,8 +484,8 @@ static enum fg_code finish_nodes(struct job_running *running, const char *path,
             FG_OK)
         return err->code;
     entry = &running->entries[running->n_entries - 1];
-    entry->nodes_only = true;
-    entry->alone = plan->kind != PLAN_ROLLUP;
+    entry->derived = true;
+    entry->rollup_only = plan->kind != PLAN_ROLLUP;
     entry->from_blocks = plan->blocks;
     entry->n_from_blocks = plan->n_blocks;
     running->result.n_blocks = 1;
@@ -588,7 +588,7 @@ static void count_dropped(struct job_running *running)
             fg_blocks_find(running->job->blocks, running->job->plan->blocks[i]);
 
         running->result.profiles += block->profiles;
-        running->result.expired += block->alone ? 0 : block->profiles;
+        running->result.expired += block->rollup_only ? 0 : block->profiles;
     }
 }
 

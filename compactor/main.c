@@ -68,7 +68,7 @@ static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mo
 {
     const struct compactor_service *service = program->service;
 
-    return fg_bucket_prove(service->bucket, deadline_mono_ns, err);
+    return fg_bucket_startup_check(service->bucket, deadline_mono_ns, err);
 }
 
 /* The bucket may be slow to answer. */

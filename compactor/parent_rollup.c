@@ -14,7 +14,7 @@ struct opened {
     const struct fg_blocks_entry *entry;
     char name[FG_NAME_MAX_BYTES];
     struct fg_block_directory directory;
-    struct fg_slice tail; /* from nodes_offset on */
+    struct fg_slice tail; /* from rollup_offset on */
     uint32_t next;        /* the part that comes next */
     uint32_t end;
 };
@@ -46,7 +46,7 @@ static enum fg_code read_tail(struct parent_running *running, struct opened *ope
                               struct fg_err *err)
 {
     const struct fg_blocks_entry *entry = opened->entry;
-    uint64_t from = entry->nodes_bytes > 0 ? entry->nodes_offset : entry->directory_offset;
+    uint64_t from = entry->rollup_bytes > 0 ? entry->rollup_offset : entry->directory_offset;
     struct fg_buf body;
     enum fg_code code;
 
@@ -62,8 +62,8 @@ static enum fg_code read_tail(struct parent_running *running, struct opened *ope
         fg_slice_sub(opened->tail, (size_t)(entry->directory_offset - from), SIZE_MAX),
         entry->bytes, running->arena, &opened->directory, err);
     if (code == FG_OK &&
-        opened->directory.nodes_offset !=
-            (entry->nodes_bytes > 0 ? entry->nodes_offset : entry->directory_offset))
+        opened->directory.rollup_offset !=
+            (entry->rollup_bytes > 0 ? entry->rollup_offset : entry->directory_offset))
         code = fg_fail(err, FG_E_CORRUPT, "the place of its rollups in the manifest");
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", opened->name);
 }
@@ -148,7 +148,7 @@ static enum fg_code add_part(struct parent_running *running, struct opened *open
                              struct fg_err *err)
 {
     const struct fg_block_part *of = next_part(opened);
-    struct fg_block_range nod = fg_nodes_ranges(of).nod;
+    struct fg_block_range nod = fg_rollup_ranges(of).nod;
     uint32_t number = running->n_parts++;
     struct cmp_merge_parent_part *part = &running->parts[number];
 
@@ -156,11 +156,11 @@ static enum fg_code add_part(struct parent_running *running, struct opened *open
     running->of[number] = opened;
     running->fetched[number] = (struct cmp_fetched){.map = NULL};
     if (nod.len > 0 &&
-        fg_nodes_parse(of,
-                       fg_slice_sub(opened->tail,
-                                    (size_t)(nod.offset - opened->directory.nodes_offset),
-                                    (size_t)nod.len),
-                       running->scratch, &part->nodes, err) != FG_OK)
+        fg_rollups_parse(of,
+                         fg_slice_sub(opened->tail,
+                                      (size_t)(nod.offset - opened->directory.rollup_offset),
+                                      (size_t)nod.len),
+                         running->scratch, &part->nodes, err) != FG_OK)
         return fg_wrap(err, "%s", opened->name);
     return read_part(running, number, nod.len == 0, err);
 }
@@ -200,7 +200,7 @@ static enum fg_code sum_up(struct parent_running *running, struct fg_slice servi
                                      .n_parts = running->n_parts,
                                      .start_ns = start_of(parent),
                                      .end_ns = parent->end_ns,
-                                     .alone = parent->alone,
+                                     .rollup_only = parent->rollup_only,
                                      .parts_ns = parent->parts_ns,
                                      .max_bytes = parent->env->memory_max_bytes / SHARE_SUMS,
                                      .arena = running->scratch};
@@ -228,7 +228,7 @@ static enum fg_code write_service(struct parent_running *running, struct fg_slic
     fg_arena_reset(running->scratch);
     running->n_parts = 0;
     code = add_parts(running, service, err);
-    if (code == FG_OK && (running->n_parts > 1 || running->parent->alone))
+    if (code == FG_OK && (running->n_parts > 1 || running->parent->rollup_only))
         code = sum_up(running, service, err);
     for (uint32_t i = 0; i < running->n_parts; i++)
         cmp_fetched_done(&running->fetched[i]);
@@ -237,7 +237,7 @@ static enum fg_code write_service(struct parent_running *running, struct fg_slic
 
         running->blocks[i].next += part != NULL && fg_slice_eq(part->service, service);
     }
-    if (code == FG_E_LIMIT && !running->parent->alone) {
+    if (code == FG_E_LIMIT && !running->parent->rollup_only) {
         running->left_out++;
         return FG_OK;
     }

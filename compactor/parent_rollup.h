@@ -19,7 +19,7 @@ struct cmp_parent_rollup {
     uint32_t n_blocks;
     uint32_t level;
     int64_t start_ns, end_ns;
-    bool alone;       /* what takes the place of the blocks: nothing is left out */
+    bool rollup_only; /* what takes the place of the blocks: nothing is left out */
     int64_t parts_ns; /* as of merge_above */
 };
 

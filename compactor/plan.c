@@ -62,7 +62,7 @@ struct cmp_plan_span cmp_plan_span_of(const struct cmp_plan_config *config, int6
 bool cmp_plan_span_has_block(const struct fg_blocks *blocks, const struct cmp_plan_span *span)
 {
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
-        if (!blocks->blocks[i].nodes_only && blocks->blocks[i].level == (uint8_t)span->level &&
+        if (!blocks->blocks[i].derived && blocks->blocks[i].level == (uint8_t)span->level &&
             blocks->blocks[i].start_ns == span->start_ns)
             return true;
     return false;
@@ -213,14 +213,14 @@ static enum cmp_plan_trouble trouble_of(const struct compaction_planning *planni
 static bool is_expired(const struct compaction_planning *planning,
                        const struct fg_blocks_entry *block)
 {
-    return (!block->nodes_only || block->alone) && /* else it goes with what it is made of */
+    return (!block->derived || block->rollup_only) && /* else it goes with what it is made of */
            block->t_max_ns < cmp_plan_keep_from_ns(planning->config, planning->input->wall_ns);
 }
 
 /* Merged nodes of it were to stay, but cannot be made. */
 static bool is_lost(const struct compaction_planning *planning, const struct fg_blocks_entry *block)
 {
-    return !block->nodes_only && trouble_of(planning, block) == PLAN_BROKEN &&
+    return !block->derived && trouble_of(planning, block) == PLAN_BROKEN &&
            !is_expired(planning, block) &&
            block->t_max_ns < fg_time_add(profiles_from_ns(planning), -PLAN_LOST_NS);
 }
@@ -575,7 +575,7 @@ static bool gather(const struct compaction_planning *planning, bool months, stru
     if (set->items == NULL)
         return false;
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
-        if (!planning->taken[i] && !blocks->blocks[i].nodes_only &&
+        if (!planning->taken[i] && !blocks->blocks[i].derived &&
             is_month(&blocks->blocks[i]) == months)
             set->items[set->count++] = &blocks->blocks[i];
     if (set->count > 1)
@@ -622,7 +622,7 @@ static enum fg_code plan_deletions(struct compaction_planning *planning, struct 
             continue;
         if (merge(planning, &one, &span, "deletion", err) != FG_OK)
             return err->code;
-        if (block->alone)
+        if (block->rollup_only)
             planning->plan.jobs[planning->plan.n_jobs - 1].kind = PLAN_ROLLUP_DELETION;
     }
     return FG_OK;
@@ -648,7 +648,7 @@ static bool gather_level(const struct compaction_planning *planning, enum cmp_pl
     if (set->items == NULL)
         return false;
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
-        if (!blocks->blocks[i].nodes_only && blocks->blocks[i].level == level)
+        if (!blocks->blocks[i].derived && blocks->blocks[i].level == level)
             set->items[set->count++] = &blocks->blocks[i];
     if (set->count > 1)
         qsort(set->items, set->count, sizeof(void *), by_span);
@@ -664,9 +664,9 @@ static bool is_in_the_way(const struct compaction_planning *planning,
     for (uint32_t i = 0; i < blocks->n_blocks; i++) {
         const struct fg_blocks_entry *block = &blocks->blocks[i];
 
-        if (block->nodes_only ? block->level == span->level && block->start_ns == span->start_ns
-                              : block->level < level->of && block->start_ns >= span->start_ns &&
-                                    block->start_ns < span->end_ns)
+        if (block->derived ? block->level == span->level && block->start_ns == span->start_ns
+                           : block->level < level->of && block->start_ns >= span->start_ns &&
+                                 block->start_ns < span->end_ns)
             return true;
     }
     return false;

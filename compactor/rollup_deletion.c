@@ -23,18 +23,18 @@ static enum fg_code taken_by(struct deleting *deleting, const struct fg_block_pa
                              struct fg_deletion **ret_deletion, struct fg_err *err)
 {
     const struct fg_deletions *deletions = deleting->task->deletions;
-    struct fg_nodes nodes;
+    struct fg_rollups rollups;
 
     *ret_deletion = NULL;
     fg_arena_reset(deleting->scratch);
-    if (fg_nodes_parse(part, bytes_of(deleting, fg_nodes_ranges(part).nod), deleting->scratch,
-                       &nodes, err) != FG_OK)
+    if (fg_rollups_parse(part, bytes_of(deleting, fg_rollup_ranges(part).nod), deleting->scratch,
+                         &rollups, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < deletions->count && *ret_deletion == NULL; i++) {
         bool named;
 
-        if (fg_nodes_named(&nodes, part, &deletions->items[i], deleting->scratch, &named, err) !=
-            FG_OK)
+        if (fg_rollup_deletion_affects(&rollups, part, &deletions->items[i], deleting->scratch,
+                                       &named, err) != FG_OK)
             return err->code;
         if (named)
             *ret_deletion = &deletions->items[i];
@@ -45,13 +45,13 @@ static enum fg_code taken_by(struct deleting *deleting, const struct fg_block_pa
 static enum fg_code copy_part(struct deleting *deleting, const struct fg_block_part *part,
                               struct fg_err *err)
 {
-    const struct fg_block_made made = {.n_profiles = part->n_profiles,
-                                       .t_min_ns = part->t_min_ns,
-                                       .t_max_ns = part->t_max_ns,
-                                       .digest = part->digest,
-                                       .usage = part->usage};
+    const struct fg_block_derived made = {.n_profiles = part->n_profiles,
+                                          .t_min_ns = part->t_min_ns,
+                                          .t_max_ns = part->t_max_ns,
+                                          .digest = part->digest,
+                                          .usage = part->usage};
 
-    if (fg_block_part_begin_made(deleting->writer, part->tenant, part->service, &made, err) !=
+    if (fg_block_part_begin_derived(deleting->writer, part->tenant, part->service, &made, err) !=
         FG_OK)
         return err->code;
     for (uint32_t i = 0; i < part->n_sections; i++) {
@@ -94,7 +94,7 @@ static enum fg_code delete_from_file(struct deleting *deleting, const struct cmp
             fg_slice_sub(deleting->file, (size_t)block->directory_offset, SIZE_MAX), block->bytes,
             deleting->arena, &deleting->directory, err) != FG_OK)
         return err->code;
-    if (!deleting->directory.nodes_only)
+    if (!deleting->directory.derived)
         return fg_fail(err, FG_E_CORRUPT,
                        "the block has profiles, but the manifest says rollups only");
     return copy_kept_parts(deleting, ret_summary, err);

@@ -1,5 +1,6 @@
 #include "compactor/routes.h"
 
+#include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/base/timespec.h"
 #include "common/runtime/log.h"
@@ -51,28 +52,26 @@ static void asking_destroy(struct asking *asking)
 /* ---- JSON ---- */
 
 /* waits_for: whom; "": for nobody, as far as is known. */
-static void put_deletion(struct fg_buf *out, const struct fg_blocks_tombstone *tombstone,
+static void put_deletion(struct fg_json_writer *json, const struct fg_blocks_tombstone *tombstone,
                          const char *waits_for)
 {
     bool ended = tombstone->ended_wall_ns != 0;
 
-    fg_buf_printf(out, "{\"id\":\"%016llx%016llx\",\"selector\":\"",
+    fg_json_begin_object(json, NULL);
+    fg_buf_printf(fg_json_value(json, "id"), "\"%016llx%016llx\"",
                   (unsigned long long)tombstone->id.hi, (unsigned long long)tombstone->id.lo);
-    fg_buf_json(out, tombstone->selector);
-    fg_buf_printf(out, "\",\"start_ms\":%lld,\"end_ms\":%lld,\"asked_ms\":%lld,\"state\":\"%s\"",
-                  (long long)(tombstone->start_ns / FG_MS_NS),
-                  (long long)(tombstone->end_ns / FG_MS_NS),
-                  (long long)(tombstone->asked_wall_ns / FG_MS_NS), ended ? "done" : "pending");
+    fg_json_put_text(json, "selector", tombstone->selector);
+    fg_json_put_i64(json, "start_ms", tombstone->start_ns / FG_MS_NS);
+    fg_json_put_i64(json, "end_ms", tombstone->end_ns / FG_MS_NS);
+    fg_json_put_i64(json, "asked_ms", tombstone->asked_wall_ns / FG_MS_NS);
+    fg_json_put_cstr(json, "state", ended ? "done" : "pending");
     if (ended)
-        fg_buf_printf(out, ",\"ended_ms\":%lld", (long long)(tombstone->ended_wall_ns / FG_MS_NS));
-    fg_buf_printf(out, ",\"profiles_removed\":%llu,\"rewrites\":%llu",
-                  (unsigned long long)tombstone->profiles, (unsigned long long)tombstone->rewrites);
-    if (!ended) {
-        fg_buf_puts(out, ",\"waits_for\":\"");
-        fg_buf_json(out, fg_cstr(waits_for));
-        fg_buf_puts(out, "\"");
-    }
-    fg_buf_puts(out, "}");
+        fg_json_put_i64(json, "ended_ms", tombstone->ended_wall_ns / FG_MS_NS);
+    fg_json_put_u64(json, "profiles_removed", tombstone->profiles);
+    fg_json_put_u64(json, "rewrites", tombstone->rewrites);
+    if (!ended)
+        fg_json_put_cstr(json, "waits_for", waits_for);
+    fg_json_end(json);
 }
 
 /* ---- POST /compactor/delete ---- */
@@ -88,14 +87,15 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
         .asked_wall_ns = fg_wall_ns(asking->env.clock)};
     const struct cmp_edit_task task = {.kind = EDIT_BURY, .tombstone = tombstone};
     const struct cmp_config *config = asking->routes->config;
+    struct fg_json_writer json = fg_json_writer(&asking->body);
 
     if (cmp_manifests_edit(&asking->env, asking->tenant, &task, err) != FG_OK)
         return err->code;
     fg_log_info("deletion requested", fg_lb("tenant", asking->tenant),
                 fg_lb("selector", asking->selector), fg_li("start_ns", asking->start_ns),
                 fg_li("end_ns", asking->end_ns));
-    put_deletion(&asking->body, &tombstone, "");
-    fg_buf_puts(&asking->body, "\n");
+    put_deletion(&json, &tombstone, "");
+    fg_buf_putc(&asking->body, '\n');
     if (config->on_deletion != NULL)
         config->on_deletion(config->on_deletion_arg);
     cmp_compaction_wake(asking->routes->compaction, asking->tenant);
@@ -113,8 +113,8 @@ struct routes_listing {
     struct cmp_ingester_list ingesters;
 };
 
-static void put_list(struct fg_buf *out, const struct routes_listing *listing,
-                     const struct fg_blocks_tombstone *tombstones, uint32_t n, const char **between)
+static void put_list(struct fg_json_writer *json, const struct routes_listing *listing,
+                     const struct fg_blocks_tombstone *tombstones, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         char waits_for[COMPLETION_TEXT_MAX_BYTES] = "";
@@ -122,9 +122,7 @@ static void put_list(struct fg_buf *out, const struct routes_listing *listing,
         if (listing->known != NULL && tombstones[i].awaits > 0)
             cmp_completion_waits_for(listing->known, &listing->l0->l0, tombstones[i].awaits,
                                      waits_for);
-        fg_buf_puts(out, *between);
-        put_deletion(out, &tombstones[i], waits_for);
-        *between = ",";
+        put_deletion(json, &tombstones[i], waits_for);
     }
 }
 
@@ -148,18 +146,21 @@ static enum fg_code list(struct fg_job *job, struct fg_err *err)
 {
     struct asking *asking = fg_container(job, struct asking, job);
     struct routes_listing listing = {.blocks = NULL};
-    const char *between = "";
     enum fg_code code;
 
     cmp_ingester_list_init(&listing.ingesters, asking->routes->config->store);
     code = read_listing(asking, &listing, err);
     if (code == FG_OK) {
         const struct fg_blocks *blocks = &listing.blocks->blocks;
+        struct fg_json_writer json = fg_json_writer(&asking->body);
 
-        fg_buf_puts(&asking->body, "{\"deletions\":[");
-        put_list(&asking->body, &listing, blocks->tombstones, blocks->n_tombstones, &between);
-        put_list(&asking->body, &listing, blocks->ended, blocks->n_ended, &between);
-        fg_buf_puts(&asking->body, "]}\n");
+        fg_json_begin_object(&json, NULL);
+        fg_json_begin_array(&json, "deletions");
+        put_list(&json, &listing, blocks->tombstones, blocks->n_tombstones);
+        put_list(&json, &listing, blocks->ended, blocks->n_ended);
+        fg_json_end(&json);
+        fg_json_end(&json);
+        fg_buf_putc(&asking->body, '\n');
     }
     cmp_ingester_list_done(&listing.ingesters);
     fg_manifest_unref(listing.l0);

@@ -287,7 +287,7 @@ static enum fg_code find_deleted(struct tenant_looking *looking, uint32_t block,
 /* Else its profiles are in others. */
 static bool has_own(const struct fg_blocks_entry *block)
 {
-    return !block->nodes_only || block->alone;
+    return !block->derived || block->rollup_only;
 }
 
 static enum fg_code prepare_deletions(struct tenant_looking *looking, struct fg_err *err)
@@ -443,9 +443,8 @@ static void count_blocks(struct tenant_looking *looking)
         const struct fg_blocks_entry *block = &looking->blocks->blocks[i];
 
         counts->bytes += block->bytes;
-        counts->others +=
-            block->nodes_only || (block->level != PLAN_HOUR && block->level != PLAN_DAY);
-        if (block->nodes_only) /* its profiles are in others, or gone */
+        counts->others += block->derived || (block->level != PLAN_HOUR && block->level != PLAN_DAY);
+        if (block->derived) /* its profiles are in others, or gone */
             continue;
         counts->hours += block->level == PLAN_HOUR;
         counts->days += block->level == PLAN_DAY;

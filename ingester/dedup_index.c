@@ -668,7 +668,7 @@ static enum fg_code search_blocks(struct search *search)
         const struct fg_blocks_entry *block = &blocks->blocks[i];
         char name[FG_NAME_MAX_BYTES];
 
-        if (block->nodes_only) /* its profiles are in others */
+        if (block->derived) /* its profiles are in others */
             continue;
         if (fg_name_block(name, search->tenant, block->id, search->err) != FG_OK ||
             search_object(search,

@@ -80,7 +80,7 @@ static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mo
 {
     const struct ingester_service *service = program->service;
 
-    return fg_bucket_prove(service->bucket, deadline_mono_ns, err);
+    return fg_bucket_startup_check(service->bucket, deadline_mono_ns, err);
 }
 
 static enum fg_code open_bucket(struct ingester_service *service, struct fg_program *program,

@@ -112,7 +112,7 @@ static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mo
 {
     const struct querier_service *service = program->service;
 
-    return fg_bucket_prove(service->bucket, deadline_mono_ns, err);
+    return fg_bucket_startup_check(service->bucket, deadline_mono_ns, err);
 }
 
 static enum fg_code read_ring(struct fg_program *program, int64_t deadline_mono_ns,

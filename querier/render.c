@@ -1,5 +1,6 @@
 #include "querier/render.h"
 
+#include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/base/timespec.h"
 #include "common/model/flame.h"
@@ -93,30 +94,13 @@ static int64_t timeline_step_s(int64_t start_ms, int64_t end_ms)
 
 /* --- writing --- */
 
-static void write_text(struct fg_slice text, struct fg_buf *out)
+static void write_numbers(struct fg_json_writer *json, const char *key, const int64_t *values,
+                          size_t n)
 {
-    fg_buf_putc(out, '"');
-    fg_buf_json(out, text);
-    fg_buf_putc(out, '"');
-}
-
-/* ,"key": */
-static void write_key(const char *key, struct fg_buf *out)
-{
-    fg_buf_puts(out, ",\"");
-    fg_buf_puts(out, key);
-    fg_buf_puts(out, "\":");
-}
-
-static void write_numbers(const int64_t *values, size_t n, struct fg_buf *out)
-{
-    fg_buf_putc(out, '[');
-    for (size_t i = 0; i < n; i++) {
-        if (i > 0)
-            fg_buf_putc(out, ',');
-        fg_buf_i64(out, values[i]);
-    }
-    fg_buf_putc(out, ']');
+    fg_json_begin_array(json, key);
+    for (size_t i = 0; i < n; i++)
+        fg_json_put_i64(json, NULL, values[i]);
+    fg_json_end(json);
 }
 
 /* What flame graphs of one and of two sides have in common. */
@@ -129,34 +113,30 @@ struct render_flamegraph {
     int64_t ticks, max_self;
 };
 
-static void write_flamebearer(const struct render_flamegraph *graph, struct fg_buf *out)
+static void write_flamebearer(const struct render_flamegraph *graph, struct fg_json_writer *json)
 {
     size_t from = 0;
 
-    fg_buf_puts(out, "{\"version\":1,\"flamebearer\":{\"names\":[");
-    for (size_t i = 0; i < graph->n_names; i++) {
-        if (i > 0)
-            fg_buf_putc(out, ',');
-        write_text(graph->names[i], out);
-    }
-    fg_buf_puts(out, "],\"levels\":[");
+    fg_json_put_u64(json, "version", 1);
+    fg_json_begin_object(json, "flamebearer");
+    fg_json_begin_array(json, "names");
+    for (size_t i = 0; i < graph->n_names; i++)
+        fg_json_put_text(json, NULL, graph->names[i]);
+    fg_json_end(json);
+    fg_json_begin_array(json, "levels");
     for (size_t i = 0; i < graph->n_levels; i++) {
-        if (i > 0)
-            fg_buf_putc(out, ',');
-        write_numbers(graph->values + from, graph->level_ends[i] - from, out);
+        write_numbers(json, NULL, graph->values + from, graph->level_ends[i] - from);
         from = graph->level_ends[i];
     }
-    fg_buf_putc(out, ']');
-    write_key("numTicks", out);
-    fg_buf_i64(out, graph->ticks);
-    write_key("maxSelf", out);
-    fg_buf_i64(out, graph->max_self);
-    fg_buf_putc(out, '}');
+    fg_json_end(json);
+    fg_json_put_i64(json, "numTicks", graph->ticks);
+    fg_json_put_i64(json, "maxSelf", graph->max_self);
+    fg_json_end(json);
 }
 
 /* Units are what old clients know: they count in samples and objects. */
 static void write_metadata(const struct fg_profile_type *type, const char *format,
-                           struct fg_buf *out)
+                           struct fg_json_writer *json)
 {
     static const char *const objects[] = {"inuse_objects", "alloc_objects", "goroutine", "samples"};
     struct fg_slice units = type->unit;
@@ -169,13 +149,13 @@ static void write_metadata(const struct fg_profile_type *type, const char *forma
     for (size_t i = 0; i < FG_COUNT(objects); i++)
         if (fg_slice_is(type->type, objects[i]))
             units = FG_LIT("objects");
-    write_key("metadata", out);
-    fg_buf_printf(out, "{\"format\":\"%s\",\"spyName\":\"\",\"sampleRate\":%lld,\"units\":", format,
-                  (long long)rate);
-    write_text(units, out);
-    write_key("name", out);
-    write_text(type->type, out);
-    fg_buf_putc(out, '}');
+    fg_json_begin_object(json, "metadata");
+    fg_json_put_cstr(json, "format", format);
+    fg_json_put_cstr(json, "spyName", "");
+    fg_json_put_i64(json, "sampleRate", rate);
+    fg_json_put_text(json, "units", units);
+    fg_json_put_text(json, "name", type->type);
+    fg_json_end(json);
 }
 
 struct timeline {
@@ -191,8 +171,8 @@ static int64_t round_down(int64_t value, int64_t step)
 }
 
 /* series NULL: zeros. One value per step of [start, end), both rounded down. */
-static void write_timeline(const struct timeline *timeline, const struct qry_points *series,
-                           struct fg_buf *out)
+static void write_timeline(struct fg_json_writer *json, const char *key,
+                           const struct timeline *timeline, const struct qry_points *series)
 {
     int64_t step = timeline->step_s;
     int64_t start = round_down(timeline->start_ms / 1000, step);
@@ -207,9 +187,12 @@ static void write_timeline(const struct timeline *timeline, const struct qry_poi
         if (index >= 0 && index < n)
             samples[index] = fg_value_add(samples[index], series->items[i].sum);
     }
-    fg_buf_printf(out, "{\"startTime\":%lld,\"samples\":", (long long)start);
-    write_numbers(samples, (size_t)n, out);
-    fg_buf_printf(out, ",\"durationDelta\":%lld,\"watermarks\":null}", (long long)step);
+    fg_json_begin_object(json, key);
+    fg_json_put_i64(json, "startTime", start);
+    write_numbers(json, "samples", samples, (size_t)n);
+    fg_json_put_i64(json, "durationDelta", step);
+    fg_json_put_null(json, "watermarks");
+    fg_json_end(json);
     free(samples);
 }
 
@@ -221,12 +204,10 @@ static struct fg_slice group_key(const struct qry_points *series, const char *la
 }
 
 /* By the value of the first label; of several series with one value the last counts, as ever. */
-static void write_groups(const struct timeline *timeline, const struct qry_points *series, size_t n,
-                         const char *label, struct fg_buf *out)
+static void write_groups(struct fg_json_writer *json, const struct timeline *timeline,
+                         const struct qry_points *series, size_t n, const char *label)
 {
-    bool first = true;
-
-    fg_buf_putc(out, '{');
+    fg_json_begin_object(json, "groups");
     for (size_t i = 0; i < n; i++) {
         struct fg_slice key = group_key(&series[i], label);
         bool later = false;
@@ -235,14 +216,10 @@ static void write_groups(const struct timeline *timeline, const struct qry_point
             later = fg_slice_eq(key, group_key(&series[j], label));
         if (later)
             continue;
-        if (!first)
-            fg_buf_putc(out, ',');
-        first = false;
-        write_text(key, out);
-        fg_buf_putc(out, ':');
-        write_timeline(timeline, &series[i], out);
+        fg_json_put_key(json, key);
+        write_timeline(json, NULL, timeline, &series[i]);
     }
-    fg_buf_putc(out, '}');
+    fg_json_end(json);
 }
 
 static enum fg_code finish(struct qry_query *query, struct fg_err *err)
@@ -292,23 +269,27 @@ static enum fg_code read_render(struct qry_query *query, struct render *render, 
 
 static void write_render(const struct render *render, struct fg_buf *out)
 {
+    struct fg_json_writer json = fg_json_writer(out);
     struct fg_flame flame;
 
     fg_flame_make(&render->tree, render->max_nodes, &flame);
+    fg_json_begin_object(&json, NULL);
     write_flamebearer(&(struct render_flamegraph){flame.names, flame.n_names, flame.values,
                                                   flame.level_ends, flame.n_levels, flame.total,
                                                   flame.max_self},
-                      out);
+                      &json);
     fg_flame_done(&flame);
-    write_metadata(&render->selection.type, "single", out);
-    write_key("timeline", out);
-    write_timeline(&render->timeline, render->n_series == 1 ? render->series : NULL, out);
-    write_key("groups", out);
+    write_metadata(&render->selection.type, "single", &json);
+    write_timeline(&json, "timeline", &render->timeline,
+                   render->n_series == 1 ? render->series : NULL);
     if (render->n_group_by > 0)
-        write_groups(&render->timeline, render->series, render->n_series, render->group_by[0], out);
+        write_groups(&json, &render->timeline, render->series, render->n_series,
+                     render->group_by[0]);
     else
-        fg_buf_puts(out, "null");
-    fg_buf_puts(out, ",\"heatmap\":null}\n");
+        fg_json_put_null(&json, "groups");
+    fg_json_put_null(&json, "heatmap");
+    fg_json_end(&json);
+    fg_buf_putc(out, '\n');
 }
 
 static enum fg_code answer_render(struct qry_query *query, struct render *render,
@@ -370,18 +351,24 @@ static enum fg_code read_side(struct qry_query *query, const struct side_params 
 static void write_diff(const struct fg_profile_type *type, const struct qry_diff *diff,
                        struct fg_buf *out)
 {
+    struct fg_json_writer json = fg_json_writer(out);
+
+    fg_json_begin_object(&json, NULL);
     write_flamebearer(&(struct render_flamegraph){diff->names, diff->n_names, diff->values,
                                                   diff->level_ends, diff->n_levels,
                                                   fg_value_add(diff->left_ticks, diff->right_ticks),
                                                   diff->max_self},
-                      out);
-    write_metadata(type, "double", out);
-    fg_buf_puts(out, ",\"timeline\":null,\"groups\":null,\"heatmap\":null");
+                      &json);
+    write_metadata(type, "double", &json);
+    fg_json_put_null(&json, "timeline");
+    fg_json_put_null(&json, "groups");
+    fg_json_put_null(&json, "heatmap");
     if (diff->left_ticks != 0)
-        fg_buf_printf(out, ",\"leftTicks\":%lld", (long long)diff->left_ticks);
+        fg_json_put_i64(&json, "leftTicks", diff->left_ticks);
     if (diff->right_ticks != 0)
-        fg_buf_printf(out, ",\"rightTicks\":%lld", (long long)diff->right_ticks);
-    fg_buf_puts(out, "}\n");
+        fg_json_put_i64(&json, "rightTicks", diff->right_ticks);
+    fg_json_end(&json);
+    fg_buf_putc(out, '\n');
 }
 
 static enum fg_code answer_diff(struct qry_query *query, struct qry_side sides[2],
@@ -425,17 +412,24 @@ static enum fg_code render_diff(struct qry_query *query, const ProtobufCMessage 
 
 static void write_types(const struct qry_label_sets *sets, struct fg_buf *out)
 {
-    size_t written = 0;
+    struct fg_json_writer json = fg_json_writer(out);
+    bool any = false;
 
     for (size_t i = 0; i < sets->n; i++) {
         struct fg_slice id = fg_labels_get(&sets->items[i], FG_LABEL_PROFILE_TYPE);
 
         if (id.len == 0)
             continue;
-        fg_buf_putc(out, written++ == 0 ? '[' : ',');
-        write_text(id, out);
+        if (!any)
+            fg_json_begin_array(&json, NULL);
+        any = true;
+        fg_json_put_text(&json, NULL, id);
     }
-    fg_buf_puts(out, written == 0 ? "null\n" : "]\n");
+    if (any)
+        fg_json_end(&json);
+    else
+        fg_json_put_null(&json, NULL);
+    fg_buf_putc(out, '\n');
 }
 
 /* Profile types of the last hour; for any other label there is no way to give a time range. */

@@ -1,8 +1,10 @@
 /*
- * An arena is the memory of one piece of work (a request, a call, a query): everything made on the
- * way dies with it. It has a limit; reaching it is an ordinary error of the caller's (FG_E_LIMIT).
+ * An arena holds the memory of one piece of work (a request, a call, a query) and frees all of it
+ * at once. It has a limit. Reaching the limit is an ordinary error, which the caller reports
+ * (FG_E_LIMIT).
  *
- * Thread: one at a time. Memory: blocks of at least 8 KiB from malloc; what is larger gets its own.
+ * Thread: one at a time. Memory: blocks of at least 8 KiB from malloc; a larger allocation gets a
+ * block of its own.
  */
 #ifndef FG_COMMON_BASE_ARENA_H
 #define FG_COMMON_BASE_ARENA_H
@@ -11,28 +13,31 @@
 
 struct fg_arena;
 
-/* limit_bytes bounds what is asked for in total. Destroy accepts NULL. */
+/* Creates an arena whose allocations may add up to limit_bytes. */
 struct fg_arena *fg_arena_create(size_t limit_bytes);
+/* Frees the arena and all that it holds. Accepts NULL. */
 void fg_arena_destroy(struct fg_arena *arena);
 FG_AUTO(fg_arena, fg_arena_destroy)
 
-/* Another limit from now on; what there is already stays. */
+/* Sets another limit. Memory that was allocated stays valid, even if it exceeds the limit. */
 void fg_arena_set_limit(struct fg_arena *arena, size_t limit_bytes);
 
-/* Everything made so far is gone; the largest block stays for the next piece of work. */
+/* Frees all allocations, and keeps the largest block for the next piece of work. */
 void fg_arena_reset(struct fg_arena *arena);
 
-/* Bytes for any type, not zeroed; NULL only at the limit. size may be 0. */
+/* Returns size bytes (0 is allowed) aligned for any type, not zeroed. Returns NULL only at the
+ * limit. */
 void *fg_arena_alloc(struct fg_arena *arena, size_t size) fg_must_check;
 
-/* count zeroed elements; NULL at the limit, also when count * size does not fit a size_t. */
+/* Returns an array of count zeroed elements. Returns NULL at the limit, and if count * size does
+ * not fit a size_t. */
 void *fg_arena_calloc(struct fg_arena *arena, size_t count, size_t size) fg_must_check;
 #define fg_arena_new(arena, type, count) ((type *)fg_arena_calloc(arena, count, sizeof(type)))
 
 /*
- * Room for `more` elements behind the first `count` of an array that holds *cap: doubles at least,
- * and leaves the old array to the arena. array is the address of the pointer to it. false at the
- * limit: everything is as it was.
+ * Makes room for `more` elements after the first `count` elements of an array with room for *cap.
+ * It at least doubles the array; the old one stays in the arena. array is the address of the
+ * pointer to the array. Returns false at the limit, and changes nothing then.
  */
 bool fg_arena_grow_slow(struct fg_arena *arena, void *array, uint32_t count, uint32_t more,
                         uint32_t *cap, size_t size) fg_must_check;
@@ -44,18 +49,18 @@ fg_must_check static inline bool fg_arena_grow(struct fg_arena *arena, void *arr
            fg_arena_grow_slow(arena, array, count, more, cap, size);
 }
 
-/* Copies; .ptr is NULL at the limit. */
+/* Returns a copy of the bytes. Its ptr is NULL at the limit. */
 struct fg_slice fg_arena_copy(struct fg_arena *arena, struct fg_slice bytes) fg_must_check;
 
-/* NUL-terminated copy; NULL at the limit. */
+/* Returns a NUL-terminated copy of the bytes, or NULL at the limit. */
 char *fg_arena_text(struct fg_arena *arena, struct fg_slice bytes) fg_must_check;
 
-/* Formatted, NUL-terminated; NULL at the limit. */
+/* Returns formatted text, NUL-terminated, or NULL at the limit. */
 char *fg_arena_printf(struct fg_arena *arena, const char *fmt, ...) fg_printf(2, 3) fg_must_check;
 
 /*
- * A mark remembers how much there was: fg_arena_release() forgets all that was made since, for work
- * that comes in pieces. Marks are released last first.
+ * A mark remembers how much of an arena is in use. fg_arena_release() frees all that was allocated
+ * since the mark was taken. Release marks in reverse order.
  */
 struct fg_arena_mark {
     void *block;
@@ -64,6 +69,7 @@ struct fg_arena_mark {
 struct fg_arena_mark fg_arena_mark(const struct fg_arena *arena);
 void fg_arena_release(struct fg_arena *arena, struct fg_arena_mark mark);
 
+/* Returns the sum of all allocations so far, in bytes. */
 size_t fg_arena_used_bytes(const struct fg_arena *arena);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Functions that lose track of lengths, hide errors or share state between threads. In the manner
- * of git's banned.h: using one is a compile error that names it.
+ * Bans functions that lose track of lengths, hide errors or share state between threads: a call of
+ * one is a compile error that names the function. git's banned.h does the same.
  */
 #ifndef FG_COMMON_BASE_BANNED_H
 #define FG_COMMON_BASE_BANNED_H

@@ -1,7 +1,9 @@
 /*
- * A budget is a number of bytes that many threads share: what is admitted takes from it before it
- * asks for memory, and gives back when it is gone. If something does not fit, the client is told:
- * 429 for a request, 503 for an answer.
+ * A budget is a number of bytes that many threads share. Code takes bytes from the budget before it
+ * allocates memory, and gives them back after it frees the memory. If a take fails, the client gets
+ * an error: 429 for a request, 503 for an answer.
+ *
+ * Thread: any.
  */
 #ifndef FG_COMMON_BASE_BUDGET_H
 #define FG_COMMON_BASE_BUDGET_H
@@ -16,6 +18,7 @@ struct fg_budget {
     uint64_t limit_bytes;
 };
 
+/* Makes a budget of limit_bytes of which nothing is taken. */
 static inline void fg_budget_init(struct fg_budget *budget, uint64_t limit_bytes)
 {
     atomic_init(&budget->used_bytes, 0);
@@ -24,9 +27,9 @@ static inline void fg_budget_init(struct fg_budget *budget, uint64_t limit_bytes
 }
 
 /*
- * false: it does not fit, and nothing was taken. Any thread. Never adds first and takes back: for
- * that moment a large request would make small ones fail, or wrap the sum around and let them all
- * in.
+ * Takes bytes from the budget. Returns false if they do not fit; nothing is taken then. It does not
+ * add first and undo that on failure: in between, a large request would make small ones fail, or
+ * overflow the sum and let all of them in.
  */
 static inline bool fg_budget_take(struct fg_budget *budget, uint64_t bytes)
 {
@@ -63,12 +66,13 @@ static inline bool fg_budget_has(struct fg_budget *budget, uint64_t bytes)
     return used <= budget->limit_bytes && bytes <= budget->limit_bytes - used;
 }
 
-/* Takes even beyond the limit: for memory that is already there and has to be counted. */
+/* Takes bytes even beyond the limit, for memory that is already allocated and has to be counted. */
 static inline void fg_budget_force(struct fg_budget *budget, uint64_t bytes)
 {
     atomic_fetch_add_explicit(&budget->used_bytes, bytes, memory_order_relaxed);
 }
 
+/* Gives back bytes that were taken. */
 static inline void fg_budget_give(struct fg_budget *budget, uint64_t bytes)
 {
     uint64_t before = atomic_fetch_sub_explicit(&budget->used_bytes, bytes, memory_order_relaxed);
@@ -76,6 +80,7 @@ static inline void fg_budget_give(struct fg_budget *budget, uint64_t bytes)
     fg_assert(before >= bytes);
 }
 
+/* Returns how many bytes are taken. */
 static inline uint64_t fg_budget_used(struct fg_budget *budget)
 {
     return atomic_load_explicit(&budget->used_bytes, memory_order_relaxed);

@@ -1,7 +1,7 @@
 /*
- * A buffer is bytes that we own, growing up to a cap it was born with (as curl's dynbuf). Appending
- * past the cap sets `full` and appends nothing from then on: write straight through, look once at
- * the end.
+ * A buffer owns bytes and grows up to a maximum that is set at the start (as curl's dynbuf does).
+ * An append that exceeds the maximum sets `full`, and all later appends do nothing. So write
+ * without checks, and look at `full` once at the end.
  */
 #ifndef FG_COMMON_BASE_BUF_H
 #define FG_COMMON_BASE_BUF_H
@@ -18,17 +18,20 @@ struct fg_buf {
     bool full;        /* something did not fit; what is here is cut short */
 };
 
-/* In place. Nothing is allocated before the first byte. */
+/* Makes an empty buffer. It allocates nothing before the first append. */
 void fg_buf_init(struct fg_buf *buf, size_t max_bytes);
+/* Frees the memory and makes the buffer empty. */
 void fg_buf_done(struct fg_buf *buf);
 
-/* Makes room for len more bytes; false (and full) when they exceed the cap. */
+/* Makes room for len more bytes. Returns false and sets `full` if they exceed the maximum. */
 bool fg_buf_reserve(struct fg_buf *buf, size_t len);
 
+/* Appends len bytes. */
 void fg_buf_append_slow(struct fg_buf *buf, const void *bytes, size_t len);
+/* Appends formatted text without a NUL. */
 void fg_buf_printf(struct fg_buf *buf, const char *fmt, ...) fg_printf(2, 3);
 
-/* Forgets the content, keeps the memory. */
+/* Removes the content and keeps the memory. */
 static inline void fg_buf_clear(struct fg_buf *buf)
 {
     buf->len = 0;
@@ -66,7 +69,7 @@ static inline void fg_buf_putc(struct fg_buf *buf, uint8_t byte)
     fg_buf_append(buf, &byte, 1);
 }
 
-/* LEB128, as protobuf's varints. At most ten bytes. */
+/* Appends a number as LEB128, as protobuf's varints: at most ten bytes. */
 static inline void fg_buf_varint(struct fg_buf *buf, uint64_t value)
 {
     uint8_t bytes[10];
@@ -80,7 +83,8 @@ static inline void fg_buf_varint(struct fg_buf *buf, uint64_t value)
     fg_buf_append(buf, bytes, n);
 }
 
-/* Signed numbers near zero stay short: 0, -1, 1, -2 become 0, 1, 2, 3 (protobuf's sint64). */
+/* Maps a signed number to an unsigned one so that numbers near zero stay small: 0, -1, 1, -2 become
+ * 0, 1, 2, 3 (protobuf's sint64). */
 static inline uint64_t fg_zigzag(int64_t value)
 {
     return ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
@@ -96,14 +100,15 @@ static inline void fg_buf_zigzag(struct fg_buf *buf, int64_t value)
     fg_buf_varint(buf, fg_zigzag(value));
 }
 
-/* A varint length, then the bytes. */
+/* Appends a varint length, then the bytes. */
 static inline void fg_buf_lenbytes(struct fg_buf *buf, struct fg_slice bytes)
 {
     fg_buf_varint(buf, bytes.len);
     fg_buf_put(buf, bytes);
 }
 
-/* Fixed-width integers: le on disk and wire, be in keys that have to sort. */
+/* Append integers of fixed width: little-endian (le) on disk and wire, big-endian (be) in keys that
+ * have to sort. */
 static inline void fg_buf_le32(struct fg_buf *buf, uint32_t value)
 {
     uint8_t b[4] = {(uint8_t)value, (uint8_t)(value >> 8), (uint8_t)(value >> 16),

@@ -1,10 +1,10 @@
 /*
- * A cursor reads bytes from outside. Its error is sticky: read straight through, look at `bad` once
- * at the end. After an error every read gives zero and fg_cur_more() says false, so loops end.
- * Nobody does pointer arithmetic on input except this file.
+ * A cursor reads bytes that come from outside. Its error is sticky: read without checks, and look
+ * at `bad` once at the end. After an error every read returns zero and fg_cur_more() returns false,
+ * so loops end. Only this file does pointer arithmetic on input.
  *
- * The fg_pb_ functions read the protobuf wire format ("Encoding" in the protobuf documentation);
- * groups (wire types 3 and 4), long gone from the format, count as errors.
+ * The fg_pb_ functions read the protobuf wire format ("Encoding" in the protobuf documentation).
+ * Groups (wire types 3 and 4), which the format has deprecated, count as errors.
  */
 #ifndef FG_COMMON_BASE_CURSOR_H
 #define FG_COMMON_BASE_CURSOR_H
@@ -17,28 +17,32 @@ struct fg_cur {
     bool bad;
 };
 
+/* Returns a cursor at the start of the bytes, which are borrowed. */
 static inline struct fg_cur fg_cur(struct fg_slice in)
 {
     return (struct fg_cur){in.ptr, in.len, false};
 }
 
+/* Returns whether bytes are left to read. */
 static inline bool fg_cur_more(const struct fg_cur *cur)
 {
     return cur->left > 0;
 }
 
+/* Sets the error: for a value that the caller finds to be wrong. */
 static inline void fg_cur_fail(struct fg_cur *cur)
 {
     cur->bad = true;
     cur->left = 0;
 }
 
-/* Ends the reading and says whether all was well: nothing bad, nothing left over. */
+/* Returns whether all was read without an error and nothing is left. */
 static inline bool fg_cur_end(const struct fg_cur *cur)
 {
     return !cur->bad && cur->left == 0;
 }
 
+/* Reads one byte. */
 static inline uint8_t fg_cur_u8(struct fg_cur *cur)
 {
     if (cur->left == 0) {
@@ -51,7 +55,8 @@ static inline uint8_t fg_cur_u8(struct fg_cur *cur)
 
 uint64_t fg_cur_varint_slow(struct fg_cur *cur);
 
-/* LEB128 of at most ten bytes; more, or bits beyond 64, is bad. */
+/* Reads a LEB128 number of at most ten bytes. A longer one, or one with more than 64 bits, is an
+ * error. */
 static inline uint64_t fg_cur_varint(struct fg_cur *cur)
 {
     if (cur->left > 0 && cur->ptr[0] < 0x80) {
@@ -68,12 +73,13 @@ static inline uint64_t fg_cur_varint(struct fg_cur *cur)
     return fg_cur_varint_slow(cur);
 }
 
-/* count of them at once, for columns of mostly small numbers. */
+/* Reads count such numbers at once. It is fast for columns of mostly small numbers. */
 void fg_cur_varints(struct fg_cur *cur, uint64_t *out, size_t count);
 
 uint64_t fg_cur_varint9_slow(struct fg_cur *cur);
 
-/* LEB128 of at most nine bytes, the ninth with all its eight bits: the numbers of JFR. */
+/* Reads a LEB128 number of at most nine bytes of which the ninth has eight bits, as JFR writes
+ * them. */
 static inline uint64_t fg_cur_varint9(struct fg_cur *cur)
 {
     if (cur->left > 0 && cur->ptr[0] < 0x80) {
@@ -90,12 +96,13 @@ static inline uint64_t fg_cur_varint9(struct fg_cur *cur)
     return fg_cur_varint9_slow(cur);
 }
 
-/* So many of them at once, for tables that are passed over before they are read. */
+/* Skips count such numbers. */
 void fg_cur_skip_varint9(struct fg_cur *cur, uint64_t count);
 
-/* The same of fg_cur_varint(): columns that nobody wants. */
+/* Skips count numbers of fg_cur_varint(). */
 void fg_cur_skip_varints(struct fg_cur *cur, uint64_t count);
 
+/* Reads a signed number that fg_buf_zigzag() wrote. */
 static inline int64_t fg_cur_zigzag(struct fg_cur *cur)
 {
     uint64_t value = fg_cur_varint(cur);
@@ -103,7 +110,7 @@ static inline int64_t fg_cur_zigzag(struct fg_cur *cur)
     return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
 }
 
-/* The next len bytes, borrowed from the input. */
+/* Returns the next len bytes, borrowed from the input. */
 static inline struct fg_slice fg_cur_take(struct fg_cur *cur, uint64_t len)
 {
     struct fg_slice taken = {NULL, 0};
@@ -119,12 +126,13 @@ static inline struct fg_slice fg_cur_take(struct fg_cur *cur, uint64_t len)
     return taken;
 }
 
-/* A varint length, then that many bytes. */
+/* Reads a varint length and returns that many bytes. */
 static inline struct fg_slice fg_cur_lenbytes(struct fg_cur *cur)
 {
     return fg_cur_take(cur, fg_cur_varint(cur));
 }
 
+/* Read integers of fixed width, little-endian (le) or big-endian (be). */
 uint32_t fg_cur_le32(struct fg_cur *cur);
 uint64_t fg_cur_le64(struct fg_cur *cur);
 uint16_t fg_cur_be16(struct fg_cur *cur);
@@ -132,8 +140,9 @@ uint32_t fg_cur_be32(struct fg_cur *cur);
 uint64_t fg_cur_be64(struct fg_cur *cur);
 
 /*
- * A count of elements that need at least min_bytes each: more than the input can hold is bad, so
- * that nobody asks memory for a number that a stranger chose.
+ * Reads a count of elements that take at least min_bytes each. A count that the rest of the input
+ * cannot hold is an error, so that a sender cannot make us allocate more than a multiple of what it
+ * sent.
  */
 uint64_t fg_cur_count(struct fg_cur *cur, size_t min_bytes);
 
@@ -142,12 +151,12 @@ enum fg_pb_type { FG_PB_VARINT = 0, FG_PB_I64 = 1, FG_PB_LEN = 2, FG_PB_I32 = 5 
 #define FG_PB_TAG(field, type) (((uint64_t)(field) << 3) | (uint64_t)(type))
 
 /*
- * The varints of a repeated field, one after another: all of it where the tag says that it is
- * packed, else the one number that follows. Writers may mix the two.
+ * Returns the varints of a repeated field: all of the field if the tag says that it is packed, else
+ * the one number that follows. Writers may mix the two forms.
  */
 struct fg_slice fg_pb_varints(struct fg_cur *cur, uint64_t tag);
 
-/* Skips the value of a tag that was just read; an unknown wire type is bad. */
+/* Skips the value of a tag that was just read. An unknown wire type is an error. */
 void fg_pb_skip(struct fg_cur *cur, uint64_t tag);
 
 /*

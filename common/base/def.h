@@ -1,6 +1,6 @@
 /*
- * Words every file uses: attributes, ownership, assertions. Includes banned.h, so that a call to a
- * function we do not want fails to compile wherever this header is seen, which is everywhere.
+ * Attributes, ownership and assertions that every file uses. It includes banned.h, so that a call
+ * of a banned function fails to compile in every file.
  */
 #ifndef FG_COMMON_BASE_DEF_H
 #define FG_COMMON_BASE_DEF_H
@@ -19,12 +19,13 @@
 #define FG_MIN(a, b)    ((a) < (b) ? (a) : (b))
 #define FG_MAX(a, b)    ((a) > (b) ? (a) : (b))
 
-/* What an embedded member belongs to: fg_container(job, struct push, job). */
+/* Returns the struct that has `ptr` as its member: fg_container(job, struct push, job). */
 #define fg_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /*
- * A local that owns something: fg_auto(fg_buf) *buf = ...; its closer runs on every way out.
- * FG_AUTO(type, closer) in the header of the type makes that possible; the closer accepts NULL.
+ * Declares a local variable that owns what it points to: fg_auto(fg_buf) *buf = ...; its closer
+ * runs on every way out of the scope. FG_AUTO(type, closer) in the header of the type makes that
+ * possible. The closer accepts NULL.
  */
 #define FG_AUTO(type, closer)                                                                      \
     fg_unused static inline void type##_auto(struct type **owned)                                  \
@@ -33,7 +34,7 @@
     }
 #define fg_auto(type) __attribute__((cleanup(type##_auto))) struct type
 
-/* Ownership leaves an fg_auto variable: *ret_x = fg_take(x); */
+/* Moves ownership out of an fg_auto variable and sets it to NULL: *ret_x = fg_take(x); */
 #define fg_take(var)                                                                               \
     ({                                                                                             \
         __typeof__(var) fg_taken = (var);                                                          \
@@ -41,7 +42,8 @@
         fg_taken;                                                                                  \
     })
 
-/* What cannot happen. Stays in release builds: a wrong answer costs more than the check. */
+/* Aborts if the condition is false. It stays in release builds, because a wrong answer costs more
+ * than the check. */
 #define fg_assert(cond)                                                                            \
     do {                                                                                           \
         if (__builtin_expect(!(cond), 0))                                                          \
@@ -50,17 +52,17 @@
 
 void fg_assert_failed(const char *cond, const char *file, int line) __attribute__((noreturn, cold));
 
-/* malloc and friends that abort when memory is gone; sizes that a client chooses are checked
- * before. */
+/* Allocate memory, and abort if there is none. Callers check sizes that a client chooses before. */
 void *fg_malloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *fg_calloc(size_t count, size_t size) __attribute__((malloc, returns_nonnull));
 void *fg_realloc(void *ptr, size_t size) __attribute__((returns_nonnull));
 
-/* For a struct: struct x *x = fg_new(struct x); zeroed, released with free(). */
+/* Allocates a zeroed struct, to be released with free(): struct x *x = fg_new(struct x); */
 #define fg_new(type) ((type *)fg_calloc(1, sizeof(type)))
 
 /*
- * What a callback receives as void * begins with a magic number, and is unwrapped with a check:
+ * Converts the void * of a callback to a struct that begins with a magic number, and asserts the
+ * number:
  *     struct fg_call *call = fg_obj(arg, fg_call, FG_CALL_MAGIC);
  */
 #define fg_obj(arg, type, wanted)                                                                  \

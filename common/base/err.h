@@ -1,8 +1,8 @@
 /*
- * Errors: a code to act on and a sentence to read.
+ * An error is a code to act on and a sentence to read.
  *
- * A function that can fail returns enum fg_code and fills struct fg_err; each level adds what it
- * knows with fg_wrap(). err is never NULL and means something only after a failure.
+ * A function that can fail returns enum fg_code and fills struct fg_err. Each level adds what it
+ * knows with fg_wrap(). err is never NULL, and has a meaning only after a failure.
  */
 #ifndef FG_COMMON_BASE_ERR_H
 #define FG_COMMON_BASE_ERR_H
@@ -10,11 +10,11 @@
 #include "common/base/def.h"
 
 /*
- * code, Connect name, HTTP status, gRPC number, whether trying again later can help.
+ * Columns: code, Connect name, HTTP status, gRPC number, whether a retry can help.
  * Names and statuses are those of the Connect protocol ("Error codes"), so that a code reaches a
- * client as it is. FG_E_DECODE is the one that Connect does not know: input that we could not read,
- * which plain routes answer with 422 and the code "unknown", as Pyroscope does. FG_E_NO_SPACE is a
- * disk or quota that is full, which somebody has to see to; FG_E_LIMIT passes by itself.
+ * client unchanged. Connect does not have FG_E_DECODE: input that cannot be decoded, which plain
+ * routes answer with 422 and the code "unknown", as Pyroscope does. FG_E_NO_SPACE means that a disk
+ * or quota is full and an operator has to act; FG_E_LIMIT passes by itself.
  */
 /* clang-format off */
 #define FG_CODES(X)                                                     \
@@ -52,21 +52,22 @@ struct fg_err {
     char msg[FG_ERR_MSG_MAX_BYTES];
 };
 
-/* Sets code and sentence; returns the code, so that one can write return fg_fail(err, ...). */
+/* Sets code and sentence. Returns the code, for return fg_fail(err, ...). */
 enum fg_code fg_fail(struct fg_err *err, enum fg_code code, const char *fmt, ...) fg_printf(3, 4);
 
-/* Puts "<context>: " before the sentence; returns the code that err already has. */
+/* Puts "<context>: " before the sentence. Returns the code that err has. */
 enum fg_code fg_wrap(struct fg_err *err, const char *fmt, ...) fg_printf(2, 3);
 
-/* From errno of the operating system: "<context>: No such file or directory". */
+/* Sets an error from errno: "<context>: No such file or directory". Returns its code. */
 enum fg_code fg_fail_errno(struct fg_err *err, int errnum, const char *fmt, ...) fg_printf(3, 4);
 
+/* Return the columns of a code. */
 const char *fg_code_name(enum fg_code code); /* "invalid_argument" */
 unsigned fg_code_http(enum fg_code code);    /* 400 */
 unsigned fg_code_grpc(enum fg_code code);    /* 3 */
-bool fg_code_retry(enum fg_code code);       /* can it help to try again later? */
+bool fg_code_retry(enum fg_code code);       /* whether a retry can help */
 
-/* The code whose gRPC number this is; FG_E_UNKNOWN for numbers nobody knows. */
+/* Returns the code with this gRPC number, FG_E_UNKNOWN if there is none. */
 enum fg_code fg_code_from_grpc(unsigned number);
 
 #endif

@@ -1,27 +1,28 @@
 /*
- * Content hashes: XXH3 by way of libxxhash. Ids of strings, frames, stacks and profiles are 128
- * bits, so that equal content has an equal id on every machine and different content practically
- * never.
+ * Content hashes (XXH3, from libxxhash). Ids of strings, frames, stacks and profiles have 128 bits:
+ * equal content has the same id on every machine, and two different contents practically never do.
  */
 #ifndef FG_COMMON_BASE_HASH_H
 #define FG_COMMON_BASE_HASH_H
 
 #include "common/base/slice.h"
 
-/* 128 bits: an id or a sum of ids. Compared and summed as one little number. */
+/* An id or a sum of ids. Functions compare and add it as one number of 128 bits. */
 struct fg_id {
     uint64_t lo, hi;
 };
 
 enum { FG_ID_BYTES = 16 };
 
+/* Returns the hash of the bytes. */
 struct fg_id fg_hash128(struct fg_slice bytes);
 uint64_t fg_hash64(struct fg_slice bytes);
 
-/* seed separates domains: the same bytes as a label set and as a stack have nothing in common. */
+/* Returns a hash that also depends on seed, so that equal bytes in two domains (a label set, a
+ * stack) have different ids. */
 struct fg_id fg_hash128_seed(struct fg_slice bytes, uint64_t seed);
 
-/* Mixes a 64-bit number into a well spread one (the finaliser of SplitMix64). */
+/* Spreads the bits of a number evenly (the finaliser of SplitMix64). */
 static inline uint64_t fg_mix64(uint64_t x)
 {
     x ^= x >> 30;
@@ -32,24 +33,24 @@ static inline uint64_t fg_mix64(uint64_t x)
 }
 
 /*
- * A number of this process that strangers cannot guess, to be mixed into the hashes by which tables
- * find what they choose: nobody can then make things that all fall on one place. Never in what is
- * stored or sent.
+ * Returns a secret random number of this process. Hash tables mix it into the hashes of keys that
+ * clients choose, so that no client can make keys that collide. Never store or send it.
  */
 uint64_t fg_hash_seed(void);
 
 /*
- * For tables in memory whose keys strangers choose: another hash in every process, so that nobody
- * can make keys meet. Never stored or sent.
+ * Returns a hash for tables in memory whose keys clients choose. It differs between processes, so
+ * never store or send it.
  */
 uint64_t fg_hash64_table(struct fg_slice bytes);
 
-/* The same for ids: who makes one half of two ids meet does not have the other half as well. */
+/* Does the same for an id. It mixes both halves, since a client may be able to choose one. */
 static inline uint64_t fg_id_table(struct fg_id id)
 {
     return id.lo ^ fg_mix64(id.hi ^ fg_hash_seed());
 }
 
+/* Returns whether both are equal. */
 static inline bool fg_id_eq(struct fg_id a, struct fg_id b)
 {
     return a.lo == b.lo && a.hi == b.hi;
@@ -60,6 +61,7 @@ static inline bool fg_id_is_zero(struct fg_id a)
     return (a.lo | a.hi) == 0;
 }
 
+/* Compares two ids as numbers: less than 0, 0, or more than 0. */
 static inline int fg_id_cmp(struct fg_id a, struct fg_id b)
 {
     if (a.hi != b.hi)
@@ -67,7 +69,7 @@ static inline int fg_id_cmp(struct fg_id a, struct fg_id b)
     return (a.lo > b.lo) - (a.lo < b.lo);
 }
 
-/* Sum modulo 2^128: the digest of a set of ids, whatever their order
+/* Returns a + b modulo 2^128. The sum of a set of ids is its digest, independent of the order
  * (common/cluster/README.md#read). */
 static inline struct fg_id fg_id_add(struct fg_id a, struct fg_id b)
 {
@@ -77,6 +79,7 @@ static inline struct fg_id fg_id_add(struct fg_id a, struct fg_id b)
     return sum;
 }
 
+/* Returns a - b modulo 2^128. */
 static inline struct fg_id fg_id_sub(struct fg_id a, struct fg_id b)
 {
     struct fg_id rest = {a.lo - b.lo, a.hi - b.hi};
@@ -85,7 +88,7 @@ static inline struct fg_id fg_id_sub(struct fg_id a, struct fg_id b)
     return rest;
 }
 
-/* Sixteen bytes, little-endian, lo first. */
+/* Write and read an id as sixteen bytes, little-endian, lo first. */
 void fg_id_put(uint8_t out[FG_ID_BYTES], struct fg_id id);
 struct fg_id fg_id_get(const uint8_t in[FG_ID_BYTES]);
 

@@ -49,21 +49,17 @@ static void skip_blanks(struct fg_json *json)
 
 static bool in_object(const struct fg_json *json)
 {
-    unsigned level = json->depth - 1u;
-
-    return (json->objects[level / 64] >> level % 64 & 1) != 0;
+    return fg_bits_has(json->objects, json->depth - 1u);
 }
 
 static enum fg_json_token open_level(struct fg_json *json, bool object)
 {
-    uint64_t bit = UINT64_C(1) << json->depth % 64;
-
     if (json->depth == FG_JSON_DEPTH_MAX)
         return bad(json, "objects and arrays are nested too deep");
     if (object)
-        json->objects[json->depth / 64] |= bit;
+        fg_bits_set(json->objects, json->depth);
     else
-        json->objects[json->depth / 64] &= ~bit;
+        fg_bits_clear(json->objects, json->depth);
     json->depth++;
     json->expected = object ? KEY_OR_END : ELEMENT_OR_END;
     return object ? FG_JSON_OBJECT : FG_JSON_ARRAY;

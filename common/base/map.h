@@ -1,11 +1,11 @@
 /*
- * Open-addressing hash maps from a 64-bit hash to a dense 32-bit number, the number of a thing that
- * the caller keeps in an array. Linear probing, power-of-two tables, at most 3/4 full; nothing is
- * removed.
+ * A hash map from a 64-bit hash to a 32-bit number, which usually is an index into an array of the
+ * caller's. Open addressing with linear probing; tables have a power of two of slots and are at
+ * most 3/4 full. Values cannot be removed.
  *
- * The map knows hashes, not things: where two things may share a 64-bit hash the caller compares,
- * by walking with fg_map_first()/fg_map_next(). Hashes have to be well spread (fg_hash64,
- * fg_mix64).
+ * The map has hashes, not keys. If two keys may have the same 64-bit hash, the caller compares
+ * them, and walks over all values of a hash with fg_map_first() and fg_map_next(). Hashes have to
+ * be spread evenly (fg_hash64, fg_mix64).
  */
 #ifndef FG_COMMON_BASE_MAP_H
 #define FG_COMMON_BASE_MAP_H
@@ -25,27 +25,30 @@ struct fg_map {
     uint32_t count;
 };
 
+/* Makes an empty map without a table. */
 void fg_map_init(struct fg_map *map);
+/* Frees the table. */
 void fg_map_done(struct fg_map *map);
 
-/* Forgets all values, keeps the table. */
+/* Removes all values and keeps the table. */
 void fg_map_clear(struct fg_map *map);
 
-/* Makes room for count values in all. */
+/* Makes room for count values in total. */
 void fg_map_reserve(struct fg_map *map, uint32_t count);
 
-/* Adds, also when a value of that hash is there already. value is not FG_MAP_NONE. */
+/* Adds a value, even if the hash has one already. value is not FG_MAP_NONE. */
 void fg_map_add(struct fg_map *map, uint64_t hash, uint32_t value);
 
 /*
- * The same two with the table in an arena, where its limit holds and nobody has to free it: a map
- * is made by one pair or by the other, and one of an arena is zeroed, not initialised. false: the
- * arena is at its limit, the map is as before.
+ * Do the same with the table in an arena. Such a map starts zeroed instead of initialised, is not
+ * freed, and is used with these two functions only. They return false at the limit of the arena and
+ * leave the map unchanged then.
  */
 bool fg_map_reserve_in(struct fg_map *map, struct fg_arena *arena, uint32_t count) fg_must_check;
 bool fg_map_add_in(struct fg_map *map, struct fg_arena *arena, uint64_t hash,
                    uint32_t value) fg_must_check;
 
+/* Returns the size of the table in bytes. */
 static inline size_t fg_map_bytes(const struct fg_map *map)
 {
     return map->slots == NULL ? 0 : ((size_t)map->mask + 1) * sizeof *map->slots;
@@ -54,12 +57,13 @@ static inline size_t fg_map_bytes(const struct fg_map *map)
 /* Returns by how many bytes the table grows when one more value is added. */
 size_t fg_map_growth(const struct fg_map *map);
 
-/* Where a walk over the values of one hash is. */
+/* The position of a walk over the values of one hash. */
 struct fg_map_walk {
     uint64_t hash;
     uint32_t slot;
 };
 
+/* Returns the next value of the walk, or FG_MAP_NONE. */
 static inline uint32_t fg_map_next(const struct fg_map *map, struct fg_map_walk *walk)
 {
     if (map->slots == NULL)
@@ -75,7 +79,7 @@ static inline uint32_t fg_map_next(const struct fg_map *map, struct fg_map_walk 
     }
 }
 
-/* The first value of the hash, or FG_MAP_NONE. */
+/* Begins a walk. Returns the first value of the hash, or FG_MAP_NONE. */
 static inline uint32_t fg_map_first(const struct fg_map *map, uint64_t hash,
                                     struct fg_map_walk *walk)
 {
@@ -84,7 +88,7 @@ static inline uint32_t fg_map_first(const struct fg_map *map, uint64_t hash,
     return fg_map_next(map, walk);
 }
 
-/* Brings the slot of a hash into the cache ahead of its use. */
+/* Loads the slot of a hash into the processor's cache before it is used. */
 static inline void fg_map_prefetch(const struct fg_map *map, uint64_t hash)
 {
     if (map->slots != NULL)

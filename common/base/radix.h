@@ -1,15 +1,15 @@
-/* Sorting by small numbers without comparing: the samples of profiles, on their way in and out. */
+/* Radix sort of pairs by a 32-bit key, for the samples of profiles. */
 #ifndef FG_COMMON_BASE_RADIX_H
 #define FG_COMMON_BASE_RADIX_H
 
 #include "common/base/def.h"
 
-/* A number to sort by, and where the thing is that it belongs to. */
+/* A sort key and the index of the element that has it. */
 struct fg_keyed {
     uint32_t key, index;
 };
 
-/* By key; equal ones stay in their order. scratch has room for as many. */
+/* Sorts items by key; items with equal keys keep their order. scratch has room for count items. */
 void fg_radix_sort(struct fg_keyed *items, struct fg_keyed *scratch, uint32_t count);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * A slice is bytes that somebody else owns: a pointer and a length, passed by value. It is valid as
- * long as its owner says. Not NUL-terminated.
+ * A slice is a pointer to bytes of another owner and a length, passed by value. It is valid as long
+ * as the owner keeps the bytes. It is not NUL-terminated.
  */
 #ifndef FG_COMMON_BASE_SLICE_H
 #define FG_COMMON_BASE_SLICE_H
@@ -14,23 +14,26 @@ struct fg_slice {
     size_t len;
 };
 
+/* Returns a slice of len bytes at ptr. */
 static inline struct fg_slice fg_bytes(const void *ptr, size_t len)
 {
     return (struct fg_slice){ptr, len};
 }
 
+/* Returns the slice of a NUL-terminated text, without the NUL. */
 static inline struct fg_slice fg_cstr(const char *text)
 {
     return fg_bytes(text, strlen(text));
 }
 
-/* A literal's length without counting it: FG_LIT("abc"). */
+/* Returns the slice of a literal, whose length the compiler knows: FG_LIT("abc"). */
 #define FG_LIT(text)                                                                               \
     (struct fg_slice)                                                                              \
     {                                                                                              \
         (const uint8_t *)("" text), sizeof(text) - 1                                               \
     }
 
+/* Return whether two texts are equal. */
 static inline bool fg_slice_eq(struct fg_slice a, struct fg_slice b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
@@ -41,7 +44,7 @@ static inline bool fg_slice_is(struct fg_slice a, const char *text)
     return fg_slice_eq(a, fg_cstr(text));
 }
 
-/* Bytewise order; a prefix comes first. */
+/* Compares bytewise: less than 0, 0, or more than 0. A prefix sorts first. */
 static inline int fg_slice_cmp(struct fg_slice a, struct fg_slice b)
 {
     size_t common = FG_MIN(a.len, b.len);
@@ -52,6 +55,7 @@ static inline int fg_slice_cmp(struct fg_slice a, struct fg_slice b)
     return (a.len > b.len) - (a.len < b.len);
 }
 
+/* Return whether a slice begins or ends with a text. */
 static inline bool fg_slice_starts(struct fg_slice a, const char *prefix)
 {
     size_t len = strlen(prefix);
@@ -66,14 +70,14 @@ static inline bool fg_slice_ends(struct fg_slice a, const char *suffix)
     return a.len >= len && (len == 0 || memcmp(a.ptr + (a.len - len), suffix, len) == 0);
 }
 
-/* from and len are cut to what there is. */
+/* Returns len bytes from position `from` on. Both are clamped to the slice. */
 static inline struct fg_slice fg_slice_sub(struct fg_slice a, size_t from, size_t len)
 {
     from = FG_MIN(from, a.len);
     return fg_bytes(a.ptr == NULL ? NULL : a.ptr + from, FG_MIN(len, a.len - from));
 }
 
-/* Position of the byte, or SIZE_MAX. */
+/* Returns the position of the first such byte, or SIZE_MAX. */
 static inline size_t fg_slice_find(struct fg_slice a, uint8_t byte)
 {
     const uint8_t *hit = a.ptr == NULL ? NULL : memchr(a.ptr, byte, a.len);
@@ -81,7 +85,7 @@ static inline size_t fg_slice_find(struct fg_slice a, uint8_t byte)
     return hit == NULL ? SIZE_MAX : (size_t)(hit - a.ptr);
 }
 
-/* Position of the text, or SIZE_MAX. */
+/* Returns the position of the first occurrence of the text, or SIZE_MAX. */
 static inline size_t fg_slice_search(struct fg_slice a, const char *text)
 {
     const uint8_t *hit = a.ptr == NULL ? NULL : memmem(a.ptr, a.len, text, strlen(text));
@@ -89,7 +93,7 @@ static inline size_t fg_slice_search(struct fg_slice a, const char *text)
     return hit == NULL ? SIZE_MAX : (size_t)(hit - a.ptr);
 }
 
-/* For printf: "%.*s" with FG_S(slice). */
+/* Expands to the two arguments of "%.*s" in printf. */
 #define FG_S(slice) (int)FG_MIN((slice).len, (size_t)INT32_MAX), (const char *)(slice).ptr
 
 #endif

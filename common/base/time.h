@@ -1,9 +1,10 @@
 /*
- * Time. Wall time is nanoseconds since 1970 UTC (_wall_ns, or _ns in data that came from outside);
- * monotonic time (_mono_ns) is for deadlines. The two never meet in one expression.
+ * Clocks and durations. Wall time is nanoseconds since 1970 UTC (names end with _wall_ns, or _ns in
+ * data that comes from outside). Monotonic time (_mono_ns) is for deadlines. Never mix the two in
+ * one expression.
  *
- * The clock is one of the four interfaces between our logic and the world: what decides takes a
- * clock, so that tests and the simulator can drive it.
+ * The clock is one of the four interfaces between our logic and the world: code that decides by
+ * time takes a clock, so that tests and the simulator can drive it.
  */
 #ifndef FG_COMMON_BASE_TIME_H
 #define FG_COMMON_BASE_TIME_H
@@ -24,17 +25,20 @@ struct fg_clock_ops {
     int64_t (*mono_ns)(struct fg_clock *clock);
 };
 
-/* The machine's own clock; one for the process, any thread. */
+/* Returns the machine's clock, one for the process. Any thread. */
 struct fg_clock *fg_clock_real(void);
 
-/* A clock that stands still until it is moved. Zeroed it starts at 1970; one thread at a time. */
+/* A clock that stands still until it is advanced. One thread at a time. */
 struct fg_clock_manual {
     struct fg_clock clock;
     int64_t wall_ns, mono_ns;
 };
+/* Sets wall time; monotonic time starts at 0. */
 void fg_clock_manual_init(struct fg_clock_manual *manual, int64_t wall_ns);
+/* Advances both times. */
 void fg_clock_manual_advance(struct fg_clock_manual *manual, int64_t by_ns);
 
+/* Return the current time. */
 static inline int64_t fg_wall_ns(struct fg_clock *clock)
 {
     return clock->ops->wall_ns(clock);
@@ -45,7 +49,7 @@ static inline int64_t fg_mono_ns(struct fg_clock *clock)
     return clock->ops->mono_ns(clock);
 }
 
-/* time + duration, stopping at the ends instead of running over: both may come from strangers. */
+/* Returns time + duration, clamped to 64 bits: both may come from clients. */
 static inline int64_t fg_time_add(int64_t time_ns, int64_t duration_ns)
 {
     int64_t sum;
@@ -55,15 +59,14 @@ static inline int64_t fg_time_add(int64_t time_ns, int64_t duration_ns)
     return sum;
 }
 
-/* Returns the last nanosecond of the millisecond that begins at time_ns: what clients name in
- * milliseconds. */
+/* Returns the last nanosecond of the millisecond that begins at time_ns: an inclusive end that a
+ * client gave in milliseconds. */
 static inline int64_t fg_time_ms_end(int64_t time_ns)
 {
     return fg_time_add(time_ns, FG_MS_NS - 1);
 }
 
-/* On the grid start + k * step the smallest k, from 0, whose point is at or after the time.
- * step_ns > 0. */
+/* Returns the smallest k >= 0 with start_ns + k * step_ns >= time_ns. step_ns > 0. */
 static inline uint64_t fg_time_grid(int64_t start_ns, int64_t step_ns, int64_t time_ns)
 {
     if (time_ns <= start_ns)

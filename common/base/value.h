@@ -1,17 +1,16 @@
 /*
- * Values of samples, and how they are added.
+ * Adds values of samples.
  *
- * A value is an int64_t; decoders drop negative ones and refuse a profile in which one stack's
- * value does not fit (FG_E_INVALID: its sender can be told). Sums over stacks, profiles, series and
- * time have nobody who could be told, and really do get that large: a hundred thousand busy cores
- * have 2^63 nanoseconds of CPU time in a day. They saturate: what is beyond 64 bits becomes
- * INT64_MAX (below: INT64_MIN). Every sum that fits is exact, beside one that does not, too; and
- * as long as no value is negative, any order of adding gives the same sum, so that merging stays
- * associative. A sum is never taken modulo 2^64: it would be a small or negative number that looks
- * like any other.
+ * A value is an int64_t. Decoders drop negative values and refuse a profile in which the value of a
+ * stack does not fit (FG_E_INVALID: the sender gets an error). Sums over stacks, profiles, series
+ * and time have no sender to report to, and do get that large: a hundred thousand busy cores use
+ * 2^63 nanoseconds of CPU time a day. So sums saturate: a larger sum becomes INT64_MAX, a smaller
+ * one INT64_MIN. Every sum that fits is exact, even if others of the same profile do not fit. If no
+ * value is negative, the order of additions does not change the sum, so merging stays associative.
+ * Sums never wrap around, since the result would look like an ordinary small or negative number.
  *
- * Differences of numbers in an encoding are another matter: they wrap around, and so does undoing
- * them, which gives back every number. fg_wrap_add() and fg_wrap_sub() are for those.
+ * Differences of numbers in an encoding do wrap around, and undoing them restores every number. Use
+ * fg_wrap_add() and fg_wrap_sub() for them.
  */
 #ifndef FG_COMMON_BASE_VALUE_H
 #define FG_COMMON_BASE_VALUE_H
@@ -48,7 +47,7 @@ static inline int64_t fg_value_mul(int64_t a, uint64_t factor)
     return product;
 }
 
-/* Adds to a sum that is kept as the uint64_t of an int64_t, as columns of blocks are. */
+/* Adds to a sum that is stored as a uint64_t, as in columns of blocks. */
 static inline void fg_value_sum(uint64_t *sum, uint64_t value)
 {
     *sum = (uint64_t)fg_value_add((int64_t)*sum, (int64_t)value);

@@ -1,16 +1,16 @@
 /*
- * A batch is what one upload brought for one service, decoded: tables as the decoder found them,
- * and the profiles in normal form. Everything is borrowed from the upload's bytes or lives in its
- * arena.
+ * A batch holds the decoded profiles of one upload for one service: tables as the decoder found
+ * them, and the profiles in normal form. All of it is borrowed from the bytes of the upload or
+ * lives in its arena.
  *
- * Normal form: a profile is one label set over one time, with all its sample types at once. Its
- * samples name stacks of the batch; equal stacks (with equal links) are summed; samples that are
- * zero in every type are gone. Stacks have ids by content, so that the same stack has the same id
- * on every machine.
+ * Normal form: a profile has one label set, one span of time and all sample types. Its samples
+ * refer to stacks of the batch. Equal stacks (with equal links) are summed, and samples that are
+ * zero in every type are removed. The id of a stack depends on its content only, so the same stack
+ * has the same id on every machine.
  *
- * Content of a location: its lines (function name, system name, file, start line; line number), its
- * address where it has no function names, its mapping's file and build id. Of a stack: the ids of
- * its locations, leaf first.
+ * The content of a location is its lines (function name, system name, file, start line; line
+ * number), its address if it has no function names, and the file and build id of its mapping. The
+ * content of a stack is the ids of its locations, leaf first.
  */
 #ifndef FG_COMMON_MODEL_BATCH_H
 #define FG_COMMON_MODEL_BATCH_H
@@ -19,7 +19,7 @@
 #include "common/model/symbols.h"
 #include "common/model/usage.h"
 
-/* A function as the upload has it; strings borrowed. */
+/* A function of the upload; strings are borrowed. */
 struct fg_batch_function {
     struct fg_slice name, system_name, filename;
     int64_t start_line;
@@ -44,14 +44,15 @@ struct fg_stack {
     uint32_t depth;
 };
 
-/* Span and trace of some sample: kept with it, not part of the labels. */
+/* Span and trace of a sample. They are not part of the labels. */
 struct fg_link {
     uint32_t sample;
     uint64_t span_id;              /* 0: none */
     uint8_t trace_id[FG_ID_BYTES]; /* zero: none */
 };
 
-/* Sample types of a profile, at least one; a set of them is 64 bits. The richest agent sends 10. */
+/* Sample types of a profile, at least one, at most as many as a 64-bit set holds. The richest agent
+ * sends 10. */
 enum { FG_BATCH_TYPES_MAX = 64 };
 
 struct fg_value_type {
@@ -68,11 +69,11 @@ struct fg_profile {
     int64_t *values;  /* [n_types][n_samples], a column for each sample type */
     struct fg_link *links;
     uint32_t n_links;            /* ascending by sample */
-    struct fg_profile_size size; /* is no content: not part of the id, nor of a batch's bytes */
+    struct fg_profile_size size; /* not part of the id, nor of an encoded batch */
 };
 
-/* Which part of the bytes that were decoded a batch is: [from, to) of `of`, by whatever measure the
- * decoder has. of 0: all of them, since they have no other batch. */
+/* The share of the decoded bytes that a batch has: [from, to) of `of`, in a unit that the decoder
+ * chooses. of 0: all bytes, as there is one batch only. */
 struct fg_batch_share {
     uint64_t from, to, of;
 };
@@ -97,15 +98,15 @@ struct fg_batch {
 };
 
 /*
- * Sets the id of every profile: hash of tenant, labels, schema, time, duration and content. origin
- * is the sender's address for formats without a nanosecond timestamp of their own, else empty. A
- * key that the sender gave (Idempotency-Key) takes the place of content and origin; empty: none.
+ * Sets the id of every profile: a hash of tenant, labels, schema, time, duration and content.
+ * origin is the address of the sender if the format has no timestamps in nanoseconds, else empty.
+ * key is the Idempotency-Key of the sender, which replaces content and origin; empty: none.
  */
 void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg_slice origin,
                        struct fg_slice key);
 
 /*
- * A batch on the wire (distributor to ingester), little-endian:
+ * Encodes a batch for the wire (distributor to ingester), little-endian:
  *
  *   u8 version 1
  *   varint n, stack ids: 16 bytes each
@@ -116,11 +117,11 @@ void fg_batch_identify(struct fg_batch *batch, struct fg_slice tenant, struct fg
  *     samples, stack indexes as varints; columns of zigzag values; varint links: varint sample, u64
  *     span, 16 bytes trace
  *
- * define[i]: send the definition of stack i.
+ * define[i]: whether to include the definition of stack i.
  */
 void fg_batch_encode(const struct fg_batch *batch, const bool *define, struct fg_buf *out);
 
-/* What fg_batch_decode gives: the same profiles; definitions as a table of their own. */
+/* A decoded batch: the same profiles, and definitions as a table of their own. */
 struct fg_wire_stack {
     struct fg_id id;
     const uint32_t *locations; /* leaf first, into symbols; NULL: not defined here */
@@ -138,21 +139,21 @@ struct fg_wire_batch {
 };
 
 /*
- * Sizes of profiles travel beside their batch, where programs of an earlier version pass them over
- * (proto/inner.proto, PushItem.sizes): writes two numbers for each profile to numbers[2 *
- * n_profiles].
+ * Writes the sizes of profiles, two numbers each, to numbers[2 * n_profiles]. They are sent in a
+ * field of their own (proto/inner.proto, PushItem.sizes), which older programs ignore.
  */
 void fg_batch_put_sizes(const struct fg_batch *batch, uint64_t *numbers);
 
-/* Sets the sizes of the batch's profiles from the numbers of a message. count 0: all sizes stay
- * unknown. FG_E_CORRUPT: these are not sizes of as many profiles as the batch has. */
+/* Sets the sizes of the profiles from the numbers of a message. count 0: all sizes stay unknown.
+ * FG_E_CORRUPT: the count does not match the number of profiles, or a number is out of range. */
 enum fg_code fg_wire_batch_get_sizes(struct fg_wire_batch *batch, const uint64_t *numbers,
                                      size_t count, struct fg_err *err) fg_must_check;
 
-/* Borrows from `in`, the rest in the arena. FG_E_CORRUPT, FG_E_LIMIT. Bounds-checked: every index
- * is valid afterwards. */
+/* Decodes a batch, which borrows from `in` and from the arena. All indexes in the result are valid.
+ * FG_E_CORRUPT; FG_E_LIMIT: the arena is full. */
 enum fg_code fg_batch_decode(struct fg_slice in, struct fg_arena *arena,
                              struct fg_wire_batch *ret_batch, struct fg_err *err) fg_must_check;
+/* Frees the symbols of a batch. */
 void fg_wire_batch_done(struct fg_wire_batch *batch);
 
 #endif

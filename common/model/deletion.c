@@ -157,7 +157,7 @@ enum fg_code fg_leaving_of(struct fg_leaving *leaving, const struct fg_labels *l
         if (!fg_deletion_meets(deletion, leaving->whole.start_ns, leaving->whole.end_ns) ||
             !names(deletion, labels))
             continue;
-        named[i / 64] |= UINT64_C(1) << i % 64;
+        fg_bits_set(named, i);
         taken[n++] = (struct fg_time_span){deletion->start_ns, deletion->end_ns};
     }
     if (!leaving->found || memcmp(named, leaving->named, sizeof named) != 0) {

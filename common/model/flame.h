@@ -1,5 +1,6 @@
 /*
- * Flame graphs from function trees: truncation and the levels of querier/API.md#flame-graphs.
+ * Makes flame graphs from function trees: truncation, and the levels of
+ * querier/API.md#flame-graphs.
  */
 #ifndef FG_COMMON_MODEL_FLAME_H
 #define FG_COMMON_MODEL_FLAME_H
@@ -23,38 +24,40 @@ struct fg_flame {
 };
 
 /*
- * tree is a function tree (fg_tree_names). Siblings are in ascending byte order of names, "other"
- * last; nodes whose total is below that of the max_nodes-th largest are summed into one bar "other"
- * per parent; totals stay exact. max_nodes 0: no limit.
+ * Makes the flame graph of a function tree (fg_tree_names()). Siblings are in ascending byte order
+ * of names, "other" last. Nodes whose total is less than the max_nodes-th largest are summed into
+ * one bar "other" per parent, so totals stay exact. max_nodes 0: no limit.
  *
- * Two differences from Pyroscope: truncation happens once, on the whole, instead of also in each
- * part before it; and a function that really is called "other" keeps what is below it.
+ * It differs from Pyroscope in two ways: it truncates once, at the end, and not also each part
+ * before; and a function whose name is "other" keeps its callees.
  */
 void fg_flame_make(const struct fg_tree *tree, size_t max_nodes, struct fg_flame *ret_flame);
+/* Frees the flame graph. */
 void fg_flame_done(struct fg_flame *flame);
 
 /*
- * The tree that truncation leaves, for the TREE format and for pprof: nodes below the threshold
- * folded into a child "other" of their parent. into is empty before.
+ * Truncates a tree, for the TREE format and for pprof: sums nodes below the threshold into a child
+ * "other" of their parent. into is empty before.
  */
 void fg_tree_truncate(const struct fg_tree *tree, size_t max_nodes, struct fg_tree *into);
 
 /*
- * Tree bytes (querier/API.md#tree-bytes): in pre-order, last sibling first, varint length and name,
- * varint self, varint children; a root without name or value around it all. Nothing for an empty
- * tree.
+ * Writes tree bytes (querier/API.md#tree-bytes): a root without name or value, and all nodes in
+ * pre-order, last sibling first, each as varint length and name, varint self, varint children.
+ * Writes nothing for an empty tree.
  */
 void fg_flame_write_tree(const struct fg_tree *tree, size_t max_nodes, struct fg_buf *out);
 
-/* Collapsed stacks, "main;work;hash 30" a line, sorted by bytes; a line end in a name becomes a
- * blank. */
+/* Writes collapsed stacks, one line "main;work;hash 30" each, sorted by bytes. A line end in a name
+ * becomes a space. */
 void fg_flame_write_folded(const struct fg_tree *tree, struct fg_buf *out);
 
-/* Self and total by function, recursion counted once; sorted by total, then name. Owned, free(). */
+/* A function: recursion counts once in total. */
 struct fg_top_row {
     struct fg_slice name; /* borrowed from the tree */
     int64_t self, total;
 };
+/* Returns all functions sorted by total, then name, to be released with free(). */
 struct fg_top_row *fg_flame_top(const struct fg_tree *tree, size_t *ret_rows);
 
 #endif

@@ -1,17 +1,17 @@
 /*
- * Truncation: nodes with a small total are summed into a child "other" of their parent, so that a
- * flame graph stays readable and its totals exact. Private to the flame graph's files.
+ * Truncates trees: sums nodes with a small total into a child "other" of their parent, so that a
+ * flame graph stays readable and its totals exact. Private to the files of flame graphs.
  */
 #ifndef FG_COMMON_MODEL_FLAME_CUT_H
 #define FG_COMMON_MODEL_FLAME_CUT_H
 
 #include "common/model/tree.h"
 
-/* The rank-th largest of values, rank from 1 to count. In time linear in count whatever the values.
+/* Returns the rank-th largest value, rank from 1 to count, in time linear in count for all inputs.
  */
 int64_t fg_flame_nth_largest(const int64_t *values, size_t count, size_t rank);
 
-/* What a tree weighs. Borrowed. */
+/* The weights of the nodes of a tree, borrowed. */
 struct fg_flame_weights {
     const int64_t *totals; /* of nodes */
     /* Below node i, but in none of its children: part of totals, goes to its "other". NULL: none.
@@ -20,8 +20,8 @@ struct fg_flame_weights {
     int64_t root_rest;
 };
 
-/* Into an empty tree the nodes of `tree` whose total is at least `least`, with all above them, and
- * the others. */
+/* Copies the nodes whose total is at least `least`, and their ancestors, to the empty tree `into`,
+ * and adds the nodes "other". */
 void fg_flame_cut(const struct fg_tree *tree, const struct fg_flame_weights *weights, int64_t least,
                   struct fg_tree *into);
 

@@ -1,5 +1,5 @@
 /*
- * The nodes of a tree in the order in which flame graphs show them: children by parent, siblings by
+ * Orders the nodes of a tree as flame graphs show them: children by parent, siblings by
  * name. Private to the files that write trees out.
  */
 #ifndef FG_COMMON_MODEL_FLAME_ORDER_H
@@ -7,7 +7,7 @@
 
 #include "common/model/tree.h"
 
-/* What truncation calls the sum of what it left out. */
+/* The name of the node that sums what truncation removed. */
 #define FG_FLAME_OTHER "other"
 
 struct fg_flame_order {
@@ -23,10 +23,12 @@ struct fg_flame_children {
     uint32_t count;
 };
 
-/* other_last: siblings called "other" behind all others instead of in their place. */
+/* Orders the nodes; borrows the tree. other_last: puts siblings named "other" last. */
 void fg_flame_order_init(struct fg_flame_order *order, const struct fg_tree *tree, bool other_last);
+/* Frees the order. */
 void fg_flame_order_done(struct fg_flame_order *order);
 
+/* Returns the children of a node, or of FG_TREE_ROOT. */
 static inline struct fg_flame_children fg_flame_children(const struct fg_flame_order *order,
                                                          uint32_t node)
 {

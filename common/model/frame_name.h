@@ -1,6 +1,6 @@
 /*
- * What a frame is called in flame graphs, tables, diffs and folded stacks. This is the one place
- * that decides it; trees of locations, blocks and pprof keep addresses and mappings as they are.
+ * Names of frames in flame graphs, tables, diffs and folded stacks. Only this file chooses them;
+ * trees of locations, blocks and pprof keep addresses and mappings unchanged.
  *
  *   function, or inlined line     name of the function, else its system name
  *   address in a mapped file      "libc.so.6+0x9f2a1": base name of the file, and offset in it
@@ -34,16 +34,16 @@ static inline uint32_t fg_function_name(const struct fg_function *function)
     return function->name != 0 ? function->name : function->system_name;
 }
 
-/* Returns how many frames a location is shown as, at least one. */
+/* Returns as how many frames a location is shown, at least one. */
 static inline uint32_t fg_frame_count(const struct fg_location *location)
 {
     return location->n_lines == 0 ? 1 : location->n_lines;
 }
 
 /*
- * Returns the name of a frame of a location; frame 0 is the innermost inlined function, and what
- * has no lines has frame 0 only. The name is text of the symbols or what scratch holds after the
- * call: valid until either changes.
+ * Returns the name of a frame of a location. Frame 0 is the innermost inlined function; a location
+ * without lines has frame 0 only. The name points into the symbols or into scratch and is valid
+ * until either changes.
  */
 struct fg_slice fg_frame_name(const struct fg_symbols *symbols, uint32_t location, uint32_t frame,
                               struct fg_buf *scratch);

@@ -1,6 +1,6 @@
 /*
- * Label sets: names and values, sorted by name, each name once, no empty value (an empty value is
- * the same as no label). The set is borrowed: it lives as long as the bytes its slices point at.
+ * A label set is a list of names and values, sorted by name. Each name occurs once. No value is
+ * empty, since an empty value means that the label is missing. The set borrows its texts.
  *
  * Encoded (wire and store): varint count, then for each label varint-length name, varint-length
  * value.
@@ -22,8 +22,7 @@ struct fg_labels {
     size_t count;
 };
 
-/* Names that mean something to us. Those with two underscores are private: shown only when asked
- * for. */
+/* Names with a meaning. Those with two underscores are private: shown only on request. */
 #define FG_LABEL_NAME         "__name__"         /* first part of the profile type: process_cpu */
 #define FG_LABEL_PROFILE_TYPE "__profile_type__" /* process_cpu:cpu:nanoseconds:cpu:nanoseconds */
 #define FG_LABEL_TYPE         "__type__"
@@ -35,51 +34,53 @@ struct fg_labels {
 #define FG_LABEL_SERVICE      "service_name"
 #define FG_LABEL_SERVICE_COPY "__service_name__"
 
-/* Sorts by name. Of equal names the last given stays; empty values go. Changes labels in place. */
+/* Sorts the labels by name, in place. Keeps the last of several labels with the same name, and
+ * removes empty values. */
 void fg_labels_sort(struct fg_labels *labels);
 
-/* Value of the label; ptr NULL and len 0 when it is not there. */
+/* Returns the value of a label. ptr is NULL and len 0 if the label is missing. */
 struct fg_slice fg_labels_get(const struct fg_labels *labels, const char *name);
 
-/* For sorted sets: where the label is; false: it is not there, but belongs there. */
+/* Finds the position of a label in a sorted set. Returns false if it is missing; *ret_at is where
+ * it belongs then. */
 bool fg_labels_find(const struct fg_labels *labels, struct fg_slice name, size_t *ret_at);
 
-/* For sorted sets: changes labels in place. */
+/* Removes a label from a sorted set, in place. */
 void fg_labels_remove(struct fg_labels *labels, struct fg_slice name);
 
-/* Order by the labels one after another: name, then value; a prefix comes first. */
+/* Compares label by label: name, then value. A prefix sorts first. */
 int fg_labels_cmp(const struct fg_labels *a, const struct fg_labels *b);
 
-/* Those of the names, in the order of the set; all where there are no names. Borrows; the array is
- * the arena's, items NULL at its limit. */
+/* Returns the labels with these names, in the order of the set; all labels if n_names is 0. The
+ * texts are borrowed; the array is in the arena. items is NULL at its limit. */
 struct fg_labels fg_labels_restrict(const struct fg_labels *labels, const char *const *names,
                                     size_t n_names, struct fg_arena *arena);
 
-/* Those of the names that are there, in the order of the names: what points are grouped by. As
- * above, but that no names are no labels. */
+/* Returns the labels with these names, in the order of the names, as a key to group by. With
+ * n_names 0 the result is empty. Memory as above. */
 struct fg_labels fg_labels_group(const struct fg_labels *labels, const char *const *names,
                                  size_t n_names, struct fg_arena *arena);
 
-/* With its own bytes; items NULL at the arena's limit. */
+/* Returns a copy with its texts in the arena. items is NULL at its limit. */
 struct fg_labels fg_labels_copy(const struct fg_labels *labels, struct fg_arena *arena);
 
-/* Content hash of the set. */
+/* Returns the content hash of the set. */
 struct fg_id fg_labels_hash(const struct fg_labels *labels);
 
+/* Appends the encoded set. */
 void fg_labels_encode(const struct fg_labels *labels, struct fg_buf *out);
 
 /*
- * Borrows from `in`, array in the arena. FG_E_CORRUPT, FG_E_LIMIT. Consumes all of `in`. Does not
- * sort: order and uniqueness are as the encoder had them.
+ * Decodes all of `in`, from which the texts are borrowed; the array is in the arena. Does not sort:
+ * order and uniqueness are those of the encoder. FG_E_CORRUPT; FG_E_LIMIT: the arena is full.
  */
 enum fg_code fg_labels_decode(struct fg_slice in, struct fg_arena *arena,
                               struct fg_labels *ret_labels, struct fg_err *err) fg_must_check;
 
-/* {name="value", name2="value2"} with Go's quoting of strings, as our error texts show label sets.
- */
+/* Writes {name="value", name2="value2"} with strings quoted as in Go, for error texts. */
 void fg_labels_write(const struct fg_labels *labels, struct fg_buf *out);
 
-/* "text" with its quotes, as Go's strconv.Quote() writes it. */
+/* Writes text in quotes, as Go's strconv.Quote() does. */
 void fg_labels_quote(struct fg_slice text, struct fg_buf *out);
 
 /*
@@ -90,17 +91,18 @@ struct fg_profile_type {
     struct fg_slice name, type, unit, period_type, period_unit;
 };
 
-/* A sixth part is accepted and ignored. FG_E_INVALID otherwise, with the form of
- * querier/API.md#profile-types. */
+/* Parses a profile type. It accepts and ignores a sixth part. FG_E_INVALID names the form
+ * (querier/API.md#profile-types). */
 enum fg_code fg_profile_type_parse(struct fg_slice text, struct fg_profile_type *ret_type,
                                    struct fg_err *err) fg_must_check;
 void fg_profile_type_write(const struct fg_profile_type *type, struct fg_buf *out);
 bool fg_profile_type_eq(const struct fg_profile_type *a, const struct fg_profile_type *b);
 
 /*
- * The label set that queries see for one profile type of a stored series: the series' own labels
- * and the private ones made from the type (distributor/API.md#labels-of-a-stored-series). Array and
- * new values in the arena; items NULL at its limit.
+ * Returns the label set that queries see for one profile type of a stored series: the labels of the
+ * series and the private labels derived from the type
+ * (distributor/API.md#labels-of-a-stored-series). Array and new values are in the arena; items is
+ * NULL at its limit.
  */
 struct fg_labels fg_labels_with_type(const struct fg_labels *series,
                                      const struct fg_profile_type *type, struct fg_arena *arena);

@@ -1,13 +1,13 @@
 /*
- * Patterns of relabelling rules and the templates that their groups are put into, as Go's regexp
- * package reads and expands them: $1, ${1}, $name, ${name}, $$.
+ * Patterns of relabelling rules, and templates that expand to the groups of a match, with the
+ * syntax of Go's regexp package: $1, ${1}, $name, ${name}, $$.
  *
- * Most patterns are a word, or how words begin ("godeltaprof_(.*)"). Such plain ones are compared,
- * which takes nanoseconds; the others are regular expressions (regex.h). Either way a pattern
+ * Most patterns are a word or a prefix ("godeltaprof_(.*)"). Such plain patterns are compared
+ * bytewise, which takes nanoseconds; all others are regular expressions (regex.h). A pattern always
  * matches whole texts.
  *
- * Thread: matching and expanding from any number of threads at once. Memory: slices live in the
- * arena they were made with.
+ * Thread: any number of threads may match and expand at once. Memory: slices live in the arena of
+ * the init call.
  */
 #ifndef FG_COMMON_MODEL_PATTERN_H
 #define FG_COMMON_MODEL_PATTERN_H
@@ -17,28 +17,29 @@
 #include "common/model/regex.h"
 
 struct fg_pattern {
-    struct fg_regex *regex; /* NULL: the pattern is plain, and this is all of it: */
+    struct fg_regex *regex; /* NULL: the pattern is plain, as follows */
     struct fg_slice start;  /* what the text begins with */
     bool open;              /* something may follow: .* or .+ */
     size_t rest_min;        /* bytes that have to follow */
     bool rest_is_group;     /* what follows is group 1 */
 };
 
-/* FG_E_INVALID with what is wrong; FG_E_LIMIT at the arena's end. */
+/* Compiles a pattern. FG_E_INVALID names the fault; FG_E_LIMIT: the arena is full. */
 enum fg_code fg_pattern_init(struct fg_pattern *pattern, struct fg_slice text,
                              struct fg_arena *arena, struct fg_err *err) fg_must_check;
 
-/* A zeroed pattern is fine. */
+/* Frees the regular expression. Accepts a zeroed pattern. */
 void fg_pattern_done(struct fg_pattern *pattern);
 
 /*
- * Does the whole text match, and what did the groups 0..n-1 (0: the whole) match? They are parts of
- * the text, empty where a group took no part. n <= FG_REGEX_GROUPS_MAX; 0 is fastest.
+ * Returns whether the whole text matches, and the text of the groups 0..n-1 (0: the whole text).
+ * Groups are parts of the text; a group that took no part is empty. n <= FG_REGEX_GROUPS_MAX; 0 is
+ * fastest.
  */
 bool fg_pattern_match(const struct fg_pattern *pattern, struct fg_slice text,
                       struct fg_slice *groups, size_t n);
 
-/* Literal text, or what a group matched. */
+/* Literal text, or a reference to a group. */
 struct fg_template_part {
     struct fg_slice literal;
     size_t group; /* FG_TEMPLATE_LITERAL: the text */
@@ -52,15 +53,16 @@ struct fg_template {
 };
 
 /*
- * References to groups that the pattern does not have stand for nothing, and a $ before anything
- * that is no name for itself. Names are letters, digits and _ of ASCII, as groups' names are.
- * FG_E_INVALID for a group beyond FG_REGEX_GROUPS_MAX.
+ * Compiles a template. A reference to a group that the pattern does not have expands to nothing. A
+ * $ that no name follows stands for itself. Names are ASCII letters, digits and _. FG_E_INVALID: a
+ * group beyond FG_REGEX_GROUPS_MAX.
  */
 enum fg_code fg_template_init(struct fg_template *template, struct fg_slice text,
                               const struct fg_pattern *pattern, struct fg_arena *arena,
                               struct fg_err *err) fg_must_check;
 
-/* groups: template->n_groups of them. In the arena, or one of the groups; ptr NULL at its limit. */
+/* Expands a template with template->n_groups groups. The result is in the arena or is one of the
+ * groups. ptr is NULL at the limit of the arena. */
 struct fg_slice fg_template_expand(const struct fg_template *template,
                                    const struct fg_slice *groups,
                                    struct fg_arena *arena) fg_must_check;

@@ -1,11 +1,11 @@
 /*
- * Regular expressions of label selectors and relabelling rules: RE2 behind a C face, for it runs in
- * time linear in the text and in bounded memory whatever the pattern. Patterns match whole texts,
- * and '.' matches a line end too, as in Prometheus.
+ * Regular expressions of label selectors and relabelling rules: a C interface to RE2, which runs in
+ * time linear in the text and in bounded memory for every pattern. Patterns match whole texts, and
+ * '.' also matches a line end, as in Prometheus.
  *
  * Thread: matching is allowed from any number of threads at once.
  *
- * Read by C++ as well, so it includes none of our headers.
+ * C++ includes this header as well, so it includes no other header of the tree.
  */
 #ifndef FG_COMMON_MODEL_REGEX_H
 #define FG_COMMON_MODEL_REGEX_H
@@ -25,32 +25,34 @@ enum {
 
 struct fg_regex;
 
-/* NULL when the pattern is no good; error (error_max > 0 bytes, NUL-terminated) then says why. */
+/* Compiles a pattern. Returns NULL if it is invalid; error (error_max > 0 bytes, NUL-terminated)
+ * has the reason then. */
 struct fg_regex *fg_regex_create(const void *pattern, size_t len, char *error, size_t error_max);
 
-/* Accepts NULL. */
+/* Frees a pattern. Accepts NULL. */
 void fg_regex_destroy(struct fg_regex *regex);
 
-/* The whole text matches. */
+/* Returns whether the whole text matches. */
 bool fg_regex_matches(const struct fg_regex *regex, const void *text, size_t len);
 
-/* What a group matched: a part of the text; ptr NULL when the group took no part. */
+/* The part of the text that a group matched. ptr is NULL if the group took no part. */
 struct fg_regex_group {
     const void *ptr;
     size_t len;
 };
 
 /*
- * The same, and what the groups 0..n-1 matched; 0 is the whole, groups there are not took no part.
- * n <= FG_REGEX_GROUPS_MAX. Costs more than a bare match.
+ * Returns whether the whole text matches, and the groups 0..n-1, where 0 is the whole text. Groups
+ * that the pattern does not have took no part. n <= FG_REGEX_GROUPS_MAX. It costs more than
+ * fg_regex_matches().
  */
 bool fg_regex_groups(const struct fg_regex *regex, const void *text, size_t len,
                      struct fg_regex_group *groups, size_t n);
 
-/* How many groups there are, besides the whole. */
+/* Returns the number of groups of the pattern. */
 size_t fg_regex_group_count(const struct fg_regex *regex);
 
-/* The number of the group (?P<name>...), 0 when there is none. */
+/* Returns the number of the group (?P<name>...), 0 if there is none. */
 size_t fg_regex_group_number(const struct fg_regex *regex, const void *name, size_t len);
 
 #ifdef __cplusplus

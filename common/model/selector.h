@@ -10,7 +10,7 @@
 
 enum {
     FG_SELECTOR_MAX_BYTES = 64 * 1024, /* dashboards send less than 2 KiB */
-    FG_SELECTOR_MATCHERS_MAX = 64,     /* of one query; each costs a look at every series */
+    FG_SELECTOR_MATCHERS_MAX = 64,     /* of one query; each is compared with every series */
 };
 
 enum fg_match_op { FG_MATCH_EQ, FG_MATCH_NE, FG_MATCH_RE, FG_MATCH_NRE };
@@ -29,29 +29,29 @@ struct fg_selector {
 };
 
 /*
- * Adds the matchers of `text` to the selector (so several selectors are and-ed). Slices live in the
- * arena. FG_E_INVALID with what is wrong and where: "1:3: parse error: unexpected ...", line and
- * byte from 1; the caller says which selector it was. Nothing is added then. Empty text is an
- * error, {} is fine.
+ * Parses `text` and adds its matchers to the selector, so several selectors are combined with AND.
+ * Slices live in the arena. FG_E_INVALID has the fault and its place: "1:3: parse error: unexpected
+ * ...", line and byte from 1; nothing is added then. Empty text is an error; {} matches everything.
  */
 enum fg_code fg_selector_parse(struct fg_slice text, struct fg_arena *arena,
                                struct fg_selector *selector, struct fg_err *err) fg_must_check;
 
-/* Adds name="value". FG_E_LIMIT at the arena's end, FG_E_INVALID for a bad regular expression. */
+/* Adds a matcher. FG_E_LIMIT: the arena is full. FG_E_INVALID: bad regular expression. */
 enum fg_code fg_selector_add(struct fg_selector *selector, struct fg_arena *arena,
                              enum fg_match_op op, struct fg_slice name, struct fg_slice value,
                              struct fg_err *err) fg_must_check;
 
-/* Frees the regular expressions; the rest is the arena's. A zeroed selector is fine. */
+/* Frees the regular expressions; all else is in the arena. Accepts a zeroed selector. */
 void fg_selector_done(struct fg_selector *selector);
 
+/* Return whether a value or a label set matches. */
 bool fg_matcher_matches(const struct fg_matcher *matcher, struct fg_slice value);
 bool fg_selector_matches(const struct fg_selector *selector, const struct fg_labels *labels);
 
 /* Returns false if the selector matches no series of the service. */
 bool fg_selector_may_match_service(const struct fg_selector *selector, struct fg_slice service);
 
-/* {a="b",c=~"d"}: parses back to the same. */
+/* Writes the selector, {a="b",c=~"d"}, in a form that fg_selector_parse() reads back. */
 void fg_selector_write(const struct fg_selector *selector, struct fg_buf *out);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Tokens of label selectors; private to selector.c. The grammar of tokens depends on the side of
- * the brace one is on: colons belong to metric names, operators and strings only to matchers.
+ * Splits label selectors into tokens; private to selector.c. The tokens differ inside and outside
+ * of braces: colons are part of metric names, operators and strings of matchers only.
  */
 #ifndef FG_COMMON_MODEL_SELECTOR_LEX_H
 #define FG_COMMON_MODEL_SELECTOR_LEX_H
@@ -19,7 +19,7 @@ enum fg_token_kind {
     FG_TOKEN_NE,
     FG_TOKEN_RE,
     FG_TOKEN_NRE,
-    FG_TOKEN_OTHER, /* some character that means nothing here */
+    FG_TOKEN_OTHER, /* any other character */
 };
 
 struct fg_token {
@@ -27,7 +27,7 @@ struct fg_token {
     size_t at;            /* where it begins, bytes */
     struct fg_slice text; /* as written, quotes included */
     struct fg_slice
-        value; /* of a string: without quotes and escapes, in the arena where it had any */
+        value; /* of a string: without quotes and escapes; in the arena if it had escapes */
 };
 
 struct fg_lexer {
@@ -37,14 +37,15 @@ struct fg_lexer {
     struct fg_arena *arena;
 };
 
+/* Reads the next token. FG_E_INVALID, FG_E_LIMIT: the arena is full. */
 enum fg_code fg_lexer_next(struct fg_lexer *lexer, struct fg_token *ret_token,
                            struct fg_err *err) fg_must_check;
 
-/* FG_E_INVALID: "line:column: parse error: ...", for byte `at` of the text. */
+/* Sets FG_E_INVALID: "line:column: parse error: ...", for byte `at` of the text. */
 enum fg_code fg_lexer_fail(const struct fg_lexer *lexer, size_t at, struct fg_err *err,
                            const char *fmt, ...) fg_printf(4, 5);
 
-/* [a-zA-Z_][a-zA-Z0-9_]*: can be written without quotes. */
+/* Returns whether the text is a name that needs no quotes: [a-zA-Z_][a-zA-Z0-9_]*. */
 bool fg_lexer_is_name(struct fg_slice text);
 
 #endif

@@ -1,14 +1,15 @@
 /*
- * A symbol table: strings, functions, mappings and locations, each distinct thing once, numbered
- * from 0 in the order of arrival. String 0 is "". It only grows; numbers stay valid.
+ * A symbol table holds strings, functions, mappings and locations. Each distinct entry is stored
+ * once and numbered from 0 in the order of arrival. String 0 is "". The table only grows, so
+ * numbers stay valid.
  *
- * A location is what pprof calls so: an address in a mapping with the source lines it stands for,
- * innermost inlined function first. Equality is equality of content, compared in full.
+ * A location is that of pprof: an address in a mapping with its source lines, innermost inlined
+ * function first. Entries are equal if their whole content is equal.
  *
  * Thread: one at a time; the caller serialises writers and readers. If `outgrown` is set, other
  * threads may read all arrays except the maps through an older copy of the struct while one thread
  * adds symbols (common/base/outgrown.h).
- * Memory: fg_symbols_bytes(); bounded by whoever feeds it.
+ * Memory: fg_symbols_bytes(); the caller limits what it adds.
  */
 #ifndef FG_COMMON_MODEL_SYMBOLS_H
 #define FG_COMMON_MODEL_SYMBOLS_H
@@ -50,7 +51,7 @@ struct fg_location {
     uint64_t address;
     uint32_t mapping;    /* or FG_NO_MAPPING */
     uint32_t first_line; /* into lines */
-    uint32_t n_lines;    /* 0: an address nobody could name */
+    uint32_t n_lines;    /* 0: an address without symbols */
     bool folded;         /* pprof's is_folded */
 };
 
@@ -68,22 +69,26 @@ struct fg_symbols {
     struct fg_outgrown *outgrown; /* keeps arrays that became too small; NULL: they are freed */
 };
 
+/* Makes a table with string 0 only. */
 void fg_symbols_init(struct fg_symbols *symbols);
+/* Frees the table. */
 void fg_symbols_done(struct fg_symbols *symbols);
+/* Returns the memory of the table in bytes. */
 size_t fg_symbols_bytes(const struct fg_symbols *symbols);
 
-/* Find or add. Numbers given as arguments have to be valid (asserted). */
+/* Find an entry or add it, and return its number. Numbers in the arguments have to be valid, which
+ * is asserted. */
 uint32_t fg_symbols_string(struct fg_symbols *symbols, struct fg_slice text);
 uint32_t fg_symbols_function(struct fg_symbols *symbols, const struct fg_function *function);
 uint32_t fg_symbols_mapping(struct fg_symbols *symbols, const struct fg_mapping *mapping);
-/* lines: n_lines of them; location->first_line is not looked at. */
+/* lines has location->n_lines elements; location->first_line is ignored. */
 uint32_t fg_symbols_location(struct fg_symbols *symbols, const struct fg_location *location,
                              const struct fg_line *lines);
 
-/* A location of nothing but a function's name: what flame graphs are made of. */
+/* Finds or adds a location that has only the name of a function, as in function trees. */
 uint32_t fg_symbols_name_location(struct fg_symbols *symbols, struct fg_slice name);
 
-/* The text of string `number`. */
+/* Returns the text of a string. */
 static inline struct fg_slice fg_symbols_text(const struct fg_symbols *symbols, uint32_t number)
 {
     size_t from = number == 0 ? 0 : symbols->string_ends[number - 1];
@@ -93,21 +98,23 @@ static inline struct fg_slice fg_symbols_text(const struct fg_symbols *symbols, 
 }
 
 /*
- * Takes things over from one table into another, each once, by number: the second time a number
- * comes it costs an array look-up. Both tables outlive the import; only `into` may grow meanwhile.
+ * Copies entries from one table into another by number. A number that was imported before costs
+ * only an array look-up. Both tables outlive the import; only `into` may grow meanwhile.
  */
 struct fg_symbols_import {
     struct fg_symbols *into;
     const struct fg_symbols *from;
     uint32_t *strings, *functions, *mappings, *locations; /* number in `into`, or FG_MAP_NONE */
-    struct fg_line *lines;                                /* of the location on its way */
+    struct fg_line *lines;                                /* of the location that is being copied */
     uint32_t cap_lines;
 };
+/* Begin and end an import. */
 void fg_symbols_import_init(struct fg_symbols_import *import, struct fg_symbols *into,
                             const struct fg_symbols *from);
 void fg_symbols_import_done(struct fg_symbols_import *import);
 
-/* Number in `into` of what has this number in `from`; FG_NO_MAPPING stays what it is. */
+/* Return the number in `into` of the entry with this number in `from`. FG_NO_MAPPING stays
+ * unchanged. */
 uint32_t fg_symbols_import_string(struct fg_symbols_import *import, uint32_t number);
 uint32_t fg_symbols_import_function(struct fg_symbols_import *import, uint32_t number);
 uint32_t fg_symbols_import_mapping(struct fg_symbols_import *import, uint32_t number);
@@ -121,15 +128,16 @@ static inline uint32_t fg_symbols_import_location(struct fg_symbols_import *impo
     return fg_symbols_import_location_slow(import, number);
 }
 
-/* How far a table had grown: what was added since is a delta. */
+/* The size of a table at some time. The entries that were added since are a delta. */
 struct fg_symbols_mark {
     uint32_t strings, functions, mappings, locations;
 };
+/* Returns the current size. */
 struct fg_symbols_mark fg_symbols_mark(const struct fg_symbols *symbols);
 #define FG_SYMBOLS_START ((struct fg_symbols_mark){1, 0, 0, 0}) /* string 0 is always there */
 
 /*
- * Encodes what was added since the mark (wire and store use the same form):
+ * Encodes the entries that were added since the mark (wire and store use the same form):
  *   varint n, strings: varint length + bytes
  *   varint n, functions: varint name, system name, file; zigzag start line
  *   varint n, mappings: varint start, limit, offset, file, build id, flags
@@ -141,9 +149,9 @@ void fg_symbols_encode_since(const struct fg_symbols *symbols, struct fg_symbols
                              struct fg_buf *out);
 
 /*
- * Adds an encoded delta to a table that is as long as the encoder's was at its mark, and so gives
- * every entry the number it had there. FG_E_CORRUPT: it does not fit, or entries are there already;
- * some may have been added then, so the table is of no use any more.
+ * Adds an encoded delta to a table that has the size of the encoder's table at its mark, so that
+ * every entry gets the same number. FG_E_CORRUPT: the delta does not fit, or has entries that the
+ * table has already. Some may have been added then, so discard the table.
  */
 enum fg_code fg_symbols_decode(struct fg_symbols *symbols, struct fg_cur *cur,
                                struct fg_err *err) fg_must_check;

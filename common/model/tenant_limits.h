@@ -1,13 +1,13 @@
 /*
- * Limits of a tenant: the settings' section "limits" holds for all, and a file names what is other
- * for some of them (deploy/operations/tenants.md#limits-of-single-tenants):
+ * Limits of tenants. The section "limits" of the settings applies to all tenants, and a file
+ * overrides it for some (deploy/operations/tenants.md#limits-of-single-tenants):
  *
  *     overrides:
  *       team-a:
  *         max_label_names_per_series: 50
  *
- * The file is looked at every few seconds and read again when it has changed, so nothing has to be
- * restarted; a broken one is logged and counted, and what held goes on to hold.
+ * The file is checked every few seconds and loaded again if it has changed, without a restart. If
+ * it is invalid, that is logged and counted, and the limits stay as they were.
  */
 #ifndef FG_COMMON_MODEL_TENANT_LIMITS_H
 #define FG_COMMON_MODEL_TENANT_LIMITS_H
@@ -18,9 +18,9 @@
 #include "common/runtime/metrics.h"
 
 /*
- * The settings. 0 is no limit where it is not forbidden. With tenancy the section's 0 becomes
- * FG_TENANT_RATE_MB and FG_TENANT_SERIES_MAX, and without it tenant_catalog_share is 1:
- * fg_tenants_create() does that to the limits it gives out.
+ * The settings. 0 means no limit, unless it is out of range. If tenancy is enabled, a rate and a
+ * number of series of 0 in the section become FG_TENANT_RATE_MB and FG_TENANT_SERIES_MAX; if it is
+ * not, tenant_catalog_share is 1. fg_tenants_create() applies that to the limits that it returns.
  */
 enum { FG_TENANT_RATE_MB = 32, FG_TENANT_SERIES_MAX = 100000 };
 struct fg_limit_settings {
@@ -40,7 +40,7 @@ struct fg_limit_settings {
     char *ingestion_relabeling_rules, *sample_type_relabeling_rules; /* YAML, see relabel.h */
     unsigned ingestion_relabeling_default_rules_position;            /* enum fg_relabel_defaults */
 };
-/* Returns how long anything of a profile is kept, the profile or merged nodes; 0: for ever. */
+/* Returns how long a profile or a rollup of it is kept; 0: forever. */
 static inline int64_t fg_limits_longest_kept_ns(const struct fg_limit_settings *limits)
 {
     if (limits->retention_period_ns == 0 || limits->retention_period_nodes_ns == 0)
@@ -51,57 +51,59 @@ static inline int64_t fg_limits_longest_kept_ns(const struct fg_limit_settings *
 extern const struct fg_conf_field fg_limit_fields[];
 extern const size_t fg_limit_n_fields;
 
-/* What holds for one tenant; immutable, and counted: it may change while somebody goes by it. */
+/* The limits of one tenant: immutable and reference counted, since they may be replaced while a
+ * request uses them. */
 struct fg_limits {
     struct fg_limit_settings values;
-    struct fg_relabel *rules, *type_rules; /* what the values' rules say */
+    struct fg_relabel *rules, *type_rules; /* the parsed rules of the values */
     _Atomic unsigned refs;
 };
 
 struct fg_tenants;
 
 struct fg_tenants_config {
-    bool enabled; /* else there is one tenant, and the header means nothing */
+    bool enabled; /* false: there is one tenant, and the header is ignored */
     const struct fg_limit_settings *defaults; /* borrowed */
     const char *file;                         /* borrowed; "" for none */
-    int64_t reload_ns;                        /* between two looks at the file */
+    int64_t reload_ns;                        /* between two checks of the file */
     uint32_t max;                             /* see fg_tenants_max() */
     struct fg_registry *registry;
 };
 
 /*
- * Reads the file, if there is one, and starts the thread that looks at it. FG_E_INVALID with file
- * and line.
+ * Reads the file, if there is one, and starts a ticker that checks it. FG_E_INVALID has file and
+ * line.
  */
 enum fg_code fg_tenants_create(const struct fg_tenants_config *config,
                                struct fg_tenants **ret_tenants, struct fg_err *err) fg_must_check;
 
-/* NULL is fine. Limits that were given out stay good. */
+/* Frees it. Limits that are still referenced stay valid. Accepts NULL. */
 void fg_tenants_destroy(struct fg_tenants *tenants);
 
-/* Any thread. Returns whether there may be several: tenancy is enabled. */
+/* Returns whether tenancy is enabled. Any thread. */
 bool fg_tenants_are_several(const struct fg_tenants *tenants);
 
-/* Any thread. Returns of how many tenants at a time this process keeps what they need; 0: any
- * number. */
+/* Returns for how many tenants at a time this process keeps state; 0: any number. Any thread. */
 uint32_t fg_tenants_max(const struct fg_tenants *tenants);
 
-/* Any thread. Whom a request with that header is for; errors of fg_tenant_ids_parse(). */
+/* Returns the tenants of a request with that header. Errors are those of fg_tenant_ids_parse(). Any
+ * thread. */
 enum fg_code fg_tenants_identify(const struct fg_tenants *tenants, struct fg_slice header,
                                  struct fg_tenant_ids *ret_ids, struct fg_err *err) fg_must_check;
 
-/* The same for what can be for one only; FG_E_INVALID "multiple org IDs present". */
+/* Does the same for requests that have one tenant. FG_E_INVALID: "multiple org IDs present". */
 enum fg_code fg_tenants_identify_one(const struct fg_tenants *tenants, struct fg_slice header,
                                      struct fg_slice *ret_id, struct fg_err *err) fg_must_check;
 
-/* Any thread. Never NULL; fg_limits_unref() it. */
+/* Returns the limits of a tenant, never NULL. Release them with fg_limits_unref(). Any thread. */
 struct fg_limits *fg_tenants_limits(struct fg_tenants *tenants, struct fg_slice tenant);
+/* Adds a reference. */
 struct fg_limits *fg_limits_ref(struct fg_limits *limits);
 
-/* NULL is fine. */
+/* Removes a reference. Accepts NULL. */
 void fg_limits_unref(struct fg_limits *limits);
 
-/* Looks at the file now. What the thread does; for tests. */
+/* Checks the file now, as the ticker does; for tests. */
 void fg_tenants_look(struct fg_tenants *tenants);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * How much each tenant may send: a token bucket for everyone who has a rate, which fills up with
- * the rate and holds no more than the burst.
+ * Limits how much each tenant may send: one token bucket per tenant with a rate. It fills with the
+ * rate and holds at most the burst.
  *
- * A bucket that is full again says no more than that there is none, so it is forgotten when others
- * need its place: memory is bounded by how many tenants send at the same time.
+ * A full bucket is equivalent to none, so it is removed when another tenant needs its place. Memory
+ * is bounded by the number of tenants that send at the same time.
  *
- * Thread: any; locked inside.
+ * Thread: any; it has a lock.
  */
 #ifndef FG_COMMON_MODEL_TENANT_RATE_H
 #define FG_COMMON_MODEL_TENANT_RATE_H
@@ -15,16 +15,17 @@
 
 struct fg_rates;
 
-/* Never fails. tenants_max: buckets at a time; 0: any number. */
+/* Creates it without buckets. tenants_max: buckets at a time; 0: any number. Never fails. */
 struct fg_rates *fg_rates_create(uint32_t tenants_max);
-void fg_rates_destroy(struct fg_rates *rates); /* NULL is fine */
+/* Frees it. Accepts NULL. */
+void fg_rates_destroy(struct fg_rates *rates);
 
-/* Returns how many buckets there are. */
+/* Returns the number of buckets. */
 uint32_t fg_rates_count(struct fg_rates *rates);
 
 /*
- * Takes so many bytes of the tenant's, at this time. FG_E_LIMIT when there are not so many, and
- * nothing is taken: with the limit, the bytes and the setting; or if too many other tenants send.
+ * Takes bytes from the bucket of the tenant. FG_E_LIMIT: it has fewer (the error names the limit,
+ * the bytes and the setting), or too many other tenants send; nothing is taken then.
  */
 enum fg_code fg_rates_take(struct fg_rates *rates, struct fg_slice tenant,
                            const struct fg_limit_settings *limits, uint64_t bytes,

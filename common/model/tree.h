@@ -1,11 +1,11 @@
 /*
  * A stack tree: each node is a location under a parent, so a path from the root is a stack. Nodes
- * are numbered from 0, parents before children; the root is not a node (parent FG_TREE_ROOT).
- * Beside it one column of self values, and apart from it the value of the empty stack. Sums of them
- * saturate (common/base/value.h).
+ * are numbered from 0, parents before children; the root is not a node (parent FG_TREE_ROOT). The
+ * tree has one column of self values and the value of the empty stack. Sums of values saturate
+ * (common/base/value.h).
  *
- * This is what a merge of profiles is, on its way from the heads and blocks to flame graphs and
- * pprof: exact, with names or with full locations.
+ * It is the exact result of merging profiles, from heads and blocks to flame graphs and pprof. Its
+ * locations are full locations, or names of functions only (a function tree).
  *
  * Encoded (an answer of an ingester or of a block): symbols as in symbols.h since FG_SYMBOLS_START,
  * then zigzag root self, varint n, nodes: varint (number - parent) with 0 for the root, varint
@@ -35,18 +35,21 @@ struct fg_tree {
  * maps through an older copy of the struct, with values of their own, while one thread adds nodes.
  */
 
+/* Makes an empty tree. */
 void fg_tree_init(struct fg_tree *tree);
+/* Frees the tree. */
 void fg_tree_done(struct fg_tree *tree);
+/* Returns the memory of the tree in bytes. */
 size_t fg_tree_bytes(const struct fg_tree *tree);
 
-/* Makes room for count nodes in all, where somebody knows. */
+/* Makes room for count nodes in total. */
 void fg_tree_reserve(struct fg_tree *tree, uint32_t count);
 
-/* All nodes are there, and only they are of interest: gives back what finding them and values take.
- * From here on the tree can be read and be done with. */
+/* Frees the memory that only adding nodes and values needs. After that the tree can only be read
+ * and freed. */
 void fg_tree_seal(struct fg_tree *tree);
 
-/* Find or add the node of location under parent. */
+/* Finds or adds the node of a location under a parent, and returns its number. */
 uint32_t fg_tree_child(struct fg_tree *tree, uint32_t parent, uint32_t location);
 
 /* Adds to the value of the stack that ends in node; FG_TREE_ROOT is the empty stack. */
@@ -59,59 +62,59 @@ static inline void fg_tree_add(struct fg_tree *tree, uint32_t node, int64_t valu
 }
 
 /*
- * Sums of the nodes' own values and those of all nodes below: totals[n_nodes], and returns the
- * total of the whole tree (without root_self). fg_tree_sums() takes other values than the tree's
- * own.
+ * Sets totals[n_nodes] to the sums of the given self values of each node and all its descendants.
+ * Returns the total of the whole tree without root_self.
  */
 int64_t fg_tree_sums(const struct fg_tree *tree, const int64_t *self, int64_t *totals);
 
-/* The same for any nodes of which parents come first. totals may be self. */
+/* Does the same for nodes in any array in which parents come first. totals may be self. */
 int64_t fg_parents_sums(const uint32_t *parents, uint32_t n_nodes, const int64_t *self,
                         int64_t *totals);
 
+/* Does the same for the self values of the tree. */
 static inline int64_t fg_tree_totals(const struct fg_tree *tree, int64_t *totals)
 {
     return fg_tree_sums(tree, tree->self, totals);
 }
 
-/* Adds all of `from`, symbols included. */
+/* Adds all nodes and values of `from`, with their symbols. */
 void fg_tree_merge(struct fg_tree *tree, const struct fg_tree *from);
 
-/* The same without nodes that have no value, of their own or below: of a tree that knows many more
- * stacks than it has values. */
+/* Does the same without nodes whose subtree has no value, for trees in which most stacks have none.
+ */
 void fg_tree_merge_used(struct fg_tree *tree, const struct fg_tree *from);
 
-/* Leaves only the values of stacks that begin with frames of these names, the outermost first; the
- * others become 0. n_names > 0. */
+/* Sets the values of all stacks to 0 that do not begin with frames of these names, the outermost
+ * first. n_names > 0. */
 void fg_tree_keep_site(struct fg_tree *tree, const char *const *names, size_t n_names);
 
 /*
- * Adds the stacks of a tree to `into`, a function tree: one whose locations are nothing but the
- * names of frames (frame_name.h). A location gives a node for each of its lines, the outermost
- * first, and one node if it has none; the empty stack is a node of its own, FG_FRAME_NO_STACK. So
- * the total of a function tree is the sum of all values. Nodes without any value below are left
- * out.
+ * Adds the stacks of a tree to `into`, a function tree, whose locations are names of frames only
+ * (frame_name.h). A location gives a node for each of its lines, the outermost first, and one node
+ * if it has no lines. The empty stack becomes a node, FG_FRAME_NO_STACK, so the total of a function
+ * tree is the sum of all values. Nodes whose subtree has no value are left out.
  */
 void fg_tree_names(const struct fg_tree *tree, struct fg_tree *into);
 
 /*
- * Adds the nodes of a tree, with and without value, to a function tree, and none of the values.
- * nodes[tree->n_nodes]: where the stack of each node ends in `into`. *ret_no_stack, unless it is
- * NULL: where the empty stack does; without it `into` has no node for that.
+ * Adds all nodes of a tree, but no values, to a function tree. Sets nodes[tree->n_nodes]: the node
+ * of `into` in which the stack of each node ends. If ret_no_stack is not NULL, adds a node for the
+ * empty stack as well and returns it there.
  */
 void fg_tree_name_all(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes,
                       uint32_t *ret_no_stack);
 
-/* Does the same, quicker, for an empty `into` that is only looked at afterwards: fg_tree_child()
- * does not find its nodes. */
+/* Does the same faster for an empty `into` that is only read afterwards: fg_tree_child() does not
+ * find its nodes. */
 void fg_tree_name_new(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes,
                       uint32_t *ret_no_stack);
 
+/* Appends the encoded tree. */
 void fg_tree_encode(const struct fg_tree *tree, struct fg_buf *out);
 
 /*
- * Into an empty tree. FG_E_CORRUPT when anything is out of range or said twice; of the tree only
- * fg_tree_done() is of use then.
+ * Decodes into an empty tree. FG_E_CORRUPT: a number is out of range, or an entry occurs twice.
+ * Only fg_tree_done() may be called on the tree then.
  */
 enum fg_code fg_tree_decode(struct fg_tree *tree, struct fg_slice in,
                             struct fg_err *err) fg_must_check;
@@ -119,7 +122,7 @@ enum fg_code fg_tree_decode(struct fg_tree *tree, struct fg_slice in,
 /* Returns the name of a node of a function tree. */
 struct fg_slice fg_tree_name(const struct fg_tree *tree, uint32_t node);
 
-/* Returns that of a location of a function tree. */
+/* Returns the name of a location of a function tree. */
 struct fg_slice fg_tree_location_name(const struct fg_tree *tree, uint32_t number);
 
 #endif

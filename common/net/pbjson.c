@@ -1,5 +1,6 @@
 #include "common/net/pbjson.h"
 
+#include "common/base/json_writer.h"
 #include "common/base/str.h"
 
 #include <jansson.h>
@@ -420,7 +421,7 @@ enum fg_code fg_pbjson_read(struct fg_slice json, const ProtobufCMessageDescript
 
 /* --- writing --- */
 
-static void write_message(const ProtobufCMessage *message, struct fg_buf *out);
+static void write_message(const ProtobufCMessage *message, struct fg_json_writer *json);
 
 static const void *member_const(const ProtobufCMessage *message, unsigned offset)
 {
@@ -470,98 +471,83 @@ static void write_base64(struct fg_slice in, struct fg_buf *out)
     }
 }
 
-static void write_quoted(struct fg_slice text, struct fg_buf *out)
-{
-    fg_buf_putc(out, '"');
-    fg_buf_json(out, text);
-    fg_buf_putc(out, '"');
-}
-
-static void write_enum(int value, const ProtobufCEnumDescriptor *type, struct fg_buf *out)
+static void write_enum(int value, const ProtobufCEnumDescriptor *type, struct fg_json_writer *json)
 {
     const ProtobufCEnumValue *known = protobuf_c_enum_descriptor_get_value(type, value);
 
     if (known == NULL)
-        fg_buf_i64(out, value);
+        fg_json_put_i64(json, NULL, value);
     else
-        write_quoted(fg_cstr(known->name), out);
+        fg_json_put_cstr(json, NULL, known->name);
 }
 
-static void write_i64(int64_t value, struct fg_buf *out)
-{
-    fg_buf_putc(out, '"');
-    fg_buf_i64(out, value);
-    fg_buf_putc(out, '"');
-}
-
-static void write_u64(uint64_t value, struct fg_buf *out)
-{
-    fg_buf_putc(out, '"');
-    fg_buf_u64(out, value);
-    fg_buf_putc(out, '"');
-}
-
-static void write_value(const ProtobufCFieldDescriptor *field, const void *slot, struct fg_buf *out)
+static void write_value(const ProtobufCFieldDescriptor *field, const void *slot,
+                        struct fg_json_writer *json)
 {
     const ProtobufCBinaryData *data = slot;
+    struct fg_buf *out;
 
     switch (field->type) {
     case PROTOBUF_C_TYPE_INT32:
     case PROTOBUF_C_TYPE_SINT32:
     case PROTOBUF_C_TYPE_SFIXED32:
-        fg_buf_i64(out, *(const int32_t *)slot);
+        fg_json_put_i64(json, NULL, *(const int32_t *)slot);
         break;
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_FIXED32:
-        fg_buf_u64(out, *(const uint32_t *)slot);
+        fg_json_put_u64(json, NULL, *(const uint32_t *)slot);
         break;
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_SINT64:
     case PROTOBUF_C_TYPE_SFIXED64:
-        write_i64(*(const int64_t *)slot, out);
+        out = fg_json_value(json, NULL);
+        fg_buf_putc(out, '"');
+        fg_buf_i64(out, *(const int64_t *)slot);
+        fg_buf_putc(out, '"');
         break;
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
-        write_u64(*(const uint64_t *)slot, out);
+        out = fg_json_value(json, NULL);
+        fg_buf_putc(out, '"');
+        fg_buf_u64(out, *(const uint64_t *)slot);
+        fg_buf_putc(out, '"');
         break;
     case PROTOBUF_C_TYPE_FLOAT:
-        write_double((double)*(const float *)slot, out);
+        write_double((double)*(const float *)slot, fg_json_value(json, NULL));
         break;
     case PROTOBUF_C_TYPE_DOUBLE:
-        write_double(*(const double *)slot, out);
+        write_double(*(const double *)slot, fg_json_value(json, NULL));
         break;
     case PROTOBUF_C_TYPE_BOOL:
-        fg_buf_puts(out, *(const protobuf_c_boolean *)slot ? "true" : "false");
+        fg_json_put_bool(json, NULL, *(const protobuf_c_boolean *)slot != 0);
         break;
     case PROTOBUF_C_TYPE_ENUM:
-        write_enum(*(const int *)slot, field->descriptor, out);
+        write_enum(*(const int *)slot, field->descriptor, json);
         break;
     case PROTOBUF_C_TYPE_STRING:
-        write_quoted(fg_cstr(*(char *const *)slot), out);
+        fg_json_put_cstr(json, NULL, *(char *const *)slot);
         break;
     case PROTOBUF_C_TYPE_BYTES:
+        out = fg_json_value(json, NULL);
         fg_buf_putc(out, '"');
         write_base64(fg_bytes(data->data, data->len), out);
         fg_buf_putc(out, '"');
         break;
     case PROTOBUF_C_TYPE_MESSAGE:
-        write_message(*(ProtobufCMessage *const *)slot, out);
+        write_message(*(ProtobufCMessage *const *)slot, json);
         break;
     }
 }
 
 static void write_repeated(const ProtobufCFieldDescriptor *field, const void *items, size_t n,
-                           struct fg_buf *out)
+                           struct fg_json_writer *json)
 {
     size_t size = element_size(field->type);
 
-    fg_buf_putc(out, '[');
-    for (size_t i = 0; i < n && !out->full; i++) {
-        if (i > 0)
-            fg_buf_putc(out, ',');
-        write_value(field, (const char *)items + i * size, out);
-    }
-    fg_buf_putc(out, ']');
+    fg_json_begin_array(json, NULL);
+    for (size_t i = 0; i < n && !json->out->full; i++)
+        write_value(field, (const char *)items + i * size, json);
+    fg_json_end(json);
 }
 
 /* Zero in every byte is the default of all numbers (and not of -0.0, which JSON keeps too). */
@@ -595,42 +581,32 @@ static bool is_set(const ProtobufCFieldDescriptor *field, const ProtobufCMessage
     return !is_default(field, slot);
 }
 
-static void write_field(const ProtobufCFieldDescriptor *field, const ProtobufCMessage *message,
-                        struct fg_buf *out)
+static void write_message(const ProtobufCMessage *message, struct fg_json_writer *json)
 {
     char name[PBJSON_NAME_MAX_BYTES];
-    const void *slot = member_const(message, field->offset);
 
-    write_quoted(fg_bytes(name, camel(field->name, name)), out);
-    fg_buf_putc(out, ':');
-    if (field->label == PROTOBUF_C_LABEL_REPEATED)
-        write_repeated(field, *(const void *const *)slot,
-                       *(const size_t *)member_const(message, field->quantifier_offset), out);
-    else
-        write_value(field, slot, out);
-}
-
-static void write_message(const ProtobufCMessage *message, struct fg_buf *out)
-{
-    bool first = true;
-
-    fg_buf_putc(out, '{');
+    fg_json_begin_object(json, NULL);
     for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+        const void *slot = member_const(message, field->offset);
 
         if (!is_set(field, message))
             continue;
-        if (!first)
-            fg_buf_putc(out, ',');
-        first = false;
-        write_field(field, message, out);
+        fg_json_put_key(json, fg_bytes(name, camel(field->name, name)));
+        if (field->label == PROTOBUF_C_LABEL_REPEATED)
+            write_repeated(field, *(const void *const *)slot,
+                           *(const size_t *)member_const(message, field->quantifier_offset), json);
+        else
+            write_value(field, slot, json);
     }
-    fg_buf_putc(out, '}');
+    fg_json_end(json);
 }
 
 void fg_pbjson_write(const ProtobufCMessage *message, struct fg_buf *out)
 {
-    write_message(message, out);
+    struct fg_json_writer json = fg_json_writer(out);
+
+    write_message(message, &json);
 }
 
 /* --- the binary form --- */

@@ -1,5 +1,6 @@
 #include "common/program/admin.h"
 
+#include "common/base/json_writer.h"
 #include "common/program/version.h"
 
 enum { ADMIN_ANSWER_MAX_BYTES = 16 * 1024 * 1024 };
@@ -56,15 +57,24 @@ static void get_config(struct fg_http_request *req, void *arg)
 static void get_buildinfo(struct fg_http_request *req, void *arg)
 {
     struct fg_buf body;
+    struct fg_json_writer json = fg_json_writer(&body);
 
     (void)arg;
     fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
     /* The shape and the names are Pyroscope's; goVersion is what its clients print as the tool
      * chain. */
-    fg_buf_printf(&body,
-                  "{\"status\":\"success\",\"data\":{\"version\":\"%s\",\"revision\":\"%s\","
-                  "\"branch\":\"\",\"buildUser\":\"\",\"buildDate\":\"\",\"goVersion\":\"%s\"}}\n",
-                  fg_program_version(), fg_program_revision(), "");
+    fg_json_begin_object(&json, NULL);
+    fg_json_put_cstr(&json, "status", "success");
+    fg_json_begin_object(&json, "data");
+    fg_json_put_cstr(&json, "version", fg_program_version());
+    fg_json_put_cstr(&json, "revision", fg_program_revision());
+    fg_json_put_cstr(&json, "branch", "");
+    fg_json_put_cstr(&json, "buildUser", "");
+    fg_json_put_cstr(&json, "buildDate", "");
+    fg_json_put_cstr(&json, "goVersion", "");
+    fg_json_end(&json);
+    fg_json_end(&json);
+    fg_buf_putc(&body, '\n');
     fg_http_respond(req, 200, "application/json", &body);
 }
 

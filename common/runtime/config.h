@@ -1,7 +1,6 @@
 /*
- * Settings: one table gives the YAML keys, the --flags, the FG_… environment, range checks, GET
- * /config and the settings page of the docs. Structs hold parsed values in base units; nobody
- * re-reads strings.
+ * Settings. One table defines the YAML keys, the --flags, the FG_… environment variables, the range
+ * checks, GET /config and the settings page of the docs. Structs hold parsed values in base units.
  *
  *     struct ingester_config { uint64_t head_max_bytes; ... };
  *     #define CONF(field) FG_CONF_AT(struct ingester_config, field)
@@ -12,11 +11,12 @@
  *
  * A section ("ingester") gives the key ingester.head_max_bytes: in YAML a map of that name, in the
  * environment FG_INGESTER_HEAD_MAX_BYTES, as a flag --ingester.head_max_bytes (or with - in place
- * of _). Later wins: default, YAML file, environment, flags. A section named "" holds top-level
- * keys; a name with dots ("store.cache") is a map in a map. Two sections may have one name.
+ * of _). Later sources override earlier ones: default, YAML file, environment, flags. A section
+ * named "" holds top-level keys; a name with dots ("store.cache") is a map in a map. Two sections
+ * may have the same name.
  *
  * A setting of type YAML may be a list or map in the file; in the environment and in flags it is
- * given in YAML's own short form, [{action: drop}]. Whoever owns it reads the text.
+ * written in YAML's flow style, [{action: drop}]. Its owner parses the text.
  */
 #ifndef FG_COMMON_RUNTIME_CONFIG_H
 #define FG_COMMON_RUNTIME_CONFIG_H
@@ -33,14 +33,14 @@ enum fg_conf_type {
     FG_CONF_STRING, /* char *, never NULL, owned by the config */
     FG_CONF_SECRET, /* as string, shown as *** */
     FG_CONF_ENUM,   /* unsigned: index into .choices */
-    FG_CONF_YAML,   /* char *, owned by the config: YAML text, for what is no single value */
+    FG_CONF_YAML,   /* char *, owned by the config: YAML text of a list or map */
 };
 
 struct fg_conf_field {
     const char *key;
     enum fg_conf_type type;
     size_t offset;
-    /* As a user would write them; min and max may be NULL. Those of a text bound its length. */
+    /* In the form that users write; min and max may be NULL. For texts they limit the length. */
     const char *def, *min, *max;
     const char *choices; /* ENUM: "debug|info|warn|error" */
     const char *doc;
@@ -55,73 +55,74 @@ struct fg_conf_section {
 };
 
 /*
- * Settings that other programs have and this one has not, so that all programs of a cluster can
- * have one YAML file: they are passed over in it, whatever their values. In flags they are unknown,
- * as in the environment.
+ * Names settings that only other programs have. All programs of a cluster can share one YAML file,
+ * because each program ignores the settings of the others in it. In flags and in the environment
+ * they are unknown.
  */
 struct fg_conf_other {
-    const char
-        *name; /* a section, with all that is below it; where keys are given only they are: */
-    const char *const *keys; /* ends with NULL; or NULL */
+    const char *name;        /* a section, with all sections below it */
+    const char *const *keys; /* ends with NULL: only these keys of it; NULL: all */
 };
 
 struct fg_conf {
     struct fg_conf_section *sections;
     size_t n_sections;
-    const struct fg_conf_other *others; /* a section that is here, too, counts as here */
+    const struct fg_conf_other *others; /* a section that is also in sections counts as known */
     size_t n_others;
 };
 
 /*
- * Fills the sections' structs: defaults, then the YAML file (NULL or "": none), then env (NULL:
- * none; "NAME=value" strings, NULL-terminated, those beginning with FG_; unknown ones are logged
- * and passed over), then flags ("--key=value" or
- * "--key" "value"). What is in `flags` has to be settings only.
+ * Fills the structs of the sections: first with the defaults, then from the YAML file (NULL or "":
+ * none), then from env (NULL: none; else a NULL-terminated array of "NAME=value", of which those
+ * that begin with FG_ are used and unknown ones are logged), then from flags ("--key=value" or
+ * "--key" "value"), which contain settings only.
  *
- * FG_E_INVALID with file and line (or the name of the variable or flag), what is wrong, and for an
- * unknown key the nearest known one. Unknown and duplicate keys, aliases, anchors, tags and several
- * documents in the YAML are errors.
+ * FG_E_INVALID names the file and line (or the variable or flag), the fault, and for an unknown key
+ * the nearest known one. Unknown and duplicate keys, aliases, anchors, tags and several documents
+ * in the YAML are errors.
  */
 enum fg_code fg_conf_load(struct fg_conf *conf, const char *yaml_path, char *const *env,
                           char *const *flags, size_t n_flags, struct fg_err *err) fg_must_check;
 
-/* The YAML part alone, from memory; `name` stands for the file in errors. (Fuzz target.) */
+/* Applies YAML from memory; `name` stands for the file in errors. Errors are those of
+ * fg_conf_load(). */
 enum fg_code fg_conf_parse_yaml(struct fg_conf *conf, struct fg_slice yaml, const char *name,
                                 struct fg_err *err) fg_must_check;
 
 /*
- * The keys of the one map that the YAML has at its top, in their order: for files whose maps are
- * named by the user ("overrides:", with a map for each tenant). Values are passed over; an empty
- * document has no keys. FG_E_INVALID as above, also for anything else at the top.
+ * Calls each() with the keys of the map `map`, which is the only key at the top level of the YAML,
+ * in their order: for files whose keys users choose ("overrides:", with a map per tenant). It skips
+ * the values. An empty document has no keys. FG_E_INVALID as above, and for any other key at the
+ * top level.
  */
 enum fg_code fg_conf_yaml_keys(struct fg_slice yaml, const char *name, const char *map,
                                void (*each)(struct fg_slice key, void *arg), void *arg,
                                struct fg_err *err) fg_must_check;
 
-/* A whole file of at most 1 MiB into `out`, which is initialised. FG_E_INVALID with its name. */
+/* Reads a file of at most 1 MiB into `out`, which is initialised. FG_E_INVALID names the file. */
 enum fg_code fg_conf_read_file(const char *path, struct fg_buf *out,
                                struct fg_err *err) fg_must_check;
 
-/* The section's values again, in `values`, which is a struct of the same type: its strings are its
- * own. */
+/* Copies the values of a section to `values`, a struct of the same type that owns its strings. */
 void fg_conf_copy(const struct fg_conf_section *section, void *values);
 
-/* An empty string setting becomes this host's name. FG_E_UNAVAILABLE, with the setting's name: it
- * has none. */
+/* Sets an empty string setting to the name of this host. FG_E_UNAVAILABLE names the setting: the
+ * host has no name. */
 enum fg_code fg_conf_default_host(char **value, const char *setting,
                                   struct fg_err *err) fg_must_check;
 
-/* Frees the strings in the sections' structs. */
+/* Frees the strings in the structs of the sections. */
 void fg_conf_done(struct fg_conf *conf);
 
-void fg_conf_write_yaml(const struct fg_conf *conf, struct fg_buf *out); /* secrets masked */
-void fg_conf_write_docs(const struct fg_conf *conf, struct fg_buf *out); /* Markdown */
-void fg_conf_write_help(const struct fg_conf *conf, struct fg_buf *out); /* for --help */
+/* Write all settings: as YAML with secrets masked, as Markdown, and for --help. */
+void fg_conf_write_yaml(const struct fg_conf *conf, struct fg_buf *out);
+void fg_conf_write_docs(const struct fg_conf *conf, struct fg_buf *out);
+void fg_conf_write_help(const struct fg_conf *conf, struct fg_buf *out);
 
-/* As a setting's value reads: "30d", "1h30m", "0". Not negative. */
+/* Appends a duration, which is not negative, as a setting shows it: "30d", "1h30m", "0". */
 void fg_conf_write_duration(int64_t ns, struct fg_buf *out);
 
-/* The other way; returns NULL, or what is wrong with the text ("needs a unit (ns us …)"). */
+/* Parses a duration. Returns NULL, or the fault of the text ("needs a unit (ns us …)"). */
 const char *fg_conf_read_duration(struct fg_slice text, int64_t *ret_ns) fg_must_check;
 
 #endif

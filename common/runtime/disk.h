@@ -12,7 +12,8 @@
  * The reserve keeps room for writes that must not fail: the head's log, manifests, flushes under
  * way. Other programs may use it up between two checks, so every writer must still handle ENOSPC.
  *
- * Thread: any. A thread of its own checks the disk once a second, because statvfs() may hang.
+ * Thread: any. A ticker checks the disk once a second on its own thread, because statvfs() may
+ * hang.
  */
 #ifndef FG_COMMON_RUNTIME_DISK_H
 #define FG_COMMON_RUNTIME_DISK_H

@@ -1,4 +1,5 @@
-/* Whether a file has changed since it was read: for files that hold while a program runs. */
+/* Tells whether a file has changed since it was read, for files that programs load again at
+ * runtime. */
 #ifndef FG_COMMON_RUNTIME_FILE_H
 #define FG_COMMON_RUNTIME_FILE_H
 
@@ -9,11 +10,11 @@
 
 struct fg_file_version {
     struct timespec mtime;
-    off_t size; /* -1: there is no such file, or it is none to be read to its end */
+    off_t size; /* -1: there is no such file, or it is not a regular file */
     ino_t inode;
 };
 
-/* Of the file that a symbolic link leads to. */
+/* Returns the version of a file. It follows symbolic links. */
 static inline struct fg_file_version fg_file_version(const char *path)
 {
     struct stat stat_buf;
@@ -23,6 +24,7 @@ static inline struct fg_file_version fg_file_version(const char *path)
     return (struct fg_file_version){stat_buf.st_mtim, stat_buf.st_size, stat_buf.st_ino};
 }
 
+/* Returns whether two versions are the same. */
 static inline bool fg_file_version_eq(const struct fg_file_version *a,
                                       const struct fg_file_version *b)
 {

@@ -1,18 +1,17 @@
 /*
- * The log: one line, one event, logfmt (ts=… level=… msg="…" key=value …) on standard error. The
- * message is constant text; everything variable is a field, tenant first. info is an operator's
- * timeline, warn "we coped, look at it", error "someone lost something".
+ * Writes the log: one line per event, in logfmt (ts=… level=… msg="…" key=value …), on standard
+ * error. The message is constant text; all that varies is in fields, tenant first. Levels: info is
+ * the operator's timeline, warn a fault that the program handled, error a loss of data or service.
  *
- *     fg_log_warn("profile refused", fg_ls("tenant", tenant), fg_lu("size_bytes", n), fg_ls("err",
- * err.msg));
+ *     fg_log_warn("profile refused", fg_ls("tenant", tenant), fg_lu("size_bytes", n));
  *
- * Thread: any. A line is written with one write(2) and is at most 4 KiB, so that lines of several
- * processes on one pipe do not mix; values are cut at 1 KiB ("...") and fields that do not fit are
- * left out (cut=true).
+ * Thread: any. Each line is written with one write(2) and has at most 4 KiB, so that lines of
+ * several processes on one pipe do not mix. Values are cut at 1 KiB ("..."), and fields that do not
+ * fit are left out (cut=true).
  *
  * Lines of one message (one literal) are limited to a hundred at once and ten a second after that
- * (log_limit.h); what is left out is counted, and said a second later, before the next line of
- * whatever message.
+ * (log_limit.h). Suppressed lines are counted. The count is logged at least a second later, before
+ * the next line of any message.
  */
 #ifndef FG_COMMON_RUNTIME_LOG_H
 #define FG_COMMON_RUNTIME_LOG_H
@@ -33,6 +32,7 @@ struct fg_log_field {
     };
 };
 
+/* Return a field: text, bytes, signed, unsigned, floating point, bool. */
 static inline struct fg_log_field fg_ls(const char *key, const char *text)
 {
     return (struct fg_log_field){.key = key, .kind = FG_LOG_TEXT, .text = text};
@@ -58,10 +58,12 @@ static inline struct fg_log_field fg_lbool(const char *key, bool value)
     return (struct fg_log_field){.key = key, .kind = FG_LOG_BOOL, .b = value};
 }
 
-void fg_log_set_level(enum fg_log_level least); /* default info */
-void fg_log_set_fd(int fd);                     /* default 2; for tests */
+/* Drops lines below that level. The default is info. */
+void fg_log_set_level(enum fg_log_level least);
+/* Writes to that file descriptor instead of standard error, for tests. */
+void fg_log_set_fd(int fd);
 
-/* fields ends with a field whose key is NULL. */
+/* Writes a line. The last of `fields` has the key NULL. Use the macros below. */
 void fg_log_write(enum fg_log_level level, const char *msg, const struct fg_log_field *fields);
 
 #define FG_LOG_FIELDS(...)     ((const struct fg_log_field[]){__VA_ARGS__ __VA_OPT__(, ){.key = NULL}})

@@ -1,10 +1,10 @@
 /*
- * A loop is one thread with a libuv loop: it owns sockets and timers and never waits (no disk, no
- * RocksDB, no compression, no lock held longer than a list splice). Other threads reach it by
- * posting messages to its inbox, and do not touch what they posted afterwards.
+ * A loop is a thread with a libuv loop. It owns sockets and timers and never waits: no disk, no
+ * RocksDB, no compression, no lock that is held longer than a list splice. Other threads post
+ * messages to its inbox, and do not touch a message after they posted it.
  *
- * Thread: create, start, stop and destroy from the thread that owns the program; post from
- * anywhere; everything else on the loop's own thread.
+ * Thread: create, start, stop and destroy from the program's main thread; post from any; all else
+ * from the loop's thread.
  */
 #ifndef FG_COMMON_RUNTIME_LOOP_H
 #define FG_COMMON_RUNTIME_LOOP_H
@@ -16,41 +16,47 @@
 
 struct fg_loop;
 
-/* Embedded in what is sent. run() is called on the loop's thread; it may free the message. */
+/* A message, embedded in the struct that is sent. run() is called on the loop's thread and may free
+ * it. */
 struct fg_msg {
     struct fg_msg *next; /* internal */
     void (*run)(struct fg_msg *msg);
     int64_t posted_mono_ns; /* set by fg_loop_post() */
 };
 
-/* name (at most 15 bytes) is what the thread is called in top and gdb; copied. */
+/* Creates a loop. name (at most 15 bytes, copied) is the name of the thread in top and gdb. */
 struct fg_loop *fg_loop_create(const char *name);
 
-/* Stopped or never started; NULL is fine. A message that nobody has run is an assertion. */
+/* Frees a loop that was stopped or never started. Accepts NULL. Asserts that the inbox is empty. */
 void fg_loop_destroy(struct fg_loop *loop);
 
-/* Starts the thread. Messages posted before are run first. */
+/* Starts the thread, which first runs the messages that were posted before. FG_E_LIMIT: no more
+ * threads. */
 enum fg_code fg_loop_start(struct fg_loop *loop, struct fg_err *err) fg_must_check;
 
 /*
- * Runs what is in the inbox, then ends the thread and waits for it. Whoever opened handles on the
- * loop has closed them before (fg_loop_call() is the way to do so); handles left open are an
- * assertion. Nobody posts once this was called, except from the loop itself: stop what posts
- * (workers, clients) first. A loop is started and stopped once.
+ * Runs the messages in the inbox, then ends the thread and waits for it. Close all handles of the
+ * loop first, with fg_loop_call(); it asserts that none is open. Stop all senders (workers,
+ * clients) first as well: after this call only the loop itself may post. A loop is started and
+ * stopped once.
  */
 void fg_loop_stop(struct fg_loop *loop);
 
-/* Any thread, never fails, wakes the loop. Messages of one sender are run in the order sent. */
+/* Posts a message and wakes the loop. Never fails. Any thread. Messages of one sender run in order.
+ */
 void fg_loop_post(struct fg_loop *loop, struct fg_msg *msg);
 
-/* Runs fn(arg) on the loop and waits for its end. Not from a loop's thread. For set-up and
- * tear-down. */
+/* Runs fn(arg) on the loop and waits for its end, for set-up and tear-down. Not from a loop's
+ * thread. */
 void fg_loop_call(struct fg_loop *loop, void (*fn)(void *arg), void *arg);
 
+/* Returns the libuv loop. */
 uv_loop_t *fg_loop_uv(struct fg_loop *loop);
+/* Returns whether the caller is on the loop's thread. */
 bool fg_loop_is_current(const struct fg_loop *loop);
 
-/* Longest time between a post and its run since the last call of this function, any thread. */
+/* Returns the longest time between a post and its run since the last call of this function. Any
+ * thread. */
 int64_t fg_loop_take_lag_ns(struct fg_loop *loop);
 
 #endif

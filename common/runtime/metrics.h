@@ -1,6 +1,6 @@
 /*
- * Metrics in tables, exposed as Prometheus text. A module declares what it counts as an X-macro
- * list and gets an enum; a registry holds the values of all modules of a process.
+ * Metrics, exposed as Prometheus text. A module declares its metrics as an X-macro list and gets an
+ * enum; a registry holds the values of all modules of a process.
  *
  *     #define INGESTER_METRICS(M)                                                              \
  *         M(COUNTER,   INGESTER_COMMITTED, "flamegrid_ingester_profiles_committed_total", "…") \
@@ -12,16 +12,17 @@
  *         fg_metrics_register(registry, ingester_metrics, FG_COUNT(ingester_metrics));
  *     fg_metric_add(m, INGESTER_COMMITTED, 1);
  *
- * A name may carry fixed labels: "flamegrid_http_requests_total{route=\"ingest\"}"; of a histogram,
- * le is added to them. HELP and TYPE are written once a family, with the first help given; all of
- * one family have one kind. The same name in two tables is one series: their sum. A histogram
- * without observations is not written: it would be twenty lines of zeros.
+ * A name may have fixed labels: "flamegrid_http_requests_total{route=\"ingest\"}"; histograms get
+ * an additional label le. HELP and TYPE are written once per family, with the help of its first
+ * metric; all metrics of a family have the same kind. The same name in two tables is one series
+ * with the sum of both. A histogram without observations is not written, as it would be twenty
+ * lines of zeros.
  *
- * A table may also be built while the program runs (a row for each route and status, say): its
- * array and strings belong to the caller and live as long as it is registered.
+ * A table may also be built at runtime, for example with a row for each route and status. Its array
+ * and strings belong to the caller and have to live until it is unregistered.
  *
- * Thread: any. Counting is cheap: relaxed atomics on stripes, one of which a thread uses always,
- * summed when scraped.
+ * Thread: any. Counting is cheap: each counter has several cells, a thread adds to its own cell by
+ * a relaxed atomic, and a scrape sums the cells.
  */
 #ifndef FG_COMMON_RUNTIME_METRICS_H
 #define FG_COMMON_RUNTIME_METRICS_H
@@ -46,18 +47,20 @@ struct fg_metric_def {
 struct fg_registry;
 struct fg_metrics; /* the values of one table */
 
+/* Creates an empty registry. */
 struct fg_registry *fg_registry_create(void);
-void fg_registry_destroy(struct fg_registry *registry); /* and all its tables; NULL is fine */
+/* Frees the registry and all its tables. Accepts NULL. */
+void fg_registry_destroy(struct fg_registry *registry);
 
 /*
- * defs and its strings have to live as long as the registry, or until the table is unregistered.
- * Registering the same table (the same address) twice gives the same values.
+ * Registers a table and returns its values. defs and its strings have to live until the table is
+ * unregistered or the registry is destroyed. Registering the same table (the same address) again
+ * returns the same values.
  */
 struct fg_metrics *fg_metrics_register(struct fg_registry *registry,
                                        const struct fg_metric_def *defs, size_t count);
 
-/* The table leaves, with what it counted; its array and strings are the caller's again. For things
- * that come and go. */
+/* Removes a table and its values. The caller may free its array and strings then. */
 void fg_metrics_unregister(struct fg_registry *registry, struct fg_metrics *metrics);
 
 /*
@@ -68,13 +71,16 @@ void fg_metrics_unregister(struct fg_registry *registry, struct fg_metrics *metr
  */
 void fg_registry_on_scrape(struct fg_registry *registry, void (*on_scrape)(void *arg), void *arg);
 
-void fg_metric_add(struct fg_metrics *metrics, unsigned id, uint64_t by);   /* COUNTER */
-void fg_metric_set(struct fg_metrics *metrics, unsigned id, int64_t value); /* GAUGE */
-/* HISTOGRAM of seconds, buckets .0005 .001 .0025 .005 .01 .025 .05 .1 .25 .5 1 2.5 5 10 25 50 100.
- */
+/* Adds to a COUNTER. */
+void fg_metric_add(struct fg_metrics *metrics, unsigned id, uint64_t by);
+/* Sets a GAUGE. */
+void fg_metric_set(struct fg_metrics *metrics, unsigned id, int64_t value);
+/* Adds an observation to a HISTOGRAM of seconds. Its buckets are .0005 .001 .0025 .005 .01 .025 .05
+ * .1 .25 .5 1 2.5 5 10 25 50 100. */
 void fg_metric_observe_ns(struct fg_metrics *metrics, unsigned id, int64_t duration_ns);
 
-/* The sum of a counter, the value of a gauge (cast to int64_t), the count of a histogram. */
+/* Returns the sum of a counter, the value of a gauge (cast it to int64_t), or the count of a
+ * histogram. */
 uint64_t fg_metric_get(const struct fg_metrics *metrics, unsigned id);
 
 /* Writes Prometheus text format 0.0.4 (text/plain; version=0.0.4), sorted by name. Any thread

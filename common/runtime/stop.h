@@ -1,5 +1,6 @@
 /*
- * How a program is told to end: SIGTERM or SIGINT once for an orderly stop, twice for at once.
+ * Handles SIGTERM and SIGINT: the first signal asks for an orderly stop, the second one ends the
+ * process at once.
  *
  *     int main(...) {
  *         fg_stop_init();
@@ -13,19 +14,20 @@
 
 #include "common/base/time.h"
 
-/* Blocks both signals, in the calling thread and all it creates. Called first in main. */
+/* Blocks both signals in the calling thread and in all threads that it creates. Call it first in
+ * main. */
 void fg_stop_init(void);
 
 /*
- * Waits for one of them and returns it. From then on another one ends the process at once, with
- * exit code 128 + signal (130, 143). From the thread that called fg_stop_init().
+ * Waits for a signal and returns it. After that a second signal ends the process at once, with exit
+ * code 128 + signal (130, 143). Call it from the thread that called fg_stop_init().
  */
 int fg_stop_wait(void);
 
-/* The same for so long at most; 0: none came. */
+/* Does the same, but returns 0 if no signal comes within timeout_ns. */
 int fg_stop_wait_for(int64_t timeout_ns);
 
-/* Writing to a peer that has gone becomes EPIPE, an ordinary error. */
+/* Ignores SIGPIPE: a write to a closed connection fails with EPIPE instead. */
 void fg_ignore_sigpipe(void);
 
 #endif

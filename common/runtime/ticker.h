@@ -1,6 +1,6 @@
 /*
- * A ticker calls a function periodically on a thread of its own, for checks that may block on a
- * disk or a peer.
+ * A ticker calls a function periodically on a thread of its own, for work that may block on a disk
+ * or a peer.
  */
 #ifndef FG_COMMON_RUNTIME_TICKER_H
 #define FG_COMMON_RUNTIME_TICKER_H
@@ -16,15 +16,17 @@ struct fg_ticker_config {
     void *arg;
 };
 
-/* Starts the thread. The first call comes one period later. FG_E_LIMIT: no more threads. */
+/* Starts the thread. The first call comes one period later. config is copied. FG_E_LIMIT: no more
+ * threads. */
 enum fg_code fg_ticker_create(const struct fg_ticker_config *config, struct fg_ticker **ret_ticker,
                               struct fg_err *err) fg_must_check;
 
-/* Makes the next call start at once. A call under way does not count. Any thread. */
+/* Makes the next call start at once. During a call, it makes another call follow that one. Any
+ * thread. */
 void fg_ticker_wake(struct fg_ticker *ticker);
 
-/* Stops it: waits for a call under way, and makes no further ones. Not from tick(). Accepts NULL.
- */
+/* Waits for a call under way, makes no further calls, ends the thread and frees the ticker. Not
+ * from tick(). Accepts NULL. */
 void fg_ticker_destroy(struct fg_ticker *ticker);
 
 #endif

@@ -322,7 +322,7 @@ bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin
     return submit(to, to->n_workers == 0 ? NULL : &to->workers[pin % to->n_workers], job);
 }
 
-bool fg_work_lend(struct fg_work *work, enum fg_lane lane_id, struct fg_job *job)
+bool fg_work_submit_helper(struct fg_work *work, enum fg_lane lane_id, struct fg_job *job)
 {
     struct lane *lane = &work->lanes[lane_id];
     bool idle;

@@ -1,20 +1,19 @@
 /*
- * Workers: a bounded pool for what takes longer than a loop may (decoding, compression, disk,
- * merging). A job's run() is straight-line code on a worker and may block; its done() comes home to
- * the loop it was submitted from.
+ * A bounded pool of workers for work that a loop must not do: decoding, compression, disk, merging.
+ * The run() of a job is straight-line code on a worker and may block. Its done() runs on the loop
+ * that the job came from.
  *
- * The pool has lanes. Each lane has its own queue with an end and a highest number of workers it
- * may occupy, so that a flood of one kind leaves room for the others. A full lane is an answer to
- * the client (429 or 503 with Retry-After), never a longer queue.
+ * The pool has lanes. Each lane has a bounded queue and its own workers, so that many jobs of one
+ * kind leave room for the others. If a lane is full, the client gets 429 or 503 with Retry-After.
  *
- * Submissions may be of flows, for instance of tenants, which share a lane fairly: flows take
- * turns, first in first out within each. A flow has fewer jobs waiting than there is room left in
- * the queue, and fewer running than there are workers without a job of any flow. So one flow alone
- * gets half of the queue and half of the workers, another one half of the rest, and a flow that is
- * new finds both room and, unless very many run at the same time, a worker.
+ * Jobs may belong to flows, for example one per tenant, which share a lane fairly: the lane takes
+ * jobs from the flows in turn, first in first out within each flow. A flow may have fewer jobs
+ * waiting than there is room left in the queue, and fewer running than there are workers without a
+ * job of any flow. So a single flow gets half of the queue and half of the workers, the next one
+ * half of the rest, and a new flow finds room and, unless very many flows run, a worker.
  *
- * A pinned submission goes to one worker of the lane, the same for the same pin: what it touches
- * belongs to that worker and needs no lock.
+ * A pinned job goes to one worker of the lane, the same one for the same pin. Data that only such
+ * jobs use needs no lock.
  */
 #ifndef FG_COMMON_RUNTIME_WORK_H
 #define FG_COMMON_RUNTIME_WORK_H
@@ -43,42 +42,42 @@ struct fg_lane_config {
     unsigned queue_max; /* jobs waiting, all of the lane's workers together */
 };
 
-/* name is a prefix of the threads' names ("ing" gives "ing-ingest-0"); five letters of it are kept.
- */
+/* Starts the workers. name is a prefix of the names of threads ("ing" gives "ing-ingest-0"), of
+ * which five letters are used. FG_E_LIMIT: no more threads. */
 enum fg_code fg_work_create(const char *name, const struct fg_lane_config lanes[FG_LANES],
                             struct fg_work **ret_work, struct fg_err *err) fg_must_check;
 
 /*
- * Runs what is queued, then ends the threads. NULL is fine. Jobs that are submitted meanwhile are
- * refused. Before the loops are stopped: their done() calls go there.
+ * Runs the queued jobs, then ends the threads and frees the pool. It refuses jobs that are
+ * submitted meanwhile. Call it before the loops stop, because done() runs on them. Accepts NULL.
  */
 void fg_work_destroy(struct fg_work *work);
 FG_AUTO(fg_work, fg_work_destroy)
 
 /*
- * Any thread. false: the lane is full (or has no threads) and the job is untouched. run and done
- * are set; a job is the pool's until done() is called.
+ * Submits a job, whose run and done are set. The job belongs to the pool until done() is called.
+ * Returns false if the lane is full or has no threads; the job is unchanged then. Any thread.
  */
 bool fg_work_submit(struct fg_work *work, enum fg_lane lane, struct fg_job *job) fg_must_check;
 
-/* The same for a job of the flow with this id, any number. false also when the flow has too many
- * waiting: others may find room still. */
+/* Submits a job of the flow with this id, any number. Returns false also if too many jobs of the
+ * flow wait. */
 bool fg_work_submit_flow(struct fg_work *work, enum fg_lane lane, uint64_t flow,
                          struct fg_job *job) fg_must_check;
 
-/* The same as fg_work_submit(), always to worker pin % threads of the lane, in order of submission.
- */
+/* Submits a job to worker pin % threads of the lane. That worker runs such jobs in order. */
 bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin,
                            struct fg_job *job) fg_must_check;
 
 /*
- * The same for work that can do without: true only while a worker of the lane has nothing to do, so
- * that no job waits that it could run. Several at once are for as many. It does not count as
- * refused.
+ * Submits a job that only helps another one (task_group.h). Returns false unless a worker of the
+ * lane is idle, so that a helper never delays a job. Each helper takes one idle worker. A refused
+ * helper does not count as refused.
  */
-bool fg_work_lend(struct fg_work *work, enum fg_lane lane, struct fg_job *job) fg_must_check;
+bool fg_work_submit_helper(struct fg_work *work, enum fg_lane lane,
+                           struct fg_job *job) fg_must_check;
 
-/* Does a job wait that a worker of the lane could run? Then who was lent should go back. Any
+/* Returns whether a job waits that a worker of the lane could run. Helpers should return then. Any
  * thread. */
 bool fg_work_is_wanted(struct fg_work *work, enum fg_lane lane);
 
@@ -87,6 +86,7 @@ struct fg_lane_state {
     uint64_t refused;      /* since the start */
     int64_t oldest_age_ns; /* of what is queued; 0 when nothing is */
 };
+/* Returns the state of a lane for metrics. Any thread. */
 void fg_work_state(struct fg_work *work, enum fg_lane lane, struct fg_lane_state *ret_state);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * YAML as settings use it, event by event (libyaml's, yaml.h). What makes YAML surprising and is
- * more likely a mistake than a wish is refused with its line: aliases, anchors and tags here, what
- * else does not fit by the reader.
+ * Reads the YAML of settings event by event (libyaml's events, yaml.h). It refuses aliases, anchors
+ * and tags, with the line, because in settings they are more likely mistakes. Its users refuse all
+ * else that they do not expect.
  */
 #ifndef FG_COMMON_RUNTIME_YAML_H
 #define FG_COMMON_RUNTIME_YAML_H
@@ -11,7 +11,9 @@
 
 #include <yaml.h>
 
-enum { FG_YAML_MAX_BYTES = 1024 * 1024 }; /* ours have a few KiB; a wrong path may be anything */
+enum {
+    FG_YAML_MAX_BYTES = 1024 * 1024
+}; /* settings have a few KiB; a wrong path may name any file */
 
 struct fg_yaml {
     yaml_parser_t parser;
@@ -21,22 +23,23 @@ struct fg_yaml {
     struct fg_err *err;
 };
 
-/* Borrows text, name and err until fg_yaml_done(), which is not needed after a failure.
- * FG_E_INVALID: longer than FG_YAML_MAX_BYTES. */
+/* Begins to read. Borrows text, name and err until fg_yaml_done(), which is not needed after a
+ * failure. FG_E_INVALID: longer than FG_YAML_MAX_BYTES. */
 enum fg_code fg_yaml_init(struct fg_yaml *yaml, struct fg_slice text, const char *name,
                           struct fg_err *err) fg_must_check;
+/* Frees the parser. */
 void fg_yaml_done(struct fg_yaml *yaml);
 
-/* Replaces yaml->event by the next one. */
+/* Reads the next event into yaml->event. FG_E_INVALID: not YAML, or refused. */
 enum fg_code fg_yaml_next(struct fg_yaml *yaml) fg_must_check;
 
-/* Of a scalar; good until the next event. */
+/* Returns the text of a scalar, valid until the next event. */
 struct fg_slice fg_yaml_scalar(const struct fg_yaml *yaml);
 
-/* A value that is not there: "key:" and nothing behind it, ~ or null. */
+/* Returns whether the value is missing: "key:" without a value, ~ or null. */
 bool fg_yaml_is_nothing(const struct fg_yaml *yaml);
 
-/* FG_E_INVALID: "<what> at <name>:<line>". */
+/* Sets FG_E_INVALID: "<what> at <name>:<line>". */
 enum fg_code fg_yaml_refuse(struct fg_yaml *yaml, const char *fmt, ...) fg_printf(2, 3);
 
 #endif

@@ -42,13 +42,13 @@ static enum fg_code load_rows(struct cmp_merge_cursor *cursor, struct fg_err *er
 
 /* The run in which the series has its next chosen profile, which becomes the place's; NULL: it has
  * none. */
-static const struct fg_block_run *next_run(const struct cmp_merge_cursor *cursor)
+static const struct fg_block_chunk *next_run(const struct cmp_merge_cursor *cursor)
 {
     const struct fg_block_series_row *row = &cursor->part.index.series[cursor->series];
     struct cmp_merge_place *place = &cursor->places[cursor->series];
 
-    for (; place->run < row->n_runs; place->run++) {
-        const struct fg_block_run *run = &cursor->part.index.runs[row->runs[place->run]];
+    for (; place->run < row->n_chunks; place->run++) {
+        const struct fg_block_chunk *run = &cursor->part.index.chunks[row->chunks[place->run]];
 
         place->profile = FG_MAX(place->profile, run->first);
         while (place->profile < run->first + run->count &&
@@ -64,7 +64,7 @@ static const struct fg_block_run *next_run(const struct cmp_merge_cursor *cursor
  * still to come are not looked at: their rows are elsewhere. */
 static enum fg_code settle(struct cmp_merge_cursor *cursor, struct fg_err *err)
 {
-    const struct fg_block_run *run = next_run(cursor);
+    const struct fg_block_chunk *run = next_run(cursor);
     uint32_t at;
 
     cursor->has_profile = false;
@@ -97,8 +97,8 @@ static void set_header(struct cmp_merge_cursor *cursor, const struct fg_block_se
 
 static bool any_chosen(const struct cmp_merge_cursor *cursor, const struct fg_block_series_row *row)
 {
-    for (uint32_t i = 0; i < row->n_runs; i++) {
-        const struct fg_block_run *run = &cursor->part.index.runs[row->runs[i]];
+    for (uint32_t i = 0; i < row->n_chunks; i++) {
+        const struct fg_block_chunk *run = &cursor->part.index.chunks[row->chunks[i]];
 
         if (cmp_merge_chosen_any(&cursor->choice, run->first, run->count))
             return true;

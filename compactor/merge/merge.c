@@ -321,7 +321,7 @@ static bool is_named(const struct merge_writing *writing)
     return fg_block_part_n_stacks(writing->writer) >= (least > 0 ? least : (uint32_t)NAMED_STACKS);
 }
 
-static enum fg_code make_nodes(struct merge_writing *writing, struct fg_nodes_writer **ret_nodes,
+static enum fg_code make_nodes(struct merge_writing *writing, struct fg_rollup_writer **ret_nodes,
                                struct fg_err *err)
 {
     const struct cmp_merge_rollup_input input = {
@@ -347,11 +347,11 @@ static enum fg_code make_nodes(struct merge_writing *writing, struct fg_nodes_wr
 
 static enum fg_code end_part(struct merge_writing *writing, struct fg_err *err)
 {
-    fg_auto(fg_nodes_writer) *nodes = NULL;
+    fg_auto(fg_rollup_writer) *nodes = NULL;
 
     if (make_nodes(writing, &nodes, err) != FG_OK)
         return err->code;
-    if (nodes != NULL && fg_nodes_write(nodes, writing->writer, err) != FG_OK) {
+    if (nodes != NULL && fg_rollup_write(nodes, writing->writer, err) != FG_OK) {
         if (err->code != FG_E_LIMIT)
             return err->code;
         writing->left_out++; /* more than a page can hold: the block does without */
@@ -473,7 +473,7 @@ static enum fg_code read_back(struct fg_slice file, const char *name, size_t mem
                                  &directory, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < directory.n_parts; i++)
-        if (fg_nodes_verify(&directory.parts[i], file, memory_max_bytes, err) != FG_OK)
+        if (fg_rollup_verify(&directory.parts[i], file, memory_max_bytes, err) != FG_OK)
             return err->code;
     return tally_file(
         &(struct cmp_merge_source){

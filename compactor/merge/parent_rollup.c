@@ -21,7 +21,7 @@ struct summing {
     struct fg_block_writer *block;
     struct fg_arena *scratch; /* of one part */
     struct fg_tree named;     /* names of all stacks */
-    struct fg_nodes_writer *writer;
+    struct fg_rollup_writer *writer;
     const struct fg_function_tree *names;
     struct fg_groups groups; /* as the part says them: without series */
     bool left_out;
@@ -93,23 +93,23 @@ static bool group_series(const struct cmp_merge_parent *parent, const struct fg_
 
 /* ---- do the nodes of a part serve? ---- */
 
-static uint32_t n_groups_of(const struct fg_nodes *nodes)
+static uint32_t n_groups_of(const struct fg_rollups *nodes)
 {
     return FG_MAX(nodes->groups.n_groups, 1);
 }
 
 /* The row of a group over the whole block, also of what is before the block's span; NULL: there is
  * none. */
-static const struct fg_nodes_row *find_row(const struct cmp_merge_parent_part *part,
-                                           const struct fg_profile_type *type, uint32_t group)
+static const struct fg_rollup_row *find_row(const struct cmp_merge_parent_part *part,
+                                            const struct fg_profile_type *type, uint32_t group)
 {
-    const struct fg_nodes *nodes = &part->nodes;
+    const struct fg_rollups *nodes = &part->nodes;
     bool all = n_groups_of(nodes) == 1;
 
     for (uint32_t i = 0; i < nodes->n_rows; i++) {
-        const struct fg_nodes_row *row = &nodes->rows[i];
+        const struct fg_rollup_row *row = &nodes->rows[i];
 
-        if (row->key.kind == (all ? FG_NODES_ALL : FG_NODES_GROUP) && row->key.number == group &&
+        if (row->key.kind == (all ? FG_ROLLUP_ALL : FG_ROLLUP_GROUP) && row->key.number == group &&
             row->key.start_ns <= part->part.part->t_min_ns &&
             row->key.end_ns > part->part.part->t_max_ns &&
             fg_profile_type_eq(&nodes->types[row->type], type))
@@ -154,12 +154,12 @@ static bool has_full_nodes(const struct cmp_merge_parent_part *part, uint32_t gr
         for (uint32_t t = 0;
              part->nodes.groups.of_series[s] == group && t < series->schema->n_types; t++) {
             struct fg_profile_type type = fg_block_profile_type(series, t);
-            const struct fg_nodes_row *row;
+            const struct fg_rollup_row *row;
 
             if ((series->seen >> t & 1) == 0)
                 continue;
             row = find_row(part, &type, group);
-            if (row == NULL || row->places[FG_NODES_FULL].bytes == 0)
+            if (row == NULL || row->places[FG_ROLLUP_FULL].bytes == 0)
                 return false;
         }
     }
@@ -357,16 +357,16 @@ static void count(const struct summing *summing, uint32_t group, uint32_t column
 /* ---- from full nodes ---- */
 
 static struct fg_slice full_bytes(const struct cmp_merge_parent_part *part,
-                                  const struct fg_nodes_row *row)
+                                  const struct fg_rollup_row *row)
 {
-    struct fg_block_range range = fg_nodes_ranges(part->part.part).ful;
-    const struct fg_nodes_place *place = &row->places[FG_NODES_FULL];
+    struct fg_block_range range = fg_rollup_ranges(part->part.part).ful;
+    const struct fg_rollup_place *place = &row->places[FG_ROLLUP_FULL];
 
     return cmp_merge_part_range(
         &part->part, (struct fg_block_range){range.offset + place->offset, place->bytes});
 }
 
-static enum fg_code add_full(struct summing *summing, const struct fg_nodes_row *row,
+static enum fg_code add_full(struct summing *summing, const struct fg_rollup_row *row,
                              uint32_t group, uint32_t column, struct fg_err *err)
 {
     const struct cmp_merge_parent_part *part = summing->part;
@@ -378,7 +378,7 @@ static enum fg_code add_full(struct summing *summing, const struct fg_nodes_row 
 
     if (full == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u stacks", n_stacks);
-    code = fg_nodes_full_add(row, full_bytes(part, row), 1, summing->scratch, full, n_stacks, err);
+    code = fg_rollup_full_add(row, full_bytes(part, row), 1, summing->scratch, full, n_stacks, err);
     for (uint32_t r = 0; code == FG_OK && r < n_stacks; r++) {
         uint32_t name = summing->name_of[r];
 
@@ -386,7 +386,7 @@ static enum fg_code add_full(struct summing *summing, const struct fg_nodes_row 
         total = fg_value_add(total, (int64_t)full[r]);
     }
     fg_arena_release(summing->scratch, mark);
-    if (code == FG_OK && total != row->total && part->nodes.version == FG_NODES_VERSION)
+    if (code == FG_OK && total != row->total && part->nodes.version == FG_ROLLUP_VERSION)
         code = fg_fail(err, FG_E_CORRUPT, "a full node adds up to %lld, not %lld", (long long)total,
                        (long long)row->total);
     return code;
@@ -401,7 +401,7 @@ static enum fg_code add_nodes(struct summing *summing, struct fg_err *err)
             const struct fg_profile_type *type = &summing->types[summing->columns[c]];
             uint64_t profiles = profiles_of(part, type, g);
             uint32_t group = place_of(summing, new_group(part, g));
-            const struct fg_nodes_row *row;
+            const struct fg_rollup_row *row;
 
             if (profiles == 0)
                 continue;
@@ -508,8 +508,8 @@ static enum fg_code add_all(struct parent_reading *reading, struct fg_err *err)
             if (columns[t] != FG_MAP_NONE)
                 count(summing, group, columns[t], series->n_profiles, reading->digests[s]);
     }
-    for (uint32_t r = 0; r < index->n_runs; r++) {
-        const struct fg_block_run *run = &index->runs[r];
+    for (uint32_t r = 0; r < index->n_chunks; r++) {
+        const struct fg_block_chunk *run = &index->chunks[r];
         uint32_t group = place_of(summing, summing->part->groups[run->series]);
 
         if (!columns_of(summing, &index->series[run->series], columns))
@@ -554,23 +554,23 @@ static uint64_t bytes_of(const struct summing *summing, uint32_t column)
 }
 
 /* bytes: by column. */
-static enum fg_code add_row(struct summing *summing, enum fg_nodes_kind kind, uint32_t group,
+static enum fg_code add_row(struct summing *summing, enum fg_rollup_kind kind, uint32_t group,
                             const uint64_t *bytes, struct fg_err *err)
 {
-    const struct fg_nodes_key key = {kind, kind == FG_NODES_ALL ? 0 : group, summing->start_ns,
-                                     summing->end_ns};
-    struct fg_nodes_value values[TYPES_MAX];
+    const struct fg_rollup_key key = {kind, kind == FG_ROLLUP_ALL ? 0 : group, summing->start_ns,
+                                      summing->end_ns};
+    struct fg_rollup_value values[TYPES_MAX];
 
     for (uint32_t c = 0; c < summing->n_columns; c++) {
         const struct parent_counted *counted = &summing->counteds[group * summing->n_columns + c];
 
-        values[c] = (struct fg_nodes_value){.type = summing->columns[c],
-                                            .self = sums_of(summing, group, c),
-                                            .count = counted->profiles,
-                                            .digest = counted->digest,
-                                            .replaces_bytes = bytes[c]};
+        values[c] = (struct fg_rollup_value){.type = summing->columns[c],
+                                             .self = sums_of(summing, group, c),
+                                             .count = counted->profiles,
+                                             .digest = counted->digest,
+                                             .replaces_bytes = bytes[c]};
     }
-    return fg_nodes_add(summing->writer, &key, values, summing->n_columns, err);
+    return fg_rollup_add(summing->writer, &key, values, summing->n_columns, err);
 }
 
 /* All is the sum of groups, and takes the place of the first. */
@@ -600,10 +600,10 @@ static enum fg_code add_rows(struct summing *summing, struct fg_err *err)
     for (uint32_t c = 0; c < summing->n_columns; c++)
         bytes[c] = bytes_of(summing, c);
     for (uint32_t g = 0; g < summing->n_groups && summing->n_groups > 1; g++)
-        if (add_row(summing, FG_NODES_GROUP, g, bytes, err) != FG_OK)
+        if (add_row(summing, FG_ROLLUP_GROUP, g, bytes, err) != FG_OK)
             return err->code;
     unite_groups(summing);
-    return add_row(summing, FG_NODES_ALL, 0, bytes, err);
+    return add_row(summing, FG_ROLLUP_ALL, 0, bytes, err);
 }
 
 /* Days have their own profiles only (job.c), so a part is in one of them. */
@@ -680,7 +680,7 @@ static enum fg_code sum_types(struct summing *summing, struct fg_err *err)
     summing->stride = summing->names->n_nodes;
     while (code == FG_OK && next_columns(summing)) {
         if (!make_room(summing)) {
-            if (summing->parent->alone)
+            if (summing->parent->rollup_only)
                 return fg_fail(err, FG_E_LIMIT, "no room for sums of %zu names", summing->stride);
             continue;
         }
@@ -697,13 +697,13 @@ static enum fg_code create_writer(struct summing *summing, struct fg_err *err)
 {
     const struct cmp_merge_parent *parent = summing->parent;
     struct fg_id *ids = fg_arena_new(parent->arena, struct fg_id, parent->n_parts);
-    struct fg_nodes_options options = {.tree = &summing->named,
-                                       .groups = &summing->groups,
-                                       .types = summing->types,
-                                       .n_types = summing->n_types,
-                                       .made_of = ids,
-                                       .n_made_of = parent->n_parts,
-                                       .all = parent->alone};
+    struct fg_rollup_options options = {.tree = &summing->named,
+                                        .groups = &summing->groups,
+                                        .types = summing->types,
+                                        .n_types = summing->n_types,
+                                        .derived_from = ids,
+                                        .n_derived_from = parent->n_parts,
+                                        .all = parent->rollup_only};
 
     if (ids == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", parent->n_parts);
@@ -711,16 +711,16 @@ static enum fg_code create_writer(struct summing *summing, struct fg_err *err)
         ids[i] = parent->parts[i].id;
     summing->groups = parent->groups;
     summing->groups.n_series = 0; /* there are no nodes of series */
-    if (fg_nodes_writer_create(&options, &summing->writer, err) != FG_OK)
+    if (fg_rollup_writer_create(&options, &summing->writer, err) != FG_OK)
         return err->code;
-    summing->names = fg_nodes_writer_names(summing->writer);
+    summing->names = fg_rollup_writer_functions(summing->writer);
     return FG_OK;
 }
 
 static enum fg_code write_part(struct summing *summing, struct fg_err *err)
 {
     const struct cmp_merge_parent *parent = summing->parent;
-    struct fg_block_made made = {.t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
+    struct fg_block_derived made = {.t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
 
     for (uint32_t i = 0; i < parent->n_parts; i++) {
         const struct fg_block_part *part = parent->parts[i].part.part;
@@ -733,11 +733,11 @@ static enum fg_code write_part(struct summing *summing, struct fg_err *err)
         made.digest = fg_id_add(made.digest, part->digest);
         fg_usage_add(&made.usage, &part->usage);
     }
-    if (fg_block_part_begin_made(summing->block, parent->tenant, parent->service, &made, err) !=
+    if (fg_block_part_begin_derived(summing->block, parent->tenant, parent->service, &made, err) !=
         FG_OK)
         return err->code;
-    if (fg_nodes_write(summing->writer, summing->block, err) != FG_OK) {
-        if (err->code != FG_E_LIMIT || parent->alone)
+    if (fg_rollup_write(summing->writer, summing->block, err) != FG_OK) {
+        if (err->code != FG_E_LIMIT || parent->rollup_only)
             return err->code;
         summing->left_out =
             true; /* more than a page can hold: the part has no nodes, and so is none */
@@ -750,7 +750,7 @@ static enum fg_code run(struct summing *summing, struct fg_err *err)
     if (name_all(summing, err) != FG_OK)
         return err->code;
     find_types(summing);
-    if (summing->parent->alone && summing->left_out)
+    if (summing->parent->rollup_only && summing->left_out)
         return fg_fail(err, FG_E_LIMIT, "more than %d profile types", TYPES_MAX);
     if (create_writer(summing, err) != FG_OK || sum_types(summing, err) != FG_OK)
         return err->code;
@@ -773,7 +773,7 @@ enum fg_code cmp_merge_parent_write(const struct cmp_merge_parent *parent,
         *ret_left_out = summing->left_out;
     free(summing->sums);
     free(summing->counteds);
-    fg_nodes_writer_destroy(summing->writer);
+    fg_rollup_writer_destroy(summing->writer);
     fg_tree_done(&summing->named);
     fg_arena_destroy(summing->scratch);
     free(summing);

@@ -30,7 +30,7 @@
 struct cmp_merge_parent_part {
     struct fg_id id;            /* of the block's object */
     struct cmp_merge_part part; /* opened; its bytes: from CRN on, all where they are raw */
-    struct fg_nodes nodes;      /* n_rows 0: there are none */
+    struct fg_rollups nodes;    /* n_rows 0: there are none */
     bool raw;                   /* out: profiles have to be read */
     uint32_t *groups;           /* out: of a series */
 };
@@ -40,7 +40,7 @@ struct cmp_merge_parent {
     struct cmp_merge_parent_part *parts; /* ascending by id, each once */
     uint32_t n_parts;
     int64_t start_ns, end_ns; /* of it all: profiles are in [start, end) */
-    bool alone;
+    bool rollup_only;
     int64_t parts_ns; /* alone: parts of the span have nodes too; 0: none */
     size_t max_bytes;
     struct fg_arena *arena;  /* what is found out lives there until it is written */

@@ -87,7 +87,7 @@ static enum fg_code add_run(struct cmp_making *making, uint32_t number, uint32_t
     const struct fg_block_index *index = &cursor->part.index;
     uint32_t first = cmp_rollup_first_of(making, source, index, run, stretch.from);
     uint32_t end = cmp_rollup_first_of(making, source, index, run, stretch.to);
-    uint32_t merged = cursor->numbers[index->runs[run].series];
+    uint32_t merged = cursor->numbers[index->chunks[run].series];
     const struct cmp_series *of = merged == FG_MAP_NONE ? NULL : &making->series[merged];
     uint32_t group;
 
@@ -116,7 +116,7 @@ static enum fg_code sum_bucket(struct cmp_making *making, uint32_t bucket, int64
 
     zero(sums, names_columns(making));
     for (uint32_t i = 0; i < making->input->n_cursors; i++)
-        for (uint32_t r = 0; r < making->input->cursors[i].part.index.n_runs; r++)
+        for (uint32_t r = 0; r < making->input->cursors[i].part.index.n_chunks; r++)
             if (add_run(making, i, r, stretch, true, sums, err) != FG_OK)
                 return err->code;
     return FG_OK;
@@ -125,7 +125,7 @@ static enum fg_code sum_bucket(struct cmp_making *making, uint32_t bucket, int64
 /* Buckets of a step, which have rows of their own. */
 static enum fg_code sum_fine(struct cmp_making *making, struct cmp_stretch step, struct fg_err *err)
 {
-    const struct fg_nodes_key all = {.kind = FG_NODES_ALL};
+    const struct fg_rollup_key all = {.kind = FG_ROLLUP_ALL};
 
     zero(making->step, names_columns(making));
     for (uint32_t b = step.from; b < step.to; b++) {
@@ -140,7 +140,7 @@ static enum fg_code sum_fine(struct cmp_making *making, struct cmp_stretch step,
 
 static enum fg_code sum_step(struct cmp_making *making, struct cmp_stretch step, struct fg_err *err)
 {
-    const struct fg_nodes_key all = {.kind = FG_NODES_ALL};
+    const struct fg_rollup_key all = {.kind = FG_ROLLUP_ALL};
 
     if ((step.to - step.from == 1 ? sum_bucket(making, step.from, making->step, err)
                                   : sum_fine(making, step, err)) != FG_OK)
@@ -155,7 +155,7 @@ static enum fg_code sum_step(struct cmp_making *making, struct cmp_stretch step,
 static enum fg_code add_rows(struct cmp_making *making, struct cmp_stretch stretch, int64_t *sums,
                              bool with_full, struct fg_err *err)
 {
-    struct fg_nodes_key key = {.kind = FG_NODES_GROUP};
+    struct fg_rollup_key key = {.kind = FG_ROLLUP_GROUP};
     size_t n_full =
         with_full && making->full != NULL ? (size_t)making->n_columns * making->n_ranks : 0;
     uint64_t *first = n_full == 0 ? NULL : making->full;
@@ -172,7 +172,7 @@ static enum fg_code add_rows(struct cmp_making *making, struct cmp_stretch stret
         for (size_t i = 0; g > 0 && i < n_full; i++)
             fg_value_sum(&first[i], full_of(making, g)[i]);
     }
-    return cmp_rollup_add_row(making, (struct fg_nodes_key){.kind = FG_NODES_ALL}, stretch,
+    return cmp_rollup_add_row(making, (struct fg_rollup_key){.kind = FG_ROLLUP_ALL}, stretch,
                               making->step, first, err);
 }
 
@@ -230,8 +230,8 @@ static enum fg_code add_series(struct cmp_making *making, uint32_t number, uint3
     const struct fg_block_series_row *row =
         &making->input->cursors[number].part.index.series[series];
 
-    for (uint32_t i = 0; i < row->n_runs; i++)
-        if (add_run(making, number, row->runs[i], cmp_rollup_whole(making), false, making->step,
+    for (uint32_t i = 0; i < row->n_chunks; i++)
+        if (add_run(making, number, row->chunks[i], cmp_rollup_whole(making), false, making->step,
                     err) != FG_OK)
             return err->code;
     return FG_OK;
@@ -254,12 +254,12 @@ static enum fg_code add_everywhere(struct cmp_making *making, uint32_t merged, s
 
 static enum fg_code sum_series(struct cmp_making *making, uint32_t merged, struct fg_err *err)
 {
-    const struct fg_nodes_key key = {.kind = FG_NODES_SERIES, .number = merged};
+    const struct fg_rollup_key key = {.kind = FG_ROLLUP_SERIES, .number = merged};
     struct cmp_counted counted = {0};
 
     cmp_rollup_count_series(making, merged, cmp_rollup_whole(making), &counted);
     if (!is_at_hand(making, merged) || !is_one_of_many(making, merged) ||
-        cmp_rollup_replaced_bytes(making, FG_NODES_SERIES, counted.samples) == 0)
+        cmp_rollup_replaced_bytes(making, FG_ROLLUP_SERIES, counted.samples) == 0)
         return FG_OK;
     zero(making->step, names_columns(making));
     if (add_everywhere(making, merged, err) != FG_OK)
@@ -388,16 +388,16 @@ static enum fg_code make_all(struct cmp_making *making, struct fg_err *err)
 
 static enum fg_code create_writer(struct cmp_making *making, struct fg_err *err)
 {
-    const struct fg_nodes_options options = {.tree = making->input->tree,
-                                             .groups = making->groups,
-                                             .types = making->types,
-                                             .n_types = making->n_types,
-                                             .named = making->input->named,
-                                             .n_ranks = making->n_ranks};
+    const struct fg_rollup_options options = {.tree = making->input->tree,
+                                              .groups = making->groups,
+                                              .types = making->types,
+                                              .n_types = making->n_types,
+                                              .named = making->input->named,
+                                              .n_ranks = making->n_ranks};
 
-    if (fg_nodes_writer_create(&options, &making->writer, err) != FG_OK)
+    if (fg_rollup_writer_create(&options, &making->writer, err) != FG_OK)
         return err->code;
-    making->names = fg_nodes_writer_names(making->writer);
+    making->names = fg_rollup_writer_functions(making->writer);
     return FG_OK;
 }
 
@@ -429,7 +429,7 @@ static enum fg_code make(struct cmp_making *making, struct fg_err *err)
 }
 
 enum fg_code cmp_merge_rollup_make(const struct cmp_merge_rollup_input *input,
-                                   struct fg_nodes_writer **ret_nodes, bool *ret_left_out,
+                                   struct fg_rollup_writer **ret_nodes, bool *ret_left_out,
                                    struct fg_err *err)
 {
     struct cmp_making *making = fg_new(struct cmp_making);
@@ -447,7 +447,7 @@ enum fg_code cmp_merge_rollup_make(const struct cmp_merge_rollup_input *input,
         *ret_nodes = making->writer;
         *ret_left_out = making->left_out;
     } else {
-        fg_nodes_writer_destroy(making->writer);
+        fg_rollup_writer_destroy(making->writer);
     }
     fg_arena_destroy(making->arena);
     fg_arena_destroy(making->scratch);

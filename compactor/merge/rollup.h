@@ -12,7 +12,7 @@
  * that begin with it, and what comes before, for all.
  *
  * Of the span's sums of all and of groups there are full nodes as well: what weeks are made of.
- * What is not worth its bytes is left out (fg_nodes_worth()); but small groups, and small
+ * What is not worth its bytes is left out (fg_rollup_worth()); but small groups, and small
  * series, are worth it together or not at all: they take the place of reading the part's stacks.
  * What does not fit into memory is left out too: first full nodes of groups, then groups, at last
  * the service's nodes. That is no error.
@@ -39,17 +39,18 @@ struct cmp_merge_rollup_input {
     uint32_t n_series;
     struct fg_block_writer *block;
     bool fine;              /* of a day 10 minutes, too */
-    bool named;             /* names of all stacks, too (fg_nodes_options) */
+    bool named;             /* names of all stacks, too (fg_rollup_options) */
     struct fg_arena *arena; /* what nodes refer to stays there */
     size_t max_bytes;       /* of sums, and of what is kept for each series */
 };
 
 /*
- * *ret_nodes: to be given to the block (fg_nodes_write()) and destroyed after part_end; NULL: there
- * are none. *ret_left_out: something did not fit into memory. Fails only as reading profiles does.
+ * *ret_nodes: to be given to the block (fg_rollup_write()) and destroyed after part_end; NULL:
+ * there are none. *ret_left_out: something did not fit into memory. Fails only as reading profiles
+ * does.
  */
 enum fg_code cmp_merge_rollup_make(const struct cmp_merge_rollup_input *input,
-                                   struct fg_nodes_writer **ret_nodes, bool *ret_left_out,
+                                   struct fg_rollup_writer **ret_nodes, bool *ret_left_out,
                                    struct fg_err *err) fg_must_check;
 
 #endif

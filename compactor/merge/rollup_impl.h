@@ -43,7 +43,7 @@ struct cmp_source {
 struct cmp_making {
     const struct cmp_merge_rollup_input *input;
     struct fg_arena *arena, *scratch;
-    struct fg_nodes_writer *writer;
+    struct fg_rollup_writer *writer;
     const struct fg_function_tree *names;
     uint32_t n_ranks;
     uint32_t *name_of;        /* of a rank of the block: the node of names */
@@ -105,11 +105,11 @@ void cmp_rollup_count_series(const struct cmp_making *making, uint32_t series,
 /* Are small groups and series worth nodes, all together? Of the types at hand. */
 void cmp_rollup_judge_small(struct cmp_making *making);
 /* What a node of the key takes the place of; 0: it is not worth making. */
-uint64_t cmp_rollup_replaced_bytes(const struct cmp_making *making, enum fg_nodes_kind kind,
+uint64_t cmp_rollup_replaced_bytes(const struct cmp_making *making, enum fg_rollup_kind kind,
                                    uint64_t samples);
 /* A row of the key in these buckets, of each type at hand that is worth it. self, full: by column.
  */
-enum fg_code cmp_rollup_add_row(struct cmp_making *making, struct fg_nodes_key key,
+enum fg_code cmp_rollup_add_row(struct cmp_making *making, struct fg_rollup_key key,
                                 struct cmp_stretch stretch, const int64_t *self,
                                 const uint64_t *full, struct fg_err *err) fg_must_check;
 

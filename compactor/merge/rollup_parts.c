@@ -149,13 +149,13 @@ struct scanning {
 uint32_t cmp_rollup_first_of(const struct cmp_making *making, const struct cmp_source *source,
                              const struct fg_block_index *index, uint32_t run, uint32_t bucket)
 {
-    uint32_t first = bucket_of(making, index->runs[run].t_min_ns);
+    uint32_t first = bucket_of(making, index->chunks[run].t_min_ns);
     uint32_t count = source->places[run + 1] - source->places[run];
 
     if (bucket <= first)
-        return index->runs[run].first;
+        return index->chunks[run].first;
     if (bucket - first > count)
-        return index->runs[run].first + index->runs[run].count;
+        return index->chunks[run].first + index->chunks[run].count;
     return source->firsts[source->places[run] + bucket - first - 1];
 }
 
@@ -165,7 +165,7 @@ static enum fg_code scan_rows(void *arg, const struct cmp_merge_rows *page, stru
     const struct cmp_making *making = scanning->making;
     const struct fg_block_rows *rows = &page->rows;
     const struct fg_block_index *index = &scanning->cursor->part.index;
-    uint32_t r = fg_block_run_of(index, rows->first);
+    uint32_t r = fg_block_chunk_of(index, rows->first);
 
     (void)err;
     for (uint32_t i = 0; i < rows->count; i++) {
@@ -174,10 +174,10 @@ static enum fg_code scan_rows(void *arg, const struct cmp_merge_rows *page, stru
 
         if (!cmp_merge_chosen(&scanning->cursor->choice, profile))
             continue;
-        while (profile >= index->runs[r].first + index->runs[r].count)
+        while (profile >= index->chunks[r].first + index->chunks[r].count)
             r++;
         bucket = bucket_of(making, rows->times_ns[i]);
-        behind = bucket - bucket_of(making, index->runs[r].t_min_ns);
+        behind = bucket - bucket_of(making, index->chunks[r].t_min_ns);
         while (scanning->next[r] < scanning->source->places[r] + behind)
             scanning->source->firsts[scanning->next[r]++] = profile;
         counted = &making->series[scanning->cursor->numbers[rows->series[i]]].buckets[bucket];
@@ -194,17 +194,17 @@ static bool set_places(const struct cmp_making *making, const struct fg_block_in
 {
     uint64_t place = 0;
 
-    source->places = fg_arena_new(making->arena, uint32_t, (size_t)index->n_runs + 1);
+    source->places = fg_arena_new(making->arena, uint32_t, (size_t)index->n_chunks + 1);
     if (source->places == NULL)
         return false;
-    for (uint32_t r = 0; r < index->n_runs; r++) {
+    for (uint32_t r = 0; r < index->n_chunks; r++) {
         source->places[r] = (uint32_t)place;
-        place +=
-            bucket_of(making, index->runs[r].t_max_ns) - bucket_of(making, index->runs[r].t_min_ns);
+        place += bucket_of(making, index->chunks[r].t_max_ns) -
+                 bucket_of(making, index->chunks[r].t_min_ns);
         if (place > UINT32_MAX)
             return false;
     }
-    source->places[index->n_runs] = (uint32_t)place;
+    source->places[index->n_chunks] = (uint32_t)place;
     source->firsts = fg_arena_new(making->arena, uint32_t, place);
     return source->firsts != NULL;
 }
@@ -223,16 +223,16 @@ static enum fg_code scan_source(struct cmp_making *making, uint32_t number, bool
                                         .each = scan_rows,
                                         .arg = &scanning};
 
-    scanning.next = fg_arena_new(making->arena, uint32_t, index->n_runs);
+    scanning.next = fg_arena_new(making->arena, uint32_t, index->n_chunks);
     *ret_fits = set_places(making, index, source) && scanning.next != NULL;
     if (!*ret_fits)
         return FG_OK;
-    memcpy(scanning.next, source->places, index->n_runs * sizeof *scanning.next);
+    memcpy(scanning.next, source->places, index->n_chunks * sizeof *scanning.next);
     if (cmp_merge_part_scan(&cursor->part, &scan, making->scratch, err) != FG_OK)
         return err->code;
-    for (uint32_t r = 0; r < index->n_runs; r++)
+    for (uint32_t r = 0; r < index->n_chunks; r++)
         while (scanning.next[r] < source->places[r + 1])
-            source->firsts[scanning.next[r]++] = index->runs[r].first + index->runs[r].count;
+            source->firsts[scanning.next[r]++] = index->chunks[r].first + index->chunks[r].count;
     return FG_OK;
 }
 

@@ -28,11 +28,11 @@ static bool has_column(const struct cmp_making *making, uint32_t series, uint32_
     return false;
 }
 
-static bool is_of(const struct cmp_making *making, uint32_t series, const struct fg_nodes_key *key)
+static bool is_of(const struct cmp_making *making, uint32_t series, const struct fg_rollup_key *key)
 {
-    return key->kind == FG_NODES_ALL ||
-           (key->kind == FG_NODES_GROUP && making->series[series].group == key->number) ||
-           (key->kind == FG_NODES_SERIES && series == key->number);
+    return key->kind == FG_ROLLUP_ALL ||
+           (key->kind == FG_ROLLUP_GROUP && making->series[series].group == key->number) ||
+           (key->kind == FG_ROLLUP_SERIES && series == key->number);
 }
 
 void cmp_rollup_count_series(const struct cmp_making *making, uint32_t series,
@@ -47,11 +47,12 @@ void cmp_rollup_count_series(const struct cmp_making *making, uint32_t series,
     }
 }
 
-static struct cmp_counted count_key(const struct cmp_making *making, const struct fg_nodes_key *key,
-                                    struct cmp_stretch stretch, uint32_t column)
+static struct cmp_counted count_key(const struct cmp_making *making,
+                                    const struct fg_rollup_key *key, struct cmp_stretch stretch,
+                                    uint32_t column)
 {
     struct cmp_counted sum = {0};
-    bool one = key->kind == FG_NODES_SERIES;
+    bool one = key->kind == FG_ROLLUP_SERIES;
 
     for (uint32_t i = one ? key->number : 0; i < (one ? key->number + 1 : making->input->n_series);
          i++)
@@ -71,22 +72,22 @@ static bool is_promising(const struct cmp_making *making, uint64_t samples)
 {
     uint64_t nodes = FG_MIN(FG_MIN(samples / 2, making->names->n_nodes), FG_CROWN_NODES);
 
-    return fg_nodes_worth(nodes * CROWN_NODE_BYTES / CROWN_NODE_SHARE, bytes_of(making, samples));
+    return fg_rollup_worth(nodes * CROWN_NODE_BYTES / CROWN_NODE_SHARE, bytes_of(making, samples));
 }
 
 /* Is it worth saying where there is nothing? Of days, where that takes little beside the samples.
  */
-static bool says_nothing(const struct cmp_making *making, const struct fg_nodes_key *key,
+static bool says_nothing(const struct cmp_making *making, const struct fg_rollup_key *key,
                          uint32_t column)
 {
-    const struct fg_nodes_key all = {.kind = FG_NODES_ALL};
+    const struct fg_rollup_key all = {.kind = FG_ROLLUP_ALL};
     uint64_t rows = making->n_buckets + (uint64_t)making->n_middles * (1 + making->n_groups);
     struct cmp_counted counted;
 
-    if (key->kind == FG_NODES_SERIES || making->n_middles == 1)
+    if (key->kind == FG_ROLLUP_SERIES || making->n_middles == 1)
         return false;
     counted = count_key(making, &all, cmp_rollup_whole(making), column);
-    return fg_nodes_worth(rows * ZERO_ROW_BYTES, bytes_of(making, counted.samples));
+    return fg_rollup_worth(rows * ZERO_ROW_BYTES, bytes_of(making, counted.samples));
 }
 
 /* ---- small ones ---- */
@@ -118,10 +119,10 @@ static uint64_t most_bytes(const struct cmp_making *making, uint64_t samples)
 
 static bool is_small(const struct cmp_making *making, uint64_t samples)
 {
-    return !fg_nodes_worth(most_bytes(making, samples), bytes_of(making, samples));
+    return !fg_rollup_worth(most_bytes(making, samples), bytes_of(making, samples));
 }
 
-static void add_small(const struct cmp_making *making, struct fg_nodes_key key,
+static void add_small(const struct cmp_making *making, struct fg_rollup_key key,
                       struct cmp_stretch stretch, struct small *small)
 {
     for (uint32_t c = 0; c < making->n_columns; c++) {
@@ -136,13 +137,13 @@ static void add_small(const struct cmp_making *making, struct fg_nodes_key key,
 
 static bool are_worth_it(const struct cmp_making *making, const struct small *small)
 {
-    return fg_nodes_worth(small->bytes, part_bytes(making)) &&
+    return fg_rollup_worth(small->bytes, part_bytes(making)) &&
            small->rows * making->names->n_nodes <= making->samples * SMALL_NODES_A_SAMPLE;
 }
 
 void cmp_rollup_judge_small(struct cmp_making *making)
 {
-    struct fg_nodes_key key = {.kind = FG_NODES_GROUP};
+    struct fg_rollup_key key = {.kind = FG_ROLLUP_GROUP};
     struct small small = {0, 0};
 
     for (; key.number < making->n_groups && making->n_groups > 1; key.number++) {
@@ -151,30 +152,30 @@ void cmp_rollup_judge_small(struct cmp_making *making)
             add_small(making, key, cmp_rollup_middle(making, m), &small);
     }
     making->small_groups = are_worth_it(making, &small);
-    key = (struct fg_nodes_key){.kind = FG_NODES_SERIES};
+    key = (struct fg_rollup_key){.kind = FG_ROLLUP_SERIES};
     for (; key.number < making->input->n_series; key.number++)
         add_small(making, key, cmp_rollup_whole(making), &small);
     making->small_series = are_worth_it(making, &small);
 }
 
-uint64_t cmp_rollup_replaced_bytes(const struct cmp_making *making, enum fg_nodes_kind kind,
+uint64_t cmp_rollup_replaced_bytes(const struct cmp_making *making, enum fg_rollup_kind kind,
                                    uint64_t samples)
 {
     uint64_t bytes = bytes_of(making, samples);
 
-    if (is_small(making, samples) && ((kind == FG_NODES_GROUP && making->small_groups) ||
-                                      (kind == FG_NODES_SERIES && making->small_series)))
+    if (is_small(making, samples) && ((kind == FG_ROLLUP_GROUP && making->small_groups) ||
+                                      (kind == FG_ROLLUP_SERIES && making->small_series)))
         return part_bytes(making);
     return is_promising(making, samples) ? bytes : 0;
 }
 
 /* ---- rows that are kept ---- */
 
-enum fg_code cmp_rollup_add_row(struct cmp_making *making, struct fg_nodes_key key,
+enum fg_code cmp_rollup_add_row(struct cmp_making *making, struct fg_rollup_key key,
                                 struct cmp_stretch stretch, const int64_t *self,
                                 const uint64_t *full, struct fg_err *err)
 {
-    struct fg_nodes_value values[ROLLUP_TYPES_MAX];
+    struct fg_rollup_value values[ROLLUP_TYPES_MAX];
     uint32_t n = 0;
 
     key.start_ns = cmp_rollup_bucket_start_ns(making, stretch.from);
@@ -185,7 +186,7 @@ enum fg_code cmp_rollup_add_row(struct cmp_making *making, struct fg_nodes_key k
 
         if (counted.profiles == 0 ? !says_nothing(making, &key, c) : bytes == 0)
             continue;
-        values[n++] = (struct fg_nodes_value){
+        values[n++] = (struct fg_rollup_value){
             .type = making->columns[c],
             .self = self + c * making->stride,
             .full = full == NULL ? NULL : full + (size_t)c * making->n_ranks,
@@ -194,7 +195,7 @@ enum fg_code cmp_rollup_add_row(struct cmp_making *making, struct fg_nodes_key k
             .replaces_bytes = bytes,
         };
     }
-    if (n == 0 || fg_nodes_add(making->writer, &key, values, n, err) == FG_OK)
+    if (n == 0 || fg_rollup_add(making->writer, &key, values, n, err) == FG_OK)
         return FG_OK;
     if (err->code != FG_E_LIMIT)
         return err->code;

@@ -1,5 +1,6 @@
 #include "deploy/canary/ledger.h"
 
+#include "common/base/bits.h"
 #include "common/base/hash.h"
 
 enum {
@@ -70,7 +71,7 @@ struct canary_ledger *canary_ledger_create(const struct canary_ledger_shape *sha
     fg_assert(shape->interval_ms > 0 && kept_max > 0 && kept_max % 64 == 0);
     ledger->shape = *shape;
     ledger->kept_max = kept_max;
-    ledger->settled = fg_calloc(kept_max / 64, sizeof *ledger->settled);
+    ledger->settled = fg_calloc(FG_BITS_WORDS(kept_max), sizeof *ledger->settled);
     ledger->sums = fg_calloc(canary_ledger_cells(shape), sizeof *ledger->sums);
     ledger->pending = fg_calloc(pending_max, sizeof *ledger->pending);
     ledger->pending_max = pending_max;
@@ -92,23 +93,11 @@ const struct canary_ledger_shape *canary_ledger_shape(const struct canary_ledger
     return &ledger->shape;
 }
 
-/* ---- bits ---- */
-
-static uint64_t *word_of(const struct canary_ledger *ledger, uint64_t number, uint64_t *ret_bit)
-{
-    uint64_t at = number % ledger->kept_max;
-
-    *ret_bit = UINT64_C(1) << (at % 64);
-    return &ledger->settled[at / 64];
-}
-
 bool canary_ledger_is_settled(const struct canary_ledger *ledger, uint64_t number)
 {
-    uint64_t bit;
-
     if (number < ledger->kept || number >= ledger->next)
         return false;
-    return (*word_of(ledger, number, &bit) & bit) != 0;
+    return fg_bits_has(ledger->settled, number % ledger->kept_max);
 }
 
 static void add_to_sum(struct canary_ledger *ledger, uint64_t number)
@@ -121,11 +110,11 @@ static void add_to_sum(struct canary_ledger *ledger, uint64_t number)
 static void fold(struct canary_ledger *ledger, uint64_t next)
 {
     for (; ledger->kept < ledger->next && next - ledger->kept > ledger->kept_max; ledger->kept++) {
-        uint64_t bit, *word = word_of(ledger, ledger->kept, &bit);
+        uint64_t at = ledger->kept % ledger->kept_max;
 
-        if ((*word & bit) != 0)
+        if (fg_bits_has(ledger->settled, at))
             add_to_sum(ledger, ledger->kept);
-        *word &= ~bit;
+        fg_bits_clear(ledger->settled, at);
     }
     if (next - ledger->kept > ledger->kept_max) /* all were skipped up to there */
         ledger->kept = next - ledger->kept_max;
@@ -163,7 +152,6 @@ static uint32_t find_pending(const struct canary_ledger *ledger, uint64_t number
 void canary_ledger_settle(struct canary_ledger *ledger, uint64_t number, int64_t mono_ns)
 {
     uint32_t at = find_pending(ledger, number);
-    uint64_t bit;
 
     ledger->pending[at] = ledger->pending[--ledger->n_pending];
     ledger->n_settled++;
@@ -171,7 +159,7 @@ void canary_ledger_settle(struct canary_ledger *ledger, uint64_t number, int64_t
         add_to_sum(ledger, number);
         return;
     }
-    *word_of(ledger, number, &bit) |= bit;
+    fg_bits_set(ledger->settled, number % ledger->kept_max);
     if (ledger->n_unseen < UNSEEN_MAX)
         ledger->unseen[ledger->n_unseen++] = (struct unseen){number, mono_ns};
 }

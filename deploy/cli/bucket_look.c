@@ -95,9 +95,9 @@ static void print_part(const struct fg_block_part *part, FILE *out)
 }
 
 static const char *const row_kinds[] = {
-    [FG_NODES_ALL] = "all", [FG_NODES_GROUP] = "group", [FG_NODES_SERIES] = "series"};
+    [FG_ROLLUP_ALL] = "all", [FG_ROLLUP_GROUP] = "group", [FG_ROLLUP_SERIES] = "series"};
 
-static void print_row(const struct fg_nodes *nodes, const struct fg_nodes_row *row, FILE *out)
+static void print_row(const struct fg_rollups *nodes, const struct fg_rollup_row *row, FILE *out)
 {
     const struct fg_profile_type *type = &nodes->types[row->type];
 
@@ -107,8 +107,8 @@ static void print_row(const struct fg_nodes *nodes, const struct fg_nodes_row *r
             FG_S(type->name), FG_S(type->type), row_kinds[row->key.kind], row->key.number,
             (long long)(row->key.start_ns / FG_SECOND_NS),
             (long long)(row->key.end_ns / FG_SECOND_NS), (unsigned long long)row->count,
-            (long long)row->total, row->places[FG_NODES_CROWN].bytes,
-            row->places[FG_NODES_TABLE].bytes, row->places[FG_NODES_FULL].bytes,
+            (long long)row->total, row->places[FG_ROLLUP_CROWN].bytes,
+            row->places[FG_ROLLUP_TOTALS].bytes, row->places[FG_ROLLUP_FULL].bytes,
             row->factor == 1 ? "" : " of another");
 }
 
@@ -121,18 +121,18 @@ static enum fg_code print_nodes(struct fg_slice file, const struct fg_block_part
                                 struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
-    struct fg_nodes_ranges ranges = fg_nodes_ranges(part);
-    struct fg_nodes nodes = {0};
+    struct fg_rollup_ranges ranges = fg_rollup_ranges(part);
+    struct fg_rollups nodes = {0};
 
     if (ranges.nod.len == 0)
         return FG_OK;
-    if (fg_nodes_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &nodes,
-                       err) != FG_OK)
+    if (fg_rollups_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &nodes,
+                         err) != FG_OK)
         return err->code;
     fprintf(out,
             "  rollups: %u of %u types, %u groups, derived from %u objects; %llu, %llu, %llu and "
             "%llu bytes of places, crowns, function totals and full trees\n",
-            nodes.n_rows, nodes.n_types, nodes.groups.n_groups, nodes.n_made_of,
+            nodes.n_rows, nodes.n_types, nodes.groups.n_groups, nodes.n_derived_from,
             (unsigned long long)ranges.nod.len, (unsigned long long)ranges.crn.len,
             (unsigned long long)ranges.ftb.len, (unsigned long long)ranges.ful.len);
     for (uint32_t i = 0; i < nodes.n_rows; i++)
@@ -153,7 +153,7 @@ static enum fg_code print_parts(struct fg_slice file, const struct fg_block_dire
 
 /* ---- the same as JSON ---- */
 
-static json_t *json_of_row(const struct fg_nodes *nodes, const struct fg_nodes_row *row)
+static json_t *json_of_row(const struct fg_rollups *nodes, const struct fg_rollup_row *row)
 {
     const struct fg_profile_type *type = &nodes->types[row->type];
     struct fg_buf name;
@@ -166,9 +166,9 @@ static json_t *json_of_row(const struct fg_nodes *nodes, const struct fg_nodes_r
                      cli_json_u64(row->key.number), "start", cli_json_time(row->key.start_ns),
                      "end", cli_json_time(row->key.end_ns), "profiles", cli_json_u64(row->count),
                      "total", (json_int_t)row->total, "crown_bytes",
-                     cli_json_u64(row->places[FG_NODES_CROWN].bytes), "totals_bytes",
-                     cli_json_u64(row->places[FG_NODES_TABLE].bytes), "full_bytes",
-                     cli_json_u64(row->places[FG_NODES_FULL].bytes), "scaled", row->factor != 1);
+                     cli_json_u64(row->places[FG_ROLLUP_CROWN].bytes), "totals_bytes",
+                     cli_json_u64(row->places[FG_ROLLUP_TOTALS].bytes), "full_bytes",
+                     cli_json_u64(row->places[FG_ROLLUP_FULL].bytes), "scaled", row->factor != 1);
     fg_buf_done(&name);
     return json;
 }
@@ -178,22 +178,22 @@ static enum fg_code json_of_rollups(struct fg_slice file, const struct fg_block_
                                     json_t **ret_rollups, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
-    struct fg_nodes_ranges ranges = fg_nodes_ranges(part);
-    struct fg_nodes nodes = {0};
+    struct fg_rollup_ranges ranges = fg_rollup_ranges(part);
+    struct fg_rollups nodes = {0};
     json_t *rows;
 
     *ret_rollups = NULL;
     if (ranges.nod.len == 0)
         return FG_OK;
-    if (fg_nodes_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &nodes,
-                       err) != FG_OK)
+    if (fg_rollups_parse(part, bytes_of(file, ranges.nod.offset, ranges.nod.len), arena, &nodes,
+                         err) != FG_OK)
         return err->code;
     rows = json_array();
     for (uint32_t i = 0; i < nodes.n_rows; i++)
         (void)json_array_append_new(rows, json_of_row(&nodes, &nodes.rows[i]));
     *ret_rollups = json_pack(
         "{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "types", cli_json_u64(nodes.n_types), "groups",
-        cli_json_u64(nodes.groups.n_groups), "sources", cli_json_u64(nodes.n_made_of),
+        cli_json_u64(nodes.groups.n_groups), "sources", cli_json_u64(nodes.n_derived_from),
         "places_bytes", cli_json_u64(ranges.nod.len), "crowns_bytes", cli_json_u64(ranges.crn.len),
         "totals_bytes", cli_json_u64(ranges.ftb.len), "full_bytes", cli_json_u64(ranges.ful.len),
         "rows", rows);
@@ -268,7 +268,7 @@ static enum fg_code inspect_object(struct fg_bucket *bucket, const char *name, b
         code = print_json(file, &directory, out, err);
     } else if (code == FG_OK) {
         fprintf(out, "level %u%s, %llu bytes, %llu profiles, times %lld to %lld ns\n",
-                directory.level, directory.nodes_only ? ", rollups only" : "",
+                directory.level, directory.derived ? ", rollups only" : "",
                 (unsigned long long)directory.file_bytes, (unsigned long long)directory.n_profiles,
                 (long long)directory.t_min_ns, (long long)directory.t_max_ns);
         code = print_parts(file, &directory, out, err);

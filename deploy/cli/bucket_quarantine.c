@@ -79,7 +79,7 @@ static struct fg_blocks_lost lost_by(const struct giving_up *giving_up,
         lost.t_min_ns = block->t_min_ns;
         lost.t_max_ns = block->t_max_ns;
         /* Nodes of other blocks are made again. */
-        lost.profiles = block->nodes_only && !block->alone ? 0 : block->profiles;
+        lost.profiles = block->derived && !block->rollup_only ? 0 : block->profiles;
         lost.bytes = block->bytes;
     } else {
         lost.t_min_ns = reference->part->t_min_ns;

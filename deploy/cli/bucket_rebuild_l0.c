@@ -207,7 +207,7 @@ static enum fg_code know_blocks(struct l0_making *making, struct l0_owner *owner
 
         if (owner->read[i] || !meets(block->t_min_ns, block->t_max_ns, t_min_ns, t_max_ns))
             continue;
-        if (block->alone) {
+        if (block->rollup_only) {
             making->n_ambiguous++;
             (void)fprintf(making->out,
                           "in doubt: %s has profiles of tenant %s of a time that is kept as "
@@ -216,7 +216,7 @@ static enum fg_code know_blocks(struct l0_making *making, struct l0_owner *owner
             continue;
         }
         owner->read[i] = true;
-        if (block->nodes_only || read_block(making, owner, block, &unread) == FG_OK)
+        if (block->derived || read_block(making, owner, block, &unread) == FG_OK)
             continue;
         if (!fg_damage_is(unread.code)) {
             *err = unread;
@@ -649,7 +649,7 @@ static enum fg_code note_blocks(struct l0_making *making, struct fg_err *err)
             char name[FG_NAME_MAX_BYTES];
             struct cli_ids_object object;
 
-            if (block->nodes_only || block->t_max_ns < from_ns)
+            if (block->derived || block->t_max_ns < from_ns)
                 continue;
             if (open_block(making, owner, block, name, &object, err) != FG_OK)
                 return err->code;

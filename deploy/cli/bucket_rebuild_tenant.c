@@ -25,7 +25,7 @@ struct tenant_candidate {
     const struct fg_blocks_entry *known; /* in the version that is used; NULL: it is newer */
     struct fg_blocks_entry entry;        /* as it enters the manifest */
     struct cli_id_list ids;
-    bool nodes_only, live;
+    bool derived, live;
 };
 
 struct tenant_making {
@@ -180,25 +180,25 @@ static enum fg_code read_block(const struct tenant_making *making,
     for (uint32_t p = 0; p < directory.n_parts; p++)
         if (!fg_slice_eq(directory.parts[p].tenant, fg_cstr(making->tenant->name)))
             return fg_fail(err, FG_E_CORRUPT, "%s: it has parts of another tenant", name);
-    candidate->nodes_only = directory.n_parts > 0 && directory.nodes_only;
+    candidate->derived = directory.n_parts > 0 && directory.derived;
     candidate->entry =
         (struct fg_blocks_entry){.id = candidate->id,
                                  .level = (uint8_t)directory.level,
-                                 .nodes_only = candidate->nodes_only,
+                                 .derived = candidate->derived,
                                  .t_min_ns = directory.t_min_ns,
                                  .t_max_ns = directory.t_max_ns,
                                  .bytes = candidate->bytes,
                                  .directory_offset = object.directory_offset,
                                  .directory_bytes = candidate->bytes - object.directory_offset,
-                                 .nodes_offset = directory.nodes_offset,
-                                 .nodes_bytes = object.directory_offset - directory.nodes_offset,
+                                 .rollup_offset = directory.rollup_offset,
+                                 .rollup_bytes = object.directory_offset - directory.rollup_offset,
                                  .profiles = directory.n_profiles,
                                  .digest = directory.digest,
                                  .usage = directory.usage};
     set_span(&candidate->entry);
     if (candidate->known != NULL)
         candidate->entry = *candidate->known;
-    if (candidate->nodes_only)
+    if (candidate->derived)
         return FG_OK;
     for (uint32_t p = 0; p < directory.n_parts; p++)
         if (cli_ids_part(&object, &directory.parts[p], &candidate->ids, err) != FG_OK)
@@ -364,7 +364,7 @@ static void decide_nodes(struct tenant_making *making, struct tenant_candidate *
 
     if (known != NULL) {
         candidate->live = true;
-        for (uint32_t i = 0; !known->alone && i < known->n_from_blocks; i++) {
+        for (uint32_t i = 0; !known->rollup_only && i < known->n_from_blocks; i++) {
             const struct tenant_candidate *from = find_candidate(making, known->from_blocks[i]);
 
             candidate->live = candidate->live && from != NULL && from->live;
@@ -376,8 +376,7 @@ static void decide_nodes(struct tenant_making *making, struct tenant_candidate *
     for (size_t i = 0; i < making->n; i++) {
         const struct tenant_candidate *other = &making->candidates[i];
 
-        if (other->live && !other->nodes_only &&
-            other->entry.t_min_ns <= candidate->entry.t_max_ns &&
+        if (other->live && !other->derived && other->entry.t_min_ns <= candidate->entry.t_max_ns &&
             candidate->entry.t_min_ns <= other->entry.t_max_ns) {
             (void)fprintf(making->out, "%s: not listed; rollups of profiles that are there\n",
                           name);
@@ -385,7 +384,7 @@ static void decide_nodes(struct tenant_making *making, struct tenant_candidate *
         }
     }
     /* Its profiles are gone: it is all that is left of them. */
-    candidate->live = candidate->entry.alone = true;
+    candidate->live = candidate->entry.rollup_only = true;
 }
 
 /* ---- the manifest ---- */
@@ -396,7 +395,7 @@ static bool has_older_of_span(const struct tenant_making *making,
     for (size_t i = 0; i < making->n; i++) {
         const struct tenant_candidate *other = &making->candidates[i];
 
-        if (other->live && !other->nodes_only && fg_id_cmp(other->id, candidate->id) < 0 &&
+        if (other->live && !other->derived && fg_id_cmp(other->id, candidate->id) < 0 &&
             other->entry.level == candidate->entry.level &&
             other->entry.start_ns == candidate->entry.start_ns &&
             other->entry.shard_first <= candidate->entry.shard_last &&
@@ -428,7 +427,7 @@ static enum fg_code set_blocks(struct tenant_making *making, struct fg_err *err)
 
         if (!candidate->live)
             continue;
-        if (candidate->known == NULL && !candidate->nodes_only)
+        if (candidate->known == NULL && !candidate->derived)
             candidate->entry.patch = has_older_of_span(making, candidate);
         blocks->blocks[blocks->n_blocks++] = candidate->entry;
     }
@@ -561,15 +560,15 @@ static enum fg_code make(struct tenant_making *making, struct fg_err *err)
     if (read_segments(making, err) != FG_OK || read_blocks(making, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < making->n; i++)
-        if (!making->candidates[i].nodes_only)
+        if (!making->candidates[i].derived)
             decide(making, &making->candidates[i]);
     for (size_t i = 0; i < making->n; i++)
-        if (making->candidates[i].nodes_only)
+        if (making->candidates[i].derived)
             decide_nodes(making, &making->candidates[i]);
     for (uint32_t i = 0; known != NULL && i < known->n_blocks; i++) {
         char name[FG_NAME_MAX_BYTES];
 
-        if (known->blocks[i].nodes_only || find_candidate(making, known->blocks[i].id) != NULL)
+        if (known->blocks[i].derived || find_candidate(making, known->blocks[i].id) != NULL)
             continue;
         if (fg_name_block(name, fg_cstr(making->tenant->name), known->blocks[i].id, err) != FG_OK)
             return err->code;

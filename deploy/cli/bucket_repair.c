@@ -54,12 +54,12 @@ static struct fg_slice file_of(const struct repairing *repairing)
 /* Its merged nodes are of live blocks: the compactor makes them again. */
 static bool is_remade(const struct cli_mend_reference *reference)
 {
-    return reference->block != NULL && reference->block->nodes_only && !reference->block->alone;
+    return reference->block != NULL && reference->block->derived && !reference->block->rollup_only;
 }
 
 static bool is_alone(const struct cli_mend_reference *reference)
 {
-    return reference->block != NULL && reference->block->alone;
+    return reference->block != NULL && reference->block->rollup_only;
 }
 
 /* ---- what is damaged ---- */
@@ -78,7 +78,7 @@ static enum fg_code parse_directory(struct repairing *repairing, struct fg_err *
                                  repairing->arena, &repairing->directory, err) != FG_OK)
         return err->code;
     if (block != NULL && (repairing->directory.n_profiles != block->profiles ||
-                          repairing->directory.nodes_only != block->nodes_only ||
+                          repairing->directory.derived != block->derived ||
                           !fg_id_eq(repairing->directory.digest, block->digest)))
         return fg_fail(err, FG_E_CORRUPT, "its directory is not that of the manifest's block");
     if (block == NULL && (repairing->directory.n_profiles != reference->segment->profiles ||
@@ -95,9 +95,9 @@ static enum fg_code verify_part(const struct repairing *repairing, const struct 
     struct fg_slice file = file_of(repairing);
 
     if (fg_block_verify_part(file, part, FG_BLOCK_VERIFY_ALL, PARSED_MAX_BYTES, err) != FG_OK ||
-        fg_nodes_verify(part, file, PARSED_MAX_BYTES, err) != FG_OK)
+        fg_rollup_verify(part, file, PARSED_MAX_BYTES, err) != FG_OK)
         return err->code;
-    return alone ? fg_nodes_verify_alone(part, file, PARSED_MAX_BYTES, err) : FG_OK;
+    return alone ? fg_rollup_verify_spans(part, file, PARSED_MAX_BYTES, err) : FG_OK;
 }
 
 static enum fg_code examine_part(const struct repairing *repairing,
@@ -225,8 +225,8 @@ static enum fg_code add_block(struct made *made, const struct fg_buf *file,
     struct fg_blocks_entry entry = {
         .level = like->level,
         .patch = like->patch,
-        .nodes_only = like->nodes_only,
-        .alone = like->alone,
+        .derived = like->derived,
+        .rollup_only = like->rollup_only,
         .start_ns = like->start_ns,
         .end_ns = like->end_ns,
         .t_min_ns = summary->t_min_ns,
@@ -236,8 +236,8 @@ static enum fg_code add_block(struct made *made, const struct fg_buf *file,
         .bytes = summary->file_bytes,
         .directory_offset = summary->directory_offset,
         .directory_bytes = summary->file_bytes - summary->directory_offset,
-        .nodes_offset = summary->nodes_offset,
-        .nodes_bytes = summary->directory_offset - summary->nodes_offset,
+        .rollup_offset = summary->rollup_offset,
+        .rollup_bytes = summary->directory_offset - summary->rollup_offset,
         .profiles = summary->n_profiles,
         .digest = summary->digest,
         .usage = summary->usage};
@@ -337,15 +337,15 @@ static enum fg_code copy_alone_parts(const struct repairing *repairing,
 {
     for (uint32_t i = first; i < end; i++) {
         const struct fg_block_part *part = &repairing->directory.parts[i];
-        const struct fg_block_made made = {.n_profiles = part->n_profiles,
-                                           .t_min_ns = part->t_min_ns,
-                                           .t_max_ns = part->t_max_ns,
-                                           .digest = part->digest,
-                                           .usage = part->usage};
+        const struct fg_block_derived made = {.n_profiles = part->n_profiles,
+                                              .t_min_ns = part->t_min_ns,
+                                              .t_max_ns = part->t_max_ns,
+                                              .digest = part->digest,
+                                              .usage = part->usage};
 
         if (repairing->parts[i].state == PART_LOST)
             continue;
-        if (fg_block_part_begin_made(writer, part->tenant, part->service, &made, err) != FG_OK)
+        if (fg_block_part_begin_derived(writer, part->tenant, part->service, &made, err) != FG_OK)
             return err->code;
         for (uint32_t k = 0; k < part->n_sections; k++) {
             const struct fg_block_section *section = &part->sections[k];
@@ -616,7 +616,7 @@ static enum fg_code repair_blind(struct repairing *repairing, const struct fg_er
     enum fg_code code;
 
     (void)fprintf(repairing->out, "%s: %s\n", repairing->mending.object, fault->msg);
-    if (reference->block == NULL || reference->block->alone) {
+    if (reference->block == NULL || reference->block->rollup_only) {
         *err = *fault;
         return nothing_is_left(repairing, err);
     }
@@ -652,7 +652,7 @@ static enum fg_code repair_parts(struct repairing *repairing, struct fg_err *err
 
     for (uint32_t i = 0; i < mending->n_references; i++)
         n_left += print_parts(repairing, &mending->references[i]);
-    if (any_lost && first->block != NULL && !first->block->alone) {
+    if (any_lost && first->block != NULL && !first->block->rollup_only) {
         enum fg_code code = repair_from_origins(repairing, first, err);
 
         if (code != FG_E_CORRUPT) /* else what is intact of the block is all there is */

@@ -136,8 +136,9 @@ static enum fg_code compare(const struct bucket_verifying *v, const struct liste
     if (!same_usage(v, listed, directory))
         return differs(v, listed, "usage");
     if (listed->block != NULL &&
-        (directory->nodes_offset + listed->block->nodes_bytes != listed->block->directory_offset ||
-         (directory->n_parts > 0 && directory->nodes_only != listed->block->nodes_only)))
+        (directory->rollup_offset + listed->block->rollup_bytes !=
+             listed->block->directory_offset ||
+         (directory->n_parts > 0 && directory->derived != listed->block->derived)))
         return differs(v, listed, "place of rollups");
     return FG_OK;
 }
@@ -195,19 +196,20 @@ static enum fg_code verify_made_of(const struct bucket_verifying *v, const struc
                                    struct fg_slice file, const struct fg_block_part *part)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
-    struct fg_block_range nod = fg_nodes_ranges(part).nod;
-    struct fg_nodes nodes = {0};
+    struct fg_block_range nod = fg_rollup_ranges(part).nod;
+    struct fg_rollups nodes = {0};
     struct fg_id digest = {0, 0};
     uint64_t profiles = 0;
 
-    if (fg_nodes_parse(part, bytes_of(file, nod.offset, nod.len), arena, &nodes, v->err) != FG_OK)
+    if (fg_rollups_parse(part, bytes_of(file, nod.offset, nod.len), arena, &nodes, v->err) != FG_OK)
         return v->err->code;
-    for (uint32_t i = 0; i < nodes.n_made_of; i++) {
-        const struct verify_held *held = find_held(listed->owner, nodes.made_of[i], part->service);
+    for (uint32_t i = 0; i < nodes.n_derived_from; i++) {
+        const struct verify_held *held =
+            find_held(listed->owner, nodes.derived_from[i], part->service);
 
-        if (is_broken(listed->owner, nodes.made_of[i])) /* which was reported */
+        if (is_broken(listed->owner, nodes.derived_from[i])) /* which was reported */
             return FG_OK;
-        if (held == NULL || !is_made_of(listed->block, nodes.made_of[i]))
+        if (held == NULL || !is_made_of(listed->block, nodes.derived_from[i]))
             return fg_fail(v->err, FG_E_CORRUPT, "part %.*s is made of a block that is not there",
                            FG_S(part->service));
         profiles += held->profiles;
@@ -224,16 +226,16 @@ static enum fg_code verify_made_of(const struct bucket_verifying *v, const struc
 static enum fg_code verify_nodes(const struct bucket_verifying *v, const struct listed *listed,
                                  struct fg_slice file, const struct fg_block_part *part)
 {
-    if (fg_nodes_verify(part, file, PARSED_MAX_BYTES, v->err) != FG_OK ||
-        fg_nodes_verify_sums(part, file, PARSED_MAX_BYTES, v->err) != FG_OK)
+    if (fg_rollup_verify(part, file, PARSED_MAX_BYTES, v->err) != FG_OK ||
+        fg_rollup_verify_sums(part, file, PARSED_MAX_BYTES, v->err) != FG_OK)
         return v->err->code;
     if (listed->block == NULL)
         return FG_OK;
-    if (listed->block->alone) { /* what it was made of is gone: it has to add up by itself */
+    if (listed->block->rollup_only) { /* what it was made of is gone: it has to add up by itself */
         listed->owner->n_alone_profiles += part->n_profiles;
-        return fg_nodes_verify_alone(part, file, PARSED_MAX_BYTES, v->err);
+        return fg_rollup_verify_spans(part, file, PARSED_MAX_BYTES, v->err);
     }
-    if (listed->block->nodes_only)
+    if (listed->block->derived)
         return verify_made_of(v, listed, file, part);
     hold(listed->owner, listed->block->id, part);
     return FG_OK;
@@ -313,7 +315,7 @@ static enum fg_code verify_file(struct bucket_verifying *v, const struct listed 
         struct verify_owner *owner = owner_of(v, listed, directory.parts[p].tenant);
 
         if (owner != NULL &&
-            (listed->block == NULL || !listed->block->nodes_only || listed->block->alone))
+            (listed->block == NULL || !listed->block->derived || listed->block->rollup_only))
             fg_usage_add(&owner->usage, &directory.parts[p].usage);
         if (verify_nodes(v, listed, file, &directory.parts[p]) != FG_OK ||
             (owner != NULL && take_ids(v, file, &directory.parts[p], owner) != FG_OK))
@@ -449,17 +451,17 @@ static enum fg_code verify_segments(struct bucket_verifying *v)
 
 /* Those with profiles, or those of nodes of these. */
 static enum fg_code verify_blocks(struct bucket_verifying *v, struct verify_owner *owner,
-                                  bool nodes_only)
+                                  bool derived)
 {
     for (uint32_t i = 0; i < owner->blocks->n_blocks; i++) {
         const struct fg_blocks_entry *block = &owner->blocks->blocks[i];
         char name[FG_NAME_MAX_BYTES];
 
-        if (block->nodes_only != nodes_only)
+        if (block->derived != derived)
             continue;
-        owner->n_blocks += !nodes_only;
-        owner->n_above += nodes_only && !block->alone;
-        owner->n_alone += block->alone;
+        owner->n_blocks += !derived;
+        owner->n_above += derived && !block->rollup_only;
+        owner->n_alone += block->rollup_only;
         if (fg_name_block(name, fg_cstr(owner->tenant->name), block->id, v->err) != FG_OK ||
             verify_listed(v,
                           &(struct listed){.name = name,

@@ -1,3 +1,4 @@
+#include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/net/pbjson.h"
@@ -144,27 +145,26 @@ static enum fg_code check(struct labels *labels, int words, struct fg_err *err)
     return cli_client_create(&labels->server, &labels->client, err);
 }
 
-static void put_name(struct fg_slice name, bool json, bool first, struct fg_buf *out)
-{
-    if (!json) {
-        cli_show_text(name, out);
-        fg_buf_putc(out, '\n');
-        return;
-    }
-    fg_buf_puts(out, first ? "\"" : ",\"");
-    fg_buf_json(out, name);
-    fg_buf_putc(out, '"');
-}
-
-static void print_list(const struct cli_ask_list *list, bool json)
+static void print_list(const struct cli_ask_list *list, bool as_json)
 {
     struct fg_buf out;
+    struct fg_json_writer json = fg_json_writer(&out);
 
     fg_buf_init(&out, SIZE_MAX);
-    fg_buf_puts(&out, json ? "[" : "");
-    for (size_t i = 0; i < list->count; i++)
-        put_name(list->items[i], json, i == 0, &out);
-    fg_buf_puts(&out, json ? "]\n" : "");
+    if (as_json)
+        fg_json_begin_array(&json, NULL);
+    for (size_t i = 0; i < list->count; i++) {
+        if (as_json) {
+            fg_json_put_text(&json, NULL, list->items[i]);
+        } else {
+            cli_show_text(list->items[i], &out);
+            fg_buf_putc(&out, '\n');
+        }
+    }
+    if (as_json) {
+        fg_json_end(&json);
+        fg_buf_putc(&out, '\n');
+    }
     if (out.len > 0)
         (void)fwrite(out.ptr, 1, out.len, stdout);
     fg_buf_done(&out);

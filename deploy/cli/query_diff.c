@@ -1,3 +1,4 @@
+#include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "deploy/cli/query.h"
 #include "deploy/cli/show.h"
@@ -95,16 +96,23 @@ static struct diff_row *join(const struct cli_query *query, const struct side *b
 static void write_json(const struct cli_query *query, const struct diff_row *rows, size_t n,
                        struct fg_buf *out)
 {
-    fg_buf_printf(out, "{\"sort\":\"%s\",\"functions\":[", query->sort);
+    struct fg_json_writer json = fg_json_writer(out);
+
+    fg_json_begin_object(&json, NULL);
+    fg_json_put_cstr(&json, "sort", query->sort);
+    fg_json_begin_array(&json, "functions");
     for (size_t i = 0; i < n; i++) {
-        fg_buf_puts(out, i == 0 ? "{\"name\":\"" : ",{\"name\":\"");
-        fg_buf_json(out, rows[i].name);
-        fg_buf_printf(out,
-                      "\",\"before\":%lld,\"now\":%lld,\"share_before\":%.6f,\"share_now\":%.6f}",
-                      (long long)rows[i].before, (long long)rows[i].now, rows[i].share_before,
-                      rows[i].share_now);
+        fg_json_begin_object(&json, NULL);
+        fg_json_put_text(&json, "name", rows[i].name);
+        fg_json_put_i64(&json, "before", rows[i].before);
+        fg_json_put_i64(&json, "now", rows[i].now);
+        fg_json_put_fixed(&json, "share_before", rows[i].share_before, 6);
+        fg_json_put_fixed(&json, "share_now", rows[i].share_now, 6);
+        fg_json_end(&json);
     }
-    fg_buf_puts(out, "]}\n");
+    fg_json_end(&json);
+    fg_json_end(&json);
+    fg_buf_putc(out, '\n');
 }
 
 static void write_table(const struct diff_row *rows, size_t n, size_t n_all, struct fg_buf *out)

@@ -1,3 +1,4 @@
+#include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/model/labels.h"
@@ -32,15 +33,22 @@ struct shown_points {
 /* {"step":60,"points":[{"time":"2026-01-31T10:00:00Z","value":3000}]} */
 static void write_json(const struct shown_points *points, struct fg_buf *out)
 {
+    struct fg_json_writer json = fg_json_writer(out);
     char time[CLI_TIME_TEXT_BYTES];
 
-    fg_buf_printf(out, "{\"step\":%llu,\"points\":[", (unsigned long long)points->step_s);
+    fg_json_begin_object(&json, NULL);
+    fg_json_put_u64(&json, "step", points->step_s);
+    fg_json_begin_array(&json, "points");
     for (size_t i = 0; i < points->n; i++) {
         cli_time_write(points->items[i]->timestamp * FG_MS_NS, time);
-        fg_buf_printf(out, "%s{\"time\":\"%s\",\"value\":%.0f}", i == 0 ? "" : ",", time,
-                      points->items[i]->value);
+        fg_json_begin_object(&json, NULL);
+        fg_json_put_cstr(&json, "time", time);
+        fg_json_put_fixed(&json, "value", points->items[i]->value, 0);
+        fg_json_end(&json);
     }
-    fg_buf_puts(out, "]}\n");
+    fg_json_end(&json);
+    fg_json_end(&json);
+    fg_buf_putc(out, '\n');
 }
 
 static void write_lines(const struct shown_points *points, struct fg_slice unit, struct fg_buf *out)

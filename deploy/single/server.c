@@ -293,7 +293,7 @@ static enum fg_code prove_bucket(struct fg_program *program, int64_t deadline_mo
 {
     const struct server *server = program->service;
 
-    return fg_bucket_prove(server->bucket, deadline_mono_ns, err);
+    return fg_bucket_startup_check(server->bucket, deadline_mono_ns, err);
 }
 
 /* Reading what the last run left may take a while; until then uploads and queries get 503. */

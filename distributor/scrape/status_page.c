@@ -1,5 +1,6 @@
 #include "distributor/scrape/status_page.h"
 
+#include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/runtime/config.h"
 
@@ -15,43 +16,14 @@ static const char *const health_names[] = {
 
 /* ---- JSON ---- */
 
-struct json {
-    struct fg_buf *out;
-    bool comma; /* something stands before */
-};
-
-static void put_comma(struct json *json)
+static void put_labels(struct fg_json_writer *json, const char *key, const struct fg_labels *labels)
 {
-    if (json->comma)
-        fg_buf_putc(json->out, ',');
-    json->comma = true;
-}
-
-static void put_string(struct fg_buf *out, struct fg_slice text)
-{
-    fg_buf_putc(out, '"');
-    fg_buf_json(out, text);
-    fg_buf_putc(out, '"');
-}
-
-/* ,"name":"text" */
-static void put_member(struct fg_buf *out, const char *name, struct fg_slice text)
-{
-    fg_buf_printf(out, ",\"%s\":", name);
-    put_string(out, text);
-}
-
-static void put_labels(struct fg_buf *out, const struct fg_labels *labels)
-{
-    fg_buf_putc(out, '{');
+    fg_json_begin_object(json, key);
     for (size_t i = 0; i < labels->count; i++) {
-        if (i > 0)
-            fg_buf_putc(out, ',');
-        put_string(out, labels->items[i].name);
-        fg_buf_putc(out, ':');
-        put_string(out, labels->items[i].value);
+        fg_json_put_key(json, labels->items[i].name);
+        fg_json_put_text(json, NULL, labels->items[i].value);
     }
-    fg_buf_putc(out, '}');
+    fg_json_end(json);
 }
 
 /* RFC 3339, as Go prints a time; its zero time when there is none. */
@@ -69,37 +41,39 @@ static void put_time(struct fg_buf *out, int64_t wall_ns)
     fg_buf_printf(out, "%s.%09lldZ", text, (long long)(wall_ns % FG_SECOND_NS));
 }
 
-static void put_duration(struct fg_buf *out, const char *name, int64_t ns)
+static void put_duration(struct fg_json_writer *json, const char *key, int64_t ns)
 {
-    fg_buf_printf(out, ",\"%s\":\"", name);
+    struct fg_buf *out = fg_json_value(json, key);
+
+    fg_buf_putc(out, '"');
     fg_conf_write_duration(ns, out);
     fg_buf_putc(out, '"');
 }
 
-static void put_scrape(struct json *json, const struct dist_scrape_pool_view *view,
+static void put_scrape(struct fg_json_writer *json, const struct dist_scrape_pool_view *view,
                        const struct dist_scrape_loop_state *state)
 {
-    struct fg_buf *out = json->out;
+    struct fg_buf *out;
 
-    put_comma(json);
-    fg_buf_puts(out, "{\"discoveredLabels\":");
-    put_labels(out, &view->target->discovered);
-    fg_buf_puts(out, ",\"labels\":");
-    put_labels(out, &state->endpoint->labels);
-    put_member(out, "scrapePool", fg_cstr(view->group));
-    put_member(out, "profile", fg_cstr(state->endpoint->kind->name));
-    put_member(out, "scrapeUrl", fg_cstr(state->endpoint->url));
-    put_member(out, "globalUrl", fg_cstr(state->endpoint->url));
-    put_member(out, "lastError", fg_cstr(state->error == NULL ? "" : state->error));
-    fg_buf_puts(out, ",\"lastScrape\":\"");
+    fg_json_begin_object(json, NULL);
+    put_labels(json, "discoveredLabels", &view->target->discovered);
+    put_labels(json, "labels", &state->endpoint->labels);
+    fg_json_put_cstr(json, "scrapePool", view->group);
+    fg_json_put_cstr(json, "profile", state->endpoint->kind->name);
+    fg_json_put_cstr(json, "scrapeUrl", state->endpoint->url);
+    fg_json_put_cstr(json, "globalUrl", state->endpoint->url);
+    fg_json_put_cstr(json, "lastError", state->error == NULL ? "" : state->error);
+    out = fg_json_value(json, "lastScrape");
+    fg_buf_putc(out, '"');
     put_time(out, state->last_wall_ns);
-    fg_buf_printf(out, "\",\"lastScrapeDuration\":%.9f,\"lastScrapeBytes\":%llu",
-                  (double)state->last_duration_ns / (double)FG_SECOND_NS,
-                  (unsigned long long)state->last_bytes);
-    put_member(out, "health", fg_cstr(health_names[state->health]));
-    put_duration(out, "scrapeInterval", view->target->interval_ns);
-    put_duration(out, "scrapeTimeout", state->endpoint->timeout_ns);
-    fg_buf_putc(out, '}');
+    fg_buf_putc(out, '"');
+    fg_json_put_fixed(json, "lastScrapeDuration",
+                      (double)state->last_duration_ns / (double)FG_SECOND_NS, 9);
+    fg_json_put_u64(json, "lastScrapeBytes", state->last_bytes);
+    fg_json_put_cstr(json, "health", health_names[state->health]);
+    put_duration(json, "scrapeInterval", view->target->interval_ns);
+    put_duration(json, "scrapeTimeout", state->endpoint->timeout_ns);
+    fg_json_end(json);
 }
 
 static void put_active(const struct dist_scrape_pool_view *view, void *arg)
@@ -113,29 +87,34 @@ static void put_active(const struct dist_scrape_pool_view *view, void *arg)
 
 static void put_dropped(const struct dist_scrape_pool_dropped *dropped, void *arg)
 {
-    struct json *json = arg;
+    struct fg_json_writer *json = arg;
 
-    put_comma(json);
-    fg_buf_puts(json->out, "{\"discoveredLabels\":");
-    put_labels(json->out, dropped->discovered);
-    put_member(json->out, "scrapePool", fg_cstr(dropped->group));
-    put_member(json->out, "reason", fg_cstr(dropped->why));
-    fg_buf_putc(json->out, '}');
+    fg_json_begin_object(json, NULL);
+    put_labels(json, "discoveredLabels", dropped->discovered);
+    fg_json_put_cstr(json, "scrapePool", dropped->group);
+    fg_json_put_cstr(json, "reason", dropped->why);
+    fg_json_end(json);
 }
 
 void dist_status_write_json(const struct dist_status_sources *sources, unsigned what,
                             struct fg_buf *out)
 {
-    struct json json = {.out = out};
+    struct fg_json_writer json = fg_json_writer(out);
 
-    fg_buf_puts(out, "{\"status\":\"success\",\"data\":{\"activeTargets\":[");
+    fg_json_begin_object(&json, NULL);
+    fg_json_put_cstr(&json, "status", "success");
+    fg_json_begin_object(&json, "data");
+    fg_json_begin_array(&json, "activeTargets");
     if (sources->targets != NULL && (what & STATUS_ACTIVE) != 0)
         dist_scrape_pool_each(sources->targets, put_active, &json);
-    json.comma = false;
-    fg_buf_puts(out, "],\"droppedTargets\":[");
+    fg_json_end(&json);
+    fg_json_begin_array(&json, "droppedTargets");
     if (sources->targets != NULL && (what & STATUS_DROPPED) != 0)
         dist_scrape_pool_each_dropped(sources->targets, put_dropped, &json);
-    fg_buf_puts(out, "]}}\n");
+    fg_json_end(&json);
+    fg_json_end(&json);
+    fg_json_end(&json);
+    fg_buf_putc(out, '\n');
 }
 
 /* ---- HTML ---- */

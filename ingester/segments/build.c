@@ -57,8 +57,8 @@ struct build {
     size_t n_entries, cap_entries;
     struct generation *generations;
     struct fg_tree tree;
-    uint32_t *uses;               /* [1 + nodes of the tree] */
-    struct fg_nodes_whole *whole; /* NULL: none */
+    uint32_t *uses;                /* [1 + nodes of the tree] */
+    struct fg_rollup_whole *whole; /* NULL: none */
 
     /* Of the profile at hand; kept from one to the next. */
     struct ing_record_columns columns;
@@ -406,7 +406,7 @@ static enum fg_code write_profile(struct build *build, uint32_t series,
     };
     if (fg_block_profile_add(build->writer, &profile, build->err) != FG_OK)
         return build->err->code;
-    fg_nodes_whole_add(build->whole, series, &profile);
+    fg_rollup_whole_add(build->whole, series, &profile);
     return FG_OK;
 }
 
@@ -466,8 +466,8 @@ static enum fg_code write_part(struct build *build, struct fg_slice service)
                             build->err) != FG_OK)
         return build->err->code;
     build->whole =
-        fg_nodes_whole_create(build->writer, &build->tree, build->uses, series, n_series);
-    if (write_members(build) != FG_OK || fg_nodes_whole_write(build->whole, build->err) != FG_OK)
+        fg_rollup_whole_create(build->writer, &build->tree, build->uses, series, n_series);
+    if (write_members(build) != FG_OK || fg_rollup_whole_write(build->whole, build->err) != FG_OK)
         return build->err->code;
     if (fg_block_part_end(build->writer, build->err) != FG_OK)
         return build->err->code;
@@ -585,7 +585,7 @@ static enum fg_code build_service(struct build *build, struct ing_catalog_series
     build->whole = NULL;
     fg_tree_init(&build->tree);
     code = build_part(build, series, n);
-    fg_nodes_whole_destroy(build->whole);
+    fg_rollup_whole_destroy(build->whole);
     for (struct generation *g = build->generations; g != NULL; g = g->next) {
         ing_dict_view_end(g->dict, &g->view);
         ing_dict_unref(build->head->dicts, g->dict);

@@ -6,9 +6,9 @@ void qry_accumulators_init(struct qry_accumulators *adders, const struct qry_rea
     fg_assert(pthread_mutex_init(&adders->lock, NULL) == 0);
 }
 
-static struct fg_crew *crew_of(const struct qry_reader *reader)
+static struct fg_task_group *task_group_of(const struct qry_reader *reader)
 {
-    return reader->query->snapshot->crew;
+    return reader->query->snapshot->task_group;
 }
 
 void qry_accumulators_done(struct qry_accumulators *adders)
@@ -36,10 +36,10 @@ void qry_accumulators_begin(struct qry_accumulators *adders)
     uint64_t left = max_bytes - FG_MIN(max_bytes, used);
     uint64_t helpers = FG_MIN(left / 4, left - FG_MIN(left, sums)) / FG_MAX(sums, 1);
 
-    helpers = FG_MIN(helpers, (uint64_t)FG_CREW_HELPERS_MAX);
+    helpers = FG_MIN(helpers, (uint64_t)FG_TASK_GROUP_HELPERS_MAX);
     adders->max_bytes = left;
     fg_arena_set_limit(reader->arena, max_bytes - FG_MIN(left, sums * (1 + helpers)));
-    fg_crew_limit(crew_of(reader), (unsigned)helpers);
+    fg_task_group_limit(task_group_of(reader), (unsigned)helpers);
 }
 
 void qry_accumulators_end(struct qry_accumulators *adders)
@@ -54,7 +54,7 @@ void qry_accumulators_end(struct qry_accumulators *adders)
         free(adder);
     }
     fg_arena_set_limit(reader->arena, reader->blocks->memory_max_bytes);
-    fg_crew_limit(crew_of(reader), FG_CREW_HELPERS_MAX);
+    fg_task_group_limit(task_group_of(reader), FG_TASK_GROUP_HELPERS_MAX);
 }
 
 static struct qry_accumulator *adder_create(const struct qry_accumulators *adders)

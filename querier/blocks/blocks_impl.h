@@ -6,7 +6,7 @@
 
 #include "common/cluster/manifest/snapshot_core.h"
 #include "common/runtime/condition.h"
-#include "common/runtime/crew.h"
+#include "common/runtime/task_group.h"
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/cache/cache.h"
 #include "common/storage/cache/disk_cache.h"
@@ -69,7 +69,7 @@ struct qry_blocks_snapshot {
     struct fg_snapshot core;
     struct fg_slice tenants[FG_SNAPSHOT_TENANTS_MAX];
     /* The threads that read it. It has tasks in qry_fetch_all() and qry_samples_sum() only. */
-    struct fg_crew *crew;
+    struct fg_task_group *task_group;
 };
 
 /* Returns the error that a failed request means for a query: errors that are ours do not look like

@@ -22,11 +22,11 @@ struct parsed {
     union {
         struct {
             struct fg_block_directory directory;
-            const struct fg_nodes **rollups; /* by part, NULL: none; NULL: they were too large */
+            const struct fg_rollups **rollups; /* by part, NULL: none; NULL: they were too large */
         };
         struct fg_block_index index;
         struct fg_block_tree tree;
-        struct fg_nodes part_rollups;
+        struct fg_rollups part_rollups;
         struct fg_function_tree names;
     };
 };
@@ -66,22 +66,22 @@ static enum fg_code parsed_take(struct parsed *parsed, enum fg_code code, void *
 /* ---- directories ---- */
 
 /* Nodes are those of the part: series have their groups, and it is derived of others or not. */
-static enum fg_code check_rollups(const struct fg_block_part *part, const struct fg_nodes *rollups,
-                                  struct fg_err *err)
+static enum fg_code check_rollups(const struct fg_block_part *part,
+                                  const struct fg_rollups *rollups, struct fg_err *err)
 {
     bool derived = part->n_series == 0;
 
-    if (derived != (rollups->n_made_of > 0) ||
+    if (derived != (rollups->n_derived_from > 0) ||
         (!derived && rollups->groups.n_series != part->n_series))
         return fg_fail(err, FG_E_CORRUPT, "the rollups belong to another part");
     return FG_OK;
 }
 
 static enum fg_code parse_part_rollups(const struct fg_block_part *part, struct fg_slice nod,
-                                       struct fg_arena *arena, struct fg_nodes *rollups,
+                                       struct fg_arena *arena, struct fg_rollups *rollups,
                                        struct fg_err *err)
 {
-    if (fg_nodes_parse(part, nod, arena, rollups, err) != FG_OK)
+    if (fg_rollups_parse(part, nod, arena, rollups, err) != FG_OK)
         return err->code;
     return check_rollups(part, rollups, err);
 }
@@ -92,15 +92,15 @@ static enum fg_code parse_rollups(struct parsed *parsed, struct fg_slice bytes, 
 {
     const struct fg_block_directory *directory = &parsed->directory;
 
-    parsed->rollups = fg_arena_new(parsed->arena, const struct fg_nodes *, directory->n_parts);
+    parsed->rollups = fg_arena_new(parsed->arena, const struct fg_rollups *, directory->n_parts);
     for (uint32_t i = 0; parsed->rollups != NULL && i < directory->n_parts; i++) {
         const struct fg_block_part *part = &directory->parts[i];
-        struct fg_block_range nod = fg_nodes_ranges(part).nod;
-        struct fg_nodes *rollups;
+        struct fg_block_range nod = fg_rollup_ranges(part).nod;
+        struct fg_rollups *rollups;
 
         if (nod.len == 0)
             continue;
-        rollups = fg_arena_new(parsed->arena, struct fg_nodes, 1);
+        rollups = fg_arena_new(parsed->arena, struct fg_rollups, 1);
         if (rollups == NULL)
             return qry_query_too_large(err);
         if (nod.offset < from || nod.offset - from > bytes.len)
@@ -128,7 +128,7 @@ static enum fg_code parse_head(const struct qry_fetch_item *item, struct fg_slic
         return fg_fail(err, FG_E_CORRUPT, "its profiles differ from the manifest");
     /* Part by part, where they are needed: there are too many for the head, or it is a segment, of
      * which the manifest does not say whether it has any. */
-    if (before == 0 && directory->nodes_offset < object->directory.offset)
+    if (before == 0 && directory->rollup_offset < object->directory.offset)
         return FG_OK;
     return parse_rollups(parsed, bytes, item->range.offset, err);
 }
@@ -155,7 +155,7 @@ const struct fg_block_directory *qry_directory_of(const struct fg_cache_entry *e
 }
 
 bool qry_rollups_are_with(const struct fg_cache_entry *directory, uint32_t part,
-                          const struct fg_nodes **ret_rollups)
+                          const struct fg_rollups **ret_rollups)
 {
     const struct parsed *parsed = fg_cache_value(directory);
 
@@ -184,7 +184,7 @@ const struct qry_cached_type qry_cached_rollups = {
     .destroy = parsed_destroy,
 };
 
-const struct fg_nodes *qry_rollups_of(const struct fg_cache_entry *entry)
+const struct fg_rollups *qry_rollups_of(const struct fg_cache_entry *entry)
 {
     return &((const struct parsed *)fg_cache_value(entry))->part_rollups;
 }
@@ -306,14 +306,14 @@ static enum fg_code make_rollup_names(const struct qry_fetch_item *item, struct 
                                       size_t max_bytes, void **ret_value, size_t *ret_bytes,
                                       struct fg_err *err)
 {
-    const struct fg_nodes *rollups = item->part->rollups;
+    const struct fg_rollups *rollups = item->part->rollups;
     struct parsed *parsed = parsed_create(max_bytes, NULL);
     size_t names_bytes = rollups->names.bytes;
 
     return parsed_take(parsed,
-                       fg_nodes_names_parse(rollups, fg_slice_sub(bytes, 0, names_bytes),
-                                            fg_slice_sub(bytes, names_bytes, SIZE_MAX),
-                                            parsed->arena, &parsed->names, err),
+                       fg_rollup_functions_parse(rollups, fg_slice_sub(bytes, 0, names_bytes),
+                                                 fg_slice_sub(bytes, names_bytes, SIZE_MAX),
+                                                 parsed->arena, &parsed->names, err),
                        ret_value, ret_bytes);
 }
 
@@ -327,14 +327,14 @@ const struct qry_cached_type qry_cached_rollup_names = {
 enum fg_code qry_fetch_add_rollup_names(struct qry_fetch_list *list, struct fg_arena *arena,
                                         struct qry_part *part, struct fg_err *err)
 {
-    const struct fg_nodes *rollups = part->rollups;
+    const struct fg_rollups *rollups = part->rollups;
 
     return qry_fetch_add(
         list, arena,
         &(struct qry_fetch_item){
             .type = &qry_cached_rollup_names,
             .object = part->object,
-            .range = {fg_nodes_ranges(part->entry).crn.offset + rollups->names.offset,
+            .range = {fg_rollup_ranges(part->entry).crn.offset + rollups->names.offset,
                       (uint64_t)rollups->names.bytes + rollups->dict.bytes},
             .part = part},
         err);
@@ -386,7 +386,7 @@ static enum fg_code make_rollup(const struct qry_fetch_item *item, struct fg_sli
                                 size_t max_bytes, void **ret_value, size_t *ret_bytes,
                                 struct fg_err *err)
 {
-    const struct fg_nodes_row *row = &item->part->rollups->rows[item->number];
+    const struct fg_rollup_row *row = &item->part->rollups->rows[item->number];
 
     (void)max_bytes; /* the same */
     return keep_page(item, bytes, row->places[item->kind].crc, "node", ret_value, ret_bytes, err);
@@ -410,17 +410,17 @@ enum fg_code qry_fetch_add_rollup(struct qry_fetch_list *list, struct fg_arena *
                                   struct qry_part *part, const struct fg_plan_pick *pick,
                                   unsigned phase, struct fg_err *err)
 {
-    const struct fg_nodes_place *place = &part->rollups->rows[pick->row].places[pick->what];
-    struct fg_nodes_ranges ranges = fg_nodes_ranges(part->entry);
-    uint64_t from = pick->what == FG_NODES_CROWN ? ranges.crn.offset : ranges.ful.offset;
+    const struct fg_rollup_place *place = &part->rollups->rows[pick->row].places[pick->form];
+    struct fg_rollup_ranges ranges = fg_rollup_ranges(part->entry);
+    uint64_t from = pick->form == FG_ROLLUP_CROWN ? ranges.crn.offset : ranges.ful.offset;
 
-    fg_assert(pick->what == FG_NODES_CROWN || pick->what == FG_NODES_FULL);
+    fg_assert(pick->form == FG_ROLLUP_CROWN || pick->form == FG_ROLLUP_FULL);
     return qry_fetch_add(list, arena,
                          &(struct qry_fetch_item){.type = &qry_cached_rollup,
                                                   .object = part->object,
                                                   .range = {from + place->offset, place->bytes},
                                                   .part = part,
-                                                  .kind = pick->what,
+                                                  .kind = pick->form,
                                                   .number = pick->row,
                                                   .phase = phase},
                          err);

@@ -19,8 +19,9 @@ extern const struct qry_cached_type qry_cached_rollups, qry_cached_rollup_names,
 const struct fg_block_directory *qry_directory_of(const struct fg_cache_entry *entry);
 const struct fg_block_index *qry_index_of(const struct fg_cache_entry *entry);
 const struct fg_block_tree *qry_tree_of(const struct fg_cache_entry *entry);
-const struct fg_name_tree *qry_names_of(const struct fg_cache_entry *entry); /* of rollups, too */
-const struct fg_nodes *qry_rollups_of(const struct fg_cache_entry *entry);
+const struct fg_function_tree *
+qry_names_of(const struct fg_cache_entry *entry); /* of rollups, too */
+const struct fg_rollups *qry_rollups_of(const struct fg_cache_entry *entry);
 struct fg_slice qry_page_of(const struct fg_cache_entry *entry); /* of a rollup, too */
 
 /* Returns true if the part stores its stacks as names, and qry_cached_names is made from these. If
@@ -34,7 +35,7 @@ struct fg_block_range qry_stacks_range(const struct qry_cached_type *stacks,
 /* Returns true if a directory's entry has the rollups of its parts: *ret_rollups are those of the
  * part, NULL if it has none. If false, they have to be fetched (qry_cached_rollups). */
 bool qry_rollups_are_with(const struct fg_cache_entry *directory, uint32_t part,
-                          const struct fg_nodes **ret_rollups);
+                          const struct fg_rollups **ret_rollups);
 
 /* Add an item to a list: the function names and the dictionary of a part's rollups; one crown or
  * full rollup; the marked pages of a section. FG_E_LIMIT. */

@@ -196,13 +196,13 @@ static enum fg_code run_crown(struct fg_task *task, struct fg_err *err)
 {
     struct crown_task *crown = fg_container(task, struct crown_task, task);
     const struct qry_reader *reader = crown->crowns->reader;
-    const struct fg_nodes_row *row = &crown->item->part->rollups->rows[crown->item->number];
+    const struct fg_rollup_row *row = &crown->item->part->rollups->rows[crown->item->number];
 
     if (qry_query_check(reader->query, err) != FG_OK)
         return err->code;
     crown->arena = fg_arena_create(reader->blocks->memory_max_bytes);
-    if (fg_nodes_crown_parse(row, crown->taking->names, qry_page_of(crown->entry), crown->arena,
-                             &crown->crown, err) != FG_OK)
+    if (fg_rollup_crown_parse(row, crown->taking->names, qry_page_of(crown->entry), crown->arena,
+                              &crown->crown, err) != FG_OK)
         return qry_fetch_fail(crown->item, err);
     return FG_OK;
 }
@@ -233,7 +233,7 @@ static enum fg_code end_crown(struct fg_task *task, bool ran, struct fg_err *err
 
 static void put_crown(struct crowns *crowns, struct crown_task *crown)
 {
-    fg_crew_put(crowns->reader->query->snapshot->crew, &crown->task);
+    fg_task_group_put(crowns->reader->query->snapshot->task_group, &crown->task);
 }
 
 static void take_names(struct crowns *crowns, struct taking *taking,

@@ -30,7 +30,7 @@ struct qry_load {
 struct qry_fetch {
     struct qry_query *query;
     struct qry_blocks *blocks;
-    struct fg_crew *crew;
+    struct fg_task_group *task_group;
     struct fg_bucket_wave *wave;
     qry_fetch_visit visit;
     void *arg;
@@ -219,7 +219,7 @@ static void put_making(struct qry_fetch *fetch, struct qry_fetch_item *item, str
     item->task = (struct fg_task){.run = run_making, .end = end_making};
     item->bytes = bytes;
     item->again = false;
-    fg_crew_put(fetch->crew, &item->task);
+    fg_task_group_put(fetch->task_group, &item->task);
 }
 
 /* ---- the disk ---- */
@@ -559,8 +559,8 @@ static bool may_send(const struct qry_fetch *fetch)
  * queries may wait for these items, so they come before theirs. */
 static void await(struct qry_fetch *fetch)
 {
-    if (fetch->n_loads > 0 || fg_crew_has_tasks(fetch->crew))
-        fg_crew_wait(fetch->crew);
+    if (fetch->n_loads > 0 || fg_task_group_has_tasks(fetch->task_group))
+        fg_task_group_wait(fetch->task_group);
     else if (fetch->again.first != NULL)
         send_again(fetch);
     else
@@ -578,16 +578,16 @@ static enum fg_code step(struct qry_fetch *fetch, struct fg_err *err)
     }
     if (qry_query_check(fetch->query, err) != FG_OK)
         return err->code;
-    if (fg_crew_end_one(fetch->crew))
+    if (fg_task_group_end_one(fetch->task_group))
         return FG_OK;
     request = fg_bucket_wave_poll(fetch->wave);
     if (request != NULL)
         return take_load(fetch, fg_container(request, struct qry_load, request), err);
     /* Tasks of visits hold what they are about. */
-    if (!fg_crew_is_full(fetch->crew) &&
+    if (!fg_task_group_is_full(fetch->task_group) &&
         (item = queue_take(&fetch->ready[phase_of(fetch)])) != NULL)
         return visit_one(fetch, item, err);
-    if (!fg_crew_run_one(fetch->crew))
+    if (!fg_task_group_run_one(fetch->task_group))
         await(fetch);
     return FG_OK;
 }
@@ -602,7 +602,7 @@ static bool is_done(const struct qry_fetch *fetch)
 
 static void nudge(void *arg)
 {
-    fg_crew_nudge(arg);
+    fg_task_group_nudge(arg);
 }
 
 static void fetch_init(struct qry_fetch *fetch, struct qry_fetch_list *list)
@@ -610,9 +610,9 @@ static void fetch_init(struct qry_fetch *fetch, struct qry_fetch_list *list)
     fetch->items = list->items;
     fetch->n = list->n;
     fetch->blocks = fetch->query->querier->blocks;
-    fetch->crew = fetch->query->snapshot->crew;
+    fetch->task_group = fetch->query->snapshot->task_group;
     fetch->wave = fg_bucket_wave_create();
-    fg_bucket_wave_on_end(fetch->wave, nudge, fetch->crew);
+    fg_bucket_wave_on_end(fetch->wave, nudge, fetch->task_group);
     qsort(list->items, list->n, sizeof *list->items, item_order);
     for (uint32_t i = 0; i < list->n; i++) {
         list->items[i].fetch = fetch;
@@ -644,8 +644,8 @@ static enum fg_code finish(struct qry_fetch *fetch, enum fg_code code, struct fg
 
     fetch->over = true;
     if (code != FG_OK)
-        fg_crew_stop(fetch->crew);
-    if (fg_crew_finish(fetch->crew, &first) == FG_OK)
+        fg_task_group_stop(fetch->task_group);
+    if (fg_task_group_finish(fetch->task_group, &first) == FG_OK)
         return code;
     *err = first;
     return err->code;
@@ -660,7 +660,7 @@ enum fg_code qry_fetch_all(struct qry_query *query, struct qry_fetch_list *list,
     if (list->n == 0)
         return FG_OK;
     fetch_init(&fetch, list);
-    while (code == FG_OK && !is_done(&fetch) && !fg_crew_has_failed(fetch.crew))
+    while (code == FG_OK && !is_done(&fetch) && !fg_task_group_has_failed(fetch.task_group))
         code = step(&fetch, err);
     code = finish(&fetch, code, err);
     if (code == FG_OK && fetch.lacks) {

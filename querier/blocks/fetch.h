@@ -5,12 +5,13 @@
  * time. Bytes that are under way, or wait for their visit, are bounded by querier.fetch_max_bytes.
  *
  * Thread: the query's. Visits come on it, in the order of the phases. A visit may put tasks into
- * the snapshot's crew; qry_fetch_all() waits for these, too. The crew also parses what was fetched.
+ * the snapshot's task group; qry_fetch_all() waits for these, too. The task group also parses what
+ * was fetched.
  */
 #ifndef FG_QUERIER_BLOCKS_FETCH_H
 #define FG_QUERIER_BLOCKS_FETCH_H
 
-#include "common/runtime/crew.h"
+#include "common/runtime/task_group.h"
 #include "common/storage/cache/cache.h"
 #include "querier/blocks/part.h"
 #include "querier/query.h"

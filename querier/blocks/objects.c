@@ -96,9 +96,9 @@ static enum fg_code add_segments(const struct qry_query *query, int64_t start_ns
 static bool is_about(const struct fg_blocks_entry *block, int64_t start_ns, int64_t end_ns,
                      enum qry_objects_which which)
 {
-    if (block->alone ? which == OBJECTS_PROFILES : which == OBJECTS_ROLLUP_ONLY)
+    if (block->rollup_only ? which == OBJECTS_PROFILES : which == OBJECTS_ROLLUP_ONLY)
         return false;
-    if (block->nodes_only && !block->alone)
+    if (block->derived && !block->rollup_only)
         return which == OBJECTS_AND_ROLLUPS && block->t_min_ns >= start_ns &&
                block->t_max_ns <= end_ns;
     return overlaps(block->t_min_ns, block->t_max_ns, start_ns, end_ns);
@@ -121,10 +121,10 @@ static enum fg_code add_blocks(const struct qry_query *query, uint32_t tenant, i
             .profiles = block->profiles,
             .digest = block->digest,
             .directory = {block->directory_offset, block->directory_bytes},
-            .rollups_bytes = block->nodes_bytes,
+            .rollups_bytes = block->rollup_bytes,
             .block_id = block->id,
-            .derived = block->nodes_only && !block->alone ? block : NULL,
-            .rollup_only = block->alone,
+            .derived = block->derived && !block->rollup_only ? block : NULL,
+            .rollup_only = block->rollup_only,
         };
 
         if (!is_about(block, start_ns, end_ns, which))

@@ -81,7 +81,7 @@ struct qry_part {
     uint64_t *sums; /* by rank, once all pages are added up; NULL: there are none */
 
     /* rollups.c */
-    const struct fg_nodes *rollups;       /* NULL: none that can be used */
+    const struct fg_rollups *rollups;     /* NULL: none that can be used */
     struct fg_cache_entry *rollups_entry; /* their memory; NULL: that of the object's head */
     bool chosen;                          /* false: all profiles of the query's range are read */
     struct fg_plan_raw *raws;             /* profiles to be read, by time */

@@ -1,7 +1,7 @@
 /*
  * POINTS: totals over time, from the rows of IDX; samples are not touched. Each page is a task of
- * the query's crew: it gives totals by match. Which label set a match is in is found afterwards,
- * on the query's thread, and only of those that have a total.
+ * the query's task group: it gives totals by match. Which label set a match is in is found
+ * afterwards, on the query's thread, and only of those that have a total.
  */
 #include "querier/blocks/blocks.h"
 #include "querier/blocks/cached_objects.h"
@@ -242,7 +242,7 @@ static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct f
                                       .item = item,
                                       .entry = fg_cache_ref(item->entry),
                                       .found = {.max = totals->all.max}};
-    fg_crew_put(totals->reader.query->snapshot->crew, &page->task);
+    fg_task_group_put(totals->reader.query->snapshot->task_group, &page->task);
     return FG_OK;
 }
 

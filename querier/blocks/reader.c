@@ -236,7 +236,8 @@ static uint64_t stacks_bytes(const struct qry_reader *reader, const struct fg_bl
 /* As the directory lets us guess, until the index says how many runs there are. */
 static uint64_t part_bytes(const struct qry_reader *reader, const struct qry_part *part)
 {
-    uint64_t n_runs = part->index == NULL ? fg_block_guess_runs(part->entry) : part->index->n_runs;
+    uint64_t n_runs =
+        part->index == NULL ? fg_block_guess_chunks(part->entry) : part->index->n_chunks;
 
     return part->entry->n_series * (uint64_t)SERIES_BYTES + n_runs * CHUNK_BYTES +
            stacks_bytes(reader, part->entry) +
@@ -285,7 +286,7 @@ static enum fg_code fetch_indexes(struct qry_reader *reader, struct fg_err *err)
 
 /* A span for what of a run is in a stretch of time, if there may be anything. */
 static enum fg_code add_span(struct qry_reader *reader, struct qry_part *part,
-                             const struct fg_block_run *run, uint32_t first_match,
+                             const struct fg_block_chunk *run, uint32_t first_match,
                              uint32_t n_matches, struct fg_time_span times, struct fg_err *err)
 {
     if (run->t_min_ns > times.end_ns || run->t_max_ns < times.start_ns)
@@ -312,8 +313,8 @@ static enum fg_code add_series_spans(struct qry_reader *reader, struct qry_part 
     const struct fg_block_series_row *series =
         &part->index->series[part->matches[first_match].series];
 
-    for (uint32_t i = 0; i < series->n_runs; i++)
-        if (add_span(reader, part, &part->index->runs[series->runs[i]], first_match, n_matches,
+    for (uint32_t i = 0; i < series->n_chunks; i++)
+        if (add_span(reader, part, &part->index->chunks[series->chunks[i]], first_match, n_matches,
                      times, err) != FG_OK)
             return err->code;
     return FG_OK;
@@ -322,11 +323,11 @@ static enum fg_code add_series_spans(struct qry_reader *reader, struct qry_part 
 static bool is_of(const struct qry_part *part, const struct fg_plan_raw *raw, uint32_t series)
 {
     switch (raw->kind) {
-    case FG_NODES_GROUP:
+    case FG_ROLLUP_GROUP:
         return part->rollups->groups.of_series[series] == raw->number;
-    case FG_NODES_SERIES:
+    case FG_ROLLUP_SERIES:
         return series == raw->number;
-    case FG_NODES_ALL:
+    case FG_ROLLUP_ALL:
         break;
     }
     return true;

@@ -19,7 +19,7 @@ static const struct fg_blocks_entry *next_rollup_only(const struct fg_blocks *bl
     while (blocks != NULL && *at < blocks->n_blocks) {
         const struct fg_blocks_entry *entry = &blocks->blocks[(*at)++];
 
-        if (entry->alone)
+        if (entry->rollup_only)
             return entry;
     }
     return NULL;
@@ -182,7 +182,7 @@ static uint64_t done_before(int64_t whole, int64_t lo, int64_t hi, int64_t x)
 }
 
 /* What of the row's total is from `from` to `to`, onto a point. */
-static enum fg_code give_share(const struct spreading *spreading, const struct fg_nodes_row *row,
+static enum fg_code give_share(const struct spreading *spreading, const struct fg_rollup_row *row,
                                struct fg_time_span whole, struct fg_time_span share, uint64_t step,
                                const struct fg_labels *labels, struct fg_err *err)
 {
@@ -197,7 +197,7 @@ static enum fg_code give_share(const struct spreading *spreading, const struct f
 }
 
 /* The row's total onto the points of its time: rounded so that all of them are the whole. */
-static enum fg_code spread(const struct spreading *spreading, const struct fg_nodes_row *row,
+static enum fg_code spread(const struct spreading *spreading, const struct fg_rollup_row *row,
                            struct fg_time_span whole, const struct fg_labels *labels,
                            struct fg_err *err)
 {
@@ -224,24 +224,24 @@ static enum fg_code spread(const struct spreading *spreading, const struct fg_no
     }
 }
 
-static uint64_t length_of(const struct fg_nodes_row *row)
+static uint64_t length_of(const struct fg_rollup_row *row)
 {
     return (uint64_t)row->key.end_ns - (uint64_t)row->key.start_ns;
 }
 
 /* Rows that together are all of a key, over the shortest spans there are. */
 static enum fg_code spread_key(struct spreading *spreading, const struct qry_part *part,
-                               enum fg_nodes_kind kind, uint32_t group,
+                               enum fg_rollup_kind kind, uint32_t group,
                                const struct fg_labels *labels, struct fg_err *err)
 {
-    const struct fg_nodes *rollups = part->rollups;
+    const struct fg_rollups *rollups = part->rollups;
     uint64_t shortest_ns = UINT64_MAX;
     bool any = false;
 
     for (uint32_t i = 0; i < rollups->n_rows; i++)
         shortest_ns = FG_MIN(shortest_ns, length_of(&rollups->rows[i]));
     for (uint32_t i = 0; i < rollups->n_rows; i++) {
-        const struct fg_nodes_row *row = &rollups->rows[i];
+        const struct fg_rollup_row *row = &rollups->rows[i];
         struct fg_time_span whole = {FG_MAX(row->key.start_ns, part->entry->t_min_ns),
                                      FG_MIN(row->key.end_ns - 1, part->entry->t_max_ns)};
 
@@ -255,8 +255,8 @@ static enum fg_code spread_key(struct spreading *spreading, const struct qry_par
         if (spread(spreading, row, whole, labels, err) != FG_OK)
             return err->code;
     }
-    return any || kind == FG_NODES_ALL ? FG_OK
-                                       : refuse(&spreading->reader, "groups of series", err);
+    return any || kind == FG_ROLLUP_ALL ? FG_OK
+                                        : refuse(&spreading->reader, "groups of series", err);
 }
 
 /* Are points told apart by what groups differ in? *ret_what: by what is not known. */
@@ -302,7 +302,7 @@ static enum fg_code spread_part(struct spreading *spreading, const struct qry_pa
         if (labels.items == NULL)
             return qry_query_too_large(err);
         if (answers[g] == FG_GROUPS_EVERY &&
-            spread_key(spreading, part, apart ? FG_NODES_GROUP : FG_NODES_ALL, g, &labels, err) !=
+            spread_key(spreading, part, apart ? FG_ROLLUP_GROUP : FG_ROLLUP_ALL, g, &labels, err) !=
                 FG_OK)
             return err->code;
     }
@@ -349,7 +349,7 @@ static enum fg_code list_part(const struct qry_reader *reader, const struct qry_
                               struct fg_arena *arena, qry_rollup_only_labels each, void *arg,
                               struct fg_err *err)
 {
-    const struct fg_nodes *rollups = part->rollups;
+    const struct fg_rollups *rollups = part->rollups;
 
     for (uint32_t t = 0; t < rollups->n_types; t++)
         for (uint32_t g = 0; g < rollups->groups.n_groups; g++) {

@@ -10,7 +10,7 @@ enum {
      * beyond are read as they are where their groups do not say which series match. */
     INDEXES_SHARE = 4,
     SERIES_BYTES = 512, /* of an index, each */
-    CHUNK_BYTES = sizeof(struct fg_block_run) + sizeof(uint32_t),
+    CHUNK_BYTES = sizeof(struct fg_block_chunk) + sizeof(uint32_t),
 };
 
 struct rollups_choosing;
@@ -59,8 +59,8 @@ static enum fg_code forget_named(struct qry_reader *reader, struct qry_part *par
     for (uint32_t i = 0; i < n && !named; i++) {
         struct fg_arena_mark mark = fg_arena_mark(reader->arena);
 
-        if (fg_nodes_named(part->rollups, part->entry, &deletions->items[i], reader->arena, &named,
-                           err) != FG_OK)
+        if (fg_rollup_deletion_affects(part->rollups, part->entry, &deletions->items[i],
+                                       reader->arena, &named, err) != FG_OK)
             return err->code;
         fg_arena_release(reader->arena, mark);
     }
@@ -75,7 +75,7 @@ static enum fg_code fetch_rollups(struct qry_reader *reader, struct fg_err *err)
 
     for (uint32_t i = 0; i < reader->n_parts; i++) {
         struct qry_part *part = &reader->parts[i];
-        struct fg_block_range nod = fg_nodes_ranges(part->entry).nod;
+        struct fg_block_range nod = fg_rollup_ranges(part->entry).nod;
 
         if (part->rollups != NULL || nod.len == 0 || qry_lost_rollups(reader->query, part) ||
             (!part->object->rollup_only && is_touched(reader, part)) ||
@@ -137,7 +137,7 @@ static enum fg_code keep_index(void *arg, const struct qry_fetch_item *item, str
 static uint64_t index_bytes(const struct fg_block_part *part)
 {
     return part->n_series * (uint64_t)SERIES_BYTES +
-           fg_block_guess_runs(part) * (uint64_t)CHUNK_BYTES;
+           fg_block_guess_chunks(part) * (uint64_t)CHUNK_BYTES;
 }
 
 static enum fg_code find_indexes(struct rollups_choosing *choosing, struct fg_err *err)
@@ -227,12 +227,12 @@ static enum fg_code make_source(struct rollups_choosing *choosing, const struct 
 {
     *source = (struct fg_plan_source){
         .id = part->object->block_id,
-        .nodes = part->rollups,
+        .rollups = part->rollups,
         .t_min_ns = part->entry->t_min_ns,
         .t_max_ns = part->entry->t_max_ns,
         .n_profiles = part->entry->n_profiles,
         .digest = part->entry->digest,
-        .alone = part->object->rollup_only,
+        .rollup_only = part->object->rollup_only,
         .raw_bytes = sample_bytes(part->entry) * choosing->reader->blocks->sample_weight,
         .tree_bytes = fg_block_part_range(part->entry, FG_BLOCK_WANT_SERIES).len +
                       qry_stacks_range(choosing->reader->stacks, part->entry).len,
@@ -243,9 +243,9 @@ static enum fg_code make_source(struct rollups_choosing *choosing, const struct 
 static bool put_pick(struct qry_reader *reader, struct qry_part *part,
                      const struct fg_plan_pick *pick)
 {
-    struct fg_plan_pick **picks = pick->what == FG_NODES_CROWN ? &part->crowns : &part->fulls;
-    uint32_t *n = pick->what == FG_NODES_CROWN ? &part->n_crowns : &part->n_fulls;
-    uint32_t *cap = pick->what == FG_NODES_CROWN ? &part->cap_crowns : &part->cap_fulls;
+    struct fg_plan_pick **picks = pick->form == FG_ROLLUP_CROWN ? &part->crowns : &part->fulls;
+    uint32_t *n = pick->form == FG_ROLLUP_CROWN ? &part->n_crowns : &part->n_fulls;
+    uint32_t *cap = pick->form == FG_ROLLUP_CROWN ? &part->cap_crowns : &part->cap_fulls;
     uint64_t count = part->rollups->rows[pick->row].count;
 
     if (!fg_arena_grow(reader->arena, picks, *n, 1, cap, sizeof **picks))
@@ -403,8 +403,8 @@ static enum fg_code choose(struct rollups_choosing *choosing, struct fg_err *err
     return qry_query_check(reader->query, err);
 }
 
-enum fg_code qry_rollups_choose(struct qry_reader *reader, enum fg_nodes_what what, bool crowns_too,
-                                struct fg_err *err)
+enum fg_code qry_rollups_choose(struct qry_reader *reader, enum fg_rollup_form what,
+                                bool crowns_too, struct fg_err *err)
 {
     const struct qry_selection *selection = reader->selection;
     struct fg_matcher type = {.op = FG_MATCH_EQ,
@@ -415,7 +415,7 @@ enum fg_code qry_rollups_choose(struct qry_reader *reader, enum fg_nodes_what wh
         .query = {.selector = &selection->selector,
                   .start_ns = reader->start_ns,
                   .end_ns = reader->end_ns,
-                  .what = what,
+                  .form = what,
                   .crowns_too = crowns_too},
         .only_type = {&type, 1},
     };

@@ -17,8 +17,8 @@
  * needs. crowns_too: accepts crowns for parts whose profiles are gone and that have no full rollup.
  * FG_E_INVALID: some rollups whose profiles are gone cannot answer at all.
  */
-enum fg_code qry_rollups_choose(struct qry_reader *reader, enum fg_nodes_what what, bool crowns_too,
-                                struct fg_err *err) fg_must_check;
+enum fg_code qry_rollups_choose(struct qry_reader *reader, enum fg_rollup_form what,
+                                bool crowns_too, struct fg_err *err) fg_must_check;
 
 /* Finds the rollups of the parts that can be used, since nothing in them is deleted:
  * part->rollups. */

@@ -213,9 +213,9 @@ static enum fg_code add_full(const struct adding *adding, struct fg_err *err)
         struct fg_arena_mark mark = fg_arena_mark(arena);
 
         if (part->fulls[i].row == adding->number &&
-            fg_nodes_full_add(&part->rollups->rows[adding->number], adding->bytes,
-                              part->fulls[i].sign, arena, adding->sums, part->entry->n_stacks,
-                              err) != FG_OK)
+            fg_rollup_full_add(&part->rollups->rows[adding->number], adding->bytes,
+                               part->fulls[i].sign, arena, adding->sums, part->entry->n_stacks,
+                               err) != FG_OK)
             return err->code;
         fg_arena_release(arena, mark);
     }
@@ -278,7 +278,7 @@ static void put_page(struct samples_summing *summing, const struct qry_fetch_ite
                                        .summing = summing,
                                        .item = item,
                                        .entry = fg_cache_ref(item->entry)};
-    fg_crew_put(summing->reader.query->snapshot->crew, &page->task);
+    fg_task_group_put(summing->reader.query->snapshot->task_group, &page->task);
 }
 
 /* ---- what is fetched ---- */
@@ -449,7 +449,7 @@ static enum fg_code end_part(struct fg_task *task, bool ran, struct fg_err *err)
     while (!parts->failed && parts->n_taken < summing->reader.n_batch &&
            parts->tasks[parts->n_taken].is_ready)
         if (take_part(summing->taker, &parts->tasks[parts->n_taken++], err) != FG_OK) {
-            parts->failed = true; /* the crew knows; what others end after it is dropped */
+            parts->failed = true; /* the task group knows; what others end after it is dropped */
             return err->code;
         }
     return FG_OK;
@@ -458,7 +458,7 @@ static enum fg_code end_part(struct fg_task *task, bool ran, struct fg_err *err)
 static enum fg_code take_parts(struct samples_summing *summing, struct fg_err *err)
 {
     struct qry_reader *reader = &summing->reader;
-    struct fg_crew *crew = reader->query->snapshot->crew;
+    struct fg_task_group *task_group = reader->query->snapshot->task_group;
     struct parts parts = {.summing = summing};
     enum fg_code code;
 
@@ -468,11 +468,11 @@ static enum fg_code take_parts(struct samples_summing *summing, struct fg_err *e
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         parts.tasks[i] = (struct part_task){
             .task = {.run = run_part, .end = end_part}, .parts = &parts, .part = &reader->batch[i]};
-        fg_crew_put(crew, &parts.tasks[i].task);
-        while (fg_crew_end_one(crew))
+        fg_task_group_put(task_group, &parts.tasks[i].task);
+        while (fg_task_group_end_one(task_group))
             continue;
     }
-    code = fg_crew_finish(crew, err);
+    code = fg_task_group_finish(task_group, err);
     for (uint32_t i = parts.n_taken; i < reader->n_batch; i++) /* after a failure */
         drop_part(summing->taker, &parts.tasks[i]);
     return code;
@@ -550,7 +550,7 @@ static enum fg_code choose(struct samples_summing *summing, struct fg_err *err)
     bool crowns = taker->take_crowns != NULL;
 
     if (qry_rollups_choose(&summing->reader,
-                           crowns && !taker->full ? FG_NODES_CROWN : FG_NODES_FULL, crowns,
+                           crowns && !taker->full ? FG_ROLLUP_CROWN : FG_ROLLUP_FULL, crowns,
                            err) != FG_OK)
         return err->code;
     return taker->take_crowns == NULL ? FG_OK

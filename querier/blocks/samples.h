@@ -1,7 +1,7 @@
 /*
  * SELECT on blocks: adds up the samples of each part in a dense array by rank, while pages come in,
  * so nothing is hashed. The caller turns the sums into a tree (tree.c) or into crowns (crowns.c).
- * Pages, and then parts, are tasks of the query's crew.
+ * Pages, and then parts, are tasks of the query's task group.
  */
 #ifndef FG_QUERIER_BLOCKS_SAMPLES_H
 #define FG_QUERIER_BLOCKS_SAMPLES_H

@@ -121,8 +121,8 @@ static void count_tenant(const struct fg_snapshot *snapshot, uint32_t tenant,
     uint32_t number = fg_l0_tenant(l0, snapshot->tenants[tenant]);
 
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
-        if (!blocks->blocks[i].nodes_only ||
-            blocks->blocks[i].alone) /* what they sum up is in others */
+        if (!blocks->blocks[i].derived ||
+            blocks->blocks[i].rollup_only) /* what they sum up is in others */
             count_left(left, blocks->blocks[i].profiles, blocks->blocks[i].t_min_ns,
                        blocks->blocks[i].t_max_ns, into);
     for (uint32_t i = 0; number != FG_L0_NO_TENANT && i < l0->n_segments; i++) {

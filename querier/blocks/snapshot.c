@@ -194,7 +194,7 @@ static void create(struct qry_query *query)
 
     for (size_t i = 0; i < query->tenants.n; i++)
         snapshot->tenants[i] = query->tenants.ids[i];
-    snapshot->crew = fg_crew_create(query->querier->work, FG_LANE_QUERY);
+    snapshot->task_group = fg_task_group_create(query->querier->work, FG_LANE_QUERY);
     lock(blocks);
     fg_snapshot_init(&snapshot->core, blocks->manifests, snapshot->tenants,
                      (uint32_t)query->tenants.n);
@@ -351,7 +351,7 @@ void qry_blocks_end(struct qry_query *query)
     lock(blocks);
     fg_snapshot_done(&query->snapshot->core);
     unlock(blocks);
-    fg_crew_destroy(query->snapshot->crew);
+    fg_task_group_destroy(query->snapshot->task_group);
     free(query->snapshot);
     query->snapshot = NULL;
 }

@@ -34,7 +34,7 @@ static struct fg_slice name_of(const struct qry_replica_read_core *core, uint32_
 static void drop(struct qry_replica_read_core *core, struct qry_replica_request *request)
 {
     if (request->state == REQUEST_LATE)
-        qry_replica_requests_mark(core->requests.slow, request->member);
+        fg_bits_set(core->requests.slow, request->member);
     core->counts[REPLICAS_DROPPED] +=
         request->state == REQUEST_SENT || request->state == REQUEST_LATE;
     request->state = REQUEST_DROPPED;
@@ -111,7 +111,7 @@ void qry_replica_read_core_failed(struct qry_replica_read_core *core,
         core->refusal = *why;
     if (request->member != FG_RING_NO_MEMBER) {
         fg_ring_reads_failed(&core->requests.reads, request->member);
-        qry_replica_requests_mark(core->requests.down, request->member);
+        fg_bits_set(core->requests.down, request->member);
     }
     core->too_old = core->too_old || why->code == FG_E_PRECONDITION;
     failure = fg_arena_new(core->requests.arena, struct qry_replica_failure, 1);
@@ -346,7 +346,7 @@ static enum fg_code compare(struct qry_replica_read_core *core, struct fg_err *e
         if (!qry_replica_request_is_open(r))
             continue;
         if (r->state != REQUEST_PLANNED && has_ring(core))
-            qry_replica_requests_mark(core->requests.slow, r->member);
+            fg_bits_set(core->requests.slow, r->member);
         drop(core, r);
     }
     core->state = REPLICA_READ_DONE;

@@ -5,16 +5,6 @@
 
 enum { FETCH_IDS_MAX = 65536 /* in one call: proto/inner.proto */ };
 
-static bool has(const uint64_t *bits, uint32_t member)
-{
-    return (bits[member / 64] >> member % 64 & 1) != 0;
-}
-
-void qry_replica_requests_mark(uint64_t bits[FG_RING_READS_WORDS], uint32_t member)
-{
-    bits[member / 64] |= UINT64_C(1) << member % 64;
-}
-
 bool qry_replica_requests_unite(enum fg_rpc_method method)
 {
     return method == FG_RPC_SERIES || method == FG_RPC_STATS;
@@ -96,7 +86,7 @@ static enum fg_code add_plan(struct qry_replica_requests *requests, const struct
 static void avoid_all(struct qry_replica_requests *requests, const uint64_t *bits)
 {
     for (uint32_t m = 0; m < requests->view->ring.n_members; m++)
-        if (has(bits, m))
+        if (fg_bits_has(bits, m))
             fg_ring_reads_avoid(&requests->reads, m);
 }
 
@@ -131,7 +121,7 @@ static void choose_members(struct qry_replica_requests *requests)
         again = false;
         for (uint32_t i = 0; i < n && !requests->needs_slow; i++)
             if (requests->is_bad(requests->arg, members[i])) {
-                qry_replica_requests_mark(requests->slow, members[i]);
+                fg_bits_set(requests->slow, members[i]);
                 again = true;
             }
     }
@@ -199,8 +189,8 @@ static void find_candidates(const struct qry_replica_requests *requests,
     for (unsigned i = 0; i < FG_RING_READS_WORDS; i++)
         found.any[i] = requests->reads.asked[i] & ~requests->down[i];
     for (; request != NULL; request = request->failover_of) {
-        found.well[request->member / 64] &= ~(UINT64_C(1) << request->member % 64);
-        found.any[request->member / 64] &= ~(UINT64_C(1) << request->member % 64);
+        fg_bits_clear(found.well, request->member);
+        fg_bits_clear(found.any, request->member);
     }
     *ret_candidates = found;
 }
@@ -240,7 +230,7 @@ static enum fg_code ask_more(struct qry_replica_requests *requests, const uint32
     struct plan plan;
 
     for (uint32_t i = 0; i < n; i++)
-        qry_replica_requests_mark(added, members[i]);
+        fg_bits_set(added, members[i]);
     if (!plan_init(requests, &plan))
         return qry_query_too_large(err);
     for (uint32_t shard = requests->first; shard <= requests->last; shard++) {

@@ -8,6 +8,7 @@
 #ifndef FG_QUERIER_REPLICAS_REPLICA_REQUESTS_CORE_H
 #define FG_QUERIER_REPLICAS_REPLICA_REQUESTS_CORE_H
 
+#include "common/base/bits.h"
 #include "common/cluster/ring/reads_core.h"
 #include "common/net/rpc/rpc.h"
 #include "querier/replicas/compare.h"
@@ -71,9 +72,6 @@ struct qry_replica_requests {
 /* Returns true if no single member gives the data: all give what they have, and the caller unites
  * it (SERIES), or takes the greatest counts (STATS). */
 bool qry_replica_requests_unite(enum fg_rpc_method method);
-
-/* Sets the bit of a member. */
-void qry_replica_requests_mark(uint64_t bits[FG_RING_READS_WORDS], uint32_t member);
 
 /* Plans the requests of an attempt: for each shard one member's data, and sums of all owners that
  * the quorum needs. Skips members that are down, and slow ones if the quorum does not need them.

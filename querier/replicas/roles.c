@@ -22,7 +22,7 @@ void qry_roles_of(const struct fg_ring_view *view, uint16_t shard,
         for (unsigned i = 0; i < view->tables[r]->n_owners; i++) {
             uint32_t member = fg_ring_view_owner(view, r, shard, i);
 
-            if ((among[member / 64] >> member % 64 & 1) != 0 &&
+            if (fg_bits_has(among, member) &&
                 !fg_ring_is_done(&view->ring.members[member], view->tables[r]->revision))
                 times[place_of(ret_roles, member)]++;
         }

@@ -256,36 +256,36 @@ static void write_instance(struct stream *stream, struct fg_block_writer *writer
 }
 
 /* The node of all series over the object's time. */
-static struct fg_nodes_writer *write_nodes(const struct stream *stream,
-                                           struct fg_block_writer *writer,
-                                           struct bench_object *object, struct fg_arena *arena)
+static struct fg_rollup_writer *write_nodes(const struct stream *stream,
+                                            struct fg_block_writer *writer,
+                                            struct bench_object *object, struct fg_arena *arena)
 {
     static const struct fg_profile_type types[TYPES] = {
         {FG_LIT("process_cpu"), FG_LIT("samples"), FG_LIT("count"), FG_LIT("cpu"),
          FG_LIT("nanoseconds")},
         {FG_LIT("process_cpu"), FG_LIT("cpu"), FG_LIT("nanoseconds"), FG_LIT("cpu"),
          FG_LIT("nanoseconds")}};
-    struct fg_nodes_key key = {.start_ns = object->start_ns, .end_ns = object->start_ns + DAY_NS};
+    struct fg_rollup_key key = {.start_ns = object->start_ns, .end_ns = object->start_ns + DAY_NS};
     uint64_t count = (uint64_t)object->rounds * stream->instances;
     struct fg_labels *labels = fg_arena_new(arena, struct fg_labels, stream->instances);
     struct fg_groups *groups = fg_arena_new(arena, struct fg_groups, 1);
-    struct fg_nodes_options options = {.tree = resample_tree(stream->resample),
-                                       .groups = groups,
-                                       .types = types,
-                                       .n_types = TYPES,
-                                       .n_ranks = fg_block_part_n_stacks(writer)};
+    struct fg_rollup_options options = {.tree = resample_tree(stream->resample),
+                                        .groups = groups,
+                                        .types = types,
+                                        .n_types = TYPES,
+                                        .n_ranks = fg_block_part_n_stacks(writer)};
     uint32_t *ranks = fg_arena_new(arena, uint32_t, options.n_ranks);
     const struct fg_function_tree *names;
-    struct fg_nodes_value values[TYPES];
-    struct fg_nodes_writer *nodes;
+    struct fg_rollup_value values[TYPES];
+    struct fg_rollup_writer *nodes;
     struct fg_err err;
 
     for (uint32_t i = 0; i < stream->instances; i++)
         labels[i] = instance_labels(i, arena);
     must(fg_groups_choose(labels, stream->instances, NULL, 0, arena, groups, &err), &err);
     fg_block_part_stacks(writer, ranks);
-    must(fg_nodes_writer_create(&options, &nodes, &err), &err);
-    names = fg_nodes_writer_names(nodes);
+    must(fg_rollup_writer_create(&options, &nodes, &err), &err);
+    names = fg_rollup_writer_functions(nodes);
     for (uint32_t i = 0; i < TYPES; i++) {
         int64_t *self = fg_arena_new(arena, int64_t, names->n_nodes);
         uint64_t *full = fg_arena_new(arena, uint64_t, options.n_ranks);
@@ -296,10 +296,10 @@ static struct fg_nodes_writer *write_nodes(const struct stream *stream,
         for (uint32_t k = 0; k < options.n_ranks; k++)
             full[k] = object->sums[i][ranks[k]];
         values[i] =
-            (struct fg_nodes_value){i, self, full, count, object->digest, count * PROFILE_BYTES};
+            (struct fg_rollup_value){i, self, full, count, object->digest, count * PROFILE_BYTES};
     }
-    must(fg_nodes_add(nodes, &key, values, TYPES, &err), &err);
-    must(fg_nodes_write(nodes, writer, &err), &err);
+    must(fg_rollup_add(nodes, &key, values, TYPES, &err), &err);
+    must(fg_rollup_write(nodes, writer, &err), &err);
     return nodes;
 }
 
@@ -309,7 +309,7 @@ static struct fg_block_summary write_object(struct stream *stream, struct bench_
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
     struct fg_block_sink sink = {append, out};
     struct fg_block_writer *writer = fg_block_writer_create(&sink, object->nodes ? 3 : 0);
-    struct fg_nodes_writer *nodes = NULL;
+    struct fg_rollup_writer *nodes = NULL;
     uint32_t *uses = count_uses(stream, object);
     struct fg_block_summary summary;
     struct fg_err err;
@@ -326,7 +326,7 @@ static struct fg_block_summary write_object(struct stream *stream, struct bench_
         nodes = write_nodes(stream, writer, object, arena);
     must(fg_block_part_end(writer, &err), &err);
     must(fg_block_writer_finish(writer, &summary, &err), &err);
-    fg_nodes_writer_destroy(nodes);
+    fg_rollup_writer_destroy(nodes);
     fg_block_writer_destroy(writer);
     fg_arena_destroy(arena);
     free(uses);
@@ -397,8 +397,8 @@ static void commit_day(struct stream *stream, uint32_t day, struct fg_blocks *bl
     entry.bytes = summary.file_bytes;
     entry.directory_offset = summary.directory_offset;
     entry.directory_bytes = summary.file_bytes - summary.directory_offset;
-    entry.nodes_offset = summary.nodes_offset;
-    entry.nodes_bytes = summary.directory_offset - summary.nodes_offset;
+    entry.rollup_offset = summary.rollup_offset;
+    entry.rollup_bytes = summary.directory_offset - summary.rollup_offset;
     entry.profiles = summary.n_profiles;
     entry.digest = summary.digest;
     must(fg_blocks_apply(blocks, l0, &change, START_NS, arena, blocks, &changed, &err), &err);

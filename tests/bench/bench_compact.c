@@ -22,7 +22,7 @@ enum { SEGMENTS = 6, HOURS_MAX = 24, DAYS_MAX = 28, ROUNDS = 60 };
 static const size_t memory_max_bytes = (size_t)1 << 30;
 
 struct costs {
-    uint64_t profiles, in_bytes, out_bytes, nodes_bytes;
+    uint64_t profiles, in_bytes, out_bytes, rollup_bytes;
     int64_t survey_ns, write_ns, check_ns;
 };
 
@@ -56,14 +56,14 @@ static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
 }
 
 /* Bytes of all sections of merged nodes. */
-static uint64_t nodes_bytes(struct fg_slice object)
+static uint64_t rollup_bytes(struct fg_slice object)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
     struct cmp_merge_source source = source_of(object, arena);
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < source.n_parts; i++) {
-        struct fg_nodes_ranges ranges = fg_nodes_ranges(&source.parts[i]);
+        struct fg_rollup_ranges ranges = fg_rollup_ranges(&source.parts[i]);
 
         bytes += ranges.nod.len + ranges.crn.len + ranges.ftb.len + ranges.ful.len;
     }
@@ -106,7 +106,7 @@ static void compact(struct fg_buf *objects, uint32_t n, uint32_t level,
     costs->check_ns += bench_cpu_ns() - written_ns;
     costs->profiles += written.summary.n_profiles;
     costs->out_bytes += out->len;
-    costs->nodes_bytes += nodes_bytes(fg_buf_slice(out));
+    costs->rollup_bytes += rollup_bytes(fg_buf_slice(out));
     for (uint32_t i = 0; i < n; i++)
         fg_buf_done(&objects[i]);
     fg_arena_destroy(arena);
@@ -120,7 +120,7 @@ static void show(const char *what, const struct costs *costs)
            "write %.1f, verify %.1f, "
            "together %.1f us a profile\n",
            what, (unsigned long long)costs->profiles, (double)costs->in_bytes / n,
-           (double)costs->out_bytes / n, (double)costs->nodes_bytes / n,
+           (double)costs->out_bytes / n, (double)costs->rollup_bytes / n,
            (double)costs->survey_ns / 1e3 / n, (double)costs->write_ns / 1e3 / n,
            (double)costs->check_ns / 1e3 / n,
            (double)(costs->survey_ns + costs->write_ns + costs->check_ns) / 1e3 / n);
@@ -137,13 +137,13 @@ static struct cmp_merge_parent_part above_part(struct cmp_merge_source *source, 
                                                struct fg_arena *arena)
 {
     struct cmp_merge_parent_part part = {.id = {day + 1, 0}};
-    struct fg_block_range nod = fg_nodes_ranges(&source->parts[0]).nod;
+    struct fg_block_range nod = fg_rollup_ranges(&source->parts[0]).nod;
     struct fg_err err;
 
     bench_must(cmp_merge_part_open(source, 0, arena, &part.part, &err), &err);
-    bench_must(fg_nodes_parse(&source->parts[0],
-                              fg_slice_sub(source->bytes, (size_t)nod.offset, (size_t)nod.len),
-                              arena, &part.nodes, &err),
+    bench_must(fg_rollups_parse(&source->parts[0],
+                                fg_slice_sub(source->bytes, (size_t)nod.offset, (size_t)nod.len),
+                                arena, &part.nodes, &err),
                &err);
     return part;
 }

@@ -286,7 +286,7 @@ struct fg_profile_size stream_profile_size(uint32_t n_samples, uint64_t seed)
 }
 
 static void write_profile(const struct stream *stream, struct fg_block_writer *writer,
-                          struct fg_nodes_whole *whole, uint32_t instance, uint32_t round,
+                          struct fg_rollup_whole *whole, uint32_t instance, uint32_t round,
                           const struct drawn *drawn)
 {
     size_t number = (size_t)instance * stream->rounds + round;
@@ -313,7 +313,7 @@ static void write_profile(const struct stream *stream, struct fg_block_writer *w
         values[n + i] = values[i] * TICK_NS;
     }
     bench_must(fg_block_profile_add(writer, &profile, &err), &err);
-    fg_nodes_whole_add(whole, instance, &profile);
+    fg_rollup_whole_add(whole, instance, &profile);
 }
 
 /* A series and what its strings are in. */
@@ -351,20 +351,20 @@ static void make_instance(const struct stream *stream, uint32_t number, struct i
 static void write_part(const struct stream *stream, struct fg_block_writer *writer,
                        const struct fg_block_series *series, const struct drawn *drawn)
 {
-    fg_auto(fg_nodes_whole) *whole = NULL;
+    fg_auto(fg_rollup_whole) *whole = NULL;
     struct fg_err err;
 
     bench_must(fg_block_part_begin(writer, FG_LIT(FG_TENANT_ONLY), FG_LIT("bench"),
                                    &stream->cut->tree, stream->cut->uses, &err),
                &err);
-    whole = fg_nodes_whole_create(writer, &stream->cut->tree, stream->cut->uses, series,
-                                  stream->instances);
+    whole = fg_rollup_whole_create(writer, &stream->cut->tree, stream->cut->uses, series,
+                                   stream->instances);
     for (uint32_t i = 0; i < stream->instances; i++) {
         bench_must(fg_block_series_begin(writer, &series[i], &err), &err);
         for (uint32_t k = 0; k < stream->rounds; k++)
             write_profile(stream, writer, whole, i, k, drawn);
     }
-    bench_must(fg_nodes_whole_write(whole, &err), &err);
+    bench_must(fg_rollup_whole_write(whole, &err), &err);
     bench_must(fg_block_part_end(writer, &err), &err);
 }
 

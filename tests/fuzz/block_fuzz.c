@@ -30,7 +30,7 @@ static void verify_parts(struct fg_slice file, bool whole)
 
         expect_reason(code, &err);
         fg_assert(code == FG_OK || !whole);
-        expect_reason(fg_nodes_verify(part, file, MAX_BYTES, &err), &err);
+        expect_reason(fg_rollup_verify(part, file, MAX_BYTES, &err), &err);
     }
 }
 

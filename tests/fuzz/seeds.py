@@ -59,7 +59,7 @@ def take(corpus, name, level, objects):
         sys.exit("there is no block for %s" % name)
     block = min(of_level, key=len)
     put(os.path.join(corpus, "block"), name, block)
-    put(os.path.join(corpus, "nodes"), "directory-of-" + name, b"\0" + directory_of_nodes(block))
+    put(os.path.join(corpus, "rollup"), "directory-of-" + name, b"\0" + directory_of_nodes(block))
 
 
 def serve(data, settings, work, wanted):

@@ -43,9 +43,9 @@ static void sum_series(const struct reading *reading, const struct fg_block_inde
     for (uint32_t p = 0; p < pages->count; p++) {
         must(fg_block_samples_open(samples, index, p, page_bytes(reading, &pages->pages[p]), &err),
              &err);
-        for (uint32_t i = 0; i < series->n_runs; i++)
-            must(fg_block_samples_sum(samples, index->runs[series->runs[i]].first,
-                                      index->runs[series->runs[i]].count, type, sums, &err),
+        for (uint32_t i = 0; i < series->n_chunks; i++)
+            must(fg_block_samples_sum(samples, index->chunks[series->chunks[i]].first,
+                                      index->chunks[series->chunks[i]].count, type, sums, &err),
                  &err);
     }
     fg_block_samples_destroy(samples);
@@ -86,15 +86,15 @@ static void read_part(const struct reading *reading, const struct fg_block_part 
 
 static void read_nodes(struct reading *reading, const struct fg_block_part *part)
 {
-    struct fg_block_range nod = fg_nodes_ranges(part).nod;
-    struct fg_nodes nodes;
+    struct fg_block_range nod = fg_rollup_ranges(part).nod;
+    struct fg_rollups nodes;
     struct fg_err err;
 
     if (nod.len == 0)
         return;
-    must(fg_nodes_verify(part, reading->file, SIZE_MAX, &err), &err);
-    must(fg_nodes_verify_sums(part, reading->file, SIZE_MAX, &err), &err);
-    must(fg_nodes_parse(part, bytes_of(reading, nod), reading->arena, &nodes, &err), &err);
+    must(fg_rollup_verify(part, reading->file, SIZE_MAX, &err), &err);
+    must(fg_rollup_verify_sums(part, reading->file, SIZE_MAX, &err), &err);
+    must(fg_rollups_parse(part, bytes_of(reading, nod), reading->arena, &nodes, &err), &err);
     reading->n_nodes += nodes.n_rows;
 }
 

@@ -218,7 +218,7 @@ static void replace(struct compactor *compactor, uint32_t tenant)
     for (uint32_t i = 0; io == IO_OK && i < snapshot.blocks[0]->blocks.n_blocks; i++) {
         const struct fg_blocks_entry *block = &snapshot.blocks[0]->blocks.blocks[i];
 
-        if (!block->nodes_only && n < FG_COUNT(ids) && draw(compactor->world, 3) > 0)
+        if (!block->derived && n < FG_COUNT(ids) && draw(compactor->world, 3) > 0)
             ids[n++] = block->id;
     }
     if (n > 1)
@@ -242,13 +242,13 @@ static void add_nodes(struct compactor *compactor, uint32_t tenant)
     for (uint32_t i = 0; io == IO_OK && i < snapshot.blocks[0]->blocks.n_blocks; i++) {
         const struct fg_blocks_entry *block = &snapshot.blocks[0]->blocks.blocks[i];
 
-        if (!block->nodes_only && n < FG_COUNT(ids) && draw(compactor->world, 2) == 0)
+        if (!block->derived && n < FG_COUNT(ids) && draw(compactor->world, 2) == 0)
             ids[n++] = block->id;
     }
     if (io == IO_OK && n > 1)
         io = make_block(compactor, tenant, 4, &none, &entry);
     if (io == IO_OK && n > 1) {
-        entry.nodes_only = true;
+        entry.derived = true;
         entry.from_blocks = ids;
         entry.n_from_blocks = n;
         task.change = (struct fg_blocks_change){.add = &entry, .n_add = 1};

@@ -137,7 +137,7 @@ static enum io rewrite_one(struct compactor *compactor, uint32_t tenant,
         struct items items = {0};
         uint32_t n;
 
-        if (blocks->blocks[i].nodes_only)
+        if (blocks->blocks[i].derived)
             continue;
         io = read_block(compactor, tenant, blocks->blocks[i].id, &items);
         n = items.n;

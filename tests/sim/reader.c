@@ -156,7 +156,7 @@ static enum io read_blocks(struct world *world, struct owner *owner,
         uint32_t from = out->n;
         struct fg_err err;
 
-        if (entry->nodes_only) /* what it sums up is in others */
+        if (entry->derived) /* what it sums up is in others */
             continue;
         fg_assert(fg_name_block(name, blocks->tenant, entry->id, &err) == FG_OK);
         io = read_object(world, owner, name, out);

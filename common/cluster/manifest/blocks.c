@@ -118,19 +118,19 @@ static bool is_replaced(const struct fg_blocks_change *change, struct fg_id id)
 /* Does it live as long as what it is made of? */
 static bool is_bound(const struct fg_blocks_entry *entry)
 {
-    return entry->nodes_only && !entry->alone;
+    return entry->derived && !entry->rollup_only;
 }
 
 /* What it is made of is there, and stays. */
-static enum fg_code check_nodes_only(const struct fg_blocks *blocks,
-                                     const struct fg_blocks_change *change,
-                                     const struct fg_blocks_entry *entry, struct fg_err *err)
+static enum fg_code check_derived(const struct fg_blocks *blocks,
+                                  const struct fg_blocks_change *change,
+                                  const struct fg_blocks_entry *entry, struct fg_err *err)
 {
     fg_assert(entry->n_from_blocks > 0 && entry->n_from_blocks <= FG_BLOCKS_FROM_MAX);
     for (uint32_t i = 0; i < entry->n_from_blocks; i++) {
         const struct fg_blocks_entry *from = fg_blocks_find(blocks, entry->from_blocks[i]);
 
-        if (from == NULL || from->nodes_only || is_replaced(change, from->id))
+        if (from == NULL || from->derived || is_replaced(change, from->id))
             return fg_fail(err, FG_E_ABORTED, "a source block of a rollup does not exist");
     }
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
@@ -148,11 +148,11 @@ static enum fg_code check_alone(const struct fg_blocks *blocks,
     struct fg_id digest = {0, 0};
     uint64_t profiles = 0;
 
-    fg_assert(entry->nodes_only && change->n_cover == 0 && change->n_add == 1);
+    fg_assert(entry->derived && change->n_cover == 0 && change->n_add == 1);
     for (uint32_t i = 0; i < change->n_replace; i++) {
         const struct fg_blocks_entry *from = fg_blocks_find(blocks, change->replace[i]);
 
-        if (from->alone)
+        if (from->rollup_only)
             return FG_OK;
         profiles += from->profiles;
         digest = fg_id_add(digest, from->digest);
@@ -168,9 +168,9 @@ static enum fg_code check_alone(const struct fg_blocks *blocks,
 static enum fg_code check_add(const struct fg_blocks *blocks, const struct fg_blocks_change *change,
                               const struct fg_blocks_entry *entry, struct fg_err *err)
 {
-    if (entry->alone)
+    if (entry->rollup_only)
         return check_alone(blocks, change, entry, err);
-    return entry->nodes_only ? check_nodes_only(blocks, change, entry, err) : FG_OK;
+    return entry->derived ? check_derived(blocks, change, entry, err) : FG_OK;
 }
 
 static enum fg_code check_change(const struct fg_blocks *blocks, const struct fg_l0 *l0,

@@ -4,11 +4,11 @@
  * checks of the changes below keep it right.
  *
  * Values as in l0.h. What always holds (fg_blocks_decode checks what can be seen):
- *   - every profile is in one block at most that is not nodes_only, or in one that is alone
+ *   - every profile is in one block at most that is not derived, or in one that is alone
  *   - a segment that holds profiles of the tenant is covered (fg_blocks_covers) exactly when all of
  *     them are in blocks, or were deleted on purpose
  *   - blocks and gone are sorted by id, covered by generation, all of it > covered_floor
- *   - what a nodes_only entry is made of is there, and not nodes_only itself; of a level and span
+ *   - what a derived entry is made of is there, and not derived itself; of a level and span
  *     there is one at most; but for those that are alone: what these were made of is gone
  *
  * covered_floor is what keeps the list of covered segments short: all of the tenant's segments up
@@ -36,25 +36,25 @@ enum {
 };
 
 struct fg_blocks_entry {
-    struct fg_id id; /* its object: fg_name_block() */
-    uint8_t level;   /* 1: hour, 2: 6 hours, 3: day, 4: week, 5: 28 days */
-    bool patch;      /* late data of a span that has its block */
-    bool nodes_only; /* it holds merged nodes of from_blocks, and no profiles of its own: profiles,
-                        digest and times are theirs, and counted there already */
-    bool alone;      /* nodes_only, and all that is left of from_blocks, which it took the place of:
-                        its profiles are counted here */
+    struct fg_id id;  /* its object: fg_name_block() */
+    uint8_t level;    /* 1: hour, 2: 6 hours, 3: day, 4: week, 5: 28 days */
+    bool patch;       /* late data of a span that has its block */
+    bool derived;     /* it holds merged nodes of from_blocks, and no profiles of its own: profiles,
+                            digest and times are theirs, and counted there already */
+    bool rollup_only; /* derived, and all that is left of from_blocks, which it took the place of:
+                   its profiles are counted here */
     int64_t start_ns, end_ns;   /* the span, [start, end), that it was made for */
     int64_t t_min_ns, t_max_ns; /* of the profiles, inclusive; a few may begin before the span */
     uint16_t shard_first, shard_last;
     uint64_t bytes;
     uint64_t directory_offset, directory_bytes;
-    uint64_t nodes_offset, nodes_bytes; /* what merged nodes there are: up to the directory, so
+    uint64_t rollup_offset, rollup_bytes; /* what merged nodes there are: up to the directory, so
                                            that both are one range; 0 bytes: none */
     uint64_t profiles;
-    struct fg_id digest;           /* sum of the profiles' ids */
-    struct fg_usage usage;         /* of at most `profiles`; where nodes_only, counted with them */
-    const uint64_t *from_segments; /* generations, ascending */
-    const struct fg_id *from_blocks; /* ascending; live ones where nodes_only and not alone, else
+    struct fg_id digest;             /* sum of the profiles' ids */
+    struct fg_usage usage;           /* of at most `profiles`; where derived, counted with them */
+    const uint64_t *from_segments;   /* generations, ascending */
+    const struct fg_id *from_blocks; /* ascending; live ones where derived and not alone, else
                                         gone */
     uint32_t n_from_segments, n_from_blocks;
     struct fg_slice later;
@@ -163,14 +163,14 @@ struct fg_blocks_taken {
 /*
  * Blocks enter, and what they were made of goes: segments are covered, blocks go to gone[]. All in
  * one, so that nothing is ever there twice or not at all. No entries: what is named is dropped
- * (retention; a segment of which nothing was left). With a block goes every nodes_only entry that
+ * (retention; a segment of which nothing was left). With a block goes every derived entry that
  * is made of it, unless that is alone.
  *
  * An entry that is alone takes the place of what is replaced: of all of it, to the profile and the
  * digest, unless something of that was alone itself (a deletion took some of it).
  */
 struct fg_blocks_change {
-    const struct fg_blocks_entry *add; /* from_… is what is covered and replaced, but for nodes_only
+    const struct fg_blocks_entry *add; /* from_… is what is covered and replaced, but for derived
                                           entries that are not alone, which come with from_blocks
                                           (ascending) */
     uint32_t n_add;

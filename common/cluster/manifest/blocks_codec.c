@@ -60,15 +60,15 @@ static void put_entry(struct fg_buf *out, const struct fg_blocks_entry *entry)
     fg_buf_varint(out, entry->bytes);
     fg_buf_varint(out, entry->directory_offset);
     fg_buf_varint(out, entry->directory_bytes);
-    fg_buf_varint(out, entry->nodes_offset);
-    fg_buf_varint(out, entry->nodes_bytes);
+    fg_buf_varint(out, entry->rollup_offset);
+    fg_buf_varint(out, entry->rollup_bytes);
     fg_buf_varint(out, entry->profiles);
     fg_manifest_put_id(out, entry->digest);
     put_ascending(out, entry->from_segments, entry->n_from_segments, 0);
     fg_buf_varint(out, entry->n_from_blocks);
     for (uint32_t i = 0; i < entry->n_from_blocks; i++)
         fg_manifest_put_id(out, entry->from_blocks[i]);
-    fg_buf_varint(out, (uint64_t)entry->nodes_only + entry->alone);
+    fg_buf_varint(out, (uint64_t)entry->derived + entry->rollup_only);
     if (entry->usage.profiles > 0 || entry->later.len > 0)
         fg_usage_put(out, &entry->usage);
     fg_buf_put(out, entry->later);
@@ -238,24 +238,24 @@ static void get_place(struct blocks_reader *reader, struct fg_cur *cur,
     entry->shard_last = (uint16_t)(first + more);
 }
 
-static void get_nodes_only(struct blocks_reader *reader, struct fg_cur *cur,
-                           struct fg_blocks_entry *entry)
+static void get_derived(struct blocks_reader *reader, struct fg_cur *cur,
+                        struct fg_blocks_entry *entry)
 {
-    uint64_t nodes_only = fg_cur_more(cur) ? fg_cur_varint(cur) : 0;
+    uint64_t derived = fg_cur_more(cur) ? fg_cur_varint(cur) : 0;
 
-    entry->nodes_only = nodes_only >= 1;
-    entry->alone = nodes_only == 2;
-    if (nodes_only > 2 || (nodes_only >= 1 && (entry->patch || entry->n_from_segments > 0 ||
-                                               entry->n_from_blocks == 0)))
+    entry->derived = derived >= 1;
+    entry->rollup_only = derived == 2;
+    if (derived > 2 ||
+        (derived >= 1 && (entry->patch || entry->n_from_segments > 0 || entry->n_from_blocks == 0)))
         fail(reader, "a rollup-only block");
 }
 
 static void check_places(struct blocks_reader *reader, const struct fg_blocks_entry *entry)
 {
     if (!lies_within(entry->directory_offset, entry->directory_bytes, entry->bytes) ||
-        !lies_within(entry->nodes_offset, entry->nodes_bytes, entry->directory_offset) ||
-        (entry->nodes_bytes > 0 &&
-         entry->nodes_offset + entry->nodes_bytes != entry->directory_offset))
+        !lies_within(entry->rollup_offset, entry->rollup_bytes, entry->directory_offset) ||
+        (entry->rollup_bytes > 0 &&
+         entry->rollup_offset + entry->rollup_bytes != entry->directory_offset))
         fail(reader, "a place in a block");
 }
 
@@ -268,14 +268,14 @@ static void get_entry(struct blocks_reader *reader, struct fg_blocks_entry *entr
     entry->bytes = fg_cur_varint(&cur);
     entry->directory_offset = fg_cur_varint(&cur);
     entry->directory_bytes = fg_cur_varint(&cur);
-    entry->nodes_offset = fg_cur_varint(&cur);
-    entry->nodes_bytes = fg_cur_varint(&cur);
+    entry->rollup_offset = fg_cur_varint(&cur);
+    entry->rollup_bytes = fg_cur_varint(&cur);
     entry->profiles = fg_cur_varint(&cur);
     entry->digest = fg_manifest_get_id(&cur);
     entry->from_segments =
         get_ascending(reader, &cur, FG_BLOCKS_FROM_MAX, 0, &entry->n_from_segments);
     entry->from_blocks = get_ids(reader, &cur, &entry->n_from_blocks);
-    get_nodes_only(reader, &cur, entry);
+    get_derived(reader, &cur, entry);
     if (fg_cur_more(&cur))
         entry->usage = fg_usage_get(&cur);
     if (entry->usage.profiles > entry->profiles)
@@ -292,10 +292,11 @@ static void check_made(struct blocks_reader *reader, const struct fg_blocks *blo
     for (uint32_t i = 0; i < blocks->n_blocks && !reader->cur.bad; i++) {
         const struct fg_blocks_entry *entry = &blocks->blocks[i];
 
-        for (uint32_t k = 0; entry->nodes_only && !entry->alone && k < entry->n_from_blocks; k++) {
+        for (uint32_t k = 0; entry->derived && !entry->rollup_only && k < entry->n_from_blocks;
+             k++) {
             const struct fg_blocks_entry *from = fg_blocks_find(blocks, entry->from_blocks[k]);
 
-            if (from == NULL || from->nodes_only)
+            if (from == NULL || from->derived)
                 fail(reader, "the sources of a rollup-only block");
         }
     }

@@ -2,6 +2,7 @@
 
 #include "common/base/envelope.h"
 #include "common/base/hash.h"
+#include "common/base/json_writer.h"
 #include "common/cluster/membership/rendezvous.h"
 
 static const struct fg_envelope envelope = {"list of members", "FGCM", 1, FG_MEMBER_LIST_MAX_BYTES};
@@ -93,11 +94,19 @@ enum fg_code fg_member_list_decode(struct fg_slice in, struct fg_arena *arena,
 
 void fg_member_list_json(const struct fg_member_list *list, struct fg_buf *out)
 {
-    fg_buf_puts(out, "{\"compactors\":[");
-    for (uint32_t i = 0; i < list->n; i++)
-        fg_buf_printf(out, "%s{\"name\":\"%.*s\",\"beat\":%llu}", i == 0 ? "" : ",",
-                      FG_S(list->members[i].name), (unsigned long long)list->members[i].heartbeat);
-    fg_buf_puts(out, "]}\n");
+    struct fg_json_writer json = fg_json_writer(out);
+
+    fg_json_begin_object(&json, NULL);
+    fg_json_begin_array(&json, "compactors");
+    for (uint32_t i = 0; i < list->n; i++) {
+        fg_json_begin_object(&json, NULL);
+        fg_json_put_text(&json, "name", list->members[i].name);
+        fg_json_put_u64(&json, "beat", list->members[i].heartbeat);
+        fg_json_end(&json);
+    }
+    fg_json_end(&json);
+    fg_json_end(&json);
+    fg_buf_putc(out, '\n');
 }
 
 /* ---- who is there ---- */

@@ -1,106 +1,97 @@
-/* The ring for people and programs: one line for each member, revision and shard factor. */
-#include "common/base/str.h"
+/* The ring as JSON, for people and programs: one line for each member, revision and shard factor.
+ */
+#include "common/base/json_writer.h"
 #include "common/cluster/ring/ring.h"
 
-static void put_text(struct fg_buf *out, const char *key, struct fg_slice text)
-{
-    fg_buf_printf(out, "\"%s\":\"", key);
-    fg_buf_json(out, text);
-    fg_buf_puts(out, "\",");
-}
-
-static void put_number(struct fg_buf *out, const char *key, uint64_t number)
-{
-    fg_buf_printf(out, "\"%s\":%llu,", key, (unsigned long long)number);
-}
-
-static void put_member(struct fg_buf *out, const struct fg_ring *ring, uint32_t number)
+static void put_member(struct fg_json_writer *json, const struct fg_ring *ring, uint32_t number)
 {
     const struct fg_ring_member *member = &ring->members[number];
 
-    fg_buf_puts(out, number == 0 ? "\n {" : ",\n {");
-    put_text(out, "name", member->name);
-    put_text(out, "zone", fg_ring_zone(ring, number));
-    put_text(out, "state", fg_cstr(fg_ring_state_name(fg_ring_state(ring, number))));
-    put_text(out, "address", member->address);
-    put_text(out, "http", member->http);
+    fg_json_newline(json);
+    fg_json_begin_object(json, NULL);
+    fg_json_put_text(json, "name", member->name);
+    fg_json_put_text(json, "zone", fg_ring_zone(ring, number));
+    fg_json_put_cstr(json, "state", fg_ring_state_name(fg_ring_state(ring, number)));
+    fg_json_put_text(json, "address", member->address);
+    fg_json_put_text(json, "http", member->http);
     /* High half first, as in the names of objects. */
-    fg_buf_printf(out, "\"store\":\"%016llx%016llx\",", (unsigned long long)member->store.hi,
-                  (unsigned long long)member->store.lo);
-    put_number(out, "drained", member->drained);
-    put_number(out, "lost", member->lost);
-    fg_buf_printf(out, "\"since_ns\":%lld}", (long long)member->since_wall_ns);
+    fg_buf_printf(fg_json_value(json, "store"), "\"%016llx%016llx\"",
+                  (unsigned long long)member->store.hi, (unsigned long long)member->store.lo);
+    fg_json_put_u64(json, "drained", member->drained);
+    fg_json_put_u64(json, "lost", member->lost);
+    fg_json_put_i64(json, "since_ns", member->since_wall_ns);
+    fg_json_end(json);
 }
 
-/* "key":["name","name"] of all or of those who are not done. */
-static void put_names(struct fg_buf *out, const char *key, const struct fg_ring *ring,
+/* "key":["name","name"] of all members of the revision, or of those that are not done. */
+static void put_names(struct fg_json_writer *json, const char *key, const struct fg_ring *ring,
                       const struct fg_ring_revision *revision, bool all)
 {
-    const char *between = "";
-
-    fg_buf_printf(out, "\"%s\":[", key);
+    fg_json_begin_array(json, key);
     for (uint32_t i = 0; i < revision->n_places; i++) {
         const struct fg_ring_member *member = &ring->members[revision->places[i].member];
 
-        if (!all && fg_ring_is_done(member, revision->number))
-            continue;
-        fg_buf_puts(out, between);
-        fg_buf_putc(out, '"');
-        fg_buf_json(out, member->name);
-        fg_buf_putc(out, '"');
-        between = ",";
+        if (all || !fg_ring_is_done(member, revision->number))
+            fg_json_put_text(json, NULL, member->name);
     }
-    fg_buf_putc(out, ']');
+    fg_json_end(json);
 }
 
-/* "key":[{"since_ns":1,"shard factor":2}] */
-static void put_steps(struct fg_buf *out, const char *key, const struct fg_ring_steps *steps)
+/* "key":[{"since_ns":1,"spread":2}] */
+static void put_steps(struct fg_json_writer *json, const char *key,
+                      const struct fg_ring_steps *steps)
 {
-    fg_buf_printf(out, "\"%s\":[", key);
-    for (uint32_t i = 0; i < steps->n; i++)
-        fg_buf_printf(out, "%s{\"since_ns\":%lld,\"spread\":%u}", i == 0 ? "" : ",",
-                      (long long)steps->items[i].since_ns, steps->items[i].shard_factor);
-    fg_buf_putc(out, ']');
-}
-
-static void put_shard_factors(struct fg_buf *out, const struct fg_ring *ring)
-{
-    fg_buf_puts(out, "],\n\"spreads\":[");
-    for (uint32_t i = 0; i < ring->n_shard_factors; i++) {
-        fg_buf_puts(out, i == 0 ? "\n {" : ",\n {");
-        put_text(out, "tenant", ring->shard_factors[i].tenant);
-        put_steps(out, "steps", &ring->shard_factors[i].steps);
-        fg_buf_putc(out, '}');
+    fg_json_begin_array(json, key);
+    for (uint32_t i = 0; i < steps->n; i++) {
+        fg_json_begin_object(json, NULL);
+        fg_json_put_i64(json, "since_ns", steps->items[i].since_ns);
+        fg_json_put_u64(json, "spread", steps->items[i].shard_factor);
+        fg_json_end(json);
     }
-    fg_buf_puts(out, "],\n");
-    put_steps(out, "spread_of_others", &ring->others);
-    fg_buf_printf(out, ",\"spread_floor\":%u}\n", ring->floor);
+    fg_json_end(json);
 }
 
 void fg_ring_json(const struct fg_ring *ring, struct fg_buf *out)
 {
+    struct fg_json_writer writer = fg_json_writer(out), *json = &writer;
     uint64_t newest = fg_ring_newest(ring);
 
-    fg_buf_putc(out, '{');
-    put_number(out, "revision", newest);
-    put_number(out, "swaps", ring->swaps);
-    put_number(out, "generation", ring->generation);
-    fg_buf_puts(out, "\"members\":[");
+    fg_json_begin_object(json, NULL);
+    fg_json_put_u64(json, "revision", newest);
+    fg_json_put_u64(json, "swaps", ring->swaps);
+    fg_json_put_u64(json, "generation", ring->generation);
+    fg_json_begin_array(json, "members");
     for (uint32_t i = 0; i < ring->n_members; i++)
-        put_member(out, ring, i);
-    fg_buf_puts(out, "],\n\"revisions\":[");
+        put_member(json, ring, i);
+    fg_json_end(json);
+    fg_json_newline(json);
+    fg_json_begin_array(json, "revisions");
     for (uint32_t i = 0; i < ring->n_revisions; i++) {
         const struct fg_ring_revision *revision = &ring->revisions[i];
 
-        fg_buf_puts(out, i == 0 ? "\n {" : ",\n {");
-        put_number(out, "number", revision->number);
-        put_number(out, "replicas", revision->replicas);
-        put_names(out, "members", ring, revision, true);
-        if (revision->number != newest) {
-            fg_buf_putc(out, ',');
-            put_names(out, "waits_for", ring, revision, false);
-        }
-        fg_buf_putc(out, '}');
+        fg_json_newline(json);
+        fg_json_begin_object(json, NULL);
+        fg_json_put_u64(json, "number", revision->number);
+        fg_json_put_u64(json, "replicas", revision->replicas);
+        put_names(json, "members", ring, revision, true);
+        if (revision->number != newest)
+            put_names(json, "waits_for", ring, revision, false);
+        fg_json_end(json);
     }
-    put_shard_factors(out, ring);
+    fg_json_end(json);
+    fg_json_newline(json);
+    fg_json_begin_array(json, "spreads");
+    for (uint32_t i = 0; i < ring->n_shard_factors; i++) {
+        fg_json_newline(json);
+        fg_json_begin_object(json, NULL);
+        fg_json_put_text(json, "tenant", ring->shard_factors[i].tenant);
+        put_steps(json, "steps", &ring->shard_factors[i].steps);
+        fg_json_end(json);
+    }
+    fg_json_end(json);
+    fg_json_newline(json);
+    put_steps(json, "spread_of_others", &ring->others);
+    fg_json_put_u64(json, "spread_floor", ring->floor);
+    fg_json_end(json);
+    fg_buf_putc(out, '\n');
 }

@@ -1,15 +1,5 @@
 #include "common/cluster/ring/reads_core.h"
 
-static bool has(const uint64_t *bits, uint32_t member)
-{
-    return (bits[member / 64] >> member % 64 & 1) != 0;
-}
-
-static void set(uint64_t *bits, uint32_t member)
-{
-    bits[member / 64] |= UINT64_C(1) << member % 64;
-}
-
 void fg_ring_reads_init(struct fg_ring_reads *reads, const struct fg_ring_view *view,
                         uint16_t first, uint16_t last)
 {
@@ -53,7 +43,7 @@ static unsigned count(const struct owners *owners, const uint64_t *in, const uin
     unsigned n = 0;
 
     for (unsigned i = 0; i < owners->n; i++)
-        n += has(in, owners->members[i]) && !has(out, owners->members[i]);
+        n += fg_bits_has(in, owners->members[i]) && !fg_bits_has(out, owners->members[i]);
     return n;
 }
 
@@ -71,9 +61,9 @@ static uint32_t ask_owners(struct fg_ring_reads *reads, const struct owners *own
     for (unsigned i = 0; i < owners->n && sure < owners->need; i++) {
         uint32_t member = owners->members[(turn + i) % owners->n];
 
-        if (has(reads->asked, member))
+        if (fg_bits_has(reads->asked, member))
             continue;
-        set(reads->asked, member);
+        fg_bits_set(reads->asked, member);
         members[n++] = member;
         sure++;
     }
@@ -96,18 +86,18 @@ uint32_t fg_ring_reads_ask(struct fg_ring_reads *reads, uint32_t turn,
 
 void fg_ring_reads_avoid(struct fg_ring_reads *reads, uint32_t member)
 {
-    set(reads->asked, member);
-    set(reads->failed, member);
+    fg_bits_set(reads->asked, member);
+    fg_bits_set(reads->failed, member);
 }
 
 void fg_ring_reads_heard(struct fg_ring_reads *reads, uint32_t member)
 {
-    set(reads->heard, member);
+    fg_bits_set(reads->heard, member);
 }
 
 void fg_ring_reads_failed(struct fg_ring_reads *reads, uint32_t member)
 {
-    set(reads->failed, member);
+    fg_bits_set(reads->failed, member);
 }
 
 /* ---- whether it is enough ---- */

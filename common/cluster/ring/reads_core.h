@@ -21,9 +21,10 @@
 #ifndef FG_COMMON_CLUSTER_RING_READS_CORE_H
 #define FG_COMMON_CLUSTER_RING_READS_CORE_H
 
+#include "common/base/bits.h"
 #include "common/cluster/ring/view.h"
 
-enum { FG_RING_READS_WORDS = FG_RING_MEMBERS_MAX / 64 };
+enum { FG_RING_READS_WORDS = FG_BITS_WORDS(FG_RING_MEMBERS_MAX) };
 
 struct fg_ring_reads {
     const struct fg_ring_view *view; /* borrowed */

@@ -1,4 +1,5 @@
 /* Answers, whatever the version: what handlers say, errors in their one form, refusals. */
+#include "common/base/json_writer.h"
 #include "common/net/http/impl.h"
 #include "common/runtime/log.h"
 
@@ -133,12 +134,13 @@ static void count_answer(struct fg_http_request *req)
 
 static void error_body(struct fg_buf *body, const char *code, const char *message)
 {
+    struct fg_json_writer json = fg_json_writer(body);
+
     fg_buf_init(body, ERROR_BODY_MAX_BYTES);
-    fg_buf_puts(body, "{\"code\":\"");
-    fg_buf_puts(body, code);
-    fg_buf_puts(body, "\",\"message\":\"");
-    fg_buf_json(body, fg_cstr(message));
-    fg_buf_puts(body, "\"}");
+    fg_json_begin_object(&json, NULL);
+    fg_json_put_cstr(&json, "code", code);
+    fg_json_put_cstr(&json, "message", message);
+    fg_json_end(&json);
 }
 
 /* Replaces an answer that does not fit the budget by a 503, which is small and therefore always

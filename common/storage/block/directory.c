@@ -1,5 +1,5 @@
 /*
- * The end of an object: groups, place of merged nodes, directory, trailer. What is stored there is
+ * The end of an object: groups, place of rollups, directory, trailer. What is stored there is
  * said where it is written (writer.c).
  */
 #include "common/base/crc32c.h"
@@ -72,7 +72,7 @@ struct directory_parsing {
     struct fg_arena *arena;
     uint64_t offset;        /* where the next section begins */
     uint64_t groups_offset; /* where the next groups begin, from the first groups */
-    uint64_t nodes_offset;  /* where the next NOD begins, from the first one */
+    uint64_t rollup_offset; /* where the next NOD begins, from the first one */
     int64_t t_min_ns;       /* of the part before */
     uint32_t version;
     struct fg_block_section sections[FG_BLOCK_KINDS_MAX];
@@ -195,7 +195,7 @@ static void get_sections(struct directory_parsing *parsing, struct fg_block_part
         }
         last = (uint32_t)kind;
         parsing->sections[n++] =
-            section_at(cur, last, last == FG_BLOCK_NOD ? &parsing->nodes_offset : &parsing->offset,
+            section_at(cur, last, last == FG_BLOCK_NOD ? &parsing->rollup_offset : &parsing->offset,
                        fg_cur_varint(cur));
     }
     parsing->sections[n++] =
@@ -225,9 +225,9 @@ static enum fg_code parse_part(struct directory_parsing *parsing,
         return fg_fail(err, FG_E_CORRUPT, "directory: part %u", directory->n_parts);
     if (directory->n_parts > 0 && name_cmp(part - 1, part->tenant, part->service) >= 0)
         return fg_fail(err, FG_E_CORRUPT, "directory: part %u is out of order", directory->n_parts);
-    if (directory->n_parts > 0 && directory->nodes_only != (part->n_series == 0))
+    if (directory->n_parts > 0 && directory->derived != (part->n_series == 0))
         return fg_fail(err, FG_E_CORRUPT, "directory: parts with and parts without profiles");
-    directory->nodes_only = part->n_series == 0;
+    directory->derived = part->n_series == 0;
     bytes = part->n_sections * sizeof *part->sections;
     part->sections = fg_arena_alloc(parsing->arena, bytes);
     if (part->sections == NULL)
@@ -253,10 +253,10 @@ static enum fg_code place_tail(const struct directory_parsing *parsing,
 
     /* Each of the three is at most INT64_MAX. */
     if (parsing->groups_offset > INT64_MAX - parsing->offset ||
-        parsing->offset + parsing->groups_offset + parsing->nodes_offset != directory_offset)
+        parsing->offset + parsing->groups_offset + parsing->rollup_offset != directory_offset)
         return fg_fail(err, FG_E_CORRUPT, "directory: at %llu, its sections say otherwise",
                        (unsigned long long)directory_offset);
-    directory->nodes_offset = groups_offset + parsing->groups_offset;
+    directory->rollup_offset = groups_offset + parsing->groups_offset;
     for (uint32_t i = 0; i < directory->n_parts; i++)
         for (uint32_t k = 0; k < directory->parts[i].n_sections; k++) {
             struct fg_block_section *section = &directory->parts[i].sections[k];
@@ -264,7 +264,7 @@ static enum fg_code place_tail(const struct directory_parsing *parsing,
             if (section->kind == FG_BLOCK_GRP)
                 section->range.offset += groups_offset;
             else if (section->kind == FG_BLOCK_NOD)
-                section->range.offset += directory->nodes_offset;
+                section->range.offset += directory->rollup_offset;
         }
     return FG_OK;
 }

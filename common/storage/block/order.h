@@ -1,8 +1,8 @@
 /*
- * The canonical numbers of a part's symbols and nodes: they follow from what is in use and its
- * content alone, not from the order in which a tree came to know it.
+ * Computes the canonical numbers of the symbols and nodes of a part. They depend only on the
+ * content that is in use, not on the order in which it was added to a tree.
  *
- *   strings     by their bytes; 0 is "" always
+ *   strings     by their bytes; 0 is always ""
  *   functions   by name, system name, file (numbers of strings), start line
  *   mappings    by file, build id, start, limit, offset, flags
  *   locations   by their lines (function, line), then mapping, none first, address, folded
@@ -15,7 +15,7 @@
 
 #include "common/model/tree.h"
 
-/* One kind of things: which are in use, in their new order, and where the old ones went. */
+/* One kind of entries: those in use in their new order, and the new number of each old one. */
 struct fg_block_numbers {
     uint32_t *olds; /* [count], by new number */
     uint32_t *news; /* by old number; FG_MAP_NONE: not in use */
@@ -27,13 +27,13 @@ struct fg_block_order {
     struct fg_block_numbers strings, functions, mappings, locations, nodes;
 };
 
-/* uses: as in fg_block_part_begin(). FG_E_LIMIT at the arena's end. */
+/* Computes the order. uses: that of fg_block_part_begin(). FG_E_LIMIT: the arena is full. */
 enum fg_code fg_block_order_make(const struct fg_tree *tree, const uint32_t *uses,
                                  struct fg_arena *arena, struct fg_block_order *ret_order,
                                  struct fg_err *err) fg_must_check;
 
-/* Comparisons of the orders above, of things whose references are numbers in order already. The
- * lines of a location are at lines + first_line. */
+/* Compare entries in the orders above. Their references are canonical numbers. The lines of a
+ * location are at lines + first_line. */
 int fg_block_function_cmp(const struct fg_function *a, const struct fg_function *b);
 int fg_block_mapping_cmp(const struct fg_mapping *a, const struct fg_mapping *b);
 int fg_block_location_cmp(const struct fg_location *a, const struct fg_line *a_lines,

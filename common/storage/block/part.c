@@ -9,7 +9,7 @@ enum {
     LABEL_MIN_BYTES = 2,           /* a name's or value's length and one byte */
     SCHEMA_MIN_BYTES = 5,          /* four empty texts, one type */
     SERIES_MIN_BYTES = 5,
-    RUN_MIN_BYTES = 2,
+    CHUNK_MIN_BYTES = 2,
     STRIPES_MORE = 2, /* what is early, and what is left over at the end */
 };
 
@@ -108,8 +108,8 @@ static bool same_items(const struct fg_block_pages *a, const struct fg_block_pag
     return a->count == b->count;
 }
 
-/* Merged nodes have no need of anything else. */
-static enum fg_code check_made_table(const struct fg_block_index *index, struct fg_err *err)
+/* Derived parts have no other sections. */
+static enum fg_code check_derived_sections(const struct fg_block_index *index, struct fg_err *err)
 {
     for (uint32_t kind = 0; kind < FG_BLOCK_KINDS_MAX; kind++) {
         bool known = fg_block_kind_has_times(kind) || kind == FG_BLOCK_USE || kind >= FG_BLOCK_MAP;
@@ -130,7 +130,7 @@ static enum fg_code check_table(const struct fg_block_index *index, struct fg_er
     const struct fg_block_pages *use = &index->pages[FG_BLOCK_USE];
 
     if (part->n_series == 0)
-        return check_made_table(index, err);
+        return check_derived_sections(index, err);
     for (size_t i = 0; i < FG_COUNT(profiles); i++)
         if (items_of(index, profiles[i]) != part->n_profiles)
             return fg_fail(err, FG_E_CORRUPT, "page table: %llu profiles in %s, should be %u",
@@ -362,10 +362,10 @@ static bool take_times(const struct fg_block_pages *pages, uint32_t *page, struc
            pages->pages[*page - 1].first + pages->pages[*page - 1].items == stripe->end;
 }
 
-/* Runs [index->n_runs, + count) of a stripe, of ascending series; their profiles follow on those of
- * the stripe before. */
-static bool get_runs(struct fg_cur *cur, struct fg_block_index *index, uint64_t count,
-                     struct stripe *stripe)
+/* Runs [index->n_chunks, + count) of a stripe, of ascending series; their profiles follow on those
+ * of the stripe before. */
+static bool get_chunks(struct fg_cur *cur, struct fg_block_index *index, uint64_t count,
+                       struct stripe *stripe)
 {
     uint64_t series = 0;
 
@@ -376,10 +376,10 @@ static bool get_runs(struct fg_cur *cur, struct fg_block_index *index, uint64_t 
             profiles > index->part->n_profiles - stripe->end)
             return false;
         series += step;
-        index->runs[index->n_runs++] = (struct fg_block_run){
+        index->chunks[index->n_chunks++] = (struct fg_block_chunk){
             .series = (uint32_t)series, .first = stripe->end, .count = (uint32_t)profiles};
         stripe->end += (uint32_t)profiles;
-        index->series[series].n_runs++;
+        index->series[series].n_chunks++;
         index->series[series].n_profiles += (uint32_t)profiles;
         series++;
     }
@@ -387,18 +387,18 @@ static bool get_runs(struct fg_cur *cur, struct fg_block_index *index, uint64_t 
 }
 
 /* Within the times of the stripe and of its series. */
-static bool bound_run(const struct fg_block_index *index, const struct stripe *stripe,
-                      struct fg_block_run *run)
+static bool bound_chunk(const struct fg_block_index *index, const struct stripe *stripe,
+                        struct fg_block_chunk *chunk)
 {
-    const struct fg_block_series_row *series = &index->series[run->series];
+    const struct fg_block_series_row *series = &index->series[chunk->series];
 
-    run->t_min_ns = FG_MAX(stripe->t_min_ns, series->t_min_ns);
-    run->t_max_ns = FG_MIN(stripe->t_max_ns, series->t_max_ns);
-    return run->t_min_ns <= run->t_max_ns;
+    chunk->t_min_ns = FG_MAX(stripe->t_min_ns, series->t_min_ns);
+    chunk->t_max_ns = FG_MIN(stripe->t_max_ns, series->t_max_ns);
+    return chunk->t_min_ns <= chunk->t_max_ns;
 }
 
 static enum fg_code parse_stripes(struct fg_cur *cur, struct fg_block_index *index,
-                                  uint64_t n_stripes, uint64_t n_runs, struct fg_err *err)
+                                  uint64_t n_stripes, uint64_t n_chunks, struct fg_err *err)
 {
     struct stripe stripe = {0, 0, 0, 0};
     uint32_t idx = 0, smp = 0;
@@ -406,11 +406,12 @@ static enum fg_code parse_stripes(struct fg_cur *cur, struct fg_block_index *ind
     for (uint64_t i = 0; i < n_stripes; i++) {
         int64_t before_ns = stripe.t_max_ns;
         uint64_t count = fg_cur_varint(cur);
-        uint32_t run = index->n_runs;
+        uint32_t chunk = index->n_chunks;
         struct stripe of_samples;
 
         stripe.first = stripe.end;
-        if (cur->bad || count == 0 || count > n_runs - run || !get_runs(cur, index, count, &stripe))
+        if (cur->bad || count == 0 || count > n_chunks - chunk ||
+            !get_chunks(cur, index, count, &stripe))
             return fg_fail(err, FG_E_CORRUPT, "SER: series of stripe %llu", (unsigned long long)i);
         of_samples = stripe;
         if (!take_times(&index->pages[FG_BLOCK_IDX], &idx, &stripe) ||
@@ -418,49 +419,49 @@ static enum fg_code parse_stripes(struct fg_cur *cur, struct fg_block_index *ind
             (i > 0 && stripe.t_min_ns <= before_ns))
             return fg_fail(err, FG_E_CORRUPT, "SER: pages or times of stripe %llu",
                            (unsigned long long)i);
-        for (; run < index->n_runs; run++)
-            if (!bound_run(index, &stripe, &index->runs[run]))
+        for (; chunk < index->n_chunks; chunk++)
+            if (!bound_chunk(index, &stripe, &index->chunks[chunk]))
                 return fg_fail(err, FG_E_CORRUPT, "SER: times of series %u",
-                               index->runs[run].series);
+                               index->chunks[chunk].series);
     }
-    if (!fg_cur_end(cur) || index->n_runs != n_runs || stripe.end != index->part->n_profiles)
+    if (!fg_cur_end(cur) || index->n_chunks != n_chunks || stripe.end != index->part->n_profiles)
         return fg_fail(err, FG_E_CORRUPT, "SER: bytes left over, or profiles without a series");
     return FG_OK;
 }
 
-/* Which runs a series has; how many is counted already. */
-static enum fg_code fill_runs(struct fg_arena *arena, struct fg_block_index *index,
-                              struct fg_err *err)
+/* Which chunks a series has; how many is counted already. */
+static enum fg_code fill_chunks(struct fg_arena *arena, struct fg_block_index *index,
+                                struct fg_err *err)
 {
-    uint32_t *runs = fg_arena_new(arena, uint32_t, index->n_runs);
+    uint32_t *chunks = fg_arena_new(arena, uint32_t, index->n_chunks);
     struct fg_arena_mark mark = fg_arena_mark(arena);
     uint32_t **next = fg_arena_new(arena, uint32_t *, index->n_series);
 
-    if (runs == NULL || next == NULL)
+    if (chunks == NULL || next == NULL)
         return fg_block_no_room(err, "series");
     for (uint32_t s = 0; s < index->n_series; s++) {
-        if (index->series[s].n_runs == 0)
+        if (index->series[s].n_chunks == 0)
             return fg_fail(err, FG_E_CORRUPT, "SER: series %u has no profiles", s);
-        index->series[s].runs = next[s] = runs;
-        runs += index->series[s].n_runs;
+        index->series[s].chunks = next[s] = chunks;
+        chunks += index->series[s].n_chunks;
     }
-    for (uint32_t r = 0; r < index->n_runs; r++)
-        *next[index->runs[r].series]++ = r;
+    for (uint32_t r = 0; r < index->n_chunks; r++)
+        *next[index->chunks[r].series]++ = r;
     fg_arena_release(arena, mark); /* an index is kept for long */
     return FG_OK;
 }
 
-static enum fg_code parse_runs(struct fg_cur *cur, struct fg_arena *arena,
-                               struct fg_block_index *index, struct fg_err *err)
+static enum fg_code parse_chunks(struct fg_cur *cur, struct fg_arena *arena,
+                                 struct fg_block_index *index, struct fg_err *err)
 {
-    uint64_t n_stripes = fg_cur_varint(cur), n_runs = fg_cur_count(cur, RUN_MIN_BYTES);
+    uint64_t n_stripes = fg_cur_varint(cur), n_chunks = fg_cur_count(cur, CHUNK_MIN_BYTES);
 
-    index->runs = fg_arena_new(arena, struct fg_block_run, n_runs);
-    if (index->runs == NULL)
+    index->chunks = fg_arena_new(arena, struct fg_block_chunk, n_chunks);
+    if (index->chunks == NULL)
         return fg_block_no_room(err, "series");
-    if (parse_stripes(cur, index, n_stripes, n_runs, err) != FG_OK)
+    if (parse_stripes(cur, index, n_stripes, n_chunks, err) != FG_OK)
         return err->code;
-    return fill_runs(arena, index, err);
+    return fill_chunks(arena, index, err);
 }
 
 /* Which series have each label; how many is counted already. */
@@ -497,7 +498,7 @@ static enum fg_code parse_series(struct fg_slice raw, struct fg_arena *arena,
     if (parse_schemas(&cur, arena, index, err) != FG_OK)
         return fg_wrap(err, "SER");
     if (parse_rows(&cur, arena, index, err) != FG_OK ||
-        parse_runs(&cur, arena, index, err) != FG_OK)
+        parse_chunks(&cur, arena, index, err) != FG_OK)
         return err->code;
     return fill_postings(arena, index, err);
 }
@@ -595,8 +596,8 @@ enum fg_code fg_block_part_parse(const struct fg_block_part *part, struct fg_sli
 
 /* ---- looking things up ---- */
 
-/* A run for each series in each stripe. */
-uint64_t fg_block_guess_runs(const struct fg_block_part *part)
+/* A chunk for each series in each stripe. */
+uint64_t fg_block_guess_chunks(const struct fg_block_part *part)
 {
     uint64_t stretch_ns = (uint64_t)part->t_max_ns - (uint64_t)part->t_min_ns;
     uint64_t stripes =
@@ -605,15 +606,15 @@ uint64_t fg_block_guess_runs(const struct fg_block_part *part)
     return FG_MIN((uint64_t)part->n_profiles, part->n_series * (stripes + STRIPES_MORE));
 }
 
-uint32_t fg_block_run_of(const struct fg_block_index *index, uint32_t profile)
+uint32_t fg_block_chunk_of(const struct fg_block_index *index, uint32_t profile)
 {
-    uint32_t from = 0, to = index->n_runs;
+    uint32_t from = 0, to = index->n_chunks;
 
     fg_assert(profile < index->part->n_profiles);
     while (to - from > 1) {
         uint32_t mid = from + (to - from) / 2;
 
-        if (index->runs[mid].first <= profile)
+        if (index->chunks[mid].first <= profile)
             from = mid;
         else
             to = mid;

@@ -1,5 +1,5 @@
 /*
- * What the files of the reader share. Private to the block format.
+ * Internals that the files of the reader share. Private to the block format.
  */
 #ifndef FG_COMMON_STORAGE_BLOCK_READER_IMPL_H
 #define FG_COMMON_STORAGE_BLOCK_READER_IMPL_H
@@ -8,32 +8,34 @@
 #include "common/storage/block/pack.h"
 #include "common/storage/block/reader.h"
 
-/* "SMP", or its number where it has no name; for messages. */
+/* Returns the name of a kind for messages: "SMP", or its number if it has no name. */
 const char *fg_block_kind_name(uint32_t kind);
 
-/* The section of a part; NULL: it has none. */
+/* Returns the section of a part, NULL if it has none. */
 const struct fg_block_section *fg_block_section_find(const struct fg_block_part *part,
                                                      uint32_t kind);
 
+/* Returns the row of a page in the form of pack.h. */
 static inline struct fg_block_stored fg_block_stored_of(const struct fg_block_page *page)
 {
     return (struct fg_block_stored){page->raw_bytes, page->crc, page->key};
 }
 
-/* The page of a kind, unpacked into the arena; bytes: as the caller fetched it. */
+/* Checks a page and unpacks it into the arena. bytes: the stored page. */
 enum fg_code fg_block_page_open(const struct fg_block_index *index, uint32_t kind, uint32_t page,
                                 struct fg_slice bytes, struct fg_arena *arena,
                                 struct fg_slice *ret_raw, struct fg_err *err) fg_must_check;
 
-/* "SMP page 3", before the sentence. */
+/* Puts "SMP page 3" before the sentence. */
 enum fg_code fg_block_page_wrap(struct fg_err *err, uint32_t kind, uint32_t page);
 
-/* Number of the series that has the profile. */
+/* Returns the number of the series of a profile. */
 static inline uint32_t fg_block_series_of(const struct fg_block_index *index, uint32_t profile)
 {
-    return index->runs[fg_block_run_of(index, profile)].series;
+    return index->chunks[fg_block_chunk_of(index, profile)].series;
 }
 
+/* Fails with FG_E_LIMIT: no memory for `what`. */
 enum fg_code fg_block_no_room(struct fg_err *err, const char *what);
 
 #endif

@@ -27,26 +27,26 @@ static bool rows_alloc(struct fg_block_rows *rows, bool all, struct fg_arena *ar
            rows->windows != NULL && rows->totals != NULL;
 }
 
-/* A run, or what the page has of it, from row `from` of the page. */
-struct rows_run {
+/* A chunk, or what the page has of it, from row `from` of the page. */
+struct rows_chunk {
     const struct fg_block_index *index;
     struct fg_cur *cur;
     struct fg_arena *arena;
     struct fg_block_rows *rows;
     bool all;
-    const struct fg_block_run *of;
+    const struct fg_block_chunk *of;
     uint32_t from, count;
     uint64_t *numbers; /* [count] */
 };
 
-static bool get_times(struct rows_run *run)
+static bool get_times(struct rows_chunk *chunk)
 {
-    int64_t *times_ns = run->rows->times_ns + run->from;
+    int64_t *times_ns = chunk->rows->times_ns + chunk->from;
     int64_t step_ns = 0;
 
-    fg_cur_varints(run->cur, run->numbers, run->count);
-    for (uint32_t i = 0; i < run->count; i++) {
-        int64_t number = fg_unzigzag(run->numbers[i]);
+    fg_cur_varints(chunk->cur, chunk->numbers, chunk->count);
+    for (uint32_t i = 0; i < chunk->count; i++) {
+        int64_t number = fg_unzigzag(chunk->numbers[i]);
 
         if (i == 0) {
             times_ns[0] = number;
@@ -56,116 +56,118 @@ static bool get_times(struct rows_run *run)
             if (times_ns[i] < times_ns[i - 1])
                 return false;
         }
-        if (times_ns[i] < run->of->t_min_ns || times_ns[i] > run->of->t_max_ns)
+        if (times_ns[i] < chunk->of->t_min_ns || times_ns[i] > chunk->of->t_max_ns)
             return false;
     }
-    return !run->cur->bad;
+    return !chunk->cur->bad;
 }
 
 /* Differences, each to the number before; out becomes the numbers. */
-static void get_steps(struct rows_run *run, int64_t *out)
+static void get_steps(struct rows_chunk *chunk, int64_t *out)
 {
     int64_t now = 0;
 
-    fg_cur_varints(run->cur, run->numbers, run->count);
-    for (uint32_t i = 0; i < run->count; i++) {
-        now = fg_wrap_add(now, fg_unzigzag(run->numbers[i]));
+    fg_cur_varints(chunk->cur, chunk->numbers, chunk->count);
+    for (uint32_t i = 0; i < chunk->count; i++) {
+        now = fg_wrap_add(now, fg_unzigzag(chunk->numbers[i]));
         out[i] = now;
     }
 }
 
-static bool get_places(struct rows_run *run, int64_t *scratch)
+static bool get_places(struct rows_chunk *chunk, int64_t *scratch)
 {
     uint64_t wrong = 0;
 
-    get_steps(run, scratch);
-    for (uint32_t i = 0; i < run->count; i++) {
+    get_steps(chunk, scratch);
+    for (uint32_t i = 0; i < chunk->count; i++) {
         wrong |= (uint64_t)scratch[i] >> 16;
-        run->rows->shards[run->from + i] = (uint16_t)scratch[i];
+        chunk->rows->shards[chunk->from + i] = (uint16_t)scratch[i];
     }
-    get_steps(run, scratch);
-    for (uint32_t i = 0; i < run->count; i++) {
+    get_steps(chunk, scratch);
+    for (uint32_t i = 0; i < chunk->count; i++) {
         wrong |= (uint64_t)scratch[i] >> 32;
-        run->rows->windows[run->from + i] = (uint32_t)scratch[i];
+        chunk->rows->windows[chunk->from + i] = (uint32_t)scratch[i];
     }
-    fg_cur_varints(run->cur, run->numbers, run->count);
-    for (uint32_t i = 0; i < run->count; i++) {
-        wrong |= run->numbers[i] >> 32;
-        run->rows->n_samples[run->from + i] = (uint32_t)run->numbers[i];
+    fg_cur_varints(chunk->cur, chunk->numbers, chunk->count);
+    for (uint32_t i = 0; i < chunk->count; i++) {
+        wrong |= chunk->numbers[i] >> 32;
+        chunk->rows->n_samples[chunk->from + i] = (uint32_t)chunk->numbers[i];
     }
-    return wrong == 0 && !run->cur->bad;
+    return wrong == 0 && !chunk->cur->bad;
 }
 
 /* What stands between times and totals. */
-static bool get_beside(struct rows_run *run, int64_t *scratch)
+static bool get_beside(struct rows_chunk *chunk, int64_t *scratch)
 {
-    if (!run->all) {
-        fg_cur_skip_varints(run->cur, (uint64_t)COLUMNS_BESIDE * run->count);
-        return !run->cur->bad;
+    if (!chunk->all) {
+        fg_cur_skip_varints(chunk->cur, (uint64_t)COLUMNS_BESIDE * chunk->count);
+        return !chunk->cur->bad;
     }
-    get_steps(run, run->rows->durations_ns + run->from);
-    get_steps(run, run->rows->periods + run->from);
-    return get_places(run, scratch);
+    get_steps(chunk, chunk->rows->durations_ns + chunk->from);
+    get_steps(chunk, chunk->rows->periods + chunk->from);
+    return get_places(chunk, scratch);
 }
 
 /* Totals come type by type and are kept row by row. columns: [n_types][count]. */
-static bool get_totals(struct rows_run *run, uint64_t *columns, uint64_t *rows, uint32_t n_types)
+static bool get_totals(struct rows_chunk *chunk, uint64_t *columns, uint64_t *rows,
+                       uint32_t n_types)
 {
     for (uint32_t t = 0; t < n_types; t++) {
-        uint64_t *values = columns + (size_t)t * run->count;
+        uint64_t *values = columns + (size_t)t * chunk->count;
         struct fg_block_column column;
 
-        if (!fg_block_column_get_head(run->cur, t, false, &column) || column.wide)
+        if (!fg_block_column_get_head(chunk->cur, t, false, &column) || column.wide)
             return false;
         if (column.kind == FG_BLOCK_COLUMN_SCALED) {
-            fg_cur_varints(run->cur, values, run->count);
-            fg_block_column_values(&column, run->count, values, values);
+            fg_cur_varints(chunk->cur, values, chunk->count);
+            fg_block_column_values(&column, chunk->count, values, values);
         } else if (column.kind == FG_BLOCK_COLUMN_MULTIPLE) {
-            for (uint32_t i = 0; i < run->count; i++)
-                values[i] = column.scale * columns[(size_t)column.earlier * run->count + i];
+            for (uint32_t i = 0; i < chunk->count; i++)
+                values[i] = column.scale * columns[(size_t)column.earlier * chunk->count + i];
         }
     }
-    for (uint32_t i = 0; i < run->count; i++) {
-        run->rows->totals[run->from + i] = rows + (size_t)i * n_types;
+    for (uint32_t i = 0; i < chunk->count; i++) {
+        chunk->rows->totals[chunk->from + i] = rows + (size_t)i * n_types;
         for (uint32_t t = 0; t < n_types; t++)
-            rows[(size_t)i * n_types + t] = columns[(size_t)t * run->count + i];
+            rows[(size_t)i * n_types + t] = columns[(size_t)t * chunk->count + i];
     }
-    return !run->cur->bad;
+    return !chunk->cur->bad;
 }
 
-static enum fg_code parse_run(struct rows_run *run, struct fg_err *err)
+static enum fg_code parse_chunk(struct rows_chunk *chunk, struct fg_err *err)
 {
-    uint32_t n_types = run->index->series[run->of->series].schema->n_types;
-    uint64_t *rows = fg_arena_new(run->arena, uint64_t, (size_t)run->count * n_types);
-    struct fg_arena_mark mark = fg_arena_mark(run->arena);
-    uint64_t *columns = fg_arena_new(run->arena, uint64_t, (size_t)run->count * n_types);
-    int64_t *scratch = fg_arena_new(run->arena, int64_t, run->count);
+    uint32_t n_types = chunk->index->series[chunk->of->series].schema->n_types;
+    uint64_t *rows = fg_arena_new(chunk->arena, uint64_t, (size_t)chunk->count * n_types);
+    struct fg_arena_mark mark = fg_arena_mark(chunk->arena);
+    uint64_t *columns = fg_arena_new(chunk->arena, uint64_t, (size_t)chunk->count * n_types);
+    int64_t *scratch = fg_arena_new(chunk->arena, int64_t, chunk->count);
     bool good;
 
-    run->numbers = fg_arena_new(run->arena, uint64_t, run->count);
-    if (rows == NULL || columns == NULL || scratch == NULL || run->numbers == NULL)
+    chunk->numbers = fg_arena_new(chunk->arena, uint64_t, chunk->count);
+    if (rows == NULL || columns == NULL || scratch == NULL || chunk->numbers == NULL)
         return fg_block_no_room(err, "profiles");
-    for (uint32_t i = 0; i < run->count; i++)
-        run->rows->series[run->from + i] = run->of->series;
-    good = get_times(run) && get_beside(run, scratch) && get_totals(run, columns, rows, n_types);
-    fg_arena_release(run->arena, mark);
-    return good ? FG_OK : fg_fail(err, FG_E_CORRUPT, "profiles of series %u", run->of->series);
+    for (uint32_t i = 0; i < chunk->count; i++)
+        chunk->rows->series[chunk->from + i] = chunk->of->series;
+    good =
+        get_times(chunk) && get_beside(chunk, scratch) && get_totals(chunk, columns, rows, n_types);
+    fg_arena_release(chunk->arena, mark);
+    return good ? FG_OK : fg_fail(err, FG_E_CORRUPT, "profiles of series %u", chunk->of->series);
 }
 
-/* SER has said which runs there are. */
-static enum fg_code parse_runs(struct rows_run *run, struct fg_err *err)
+/* SER has said which chunks there are. */
+static enum fg_code parse_chunks(struct rows_chunk *chunk, struct fg_err *err)
 {
-    const struct fg_block_rows *rows = run->rows;
+    const struct fg_block_rows *rows = chunk->rows;
 
-    run->of = &run->index->runs[fg_block_run_of(run->index, rows->first)];
-    for (run->from = 0; run->from < rows->count; run->from += run->count, run->of++) {
-        uint32_t left = run->of->first + run->of->count - (rows->first + run->from);
+    chunk->of = &chunk->index->chunks[fg_block_chunk_of(chunk->index, rows->first)];
+    for (chunk->from = 0; chunk->from < rows->count; chunk->from += chunk->count, chunk->of++) {
+        uint32_t left = chunk->of->first + chunk->of->count - (rows->first + chunk->from);
 
-        run->count = FG_MIN(left, rows->count - run->from);
-        if (parse_run(run, err) != FG_OK)
+        chunk->count = FG_MIN(left, rows->count - chunk->from);
+        if (parse_chunk(chunk, err) != FG_OK)
             return err->code;
     }
-    return fg_cur_end(run->cur) ? FG_OK : fg_fail(err, FG_E_CORRUPT, "bytes left over");
+    return fg_cur_end(chunk->cur) ? FG_OK : fg_fail(err, FG_E_CORRUPT, "bytes left over");
 }
 
 static enum fg_code parse_page(const struct fg_block_index *index, uint32_t page,
@@ -176,7 +178,8 @@ static enum fg_code parse_page(const struct fg_block_index *index, uint32_t page
     struct fg_block_rows rows;
     struct fg_slice raw;
     struct fg_cur cur;
-    struct rows_run run = {.index = index, .cur = &cur, .arena = arena, .rows = &rows, .all = all};
+    struct rows_chunk chunk = {
+        .index = index, .cur = &cur, .arena = arena, .rows = &rows, .all = all};
 
     if (fg_block_page_open(index, FG_BLOCK_IDX, page, bytes, arena, &raw, err) != FG_OK)
         return fg_block_page_wrap(err, FG_BLOCK_IDX, page);
@@ -187,7 +190,7 @@ static enum fg_code parse_page(const struct fg_block_index *index, uint32_t page
         (void)fg_fail(err, FG_E_CORRUPT, "%u profiles in %zu bytes", rows.count, raw.len);
     else if (!rows_alloc(&rows, all, arena))
         (void)fg_block_no_room(err, "profiles");
-    else if (parse_runs(&run, err) == FG_OK) {
+    else if (parse_chunks(&chunk, err) == FG_OK) {
         *ret_rows = rows;
         return FG_OK;
     }

@@ -15,7 +15,7 @@ struct head {
     uint32_t count, n_types;
     uint32_t bits_at, ranks_at, ranks_bytes; /* in the page */
     uint32_t columns;                        /* first of its columns */
-    bool has_delta, continues;               /* continues: of the run of the profile before */
+    bool has_delta, continues;               /* continues: of the chunk of the profile before */
 };
 
 /* A type of a profile. */
@@ -228,13 +228,13 @@ static uint64_t count_columns(const struct fg_block_index *index, uint32_t first
 {
     uint64_t columns = 0, end = (uint64_t)first + count;
 
-    for (uint32_t r = fg_block_run_of(index, first);
-         r < index->n_runs && index->runs[r].first < end; r++) {
-        const struct fg_block_run *run = &index->runs[r];
-        uint64_t from = FG_MAX(run->first, first);
-        uint64_t to = FG_MIN((uint64_t)run->first + run->count, end);
+    for (uint32_t r = fg_block_chunk_of(index, first);
+         r < index->n_chunks && index->chunks[r].first < end; r++) {
+        const struct fg_block_chunk *chunk = &index->chunks[r];
+        uint64_t from = FG_MAX(chunk->first, first);
+        uint64_t to = FG_MIN((uint64_t)chunk->first + chunk->count, end);
 
-        columns += (to - from) * index->series[run->series].schema->n_types;
+        columns += (to - from) * index->series[chunk->series].schema->n_types;
     }
     return columns;
 }
@@ -242,17 +242,17 @@ static uint64_t count_columns(const struct fg_block_index *index, uint32_t first
 static bool get_heads(struct fg_block_samples *samples, struct layout *layout)
 {
     const struct fg_block_index *index = samples->index;
-    uint32_t r = fg_block_run_of(index, samples->first), columns = 0;
+    uint32_t r = fg_block_chunk_of(index, samples->first), columns = 0;
 
     for (uint32_t i = 0; i < samples->count; i++) {
         uint32_t profile = samples->first + i;
         struct head *head = &samples->heads[i];
 
-        while (profile >= index->runs[r].first + index->runs[r].count)
+        while (profile >= index->chunks[r].first + index->chunks[r].count)
             r++;
-        *head = (struct head){.n_types = index->series[index->runs[r].series].schema->n_types,
+        *head = (struct head){.n_types = index->series[index->chunks[r].series].schema->n_types,
                               .columns = columns,
-                              .continues = i > 0 && profile > index->runs[r].first};
+                              .continues = i > 0 && profile > index->chunks[r].first};
         if (!get_head(layout, head) || !get_columns(layout, head, samples->columns + columns))
             return false;
         columns += head->n_types;

@@ -156,20 +156,20 @@ static enum fg_code check_times(const struct checking *checking, struct fg_err *
     return FG_OK;
 }
 
-/* Its runs ascend by time, and so do profiles in a run: the parsers have looked. */
+/* Its chunks ascend by time, and so do profiles in a chunk: the parsers have looked. */
 static bool series_times_are(const struct checking *checking, const struct fg_block_series_row *row)
 {
-    const struct fg_block_run *first = &checking->index.runs[row->runs[0]];
-    const struct fg_block_run *last = &checking->index.runs[row->runs[row->n_runs - 1]];
+    const struct fg_block_chunk *first = &checking->index.chunks[row->chunks[0]];
+    const struct fg_block_chunk *last = &checking->index.chunks[row->chunks[row->n_chunks - 1]];
 
     return checking->rows.times_ns[first->first] == row->t_min_ns &&
            checking->rows.times_ns[last->first + last->count - 1] == row->t_max_ns;
 }
 
-static enum fg_code check_run(const struct checking *checking, const struct fg_block_run *run,
-                              struct fg_err *err)
+static enum fg_code check_chunk(const struct checking *checking, const struct fg_block_chunk *chunk,
+                                struct fg_err *err)
 {
-    for (uint32_t at = run->first + 1; at < run->first + run->count; at++)
+    for (uint32_t at = chunk->first + 1; at < chunk->first + chunk->count; at++)
         if (checking->rows.times_ns[at - 1] > checking->rows.times_ns[at] ||
             (checking->rows.times_ns[at - 1] == checking->rows.times_ns[at] &&
              fg_id_cmp(checking->ids[at - 1], checking->ids[at]) >= 0))
@@ -187,8 +187,8 @@ static enum fg_code check_series(const struct checking *checking, struct fg_err 
         if (checking->seen[s] != row->seen)
             return fg_fail(err, FG_E_CORRUPT, "SER: types of series %u", s);
     }
-    for (uint32_t r = 0; r < checking->index.n_runs; r++)
-        if (check_run(checking, &checking->index.runs[r], err) != FG_OK)
+    for (uint32_t r = 0; r < checking->index.n_chunks; r++)
+        if (check_chunk(checking, &checking->index.chunks[r], err) != FG_OK)
             return err->code;
     return FG_OK;
 }

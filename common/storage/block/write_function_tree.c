@@ -119,7 +119,7 @@ static enum fg_code put(struct fg_block_writer *writer, struct function_tree_wri
 void fg_block_part_function_tree(struct fg_block_writer *writer,
                                  const struct fg_function_tree *names)
 {
-    fg_assert(writer->state == FG_BLOCK_WRITER_PART && !writer->part.made);
+    fg_assert(writer->state == FG_BLOCK_WRITER_PART && !writer->part.derived);
     fg_assert(names->n_from == writer->part.order.tree->n_nodes);
     writer->part.names = names;
 }

@@ -1,8 +1,8 @@
 /*
  * Profiles on their way to pages of IDX and PID:
  *
- *   IDX   runs, as far as the page has them; SER says of which series they are, and how long
- *   run   columns of n: time (zigzag second differences), zigzag duration, period, shard, window
+ *   IDX   chunks, as far as the page has them; SER says of which series they are, and how long
+ *   chunk columns of n: time (zigzag second differences), zigzag duration, period, shard, window
  *         (each - that before), varint samples; of each type a column's head (column.h), and where
  *         it has numbers n of them as varints
  *   PID   16 bytes each
@@ -97,8 +97,8 @@ static void put_totals(struct fg_block_writer *writer, const struct fg_block_row
 }
 
 /* Rows of one series: SER says of which, and how many. */
-static void put_run(struct fg_block_writer *writer, const struct fg_block_row_out *rows,
-                    uint32_t count)
+static void put_chunk(struct fg_block_writer *writer, const struct fg_block_row_out *rows,
+                      uint32_t count)
 {
     struct fg_buf *raw = &writer->raw;
 
@@ -129,7 +129,7 @@ enum fg_code fg_block_idx_flush(struct fg_block_writer *writer, struct fg_err *e
     for (uint32_t from = 0; from < count; from = to) {
         for (to = from + 1; to < count && pages->rows[to].series == pages->rows[from].series;)
             to++;
-        put_run(writer, pages->rows + from, to - from);
+        put_chunk(writer, pages->rows + from, to - from);
     }
     if (fg_block_page_put(writer, &writer->idx, &pages->idx_span, err) != FG_OK)
         return err->code;

@@ -6,8 +6,8 @@
  *         varint series; each: varint schema, varint labels; each: varint label (number among all
  *         pairs of LBL) - that before, the first + 0; varint seen,
  *         zigzag least time - that of the series before, varint greatest - least
- *         varint stripes, varint runs of all; each stripe: varint runs; each: varint series - that
- *         before - 1, the first + 0; varint profiles
+ *         varint stripes, varint chunks of all; each stripe: varint chunks; each: varint series -
+ * that before - 1, the first + 0; varint profiles
  */
 #include "common/storage/block/writer_impl.h"
 
@@ -198,7 +198,7 @@ enum fg_code fg_block_series_open(struct fg_block_writer *writer,
     return FG_OK;
 }
 
-static void add_run(struct fg_block_writer *writer)
+static void add_chunk(struct fg_block_writer *writer)
 {
     struct fg_block_part_out *part = &writer->part;
     struct fg_block_series_out *series = &part->series[part->at];
@@ -212,9 +212,10 @@ static void add_run(struct fg_block_writer *writer)
         series->span.t_max_ns = span->t_max_ns;
     }
     series->seen |= part->seen;
-    fg_assert(fg_arena_grow(writer->arena, &part->runs, part->n_runs, 1, &part->cap_runs,
-                            sizeof *part->runs));
-    part->runs[part->n_runs++] = (struct fg_block_run_out){part->stripe, part->at, span->count};
+    fg_assert(fg_arena_grow(writer->arena, &part->chunks, part->n_chunks, 1, &part->cap_chunks,
+                            sizeof *part->chunks));
+    part->chunks[part->n_chunks++] =
+        (struct fg_block_chunk_out){part->stripe, part->at, span->count};
 }
 
 enum fg_code fg_block_series_close(struct fg_block_writer *writer, struct fg_err *err)
@@ -224,7 +225,7 @@ enum fg_code fg_block_series_close(struct fg_block_writer *writer, struct fg_err
 
     part->in_series = false;
     if (part->series_span.count > 0)
-        add_run(writer);
+        add_chunk(writer);
     part->series_span.count = 0;
     part->seen = 0;
     pages->has_before = false;
@@ -341,14 +342,14 @@ static uint32_t encode_stripe(struct fg_block_writer *writer, uint32_t from,
     const struct fg_block_part_out *part = &writer->part;
     uint32_t end = from, next = 0;
 
-    while (end < part->n_runs && part->runs[end].stripe == part->runs[from].stripe)
+    while (end < part->n_chunks && part->chunks[end].stripe == part->chunks[from].stripe)
         end++;
     fg_buf_varint(&writer->raw, end - from);
     for (uint32_t i = from; i < end; i++) {
-        uint32_t series = order->news[part->runs[i].series];
+        uint32_t series = order->news[part->chunks[i].series];
 
         fg_buf_varint(&writer->raw, series - next);
-        fg_buf_varint(&writer->raw, part->runs[i].count);
+        fg_buf_varint(&writer->raw, part->chunks[i].count);
         next = series + 1;
     }
     return end;
@@ -359,11 +360,11 @@ static void encode_stripes(struct fg_block_writer *writer, const struct fg_block
     const struct fg_block_part_out *part = &writer->part;
     uint32_t n_stripes = 0;
 
-    for (uint32_t i = 0; i < part->n_runs; i++)
-        n_stripes += i == 0 || part->runs[i].stripe != part->runs[i - 1].stripe;
+    for (uint32_t i = 0; i < part->n_chunks; i++)
+        n_stripes += i == 0 || part->chunks[i].stripe != part->chunks[i - 1].stripe;
     fg_buf_varint(&writer->raw, n_stripes);
-    fg_buf_varint(&writer->raw, part->n_runs);
-    for (uint32_t i = 0; i < part->n_runs;)
+    fg_buf_varint(&writer->raw, part->n_chunks);
+    for (uint32_t i = 0; i < part->n_chunks;)
         i = encode_stripe(writer, i, order);
 }
 

@@ -25,7 +25,7 @@ struct fg_block_writer *fg_block_writer_create(const struct fg_block_sink *sink,
     fg_buf_init(&writer->table, SIZE_MAX);
     fg_buf_init(&writer->directory, SIZE_MAX);
     fg_buf_init(&writer->groups, SIZE_MAX);
-    fg_buf_init(&writer->nodes, SIZE_MAX);
+    fg_buf_init(&writer->rollups, SIZE_MAX);
     fg_buf_init(&writer->last_name, SIZE_MAX);
     fg_block_pages_init(&writer->pages);
     return writer;
@@ -60,7 +60,7 @@ void fg_block_writer_destroy(struct fg_block_writer *writer)
     fg_buf_done(&writer->table);
     fg_buf_done(&writer->directory);
     fg_buf_done(&writer->groups);
-    fg_buf_done(&writer->nodes);
+    fg_buf_done(&writer->rollups);
     fg_buf_done(&writer->last_name);
     fg_arena_destroy(writer->arena);
     fg_block_packer_destroy(writer->packer);
@@ -185,7 +185,7 @@ static bool name_ascends(const struct fg_block_writer *writer, struct fg_slice t
 
 /* What any part begins with. */
 static enum fg_code begin(struct fg_block_writer *writer, struct fg_slice tenant,
-                          struct fg_slice service, bool made, struct fg_err *err)
+                          struct fg_slice service, bool derived, struct fg_err *err)
 {
     fg_assert(writer->state == FG_BLOCK_WRITER_START || writer->state == FG_BLOCK_WRITER_BETWEEN);
     if (tenant.len > FG_BLOCK_NAME_MAX_BYTES || service.len > FG_BLOCK_NAME_MAX_BYTES)
@@ -195,7 +195,7 @@ static enum fg_code begin(struct fg_block_writer *writer, struct fg_slice tenant
     if (!name_ascends(writer, tenant, service))
         return fg_fail(err, FG_E_INVALID, "part %.*s/%.*s is out of order", FG_S(tenant),
                        FG_S(service));
-    if (writer->summary.n_parts > 0 && writer->made != made)
+    if (writer->summary.n_parts > 0 && writer->derived != derived)
         return fg_fail(err, FG_E_INVALID, "parts with and parts without profiles");
     if (writer->state == FG_BLOCK_WRITER_START && emit_header(writer, err) != FG_OK)
         return err->code;
@@ -203,7 +203,7 @@ static enum fg_code begin(struct fg_block_writer *writer, struct fg_slice tenant
     fg_arena_reset(writer->arena);
     writer->part = (struct fg_block_part_out){.tenant = fg_arena_copy(writer->arena, tenant),
                                               .service = fg_arena_copy(writer->arena, service),
-                                              .made = made};
+                                              .derived = derived};
     fg_assert(writer->part.tenant.ptr != NULL && writer->part.service.ptr != NULL);
     return FG_OK;
 }
@@ -229,24 +229,24 @@ enum fg_code fg_block_part_begin(struct fg_block_writer *writer, struct fg_slice
     return FG_OK;
 }
 
-enum fg_code fg_block_part_begin_made(struct fg_block_writer *writer, struct fg_slice tenant,
-                                      struct fg_slice service, const struct fg_block_made *made,
-                                      struct fg_err *err)
+enum fg_code fg_block_part_begin_derived(struct fg_block_writer *writer, struct fg_slice tenant,
+                                         struct fg_slice service,
+                                         const struct fg_block_derived *derived, struct fg_err *err)
 {
     struct fg_block_part_out *part = &writer->part;
 
-    if (made->n_profiles == 0 || made->t_min_ns > made->t_max_ns ||
-        made->usage.profiles > made->n_profiles)
+    if (derived->n_profiles == 0 || derived->t_min_ns > derived->t_max_ns ||
+        derived->usage.profiles > derived->n_profiles)
         return fg_fail(err, FG_E_INVALID, "part %.*s/%.*s sums up nothing", FG_S(tenant),
                        FG_S(service));
     if (begin(writer, tenant, service, true, err) != FG_OK)
         return err->code;
-    part->n_profiles = made->n_profiles;
-    part->t_min_ns = made->t_min_ns;
-    part->t_max_ns = made->t_max_ns;
-    part->digest = made->digest;
+    part->n_profiles = derived->n_profiles;
+    part->t_min_ns = derived->t_min_ns;
+    part->t_max_ns = derived->t_max_ns;
+    part->digest = derived->digest;
     if (writer->version >= 3)
-        part->usage = made->usage;
+        part->usage = derived->usage;
     writer->state = FG_BLOCK_WRITER_PART;
     return FG_OK;
 }
@@ -255,7 +255,7 @@ enum fg_code fg_block_stripe_begin(struct fg_block_writer *writer, struct fg_err
 {
     struct fg_block_part_out *part = &writer->part;
 
-    fg_assert(writer->state == FG_BLOCK_WRITER_PART && !part->made);
+    fg_assert(writer->state == FG_BLOCK_WRITER_PART && !part->derived);
     if ((part->in_series && fg_block_series_close(writer, err) != FG_OK) ||
         fg_block_smp_flush(writer, err) != FG_OK || fg_block_idx_flush(writer, err) != FG_OK)
         return err->code;
@@ -270,7 +270,7 @@ enum fg_code fg_block_stripe_begin(struct fg_block_writer *writer, struct fg_err
 enum fg_code fg_block_series_begin(struct fg_block_writer *writer,
                                    const struct fg_block_series *series, struct fg_err *err)
 {
-    fg_assert(writer->state == FG_BLOCK_WRITER_PART && !writer->part.made);
+    fg_assert(writer->state == FG_BLOCK_WRITER_PART && !writer->part.derived);
     if (writer->part.in_series && fg_block_series_close(writer, err) != FG_OK)
         return err->code;
     return fg_block_series_open(writer, series, err);
@@ -465,16 +465,16 @@ static void sum_up(struct fg_block_writer *writer)
     fg_buf_put(&writer->last_name, part->tenant);
     fg_buf_put(&writer->last_name, part->service);
     writer->last_tenant_len = part->tenant.len;
-    writer->made = part->made;
+    writer->derived = part->derived;
 }
 
 static enum fg_code made_finish(struct fg_block_writer *writer, struct fg_err *err)
 {
-    if (writer->part.merged[0].len == 0) /* NOD */
+    if (writer->part.rollups[0].len == 0) /* NOD */
         return FG_OK;
     put_entry(writer);
     fg_buf_clear(&writer->table);
-    if (fg_block_write_merged(writer, err) != FG_OK || put_tables(writer, err) != FG_OK)
+    if (fg_block_write_rollup(writer, err) != FG_OK || put_tables(writer, err) != FG_OK)
         return err->code;
     sum_up(writer);
     return FG_OK;
@@ -484,7 +484,7 @@ static enum fg_code part_finish(struct fg_block_writer *writer, struct fg_err *e
 {
     struct fg_block_part_out *part = &writer->part;
 
-    if (part->made)
+    if (part->derived)
         return made_finish(writer, err);
     if (part->in_series && fg_block_series_close(writer, err) != FG_OK)
         return err->code;
@@ -506,7 +506,7 @@ static enum fg_code part_finish(struct fg_block_writer *writer, struct fg_err *e
         fg_block_section_end(writer, &writer->pid, err) != FG_OK ||
         fg_block_section_end(writer, &writer->idx, err) != FG_OK ||
         fg_block_section_end(writer, &writer->use, err) != FG_OK ||
-        fg_block_write_merged(writer, err) != FG_OK ||
+        fg_block_write_rollup(writer, err) != FG_OK ||
         fg_block_write_stacks(writer, err) != FG_OK ||
         fg_block_write_function_tree(writer, err) != FG_OK ||
         fg_block_write_series(writer, err) != FG_OK || put_tables(writer, err) != FG_OK)
@@ -584,8 +584,8 @@ enum fg_code fg_block_writer_finish(struct fg_block_writer *writer,
         return err->code;
     if (fg_block_emit(writer, fg_buf_slice(&writer->groups), err) != FG_OK)
         return err->code;
-    writer->summary.nodes_offset = writer->offset;
-    if (fg_block_emit(writer, fg_buf_slice(&writer->nodes), err) != FG_OK ||
+    writer->summary.rollup_offset = writer->offset;
+    if (fg_block_emit(writer, fg_buf_slice(&writer->rollups), err) != FG_OK ||
         emit_directory(writer, err) != FG_OK)
         return err->code;
     writer->state = FG_BLOCK_WRITER_OVER;

@@ -1,5 +1,5 @@
 /*
- * What the files of the writer share. Private to the block format.
+ * Internals that the files of the writer share. Private to the block format.
  */
 #ifndef FG_COMMON_STORAGE_BLOCK_WRITER_IMPL_H
 #define FG_COMMON_STORAGE_BLOCK_WRITER_IMPL_H
@@ -11,10 +11,12 @@
 #include "common/storage/block/writer.h"
 
 enum {
-    FG_BLOCK_SMP_PAGE_BYTES = 128 * 1024,   /* raw: larger gains little, and edges cost more */
-    FG_BLOCK_SMP_OWN_PROFILES = 30,         /* a series with as many in a page ends the page */
-    FG_BLOCK_IDX_PAGE_PROFILES = 2048,      /* 24 kB stored, and 32 kB of ids */
-    FG_BLOCK_STACK_PAGE_ITEMS = 256 * 1024, /* of the tree and its symbols, which are read whole */
+    FG_BLOCK_SMP_PAGE_BYTES =
+        128 * 1024,                 /* raw; larger pages gain little, and their edges cost more */
+    FG_BLOCK_SMP_OWN_PROFILES = 30, /* a series with this many in a page ends the page */
+    FG_BLOCK_IDX_PAGE_PROFILES = 2048, /* 24 kB stored, and 32 kB of ids */
+    FG_BLOCK_STACK_PAGE_ITEMS =
+        256 * 1024, /* of the tree and its symbols, which are always read whole */
     FG_BLOCK_TEXT_PAGE_BYTES = 1024 * 1024,
 };
 
@@ -24,8 +26,8 @@ struct fg_block_page_row {
     int64_t t_min_ns, t_max_ns;
 };
 
-/* A section on its way: rows of its pages, and the pages themselves until it is their turn. SMP
- * comes first in a part and is not kept. */
+/* A section that is being written: rows of its pages, and the pages until their turn in the file.
+ * SMP is the first section of a part, so its pages are not kept. */
 struct fg_block_out {
     uint32_t kind;
     struct fg_block_page_row *rows;
@@ -34,7 +36,7 @@ struct fg_block_out {
     uint64_t bytes;
 };
 
-/* Profiles of a page: how many and when. */
+/* The number and times of the profiles of a page. */
 struct fg_block_span {
     uint32_t count;
     int64_t t_min_ns, t_max_ns;
@@ -48,8 +50,8 @@ struct fg_block_series_out {
     struct fg_block_span span;
 };
 
-/* What a series has in a stripe. */
-struct fg_block_run_out {
+/* A series chunk. */
+struct fg_block_chunk_out {
     uint32_t stripe, series, count;
 };
 
@@ -63,7 +65,7 @@ struct fg_block_schema_out {
     struct fg_value_type period_type;
 };
 
-/* A profile of the page of IDX at hand. */
+/* A profile of the current page of IDX. */
 struct fg_block_row_out {
     uint32_t series, n_samples, window;
     uint16_t shard;
@@ -87,9 +89,9 @@ struct fg_block_set {
 };
 
 /*
- * Ranks: stacks by number of uses, the most first; those of equal use by node. What is frequent has
- * small numbers, and what is rare has its neighbours in the tree as neighbours: MAP is a third of
- * what it is with ties by first use, which makes SMP a tenth smaller instead.
+ * Ranks: stacks by descending number of uses, then by node. Frequent stacks have small numbers, and
+ * rare stacks are next to their neighbours in the tree: MAP has a third of the size that it has
+ * with ties by first use, which would make SMP a tenth smaller instead.
  */
 struct fg_block_ranks {
     uint32_t *left;   /* of a stack, by canonical number (node + 1): uses that are to come */
@@ -99,27 +101,27 @@ struct fg_block_ranks {
     uint64_t uses_left;
 };
 
-/* The part at hand. */
+/* The current part. */
 struct fg_block_part_out {
     struct fg_slice tenant, service;
     struct fg_block_order order;
     struct fg_block_ranks ranks;
 
-    struct fg_block_series_out *series; /* as they came; behind the last the one at hand, if new */
+    struct fg_block_series_out *series; /* in the order of arrival; a new one is behind the last */
     uint32_t n_series, cap_series;
     struct fg_map series_map;
-    struct fg_block_run_out *runs;
-    uint32_t n_runs, cap_runs;
+    struct fg_block_chunk_out *chunks;
+    uint32_t n_chunks, cap_chunks;
     struct fg_block_pair *pairs;
     uint32_t n_pairs, cap_pairs;
     struct fg_map pair_map;
     struct fg_block_schema_out *schemas;
     uint32_t n_schemas, cap_schemas;
-    uint32_t stripe;   /* at hand */
-    int64_t before_ns; /* the stripe is later than this, but for the first */
-    uint32_t at;       /* the series at hand, or the last one */
+    uint32_t stripe;   /* the current one */
+    int64_t before_ns; /* the stripe is later than this, unless it is the first */
+    uint32_t at;       /* the current series, or the last one */
     bool in_series;
-    bool in_stripe;   /* it is of the stripe at hand */
+    bool in_stripe;   /* it is in the current stripe */
     uint32_t n_types; /* of it */
     struct fg_block_span series_span;
     uint64_t seen;
@@ -130,9 +132,9 @@ struct fg_block_part_out {
     uint32_t n_groups, cap_groups;
     struct fg_map group_map;
 
-    struct fg_slice merged[FG_BLOCK_FUL - FG_BLOCK_NOD + 1]; /* of others; borrowed */
-    const struct fg_function_tree *names;                    /* borrowed; NULL: none */
-    bool made; /* it has no profiles: those below are of other objects */
+    struct fg_slice rollups[FG_BLOCK_FUL - FG_BLOCK_NOD + 1]; /* sections; borrowed */
+    const struct fg_function_tree *names;                     /* borrowed; NULL: none */
+    bool derived; /* the numbers below are of profiles of other objects */
 
     uint32_t n_profiles;
     uint64_t n_samples;
@@ -141,10 +143,10 @@ struct fg_block_part_out {
     struct fg_usage usage;
 };
 
-/* The pages at hand. */
+/* The current pages. */
 struct fg_block_pages_out {
     struct fg_block_span smp_span;
-    uint32_t smp_series_profiles; /* of the series at hand, in this page */
+    uint32_t smp_series_profiles; /* of the current series, in this page */
     struct fg_buf heads, rank_bits, ranks;
     struct fg_buf value_bits[FG_BATCH_TYPES_MAX], values[FG_BATCH_TYPES_MAX];
     uint64_t *numbers; /* of one column */
@@ -179,21 +181,20 @@ struct fg_block_writer {
     enum fg_block_writer_state state;
     uint64_t offset; /* bytes given to the sink */
     struct fg_block_packer *packer;
-    struct fg_buf raw; /* of the page that is being made */
+    struct fg_buf raw; /* of the current page */
 
     struct fg_arena *arena; /* of the part */
     struct fg_block_part_out part;
     struct fg_block_pages_out pages;
-    struct fg_block_out smp, exm, pid, idx, use,
-        rest;            /* rest: the small sections, one after another */
-    struct fg_buf table; /* rows of sections that are complete */
+    struct fg_block_out smp, exm, pid, idx, use, rest; /* rest: the small sections in turn */
+    struct fg_buf table;                               /* rows of sections that are complete */
     uint32_t n_sections;
 
-    struct fg_buf directory, groups, nodes; /* of all parts so far; nodes: NOD */
-    struct fg_buf last_name;                /* tenant, then service, of the part before */
+    struct fg_buf directory, groups, rollups; /* of all parts so far; rollups: NOD */
+    struct fg_buf last_name;                  /* tenant, then service, of the part before */
     size_t last_tenant_len;
     int64_t last_t_min_ns;
-    bool made; /* parts have no profiles of their own */
+    bool derived; /* parts have no profiles of their own */
     struct fg_block_summary summary;
 };
 
@@ -204,7 +205,7 @@ static inline void fg_block_span_add(struct fg_block_span *span, int64_t time_ns
     span->count++;
 }
 
-/* To the sink. */
+/* Gives bytes to the sink. */
 enum fg_code fg_block_emit(struct fg_block_writer *writer, struct fg_slice bytes,
                            struct fg_err *err) fg_must_check;
 
@@ -220,18 +221,19 @@ enum fg_code fg_block_section_end(struct fg_block_writer *writer, struct fg_bloc
 /* Writes items [from, to) of a kind to writer->raw. */
 typedef void (*fg_block_encoder)(void *arg, uint32_t from, uint32_t to);
 
-/* A section in pages of a fixed number of items, each page begun with its number. */
+/* Writes a section in pages of a fixed number of items; each page begins with its number of items.
+ */
 enum fg_code fg_block_items_put(struct fg_block_writer *writer, uint32_t kind, uint32_t count,
                                 fg_block_encoder encode, void *arg,
                                 struct fg_err *err) fg_must_check;
 
-/* A section of texts that ascend, in pages by their length. */
+/* Writes a section of ascending texts, in pages by size. */
 enum fg_code fg_block_texts_put(struct fg_block_writer *writer, uint32_t kind,
                                 const struct fg_slice *texts, uint32_t count,
                                 struct fg_err *err) fg_must_check;
 
-/* Sections of merged nodes, of symbols and tree, of names, of series. */
-enum fg_code fg_block_write_merged(struct fg_block_writer *writer,
+/* Write the sections of rollups, of symbols and tree, of the function tree, of series. */
+enum fg_code fg_block_write_rollup(struct fg_block_writer *writer,
                                    struct fg_err *err) fg_must_check;
 enum fg_code fg_block_write_stacks(struct fg_block_writer *writer,
                                    struct fg_err *err) fg_must_check;
@@ -240,17 +242,17 @@ enum fg_code fg_block_write_function_tree(struct fg_block_writer *writer,
 enum fg_code fg_block_write_series(struct fg_block_writer *writer,
                                    struct fg_err *err) fg_must_check;
 
-/* Series as they come. */
+/* Begins a series. */
 enum fg_code fg_block_series_open(struct fg_block_writer *writer,
                                   const struct fg_block_series *series,
                                   struct fg_err *err) fg_must_check;
-/* The series is complete in its stripe: remembers it where it has profiles. */
+/* Ends the chunk of the series in its stripe, and keeps the series if it has profiles. */
 enum fg_code fg_block_series_close(struct fg_block_writer *writer,
                                    struct fg_err *err) fg_must_check;
-/* Series as they will stand, and what became of each that came. In the part's arena. */
+/* Returns the final order of series, in the arena of the part. */
 struct fg_block_numbers fg_block_series_order(struct fg_block_writer *writer);
 
-/* Pages of profiles. */
+/* Make and write pages of profiles. */
 void fg_block_pages_init(struct fg_block_pages_out *pages);
 void fg_block_pages_done(struct fg_block_pages_out *pages);
 enum fg_code fg_block_ranks_init(struct fg_block_writer *writer, const uint32_t *uses,
@@ -258,7 +260,7 @@ enum fg_code fg_block_ranks_init(struct fg_block_writer *writer, const uint32_t 
 enum fg_code fg_block_smp_flush(struct fg_block_writer *writer, struct fg_err *err) fg_must_check;
 enum fg_code fg_block_idx_flush(struct fg_block_writer *writer, struct fg_err *err) fg_must_check;
 
-/* Adds the samples and links of a profile to the page; totals[n_types] are what it is worth. */
+/* Adds the samples and links of a profile to the page, and sets its totals[n_types]. */
 enum fg_code fg_block_samples_put(struct fg_block_writer *writer,
                                   const struct fg_block_profile *profile, uint64_t *totals,
                                   struct fg_err *err) fg_must_check;

@@ -1,22 +1,22 @@
 /*
- * The bucket: objects by name, with conditional writes. All that is durable outside of an
- * ingester's head is here: segments, blocks, manifests, the ring. One of the four interfaces
- * between our logic and the world: a directory (directory.h), S3 (s3.h), and those of
- * tests/lib/bucket_doubles.h; settings.h makes one from the settings.
+ * A bucket stores objects by name, with conditional writes. It has all durable data outside of the
+ * heads of ingesters: segments, blocks, manifests, the ring. It is one of the four interfaces
+ * between our logic and the world. Implementations are a directory (directory.h), S3 (s3.h), and
+ * those of tests/lib/bucket_doubles.h; settings.h opens the one that the settings name.
  *
- * What holds for all of them:
- * - A put is whole or not there. Who reads sees one version, the newest that was acknowledged or a
- *   newer one, and what was acknowledged survives kill -9 and loss of power.
- * - Of several conditional writes that cannot all be right exactly one succeeds.
- * - An etag names one version of one object and does not come back with another one's content.
- * - FG_E_PRECONDITION is certain: the write was not done and will not be. After any other failure
- *   `unsure` says whether it may have been done (a lost answer), or may be done yet (a request on
- *   its way): read again and look. So what changes is written with a condition only, and a name
- *   that is written without one always gets the same content.
+ * Every implementation guarantees:
+ * - A put is atomic. A reader sees the newest acknowledged version or a newer one, and an
+ *   acknowledged write survives kill -9 and loss of power.
+ * - Of several conditional writes that exclude each other, exactly one succeeds.
+ * - An etag names one version of one object and is never reused for other content.
+ * - FG_E_PRECONDITION is certain: the write was not done and will not be. After any other failure,
+ *   `unsure` tells whether the write may have been done (the response was lost) or may still be
+ *   done (the request is under way). Read the object then. So objects that change are written with
+ *   a condition only, and a write without a condition always has the same content for a name.
  *
- * Names: segments of UTF-8 with '/' between them; none is empty, "." or ".."; no control
- * characters. What is an object cannot be a folder of others as well ("a" and "a/b"): S3 would take
- * it, a directory cannot.
+ * Names are segments of UTF-8 separated by '/'. A segment is not empty, "." or "..", and has no
+ * control characters. An object cannot be a folder of other objects as well ("a" and "a/b"): S3
+ * would allow it, a directory cannot.
  *
  * Thread: send and cancel from any.
  */
@@ -34,9 +34,9 @@
 #include <stdatomic.h>
 
 enum {
-    FG_BUCKET_NAME_MAX_BYTES = 800, /* S3 has 1,024, and a prefix of the settings goes before it */
-    FG_BUCKET_SEGMENT_MAX_BYTES = 200, /* file systems have 255 */
-    FG_BUCKET_ETAG_BYTES = 128,        /* with the NUL; S3's have 34 to 42 */
+    FG_BUCKET_NAME_MAX_BYTES = 800,    /* S3 allows 1,024, including the prefix of the settings */
+    FG_BUCKET_SEGMENT_MAX_BYTES = 200, /* file systems allow 255 */
+    FG_BUCKET_ETAG_BYTES = 128,        /* with the NUL; those of S3 have 34 to 42 */
     FG_BUCKET_PAGE_MAX = 1000,         /* entries of a list's page; S3's own limit */
 };
 
@@ -47,102 +47,102 @@ struct fg_bucket_etag {
 enum fg_bucket_verb {
     FG_BUCKET_GET,
     FG_BUCKET_HEAD,
-    FG_BUCKET_PUT,    /* of `content`, or of the file `path` */
-    FG_BUCKET_DELETE, /* what is not there is deleted: FG_OK */
+    FG_BUCKET_PUT,    /* writes `content`, or the file `path` */
+    FG_BUCKET_DELETE, /* FG_OK if the object does not exist */
     FG_BUCKET_LIST,
-    FG_BUCKET_TIDY, /* remove what writers that died have left: temporary files, unfinished uploads
-                     */
+    FG_BUCKET_TIDY, /* removes temporary files and unfinished uploads of writers that died */
     FG_BUCKET_VERBS
 };
 
 enum fg_bucket_condition {
     FG_BUCKET_ALWAYS,
     FG_BUCKET_IF_ABSENT,  /* put */
-    FG_BUCKET_IF_MATCH,   /* put, get, delete: only while `if_etag` is its etag */
-    FG_BUCKET_IF_CHANGED, /* get: FG_OK and `unchanged`, without content, while `if_etag` is its
-                             etag */
+    FG_BUCKET_IF_MATCH,   /* put, get, delete: only if the etag is `if_etag` */
+    FG_BUCKET_IF_CHANGED, /* get: FG_OK and `unchanged` without content if the etag is `if_etag` */
 };
 
-/* One line of a list. */
+/* One entry of a list. */
 struct fg_bucket_entry {
-    const char *name; /* whole; that of a folder ends with '/' */
-    bool folder;      /* stands for all names that begin with it; the rest is zero */
+    const char *name; /* the whole name; that of a folder ends with '/' */
+    bool folder;      /* stands for all names with this prefix; all other fields are zero */
     uint64_t size_bytes;
-    int64_t modified_wall_ns; /* by the store's clock; S3 has whole seconds */
+    int64_t modified_wall_ns; /* by the clock of the store; S3 has whole seconds */
 };
 
 /*
- * One request. The caller sets the upper part, zeroes the rest, and keeps the whole and what it
- * names until done(). A request may be sent again after fg_bucket_clear().
+ * A request. The caller sets the upper part, zeroes the rest, and keeps the struct and all that it
+ * points to until done(). A request may be sent again after fg_bucket_clear().
  */
 struct fg_bucket_request {
     enum fg_bucket_verb verb;
-    const char *name; /* list: all names that begin with it, "" for all. Not of tidy */
+    const char *name; /* list: the prefix of names, "" for all. Not used by tidy */
 
-    uint64_t offset, length;  /* get: a range; length 0: to the end. Beyond the end there is less */
-    size_t content_max_bytes; /* get: of what is read; more is FG_E_TOO_LARGE */
-    bool fresh; /* get: what a cache on the way has was found damaged; the store is to be asked */
+    uint64_t offset,
+        length; /* get: a range; length 0: to the end. A range beyond the end returns less */
+    size_t content_max_bytes; /* get: more is FG_E_TOO_LARGE */
+    bool fresh;               /* get: bypass caches, since a cached copy was damaged */
 
     struct fg_slice content; /* put */
-    const char *path;        /* put: a local file that nobody changes, any size; NULL: `content` */
-    bool in_parts;           /* put: S3 sends parts whatever its size; for the proof only */
+    const char *path; /* put: a local file of any size that does not change; NULL: `content` */
+    bool in_parts;    /* put: S3 sends parts even if it is small; for the startup check only */
 
     enum fg_bucket_condition condition;
     struct fg_bucket_etag if_etag;
 
     /* list: by name, in byte order. */
-    bool by_folder;    /* a folder below the name is one entry; else all objects are listed */
-    unsigned page_max; /* 0: FG_BUCKET_PAGE_MAX, which is also the most */
-    const char *after; /* NULL, or `next` of the page before */
+    bool by_folder;    /* a folder below the name is one entry; false: lists all objects */
+    unsigned page_max; /* 0: FG_BUCKET_PAGE_MAX, which is also the maximum */
+    const char *after; /* NULL, or `next` of the previous page */
 
-    int64_t
-        older_than_ns; /* tidy: unfinished uploads only from this age on, by the store's clock */
+    int64_t older_than_ns; /* tidy: minimum age of unfinished uploads, by the store's clock */
 
     int64_t deadline_mono_ns; /* 0: none */
-    struct fg_loop *home;     /* where done() runs; NULL: on a thread of the bucket's */
-    /* The end, whatever it is; may come before send returns where there is no home; must not
-     * block. */
+    struct fg_loop *home;     /* where done() runs; NULL: on a thread of the bucket */
+    /* Called once at the end, in any case. Must not block. Without a home it may be called before
+     * send returns. */
     void (*done)(struct fg_bucket_request *request);
 
     /*
      * The result.
      * FG_E_NOT_FOUND     get, head: no such object.
-     * FG_E_PRECONDITION  the condition does not hold; certain. Also if-match of what is not there.
+     * FG_E_PRECONDITION  the condition does not hold, for certain; also if-match of no object.
      * FG_E_TOO_LARGE     get: more than content_max_bytes.
-     * FG_E_INVALID       the name, the condition with this verb, a range that begins beyond the
-     *                    end, a file that is none; or the store found fault with the request.
+     * FG_E_INVALID       bad name, a condition that the verb does not have, a range that begins
+     *                    beyond the end, a file that is not regular; or the store refused the
+     *                    request as invalid.
      * FG_E_DENIED        credentials or permissions.
      * FG_E_NO_SPACE      the disk or quota is full. Nothing was written.
-     * FG_E_LIMIT         too many requests wait already; nothing was sent.
+     * FG_E_LIMIT         too many requests wait; nothing was sent.
      * FG_E_UNAVAILABLE   store or network, after all retries; FG_E_DEADLINE, FG_E_CANCELED.
-     * FG_E_CORRUPT       what came is not what the store said it would be, on every try.
+     * FG_E_CORRUPT       the response did not match its own length or range on every try.
      * FG_E_UNIMPLEMENTED the store cannot do that.
      */
     enum fg_code code;
     struct fg_err err;          /* begins with the verb and the name */
-    bool unsure;                /* put, delete that failed: may have been done */
+    bool unsure;                /* put, delete that failed: it may have been done */
     bool unchanged;             /* get if-changed */
     struct fg_buf body;         /* get */
-    struct fg_bucket_etag etag; /* get, head, put: of the version that was read or made */
-    uint64_t size_bytes;      /* get, head, put: of the whole object; tidy: how many were removed */
+    struct fg_bucket_etag etag; /* get, head, put: of the version that was read or written */
+    uint64_t size_bytes; /* get, head, put: of the whole object; tidy: number of removed files and
+                            uploads */
     int64_t modified_wall_ns; /* head */
-    int64_t answered_wall_ns; /* get: when, by the store's clock (S3: whole seconds); 0: it has none
-                                 but ours, or does not say */
-    /* put: a number that it left with the object, the same on every try; head: reads it back. So
-     * whose answer was lost can tell whether what is there is its own. Zero: the store needs none.
-     */
+    int64_t answered_wall_ns; /* get: time of the response by the clock of the store (S3: whole
+                                 seconds); 0: unknown, or it is this machine's clock */
+    /* put: a random number that is stored with the object, the same on every try; head: returns
+     * it. So a writer whose response was lost can tell whether the object is its own. Zero: the
+     * store does not need it. */
     struct fg_id tag;
     struct fg_bucket_entry *entries; /* list */
     size_t n_entries;
-    char *next; /* list: opaque, for `after` of the next page; NULL: that was the last */
+    char *next; /* list: opaque, for `after` of the next page; NULL: this was the last page */
 
-    /* The bucket's own. */
+    /* Private to the bucket. */
     struct fg_arena *arena; /* of entries and next */
     int64_t begun_mono_ns;
     _Atomic bool cancelled;
-    uint64_t serial; /* of the request; the bucket's, to find it by */
+    uint64_t serial; /* identifies the request in the bucket */
     struct fg_msg msg;
-    /* A wave's own. */
+    /* Private to the wave. */
     struct fg_bucket_wave *wave;
     struct fg_bucket *bucket;
     struct fg_bucket_request *before, *after_it;
@@ -150,13 +150,13 @@ struct fg_bucket_request {
 
 struct fg_bucket {
     const struct fg_bucket_ops *ops;
-    struct fg_damage *damage; /* where it is told of; closed with the bucket; NULL: nowhere */
+    struct fg_damage *damage; /* records unusable objects; closed with the bucket; NULL: none */
     struct fg_kept *kept; /* backup copies of objects that change in place (kept.h); NULL: none */
     void (*on_close)(struct fg_bucket *bucket); /* frees what was attached to the bucket and sends
                                                  * requests of its own; NULL: nothing was */
-    bool is_local;      /* conditions are kept by us, and a disk that is full proves nothing */
-    bool plain_deletes; /* found by the proof: a delete's condition would be passed over, so it is
-                         * FG_E_UNIMPLEMENTED */
+    bool is_local; /* our own code checks conditions; a full disk does not fail the startup check */
+    bool plain_deletes; /* set by the startup check: the store ignores conditions of deletes, so
+                         * they are FG_E_UNIMPLEMENTED */
 };
 
 struct fg_bucket_ops {
@@ -165,17 +165,18 @@ struct fg_bucket_ops {
     void (*close)(struct fg_bucket *bucket);
 };
 
-/* Begins; done() comes in any case. */
+/* Sends a request. done() is called in any case. */
 void fg_bucket_send(struct fg_bucket *bucket, struct fg_bucket_request *request);
 
-/* A wish: done() comes all the same, soon, with FG_E_CANCELED or with what had been reached. Only
- * between send and done(). */
+/* Asks to cancel a request between send and done(). done() is called soon, with FG_E_CANCELED or
+ * with the result that was reached. */
 void fg_bucket_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request);
 
-/* Frees what the result holds; on a zeroed request too. */
+/* Frees the memory of the result. Accepts a zeroed request. */
 void fg_bucket_clear(struct fg_bucket_request *request);
 
-/* No request is under way. Waits for threads: not from a done(). NULL is fine. */
+/* Closes the bucket, when no request is under way. Waits for its threads, so do not call it from
+ * done(). Accepts NULL. */
 static inline void fg_bucket_close(struct fg_bucket *bucket)
 {
     struct fg_damage *damage = bucket == NULL ? NULL : bucket->damage;
@@ -189,12 +190,12 @@ static inline void fg_bucket_close(struct fg_bucket *bucket)
 }
 FG_AUTO(fg_bucket, fg_bucket_close)
 
-/* NULL, or what is wrong with an object's name ("has an empty segment"). */
+/* Returns NULL, or the fault of an object's name ("has an empty segment"). */
 const char *fg_bucket_name_fault(const char *name) fg_must_check;
 
 /* --- straight-line code on a worker's thread: never on a loop --- */
 
-/* Sends and waits. Returns request->code; home and done are set by this function. */
+/* Sends a request and waits for it. Sets home and done. Returns request->code. */
 enum fg_code fg_bucket_call(struct fg_bucket *bucket, struct fg_bucket_request *request);
 
 /*
@@ -202,19 +203,21 @@ enum fg_code fg_bucket_call(struct fg_bucket *bucket, struct fg_bucket_request *
  * threads may be waiting for a bucket that is slow or hangs.
  */
 struct fg_bucket_stop;
+/* Creates it. */
 struct fg_bucket_stop *fg_bucket_stop_create(void);
-/* Frees it. Call it when no call uses it any more. Accepts NULL. */
+/* Frees it, when no call uses it. Accepts NULL. */
 void fg_bucket_stop_destroy(struct fg_bucket_stop *stop);
-/* Cancels the call that is under way, and each one from now on: they return FG_E_CANCELED, or what
- * was reached before. Does not wait for them. Any thread. */
+/* Cancels the call under way and all later calls: they return FG_E_CANCELED, or the result that was
+ * reached. Does not wait for them. Any thread. */
 void fg_bucket_stop_all(struct fg_bucket_stop *stop);
 
-/* As fg_bucket_call(), for one thread at a time; NULL: it cannot be stopped. */
+/* Does fg_bucket_call() so that `stop` can cancel it. One thread at a time per stop. stop NULL:
+ * cannot be stopped. */
 enum fg_code fg_bucket_call_until(struct fg_bucket *bucket, struct fg_bucket_request *request,
                                   struct fg_bucket_stop *stop);
 
 /*
- * A wave: many requests under way at once, and taken as they end.
+ * A wave has many requests under way at once and returns them as they end.
  *
  *     fg_auto(fg_bucket_wave) *wave = fg_bucket_wave_create();
  *     for (...)
@@ -222,32 +225,35 @@ enum fg_code fg_bucket_call_until(struct fg_bucket *bucket, struct fg_bucket_req
  *     while ((request = fg_bucket_wave_next(wave)) != NULL)
  *         ...
  *
- * Each has its own deadline. One thread at a time, but cancel, which may come from any while the
- * wave lives.
+ * Each request has its own deadline. Thread: one at a time, except cancel, which any thread may
+ * call.
  */
 struct fg_bucket_wave;
+/* Creates an empty wave. */
 struct fg_bucket_wave *fg_bucket_wave_create(void);
-/* Cancels what is under way and waits for it. NULL is fine. */
+/* Cancels all requests under way, waits for them and frees the wave. Accepts NULL. */
 void fg_bucket_wave_destroy(struct fg_bucket_wave *wave);
 FG_AUTO(fg_bucket_wave, fg_bucket_wave_destroy)
+/* Sends a request in the wave. Sets home and done. */
 void fg_bucket_wave_send(struct fg_bucket_wave *wave, struct fg_bucket *bucket,
                          struct fg_bucket_request *request);
-/* Waits for one that has ended and was not given yet; NULL: there is none any more. */
+/* Waits for a request to end and returns it. Returns NULL if none is left. */
 struct fg_bucket_request *fg_bucket_wave_next(struct fg_bucket_wave *wave);
-/* The same without waiting; NULL: there is none now. */
+/* Returns a request that has ended, or NULL, without waiting. */
 struct fg_bucket_request *fg_bucket_wave_poll(struct fg_bucket_wave *wave);
-/* For who waits elsewhere: on_end is called for each that ends, on any thread and under the wave's
- * lock, so it only hands over. Before anything is sent. */
+/* Sets a callback for each request that ends, for callers that wait elsewhere. It runs on any
+ * thread under the lock of the wave, so it may only wake another thread. Call it before the first
+ * send. */
 void fg_bucket_wave_on_end(struct fg_bucket_wave *wave, void (*on_end)(void *arg), void *arg);
-/* Waits for all. FG_OK, or the code and sentence of one that failed; then the others were
- * cancelled. Those that ended are still given by next. */
+/* Waits for all requests. If one fails, cancels the others and returns its code and sentence.
+ * fg_bucket_wave_next() still returns all of them. */
 enum fg_code fg_bucket_wave_wait(struct fg_bucket_wave *wave, struct fg_err *err) fg_must_check;
-/* Cancels all that are under way, and those that are sent from now on. */
+/* Cancels all requests under way and those that are sent later. Any thread. */
 void fg_bucket_wave_cancel(struct fg_bucket_wave *wave);
 
 /*
- * Everything that begins with prefix, page by page, until each() says false; by_folder as in a
- * request. FG_OK at the end of either kind.
+ * Lists all names with that prefix, page by page, and calls each() for every entry until it returns
+ * false. by_folder is that of a request. Returns FG_OK also if each() stopped it.
  */
 enum fg_code fg_bucket_each(struct fg_bucket *bucket, const char *prefix, bool by_folder,
                             int64_t deadline_mono_ns,
@@ -255,13 +261,13 @@ enum fg_code fg_bucket_each(struct fg_bucket *bucket, const char *prefix, bool b
                             struct fg_err *err) fg_must_check;
 
 /*
- * Proves that conditional writes work here, with objects below "proof/" that it removes again: our
- * protocol stands on them, and there are stores that pass over conditions they do not know.
- * FG_E_UNIMPLEMENTED: they do not, and which one how; anything else: it could not be found out,
- * which for a directory whose disk is full is FG_OK: what is there can be read. Some thirty
- * requests. Before others use the bucket.
+ * Checks that conditional writes work, with objects below "proof/" that it removes again. Our
+ * protocols depend on them, and some stores ignore conditions that they do not know. Call it before
+ * other threads use the bucket. It sends about thirty requests. FG_E_UNIMPLEMENTED names the
+ * request that showed the fault. All other errors mean that the check could not be completed; for a
+ * directory on a full disk that is FG_OK, since its objects can be read.
  */
-enum fg_code fg_bucket_prove(struct fg_bucket *bucket, int64_t deadline_mono_ns,
-                             struct fg_err *err) fg_must_check;
+enum fg_code fg_bucket_startup_check(struct fg_bucket *bucket, int64_t deadline_mono_ns,
+                                     struct fg_err *err) fg_must_check;
 
 #endif

@@ -1,26 +1,24 @@
 /*
- * The bucket in a directory of a local file system: for one machine, and safe for several processes
- * on it.
+ * A bucket in a directory of a local file system, for one machine. Several processes may use it.
  *
  *     DIR/objects/<name>   the objects, plain files
- *     DIR/tmp/             what is being written; each file is locked by who writes it
+ *     DIR/tmp/             files that are being written, each locked by its writer
  *     DIR/locks/00 … 3f    locks of names, by hash; never removed
  *
- * A put writes a temporary file, flushes it, and under the lock of the name looks at the condition,
- * renames, and flushes the folders. Reading takes the same lock, shared, while it opens the file:
- * so nobody sees a version that a loss of power could still take back.
+ * A put writes a temporary file and flushes it. Then, under the lock of the name, it checks the
+ * condition, renames the file and flushes the folders. A reader takes the same lock, shared, while
+ * it opens the file, so it never sees a version that a loss of power could undo.
  *
- * The version of an object is its file's time of modification in microseconds, which we set
- * ourselves: the wall clock's, but always later than that of the version before and of any other
- * that this process has made. It costs no second file, no attribute and no reading of the content
- * (as a hash would), survives copying with cp -a or rsync -a, and the files stay plain: what is in
- * objects/ can be synchronised to S3 as it is. The etag is this time and the size.
+ * The version of an object is the modification time of its file in microseconds. The bucket sets it
+ * to wall time, but always later than the previous version and all others of this process. That
+ * needs no second file, no attribute and no hash of the content, survives a copy with cp -a or
+ * rsync -a, and leaves plain files: objects/ can be synchronised to S3 unchanged. The etag is this
+ * time and the size.
  *
- * A large object is refused with FG_E_NO_SPACE before it is written when it would leave too little
- * of the disk free, so that manifests, and the logs of whoever is on the same disk, find room.
+ * A large object is refused with FG_E_NO_SPACE before it is written if it would leave too little of
+ * the disk free, so that manifests, and logs on the same disk, have room.
  *
- * Thread: the files are worked on by threads of its own, since those of a query may be waiting for
- * them all.
+ * Thread: threads of its own work on the files, since all workers of a query may wait for them.
  */
 #ifndef FG_COMMON_STORAGE_BUCKET_DIRECTORY_H
 #define FG_COMMON_STORAGE_BUCKET_DIRECTORY_H
@@ -29,18 +27,18 @@
 #include "common/storage/bucket/bucket.h"
 
 struct fg_bucket_directory_config {
-    const char *path;   /* made if missing; its parent is there */
+    const char *path;   /* created if missing; its parent exists */
     unsigned threads;   /* requests at a time */
-    unsigned queue_max; /* requests that wait; beyond them FG_E_LIMIT */
-    /* Of the disk; no object larger than a MiB takes more than half of it. 0: fg_disk_reserve_of()
-     */
+    unsigned queue_max; /* requests that may wait; more get FG_E_LIMIT */
+    /* Free bytes of the disk, half of which objects larger than a MiB leave free. 0:
+     * fg_disk_reserve_of() */
     uint64_t reserve_bytes;
     struct fg_registry *registry; /* NULL: nothing is counted */
 };
 
 /*
- * Removes temporary files of processes that died. FG_E_UNIMPLEMENTED: a file system whose times are
- * coarser than microseconds, or without locks.
+ * Opens the bucket and removes temporary files of processes that died. FG_E_UNIMPLEMENTED: the file
+ * system has no locks, or its times are coarser than microseconds.
  */
 enum fg_code fg_bucket_directory_open(const struct fg_bucket_directory_config *config,
                                       struct fg_bucket **ret_bucket,

@@ -1,4 +1,4 @@
-/* What forms of the bucket share, wherever they are; nobody else includes it. */
+/* Helpers for implementations of the bucket, in this folder and elsewhere. */
 #ifndef FG_COMMON_STORAGE_BUCKET_IMPL_H
 #define FG_COMMON_STORAGE_BUCKET_IMPL_H
 
@@ -6,27 +6,28 @@
 
 extern const char *const fg_bucket_verb_names[FG_BUCKET_VERBS]; /* "get" */
 
-/* Sets code and sentence, "get NAME: …"; returns the code. */
+/* Sets code and sentence, "get NAME: …". Returns the code. */
 enum fg_code fg_bucket_fail(struct fg_bucket_request *request, enum fg_code code, const char *fmt,
                             ...) fg_printf(3, 4);
-/* The same of an error that says nothing of verb and name yet. */
+/* Does the same with an error that does not name verb and object. */
 enum fg_code fg_bucket_fail_err(struct fg_bucket_request *request, const struct fg_err *err);
 
-/* Moves the result of a request that went to another bucket, with its memory, to the one that it
- * was sent for. */
+/* Moves the result of a request to an inner bucket, with its memory, to the request of the outer
+ * bucket. */
 void fg_bucket_take_answer(struct fg_bucket_request *outer, struct fg_bucket_request *inner);
 
-/* FG_E_CANCELED or FG_E_DEADLINE when it is time to give up. */
+/* Fails with FG_E_CANCELED or FG_E_DEADLINE if the request was cancelled or is late. */
 enum fg_code fg_bucket_check(struct fg_bucket_request *request, int64_t now_mono_ns) fg_must_check;
 
-/* Calls done(), here or at home: the request is the caller's from now on. */
+/* Calls done(), here or on the request's loop. Do not use the request afterwards. */
 void fg_bucket_finish(struct fg_bucket_request *request);
 
-/* Whether the condition lets the verb be done, given what is there: its etag, NULL for nothing.
- * Sets the result where it does not: FG_E_PRECONDITION, FG_E_NOT_FOUND, or `unchanged`. */
+/* Returns whether the condition allows the operation on an object with etag `there` (NULL: no
+ * object). If not, sets the result: FG_E_PRECONDITION, FG_E_NOT_FOUND, or `unchanged`. */
 bool fg_bucket_may(struct fg_bucket_request *request,
                    const struct fg_bucket_etag *there) fg_must_check;
 
+/* Returns whether both etags are the same. */
 static inline bool fg_bucket_etag_eq(const struct fg_bucket_etag *a, const struct fg_bucket_etag *b)
 {
     return fg_slice_eq(fg_cstr(a->text), fg_cstr(b->text));
@@ -36,19 +37,21 @@ static inline bool fg_bucket_etag_eq(const struct fg_bucket_etag *a, const struc
 
 enum fg_bucket_listed {
     FG_BUCKET_ADDED,   /* an object: size and time are to be filled in */
-    FG_BUCKET_FOLDED,  /* as a folder, or it is in one */
+    FG_BUCKET_FOLDED,  /* is part of a folder of the page */
     FG_BUCKET_SKIPPED, /* not of this page */
     FG_BUCKET_FULL,    /* the page is complete, and there is more */
 };
 
-/* Takes the next object's name, in byte order. ret_entry is set with FG_BUCKET_ADDED. */
+/* Adds the next object's name, in byte order, to the page if it belongs there. Sets *ret_entry with
+ * FG_BUCKET_ADDED. */
 enum fg_bucket_listed fg_bucket_list_take(struct fg_bucket_request *request, struct fg_slice name,
                                           struct fg_bucket_entry **ret_entry);
 
-/* Can anything that begins with `folder`, which ends with '/', be of this page? */
+/* Returns whether a name that begins with `folder`, which ends with '/', may belong to this page.
+ */
 bool fg_bucket_list_wants(const struct fg_bucket_request *request, struct fg_slice folder);
 
-/* Entries as a store gives them; the texts are copied. */
+/* Add an entry, or set `next`, as the store returned it. The texts are copied. */
 struct fg_bucket_entry *fg_bucket_list_add(struct fg_bucket_request *request, struct fg_slice name,
                                            bool folder);
 void fg_bucket_list_next(struct fg_bucket_request *request, struct fg_slice next);

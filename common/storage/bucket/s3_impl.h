@@ -1,4 +1,4 @@
-/* What the files of the S3 bucket share. */
+/* Internals that the files of the S3 bucket share. */
 #ifndef FG_COMMON_STORAGE_BUCKET_S3_IMPL_H
 #define FG_COMMON_STORAGE_BUCKET_S3_IMPL_H
 
@@ -14,21 +14,21 @@
 
 enum {
     S3_ANSWER_MAX_BYTES = 4 * 1024 * 1024, /* a page of the longest keys has 3 MB, encoded */
-    S3_ERROR_MAX_BYTES = 64 * 1024,        /* a body that says what went wrong */
+    S3_ERROR_MAX_BYTES = 64 * 1024,        /* the body of an error response */
 };
 
-/* Where keys come from, and the ones there are. Of the loop, but for the job. */
+/* The source of keys and the current keys. Only the loop uses it, except for the job. */
 struct fg_s3_auth {
     enum { S3_AUTH_FIXED, S3_AUTH_FILES, S3_AUTH_ROLE } kind;
     struct fg_s3_keys keys;
     bool valid;
     uint64_t generation;  /* of the keys */
-    int64_t end_wall_ns;  /* when they end; INT64_MAX: they do not */
-    int64_t next_mono_ns; /* when to look for new ones */
+    int64_t end_wall_ns;  /* when they expire; INT64_MAX: never */
+    int64_t next_mono_ns; /* when to get new keys */
     bool looking;
-    struct fg_err err; /* why there are none */
+    struct fg_err err; /* why there are no keys */
 
-    struct fg_job job; /* below: its own while it is looking */
+    struct fg_job job; /* owns the fields below while it runs */
     struct fg_file_version versions[3];
     struct fg_s3_keys found;
     int64_t found_end_wall_ns;
@@ -37,7 +37,7 @@ struct fg_s3_auth {
 
 struct fg_s3 {
     struct fg_bucket bucket;
-    struct fg_bucket_s3_config config; /* its texts are ours, and never NULL */
+    struct fg_bucket_s3_config config; /* its texts are owned and never NULL */
     struct fg_bucket_meter meter;
     struct fg_loop *loop;
     struct fg_client *client;
@@ -49,7 +49,7 @@ struct fg_s3 {
     char *bucket_path;
     char *prefix; /* of all keys: "" or with '/' at its end */
 
-    /* The loop's. */
+    /* Only the loop uses these. */
     bool closing;
     struct fg_s3_auth auth;
     struct fg_s3_call *first, *last; /* under way */
@@ -72,7 +72,7 @@ enum fg_s3_call_state { S3_CALL_NEW, S3_CALL_NO_KEYS, S3_CALL_RUNNING, S3_CALL_A
  *                        ASLEEP       before the next try
  */
 struct fg_s3_call {
-    /* Set by the caller, who keeps all that is named here until the end. */
+    /* Set by the caller, which keeps all that these point to until done(). */
     struct fg_s3 *s3;
     const char *method;
     const char *path, *query; /* encoded; the query's parameters in order, each with '=' */
@@ -81,28 +81,29 @@ struct fg_s3_call {
     struct fg_slice body;
     enum fg_bucket_class class;
     bool once;          /* see fg_client_request */
-    bool ranged;        /* a 200 is an answer that nobody wants */
+    bool ranged;        /* a 200 instead of a 206 is an error */
     unsigned tries_max; /* 0: as configured */
     int64_t deadline_mono_ns;
-    uint64_t serial;               /* of the request that may be cancelled; 0: none */
+    uint64_t serial;               /* of the request that can be cancelled; 0: none */
     const _Atomic bool *cancelled; /* NULL: never */
     struct fg_buf *into;           /* of a 2xx; initialised with its limit, cleared for each try */
-    /* Looks at a 2xx: FG_OK, or what it was in truth (200 with an error in it). On the loop. */
+    /* Checks a 2xx: FG_OK, or the error that it contains (S3 may send one with a 200). On the loop.
+     */
     enum fg_code (*check)(struct fg_s3_call *call, struct fg_s3_error *error);
     void (*done)(struct fg_s3_call *call); /* on the loop */
 
     /*
      * The result. FG_OK: 2xx or 304. Else by status and the error's code: FG_E_NOT_FOUND,
-     * FG_E_PRECONDITION, …; FG_E_ABORTED: begin from the start (an upload that the store gave up).
+     * FG_E_PRECONDITION, …; FG_E_ABORTED: start again (the store removed the upload).
      */
     enum fg_code code;
     struct fg_err err;
     unsigned status; /* of the last try; 0: no answer */
-    bool unsure; /* of a try there is no answer, or one that says nothing: it may have been done */
+    bool unsure;     /* a try had no response or an inconclusive one, so it may have been done */
     struct fg_s3_error error;
     struct fg_client_request http; /* the head of the last answer */
 
-    /* The call's own. */
+    /* Private to the call. */
     enum fg_s3_call_state state;
     unsigned tries;
     int64_t sent_mono_ns, wake_mono_ns;
@@ -114,13 +115,13 @@ struct fg_s3_call {
     struct fg_s3_call *before, *after;
 };
 
-/* Which tells what time the store has. */
+/* Returns the clock for signatures. */
 static inline struct fg_clock *fg_s3_clock(const struct fg_s3 *s3)
 {
     return s3->config.clock == NULL ? fg_clock_real() : fg_cluster_clock(s3->config.clock);
 }
 
-/* The time that a header of the last answer says; 0: it is not there, or none. */
+/* Returns the time in a header of the last response; 0: missing or invalid. */
 int64_t fg_s3_time_of(const struct fg_s3_call *call, const char *header);
 
 /* ---- s3_call.c ---- */
@@ -128,22 +129,22 @@ int64_t fg_s3_time_of(const struct fg_s3_call *call, const char *header);
 void fg_s3_calls_init(struct fg_s3 *s3); /* on the loop, as all of these but two */
 void fg_s3_calls_done(struct fg_s3 *s3);
 
-/* A header that is signed; the value stays the caller's. */
+/* Adds a header that is signed. The value is borrowed. */
 void fg_s3_call_header(struct fg_s3_call *call, const char *name, const char *value);
 
-/* Any thread: begins on the loop. */
+/* Starts a call on the loop. Any thread. */
 void fg_s3_call_start(struct fg_s3_call *call);
-/* A worker: the same, and waits. Returns call->code. */
+/* Starts a call and waits for it. On a worker. Returns call->code. */
 enum fg_code fg_s3_call_run(struct fg_s3_call *call);
-/* The two halves of it. */
+/* The two halves of fg_s3_call_run(). */
 void fg_s3_call_begin(struct fg_s3_call *call);
 enum fg_code fg_s3_call_wait(struct fg_s3_call *call);
 
 /* Ends the calls of a request that was cancelled. */
 void fg_s3_calls_cancel(struct fg_s3 *s3, uint64_t serial);
-/* There are keys, or there will be none. */
+/* Continues the calls that wait for keys, with keys or with an error. */
 void fg_s3_calls_with_keys(struct fg_s3 *s3);
-/* Something has to be done at that time. */
+/* Sets the timer to that time, unless it is due earlier. */
 void fg_s3_wake_at(struct fg_s3 *s3, int64_t mono_ns);
 
 void fg_s3_call_clear(struct fg_s3_call *call);

@@ -1,7 +1,6 @@
 /*
  * Signature Version 4 of AWS ("Signature Calculations for the Authorization Header", Amazon S3 API
- * reference): every header that we set is signed, so that nobody on the way can take a condition
- * off.
+ * reference). Every header that we set is signed, so that no proxy can remove a condition.
  */
 #ifndef FG_COMMON_STORAGE_BUCKET_S3_SIGN_H
 #define FG_COMMON_STORAGE_BUCKET_S3_SIGN_H
@@ -19,8 +18,8 @@ struct fg_s3_header {
     const char *value;
 };
 
-/* What is signed. path and query as they are sent: encoded (RFC 3986), the query's parameters in
- * order and each with its '='. headers in the order of their names, x-amz-date among them. */
+/* The signed parts of a request. path and query are encoded as they are sent (RFC 3986); parameters
+ * of the query are sorted and each has a '='. headers are sorted by name and contain x-amz-date. */
 struct fg_s3_signable {
     const char *method, *path, *query;
     const struct fg_s3_header *headers;
@@ -30,7 +29,7 @@ struct fg_s3_signable {
     const char *region;
 };
 
-/* "20130524T000000Z" */
+/* Formats a time as "20130524T000000Z". */
 void fg_s3_sign_date(int64_t wall_ns, char out[S3_DATE_BYTES]);
 
 /* Appends the value of the header Authorization. */

@@ -1,7 +1,7 @@
 /*
- * A pull reader, on libexpat, of the XML that object stores answer with: elements and text, bounded
- * in depth. Attributes, comments and processing instructions are skipped; a document type is an
- * error, so that no entity can be defined and made to grow.
+ * A pull parser for the XML responses of object stores, based on libexpat: elements and text, with
+ * limited depth. It skips attributes, comments and processing instructions. A document type is an
+ * error, so that no entities can be defined that expand without limit.
  */
 #ifndef FG_COMMON_STORAGE_BUCKET_S3_XML_H
 #define FG_COMMON_STORAGE_BUCKET_S3_XML_H
@@ -18,9 +18,9 @@ struct fg_s3_xml {
     XML_Parser parser;
     struct fg_slice in;
     bool begun, bad;
-    bool opens, closes; /* met by the parser and not returned yet */
-    /* Names of the open elements, without their prefixes; the last one until its CLOSE was
-     * returned and the next event is asked for. */
+    bool opens, closes; /* parsed but not returned */
+    /* Names of the open elements without prefixes. The last one stays until the event after its
+     * CLOSE is requested. */
     char path[S3_XML_DEPTH_MAX][S3_XML_NAME_MAX_BYTES];
     unsigned depth;
     bool closed; /* the last event was the CLOSE of the last element of the path */
@@ -29,17 +29,18 @@ struct fg_s3_xml {
     struct fg_buf text;
 };
 
-/* Borrows `in` until done. text_max_bytes: a longer text is BAD. */
+/* Begins to parse `in`, which is borrowed. A text longer than text_max_bytes is BAD. */
 void fg_s3_xml_init(struct fg_s3_xml *xml, struct fg_slice in, size_t text_max_bytes);
+/* Frees the parser. */
 void fg_s3_xml_done(struct fg_s3_xml *xml);
 
-/* Returns the next event. END needs that every element was closed; END and BAD stay. */
+/* Returns the next event. END comes only after all elements were closed. END and BAD repeat. */
 enum fg_s3_xml_event fg_s3_xml_next(struct fg_s3_xml *xml);
 
 /* Returns the name of the element that was opened or closed with the last event. */
 struct fg_slice fg_s3_xml_name(const struct fg_s3_xml *xml);
 
-/* Is the element that was opened, or closed, `name` within `parent`? */
+/* Returns whether the element that was opened or closed is `name` in `parent`. */
 bool fg_s3_xml_is(const struct fg_s3_xml *xml, const char *parent, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* The bucket that the settings name: sections "bucket" and "bucket.s3". */
+/* Opens the bucket that the settings name: sections "bucket" and "bucket.s3". */
 #ifndef FG_COMMON_STORAGE_BUCKET_SETTINGS_H
 #define FG_COMMON_STORAGE_BUCKET_SETTINGS_H
 
@@ -42,19 +42,19 @@ extern const size_t fg_bucket_n_fields;
 extern const struct fg_conf_field fg_bucket_s3_fields[];
 extern const size_t fg_bucket_s3_n_fields;
 
-/* Where a directory is when the settings do not say: <data>/bucket. */
+/* Appends the path of a directory bucket; <data>/bucket if the settings have none. */
 void fg_bucket_path(const struct fg_bucket_settings *settings, const char *data,
                     struct fg_buf *out);
 
 /*
- * Where the settings name no keys those of the environment are taken, as AWS's own clients do:
+ * Opens the bucket. If the settings have no keys, it uses the environment as the clients of AWS do:
  * AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; or AWS_ROLE_ARN,
- * AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_SESSION_NAME. The region likewise: AWS_REGION,
+ * AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_SESSION_NAME. For the region it uses AWS_REGION or
  * AWS_DEFAULT_REGION.
  *
- * Without a registry (tools) no copies of manifests are kept (kept.h). What uses the bucket proves
- * it first (fg_bucket_prove()). host may go after the call; what its members point to stays for as
- * long as the bucket is open.
+ * Without a registry (tools) it writes no backup copies of manifests (kept.h). Services call
+ * fg_bucket_startup_check() before they use the bucket. host is borrowed for the call only; what
+ * its members point to, until the bucket is closed.
  */
 enum fg_code fg_bucket_open(const struct fg_bucket_settings *settings,
                             const struct fg_bucket_s3_settings *s3,

@@ -1,23 +1,23 @@
 /*
- * What was read from objects over a network, kept on a local disk: bytes by the object's name and
- * the place in it. A second tier below a cache in memory, for what does not change: a name stands
- * for one content for ever.
+ * A cache on a local disk of bytes that were read from objects over the network, by object name and
+ * range. It is a second tier below a cache in memory. It is for immutable objects: the content of a
+ * name never changes.
  *
- * It may forget anything at any time and never fails anybody: what cannot be read or is not what
- * was written is a miss and forgotten; what cannot be written is dropped. All of that is counted.
+ * It may evict anything at any time, and its faults never fail a caller. Bytes that cannot be read,
+ * or that differ from what was written, are a miss and are removed; bytes that cannot be written
+ * are dropped. Metrics count all of that.
  *
- * On disk: a folder of at most DISK_FILES_MAX files, each a row of entries with their own
- * checksums, written one after another and never changed. The oldest file goes as a whole when
- * there is no room for another one; what was asked for while it was there is written again first,
- * so the longest unused goes, about. Nothing is synced: after a crash of the machine a checksum
- * finds what was torn.
+ * On disk: a folder of at most DISK_FILES_MAX files. A file is a sequence of entries with their own
+ * checksums, which are appended and never changed. If there is no room for another file, the oldest
+ * one is removed. Before that, its entries that were used since they were written are copied to the
+ * newest file, so eviction is roughly least recently used. Nothing is synced: after a crash of the
+ * machine the checksums detect torn entries.
  *
- * The start scans what the last run left, in a thread that writes afterwards. Until it has come to
- * a file what is in it is not found. Writing is that thread's too: put() only copies, into a queue
- * with an end.
+ * At the start a ticker scans the files of the last run; entries are not found before their file
+ * was scanned. The ticker also does all writes: put() only copies to a bounded queue.
  *
- * Memory: forty bytes for each entry, of which there are at most one for every 16 KiB of max_bytes
- * and a million, and the queue.
+ * Memory: forty bytes per entry, of which there is at most one per 16 KiB of max_bytes and at most
+ * a million; and the queue.
  *
  * Thread: any.
  */
@@ -33,43 +33,46 @@
 enum { FG_DISK_CACHE_MIN_BYTES = 1024 * 1024 };
 
 struct fg_disk_cache_config {
-    const char *path;        /* of the folder, which is ours alone; made when it is not there */
-    uint64_t max_bytes;      /* on disk; less where half of what is free is less */
-    uint64_t free_min_bytes; /* left to others: with less of the disk free there is no caching */
-    /* The folder is on; borrowed. While it is short of room nothing is written, and the oldest
-     * files go until it is not, or none is left. NULL: it is not watched. */
+    const char *path;        /* of the folder, which only this cache uses; created if missing */
+    uint64_t max_bytes;      /* on disk; at most half of the free space is added */
+    uint64_t free_min_bytes; /* left free: nothing is cached if less of the disk is free */
+    /* The disk of the folder; borrowed. While it is low on space nothing is written, and the oldest
+     * files are removed until it is not, or none is left. NULL: it is not watched. */
     const struct fg_disk *disk;
     struct fg_registry *registry;
 };
 
 struct fg_disk_cache;
 
-/* FG_E_INVALID: max_bytes below the least; FG_E_UNAVAILABLE: the folder is in use; or what the
- * system says. Quick: the thread scans. */
+/* Opens the cache without waiting for the scan. FG_E_INVALID: max_bytes is less than
+ * FG_DISK_CACHE_MIN_BYTES. FG_E_UNAVAILABLE: another process uses the folder. FG_E_LIMIT: no more
+ * threads. Or an error of the system. */
 enum fg_code fg_disk_cache_open(const struct fg_disk_cache_config *config,
                                 struct fg_disk_cache **ret_cache, struct fg_err *err) fg_must_check;
 
-/* Writes what is queued. Nobody uses it any more; NULL is fine. */
+/* Writes the queue and closes the cache, which no thread uses. Accepts NULL. */
 void fg_disk_cache_close(struct fg_disk_cache *cache);
 
-/* true: the key's bytes are in `into`, alone. Reads the disk. */
+/* Reads the bytes of the key from disk into `into`, replacing its content. Returns false on a miss.
+ */
 bool fg_disk_cache_get(struct fg_disk_cache *cache, const struct fg_disk_key *key,
                        struct fg_buf *into) fg_must_check;
 
-/* bytes: of the key's length. */
+/* Queues bytes, which have the length of the key, to be written. Copies them. */
 void fg_disk_cache_put(struct fg_disk_cache *cache, const struct fg_disk_key *key,
                        struct fg_slice bytes);
 
-/* They were not what they should be, whatever their checksum says. */
+/* Removes an entry whose bytes were found to be wrong although their checksum was right. */
 void fg_disk_cache_drop(struct fg_disk_cache *cache, const struct fg_disk_key *key);
 
-/* Waits until the start's scan is over and all that was put is written: for tests. */
+/* Waits until the scan has ended and the queue is written: for tests. */
 void fg_disk_cache_settle(struct fg_disk_cache *cache);
 
 struct fg_disk_cache_stats {
     uint64_t bytes, entries, queued_bytes;
     uint64_t hits, misses, evicted, kept, dropped, faults; /* since the start */
 };
+/* Returns the current size and counters. */
 struct fg_disk_cache_stats fg_disk_cache_stats(struct fg_disk_cache *cache);
 
 #endif

@@ -10,8 +10,8 @@
  *   44  u32 0
  *   48  the content
  *
- * The next one follows at once. Whoever reads begins at the start of the file and goes on until the
- * end, or until what follows is none: what a crash left behind an entry is not looked at.
+ * Entries follow each other without gaps. A scan begins at the start of the file and ends at the
+ * first bytes that are not an entry, for example those that a crash left.
  */
 #ifndef FG_COMMON_STORAGE_CACHE_DISK_FILES_H
 #define FG_COMMON_STORAGE_CACHE_DISK_FILES_H
@@ -33,10 +33,11 @@ struct fg_disk_entry {
     uint32_t crc;
 };
 
+/* Encodes the head of an entry. */
 void fg_disk_entry_write(const struct fg_disk_entry *entry, uint8_t out[DISK_ENTRY_BYTES]);
 
-/* Of the bytes at `at` of a file. false: they are no entry, or one that the file is too short for.
- */
+/* Decodes the head of an entry from the bytes at position `at` of a file. Returns false if they are
+ * not an entry, or if the entry exceeds the file. */
 bool fg_disk_entry_read(struct fg_slice bytes, uint64_t at, uint64_t file_bytes,
                         struct fg_disk_entry *ret_entry) fg_must_check;
 
@@ -44,8 +45,8 @@ struct fg_disk_file {
     uint64_t number; /* ascending; in the name */
     uint64_t bytes;
     int fd;
-    unsigned refs;  /* whose is up to the owner */
-    uint32_t first; /* the same */
+    unsigned refs;  /* the owner's */
+    uint32_t first; /* the owner's */
 };
 
 /* Opens the cache files of a folder, ascending by number, and leaves all other files alone. If the
@@ -53,24 +54,28 @@ struct fg_disk_file {
 enum fg_code fg_disk_files_open(const char *folder, struct fg_disk_file *files[DISK_FILES_MAX],
                                 unsigned *ret_n, struct fg_err *err) fg_must_check;
 
-/* An empty one. NULL: the system does not let us. */
+/* Creates an empty file. Returns NULL if the system does not allow it. */
 struct fg_disk_file *fg_disk_file_create(const char *folder, uint64_t number) fg_must_check;
+/* Closes the file and frees the struct. */
 void fg_disk_file_close(struct fg_disk_file *file);
-void fg_disk_file_remove(const char *folder, const struct fg_disk_file *file); /* open or not */
+/* Removes the file from the folder; it may stay open. */
+void fg_disk_file_remove(const char *folder, const struct fg_disk_file *file);
 
-/* Behind what is there. false: it could not be, and the file is as it was. */
+/* Appends an entry. Returns false on failure; the file is unchanged then. */
 bool fg_disk_file_append(struct fg_disk_file *file, const struct fg_disk_entry *entry,
                          struct fg_slice content) fg_must_check;
 
-/* The content of the entry that is at `at`, and nothing else, in `into`; false: it is not there. */
+/* Reads the content of the entry at `at` into `into`, replacing its content. Returns false if the
+ * entry is not that of the key or is damaged. */
 bool fg_disk_file_read(const struct fg_disk_file *file, uint64_t at, const struct fg_disk_key *key,
                        struct fg_buf *into) fg_must_check;
 
-/* The entry at *at, which moves behind it; false: there are no more. */
+/* Reads the head of the entry at *at and moves *at behind the entry. Returns false if there are no
+ * more. */
 bool fg_disk_file_next(const struct fg_disk_file *file, uint64_t *at,
                        struct fg_disk_entry *ret_entry) fg_must_check;
 
-/* Cuts what is behind `bytes`. */
+/* Truncates the file to `bytes`. */
 void fg_disk_file_cut(struct fg_disk_file *file, uint64_t bytes);
 
 #endif

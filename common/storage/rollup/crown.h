@@ -1,15 +1,15 @@
 /*
- * The crown of a function tree: its heaviest nodes, and exactly what each is worth. What was cut
- * below a node is its rest, so that totals stay exact: total = self + rest + totals of the children
- * that were kept.
+ * The crown of a function tree: its heaviest nodes with their exact values. The rest of a node is
+ * the sum of its descendants that were cut, so totals stay exact: total = self + rest + totals of
+ * the children that were kept.
  *
- * A crown of 32,768 nodes serves flame graphs of 8,192 whatever was merged in it: its size does not
- * grow with time or instances. It is always made of full data, never of other crowns; crowns are
- * added up with fg_crown_sum.
+ * A crown of 32,768 nodes suffices for flame graphs of 8,192 nodes, and its size does not grow with
+ * time or instances. It is always made of full data, never of other crowns; fg_crown_sum adds
+ * crowns.
  *
- * What a node weighs is the greatest total, by magnitude, of itself and all below it: for values
- * that are not negative that is its total, and always at least that of what is below it. So a
- * node's parent is kept with it. Nodes of equal weight are kept in the tree's order.
+ * The weight of a node is the greatest total, by magnitude, of itself and its descendants. If no
+ * value is negative, that is its total. It is never less than the weight of a descendant, so the
+ * parent of a kept node is kept as well. Among nodes of equal weight the order of the tree decides.
  */
 #ifndef FG_COMMON_STORAGE_ROLLUP_CROWN_H
 #define FG_COMMON_STORAGE_ROLLUP_CROWN_H
@@ -23,14 +23,15 @@ struct fg_crown {
     int64_t *self;   /* [n_nodes] */
     int64_t *rest;   /* [n_nodes] */
     uint32_t n_nodes;
-    int64_t root_rest;  /* what was cut beside the outermost nodes */
+    int64_t root_rest;  /* sum of the outermost nodes that were cut */
     uint64_t cut_max;   /* the greatest weight that was cut; 0: the crown is the whole tree */
-    bool has_negatives; /* values below zero: a rest says little about what is in it */
+    bool has_negatives; /* there are negative values: a rest does not bound its parts */
 };
 
-/* Owned: fg_crown_done(). Memory on the way: 8 bytes a node of the tree. */
+/* Makes a crown of at most max_nodes nodes. Meanwhile it needs 8 bytes per node of the tree. */
 void fg_crown_make(const struct fg_function_tree *names, const struct fg_function_values *values,
                    uint32_t max_nodes, struct fg_crown *ret_crown);
+/* Frees the crown. */
 void fg_crown_done(struct fg_crown *crown);
 
 #endif

@@ -1,4 +1,5 @@
-/* The bytes of merged nodes: names, dictionary, crowns, tables, full nodes, and the directory. */
+/* Encodes rollups: names, function tree, crowns, function totals, full values, and the directory.
+ */
 #include "common/base/crc32c.h"
 #include "common/storage/rollup/writer_impl.h"
 
@@ -8,17 +9,17 @@ struct placed {
 };
 
 struct finishing {
-    struct fg_nodes_writer *writer;
+    struct fg_rollup_writer *writer;
     uint32_t *node_numbers; /* of the tree's nodes: number in the dictionary */
     uint32_t *functions;    /* of names: number among those in use */
     uint32_t *order;        /* rows as they will stand */
     uint32_t *places;       /* of a row: its place in order */
     struct placed names, dict;
-    struct placed (*parts)[FG_NODES_WHATS]; /* of rows */
+    struct placed (*parts)[FG_ROLLUP_FORMS]; /* of rows */
 };
 
 /* Packs writer->raw and appends it. Nothing stored has length 0: that stands for "none". */
-static struct placed place(struct fg_nodes_writer *writer, uint32_t items, struct fg_buf *section)
+static struct placed place(struct fg_rollup_writer *writer, uint32_t items, struct fg_buf *section)
 {
     struct fg_slice stored = fg_block_pack(writer->packer, fg_buf_slice(&writer->raw));
 
@@ -41,7 +42,7 @@ static size_t common_prefix(struct fg_slice a, struct fg_slice b)
 /* Sorted names have beginnings in common. */
 static void put_names(struct finishing *finishing)
 {
-    struct fg_nodes_writer *writer = finishing->writer;
+    struct fg_rollup_writer *writer = finishing->writer;
     struct fg_slice before = FG_LIT("");
     uint32_t count = 0;
 
@@ -67,7 +68,7 @@ static void put_names(struct finishing *finishing)
  */
 static void put_dict(struct finishing *finishing)
 {
-    struct fg_nodes_writer *writer = finishing->writer;
+    struct fg_rollup_writer *writer = finishing->writer;
     const struct fg_function_tree *names = &writer->names;
     uint32_t before = FG_TREE_ROOT, count = 0;
 
@@ -93,18 +94,18 @@ static void put_dict(struct finishing *finishing)
 
 static int compare_rows(const void *left, const void *right, void *arg)
 {
-    const struct fg_nodes_writer *writer = arg;
-    const struct fg_nodes_out_row *a = &writer->rows[*(const uint32_t *)left];
-    const struct fg_nodes_out_row *b = &writer->rows[*(const uint32_t *)right];
+    const struct fg_rollup_writer *writer = arg;
+    const struct fg_rollup_out_row *a = &writer->rows[*(const uint32_t *)left];
+    const struct fg_rollup_out_row *b = &writer->rows[*(const uint32_t *)right];
 
     if (a->type != b->type)
         return a->type < b->type ? -1 : 1;
-    return fg_nodes_key_cmp(&a->key, &b->key);
+    return fg_rollup_key_cmp(&a->key, &b->key);
 }
 
 static enum fg_code order_rows(struct finishing *finishing, struct fg_err *err)
 {
-    struct fg_nodes_writer *writer = finishing->writer;
+    struct fg_rollup_writer *writer = finishing->writer;
 
     for (uint32_t i = 0; i < writer->n_rows; i++)
         finishing->order[i] = i;
@@ -117,26 +118,26 @@ static enum fg_code order_rows(struct finishing *finishing, struct fg_err *err)
     return FG_OK;
 }
 
-static void put_part(struct finishing *finishing, uint32_t row, enum fg_nodes_what what)
+static void put_part(struct finishing *finishing, uint32_t row, enum fg_rollup_form form)
 {
-    struct fg_nodes_writer *writer = finishing->writer;
-    struct fg_nodes_out_row *out = &writer->rows[row];
-    struct fg_nodes_out_part *part = &out->parts[what];
+    struct fg_rollup_writer *writer = finishing->writer;
+    struct fg_rollup_out_row *out = &writer->rows[row];
+    struct fg_rollup_out_part *part = &out->parts[form];
     const uint32_t *numbers =
-        what == FG_NODES_CROWN ? finishing->node_numbers : finishing->functions;
-    struct fg_buf *section = what == FG_NODES_CROWN   ? &writer->crn
-                             : what == FG_NODES_TABLE ? &writer->ftb
-                                                      : &writer->ful;
+        form == FG_ROLLUP_CROWN ? finishing->node_numbers : finishing->functions;
+    struct fg_buf *section = form == FG_ROLLUP_CROWN    ? &writer->crn
+                             : form == FG_ROLLUP_TOTALS ? &writer->ftb
+                                                        : &writer->ful;
 
     if (!part->kept)
         return;
     for (uint32_t i = 0; i < part->count; i++)
         part->numbers[i] = numbers[part->numbers[i]];
     fg_buf_clear(&writer->raw);
-    fg_nodes_put_gaps(part->numbers, part->count, &writer->raw);
+    fg_rollup_put_gaps(part->numbers, part->count, &writer->raw);
     fg_buf_put(&writer->raw, fg_buf_slice(&part->bytes));
-    finishing->parts[row][what] =
-        place(writer, what == FG_NODES_FULL ? writer->options.n_ranks : part->count, section);
+    finishing->parts[row][form] =
+        place(writer, form == FG_ROLLUP_FULL ? writer->options.n_ranks : part->count, section);
 }
 
 /* ---- the directory ---- */
@@ -186,7 +187,7 @@ static void put_groups(const struct fg_groups *groups, struct fg_buf *out)
 
 static void put_row(const struct finishing *finishing, uint32_t row, struct fg_buf *out)
 {
-    const struct fg_nodes_out_row *from = &finishing->writer->rows[row];
+    const struct fg_rollup_out_row *from = &finishing->writer->rows[row];
 
     fg_buf_varint(out, from->type);
     fg_buf_putc(out, (uint8_t)from->key.kind);
@@ -205,14 +206,14 @@ static void put_row(const struct finishing *finishing, uint32_t row, struct fg_b
     }
     fg_buf_varint(out, 0);
     fg_buf_varint(out, from->cut_max);
-    for (unsigned what = 0; what < FG_NODES_WHATS; what++)
-        put_placed(&finishing->parts[row][what], out);
+    for (unsigned form = 0; form < FG_ROLLUP_FORMS; form++)
+        put_placed(&finishing->parts[row][form], out);
 }
 
 static void put_directory(struct finishing *finishing)
 {
-    struct fg_nodes_writer *writer = finishing->writer;
-    const struct fg_nodes_options *options = &writer->options;
+    struct fg_rollup_writer *writer = finishing->writer;
+    const struct fg_rollup_options *options = &writer->options;
     struct fg_buf *out = &writer->raw;
 
     fg_buf_clear(out);
@@ -220,9 +221,9 @@ static void put_directory(struct finishing *finishing)
     for (uint32_t i = 0; i < options->n_types; i++)
         put_type(&options->types[i], out);
     put_groups(options->groups, out);
-    fg_buf_varint(out, options->n_made_of);
-    for (uint32_t i = 0; i < options->n_made_of; i++)
-        put_id(options->made_of[i], out);
+    fg_buf_varint(out, options->n_derived_from);
+    for (uint32_t i = 0; i < options->n_derived_from; i++)
+        put_id(options->derived_from[i], out);
     put_placed(&finishing->names, out);
     put_placed(&finishing->dict, out);
     fg_buf_varint(out, writer->n_rows);
@@ -233,7 +234,7 @@ static void put_directory(struct finishing *finishing)
 /* Head and directory. */
 static enum fg_code put_nod(struct finishing *finishing, struct fg_err *err)
 {
-    struct fg_nodes_writer *writer = finishing->writer;
+    struct fg_rollup_writer *writer = finishing->writer;
     struct fg_buf *nod = &writer->nod;
     struct fg_slice stored;
 
@@ -241,8 +242,8 @@ static enum fg_code put_nod(struct finishing *finishing, struct fg_err *err)
     if (writer->raw.len > FG_BLOCK_PAGE_RAW_MAX_BYTES)
         return fg_fail(err, FG_E_LIMIT, "rollup directory has %zu bytes", writer->raw.len);
     stored = fg_block_pack(writer->packer, fg_buf_slice(&writer->raw));
-    fg_buf_le32(nod, FG_NODES_MAGIC);
-    fg_buf_le32(nod, FG_NODES_VERSION);
+    fg_buf_le32(nod, FG_ROLLUP_MAGIC);
+    fg_buf_le32(nod, FG_ROLLUP_VERSION);
     fg_buf_le32(nod, (uint32_t)writer->raw.len);
     fg_buf_le32(nod, (uint32_t)stored.len);
     fg_buf_le32(nod, fg_crc32c(stored));
@@ -251,7 +252,7 @@ static enum fg_code put_nod(struct finishing *finishing, struct fg_err *err)
     return FG_OK;
 }
 
-static void finishing_init(struct finishing *finishing, struct fg_nodes_writer *writer)
+static void finishing_init(struct finishing *finishing, struct fg_rollup_writer *writer)
 {
     size_t rows = FG_MAX((size_t)writer->n_rows, 1);
 
@@ -276,20 +277,20 @@ static void finishing_done(struct finishing *finishing)
 
 static enum fg_code put_all(struct finishing *finishing, struct fg_err *err)
 {
-    const struct fg_nodes_writer *writer = finishing->writer;
+    const struct fg_rollup_writer *writer = finishing->writer;
 
     if (order_rows(finishing, err) != FG_OK)
         return err->code;
     put_names(finishing);
     put_dict(finishing);
     for (uint32_t i = 0; i < writer->n_rows; i++)
-        for (unsigned what = 0; what < FG_NODES_WHATS; what++)
-            put_part(finishing, finishing->order[i], (enum fg_nodes_what)what);
+        for (unsigned form = 0; form < FG_ROLLUP_FORMS; form++)
+            put_part(finishing, finishing->order[i], (enum fg_rollup_form)form);
     return put_nod(finishing, err);
 }
 
-enum fg_code fg_nodes_finish(struct fg_nodes_writer *writer, struct fg_nodes_sections *ret_sections,
-                             struct fg_err *err)
+enum fg_code fg_rollup_finish(struct fg_rollup_writer *writer,
+                              struct fg_rollup_sections *ret_sections, struct fg_err *err)
 {
     struct finishing finishing;
     enum fg_code code;
@@ -302,21 +303,21 @@ enum fg_code fg_nodes_finish(struct fg_nodes_writer *writer, struct fg_nodes_sec
     if (code != FG_OK)
         return code;
     *ret_sections =
-        (struct fg_nodes_sections){fg_buf_slice(&writer->nod), fg_buf_slice(&writer->crn),
-                                   fg_buf_slice(&writer->ftb), fg_buf_slice(&writer->ful)};
+        (struct fg_rollup_sections){fg_buf_slice(&writer->nod), fg_buf_slice(&writer->crn),
+                                    fg_buf_slice(&writer->ftb), fg_buf_slice(&writer->ful)};
     return FG_OK;
 }
 
-enum fg_code fg_nodes_write(struct fg_nodes_writer *writer, struct fg_block_writer *block,
-                            struct fg_err *err)
+enum fg_code fg_rollup_write(struct fg_rollup_writer *writer, struct fg_block_writer *block,
+                             struct fg_err *err)
 {
-    struct fg_nodes_sections sections = {0};
+    struct fg_rollup_sections sections = {0};
 
     if (writer->options.named)
         fg_block_part_function_tree(block, &writer->names);
     if (!writer->any && !writer->options.all)
         return FG_OK;
-    if (fg_nodes_finish(writer, &sections, err) != FG_OK)
+    if (fg_rollup_finish(writer, &sections, err) != FG_OK)
         return fg_wrap(err, "rollups");
     fg_block_part_section(block, FG_BLOCK_NOD, sections.nod);
     fg_block_part_section(block, FG_BLOCK_CRN, sections.crn);

@@ -1,61 +1,62 @@
 /*
- * What writer and reader of merged nodes agree on; README.md has the bytes.
+ * Constants of the format that writer and reader of rollups share; README.md describes the bytes.
  *
- *   merged node   the sum of many profiles: of one key (all series of a part, those of a group, one
- *                 series), one profile type, one span of time
- *   crown         its heaviest nodes by function names; what flame graphs are drawn of
- *   table         self and total of every function, exact
- *   full          the values of all stacks by rank: linear, so that nodes can be added to and
- *                 subtracted from each other and from what was read raw
+ *   rollup    the sum of many profiles: of one key (all series of a part, the series of a group, or
+ *             one series), one profile type and one span of time. It has up to three forms:
+ *   crown     the heaviest nodes of its function tree, for flame graphs
+ *   totals    function totals: self and total of every function, exact
+ *   full      the values of all stacks by rank. They are linear: rollups can be added to and
+ *             subtracted from each other and from sums of profiles
  *
- * A node has those of the three that are worth their bytes (fg_nodes_worth()).
+ * A rollup has the forms that are worth their bytes (fg_rollup_worth()). In the format rollups are
+ * called nodes ("FGN1", NOD), and function totals tables (FTB).
  */
 #ifndef FG_COMMON_STORAGE_ROLLUP_FORMAT_H
 #define FG_COMMON_STORAGE_ROLLUP_FORMAT_H
 
 #include "common/storage/block/format.h"
 
-/* Version 1 has no names of frames that are only an address, nor of the empty stack: what stacks
- * without any name have is in no crown, no table and no total. It is still read. */
-enum { FG_NODES_VERSION = 2, FG_NODES_VERSION_LEAST = 1 };
+/* Version 1 has no names of frames that are only an address, nor of the empty stack: values of
+ * stacks without names are in no crown and in no totals. It is still read. */
+enum { FG_ROLLUP_VERSION = 2, FG_ROLLUP_VERSION_LEAST = 1 };
 
-/* Bounds of what a part may say of its nodes. */
+/* Bounds of the rollups of a part. */
 enum {
-    FG_NODES_MAX = 256 * 1024, /* rows */
-    FG_NODES_TYPES_MAX = 4096,
-    FG_NODES_LABELS_MAX = 1024,   /* common ones */
-    FG_NODES_MADE_OF_MAX = 65536, /* objects */
-    FG_NODES_WORTH =
-        8, /* bytes are worth keeping where they take the place of as many times more */
-    FG_NODES_DICT_MAX = 8 * 1024 * 1024, /* nodes of the dictionary of crowns */
+    FG_ROLLUP_MAX = 256 * 1024, /* rows */
+    FG_ROLLUP_TYPES_MAX = 4096,
+    FG_ROLLUP_LABELS_MAX = 1024,        /* labels that all series have */
+    FG_ROLLUP_DERIVED_FROM_MAX = 65536, /* objects */
+    FG_ROLLUP_WORTH = 8, /* bytes are worth storing if they replace this many times as many */
+    FG_ROLLUP_DICT_MAX = 8 * 1024 * 1024, /* nodes of the function tree of crowns */
 };
 
-/* What stands before the directory: magic, version, its raw length, stored length, checksum, and
- * the checksum of these. */
-enum { FG_NODES_HEAD_BYTES = 24, FG_NODES_MAGIC = 0x314e4746 /* "FGN1" */ };
+/* The head before the directory: magic, version, raw length, stored length and checksum of the
+ * directory, checksum of the head. */
+enum { FG_ROLLUP_HEAD_BYTES = 24, FG_ROLLUP_MAGIC = 0x314e4746 /* "FGN1" */ };
 
-/* Whose profiles a node sums up. */
-enum fg_nodes_kind {
-    FG_NODES_ALL,
-    FG_NODES_GROUP,  /* number: of the group */
-    FG_NODES_SERIES, /* number: of the series in its part */
+/* The profiles that a rollup sums. */
+enum fg_rollup_kind {
+    FG_ROLLUP_ALL,    /* of all series of the part */
+    FG_ROLLUP_GROUP,  /* number: of the group */
+    FG_ROLLUP_SERIES, /* number: of the series in its part */
 };
 
-struct fg_nodes_key {
-    enum fg_nodes_kind kind;
+struct fg_rollup_key {
+    enum fg_rollup_kind kind;
     uint32_t number;          /* 0 for all */
     int64_t start_ns, end_ns; /* the profiles' times, [start, end) */
 };
 
-/* All before groups before series; by number, start; longer spans first. */
-int fg_nodes_key_cmp(const struct fg_nodes_key *a, const struct fg_nodes_key *b);
+/* Compares keys by kind, number, start; longer spans sort first. */
+int fg_rollup_key_cmp(const struct fg_rollup_key *a, const struct fg_rollup_key *b);
 
-enum fg_nodes_what { FG_NODES_CROWN, FG_NODES_TABLE, FG_NODES_FULL, FG_NODES_WHATS };
+enum fg_rollup_form { FG_ROLLUP_CROWN, FG_ROLLUP_TOTALS, FG_ROLLUP_FULL, FG_ROLLUP_FORMS };
 
-/* Is something of so many bytes worth keeping that can be read instead of replaces_bytes? */
-static inline bool fg_nodes_worth(uint64_t bytes, uint64_t replaces_bytes)
+/* Returns whether a form of so many bytes is worth storing if it can be read instead of
+ * replaces_bytes. */
+static inline bool fg_rollup_worth(uint64_t bytes, uint64_t replaces_bytes)
 {
-    return bytes <= replaces_bytes / FG_NODES_WORTH;
+    return bytes <= replaces_bytes / FG_ROLLUP_WORTH;
 }
 
 #endif

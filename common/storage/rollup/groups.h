@@ -1,12 +1,11 @@
 /*
- * Groups: the series of a part, divided by a few labels of few values, so that a filter on these
- * labels is a sum of nodes.
+ * Groups divide the series of a part by a few labels with few values, so that a filter on these
+ * labels is a sum of rollups.
  *
- * Which labels is chosen from the series that are there: the first of the wanted ones, in their
- * order, that have two values or more (no label counting as a value), at most FG_GROUPS_VALUES_MAX,
- * and with which there are at most FG_GROUPS_MAX groups. Beside them the labels that all series
- * have alike, and the wanted ones that none of them has: filters on those are decided without a
- * look at the series.
+ * The labels depend on the series of the part: they are the first of the wanted labels, in their
+ * order, that have from two to FG_GROUPS_VALUES_MAX values (a missing label counts as a value) and
+ * give at most FG_GROUPS_MAX groups. Groups also record the labels that all series share, and the
+ * wanted labels that no series has: filters on those are decided without the series.
  */
 #ifndef FG_COMMON_STORAGE_ROLLUP_GROUPS_H
 #define FG_COMMON_STORAGE_ROLLUP_GROUPS_H
@@ -19,7 +18,7 @@ enum {
     FG_GROUPS_MAX = 64,
 };
 
-/* What labels are wanted where nobody says otherwise. The first is in every question for pictures
+/* The wanted labels by default. The first one is in every query for flame graphs
  * (querier/selection.c). */
 #define FG_GROUPS_DEFAULT                                                                          \
     {                                                                                              \
@@ -28,36 +27,35 @@ enum {
     }
 
 struct fg_groups {
-    struct fg_labels common; /* of all series; sorted; an empty value: none of them has it */
+    struct fg_labels common; /* of all series; sorted; an empty value: no series has it */
     struct fg_slice names[FG_GROUPS_LABELS_MAX];
     uint32_t n_names;
-    struct fg_slice
-        *values;         /* of group g: values[g * n_names ...]; "" where it has not the label */
-    uint32_t n_groups;   /* ascending by values; 1 at least where there are series */
-    uint32_t *of_series; /* [n_series]: the group */
+    struct fg_slice *values; /* of group g: values[g * n_names ...]; "": without the label */
+    uint32_t n_groups;       /* ascending by values; at least 1 if there are series */
+    uint32_t *of_series;     /* [n_series]: the group of each series */
     uint32_t n_series;
 };
 
 /*
- * series: label sets, sorted each; their strings are borrowed, the rest lives in the arena.
- * FG_E_LIMIT at its end. The labels of the profile type (__name__) are never common: what a node is
- * of says its type.
+ * Chooses the groups. series: sorted label sets, whose strings are borrowed; all else lives in the
+ * arena. FG_E_LIMIT: the arena is full. Labels of the profile type (__name__) are never common,
+ * since a rollup has its type.
  */
 enum fg_code fg_groups_choose(const struct fg_labels *series, uint32_t n_series,
                               const struct fg_slice *wanted, size_t n_wanted,
                               struct fg_arena *arena, struct fg_groups *ret_groups,
                               struct fg_err *err) fg_must_check;
 
-/* What a selector says of the series of a group. */
+/* Which series of a group a selector matches. */
 enum fg_groups_answer {
-    FG_GROUPS_NONE,  /* matches none */
-    FG_GROUPS_EVERY, /* matches all */
-    FG_GROUPS_OPEN,  /* depends on labels that groups do not know */
+    FG_GROUPS_NONE,  /* none */
+    FG_GROUPS_EVERY, /* all */
+    FG_GROUPS_OPEN,  /* unknown: it depends on labels that groups do not have */
 };
 
 /*
- * ret_answers[n_groups]. type: of the node; matchers on the labels that queries see made of it are
- * decided by it. FG_E_LIMIT at the arena's end.
+ * Sets ret_answers[n_groups]. type: of the rollup; it decides matchers on labels that are derived
+ * from the type. FG_E_LIMIT: the arena is full.
  */
 enum fg_code fg_groups_match(const struct fg_groups *groups, const struct fg_profile_type *type,
                              const struct fg_selector *selector, struct fg_arena *arena,

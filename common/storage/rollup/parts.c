@@ -15,11 +15,11 @@ static enum fg_code corrupt(const char *what, struct fg_err *err)
 }
 
 /* The bytes of a place, unpacked. */
-static enum fg_code unpack(const struct fg_nodes_place *place, struct fg_slice bytes,
+static enum fg_code unpack(const struct fg_rollup_place *place, struct fg_slice bytes,
                            const char *what, struct fg_arena *arena, struct fg_slice *ret_raw,
                            struct fg_err *err)
 {
-    struct fg_block_stored said = {place->raw_bytes, place->crc, 0}; /* fg_nodes_parse() looked */
+    struct fg_block_stored said = {place->raw_bytes, place->crc, 0}; /* fg_rollups_parse() looked */
 
     if (place->bytes == 0) {
         *ret_raw = FG_LIT("");
@@ -168,18 +168,19 @@ static enum fg_code parse_dict(struct fg_slice raw, uint32_t count, struct fg_ar
                : corrupt("dictionary", err);
 }
 
-enum fg_code fg_nodes_names_parse(const struct fg_nodes *nodes, struct fg_slice names,
-                                  struct fg_slice dict, struct fg_arena *arena,
-                                  struct fg_function_tree *ret_names, struct fg_err *err)
+enum fg_code fg_rollup_functions_parse(const struct fg_rollups *rollups, struct fg_slice names,
+                                       struct fg_slice dict, struct fg_arena *arena,
+                                       struct fg_function_tree *ret_names, struct fg_err *err)
 {
     struct fg_function_tree tree = {0};
     struct fg_slice raw = {NULL, 0};
 
-    if (unpack(&nodes->names, names, "names", arena, &raw, err) != FG_OK ||
-        parse_names(raw, nodes->names.items, arena, &tree, err) != FG_OK)
+    if (unpack(&rollups->names, names, "names", arena, &raw, err) != FG_OK ||
+        parse_names(raw, rollups->names.items, arena, &tree, err) != FG_OK)
         return err->code;
-    if (dict.ptr != NULL && (unpack(&nodes->dict, dict, "dictionary", arena, &raw, err) != FG_OK ||
-                             parse_dict(raw, nodes->dict.items, arena, &tree, err) != FG_OK))
+    if (dict.ptr != NULL &&
+        (unpack(&rollups->dict, dict, "dictionary", arena, &raw, err) != FG_OK ||
+         parse_dict(raw, rollups->dict.items, arena, &tree, err) != FG_OK))
         return err->code;
     *ret_names = tree;
     return FG_OK;
@@ -202,7 +203,7 @@ static bool crown_is_whole(const struct fg_crown *crown, const struct fg_functio
     return crown->has_negatives || crown->root_rest >= 0;
 }
 
-static enum fg_code parse_crown(struct fg_slice raw, const struct fg_nodes_row *row,
+static enum fg_code parse_crown(struct fg_slice raw, const struct fg_rollup_row *row,
                                 const struct fg_function_tree *names, bool *marks,
                                 struct fg_crown *crown, struct fg_err *err)
 {
@@ -220,12 +221,12 @@ static enum fg_code parse_crown(struct fg_slice raw, const struct fg_nodes_row *
     return FG_OK;
 }
 
-enum fg_code fg_nodes_crown_parse(const struct fg_nodes_row *row,
-                                  const struct fg_function_tree *names, struct fg_slice bytes,
-                                  struct fg_arena *arena, struct fg_crown *ret_crown,
-                                  struct fg_err *err)
+enum fg_code fg_rollup_crown_parse(const struct fg_rollup_row *row,
+                                   const struct fg_function_tree *names, struct fg_slice bytes,
+                                   struct fg_arena *arena, struct fg_crown *ret_crown,
+                                   struct fg_err *err)
 {
-    const struct fg_nodes_place *place = &row->places[FG_NODES_CROWN];
+    const struct fg_rollup_place *place = &row->places[FG_ROLLUP_CROWN];
     struct fg_crown crown = {.n_nodes = place->items, .cut_max = row->cut_max};
     struct fg_arena_mark mark;
     struct fg_slice raw;
@@ -257,12 +258,12 @@ static void add_signed(int64_t *to, int64_t value, int sign)
     *to = sign < 0 ? fg_value_sub(*to, value) : fg_value_add(*to, value);
 }
 
-static enum fg_code add_table(struct fg_slice raw, const struct fg_nodes_row *row,
+static enum fg_code add_table(struct fg_slice raw, const struct fg_rollup_row *row,
                               const struct fg_function_tree *names, int sign,
                               struct fg_arena *arena, int64_t *self, int64_t *totals,
                               struct fg_err *err)
 {
-    uint32_t count = row->places[FG_NODES_TABLE].items;
+    uint32_t count = row->places[FG_ROLLUP_TOTALS].items;
     uint32_t *numbers = fg_arena_new(arena, uint32_t, count);
     int64_t *values = fg_arena_new(arena, int64_t, 2 * (size_t)count);
     struct fg_cur cur = fg_cur(raw);
@@ -281,12 +282,12 @@ static enum fg_code add_table(struct fg_slice raw, const struct fg_nodes_row *ro
     return FG_OK;
 }
 
-enum fg_code fg_nodes_table_add(const struct fg_nodes_row *row,
-                                const struct fg_function_tree *names, struct fg_slice bytes,
-                                int sign, struct fg_arena *arena, int64_t *self, int64_t *totals,
-                                struct fg_err *err)
+enum fg_code fg_rollup_totals_add(const struct fg_rollup_row *row,
+                                  const struct fg_function_tree *names, struct fg_slice bytes,
+                                  int sign, struct fg_arena *arena, int64_t *self, int64_t *totals,
+                                  struct fg_err *err)
 {
-    const struct fg_nodes_place *place = &row->places[FG_NODES_TABLE];
+    const struct fg_rollup_place *place = &row->places[FG_ROLLUP_TOTALS];
     struct fg_arena_mark mark = fg_arena_mark(arena);
     struct fg_slice raw;
     enum fg_code code = unpack(place, bytes, "table", arena, &raw, err);
@@ -299,7 +300,7 @@ enum fg_code fg_nodes_table_add(const struct fg_nodes_row *row,
     return code;
 }
 
-static enum fg_code add_full(struct fg_slice raw, const struct fg_nodes_row *row, int sign,
+static enum fg_code add_full(struct fg_slice raw, const struct fg_rollup_row *row, int sign,
                              struct fg_arena *arena, uint64_t *sums, uint32_t n_ranks,
                              struct fg_err *err)
 {
@@ -320,11 +321,11 @@ static enum fg_code add_full(struct fg_slice raw, const struct fg_nodes_row *row
     return FG_OK;
 }
 
-enum fg_code fg_nodes_full_add(const struct fg_nodes_row *row, struct fg_slice bytes, int sign,
-                               struct fg_arena *arena, uint64_t *sums, uint32_t n_ranks,
-                               struct fg_err *err)
+enum fg_code fg_rollup_full_add(const struct fg_rollup_row *row, struct fg_slice bytes, int sign,
+                                struct fg_arena *arena, uint64_t *sums, uint32_t n_ranks,
+                                struct fg_err *err)
 {
-    const struct fg_nodes_place *place = &row->places[FG_NODES_FULL];
+    const struct fg_rollup_place *place = &row->places[FG_ROLLUP_FULL];
     struct fg_arena_mark mark = fg_arena_mark(arena);
     struct fg_slice raw;
     enum fg_code code;

@@ -5,7 +5,7 @@
 #include "common/storage/rollup/plan_impl.h"
 
 /* A source made of others, that could be read in their place. */
-struct above {
+struct plan_parent {
     uint32_t source;
     uint32_t parent; /* the one above it, or FG_MAP_NONE */
     uint64_t below;  /* what it costs to read what it is made of */
@@ -27,13 +27,13 @@ struct rollup_planning {
     struct fg_plan_work *works; /* [n_sources] */
     struct ground *grounds;     /* by id */
     uint32_t n_grounds;
-    struct above *aboves; /* those that come first are above */
-    uint32_t n_aboves;
+    struct plan_parent *parents; /* those that come first are above */
+    uint32_t n_parents;
 };
 
-static bool is_made(const struct fg_plan_source *source)
+static bool is_derived(const struct fg_plan_source *source)
 {
-    return source->nodes != NULL && source->nodes->n_made_of > 0 && !source->alone;
+    return source->rollups != NULL && source->rollups->n_derived_from > 0 && !source->rollup_only;
 }
 
 /* ---- grounds ---- */
@@ -71,9 +71,9 @@ static void add_ground(struct rollup_planning *planning, struct fg_id id, uint32
 static uint32_t n_named_by(const struct rollup_planning *planning,
                            const struct fg_plan_source *source)
 {
-    return is_made(source) && source->t_min_ns <= planning->query->end_ns &&
+    return is_derived(source) && source->t_min_ns <= planning->query->end_ns &&
                    source->t_max_ns >= planning->query->start_ns
-               ? source->nodes->n_made_of
+               ? source->rollups->n_derived_from
                : 0;
 }
 
@@ -92,7 +92,7 @@ static enum fg_code find_grounds(struct rollup_planning *planning, struct fg_err
 
         add_ground(planning, source->id, i);
         for (uint32_t k = 0; k < n_named_by(planning, source); k++)
-            add_ground(planning, source->nodes->made_of[k], FG_MAP_NONE);
+            add_ground(planning, source->rollups->derived_from[k], FG_MAP_NONE);
     }
     if (planning->n_grounds > 1)
         qsort(planning->grounds, planning->n_grounds, sizeof *planning->grounds, compare_grounds);
@@ -110,7 +110,7 @@ static struct ground *find_ground(const struct rollup_planning *planning, struct
         int order = fg_id_cmp(ground->id, id);
 
         if (order == 0)
-            return ground->source != FG_MAP_NONE && is_made(&planning->sources[ground->source])
+            return ground->source != FG_MAP_NONE && is_derived(&planning->sources[ground->source])
                        ? NULL
                        : ground;
         if (order < 0)
@@ -126,32 +126,33 @@ static enum fg_code prepare(struct rollup_planning *planning, struct fg_err *err
     uint32_t count = planning->n_sources;
 
     planning->works = fg_arena_new(planning->arena, struct fg_plan_work, count);
-    planning->aboves = fg_arena_new(planning->arena, struct above, count);
-    if (planning->works == NULL || planning->aboves == NULL)
+    planning->parents = fg_arena_new(planning->arena, struct plan_parent, count);
+    if (planning->works == NULL || planning->parents == NULL)
         return fg_fail(err, FG_E_LIMIT, "plan of %u sources needs too much memory", count);
     for (uint32_t i = 0; i < count; i++)
         planning->works[i] = (struct fg_plan_work){.query = planning->query,
                                                    .source = &planning->sources[i],
                                                    .number = i,
                                                    .arena = planning->arena,
-                                                   .raw = !is_made(&planning->sources[i]) &&
-                                                          !planning->sources[i].alone};
+                                                   .raw = !is_derived(&planning->sources[i]) &&
+                                                          !planning->sources[i].rollup_only};
     return find_grounds(planning, err);
 }
 
 /* ---- what is made of others ---- */
 
 /* Within the query's time, and of what it is made of that which is there says the same. */
-static bool is_usable(const struct rollup_planning *planning, const struct fg_plan_source *made)
+static bool is_usable(const struct rollup_planning *planning, const struct fg_plan_source *derived)
 {
     uint64_t n_profiles = 0;
     struct fg_id digest = {0, 0};
     bool all = true;
 
-    if (made->t_min_ns < planning->query->start_ns || made->t_max_ns > planning->query->end_ns)
+    if (derived->t_min_ns < planning->query->start_ns ||
+        derived->t_max_ns > planning->query->end_ns)
         return false;
-    for (uint32_t i = 0; i < made->nodes->n_made_of; i++) {
-        const struct ground *ground = find_ground(planning, made->nodes->made_of[i]);
+    for (uint32_t i = 0; i < derived->rollups->n_derived_from; i++) {
+        const struct ground *ground = find_ground(planning, derived->rollups->derived_from[i]);
         const struct fg_plan_source *source;
 
         if (ground == NULL)
@@ -161,65 +162,65 @@ static bool is_usable(const struct rollup_planning *planning, const struct fg_pl
             continue;
         source = &planning->sources[ground->source];
         if (source->n_profiles > 0 &&
-            (source->t_min_ns < made->t_min_ns || source->t_max_ns > made->t_max_ns))
+            (source->t_min_ns < derived->t_min_ns || source->t_max_ns > derived->t_max_ns))
             return false;
         n_profiles += source->n_profiles;
         digest = fg_id_add(digest, source->digest);
     }
-    return !all || (n_profiles == made->n_profiles && fg_id_eq(digest, made->digest));
+    return !all || (n_profiles == derived->n_profiles && fg_id_eq(digest, derived->digest));
 }
 
-static int compare_made(const void *left, const void *right, void *arg)
+static int compare_derived(const void *left, const void *right, void *arg)
 {
     const struct fg_plan_source *sources = arg;
-    const struct fg_plan_source *a = &sources[((const struct above *)left)->source];
-    const struct fg_plan_source *b = &sources[((const struct above *)right)->source];
+    const struct fg_plan_source *a = &sources[((const struct plan_parent *)left)->source];
+    const struct fg_plan_source *b = &sources[((const struct plan_parent *)right)->source];
 
-    if (a->nodes->n_made_of != b->nodes->n_made_of)
-        return a->nodes->n_made_of > b->nodes->n_made_of ? -1 : 1;
+    if (a->rollups->n_derived_from != b->rollups->n_derived_from)
+        return a->rollups->n_derived_from > b->rollups->n_derived_from ? -1 : 1;
     return fg_id_cmp(a->id, b->id);
 }
 
 /* Puts it below what is above all its sources; false: it crosses another. */
 static bool nest(struct rollup_planning *planning, uint32_t number)
 {
-    struct above *above = &planning->aboves[number];
-    const struct fg_nodes *nodes = planning->sources[above->source].nodes;
+    struct plan_parent *parent = &planning->parents[number];
+    const struct fg_rollups *rollups = planning->sources[parent->source].rollups;
 
-    above->parent = find_ground(planning, nodes->made_of[0])->owner;
-    for (uint32_t i = 1; i < nodes->n_made_of; i++)
-        if (find_ground(planning, nodes->made_of[i])->owner != above->parent)
+    parent->parent = find_ground(planning, rollups->derived_from[0])->owner;
+    for (uint32_t i = 1; i < rollups->n_derived_from; i++)
+        if (find_ground(planning, rollups->derived_from[i])->owner != parent->parent)
             return false;
-    for (uint32_t i = 0; i < nodes->n_made_of; i++)
-        find_ground(planning, nodes->made_of[i])->owner = number;
+    for (uint32_t i = 0; i < rollups->n_derived_from; i++)
+        find_ground(planning, rollups->derived_from[i])->owner = number;
     return true;
 }
 
-static enum fg_code find_aboves(struct rollup_planning *planning, struct fg_err *err)
+static enum fg_code find_parents(struct rollup_planning *planning, struct fg_err *err)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < planning->n_sources; i++) {
-        if (!is_made(&planning->sources[i]) || !is_usable(planning, &planning->sources[i]))
+        if (!is_derived(&planning->sources[i]) || !is_usable(planning, &planning->sources[i]))
             continue;
         if (fg_plan_source_make(&planning->works[i], err) != FG_OK)
             return err->code;
         if (planning->works[i].bytes != FG_PLAN_NEVER)
-            planning->aboves[planning->n_aboves++] = (struct above){.source = i};
+            planning->parents[planning->n_parents++] = (struct plan_parent){.source = i};
     }
-    qsort_r(planning->aboves, planning->n_aboves, sizeof *planning->aboves, compare_made,
+    qsort_r(planning->parents, planning->n_parents, sizeof *planning->parents, compare_derived,
             (void *)(uintptr_t)planning->sources);
-    for (uint32_t i = 0; i < planning->n_aboves; i++) {
-        planning->aboves[kept] = planning->aboves[i];
+    for (uint32_t i = 0; i < planning->n_parents; i++) {
+        planning->parents[kept] = planning->parents[i];
         kept += nest(planning, kept);
     }
-    planning->n_aboves = kept;
+    planning->n_parents = kept;
     return FG_OK;
 }
 
 static void add_below(struct rollup_planning *planning, uint32_t owner, uint64_t bytes)
 {
-    planning->aboves[owner].below = fg_plan_add(planning->aboves[owner].below, bytes);
+    planning->parents[owner].below = fg_plan_add(planning->parents[owner].below, bytes);
 }
 
 /* From below: what each costs, and whether reading it is less. Then from above: what is read in
@@ -234,20 +235,21 @@ static void choose(struct rollup_planning *planning)
                       ground->source == FG_MAP_NONE ? FG_PLAN_NEVER
                                                     : planning->works[ground->source].bytes);
     }
-    for (uint32_t i = planning->n_aboves; i-- > 0;) {
-        struct above *above = &planning->aboves[i];
-        uint64_t bytes = planning->works[above->source].bytes;
+    for (uint32_t i = planning->n_parents; i-- > 0;) {
+        struct plan_parent *parent = &planning->parents[i];
+        uint64_t bytes = planning->works[parent->source].bytes;
 
-        above->chosen = bytes < above->below;
-        if (above->parent != FG_MAP_NONE)
-            add_below(planning, above->parent, FG_MIN(bytes, above->below));
+        parent->chosen = bytes < parent->below;
+        if (parent->parent != FG_MAP_NONE)
+            add_below(planning, parent->parent, FG_MIN(bytes, parent->below));
     }
-    for (uint32_t i = 0; i < planning->n_aboves; i++) {
-        struct above *above = &planning->aboves[i];
+    for (uint32_t i = 0; i < planning->n_parents; i++) {
+        struct plan_parent *parent = &planning->parents[i];
 
-        above->covered = above->parent != FG_MAP_NONE && (planning->aboves[above->parent].chosen ||
-                                                          planning->aboves[above->parent].covered);
-        above->chosen = above->chosen && !above->covered;
+        parent->covered =
+            parent->parent != FG_MAP_NONE &&
+            (planning->parents[parent->parent].chosen || planning->parents[parent->parent].covered);
+        parent->chosen = parent->chosen && !parent->covered;
     }
 }
 
@@ -263,21 +265,21 @@ static void emit_source(const struct rollup_planning *planning, uint32_t source,
 /* Is it read as part of one above it? */
 static bool is_covered(const struct rollup_planning *planning, const struct ground *ground)
 {
-    const struct above *above =
-        ground->owner == FG_MAP_NONE ? NULL : &planning->aboves[ground->owner];
+    const struct plan_parent *parent =
+        ground->owner == FG_MAP_NONE ? NULL : &planning->parents[ground->owner];
 
-    return above != NULL && (above->chosen || above->covered);
+    return parent != NULL && (parent->chosen || parent->covered);
 }
 
 static void emit_all(const struct rollup_planning *planning, struct fg_plan_out *out)
 {
-    for (uint32_t i = 0; i < planning->n_aboves; i++)
-        if (planning->aboves[i].chosen)
-            emit_source(planning, planning->aboves[i].source, out);
+    for (uint32_t i = 0; i < planning->n_parents; i++)
+        if (planning->parents[i].chosen)
+            emit_source(planning, planning->parents[i].source, out);
     for (uint32_t i = 0; i < planning->n_grounds; i++) {
         uint32_t source = planning->grounds[i].source;
 
-        if (source != FG_MAP_NONE && !is_made(&planning->sources[source]) &&
+        if (source != FG_MAP_NONE && !is_derived(&planning->sources[source]) &&
             !is_covered(planning, &planning->grounds[i]))
             emit_source(planning, source, out);
     }
@@ -302,8 +304,8 @@ static enum fg_code find_missing(const struct rollup_planning *planning, struct 
 /* What is alone has all types that its profiles had. */
 static bool has_type(const struct fg_plan_source *source, const struct fg_profile_type *type)
 {
-    for (uint32_t t = 0; source->nodes != NULL && t < source->nodes->n_types; t++)
-        if (fg_profile_type_eq(&source->nodes->types[t], type))
+    for (uint32_t t = 0; source->rollups != NULL && t < source->rollups->n_types; t++)
+        if (fg_profile_type_eq(&source->rollups->types[t], type))
             return true;
     return false;
 }
@@ -314,11 +316,11 @@ static enum fg_code plan_ground(struct rollup_planning *planning, uint32_t numbe
 {
     const struct fg_plan_source *source = &planning->sources[number];
 
-    if (source->alone && !has_type(source, &planning->query->type))
+    if (source->rollup_only && !has_type(source, &planning->query->type))
         return FG_OK;
     if (fg_plan_source_make(&planning->works[number], err) != FG_OK)
         return err->code;
-    if (source->alone && planning->works[number].bytes == FG_PLAN_NEVER)
+    if (source->rollup_only && planning->works[number].bytes == FG_PLAN_NEVER)
         return fg_fail(err, FG_E_INVALID,
                        "the profiles were deleted by retention, and their rollups do not "
                        "distinguish what the query selects");
@@ -338,9 +340,9 @@ enum fg_code fg_plan_make(const struct fg_plan_query *query, const struct fg_pla
     if (prepare(&planning, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < n_sources; i++)
-        if (!is_made(&sources[i]) && plan_ground(&planning, i, err) != FG_OK)
+        if (!is_derived(&sources[i]) && plan_ground(&planning, i, err) != FG_OK)
             return err->code;
-    if (find_aboves(&planning, err) != FG_OK)
+    if (find_parents(&planning, err) != FG_OK)
         return err->code;
     choose(&planning);
     emit_all(&planning, &out);

@@ -24,7 +24,7 @@ static int compare_spans(const void *left, const void *right)
 
 /* Only times at which the source has profiles count: so a node of a whole day is within a query
  * that begins before the first of them. false: there are none. */
-static bool clip(const struct fg_plan_source *source, const struct fg_nodes_key *key,
+static bool clip(const struct fg_plan_source *source, const struct fg_rollup_key *key,
                  struct fg_plan_span *ret_span)
 {
     ret_span->lo = FG_MAX(key->start_ns, source->t_min_ns);
@@ -58,17 +58,18 @@ static uint32_t nest_spans(struct fg_plan_span *spans, uint32_t count)
 /* The rows of the query's type. */
 static void type_rows(const struct fg_plan_work *work, uint32_t *ret_first, uint32_t *ret_end)
 {
-    const struct fg_nodes *nodes = work->source->nodes;
+    const struct fg_rollups *rollups = work->source->rollups;
     uint32_t type = 0, first = 0, end;
 
     *ret_first = *ret_end = 0;
-    if (nodes == NULL)
+    if (rollups == NULL)
         return;
-    while (type < nodes->n_types && !fg_profile_type_eq(&nodes->types[type], &work->query->type))
+    while (type < rollups->n_types &&
+           !fg_profile_type_eq(&rollups->types[type], &work->query->type))
         type++;
-    while (first < nodes->n_rows && nodes->rows[first].type != type)
+    while (first < rollups->n_rows && rollups->rows[first].type != type)
         first++;
-    for (end = first; end < nodes->n_rows && nodes->rows[end].type == type;)
+    for (end = first; end < rollups->n_rows && rollups->rows[end].type == type;)
         end++;
     *ret_first = first;
     *ret_end = end;
@@ -83,7 +84,7 @@ static void make_spans(struct fg_plan_work *work, uint32_t first, uint32_t end)
         return;
     work->spans[work->n_spans++] = (struct fg_plan_span){source->t_min_ns, source->t_max_ns, 0, 0};
     for (uint32_t i = first; i < end; i++)
-        work->n_spans += clip(source, &source->nodes->rows[i].key, &work->spans[work->n_spans]);
+        work->n_spans += clip(source, &source->rollups->rows[i].key, &work->spans[work->n_spans]);
     qsort(work->spans, work->n_spans, sizeof *work->spans, compare_spans);
     work->n_spans = nest_spans(work->spans, work->n_spans);
 }
@@ -111,7 +112,7 @@ static uint32_t find_span(const struct fg_plan_work *work, const struct fg_plan_
 
 static uint32_t group_of(const struct fg_plan_work *work, uint32_t series)
 {
-    return work->source->nodes->groups.of_series[series];
+    return work->source->rollups->groups.of_series[series];
 }
 
 /* Series by group, where it is known which there are. */
@@ -173,7 +174,7 @@ static enum fg_code states_by_groups(struct fg_plan_work *work, struct fg_err *e
     uint32_t every = 0, none = 0;
 
     if (work->n_groups > 0 &&
-        fg_groups_match(&work->source->nodes->groups, &query->type, query->selector, work->arena,
+        fg_groups_match(&work->source->rollups->groups, &query->type, query->selector, work->arena,
                         work->states + 1, err) != FG_OK)
         return err->code;
     for (uint32_t g = 0; g < work->n_groups; g++) {
@@ -195,7 +196,7 @@ static enum fg_code states_by_groups(struct fg_plan_work *work, struct fg_err *e
 static bool has_series_rows(const struct fg_plan_work *work, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i < end; i++)
-        if (work->source->nodes->rows[i].key.kind == FG_NODES_SERIES)
+        if (work->source->rollups->rows[i].key.kind == FG_ROLLUP_SERIES)
             return true;
     return false;
 }
@@ -204,7 +205,7 @@ static bool has_series_rows(const struct fg_plan_work *work, uint32_t first, uin
 static bool series_fit(const struct fg_plan_source *source)
 {
     for (uint32_t i = 0; i < source->n_series; i++)
-        if (source->series[i].number >= source->nodes->groups.n_series ||
+        if (source->series[i].number >= source->rollups->groups.n_series ||
             (i > 0 && source->series[i].number <= source->series[i - 1].number))
             return false;
     return true;
@@ -214,9 +215,9 @@ static enum fg_code make_keys(struct fg_plan_work *work, uint32_t first, uint32_
                               struct fg_err *err)
 {
     const struct fg_plan_source *source = work->source;
-    bool known = source->series != NULL && (source->nodes == NULL || series_fit(source));
+    bool known = source->series != NULL && (source->rollups == NULL || series_fit(source));
 
-    work->n_groups = source->nodes == NULL ? 0 : source->nodes->groups.n_groups;
+    work->n_groups = source->rollups == NULL ? 0 : source->rollups->groups.n_groups;
     work->n_keys = 1 + work->n_groups;
     work->by_series = known && has_series_rows(work, first, end);
     if (work->by_series)
@@ -234,12 +235,12 @@ static enum fg_code make_keys(struct fg_plan_work *work, uint32_t first, uint32_
 }
 
 /* FG_MAP_NONE: a key that is not looked at. */
-static uint32_t key_number(const struct fg_plan_work *work, const struct fg_nodes_key *key,
+static uint32_t key_number(const struct fg_plan_work *work, const struct fg_rollup_key *key,
                            const uint32_t *series_keys)
 {
-    if (key->kind == FG_NODES_ALL)
+    if (key->kind == FG_ROLLUP_ALL)
         return 0;
-    if (key->kind == FG_NODES_GROUP)
+    if (key->kind == FG_ROLLUP_GROUP)
         return 1 + key->number;
     return work->by_series ? series_keys[key->number] : FG_MAP_NONE;
 }
@@ -247,9 +248,9 @@ static uint32_t key_number(const struct fg_plan_work *work, const struct fg_node
 static uint32_t *make_series_keys(struct fg_plan_work *work)
 {
     const struct fg_plan_source *source = work->source;
-    uint32_t *keys = array(work, source->nodes->groups.n_series, sizeof *keys);
+    uint32_t *keys = array(work, source->rollups->groups.n_series, sizeof *keys);
 
-    for (uint32_t i = 0; keys != NULL && i < source->nodes->groups.n_series; i++)
+    for (uint32_t i = 0; keys != NULL && i < source->rollups->groups.n_series; i++)
         keys[i] = FG_MAP_NONE;
     for (uint32_t i = 0; keys != NULL && i < source->n_series; i++)
         keys[source->series[work->of_group[i]].number] = 1 + work->n_groups + i;
@@ -259,17 +260,17 @@ static uint32_t *make_series_keys(struct fg_plan_work *work)
 /* ---- nodes ---- */
 
 bool fg_plan_serves(const struct fg_plan_work *work, uint32_t row, bool linear,
-                    enum fg_nodes_what *ret_what)
+                    enum fg_rollup_form *ret_form)
 {
-    const struct fg_nodes_place *places = work->source->nodes->rows[row].places;
-    enum fg_nodes_what what = work->query->what;
+    const struct fg_rollup_place *places = work->source->rollups->rows[row].places;
+    enum fg_rollup_form form = work->query->form;
 
-    if (work->source->alone && work->query->crowns_too && what == FG_NODES_FULL)
-        what = FG_NODES_CROWN;
-    if (places[what].bytes == 0 || (linear && what == FG_NODES_CROWN))
-        what = FG_NODES_FULL;
-    *ret_what = what;
-    return places[what].bytes > 0;
+    if (work->source->rollup_only && work->query->crowns_too && form == FG_ROLLUP_FULL)
+        form = FG_ROLLUP_CROWN;
+    if (places[form].bytes == 0 || (linear && form == FG_ROLLUP_CROWN))
+        form = FG_ROLLUP_FULL;
+    *ret_form = form;
+    return places[form].bytes > 0;
 }
 
 static int compare_entries(const void *left, const void *right)
@@ -301,13 +302,13 @@ static void make_entries(struct fg_plan_work *work, uint32_t first, uint32_t end
 
     work->entries = array(work, end - first, sizeof *work->entries);
     for (uint32_t i = first; i < end && !work->no_room; i++) {
-        const struct fg_nodes_row *row = &work->source->nodes->rows[i];
+        const struct fg_rollup_row *row = &work->source->rollups->rows[i];
         struct fg_plan_entry entry = {.row = i};
         struct fg_plan_span span;
-        enum fg_nodes_what what;
+        enum fg_rollup_form form;
 
         if (!clip(work->source, &row->key, &span) ||
-            (row->count > 0 && !fg_plan_serves(work, i, false, &what)))
+            (row->count > 0 && !fg_plan_serves(work, i, false, &form)))
             continue;
         entry.key = key_number(work, &row->key, series_keys);
         entry.span = find_span(work, &span);
@@ -337,15 +338,15 @@ static uint32_t find_entry(const struct fg_plan_work *work, uint32_t span, uint3
     return from;
 }
 
-const struct fg_nodes_row *fg_plan_find_row(const struct fg_plan_work *work, uint32_t span,
-                                            uint32_t key, uint32_t *ret_row)
+const struct fg_rollup_row *fg_plan_find_row(const struct fg_plan_work *work, uint32_t span,
+                                             uint32_t key, uint32_t *ret_row)
 {
     uint32_t at = find_entry(work, span, key);
 
     if (at == work->n_entries || work->entries[at].key != key || work->entries[at].span != span)
         return NULL;
     *ret_row = work->entries[at].row;
-    return &work->source->nodes->rows[*ret_row];
+    return &work->source->rollups->rows[*ret_row];
 }
 
 bool fg_plan_has_series_rows_over(const struct fg_plan_work *work, uint32_t first, uint32_t end)

@@ -20,7 +20,7 @@ static double profiles_of(const struct fg_plan_work *work, uint32_t span, uint32
     uint32_t row;
 
     for (; span != FG_MAP_NONE; span = work->spans[span].parent) {
-        const struct fg_nodes_row *found = fg_plan_find_row(work, span, key, &row);
+        const struct fg_rollup_row *found = fg_plan_find_row(work, span, key, &row);
         uint32_t parent = work->spans[span].parent;
 
         if (found != NULL)
@@ -80,12 +80,12 @@ static void add_best(struct fg_plan_best *sum, const struct fg_plan_best *part)
     sum->names = sum->names || part->names;
 }
 
-static void add_what(struct fg_plan_best *sum, const struct fg_nodes_row *row,
-                     enum fg_nodes_what what)
+static void add_form(struct fg_plan_best *sum, const struct fg_rollup_row *row,
+                     enum fg_rollup_form form)
 {
-    sum->bytes = fg_plan_add(sum->bytes, row->places[what].bytes);
-    sum->tree = sum->tree || what == FG_NODES_FULL;
-    sum->names = sum->names || what != FG_NODES_FULL;
+    sum->bytes = fg_plan_add(sum->bytes, row->places[form].bytes);
+    sum->tree = sum->tree || form == FG_ROLLUP_FULL;
+    sum->names = sum->names || form != FG_ROLLUP_FULL;
 }
 
 static struct fg_plan_best solve(struct fg_plan_work *work, uint32_t span, uint32_t key);
@@ -93,17 +93,17 @@ static struct fg_plan_best solve(struct fg_plan_work *work, uint32_t span, uint3
 static void try_node(struct fg_plan_work *work, struct fg_plan_best *best)
 {
     struct fg_plan_best node = {best->span, best->key, FG_PLAN_NODE, 0, false, false};
-    enum fg_nodes_what what;
-    const struct fg_nodes_row *found;
+    enum fg_rollup_form form;
+    const struct fg_rollup_row *found;
     uint32_t row;
 
     if (work->states[best->key] != FG_GROUPS_EVERY || !is_inside(work, best->span))
         return;
     found = fg_plan_find_row(work, best->span, best->key, &row);
-    if (found == NULL || !fg_plan_serves(work, row, false, &what) ||
-        (what == FG_NODES_FULL && work->no_tree))
+    if (found == NULL || !fg_plan_serves(work, row, false, &form) ||
+        (form == FG_ROLLUP_FULL && work->no_tree))
         return;
-    add_what(&node, found, what);
+    add_form(&node, found, form);
     take_better(best, &node);
 }
 
@@ -201,8 +201,8 @@ static void try_minus(struct fg_plan_work *work, struct fg_plan_best *best)
     if (best->key != 0 || work->states[0] != FG_GROUPS_OPEN || !is_inside(work, best->span))
         return;
     for (uint32_t key = 0; key <= work->n_groups; key++) {
-        const struct fg_nodes_row *found;
-        enum fg_nodes_what what;
+        const struct fg_rollup_row *found;
+        enum fg_rollup_form form;
         uint32_t row;
 
         if (key > 0 && work->states[key] == FG_GROUPS_EVERY)
@@ -210,12 +210,12 @@ static void try_minus(struct fg_plan_work *work, struct fg_plan_best *best)
         if (key > 0 && work->states[key] == FG_GROUPS_OPEN)
             return;
         found = fg_plan_find_row(work, best->span, key, &row);
-        if (found == NULL || (found->count > 0 && !fg_plan_serves(work, row, true, &what)))
+        if (found == NULL || (found->count > 0 && !fg_plan_serves(work, row, true, &form)))
             return;
-        if (found->count > 0 && what == FG_NODES_FULL && work->no_tree)
+        if (found->count > 0 && form == FG_ROLLUP_FULL && work->no_tree)
             return;
         if (found->count > 0)
-            add_what(&sum, found, what);
+            add_form(&sum, found, form);
     }
     take_better(best, &sum);
 }
@@ -224,7 +224,7 @@ static struct fg_plan_best work_out(struct fg_plan_work *work, uint32_t span, ui
 {
     struct fg_plan_best best = {span, key, FG_PLAN_RAW, 0, true, false};
     int64_t lo = work->spans[span].lo, hi = work->spans[span].hi;
-    const struct fg_nodes_row *found;
+    const struct fg_rollup_row *found;
     uint32_t row;
 
     found = fg_plan_find_row(work, span, key, &row);
@@ -276,7 +276,7 @@ static struct fg_plan_best solve(struct fg_plan_work *work, uint32_t span, uint3
 /* The best of all, with what it needs beside what was chosen; afresh. */
 static uint64_t solve_all(struct fg_plan_work *work, bool no_tree)
 {
-    const struct fg_nodes *nodes = work->source->nodes;
+    const struct fg_rollups *rollups = work->source->rollups;
     struct fg_plan_best best;
 
     work->no_tree = no_tree;
@@ -286,8 +286,8 @@ static uint64_t solve_all(struct fg_plan_work *work, bool no_tree)
     best = solve(work, 0, 0);
     if (best.tree)
         best.bytes = fg_plan_add(best.bytes, work->source->tree_bytes);
-    if (best.names && nodes != NULL)
-        best.bytes = fg_plan_add(best.bytes, nodes->names.bytes + (uint64_t)nodes->dict.bytes);
+    if (best.names && rollups != NULL)
+        best.bytes = fg_plan_add(best.bytes, rollups->names.bytes + (uint64_t)rollups->dict.bytes);
     work->tree = best.tree;
     return best.bytes;
 }
@@ -303,7 +303,7 @@ enum fg_code fg_plan_source_make(struct fg_plan_work *work, struct fg_err *err)
     if (fg_plan_rows(work, err) != FG_OK)
         return err->code;
     work->bytes = solve_all(work, false);
-    if (work->tree && work->query->what != FG_NODES_FULL) {
+    if (work->tree && work->query->form != FG_ROLLUP_FULL) {
         struct fg_plan_work without = *work;
 
         without.bytes = solve_all(&without, true);
@@ -320,29 +320,29 @@ static void put_pick(const struct fg_plan_work *work, struct fg_plan_out *out, u
                      uint32_t key, int sign, bool linear)
 {
     struct fg_plan *plan = &out->plan;
-    enum fg_nodes_what what;
+    enum fg_rollup_form form;
     uint32_t row;
 
     if (fg_plan_find_row(work, span, key, &row)->count == 0 ||
-        !fg_plan_serves(work, row, linear, &what))
+        !fg_plan_serves(work, row, linear, &form))
         return;
     if (!fg_arena_grow(out->arena, &plan->picks, plan->n_picks, 1, &out->cap_picks,
                        sizeof *plan->picks)) {
         out->no_room = true;
         return;
     }
-    plan->picks[plan->n_picks++] = (struct fg_plan_pick){work->number, row, what, sign};
+    plan->picks[plan->n_picks++] = (struct fg_plan_pick){work->number, row, form, sign};
 }
 
 static struct fg_plan_raw raw_of(const struct fg_plan_work *work, uint32_t key)
 {
-    struct fg_plan_raw raw = {.source = work->number, .kind = FG_NODES_ALL};
+    struct fg_plan_raw raw = {.source = work->number, .kind = FG_ROLLUP_ALL};
 
     if (key > work->n_groups) {
-        raw.kind = FG_NODES_SERIES;
+        raw.kind = FG_ROLLUP_SERIES;
         raw.number = work->source->series[work->of_group[key - 1 - work->n_groups]].number;
     } else if (key > 0) {
-        raw.kind = FG_NODES_GROUP;
+        raw.kind = FG_ROLLUP_GROUP;
         raw.number = key - 1;
     }
     return raw;

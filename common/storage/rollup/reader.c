@@ -1,4 +1,4 @@
-/* The directory of merged nodes: types, groups, rows. */
+/* Parses the directory of rollups: types, groups, rows. */
 #include "common/storage/rollup/reader.h"
 
 #include "common/base/crc32c.h"
@@ -10,9 +10,9 @@ enum {
     ROW_MIN_BYTES = 6 + FG_ID_BYTES,
 };
 
-struct fg_nodes_ranges fg_nodes_ranges(const struct fg_block_part *part)
+struct fg_rollup_ranges fg_rollup_ranges(const struct fg_block_part *part)
 {
-    struct fg_nodes_ranges ranges = {0};
+    struct fg_rollup_ranges ranges = {0};
 
     for (uint32_t i = 0; i < part->n_sections; i++) {
         const struct fg_block_section *section = &part->sections[i];
@@ -34,10 +34,10 @@ struct fg_nodes_ranges fg_nodes_ranges(const struct fg_block_part *part)
 struct rollup_parsing {
     struct fg_cur cur;
     struct fg_arena *arena;
-    struct fg_nodes *nodes;
+    struct fg_rollups *rollups;
     const char *what; /* that is being read, for the error */
     bool no_room;
-    uint64_t ends[FG_NODES_WHATS]; /* of what was placed so far, in its section */
+    uint64_t ends[FG_ROLLUP_FORMS]; /* of what was placed so far, in its section */
 };
 
 static void *array(struct rollup_parsing *parsing, uint64_t count, size_t size)
@@ -93,24 +93,24 @@ static void check(struct rollup_parsing *parsing, bool good)
 
 static void parse_types(struct rollup_parsing *parsing)
 {
-    struct fg_nodes *nodes = parsing->nodes;
-    uint32_t count = count_of(parsing, "types", TYPE_MIN_BYTES, FG_NODES_TYPES_MAX);
+    struct fg_rollups *rollups = parsing->rollups;
+    uint32_t count = count_of(parsing, "types", TYPE_MIN_BYTES, FG_ROLLUP_TYPES_MAX);
 
-    nodes->types = array(parsing, count, sizeof *nodes->types);
+    rollups->types = array(parsing, count, sizeof *rollups->types);
     for (uint32_t i = 0; i < count && !parsing->cur.bad; i++) {
-        nodes->types[i].name = text(parsing);
-        nodes->types[i].type = text(parsing);
-        nodes->types[i].unit = text(parsing);
-        nodes->types[i].period_type = text(parsing);
-        nodes->types[i].period_unit = text(parsing);
+        rollups->types[i].name = text(parsing);
+        rollups->types[i].type = text(parsing);
+        rollups->types[i].unit = text(parsing);
+        rollups->types[i].period_type = text(parsing);
+        rollups->types[i].period_unit = text(parsing);
     }
-    nodes->n_types = count;
+    rollups->n_types = count;
 }
 
 static void parse_common(struct rollup_parsing *parsing)
 {
-    struct fg_labels *common = &parsing->nodes->groups.common;
-    uint32_t count = count_of(parsing, "common labels", LABEL_MIN_BYTES, FG_NODES_LABELS_MAX);
+    struct fg_labels *common = &parsing->rollups->groups.common;
+    uint32_t count = count_of(parsing, "common labels", LABEL_MIN_BYTES, FG_ROLLUP_LABELS_MAX);
 
     common->items = array(parsing, count, sizeof *common->items);
     for (uint32_t i = 0; i < count && !parsing->cur.bad; i++) {
@@ -124,7 +124,7 @@ static void parse_common(struct rollup_parsing *parsing)
 
 static void parse_groups(struct rollup_parsing *parsing)
 {
-    struct fg_groups *groups = &parsing->nodes->groups;
+    struct fg_groups *groups = &parsing->rollups->groups;
     uint32_t values;
 
     parse_common(parsing);
@@ -149,22 +149,23 @@ static void parse_groups(struct rollup_parsing *parsing)
     }
 }
 
-static void parse_made_of(struct rollup_parsing *parsing)
+static void parse_derived_from(struct rollup_parsing *parsing)
 {
-    struct fg_nodes *nodes = parsing->nodes;
+    struct fg_rollups *rollups = parsing->rollups;
 
-    nodes->n_made_of = count_of(parsing, "objects", FG_ID_BYTES, FG_NODES_MADE_OF_MAX);
-    nodes->made_of = array(parsing, nodes->n_made_of, sizeof *nodes->made_of);
-    for (uint32_t i = 0; i < nodes->n_made_of && !parsing->cur.bad; i++) {
-        nodes->made_of[i] = id(parsing);
-        check(parsing, i == 0 || fg_id_cmp(nodes->made_of[i - 1], nodes->made_of[i]) < 0);
+    rollups->n_derived_from = count_of(parsing, "objects", FG_ID_BYTES, FG_ROLLUP_DERIVED_FROM_MAX);
+    rollups->derived_from = array(parsing, rollups->n_derived_from, sizeof *rollups->derived_from);
+    for (uint32_t i = 0; i < rollups->n_derived_from && !parsing->cur.bad; i++) {
+        rollups->derived_from[i] = id(parsing);
+        check(parsing,
+              i == 0 || fg_id_cmp(rollups->derived_from[i - 1], rollups->derived_from[i]) < 0);
     }
 }
 
 /* At *end of its section, which it moves on. */
-static struct fg_nodes_place place(struct rollup_parsing *parsing, uint64_t *end)
+static struct fg_rollup_place place(struct rollup_parsing *parsing, uint64_t *end)
 {
-    struct fg_nodes_place place = {.offset = *end};
+    struct fg_rollup_place place = {.offset = *end};
     uint64_t bytes = fg_cur_varint(&parsing->cur), raw_bytes, items;
 
     if (bytes == 0)
@@ -175,7 +176,7 @@ static struct fg_nodes_place place(struct rollup_parsing *parsing, uint64_t *end
     check(parsing, bytes <= raw_bytes && raw_bytes <= FG_BLOCK_PAGE_RAW_MAX_BYTES &&
                        items <= FG_BLOCK_ITEMS_MAX);
     if (parsing->cur.bad)
-        return (struct fg_nodes_place){0};
+        return (struct fg_rollup_place){0};
     place.bytes = (uint32_t)bytes;
     place.raw_bytes = (uint32_t)raw_bytes;
     place.items = (uint32_t)items;
@@ -183,20 +184,20 @@ static struct fg_nodes_place place(struct rollup_parsing *parsing, uint64_t *end
     return place;
 }
 
-static void parse_key(struct rollup_parsing *parsing, struct fg_nodes_key *key)
+static void parse_key(struct rollup_parsing *parsing, struct fg_rollup_key *key)
 {
-    const struct fg_groups *groups = &parsing->nodes->groups;
+    const struct fg_groups *groups = &parsing->rollups->groups;
     uint8_t kind = fg_cur_u8(&parsing->cur);
     uint64_t number = fg_cur_varint(&parsing->cur);
-    uint64_t numbers = kind == FG_NODES_ALL     ? 1
-                       : kind == FG_NODES_GROUP ? groups->n_groups
-                                                : groups->n_series;
+    uint64_t numbers = kind == FG_ROLLUP_ALL     ? 1
+                       : kind == FG_ROLLUP_GROUP ? groups->n_groups
+                                                 : groups->n_series;
     int64_t start = fg_cur_zigzag(&parsing->cur);
     uint64_t len = fg_cur_varint(&parsing->cur);
 
-    check(parsing, kind <= FG_NODES_SERIES && number < numbers && len > 0 &&
+    check(parsing, kind <= FG_ROLLUP_SERIES && number < numbers && len > 0 &&
                        len <= (uint64_t)INT64_MAX - (uint64_t)start);
-    key->kind = (enum fg_nodes_kind)kind;
+    key->kind = (enum fg_rollup_kind)kind;
     key->number = (uint32_t)number;
     key->start_ns = start;
     key->end_ns = (int64_t)((uint64_t)start + len);
@@ -204,10 +205,10 @@ static void parse_key(struct rollup_parsing *parsing, struct fg_nodes_key *key)
 
 static void parse_row(struct rollup_parsing *parsing, uint32_t number, uint32_t *base)
 {
-    struct fg_nodes_row *row = &parsing->nodes->rows[number];
+    struct fg_rollup_row *row = &parsing->rollups->rows[number];
     uint64_t type = fg_cur_varint(&parsing->cur), multiple_of;
 
-    check(parsing, type < parsing->nodes->n_types);
+    check(parsing, type < parsing->rollups->n_types);
     row->type = (uint32_t)type;
     row->factor = 1;
     parse_key(parsing, &row->key);
@@ -219,7 +220,7 @@ static void parse_row(struct rollup_parsing *parsing, uint32_t number, uint32_t 
     row->total = fg_cur_zigzag(&parsing->cur);
     multiple_of = fg_cur_varint(&parsing->cur);
     if (multiple_of > 0) {
-        check(parsing, multiple_of <= parsing->nodes->n_rows);
+        check(parsing, multiple_of <= parsing->rollups->n_rows);
         *base = (uint32_t)(multiple_of - 1);
         row->factor = fg_cur_varint(&parsing->cur);
         check(parsing, row->factor > 0);
@@ -227,18 +228,18 @@ static void parse_row(struct rollup_parsing *parsing, uint32_t number, uint32_t 
     }
     row->cut_max = fg_cur_varint(&parsing->cur);
     check(parsing, row->cut_max <= INT64_MAX);
-    for (unsigned what = 0; what < FG_NODES_WHATS; what++)
-        row->places[what] = place(parsing, &parsing->ends[what]);
+    for (unsigned form = 0; form < FG_ROLLUP_FORMS; form++)
+        row->places[form] = place(parsing, &parsing->ends[form]);
 }
 
 /* Multiples have what they are multiples of, which is no multiple itself. */
 static void resolve(struct rollup_parsing *parsing, const uint32_t *bases)
 {
-    struct fg_nodes *nodes = parsing->nodes;
+    struct fg_rollups *rollups = parsing->rollups;
 
-    for (uint32_t i = 0; i < nodes->n_rows && !parsing->cur.bad; i++) {
-        struct fg_nodes_row *row = &nodes->rows[i];
-        const struct fg_nodes_row *base = &nodes->rows[bases[i] == FG_MAP_NONE ? i : bases[i]];
+    for (uint32_t i = 0; i < rollups->n_rows && !parsing->cur.bad; i++) {
+        struct fg_rollup_row *row = &rollups->rows[i];
+        const struct fg_rollup_row *base = &rollups->rows[bases[i] == FG_MAP_NONE ? i : bases[i]];
 
         if (bases[i] == FG_MAP_NONE)
             continue;
@@ -250,24 +251,24 @@ static void resolve(struct rollup_parsing *parsing, const uint32_t *bases)
     }
 }
 
-static bool rows_ascend(const struct fg_nodes_row *a, const struct fg_nodes_row *b)
+static bool rows_ascend(const struct fg_rollup_row *a, const struct fg_rollup_row *b)
 {
     if (a->type != b->type)
         return a->type < b->type;
-    return fg_nodes_key_cmp(&a->key, &b->key) < 0;
+    return fg_rollup_key_cmp(&a->key, &b->key) < 0;
 }
 
 static void parse_rows(struct rollup_parsing *parsing)
 {
-    struct fg_nodes *nodes = parsing->nodes;
+    struct fg_rollups *rollups = parsing->rollups;
     uint32_t *bases;
 
-    nodes->n_rows = count_of(parsing, "rows", ROW_MIN_BYTES, FG_NODES_MAX);
-    nodes->rows = array(parsing, nodes->n_rows, sizeof *nodes->rows);
-    bases = array(parsing, nodes->n_rows, sizeof *bases);
-    for (uint32_t i = 0; i < nodes->n_rows && !parsing->cur.bad; i++) {
+    rollups->n_rows = count_of(parsing, "rows", ROW_MIN_BYTES, FG_ROLLUP_MAX);
+    rollups->rows = array(parsing, rollups->n_rows, sizeof *rollups->rows);
+    bases = array(parsing, rollups->n_rows, sizeof *bases);
+    for (uint32_t i = 0; i < rollups->n_rows && !parsing->cur.bad; i++) {
         parse_row(parsing, i, &bases[i]);
-        check(parsing, i == 0 || rows_ascend(&nodes->rows[i - 1], &nodes->rows[i]));
+        check(parsing, i == 0 || rows_ascend(&rollups->rows[i - 1], &rollups->rows[i]));
     }
     check(parsing, fg_cur_end(&parsing->cur));
     if (!parsing->cur.bad)
@@ -275,32 +276,33 @@ static void parse_rows(struct rollup_parsing *parsing)
 }
 
 static enum fg_code parse_directory(struct fg_slice raw, struct fg_arena *arena,
-                                    struct fg_nodes *nodes, struct fg_err *err)
+                                    struct fg_rollups *rollups, struct fg_err *err)
 {
-    struct rollup_parsing parsing = {.cur = fg_cur(raw), .arena = arena, .nodes = nodes};
+    struct rollup_parsing parsing = {.cur = fg_cur(raw), .arena = arena, .rollups = rollups};
 
     parse_types(&parsing);
     parse_groups(&parsing);
-    parse_made_of(&parsing);
-    nodes->names = place(&parsing, &parsing.ends[FG_NODES_CROWN]);
-    nodes->dict = place(&parsing, &parsing.ends[FG_NODES_CROWN]);
+    parse_derived_from(&parsing);
+    rollups->names = place(&parsing, &parsing.ends[FG_ROLLUP_CROWN]);
+    rollups->dict = place(&parsing, &parsing.ends[FG_ROLLUP_CROWN]);
     parse_rows(&parsing);
     if (parsing.no_room)
         return fg_fail(err, FG_E_LIMIT, "no memory for the rollup directory");
     if (parsing.cur.bad)
         return fg_fail(err, FG_E_CORRUPT, "rollups: bad %s", parsing.what);
-    memcpy(nodes->section_bytes, parsing.ends, sizeof nodes->section_bytes);
+    memcpy(rollups->section_bytes, parsing.ends, sizeof rollups->section_bytes);
     return FG_OK;
 }
 
-enum fg_code fg_nodes_parse(const struct fg_block_part *part, struct fg_slice bytes,
-                            struct fg_arena *arena, struct fg_nodes *ret_nodes, struct fg_err *err)
+enum fg_code fg_rollups_parse(const struct fg_block_part *part, struct fg_slice bytes,
+                              struct fg_arena *arena, struct fg_rollups *ret_rollups,
+                              struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(bytes);
     uint32_t magic = fg_cur_le32(&cur), version = fg_cur_le32(&cur);
     struct fg_block_stored said = {.raw_bytes = fg_cur_le32(&cur)};
     uint32_t stored_bytes = fg_cur_le32(&cur), head_crc;
-    struct fg_nodes nodes = {0};
+    struct fg_rollups rollups = {0};
     struct fg_slice raw, stored;
 
     if (fg_block_check_key(part->key, err) != FG_OK)
@@ -308,56 +310,58 @@ enum fg_code fg_nodes_parse(const struct fg_block_part *part, struct fg_slice by
     said.crc = fg_cur_le32(&cur);
     head_crc = fg_cur_le32(&cur);
     stored = fg_cur_take(&cur, stored_bytes);
-    if (magic != FG_NODES_MAGIC)
+    if (magic != FG_ROLLUP_MAGIC)
         return fg_fail(err, FG_E_CORRUPT, "no rollups in %zu bytes", bytes.len);
     if (cur.bad || said.raw_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES ||
-        head_crc != fg_crc32c(fg_slice_sub(bytes, 0, FG_NODES_HEAD_BYTES - sizeof head_crc)))
+        head_crc != fg_crc32c(fg_slice_sub(bytes, 0, FG_ROLLUP_HEAD_BYTES - sizeof head_crc)))
         return fg_fail(err, FG_E_CORRUPT, "rollups: bad header");
-    if (version < FG_NODES_VERSION_LEAST || version > FG_NODES_VERSION)
+    if (version < FG_ROLLUP_VERSION_LEAST || version > FG_ROLLUP_VERSION)
         return fg_fail(err, FG_E_UNIMPLEMENTED, "rollups of unsupported version %u", version);
     if (fg_block_unpack_in(stored, said, arena, &raw, err) != FG_OK)
         return fg_wrap(err, "rollups");
-    if (parse_directory(raw, arena, &nodes, err) != FG_OK)
+    if (parse_directory(raw, arena, &rollups, err) != FG_OK)
         return err->code;
     if (!fg_cur_end(&cur))
         return fg_fail(err, FG_E_CORRUPT, "rollups: %zu bytes left over", cur.left);
-    nodes.version = version;
-    *ret_nodes = nodes;
+    rollups.version = version;
+    *ret_rollups = rollups;
     return FG_OK;
 }
 
 /* ---- deletions ---- */
 
 /* Has a group of the type a series that the selector names, or may it have one? */
-static enum fg_code type_is_named(const struct fg_nodes *nodes, const struct fg_profile_type *type,
+static enum fg_code type_is_named(const struct fg_rollups *rollups,
+                                  const struct fg_profile_type *type,
                                   const struct fg_selector *selector, struct fg_arena *arena,
                                   bool *ret_named, struct fg_err *err)
 {
     struct fg_arena_mark mark = fg_arena_mark(arena);
     enum fg_groups_answer *answers =
-        fg_arena_new(arena, enum fg_groups_answer, nodes->groups.n_groups);
+        fg_arena_new(arena, enum fg_groups_answer, rollups->groups.n_groups);
 
     if (answers == NULL)
-        return fg_fail(err, FG_E_LIMIT, "no memory for %u groups", nodes->groups.n_groups);
-    if (fg_groups_match(&nodes->groups, type, selector, arena, answers, err) != FG_OK)
+        return fg_fail(err, FG_E_LIMIT, "no memory for %u groups", rollups->groups.n_groups);
+    if (fg_groups_match(&rollups->groups, type, selector, arena, answers, err) != FG_OK)
         return err->code;
     *ret_named = false;
-    for (uint32_t g = 0; g < nodes->groups.n_groups; g++)
+    for (uint32_t g = 0; g < rollups->groups.n_groups; g++)
         *ret_named = *ret_named || answers[g] != FG_GROUPS_NONE;
     fg_arena_release(arena, mark);
     return FG_OK;
 }
 
-enum fg_code fg_nodes_named(const struct fg_nodes *nodes, const struct fg_block_part *part,
-                            const struct fg_deletion *deletion, struct fg_arena *arena,
-                            bool *ret_named, struct fg_err *err)
+enum fg_code fg_rollup_deletion_affects(const struct fg_rollups *rollups,
+                                        const struct fg_block_part *part,
+                                        const struct fg_deletion *deletion, struct fg_arena *arena,
+                                        bool *ret_named, struct fg_err *err)
 {
     bool meets = fg_deletion_meets(deletion, part->t_min_ns, part->t_max_ns) &&
                  fg_deletion_may_name(deletion, part->service);
-    bool named = meets && (nodes->n_types == 0 || nodes->groups.n_groups == 0);
+    bool named = meets && (rollups->n_types == 0 || rollups->groups.n_groups == 0);
 
-    for (uint32_t t = 0; t < nodes->n_types && meets && !named; t++)
-        if (type_is_named(nodes, &nodes->types[t], &deletion->selector, arena, &named, err) !=
+    for (uint32_t t = 0; t < rollups->n_types && meets && !named; t++)
+        if (type_is_named(rollups, &rollups->types[t], &deletion->selector, arena, &named, err) !=
             FG_OK)
             return err->code;
     *ret_named = named;

@@ -2,27 +2,27 @@
 
 struct rollup_verifying {
     const struct fg_block_part *part;
-    struct fg_slice sections[FG_NODES_WHATS]; /* CRN, FTB, FUL */
+    struct fg_slice sections[FG_ROLLUP_FORMS]; /* CRN, FTB, FUL */
     struct fg_arena *arena;
-    struct fg_nodes nodes;
+    struct fg_rollups rollups;
     struct fg_function_tree names;
 };
 
 static struct fg_slice bytes_of(const struct rollup_verifying *verifying,
-                                const struct fg_nodes_row *row, enum fg_nodes_what what)
+                                const struct fg_rollup_row *row, enum fg_rollup_form form)
 {
-    return fg_slice_sub(verifying->sections[what], row->places[what].offset,
-                        row->places[what].bytes);
+    return fg_slice_sub(verifying->sections[form], row->places[form].offset,
+                        row->places[form].bytes);
 }
 
 static enum fg_code verify_crown(const struct rollup_verifying *verifying,
-                                 const struct fg_nodes_row *row, struct fg_err *err)
+                                 const struct fg_rollup_row *row, struct fg_err *err)
 {
     struct fg_crown crown;
     int64_t total;
 
-    if (fg_nodes_crown_parse(row, &verifying->names, bytes_of(verifying, row, FG_NODES_CROWN),
-                             verifying->arena, &crown, err) != FG_OK)
+    if (fg_rollup_crown_parse(row, &verifying->names, bytes_of(verifying, row, FG_ROLLUP_CROWN),
+                              verifying->arena, &crown, err) != FG_OK)
         return err->code;
     total = crown.root_rest;
     for (uint32_t i = 0; i < crown.n_nodes; i++)
@@ -34,15 +34,15 @@ static enum fg_code verify_crown(const struct rollup_verifying *verifying,
 }
 
 static enum fg_code verify_table(const struct rollup_verifying *verifying,
-                                 const struct fg_nodes_row *row, struct fg_err *err)
+                                 const struct fg_rollup_row *row, struct fg_err *err)
 {
     uint32_t n_names = verifying->names.n_names;
     int64_t *values = fg_arena_new(verifying->arena, int64_t, 2 * (size_t)n_names), total = 0;
 
     if (values == NULL)
         return fg_fail(err, FG_E_LIMIT, "no memory for a function table");
-    if (fg_nodes_table_add(row, &verifying->names, bytes_of(verifying, row, FG_NODES_TABLE), 1,
-                           verifying->arena, values, values + n_names, err) != FG_OK)
+    if (fg_rollup_totals_add(row, &verifying->names, bytes_of(verifying, row, FG_ROLLUP_TOTALS), 1,
+                             verifying->arena, values, values + n_names, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < n_names; i++)
         total = fg_value_add(total, values[i]);
@@ -53,37 +53,37 @@ static enum fg_code verify_table(const struct rollup_verifying *verifying,
 }
 
 static enum fg_code verify_full(const struct rollup_verifying *verifying,
-                                const struct fg_nodes_row *row, struct fg_err *err)
+                                const struct fg_rollup_row *row, struct fg_err *err)
 {
     uint64_t *sums = fg_arena_new(verifying->arena, uint64_t, verifying->part->n_stacks);
 
     if (sums == NULL)
         return fg_fail(err, FG_E_LIMIT, "no memory for a full rollup");
-    return fg_nodes_full_add(row, bytes_of(verifying, row, FG_NODES_FULL), 1, verifying->arena,
-                             sums, verifying->part->n_stacks, err);
+    return fg_rollup_full_add(row, bytes_of(verifying, row, FG_ROLLUP_FULL), 1, verifying->arena,
+                              sums, verifying->part->n_stacks, err);
 }
 
 static enum fg_code verify_row(const struct rollup_verifying *verifying,
-                               const struct fg_nodes_row *row, struct fg_err *err)
+                               const struct fg_rollup_row *row, struct fg_err *err)
 {
     static enum fg_code (*const verify[])(const struct rollup_verifying *,
-                                          const struct fg_nodes_row *, struct fg_err *) = {
-        [FG_NODES_CROWN] = verify_crown,
-        [FG_NODES_TABLE] = verify_table,
-        [FG_NODES_FULL] = verify_full,
+                                          const struct fg_rollup_row *, struct fg_err *) = {
+        [FG_ROLLUP_CROWN] = verify_crown,
+        [FG_ROLLUP_TOTALS] = verify_table,
+        [FG_ROLLUP_FULL] = verify_full,
     };
     struct fg_arena_mark mark = fg_arena_mark(verifying->arena);
     enum fg_code code = FG_OK;
 
-    for (unsigned what = 0; what < FG_NODES_WHATS && code == FG_OK; what++)
-        if (row->places[what].bytes > 0)
-            code = verify[what](verifying, row, err);
+    for (unsigned form = 0; form < FG_ROLLUP_FORMS && code == FG_OK; form++)
+        if (row->places[form].bytes > 0)
+            code = verify[form](verifying, row, err);
     fg_arena_release(verifying->arena, mark);
     return code;
 }
 
 /* Of which row's span is this one's a part, of the same key? They come after it, one by one. */
-static bool is_part_of(const struct fg_nodes_row *row, const struct fg_nodes_row *whole)
+static bool is_part_of(const struct fg_rollup_row *row, const struct fg_rollup_row *whole)
 {
     return row->type == whole->type && row->key.kind == whole->key.kind &&
            row->key.number == whole->key.number && row->key.start_ns >= whole->key.start_ns &&
@@ -94,16 +94,16 @@ static bool is_part_of(const struct fg_nodes_row *row, const struct fg_nodes_row
  * Where nothing is left of what nodes are made of, those of parts of a span add up to that of all
  * of it, if they fill it. *at: a row; out: the one behind those that are parts of its span.
  */
-static enum fg_code verify_span(const struct fg_nodes *nodes, uint32_t *at, struct fg_err *err)
+static enum fg_code verify_span(const struct fg_rollups *rollups, uint32_t *at, struct fg_err *err)
 {
-    const struct fg_nodes_row *whole = &nodes->rows[(*at)++];
+    const struct fg_rollup_row *whole = &rollups->rows[(*at)++];
     int64_t filled_ns = whole->key.start_ns, total = 0;
     struct fg_id digest = {0, 0};
     uint64_t count = 0;
     uint32_t first = *at;
 
-    for (; *at < nodes->n_rows && is_part_of(&nodes->rows[*at], whole); (*at)++) {
-        const struct fg_nodes_row *row = &nodes->rows[*at];
+    for (; *at < rollups->n_rows && is_part_of(&rollups->rows[*at], whole); (*at)++) {
+        const struct fg_rollup_row *row = &rollups->rows[*at];
 
         if (row->key.start_ns == filled_ns)
             filled_ns = row->key.end_ns;
@@ -121,66 +121,66 @@ static enum fg_code verify_span(const struct fg_nodes *nodes, uint32_t *at, stru
                    (unsigned long long)count, (long long)total);
 }
 
-static enum fg_code verify_spans(const struct fg_nodes *nodes, struct fg_err *err)
+static enum fg_code verify_spans(const struct fg_rollups *rollups, struct fg_err *err)
 {
-    for (uint32_t i = 0; i < nodes->n_rows;)
-        if (verify_span(nodes, &i, err) != FG_OK)
+    for (uint32_t i = 0; i < rollups->n_rows;)
+        if (verify_span(rollups, &i, err) != FG_OK)
             return err->code;
     return FG_OK;
 }
 
 static enum fg_code verify_rows(struct rollup_verifying *verifying, struct fg_err *err)
 {
-    const struct fg_nodes *nodes = &verifying->nodes;
-    struct fg_slice crn = verifying->sections[FG_NODES_CROWN];
+    const struct fg_rollups *rollups = &verifying->rollups;
+    struct fg_slice crn = verifying->sections[FG_ROLLUP_CROWN];
 
-    for (unsigned what = 0; what < FG_NODES_WHATS; what++)
-        if (nodes->section_bytes[what] != verifying->sections[what].len)
+    for (unsigned form = 0; form < FG_ROLLUP_FORMS; form++)
+        if (rollups->section_bytes[form] != verifying->sections[form].len)
             return fg_fail(err, FG_E_CORRUPT, "rollups: %zu bytes, but the directory says %llu",
-                           verifying->sections[what].len,
-                           (unsigned long long)nodes->section_bytes[what]);
-    if (fg_nodes_names_parse(nodes, fg_slice_sub(crn, 0, nodes->names.bytes),
-                             fg_slice_sub(crn, nodes->names.bytes, nodes->dict.bytes),
-                             verifying->arena, &verifying->names, err) != FG_OK)
+                           verifying->sections[form].len,
+                           (unsigned long long)rollups->section_bytes[form]);
+    if (fg_rollup_functions_parse(rollups, fg_slice_sub(crn, 0, rollups->names.bytes),
+                                  fg_slice_sub(crn, rollups->names.bytes, rollups->dict.bytes),
+                                  verifying->arena, &verifying->names, err) != FG_OK)
         return err->code;
-    for (uint32_t i = 0; i < nodes->n_rows; i++)
-        if (verify_row(verifying, &nodes->rows[i], err) != FG_OK)
+    for (uint32_t i = 0; i < rollups->n_rows; i++)
+        if (verify_row(verifying, &rollups->rows[i], err) != FG_OK)
             return fg_wrap(err, "rollup %u", i);
     return FG_OK;
 }
 
-enum fg_code fg_nodes_verify(const struct fg_block_part *part, struct fg_slice file,
-                             size_t max_bytes, struct fg_err *err)
+enum fg_code fg_rollup_verify(const struct fg_block_part *part, struct fg_slice file,
+                              size_t max_bytes, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(max_bytes);
-    struct fg_nodes_ranges ranges = fg_nodes_ranges(part);
+    struct fg_rollup_ranges ranges = fg_rollup_ranges(part);
     struct rollup_verifying verifying = {
         .part = part,
-        .sections = {[FG_NODES_CROWN] = fg_slice_sub(file, ranges.crn.offset, ranges.crn.len),
-                     [FG_NODES_TABLE] = fg_slice_sub(file, ranges.ftb.offset, ranges.ftb.len),
-                     [FG_NODES_FULL] = fg_slice_sub(file, ranges.ful.offset, ranges.ful.len)},
+        .sections = {[FG_ROLLUP_CROWN] = fg_slice_sub(file, ranges.crn.offset, ranges.crn.len),
+                     [FG_ROLLUP_TOTALS] = fg_slice_sub(file, ranges.ftb.offset, ranges.ftb.len),
+                     [FG_ROLLUP_FULL] = fg_slice_sub(file, ranges.ful.offset, ranges.ful.len)},
         .arena = arena,
     };
 
     if (ranges.nod.len == 0)
         return FG_OK;
-    if (fg_nodes_parse(part, fg_slice_sub(file, ranges.nod.offset, ranges.nod.len), arena,
-                       &verifying.nodes, err) != FG_OK ||
+    if (fg_rollups_parse(part, fg_slice_sub(file, ranges.nod.offset, ranges.nod.len), arena,
+                         &verifying.rollups, err) != FG_OK ||
         verify_rows(&verifying, err) != FG_OK)
         return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
     return FG_OK;
 }
 
-enum fg_code fg_nodes_verify_alone(const struct fg_block_part *part, struct fg_slice file,
-                                   size_t max_bytes, struct fg_err *err)
+enum fg_code fg_rollup_verify_spans(const struct fg_block_part *part, struct fg_slice file,
+                                    size_t max_bytes, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(max_bytes);
-    struct fg_block_range nod = fg_nodes_ranges(part).nod;
-    struct fg_nodes nodes;
+    struct fg_block_range nod = fg_rollup_ranges(part).nod;
+    struct fg_rollups rollups;
 
-    if (fg_nodes_parse(part, fg_slice_sub(file, nod.offset, nod.len), arena, &nodes, err) !=
+    if (fg_rollups_parse(part, fg_slice_sub(file, nod.offset, nod.len), arena, &rollups, err) !=
             FG_OK ||
-        verify_spans(&nodes, err) != FG_OK)
+        verify_spans(&rollups, err) != FG_OK)
         return fg_wrap(err, "part %.*s/%.*s", FG_S(part->tenant), FG_S(part->service));
     return FG_OK;
 }

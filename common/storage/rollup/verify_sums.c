@@ -1,5 +1,5 @@
 /*
- * What merged nodes should be, from the profiles of their part: the slow way, row by row.
+ * Computes what rollups should be from the profiles of their part: the slow way, row by row.
  */
 #include "common/model/labels.h"
 #include "common/storage/rollup/verify.h"
@@ -10,8 +10,8 @@ struct sums_verifying {
     struct fg_arena *arena;
     struct fg_block_index index;
     struct fg_block_tree tree;
-    struct fg_nodes_ranges ranges;
-    struct fg_nodes nodes;
+    struct fg_rollup_ranges ranges;
+    struct fg_rollups rollups;
     struct fg_function_tree dict; /* as stored */
     int64_t *times_ns;            /* of all profiles */
     struct fg_id *ids;
@@ -72,14 +72,14 @@ static enum fg_code read_rows(struct sums_verifying *verifying, struct fg_err *e
 static enum fg_code read_nodes(struct sums_verifying *verifying, struct fg_err *err)
 {
     struct fg_slice crn = range_of(verifying, verifying->ranges.crn);
-    struct fg_nodes *nodes = &verifying->nodes;
+    struct fg_rollups *rollups = &verifying->rollups;
 
-    if (fg_nodes_parse(verifying->part, range_of(verifying, verifying->ranges.nod),
-                       verifying->arena, nodes, err) != FG_OK)
+    if (fg_rollups_parse(verifying->part, range_of(verifying, verifying->ranges.nod),
+                         verifying->arena, rollups, err) != FG_OK)
         return err->code;
-    return fg_nodes_names_parse(nodes, fg_slice_sub(crn, 0, nodes->names.bytes),
-                                fg_slice_sub(crn, nodes->names.bytes, nodes->dict.bytes),
-                                verifying->arena, &verifying->dict, err);
+    return fg_rollup_functions_parse(rollups, fg_slice_sub(crn, 0, rollups->names.bytes),
+                                     fg_slice_sub(crn, rollups->names.bytes, rollups->dict.bytes),
+                                     verifying->arena, &verifying->dict, err);
 }
 
 static enum fg_code read_part(struct sums_verifying *verifying, struct fg_err *err)
@@ -152,7 +152,7 @@ static bool is_grouped_well(const struct fg_groups *groups, const struct fg_labe
 
 static enum fg_code check_groups(const struct sums_verifying *verifying, struct fg_err *err)
 {
-    const struct fg_groups *groups = &verifying->nodes.groups;
+    const struct fg_groups *groups = &verifying->rollups.groups;
 
     if (groups->n_series != verifying->part->n_series)
         return fg_fail(err, FG_E_CORRUPT, "rollups: groups of %u series, but there are %u",
@@ -197,12 +197,12 @@ struct counted {
     struct fg_id digest;
 };
 
-/* What a run has of a type in the time of the key. */
-static enum fg_code add_run(struct sums_verifying *verifying, const struct fg_nodes_key *key,
-                            const struct fg_block_run *run, uint32_t type, struct counted *counted,
-                            struct fg_err *err)
+/* What a chunk has of a type in the time of the key. */
+static enum fg_code add_chunk(struct sums_verifying *verifying, const struct fg_rollup_key *key,
+                              const struct fg_block_chunk *chunk, uint32_t type,
+                              struct counted *counted, struct fg_err *err)
 {
-    uint32_t first = run->first, end = run->first + run->count;
+    uint32_t first = chunk->first, end = chunk->first + chunk->count;
 
     while (first < end && verifying->times_ns[first] < key->start_ns)
         first++;
@@ -215,31 +215,31 @@ static enum fg_code add_run(struct sums_verifying *verifying, const struct fg_no
     return add_profiles(verifying, first, end, type, err);
 }
 
-static enum fg_code add_series(struct sums_verifying *verifying, const struct fg_nodes_key *key,
+static enum fg_code add_series(struct sums_verifying *verifying, const struct fg_rollup_key *key,
                                uint32_t series, uint32_t type, struct counted *counted,
                                struct fg_err *err)
 {
     const struct fg_block_series_row *row = &verifying->index.series[series];
 
-    for (uint32_t i = 0; i < row->n_runs; i++)
-        if (add_run(verifying, key, &verifying->index.runs[row->runs[i]], type, counted, err) !=
-            FG_OK)
+    for (uint32_t i = 0; i < row->n_chunks; i++)
+        if (add_chunk(verifying, key, &verifying->index.chunks[row->chunks[i]], type, counted,
+                      err) != FG_OK)
             return err->code;
     return FG_OK;
 }
 
-static bool is_of(const struct sums_verifying *verifying, const struct fg_nodes_key *key,
+static bool is_of(const struct sums_verifying *verifying, const struct fg_rollup_key *key,
                   uint32_t series)
 {
-    return key->kind == FG_NODES_ALL || (key->kind == FG_NODES_SERIES && key->number == series) ||
-           (key->kind == FG_NODES_GROUP &&
-            verifying->nodes.groups.of_series[series] == key->number);
+    return key->kind == FG_ROLLUP_ALL || (key->kind == FG_ROLLUP_SERIES && key->number == series) ||
+           (key->kind == FG_ROLLUP_GROUP &&
+            verifying->rollups.groups.of_series[series] == key->number);
 }
 
-static enum fg_code sum_row(struct sums_verifying *verifying, const struct fg_nodes_row *row,
+static enum fg_code sum_row(struct sums_verifying *verifying, const struct fg_rollup_row *row,
                             struct counted *counted, struct fg_err *err)
 {
-    const struct fg_profile_type *type = &verifying->nodes.types[row->type];
+    const struct fg_profile_type *type = &verifying->rollups.types[row->type];
 
     memset(verifying->sums, 0, verifying->part->n_stacks * sizeof *verifying->sums);
     for (uint32_t s = 0; s < verifying->index.n_series; s++) {
@@ -261,7 +261,7 @@ static enum fg_code sum_row(struct sums_verifying *verifying, const struct fg_no
 /* ---- comparing ---- */
 
 static struct fg_slice bytes_of(const struct sums_verifying *verifying,
-                                struct fg_block_range section, const struct fg_nodes_place *place)
+                                struct fg_block_range section, const struct fg_rollup_place *place)
 {
     return fg_slice_sub(range_of(verifying, section), (size_t)place->offset, place->bytes);
 }
@@ -279,16 +279,16 @@ static bool same_crown(const struct sums_verifying *verifying, const struct fg_c
     return true;
 }
 
-static enum fg_code check_crown(struct sums_verifying *verifying, const struct fg_nodes_row *row,
+static enum fg_code check_crown(struct sums_verifying *verifying, const struct fg_rollup_row *row,
                                 struct fg_err *err)
 {
-    const struct fg_nodes_place *place = &row->places[FG_NODES_CROWN];
+    const struct fg_rollup_place *place = &row->places[FG_ROLLUP_CROWN];
     struct fg_crown crown, want;
     bool same;
 
-    if (fg_nodes_crown_parse(row, &verifying->dict,
-                             bytes_of(verifying, verifying->ranges.crn, place), verifying->arena,
-                             &crown, err) != FG_OK)
+    if (fg_rollup_crown_parse(row, &verifying->dict,
+                              bytes_of(verifying, verifying->ranges.crn, place), verifying->arena,
+                              &crown, err) != FG_OK)
         return err->code;
     fg_crown_make(&verifying->names, &verifying->values, crown.n_nodes, &want);
     same = same_crown(verifying, &crown, &want);
@@ -296,10 +296,10 @@ static enum fg_code check_crown(struct sums_verifying *verifying, const struct f
     return same ? FG_OK : fg_fail(err, FG_E_CORRUPT, "crown");
 }
 
-static enum fg_code check_table(struct sums_verifying *verifying, const struct fg_nodes_row *row,
+static enum fg_code check_table(struct sums_verifying *verifying, const struct fg_rollup_row *row,
                                 struct fg_err *err)
 {
-    const struct fg_nodes_place *place = &row->places[FG_NODES_TABLE];
+    const struct fg_rollup_place *place = &row->places[FG_ROLLUP_TOTALS];
     const struct fg_function_values *values = &verifying->values;
     uint32_t n_names = verifying->dict.n_names;
     int64_t *self = fg_arena_new(verifying->arena, int64_t, n_names);
@@ -307,8 +307,9 @@ static enum fg_code check_table(struct sums_verifying *verifying, const struct f
 
     if (self == NULL || totals == NULL)
         return no_room(err);
-    if (fg_nodes_table_add(row, &verifying->dict, bytes_of(verifying, verifying->ranges.ftb, place),
-                           1, verifying->arena, self, totals, err) != FG_OK)
+    if (fg_rollup_totals_add(row, &verifying->dict,
+                             bytes_of(verifying, verifying->ranges.ftb, place), 1, verifying->arena,
+                             self, totals, err) != FG_OK)
         return err->code;
     /* What is in no table has no value. */
     for (uint32_t i = 0; i < n_names; i++) {
@@ -325,7 +326,7 @@ static enum fg_code check_table(struct sums_verifying *verifying, const struct f
     return FG_OK;
 }
 
-static enum fg_code check_full(struct sums_verifying *verifying, const struct fg_nodes_row *row,
+static enum fg_code check_full(struct sums_verifying *verifying, const struct fg_rollup_row *row,
                                struct fg_err *err)
 {
     uint32_t n_stacks = verifying->part->n_stacks;
@@ -333,9 +334,9 @@ static enum fg_code check_full(struct sums_verifying *verifying, const struct fg
 
     if (sums == NULL)
         return no_room(err);
-    if (fg_nodes_full_add(row,
-                          bytes_of(verifying, verifying->ranges.ful, &row->places[FG_NODES_FULL]),
-                          1, verifying->arena, sums, n_stacks, err) != FG_OK)
+    if (fg_rollup_full_add(row,
+                           bytes_of(verifying, verifying->ranges.ful, &row->places[FG_ROLLUP_FULL]),
+                           1, verifying->arena, sums, n_stacks, err) != FG_OK)
         return err->code;
     return memcmp(sums, verifying->sums, n_stacks * sizeof *sums) == 0
                ? FG_OK
@@ -345,23 +346,23 @@ static enum fg_code check_full(struct sums_verifying *verifying, const struct fg
 /* The names of version 1 cannot be made any more. */
 static bool has_our_names(const struct sums_verifying *verifying)
 {
-    return verifying->nodes.version == FG_NODES_VERSION;
+    return verifying->rollups.version == FG_ROLLUP_VERSION;
 }
 
-static enum fg_code check_names(struct sums_verifying *verifying, const struct fg_nodes_row *row,
+static enum fg_code check_names(struct sums_verifying *verifying, const struct fg_rollup_row *row,
                                 struct fg_err *err)
 {
     fg_function_values_set(&verifying->values, &verifying->names, (const int64_t *)verifying->sums);
     if (row->total != verifying->values.all)
         return fg_fail(err, FG_E_CORRUPT, "total of %lld, should be %lld", (long long)row->total,
                        (long long)verifying->values.all);
-    if ((row->places[FG_NODES_CROWN].bytes > 0 && check_crown(verifying, row, err) != FG_OK) ||
-        (row->places[FG_NODES_TABLE].bytes > 0 && check_table(verifying, row, err) != FG_OK))
+    if ((row->places[FG_ROLLUP_CROWN].bytes > 0 && check_crown(verifying, row, err) != FG_OK) ||
+        (row->places[FG_ROLLUP_TOTALS].bytes > 0 && check_table(verifying, row, err) != FG_OK))
         return err->code;
     return FG_OK;
 }
 
-static enum fg_code check_row(struct sums_verifying *verifying, const struct fg_nodes_row *row,
+static enum fg_code check_row(struct sums_verifying *verifying, const struct fg_rollup_row *row,
                               struct fg_err *err)
 {
     struct counted counted = {0};
@@ -373,16 +374,16 @@ static enum fg_code check_row(struct sums_verifying *verifying, const struct fg_
                        (unsigned long long)row->count, (unsigned long long)counted.count);
     if (row->count == 0)
         return FG_OK;
-    if (row->places[FG_NODES_FULL].bytes > 0 && check_full(verifying, row, err) != FG_OK)
+    if (row->places[FG_ROLLUP_FULL].bytes > 0 && check_full(verifying, row, err) != FG_OK)
         return err->code;
     return has_our_names(verifying) ? check_names(verifying, row, err) : FG_OK;
 }
 
 static enum fg_code check_rows(struct sums_verifying *verifying, struct fg_err *err)
 {
-    for (uint32_t i = 0; i < verifying->nodes.n_rows; i++) {
+    for (uint32_t i = 0; i < verifying->rollups.n_rows; i++) {
         struct fg_arena_mark mark = fg_arena_mark(verifying->arena);
-        enum fg_code code = check_row(verifying, &verifying->nodes.rows[i], err);
+        enum fg_code code = check_row(verifying, &verifying->rollups.rows[i], err);
 
         fg_arena_release(verifying->arena, mark);
         if (code != FG_OK)
@@ -407,15 +408,15 @@ static enum fg_code check_all(struct sums_verifying *verifying, struct fg_err *e
     return code;
 }
 
-enum fg_code fg_nodes_verify_sums(const struct fg_block_part *part, struct fg_slice file,
-                                  size_t max_bytes, struct fg_err *err)
+enum fg_code fg_rollup_verify_sums(const struct fg_block_part *part, struct fg_slice file,
+                                   size_t max_bytes, struct fg_err *err)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(max_bytes);
     fg_auto(fg_block_samples) *samples = fg_block_samples_create(max_bytes);
     struct sums_verifying verifying = {.part = part,
                                        .file = file,
                                        .arena = arena,
-                                       .ranges = fg_nodes_ranges(part),
+                                       .ranges = fg_rollup_ranges(part),
                                        .samples = samples,
                                        .page = FG_MAP_NONE};
 

@@ -20,7 +20,7 @@ struct whole_series {
     struct fg_id digest;
 };
 
-struct fg_nodes_whole {
+struct fg_rollup_whole {
     struct fg_arena *arena;
     struct fg_block_writer *block;
     const struct fg_tree *tree;
@@ -30,7 +30,7 @@ struct fg_nodes_whole {
     struct fg_profile_type types[TYPES_MAX];
     uint32_t n_types;
     struct fg_groups groups;
-    struct fg_nodes_writer *nodes; /* at the end */
+    struct fg_rollup_writer *nodes; /* at the end */
     uint32_t n_ranks;
     uint64_t *sums; /* [n_types][n_ranks] */
     int64_t *named; /* [n_types][nodes of names]; at the end */
@@ -50,7 +50,7 @@ static bool is_worth_it(const struct fg_tree *tree, const uint32_t *uses)
 /* ---- types ---- */
 
 /* Its number; TYPES_MAX: they are too many. */
-static uint32_t find_type(struct fg_nodes_whole *whole, const struct fg_profile_type *type)
+static uint32_t find_type(struct fg_rollup_whole *whole, const struct fg_profile_type *type)
 {
     uint32_t i = 0;
 
@@ -62,7 +62,7 @@ static uint32_t find_type(struct fg_nodes_whole *whole, const struct fg_profile_
 }
 
 /* false: too many types, or one twice in a series, of which only one would count. */
-static bool set_types(struct fg_nodes_whole *whole, uint32_t number)
+static bool set_types(struct fg_rollup_whole *whole, uint32_t number)
 {
     const struct fg_block_series *from = &whole->series[number];
     struct whole_series *series = &whole->of[number];
@@ -82,7 +82,7 @@ static bool set_types(struct fg_nodes_whole *whole, uint32_t number)
 
 /* ---- create ---- */
 
-static bool choose_groups(struct fg_nodes_whole *whole)
+static bool choose_groups(struct fg_rollup_whole *whole)
 {
     static const struct fg_slice wanted[] = FG_GROUPS_DEFAULT;
     struct fg_labels *labels = fg_arena_new(whole->arena, struct fg_labels, whole->n_series);
@@ -96,7 +96,7 @@ static bool choose_groups(struct fg_nodes_whole *whole)
                             &whole->groups, &err) == FG_OK;
 }
 
-static bool make_sums(struct fg_nodes_whole *whole)
+static bool make_sums(struct fg_rollup_whole *whole)
 {
     size_t count;
 
@@ -108,7 +108,7 @@ static bool make_sums(struct fg_nodes_whole *whole)
     return true;
 }
 
-static bool prepare(struct fg_nodes_whole *whole)
+static bool prepare(struct fg_rollup_whole *whole)
 {
     whole->of = fg_arena_new(whole->arena, struct whole_series, whole->n_series);
     if (whole->of == NULL)
@@ -119,16 +119,16 @@ static bool prepare(struct fg_nodes_whole *whole)
     return choose_groups(whole) && make_sums(whole);
 }
 
-struct fg_nodes_whole *fg_nodes_whole_create(struct fg_block_writer *block,
-                                             const struct fg_tree *tree, const uint32_t *uses,
-                                             const struct fg_block_series *series,
-                                             uint32_t n_series)
+struct fg_rollup_whole *fg_rollup_whole_create(struct fg_block_writer *block,
+                                               const struct fg_tree *tree, const uint32_t *uses,
+                                               const struct fg_block_series *series,
+                                               uint32_t n_series)
 {
-    struct fg_nodes_whole *whole;
+    struct fg_rollup_whole *whole;
 
     if (!is_worth_it(tree, uses))
         return NULL;
-    whole = fg_new(struct fg_nodes_whole);
+    whole = fg_new(struct fg_rollup_whole);
     whole->arena = fg_arena_create(ARENA_MAX_BYTES);
     whole->block = block;
     whole->tree = tree;
@@ -136,15 +136,15 @@ struct fg_nodes_whole *fg_nodes_whole_create(struct fg_block_writer *block,
     whole->n_series = n_series;
     if (prepare(whole))
         return whole;
-    fg_nodes_whole_destroy(whole);
+    fg_rollup_whole_destroy(whole);
     return NULL;
 }
 
-void fg_nodes_whole_destroy(struct fg_nodes_whole *whole)
+void fg_rollup_whole_destroy(struct fg_rollup_whole *whole)
 {
     if (whole == NULL)
         return;
-    fg_nodes_writer_destroy(whole->nodes);
+    fg_rollup_writer_destroy(whole->nodes);
     free(whole->sums);
     free(whole->named);
     fg_arena_destroy(whole->arena);
@@ -153,8 +153,8 @@ void fg_nodes_whole_destroy(struct fg_nodes_whole *whole)
 
 /* ---- sums ---- */
 
-void fg_nodes_whole_add(struct fg_nodes_whole *whole, uint32_t series,
-                        const struct fg_block_profile *profile)
+void fg_rollup_whole_add(struct fg_rollup_whole *whole, uint32_t series,
+                         const struct fg_block_profile *profile)
 {
     struct fg_block_added added;
 
@@ -180,13 +180,13 @@ void fg_nodes_whole_add(struct fg_nodes_whole *whole, uint32_t series,
 /* ---- the node ---- */
 
 /* Profiles of series that have a value of the type, as in all nodes. */
-static struct fg_nodes_value value_of(const struct fg_nodes_whole *whole, uint32_t type,
-                                      const uint64_t *seen, uint64_t replaces_bytes)
+static struct fg_rollup_value value_of(const struct fg_rollup_whole *whole, uint32_t type,
+                                       const uint64_t *seen, uint64_t replaces_bytes)
 {
-    uint32_t n_names = fg_nodes_writer_names(whole->nodes)->n_nodes;
-    struct fg_nodes_value value = {.type = type,
-                                   .self = whole->named + (size_t)type * n_names,
-                                   .replaces_bytes = replaces_bytes};
+    uint32_t n_names = fg_rollup_writer_functions(whole->nodes)->n_nodes;
+    struct fg_rollup_value value = {.type = type,
+                                    .self = whole->named + (size_t)type * n_names,
+                                    .replaces_bytes = replaces_bytes};
 
     for (uint32_t i = 0; i < whole->n_series; i++)
         for (uint32_t t = 0; t < whole->series[i].n_types; t++) {
@@ -198,20 +198,20 @@ static struct fg_nodes_value value_of(const struct fg_nodes_whole *whole, uint32
     return value;
 }
 
-static enum fg_code create_nodes(struct fg_nodes_whole *whole, struct fg_err *err)
+static enum fg_code create_nodes(struct fg_rollup_whole *whole, struct fg_err *err)
 {
-    const struct fg_nodes_options options = {.tree = whole->tree,
-                                             .groups = &whole->groups,
-                                             .types = whole->types,
-                                             .n_types = whole->n_types};
+    const struct fg_rollup_options options = {.tree = whole->tree,
+                                              .groups = &whole->groups,
+                                              .types = whole->types,
+                                              .n_types = whole->n_types};
 
-    return fg_nodes_writer_create(&options, &whole->nodes, err);
+    return fg_rollup_writer_create(&options, &whole->nodes, err);
 }
 
 /* Sums of stacks become sums of names. */
-static void name_sums(struct fg_nodes_whole *whole)
+static void name_sums(struct fg_rollup_whole *whole)
 {
-    const struct fg_function_tree *names = fg_nodes_writer_names(whole->nodes);
+    const struct fg_function_tree *names = fg_rollup_writer_functions(whole->nodes);
     uint32_t *stacks = fg_calloc(FG_MAX(whole->n_ranks, 1), sizeof *stacks);
 
     fg_block_part_stacks(whole->block, stacks);
@@ -228,22 +228,22 @@ static void name_sums(struct fg_nodes_whole *whole)
     free(stacks);
 }
 
-static enum fg_code add_node(struct fg_nodes_whole *whole, const uint64_t *seen,
+static enum fg_code add_node(struct fg_rollup_whole *whole, const uint64_t *seen,
                              uint64_t replaces_bytes, struct fg_err *err)
 {
-    const struct fg_nodes_key key = {
-        .kind = FG_NODES_ALL, .start_ns = whole->t_min_ns, .end_ns = whole->t_max_ns + 1};
-    struct fg_nodes_value values[TYPES_MAX];
+    const struct fg_rollup_key key = {
+        .kind = FG_ROLLUP_ALL, .start_ns = whole->t_min_ns, .end_ns = whole->t_max_ns + 1};
+    struct fg_rollup_value values[TYPES_MAX];
     uint32_t n = 0;
 
     for (uint32_t t = 0; t < whole->n_types; t++) {
         values[n] = value_of(whole, t, seen, replaces_bytes);
         n += values[n].count > 0;
     }
-    return n == 0 ? FG_OK : fg_nodes_add(whole->nodes, &key, values, n, err);
+    return n == 0 ? FG_OK : fg_rollup_add(whole->nodes, &key, values, n, err);
 }
 
-static enum fg_code write_node(struct fg_nodes_whole *whole, const uint64_t *seen, uint64_t bytes,
+static enum fg_code write_node(struct fg_rollup_whole *whole, const uint64_t *seen, uint64_t bytes,
                                struct fg_err *err)
 {
     if (create_nodes(whole, err) != FG_OK)
@@ -251,10 +251,10 @@ static enum fg_code write_node(struct fg_nodes_whole *whole, const uint64_t *see
     name_sums(whole);
     if (add_node(whole, seen, bytes, err) != FG_OK)
         return err->code;
-    return fg_nodes_write(whole->nodes, whole->block, err);
+    return fg_rollup_write(whole->nodes, whole->block, err);
 }
 
-enum fg_code fg_nodes_whole_write(struct fg_nodes_whole *whole, struct fg_err *err)
+enum fg_code fg_rollup_whole_write(struct fg_rollup_whole *whole, struct fg_err *err)
 {
     uint64_t *seen, samples, bytes;
     enum fg_code code;

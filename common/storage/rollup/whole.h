@@ -1,47 +1,48 @@
 /*
- * The merged node of all of a part, over all of its time, made while the part is written: what a
- * segment has of a service with many instances, so that questions about its last minutes need not
+ * Makes the rollup of a whole part, of all series over its whole time, while the part is written.
+ * Segments have it for services with many instances, so that queries of the last minutes do not
  * read every profile.
  *
  *     fg_block_part_begin
- *       fg_nodes_whole_create      where it is likely to be worth it
- *       series, profiles           fg_nodes_whole_add() after each fg_block_profile_add()
- *       fg_nodes_whole_write
+ *       fg_rollup_whole_create      if it is likely to be worth its time
+ *       series, profiles           fg_rollup_whole_add() after each fg_block_profile_add()
+ *       fg_rollup_whole_write
  *     fg_block_part_end
- *     fg_nodes_whole_destroy
+ *     fg_rollup_whole_destroy
  *
- * It has a crown and a table, no full node: who needs these reads the profiles. Like other nodes it
- * is kept only where it is worth its bytes.
+ * It has a crown and function totals, but no full values; queries that need those read the
+ * profiles. As with other rollups, a form is kept only if it is worth its bytes.
  *
- * Thread: one at a time. Memory: 8 bytes for each type and stack, 64 MiB at most; at the end 45 for
- * a node of the tree.
+ * Thread: one at a time. Memory: 8 bytes per type and stack, at most 64 MiB; at the end 45 per node
+ * of the tree.
  */
 #ifndef FG_COMMON_STORAGE_ROLLUP_WHOLE_H
 #define FG_COMMON_STORAGE_ROLLUP_WHOLE_H
 
 #include "common/storage/rollup/writer.h"
 
-struct fg_nodes_whole;
+struct fg_rollup_whole;
 
 /*
- * tree, uses: as the part has them, which was begun; series[n_series]: those that will have
- * profiles, in order. They and the block stay until destroy. NULL: it would not be worth its time,
- * or there is more than it has room for.
+ * Begins, after the part was begun. tree, uses: those of the part; series[n_series]: the series
+ * that will have profiles, in order. All are borrowed until destroy, and so is the block. Returns
+ * NULL if it would not be worth its time or exceed its memory.
  */
-struct fg_nodes_whole *fg_nodes_whole_create(struct fg_block_writer *block,
-                                             const struct fg_tree *tree, const uint32_t *uses,
-                                             const struct fg_block_series *series,
-                                             uint32_t n_series);
-void fg_nodes_whole_destroy(struct fg_nodes_whole *whole); /* NULL is one, too */
-FG_AUTO(fg_nodes_whole, fg_nodes_whole_destroy)
+struct fg_rollup_whole *fg_rollup_whole_create(struct fg_block_writer *block,
+                                               const struct fg_tree *tree, const uint32_t *uses,
+                                               const struct fg_block_series *series,
+                                               uint32_t n_series);
+/* Frees it. Accepts NULL. */
+void fg_rollup_whole_destroy(struct fg_rollup_whole *whole);
+FG_AUTO(fg_rollup_whole, fg_rollup_whole_destroy)
 
-/* The profile was added to the block just now, to the series of that number. Nothing where whole is
- * NULL. */
-void fg_nodes_whole_add(struct fg_nodes_whole *whole, uint32_t series,
-                        const struct fg_block_profile *profile);
+/* Adds the profile that was just added to the block, of the series with that number. whole NULL:
+ * does nothing. */
+void fg_rollup_whole_add(struct fg_rollup_whole *whole, uint32_t series,
+                         const struct fg_block_profile *profile);
 
-/* All profiles were added. Nothing where whole is NULL. Fails only as the writing of samples does.
- */
-enum fg_code fg_nodes_whole_write(struct fg_nodes_whole *whole, struct fg_err *err) fg_must_check;
+/* Writes the rollup after all profiles were added. whole NULL: does nothing. Errors are those of
+ * writing samples. */
+enum fg_code fg_rollup_whole_write(struct fg_rollup_whole *whole, struct fg_err *err) fg_must_check;
 
 #endif

@@ -13,7 +13,7 @@ enum {
     NAME_BYTES = 4,      /* beside its text, unpacked */
 };
 
-int fg_nodes_key_cmp(const struct fg_nodes_key *a, const struct fg_nodes_key *b)
+int fg_rollup_key_cmp(const struct fg_rollup_key *a, const struct fg_rollup_key *b)
 {
     if (a->kind != b->kind)
         return a->kind < b->kind ? -1 : 1;
@@ -26,15 +26,15 @@ int fg_nodes_key_cmp(const struct fg_nodes_key *a, const struct fg_nodes_key *b)
 
 /* ---- the writer ---- */
 
-static enum fg_code check_options(const struct fg_nodes_options *options, struct fg_err *err)
+static enum fg_code check_options(const struct fg_rollup_options *options, struct fg_err *err)
 {
-    if (options->n_types > FG_NODES_TYPES_MAX)
+    if (options->n_types > FG_ROLLUP_TYPES_MAX)
         return fg_fail(err, FG_E_LIMIT, "rollups of %u types", options->n_types);
-    if (options->groups->common.count > FG_NODES_LABELS_MAX)
+    if (options->groups->common.count > FG_ROLLUP_LABELS_MAX)
         return fg_fail(err, FG_E_LIMIT, "rollups with %zu common labels",
                        options->groups->common.count);
-    if (options->n_made_of > FG_NODES_MADE_OF_MAX)
-        return fg_fail(err, FG_E_LIMIT, "rollups of %u objects", options->n_made_of);
+    if (options->n_derived_from > FG_ROLLUP_DERIVED_FROM_MAX)
+        return fg_fail(err, FG_E_LIMIT, "rollups of %u objects", options->n_derived_from);
     return FG_OK;
 }
 
@@ -47,19 +47,20 @@ static void *copy_array(const void *from, size_t count, size_t size)
     return copy;
 }
 
-enum fg_code fg_nodes_writer_create(const struct fg_nodes_options *options,
-                                    struct fg_nodes_writer **ret_writer, struct fg_err *err)
+enum fg_code fg_rollup_writer_create(const struct fg_rollup_options *options,
+                                     struct fg_rollup_writer **ret_writer, struct fg_err *err)
 {
-    struct fg_nodes_writer *writer;
+    struct fg_rollup_writer *writer;
 
     if (check_options(options, err) != FG_OK)
         return err->code;
-    writer = fg_new(struct fg_nodes_writer);
+    writer = fg_new(struct fg_rollup_writer);
     writer->options = *options;
     writer->types = copy_array(options->types, options->n_types, sizeof *options->types);
-    writer->made_of = copy_array(options->made_of, options->n_made_of, sizeof *options->made_of);
+    writer->derived_from =
+        copy_array(options->derived_from, options->n_derived_from, sizeof *options->derived_from);
     writer->options.types = writer->types;
-    writer->options.made_of = writer->made_of;
+    writer->options.derived_from = writer->derived_from;
     if (options->crown_nodes == 0)
         writer->options.crown_nodes = FG_CROWN_NODES;
     fg_function_tree_init_stacks(&writer->names, options->tree, true);
@@ -77,27 +78,27 @@ enum fg_code fg_nodes_writer_create(const struct fg_nodes_options *options,
     return FG_OK;
 }
 
-const struct fg_function_tree *fg_nodes_writer_names(const struct fg_nodes_writer *writer)
+const struct fg_function_tree *fg_rollup_writer_functions(const struct fg_rollup_writer *writer)
 {
     return &writer->names;
 }
 
-static void part_done(struct fg_nodes_out_part *part)
+static void part_done(struct fg_rollup_out_part *part)
 {
     free(part->numbers);
     fg_buf_done(&part->bytes);
 }
 
-void fg_nodes_writer_destroy(struct fg_nodes_writer *writer)
+void fg_rollup_writer_destroy(struct fg_rollup_writer *writer)
 {
     if (writer == NULL)
         return;
     for (uint32_t i = 0; i < writer->n_rows; i++)
-        for (unsigned what = 0; what < FG_NODES_WHATS; what++)
+        for (unsigned what = 0; what < FG_ROLLUP_FORMS; what++)
             part_done(&writer->rows[i].parts[what]);
     free(writer->rows);
     free(writer->types);
-    free(writer->made_of);
+    free(writer->derived_from);
     fg_function_values_done(&writer->values);
     fg_function_tree_done(&writer->names);
     free(writer->dict);
@@ -129,7 +130,7 @@ static void put_column(const int64_t *values, uint32_t count, struct fg_buf *out
         fg_buf_varint(out, numbers[i] / column.scale);
 }
 
-void fg_nodes_put_gaps(const uint32_t *numbers, uint32_t count, struct fg_buf *out)
+void fg_rollup_put_gaps(const uint32_t *numbers, uint32_t count, struct fg_buf *out)
 {
     uint32_t next = 0;
 
@@ -140,10 +141,10 @@ void fg_nodes_put_gaps(const uint32_t *numbers, uint32_t count, struct fg_buf *o
 }
 
 /* How long a part gets, with the numbers it has now. UINT64_MAX: it cannot be stored. */
-static uint64_t packed_bytes(struct fg_nodes_writer *writer, const struct fg_nodes_out_part *part)
+static uint64_t packed_bytes(struct fg_rollup_writer *writer, const struct fg_rollup_out_part *part)
 {
     fg_buf_clear(&writer->raw);
-    fg_nodes_put_gaps(part->numbers, part->count, &writer->raw);
+    fg_rollup_put_gaps(part->numbers, part->count, &writer->raw);
     fg_buf_put(&writer->raw, fg_buf_slice(&part->bytes));
     if (writer->raw.len > FG_BLOCK_PAGE_RAW_MAX_BYTES)
         return UINT64_MAX;
@@ -156,7 +157,7 @@ struct newcomers {
     uint64_t name_bytes; /* unpacked */
 };
 
-static void meet_name(struct fg_nodes_writer *writer, uint32_t name, struct newcomers *newcomers)
+static void meet_name(struct fg_rollup_writer *writer, uint32_t name, struct newcomers *newcomers)
 {
     if (writer->named[name] || writer->met[name] == writer->n_met)
         return;
@@ -164,8 +165,8 @@ static void meet_name(struct fg_nodes_writer *writer, uint32_t name, struct newc
     newcomers->name_bytes += writer->names.names[name].len + NAME_BYTES;
 }
 
-static struct newcomers meet(struct fg_nodes_writer *writer, enum fg_nodes_what what,
-                             const struct fg_nodes_out_part *part)
+static struct newcomers meet(struct fg_rollup_writer *writer, enum fg_rollup_form what,
+                             const struct fg_rollup_out_part *part)
 {
     struct newcomers newcomers = {0};
 
@@ -173,7 +174,7 @@ static struct newcomers meet(struct fg_nodes_writer *writer, enum fg_nodes_what 
     for (uint32_t i = 0; i < part->count; i++) {
         uint32_t number = part->numbers[i];
 
-        if (what == FG_NODES_TABLE) {
+        if (what == FG_ROLLUP_TOTALS) {
             meet_name(writer, number, &newcomers);
         } else if (!writer->dict[number]) {
             newcomers.nodes++;
@@ -183,14 +184,14 @@ static struct newcomers meet(struct fg_nodes_writer *writer, enum fg_nodes_what 
     return newcomers;
 }
 
-static void admit(struct fg_nodes_writer *writer, enum fg_nodes_what what,
-                  const struct fg_nodes_out_part *part)
+static void admit(struct fg_rollup_writer *writer, enum fg_rollup_form what,
+                  const struct fg_rollup_out_part *part)
 {
     for (uint32_t i = 0; i < part->count; i++) {
         uint32_t number = part->numbers[i];
-        uint32_t name = what == FG_NODES_TABLE ? number : writer->names.functions[number];
+        uint32_t name = what == FG_ROLLUP_TOTALS ? number : writer->names.functions[number];
 
-        if (what == FG_NODES_CROWN && !writer->dict[number]) {
+        if (what == FG_ROLLUP_CROWN && !writer->dict[number]) {
             writer->dict[number] = true;
             writer->n_dict++;
         }
@@ -203,33 +204,33 @@ static void admit(struct fg_nodes_writer *writer, enum fg_nodes_what what,
 }
 
 /* Keeps the part if it is worth it. */
-static void judge(struct fg_nodes_writer *writer, enum fg_nodes_what what, uint64_t replaces_bytes,
-                  struct fg_nodes_out_part *part)
+static void judge(struct fg_rollup_writer *writer, enum fg_rollup_form what,
+                  uint64_t replaces_bytes, struct fg_rollup_out_part *part)
 {
     struct newcomers newcomers = {0};
     uint64_t bytes = packed_bytes(writer, part);
 
-    if (what != FG_NODES_FULL)
+    if (what != FG_ROLLUP_FULL)
         newcomers = meet(writer, what, part);
-    if (bytes == UINT64_MAX || newcomers.nodes > FG_NODES_DICT_MAX - writer->n_dict ||
+    if (bytes == UINT64_MAX || newcomers.nodes > FG_ROLLUP_DICT_MAX - writer->n_dict ||
         newcomers.name_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES - writer->named_bytes) {
         writer->lacking = true;
         return;
     }
     bytes += (uint64_t)newcomers.nodes * DICT_NODE_BYTES + newcomers.name_bytes / NAME_TEXT_SHARE;
-    if (!writer->options.all && !fg_nodes_worth(bytes, replaces_bytes))
+    if (!writer->options.all && !fg_rollup_worth(bytes, replaces_bytes))
         return;
     part->kept = true;
-    if (what != FG_NODES_FULL)
+    if (what != FG_ROLLUP_FULL)
         admit(writer, what, part);
 }
 
 /* ---- parts ---- */
 
-static void add_crown(struct fg_nodes_writer *writer, const struct fg_nodes_value *value,
-                      struct fg_nodes_out_row *row)
+static void add_crown(struct fg_rollup_writer *writer, const struct fg_rollup_value *value,
+                      struct fg_rollup_out_row *row)
 {
-    struct fg_nodes_out_part *part = &row->parts[FG_NODES_CROWN];
+    struct fg_rollup_out_part *part = &row->parts[FG_ROLLUP_CROWN];
     struct fg_crown crown;
 
     fg_crown_make(&writer->names, &writer->values, writer->options.crown_nodes, &crown);
@@ -242,14 +243,14 @@ static void add_crown(struct fg_nodes_writer *writer, const struct fg_nodes_valu
     part->numbers = crown.nodes;
     crown.nodes = NULL; /* it is the part's now */
     fg_crown_done(&crown);
-    judge(writer, FG_NODES_CROWN, value->replaces_bytes, part);
+    judge(writer, FG_ROLLUP_CROWN, value->replaces_bytes, part);
 }
 
 /* Functions without any value are no rows. */
-static void add_table(struct fg_nodes_writer *writer, const struct fg_nodes_value *value,
-                      struct fg_nodes_out_row *row)
+static void add_table(struct fg_rollup_writer *writer, const struct fg_rollup_value *value,
+                      struct fg_rollup_out_row *row)
 {
-    struct fg_nodes_out_part *part = &row->parts[FG_NODES_TABLE];
+    struct fg_rollup_out_part *part = &row->parts[FG_ROLLUP_TOTALS];
     struct fg_function_values *values = &writer->values;
     uint32_t n_names = writer->names.n_names;
 
@@ -264,32 +265,32 @@ static void add_table(struct fg_nodes_writer *writer, const struct fg_nodes_valu
     }
     put_column(values->function_self, part->count, &part->bytes);
     put_column(values->function_totals, part->count, &part->bytes);
-    judge(writer, FG_NODES_TABLE, value->replaces_bytes, part);
+    judge(writer, FG_ROLLUP_TOTALS, value->replaces_bytes, part);
 }
 
-static void add_full(struct fg_nodes_writer *writer, const struct fg_nodes_value *value,
-                     struct fg_nodes_out_row *row)
+static void add_full(struct fg_rollup_writer *writer, const struct fg_rollup_value *value,
+                     struct fg_rollup_out_row *row)
 {
-    struct fg_nodes_out_part *part = &row->parts[FG_NODES_FULL];
+    struct fg_rollup_out_part *part = &row->parts[FG_ROLLUP_FULL];
     put_column((const int64_t *)value->full, writer->options.n_ranks, &part->bytes);
-    judge(writer, FG_NODES_FULL, value->replaces_bytes, part);
+    judge(writer, FG_ROLLUP_FULL, value->replaces_bytes, part);
 }
 
 /* What was not kept is freed, what was is cut to its size. */
-static void settle(struct fg_nodes_out_part *part)
+static void settle(struct fg_rollup_out_part *part)
 {
     if (!part->kept) {
         part_done(part);
-        *part = (struct fg_nodes_out_part){0};
+        *part = (struct fg_rollup_out_part){0};
     } else if (part->count > 0) {
         part->numbers = fg_realloc(part->numbers, part->count * sizeof *part->numbers);
     }
 }
 
-static void fill_row(struct fg_nodes_writer *writer, const struct fg_nodes_value *value,
-                     struct fg_nodes_out_row *row)
+static void fill_row(struct fg_rollup_writer *writer, const struct fg_rollup_value *value,
+                     struct fg_rollup_out_row *row)
 {
-    for (unsigned what = 0; what < FG_NODES_WHATS; what++)
+    for (unsigned what = 0; what < FG_ROLLUP_FORMS; what++)
         fg_buf_init(&row->parts[what].bytes, SIZE_MAX);
     fg_function_values_set_nodes(&writer->values, &writer->names, value->self);
     row->total = writer->values.all;
@@ -297,20 +298,20 @@ static void fill_row(struct fg_nodes_writer *writer, const struct fg_nodes_value
     add_table(writer, value, row);
     if (value->full != NULL)
         add_full(writer, value, row);
-    for (unsigned what = 0; what < FG_NODES_WHATS; what++)
+    for (unsigned what = 0; what < FG_ROLLUP_FORMS; what++)
         settle(&row->parts[what]);
 }
 
 /* ---- adding ---- */
 
-static enum fg_code check_key(const struct fg_nodes_writer *writer, const struct fg_nodes_key *key,
-                              const struct fg_nodes_value *values, uint32_t n_values,
-                              struct fg_err *err)
+static enum fg_code check_key(const struct fg_rollup_writer *writer,
+                              const struct fg_rollup_key *key, const struct fg_rollup_value *values,
+                              uint32_t n_values, struct fg_err *err)
 {
     const struct fg_groups *groups = writer->options.groups;
-    uint32_t numbers = key->kind == FG_NODES_ALL     ? 1
-                       : key->kind == FG_NODES_GROUP ? groups->n_groups
-                                                     : groups->n_series;
+    uint32_t numbers = key->kind == FG_ROLLUP_ALL     ? 1
+                       : key->kind == FG_ROLLUP_GROUP ? groups->n_groups
+                                                      : groups->n_series;
 
     if (key->number >= numbers || key->start_ns >= key->end_ns)
         return fg_fail(err, FG_E_INVALID, "rollup %u of %u, from %lld to %lld", key->number,
@@ -319,12 +320,12 @@ static enum fg_code check_key(const struct fg_nodes_writer *writer, const struct
         if (values[i].type >= writer->options.n_types ||
             (i > 0 && values[i].type <= values[i - 1].type))
             return fg_fail(err, FG_E_INVALID, "rollup of type %u", values[i].type);
-    if (n_values > FG_NODES_MAX - writer->n_rows)
+    if (n_values > FG_ROLLUP_MAX - writer->n_rows)
         return fg_fail(err, FG_E_LIMIT, "too many rollups");
     return FG_OK;
 }
 
-static const uint64_t *sums_of(const struct fg_nodes_value *value, bool full)
+static const uint64_t *sums_of(const struct fg_rollup_value *value, bool full)
 {
     return full ? value->full : (const uint64_t *)value->self;
 }
@@ -333,15 +334,16 @@ static const uint64_t *sums_of(const struct fg_nodes_value *value, bool full)
  * Of which earlier value of the key is this one a multiple? Gives that one's row, or FG_MAP_NONE.
  * All rows of the key are behind `first`.
  */
-static uint32_t find_base(const struct fg_nodes_writer *writer, const struct fg_nodes_value *values,
-                          uint32_t i, uint32_t first, uint64_t *ret_factor)
+static uint32_t find_base(const struct fg_rollup_writer *writer,
+                          const struct fg_rollup_value *values, uint32_t i, uint32_t first,
+                          uint64_t *ret_factor)
 {
     /* What is a multiple by stack is one by name too. */
     bool full = values[i].full != NULL;
     uint32_t count = full ? writer->options.n_ranks : writer->names.n_nodes;
 
     for (uint32_t row = first; row < writer->n_rows; row++) {
-        const struct fg_nodes_out_row *base = &writer->rows[row];
+        const struct fg_rollup_out_row *base = &writer->rows[row];
         const uint64_t *sums = NULL;
         struct fg_block_column column;
         uint64_t product;
@@ -363,13 +365,13 @@ static uint32_t find_base(const struct fg_nodes_writer *writer, const struct fg_
 }
 
 /* A row without anything worth keeping is none, unless it says that there is nothing. */
-static bool row_says_something(const struct fg_nodes_out_row *row)
+static bool row_says_something(const struct fg_rollup_out_row *row)
 {
-    return row->count == 0 || row->base != FG_MAP_NONE || row->parts[FG_NODES_CROWN].kept ||
-           row->parts[FG_NODES_TABLE].kept || row->parts[FG_NODES_FULL].kept;
+    return row->count == 0 || row->base != FG_MAP_NONE || row->parts[FG_ROLLUP_CROWN].kept ||
+           row->parts[FG_ROLLUP_TOTALS].kept || row->parts[FG_ROLLUP_FULL].kept;
 }
 
-static struct fg_nodes_out_row *next_row(struct fg_nodes_writer *writer)
+static struct fg_rollup_out_row *next_row(struct fg_rollup_writer *writer)
 {
     if (writer->n_rows == writer->cap_rows) {
         writer->cap_rows = FG_MAX(writer->cap_rows * 2, 16);
@@ -378,18 +380,18 @@ static struct fg_nodes_out_row *next_row(struct fg_nodes_writer *writer)
     return &writer->rows[writer->n_rows];
 }
 
-static void add_value(struct fg_nodes_writer *writer, const struct fg_nodes_key *key,
-                      const struct fg_nodes_value *values, uint32_t i, uint32_t first)
+static void add_value(struct fg_rollup_writer *writer, const struct fg_rollup_key *key,
+                      const struct fg_rollup_value *values, uint32_t i, uint32_t first)
 {
-    struct fg_nodes_out_row *row = next_row(writer);
-    const struct fg_nodes_value *value = &values[i];
+    struct fg_rollup_out_row *row = next_row(writer);
+    const struct fg_rollup_value *value = &values[i];
 
-    *row = (struct fg_nodes_out_row){.key = *key,
-                                     .type = value->type,
-                                     .count = value->count,
-                                     .digest = value->digest,
-                                     .base = FG_MAP_NONE,
-                                     .factor = 1};
+    *row = (struct fg_rollup_out_row){.key = *key,
+                                      .type = value->type,
+                                      .count = value->count,
+                                      .digest = value->digest,
+                                      .base = FG_MAP_NONE,
+                                      .factor = 1};
     if (value->count > 0) {
         fg_assert(value->self != NULL);
         row->base = find_base(writer, values, i, first, &row->factor);
@@ -404,9 +406,9 @@ static void add_value(struct fg_nodes_writer *writer, const struct fg_nodes_key 
     }
 }
 
-enum fg_code fg_nodes_add(struct fg_nodes_writer *writer, const struct fg_nodes_key *key,
-                          const struct fg_nodes_value *values, uint32_t n_values,
-                          struct fg_err *err)
+enum fg_code fg_rollup_add(struct fg_rollup_writer *writer, const struct fg_rollup_key *key,
+                           const struct fg_rollup_value *values, uint32_t n_values,
+                           struct fg_err *err)
 {
     uint32_t first = writer->n_rows;
 

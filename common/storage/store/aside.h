@@ -10,7 +10,8 @@
 
 #include "common/base/err.h"
 
-/* Sets the store in `dir` aside. FG_E_NO_SPACE, FG_E_DENIED, FG_E_UNAVAILABLE: the disk. */
+/* Moves the files of the store in `dir` aside. FG_E_NO_SPACE, FG_E_DENIED, FG_E_UNAVAILABLE: the
+ * disk. */
 enum fg_code fg_aside_move(const char *dir, struct fg_err *err) fg_must_check;
 
 /* Completes a move that a crash interrupted. FG_OK also if there is none. */

@@ -1,5 +1,5 @@
 /*
- * How the operations of a batch are read back; for the stores only.
+ * Decodes the operations of a batch, for implementations of the store.
  *
  * An operation: u8 kind, u8 family, varint-length key, and for puts a varint-length value, for
  * range deletes the varint-length end of the range.
@@ -15,12 +15,12 @@ enum fg_store_kind { FG_STORE_PUT = 1, FG_STORE_DELETE = 2, FG_STORE_DELETE_RANG
 struct fg_store_op {
     enum fg_store_kind kind;
     unsigned family;
-    struct fg_slice key;   /* of a range: its first */
-    struct fg_slice value; /* of a range: its end, not in it */
+    struct fg_slice key;   /* of a range: its first key */
+    struct fg_slice value; /* of a range: its end, exclusive */
 };
 
-/* The operation at cur, which started at the batch's ops. Batches are made by us, so anything that
- * does not parse is an assertion. */
+/* Reads the next operation from a cursor over the ops of a batch. Asserts that it is valid, since
+ * batches are made by this process. */
 struct fg_store_op fg_store_batch_read(struct fg_cur *cur, unsigned n_families);
 
 #endif

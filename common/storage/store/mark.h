@@ -54,10 +54,11 @@ struct fg_marker;
 
 /* Creates a marker for the folder, which is copied. Reads and writes nothing. */
 struct fg_marker *fg_marker_create(const char *dir);
-void fg_marker_destroy(struct fg_marker *marker); /* NULL is fine */
+/* Frees the marker. Accepts NULL. */
+void fg_marker_destroy(struct fg_marker *marker);
 
-/* Writes a mark of the folder's present state. All logs must be synced. After an error, which is
- * the disk's, the previous mark stays. */
+/* Writes a mark of the folder's present state. All logs must be synced. After an
+ * error of the disk the previous mark stays. */
 enum fg_code fg_marker_note(struct fg_marker *marker, struct fg_err *err) fg_must_check;
 
 #endif

@@ -1,4 +1,4 @@
-/* What RocksDB has to say while it works; for rocksdb.c only. */
+/* Forwards the log of RocksDB to ours; for rocksdb.c only. */
 #ifndef FG_COMMON_STORAGE_STORE_ROCKSDB_LOG_H
 #define FG_COMMON_STORAGE_STORE_ROCKSDB_LOG_H
 

@@ -107,7 +107,7 @@ uint64_t objects_read(struct qry_objects *objects, struct snapshot *snapshot, ui
     }
     for (uint32_t i = 0; i < blocks->n_blocks; i++) {
         fg_assert(fg_name_block(name, blocks->tenant, blocks->blocks[i].id, &err) == FG_OK);
-        if (!blocks->blocks[i].nodes_only)
+        if (!blocks->blocks[i].derived)
             add_object(objects, name, found);
     }
     fg_manifest_unref(snapshot->l0);

@@ -212,8 +212,8 @@ static uint32_t count_stripes(struct fixture *f, const struct fg_buf *file)
         uint32_t stripes = 1;
 
         must(cmp_merge_part_open(&source, i, f->arena, &part, &err), &err);
-        for (uint32_t r = 1; r < part.index.n_runs; r++)
-            stripes += part.index.runs[r].series <= part.index.runs[r - 1].series;
+        for (uint32_t r = 1; r < part.index.n_chunks; r++)
+            stripes += part.index.chunks[r].series <= part.index.chunks[r - 1].series;
         most = FG_MAX(most, stripes);
     }
     return most;
@@ -375,19 +375,19 @@ static void look_at_nodes(struct fg_slice file, const struct cmp_merge_span *spa
                                   &directory, &err),
          &err);
     for (uint32_t i = 0; i < directory.n_parts; i++) {
-        struct fg_block_range nod = fg_nodes_ranges(&directory.parts[i]).nod;
-        struct fg_nodes nodes = {0};
+        struct fg_block_range nod = fg_rollup_ranges(&directory.parts[i]).nod;
+        struct fg_rollups nodes = {0};
 
-        must(fg_nodes_verify(&directory.parts[i], file, MEMORY, &err), &err);
-        must(fg_nodes_verify_sums(&directory.parts[i], file, MEMORY, &err), &err);
+        must(fg_rollup_verify(&directory.parts[i], file, MEMORY, &err), &err);
+        must(fg_rollup_verify_sums(&directory.parts[i], file, MEMORY, &err), &err);
         seen->named +=
             fg_block_part_range(&directory.parts[i], FG_BLOCK_WANT_FUNCTION_TREE).len > 0;
         if (nod.len > 0)
-            must(fg_nodes_parse(&directory.parts[i], fg_slice_sub(file, nod.offset, nod.len), arena,
-                                &nodes, &err),
+            must(fg_rollups_parse(&directory.parts[i], fg_slice_sub(file, nod.offset, nod.len),
+                                  arena, &nodes, &err),
                  &err);
         for (uint32_t k = 0; k < nodes.n_rows; k++) {
-            const struct fg_nodes_row *row = &nodes.rows[k];
+            const struct fg_rollup_row *row = &nodes.rows[k];
             int64_t len = row->key.end_ns - row->key.start_ns;
 
             seen->kinds[row->key.kind]++;
@@ -395,7 +395,7 @@ static void look_at_nodes(struct fg_slice file, const struct cmp_merge_span *spa
             seen->halves += len == 6 * HOUR;
             seen->tens += len == HOUR / 6;
             seen->zeros += row->count == 0;
-            seen->fulls += row->places[FG_NODES_FULL].bytes > 0;
+            seen->fulls += row->places[FG_ROLLUP_FULL].bytes > 0;
             seen->multiples += row->factor > 1;
             if (span->early_ns > 0) {
                 bool early = row->key.start_ns == span->start_ns - span->early_ns;
@@ -478,21 +478,21 @@ static void small_ones_have_nodes(void **state)
                                   file.len, f.arena, &directory, &err),
          &err);
     for (uint32_t i = 0; i < directory.n_parts; i++) {
-        struct fg_block_range nod = fg_nodes_ranges(&directory.parts[i]).nod;
-        struct fg_nodes nodes = {0};
+        struct fg_block_range nod = fg_rollup_ranges(&directory.parts[i]).nod;
+        struct fg_rollups nodes = {0};
 
-        must(fg_nodes_verify_sums(&directory.parts[i], fg_buf_slice(&file), MEMORY, &err), &err);
+        must(fg_rollup_verify_sums(&directory.parts[i], fg_buf_slice(&file), MEMORY, &err), &err);
         if (nod.len > 0)
-            must(fg_nodes_parse(&directory.parts[i],
-                                fg_slice_sub(fg_buf_slice(&file), nod.offset, nod.len), f.arena,
-                                &nodes, &err),
+            must(fg_rollups_parse(&directory.parts[i],
+                                  fg_slice_sub(fg_buf_slice(&file), nod.offset, nod.len), f.arena,
+                                  &nodes, &err),
                  &err);
         for (uint32_t k = 0; k < nodes.n_rows; k++)
             small[nodes.rows[k].key.kind] += nodes.rows[k].count > 0 &&
                                              nodes.rows[k].count <= FEW &&
-                                             nodes.rows[k].places[FG_NODES_CROWN].bytes > 0;
+                                             nodes.rows[k].places[FG_ROLLUP_CROWN].bytes > 0;
     }
-    assert_true(n_rare > FEW && small[FG_NODES_GROUP] + small[FG_NODES_SERIES] > 0);
+    assert_true(n_rare > FEW && small[FG_ROLLUP_GROUP] + small[FG_ROLLUP_SERIES] > 0);
     fg_buf_done(&file);
     close_fixture(&f);
 }
@@ -517,15 +517,15 @@ static void open_object(struct fixture *f, struct fg_slice file, struct fg_block
 }
 
 static void parse_nodes(struct fixture *f, struct fg_slice file, const struct fg_block_part *part,
-                        struct fg_nodes *ret_nodes)
+                        struct fg_rollups *ret_nodes)
 {
-    struct fg_block_range nod = fg_nodes_ranges(part).nod;
+    struct fg_block_range nod = fg_rollup_ranges(part).nod;
     struct fg_err err;
 
-    *ret_nodes = (struct fg_nodes){0};
+    *ret_nodes = (struct fg_rollups){0};
     if (nod.len > 0)
-        must(fg_nodes_parse(part, fg_slice_sub(file, nod.offset, nod.len), f->arena, ret_nodes,
-                            &err),
+        must(fg_rollups_parse(part, fg_slice_sub(file, nod.offset, nod.len), f->arena, ret_nodes,
+                              &err),
              &err);
 }
 
@@ -568,7 +568,7 @@ static void write_above(struct fixture *f, struct parent_source *sources, uint32
 struct looked {
     struct fg_slice file;
     const struct fg_block_part *part;
-    struct fg_nodes nodes;
+    struct fg_rollups nodes;
     struct fg_function_tree names;
     uint64_t *paths; /* of a node: hash of its path */
 };
@@ -576,13 +576,13 @@ struct looked {
 static void look(struct fixture *f, struct fg_slice file, const struct fg_block_part *part,
                  struct looked *looked)
 {
-    struct fg_block_range crn = fg_nodes_ranges(part).crn;
+    struct fg_block_range crn = fg_rollup_ranges(part).crn;
     struct fg_slice bytes = fg_slice_sub(file, crn.offset, crn.len);
     struct fg_err err;
 
     *looked = (struct looked){.file = file, .part = part};
     parse_nodes(f, file, part, &looked->nodes);
-    must(fg_nodes_names_parse(
+    must(fg_rollup_functions_parse(
              &looked->nodes, fg_slice_sub(bytes, 0, looked->nodes.names.bytes),
              fg_slice_sub(bytes, looked->nodes.names.bytes, looked->nodes.dict.bytes), f->arena,
              &looked->names, &err),
@@ -598,28 +598,28 @@ static void look(struct fixture *f, struct fg_slice file, const struct fg_block_
 }
 
 static void read_crown(struct fixture *f, const struct looked *looked,
-                       const struct fg_nodes_row *row, struct fg_crown *ret_crown)
+                       const struct fg_rollup_row *row, struct fg_crown *ret_crown)
 {
-    struct fg_block_range crn = fg_nodes_ranges(looked->part).crn;
-    const struct fg_nodes_place *place = &row->places[FG_NODES_CROWN];
+    struct fg_block_range crn = fg_rollup_ranges(looked->part).crn;
+    const struct fg_rollup_place *place = &row->places[FG_ROLLUP_CROWN];
     struct fg_err err;
 
-    must(fg_nodes_crown_parse(row, &looked->names,
-                              fg_slice_sub(looked->file, crn.offset + place->offset, place->bytes),
-                              f->arena, ret_crown, &err),
+    must(fg_rollup_crown_parse(row, &looked->names,
+                               fg_slice_sub(looked->file, crn.offset + place->offset, place->bytes),
+                               f->arena, ret_crown, &err),
          &err);
 }
 
 /* The same node in the one and in the other, however it came there. */
-static void same_row(struct fixture *f, const struct looked *a, const struct fg_nodes_row *x,
-                     const struct looked *b, const struct fg_nodes_row *y)
+static void same_row(struct fixture *f, const struct looked *a, const struct fg_rollup_row *x,
+                     const struct looked *b, const struct fg_rollup_row *y)
 {
     struct fg_crown left, right;
 
     assert_int_equal(x->count, y->count);
     assert_true(fg_id_eq(x->digest, y->digest));
     assert_int_equal(x->total, y->total);
-    if (x->places[FG_NODES_CROWN].bytes == 0 || y->places[FG_NODES_CROWN].bytes == 0)
+    if (x->places[FG_ROLLUP_CROWN].bytes == 0 || y->places[FG_ROLLUP_CROWN].bytes == 0)
         return;
     read_crown(f, a, x, &left);
     read_crown(f, b, y, &right);
@@ -633,11 +633,11 @@ static void same_row(struct fixture *f, const struct looked *a, const struct fg_
     }
 }
 
-static const struct fg_nodes_row *find_same(const struct looked *in, const struct looked *of,
-                                            const struct fg_nodes_row *row)
+static const struct fg_rollup_row *find_same(const struct looked *in, const struct looked *of,
+                                             const struct fg_rollup_row *row)
 {
     for (uint32_t i = 0; i < in->nodes.n_rows; i++)
-        if (fg_nodes_key_cmp(&in->nodes.rows[i].key, &row->key) == 0 &&
+        if (fg_rollup_key_cmp(&in->nodes.rows[i].key, &row->key) == 0 &&
             fg_profile_type_eq(&in->nodes.types[in->nodes.rows[i].type],
                                &of->nodes.types[row->type]))
             return &in->nodes.rows[i];
@@ -694,13 +694,13 @@ static void nodes_of_blocks_are_those_of_their_profiles(void **state)
             look(&f, fg_buf_slice(&wanted),
                  &direct.parts[fg_block_part_find(&direct, FG_LIT("acme"), made.parts[p].service)],
                  &b);
-            must(fg_nodes_verify(&made.parts[p], fg_buf_slice(&file), MEMORY, &err), &err);
+            must(fg_rollup_verify(&made.parts[p], fg_buf_slice(&file), MEMORY, &err), &err);
             assert_int_equal(a.part->n_profiles, b.part->n_profiles);
             assert_true(fg_id_eq(a.part->digest, b.part->digest));
             assert_int_equal(a.part->t_max_ns, b.part->t_max_ns);
             assert_int_equal(a.nodes.groups.n_groups, b.nodes.groups.n_groups);
             for (uint32_t k = 0; k < a.nodes.n_rows; k++) {
-                const struct fg_nodes_row *other = find_same(&b, &a, &a.nodes.rows[k]);
+                const struct fg_rollup_row *other = find_same(&b, &a, &a.nodes.rows[k]);
 
                 if (other != NULL)
                     same_row(&f, &a, &a.nodes.rows[k], &b, other);

@@ -229,7 +229,7 @@ static void carry_out_nodes(struct world *world, const struct cmp_plan_job *job)
     struct fg_blocks_entry entry = {
         .id = cmp_plan_block_id(world->wall_ns, draw(world, UINT64_MAX)),
         .level = (uint8_t)job->level,
-        .nodes_only = true,
+        .derived = true,
         .start_ns = job->start_ns,
         .end_ns = job->end_ns,
         .from_blocks = job->blocks,
@@ -260,8 +260,8 @@ static void carry_out_keep(struct world *world, const struct cmp_plan_job *job)
     struct fg_blocks_entry entry = {
         .id = cmp_plan_block_id(world->wall_ns, draw(world, UINT64_MAX)),
         .level = (uint8_t)job->level,
-        .nodes_only = true,
-        .alone = true,
+        .derived = true,
+        .rollup_only = true,
         .start_ns = job->start_ns,
         .end_ns = job->end_ns,
         .t_min_ns = INT64_MAX,
@@ -278,7 +278,7 @@ static void carry_out_keep(struct world *world, const struct cmp_plan_job *job)
         const struct fg_blocks_entry *from = fg_blocks_find(&world->blocks, job->blocks[i]);
 
         assert_true(from->start_ns >= job->start_ns && from->end_ns <= job->end_ns);
-        assert_false(from->nodes_only);
+        assert_false(from->derived);
         entry.profiles += from->profiles;
         entry.t_min_ns = FG_MIN(entry.t_min_ns, from->t_min_ns);
         entry.t_max_ns = FG_MAX(entry.t_max_ns, from->t_max_ns);
@@ -368,7 +368,7 @@ static void check_world(const struct world *world)
             in_blocks++;
     }
     for (uint32_t i = 0; i < world->blocks.n_blocks; i++)
-        if (!world->blocks.blocks[i].nodes_only || world->blocks.blocks[i].alone)
+        if (!world->blocks.blocks[i].derived || world->blocks.blocks[i].rollup_only)
             profiles += world->blocks.blocks[i].profiles;
     assert_int_equal(in_blocks, profiles);
 }
@@ -406,8 +406,7 @@ static void check_days(const struct world *world)
         for (uint32_t k = 0; k < i; k++) {
             const struct fg_blocks_entry *a = &blocks->blocks[i], *b = &blocks->blocks[k];
 
-            if (a->nodes_only || b->nodes_only ||
-                a->start_ns / PLAN_DAY_NS != b->start_ns / PLAN_DAY_NS)
+            if (a->derived || b->derived || a->start_ns / PLAN_DAY_NS != b->start_ns / PLAN_DAY_NS)
                 continue;
             assert_true(a->bytes + b->bytes > config.job_max_bytes ||
                         a->shard_first > b->shard_last || b->shard_first > a->shard_last);
@@ -472,7 +471,7 @@ static uint32_t count_nodes(const struct world *world, enum cmp_plan_level level
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < world->blocks.n_blocks; i++)
-        n += world->blocks.blocks[i].nodes_only && world->blocks.blocks[i].level == level;
+        n += world->blocks.blocks[i].derived && world->blocks.blocks[i].level == level;
     return n;
 }
 
@@ -600,7 +599,7 @@ static uint32_t count_alone(const struct world *world)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < world->blocks.n_blocks; i++)
-        n += world->blocks.blocks[i].alone;
+        n += world->blocks.blocks[i].rollup_only;
     return n;
 }
 
@@ -653,7 +652,7 @@ static void nodes_outlive_profiles(void **state)
         assert_string_equal(plan.jobs[i].why, "deletion");
         assert_int_equal(plan.jobs[i].n_blocks, 1);
         assert_int_equal(plan.jobs[i].kind == PLAN_ROLLUP_DELETION,
-                         fg_blocks_find(&world->blocks, plan.jobs[i].blocks[0])->alone);
+                         fg_blocks_find(&world->blocks, plan.jobs[i].blocks[0])->rollup_only);
     }
     free(deleted);
 

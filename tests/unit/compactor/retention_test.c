@@ -189,7 +189,7 @@ static void flip(struct world *world, int64_t time_ns, int64_t at)
     for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
         const struct fg_blocks_entry *block = &blocks->blocks.blocks[i];
 
-        if (!block->nodes_only && block->start_ns <= time_ns && block->end_ns > time_ns)
+        if (!block->derived && block->start_ns <= time_ns && block->end_ns > time_ns)
             world_must(fg_name_block(name, FG_LIT("acme"), block->id, &err), &err);
     }
     world_get(world, name, &object);
@@ -212,8 +212,8 @@ static uint64_t kept_of_acme(struct world *world, uint64_t *ret_alone)
     for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
         const struct fg_blocks_entry *block = &blocks->blocks.blocks[i];
 
-        profiles += !block->nodes_only || block->alone ? block->profiles : 0;
-        *ret_alone += block->alone ? block->profiles : 0;
+        profiles += !block->derived || block->rollup_only ? block->profiles : 0;
+        *ret_alone += block->rollup_only ? block->profiles : 0;
     }
     fg_manifest_unref(blocks);
     return profiles;

@@ -80,18 +80,18 @@ static void look_at_nodes(struct world *world, const struct fg_blocks *blocks,
                    object.len, arena, &directory, &err),
                &err);
     assert_int_equal(entry->profiles, directory.n_profiles);
-    assert_int_equal(entry->nodes_offset, directory.nodes_offset);
+    assert_int_equal(entry->rollup_offset, directory.rollup_offset);
     for (uint32_t p = 0; p < directory.n_parts; p++) {
         const struct fg_block_part *part = &directory.parts[p];
-        struct fg_block_range nod = fg_nodes_ranges(part).nod;
+        struct fg_block_range nod = fg_rollup_ranges(part).nod;
         uint64_t profiles = 0;
-        struct fg_nodes nodes;
+        struct fg_rollups nodes;
 
-        world_must(fg_nodes_parse(part, fg_slice_sub(fg_buf_slice(&object), nod.offset, nod.len),
-                                  arena, &nodes, &err),
+        world_must(fg_rollups_parse(part, fg_slice_sub(fg_buf_slice(&object), nod.offset, nod.len),
+                                    arena, &nodes, &err),
                    &err);
-        for (uint32_t i = 0; i < nodes.n_made_of; i++)
-            profiles += profiles_in(world, blocks, nodes.made_of[i], part->service);
+        for (uint32_t i = 0; i < nodes.n_derived_from; i++)
+            profiles += profiles_in(world, blocks, nodes.derived_from[i], part->service);
         assert_int_equal(profiles, part->n_profiles);
         world->n_nodes_parts++;
     }
@@ -121,13 +121,13 @@ static void find_all(struct world *world, uint32_t tenant, struct made_found *fo
         fg_usage_add(&world->usage, &fg_l0_part(segment, number)->usage);
     }
     for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
-        if (!blocks->blocks.blocks[i].nodes_only)
+        if (!blocks->blocks.blocks[i].derived)
             fg_usage_add(&world->usage, &blocks->blocks.blocks[i].usage);
-        if (blocks->blocks.blocks[i].alone)
+        if (blocks->blocks.blocks[i].rollup_only)
             fg_usage_add(&world->alone_usage, &blocks->blocks.blocks[i].usage);
-        if (blocks->blocks.blocks[i].alone)
+        if (blocks->blocks.blocks[i].rollup_only)
             world->n_alone += blocks->blocks.blocks[i].profiles;
-        else if (blocks->blocks.blocks[i].nodes_only)
+        else if (blocks->blocks.blocks[i].derived)
             look_at_nodes(world, &blocks->blocks, &blocks->blocks.blocks[i]);
         else
             read_block(world, &blocks->blocks.blocks[i], tenant, found);
@@ -186,7 +186,7 @@ struct world_shape world_shape_of(struct world *world)
         for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
             shape.hours += blocks->blocks.blocks[i].level == PLAN_HOUR;
             shape.days += blocks->blocks.blocks[i].level == PLAN_DAY;
-            shape.nodes += blocks->blocks.blocks[i].nodes_only;
+            shape.nodes += blocks->blocks.blocks[i].derived;
         }
         shape.gone += blocks->blocks.n_gone;
         fg_manifest_unref(blocks);

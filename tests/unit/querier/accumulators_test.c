@@ -23,7 +23,7 @@ static void fixture_init(struct fixture *f, uint32_t n_stacks, uint32_t n_others
 {
     *f = (struct fixture){
         .blocks = {.memory_max_bytes = MAX_BYTES},
-        .snapshot = {.crew = fg_crew_create(NULL, FG_LANE_QUERY)},
+        .snapshot = {.task_group = fg_task_group_create(NULL, FG_LANE_QUERY)},
         .query = {.snapshot = &f->snapshot},
         .entries = {{.n_stacks = n_stacks}, {.n_stacks = n_others}},
         .parts = {{.entry = &f->entries[0], .n_spans = 1}, {.entry = &f->entries[1]}},
@@ -40,7 +40,7 @@ static void fixture_done(struct fixture *f)
 {
     qry_accumulators_done(&f->adders);
     fg_arena_destroy(f->reader.arena);
-    fg_crew_destroy(f->snapshot.crew);
+    fg_task_group_destroy(f->snapshot.task_group);
 }
 
 static bool has_room(struct fixture *f, size_t bytes)

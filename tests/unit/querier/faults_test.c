@@ -178,7 +178,7 @@ static bool is_of_nodes(const struct qry_query *query, const char *name)
             assert_int_equal(fg_name_block(of, query->tenants.ids[t], blocks->blocks[i].id, &err),
                              FG_OK);
             if (strcmp(of, name) == 0)
-                return blocks->blocks[i].nodes_only && !blocks->blocks[i].alone;
+                return blocks->blocks[i].derived && !blocks->blocks[i].rollup_only;
         }
     }
     return false;

@@ -348,7 +348,7 @@ static void write_part(struct world *world, struct world_profile **profiles, uin
                        struct fg_block_writer *writer)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
-    struct fg_nodes_writer *nodes = NULL;
+    struct fg_rollup_writer *nodes = NULL;
     uint32_t *uses = fg_calloc((size_t)world->tree.n_nodes + 1, sizeof *uses);
     uint32_t *last = fg_calloc((size_t)world->tree.n_nodes + 1, sizeof *last);
     struct fg_err err;
@@ -368,7 +368,7 @@ static void write_part(struct world *world, struct world_profile **profiles, uin
         nodes = world_rollups(world, profiles, n, writer, NULL, 0, arena);
     if (fg_block_part_end(writer, &err) != FG_OK)
         fg_assert_failed(err.msg, __FILE__, __LINE__);
-    fg_nodes_writer_destroy(nodes);
+    fg_rollup_writer_destroy(nodes);
     fg_arena_destroy(arena);
     free(uses);
     free(last);
@@ -387,15 +387,15 @@ static void write_made(struct world *world, struct world_profile **profiles, uin
                        struct fg_block_writer *writer)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
-    struct fg_id *made_of = fg_arena_new(arena, struct fg_id, n);
-    struct fg_block_made made = {.n_profiles = n, .t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
-    uint32_t n_made_of = 0;
+    struct fg_id *derived_from = fg_arena_new(arena, struct fg_id, n);
+    struct fg_block_derived made = {.n_profiles = n, .t_min_ns = INT64_MAX, .t_max_ns = INT64_MIN};
+    uint32_t n_derived_from = 0;
     struct fg_err err;
 
     for (uint32_t b = 0; b < world->n_blocks; b++)
         for (uint32_t i = 0; i < n; i++)
             if (profiles[i]->block == b) {
-                made_of[n_made_of++] = block_id(b);
+                derived_from[n_derived_from++] = block_id(b);
                 break;
             }
     for (uint32_t i = 0; i < n; i++) {
@@ -404,13 +404,13 @@ static void write_made(struct world *world, struct world_profile **profiles, uin
         made.t_max_ns = FG_MAX(made.t_max_ns, profiles[i]->time_ns);
     }
     fg_assert(
-        fg_block_part_begin_made(writer, world->tenants[profiles[0]->tenant],
-                                 fg_cstr(services[world->series[profiles[0]->series].service]),
-                                 &made, &err) == FG_OK);
-    struct fg_nodes_writer *nodes =
-        world_rollups(world, profiles, n, writer, made_of, n_made_of, arena);
+        fg_block_part_begin_derived(writer, world->tenants[profiles[0]->tenant],
+                                    fg_cstr(services[world->series[profiles[0]->series].service]),
+                                    &made, &err) == FG_OK);
+    struct fg_rollup_writer *nodes =
+        world_rollups(world, profiles, n, writer, derived_from, n_derived_from, arena);
     fg_assert(fg_block_part_end(writer, &err) == FG_OK);
-    fg_nodes_writer_destroy(nodes);
+    fg_rollup_writer_destroy(nodes);
     fg_arena_destroy(arena);
 }
 
@@ -597,7 +597,7 @@ static void swap_blocks(struct world *world, uint32_t tenant, const struct fg_bl
     struct fg_blocks_entry entry = {
         .id = block_id(world->n_blocks),
         .level = change->n_add > 0 ? 4 : 1,
-        .nodes_only = change->n_add > 0,
+        .derived = change->n_add > 0,
         .from_blocks = change->n_add > 0 ? change->replace : NULL,
         .n_from_blocks = change->n_add > 0 ? change->n_replace : 0,
         .start_ns = world->start_ns,
@@ -611,20 +611,20 @@ static void swap_blocks(struct world *world, uint32_t tenant, const struct fg_bl
     struct fg_err err;
 
     fg_assert(fg_name_block(name, world->tenants[tenant], entry.id, &err) == FG_OK);
-    if (!entry.nodes_only)
+    if (!entry.derived)
         n = take_out(world, tenant, profiles, n);
     if (n > 0)
-        summary = write_object(world, name, entry.level, profiles, n, entry.nodes_only);
+        summary = write_object(world, name, entry.level, profiles, n, entry.derived);
     entry.profiles = n;
     entry.bytes = summary.file_bytes;
     entry.directory_offset = summary.directory_offset;
     entry.directory_bytes = summary.file_bytes - summary.directory_offset;
-    entry.nodes_offset = summary.nodes_offset;
-    entry.nodes_bytes = summary.directory_offset - summary.nodes_offset;
+    entry.rollup_offset = summary.rollup_offset;
+    entry.rollup_bytes = summary.directory_offset - summary.rollup_offset;
     entry.digest = summary.digest;
     entry.t_min_ns = summary.t_min_ns;
     entry.t_max_ns = summary.t_max_ns;
-    if (entry.nodes_only)
+    if (entry.derived)
         change->n_replace = 0; /* they stay */
     change->add = &entry;
     change->n_add = n > 0;
@@ -632,7 +632,7 @@ static void swap_blocks(struct world *world, uint32_t tenant, const struct fg_bl
         fg_assert_failed(err.msg, __FILE__, __LINE__);
     change->add = NULL; /* it was ours */
     write_blocks(world, &after);
-    for (uint32_t i = 0; i < n && !entry.nodes_only; i++)
+    for (uint32_t i = 0; i < n && !entry.derived; i++)
         profiles[i]->block = world->n_blocks;
     world->n_blocks++;
 }
@@ -671,7 +671,7 @@ void world_join(struct world *world, uint32_t tenant)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < before.n_blocks; i++)
-        if (!before.blocks[i].nodes_only)
+        if (!before.blocks[i].derived)
             replace[change.n_replace++] = before.blocks[i].id;
     for (uint32_t i = 0; i < world->n_profiles; i++)
         if (world->profiles[i].tenant == tenant && world->profiles[i].block != WORLD_NO_BLOCK)
@@ -716,7 +716,7 @@ void world_sum(struct world *world, uint32_t tenant)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < before.n_blocks; i++) {
-        there = there || before.blocks[i].nodes_only;
+        there = there || before.blocks[i].derived;
         from[change.n_replace++] = before.blocks[i].id;
     }
     for (uint32_t i = 0; i < world->n_profiles; i++)

@@ -93,11 +93,11 @@ void world_undelete(struct world *world, uint32_t tenant); /* deletions that are
 void world_settle(struct world *world);
 
 /* Rollups of a part of these profiles, in order, while it is written: to be destroyed after
- * its end. made_of NULL: the part's own profiles. */
-struct fg_nodes_writer *world_rollups(struct world *world, struct world_profile **profiles,
-                                      uint32_t n, struct fg_block_writer *block,
-                                      const struct fg_id *made_of, uint32_t n_made_of,
-                                      struct fg_arena *arena);
+ * its end. derived_from NULL: the part's own profiles. */
+struct fg_rollup_writer *world_rollups(struct world *world, struct world_profile **profiles,
+                                       uint32_t n, struct fg_block_writer *block,
+                                       const struct fg_id *derived_from, uint32_t n_derived_from,
+                                       struct fg_arena *arena);
 
 /* --- its objects --- */
 

@@ -18,7 +18,7 @@ struct merging {
     uint32_t n_types;
     uint32_t *ranks; /* stack of each */
     uint32_t n_ranks;
-    struct fg_nodes_writer *writer;
+    struct fg_rollup_writer *writer;
 };
 
 static void find_series(struct merging *merging)
@@ -79,7 +79,7 @@ static void find_groups(struct merging *merging, struct fg_arena *arena)
                                &merging->groups, &err) == FG_OK);
 }
 
-static bool in_key(const struct merging *merging, const struct fg_nodes_key *key,
+static bool in_key(const struct merging *merging, const struct fg_rollup_key *key,
                    const struct world_profile *profile)
 {
     uint32_t number = 0;
@@ -87,13 +87,13 @@ static bool in_key(const struct merging *merging, const struct fg_nodes_key *key
     while (merging->series[number] != profile->series)
         number++;
     return profile->time_ns >= key->start_ns && profile->time_ns < key->end_ns &&
-           (key->kind == FG_NODES_ALL ||
-            (key->kind == FG_NODES_GROUP && merging->groups.of_series[number] == key->number) ||
-            (key->kind == FG_NODES_SERIES && number == key->number));
+           (key->kind == FG_ROLLUP_ALL ||
+            (key->kind == FG_ROLLUP_GROUP && merging->groups.of_series[number] == key->number) ||
+            (key->kind == FG_ROLLUP_SERIES && number == key->number));
 }
 
 static void sum_profile(const struct merging *merging, const struct world_profile *profile,
-                        uint32_t type, struct fg_nodes_value *value, uint64_t *sums)
+                        uint32_t type, struct fg_rollup_value *value, uint64_t *sums)
 {
     for (uint32_t t = 0; has_type(merging->world, profile->series, t); t++) {
         struct fg_profile_type its = type_of(merging->world, profile->series, t);
@@ -109,9 +109,9 @@ static void sum_profile(const struct merging *merging, const struct world_profil
 
 /* Sums by stack into those by name and by rank. */
 static void give_sums(const struct merging *merging, const uint64_t *sums,
-                      struct fg_nodes_value *value, struct fg_arena *arena)
+                      struct fg_rollup_value *value, struct fg_arena *arena)
 {
-    const struct fg_function_tree *names = fg_nodes_writer_names(merging->writer);
+    const struct fg_function_tree *names = fg_rollup_writer_functions(merging->writer);
     int64_t *self = fg_arena_new(arena, int64_t, names->n_nodes);
     uint64_t *full = fg_arena_new(arena, uint64_t, merging->n_ranks);
 
@@ -124,22 +124,22 @@ static void give_sums(const struct merging *merging, const uint64_t *sums,
     value->full = merging->n_ranks == 0 ? NULL : full;
 }
 
-static void add_key(const struct merging *merging, const struct fg_nodes_key *key)
+static void add_key(const struct merging *merging, const struct fg_rollup_key *key)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
-    struct fg_nodes_value values[TYPES_MAX];
+    struct fg_rollup_value values[TYPES_MAX];
     struct fg_err err;
 
     for (uint32_t type = 0; type < merging->n_types; type++) {
         uint64_t *sums = fg_arena_new(arena, uint64_t, (size_t)merging->world->tree.n_nodes + 1);
 
-        values[type] = (struct fg_nodes_value){.type = type, .replaces_bytes = REPLACES_BYTES};
+        values[type] = (struct fg_rollup_value){.type = type, .replaces_bytes = REPLACES_BYTES};
         for (uint32_t i = 0; i < merging->n; i++)
             if (in_key(merging, key, merging->profiles[i]))
                 sum_profile(merging, merging->profiles[i], type, &values[type], sums);
         give_sums(merging, sums, &values[type], arena);
     }
-    fg_assert(fg_nodes_add(merging->writer, key, values, merging->n_types, &err) == FG_OK);
+    fg_assert(fg_rollup_add(merging->writer, key, values, merging->n_types, &err) == FG_OK);
     fg_arena_destroy(arena);
 }
 
@@ -150,15 +150,15 @@ static bool chance(struct world *world)
 
 static void add_span(struct merging *merging, int64_t start_ns, int64_t end_ns)
 {
-    struct fg_nodes_key key = {FG_NODES_ALL, 0, start_ns, end_ns};
+    struct fg_rollup_key key = {FG_ROLLUP_ALL, 0, start_ns, end_ns};
 
     if (chance(merging->world))
         add_key(merging, &key);
-    key.kind = FG_NODES_GROUP;
+    key.kind = FG_ROLLUP_GROUP;
     for (key.number = 0; key.number < merging->groups.n_groups; key.number++)
         if (chance(merging->world))
             add_key(merging, &key);
-    key.kind = FG_NODES_SERIES;
+    key.kind = FG_ROLLUP_SERIES;
     for (key.number = 0; key.number < merging->n_series; key.number++)
         if (chance(merging->world))
             add_key(merging, &key);
@@ -180,25 +180,25 @@ static void add_spans(struct merging *merging)
         }
 }
 
-struct fg_nodes_writer *world_rollups(struct world *world, struct world_profile **profiles,
-                                      uint32_t n, struct fg_block_writer *block,
-                                      const struct fg_id *made_of, uint32_t n_made_of,
-                                      struct fg_arena *arena)
+struct fg_rollup_writer *world_rollups(struct world *world, struct world_profile **profiles,
+                                       uint32_t n, struct fg_block_writer *block,
+                                       const struct fg_id *derived_from, uint32_t n_derived_from,
+                                       struct fg_arena *arena)
 {
     struct merging merging = {.world = world, .profiles = profiles, .n = n};
     struct fg_groups *groups = fg_arena_new(arena, struct fg_groups, 1);
-    struct fg_nodes_options options = {
+    struct fg_rollup_options options = {
         .tree = &world->tree,
         .groups = groups,
         .types = merging.types,
-        .made_of = made_of,
-        .n_made_of = n_made_of,
-        .named = made_of == NULL && world_random(world, 2) == 0,
+        .derived_from = derived_from,
+        .n_derived_from = n_derived_from,
+        .named = derived_from == NULL && world_random(world, 2) == 0,
         .crown_nodes = world_random(world, 3) > 0 ? 0 : 1 + (uint32_t)world_random(world, 40),
     };
     struct fg_err err;
 
-    if (made_of == NULL && world_random(world, 2) == 0) {
+    if (derived_from == NULL && world_random(world, 2) == 0) {
         merging.n_ranks = options.n_ranks = fg_block_part_n_stacks(block);
         merging.ranks = fg_arena_new(arena, uint32_t, merging.n_ranks);
         fg_block_part_stacks(block, merging.ranks);
@@ -208,9 +208,9 @@ struct fg_nodes_writer *world_rollups(struct world *world, struct world_profile 
     find_groups(&merging, arena);
     *groups = merging.groups;
     options.n_types = merging.n_types;
-    fg_assert(fg_nodes_writer_create(&options, &merging.writer, &err) == FG_OK);
+    fg_assert(fg_rollup_writer_create(&options, &merging.writer, &err) == FG_OK);
     add_spans(&merging);
-    if (fg_nodes_write(merging.writer, block, &err) != FG_OK)
+    if (fg_rollup_write(merging.writer, block, &err) != FG_OK)
         fg_assert_failed(err.msg, __FILE__, __LINE__);
     return merging.writer;
 }

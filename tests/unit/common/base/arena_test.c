@@ -41,7 +41,7 @@ static void no_limit_does_not_overflow_either(void **state)
 }
 
 /* Pieces of all sizes, each filled with its own byte: none overlaps another, all are aligned. */
-static void pieces_do_not_overlap(void **state)
+static void allocations_do_not_overlap(void **state)
 {
     enum { PIECES = 400 };
     fg_auto(fg_arena) *arena = fg_arena_create(64 << 20);
@@ -89,7 +89,7 @@ static void reset_gives_the_whole_limit_back(void **state)
     }
 }
 
-static void copies(void **state)
+static void copies_keep_their_bytes(void **state)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(1024);
     char source[] = "abc";
@@ -109,7 +109,7 @@ static void copies(void **state)
     assert_null(fg_arena_copy(arena, fg_bytes(source, 2000)).ptr);
 }
 
-static void arrays_grow(void **state)
+static void arrays_grow_and_keep_their_elements(void **state)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(8192);
     uint32_t *numbers = NULL;
@@ -128,7 +128,7 @@ static void arrays_grow(void **state)
     assert_int_equal(cap, count);
 }
 
-static void what_was_made_since_a_mark_goes(void **state)
+static void release_frees_allocations_since_the_mark(void **state)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(1 << 20);
     struct fg_arena_mark nothing = fg_arena_mark(arena), some;
@@ -156,12 +156,12 @@ int main(void)
         cmocka_unit_test(limit_is_exact),
         cmocka_unit_test(sizes_that_overflow_are_refused),
         cmocka_unit_test(no_limit_does_not_overflow_either),
-        cmocka_unit_test(pieces_do_not_overlap),
+        cmocka_unit_test(allocations_do_not_overlap),
         cmocka_unit_test(new_memory_is_zeroed_also_after_reset),
         cmocka_unit_test(reset_gives_the_whole_limit_back),
-        cmocka_unit_test(copies),
-        cmocka_unit_test(what_was_made_since_a_mark_goes),
-        cmocka_unit_test(arrays_grow),
+        cmocka_unit_test(copies_keep_their_bytes),
+        cmocka_unit_test(release_frees_allocations_since_the_mark),
+        cmocka_unit_test(arrays_grow_and_keep_their_elements),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-static void takes_up_to_the_limit(void **state)
+static void take_succeeds_up_to_the_limit(void **state)
 {
     struct fg_budget budget;
 
@@ -33,7 +33,7 @@ static void huge_requests_do_not_wrap(void **state)
     assert_int_equal(fg_budget_used(&budget), 100);
 }
 
-static void force_goes_beyond(void **state)
+static void force_exceeds_the_limit(void **state)
 {
     struct fg_budget budget;
 
@@ -62,7 +62,7 @@ static void an_empty_budget_takes_anything_once(void **state)
     assert_true(fg_budget_take_any(&budget, 40));
 }
 
-static void says_what_it_has_and_how_often_it_had_not(void **state)
+static void use_and_refusals_are_reported(void **state)
 {
     struct fg_budget budget;
 
@@ -120,11 +120,11 @@ static void never_above_the_limit_with_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_up_to_the_limit),
+        cmocka_unit_test(take_succeeds_up_to_the_limit),
         cmocka_unit_test(huge_requests_do_not_wrap),
-        cmocka_unit_test(force_goes_beyond),
+        cmocka_unit_test(force_exceeds_the_limit),
         cmocka_unit_test(an_empty_budget_takes_anything_once),
-        cmocka_unit_test(says_what_it_has_and_how_often_it_had_not),
+        cmocka_unit_test(use_and_refusals_are_reported),
         cmocka_unit_test(never_above_the_limit_with_threads),
     };
 

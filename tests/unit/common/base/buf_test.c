@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-static void the_cap_is_exact(void **state)
+static void the_maximum_is_exact(void **state)
 {
     struct fg_buf buf;
 
@@ -45,7 +45,7 @@ static void nothing_is_appended_after_the_first_miss(void **state)
     assert_int_equal(buf.max_bytes, 4); /* done leaves it usable */
 }
 
-static void printf_fills_to_the_cap(void **state)
+static void printf_fills_up_to_the_maximum(void **state)
 {
     struct fg_buf buf;
 
@@ -63,7 +63,7 @@ static void printf_fills_to_the_cap(void **state)
     fg_buf_done(&buf);
 }
 
-static void grows_and_keeps(void **state)
+static void growing_keeps_the_content(void **state)
 {
     struct fg_buf buf;
 
@@ -78,7 +78,7 @@ static void grows_and_keeps(void **state)
     fg_buf_done(&buf);
 }
 
-static void varints(void **state)
+static void varints_are_leb128(void **state)
 {
     static const struct {
         const char *name;
@@ -106,7 +106,7 @@ static void varints(void **state)
     }
 }
 
-static void zigzag(void **state)
+static void zigzag_keeps_small_numbers_small(void **state)
 {
     static const struct {
         int64_t value;
@@ -131,7 +131,7 @@ static void zigzag(void **state)
     }
 }
 
-static void fixed_width(void **state)
+static void fixed_width_integers_have_their_byte_order(void **state)
 {
     static const char want[] = "\x04\x03\x02\x01"
                                "\x18\x17\x16\x15\x14\x13\x12\x11"
@@ -157,13 +157,13 @@ static void fixed_width(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_cap_is_exact),
+        cmocka_unit_test(the_maximum_is_exact),
         cmocka_unit_test(nothing_is_appended_after_the_first_miss),
-        cmocka_unit_test(printf_fills_to_the_cap),
-        cmocka_unit_test(grows_and_keeps),
-        cmocka_unit_test(varints),
-        cmocka_unit_test(zigzag),
-        cmocka_unit_test(fixed_width),
+        cmocka_unit_test(printf_fills_up_to_the_maximum),
+        cmocka_unit_test(growing_keeps_the_content),
+        cmocka_unit_test(varints_are_leb128),
+        cmocka_unit_test(zigzag_keeps_small_numbers_small),
+        cmocka_unit_test(fixed_width_integers_have_their_byte_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 /* RFC 3720, B.4, read as numbers. */
-static void is_what_the_standard_says(void **state)
+static void crc32c_matches_the_standard(void **state)
 {
     uint8_t zeros[32] = {0}, ones[32], up[32];
 
@@ -21,7 +21,7 @@ static void is_what_the_standard_says(void **state)
     assert_int_equal(fg_crc32c(fg_bytes(up, 32)), 0x46dd794e);
 }
 
-static void is_the_same_in_pieces_and_without_the_instruction(void **state)
+static void crc32c_is_equal_in_pieces_and_without_the_instruction(void **state)
 {
     uint8_t bytes[100];
 
@@ -43,8 +43,8 @@ static void is_the_same_in_pieces_and_without_the_instruction(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_what_the_standard_says),
-        cmocka_unit_test(is_the_same_in_pieces_and_without_the_instruction),
+        cmocka_unit_test(crc32c_matches_the_standard),
+        cmocka_unit_test(crc32c_is_equal_in_pieces_and_without_the_instruction),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-static void varints(void **state)
+static void varints_are_read_and_bad_ones_refused(void **state)
 {
     /* clang-format off */
     static const struct {
@@ -44,7 +44,7 @@ static void varints(void **state)
     }
 }
 
-static void varints_of_nine_bytes(void **state)
+static void nine_byte_varints_are_read(void **state)
 {
     /* clang-format off */
     static const struct {
@@ -95,7 +95,7 @@ static void assert_same(const struct fg_cur *a, const struct fg_cur *b)
 }
 
 /* Skipping many is as reading them one by one, whatever the bytes. */
-static void skipping_is_as_reading(void **state)
+static void skipping_moves_as_far_as_reading(void **state)
 {
     uint64_t random = 1;
     uint8_t bytes[100];
@@ -117,7 +117,7 @@ static void skipping_is_as_reading(void **state)
 }
 
 /* And so is reading many at once. */
-static void many_are_as_one_by_one(void **state)
+static void varints_at_once_equal_varints_one_by_one(void **state)
 {
     uint64_t random = 2, numbers[40];
     uint8_t bytes[100];
@@ -153,7 +153,7 @@ static void an_error_sticks(void **state)
     assert_false(fg_cur_end(&cur));
 }
 
-static void takes(void **state)
+static void take_is_bounded_by_the_input(void **state)
 {
     struct fg_cur cur = fg_cur(FG_LIT("\x03"
                                       "abcde"));
@@ -180,7 +180,7 @@ static void an_empty_input_may_be_null(void **state)
     assert_true(cur.bad);
 }
 
-static void fixed_width(void **state)
+static void fixed_width_integers_are_read(void **state)
 {
     struct fg_cur cur = fg_cur(FG_LIT("\x04\x03\x02\x01"
                                       "\x18\x17\x16\x15\x14\x13\x12\x11"
@@ -224,7 +224,7 @@ static void counts_are_bounded_by_the_input(void **state)
     }
 }
 
-static void protobuf_skip(void **state)
+static void unknown_protobuf_fields_are_skipped(void **state)
 {
     static const struct {
         const char *name;
@@ -288,16 +288,16 @@ static void repeated_numbers_come_packed_or_not(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(varints),
-        cmocka_unit_test(varints_of_nine_bytes),
-        cmocka_unit_test(skipping_is_as_reading),
-        cmocka_unit_test(many_are_as_one_by_one),
+        cmocka_unit_test(varints_are_read_and_bad_ones_refused),
+        cmocka_unit_test(nine_byte_varints_are_read),
+        cmocka_unit_test(skipping_moves_as_far_as_reading),
+        cmocka_unit_test(varints_at_once_equal_varints_one_by_one),
         cmocka_unit_test(an_error_sticks),
-        cmocka_unit_test(takes),
+        cmocka_unit_test(take_is_bounded_by_the_input),
         cmocka_unit_test(an_empty_input_may_be_null),
-        cmocka_unit_test(fixed_width),
+        cmocka_unit_test(fixed_width_integers_are_read),
         cmocka_unit_test(counts_are_bounded_by_the_input),
-        cmocka_unit_test(protobuf_skip),
+        cmocka_unit_test(unknown_protobuf_fields_are_skipped),
         cmocka_unit_test(repeated_numbers_come_packed_or_not),
     };
 

@@ -17,7 +17,7 @@ static void seal(struct fg_buf *out, const char *fields)
     assert_int_equal(fg_envelope_end(&envelope, out, 0, &err), FG_OK);
 }
 
-static void there_and_back(void **state)
+static void objects_are_read_back(void **state)
 {
     static const uint8_t want[] = {'F', 'G', 'X', 'X', 3, 'a', 'b'};
     struct fg_buf bytes;
@@ -34,7 +34,7 @@ static void there_and_back(void **state)
     fg_buf_done(&bytes);
 }
 
-static void refused(void **state)
+static void damaged_objects_are_refused(void **state)
 {
     static const struct fg_envelope other = {"other", "FGYY", 3, 32};
     struct fg_buf bytes;
@@ -63,7 +63,7 @@ static void refused(void **state)
     fg_buf_done(&bytes);
 }
 
-static void too_large(void **state)
+static void objects_beyond_the_limit_are_refused(void **state)
 {
     struct fg_buf bytes;
     struct fg_cur cur;
@@ -82,7 +82,7 @@ static void too_large(void **state)
     fg_buf_done(&bytes);
 }
 
-static void lists(void **state)
+static void lists_are_bounded_by_the_input(void **state)
 {
     static const uint8_t three[] = {3, 'a', 'b', 'c', 'd'};
     struct fg_arena *arena = fg_arena_create(4096);
@@ -111,10 +111,10 @@ static void lists(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(too_large),
-        cmocka_unit_test(lists),
+        cmocka_unit_test(objects_are_read_back),
+        cmocka_unit_test(damaged_objects_are_refused),
+        cmocka_unit_test(objects_beyond_the_limit_are_refused),
+        cmocka_unit_test(lists_are_bounded_by_the_input),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

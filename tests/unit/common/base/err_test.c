@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-static void fails_and_wraps(void **state)
+static void wrap_puts_context_before_the_sentence(void **state)
 {
     struct fg_err err;
 
@@ -63,7 +63,7 @@ static void errno_becomes_a_code(void **state)
 }
 
 /* The numbers of other people's protocols: gRPC "Status codes", Connect "Error codes". */
-static void the_table(void **state)
+static void codes_have_their_names_and_statuses(void **state)
 {
     static const struct {
         enum fg_code code;
@@ -100,10 +100,10 @@ static void the_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fails_and_wraps),
+        cmocka_unit_test(wrap_puts_context_before_the_sentence),
         cmocka_unit_test(long_sentences_are_cut_at_the_end),
         cmocka_unit_test(errno_becomes_a_code),
-        cmocka_unit_test(the_table),
+        cmocka_unit_test(codes_have_their_names_and_statuses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ static void hashes_are_those_of_xxh3(void **state)
     assert_true(id.lo == UINT64_C(0x6001c324468d497f));
 }
 
-static void seeds_separate(void **state)
+static void seeds_separate_domains(void **state)
 {
     struct fg_id plain = fg_hash128(FG_LIT("abc"));
 
@@ -52,7 +52,7 @@ static void ids_add_with_carry(void **state)
     }
 }
 
-static void ids_have_an_order(void **state)
+static void ids_compare_as_numbers(void **state)
 {
     static const struct fg_id sorted[] = {{0, 0}, {1, 0}, {UINT64_MAX, 0}, {0, 1}, {1, 1}, {0, 2}};
 
@@ -64,7 +64,7 @@ static void ids_have_an_order(void **state)
     }
 }
 
-static void ids_have_bytes(void **state)
+static void ids_are_read_back_from_bytes(void **state)
 {
     static const char want[] = "\x08\x07\x06\x05\x04\x03\x02\x01\x18\x17\x16\x15\x14\x13\x12\x11";
     struct fg_id id = {UINT64_C(0x0102030405060708), UINT64_C(0x1112131415161718)};
@@ -87,9 +87,9 @@ static void mix_is_splitmix64s(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hashes_are_those_of_xxh3), cmocka_unit_test(seeds_separate),
-        cmocka_unit_test(ids_add_with_carry),       cmocka_unit_test(ids_have_an_order),
-        cmocka_unit_test(ids_have_bytes),           cmocka_unit_test(mix_is_splitmix64s),
+        cmocka_unit_test(hashes_are_those_of_xxh3),     cmocka_unit_test(seeds_separate_domains),
+        cmocka_unit_test(ids_add_with_carry),           cmocka_unit_test(ids_compare_as_numbers),
+        cmocka_unit_test(ids_are_read_back_from_bytes), cmocka_unit_test(mix_is_splitmix64s),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

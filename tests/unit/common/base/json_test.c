@@ -26,7 +26,7 @@ static void write_tokens(struct fg_slice in, struct fg_buf *out)
     fg_buf_putc(out, 0);
 }
 
-static void good_texts(void **state)
+static void valid_json_is_read(void **state)
 {
     static const struct {
         const char *in, *want;
@@ -61,7 +61,7 @@ static void good_texts(void **state)
     fg_buf_done(&tokens);
 }
 
-static void bad_texts(void **state)
+static void invalid_json_is_refused_with_its_place(void **state)
 {
     static const struct {
         const char *in, *text;
@@ -120,7 +120,7 @@ static void bad_texts(void **state)
     fg_buf_done(&tokens);
 }
 
-static void nesting_has_an_end(void **state)
+static void nesting_is_limited(void **state)
 {
     char text[2 * (FG_JSON_DEPTH_MAX + 1) + 1];
     struct fg_err err;
@@ -167,7 +167,7 @@ static void values_are_skipped(void **state)
     assert_int_equal(fg_json_next(&json), FG_JSON_BAD);
 }
 
-static void numbers(void **state)
+static void whole_numbers_are_read_in_every_form(void **state)
 {
     static const struct {
         const char *in;
@@ -208,7 +208,7 @@ static void numbers(void **state)
     }
 }
 
-static void fractions(void **state)
+static void fractions_are_read(void **state)
 {
     struct fg_json json = fg_json(FG_LIT("[0.25, 1e400]"));
     double value;
@@ -240,12 +240,12 @@ static void text_needs_room_only_for_escapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_texts),
-        cmocka_unit_test(bad_texts),
-        cmocka_unit_test(nesting_has_an_end),
+        cmocka_unit_test(valid_json_is_read),
+        cmocka_unit_test(invalid_json_is_refused_with_its_place),
+        cmocka_unit_test(nesting_is_limited),
         cmocka_unit_test(values_are_skipped),
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(fractions),
+        cmocka_unit_test(whole_numbers_are_read_in_every_form),
+        cmocka_unit_test(fractions_are_read),
         cmocka_unit_test(text_needs_room_only_for_escapes),
     };
 

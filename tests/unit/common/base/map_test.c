@@ -54,7 +54,7 @@ static uint64_t some_hash(uint64_t *random, bool clustered)
     return clustered ? (*random % 13) << 32 | UINT64_C(0xfffffff0) | (*random >> 60) : *random;
 }
 
-static void behaves_as_the_slow_map(void **state)
+static void map_equals_the_slow_map(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -84,7 +84,7 @@ static void behaves_as_the_slow_map(void **state)
     }
 }
 
-static void an_empty_map_has_nothing(void **state)
+static void empty_map_has_no_values(void **state)
 {
     struct fg_map_walk walk;
     struct fg_map map;
@@ -162,8 +162,8 @@ static void in_an_arena_it_grows_to_the_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(behaves_as_the_slow_map),
-        cmocka_unit_test(an_empty_map_has_nothing),
+        cmocka_unit_test(map_equals_the_slow_map),
+        cmocka_unit_test(empty_map_has_no_values),
         cmocka_unit_test(clear_keeps_the_table),
         cmocka_unit_test(reserved_room_is_enough),
         cmocka_unit_test(in_an_arena_it_grows_to_the_limit),

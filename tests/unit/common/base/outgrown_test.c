@@ -43,7 +43,7 @@ static void outgrown_arrays_keep_what_they_had(void **state)
     free(arrays[GROWTHS - 1]);
 }
 
-static void lists_are_put_together(void **state)
+static void move_joins_two_lists(void **state)
 {
     struct fg_outgrown a = {0}, b = {0};
 
@@ -57,7 +57,7 @@ static void lists_are_put_together(void **state)
     fg_outgrown_free(&a);
 }
 
-static void without_a_list_it_is_realloc(void **state)
+static void without_a_list_the_old_array_is_freed(void **state)
 {
     uint8_t *array = fg_outgrow(NULL, NULL, 0, 4);
 
@@ -72,8 +72,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outgrown_arrays_keep_what_they_had),
-        cmocka_unit_test(lists_are_put_together),
-        cmocka_unit_test(without_a_list_it_is_realloc),
+        cmocka_unit_test(move_joins_two_lists),
+        cmocka_unit_test(without_a_list_the_old_array_is_freed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,7 @@ static void the_manual_clock_stands_still(void **state)
     assert_true(fg_mono_ns(&manual.clock) == INT64_C(3600000000000));
 }
 
-static void the_grid_takes_what_is_not_after_its_point(void **state)
+static void a_grid_point_covers_times_up_to_itself(void **state)
 {
     static const struct {
         int64_t start_ns, step_ns, time_ns;
@@ -55,7 +55,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_real_clock_moves),
         cmocka_unit_test(the_manual_clock_stands_still),
-        cmocka_unit_test(the_grid_takes_what_is_not_after_its_point),
+        cmocka_unit_test(a_grid_point_covers_times_up_to_itself),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,7 @@ static const char *const bad[] = {
     "now-999999999999y",    "now-99999999999999999999s",
 };
 
-static void reads_times(void **state)
+static void times_are_parsed(void **state)
 {
     (void)state;
     for (size_t i = 0; i < FG_COUNT(good); i++) {
@@ -67,7 +67,7 @@ static void reads_times(void **state)
     }
 }
 
-static void refuses_what_does_not_fit(void **state)
+static void times_beyond_64_bits_are_refused(void **state)
 {
     char longer[200];
 
@@ -87,8 +87,8 @@ static void refuses_what_does_not_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_times),
-        cmocka_unit_test(refuses_what_does_not_fit),
+        cmocka_unit_test(times_are_parsed),
+        cmocka_unit_test(times_beyond_64_bits_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

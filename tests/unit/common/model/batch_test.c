@@ -231,7 +231,7 @@ static void assert_same(const struct fg_wire_batch *got, const struct fg_batch *
         assert_profile(&got->profiles[p], &want->profiles[p], want->n_types);
 }
 
-static void what_is_encoded_is_decoded(void **state)
+static void batches_are_decoded_as_encoded(void **state)
 {
     static struct made made;
 
@@ -260,7 +260,7 @@ static void what_is_encoded_is_decoded(void **state)
 
 /* Sizes that are beside a batch reach its profiles; without them, as a distributor of before sends
  * it, they are unknown. */
-static void sizes_come_back_or_are_unknown(void **state)
+static void sizes_are_read_back_or_unknown(void **state)
 {
     static const struct fg_profile_size sizes[PROFILES] = {
         {true, 0, 0}, {false, 0, 0}, {true, UINT32_MAX, UINT32_MAX}, {true, 1, 2}};
@@ -333,7 +333,7 @@ static enum fg_code try_decode(struct fg_slice in, size_t arena_bytes)
     return code;
 }
 
-static void damage_is_an_error(void **state)
+static void damaged_batches_are_refused(void **state)
 {
     static struct made made;
     bool define[STACKS];
@@ -366,7 +366,7 @@ static void damage_is_an_error(void **state)
 }
 
 /* A schema is at least one type and no more than there are bits in a set of types. */
-static void types_are_bounded(void **state)
+static void the_number_of_types_is_limited(void **state)
 {
     static const struct {
         uint32_t types;
@@ -406,10 +406,10 @@ static void negative_values_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_encoded_is_decoded),
-        cmocka_unit_test(sizes_come_back_or_are_unknown),
-        cmocka_unit_test(damage_is_an_error),
-        cmocka_unit_test(types_are_bounded),
+        cmocka_unit_test(batches_are_decoded_as_encoded),
+        cmocka_unit_test(sizes_are_read_back_or_unknown),
+        cmocka_unit_test(damaged_batches_are_refused),
+        cmocka_unit_test(the_number_of_types_is_limited),
         cmocka_unit_test(negative_values_are_refused),
     };
 

@@ -126,7 +126,7 @@ static void check_series(struct fg_leaving *leaving, const struct fg_labels *lab
     check_clip(leaving->deletions, labels, &left, leaving->whole, random);
 }
 
-static void what_is_left(void **state)
+static void times_that_are_left_are_exact(void **state)
 {
     uint64_t random = 1;
 
@@ -153,7 +153,7 @@ static void what_is_left(void **state)
 }
 
 /* Where it says no, no series of the service and no moment of the time is deleted. */
-static void touching(void **state)
+static void touch_finds_services_and_times(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_deletions deletions = {0};
@@ -175,7 +175,7 @@ static void touching(void **state)
     fg_arena_destroy(arena);
 }
 
-static void limits(void **state)
+static void deletions_are_limited(void **state)
 {
     struct fg_arena *arena = fg_arena_create(16 << 20);
     struct fg_deletions deletions = {0};
@@ -210,9 +210,9 @@ static void limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_left),
-        cmocka_unit_test(touching),
-        cmocka_unit_test(limits),
+        cmocka_unit_test(times_that_are_left_are_exact),
+        cmocka_unit_test(touch_finds_services_and_times),
+        cmocka_unit_test(deletions_are_limited),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,7 +58,7 @@ static void levels_are_of_sorted_siblings(void **state)
     fg_tree_done(&tree);
 }
 
-static void nothing_is_one_bar(void **state)
+static void empty_tree_is_one_bar(void **state)
 {
     struct fg_flame flame;
     struct fg_tree tree;
@@ -102,7 +102,7 @@ static void small_nodes_become_other(void **state)
 }
 
 /* Golden case 076, but for what is below the function "other". */
-static void strange_names_are_kept(void **state)
+static void unusual_names_are_kept(void **state)
 {
     static const struct stack stacks[] = {
         {"other;x", 6}, {"total;total", 4}, {"total;a", 3}, {"z;", 1}, {NULL, 0}};
@@ -126,7 +126,7 @@ static int descending(const void *left, const void *right)
     return (a < b) - (a > b);
 }
 
-static void nth_largest_is_that_of_the_sorted(void **state)
+static void nth_largest_equals_that_of_a_sorted_array(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 50; seed++) {
@@ -226,7 +226,7 @@ static void top_counts_recursion_once(void **state)
 
 /* One chain of a hundred thousand calls: nothing recurses, and what is quadratic ends at the cap.
  */
-static void deep_is_fine(void **state)
+static void deep_trees_do_not_overflow_the_stack(void **state)
 {
     enum { DEEP = 100000 };
     struct fg_top_row *rows;
@@ -264,14 +264,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_are_of_sorted_siblings),
-        cmocka_unit_test(nothing_is_one_bar),
+        cmocka_unit_test(empty_tree_is_one_bar),
         cmocka_unit_test(small_nodes_become_other),
-        cmocka_unit_test(strange_names_are_kept),
-        cmocka_unit_test(nth_largest_is_that_of_the_sorted),
+        cmocka_unit_test(unusual_names_are_kept),
+        cmocka_unit_test(nth_largest_equals_that_of_a_sorted_array),
         cmocka_unit_test(bars_nest_and_totals_stay),
         cmocka_unit_test(tree_bytes_have_the_last_sibling_first),
         cmocka_unit_test(top_counts_recursion_once),
-        cmocka_unit_test(deep_is_fine),
+        cmocka_unit_test(deep_trees_do_not_overflow_the_stack),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

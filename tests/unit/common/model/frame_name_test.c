@@ -22,7 +22,7 @@ static const struct {
     {0x10, 0x20, UINT64_MAX, "odd", ""},
 };
 
-static void addresses(void **state)
+static void addresses_are_named_by_file_and_offset(void **state)
 {
     static const struct {
         const char *name;
@@ -79,7 +79,7 @@ static void addresses(void **state)
     fg_symbols_done(&symbols);
 }
 
-static void lines(void **state)
+static void lines_are_named_by_function(void **state)
 {
     static const struct {
         const char *name, *system_name, *want;
@@ -122,8 +122,8 @@ static void lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses),
-        cmocka_unit_test(lines),
+        cmocka_unit_test(addresses_are_named_by_file_and_offset),
+        cmocka_unit_test(lines_are_named_by_function),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

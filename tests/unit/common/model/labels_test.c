@@ -88,7 +88,7 @@ static void sort_is_stable_for_many(void **state)
     }
 }
 
-static void order_is_by_name_then_value(void **state)
+static void sets_are_ordered_by_name_then_value(void **state)
 {
     struct fg_label a[] = {LABEL("a", "1"), LABEL("b", "1")};
     struct fg_label b[] = {LABEL("a", "1"), LABEL("b", "2")};
@@ -101,7 +101,7 @@ static void order_is_by_name_then_value(void **state)
     assert_false(fg_id_eq(fg_labels_hash(&long_a), fg_labels_hash(&long_b)));
 }
 
-static void decode_takes_back_what_encode_gave(void **state)
+static void label_sets_are_decoded_as_encoded(void **state)
 {
     struct fg_label items[] = {LABEL("a", "1"), LABEL("service_name", "x y"), LABEL("z", "\xff")};
     struct fg_labels labels = {items, FG_COUNT(items)}, back;
@@ -120,7 +120,7 @@ static void decode_takes_back_what_encode_gave(void **state)
     fg_buf_done(&buf);
 }
 
-static void quotes_as_go_does(void **state)
+static void quoting_equals_that_of_go(void **state)
 {
     static const struct {
         const char *in, *want;
@@ -191,7 +191,7 @@ static void with_type_adds_the_private_labels(void **state)
     assert_null(fg_labels_with_type(&series, &type, small).items);
 }
 
-static void parts_of_a_set(void **state)
+static void restrict_and_group_select_labels(void **state)
 {
     static const char *const names[] = {"z", "c", "a", "a"};
     struct fg_label items[] = {LABEL("a", "1"), LABEL("b", "2"), LABEL("c", "3")};
@@ -225,12 +225,12 @@ int main(void)
         cmocka_unit_test(sort_keeps_the_last_and_drops_empty_values),
         cmocka_unit_test(sort_is_stable_for_many),
         cmocka_unit_test(find_and_remove_in_sorted_sets),
-        cmocka_unit_test(order_is_by_name_then_value),
-        cmocka_unit_test(decode_takes_back_what_encode_gave),
-        cmocka_unit_test(quotes_as_go_does),
+        cmocka_unit_test(sets_are_ordered_by_name_then_value),
+        cmocka_unit_test(label_sets_are_decoded_as_encoded),
+        cmocka_unit_test(quoting_equals_that_of_go),
         cmocka_unit_test(profile_type_has_five_parts),
         cmocka_unit_test(with_type_adds_the_private_labels),
-        cmocka_unit_test(parts_of_a_set),
+        cmocka_unit_test(restrict_and_group_select_labels),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

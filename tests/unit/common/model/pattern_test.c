@@ -27,7 +27,7 @@ static const char *expand(const char *regex, const char *text, const char *templ
 }
 
 /* What regexp.Expand of Go 1.22 gives for "^(?s:" regex ")$". */
-static void expands_as_go(void **state)
+static void templates_expand_as_in_go(void **state)
 {
     static const struct {
         const char *regex, *text, *template, *want; /* want NULL: no match */
@@ -156,7 +156,7 @@ static void groups_beyond_the_last_one_are_refused(void **state)
     fg_pattern_done(&pattern);
 }
 
-static void the_arena_s_end_is_an_answer(void **state)
+static void a_full_arena_is_an_error(void **state)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(100);
     fg_auto(fg_arena) *tiny = fg_arena_create(4);
@@ -179,7 +179,7 @@ static void the_arena_s_end_is_an_answer(void **state)
     fg_pattern_done(&pattern);
 }
 
-static void bad_patterns_say_why(void **state)
+static void bad_patterns_are_refused_with_the_reason(void **state)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(1 << 20);
     struct fg_pattern pattern = {0};
@@ -203,11 +203,11 @@ static void bad_patterns_say_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(expands_as_go),
+        cmocka_unit_test(templates_expand_as_in_go),
         cmocka_unit_test(plain_patterns_match_as_regular_expressions),
         cmocka_unit_test(groups_beyond_the_last_one_are_refused),
-        cmocka_unit_test(the_arena_s_end_is_an_answer),
-        cmocka_unit_test(bad_patterns_say_why),
+        cmocka_unit_test(a_full_arena_is_an_error),
+        cmocka_unit_test(bad_patterns_are_refused_with_the_reason),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,7 +116,7 @@ static void a_tree_without_values_has_type_period_and_time(void **state)
     fg_tree_done(&tree);
 }
 
-static void a_cap_is_told(void **state)
+static void exceeding_the_maximum_is_reported(void **state)
 {
     struct fg_tree tree;
     struct fg_buf buf;
@@ -202,7 +202,7 @@ int main(void)
         cmocka_unit_test(a_profile_has_all_its_types),
         cmocka_unit_test(links_are_labels_of_their_samples),
         cmocka_unit_test(a_tree_without_values_has_type_period_and_time),
-        cmocka_unit_test(a_cap_is_told),
+        cmocka_unit_test(exceeding_the_maximum_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

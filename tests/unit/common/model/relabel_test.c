@@ -211,7 +211,7 @@ static void default_rules_know_old_agents(void **state)
     }
 }
 
-static void default_rules_stand_where_told(void **state)
+static void default_rules_are_placed_as_configured(void **state)
 {
     static const char own[] = "- {source_labels: [__name__], target_label: seen}\n"
                               "- {target_label: __name__, replacement: godeltaprof_x}\n";
@@ -303,7 +303,7 @@ static const struct {
 };
 /* clang-format on */
 
-static void what_is_wrong_is_said_with_rule_and_line(void **state)
+static void errors_name_rule_and_line(void **state)
 {
     (void)state;
     for (size_t i = 0; i < FG_COUNT(bad); i++) {
@@ -319,7 +319,7 @@ static void what_is_wrong_is_said_with_rule_and_line(void **state)
     }
 }
 
-static void rules_are_bounded(void **state)
+static void the_number_of_rules_is_limited(void **state)
 {
     struct fg_relabel *rules = NULL;
     struct fg_buf yaml;
@@ -406,7 +406,7 @@ static void sample_types_are_kept_or_dropped_only(void **state)
 }
 
 /* What the rules put into a set is good without them. */
-static void a_set_does_not_need_its_rules(void **state)
+static void label_sets_outlive_their_rules(void **state)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(1 << 20);
     struct fg_relabel *rules = parse("- {target_label: new, replacement: text}\n"
@@ -429,7 +429,7 @@ static void a_set_does_not_need_its_rules(void **state)
 }
 
 /* Every way of asking for much ends, with the arena or the work used up. */
-static void work_and_memory_are_bounded(void **state)
+static void work_and_memory_are_limited(void **state)
 {
     static const char *const rules[] = {
         "- {source_labels: [a, a, a, a], target_label: b}",
@@ -473,12 +473,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rules_rewrite_as_in_prometheus),
         cmocka_unit_test(default_rules_know_old_agents),
-        cmocka_unit_test(default_rules_stand_where_told),
-        cmocka_unit_test(what_is_wrong_is_said_with_rule_and_line),
-        cmocka_unit_test(rules_are_bounded),
+        cmocka_unit_test(default_rules_are_placed_as_configured),
+        cmocka_unit_test(errors_name_rule_and_line),
+        cmocka_unit_test(the_number_of_rules_is_limited),
         cmocka_unit_test(sample_types_are_kept_or_dropped_only),
-        cmocka_unit_test(a_set_does_not_need_its_rules),
-        cmocka_unit_test(work_and_memory_are_bounded),
+        cmocka_unit_test(label_sets_outlive_their_rules),
+        cmocka_unit_test(work_and_memory_are_limited),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-static void parses_or_says_where(void **state)
+static void selectors_are_parsed_or_refused_with_the_place(void **state)
 {
     static const struct {
         const char *in;
@@ -76,7 +76,7 @@ static void parses_or_says_where(void **state)
     }
 }
 
-static void matches_as_prometheus(void **state)
+static void selectors_match_as_in_prometheus(void **state)
 {
     static const struct {
         const char *selector;
@@ -114,7 +114,7 @@ static void matches_as_prometheus(void **state)
     }
 }
 
-static void several_texts_add_up_and_failures_take_back(void **state)
+static void several_texts_combine_and_a_failure_adds_nothing(void **state)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(1 << 20);
     struct fg_selector selector = {0};
@@ -131,7 +131,7 @@ static void several_texts_add_up_and_failures_take_back(void **state)
     fg_selector_done(&selector);
 }
 
-static void sizes_are_bounded(void **state)
+static void sizes_are_limited(void **state)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(1 << 20), *small = fg_arena_create(64);
     struct fg_selector selector = {0};
@@ -166,10 +166,10 @@ static void sizes_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parses_or_says_where),
-        cmocka_unit_test(matches_as_prometheus),
-        cmocka_unit_test(several_texts_add_up_and_failures_take_back),
-        cmocka_unit_test(sizes_are_bounded),
+        cmocka_unit_test(selectors_are_parsed_or_refused_with_the_place),
+        cmocka_unit_test(selectors_match_as_in_prometheus),
+        cmocka_unit_test(several_texts_combine_and_a_failure_adds_nothing),
+        cmocka_unit_test(sizes_are_limited),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

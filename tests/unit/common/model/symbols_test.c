@@ -36,7 +36,7 @@ static void encode(const struct fg_symbols *symbols, struct fg_symbols_mark sinc
     assert_false(out->full);
 }
 
-static void equal_things_have_one_number(void **state)
+static void equal_entries_share_a_number(void **state)
 {
     struct fg_symbols symbols;
     struct fg_symbols_mark mark, again;
@@ -86,7 +86,7 @@ static void every_field_makes_a_difference(void **state)
 }
 
 /* Whole and in two deltas, the copy gives the same bytes again. */
-static void decode_takes_back_what_encode_gave(void **state)
+static void symbols_are_decoded_as_encoded(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -121,7 +121,7 @@ static void decode_takes_back_what_encode_gave(void **state)
     }
 }
 
-static void decode_refuses_what_does_not_fit(void **state)
+static void deltas_that_do_not_fit_are_refused(void **state)
 {
     static const struct {
         const char *name, *in;
@@ -160,7 +160,7 @@ static void decode_refuses_what_does_not_fit(void **state)
     }
 }
 
-static void import_takes_over_content(void **state)
+static void import_copies_the_content(void **state)
 {
     struct fg_symbols from, into;
     struct fg_symbols_import import;
@@ -196,11 +196,11 @@ static void import_takes_over_content(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_things_have_one_number),
+        cmocka_unit_test(equal_entries_share_a_number),
         cmocka_unit_test(every_field_makes_a_difference),
-        cmocka_unit_test(decode_takes_back_what_encode_gave),
-        cmocka_unit_test(decode_refuses_what_does_not_fit),
-        cmocka_unit_test(import_takes_over_content),
+        cmocka_unit_test(symbols_are_decoded_as_encoded),
+        cmocka_unit_test(deltas_that_do_not_fit_are_refused),
+        cmocka_unit_test(import_copies_the_content),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,7 @@ static const struct {
 };
 /* clang-format on */
 
-static void ids(void **state)
+static void names_of_tenants_are_checked(void **state)
 {
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
@@ -59,7 +59,7 @@ static void ids(void **state)
     }
 }
 
-static void too_many(void **state)
+static void too_many_tenants_are_refused(void **state)
 {
     struct fg_tenant_ids got;
     char header[256] = "";
@@ -81,7 +81,8 @@ static void too_many(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ids), cmocka_unit_test(too_many)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names_of_tenants_are_checked),
+                                       cmocka_unit_test(too_many_tenants_are_refused)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,7 +93,7 @@ static void without_a_file_all_have_the_defaults(void **state)
     assert_int_equal(names_max(f, "anybody"), 7);
 }
 
-static void an_override_replaces_what_it_names(void **state)
+static void an_override_replaces_only_its_settings(void **state)
 {
     struct fixture *f = *state;
     struct fg_limits *limits;
@@ -114,7 +114,7 @@ static void an_override_replaces_what_it_names(void **state)
     fg_limits_unref(limits);
 }
 
-static void rules_are_read_with_the_rest(void **state)
+static void relabelling_rules_are_overridden(void **state)
 {
     struct fixture *f = *state;
     struct fg_limits *limits, *defaults;
@@ -142,7 +142,7 @@ static void rules_are_read_with_the_rest(void **state)
     fg_limits_unref(defaults);
 }
 
-static void a_changed_file_is_read_again(void **state)
+static void a_changed_file_is_loaded_again(void **state)
 {
     struct fixture *f = *state;
     struct fg_limits *before;
@@ -219,7 +219,7 @@ static void a_broken_file_stops_the_start(void **state)
 }
 
 /* With several tenants each has limits though nobody set any; one alone has none. */
-static void tenancy_brings_limits_of_its_own(void **state)
+static void tenancy_has_default_limits(void **state)
 {
     struct fixture *f = *state;
     struct fg_limits *limits;
@@ -259,10 +259,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_a_file_all_have_the_defaults, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_override_replaces_what_it_names, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rules_are_read_with_the_rest, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(tenancy_brings_limits_of_its_own, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_changed_file_is_read_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_override_replaces_only_its_settings, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(relabelling_rules_are_overridden, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tenancy_has_default_limits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_changed_file_is_loaded_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_broken_file_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_broken_file_stops_the_start, set_up, tear_down),
     };

@@ -20,7 +20,7 @@ static bool take(struct fg_rates *rates, const char *tenant, double mib, double 
                          (int64_t)(at_s * FG_SECOND_NS), &err) == FG_OK;
 }
 
-static void a_bucket_is_full_at_first_and_fills_with_time(void **state)
+static void buckets_start_full_and_fill_with_time(void **state)
 {
     struct fg_rates *rates = fg_rates_create(0);
 
@@ -76,7 +76,7 @@ static void a_clock_that_stands_still_or_goes_back_gives_nothing(void **state)
     fg_rates_destroy(rates);
 }
 
-static void without_a_rate_anything_goes(void **state)
+static void without_a_rate_everything_is_accepted(void **state)
 {
     struct fg_rates *rates = fg_rates_create(0);
     const struct fg_limit_settings none = {.ingestion_burst_size_mb = 1};
@@ -101,7 +101,7 @@ static void a_refusal_names_limit_value_and_setting(void **state)
 }
 
 /* Of tenants that stopped nothing is kept; what is under way is not forgotten for others. */
-static void idle_tenants_are_forgotten(void **state)
+static void buckets_of_idle_tenants_are_removed(void **state)
 {
     struct fg_rates *rates = fg_rates_create(100);
     struct fg_err err;
@@ -136,12 +136,12 @@ static void idle_tenants_are_forgotten(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_bucket_is_full_at_first_and_fills_with_time),
+        cmocka_unit_test(buckets_start_full_and_fill_with_time),
         cmocka_unit_test(a_refusal_takes_nothing),
         cmocka_unit_test(tenants_do_not_share),
-        cmocka_unit_test(idle_tenants_are_forgotten),
+        cmocka_unit_test(buckets_of_idle_tenants_are_removed),
         cmocka_unit_test(a_clock_that_stands_still_or_goes_back_gives_nothing),
-        cmocka_unit_test(without_a_rate_anything_goes),
+        cmocka_unit_test(without_a_rate_everything_is_accepted),
         cmocka_unit_test(a_refusal_names_limit_value_and_setting),
     };
 

@@ -17,7 +17,7 @@ static void fill(double share, uint64_t *used, uint64_t *left)
     }
 }
 
-static void each_gets_its_share_of_what_is_left(void **state)
+static void each_tenant_gets_its_share_of_the_rest(void **state)
 {
     static const double shares[] = {0.1, 0.5, 0.9};
 
@@ -37,7 +37,7 @@ static void each_gets_its_share_of_what_is_left(void **state)
     }
 }
 
-static void who_grows_at_the_same_time_gets_the_same(void **state)
+static void tenants_that_grow_together_get_equal_shares(void **state)
 {
     uint64_t used[2] = {0}, left = ROOM;
 
@@ -55,7 +55,7 @@ static void who_grows_at_the_same_time_gets_the_same(void **state)
         assert_in_range(used[t], ROOM / 3, ROOM / 3 + 2);
 }
 
-static void all_of_it_for_one(void **state)
+static void a_share_of_one_takes_everything(void **state)
 {
     uint64_t used = 0, left = ROOM;
 
@@ -67,9 +67,9 @@ static void all_of_it_for_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_gets_its_share_of_what_is_left),
-        cmocka_unit_test(who_grows_at_the_same_time_gets_the_same),
-        cmocka_unit_test(all_of_it_for_one),
+        cmocka_unit_test(each_tenant_gets_its_share_of_the_rest),
+        cmocka_unit_test(tenants_that_grow_together_get_equal_shares),
+        cmocka_unit_test(a_share_of_one_takes_everything),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,7 @@ static void assert_same_stacks(const struct fg_tree *a, const struct fg_tree *b)
     fg_buf_done(&right);
 }
 
-static void is_the_slow_tree(void **state)
+static void tree_equals_the_slow_tree(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -93,7 +93,7 @@ static void merge_is_commutative_and_associative(void **state)
     }
 }
 
-static void totals_are_sums_of_what_is_below(void **state)
+static void totals_are_sums_of_descendants(void **state)
 {
     struct fg_tree tree;
     int64_t totals[8];
@@ -217,7 +217,7 @@ static void names_unfold_lines_and_show_addresses(void **state)
 }
 
 /* The total of a function tree is that of all values, whatever has a name. */
-static void nothing_is_lost_in_names(void **state)
+static void function_trees_keep_all_values(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 100; seed++) {
@@ -241,7 +241,7 @@ static void nothing_is_lost_in_names(void **state)
     }
 }
 
-static void new_names_are_those_of_any(void **state)
+static void a_new_function_tree_equals_a_merged_one(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -269,7 +269,7 @@ static void new_names_are_those_of_any(void **state)
     }
 }
 
-static void decode_takes_back_what_encode_gave(void **state)
+static void trees_are_decoded_as_encoded(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -304,7 +304,7 @@ static void decode_takes_back_what_encode_gave(void **state)
     }
 }
 
-static void decode_refuses_what_does_not_fit(void **state)
+static void bad_trees_are_refused(void **state)
 {
     /* Symbols of one string "a", one function, one location; then root self, nodes. */
 #define SYMBOLS                                                                                    \
@@ -353,7 +353,7 @@ static void add_stack(struct fg_tree *tree, const char *const *names, size_t n, 
     fg_tree_add(tree, node, value);
 }
 
-static void merging_what_is_used_leaves_out_the_rest(void **state)
+static void merging_used_nodes_leaves_out_the_others(void **state)
 {
     static const char *const names[] = {"main", "work", "idle"};
     struct fg_tree tree, into;
@@ -374,7 +374,7 @@ static void merging_what_is_used_leaves_out_the_rest(void **state)
     fg_tree_done(&into);
 }
 
-static void a_call_site_keeps_what_is_below_it(void **state)
+static void a_call_site_keeps_its_descendants(void **state)
 {
     static const char *const names[] = {"main", "work", "hash"}, *const other[] = {"main", "idle"};
     static const struct {
@@ -419,7 +419,7 @@ static void a_call_site_keeps_what_is_below_it(void **state)
     }
 }
 
-static void sealed_it_has_its_nodes(void **state)
+static void a_sealed_tree_keeps_its_nodes(void **state)
 {
     uint64_t random = 5;
     struct slow_stacks slow = {.count = 0};
@@ -498,19 +498,19 @@ static void the_call_site_of_the_empty_stack(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_the_slow_tree),
+        cmocka_unit_test(tree_equals_the_slow_tree),
         cmocka_unit_test(merge_is_commutative_and_associative),
-        cmocka_unit_test(totals_are_sums_of_what_is_below),
+        cmocka_unit_test(totals_are_sums_of_descendants),
         cmocka_unit_test(names_unfold_lines_and_show_addresses),
-        cmocka_unit_test(new_names_are_those_of_any),
-        cmocka_unit_test(merging_what_is_used_leaves_out_the_rest),
+        cmocka_unit_test(a_new_function_tree_equals_a_merged_one),
+        cmocka_unit_test(merging_used_nodes_leaves_out_the_others),
         cmocka_unit_test(the_call_site_of_the_empty_stack),
-        cmocka_unit_test(nothing_is_lost_in_names),
+        cmocka_unit_test(function_trees_keep_all_values),
         cmocka_unit_test(sums_beyond_64_bits_saturate),
-        cmocka_unit_test(a_call_site_keeps_what_is_below_it),
-        cmocka_unit_test(decode_takes_back_what_encode_gave),
-        cmocka_unit_test(decode_refuses_what_does_not_fit),
-        cmocka_unit_test(sealed_it_has_its_nodes),
+        cmocka_unit_test(a_call_site_keeps_its_descendants),
+        cmocka_unit_test(trees_are_decoded_as_encoded),
+        cmocka_unit_test(bad_trees_are_refused),
+        cmocka_unit_test(a_sealed_tree_keeps_its_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

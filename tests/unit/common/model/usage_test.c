@@ -32,7 +32,7 @@ static void sums_saturate(void **state)
     assert_true(usage.wire_bytes == INT64_MAX);
 }
 
-static void bytes_come_back(void **state)
+static void usage_is_read_back(void **state)
 {
     static const struct {
         const char *name;
@@ -72,7 +72,7 @@ static void bytes_come_back(void **state)
 
 /* Whatever the weights are, shares add up to the whole, and a larger weight has no smaller share
  * (but for rounding). */
-static void shares_add_up(void **state)
+static void shares_add_up_to_the_whole(void **state)
 {
     uint64_t random = 1;
 
@@ -117,8 +117,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_sizes_do_not_count),
         cmocka_unit_test(sums_saturate),
-        cmocka_unit_test(bytes_come_back),
-        cmocka_unit_test(shares_add_up),
+        cmocka_unit_test(usage_is_read_back),
+        cmocka_unit_test(shares_add_up_to_the_whole),
         cmocka_unit_test(a_share_is_as_large_as_its_weight),
     };
 

@@ -64,7 +64,7 @@ static bool is_said(struct fixture *f, const char *text)
     return found;
 }
 
-static void a_clock_that_is_a_day_behind(void **state)
+static void a_clock_a_day_behind_is_corrected(void **state)
 {
     struct fixture f;
 
@@ -85,7 +85,7 @@ static void a_clock_that_is_a_day_behind(void **state)
     close_fixture(&f);
 }
 
-static void a_clock_that_is_a_day_ahead(void **state)
+static void a_clock_a_day_ahead_is_corrected(void **state)
 {
     struct fixture f;
 
@@ -99,7 +99,7 @@ static void a_clock_that_is_a_day_ahead(void **state)
     close_fixture(&f);
 }
 
-static void what_does_not_count(void **state)
+static void contradicting_and_slow_responses_do_not_correct_the_clock(void **state)
 {
     struct fixture f;
 
@@ -123,9 +123,9 @@ static void what_does_not_count(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_clock_that_is_a_day_behind),
-        cmocka_unit_test(a_clock_that_is_a_day_ahead),
-        cmocka_unit_test(what_does_not_count),
+        cmocka_unit_test(a_clock_a_day_behind_is_corrected),
+        cmocka_unit_test(a_clock_a_day_ahead_is_corrected),
+        cmocka_unit_test(contradicting_and_slow_responses_do_not_correct_the_clock),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

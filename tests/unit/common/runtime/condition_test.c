@@ -118,7 +118,7 @@ static void a_long_sentence_is_cut(void **state)
     fg_condition_destroy(condition);
 }
 
-static void without_a_list_nothing_happens(void **state)
+static void without_a_list_conditions_are_ignored(void **state)
 {
     struct fixture *f = *state;
     struct fg_condition *condition = fg_condition_create(NULL, "none");
@@ -137,7 +137,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_raised_condition_is_listed_counted_and_logged_once,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_long_sentence_is_cut, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_a_list_nothing_happens, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_a_list_conditions_are_ignored, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

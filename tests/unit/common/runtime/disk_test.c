@@ -10,7 +10,7 @@ enum { MIB = 1 << 20 };
 
 /* ---- deciding ---- */
 
-static void states_follow_what_is_free(void **state)
+static void states_follow_free_space(void **state)
 {
     static const struct {
         const char *name;
@@ -41,7 +41,7 @@ static void states_follow_what_is_free(void **state)
     }
 }
 
-static void a_disk_at_the_edge_does_not_go_to_and_fro(void **state)
+static void a_disk_near_a_threshold_keeps_its_state(void **state)
 {
     enum fg_disk_state disk = FG_DISK_OK;
     unsigned changes = 0;
@@ -81,7 +81,7 @@ static struct fg_disk *watch(uint64_t reserve_bytes, struct fg_registry *registr
     return disk;
 }
 
-static void a_disk_with_room_lets_write(void **state)
+static void a_disk_with_room_allows_writes(void **state)
 {
     struct fg_disk *disk = watch(1, NULL);
     struct fg_disk_room room = fg_disk_room(disk);
@@ -98,7 +98,7 @@ static void a_disk_with_room_lets_write(void **state)
     fg_disk_unwatch(disk);
 }
 
-static void a_disk_short_of_room_says_so(void **state)
+static void a_disk_low_on_space_is_reported(void **state)
 {
     struct fg_registry *registry = fg_registry_create();
     struct fg_disk *disk = watch(UINT64_C(1) << 60, registry);
@@ -120,7 +120,7 @@ static void a_disk_short_of_room_says_so(void **state)
     fg_registry_destroy(registry);
 }
 
-static void nobodys_disk_has_room(void **state)
+static void an_unwatched_disk_has_room(void **state)
 {
     struct fg_err err;
 
@@ -132,7 +132,7 @@ static void nobodys_disk_has_room(void **state)
     fg_disk_unwatch(NULL);
 }
 
-static void a_folder_that_is_not_there_is_an_error(void **state)
+static void a_missing_folder_is_an_error(void **state)
 {
     struct fg_disk *disk = NULL;
     struct fg_err err;
@@ -148,13 +148,13 @@ static void a_folder_that_is_not_there_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(states_follow_what_is_free),
-        cmocka_unit_test(a_disk_at_the_edge_does_not_go_to_and_fro),
+        cmocka_unit_test(states_follow_free_space),
+        cmocka_unit_test(a_disk_near_a_threshold_keeps_its_state),
         cmocka_unit_test(the_reserve_follows_the_size),
-        cmocka_unit_test(a_disk_with_room_lets_write),
-        cmocka_unit_test(a_disk_short_of_room_says_so),
-        cmocka_unit_test(nobodys_disk_has_room),
-        cmocka_unit_test(a_folder_that_is_not_there_is_an_error),
+        cmocka_unit_test(a_disk_with_room_allows_writes),
+        cmocka_unit_test(a_disk_low_on_space_is_reported),
+        cmocka_unit_test(an_unwatched_disk_has_room),
+        cmocka_unit_test(a_missing_folder_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

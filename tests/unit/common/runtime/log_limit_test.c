@@ -28,7 +28,7 @@ static unsigned admitted(const char *msg, enum fg_log_level level, unsigned line
     return n;
 }
 
-static void a_burst_and_then_ten_a_second(void **state)
+static void after_a_burst_ten_lines_a_second_are_admitted(void **state)
 {
     (void)state;
     assert_int_equal(admitted(noisy, FG_LOG_WARN, 250, START_NS, 0), 100);
@@ -42,7 +42,7 @@ static void a_burst_and_then_ten_a_second(void **state)
         100);
 }
 
-static void debug_is_ten_times_as_much(void **state)
+static void debug_lines_may_be_ten_times_as_frequent(void **state)
 {
     (void)state;
     assert_int_equal(admitted(noisy, FG_LOG_DEBUG, 250, START_NS, 0), 100);
@@ -50,7 +50,7 @@ static void debug_is_ten_times_as_much(void **state)
                      10 * 100);
 }
 
-static void what_is_left_out_is_said_a_second_later(void **state)
+static void suppressed_lines_are_reported_a_second_later(void **state)
 {
     struct fg_log_speaker owing;
 
@@ -71,7 +71,7 @@ static void what_is_left_out_is_said_a_second_later(void **state)
 
 /* More messages than there is room for: those without a place are not limited, as they were never
  * many. */
-static void a_full_table(void **state)
+static void a_full_table_limits_nothing(void **state)
 {
     static const char names[FG_LOG_SPEAKERS + 1];
 
@@ -84,10 +84,10 @@ static void a_full_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_burst_and_then_ten_a_second, clear),
-        cmocka_unit_test_setup(debug_is_ten_times_as_much, clear),
-        cmocka_unit_test_setup(what_is_left_out_is_said_a_second_later, clear),
-        cmocka_unit_test_setup(a_full_table, clear),
+        cmocka_unit_test_setup(after_a_burst_ten_lines_a_second_are_admitted, clear),
+        cmocka_unit_test_setup(debug_lines_may_be_ten_times_as_frequent, clear),
+        cmocka_unit_test_setup(suppressed_lines_are_reported_a_second_later, clear),
+        cmocka_unit_test_setup(a_full_table_limits_nothing, clear),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,7 +60,7 @@ static void *send_notes(void *arg)
     return NULL;
 }
 
-static void all_arrive_once_and_in_order(void **state)
+static void messages_arrive_once_and_in_order(void **state)
 {
     struct fg_loop *loop = start();
     pthread_t threads[SENDERS];
@@ -136,7 +136,7 @@ static void look(void *arg)
     assert_int_equal(pthread_getname_np(pthread_self(), seen->name, sizeof seen->name), 0);
 }
 
-static void call_runs_there_and_waits(void **state)
+static void call_runs_on_the_loop_and_waits(void **state)
 {
     struct fg_loop *loop = fg_loop_create("a-name-that-is-far-too-long");
     struct seen seen = {.loop = loop};
@@ -219,7 +219,7 @@ static void do_nothing(void *arg)
     (void)arg;
 }
 
-static void lag_is_the_longest_wait(void **state)
+static void lag_is_the_longest_wait_of_a_message(void **state)
 {
     struct fg_loop *loop = start();
     struct sleeper sleeper = {.msg = {.run = on_sleeper}};
@@ -233,7 +233,7 @@ static void lag_is_the_longest_wait(void **state)
     end(loop);
 }
 
-static void a_loop_that_never_started_can_go(void **state)
+static void a_loop_that_never_started_can_be_destroyed(void **state)
 {
     (void)state;
     fg_loop_destroy(fg_loop_create("unused"));
@@ -243,13 +243,13 @@ static void a_loop_that_never_started_can_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_arrive_once_and_in_order),
+        cmocka_unit_test(messages_arrive_once_and_in_order),
         cmocka_unit_test(messages_posted_before_the_start_are_run),
         cmocka_unit_test(stop_runs_what_messages_post),
-        cmocka_unit_test(call_runs_there_and_waits),
+        cmocka_unit_test(call_runs_on_the_loop_and_waits),
         cmocka_unit_test(stop_waits_for_closing_handles),
-        cmocka_unit_test(lag_is_the_longest_wait),
-        cmocka_unit_test(a_loop_that_never_started_can_go),
+        cmocka_unit_test(lag_is_the_longest_wait_of_a_message),
+        cmocka_unit_test(a_loop_that_never_started_can_be_destroyed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

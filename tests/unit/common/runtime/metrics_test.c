@@ -32,7 +32,7 @@ static const char *text_of(struct fg_registry *registry)
     return text;
 }
 
-static void exposition(void **state)
+static void metrics_are_written_as_prometheus_text(void **state)
 {
     struct fg_registry *registry = fg_registry_create();
     struct fg_metrics *metrics =
@@ -180,7 +180,7 @@ static void wait_for_registration(void *arg)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-static void hooks_hold_up_nobody(void **state)
+static void a_slow_hook_blocks_no_other_thread(void **state)
 {
     struct slow_hook slow = {.registry = fg_registry_create()};
 
@@ -222,7 +222,7 @@ static void *count_up(void *arg)
     return NULL;
 }
 
-static void nothing_is_lost_between_threads(void **state)
+static void counts_of_all_threads_add_up(void **state)
 {
     struct fg_registry *registry = fg_registry_create();
     struct fg_metrics *metrics =
@@ -252,7 +252,7 @@ static void an_empty_registry_writes_nothing(void **state)
     fg_registry_destroy(NULL);
 }
 
-static void tables_leave(void **state)
+static void unregistered_tables_are_not_written(void **state)
 {
     static const struct fg_metric_def first[] = {{FG_METRIC_COUNTER, "fg_c{p=\"1\"}", "C."}},
                                       second[] = {{FG_METRIC_COUNTER, "fg_c{p=\"2\"}", "C."}};
@@ -277,15 +277,15 @@ static void tables_leave(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exposition),
+        cmocka_unit_test(metrics_are_written_as_prometheus_text),
         cmocka_unit_test(tables_made_while_running),
         cmocka_unit_test(equal_names_are_one_series),
         cmocka_unit_test(an_empty_histogram_is_left_out),
-        cmocka_unit_test(hooks_hold_up_nobody),
+        cmocka_unit_test(a_slow_hook_blocks_no_other_thread),
         cmocka_unit_test(gauges_are_read_when_scraped),
-        cmocka_unit_test(nothing_is_lost_between_threads),
+        cmocka_unit_test(counts_of_all_threads_add_up),
         cmocka_unit_test(an_empty_registry_writes_nothing),
-        cmocka_unit_test(tables_leave),
+        cmocka_unit_test(unregistered_tables_are_not_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,7 @@ static void *try_waiting_writer(void *arg)
 
 /* A lock that prefers readers lets the late reader in, and never makes one wait: then
  * try_waiting_writer() does not end, and the test fails by its time limit. */
-static void a_reader_that_comes_later_waits_for_the_writer(void **state)
+static void a_later_reader_waits_for_the_writer(void **state)
 {
     pthread_t writer, reader, prober;
 
@@ -89,7 +89,7 @@ static void *read_overlapping(void *arg)
     return NULL;
 }
 
-static void readers_that_overlap_keep_no_writer_out(void **state)
+static void overlapping_readers_do_not_starve_a_writer(void **state)
 {
     pthread_t readers[READERS];
 
@@ -128,7 +128,7 @@ static int status_of(void (*take)(struct fg_rwlock *lock))
     return status;
 }
 
-static void taking_it_twice_is_found_at_once(void **state)
+static void a_second_lock_by_the_same_thread_is_asserted(void **state)
 {
     (void)state;
     fg_rwlock_init(&lock);
@@ -137,7 +137,7 @@ static void taking_it_twice_is_found_at_once(void **state)
     fg_rwlock_done(&lock);
 }
 
-static void different_locks_nest(void **state)
+static void different_locks_may_nest(void **state)
 {
     struct fg_rwlock locks[3];
 
@@ -160,10 +160,10 @@ static void different_locks_nest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reader_that_comes_later_waits_for_the_writer),
-        cmocka_unit_test(readers_that_overlap_keep_no_writer_out),
-        cmocka_unit_test(taking_it_twice_is_found_at_once),
-        cmocka_unit_test(different_locks_nest),
+        cmocka_unit_test(a_later_reader_waits_for_the_writer),
+        cmocka_unit_test(overlapping_readers_do_not_starve_a_writer),
+        cmocka_unit_test(a_second_lock_by_the_same_thread_is_asserted),
+        cmocka_unit_test(different_locks_may_nest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,7 @@ static void the_second_signal_ends_at_once(void **state)
 }
 
 /* A child, since the signals stay blocked in whoever asked. */
-static void waiting_has_an_end(void **state)
+static void waiting_times_out(void **state)
 {
     int status = 0;
     pid_t child = fork();
@@ -81,7 +81,7 @@ static void waiting_has_an_end(void **state)
     assert_int_equal(WEXITSTATUS(status), STOPPED_IN_ORDER);
 }
 
-static void a_broken_pipe_is_an_error(void **state)
+static void a_write_to_a_broken_pipe_is_an_error(void **state)
 {
     int ends[2];
 
@@ -97,8 +97,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_second_signal_ends_at_once),
-        cmocka_unit_test(waiting_has_an_end),
-        cmocka_unit_test(a_broken_pipe_is_an_error),
+        cmocka_unit_test(waiting_times_out),
+        cmocka_unit_test(a_write_to_a_broken_pipe_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

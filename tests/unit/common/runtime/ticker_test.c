@@ -44,7 +44,7 @@ static void wait_for(atomic_uint *number, unsigned least)
     assert_true(atomic_load(number) >= least);
 }
 
-static void calls_again_and_again(void **state)
+static void tick_is_called_periodically(void **state)
 {
     struct counted counted = {0};
     struct fg_ticker *ticker = start(&counted, 1);
@@ -55,7 +55,7 @@ static void calls_again_and_again(void **state)
     assert_int_equal(counted.begun, counted.ended);
 }
 
-static void does_not_call_before_its_time(void **state)
+static void tick_is_not_called_early(void **state)
 {
     struct counted counted = {0};
     struct fg_ticker *ticker = start(&counted, LONG_MS);
@@ -67,7 +67,7 @@ static void does_not_call_before_its_time(void **state)
     assert_int_equal(atomic_load(&counted.begun), 0);
 }
 
-static void calls_at_once_when_woken(void **state)
+static void wake_calls_tick_at_once(void **state)
 {
     struct counted counted = {0};
     struct fg_ticker *ticker = start(&counted, LONG_MS);
@@ -99,9 +99,9 @@ static void a_wake_during_a_call_is_not_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_again_and_again),
-        cmocka_unit_test(does_not_call_before_its_time),
-        cmocka_unit_test(calls_at_once_when_woken),
+        cmocka_unit_test(tick_is_called_periodically),
+        cmocka_unit_test(tick_is_not_called_early),
+        cmocka_unit_test(wake_calls_tick_at_once),
         cmocka_unit_test(a_wake_during_a_call_is_not_lost),
     };
 

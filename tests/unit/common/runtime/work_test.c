@@ -82,7 +82,7 @@ static void wait_running(struct fg_work *work, unsigned n)
         (void)sched_yield();
 }
 
-static void runs_and_comes_home(void **state)
+static void done_runs_on_the_home_loop(void **state)
 {
     struct fg_loop *loop = fg_loop_create("home");
     struct fg_work *work = make(2, 10);
@@ -107,7 +107,7 @@ static void runs_and_comes_home(void **state)
     assert_string_equal(tasks[1].job.err.msg, "task failed");
 }
 
-static void a_full_lane_refuses(void **state)
+static void a_full_lane_refuses_jobs(void **state)
 {
     struct fg_work *work = make(1, 2);
     struct fg_lane_state now;
@@ -137,7 +137,7 @@ static void a_full_lane_refuses(void **state)
     assert_int_equal(sem_destroy(&gate), 0);
 }
 
-static void room_comes_back(void **state)
+static void a_lane_accepts_jobs_again_after_it_was_full(void **state)
 {
     struct fg_work *work = make(1, 1);
     struct fg_lane_state now;
@@ -156,7 +156,7 @@ static void room_comes_back(void **state)
     fg_work_destroy(work);
 }
 
-static void a_lane_without_threads_refuses(void **state)
+static void a_lane_without_threads_refuses_jobs(void **state)
 {
     struct fg_work *work = make(0, 100);
 
@@ -171,7 +171,7 @@ static void a_lane_without_threads_refuses(void **state)
 
 /* Pinned and shared jobs mixed: each pin keeps its thread and its order, and all are run on the way
  * out. */
-static void pins_keep_thread_and_order(void **state)
+static void pinned_jobs_keep_thread_and_order(void **state)
 {
     enum { THREADS = 3, PINS = 5 };
     struct fg_work *work = make(THREADS, JOBS_MAX);
@@ -204,7 +204,7 @@ static void pins_keep_thread_and_order(void **state)
 }
 
 /* A stuck worker keeps its pinned jobs waiting, and nothing else. */
-static void others_take_shared_jobs(void **state)
+static void shared_jobs_run_on_any_worker(void **state)
 {
     struct fg_work *work = make(2, 100);
     sem_t gate;
@@ -227,7 +227,7 @@ static void others_take_shared_jobs(void **state)
 }
 
 /* What waits for one worker by name keeps nobody from lending the other, but only that one. */
-static void who_is_idle_is_lent(void **state)
+static void helpers_run_on_idle_workers_only(void **state)
 {
     struct fg_work *work = make(2, 100);
     sem_t gate;
@@ -239,9 +239,9 @@ static void who_is_idle_is_lent(void **state)
     assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 0, &tasks[0].job));
     wait_running(work, 1);
     assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 0, &tasks[1].job));
-    while (!fg_work_lend(work, FG_LANE_INGEST, &tasks[2].job)) /* as soon as it sleeps */
+    while (!fg_work_submit_helper(work, FG_LANE_INGEST, &tasks[2].job)) /* as soon as it sleeps */
         (void)sched_yield();
-    assert_false(fg_work_lend(work, FG_LANE_INGEST, &tasks[3].job));
+    assert_false(fg_work_submit_helper(work, FG_LANE_INGEST, &tasks[3].job));
     assert_int_equal(state_of(work).refused, 0);
     wait_running(work, 2);
     for (size_t i = 0; i < 3; i++)
@@ -312,7 +312,7 @@ static void wait_done(unsigned n)
 }
 
 /* One flow alone has half of the queue, and no other is refused for it. */
-static void a_full_flow_refuses_nobody_else(void **state)
+static void a_full_flow_does_not_refuse_other_flows(void **state)
 {
     struct fg_work *work = make(1, 8);
     unsigned taken[3] = {0}, n = 0;
@@ -435,17 +435,17 @@ static void all_jobs_of_flows_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(runs_and_comes_home, reset),
-        cmocka_unit_test_setup(a_full_lane_refuses, reset),
-        cmocka_unit_test_setup(a_full_flow_refuses_nobody_else, reset),
+        cmocka_unit_test_setup(done_runs_on_the_home_loop, reset),
+        cmocka_unit_test_setup(a_full_lane_refuses_jobs, reset),
+        cmocka_unit_test_setup(a_full_flow_does_not_refuse_other_flows, reset),
         cmocka_unit_test_setup(flows_take_turns, reset),
         cmocka_unit_test_setup(a_flow_leaves_workers_for_others, reset),
         cmocka_unit_test_setup(all_jobs_of_flows_run, reset),
-        cmocka_unit_test_setup(room_comes_back, reset),
-        cmocka_unit_test_setup(a_lane_without_threads_refuses, reset),
-        cmocka_unit_test_setup(pins_keep_thread_and_order, reset),
-        cmocka_unit_test_setup(others_take_shared_jobs, reset),
-        cmocka_unit_test_setup(who_is_idle_is_lent, reset),
+        cmocka_unit_test_setup(a_lane_accepts_jobs_again_after_it_was_full, reset),
+        cmocka_unit_test_setup(a_lane_without_threads_refuses_jobs, reset),
+        cmocka_unit_test_setup(pinned_jobs_keep_thread_and_order, reset),
+        cmocka_unit_test_setup(shared_jobs_run_on_any_worker, reset),
+        cmocka_unit_test_setup(helpers_run_on_idle_workers_only, reset),
         cmocka_unit_test_setup(neither_queue_starves, reset),
         cmocka_unit_test_setup(destroy_refuses_new_jobs, reset),
     };

@@ -42,14 +42,14 @@ static void name_of(const struct fg_blocks *blocks, uint32_t block, char name[FG
 }
 
 /* The name of acme's first block of a kind. */
-static void find_block(struct world *world, bool nodes_only, char name[FG_NAME_MAX_BYTES],
+static void find_block(struct world *world, bool derived, char name[FG_NAME_MAX_BYTES],
                        struct fg_blocks_entry *ret_entry)
 {
     struct fg_manifest *manifest = manifest_of(world, 0);
     const struct fg_blocks *blocks = &manifest->blocks;
     uint32_t i = 0;
 
-    while (i < blocks->n_blocks && blocks->blocks[i].nodes_only != nodes_only)
+    while (i < blocks->n_blocks && blocks->blocks[i].derived != derived)
         i++;
     assert_true(i < blocks->n_blocks);
     name_of(blocks, i, name);
@@ -381,7 +381,7 @@ static void nodes_of_other_blocks_are_dropped(void **state)
 
     (void)state;
     find_block(world, true, name, &block);
-    assert_false(block.alone);
+    assert_false(block.rollup_only);
     (void)flip(world, name, "", FG_BLOCK_NOD);
     repair(world, name, "rollups of other blocks");
     expect_nothing_lost(world);
@@ -413,12 +413,12 @@ static void nodes_that_are_alone_lose_one_service(void **state)
     world->n_profiles = 0;
     world_turn(world);
     find_block(world, true, name, &block);
-    assert_true(block.alone);
+    assert_true(block.rollup_only);
     part = flip(world, name, made_service(SERVICE), FG_BLOCK_CRN);
     repair(world, name, "service search: lost, ");
     expect_lost(world, name, &part);
     find_block(world, true, name, &left);
-    assert_true(left.alone && left.level == block.level && left.start_ns == block.start_ns);
+    assert_true(left.rollup_only && left.level == block.level && left.start_ns == block.start_ns);
     assert_int_equal(left.profiles, block.profiles - part.n_profiles);
     expect_all_is_well(world);
     close_world(world);

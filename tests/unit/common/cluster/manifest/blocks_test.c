@@ -39,8 +39,8 @@ static struct fg_blocks_entry entry(uint64_t id)
                                     .bytes = 1000,
                                     .directory_offset = 900,
                                     .directory_bytes = 100,
-                                    .nodes_offset = 500,
-                                    .nodes_bytes = 400,
+                                    .rollup_offset = 500,
+                                    .rollup_bytes = 400,
                                     .profiles = 7,
                                     .digest = {id, id},
                                     .usage = id % 2 == 0 ? (struct fg_usage){1, id, 2 * id, 3 * id}
@@ -181,7 +181,7 @@ static void alone(void **state)
     assert_int_equal(apply(&blocks, &l0, 11, one, 1, NULL, 0, arena, &changed), FG_OK);
     assert_int_equal(apply(&blocks, &l0, 12, two, 1, NULL, 0, arena, &changed), FG_OK);
     bound.level = nodes.level = 4;
-    bound.nodes_only = nodes.nodes_only = nodes.alone = true;
+    bound.derived = nodes.derived = nodes.rollup_only = true;
     bound.from_blocks = both;
     bound.n_from_blocks = 2;
     assert_int_equal(fg_blocks_apply(&blocks, &l0, &above, 50, arena, &blocks, &changed, &err),
@@ -201,7 +201,7 @@ static void alone(void **state)
     assert_true(changed);
     assert_int_equal(blocks.n_blocks, 1); /* those bound to the blocks have left with them */
     assert_int_equal(blocks.n_gone, 3);
-    assert_true(blocks.blocks[0].alone);
+    assert_true(blocks.blocks[0].rollup_only);
     assert_int_equal(blocks.blocks[0].n_from_blocks, 2);
     assert_true(fg_id_eq(blocks.blocks[0].from_blocks[1], both[1]));
     assert_round_trip(&blocks, arena);
@@ -223,7 +223,7 @@ static void alone(void **state)
 }
 
 /* Nodes of other blocks live as long as all of these. */
-static void nodes_only(void **state)
+static void derived(void **state)
 {
     struct fg_arena *arena = fg_arena_create(16 << 20);
     struct fg_l0 l0 = segments(arena);
@@ -238,7 +238,7 @@ static void nodes_only(void **state)
 
     (void)state;
     nodes.level = 4;
-    nodes.nodes_only = true;
+    nodes.derived = true;
     nodes.from_blocks = both;
     nodes.n_from_blocks = 2;
     assert_int_equal(apply(&blocks, &l0, 11, one, 1, NULL, 0, arena, &changed), FG_OK);
@@ -555,7 +555,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(covering),          cmocka_unit_test(replacing),
-        cmocka_unit_test(nodes_only),        cmocka_unit_test(alone),
+        cmocka_unit_test(derived),           cmocka_unit_test(alone),
         cmocka_unit_test(tombstones),        cmocka_unit_test(counts_of_deletions),
         cmocka_unit_test(waiting_deletions), cmocka_unit_test(too_many_deletions),
         cmocka_unit_test(a_broken_deletion), cmocka_unit_test(objects_that_are_given_up),

@@ -265,7 +265,7 @@ static void check_links(struct opened *opened, const struct made_part *part)
     assert_int_equal(got, want);
 }
 
-static void comes_back(void **state)
+static void blocks_are_read_back(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -340,7 +340,7 @@ static void check_sum(struct opened *opened, uint32_t page, uint32_t first, uint
     free(want);
 }
 
-static void sums_are_sums(void **state)
+static void sums_of_samples_are_exact(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -371,7 +371,7 @@ static void sums_are_sums(void **state)
     }
 }
 
-static void sums_become_a_tree(void **state)
+static void sums_give_the_values_of_the_tree(void **state)
 {
     struct made_block *block = made_block_create(3, false);
     struct opened opened;
@@ -406,7 +406,7 @@ static void sums_become_a_tree(void **state)
 
 /* ---- which pages, which series ---- */
 
-static void pages_are_those_of_the_time(void **state)
+static void only_pages_of_the_time_are_marked(void **state)
 {
     struct fg_block_page rows[5];
     struct fg_block_pages pages = {rows, 5};
@@ -456,7 +456,7 @@ static uint32_t count_matches(const struct opened *opened, const struct fg_selec
     return n;
 }
 
-static void selects_as_the_slow_way_does(void **state)
+static void selection_equals_the_slow_one(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -485,7 +485,7 @@ static void selects_as_the_slow_way_does(void **state)
     }
 }
 
-static void parts_are_found(void **state)
+static void parts_are_found_by_name(void **state)
 {
     struct made_block *block;
     struct opened opened;
@@ -518,7 +518,7 @@ static enum fg_code verify(struct fg_slice file, struct fg_err *err)
     return fg_block_verify(file, ARENA_MAX_BYTES, &verified, err);
 }
 
-static void verifies(void **state)
+static void good_blocks_verify(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 4 * SEEDS; seed++) {
@@ -541,7 +541,7 @@ static void verifies(void **state)
 }
 
 /* Every byte counts: whichever is changed, and in whatever way, it is found. */
-static void no_byte_may_change(void **state)
+static void every_changed_byte_is_detected(void **state)
 {
     static const uint8_t flips[] = {0x01, 0x80};
 
@@ -565,7 +565,7 @@ static void no_byte_may_change(void **state)
     }
 }
 
-static void no_byte_may_be_missing(void **state)
+static void every_truncation_is_detected(void **state)
 {
     struct made_block *block = made_block_create(2, true);
     struct fg_buf file;
@@ -584,7 +584,7 @@ static void no_byte_may_be_missing(void **state)
     free(block);
 }
 
-static void little_memory_is_an_error(void **state)
+static void too_little_memory_is_an_error(void **state)
 {
     struct made_block *block = made_block_create(1, false);
     size_t limit = 64;
@@ -606,7 +606,7 @@ static void little_memory_is_an_error(void **state)
     free(block);
 }
 
-static void an_empty_block_is_one(void **state)
+static void empty_blocks_are_valid(void **state)
 {
     struct made_block *block = fg_new(struct made_block);
     struct fg_buf file;
@@ -655,7 +655,7 @@ static void assert_refused(const struct made_block *block, const char *why)
     fg_buf_done(&file);
 }
 
-static void order_is_asked_for(void **state)
+static void wrong_order_is_refused(void **state)
 {
     uint64_t seed = 1;
     struct made_block *block = made_block_create(seed, false);
@@ -699,7 +699,7 @@ static enum fg_code forget(void *arg, struct fg_slice bytes, struct fg_err *err)
     return FG_OK;
 }
 
-static void uses_have_to_be_right(void **state)
+static void wrong_uses_are_refused(void **state)
 {
     static const struct fg_value_type type = {FG_LIT("a"), FG_LIT("b")};
     const struct fg_block_sink sink = {forget, NULL};
@@ -744,21 +744,21 @@ static void uses_have_to_be_right(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(comes_back),
+        cmocka_unit_test(blocks_are_read_back),
         cmocka_unit_test(same_profiles_are_the_same_bytes),
-        cmocka_unit_test(sums_are_sums),
-        cmocka_unit_test(sums_become_a_tree),
-        cmocka_unit_test(pages_are_those_of_the_time),
-        cmocka_unit_test(selects_as_the_slow_way_does),
-        cmocka_unit_test(parts_are_found),
-        cmocka_unit_test(verifies),
-        cmocka_unit_test(no_byte_may_change),
-        cmocka_unit_test(no_byte_may_be_missing),
-        cmocka_unit_test(little_memory_is_an_error),
-        cmocka_unit_test(an_empty_block_is_one),
+        cmocka_unit_test(sums_of_samples_are_exact),
+        cmocka_unit_test(sums_give_the_values_of_the_tree),
+        cmocka_unit_test(only_pages_of_the_time_are_marked),
+        cmocka_unit_test(selection_equals_the_slow_one),
+        cmocka_unit_test(parts_are_found_by_name),
+        cmocka_unit_test(good_blocks_verify),
+        cmocka_unit_test(every_changed_byte_is_detected),
+        cmocka_unit_test(every_truncation_is_detected),
+        cmocka_unit_test(too_little_memory_is_an_error),
+        cmocka_unit_test(empty_blocks_are_valid),
         cmocka_unit_test(a_full_sink_is_an_error),
-        cmocka_unit_test(order_is_asked_for),
-        cmocka_unit_test(uses_have_to_be_right),
+        cmocka_unit_test(wrong_order_is_refused),
+        cmocka_unit_test(wrong_uses_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,7 +102,7 @@ static void look_at_part(struct fg_slice file, const struct fg_block_part *part,
     check_part(&tree, &names);
 }
 
-static void are_those_of_the_stacks(void **state)
+static void function_tree_equals_that_of_the_stacks(void **state)
 {
     uint32_t seen = 0;
 
@@ -179,7 +179,7 @@ static bool spoil_and_verify(struct repack *repack)
     return true;
 }
 
-static void others_are_found(void **state)
+static void a_wrong_function_tree_is_detected(void **state)
 {
     uint32_t tried = 0;
 
@@ -202,8 +202,8 @@ static void others_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(are_those_of_the_stacks),
-        cmocka_unit_test(others_are_found),
+        cmocka_unit_test(function_tree_equals_that_of_the_stacks),
+        cmocka_unit_test(a_wrong_function_tree_is_detected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@ static struct fg_slice with_room(const struct fg_buf *bytes, uint8_t **ret_copy)
     return fg_bytes(*ret_copy, bytes->len);
 }
 
-static void numbers_come_back(void **state)
+static void numbers_are_read_back(void **state)
 {
     static const uint64_t edges[] = {0,     1,          255,        256,       65535,
                                      65536, UINT32_MAX, 1ull << 32, UINT64_MAX};
@@ -59,7 +59,7 @@ static void numbers_come_back(void **state)
     }
 }
 
-static void ranks_come_back(void **state)
+static void ranks_are_read_back(void **state)
 {
     static const uint32_t ranks[] = {0, 1, 5, 261, 262, 66000, 131537, 20000000};
     uint32_t out[FG_COUNT(ranks) + FG_BLOCK_NUMBERS_SPARE];
@@ -85,7 +85,7 @@ static void ranks_come_back(void **state)
     }
 }
 
-static void codes_behind_the_last_are_refused(void **state)
+static void codes_after_the_last_number_are_refused(void **state)
 {
     const uint8_t bits[] = {0x10}, bytes[1 + FG_BLOCK_NUMBERS_BEHIND] = {7};
     uint64_t out[4];
@@ -122,7 +122,7 @@ static const struct {
      1ull << 63},
 };
 
-static void columns_come_back(void **state)
+static void columns_are_read_back(void **state)
 {
     (void)state;
     for (size_t c = 0; c < FG_COUNT(columns); c++) {
@@ -181,10 +181,10 @@ static void bad_heads_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_come_back),
-        cmocka_unit_test(ranks_come_back),
-        cmocka_unit_test(codes_behind_the_last_are_refused),
-        cmocka_unit_test(columns_come_back),
+        cmocka_unit_test(numbers_are_read_back),
+        cmocka_unit_test(ranks_are_read_back),
+        cmocka_unit_test(codes_after_the_last_number_are_refused),
+        cmocka_unit_test(columns_are_read_back),
         cmocka_unit_test(bad_heads_are_refused),
     };
 

@@ -126,14 +126,14 @@ static void write_good(struct fg_buf *file)
 
 /* ---- the writer ---- */
 
-static void runs_come_back(void **state)
+static void series_chunks_are_read_back(void **state)
 {
-    static const struct fg_block_run want[] = {
+    static const struct fg_block_chunk want[] = {
         {0, 0, 2, 10, 12}, {2, 2, 1, 11, 12}, {2, 3, 2, 20, 21},
         {3, 5, 1, 25, 25}, {0, 6, 1, 30, 30}, {1, 7, 1, 35, 35},
     };
     static const char *const pods[] = {"a", "aa", "b", "c"};
-    static const uint32_t n_runs[] = {2, 1, 2, 1};
+    static const uint32_t n_chunks[] = {2, 1, 2, 1};
     struct fg_arena *arena = fg_arena_create(MAX_BYTES);
     struct fg_block_verified verified;
     struct fg_block_index index;
@@ -147,25 +147,25 @@ static void runs_come_back(void **state)
     assert_int_equal(index.n_series, FG_COUNT(pods));
     for (uint32_t s = 0; s < index.n_series; s++) {
         assert_true(fg_slice_is(index.series[s].labels.items[0].value, pods[s]));
-        assert_int_equal(index.series[s].n_runs, n_runs[s]);
-        for (uint32_t i = 0; i < index.series[s].n_runs; i++)
-            assert_int_equal(index.runs[index.series[s].runs[i]].series, s);
+        assert_int_equal(index.series[s].n_chunks, n_chunks[s]);
+        for (uint32_t i = 0; i < index.series[s].n_chunks; i++)
+            assert_int_equal(index.chunks[index.series[s].chunks[i]].series, s);
     }
-    assert_int_equal(index.n_runs, FG_COUNT(want));
-    for (uint32_t r = 0; r < index.n_runs; r++) {
-        assert_int_equal(index.runs[r].series, want[r].series);
-        assert_int_equal(index.runs[r].first, want[r].first);
-        assert_int_equal(index.runs[r].count, want[r].count);
-        assert_int_equal(index.runs[r].t_min_ns, want[r].t_min_ns);
-        assert_int_equal(index.runs[r].t_max_ns, want[r].t_max_ns);
+    assert_int_equal(index.n_chunks, FG_COUNT(want));
+    for (uint32_t r = 0; r < index.n_chunks; r++) {
+        assert_int_equal(index.chunks[r].series, want[r].series);
+        assert_int_equal(index.chunks[r].first, want[r].first);
+        assert_int_equal(index.chunks[r].count, want[r].count);
+        assert_int_equal(index.chunks[r].t_min_ns, want[r].t_min_ns);
+        assert_int_equal(index.chunks[r].t_max_ns, want[r].t_max_ns);
         for (uint32_t p = want[r].first; p < want[r].first + want[r].count; p++)
-            assert_int_equal(fg_block_run_of(&index, p), r);
+            assert_int_equal(fg_block_chunk_of(&index, p), r);
     }
     fg_buf_done(&file);
     fg_arena_destroy(arena);
 }
 
-static void the_writer_asks_for_order(void **state)
+static void the_writer_refuses_stripes_out_of_order(void **state)
 {
     static const struct {
         struct written written[4];
@@ -225,7 +225,7 @@ static void assert_broken(const struct repack *repack, const char *why)
     fg_arena_destroy(arena);
 }
 
-static void the_reader_believes_no_stripe(void **state)
+static void the_reader_refuses_bad_stripes(void **state)
 {
     static const struct {
         const char *name;
@@ -298,7 +298,7 @@ static void stripes_ascend(void **state)
 }
 
 /* A run for each series in each stripe, by the rule that the compactor has for these. */
-static void runs_are_guessed(void **state)
+static void the_number_of_series_chunks_is_estimated(void **state)
 {
     struct fg_block_part part = {.n_series = 10,
                                  .n_profiles = 1000 * 1000,
@@ -307,22 +307,22 @@ static void runs_are_guessed(void **state)
                                  .t_max_ns = 24 * FG_HOUR_NS - 1};
 
     (void)state;
-    assert_in_range(fg_block_guess_runs(&part), 10 * 20, 10 * 22);
+    assert_in_range(fg_block_guess_chunks(&part), 10 * 20, 10 * 22);
     part.n_samples *= 1000; /* none is shorter than ten minutes */
-    assert_in_range(fg_block_guess_runs(&part), 10 * 144, 10 * 146);
+    assert_in_range(fg_block_guess_chunks(&part), 10 * 144, 10 * 146);
     part.n_profiles = 700; /* none is empty */
-    assert_int_equal(fg_block_guess_runs(&part), 700);
+    assert_int_equal(fg_block_guess_chunks(&part), 700);
     part.n_samples = 1000; /* one stripe, and what is early */
-    assert_in_range(fg_block_guess_runs(&part), 10, 20);
+    assert_in_range(fg_block_guess_chunks(&part), 10, 20);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_guessed),
-        cmocka_unit_test(runs_come_back),
-        cmocka_unit_test(the_writer_asks_for_order),
-        cmocka_unit_test(the_reader_believes_no_stripe),
+        cmocka_unit_test(the_number_of_series_chunks_is_estimated),
+        cmocka_unit_test(series_chunks_are_read_back),
+        cmocka_unit_test(the_writer_refuses_stripes_out_of_order),
+        cmocka_unit_test(the_reader_refuses_bad_stripes),
         cmocka_unit_test(stripes_ascend),
     };
 

@@ -109,7 +109,7 @@ static void version_2_has_no_usage(void **state)
 }
 
 /* Profiles of unknown size cost nothing: their section is not there. */
-static void unknown_sizes_take_no_section(void **state)
+static void blocks_without_known_sizes_have_no_section_for_them(void **state)
 {
     struct made_block *block = made_block_create(1, true);
     struct fg_block_summary summary;
@@ -131,7 +131,7 @@ static void unknown_sizes_take_no_section(void **state)
     close_fixture(&f);
 }
 
-static void a_newer_version_is_refused_and_not_damaged(void **state)
+static void a_newer_version_is_refused_as_unimplemented(void **state)
 {
     struct fixture f;
 
@@ -146,7 +146,7 @@ static void a_newer_version_is_refused_and_not_damaged(void **state)
     close_fixture(&f);
 }
 
-static void newer_symbols_are_refused_and_series_are_not(void **state)
+static void newer_symbols_are_refused_but_series_are_read(void **state)
 {
     struct fixture f;
     const struct fg_block_part *part;
@@ -181,7 +181,7 @@ static void an_encrypted_part_is_refused(void **state)
     const struct fg_block_part *part;
     struct fg_block_index index;
     struct fg_block_group *groups;
-    struct fg_nodes nodes;
+    struct fg_rollups nodes;
 
     (void)state;
     open_fixture(&f, 0);
@@ -197,7 +197,7 @@ static void an_encrypted_part_is_refused(void **state)
         fg_block_groups_parse(part, bytes_of(&f, fg_block_part_range(part, FG_BLOCK_WANT_GROUPS)),
                               f.arena, &groups, &f.err),
         "encrypted with key 4000000000");
-    assert_refused(&f, fg_nodes_parse(part, FG_LIT(""), f.arena, &nodes, &f.err),
+    assert_refused(&f, fg_rollups_parse(part, FG_LIT(""), f.arena, &nodes, &f.err),
                    "encrypted with key 4000000000");
     assert_refused(&f, verify(&f), "encrypted with key 4000000000");
     close_fixture(&f);
@@ -243,7 +243,7 @@ static void samples_of_an_encrypted_page_are_refused(void **state)
     close_fixture(&f);
 }
 
-static void usage_that_does_not_add_up_is_found(void **state)
+static void wrong_usage_is_detected(void **state)
 {
     struct fixture f;
     struct fg_usage *usage = &f.repack.part.usage;
@@ -273,13 +273,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(version_2_has_no_usage),
-        cmocka_unit_test(unknown_sizes_take_no_section),
-        cmocka_unit_test(a_newer_version_is_refused_and_not_damaged),
-        cmocka_unit_test(newer_symbols_are_refused_and_series_are_not),
+        cmocka_unit_test(blocks_without_known_sizes_have_no_section_for_them),
+        cmocka_unit_test(a_newer_version_is_refused_as_unimplemented),
+        cmocka_unit_test(newer_symbols_are_refused_but_series_are_read),
         cmocka_unit_test(an_encrypted_part_is_refused),
         cmocka_unit_test(an_encrypted_page_is_refused),
         cmocka_unit_test(samples_of_an_encrypted_page_are_refused),
-        cmocka_unit_test(usage_that_does_not_add_up_is_found),
+        cmocka_unit_test(wrong_usage_is_detected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

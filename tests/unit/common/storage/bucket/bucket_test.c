@@ -801,9 +801,9 @@ static void is_proven(void **state)
 
     put(f, "other", "x");
     if (refused != NULL) {
-        assert_int_equal(fg_bucket_prove(f->bucket, 0, &err), FG_E_UNIMPLEMENTED);
+        assert_int_equal(fg_bucket_startup_check(f->bucket, 0, &err), FG_E_UNIMPLEMENTED);
         assert_non_null(strstr(err.msg, refused));
-    } else if (fg_bucket_prove(f->bucket, 0, &err) != FG_OK) {
+    } else if (fg_bucket_startup_check(f->bucket, 0, &err) != FG_OK) {
         fail_msg("%s", err.msg);
     }
     expect_list(f, "", false, 0, "other"); /* it has cleaned up */

@@ -609,7 +609,7 @@ static void proves_a_good_store(void **state)
     struct fixture *f = *state;
     struct fg_err err;
 
-    if (fg_bucket_prove(f->bucket, 0, &err) != FG_OK)
+    if (fg_bucket_startup_check(f->bucket, 0, &err) != FG_OK)
         fail_msg("%s", err.msg);
     (void)ask(f, &(struct fg_bucket_request){.verb = FG_BUCKET_LIST, .name = ""}, FG_OK);
     assert_int_equal(f->request.n_entries, 0);
@@ -638,7 +638,7 @@ static void disproves_others(void **state)
         struct fg_err err;
 
         fake_s3_set(f->store, &cases[i].rules);
-        assert_int_equal(fg_bucket_prove(f->bucket, 0, &err), FG_E_UNIMPLEMENTED);
+        assert_int_equal(fg_bucket_startup_check(f->bucket, 0, &err), FG_E_UNIMPLEMENTED);
         if (strstr(err.msg, cases[i].says) == NULL)
             fail_msg("%s", err.msg);
         (void)ask(f, &(struct fg_bucket_request){.verb = FG_BUCKET_LIST, .name = "proof/"}, FG_OK);
@@ -652,7 +652,7 @@ static void cannot_prove_what_it_cannot_reach(void **state)
     struct fg_err err;
 
     fake_s3_fail(f->store, "PUT /", FAULT_403, 1);
-    assert_int_equal(fg_bucket_prove(f->bucket, 0, &err), FG_E_DENIED);
+    assert_int_equal(fg_bucket_startup_check(f->bucket, 0, &err), FG_E_DENIED);
     assert_non_null(strstr(err.msg, "a put if absent of a new name: put proof/"));
 }
 
@@ -666,7 +666,7 @@ static void knows_stores_without_conditional_deletes(void **state)
     struct fg_err err;
 
     fake_s3_set(f->store, &(struct fake_s3_rules){.no_delete_conditions = true});
-    assert_int_equal(fg_bucket_prove(f->bucket, 0, &err), FG_OK);
+    assert_int_equal(fg_bucket_startup_check(f->bucket, 0, &err), FG_OK);
     fake_s3_put(f->store, "p/a", "x");
     (void)ask(f, &delete, FG_E_UNIMPLEMENTED);
     expect_stored(f, "x");

@@ -89,7 +89,7 @@ static const struct {
     {"none", 0, "rest 62 cut 50\n"},
 };
 
-static void keeps_the_heaviest(void **state)
+static void crowns_keep_the_heaviest_nodes(void **state)
 {
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
@@ -106,7 +106,7 @@ static void keeps_the_heaviest(void **state)
 }
 
 /* The same stacks, whatever the order in which they came. */
-static void does_not_depend_on_numbers(void **state)
+static void crowns_do_not_depend_on_numbers(void **state)
 {
     uint64_t random = 7;
 
@@ -137,7 +137,7 @@ static void does_not_depend_on_numbers(void **state)
     }
 }
 
-static void negative_values_keep_their_parents(void **state)
+static void nodes_with_negative_values_keep_their_parents(void **state)
 {
     struct crowned crowned;
 
@@ -270,7 +270,7 @@ static bool try_sum(uint64_t seed, bool *ret_cut)
     return verdict.exact;
 }
 
-static void sums_know_how_wrong_they_are(void **state)
+static void sums_of_crowns_stay_within_their_bounds(void **state)
 {
     unsigned exact = 0, cut_and_exact = 0;
 
@@ -332,10 +332,10 @@ static void sums_beyond_64_bits_saturate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_the_heaviest),
-        cmocka_unit_test(does_not_depend_on_numbers),
-        cmocka_unit_test(negative_values_keep_their_parents),
-        cmocka_unit_test(sums_know_how_wrong_they_are),
+        cmocka_unit_test(crowns_keep_the_heaviest_nodes),
+        cmocka_unit_test(crowns_do_not_depend_on_numbers),
+        cmocka_unit_test(nodes_with_negative_values_keep_their_parents),
+        cmocka_unit_test(sums_of_crowns_stay_within_their_bounds),
         cmocka_unit_test(sums_beyond_64_bits_saturate),
     };
 

@@ -74,7 +74,7 @@ static const struct {
      "__sampled__= | region zone version | 1/1/1/ 2/2/2/ | 0 1"},
 };
 
-static void chooses_labels_of_few_values(void **state)
+static void labels_with_few_values_are_chosen(void **state)
 {
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
@@ -124,7 +124,7 @@ static const struct {
     {32, 2, 2, 64}, {32, 3, 1, 32}, {33, 2, 1, 2}, {8, 8, 2, 64}, {33, 33, 0, 1}, {1, 5, 1, 5},
 };
 
-static void keeps_to_its_bounds(void **state)
+static void groups_stay_within_their_bounds(void **state)
 {
     (void)state;
     for (size_t i = 0; i < FG_COUNT(grids); i++) {
@@ -138,7 +138,7 @@ static void keeps_to_its_bounds(void **state)
     }
 }
 
-static void needs_room(void **state)
+static void a_full_arena_is_an_error(void **state)
 {
     struct fg_labels series[2] = {{NULL, 0}, {NULL, 0}};
     struct fg_arena *arena = fg_arena_create(1);
@@ -174,7 +174,7 @@ static const struct {
     {"{__service_name__=\"shop\"}", FG_GROUPS_EVERY, FG_GROUPS_EVERY},
 };
 
-static void answers_selectors(void **state)
+static void selectors_are_decided_by_groups(void **state)
 {
     static const char *const texts[] = {"region=us,pod=a,service_name=shop",
                                         "region=eu,pod=b,service_name=shop",
@@ -209,10 +209,10 @@ static void answers_selectors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chooses_labels_of_few_values),
-        cmocka_unit_test(keeps_to_its_bounds),
-        cmocka_unit_test(needs_room),
-        cmocka_unit_test(answers_selectors),
+        cmocka_unit_test(labels_with_few_values_are_chosen),
+        cmocka_unit_test(groups_stay_within_their_bounds),
+        cmocka_unit_test(a_full_arena_is_an_error),
+        cmocka_unit_test(selectors_are_decided_by_groups),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

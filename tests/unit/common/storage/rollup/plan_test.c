@@ -27,10 +27,10 @@ struct profile {
 struct model {
     struct profile profiles[RAW_SOURCES_MAX * PROFILES_MAX];
     uint32_t n_profiles;
-    struct fg_nodes nodes;
-    struct fg_nodes_row rows[ROWS_MAX];
+    struct fg_rollups nodes;
+    struct fg_rollup_row rows[ROWS_MAX];
     struct fg_plan_series series[SERIES];
-    struct fg_id made_of[SOURCES_MAX];
+    struct fg_id derived_from[SOURCES_MAX];
     uint32_t parts[SOURCES_MAX]; /* sources it is made of */
 };
 
@@ -92,15 +92,15 @@ static void make_labels(struct world *world)
     assert_int_equal(world->groups.n_groups, 6);
 }
 
-static bool in_key(const struct world *world, const struct fg_nodes_key *key, uint32_t series)
+static bool in_key(const struct world *world, const struct fg_rollup_key *key, uint32_t series)
 {
-    return key->kind == FG_NODES_ALL ||
-           (key->kind == FG_NODES_GROUP && world->groups.of_series[series] == key->number) ||
-           (key->kind == FG_NODES_SERIES && series == key->number);
+    return key->kind == FG_ROLLUP_ALL ||
+           (key->kind == FG_ROLLUP_GROUP && world->groups.of_series[series] == key->number) ||
+           (key->kind == FG_ROLLUP_SERIES && series == key->number);
 }
 
 static uint64_t count_in(const struct world *world, const struct model *model,
-                         const struct fg_nodes_key *key)
+                         const struct fg_rollup_key *key)
 {
     uint64_t count = 0;
 
@@ -111,16 +111,16 @@ static uint64_t count_in(const struct world *world, const struct model *model,
     return count;
 }
 
-static void add_row(const struct world *world, struct model *model, struct fg_nodes_key key,
+static void add_row(const struct world *world, struct model *model, struct fg_rollup_key key,
                     uint32_t type, uint64_t *random)
 {
-    struct fg_nodes_row *row = &model->rows[model->nodes.n_rows];
+    struct fg_rollup_row *row = &model->rows[model->nodes.n_rows];
 
     if (model->nodes.n_rows == ROWS_MAX)
         return;
-    *row = (struct fg_nodes_row){.key = key, .type = type, .factor = 1};
+    *row = (struct fg_rollup_row){.key = key, .type = type, .factor = 1};
     row->count = count_in(world, model, &key);
-    for (unsigned what = 0; what < FG_NODES_WHATS && row->count > 0; what++)
+    for (unsigned what = 0; what < FG_ROLLUP_FORMS && row->count > 0; what++)
         if (slow_random(random) % 3 > 0)
             row->places[what].bytes = 1 + (uint32_t)(slow_random(random) % 200);
     model->nodes.n_rows++;
@@ -128,11 +128,11 @@ static void add_row(const struct world *world, struct model *model, struct fg_no
 
 static int compare_rows(const void *left, const void *right)
 {
-    const struct fg_nodes_row *a = left, *b = right;
+    const struct fg_rollup_row *a = left, *b = right;
 
     if (a->type != b->type)
         return a->type < b->type ? -1 : 1;
-    return fg_nodes_key_cmp(&a->key, &b->key);
+    return fg_rollup_key_cmp(&a->key, &b->key);
 }
 
 /* Rows of random keys over the time, halves, quarters, eighths of it; some cross others, if so
@@ -144,16 +144,16 @@ static void add_rows(const struct world *world, struct model *model, int64_t sta
 
     for (uint32_t i = 0; i < count; i++) {
         int64_t step = FG_MAX(len >> slow_random(random) % 4, 1);
-        struct fg_nodes_key key = {.start_ns =
-                                       start_ns + (int64_t)(slow_random(random) % 8) * step % len};
+        struct fg_rollup_key key = {.start_ns =
+                                        start_ns + (int64_t)(slow_random(random) % 8) * step % len};
 
         key.end_ns = key.start_ns + step;
         if (cross && slow_random(random) % 16 == 0)
             key.end_ns += (int64_t)(slow_random(random) % 9);
-        key.kind = (enum fg_nodes_kind)(slow_random(random) % 3);
-        if (key.kind == FG_NODES_GROUP)
+        key.kind = (enum fg_rollup_kind)(slow_random(random) % 3);
+        if (key.kind == FG_ROLLUP_GROUP)
             key.number = (uint32_t)(slow_random(random) % 6);
-        else if (key.kind == FG_NODES_SERIES)
+        else if (key.kind == FG_ROLLUP_SERIES)
             key.number = (uint32_t)(slow_random(random) % SERIES);
         add_row(world, model, key, slow_random(random) % 8 == 0, random);
     }
@@ -179,7 +179,7 @@ static void describe(struct world *world, uint32_t number, bool series_known, ui
     model->nodes.groups = world->groups;
     model->nodes.rows = model->rows;
     if (model->nodes.n_rows > 0)
-        source->nodes = &model->nodes;
+        source->rollups = &model->nodes;
     for (uint32_t i = 0; i < model->n_profiles; i++) {
         int64_t time_ns = model->profiles[i].time_ns;
 
@@ -216,14 +216,14 @@ static void make_made(struct world *world, uint32_t n_raw, uint64_t *random)
 {
     uint32_t number = world->n_sources++, n = 0;
     struct model *model = &world->models[number];
-    struct fg_nodes_key all = {.start_ns = 0, .end_ns = 8 * UNIT};
+    struct fg_rollup_key all = {.start_ns = 0, .end_ns = 8 * UNIT};
 
     *model = (struct model){0};
     for (uint32_t i = 0; i < n_raw; i++) {
         if (slow_random(random) % 2 == 0)
             continue;
         model->parts[n] = i;
-        model->made_of[n++] = world->sources[i].id;
+        model->derived_from[n++] = world->sources[i].id;
         for (uint32_t k = 0; k < world->models[i].n_profiles; k++)
             model->profiles[model->n_profiles++] = world->models[i].profiles[k];
     }
@@ -231,8 +231,8 @@ static void make_made(struct world *world, uint32_t n_raw, uint64_t *random)
     if (slow_random(random) % 2 == 0)
         add_rows(world, model, 0, 4 * UNIT, true, random);
     describe(world, number, false, random);
-    model->nodes.made_of = model->made_of;
-    model->nodes.n_made_of = n;
+    model->nodes.derived_from = model->derived_from;
+    model->nodes.n_derived_from = n;
     if (n > 0 && slow_random(random) % 8 == 0)
         world->sources[number].n_profiles++; /* it is not what it is made of now */
     for (uint32_t i = 0; i < n && world->sources[number].n_profiles == model->n_profiles; i++)
@@ -244,13 +244,13 @@ static void make_made(struct world *world, uint32_t n_raw, uint64_t *random)
 /* ---- counting ---- */
 
 /* How often each profile of a source is in what the plan reads. */
-static void count_row(const struct world *world, uint32_t number, const struct fg_nodes_row *row,
+static void count_row(const struct world *world, uint32_t number, const struct fg_rollup_row *row,
                       int sign, int counts[SOURCES_MAX][PROFILES_MAX])
 {
     const struct model *model = &world->models[number];
 
-    if (model->nodes.n_made_of > 0) {
-        for (uint32_t i = 0; i < model->nodes.n_made_of; i++) {
+    if (model->nodes.n_derived_from > 0) {
+        for (uint32_t i = 0; i < model->nodes.n_derived_from; i++) {
             const struct model *part = &world->models[model->parts[i]];
 
             for (uint32_t k = 0; k < part->n_profiles; k++)
@@ -272,9 +272,9 @@ static void count_raw(const struct world *world, const struct fg_plan_raw *raw,
                       int counts[SOURCES_MAX][PROFILES_MAX])
 {
     const struct model *model = &world->models[raw->source];
-    struct fg_nodes_key key = {.kind = raw->kind, .number = raw->number};
+    struct fg_rollup_key key = {.kind = raw->kind, .number = raw->number};
 
-    assert_int_equal(model->nodes.n_made_of, 0);
+    assert_int_equal(model->nodes.n_derived_from, 0);
     assert_true(raw->start_ns <= raw->end_ns && raw->start_ns >= world->query.start_ns &&
                 raw->end_ns <= world->query.end_ns);
     for (uint32_t k = 0; k < model->n_profiles; k++)
@@ -289,12 +289,12 @@ static void check_plan(const struct world *world, const struct fg_plan *plan)
 
     for (uint32_t i = 0; i < plan->n_picks; i++) {
         const struct fg_plan_pick *pick = &plan->picks[i];
-        const struct fg_nodes_row *row = &world->models[pick->source].rows[pick->row];
+        const struct fg_rollup_row *row = &world->models[pick->source].rows[pick->row];
 
-        assert_true(row->places[pick->what].bytes > 0);
-        assert_true(pick->what == world->query.what || pick->what == FG_NODES_FULL ||
-                    (world->query.crowns_too && world->sources[pick->source].alone));
-        assert_true(pick->sign == 1 || pick->what != FG_NODES_CROWN);
+        assert_true(row->places[pick->form].bytes > 0);
+        assert_true(pick->form == world->query.form || pick->form == FG_ROLLUP_FULL ||
+                    (world->query.crowns_too && world->sources[pick->source].rollup_only));
+        assert_true(pick->sign == 1 || pick->form != FG_ROLLUP_CROWN);
         assert_int_equal(row->type, 0);
         count_row(world, pick->source, row, pick->sign, counts);
     }
@@ -303,7 +303,7 @@ static void check_plan(const struct world *world, const struct fg_plan *plan)
     for (uint32_t i = 0; i < world->n_sources; i++) {
         const struct model *model = &world->models[i];
 
-        for (uint32_t k = 0; k < model->n_profiles && model->nodes.n_made_of == 0; k++)
+        for (uint32_t k = 0; k < model->n_profiles && model->nodes.n_derived_from == 0; k++)
             assert_int_equal(counts[i][k], model->profiles[k].time_ns >= world->query.start_ns &&
                                                model->profiles[k].time_ns <= world->query.end_ns &&
                                                world->matches[model->profiles[k].series]);
@@ -321,7 +321,7 @@ static void ask(struct world *world, uint64_t *random)
         world->query.start_ns = INT64_MIN;
         world->query.end_ns = INT64_MAX;
     }
-    world->query.what = (enum fg_nodes_what)(slow_random(random) % FG_NODES_WHATS);
+    world->query.form = (enum fg_rollup_form)(slow_random(random) % FG_ROLLUP_FORMS);
     world->selector = (struct fg_selector){0};
     assert_int_equal(
         fg_selector_parse(fg_cstr(selectors[slow_random(random) % FG_COUNT(selectors)]),
@@ -370,7 +370,7 @@ static unsigned make_plan(struct world *world, struct fg_plan *ret_plan)
 }
 
 /* Of what is alone there are no profiles: each is in a node of it once, or the plan is refused. */
-static void reads_no_profiles_that_are_gone(void **state)
+static void plans_read_no_deleted_profiles(void **state)
 {
     static struct world world;
     unsigned answered = 0, refused = 0, crowns = 0;
@@ -388,20 +388,20 @@ static void reads_no_profiles_that_are_gone(void **state)
         world.query.crowns_too = seed % 2 == 0;
         for (uint32_t i = 0; i < n_raw; i++) {
             make_source(&world, &random);
-            world.sources[i].alone =
-                world.sources[i].nodes != NULL && slow_random(&random) % 2 == 0;
-            if (world.sources[i].alone)
+            world.sources[i].rollup_only =
+                world.sources[i].rollups != NULL && slow_random(&random) % 2 == 0;
+            if (world.sources[i].rollup_only)
                 world.sources[i].series = NULL;
         }
         if (fg_plan_make(&world.query, world.sources, n_raw, world.arena, &plan, &err) == FG_OK) {
             check_plan(&world, &plan);
             for (uint32_t i = 0; i < plan.n_raws; i++)
-                assert_false(world.sources[plan.raws[i].source].alone);
+                assert_false(world.sources[plan.raws[i].source].rollup_only);
             for (uint32_t i = 0; i < plan.n_picks; i++) {
-                bool alone = world.sources[plan.picks[i].source].alone;
+                bool rollup_only = world.sources[plan.picks[i].source].rollup_only;
 
-                answered += alone;
-                crowns += alone && plan.picks[i].what != world.query.what;
+                answered += rollup_only;
+                crowns += rollup_only && plan.picks[i].form != world.query.form;
             }
         } else {
             assert_int_equal(err.code, FG_E_INVALID);
@@ -415,10 +415,10 @@ static void reads_no_profiles_that_are_gone(void **state)
     assert_true(answered > 100 && refused > 100 && crowns > 10);
 }
 
-static void reads_each_profile_once(void **state)
+static void plans_count_each_profile_once(void **state)
 {
     static struct world world;
-    unsigned picks = 0, minus = 0, raws = 0, made = 0, missing = 0, believed = 0;
+    unsigned picks = 0, minus = 0, raws = 0, derived = 0, missing = 0, believed = 0;
 
     (void)state;
     for (uint64_t seed = 1; seed <= 4000; seed++) {
@@ -439,7 +439,7 @@ static void reads_each_profile_once(void **state)
         raws += plan.n_raws;
         for (uint32_t i = 0; i < plan.n_picks; i++) {
             minus += plan.picks[i].sign < 0;
-            made += world.models[plan.picks[i].source].nodes.n_made_of > 0;
+            derived += world.models[plan.picks[i].source].nodes.n_derived_from > 0;
         }
         for (uint32_t i = 0; i < n_raw; i++)
             believed += world.absent[i];
@@ -449,8 +449,8 @@ static void reads_each_profile_once(void **state)
     print_message(
         "  %u nodes, %u subtracted, %u of sources made of others, %u raw; %u sources were "
         "missing, %u not needed\n",
-        picks, minus, made, raws, missing, believed);
-    assert_true(picks > 3000 && minus > 50 && made > 200 && raws > 2000);
+        picks, minus, derived, raws, missing, believed);
+    assert_true(picks > 3000 && minus > 50 && derived > 200 && raws > 2000);
     assert_true(missing > 500 && believed > 200);
 }
 
@@ -459,7 +459,7 @@ static void reads_each_profile_once(void **state)
 enum { CELL_SERIES = 3, CELL_TIMES = 4, CELLS = CELL_SERIES * CELL_TIMES };
 
 /* Cells that a row is about, as bits. */
-static unsigned cells_of(const struct world *world, const struct fg_nodes_key *key)
+static unsigned cells_of(const struct world *world, const struct fg_rollup_key *key)
 {
     unsigned cells = 0;
 
@@ -480,7 +480,7 @@ static uint64_t cheapest(const struct world *world, const struct model *model, u
         best[cells] = UINT64_MAX;
         for (uint32_t i = 0; i < model->nodes.n_rows; i++) {
             unsigned of_row = cells_of(world, &model->rows[i].key);
-            uint32_t bytes = model->rows[i].places[FG_NODES_CROWN].bytes;
+            uint32_t bytes = model->rows[i].places[FG_ROLLUP_CROWN].bytes;
 
             if (model->rows[i].type != 0 || bytes == 0 || (of_row & ~cells) != 0 ||
                 (of_row & cells & -cells) == 0 || best[cells & ~of_row] == UINT64_MAX)
@@ -491,7 +491,7 @@ static uint64_t cheapest(const struct world *world, const struct model *model, u
     return best[wanted];
 }
 
-static void reads_the_fewest_bytes(void **state)
+static void plans_read_the_fewest_bytes(void **state)
 {
     static struct world world;
     unsigned possible = 0;
@@ -507,7 +507,7 @@ static void reads_the_fewest_bytes(void **state)
         world = (struct world){.arena = fg_arena_create(16 << 20), .n_sources = 1};
         make_labels(&world);
         ask(&world, &random);
-        world.query.what = FG_NODES_CROWN;
+        world.query.form = FG_ROLLUP_CROWN;
         world.query.start_ns = (int64_t)(slow_random(&random) % 3);
         world.query.end_ns = 3;
         world.groups.n_series = SERIES;
@@ -519,14 +519,14 @@ static void reads_the_fewest_bytes(void **state)
             }
         add_rows(&world, model, 0, CELL_TIMES, false, &random);
         for (uint32_t i = 0; i < model->nodes.n_rows; i++)
-            model->rows[i].places[FG_NODES_FULL].bytes = 0;
+            model->rows[i].places[FG_ROLLUP_FULL].bytes = 0;
         describe(&world, 0, true, &random);
         world.sources[0].raw_bytes = UINT64_C(1) << 50;
         world.sources[0].n_series = CELL_SERIES;
         assert_int_equal(fg_plan_make(&world.query, world.sources, 1, world.arena, &plan, &err),
                          FG_OK);
         want = cheapest(&world, model, wanted);
-        if (want == UINT64_MAX || world.sources[0].nodes == NULL) {
+        if (want == UINT64_MAX || world.sources[0].rollups == NULL) {
             assert_true(wanted == 0 || plan.n_raws > 0);
         } else {
             possible += wanted != 0;
@@ -540,7 +540,7 @@ static void reads_the_fewest_bytes(void **state)
 }
 
 /* Two groups: a node of most profiles, and a few others, whose node is more than they are. */
-static void reads_no_stacks_for_a_few_profiles(void **state)
+static void plans_read_no_stacks_for_a_few_profiles(void **state)
 {
     static struct world world;
     static const struct {
@@ -561,15 +561,15 @@ static void reads_no_stacks_for_a_few_profiles(void **state)
                                              .selector = &world.selector,
                                              .start_ns = 0,
                                              .end_ns = UNIT,
-                                             .what = FG_NODES_CROWN};
+                                             .form = FG_ROLLUP_CROWN};
         for (uint32_t k = 0; k < PROFILES_MAX; k++)
             model->profiles[model->n_profiles++] = (struct profile){k, k == 0 ? 1 : 0};
         for (uint32_t g = 0; g < world.groups.n_groups; g++) {
-            struct fg_nodes_row *row = &model->rows[model->nodes.n_rows++];
+            struct fg_rollup_row *row = &model->rows[model->nodes.n_rows++];
 
-            *row = (struct fg_nodes_row){.key = {FG_NODES_GROUP, g, 0, UNIT}, .factor = 1};
+            *row = (struct fg_rollup_row){.key = {FG_ROLLUP_GROUP, g, 0, UNIT}, .factor = 1};
             row->count = count_in(&world, model, &row->key);
-            row->places[FG_NODES_CROWN].bytes = 500;
+            row->places[FG_ROLLUP_CROWN].bytes = 500;
         }
         describe(&world, 0, false, &random);
         world.sources[0].raw_bytes = 100 * PROFILES_MAX;
@@ -585,10 +585,10 @@ static void reads_no_stacks_for_a_few_profiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_each_profile_once),
-        cmocka_unit_test(reads_no_profiles_that_are_gone),
-        cmocka_unit_test(reads_the_fewest_bytes),
-        cmocka_unit_test(reads_no_stacks_for_a_few_profiles),
+        cmocka_unit_test(plans_count_each_profile_once),
+        cmocka_unit_test(plans_read_no_deleted_profiles),
+        cmocka_unit_test(plans_read_the_fewest_bytes),
+        cmocka_unit_test(plans_read_no_stacks_for_a_few_profiles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

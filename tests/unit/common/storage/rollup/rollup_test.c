@@ -125,19 +125,19 @@ static void made_done(struct made *made)
     fg_arena_destroy(made->arena);
 }
 
-static bool in_key(const struct made *made, const struct fg_nodes_key *key, uint32_t series,
+static bool in_key(const struct made *made, const struct fg_rollup_key *key, uint32_t series,
                    uint32_t profile)
 {
     int64_t time_ns = profile * 20;
 
     return time_ns >= key->start_ns && time_ns < key->end_ns &&
-           (key->kind == FG_NODES_ALL ||
-            (key->kind == FG_NODES_GROUP && made->groups.of_series[series] == key->number) ||
-            (key->kind == FG_NODES_SERIES && key->number == series));
+           (key->kind == FG_ROLLUP_ALL ||
+            (key->kind == FG_ROLLUP_GROUP && made->groups.of_series[series] == key->number) ||
+            (key->kind == FG_ROLLUP_SERIES && key->number == series));
 }
 
 /* Sums over the tree of all profiles of the key. */
-static uint64_t *sum_key(const struct made *made, const struct fg_nodes_key *key, uint32_t type,
+static uint64_t *sum_key(const struct made *made, const struct fg_rollup_key *key, uint32_t type,
                          uint64_t *ret_count)
 {
     uint64_t *sums = fg_calloc((size_t)made->tree.n_nodes + 1, sizeof *sums);
@@ -154,11 +154,11 @@ static uint64_t *sum_key(const struct made *made, const struct fg_nodes_key *key
     return sums;
 }
 
-static void add_key(const struct made *made, struct fg_nodes_writer *writer,
-                    const struct fg_nodes_key *key)
+static void add_key(const struct made *made, struct fg_rollup_writer *writer,
+                    const struct fg_rollup_key *key)
 {
-    const struct fg_function_tree *names = fg_nodes_writer_names(writer);
-    struct fg_nodes_value values[TYPES];
+    const struct fg_function_tree *names = fg_rollup_writer_functions(writer);
+    struct fg_rollup_value values[TYPES];
     int64_t *self[TYPES];
     uint64_t *full[TYPES];
     struct fg_err err;
@@ -166,9 +166,9 @@ static void add_key(const struct made *made, struct fg_nodes_writer *writer,
     for (uint32_t type = 0; type < TYPES; type++) {
         uint64_t *sums;
 
-        values[type] = (struct fg_nodes_value){.type = type,
-                                               .digest = {key->number, key->kind},
-                                               .replaces_bytes = made->replaces_bytes};
+        values[type] = (struct fg_rollup_value){.type = type,
+                                                .digest = {key->number, key->kind},
+                                                .replaces_bytes = made->replaces_bytes};
         sums = sum_key(made, key, type, &values[type].count);
         self[type] = fg_calloc((size_t)names->n_nodes + 1, sizeof(int64_t));
         full[type] = fg_calloc((size_t)made->n_ranks + 1, sizeof(uint64_t));
@@ -183,7 +183,7 @@ static void add_key(const struct made *made, struct fg_nodes_writer *writer,
         }
         free(sums);
     }
-    assert_int_equal(fg_nodes_add(writer, key, values, TYPES, &err), FG_OK);
+    assert_int_equal(fg_rollup_add(writer, key, values, TYPES, &err), FG_OK);
     for (uint32_t type = 0; type < TYPES; type++) {
         free(self[type]);
         free(full[type]);
@@ -191,7 +191,7 @@ static void add_key(const struct made *made, struct fg_nodes_writer *writer,
 }
 
 /* All, groups and series over the whole time and its halves; and one span without profiles. */
-static void add_keys(const struct made *made, struct fg_nodes_writer *writer)
+static void add_keys(const struct made *made, struct fg_rollup_writer *writer)
 {
     static const struct {
         int64_t start_ns, end_ns;
@@ -199,13 +199,13 @@ static void add_keys(const struct made *made, struct fg_nodes_writer *writer)
         {0, 2 * SPAN_NS}, {0, SPAN_NS}, {SPAN_NS, 2 * SPAN_NS}, {2 * SPAN_NS, 3 * SPAN_NS}};
 
     for (size_t span = 0; span < FG_COUNT(spans); span++) {
-        struct fg_nodes_key key = {.start_ns = spans[span].start_ns, .end_ns = spans[span].end_ns};
+        struct fg_rollup_key key = {.start_ns = spans[span].start_ns, .end_ns = spans[span].end_ns};
 
         add_key(made, writer, &key);
-        key.kind = FG_NODES_GROUP;
+        key.kind = FG_ROLLUP_GROUP;
         for (key.number = 0; key.number < made->groups.n_groups; key.number++)
             add_key(made, writer, &key);
-        key.kind = FG_NODES_SERIES;
+        key.kind = FG_ROLLUP_SERIES;
         for (key.number = 0; key.number < SERIES; key.number++)
             add_key(made, writer, &key);
     }
@@ -241,22 +241,22 @@ static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
     return FG_OK;
 }
 
-static struct fg_nodes_writer *make_nodes(struct made *made, struct fg_block_writer *block)
+static struct fg_rollup_writer *make_nodes(struct made *made, struct fg_block_writer *block)
 {
     uint32_t n_ranks = fg_block_part_n_stacks(block);
-    struct fg_nodes_options options = {.tree = &made->tree,
-                                       .groups = &made->groups,
-                                       .types = types,
-                                       .n_types = TYPES,
-                                       .n_ranks = n_ranks,
-                                       .crown_nodes = CROWN_NODES};
-    struct fg_nodes_writer *writer;
+    struct fg_rollup_options options = {.tree = &made->tree,
+                                        .groups = &made->groups,
+                                        .types = types,
+                                        .n_types = TYPES,
+                                        .n_ranks = n_ranks,
+                                        .crown_nodes = CROWN_NODES};
+    struct fg_rollup_writer *writer;
     struct fg_err err;
 
     made->ranks = fg_arena_new(made->arena, uint32_t, n_ranks);
     made->n_ranks = n_ranks;
     fg_block_part_stacks(block, made->ranks);
-    assert_int_equal(fg_nodes_writer_create(&options, &writer, &err), FG_OK);
+    assert_int_equal(fg_rollup_writer_create(&options, &writer, &err), FG_OK);
     add_keys(made, writer);
     return writer;
 }
@@ -265,7 +265,7 @@ static void write_block(struct made *made)
 {
     struct fg_block_sink sink = {append, &made->file};
     struct fg_block_writer *block;
-    struct fg_nodes_writer *nodes;
+    struct fg_rollup_writer *nodes;
     struct fg_block_summary summary;
     struct fg_err err;
 
@@ -276,10 +276,10 @@ static void write_block(struct made *made)
         FG_OK);
     write_profiles(made, block);
     nodes = make_nodes(made, block);
-    assert_int_equal(fg_nodes_write(nodes, block, &err), FG_OK);
+    assert_int_equal(fg_rollup_write(nodes, block, &err), FG_OK);
     assert_int_equal(fg_block_part_end(block, &err), FG_OK);
     assert_int_equal(fg_block_writer_finish(block, &summary, &err), FG_OK);
-    fg_nodes_writer_destroy(nodes);
+    fg_rollup_writer_destroy(nodes);
     fg_block_writer_destroy(block);
 }
 
@@ -290,8 +290,8 @@ struct opened {
     struct fg_block_directory directory;
     struct fg_block_index index;
     struct fg_block_tree tree;
-    struct fg_nodes_ranges ranges;
-    struct fg_nodes nodes;
+    struct fg_rollup_ranges ranges;
+    struct fg_rollups nodes;
     struct fg_function_tree names;
 };
 
@@ -300,12 +300,12 @@ static struct fg_slice range(const struct opened *opened, struct fg_block_range 
     return fg_slice_sub(opened->file, range.offset, range.len);
 }
 
-static struct fg_slice place_bytes(const struct opened *opened, const struct fg_nodes_row *row,
-                                   enum fg_nodes_what what)
+static struct fg_slice place_bytes(const struct opened *opened, const struct fg_rollup_row *row,
+                                   enum fg_rollup_form what)
 {
-    const struct fg_block_range *section = what == FG_NODES_CROWN   ? &opened->ranges.crn
-                                           : what == FG_NODES_TABLE ? &opened->ranges.ftb
-                                                                    : &opened->ranges.ful;
+    const struct fg_block_range *section = what == FG_ROLLUP_CROWN    ? &opened->ranges.crn
+                                           : what == FG_ROLLUP_TOTALS ? &opened->ranges.ftb
+                                                                      : &opened->ranges.ful;
 
     return fg_slice_sub(range(opened, *section), row->places[what].offset, row->places[what].bytes);
 }
@@ -335,22 +335,23 @@ static void open_block(const struct made *made, struct opened *opened)
                                 range(opened, fg_block_part_range(part, FG_BLOCK_WANT_TREE)),
                                 made->arena, &opened->tree, &err),
             FG_OK);
-    opened->ranges = fg_nodes_ranges(part);
+    opened->ranges = fg_rollup_ranges(part);
     if (opened->ranges.nod.len == 0)
         return;
-    assert_int_equal(
-        fg_nodes_parse(part, range(opened, opened->ranges.nod), made->arena, &opened->nodes, &err),
-        FG_OK);
+    assert_int_equal(fg_rollups_parse(part, range(opened, opened->ranges.nod), made->arena,
+                                      &opened->nodes, &err),
+                     FG_OK);
     crn = range(opened, opened->ranges.crn);
-    assert_int_equal(
-        fg_nodes_names_parse(&opened->nodes, fg_slice_sub(crn, 0, opened->nodes.names.bytes),
-                             fg_slice_sub(crn, opened->nodes.names.bytes, opened->nodes.dict.bytes),
-                             made->arena, &opened->names, &err),
-        FG_OK);
+    assert_int_equal(fg_rollup_functions_parse(
+                         &opened->nodes, fg_slice_sub(crn, 0, opened->nodes.names.bytes),
+                         fg_slice_sub(crn, opened->nodes.names.bytes, opened->nodes.dict.bytes),
+                         made->arena, &opened->names, &err),
+                     FG_OK);
 }
 
 /* The names and values that a row should have. */
-static void want_tree(const struct made *made, const struct fg_nodes_row *row, struct fg_tree *into)
+static void want_tree(const struct made *made, const struct fg_rollup_row *row,
+                      struct fg_tree *into)
 {
     uint64_t count, *sums = sum_key(made, &row->key, row->type, &count);
     struct fg_tree view = made->tree;
@@ -364,7 +365,7 @@ static void want_tree(const struct made *made, const struct fg_nodes_row *row, s
 }
 
 static void check_crown(const struct made *made, const struct opened *opened,
-                        const struct fg_nodes_row *row, const struct fg_tree *want)
+                        const struct fg_rollup_row *row, const struct fg_tree *want)
 {
     struct fg_crown_verdict verdict;
     struct fg_crown_adding adding;
@@ -375,9 +376,9 @@ static void check_crown(const struct made *made, const struct opened *opened,
     struct fg_tree have;
     struct fg_err err;
 
-    assert_int_equal(fg_nodes_crown_parse(row, &opened->names,
-                                          place_bytes(opened, row, FG_NODES_CROWN), made->arena,
-                                          &crown, &err),
+    assert_int_equal(fg_rollup_crown_parse(row, &opened->names,
+                                           place_bytes(opened, row, FG_ROLLUP_CROWN), made->arena,
+                                           &crown, &err),
                      FG_OK);
     fg_function_tree_init(&names, want);
     fg_function_values_init(&values, &names);
@@ -404,7 +405,7 @@ static void check_crown(const struct made *made, const struct opened *opened,
 }
 
 static void check_table(const struct made *made, const struct opened *opened,
-                        const struct fg_nodes_row *row, const struct fg_tree *want)
+                        const struct fg_rollup_row *row, const struct fg_tree *want)
 {
     int64_t *self = fg_calloc(opened->names.n_names, sizeof *self);
     int64_t *totals = fg_calloc(opened->names.n_names, sizeof *totals);
@@ -412,12 +413,12 @@ static void check_table(const struct made *made, const struct opened *opened,
     struct fg_err err;
     size_t n_rows;
 
-    assert_int_equal(fg_nodes_table_add(row, &opened->names,
-                                        place_bytes(opened, row, FG_NODES_TABLE), 1, made->arena,
-                                        self, totals, &err),
+    assert_int_equal(fg_rollup_totals_add(row, &opened->names,
+                                          place_bytes(opened, row, FG_ROLLUP_TOTALS), 1,
+                                          made->arena, self, totals, &err),
                      FG_OK);
     rows = fg_flame_top(want, &n_rows);
-    assert_int_equal(n_rows, row->places[FG_NODES_TABLE].items);
+    assert_int_equal(n_rows, row->places[FG_ROLLUP_TOTALS].items);
     for (size_t i = 0; i < n_rows; i++) {
         uint32_t name = 0;
 
@@ -432,7 +433,7 @@ static void check_table(const struct made *made, const struct opened *opened,
 }
 
 static void check_full(const struct made *made, const struct opened *opened,
-                       const struct fg_nodes_row *row)
+                       const struct fg_rollup_row *row)
 {
     uint32_t n_stacks = opened->directory.parts[0].n_stacks;
     uint64_t *have = fg_calloc(n_stacks, sizeof *have), *want = fg_calloc(n_stacks, sizeof *want);
@@ -440,8 +441,8 @@ static void check_full(const struct made *made, const struct opened *opened,
     const struct fg_block_pages *pages = &opened->index.pages[FG_BLOCK_SMP];
     struct fg_err err;
 
-    assert_int_equal(fg_nodes_full_add(row, place_bytes(opened, row, FG_NODES_FULL), 1, made->arena,
-                                       have, n_stacks, &err),
+    assert_int_equal(fg_rollup_full_add(row, place_bytes(opened, row, FG_ROLLUP_FULL), 1,
+                                        made->arena, have, n_stacks, &err),
                      FG_OK);
     for (uint32_t page = 0; page < pages->count; page++) {
         struct fg_block_range where = {pages->pages[page].offset, pages->pages[page].bytes};
@@ -457,8 +458,8 @@ static void check_full(const struct made *made, const struct opened *opened,
                         FG_OK);
     }
     assert_memory_equal(have, want, n_stacks * sizeof *have);
-    assert_int_equal(fg_nodes_full_add(row, place_bytes(opened, row, FG_NODES_FULL), -1,
-                                       made->arena, have, n_stacks, &err),
+    assert_int_equal(fg_rollup_full_add(row, place_bytes(opened, row, FG_ROLLUP_FULL), -1,
+                                        made->arena, have, n_stacks, &err),
                      FG_OK);
     for (uint32_t i = 0; i < n_stacks; i++)
         assert_int_equal(have[i], 0);
@@ -467,7 +468,7 @@ static void check_full(const struct made *made, const struct opened *opened,
     free(have);
 }
 
-static void gives_back_what_was_written(void **state)
+static void rollups_are_read_back(void **state)
 {
     struct fg_block_verified verified;
     struct opened opened;
@@ -487,7 +488,7 @@ static void gives_back_what_was_written(void **state)
     assert_true(fg_slice_is(fg_labels_get(&opened.nodes.groups.common, "service_name"), "shop"));
     assert_int_equal(opened.nodes.n_rows, 4 * 7 * TYPES);
     for (uint32_t i = 0; i < opened.nodes.n_rows; i++) {
-        const struct fg_nodes_row *row = &opened.nodes.rows[i];
+        const struct fg_rollup_row *row = &opened.nodes.rows[i];
         struct fg_tree want;
 
         assert_int_equal(row->count == 0, row->key.start_ns == 2 * SPAN_NS);
@@ -520,7 +521,7 @@ static void the_same_profiles_give_the_same_bytes(void **state)
     }
 }
 
-static void only_what_is_worth_it_is_kept(void **state)
+static void only_forms_worth_their_bytes_are_kept(void **state)
 {
     static const struct {
         const char *name;
@@ -544,18 +545,18 @@ static void only_what_is_worth_it_is_kept(void **state)
         open_block(&made, &opened);
         for (uint32_t k = 0; k < opened.nodes.n_rows; k++) {
             rows += opened.nodes.rows[k].count > 0;
-            for (unsigned what = 0; what < FG_NODES_WHATS; what++) {
+            for (unsigned what = 0; what < FG_ROLLUP_FORMS; what++) {
                 uint32_t bytes = opened.nodes.rows[k].places[what].bytes;
 
                 kept += bytes > 0;
-                assert_true(bytes == 0 || fg_nodes_worth(bytes, cases[i].replaces_bytes));
+                assert_true(bytes == 0 || fg_rollup_worth(bytes, cases[i].replaces_bytes));
             }
         }
-        print_message("    %u of %u\n", kept, 3 * 7 * TYPES * FG_NODES_WHATS);
+        print_message("    %u of %u\n", kept, 3 * 7 * TYPES * FG_ROLLUP_FORMS);
         assert_int_equal(rows > 0, cases[i].some);
         assert_int_equal(opened.ranges.nod.len > 0, cases[i].some);
         assert_int_equal(kept > 0, cases[i].some);
-        assert_int_equal(kept == 3 * 7 * TYPES * FG_NODES_WHATS, cases[i].all);
+        assert_int_equal(kept == 3 * 7 * TYPES * FG_ROLLUP_FORMS, cases[i].all);
         made_done(&made);
     }
 }
@@ -569,14 +570,14 @@ static bool verifies(const struct made *made, const struct opened *opened)
     struct fg_err err;
     bool good = fg_block_verify(fg_buf_slice(&made->file), 64 << 20, &verified, &err) == FG_OK;
 
-    assert_int_equal(good, fg_nodes_verify(&opened->directory.parts[0], fg_buf_slice(&made->file),
-                                           64 << 20, &err) == FG_OK);
+    assert_int_equal(good, fg_rollup_verify(&opened->directory.parts[0], fg_buf_slice(&made->file),
+                                            64 << 20, &err) == FG_OK);
     return good;
 }
 
-static void every_flipped_byte_is_found(void **state)
+static void every_flipped_byte_is_detected(void **state)
 {
-    struct fg_block_range sections[FG_NODES_WHATS + 1];
+    struct fg_block_range sections[FG_ROLLUP_FORMS + 1];
     struct opened opened;
     struct made made;
     struct fg_err err;
@@ -599,18 +600,18 @@ static void every_flipped_byte_is_found(void **state)
             *byte ^= (uint8_t)(1 + i % 255);
         }
     for (size_t len = 0; len < sections[0].len; len++) {
-        struct fg_nodes nodes;
+        struct fg_rollups nodes;
 
-        assert_int_not_equal(fg_nodes_parse(opened.index.part,
-                                            fg_slice_sub(range(&opened, sections[0]), 0, len),
-                                            made.arena, &nodes, &err),
+        assert_int_not_equal(fg_rollups_parse(opened.index.part,
+                                              fg_slice_sub(range(&opened, sections[0]), 0, len),
+                                              made.arena, &nodes, &err),
                              FG_OK);
     }
     made_done(&made);
 }
 
 /* Version 1 had fewer names; what comes after ours is not ours to read. */
-static void versions_that_can_be_read(void **state)
+static void older_versions_are_read_and_newer_ones_refused(void **state)
 {
     static const struct {
         uint32_t version;
@@ -628,7 +629,7 @@ static void versions_that_can_be_read(void **state)
     assert_int_equal(opened.nodes.version, 2);
     head = made.file.ptr + opened.ranges.nod.offset;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        struct fg_nodes nodes = {0};
+        struct fg_rollups nodes = {0};
         struct fg_err err;
         struct fg_buf bytes;
 
@@ -639,8 +640,8 @@ static void versions_that_can_be_read(void **state)
         fg_buf_le32(&bytes, fg_crc32c(fg_bytes(head, CRC_AT)));
         memcpy(head + CRC_AT, bytes.ptr, sizeof(uint32_t));
         fg_buf_done(&bytes);
-        assert_int_equal(fg_nodes_parse(opened.index.part, range(&opened, opened.ranges.nod),
-                                        made.arena, &nodes, &err),
+        assert_int_equal(fg_rollups_parse(opened.index.part, range(&opened, opened.ranges.nod),
+                                          made.arena, &nodes, &err),
                          cases[i].want);
         if (cases[i].want == FG_OK)
             assert_int_equal(nodes.version, cases[i].version);
@@ -649,89 +650,91 @@ static void versions_that_can_be_read(void **state)
 }
 
 /* A service of one series has nothing to be grouped by; and a tree may have no names at all. */
-static void little_is_enough(void **state)
+static void the_smallest_rollup_is_read_back(void **state)
 {
     const int64_t self[1] = {0};
     const uint64_t full[1] = {7};
-    const struct fg_nodes_value value = {
+    const struct fg_rollup_value value = {
         .self = self, .full = full, .count = 1, .replaces_bytes = 9999};
     struct fg_arena *arena = fg_arena_create(1 << 20);
-    struct fg_nodes_key key = {.end_ns = 1};
+    struct fg_rollup_key key = {.end_ns = 1};
     struct fg_groups groups;
     struct fg_tree tree;
-    struct fg_nodes_options options = {
+    struct fg_rollup_options options = {
         .tree = &tree, .groups = &groups, .types = types, .n_types = 1, .n_ranks = 1};
-    struct fg_nodes_sections sections;
-    struct fg_nodes_writer *writer;
+    struct fg_rollup_sections sections;
+    struct fg_rollup_writer *writer;
     struct fg_labels one = {NULL, 0};
-    struct fg_nodes nodes;
+    struct fg_rollups nodes;
     struct fg_err err;
     uint64_t back = 0;
 
     (void)state;
     assert_int_equal(fg_groups_choose(&one, 1, NULL, 0, arena, &groups, &err), FG_OK);
     fg_tree_init(&tree);
-    assert_int_equal(fg_nodes_writer_create(&options, &writer, &err), FG_OK);
-    assert_int_equal(fg_nodes_add(writer, &key, &value, 1, &err), FG_OK);
-    assert_int_equal(fg_nodes_finish(writer, &sections, &err), FG_OK);
+    assert_int_equal(fg_rollup_writer_create(&options, &writer, &err), FG_OK);
+    assert_int_equal(fg_rollup_add(writer, &key, &value, 1, &err), FG_OK);
+    assert_int_equal(fg_rollup_finish(writer, &sections, &err), FG_OK);
     assert_int_equal(
-        fg_nodes_parse(&(const struct fg_block_part){0}, sections.nod, arena, &nodes, &err), FG_OK);
+        fg_rollups_parse(&(const struct fg_block_part){0}, sections.nod, arena, &nodes, &err),
+        FG_OK);
     assert_int_equal(nodes.groups.n_groups, 1);
     assert_int_equal(nodes.n_rows, 1);
     assert_int_equal(nodes.rows[0].total, 0);
-    assert_int_equal(fg_nodes_full_add(&nodes.rows[0], sections.ful, 1, arena, &back, 1, &err),
+    assert_int_equal(fg_rollup_full_add(&nodes.rows[0], sections.ful, 1, arena, &back, 1, &err),
                      FG_OK);
     assert_int_equal(back, 7);
-    fg_nodes_writer_destroy(writer);
+    fg_rollup_writer_destroy(writer);
     fg_tree_done(&tree);
     fg_arena_destroy(arena);
 }
 
-static void refuses_what_cannot_be(void **state)
+static void invalid_rollups_are_refused(void **state)
 {
     struct fg_tree tree;
     struct fg_groups groups = {.n_groups = 1, .n_series = 1};
-    struct fg_nodes_options options = {
+    struct fg_rollup_options options = {
         .tree = &tree, .groups = &groups, .types = types, .n_types = TYPES};
     const int64_t self[1] = {0};
-    const struct fg_nodes_value one = {.type = 0, .self = self, .count = 1, .replaces_bytes = 9999};
-    const struct fg_nodes_value twice[] = {one, one};
-    const struct fg_nodes_value wrong = {.type = TYPES};
-    struct fg_nodes_key key = {.end_ns = 1};
+    const struct fg_rollup_value one = {
+        .type = 0, .self = self, .count = 1, .replaces_bytes = 9999};
+    const struct fg_rollup_value twice[] = {one, one};
+    const struct fg_rollup_value wrong = {.type = TYPES};
+    struct fg_rollup_key key = {.end_ns = 1};
     uint32_t series = 0;
-    struct fg_nodes_sections sections;
-    struct fg_nodes_writer *writer;
+    struct fg_rollup_sections sections;
+    struct fg_rollup_writer *writer;
     struct fg_err err;
 
     (void)state;
     groups.of_series = &series;
     fg_tree_init(&tree);
-    assert_int_equal(fg_nodes_writer_create(&options, &writer, &err), FG_OK);
-    assert_int_equal(fg_nodes_add(writer, &key, twice, 2, &err), FG_E_INVALID);
-    assert_int_equal(fg_nodes_add(writer, &key, &wrong, 1, &err), FG_E_INVALID);
+    assert_int_equal(fg_rollup_writer_create(&options, &writer, &err), FG_OK);
+    assert_int_equal(fg_rollup_add(writer, &key, twice, 2, &err), FG_E_INVALID);
+    assert_int_equal(fg_rollup_add(writer, &key, &wrong, 1, &err), FG_E_INVALID);
     key.number = 1;
-    assert_int_equal(fg_nodes_add(writer, &key, &one, 1, &err), FG_E_INVALID);
-    key = (struct fg_nodes_key){0};
-    assert_int_equal(fg_nodes_add(writer, &key, &one, 1, &err), FG_E_INVALID);
+    assert_int_equal(fg_rollup_add(writer, &key, &one, 1, &err), FG_E_INVALID);
+    key = (struct fg_rollup_key){0};
+    assert_int_equal(fg_rollup_add(writer, &key, &one, 1, &err), FG_E_INVALID);
     key.end_ns = 1;
-    assert_int_equal(fg_nodes_add(writer, &key, &one, 1, &err), FG_OK);
-    assert_int_equal(fg_nodes_add(writer, &key, &one, 1, &err), FG_OK);
-    assert_int_equal(fg_nodes_finish(writer, &sections, &err), FG_E_INVALID);
-    fg_nodes_writer_destroy(writer);
+    assert_int_equal(fg_rollup_add(writer, &key, &one, 1, &err), FG_OK);
+    assert_int_equal(fg_rollup_add(writer, &key, &one, 1, &err), FG_OK);
+    assert_int_equal(fg_rollup_finish(writer, &sections, &err), FG_E_INVALID);
+    fg_rollup_writer_destroy(writer);
     fg_tree_done(&tree);
 }
 
 /* Parts that hold nodes of other objects, beside each other. */
-static void a_part_can_do_without_profiles(void **state)
+static void derived_parts_have_no_profiles(void **state)
 {
     static const struct fg_slice services[] = {FG_LIT("a"), FG_LIT("b")};
-    const struct fg_id made_of[] = {{1, 1}, {2, 1}};
-    const struct fg_block_made sums = {
+    const struct fg_id derived_from[] = {{1, 1}, {2, 1}};
+    const struct fg_block_derived sums = {
         .n_profiles = 80, .t_min_ns = 0, .t_max_ns = 180, .digest = {7, 7}};
     struct fg_block_verified verified;
     struct fg_block_summary summary;
     struct fg_block_writer *block;
-    struct fg_nodes nodes[2];
+    struct fg_rollups nodes[2];
     struct opened opened;
     struct made made;
     struct fg_err err;
@@ -740,28 +743,28 @@ static void a_part_can_do_without_profiles(void **state)
     make(&made, 5, false, 1 << 20);
     fg_buf_init(&made.file, 64 << 20);
     block = fg_block_writer_create(&(struct fg_block_sink){append, &made.file}, 4);
-    assert_int_equal(fg_block_part_begin_made(block, FG_LIT("acme"), FG_LIT("0"),
-                                              &(struct fg_block_made){0}, &err),
+    assert_int_equal(fg_block_part_begin_derived(block, FG_LIT("acme"), FG_LIT("0"),
+                                                 &(struct fg_block_derived){0}, &err),
                      FG_E_INVALID);
     for (size_t i = 0; i < FG_COUNT(services); i++) {
-        struct fg_nodes_options options = {.tree = &made.tree,
-                                           .groups = &made.groups,
-                                           .types = types,
-                                           .n_types = TYPES,
-                                           .made_of = made_of,
-                                           .n_made_of = FG_COUNT(made_of)};
-        struct fg_nodes_writer *writer;
+        struct fg_rollup_options options = {.tree = &made.tree,
+                                            .groups = &made.groups,
+                                            .types = types,
+                                            .n_types = TYPES,
+                                            .derived_from = derived_from,
+                                            .n_derived_from = FG_COUNT(derived_from)};
+        struct fg_rollup_writer *writer;
 
-        assert_int_equal(fg_block_part_begin_made(block, FG_LIT("acme"), services[i], &sums, &err),
-                         FG_OK);
-        assert_int_equal(fg_nodes_writer_create(&options, &writer, &err), FG_OK);
+        assert_int_equal(
+            fg_block_part_begin_derived(block, FG_LIT("acme"), services[i], &sums, &err), FG_OK);
+        assert_int_equal(fg_rollup_writer_create(&options, &writer, &err), FG_OK);
         add_keys(&made, writer);
-        assert_int_equal(fg_nodes_write(writer, block, &err), FG_OK);
+        assert_int_equal(fg_rollup_write(writer, block, &err), FG_OK);
         assert_int_equal(fg_block_part_end(block, &err), FG_OK);
-        fg_nodes_writer_destroy(writer);
+        fg_rollup_writer_destroy(writer);
     }
     /* One without nodes is none; one with profiles has to be elsewhere. */
-    assert_int_equal(fg_block_part_begin_made(block, FG_LIT("acme"), FG_LIT("c"), &sums, &err),
+    assert_int_equal(fg_block_part_begin_derived(block, FG_LIT("acme"), FG_LIT("c"), &sums, &err),
                      FG_OK);
     assert_int_equal(fg_block_part_end(block, &err), FG_OK);
     assert_int_equal(
@@ -773,26 +776,26 @@ static void a_part_can_do_without_profiles(void **state)
     assert_int_equal(summary.n_parts, 2);
 
     open_block(&made, &opened);
-    assert_true(opened.directory.nodes_only);
-    assert_int_equal(opened.directory.nodes_offset, summary.nodes_offset);
+    assert_true(opened.directory.derived);
+    assert_int_equal(opened.directory.rollup_offset, summary.rollup_offset);
     assert_int_equal(opened.directory.n_parts, 2);
     assert_int_equal(opened.directory.n_profiles, 160);
     assert_int_equal(opened.directory.parts[1].t_max_ns, 180);
     assert_int_equal(opened.index.n_series, 0);
     assert_int_equal(fg_block_verify(fg_buf_slice(&made.file), 64 << 20, &verified, &err), FG_OK);
     for (uint32_t i = 0; i < 2; i++) {
-        struct fg_nodes_ranges ranges = fg_nodes_ranges(&opened.directory.parts[i]);
+        struct fg_rollup_ranges ranges = fg_rollup_ranges(&opened.directory.parts[i]);
 
-        assert_true(ranges.nod.offset >= summary.nodes_offset);
+        assert_true(ranges.nod.offset >= summary.rollup_offset);
         assert_true(ranges.nod.offset + ranges.nod.len <= summary.directory_offset);
-        assert_int_equal(fg_nodes_parse(&opened.directory.parts[i], range(&opened, ranges.nod),
-                                        made.arena, &nodes[i], &err),
+        assert_int_equal(fg_rollups_parse(&opened.directory.parts[i], range(&opened, ranges.nod),
+                                          made.arena, &nodes[i], &err),
                          FG_OK);
-        assert_int_equal(nodes[i].n_made_of, 2);
+        assert_int_equal(nodes[i].n_derived_from, 2);
         assert_int_equal(nodes[i].n_rows, opened.nodes.n_rows);
-        assert_int_equal(nodes[i].rows[0].places[FG_NODES_FULL].bytes, 0);
+        assert_int_equal(nodes[i].rows[0].places[FG_ROLLUP_FULL].bytes, 0);
         assert_int_equal(
-            fg_nodes_verify(&opened.directory.parts[i], fg_buf_slice(&made.file), 64 << 20, &err),
+            fg_rollup_verify(&opened.directory.parts[i], fg_buf_slice(&made.file), 64 << 20, &err),
             FG_OK);
     }
     made_done(&made);
@@ -801,14 +804,14 @@ static void a_part_can_do_without_profiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gives_back_what_was_written),
+        cmocka_unit_test(rollups_are_read_back),
         cmocka_unit_test(the_same_profiles_give_the_same_bytes),
-        cmocka_unit_test(only_what_is_worth_it_is_kept),
-        cmocka_unit_test(every_flipped_byte_is_found),
-        cmocka_unit_test(versions_that_can_be_read),
-        cmocka_unit_test(little_is_enough),
-        cmocka_unit_test(refuses_what_cannot_be),
-        cmocka_unit_test(a_part_can_do_without_profiles),
+        cmocka_unit_test(only_forms_worth_their_bytes_are_kept),
+        cmocka_unit_test(every_flipped_byte_is_detected),
+        cmocka_unit_test(older_versions_are_read_and_newer_ones_refused),
+        cmocka_unit_test(the_smallest_rollup_is_read_back),
+        cmocka_unit_test(invalid_rollups_are_refused),
+        cmocka_unit_test(derived_parts_have_no_profiles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,7 +99,7 @@ static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
 }
 
 static void write_profile(struct fixture *f, struct fg_block_writer *writer,
-                          struct fg_nodes_whole *whole, uint32_t series, uint32_t number,
+                          struct fg_rollup_whole *whole, uint32_t series, uint32_t number,
                           uint32_t n_profiles)
 {
     uint32_t stacks[SAMPLES], all = series * n_profiles + number;
@@ -117,7 +117,7 @@ static void write_profile(struct fixture *f, struct fg_block_writer *writer,
         values[SAMPLES + i] = (all * 31 + i) % 1000;
     }
     must(fg_block_profile_add(writer, &profile, &err), &err);
-    fg_nodes_whole_add(whole, series, &profile);
+    fg_rollup_whole_add(whole, series, &profile);
 }
 
 /* Whether a node was made. */
@@ -125,29 +125,29 @@ static bool write_file(struct fixture *f, uint32_t n_profiles)
 {
     const struct fg_block_sink sink = {append, &f->file};
     fg_auto(fg_block_writer) *writer = fg_block_writer_create(&sink, 0);
-    fg_auto(fg_nodes_whole) *whole = NULL;
+    fg_auto(fg_rollup_whole) *whole = NULL;
     struct fg_block_summary summary;
     struct fg_err err;
 
     must(fg_block_part_begin(writer, FG_LIT("t"), FG_LIT("s"), &f->tree, f->uses, &err), &err);
-    whole = fg_nodes_whole_create(writer, &f->tree, f->uses, f->series, SERIES);
+    whole = fg_rollup_whole_create(writer, &f->tree, f->uses, f->series, SERIES);
     for (uint32_t s = 0; s < SERIES; s++) {
         must(fg_block_series_begin(writer, &f->series[s], &err), &err);
         for (uint32_t p = 0; p < n_profiles; p++)
             write_profile(f, writer, whole, s, p, n_profiles);
     }
-    must(fg_nodes_whole_write(whole, &err), &err);
+    must(fg_rollup_whole_write(whole, &err), &err);
     must(fg_block_part_end(writer, &err), &err);
     must(fg_block_writer_finish(writer, &summary, &err), &err);
     return whole != NULL;
 }
 
 /* Verifies the file; its nodes, of one part. */
-static struct fg_nodes read_file(const struct fixture *f, struct fg_arena *arena)
+static struct fg_rollups read_file(const struct fixture *f, struct fg_arena *arena)
 {
     struct fg_slice file = fg_buf_slice(&f->file);
     struct fg_block_directory *directory = fg_arena_new(arena, struct fg_block_directory, 1);
-    struct fg_nodes nodes = {.n_rows = 0};
+    struct fg_rollups nodes = {.n_rows = 0};
     struct fg_block_verified verified;
     struct fg_block_range nod;
     struct fg_err err;
@@ -158,23 +158,23 @@ static struct fg_nodes read_file(const struct fixture *f, struct fg_arena *arena
     must(fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
                                   directory, &err),
          &err);
-    must(fg_nodes_verify(&directory->parts[0], file, MAX_BYTES, &err), &err);
-    must(fg_nodes_verify_sums(&directory->parts[0], file, MAX_BYTES, &err), &err);
-    nod = fg_nodes_ranges(&directory->parts[0]).nod;
+    must(fg_rollup_verify(&directory->parts[0], file, MAX_BYTES, &err), &err);
+    must(fg_rollup_verify_sums(&directory->parts[0], file, MAX_BYTES, &err), &err);
+    nod = fg_rollup_ranges(&directory->parts[0]).nod;
     if (nod.len > 0)
-        must(fg_nodes_parse(&directory->parts[0],
-                            fg_slice_sub(file, (size_t)nod.offset, (size_t)nod.len), arena, &nodes,
-                            &err),
+        must(fg_rollups_parse(&directory->parts[0],
+                              fg_slice_sub(file, (size_t)nod.offset, (size_t)nod.len), arena,
+                              &nodes, &err),
              &err);
     return nodes;
 }
 
-static void is_what_profiles_add_up_to(void **state)
+static void the_rollup_of_a_part_is_the_sum_of_its_profiles(void **state)
 {
     /* Series with a value of the type, by types in the order they came. */
     static const uint64_t counts[] = {PROFILES, 2 * (uint64_t)PROFILES, PROFILES};
     struct fg_arena *arena = fg_arena_create(MAX_BYTES);
-    struct fg_nodes nodes;
+    struct fg_rollups nodes;
     struct fixture f;
 
     (void)state;
@@ -183,20 +183,20 @@ static void is_what_profiles_add_up_to(void **state)
     nodes = read_file(&f, arena);
     assert_int_equal(nodes.n_rows, FG_COUNT(counts));
     for (uint32_t i = 0; i < FG_COUNT(counts); i++) {
-        const struct fg_nodes_row *row = &nodes.rows[i];
+        const struct fg_rollup_row *row = &nodes.rows[i];
 
-        assert_int_equal(row->key.kind, FG_NODES_ALL);
+        assert_int_equal(row->key.kind, FG_ROLLUP_ALL);
         assert_int_equal(row->key.start_ns, 1000);
         assert_int_equal(row->key.end_ns, 1000 + PROFILES);
         assert_int_equal(row->count, counts[i]);
-        assert_true(row->places[FG_NODES_CROWN].bytes > 0);
-        assert_int_equal(row->places[FG_NODES_FULL].bytes, 0);
+        assert_true(row->places[FG_ROLLUP_CROWN].bytes > 0);
+        assert_int_equal(row->places[FG_ROLLUP_FULL].bytes, 0);
     }
     tear_down(&f);
     fg_arena_destroy(arena);
 }
 
-static void a_small_part_has_none(void **state)
+static void a_small_part_has_no_rollup(void **state)
 {
     struct fg_arena *arena = fg_arena_create(MAX_BYTES);
     struct fixture f;
@@ -209,7 +209,7 @@ static void a_small_part_has_none(void **state)
     fg_arena_destroy(arena);
 }
 
-static void a_type_that_is_there_twice_has_none(void **state)
+static void a_duplicate_type_has_no_rollup(void **state)
 {
     const struct fg_block_sink sink = {append, NULL};
     struct fg_block_writer *writer = fg_block_writer_create(&sink, 0);
@@ -218,7 +218,7 @@ static void a_type_that_is_there_twice_has_none(void **state)
     (void)state;
     set_up(&f, PROFILES);
     f.series[1].types = twice;
-    assert_null(fg_nodes_whole_create(writer, &f.tree, f.uses, f.series, SERIES));
+    assert_null(fg_rollup_whole_create(writer, &f.tree, f.uses, f.series, SERIES));
     fg_block_writer_destroy(writer);
     tear_down(&f);
 }
@@ -226,9 +226,9 @@ static void a_type_that_is_there_twice_has_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_what_profiles_add_up_to),
-        cmocka_unit_test(a_small_part_has_none),
-        cmocka_unit_test(a_type_that_is_there_twice_has_none),
+        cmocka_unit_test(the_rollup_of_a_part_is_the_sum_of_its_profiles),
+        cmocka_unit_test(a_small_part_has_no_rollup),
+        cmocka_unit_test(a_duplicate_type_has_no_rollup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

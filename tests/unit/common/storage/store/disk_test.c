@@ -55,7 +55,7 @@ static uint32_t write_healing(struct fg_store *store, uint32_t nr)
 
 /* ---- a full disk ---- */
 
-static void a_full_disk_refuses_and_reads_go_on(void **state)
+static void writes_fail_and_reads_continue_on_a_full_disk(void **state)
 {
     struct fg_store *store = numbered_open();
     uint32_t n = write_many(store, 0, WRITES);
@@ -80,7 +80,7 @@ static void a_full_disk_refuses_and_reads_go_on(void **state)
 
 /* Nothing but heal() is called, as where nobody pushes; it is full again while it is opened anew.
  */
-static void a_disk_that_fills_up_again_is_healed_later(void **state)
+static void a_disk_that_fills_up_again_heals_later(void **state)
 {
     struct fg_store *store = numbered_open();
     uint32_t n = write_many(store, 0, WRITES);
@@ -257,9 +257,9 @@ static void a_start_on_a_broken_disk_does_not_abort(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_full_disk_refuses_and_reads_go_on, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_disk_that_fills_up_again_is_healed_later, set_up,
+        cmocka_unit_test_setup_teardown(writes_fail_and_reads_continue_on_a_full_disk, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_disk_that_fills_up_again_heals_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_start_on_a_full_disk_can_be_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_new_store_on_a_full_disk_is_an_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(

@@ -20,7 +20,7 @@ static void expect_nrs(struct fg_store *store, uint32_t n)
     }
 }
 
-static void survives_reopening(void **state)
+static void data_survives_reopening(void **state)
 {
     struct fg_store *store = numbered_open();
     struct fg_err err;
@@ -35,7 +35,7 @@ static void survives_reopening(void **state)
     fg_store_close(store);
 }
 
-static void is_opened_once_at_a_time(void **state)
+static void a_store_is_opened_by_one_process(void **state)
 {
     struct fg_store *store = numbered_open(), *second = NULL;
     struct fg_err err;
@@ -46,7 +46,7 @@ static void is_opened_once_at_a_time(void **state)
     fg_store_close(store);
 }
 
-static void opens_with_another_family(void **state)
+static void a_new_family_can_be_added(void **state)
 {
     struct fg_store *store = numbered_open();
     const char *const more[] = {"default", "index", "new"};
@@ -116,7 +116,7 @@ static uint32_t run_and_kill(uint32_t at_least)
     return acknowledged;
 }
 
-static void survives_kill(void **state)
+static void data_survives_kill(void **state)
 {
     (void)state;
     for (uint32_t round = 1; round <= 3; round++) {
@@ -150,7 +150,7 @@ static off_t cut_newest_log(off_t by)
 }
 
 /* A power cut that leaves half of the last record costs the last record and nothing else. */
-static void survives_a_torn_log(void **state)
+static void data_survives_a_torn_log(void **state)
 {
     uint32_t acknowledged = run_and_kill(50);
     struct fg_store *store;
@@ -187,7 +187,7 @@ static bool write_comes_back(struct fg_store *store, uint32_t nr)
 
 /* A limit on file sizes breaks the log's write as a broken disk does (EFBIG; ENOSPC needs a disk).
  */
-static void comes_back_after_a_broken_disk(void **state)
+static void data_survives_a_broken_disk(void **state)
 {
     struct fg_store *store = numbered_open();
     struct fg_err err = {0};
@@ -222,14 +222,16 @@ int main(int argc, char **argv)
         return write_for_ever(argv[2], STDOUT_FILENO);
 
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(survives_reopening, numbered_set_up, numbered_tear_down),
-        cmocka_unit_test_setup_teardown(is_opened_once_at_a_time, numbered_set_up,
+        cmocka_unit_test_setup_teardown(data_survives_reopening, numbered_set_up,
                                         numbered_tear_down),
-        cmocka_unit_test_setup_teardown(opens_with_another_family, numbered_set_up,
+        cmocka_unit_test_setup_teardown(a_store_is_opened_by_one_process, numbered_set_up,
                                         numbered_tear_down),
-        cmocka_unit_test_setup_teardown(survives_kill, numbered_set_up, numbered_tear_down),
-        cmocka_unit_test_setup_teardown(survives_a_torn_log, numbered_set_up, numbered_tear_down),
-        cmocka_unit_test_setup_teardown(comes_back_after_a_broken_disk, numbered_set_up,
+        cmocka_unit_test_setup_teardown(a_new_family_can_be_added, numbered_set_up,
+                                        numbered_tear_down),
+        cmocka_unit_test_setup_teardown(data_survives_kill, numbered_set_up, numbered_tear_down),
+        cmocka_unit_test_setup_teardown(data_survives_a_torn_log, numbered_set_up,
+                                        numbered_tear_down),
+        cmocka_unit_test_setup_teardown(data_survives_a_broken_disk, numbered_set_up,
                                         numbered_tear_down),
     };
 

@@ -178,7 +178,7 @@ static void zeros_behind_the_last_record_are_torn(void **state)
 }
 
 /* Pages of one record that were written in another order: its end is there, its middle is not. */
-static void a_hole_in_the_last_record_is_torn(void **state)
+static void a_hole_in_the_last_record_counts_as_torn(void **state)
 {
     struct fg_buf log;
     uint64_t end;
@@ -196,7 +196,7 @@ static void a_hole_in_the_last_record_is_torn(void **state)
 }
 
 /* A record that begins in another one, or goes on with none, was never written so. */
-static void fragments_out_of_order_are_found(void **state)
+static void fragments_out_of_order_are_damage(void **state)
 {
     static const struct {
         const char *name;
@@ -262,8 +262,8 @@ int main(void)
         cmocka_unit_test(a_cut_log_ends_with_the_last_whole_record),
         cmocka_unit_test(a_flipped_byte_is_damage_unless_it_is_in_the_last_record),
         cmocka_unit_test(zeros_behind_the_last_record_are_torn),
-        cmocka_unit_test(a_hole_in_the_last_record_is_torn),
-        cmocka_unit_test(fragments_out_of_order_are_found),
+        cmocka_unit_test(a_hole_in_the_last_record_counts_as_torn),
+        cmocka_unit_test(fragments_out_of_order_are_damage),
         cmocka_unit_test(records_behind_the_last_acknowledged_are_torn),
     };
 

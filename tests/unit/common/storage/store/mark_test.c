@@ -14,7 +14,7 @@ static struct fg_mark mark_of(uint32_t n_logs)
     return mark;
 }
 
-static void reads_what_was_written(void **state)
+static void marks_are_read_back(void **state)
 {
     static const uint32_t counts[] = {0, 1, 3, FG_MARK_LOGS_MAX};
 
@@ -32,7 +32,7 @@ static void reads_what_was_written(void **state)
     }
 }
 
-static void a_slot_that_is_torn_is_none(void **state)
+static void a_torn_slot_is_ignored(void **state)
 {
     struct fg_mark mark = mark_of(3), found;
     struct fg_buf slot;
@@ -55,8 +55,8 @@ static void a_slot_that_is_torn_is_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_was_written),
-        cmocka_unit_test(a_slot_that_is_torn_is_none),
+        cmocka_unit_test(marks_are_read_back),
+        cmocka_unit_test(a_torn_slot_is_ignored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

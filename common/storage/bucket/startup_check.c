@@ -1,4 +1,4 @@
-/* The proof that conditional writes work: see fg_bucket_prove(). */
+/* The proof that conditional writes work: see fg_bucket_startup_check(). */
 #include "common/base/str.h"
 #include "common/storage/bucket/bucket.h"
 
@@ -255,7 +255,8 @@ static bool try_absent(struct proof *proof)
            race(proof, FG_BUCKET_IF_MATCH, "a race of puts if match (If-Match)");
 }
 
-enum fg_code fg_bucket_prove(struct fg_bucket *bucket, int64_t deadline_mono_ns, struct fg_err *err)
+enum fg_code fg_bucket_startup_check(struct fg_bucket *bucket, int64_t deadline_mono_ns,
+                                     struct fg_err *err)
 {
     struct proof proof = {.bucket = bucket, .deadline_mono_ns = deadline_mono_ns, .err = err};
     struct fg_err ignored;

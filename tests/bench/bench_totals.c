@@ -2,7 +2,7 @@
  * How large merged nodes are at each level, and whether the function tables among them say what the
  * raw profiles do: self and total of every function, of all there is of the stream's service.
  *
- *     bench_tables FOLDER     bench_fill's
+ *     bench_totals FOLDER     bench_fill's
  *
  * Everything is read. The plan of a question for all of it (common/storage/rollup/plan.h) says
  * which tables to add up; what it wants read raw has to be whole objects. The other side is counted
@@ -33,7 +33,7 @@ struct table {
 };
 
 struct object {
-    struct fg_nodes nodes;
+    struct fg_rollups nodes;
     struct fg_slice head, tables; /* of CRN: the names; FTB */
     struct table raw;
 };
@@ -168,12 +168,12 @@ static void read_raw(struct tables *tables, struct fg_slice file, const struct f
 static void read_nodes(struct tables *tables, struct fg_slice file,
                        const struct fg_block_part *part, struct object *object)
 {
-    struct fg_nodes_ranges ranges = fg_nodes_ranges(part);
+    struct fg_rollup_ranges ranges = fg_rollup_ranges(part);
     struct fg_err err;
 
     if (ranges.nod.len == 0)
         return;
-    bench_must(fg_nodes_parse(part, range(file, ranges.nod), tables->arena, &object->nodes, &err),
+    bench_must(fg_rollups_parse(part, range(file, ranges.nod), tables->arena, &object->nodes, &err),
                &err);
     object->head = fg_arena_copy(
         tables->arena, fg_slice_sub(range(file, ranges.crn), 0, object->nodes.names.bytes));
@@ -182,7 +182,7 @@ static void read_nodes(struct tables *tables, struct fg_slice file,
 
 static void add_sizes(struct level *level, uint64_t file_bytes, const struct fg_block_part *part)
 {
-    struct fg_nodes_ranges ranges = fg_nodes_ranges(part);
+    struct fg_rollup_ranges ranges = fg_rollup_ranges(part);
 
     level->objects++;
     level->all += file_bytes;
@@ -244,7 +244,7 @@ static void read_object(struct tables *tables, const char *name, struct fg_id id
     part = &directory.parts[0];
     add_sizes(&tables->levels[directory.level], file.len, part);
     read_nodes(tables, fg_buf_slice(&file), part, object);
-    if (object->nodes.n_made_of == 0)
+    if (object->nodes.n_derived_from == 0)
         read_raw(tables, fg_buf_slice(&file), part, arena, &object->raw);
     *source = (struct fg_plan_source){.id = id,
                                       .t_min_ns = part->t_min_ns,
@@ -295,7 +295,7 @@ static void read_all(struct tables *tables)
     fg_buf_done(&bytes);
     fg_manifest_unref(manifest);
     for (uint32_t i = 0; i < tables->n; i++)
-        tables->sources[i].nodes =
+        tables->sources[i].rollups =
             tables->objects[i].nodes.n_rows > 0 ? &tables->objects[i].nodes : NULL;
 }
 
@@ -316,7 +316,7 @@ static void write_picture(const struct tables *tables, const char *path)
     struct fg_tree once, cut;
 
     if (file == NULL) {
-        (void)fprintf(stderr, "bench_tables: %s cannot be written\n", path);
+        (void)fprintf(stderr, "bench_totals: %s cannot be written\n", path);
         exit(1);
     }
     fg_tree_init(&once);
@@ -338,21 +338,21 @@ static void write_picture(const struct tables *tables, const char *path)
 static void add_pick(struct tables *tables, const struct fg_plan_pick *pick, struct table *sum)
 {
     const struct object *object = &tables->objects[pick->source];
-    const struct fg_nodes_row *row = &object->nodes.rows[pick->row];
-    const struct fg_nodes_place *place = &row->places[FG_NODES_TABLE];
+    const struct fg_rollup_row *row = &object->nodes.rows[pick->row];
+    const struct fg_rollup_place *place = &row->places[FG_ROLLUP_TOTALS];
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
     struct fg_function_tree names;
     int64_t *self, *totals;
     struct fg_err err;
 
-    bench_must(fg_nodes_names_parse(&object->nodes, object->head, (struct fg_slice){NULL, 0}, arena,
-                                    &names, &err),
+    bench_must(fg_rollup_functions_parse(&object->nodes, object->head, (struct fg_slice){NULL, 0},
+                                         arena, &names, &err),
                &err);
     self = fg_arena_new(arena, int64_t, names.n_names);
     totals = fg_arena_new(arena, int64_t, names.n_names);
-    bench_must(fg_nodes_table_add(row, &names,
-                                  fg_slice_sub(object->tables, (size_t)place->offset, place->bytes),
-                                  pick->sign, arena, self, totals, &err),
+    bench_must(fg_rollup_totals_add(
+                   row, &names, fg_slice_sub(object->tables, (size_t)place->offset, place->bytes),
+                   pick->sign, arena, self, totals, &err),
                &err);
     for (uint32_t i = 0; i < names.n_names; i++)
         if (self[i] != 0 || totals[i] != 0)
@@ -364,9 +364,9 @@ static void add_raw(const struct tables *tables, const struct fg_plan_raw *raw, 
 {
     const struct fg_plan_source *source = &tables->sources[raw->source];
 
-    if (raw->kind != FG_NODES_ALL || raw->start_ns > source->t_min_ns ||
+    if (raw->kind != FG_ROLLUP_ALL || raw->start_ns > source->t_min_ns ||
         raw->end_ns < source->t_max_ns) {
-        (void)fprintf(stderr, "bench_tables: a part of an object is to be read raw\n");
+        (void)fprintf(stderr, "bench_totals: a part of an object is to be read raw\n");
         exit(1);
     }
     table_join(sum, &tables->objects[raw->source].raw);
@@ -380,7 +380,7 @@ static struct fg_plan make_plan(struct tables *tables)
         .selector = &all,
         .start_ns = INT64_MIN / 2,
         .end_ns = INT64_MAX / 2,
-        .what = FG_NODES_TABLE,
+        .form = FG_ROLLUP_TOTALS,
     };
     struct fg_plan plan;
     struct fg_err err;
@@ -445,7 +445,7 @@ int main(int argc, char **argv)
 
     if (argc != 2 || snprintf(path, sizeof path, "%s/bucket", argv[1]) >= PATH_BYTES ||
         snprintf(picture, sizeof picture, "%s/picture.txt", argv[1]) >= PATH_BYTES) {
-        (void)fprintf(stderr, "usage: bench_tables FOLDER\n");
+        (void)fprintf(stderr, "usage: bench_totals FOLDER\n");
         return 2;
     }
     bench_must(

@@ -1,5 +1,5 @@
-/* Merged nodes come as bytes: here they become sections like others, in pages that are not packed a
- * second time. What nodes there are stands together for all parts, before the directory. */
+/* Writes rollups, which are encoded already, as sections whose pages are not packed a second time.
+ * The rollup directories of all parts are adjacent, before the directory. */
 #include "common/base/crc32c.h"
 #include "common/storage/block/writer_impl.h"
 
@@ -45,8 +45,8 @@ void fg_block_part_section(struct fg_block_writer *writer, enum fg_block_kind ki
 {
     fg_assert(writer->state == FG_BLOCK_WRITER_PART);
     fg_assert(kind >= FG_BLOCK_NOD && kind <= FG_BLOCK_FUL);
-    fg_assert(writer->part.merged[kind - FG_BLOCK_NOD].len == 0);
-    writer->part.merged[kind - FG_BLOCK_NOD] = bytes;
+    fg_assert(writer->part.rollups[kind - FG_BLOCK_NOD].len == 0);
+    writer->part.rollups[kind - FG_BLOCK_NOD] = bytes;
 }
 
 /* The section as pages of what it is, so that its checksums stand where all others do. NOD waits
@@ -73,16 +73,16 @@ static enum fg_code write_section(struct fg_block_writer *writer, uint32_t kind,
     }
     writer->n_sections++;
     if (kind == FG_BLOCK_NOD) {
-        fg_buf_put(&writer->nodes, bytes);
+        fg_buf_put(&writer->rollups, bytes);
         return FG_OK;
     }
     return fg_block_emit(writer, bytes, err);
 }
 
-enum fg_code fg_block_write_merged(struct fg_block_writer *writer, struct fg_err *err)
+enum fg_code fg_block_write_rollup(struct fg_block_writer *writer, struct fg_err *err)
 {
-    for (uint32_t i = 0; i < FG_COUNT(writer->part.merged); i++) {
-        struct fg_slice bytes = writer->part.merged[i];
+    for (uint32_t i = 0; i < FG_COUNT(writer->part.rollups); i++) {
+        struct fg_slice bytes = writer->part.rollups[i];
 
         if (bytes.len > 0 && write_section(writer, FG_BLOCK_NOD + i, bytes, err) != FG_OK)
             return err->code;

@@ -2,7 +2,7 @@
  * What crowns are worth: a service's CPU profiles over many hours, resampled (resample.h), an hour
  * a block. Each block gets its merged node; their sum is compared with the merge of everything.
  *
- *     bench_nodes INSTANCES HOURS FILE...
+ *     bench_rollup INSTANCES HOURS FILE...
  *
  * Files are pprofs. Prints sizes, times (CPU) and whether pictures and tables are the same. A
  * profile counts as 340 bytes of samples, which is what it is in a block.
@@ -38,7 +38,7 @@ static void must(enum fg_code code, const struct fg_err *err)
 {
     if (code == FG_OK)
         return;
-    (void)fprintf(stderr, "bench_nodes: %s\n", err->msg);
+    (void)fprintf(stderr, "bench_rollup: %s\n", err->msg);
     exit(1);
 }
 
@@ -165,7 +165,7 @@ static void keep(struct fg_buf *buf, struct fg_slice bytes)
 /* Sums by name and by rank: samples, and nanoseconds of them. */
 static void sum(const struct fg_function_tree *names, const struct fg_tree *tree,
                 const struct drawn *drawn, const uint32_t *ranks, uint32_t n_ranks,
-                struct fg_nodes_value values[2])
+                struct fg_rollup_value values[2])
 {
     int64_t *self[2];
     uint64_t *full[2];
@@ -197,24 +197,24 @@ static void write_hour(struct bench *bench, uint32_t number, const struct fg_tre
     uint64_t profiles = (uint64_t)bench->instances * PROFILES_AN_HOUR;
     uint32_t *ranks = fg_calloc((size_t)tree->n_nodes + 1, sizeof *ranks);
     struct fg_groups groups = {0};
-    struct fg_nodes_options options = {
+    struct fg_rollup_options options = {
         .tree = tree, .groups = &groups, .types = types, .n_types = FG_COUNT(types)};
-    struct fg_nodes_key key = {.start_ns = number * HOUR_NS, .end_ns = (number + 1) * HOUR_NS};
-    struct fg_nodes_value values[] = {
+    struct fg_rollup_key key = {.start_ns = number * HOUR_NS, .end_ns = (number + 1) * HOUR_NS};
+    struct fg_rollup_value values[] = {
         {.type = 0, .count = profiles, .replaces_bytes = profiles * PROFILE_BYTES},
         {.type = 1, .count = profiles, .replaces_bytes = profiles * PROFILE_BYTES}};
     struct hour *hour = &bench->hours[number];
-    struct fg_nodes_sections sections;
-    struct fg_nodes_writer *writer;
+    struct fg_rollup_sections sections;
+    struct fg_rollup_writer *writer;
     struct fg_err err;
     int64_t from;
 
     options.n_ranks = make_ranks(drawn->uses, tree->n_nodes, ranks);
     from = cpu_ns();
-    must(fg_nodes_writer_create(&options, &writer, &err), &err);
-    sum(fg_nodes_writer_names(writer), tree, drawn, ranks, options.n_ranks, values);
-    must(fg_nodes_add(writer, &key, values, FG_COUNT(values), &err), &err);
-    must(fg_nodes_finish(writer, &sections, &err), &err);
+    must(fg_rollup_writer_create(&options, &writer, &err), &err);
+    sum(fg_rollup_writer_functions(writer), tree, drawn, ranks, options.n_ranks, values);
+    must(fg_rollup_add(writer, &key, values, FG_COUNT(values), &err), &err);
+    must(fg_rollup_finish(writer, &sections, &err), &err);
     bench->write_ns += cpu_ns() - from;
     keep(&hour->nod, sections.nod);
     keep(&hour->crn, sections.crn);
@@ -222,7 +222,7 @@ static void write_hour(struct bench *bench, uint32_t number, const struct fg_tre
     keep(&hour->ful, sections.ful);
     hour->n_nodes = tree->n_nodes;
     hour->n_stacks = options.n_ranks;
-    fg_nodes_writer_destroy(writer);
+    fg_rollup_writer_destroy(writer);
     for (size_t i = 0; i < FG_COUNT(values); i++) {
         free((void *)(uintptr_t)values[i].self);
         free((void *)(uintptr_t)values[i].full);
@@ -268,7 +268,7 @@ static uint32_t find_name(const struct fg_function_tree *names, struct fg_slice 
     return from;
 }
 
-static void add_table(const struct fg_nodes_row *row, const struct fg_function_tree *names,
+static void add_table(const struct fg_rollup_row *row, const struct fg_function_tree *names,
                       struct fg_slice bytes, const struct fg_function_tree *full,
                       struct fg_arena *arena, struct answer *answer)
 {
@@ -276,7 +276,7 @@ static void add_table(const struct fg_nodes_row *row, const struct fg_function_t
     int64_t *totals = fg_arena_new(arena, int64_t, names->n_names);
     struct fg_err err;
 
-    must(fg_nodes_table_add(row, names, bytes, 1, arena, self, totals, &err), &err);
+    must(fg_rollup_totals_add(row, names, bytes, 1, arena, self, totals, &err), &err);
     for (uint32_t i = 0; i < names->n_names; i++) {
         uint32_t to = find_name(full, names->names[i]);
 
@@ -290,27 +290,27 @@ static void add_hour(const struct hour *hour, const struct fg_function_tree *ful
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
     int64_t from = cpu_ns();
-    const struct fg_nodes_row *row;
+    const struct fg_rollup_row *row;
     struct fg_crown_adding adding;
     struct fg_function_tree names;
     struct fg_crown crown;
-    struct fg_nodes nodes;
+    struct fg_rollups nodes;
     struct fg_err err;
 
-    must(fg_nodes_parse(&(const struct fg_block_part){0}, fg_buf_slice(&hour->nod), arena, &nodes,
-                        &err),
+    must(fg_rollups_parse(&(const struct fg_block_part){0}, fg_buf_slice(&hour->nod), arena, &nodes,
+                          &err),
          &err);
-    must(fg_nodes_names_parse(
+    must(fg_rollup_functions_parse(
              &nodes, fg_slice_sub(fg_buf_slice(&hour->crn), 0, nodes.names.bytes),
              fg_slice_sub(fg_buf_slice(&hour->crn), nodes.names.bytes, nodes.dict.bytes), arena,
              &names, &err),
          &err);
     row = &nodes.rows[1]; /* nanoseconds */
-    must(fg_nodes_crown_parse(row, &names,
-                              fg_slice_sub(fg_buf_slice(&hour->crn),
-                                           row->places[FG_NODES_CROWN].offset,
-                                           row->places[FG_NODES_CROWN].bytes),
-                              arena, &crown, &err),
+    must(fg_rollup_crown_parse(row, &names,
+                               fg_slice_sub(fg_buf_slice(&hour->crn),
+                                            row->places[FG_ROLLUP_CROWN].offset,
+                                            row->places[FG_ROLLUP_CROWN].bytes),
+                               arena, &crown, &err),
          &err);
     answer->parse_ns += cpu_ns() - from;
     from = cpu_ns();
@@ -376,21 +376,21 @@ static void show_hour(const struct bench *bench)
 {
     const struct hour *hour = &bench->hours[bench->n_hours / 2];
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
-    struct fg_nodes nodes;
+    struct fg_rollups nodes;
     struct fg_err err;
 
-    must(fg_nodes_parse(&(const struct fg_block_part){0}, fg_buf_slice(&hour->nod), arena, &nodes,
-                        &err),
+    must(fg_rollups_parse(&(const struct fg_block_part){0}, fg_buf_slice(&hour->nod), arena, &nodes,
+                          &err),
          &err);
     printf("an hour: %u stacks, %u nodes; crown of %u nodes %.1f kB, %.1f kB dictionary, %.1f kB "
            "names; table of %u functions %.1f kB; full node %.1f kB (%.2f B a stack); all but that "
            "%.1f kB for two types; made in %.1f ms\n",
-           hour->n_stacks, hour->n_nodes, nodes.rows[0].places[FG_NODES_CROWN].items,
-           nodes.rows[0].places[FG_NODES_CROWN].bytes / 1e3, nodes.dict.bytes / 1e3,
-           nodes.names.bytes / 1e3, nodes.rows[0].places[FG_NODES_TABLE].items,
-           nodes.rows[0].places[FG_NODES_TABLE].bytes / 1e3,
-           nodes.rows[0].places[FG_NODES_FULL].bytes / 1e3,
-           (double)nodes.rows[0].places[FG_NODES_FULL].bytes / hour->n_stacks,
+           hour->n_stacks, hour->n_nodes, nodes.rows[0].places[FG_ROLLUP_CROWN].items,
+           nodes.rows[0].places[FG_ROLLUP_CROWN].bytes / 1e3, nodes.dict.bytes / 1e3,
+           nodes.names.bytes / 1e3, nodes.rows[0].places[FG_ROLLUP_TOTALS].items,
+           nodes.rows[0].places[FG_ROLLUP_TOTALS].bytes / 1e3,
+           nodes.rows[0].places[FG_ROLLUP_FULL].bytes / 1e3,
+           (double)nodes.rows[0].places[FG_ROLLUP_FULL].bytes / hour->n_stacks,
            (double)(hour->nod.len + hour->crn.len + hour->ftb.len) / 1e3,
            (double)bench->write_ns / 1e6 / bench->n_hours);
     fg_arena_destroy(arena);
@@ -488,26 +488,26 @@ static int run_sum(int argc, char **argv)
 enum { DAYS = 30, GROUPS = 8, SERIES = 1000, DAY_ROWS = 25 * (1 + GROUPS) + SERIES };
 
 /* The rows of a day: all and groups for the day and its hours, series for the day. */
-static void make_day(uint32_t day, struct fg_groups *groups, struct fg_nodes_row *rows,
-                     struct fg_nodes *nodes)
+static void make_day(uint32_t day, struct fg_groups *groups, struct fg_rollup_row *rows,
+                     struct fg_rollups *nodes)
 {
     static struct fg_profile_type type = {FG_LIT("process_cpu"), FG_LIT("cpu"),
                                           FG_LIT("nanoseconds"), FG_LIT("cpu"),
                                           FG_LIT("nanoseconds")};
     static const uint32_t keys[] = {
-        [FG_NODES_ALL] = 1, [FG_NODES_GROUP] = GROUPS, [FG_NODES_SERIES] = SERIES};
+        [FG_ROLLUP_ALL] = 1, [FG_ROLLUP_GROUP] = GROUPS, [FG_ROLLUP_SERIES] = SERIES};
 
-    *nodes = (struct fg_nodes){.types = &type, .n_types = 1, .groups = *groups, .rows = rows};
+    *nodes = (struct fg_rollups){.types = &type, .n_types = 1, .groups = *groups, .rows = rows};
     for (unsigned kind = 0; kind < FG_COUNT(keys); kind++)
         for (uint32_t number = 0; number < keys[kind]; number++)
-            for (uint32_t span = 0; span < (kind == FG_NODES_SERIES ? 1 : 25); span++) {
-                struct fg_nodes_row *row = &rows[nodes->n_rows++];
+            for (uint32_t span = 0; span < (kind == FG_ROLLUP_SERIES ? 1 : 25); span++) {
+                struct fg_rollup_row *row = &rows[nodes->n_rows++];
                 int64_t start_ns = (day * 24 + (span == 0 ? 0 : span - 1)) * HOUR_NS;
 
-                row->key = (struct fg_nodes_key){(enum fg_nodes_kind)kind, number, start_ns,
-                                                 start_ns + (span == 0 ? 24 : 1) * HOUR_NS};
+                row->key = (struct fg_rollup_key){(enum fg_rollup_kind)kind, number, start_ns,
+                                                  start_ns + (span == 0 ? 24 : 1) * HOUR_NS};
                 row->count = (span == 0 ? 8640 : 360) * (SERIES / keys[kind]);
-                for (unsigned what = 0; what < FG_NODES_WHATS; what++)
+                for (unsigned what = 0; what < FG_ROLLUP_FORMS; what++)
                     row->places[what].bytes = 60000;
             }
 }
@@ -516,7 +516,7 @@ static void show_plan(const struct fg_plan_source *sources, const char *text)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
     struct fg_selector selector = {0};
-    struct fg_plan_query query = {.type = sources[0].nodes->types[0],
+    struct fg_plan_query query = {.type = sources[0].rollups->types[0],
                                   .selector = &selector,
                                   .start_ns = HOUR_NS * 3 / 2,
                                   .end_ns = HOUR_NS * (DAYS * 24 - 2)};
@@ -541,7 +541,7 @@ static void show_plan(const struct fg_plan_source *sources, const char *text)
 static int run_plan(void)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);
-    struct fg_nodes *nodes = fg_arena_new(arena, struct fg_nodes, DAYS);
+    struct fg_rollups *nodes = fg_arena_new(arena, struct fg_rollups, DAYS);
     struct fg_plan_series *series = fg_arena_new(arena, struct fg_plan_series, SERIES);
     struct fg_plan_source sources[DAYS];
     struct fg_groups groups = {.names = {FG_LIT("region")}, .n_names = 1, .n_groups = GROUPS};
@@ -556,10 +556,10 @@ static int run_plan(void)
         series[i] = (struct fg_plan_series){i, i % 100 == 0};
     }
     for (uint32_t day = 0; day < DAYS; day++) {
-        make_day(day, &groups, fg_arena_new(arena, struct fg_nodes_row, DAY_ROWS), &nodes[day]);
+        make_day(day, &groups, fg_arena_new(arena, struct fg_rollup_row, DAY_ROWS), &nodes[day]);
         sources[day] =
             (struct fg_plan_source){.id = {day + 1, 0},
-                                    .nodes = &nodes[day],
+                                    .rollups = &nodes[day],
                                     .t_min_ns = day * 24 * HOUR_NS,
                                     .t_max_ns = (day + 1) * 24 * HOUR_NS - 1,
                                     .n_profiles = 8640 * SERIES,
@@ -585,7 +585,7 @@ int main(int argc, char **argv)
         return run_sum(argc, argv);
     if (argc == 2 && strcmp(argv[1], "plan") == 0)
         return run_plan();
-    (void)fprintf(stderr, "usage: bench_nodes sum INSTANCES HOURS FILE...\n"
-                          "       bench_nodes plan\n");
+    (void)fprintf(stderr, "usage: bench_rollup sum INSTANCES HOURS FILE...\n"
+                          "       bench_rollup plan\n");
     return 2;
 }

@@ -15,8 +15,8 @@ enum { ARENA_MAX_BYTES = 64 * 1024 * 1024, RANKS = 64, PARTS = 5 };
 static void put_nod(struct fg_buf *nod, struct fg_slice directory)
 {
     fg_buf_init(nod, SIZE_MAX);
-    fg_buf_le32(nod, FG_NODES_MAGIC);
-    fg_buf_le32(nod, FG_NODES_VERSION);
+    fg_buf_le32(nod, FG_ROLLUP_MAGIC);
+    fg_buf_le32(nod, FG_ROLLUP_VERSION);
     fg_buf_le32(nod, (uint32_t)directory.len);
     fg_buf_le32(nod, (uint32_t)directory.len);
     fg_buf_le32(nod, fg_crc32c(directory));
@@ -26,14 +26,14 @@ static void put_nod(struct fg_buf *nod, struct fg_slice directory)
 
 /* ---- directories ---- */
 
-static void plan(const struct fg_nodes *nodes, struct fg_arena *arena, enum fg_nodes_what what,
+static void plan(const struct fg_rollups *nodes, struct fg_arena *arena, enum fg_rollup_form what,
                  int64_t start_ns)
 {
     struct fg_matcher matcher = {FG_MATCH_NE, FG_LIT("region"), FG_LIT("eu"), NULL};
     struct fg_selector selector = {&matcher, 1};
-    struct fg_plan_query query = {.selector = &selector, .what = what};
+    struct fg_plan_query query = {.selector = &selector, .form = what};
     struct fg_plan_source sources[2] = {
-        {.id = {1, 1}, .n_profiles = 10, .raw_bytes = 1000, .nodes = nodes},
+        {.id = {1, 1}, .n_profiles = 10, .raw_bytes = 1000, .rollups = nodes},
         {.id = {2, 1}, .n_profiles = 10, .raw_bytes = 1000}};
     struct fg_plan out;
     struct fg_err err;
@@ -54,16 +54,16 @@ static void plan(const struct fg_nodes *nodes, struct fg_arena *arena, enum fg_n
 
 static void try_directory(struct fg_slice in, struct fg_arena *arena)
 {
-    struct fg_nodes nodes;
+    struct fg_rollups nodes;
     struct fg_buf nod;
     struct fg_err err;
 
     put_nod(&nod, in);
-    if (fg_nodes_parse(&(const struct fg_block_part){0}, fg_buf_slice(&nod), arena, &nodes, &err) ==
-        FG_OK)
-        for (unsigned what = 0; what < FG_NODES_WHATS; what++) {
-            plan(&nodes, arena, (enum fg_nodes_what)what, INT64_MIN);
-            plan(&nodes, arena, (enum fg_nodes_what)what, 5);
+    if (fg_rollups_parse(&(const struct fg_block_part){0}, fg_buf_slice(&nod), arena, &nodes,
+                         &err) == FG_OK)
+        for (unsigned what = 0; what < FG_ROLLUP_FORMS; what++) {
+            plan(&nodes, arena, (enum fg_rollup_form)what, INT64_MIN);
+            plan(&nodes, arena, (enum fg_rollup_form)what, 5);
         }
     fg_buf_done(&nod);
 }
@@ -123,28 +123,29 @@ static void use_crown(const struct fg_function_tree *names, const struct fg_crow
     fg_crown_sum_done(&sum);
 }
 
-static void use(const struct fg_nodes *nodes, const struct fg_slice *parts, struct fg_arena *arena)
+static void use(const struct fg_rollups *nodes, const struct fg_slice *parts,
+                struct fg_arena *arena)
 {
-    const struct fg_nodes_row *row = &nodes->rows[0];
+    const struct fg_rollup_row *row = &nodes->rows[0];
     uint64_t sums[RANKS] = {0};
     struct fg_function_tree names;
     struct fg_crown crown;
     struct fg_err err;
     int64_t *values;
 
-    if (row->places[FG_NODES_FULL].bytes > 0 &&
-        fg_nodes_full_add(row, parts[4], -1, arena, sums, row->places[FG_NODES_FULL].items % RANKS,
-                          &err) != FG_OK)
+    if (row->places[FG_ROLLUP_FULL].bytes > 0 &&
+        fg_rollup_full_add(row, parts[4], -1, arena, sums,
+                           row->places[FG_ROLLUP_FULL].items % RANKS, &err) != FG_OK)
         return;
-    if (fg_nodes_names_parse(nodes, parts[0], parts[1], arena, &names, &err) != FG_OK)
+    if (fg_rollup_functions_parse(nodes, parts[0], parts[1], arena, &names, &err) != FG_OK)
         return;
-    if (row->places[FG_NODES_CROWN].bytes > 0 &&
-        fg_nodes_crown_parse(row, &names, parts[2], arena, &crown, &err) == FG_OK)
+    if (row->places[FG_ROLLUP_CROWN].bytes > 0 &&
+        fg_rollup_crown_parse(row, &names, parts[2], arena, &crown, &err) == FG_OK)
         use_crown(&names, &crown);
     values = fg_arena_new(arena, int64_t, 2 * (size_t)names.n_names);
-    if (values != NULL && row->places[FG_NODES_TABLE].bytes > 0 &&
-        fg_nodes_table_add(row, &names, parts[3], 1, arena, values, values + names.n_names, &err) !=
-            FG_OK)
+    if (values != NULL && row->places[FG_ROLLUP_TOTALS].bytes > 0 &&
+        fg_rollup_totals_add(row, &names, parts[3], 1, arena, values, values + names.n_names,
+                             &err) != FG_OK)
         return;
 }
 
@@ -154,7 +155,7 @@ static void try_parts(struct fg_slice in, struct fg_arena *arena)
     struct fg_slice parts[PARTS];
     uint64_t lens[PARTS], items[PARTS], cut_max;
     struct fg_buf directory, nod;
-    struct fg_nodes nodes;
+    struct fg_rollups nodes;
     struct fg_err err;
 
     for (unsigned i = 0; i < PARTS; i++)
@@ -167,8 +168,8 @@ static void try_parts(struct fg_slice in, struct fg_arena *arena)
     fg_buf_init(&directory, SIZE_MAX);
     put_directory(&directory, parts, items, cut_max);
     put_nod(&nod, fg_buf_slice(&directory));
-    if (fg_nodes_parse(&(const struct fg_block_part){0}, fg_buf_slice(&nod), arena, &nodes, &err) ==
-        FG_OK)
+    if (fg_rollups_parse(&(const struct fg_block_part){0}, fg_buf_slice(&nod), arena, &nodes,
+                         &err) == FG_OK)
         use(&nodes, parts, arena);
     fg_buf_done(&nod);
     fg_buf_done(&directory);

@@ -1,4 +1,4 @@
-#include "common/runtime/crew.h"
+#include "common/runtime/task_group.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -69,45 +69,45 @@ static struct fg_work *make(unsigned threads)
     return work;
 }
 
-static void the_owner_alone(void **state)
+static void without_helpers_the_owner_runs_all_tasks(void **state)
 {
-    struct fg_crew *crew = fg_crew_create(NULL, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY);
     struct fg_err err;
 
     (void)state;
-    assert_false(fg_crew_end_one(crew));
+    assert_false(fg_task_group_end_one(group));
     for (size_t i = 0; i < 10; i++) {
-        fg_crew_put(crew, &pieces[i].task);
+        fg_task_group_put(group, &pieces[i].task);
         assert_int_equal(pieces[i].runs, 1);
         assert_int_equal(pieces[i].ends, 0);
     }
-    assert_true(fg_crew_has_tasks(crew));
-    assert_true(fg_crew_end_one(crew));
+    assert_true(fg_task_group_has_tasks(group));
+    assert_true(fg_task_group_end_one(group));
     assert_int_equal(pieces[0].ends, 1);
-    assert_int_equal(fg_crew_finish(crew, &err), FG_OK);
-    assert_false(fg_crew_has_tasks(crew));
+    assert_int_equal(fg_task_group_finish(group, &err), FG_OK);
+    assert_false(fg_task_group_has_tasks(group));
     assert_int_equal(sum, 45);
-    fg_crew_destroy(crew);
-    fg_crew_destroy(NULL);
+    fg_task_group_destroy(group);
+    fg_task_group_destroy(NULL);
 }
 
-static void all_of_them_once(void **state)
+static void every_task_runs_once(void **state)
 {
     (void)state;
     for (unsigned threads = 0; threads <= 4; threads++) {
         struct fg_work *work = make(threads);
-        struct fg_crew *crew = fg_crew_create(work, FG_LANE_QUERY);
+        struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
         struct fg_err err;
 
         (void)reset(NULL);
         for (size_t i = 0; i < TASKS; i++) {
-            fg_crew_put(crew, &pieces[i].task);
+            fg_task_group_put(group, &pieces[i].task);
             if (i % 3 == 0)
-                (void)fg_crew_end_one(crew);
+                (void)fg_task_group_end_one(group);
             if (i % 1000 == 999)
-                assert_int_equal(fg_crew_finish(crew, &err), FG_OK);
+                assert_int_equal(fg_task_group_finish(group, &err), FG_OK);
         }
-        fg_crew_destroy(crew);
+        fg_task_group_destroy(group);
         fg_work_destroy(work);
         assert_int_equal(sum, (uint64_t)TASKS * (TASKS - 1) / 2);
         for (size_t i = 0; i < TASKS; i++) {
@@ -119,10 +119,10 @@ static void all_of_them_once(void **state)
 
 /* Sooner or later the worker is asleep when the first is put. It waits there until the owner has
  * run the second. */
-static void idle_workers_help(void **state)
+static void idle_workers_run_tasks(void **state)
 {
     struct fg_work *work = make(1);
-    struct fg_crew *crew = fg_crew_create(work, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
     struct fg_err err;
     sem_t gate;
 
@@ -131,30 +131,30 @@ static void idle_workers_help(void **state)
         (void)reset(NULL);
         assert_int_equal(sem_init(&gate, 0, 0), 0);
         pieces[0].wait = pieces[1].post = &gate;
-        fg_crew_put(crew, &pieces[0].task);
-        fg_crew_put(crew, &pieces[1].task);
-        assert_int_equal(fg_crew_finish(crew, &err), FG_OK);
+        fg_task_group_put(group, &pieces[0].task);
+        fg_task_group_put(group, &pieces[1].task);
+        assert_int_equal(fg_task_group_finish(group, &err), FG_OK);
         assert_int_equal(pieces[0].ends + pieces[1].ends, 2);
     } while (pthread_equal(pieces[0].ran_on, owner));
     assert_true(pthread_equal(pieces[1].ran_on, owner));
-    fg_crew_destroy(crew);
+    fg_task_group_destroy(group);
     fg_work_destroy(work);
     assert_int_equal(sem_destroy(&gate), 0);
 }
 
-static void nobody_helps_beyond_the_limit(void **state)
+static void helpers_stay_within_the_limit(void **state)
 {
     struct fg_work *work = make(2);
-    struct fg_crew *crew = fg_crew_create(work, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
     struct fg_err err;
 
     (void)state;
-    fg_crew_limit(crew, 0);
-    fg_crew_put(crew, &pieces[0].task);
+    fg_task_group_limit(group, 0);
+    fg_task_group_put(group, &pieces[0].task);
     assert_int_equal(pieces[0].runs, 1);
     assert_true(pthread_equal(pieces[0].ran_on, owner));
-    assert_int_equal(fg_crew_finish(crew, &err), FG_OK);
-    fg_crew_destroy(crew);
+    assert_int_equal(fg_task_group_finish(group, &err), FG_OK);
+    fg_task_group_destroy(group);
     fg_work_destroy(work);
 }
 
@@ -173,7 +173,7 @@ static void job_done(struct fg_job *job)
 }
 
 /* Puts one that a helper has to run, and waits until it is there. */
-static void put_at_helper(struct fg_crew *crew, sem_t *begun, sem_t *gate)
+static void put_at_helper(struct fg_task_group *group, sem_t *begun, sem_t *gate)
 {
     struct fg_err err;
 
@@ -181,20 +181,20 @@ static void put_at_helper(struct fg_crew *crew, sem_t *begun, sem_t *gate)
         (void)reset(NULL);
         pieces[0].post = begun;
         pieces[0].wait = gate;
-        fg_crew_put(crew, &pieces[0].task);
+        fg_task_group_put(group, &pieces[0].task);
         if (pieces[0].runs == 0) /* the owner has not; and nobody else has, behind the gate */
             break;
         assert_int_equal(sem_wait(begun), 0);
-        assert_int_equal(fg_crew_finish(crew, &err), FG_OK);
+        assert_int_equal(fg_task_group_finish(group, &err), FG_OK);
     }
     assert_int_equal(sem_wait(begun), 0);
 }
 
 /* A helper has one more task only if no job waits for it. */
-static void jobs_come_first(void **state)
+static void helpers_return_if_a_job_waits(void **state)
 {
     struct fg_work *work = make(1);
-    struct fg_crew *crew = fg_crew_create(work, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
     struct fg_job job = {.run = run_job, .done = job_done}, other = job;
     struct fg_err err;
     sem_t begun, gate;
@@ -202,47 +202,47 @@ static void jobs_come_first(void **state)
     (void)state;
     assert_int_equal(sem_init(&begun, 0, 0) + sem_init(&gate, 0, 0), 0);
     atomic_store(&job_ran, false);
-    put_at_helper(crew, &begun, &gate);
-    fg_crew_put(crew, &pieces[1].task);
-    fg_crew_put(crew, &pieces[2].task);
+    put_at_helper(group, &begun, &gate);
+    fg_task_group_put(group, &pieces[1].task);
+    fg_task_group_put(group, &pieces[2].task);
     assert_false(fg_work_is_wanted(work, FG_LANE_QUERY));
     assert_true(fg_work_submit(work, FG_LANE_QUERY, &job));
     assert_true(fg_work_is_wanted(work, FG_LANE_QUERY));
-    assert_false(fg_work_lend(work, FG_LANE_QUERY, &other));
+    assert_false(fg_work_submit_helper(work, FG_LANE_QUERY, &other));
     assert_int_equal(sem_post(&gate), 0);
     while (!atomic_load(&job_ran))
         (void)sched_yield();
     assert_int_equal(pieces[1].runs + pieces[2].runs, 0);
-    assert_int_equal(fg_crew_finish(crew, &err), FG_OK);
+    assert_int_equal(fg_task_group_finish(group, &err), FG_OK);
     assert_int_equal(pieces[1].runs + pieces[2].runs, 2);
-    fg_crew_destroy(crew);
+    fg_task_group_destroy(group);
     fg_work_destroy(work);
     assert_int_equal(sem_destroy(&begun) + sem_destroy(&gate), 0);
 }
 
 /* While a helper is there put() runs nothing. */
-static void enough_are_waiting(void **state)
+static void the_group_is_full_if_enough_tasks_wait(void **state)
 {
     struct fg_work *work = make(1);
-    struct fg_crew *crew = fg_crew_create(work, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
     struct fg_err err;
     sem_t begun, gate;
     size_t put = 1;
 
     (void)state;
     assert_int_equal(sem_init(&begun, 0, 0) + sem_init(&gate, 0, 0), 0);
-    put_at_helper(crew, &begun, &gate);
-    while (!fg_crew_is_full(crew))
-        fg_crew_put(crew, &pieces[put++].task);
+    put_at_helper(group, &begun, &gate);
+    while (!fg_task_group_is_full(group))
+        fg_task_group_put(group, &pieces[put++].task);
     assert_true(put > 100);
     assert_int_equal(pieces[1].runs, 0);
-    assert_true(fg_crew_run_one(crew));
+    assert_true(fg_task_group_run_one(group));
     assert_int_equal(pieces[1].runs, 1);
-    assert_false(fg_crew_is_full(crew));
+    assert_false(fg_task_group_is_full(group));
     assert_int_equal(sem_post(&gate), 0);
-    assert_int_equal(fg_crew_finish(crew, &err), FG_OK);
+    assert_int_equal(fg_task_group_finish(group, &err), FG_OK);
     assert_int_equal(sum, put * (put - 1) / 2);
-    fg_crew_destroy(crew);
+    fg_task_group_destroy(group);
     fg_work_destroy(work);
     assert_int_equal(sem_destroy(&begun) + sem_destroy(&gate), 0);
 }
@@ -253,7 +253,7 @@ static void the_first_failure_counts(void **state)
     (void)state;
     for (unsigned threads = 0; threads <= 4; threads++) {
         struct fg_work *work = make(threads);
-        struct fg_crew *crew = fg_crew_create(work, FG_LANE_QUERY);
+        struct fg_task_group *group = fg_task_group_create(work, FG_LANE_QUERY);
         struct fg_err err;
 
         for (unsigned round = 0; round < 50; round++) {
@@ -262,89 +262,89 @@ static void the_first_failure_counts(void **state)
             (void)reset(NULL);
             for (size_t i = 7; i < 100; i += 1 + round % 5)
                 pieces[i].fails = true;
-            while (put < 100 && !fg_crew_has_failed(crew))
-                fg_crew_put(crew, &pieces[put++].task);
-            assert_int_equal(fg_crew_finish(crew, &err), FG_E_CORRUPT);
+            while (put < 100 && !fg_task_group_has_failed(group))
+                fg_task_group_put(group, &pieces[put++].task);
+            assert_int_equal(fg_task_group_finish(group, &err), FG_E_CORRUPT);
             assert_string_equal(err.msg, "run 7");
             for (size_t i = 0; i < put; i++) {
                 assert_int_equal(pieces[i].ends, 1);
                 assert_int_equal(pieces[i].ends_unrun, pieces[i].runs == 0 || pieces[i].fails);
             }
-            assert_int_equal(fg_crew_finish(crew, &err), FG_OK); /* as at first */
+            assert_int_equal(fg_task_group_finish(group, &err), FG_OK); /* as at first */
         }
-        fg_crew_destroy(crew);
+        fg_task_group_destroy(group);
         fg_work_destroy(work);
     }
 }
 
-static void ends_fail_too(void **state)
+static void a_failing_end_fails_the_group(void **state)
 {
-    struct fg_crew *crew = fg_crew_create(NULL, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY);
     struct fg_err err;
 
     (void)state;
     pieces[2].end_fails = true;
     pieces[3].fails = true;
     for (size_t i = 0; i < 4; i++)
-        fg_crew_put(crew, &pieces[i].task);
-    assert_int_equal(fg_crew_finish(crew, &err), FG_E_LIMIT);
+        fg_task_group_put(group, &pieces[i].task);
+    assert_int_equal(fg_task_group_finish(group, &err), FG_E_LIMIT);
     assert_string_equal(err.msg, "end 2");
     assert_int_equal(pieces[3].ends, 1);
-    fg_crew_destroy(crew);
+    fg_task_group_destroy(group);
 }
 
-static void what_is_stopped_is_not_run(void **state)
+static void a_stopped_group_begins_no_task(void **state)
 {
-    struct fg_crew *crew = fg_crew_create(NULL, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY);
     struct fg_err err;
 
     (void)state;
-    fg_crew_put(crew, &pieces[0].task);
-    fg_crew_stop(crew);
-    fg_crew_put(crew, &pieces[1].task);
-    assert_int_equal(fg_crew_finish(crew, &err), FG_OK);
+    fg_task_group_put(group, &pieces[0].task);
+    fg_task_group_stop(group);
+    fg_task_group_put(group, &pieces[1].task);
+    assert_int_equal(fg_task_group_finish(group, &err), FG_OK);
     assert_int_equal(pieces[0].ends_unrun, 0);
     assert_int_equal(pieces[1].ends_unrun, 1);
     assert_int_equal(pieces[1].runs, 0);
-    fg_crew_put(crew, &pieces[2].task);
+    fg_task_group_put(group, &pieces[2].task);
     assert_int_equal(pieces[2].runs, 1);
-    assert_int_equal(fg_crew_finish(crew, &err), FG_OK);
-    fg_crew_destroy(crew);
+    assert_int_equal(fg_task_group_finish(group, &err), FG_OK);
+    fg_task_group_destroy(group);
 }
 
 static void *nudge(void *arg)
 {
-    fg_crew_nudge(arg);
+    fg_task_group_nudge(arg);
     return NULL;
 }
 
-static void nudges_end_the_waiting(void **state)
+static void a_nudge_ends_the_wait(void **state)
 {
-    struct fg_crew *crew = fg_crew_create(NULL, FG_LANE_QUERY);
+    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY);
     pthread_t thread;
 
     (void)state;
-    assert_int_equal(pthread_create(&thread, NULL, nudge, crew), 0);
-    fg_crew_wait(crew);
+    assert_int_equal(pthread_create(&thread, NULL, nudge, group), 0);
+    fg_task_group_wait(group);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    fg_crew_nudge(crew);
-    fg_crew_wait(crew);
-    fg_crew_destroy(crew);
+    fg_task_group_nudge(group);
+    fg_task_group_wait(group);
+    fg_task_group_destroy(group);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_owner_alone, reset),
-        cmocka_unit_test_setup(all_of_them_once, reset),
-        cmocka_unit_test_setup(idle_workers_help, reset),
-        cmocka_unit_test_setup(nobody_helps_beyond_the_limit, reset),
-        cmocka_unit_test_setup(jobs_come_first, reset),
-        cmocka_unit_test_setup(enough_are_waiting, reset),
+        cmocka_unit_test_setup(without_helpers_the_owner_runs_all_tasks, reset),
+        cmocka_unit_test_setup(every_task_runs_once, reset),
+        cmocka_unit_test_setup(idle_workers_run_tasks, reset),
+        cmocka_unit_test_setup(helpers_stay_within_the_limit, reset),
+        cmocka_unit_test_setup(helpers_return_if_a_job_waits, reset),
+        cmocka_unit_test_setup(the_group_is_full_if_enough_tasks_wait, reset),
         cmocka_unit_test_setup(the_first_failure_counts, reset),
-        cmocka_unit_test_setup(ends_fail_too, reset),
-        cmocka_unit_test_setup(what_is_stopped_is_not_run, reset),
-        cmocka_unit_test_setup(nudges_end_the_waiting, reset),
+        cmocka_unit_test_setup(a_failing_end_fails_the_group, reset),
+        cmocka_unit_test_setup(a_stopped_group_begins_no_task, reset),
+        cmocka_unit_test_setup(a_nudge_ends_the_wait, reset),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,286 @@
+#include "common/runtime/task_group.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* So many that helpers find one while the owner runs a long one itself. */
+enum { WAITING_MAX = 128 };
+
+struct task_queue {
+    struct fg_task *first, *last;
+    unsigned count;
+};
+
+/* A worker of the lane, while it is with us. */
+struct helper {
+    struct fg_job job;
+    struct fg_task_group *group;
+    bool busy;
+};
+
+struct fg_task_group {
+    struct fg_work *work; /* NULL: nobody helps */
+    enum fg_lane lane;
+    pthread_mutex_t lock; /* over all below but `failed`; the lane's is taken within */
+    pthread_cond_t changed;
+    struct task_queue waiting, done;
+    uint64_t n_put, n_ended;                    /* the owner's */
+    unsigned helpers_max, n_helpers, n_helping; /* n_helping of the helpers run a task */
+    bool nudged;
+    _Atomic bool failed;
+    uint64_t failed_number; /* err is that of this task */
+    struct fg_err err;      /* code FG_OK: none has failed */
+    struct helper helpers[FG_TASK_GROUP_HELPERS_MAX];
+};
+
+static void queue_push(struct task_queue *queue, struct fg_task *task)
+{
+    task->next = NULL;
+    if (queue->first == NULL)
+        queue->first = task;
+    else
+        queue->last->next = task;
+    queue->last = task;
+    queue->count++;
+}
+
+static struct fg_task *queue_pop(struct task_queue *queue)
+{
+    struct fg_task *task = queue->first;
+
+    if (task == NULL)
+        return NULL;
+    queue->first = task->next;
+    queue->count--;
+    return task;
+}
+
+/* ---- running ---- */
+
+/* Locked. */
+static void note_failure(struct fg_task_group *group, const struct fg_task *task,
+                         const struct fg_err *err)
+{
+    if (group->err.code == FG_OK || task->number < group->failed_number) {
+        group->failed_number = task->number;
+        group->err = *err;
+    }
+    atomic_store_explicit(&group->failed, true, memory_order_relaxed);
+}
+
+/* Unlocked. Once the group has failed, tasks go by without being run. */
+static void run_task(struct fg_task_group *group, struct fg_task *task, bool begins, bool helping)
+{
+    struct fg_err err = {.code = FG_OK};
+
+    task->code = begins ? task->run(task, &err) : FG_E_CANCELED;
+    (void)pthread_mutex_lock(&group->lock);
+    if (begins && task->code != FG_OK)
+        note_failure(group, task, &err);
+    queue_push(&group->done, task);
+    group->n_helping -= helping;
+    (void)pthread_cond_signal(&group->changed);
+    (void)pthread_mutex_unlock(&group->lock);
+}
+
+bool fg_task_group_run_one(struct fg_task_group *group)
+{
+    struct fg_task *task;
+    bool begins;
+
+    (void)pthread_mutex_lock(&group->lock);
+    task = queue_pop(&group->waiting);
+    begins = !fg_task_group_has_failed(group);
+    (void)pthread_mutex_unlock(&group->lock);
+    if (task != NULL)
+        run_task(group, task, begins, false);
+    return task != NULL;
+}
+
+/* ---- helpers ---- */
+
+static bool help_once(struct fg_task_group *group)
+{
+    struct fg_task *task = NULL;
+
+    (void)pthread_mutex_lock(&group->lock);
+    if (group->n_helping < group->helpers_max && !fg_task_group_has_failed(group))
+        task = queue_pop(&group->waiting);
+    group->n_helping += task != NULL;
+    (void)pthread_mutex_unlock(&group->lock);
+    if (task != NULL)
+        run_task(group, task, true, true);
+    return task != NULL;
+}
+
+static enum fg_code help(struct fg_job *job, struct fg_err *err)
+{
+    struct fg_task_group *group = fg_container(job, struct helper, job)->group;
+
+    (void)err;
+    while (help_once(group) && !fg_work_is_wanted(group->work, group->lane))
+        continue;
+    return FG_OK;
+}
+
+/* The group may be freed once the lock is released. */
+static void leave(struct fg_job *job)
+{
+    struct helper *helper = fg_container(job, struct helper, job);
+    struct fg_task_group *group = helper->group;
+
+    (void)pthread_mutex_lock(&group->lock);
+    helper->busy = false;
+    group->n_helpers--;
+    (void)pthread_cond_signal(&group->changed);
+    (void)pthread_mutex_unlock(&group->lock);
+}
+
+/* Locked. */
+static bool start_helper(struct fg_task_group *group)
+{
+    struct helper *helper = group->helpers;
+
+    while (helper->busy)
+        helper++;
+    helper->group = group;
+    helper->job = (struct fg_job){.run = help, .done = leave};
+    helper->busy = fg_work_submit_helper(group->work, group->lane, &helper->job);
+    group->n_helpers += helper->busy;
+    return helper->busy;
+}
+
+/* As many as there are tasks that nobody runs yet. Locked. */
+static void call_helpers(struct fg_task_group *group)
+{
+    while (group->work != NULL && group->n_helpers < group->helpers_max &&
+           group->n_helpers - group->n_helping < group->waiting.count && start_helper(group))
+        continue;
+}
+
+/* ---- the owner's ---- */
+
+struct fg_task_group *fg_task_group_create(struct fg_work *work, enum fg_lane lane)
+{
+    struct fg_task_group *group = fg_new(struct fg_task_group);
+
+    group->work = work;
+    group->lane = lane;
+    group->helpers_max = FG_TASK_GROUP_HELPERS_MAX;
+    fg_assert(pthread_mutex_init(&group->lock, NULL) == 0 &&
+              pthread_cond_init(&group->changed, NULL) == 0);
+    return group;
+}
+
+void fg_task_group_destroy(struct fg_task_group *group)
+{
+    if (group == NULL)
+        return;
+    (void)pthread_mutex_lock(&group->lock);
+    fg_assert(!fg_task_group_has_tasks(group));
+    while (group->n_helpers > 0)
+        (void)pthread_cond_wait(&group->changed, &group->lock);
+    (void)pthread_mutex_unlock(&group->lock);
+    (void)pthread_cond_destroy(&group->changed);
+    (void)pthread_mutex_destroy(&group->lock);
+    free(group);
+}
+
+void fg_task_group_limit(struct fg_task_group *group, unsigned helpers_max)
+{
+    (void)pthread_mutex_lock(&group->lock);
+    group->helpers_max = FG_MIN(helpers_max, (unsigned)FG_TASK_GROUP_HELPERS_MAX);
+    (void)pthread_mutex_unlock(&group->lock);
+}
+
+void fg_task_group_put(struct fg_task_group *group, struct fg_task *task)
+{
+    bool no_helper;
+
+    (void)pthread_mutex_lock(&group->lock);
+    task->number = group->n_put++;
+    queue_push(&group->waiting, task);
+    call_helpers(group);
+    no_helper = group->n_helpers == 0;
+    (void)pthread_mutex_unlock(&group->lock);
+    if (no_helper)
+        (void)fg_task_group_run_one(group);
+}
+
+bool fg_task_group_is_full(struct fg_task_group *group)
+{
+    bool full;
+
+    (void)pthread_mutex_lock(&group->lock);
+    full = group->waiting.count >= WAITING_MAX;
+    (void)pthread_mutex_unlock(&group->lock);
+    return full;
+}
+
+bool fg_task_group_end_one(struct fg_task_group *group)
+{
+    struct fg_task *task;
+    struct fg_err err;
+
+    (void)pthread_mutex_lock(&group->lock);
+    task = queue_pop(&group->done);
+    (void)pthread_mutex_unlock(&group->lock);
+    if (task == NULL)
+        return false;
+    group->n_ended++;
+
+    struct fg_task before = *task; /* end() may free it */
+    if (task->end(task, task->code == FG_OK, &err) != FG_OK) {
+        (void)pthread_mutex_lock(&group->lock);
+        note_failure(group, &before, &err);
+        (void)pthread_mutex_unlock(&group->lock);
+    }
+    return true;
+}
+
+bool fg_task_group_has_tasks(const struct fg_task_group *group)
+{
+    return group->n_ended < group->n_put;
+}
+
+void fg_task_group_wait(struct fg_task_group *group)
+{
+    (void)pthread_mutex_lock(&group->lock);
+    while (group->done.first == NULL && !group->nudged)
+        (void)pthread_cond_wait(&group->changed, &group->lock);
+    group->nudged = false;
+    (void)pthread_mutex_unlock(&group->lock);
+}
+
+void fg_task_group_nudge(struct fg_task_group *group)
+{
+    (void)pthread_mutex_lock(&group->lock);
+    group->nudged = true;
+    (void)pthread_cond_signal(&group->changed);
+    (void)pthread_mutex_unlock(&group->lock);
+}
+
+bool fg_task_group_has_failed(const struct fg_task_group *group)
+{
+    return atomic_load_explicit(&group->failed, memory_order_relaxed);
+}
+
+void fg_task_group_stop(struct fg_task_group *group)
+{
+    atomic_store_explicit(&group->failed, true, memory_order_relaxed);
+}
+
+enum fg_code fg_task_group_finish(struct fg_task_group *group, struct fg_err *err)
+{
+    enum fg_code code;
+
+    while (fg_task_group_has_tasks(group))
+        if (!fg_task_group_end_one(group) && !fg_task_group_run_one(group))
+            fg_task_group_wait(group);
+    code = group->err.code;
+    if (code != FG_OK)
+        *err = group->err;
+    group->err.code = FG_OK;
+    group->failed = false;
+    return code;
+}
