@@ -510,7 +510,8 @@ static void ask(struct world *world, struct qry_replica_read *reading, struct no
 }
 
 /* Have enough owners of the shard answered? */
-static bool is_enough(const struct world *world, const struct qry_replica_read *reading, uint16_t shard)
+static bool is_enough(const struct world *world, const struct qry_replica_read *reading,
+                      uint16_t shard)
 {
     struct fg_ring_reads reads;
 
