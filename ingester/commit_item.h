@@ -42,7 +42,7 @@ struct ing_commit_item {
     struct ing_dict *dict;             /* referenced; the committer drops the reference */
     uint32_t generation;               /* of dict; refused if it has ended (catalog.h) */
     uint64_t revision;                 /* of the ring, under which it comes; 0 without a ring */
-    struct ing_segments_looked looked; /* result of the lookup in the bucket */
+    struct ing_segments_lookup lookup; /* result of the lookup in the bucket */
     struct fg_store_batch defs;        /* definitions and dictionary chunks */
     struct ing_commit_profile *profiles;
     uint32_t n_profiles;
@@ -56,8 +56,8 @@ struct ing_commit_item {
     /* After a failure the item counts as not stored, though a failed write may have stored it; see
      * ing_member_admits(). */
     struct fg_err err;
-    bool look_again; /* with FG_E_ABORTED: a segment was committed after the lookup in the bucket;
-                      * repeat the lookup and submit the item again */
+    bool repeat_lookup; /* with FG_E_ABORTED: a segment was committed after the lookup in the
+                         * bucket; repeat the lookup and submit the item again */
     uint32_t stored, duplicates;
 };
 

@@ -17,7 +17,7 @@ enum {
 /* Older manifests are asked for again. A least generation that is newer is one reason more. */
 static const int64_t MANIFEST_AGE_NS = 5 * FG_SECOND_NS;
 
-/* What is kept of objects; of the ids of a group the shard is part of the kind. */
+/* What is cached of objects; for the ids of a group the shard is part of the kind. */
 enum what { WHAT_DIRECTORY, WHAT_GROUPS, WHAT_IDS, WHAT_SHARD = 8 };
 
 /* clang-format off */
@@ -58,7 +58,7 @@ void ing_dedup_destroy(struct ing_dedup *dedup)
     free(dedup);
 }
 
-/* One call of ing_dedup_find(). */
+/* A call of ing_dedup_find(). */
 struct search {
     struct ing_dedup *dedup;
     struct fg_slice tenant;
@@ -67,8 +67,7 @@ struct search {
     struct ing_dedup_until until;
     struct fg_err *err;
     struct fg_snapshot snapshot;
-    bool
-        lost_is_lost; /* what is not there any more is not in a fresh snapshot's manifests either */
+    bool lost_is_lost; /* an object that is gone is missing from a fresh snapshot, too */
     /* The one object that there is to search, once it was read; empty: pieces are read. */
     bool want_whole;
     struct fg_buf whole;
@@ -76,7 +75,8 @@ struct search {
 
 /* ---- the snapshot ---- */
 
-/* The tenant's manifest, or the L0 manifest; nothing in *ret_manifest: as it was. */
+/* Reads the manifest of the tenant or the L0 manifest; leaves *ret_manifest NULL if it is
+ * unchanged. */
 static enum fg_code read_manifest(struct search *search, int object, struct fg_slice etag,
                                   struct fg_manifest **ret_manifest)
 {
@@ -172,7 +172,7 @@ struct dedup_object {
     struct fg_block_range directory;
 };
 
-/* What is kept: anything parsed, in an arena of its own. */
+/* A cached object: what was parsed, in an arena of its own. */
 struct cached {
     struct fg_arena *arena;
     struct fg_block_directory directory;
@@ -189,7 +189,7 @@ static void cached_destroy(void *value)
     free(cached);
 }
 
-/* A piece of what was read whole; shorter where that ends. */
+/* Copies a range of an object that was read whole; it is shorter if the object ends before. */
 static void copy_range(const struct search *search, struct fg_block_range range,
                        struct fg_bucket_request *get)
 {
@@ -364,7 +364,7 @@ static enum fg_code load_cached(const struct search *search, const struct dedup_
     }
 }
 
-/* From the cache, or made; the entry is the caller's to let go. */
+/* Gets an object from the cache, or loads it. The caller drops the reference to the entry. */
 static enum fg_code get_cached(const struct search *search, const struct dedup_wanted *wanted,
                                struct fg_cache_entry **ret_entry)
 {
@@ -390,7 +390,7 @@ static enum fg_code get_cached(const struct search *search, const struct dedup_w
             *ret_entry = entry;
             return FG_OK;
         }
-        fg_cache_unref(entry); /* who made it failed: we may fare better */
+        fg_cache_unref(entry); /* another caller failed to load it; try again */
         if (state == FG_CACHE_LOADING)
             return fg_fail(search->err, FG_E_DEADLINE,
                            "the duplicate check of late profiles took too long");
@@ -488,7 +488,7 @@ static enum fg_code add_all(const struct search *search, const struct cached *ca
     return FG_OK;
 }
 
-/* Is the time of any profile of the window between these? */
+/* Returns true if a profile of the window may be in this time. */
 static bool overlaps(uint32_t window, int64_t t_min_ns, int64_t t_max_ns)
 {
     return t_min_ns < ing_head_window_end_ns(window) &&
@@ -586,7 +586,7 @@ static enum fg_code search_part(const struct search *search, struct dedup_wanted
     return code;
 }
 
-/* Once, when something of it is needed. */
+/* Reads the object whole, once, when something of it is needed. */
 static enum fg_code read_whole(struct search *search, const struct dedup_object *object)
 {
     struct fg_bucket_request get;
@@ -730,7 +730,7 @@ static enum fg_code search_all(struct search *search, uint64_t least, uint64_t *
     }
 }
 
-/* Of the tenant; NULL: of the L0 manifest alone. */
+/* Sets the tenant; NULL: only the L0 manifest is read. */
 static void begin_snapshot(struct search *search, const struct fg_slice *tenant)
 {
     (void)pthread_mutex_lock(&search->dedup->lock);

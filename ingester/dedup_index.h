@@ -1,12 +1,13 @@
 /*
- * Which profiles are in live segments and blocks already: for late and repeated ones
- * (check-late-ids), and for a head that compares itself with what was committed while it was away
- * (settle-on-rejoin). common/cluster/README.md#rules.
+ * The dedup index finds profiles that live segments and blocks have already: for late and repeated
+ * profiles (check-late-ids), and for a head that compares itself with what was committed while it
+ * was away (settle-on-rejoin). common/cluster/README.md#rules. What the head has is found by
+ * dedup_head.h.
  *
- * Ordinary data never gets here. A group that is asked about costs its objects' directories and
- * group lists, and where a group is in an object, the ids of it; all of that is kept in a cache.
+ * Ordinary data needs no lookup. A lookup of a group reads the directories and group lists of the
+ * live objects and, if the group is in an object, its ids; all of that is cached.
  *
- * Thread: any that may wait.
+ * Thread: any that may wait for the bucket.
  */
 #ifndef FG_INGESTER_DEDUP_INDEX_H
 #define FG_INGESTER_DEDUP_INDEX_H
@@ -27,42 +28,45 @@ struct ing_dedup_config {
     uint64_t cache_max_bytes;
 };
 
+/* Creates an index with an empty cache. */
 struct ing_dedup *ing_dedup_create(const struct ing_dedup_config *config);
-void ing_dedup_destroy(struct ing_dedup *dedup); /* nobody asks any more; NULL is fine */
 
-/* Ids of a group that are held. */
+/* Destroys the index; no lookup is under way. Accepts NULL. */
+void ing_dedup_destroy(struct ing_dedup *dedup);
+
+/* Ids of a group that the bucket has. */
 struct ing_dedup_ids {
-    struct fg_arena *arena; /* where they are put */
+    struct fg_arena *arena; /* of the ids; the caller sets it */
     struct fg_id *ids;      /* in no order */
     size_t n;
 };
 
-/* Ids of one group. */
+/* A lookup of ids of one group. */
 struct ing_dedup_query {
     struct fg_slice tenant; /* a checked name */
     uint16_t shard;
     uint32_t window;
     const struct fg_id *ids;
     size_t n_ids;
-    bool *found;               /* [n_ids]: set where the id is in some object, else left alone */
-    struct ing_dedup_ids *all; /* NULL, or where all ids of the group are added that are held */
-    bool *unsure; /* set where an object that may hold more of the group is damaged or lost */
+    bool *found;               /* [n_ids]: set if an object has the id, else unchanged */
+    struct ing_dedup_ids *all; /* NULL, or receives all ids of the group */
+    bool *unsure;              /* set if a damaged or lost object may have more of the group */
 };
 
-/* How long a search may take. */
+/* When a lookup ends at the latest. */
 struct ing_dedup_until {
     int64_t deadline_mono_ns;
-    struct fg_bucket_stop *stop; /* ends it before; NULL: nobody does */
+    struct fg_bucket_stop *stop; /* ends it early; NULL: nobody does */
 };
 
 /*
- * Looks in what is live at a generation of `least` or newer, which one is said; or, with only not
- * 0, in the segment of that generation alone (FG_E_NOT_FOUND: it is not live any more), which is
- * read whole, in one request, unless it is very large. Questions of one tenant stand together; of
- * several tenants the least generation is said. An object that is damaged or lost, a tenant's
- * manifest too, costs what it may hold: the queries about that are unsure. FG_E_UNAVAILABLE,
- * FG_E_DEADLINE: the bucket; FG_E_CANCELED: it was stopped; FG_E_CORRUPT: the L0 manifest;
- * FG_E_LIMIT: an arena is full.
+ * Looks ids up in everything that is live at generation `least` or later; *ret_generation tells at
+ * which (for queries of several tenants, the least of theirs). Or, if `only` is not 0, in the
+ * segment of that generation alone, which is read whole in one request unless it is very large.
+ * Queries of one tenant stand together. If an object or the manifest of a tenant is damaged or
+ * lost, the queries that it may contain are unsure. FG_E_NOT_FOUND: the segment `only` is not live
+ * any more. FG_E_UNAVAILABLE, FG_E_DEADLINE: the bucket; FG_E_CANCELED: it was stopped;
+ * FG_E_CORRUPT: the L0 manifest; FG_E_LIMIT: an arena is full.
  */
 enum fg_code ing_dedup_find(struct ing_dedup *dedup, const struct ing_dedup_query *queries,
                             size_t n, uint64_t only, uint64_t least, struct ing_dedup_until until,

@@ -20,7 +20,7 @@ struct ing_dict {
     struct ing_dict_stack *stacks;
     uint32_t n_stacks, cap_stacks;
     struct fg_outgrown outgrown; /* since the last publish(): views point to it still */
-    /* How far the chunks go. */
+    /* What the chunks on disk contain. */
     struct fg_symbols_mark mark;
     uint32_t n_nodes_put, n_stacks_put, seq;
 
@@ -35,7 +35,7 @@ enum { TABLE_BUCKETS = 1024 }; /* services in use at a time are hundreds */
 
 struct ing_dict_table {
     pthread_mutex_t lock;
-    pthread_cond_t was_read; /* a dictionary is not DICT_READING any more */
+    pthread_cond_t was_read; /* a dictionary was read, or failed to be */
     struct fg_store *store;
     struct ing_dict *buckets[TABLE_BUCKETS];
     uint64_t tick, memory_max_bytes;
@@ -567,7 +567,7 @@ static struct ing_dict *read_in(struct ing_dict_table *table, uint32_t service, 
         dict->bytes = dict_memory(dict);
         table->bytes += dict->bytes;
     } else {
-        take_out(table, dict); /* who asks later tries again; those who wait get the error */
+        take_out(table, dict); /* later callers try again; those who wait get the error */
     }
     (void)pthread_cond_broadcast(&table->was_read);
     return dict;

@@ -52,18 +52,25 @@ struct ing_dict_view {
     uint32_t n_stacks;
 };
 
-/* memory_max_bytes: beyond it dictionaries not in use are evicted, the longest unused first. */
+/* Creates an empty table. memory_max_bytes: beyond it dictionaries that are not in use are evicted,
+ * the least recently used first. */
 struct ing_dict_table *ing_dict_table_create(struct fg_store *store, uint64_t memory_max_bytes);
+
+/* Destroys the table; nobody has a reference. Accepts NULL. */
 void ing_dict_table_destroy(struct ing_dict_table *table);
+
+/* Returns the memory of all dictionaries in bytes. */
 uint64_t ing_dict_table_bytes(struct ing_dict_table *table);
 
 /*
- * The dictionary of a service and generation, read from the store when it is not in memory; an
- * empty one when nothing is there. Counted: ing_dict_unref() when done. Those who ask for one that
- * is being read wait for it, and nobody else does. FG_E_CORRUPT, FG_E_UNAVAILABLE.
+ * Takes a reference to the dictionary of a service and generation; reads it from the store if it is
+ * not in memory. It is empty if the store has none. Waits if another thread is reading the same
+ * one. ing_dict_unref() drops the reference. FG_E_CORRUPT, FG_E_UNAVAILABLE.
  */
 enum fg_code ing_dict_ref(struct ing_dict_table *table, uint32_t service, uint32_t generation,
                           struct ing_dict **ret_dict, struct fg_err *err) fg_must_check;
+
+/* Drops a reference. */
 void ing_dict_unref(struct ing_dict_table *table, struct ing_dict *dict);
 
 /* Calls each() for every dictionary that the store has, ascending by service and generation. */
@@ -71,28 +78,27 @@ enum fg_code ing_dict_each(struct fg_store *store,
                            void (*each)(uint32_t service, uint32_t generation, void *arg),
                            void *arg, struct fg_err *err) fg_must_check;
 
-/* Is there anything of it in the store? */
+/* Sets *ret_stored if the store has chunks of the dictionary. */
 enum fg_code ing_dict_stored(struct fg_store *store, uint32_t service, uint32_t generation,
                              bool *ret_stored, struct fg_err *err) fg_must_check;
 
-/* Is there anything of any dictionary of the service in the store? */
+/* Sets *ret_stored if the store has chunks of any dictionary of the service. */
 enum fg_code ing_dict_any_stored(struct fg_store *store, uint32_t service, bool *ret_stored,
                                  struct fg_err *err) fg_must_check;
 
-/* Has anybody a reference? */
+/* Returns true if somebody has a reference. */
 bool ing_dict_in_use(struct ing_dict_table *table, uint32_t service, uint32_t generation);
 
 /*
- * Nothing names it any more: as deletes, and out of memory. false: somebody has a reference, and
- * nothing happens.
+ * Adds deletes of a dictionary to a batch and evicts it; nothing names it any more. Returns false,
+ * and does nothing, if somebody has a reference.
  */
 bool ing_dict_delete(struct ing_dict_table *table, uint32_t service, uint32_t generation,
                      struct fg_store_batch *out) fg_must_check;
 
 /*
- * Has it grown beyond its share, while memory is short? Then it is time for a new generation: the
- * old one can be evicted once what is under way is done, and read again by who asks for that
- * time.
+ * Returns true if the dictionary is larger than its share while memory is short. Then begin a new
+ * generation: the old one can be evicted once its pushes are done, and queries read it again.
  */
 bool ing_dict_outgrown(struct ing_dict_table *table, const struct ing_dict *dict);
 
@@ -106,7 +112,7 @@ bool ing_dict_outgrown(struct ing_dict_table *table, const struct ing_dict *dict
 uint32_t ing_dict_resolve(struct ing_dict *dict, const struct fg_wire_batch *batch,
                           uint32_t *nodes) fg_must_check;
 
-/* What was added since the last chunk, as a put; nothing when nothing was. */
+/* Adds a put of what was added since the last chunk to a batch, if anything was. */
 void ing_dict_put_chunk(struct ing_dict *dict, struct fg_store_batch *out);
 
 /* --- readers: any thread that has a reference --- */

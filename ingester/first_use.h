@@ -1,10 +1,10 @@
 /*
- * Whether a bucket has ever been used. Two objects are made by the first ingester of a bucket and
- * never deleted: the L0 manifest and the ring. If one of them is missing later, it was lost, and
- * making another one that begins again would hide what the bucket and other ingesters hold: answers
- * would say that they are complete, and are not.
+ * Tells a bucket that was never used from one that lost an object. The first ingester of a bucket
+ * creates the L0 manifest and the ring, and nothing deletes them. If one of them is missing later,
+ * it was lost. Creating it again would hide what the bucket and other ingesters have: answers
+ * would claim to be complete.
  *
- * Thread: one that may wait.
+ * Thread: one that may wait for the bucket.
  */
 #ifndef FG_INGESTER_FIRST_USE_H
 #define FG_INGESTER_FIRST_USE_H
@@ -13,15 +13,16 @@
 #include "common/storage/bucket/bucket.h"
 
 /*
- * May an L0 manifest be made? FG_OK: nothing was ever committed here. FG_E_CORRUPT: it was lost;
- * which says: the ring (something was drained), seen (the greatest generation that this store ever
- * saw; 0: none), or an object of tenants or segments. FG_E_UNAVAILABLE and others: not known now.
+ * Checks that an L0 manifest may be created. FG_OK: nothing was ever committed to this bucket.
+ * FG_E_CORRUPT: the manifest was lost, as the ring says (something was drained), or seen (the
+ * greatest generation that this store ever saw; 0: none), or an object of tenants or segments.
+ * Other errors: unknown, try again later.
  */
 enum fg_code ing_first_use_check_l0(struct fg_bucket *bucket, struct fg_clock *clock, uint64_t seen,
                                     struct fg_err *err) fg_must_check;
 
-/* May a ring be made? FG_E_CORRUPT: it was lost, since the L0 manifest has writers, or is lost too.
- * Others as above. */
+/* Checks that a ring may be created. FG_E_CORRUPT: it was lost, since the L0 manifest has writers
+ * or is lost, too. Other errors: unknown, try again later. */
 enum fg_code ing_first_use_check_ring(struct fg_bucket *bucket, struct fg_clock *clock,
                                       struct fg_err *err) fg_must_check;
 

@@ -112,14 +112,14 @@ static struct touched *touch(struct ing_group_commit *group, const struct ing_he
 
 /* ---- one item ---- */
 
-static enum fg_code cannot_look(struct ing_commit_item *item, struct ing_segments_looked looked)
+static enum fg_code fail_lookup(struct ing_commit_item *item, struct ing_segments_lookup lookup)
 {
-    if (looked.cannot)
+    if (lookup.failed)
         return fg_fail(
             &item->err, FG_E_UNAVAILABLE,
             "late profiles cannot be checked for duplicates in the bucket, and the limit of "
             "unchecked profiles is reached (ingester.segments.unchecked_max_bytes)");
-    item->look_again = true;
+    item->repeat_lookup = true;
     return fg_fail(&item->err, FG_E_ABORTED,
                    "segments are committed faster than they can be checked for duplicates");
 }
@@ -130,16 +130,16 @@ static enum fg_code choose_chunks(struct ing_group_commit *group, struct ing_com
     for (uint32_t i = 0; i < item->n_profiles; i++) {
         struct ing_commit_profile *profile = &item->profiles[i];
         struct ing_head_chunk_key *chunk = &profile->key.chunk;
-        const struct ing_segments_looked looked =
-            profile->unsure ? (struct ing_segments_looked){.cannot = true} : item->looked;
+        const struct ing_segments_lookup lookup =
+            profile->unsure ? (struct ing_segments_lookup){.failed = true} : item->lookup;
         enum ing_segments_admission admission;
 
         if (profile->committed) /* an empty chunk would delay those who wait for its group */
             continue;
         admission =
-            ing_segments_admit(group->config.segments, &chunk->group, looked, &chunk->number);
-        if (admission == SEGMENTS_LOOK)
-            return cannot_look(item, looked);
+            ing_segments_admit(group->config.segments, &chunk->group, lookup, &chunk->number);
+        if (admission == SEGMENTS_LOOK_UP)
+            return fail_lookup(item, lookup);
         if (admission == SEGMENTS_FULL)
             return fg_fail(&item->err, FG_E_LIMIT, "the head has too many groups");
         profile->unchecked = admission == SEGMENTS_ADMIT_UNCHECKED;
@@ -176,7 +176,7 @@ static void add_profile(struct ing_group_commit *group, struct ing_commit_item *
     struct touched *touched;
 
     if (profile->committed) /* before anybody is told that the profile is stored */
-        ing_segments_found(group->config.segments, item->looked.generation);
+        ing_segments_found(group->config.segments, item->lookup.generation);
     if (profile->committed || profile->found ||
         !ing_dedup_batch_add(&group->ids, profile->key.id)) {
         item->duplicates++;

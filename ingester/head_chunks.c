@@ -9,7 +9,7 @@ struct chunks_place {
     bool gone;
 };
 
-/* Of one tenant. */
+/* The chunks of one tenant. */
 struct tenant_chunks {
     struct chunks_place *places;
     uint32_t n_places, cap_places, n_gone;
@@ -142,7 +142,7 @@ static size_t tenant_bytes(const struct tenant_chunks *tenant)
     return fg_map_bytes(&tenant->map) + tenant->cap_places * sizeof *tenant->places;
 }
 
-/* The map forgets nothing, so both are made anew once most of the places are of what is gone. */
+/* A fg_map cannot delete, so table and map are rebuilt once most places are gone. */
 static void close_gaps(struct tenant_chunks *tenant)
 {
     uint32_t kept = 0;
@@ -546,7 +546,7 @@ static enum fg_code load_numbers(struct ing_head_chunks *chunks, struct fg_store
     return FG_OK;
 }
 
-/* Where the profiles of the chunk end. */
+/* Returns the end of the keys of the chunk's profiles. */
 static void seek_past_chunk(struct fg_store_iter *iter, const struct ing_head_chunk_key *key)
 {
     struct ing_head_chunk_key after = *key;

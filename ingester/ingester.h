@@ -1,9 +1,9 @@
 /*
- * The ingester makes profiles durable before it answers for them, and serves them until they are in
- * blocks. Its data is the head: a store of its own on the local disk (keys.h).
+ * The ingester makes profiles durable before it acknowledges them, and serves them until they are
+ * in segments of the bucket. Its data is the head: a store of its own on the local disk (keys.h).
  *
- * Thread: calls arrive on transport threads and are handed to workers: pushes to the one their
- * service is pinned to (INGEST lane), queries to any (QUERY lane). One committer writes.
+ * Thread: calls arrive on transport threads and are handed to workers: a push to the worker
+ * its service is pinned to (INGEST lane), a query to any worker (QUERY lane). One committer writes.
  */
 #ifndef FG_INGESTER_INGESTER_H
 #define FG_INGESTER_INGESTER_H
@@ -34,21 +34,21 @@ struct ing_settings {
     int64_t commit_delay_ns;
     uint64_t store_cache_bytes, store_write_buffer_bytes, store_wal_max_bytes;
     char *accept_loss;        /* number of the damage to accept, see fg_store_open() */
-    uint64_t workers;         /* that resolve pushes; 0: one for each processor */
+    uint64_t workers;         /* for pushes; 0: one for each processor */
     uint64_t query_workers;   /* 0: one for each processor */
     uint64_t queue_max;       /* pushes waiting for a worker */
     uint64_t query_queue_max; /* queries waiting for a worker */
     uint64_t query_max_bytes; /* memory of one query */
-    uint64_t late_queue_max;  /* pushes whose profiles are looked for in blocks */
+    uint64_t late_queue_max;  /* pushes that wait for a lookup in the bucket */
     uint64_t late_cache_max_bytes;
 };
 extern const struct fg_conf_field ing_fields[];
 extern const size_t ing_n_fields;
 
-/* Sets what is 0 of the memory settings to a share of the process's budget. */
+/* Sets memory settings that are 0 to a share of the budget of the process. */
 void ing_share(struct ing_settings *settings, uint64_t memory_max_bytes);
 
-/* The store's own settings out of these. */
+/* Returns the settings of the store. */
 struct fg_store_config ing_store_config(const struct ing_settings *settings);
 
 struct ing_config {
@@ -56,13 +56,14 @@ struct ing_config {
     const struct ing_segments_settings *segments;
     struct fg_store *store;     /* borrowed, with the families of keys.h */
     const struct fg_disk *disk; /* of the store; borrowed; NULL: not watched */
-    struct fg_bucket *bucket;   /* borrowed; what is committed goes there */
+    struct fg_bucket *bucket;   /* borrowed; segments go there */
     const char *scratch;        /* a folder for files on their way to the bucket; borrowed */
     struct fg_tenants *tenants; /* borrowed */
-    /* With a seat whose store is this one's (ing_member_find_store()) and whose on_drain calls
-     * ing_drain(); started later, stopped before the ingester ends. Borrowed; NULL: alone. */
+    /* With a member whose store is this one (ing_member_find_store()) and whose on_drain calls
+     * ing_drain(). Started later, stopped before the ingester is destroyed. Borrowed; NULL: a
+     * single ingester. */
     struct fg_ring_watch *watch;
-    /* With a ring: how to call the others; NULL: nothing is repaired. Borrowed, as the settings. */
+    /* With a ring: connections to other members; NULL: no repair. Borrowed, as the settings. */
     struct fg_peers *peers;
     const struct ing_repair_settings *repair;
     struct fg_registry *registry;
@@ -77,32 +78,32 @@ struct ing_config {
 enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_ingester,
                         struct fg_err *err) fg_must_check;
 
-/* Puts what is in the head into segments, and waits for it. FG_E_DEADLINE; FG_E_CORRUPT: some of it
- * is set aside; FG_E_CANCELED: the ingester ends. Any thread that may wait. */
+/* Commits everything in the head to segments, and waits for that. FG_E_DEADLINE; FG_E_CORRUPT: some
+ * chunks are set aside; FG_E_CANCELED: the ingester is stopping. Any thread that may wait. */
 enum fg_code ing_flush(struct ingester *ingester, int64_t deadline_mono_ns,
                        struct fg_err *err) fg_must_check;
 
-/* The same, but that chunks which were set aside are committed without what cannot be read of them:
- * it is given up. For an operator who knows that it will not come back. */
+/* Flushes, and commits chunks that are set aside without what cannot be read of them, which is
+ * given up: for an operator who knows that it will not come back. Errors as of ing_flush(). */
 enum fg_code ing_salvage(struct ingester *ingester, int64_t deadline_mono_ns,
                          struct fg_err *err) fg_must_check;
 
-/* Commits what came under revisions of the ring below this one, and then says so to the watch. Does
- * not wait; any thread. */
+/* Starts to commit what came under revisions of the ring below this one; tells the watch when it is
+ * done. Does not wait. Any thread. */
 void ing_drain(struct ingester *ingester, uint64_t revision);
 
 /* Appends why pushes are refused, as a sentence for operators, and returns true; returns false if
  * they are taken. Any thread. Accepts NULL. */
 bool ing_refuses(struct ingester *ingester, struct fg_buf *why) fg_must_check;
 
-/* Nobody waits any more for what the bucket has to be asked for: the end is near. NULL is fine. */
+/* Ends all waits for the bucket, also later ones: the ingester is about to stop. Accepts NULL. */
 void ing_hurry(struct ingester *ingester);
 
-/* Answers what it has taken, then ends. The server that feeds it has stopped before. NULL is fine.
+/* Answers what it has taken, then stops. The server that feeds it has stopped before. Accepts NULL.
  */
 void ing_destroy(struct ingester *ingester);
 
-/* Sets the handlers of a server that has not started yet. */
+/* Sets the handlers of a server, before it starts. */
 void ing_serve(struct ingester *ingester, struct fg_rpc_server *server);
 
 #endif

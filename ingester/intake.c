@@ -41,7 +41,7 @@ static bool is_full(const struct ing_intake *intake)
     return fg_disk_state(intake->config.disk) == FG_DISK_FULL;
 }
 
-/* ---- what is said ---- */
+/* ---- reports ---- */
 
 static uint64_t count_refused(const struct ing_intake *intake)
 {
@@ -110,7 +110,7 @@ static void tick(void *arg)
         ing_committer_post(intake->committer, &intake->visit); /* after visits it heals */
 }
 
-/* ---- who asks ---- */
+/* ---- pushes ---- */
 
 /* Agents need to know that they may try again; what is wrong with our disk is in the log and
  * /ready. */

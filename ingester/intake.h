@@ -1,10 +1,11 @@
 /*
- * Decides whether the ingester takes pushes. Each push gets 503 while one of these is true; queries
- * are answered all the time.
+ * The intake decides whether the ingester takes pushes. Each push gets 503 while one of these is
+ * true; queries are answered all the time.
  *
- *   disk_full      the disk has less than its reserve free (common/runtime/disk.h). Writes under
- * way still find room write_failed   a write to the store failed. Once a second, if the disk has
- * room, the committer tries to heal the store; this ends when that and a write have succeeded
+ *   - disk_full: the disk has less than its reserve free (common/runtime/disk.h). Writes under way
+ *     still find room.
+ *   - write_failed: a write of the head failed. Once a second, if the disk has room, the committer
+ *     tries to heal the store (head_writer.h).
  *
  * The log has the first refusal, the end, and every 30 seconds the number of refusals.
  *
@@ -25,18 +26,19 @@ struct ing_intake_config {
     struct fg_registry *registry;
 };
 
-/* Tests with a write whether the store takes writes. A failure is no error, it only refuses pushes.
- * Call it before anything else writes. */
+/* Creates an intake. */
 struct ing_intake *ing_intake_create(const struct ing_intake_config *config);
 
-/* Starts the thread that wakes the committer while the store needs healing. FG_E_UNAVAILABLE: the
- * thread could not be started. */
+/* Starts the thread that reports refusals, and wakes the committer while the store needs healing.
+ * FG_E_LIMIT: no more threads. */
 enum fg_code ing_intake_start(struct ing_intake *intake, struct ing_committer *committer,
                               struct fg_err *err) fg_must_check;
 
 /* Stops the thread. Call it before the committer ends. Accepts NULL. */
 void ing_intake_stop(struct ing_intake *intake);
-void ing_intake_destroy(struct ing_intake *intake); /* NULL is fine */
+
+/* Destroys the intake. Accepts NULL. */
+void ing_intake_destroy(struct ing_intake *intake);
 
 /* Returns FG_OK if a push may be processed; else counts a refusal and returns FG_E_UNAVAILABLE. */
 enum fg_code ing_intake_admits(struct ing_intake *intake, struct fg_err *err) fg_must_check;

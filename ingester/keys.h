@@ -1,6 +1,6 @@
 /*
- * What the head keeps in its store: families, keys and small values. Numbers in keys are
- * big-endian, so that their order is the order of reading.
+ * The layout of the head's store: families, keys and small values. Numbers in keys are big-endian,
+ * so that their order is the order of reading.
  *
  * META
  *   "format"               -> varint version
@@ -8,14 +8,14 @@
  *   "manifest"             -> varint: a generation of the L0 manifest that was read (head_chunks.h)
  *   't' tenant             -> varint tenant number
  *   's' be32 tenant, name  -> varint service number
- *   'n'                    -> varint: services that left had lesser numbers
- *   'n' be32 tenant        -> varint: series of it that left had lesser numbers
+ *   'n'                    -> varint: retired services had lesser numbers
+ *   'n' be32 tenant        -> varint: retired series of the tenant had lesser numbers
  * SERIES
  *   be32 tenant, be32 series -> varint service, shard, varint-length labels, schema (batch.h),
  *                               varint types seen
  * DICT
  *   be32 service, be32 generation, be32 seq -> a chunk of the dictionary (dict.h)
- * CHUNKS
+ * CHUNKS (family "rounds")
  *   a chunk's key: be32 tenant, be16 shard, be32 window, be32 chunk -> its state (head_chunks.h)
  * PROFILES
  *   a chunk's key, be32 series, be64 time (sign flipped), id 16 bytes -> a record (record.h)
@@ -49,7 +49,7 @@ enum {
 
 #define HEAD_WINDOW_NS (10 * FG_MINUTE_NS)
 
-/* Families by number, for fg_store_open(). */
+/* Names of the families by number, for fg_store_open(). They never change. */
 extern const char *const ing_head_families[HEAD_FAMILIES];
 
 struct ing_head_group_key {
@@ -70,33 +70,36 @@ struct ing_head_profile_key {
     struct fg_id id;
 };
 
-/* What a profile's duration counts for at most where its window is found: so the times of a
- * window's profiles are known. */
+/* The window of a profile is found from its time and its duration, of which at most so much counts:
+ * so the times of a window's profiles are bounded. */
 #define HEAD_DURATION_MAX_NS (24 * FG_HOUR_NS)
 
-/* Of a profile. Windows before 1970 and after 83,000 AD share the first and the last. */
+/* Returns the window of a profile. Times before 1970 and after 83,000 AD share the first and the
+ * last. */
 uint32_t ing_head_window(int64_t time_ns, int64_t duration_ns);
 
-/* Times of a window's profiles are in [first, end). */
+/* Return the bounds of the times of a window's profiles: [first, end). */
 int64_t ing_head_window_first_ns(uint32_t window);
 int64_t ing_head_window_end_ns(uint32_t window);
 
+/* Return true if the keys are equal. */
 bool ing_head_same_group(const struct ing_head_group_key *a, const struct ing_head_group_key *b);
 bool ing_head_same_chunk(const struct ing_head_chunk_key *a, const struct ing_head_chunk_key *b);
 
-/* In the order in which they are kept: less than, equal to, or greater than 0. */
+/* Compare keys in the order in which they are stored: less than, equal to, or greater than 0. */
 int ing_head_group_cmp(const struct ing_head_group_key *a, const struct ing_head_group_key *b);
 int ing_head_chunk_cmp(const struct ing_head_chunk_key *a, const struct ing_head_chunk_key *b);
 
+/* Append a key. */
 void ing_head_put_chunk_key(struct fg_buf *out, const struct ing_head_chunk_key *key);
 void ing_head_put_profile_key(struct fg_buf *out, const struct ing_head_profile_key *key);
 
-/* false: not such a key. */
+/* Read a key. Return false if it is none. */
 bool ing_head_get_chunk_key(struct fg_slice in, struct ing_head_chunk_key *ret_key) fg_must_check;
 bool ing_head_get_profile_key(struct fg_slice in,
                               struct ing_head_profile_key *ret_key) fg_must_check;
 
-/* Key of the first profile of a series in a chunk at or after a time. */
+/* Appends the key of the first profile of a series in a chunk at or after a time. */
 void ing_head_put_series_seek(struct fg_buf *out, const struct ing_head_chunk_key *chunk,
                               uint32_t series, int64_t time_ns);
 

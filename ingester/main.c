@@ -136,7 +136,7 @@ static enum fg_code make_watch(struct ingester_service *service, const struct fg
     return fg_ring_watch_create(&config, &service->watch, err);
 }
 
-/* From now on others may find this member. */
+/* From now on other members may find this one. */
 static enum fg_code join(struct ingester_service *service, struct fg_err *err)
 {
     if (fg_rpc_server_start(service->server, place.rpc_listen, err) != FG_OK)

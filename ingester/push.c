@@ -28,11 +28,11 @@ struct ingester_push {
     unsigned tries;         /* that found the manifest changed */
 };
 
-/* Are these in blocks already? */
+/* A lookup of profiles in the bucket. */
 struct push_look {
     uint64_t least; /* generation of what is looked at */
     bool ended;
-    struct ing_segments_looked looked; /* once it has ended */
+    struct ing_segments_lookup lookup; /* once it has ended */
     uint32_t n;
     struct ing_head_profile_key *keys; /* [n]: those of all profiles, in the batch's order */
     bool *found, *unsure;              /* [n] */
@@ -119,7 +119,7 @@ static void reply(struct push_message *message)
     free(results);
 }
 
-/* Nothing of the catalog's is used any more. */
+/* Releases the guard of the catalog: the push uses none of its pointers any more. */
 static void leave(const struct ingester_push *push)
 {
     ing_catalog_leave(push->context->catalog, push->entered);
@@ -138,7 +138,7 @@ static void finish(struct ingester_push *push)
 
 static void submit(struct ingester_push *push);
 
-/* From the start, as if nothing had been done for it yet. */
+/* Resets a push to its beginning. */
 static void begin_anew(struct ingester_push *push)
 {
     ing_commit_item_done(&push->item);
@@ -154,7 +154,7 @@ static void on_committed(struct ing_commit_item *item)
     struct ingester_push *push = fg_container(item, struct ingester_push, item);
 
     leave(push);
-    if (item->look_again && push->tries++ < TRIES_MAX) {
+    if (item->repeat_lookup && push->tries++ < TRIES_MAX) {
         look_free(fg_take(push->look));
         begin_anew(push);
         return;
@@ -174,7 +174,7 @@ static enum fg_code current_generation(struct ingester_push *push, struct fg_err
         FG_OK) {
         if (err->code != FG_E_CORRUPT)
             return err->code;
-        /* What names it cannot be read any more; what comes now must not depend on it. */
+        /* Profiles that name it cannot be read any more; new ones must not depend on it. */
         fg_log_error("stack dictionary cannot be read, starting a new one",
                      fg_ls("tenant", push->head->tenant), fg_ls("service", push->head->service),
                      fg_ls("err", err->msg));
@@ -244,7 +244,7 @@ static uint64_t types_with_values(const struct fg_profile *profile, uint32_t n_t
     return types;
 }
 
-/* Is there room for what this profile would be the first of? */
+/* Checks that there is room for the tenant, service or series that this profile is the first of. */
 static enum fg_code check_group(const struct ingester_push *push,
                                 const struct ing_head_group_key *group,
                                 const struct ing_catalog_quota *quota, struct fg_err *err)
@@ -270,7 +270,7 @@ static enum fg_code no_room(const struct ingester_push *push, const struct ing_c
     return fg_fail(err, FG_E_LIMIT, "the catalog was full (ingester.catalog_max_bytes)");
 }
 
-/* Where the profile belongs. */
+/* Sets the group of a profile. */
 static enum fg_code find_place(struct ingester_push *push, const struct fg_wire_batch *batch,
                                uint32_t number, const struct ing_catalog_quota *quota,
                                struct fg_err *err)
@@ -280,7 +280,8 @@ static enum fg_code find_place(struct ingester_push *push, const struct fg_wire_
     struct ing_commit_profile *out = &item->profiles[number];
     struct ing_catalog_series *series;
 
-    /* A series' stacks are in the dictionary of its service: no other may be named beside it. */
+    /* The stacks of a series are in the dictionary of its service: no second service may be named.
+     */
     if (!fg_slice_is(fg_labels_get(&profile->labels, FG_LABEL_SERVICE), push->head->service))
         return fg_fail(err, FG_E_INVALID, "profile of another service than %s",
                        push->head->service);
@@ -371,7 +372,7 @@ static void take_look(struct ingester_push *push)
 
     if (look == NULL)
         return;
-    push->item.looked = look->looked;
+    push->item.lookup = look->lookup;
     for (uint32_t i = 0; i < look->n; i++) {
         push->item.profiles[i].committed = look->found[i];
         push->item.profiles[i].unsure = look->unsure[i];
@@ -457,7 +458,7 @@ static void done(struct fg_job *job)
     struct ingester_push *push = fg_container(job, struct ingester_push, job);
 
     if (job->code == FG_OK && is_to_be_looked_for(push)) {
-        leave(push); /* looking takes its time, and then all is found anew */
+        leave(push); /* the lookup takes a while, and all is resolved again after it */
         start_look(push);
         return;
     }
@@ -489,7 +490,7 @@ static void on_looked(struct fg_job *job)
     finish(push);
 }
 
-/* One query for each profile. */
+/* Makes a query for each profile. */
 static enum fg_code ask_for_all(struct ingester_push *push, int64_t deadline_mono_ns,
                                 struct fg_err *err)
 {
@@ -514,9 +515,9 @@ static enum fg_code ask_for_all(struct ingester_push *push, int64_t deadline_mon
     }
     code = ing_dedup_find(push->context->dedup, queries, look->n, 0, look->least,
                           (struct ing_dedup_until){.deadline_mono_ns = deadline_mono_ns},
-                          &look->looked.generation, err);
+                          &look->lookup.generation, err);
     /* Generation 0 has no segments, and so no late profiles either. */
-    look->looked.generation = FG_MAX(look->looked.generation, 1);
+    look->lookup.generation = FG_MAX(look->lookup.generation, 1);
     free(queries);
     free(ids);
     return code;
@@ -555,7 +556,7 @@ static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
         return fg_fail(err, FG_E_DEADLINE, "the push waited too long for its duplicate check");
     if (now_ns < context->no_look_before_mono_ns &&
         ing_dedup_count_found(context->dedup) == context->found_before) {
-        look->looked = (struct ing_segments_looked){.cannot = true};
+        look->lookup = (struct ing_segments_lookup){.failed = true};
         return FG_OK;
     }
     if (ask_until(push, fg_time_add(now_ns, left_ns / 2), err) == FG_OK) {
@@ -571,7 +572,7 @@ static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
     context->no_look_before_mono_ns = fg_time_add(fg_mono_ns(fg_clock_real()), LOOK_AGAIN_NS);
     context->found_before = ing_dedup_count_found(context->dedup);
     memset(look->found, 0, look->n * sizeof *look->found);
-    look->looked = (struct ing_segments_looked){.cannot = true};
+    look->lookup = (struct ing_segments_lookup){.failed = true};
     return FG_OK;
 }
 

@@ -1,10 +1,10 @@
 /*
- * PUSH: a batch from a distributor becomes an item for the committer.
+ * Handles PUSH: a batch from a distributor becomes an item for the committer.
  *
  *   transport thread --> pinned worker: decode, number, encode --> committer --> answer
  *                            |   ^
- *                            v   |  only where a group was in a segment before
- *                        BACKGROUND worker: are the profiles in blocks? (dedup_index.h)
+ *                            v   |  only if a segment may have profiles of the group
+ *                        BACKGROUND worker: lookup in the bucket (dedup_index.h)
  */
 #ifndef FG_INGESTER_PUSH_H
 #define FG_INGESTER_PUSH_H
@@ -30,14 +30,15 @@ struct ing_push_context {
     struct fg_work *work;
     struct fg_tenants *tenants;
     uint64_t start_id; /* of this run, told to distributors */
-    /* The BACKGROUND worker's, of which there is one. After a look that failed the worker does not
-     * ask the bucket before no_look_before_mono_ns, unless ing_dedup_count_found() has grown from
-     * found_before: then the bucket has answered somebody else. 0: the last look succeeded. */
+    /* The BACKGROUND worker's, of which there is one. After a failed lookup it does not ask the
+     * bucket before no_look_before_mono_ns, unless ing_dedup_count_found() has grown beyond
+     * found_before: then the bucket has answered somebody else. 0: the last lookup succeeded. */
     int64_t no_look_before_mono_ns;
     uint64_t found_before;
 };
 
-/* A handler for fg_rpc_server_handle(); arg is the context, which outlives the server. */
+/* Handles a call, for fg_rpc_server_handle(). context: a struct ing_push_context that outlives the
+ * server. */
 void ing_push_handle(struct fg_rpc_request *req, void *context);
 
 #endif

@@ -26,7 +26,7 @@ static enum fg_code check_wanted(const struct ing_query *query, struct fg_err *e
     return FG_OK;
 }
 
-/* As it is before a run. */
+/* Resets a query to its state before a run. */
 static void begin(struct ing_query *query, struct ing_query_context *context,
                   struct fg_rpc_request *req)
 {
@@ -221,7 +221,7 @@ static enum fg_code read_deletions(const Fg__Inner__Selection *selection, struct
     return FG_OK;
 }
 
-/* Has the series anything at a time that is left? As far as its first and last profile tell. */
+/* Returns true if deletions leave a time between the first and the last profile of the series. */
 static bool may_have(const struct ing_catalog_series *series, const struct fg_left *left)
 {
     int64_t least_ns = atomic_load(&series->least_ns);
@@ -277,7 +277,7 @@ static bool is_wanted(const struct ing_query_shards *shards, uint16_t shard)
     return ing_query_shards_data(shards, shard) || ing_query_shards_sums(shards, shard);
 }
 
-/* Is any of the series that are wanted in that shard? */
+/* Returns true if one of the matching series is in the shard. */
 static bool has_series_in(const struct ing_query_scope *scope, uint16_t shard)
 {
     for (size_t i = 0; i < scope->n_matches; i++)
@@ -321,7 +321,7 @@ static enum fg_code leave_unsure(struct ing_query *query, struct ing_query_scope
     return FG_OK;
 }
 
-/* What is in other shards than those asked about goes. */
+/* Drops matches in shards that the query does not ask for. */
 static void keep_shards(struct ing_query *query, struct ing_query_scope *scope)
 {
     size_t matches = 0, chunks = 0;
@@ -462,7 +462,7 @@ struct scan {
     bool data, summing; /* what is wanted of the chunk at hand */
 };
 
-/* To the first record of the series in the chunk that is not too early. */
+/* Seeks to the first record of the series in the chunk that is not too early. */
 static void seek(struct scan *scan, const struct ing_head_chunk_key *chunk, uint32_t series,
                  int64_t start_ns)
 {

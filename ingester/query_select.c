@@ -175,7 +175,7 @@ static void write_reply(struct ing_query *query, const struct ing_query_sums *su
     ing_query_put_reply(query, &reply.base);
 }
 
-/* What was summed as a tree. */
+/* The tree that the query has summed up. */
 static void write_tree(struct head_select *select)
 {
     struct fg_tree tree;

@@ -59,7 +59,7 @@ static bool sets_add(struct sets *sets, const struct fg_labels *labels)
     return true;
 }
 
-/* Has the series' shard a group in the range? Groups are sorted by shard. */
+/* Returns true if the shard of the series has a group in the range. Groups are sorted by shard. */
 static bool shard_has_data(const struct ing_query_scope *scope, uint16_t shard)
 {
     size_t low = 0, high = scope->n_chunks;

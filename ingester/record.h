@@ -10,11 +10,11 @@
  *     1 scaled     varint scale, n_samples varints: value / scale (scale divides them all)
  *     2 multiple   varint earlier column, varint factor: value = factor * value there
  *   links: varint n, n times varint sample, le64 span, trace 16 bytes
- *   size: varint wire bytes, varint raw bytes; nothing if it is unknown, as in what was stored
- * before there were sizes. It stands at the end, where programs that do not know it do not look.
+ *   size: varint wire bytes, varint raw bytes; nothing if it is unknown, as in records of older
+ * versions. It is at the end, where older versions do not look.
  *
  * Values are never negative. CPU nanoseconds are a multiple of the sample count, and values of one
- * type have the period as common divisor: so most values take one byte.
+ * type have the period as a common divisor, so most values take one byte.
  */
 #ifndef FG_INGESTER_RECORD_H
 #define FG_INGESTER_RECORD_H
@@ -23,27 +23,28 @@
 #include "common/model/batch.h"
 
 /*
- * samples: sorted by node (common/base/radix.h), profile->n_samples of them; index: where each
- * stood in the profile's columns. positions: scratch of n_samples numbers.
+ * Appends a record. samples: sorted by node (common/base/radix.h), profile->n_samples of them;
+ * index: the position of each in the profile's columns. positions: scratch of n_samples numbers.
  */
 void ing_record_encode(const struct fg_profile *profile, uint32_t n_types, uint32_t generation,
                        const struct fg_keyed *samples, uint32_t *positions, struct fg_buf *out);
 
-/* The front of a record; what follows is read on demand. Borrowed. */
+/* The front of a record; the rest is read on demand. Borrowed. */
 struct ing_record {
     uint32_t generation, n_types, n_samples;
     int64_t duration_ns, period;
     struct fg_cur totals; /* at the first total */
 };
 
+/* Reads the front of a record. FG_E_CORRUPT. */
 enum fg_code ing_record_open(struct fg_slice in, struct ing_record *ret_record,
                              struct fg_err *err) fg_must_check;
 
-/* Total of one type, without looking at the samples. */
+/* Returns the total of one type, without reading the samples. FG_E_CORRUPT. */
 enum fg_code ing_record_total(const struct ing_record *record, uint32_t type, uint64_t *ret_total,
                               struct fg_err *err) fg_must_check;
 
-/* Arrays for a record's content, kept from record to record; zeroed before the first. */
+/* Arrays for the content of a record, reused from record to record; zeroed before the first. */
 struct ing_record_columns {
     uint32_t *nodes;  /* [n_samples] */
     uint64_t *values; /* [n_samples], of the type asked for */
@@ -52,9 +53,11 @@ struct ing_record_columns {
     struct fg_profile_size size; /* read with links */
     uint32_t cap, cap_links;
 };
+
+/* Frees the arrays. */
 void ing_record_columns_done(struct ing_record_columns *columns);
 
-/* Nodes and values of one type; links and the size where asked for. FG_E_CORRUPT. */
+/* Reads nodes and values of one type, and, if `links`, the links and the size. FG_E_CORRUPT. */
 enum fg_code ing_record_read(const struct ing_record *record, uint32_t type, bool links,
                              struct ing_record_columns *columns, struct fg_err *err) fg_must_check;
 

@@ -32,7 +32,7 @@ static void add(struct ing_retire *retire, struct ing_catalog_service *service, 
 
 /* ---- the start ---- */
 
-/* Services by number; the numbers of some may never have become durable. */
+/* Services by number; some numbers may never have become durable. */
 struct start {
     struct ing_retire *retire;
     struct ing_catalog_service **services;
@@ -55,7 +55,7 @@ static void note_service(struct ing_catalog_service *service, void *arg)
     start->services[service->number] = service;
 }
 
-/* Ascending by generation. All are old: see begin_after_start(). */
+/* Comes ascending by generation. All are old: see begin_after_start(). */
 static void note_dictionary(uint32_t service, uint32_t generation, void *arg)
 {
     struct start *start = arg;
@@ -63,17 +63,16 @@ static void note_dictionary(uint32_t service, uint32_t generation, void *arg)
         service < start->n_services ? start->services[service] : NULL;
 
     if (found == NULL)
-        return; /* a service that nothing was stored of */
+        return; /* a service without stored profiles */
     atomic_store(&found->generation, generation + 1);
     add(start->retire, found, generation);
 }
 
 /*
- * A start begins a new generation, and leaves out some numbers, which nobody can foretell. Should
- * chunks of a dictionary be lost, so that it seems to be shorter than it was or not to be there at
- * all, then numbers that records name would be given again, and the records would be read as other
- * stacks. Like this they cannot be read. It costs nothing: distributors send all definitions to an
- * ingester that has started.
+ * A start begins a new generation, and skips some numbers that nobody can predict. If chunks of a
+ * dictionary are lost, it seems to be shorter, or missing. Without the skip its numbers would be
+ * given again, and old records would be read as other stacks; with it they cannot be read. It costs
+ * nothing: distributors send all definitions to an ingester that has restarted.
  */
 static void begin_after_start(struct ing_catalog_service *service, void *arg)
 {
@@ -145,7 +144,8 @@ enum fg_code ing_retire_cut(struct ing_retire *retire, struct fg_err *err)
 
 /* ---- sweeps ---- */
 
-/* Nobody works with it, and nobody will: who read its number a moment ago is refused. */
+/* Makes a dictionary old that nobody works with; a push that read its number a moment ago is
+ * refused. */
 static void grow_old(const struct ing_retire *retire, struct retire_leaver *leaver)
 {
     if (ing_dict_in_use(retire->config.dicts, leaver->service->number, leaver->generation))
@@ -220,7 +220,7 @@ static bool has_no_dictionary(const struct ing_catalog_service *service, void *a
            !stored;
 }
 
-/* What has left has to be deleted before more leaves. */
+/* What was retired has to be deleted before more is. */
 enum fg_code ing_retire_series(struct ing_retire *retire, struct fg_err *err)
 {
     struct fg_store_batch *deletes = &retire->deletes;

@@ -1,21 +1,22 @@
 /*
- * What leaves the head after the chunks that needed it: dictionaries, series and services.
+ * Retires what the head no longer needs after chunks were evicted: dictionaries, series and
+ * services.
  *
- * Dictionaries. A cut begins a new generation in every service that has one, so
- * what was numbered before is named by chunks of then and no later ones:
+ * Dictionaries. A cut begins a new generation in every service that has a dictionary, so only
+ * chunks that began before the cut name the old one:
  *
- *   WRITTEN ---------------> OLD ---------------------> UNNEEDED ----------> deleted
+ *   WRITTEN ---------------> OLD ---------------------> UNNEEDED ----------> DELETED
  *      a cut: a new generation    all chunks that began      at the next sweep: queries that found
- *      begins; until nobody       before it was old are      such chunks have ended by then
- *      works with this one        evicted
+ *      begins; nobody works       before it was old are      such chunks have ended by then
+ *      with this one any more     evicted
  *
- * Nothing of this is stored: a restart finds all generations of a service old, and begins another.
+ * The states are not stored: a restart finds all generations of a service old, and begins another.
  *
- * Series leave when every chunk that is here began after the last one that got a profile of theirs
- * (catalog.h). A service that has no series any more gets its old dictionaries deleted as above,
- * and then leaves.
+ * Series are retired when every chunk began after the last one that got a profile of theirs
+ * (catalog.h). The old dictionaries of a service without series are deleted as above; then the
+ * service is retired.
  *
- * Thread: the committer's, but for create and destroy.
+ * Thread: the committer's, except for create and destroy.
  */
 #ifndef FG_INGESTER_RETIRE_H
 #define FG_INGESTER_RETIRE_H
@@ -27,7 +28,7 @@
 
 struct ing_retire;
 
-/* Borrowed. */
+/* All borrowed. */
 struct ing_retire_config {
     struct fg_store *store;
     struct ing_catalog *catalog;
@@ -36,25 +37,28 @@ struct ing_retire_config {
     struct ing_head_writer *writer;
 };
 
-/* Finds what the store has, and sets the generation of every service; any series may be in any
- * chunk there is. Before the first push.
- * FG_E_CORRUPT, FG_E_UNAVAILABLE. */
+/* Finds the dictionaries of the store, and sets the generation of every service. Assumes that any
+ * chunk may have profiles of any series. Call it before the first push. FG_E_CORRUPT,
+ * FG_E_UNAVAILABLE: the store. */
 enum fg_code ing_retire_create(const struct ing_retire_config *config,
                                struct ing_retire **ret_retire, struct fg_err *err) fg_must_check;
+
+/* Destroys it. Accepts NULL. */
 void ing_retire_destroy(struct ing_retire *retire);
 
-/* After chunks were sealed. FG_E_UNAVAILABLE: some services have not begun a new generation; the
- * next cut is time enough. */
+/* Begins a new generation in every service that has a dictionary. Call it after chunks were sealed.
+ * FG_E_UNAVAILABLE: some services have none; the next cut is early enough. */
 enum fg_code ing_retire_cut(struct ing_retire *retire, struct fg_err *err) fg_must_check;
 
-/* Dictionaries; minutes after the sweep before. FG_E_UNAVAILABLE: later. */
+/* Moves dictionaries to their next state and deletes those that are not needed. Call it minutes
+ * after the call before. FG_E_UNAVAILABLE: call it again later. */
 enum fg_code ing_retire_sweep(struct ing_retire *retire, struct fg_err *err) fg_must_check;
 
-/* Goes on with series and services: some milliseconds, as often as one likes. FG_E_UNAVAILABLE:
- * later. */
+/* Retires some series and services. Takes some milliseconds; call it as often as you like.
+ * FG_E_UNAVAILABLE: call it again later. */
 enum fg_code ing_retire_series(struct ing_retire *retire, struct fg_err *err) fg_must_check;
 
-/* How many dictionaries are on their way. */
+/* Returns how many dictionaries are old and not yet deleted. */
 size_t ing_retire_count(const struct ing_retire *retire);
 
 #endif

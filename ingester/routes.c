@@ -6,7 +6,7 @@
 
 static const int64_t FLUSH_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 
-/* Of a flush, or a salvage. */
+/* A flush or a salvage. */
 struct flush {
     struct fg_job job;
     bool salvage;

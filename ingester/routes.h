@@ -1,17 +1,17 @@
 /*
- * What operators ask of an ingester over HTTP. POST and DELETE need the header X-Flamegrid-Action.
+ * HTTP routes of an ingester for operators. POST and DELETE need the header X-Flamegrid-Action.
  *
- *   POST /ingester/flush   puts all there is into segments; 200 when it is committed, 504 when that
- *                          takes longer than ten minutes (it goes on)
+ *   POST /ingester/flush   commits all there is to segments; 200 when done, 504 if that takes
+ * longer than ten minutes (it goes on)
  *
- * and of one with a seat in the ring:
+ * and of a member of a ring:
  *
  *   GET  /ring                         its copy of the ring (common/cluster/ring/route.h)
- *   POST /ingester/prepare-shutdown    from now on SIGTERM means: leave the ring for good, commit
- *                                      everything, then end; without it, a mere restart: the seat
- *                                      and the disk are kept. A restart forgets it
+ *   POST /ingester/prepare-shutdown    makes SIGTERM mean: leave the ring for good, commit
+ *                                      everything, then end. Without it SIGTERM is a restart,
+ *                                      which keeps membership and disk. Not kept over a restart
  *   GET                                200 "set" or "unset"
- *   DELETE                             takes it back
+ *   DELETE                             undoes it
  */
 #ifndef FG_INGESTER_ROUTES_H
 #define FG_INGESTER_ROUTES_H
@@ -22,15 +22,17 @@
 #include <stdatomic.h>
 
 struct ing_routes {
-    _Atomic(struct ingester *) ingester;   /* set when it is there; until then 503 */
-    struct fg_work *work;                  /* its QUERY lane waits */
-    _Atomic(struct fg_ring_watch *) watch; /* likewise; only of one with a seat */
+    _Atomic(struct ingester *) ingester;   /* set once it is created; until then 503 */
+    struct fg_work *work;                  /* its QUERY lane waits for flushes */
+    _Atomic(struct fg_ring_watch *) watch; /* likewise; only with a ring */
     _Atomic bool leaves;                   /* prepare-shutdown */
 };
 
-/* Before the server, the operators' (admin_listen), starts; routes is borrowed and outlives it. */
+/* Adds the routes of every ingester to the operators' server (admin_listen), before it starts.
+ * routes is borrowed and outlives the server. */
 void ing_routes(struct ing_routes *routes, struct fg_http_server *server);
-/* Those of one with a seat. */
+
+/* Adds the routes of a member of a ring. */
 void ing_ring_routes(struct ing_routes *routes, struct fg_http_server *server);
 
 #endif

@@ -63,7 +63,7 @@ void ing_catalog_leave(struct ing_catalog *catalog, unsigned entered)
     fg_assert(before > 0);
 }
 
-/* A push has found it, now. Under the lock. */
+/* Marks that a push has found it now. Under the lock. */
 static void mark_found(const struct ing_catalog *catalog, _Atomic uint64_t *found)
 {
     if (atomic_load_explicit(found, memory_order_relaxed) != catalog->epoch)
@@ -94,7 +94,7 @@ static void free_all(struct ing_catalog_memory *memory)
     }
 }
 
-/* What left in the epoch before is freed then. */
+/* Frees what was retired in the epoch before. */
 void ing_catalog_turn_epoch(struct ing_catalog *catalog)
 {
     struct ing_catalog_memory *free_now = NULL;
@@ -226,7 +226,8 @@ static bool full(const struct ing_catalog *catalog)
     return bytes_of(catalog) > catalog->max_bytes;
 }
 
-/* Are there as many tenants as there may be, without this one? NULL: a new one. */
+/* Returns true if there are as many other tenants with services as allowed. NULL: of a new tenant.
+ */
 static bool are_too_many(const struct ing_catalog *catalog, const struct ing_catalog_tenant *tenant)
 {
     return catalog->tenants_max > 0 && catalog->n_active >= catalog->tenants_max &&
@@ -632,10 +633,10 @@ bool ing_catalog_series_saw(struct ing_catalog_series *series, uint64_t types)
     return !atomic_load(&series->durable) || (types & ~atomic_load(&series->stored)) != 0;
 }
 
-/* One thread changes them. */
+/* Only the committer changes them. */
 void ing_catalog_series_holds(struct ing_catalog_series *series, uint32_t born, int64_t time_ns)
 {
-    series->committed_before = FG_MAX(series->committed_before, born + 1);
+    series->chunks_before = FG_MAX(series->chunks_before, born + 1);
     if (time_ns < atomic_load_explicit(&series->least_ns, memory_order_relaxed))
         atomic_store(&series->least_ns, time_ns);
     if (time_ns > atomic_load_explicit(&series->greatest_ns, memory_order_relaxed))

@@ -41,7 +41,7 @@ void ing_hash_table_remove(struct ing_hash_table *table, uint32_t place)
     table->n_gone++;
 }
 
-/* The map forgets nothing, so it is made anew. */
+/* A fg_map cannot delete, so a new one is made. */
 void ing_hash_table_compact(struct ing_hash_table *table)
 {
     struct ing_hash_table compacted = {.cap = FG_MAX(SLOTS_MIN, ing_hash_table_items(table))};

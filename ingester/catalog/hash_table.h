@@ -1,8 +1,8 @@
 /*
- * A table keeps things in the order in which they came, and finds them by hash. A thing that was
- * removed costs two words until ing_hash_table_compact().
+ * A hash table that keeps its items in the order in which they were added. A removed item costs two
+ * words until ing_hash_table_compact().
  *
- * Thread: one at a time. The things are the caller's.
+ * Thread: one at a time. The items are the caller's.
  */
 #ifndef FG_INGESTER_CATALOG_HASH_TABLE_H
 #define FG_INGESTER_CATALOG_HASH_TABLE_H
@@ -11,38 +11,43 @@
 
 struct ing_hash_table_slot {
     uint64_t hash;
-    void *item; /* NULL: it has left */
+    void *item; /* NULL: it was removed */
 };
 
-/* Zeroed: empty. */
+/* A zeroed table is empty. */
 struct ing_hash_table {
     struct ing_hash_table_slot *slots;
     uint32_t count, cap; /* of slots */
     uint32_t n_gone;
-    struct fg_map map; /* hash -> place */
+    struct fg_map map; /* from hash to slot */
 };
 
+/* Frees the table, not the items. */
 void ing_hash_table_done(struct ing_hash_table *table);
+
+/* Returns the memory of the table in bytes, without the items. */
 size_t ing_hash_table_bytes(const struct ing_hash_table *table);
 
-/* Returns by how many bytes the table grows when one more thing is added. */
+/* Returns by how many bytes the table grows if one more item is added. */
 size_t ing_hash_table_growth(const struct ing_hash_table *table);
 
+/* Adds an item at the end. */
 void ing_hash_table_add(struct ing_hash_table *table, uint64_t hash, void *item);
 
-/* The item leaves its place. */
+/* Removes the item of a slot. */
 void ing_hash_table_remove(struct ing_hash_table *table, uint32_t place);
 
-/* Closes the gaps once most slots are free, and returns memory: all the others change places. An
- * empty table gives back all of it. */
+/* Closes the gaps if most slots are free, and returns memory; items move to other slots. An empty
+ * table returns all of its memory. */
 void ing_hash_table_compact(struct ing_hash_table *table);
 
+/* Returns how many items the table has. */
 static inline uint32_t ing_hash_table_items(const struct ing_hash_table *table)
 {
     return table->count - table->n_gone;
 }
 
-/* The slots of items with this hash, one after the other; FG_MAP_NONE: no more. */
+/* Return the slots of items with this hash one after the other, then FG_MAP_NONE. */
 static inline uint32_t ing_hash_table_next(const struct ing_hash_table *table,
                                            struct fg_map_walk *walk)
 {

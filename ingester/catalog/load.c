@@ -61,7 +61,8 @@ static void load_tenant(struct loading *loading, struct fg_slice key, struct fg_
     atomic_store(&tenant->durable, true);
 }
 
-/* NULL: none of that number has a name, so nothing of it can be asked for. */
+/* Returns the tenant of a number, or NULL if it has no name: then nothing of it can be asked for.
+ */
 static struct ing_catalog_tenant *named_tenant(const struct ing_catalog *catalog, uint32_t number)
 {
     return number < catalog->n_tenants && ing_catalog_is_named(catalog->tenants[number])
@@ -174,7 +175,7 @@ static struct ing_catalog_service *service_of(struct loading *loading,
     return service;
 }
 
-/* Nobody knows which profiles it has, and in which chunks. */
+/* It is unknown which profiles it has, and in which chunks. */
 static void load_series(struct loading *loading, struct fg_slice key, struct fg_slice value)
 {
     struct fg_cur key_cur = fg_cur(key);
@@ -218,7 +219,7 @@ static void load_series(struct loading *loading, struct fg_slice key, struct fg_
                            series, number);
     series->least_ns = INT64_MIN;
     series->greatest_ns = INT64_MAX;
-    series->committed_before = UINT32_MAX;
+    series->chunks_before = UINT32_MAX;
     atomic_store(&series->seen, stored.seen);
     atomic_store(&series->stored, stored.seen);
     atomic_store(&series->durable, true);

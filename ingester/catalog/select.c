@@ -137,7 +137,8 @@ static bool walk_more(struct select_walk *walk)
 
 /* ---- selecting ---- */
 
-/* As fg_selector_matches() of ing_series_type_labels(), which need not be made for that. */
+/* Matches as fg_selector_matches() does with ing_series_type_labels(), without making these labels.
+ */
 static bool matches(const struct ing_catalog_series *series, uint32_t type,
                     const struct fg_selector *selector)
 {

@@ -64,7 +64,7 @@ struct fg_id ing_series_kind_id(const struct ing_series_def *def)
     return id_with_types(def, &content);
 }
 
-/* Of all texts of types, without the parts that are the same for all. */
+/* Returns the bytes of all texts of types, without the parts that all share. */
 static void write_types(const struct ing_series_def *def, struct fg_buf *out)
 {
     for (uint32_t t = 0; t < def->n_types; t++)
@@ -122,7 +122,7 @@ struct ing_series_kind *ing_series_kind_make(const struct ing_series_def *def)
 
 /* ---- series ---- */
 
-/* Does the kind have this label's value? */
+/* Returns true if the kind has the value of this label. */
 static bool is_of_kind(const struct fg_label *label)
 {
     return fg_slice_is(label->name, FG_LABEL_NAME);

@@ -1,6 +1,6 @@
 /*
- * A series of the catalog, in one piece of memory that is returned when it leaves; and its
- * definition as it stands in the store (keys.h, SERIES).
+ * A series of the catalog, in one piece of memory that is freed when it is retired, and its
+ * definition as it is in the store (keys.h, SERIES).
  *
  * There may be a million series, and most differ only in a few label values. A kind, shared by the
  * series of a tenant, has what they have in common: label names, __name__, types. The series itself
@@ -19,9 +19,9 @@
 
 #include <stdatomic.h>
 
-/* The first of what the catalog allocates by the piece. */
+/* The first member of what the catalog allocates by the piece. */
 struct ing_catalog_memory {
-    struct ing_catalog_memory *next; /* of those that wait to be freed */
+    struct ing_catalog_memory *next; /* in the list of memory to free */
     size_t bytes;
 };
 
@@ -31,7 +31,7 @@ struct ing_series_type {
     struct fg_slice text;
 };
 
-/* What series have in common. One allocation; immutable except n_series. */
+/* What series of a tenant have in common. One allocation; immutable except n_series. */
 struct ing_series_kind {
     struct ing_catalog_memory memory;
     uint64_t n_series;
@@ -50,31 +50,35 @@ struct ing_catalog_series {
     struct ing_series_kind *kind; /* set by ing_series_bind() */
     struct fg_labels labels;      /* with __name__, without those made from the type */
     struct fg_id id;              /* ing_series_id() */
-    /* Types that ever had a value: bit t. The others are not listed and answer nothing. */
+    /* Types that ever had a value: bit t. Other types are not listed and answer nothing. */
     _Atomic uint64_t seen;
-    _Atomic uint64_t stored; /* those of them that the definition on disk says */
+    _Atomic uint64_t stored; /* those that the definition on disk names */
     _Atomic bool durable;
-    /* No profile of it is before or after; one that comes makes them wider. */
+    /* The times of its profiles since the start; a later profile widens them. */
     _Atomic int64_t least_ns, greatest_ns;
-    _Atomic uint64_t found;    /* the catalog's: in which epoch a push found it last */
-    uint32_t committed_before; /* the committer's: chunks with profiles of it began before so many
-                                  cuts */
+    _Atomic uint64_t found; /* the epoch in which a push found it last */
+    uint32_t chunks_before; /* the committer's: the chunks that have profiles of it began before so
+                              many cuts */
 };
 
-/* What makes two series one. Borrowed. */
+/* The definition of a series: two with the same definition are one. Borrowed. */
 struct ing_series_def {
-    uint16_t shard; /* as its profiles came: what its tenant's spread was */
+    uint16_t shard; /* with which its profiles came; it depends on the tenant's shard factor then */
     struct fg_labels labels;
     struct fg_value_type period, *types;
     uint32_t n_types;
 };
+
+/* Returns the id of a series: a hash of its definition. */
 struct fg_id ing_series_id(const struct ing_series_def *def);
 
-/* Makes the kind of such series. The caller frees it with free(). */
+/* Creates the kind of such series. The caller frees it with free(). */
 struct ing_series_kind *ing_series_kind_make(const struct ing_series_def *def);
+
+/* Returns the id of the kind of such series. */
 struct fg_id ing_series_kind_id(const struct ing_series_def *def);
 
-/* Makes a series without number and kind, which is not stored yet. Borrows a label value that
+/* Creates a series without number and kind, which is not stored yet. Borrows a label value that
  * equals `service`, the name of its service: the service must outlive the series. The caller frees
  * it with free(). */
 struct ing_catalog_series *ing_series_make(const struct ing_series_def *def,
@@ -93,7 +97,7 @@ struct fg_slice ing_series_label(const struct ing_catalog_series *series, uint32
 struct fg_labels ing_series_type_labels(const struct ing_catalog_series *series, uint32_t type,
                                         struct fg_arena *arena);
 
-/* The value of its definition. service: its number. */
+/* Appends the value of the definition. service: the number of its service. */
 void ing_series_encode(const struct ing_catalog_series *series, uint32_t service,
                        struct fg_buf *out);
 
@@ -101,7 +105,8 @@ struct ing_series_stored {
     struct ing_series_def def;
     uint64_t service, seen;
 };
-/* Borrows from `in`, arrays in the arena. FG_E_CORRUPT. */
+
+/* Reads a definition. The result borrows from `in`, with arrays in the arena. FG_E_CORRUPT. */
 enum fg_code ing_series_decode(struct fg_slice in, struct fg_arena *arena,
                                struct ing_series_stored *ret_stored,
                                struct fg_err *err) fg_must_check;

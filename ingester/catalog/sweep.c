@@ -1,4 +1,4 @@
-/* What nothing holds any more leaves. */
+/* Sweeping: retires series that no chunk has, and services without series. */
 #include "ingester/catalog/catalog_impl.h"
 
 enum {
@@ -19,11 +19,12 @@ static void remove_series(struct ing_catalog *catalog, struct ing_catalog_tenant
         ing_catalog_add_idle(catalog, series->service);
     ing_catalog_drop_series(catalog, tenant, series);
     ing_catalog_series_key(tenant, series, &key);
-    fg_store_delete(out, HEAD_SERIES, fg_buf_slice(&key)); /* where it never came to be, too */
+    fg_store_delete(out, HEAD_SERIES, fg_buf_slice(&key)); /* also if it was never written */
     fg_buf_done(&key);
 }
 
-/* To the next tenant. The places of this one may change only now: nobody stands on them. */
+/* Continues with the next tenant. Slots of this one may move only now, since nothing points to
+ * them. */
 static void move_hand(struct ing_catalog *catalog)
 {
     ing_catalog_compact_table(catalog, &catalog->tenants[catalog->hand_tenant]->series);
@@ -51,13 +52,14 @@ static void sweep_some(struct ing_catalog *catalog, struct sweep *sweep)
     for (; catalog->hand_place < end; catalog->hand_place++) {
         const struct ing_catalog_series *series = table->slots[catalog->hand_place].item;
 
-        if (series == NULL || series->committed_before > sweep->least_born ||
+        if (series == NULL || series->chunks_before > sweep->least_born ||
             ing_catalog_in_use(catalog, &series->found))
             continue;
         remove_series(catalog, tenant, catalog->hand_place, sweep->out);
         sweep->gone++;
     }
-    /* Of a tenant that never became durable nothing is stored that its numbers could meet again. */
+    /* A tenant that never became durable has no records that could be confused with those of its
+     * numbers. */
     if (sweep->gone > before && atomic_load(&tenant->durable))
         ing_catalog_put_next(tenant, tenant->next_series, sweep->out);
     if (catalog->hand_place == table->count)
@@ -173,7 +175,7 @@ void ing_catalog_assume_held(struct ing_catalog *catalog, uint32_t cuts)
             struct ing_catalog_series *series = catalog->tenants[t]->series.slots[i].item;
 
             if (series != NULL)
-                series->committed_before = cuts + 1;
+                series->chunks_before = cuts + 1;
         }
     fg_rwlock_unlock(&catalog->lock);
 }

@@ -175,7 +175,7 @@ struct fetch {
     struct ing_query *query;
     const Fg__Inner__FetchHead *head;
     struct ing_query_ids wanted;
-    struct ing_head_profile_key place;   /* where they are at the earliest */
+    struct ing_head_profile_key place;   /* they are there or behind it */
     struct ing_export_profile *profiles; /* [wanted.n] */
     bool *found;                         /* [wanted.n] */
     size_t n;
@@ -224,7 +224,7 @@ static bool take_profile(void *arg, const struct ing_head_profile_key *key, stru
            fetch->n < fetch->wanted.n; /* so what lies behind them is not read */
 }
 
-/* Those that were not found: they are behind the place, or not there any more. */
+/* Leaves the ids that were not found: they are behind the place, or gone. */
 static enum fg_code put_left(struct fetch *fetch, Fg__Inner__FetchReply *reply)
 {
     size_t n = fetch->wanted.n - fetch->n, at = 0;

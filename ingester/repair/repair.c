@@ -47,7 +47,7 @@ struct ing_repair {
     bool stop;
 };
 
-/* One that is asked. */
+/* An owner that is asked. */
 struct other {
     struct ing_repair *repair;
     const struct fg_ring_view *view;
@@ -62,7 +62,7 @@ static ProtobufCBinaryData store_of(uint8_t store[FG_ID_BYTES])
 
 /* ---- waiting ---- */
 
-/* false: it is time to end. */
+/* Waits. Returns false at the end. */
 static bool pause_for(struct ing_repair *repair, int64_t ns)
 {
     int64_t until_ns = fg_mono_ns(fg_clock_real()) + ns;
@@ -93,7 +93,7 @@ static enum fg_code keep_rate(struct ing_repair *repair, uint64_t bytes, struct 
 
 /* ---- calls ---- */
 
-/* The reply is in the call; fg_call_done() in any case. */
+/* Makes a call; the reply is in it. Call fg_call_done() in any case. */
 static enum fg_code ask(struct fg_peer *peer, enum fg_rpc_method method,
                         const ProtobufCMessage *head, struct fg_slice payload, struct fg_call *call)
 {
@@ -132,7 +132,7 @@ static enum fg_code check_results(struct ing_repair *repair, const Fg__Inner__Pu
     return FG_OK;
 }
 
-/* What was fetched, as if a distributor had sent it. */
+/* Pushes what was fetched, as a distributor would. */
 static enum fg_code push_items(struct other *other, const Fg__Inner__FetchReply *fetched,
                                struct fg_slice batches, struct fg_err *err)
 {
@@ -332,7 +332,7 @@ static bool link_owns(void *arg, uint16_t shard)
     return ing_repair_owns(other->view, other->repair->config.member->store, shard);
 }
 
-/* false: nothing is known here of the tenant. */
+/* Finds the key of a group here. Returns false if the tenant is unknown. */
 static bool find_group(const struct other *other, const struct ing_repair_group *group,
                        struct ing_head_group_key *ret_key)
 {
@@ -409,7 +409,7 @@ static void repair_from(struct ing_repair *repair, const struct fg_ring_view *vi
                  fg_ls("err", err.msg));
 }
 
-/* Everyone who may have something: that they own a shard with us the other side looks up. */
+/* Asks every member that may have something; it looks up itself which shards it shares with us. */
 static void pass(struct ing_repair *repair)
 {
     fg_auto(fg_ring_view) *view = fg_ring_watch_get(repair->config.member->watch);
@@ -431,6 +431,10 @@ static bool is_seated(const struct ing_repair *repair)
     return fg_ring_watch_member_state(repair->config.member->watch) == FG_RING_MEMBER_ACTIVE;
 }
 
+/*
+ * The thread is no ticker (common/runtime/ticker.h): a pass sleeps to keep its rate, and a stop
+ * must end that sleep, too; and it waits for the ring in shorter steps than between two passes.
+ */
 static void *run(void *arg)
 {
     struct ing_repair *repair = arg;

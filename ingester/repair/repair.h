@@ -1,17 +1,17 @@
 /*
- * Repair between replicas: a member asks the other owners what they have that it lacks, and takes
- * it. So one that was down, or missed some pushes, comes to what it should have, and a later loss
- * of another disk finds enough replicas. It decides nothing about what is in an answer: readers
- * hear a quorum whether or not repair has come chunk.
+ * Repair between replicas: a member asks the other owners which profiles it lacks, and fetches
+ * them. So a member that was down or missed some pushes gets what it should have, and a later loss
+ * of another disk finds enough replicas. Repair decides no answer: readers hear a quorum whether or
+ * not it has run.
  *
  *   for each other member:
- *     GROUPS   sums of its groups that are in no segment and that we own too, page after page
- *     FETCH    where they differ from ours: all ids; then, of what we lack, the profiles
- *     PUSH     to ourselves, under the newest revision: admitted, looked for and written like any
+ *     GROUPS   sums of its groups that are in no segment and that we own, too, page after page
+ *     FETCH    of groups that differ: all ids; then the profiles that we lack
+ *     PUSH     to ourselves, under the newest revision: checked and written as any push
  *
- * A profile of the last minute may be on its way here, and is left. What another head has committed
- * and ours has not noticed yet, or the other way chunk, makes sums differ for nothing: ids settle
- * it, and a profile that is in a segment already is found there by the push.
+ * A profile of the last minute may still be on its way here, and is left out. If one head has
+ * noticed a commit and the other has not, sums differ for no reason: then the ids agree, and the
+ * push finds a profile that is in a segment already.
  *
  * Thread: one of its own. Memory: a page of sums, the ids of a group, some megabytes of profiles.
  */
@@ -45,10 +45,13 @@ struct ing_repair_config {
     struct fg_clock *clock;
 };
 
-/* Begins as soon as the seat is there. */
+/* Starts the thread, which begins once this ingester is a member of the ring. FG_E_LIMIT: no more
+ * threads. */
 enum fg_code ing_repair_create(const struct ing_repair_config *config,
                                struct ing_repair **ret_repair, struct fg_err *err) fg_must_check;
-/* Ends within a call's time, some seconds; before what it pushes to does. NULL is fine. */
+
+/* Ends the thread, after a call under way: some seconds. Call it before the push context ends.
+ * Accepts NULL. */
 void ing_repair_destroy(struct ing_repair *repair);
 
 #endif

@@ -2,7 +2,7 @@
 
 enum { PAGE_MAX_BYTES = 4 * 1024 * 1024 /* 4096 groups and the names of their tenants */ };
 
-/* Of theirs, what is not among ours, in the same order; both lists stay. */
+/* Lists ids of theirs that are not among ours, in the same order. */
 static void find_missing(const struct ing_group_ids *theirs, const struct ing_group_ids *own,
                          struct ing_group_ids *missing)
 {
@@ -62,8 +62,8 @@ static enum fg_code compare_group(const struct ing_repair_links *links,
     return is_same(&own, &group->sum) ? FG_OK : repair_group(links, group, err);
 }
 
-/* The next page, and what is to be done about it. *after: the last group of the one before, whose
- * arena is kept as long; of this one then. */
+/* Gets the next page and repairs its groups. *after: the last group of the page before, whose arena
+ * is still alive; set to the last of this page, or NULL at the end. */
 static enum fg_code one_page(const struct ing_repair_links *links, struct fg_arena *arena,
                              const struct ing_repair_group **after, struct fg_err *err)
 {

@@ -1,11 +1,12 @@
 /*
- * What one owner lacks of what another one has: which groups differ, which ids are lacking, and
- * when all was asked. The decisions of repair.h, without calls, store and clock, which are behind
- * repair_links: straight-line code, since it runs in a thread of its own.
+ * The core of repair: finds which groups of another owner differ, which ids this head lacks, and
+ * fetches them. It decides for repair.h without calls, store and clock, which are behind
+ * ing_repair_links. It is straight-line code, since it runs on a thread of its own; the simulator
+ * runs it on a fiber.
  *
- *   groups()   page after page: sums of what the other one has in no segment
- *     ids()      of a group whose sum is not ours: what it has, but the youngest
- *       take()     what of it we have not, some hundred at a time
+ *   groups()   page after page: sums of what the other owner has in no segment
+ *     ids()      of a group whose sum differs from ours: all but the youngest
+ *       take()     the profiles that we lack, some hundred at a time
  *
  * Thread: the caller's.
  */
@@ -15,9 +16,9 @@
 #include "common/base/arena.h"
 #include "ingester/repair/group.h"
 
-enum { REPAIR_IDS_MAX = 256 /* that are taken at a time */ };
+enum { REPAIR_IDS_MAX = 256 /* in one call of take() */ };
 
-/* A group of the other one. */
+/* A group of the other owner. */
 struct ing_repair_group {
     struct fg_slice tenant;
     uint16_t shard;
@@ -28,37 +29,39 @@ struct ing_repair_group {
 struct ing_repair_page {
     struct ing_repair_group *groups;
     size_t n;
-    bool more; /* behind the last of these */
+    bool more; /* there are groups behind the last of these */
 };
 
-/* Where in a group of the other one that is which is to be taken, at the earliest: in its own
- * words, which it said with an answer before. So it need not read what lies before that again. */
+/* A position in a group of the other owner, in its own encoding, as of its last answer: it need not
+ * read again what is before that position. */
 struct ing_repair_place {
     uint8_t bytes[HEAD_PROFILE_KEY_BYTES];
-    size_t len; /* 0: it said nothing */
+    size_t len; /* 0: the beginning */
 };
 
-/* All may take their time and fail, but for owns() and own_sum(). */
+/* The world as the core sees it. All functions may wait and fail, except owns() and own_sum(). */
 struct ing_repair_links {
     void *arg;
-    /* after NULL: from the start. The page is in the arena. */
+    /* Lists groups behind `after` (NULL: from the start). The page is in the arena. */
     enum fg_code (*groups)(void *arg, const struct ing_repair_group *after, struct fg_arena *arena,
                            struct ing_repair_page *ret_page, struct fg_err *err);
-    /* Adds the ids of what the other one has of the group, in the order in which they are kept. */
+    /* Adds the ids that the other owner has of the group, in the order of its store. */
     enum fg_code (*ids)(void *arg, const struct ing_repair_group *group, struct ing_group_ids *out,
                         struct fg_err *err);
-    /* Fetches and pushes some of these, at least one; *n are left, in front, at the place or behind
-     * it. */
+    /* Fetches and pushes at least one of the profiles. Leaves the ids of the others in front, *n of
+     * them, all at the place or behind it. */
     enum fg_code (*take)(void *arg, const struct ing_repair_group *group, struct fg_id *ids,
                          size_t *n, struct ing_repair_place *place, struct fg_err *err);
+    /* Returns true if this ingester owns the shard. */
     bool (*owns)(void *arg, uint16_t shard);
-    /* What we have of it: in no segment; at all. */
+    /* Returns the sum of what this head has of the group in no segment. */
     struct ing_group_sum (*own_sum)(void *arg, const struct ing_repair_group *group);
+    /* Adds all ids that this head has of the group. */
     enum fg_code (*own_ids)(void *arg, const struct ing_repair_group *group,
                             struct ing_group_ids *out, struct fg_err *err);
 };
 
-/* Fails with what a link fails with. */
+/* Runs one pass over all groups of the other owner. Fails with the error of a link. */
 enum fg_code ing_repair_core_pass(const struct ing_repair_links *links,
                                   struct fg_err *err) fg_must_check;
 

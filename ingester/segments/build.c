@@ -4,7 +4,7 @@
 #include "common/storage/rollup/whole.h"
 #include "ingester/record.h"
 
-/* A profile of the series at hand. */
+/* A profile of the current series. */
 struct build_entry {
     struct ing_head_profile_key key;
     const struct ing_catalog_series *series;
@@ -41,7 +41,7 @@ struct build {
     struct fg_buf key;
     struct fg_err *err;
 
-    /* Of the tenant at hand. */
+    /* Of the current tenant. */
     struct fg_slice tenant;
     const struct ing_head_chunk_key *chunks; /* ascending by shard, window, number */
     size_t n_chunks;
@@ -49,7 +49,7 @@ struct build {
     struct fg_l0_new_part *part;
     struct ing_build_suspects suspects;
 
-    /* Of the service at hand, in an arena of its own. */
+    /* Of the current service, in an arena of its own. */
     struct fg_arena *arena;
     struct build_member *members;
     size_t n_members;
@@ -60,7 +60,7 @@ struct build {
     uint32_t *uses;                /* [1 + nodes of the tree] */
     struct fg_rollup_whole *whole; /* NULL: none */
 
-    /* Of the profile at hand; kept from one to the next. */
+    /* Of the current profile; reused for the next. */
     struct ing_record_columns columns;
     uint64_t *values, *link_values;
     uint32_t *stacks;
@@ -96,7 +96,7 @@ static void add_entry(struct build *build, const struct ing_head_profile_key *ke
     build->entries[build->n_entries++] = (struct build_entry){*key, series};
 }
 
-/* Profiles that the series has in the chunk of that place. */
+/* Finds the profiles that the series has in a chunk. */
 static enum fg_code find_in_chunk(struct build *build, size_t place,
                                   const struct ing_catalog_series *series)
 {
@@ -266,7 +266,7 @@ static enum fg_code count_uses(struct build *build, const struct build_entry *en
     return FG_OK;
 }
 
-/* Leaves out profiles of which something cannot be read. */
+/* Leaves out profiles that cannot be read. */
 static enum fg_code keep_readable(struct build *build, struct build_member *member)
 {
     struct build_entry *entries = build->entries + member->first;
@@ -354,7 +354,7 @@ static enum fg_code make_tree(struct build *build)
 
 /* ---- writing ---- */
 
-/* Numbers of the dictionary become those of the part. */
+/* Translates numbers of the dictionary to those of the part. */
 static void number_stacks(struct build *build, const struct build_entry *entry,
                           const struct ing_record *record)
 {
@@ -410,7 +410,7 @@ static enum fg_code write_profile(struct build *build, uint32_t series,
     return FG_OK;
 }
 
-/* Says which series a failure is about. */
+/* Adds to a failure which series it is about. */
 static enum fg_code wrap_series(struct build *build, const struct build_member *member)
 {
     struct fg_buf text;
@@ -556,7 +556,7 @@ static enum fg_code build_part(struct build *build, struct ing_catalog_series *c
     return write_part(build, series[0]->service->name);
 }
 
-/* What cannot be written is in these chunks: of the tenant, in the shards of the series. */
+/* Sets the suspects: the chunks of the tenant in the shards of the current series. */
 static void suspect_shards(struct build *build, struct ing_catalog_series *const *series, size_t n,
                            struct fg_arena *arena)
 {
@@ -689,7 +689,7 @@ static int cmp_shares(const void *left, const void *right)
                         ing_catalog_tenant_name(((const struct build_share *)right)->tenant));
 }
 
-/* By tenants, in the order of their names. NULL: the arena is full. */
+/* Groups the chunks by tenants, in the order of their names. NULL: the arena is full. */
 static struct build_share *divide(const struct ing_build_head *head,
                                   const struct ing_head_chunk_key *chunks, size_t n_chunks,
                                   struct fg_arena *arena, size_t *ret_count)

@@ -1,11 +1,14 @@
 /*
- * Makes a segment of chunks: reads their profiles from the head, in the order of the block format
- * (common/storage/block/README.md), into a file.
+ * Builds a segment: reads the profiles of sealed chunks from the head, in the order of the block
+ * format (common/storage/block/README.md), and writes them into a file.
  *
- * Each service is read twice, first to count how many profiles need each stack (frequent ones get
- * short numbers), then to write. Memory: 48 bytes for each profile of a service, and its stacks.
+ * It reads each service twice, first to count how many profiles need each stack (frequent stacks
+ * get short numbers), then to write. Memory: 48 bytes for each profile of a service, and its
+ * stacks.
  *
- * The chunks are sealed, so nothing of them changes meanwhile.
+ * Sealed chunks do not change, so no lock is held.
+ *
+ * Thread: one that may wait.
  */
 #ifndef FG_INGESTER_SEGMENTS_BUILD_H
 #define FG_INGESTER_SEGMENTS_BUILD_H
@@ -16,7 +19,7 @@
 #include "ingester/dict.h"
 #include "ingester/head_chunks.h"
 
-/* Where the profiles are, borrowed, and how they are written. */
+/* Where the profiles are, and how they are written. All borrowed. */
 struct ing_build_head {
     struct fg_store *store;
     struct ing_catalog *catalog;
@@ -25,26 +28,28 @@ struct ing_build_head {
     uint32_t block_version; /* of the format of segments; 0: the newest */
 };
 
-/* What manifests say of the segment. parts are in the arena; tenants' names are the catalog's. */
+/* What the manifest says of the segment. parts are in the arena; names of tenants are the
+ * catalog's. */
 struct ing_build_summary {
     struct fg_block_summary file;
-    struct fg_l0_new_part *parts; /* ascending by tenant's name */
+    struct fg_l0_new_part *parts; /* ascending by the name of the tenant */
     uint32_t n_parts;
-    uint64_t n_lost; /* profiles that were left out: only when salvaging */
+    uint64_t n_lost; /* profiles that a salvage left out */
 };
 
-/* Chunks of which no segment can be made, in the arena; none: nobody knows which they are. */
+/* Chunks that cannot become a segment, in the arena; none: unknown which ones. */
 struct ing_build_suspects {
     struct ing_head_chunk_key *chunks;
     uint32_t n;
 };
 
 /*
- * Makes the segment in a new file at path, which is synced in the end, and removed after a failure.
- * FG_E_NO_SPACE: no room for it. FG_E_UNAVAILABLE: the head cannot be read now. Others say that it
- * would fail again, and *ret_suspects why: FG_E_CORRUPT: what the head holds does not fit together;
- * FG_E_LIMIT: it is more than a segment can hold; FG_E_INVALID: the format has no way to say it.
- * salvage: profiles that cannot be read are left out and counted, instead of FG_E_CORRUPT.
+ * Writes the segment into a new file at path and syncs it; removes the file after a failure.
+ * salvage: leaves out and counts profiles that cannot be read, instead of FG_E_CORRUPT.
+ * FG_E_NO_SPACE: the disk is full. FG_E_UNAVAILABLE: the head cannot be read now. Other errors will
+ * come again, and *ret_suspects says because of which chunks: FG_E_CORRUPT: what the head has does
+ * not fit together; FG_E_LIMIT: more than a segment can hold; FG_E_INVALID: the format cannot
+ * express it.
  */
 enum fg_code ing_build_segment(const struct ing_build_head *head,
                                const struct ing_head_chunk_key *chunks, size_t n_chunks,

@@ -28,19 +28,19 @@ struct ing_segments_chunk {
     struct ing_head_group_key group;
     uint32_t number; /* in its group; never one that the store still has */
     enum ing_chunk_state state;
-    uint64_t cut;        /* SEALED */
-    uint64_t generation; /* COMMITTED */
+    uint64_t cut;        /* SEALED: by which it was sealed */
+    uint64_t generation; /* COMMITTED: of the manifest */
     uint64_t profiles, bytes;
-    int64_t opened_wall_ns;    /* of its first profile */
-    int64_t committed_mono_ns; /* 0 where it was before this start */
-    bool marked;               /* COMMITTED: the store says so too; else it says SEALED */
-    bool retry;     /* ASIDE: the next cut of such chunks takes it; UNCHECKED: a DRAIN waits
-                       for a COMPARE that tells whether it is unsure */
-    bool salvage;   /* and gives up what of it cannot be read */
-    bool checking;  /* UNCHECKED: the COMPARE under way tells of all that it has */
-    uint64_t drain; /* the first DRAIN that waits for it; 0: none does */
+    int64_t opened_wall_ns;    /* when its first profile was received */
+    int64_t committed_mono_ns; /* 0: before this start */
+    bool marked;               /* COMMITTED: the store says so, too; else it says SEALED */
+    bool retry;     /* ASIDE: the next cut of such chunks takes it. UNCHECKED: a DRAIN waits for a
+                       COMPARE that tells whether it is unsure */
+    bool salvage;   /* ASIDE: commit it without what cannot be read of it */
+    bool checking;  /* UNCHECKED: the COMPARE under way covers all that it has */
+    uint64_t drain; /* the first DRAIN that waits for it; 0: none */
     uint8_t rank;   /* of its shard */
-    uint64_t era;   /* what it holds was received in this one or later; 0: nobody knows */
+    uint64_t era;   /* all that it has was received in this era or later; 0: unknown */
 };
 
 #endif

@@ -21,7 +21,7 @@ void ing_chunk_table_done(struct ing_chunk_table *table)
     fg_map_done(&table->chunk_map);
 }
 
-/* Shards and windows are what strangers choose, so the hash has a part that they do not know. */
+/* Clients choose shards and windows, so the hash has a seed that they do not know. */
 static uint64_t hash_group(const struct ing_head_group_key *key)
 {
     return fg_mix64(fg_mix64((uint64_t)key->tenant << 32 | key->window) ^ key->shard ^
@@ -50,7 +50,7 @@ struct ing_chunk_table_group *ing_chunk_table_group(const struct ing_chunk_table
     return NULL;
 }
 
-/* Its place in the array, or FG_MAP_NONE. */
+/* Returns the place of a chunk in the array, or FG_MAP_NONE. */
 static uint32_t chunk_place(const struct ing_chunk_table *table,
                             const struct ing_head_group_key *key, uint32_t number)
 {
@@ -72,7 +72,7 @@ struct ing_segments_chunk *ing_chunk_table_chunk(const struct ing_chunk_table *t
     return place == FG_MAP_NONE ? NULL : table->chunks[place];
 }
 
-/* A place behind the last element of an array of pointers. */
+/* Returns the array with room for one more pointer. */
 static void *grow(void *array, uint32_t count, uint32_t *cap)
 {
     if (count < *cap)
@@ -93,7 +93,7 @@ struct ing_chunk_table_group *ing_chunk_table_add_group(struct ing_chunk_table *
     return group;
 }
 
-/* Into the sums (sign 1), or out of them. */
+/* Adds a chunk to the sums (sign 1), or removes it (-1). */
 static void sum(struct ing_chunk_table *table, const struct ing_segments_chunk *chunk, int sign)
 {
     uint64_t bytes = sign > 0 ? chunk->bytes : -chunk->bytes;
@@ -187,7 +187,7 @@ static void rebuild_maps(struct ing_chunk_table *table)
                    hash_chunk(&table->chunks[i]->group, table->chunks[i]->number), i);
 }
 
-/* Lets go of one; its place stays empty. */
+/* Takes a chunk out of group and sums; its place in the array becomes NULL. */
 static void drop(struct ing_chunk_table *table, struct ing_segments_chunk *chunk)
 {
     struct ing_chunk_table_group *group = ing_chunk_table_group(table, &chunk->group);
@@ -219,7 +219,7 @@ void ing_chunk_table_remove(struct ing_chunk_table *table, struct ing_segments_c
             table->groups[kept++] = table->groups[i];
     }
     table->n_groups = kept;
-    rebuild_maps(table); /* they forget nothing by themselves */
+    rebuild_maps(table); /* a fg_map cannot delete */
 }
 
 void ing_chunk_table_check(const struct ing_chunk_table *table)

@@ -32,7 +32,7 @@ static int cmp_ids(const void *left, const void *right)
     return fg_id_cmp(*(const struct fg_id *)left, *(const struct fg_id *)right);
 }
 
-/* One for each group that may be held. */
+/* Adds a group of which the bucket may have profiles. */
 static enum fg_code list_groups(const struct ing_head_chunk *chunks, size_t n,
                                 const struct ing_compare_asking *asking,
                                 struct ing_compare *compare, struct fg_err *err)
@@ -77,7 +77,7 @@ static enum fg_code ask(const struct ing_compare_head *head,
                           asking->until, &compare->generation, err);
 }
 
-/* Those of which nothing is held, or may be, go; ids are put in order. */
+/* Drops groups of which the bucket has nothing, and sorts the ids of the others. */
 static void keep_held(struct ing_compare *compare)
 {
     size_t kept = 0;
@@ -221,7 +221,7 @@ static void move_profile(struct applying *applying, const struct compare_walk *w
     ing_head_chunk_add(leftover, key.time_ns, key.id, walk->iter->value.len);
 }
 
-/* What of the chunk is held, and what not. */
+/* Splits the profiles of a chunk into those that the bucket has and those that it lacks. */
 static enum fg_code divide(const struct applying *applying, const struct ing_head_chunk *chunk,
                            struct ing_head_chunk *kept, struct ing_head_chunk *moved)
 {
@@ -255,7 +255,7 @@ static enum fg_code move_profiles(struct applying *applying, const struct ing_he
     return walk_end(&walk, applying->err);
 }
 
-/* Is any profile of the chunk held? Then the others move, and it is committed. */
+/* If the bucket has a profile of the chunk, moves the others and marks the chunk committed. */
 static enum fg_code apply_chunk(struct applying *applying, const struct ing_head_chunk *chunk)
 {
     struct ing_compare *compare = applying->compare;

@@ -188,7 +188,7 @@ static enum fg_code make_first(struct ing_publish *publish, uint64_t seen, struc
     if (code == FG_OK)
         code = put_manifest(publish, fg_buf_slice(&bytes), err);
     fg_buf_done(&bytes);
-    /* Others may be at the same. */
+    /* Other ingesters may be creating it, too. */
     return code == FG_E_PRECONDITION ? FG_OK : code;
 }
 
@@ -280,7 +280,7 @@ static enum fg_code put_file(struct ing_publish *publish, const struct fg_segmen
     return FG_OK;
 }
 
-/* Is it what the chunks hold that is at fault, and not a disk that is full or fails? */
+/* Returns true if the content of the chunks is at fault, and not a disk that is full or fails. */
 static bool is_unfit(enum fg_code code)
 {
     return code == FG_E_CORRUPT || code == FG_E_INVALID || code == FG_E_LIMIT ||
@@ -296,7 +296,7 @@ static enum fg_code check_room(const struct ing_publish *publish,
 
     for (uint32_t i = 0; i < n_chunks; i++)
         bytes += chunks[i].bytes;
-    /* In the scratch folder, and once more where the bucket is on the same disk. */
+    /* Once in the scratch folder, and once more if the bucket is on the same disk. */
     return fg_disk_fits(disk, 2 * bytes, fg_disk_reserve(disk) / RESERVE_PART, "a segment", err);
 }
 

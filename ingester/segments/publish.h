@@ -1,7 +1,6 @@
 /*
- * A segment's way into the bucket: the L0 manifest is read, chunks become a file, the file an
- * object, the object an entry of the manifest. What is to be done when is decided elsewhere
- * (segments.h).
+ * Publishes a segment: reads the L0 manifest, makes a file of chunks, uploads the file, and swaps
+ * an entry for it into the manifest. What is to be done when is decided by segments_core.h.
  *
  * Thread: one that may wait.
  */
@@ -19,39 +18,40 @@ struct ing_publish;
 /* All borrowed. */
 struct ing_publish_config {
     struct fg_bucket *bucket;
-    const char *scratch;        /* a folder of its own: what is left in it from before is removed */
-    const struct fg_disk *disk; /* it is on; NULL: it is not watched */
+    const char *scratch;        /* a folder of its own; files left in it are removed */
+    const struct fg_disk *disk; /* of scratch; NULL: not watched */
     struct ing_build_head head;
     struct fg_registry *registry;
     struct fg_clock *clock;
-    struct fg_bucket_stop *stop; /* ends what waits for the bucket: FG_E_CANCELED */
+    struct fg_bucket_stop *stop; /* ends calls of the bucket with FG_E_CANCELED */
 };
 
-/* FG_E_UNAVAILABLE and others: the scratch folder cannot be read. */
+/* Creates a publisher and empties the scratch folder. FG_E_UNAVAILABLE and others: the folder
+ * cannot be read. */
 enum fg_code ing_publish_create(const struct ing_publish_config *config,
                                 struct ing_publish **ret_publish, struct fg_err *err) fg_must_check;
-void ing_publish_destroy(struct ing_publish *publish); /* NULL is fine */
+
+/* Destroys the publisher. Accepts NULL. */
+void ing_publish_destroy(struct ing_publish *publish);
 
 /*
- * The manifest as it is now; *ret_l0 lives until the next read.
- *
- * If there is none it is made, empty, provided that the bucket was never used (first_use.h).
- * seen: the greatest generation that this store ever saw. FG_E_CORRUPT: it was lost, or cannot be
- * read; FG_E_UNAVAILABLE, ...
+ * Reads the manifest; *ret_l0 is valid until the next read. If there is none, creates an empty one,
+ * provided that the bucket was never used (first_use.h). seen: the greatest generation that this
+ * store ever saw. FG_E_CORRUPT: the manifest was lost or cannot be read. FG_E_UNAVAILABLE and other
+ * errors of the bucket.
  */
 enum fg_code ing_publish_read(struct ing_publish *publish, uint64_t seen,
                               const struct fg_l0 **ret_l0, struct fg_err *err) fg_must_check;
 
 /* How an upload failed. */
 struct ing_publish_fault {
-    bool unfit;                         /* because of what the chunks hold: it would fail again */
-    struct ing_build_suspects suspects; /* until the next upload */
+    bool unfit;                         /* because of what the chunks hold: it will fail again */
+    struct ing_build_suspects suspects; /* valid until the next upload */
 };
 
-/* Makes a segment of the chunks and uploads it under this id; salvage: without what cannot be read,
- * which a line in the log counts. *ret_nothing: they hold no profile,
- * and nothing was uploaded. *ret_fault is written after a failure only. Errors as of
- * ing_build_segment(), and those of the bucket. */
+/* Makes a segment of the chunks and uploads it under this id. salvage: without what cannot be read,
+ * which the log counts. *ret_nothing: the chunks have no profiles, and nothing was uploaded.
+ * *ret_fault is written after a failure only. Errors of ing_build_segment() and of the bucket. */
 enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_segment_id *id,
                                 const struct ing_segments_chunk *chunks, uint32_t n_chunks,
                                 bool salvage, bool *ret_nothing,
@@ -59,14 +59,14 @@ enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_seg
                                 struct fg_err *err) fg_must_check;
 
 /*
- * Swaps what was uploaded last into the manifest that was read last, and with it what its writer is
- * clean of. FG_E_PRECONDITION: there is another one by now. After no failure but that is it known
- * whether it was done: the next read tells.
+ * Swaps the segment that was uploaded last into the manifest that was read last, together with what
+ * its writer is clean of. FG_E_PRECONDITION: the manifest has changed, nothing was done. After any
+ * other failure it is unknown whether it was done: read the manifest.
  */
 enum fg_code ing_publish_swap(struct ing_publish *publish, const struct fg_segment_id *id,
                               uint64_t clean, struct fg_err *err) fg_must_check;
 
-/* Only what the writer is clean of, likewise. */
+/* Writes only what the writer is clean of into the manifest. Errors as of ing_publish_swap(). */
 enum fg_code ing_publish_report(struct ing_publish *publish, struct fg_id writer, uint64_t clean,
                                 struct fg_err *err) fg_must_check;
 

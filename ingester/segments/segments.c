@@ -46,8 +46,8 @@ static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;
 static const int64_t ASIDE_RETRY_NS = FG_HOUR_NS;
 static const int64_t CHECK_RETRY_NS = 5 * FG_MINUTE_NS;
 static const int64_t COMPARE_TIMEOUT_NS = 10 * FG_MINUTE_NS;
-static const int64_t DEADLINES_EVERY_NS = FG_SECOND_NS; /* so much late a wait may end */
-static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than a query may take */
+static const int64_t DEADLINES_EVERY_NS = FG_SECOND_NS; /* how late a wait may end */
+static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than any query takes */
 
 static const struct fg_metric_def segments_metrics[] = FG_METRICS_DEFS(SEGMENTS_METRICS);
 
@@ -59,12 +59,12 @@ static bool is_of_head(enum ing_segments_effect_kind kind)
            kind == SEGMENTS_MARK || kind == SEGMENTS_EVICT;
 }
 
-/* A step on its way from the driver's thread and back; the thread waits for it. */
-struct turn {
+/* A step on its way from the segments' thread to the committer's and back; the first one waits. */
+struct step_request {
     struct ing_committer_visit visit;
     struct ing_segments *segments;
     struct ing_segments_event event;
-    struct ing_compare *compare; /* COMPARED: to be applied before; else NULL */
+    struct ing_compare *compare; /* COMPARED: applied before the step; else NULL */
     sem_t taken;
 };
 
@@ -82,26 +82,26 @@ static uint32_t leftover_of(void *arg, const struct ing_head_chunk_key *chunk)
     return ing_segments_core_leftover(segments->core, &chunk->group, chunk->number);
 }
 
-/* What was compared is written, and said to the core. */
-static void apply_compare(struct ing_segments *segments, struct turn *turn)
+/* Writes what was compared, and adds it to the event. */
+static void apply_compare(struct ing_segments *segments, struct step_request *request)
 {
     const struct ing_compare_head head = compare_head(segments);
-    struct ing_compare *compare = turn->compare;
+    struct ing_compare *compare = request->compare;
     struct fg_err err;
 
     if (ing_compare_apply(&head, compare, leftover_of, segments, &err) != FG_OK) {
         ing_segments_effect_failed(segments, SEGMENTS_COMPARE, &err);
-        turn->event =
+        request->event =
             (struct ing_segments_event){.kind = SEGMENTS_FAILED, .failed = SEGMENTS_COMPARE};
         return;
     }
-    turn->event.generation = compare->generation;
-    turn->event.outcomes = compare->outcomes;
-    turn->event.n_outcomes = compare->n_outcomes;
-    turn->event.missing = compare->missing;
-    turn->event.n_missing = compare->n_missing;
-    turn->event.unsure = compare->unsure;
-    turn->event.n_unsure = compare->n_unsure;
+    request->event.generation = compare->generation;
+    request->event.outcomes = compare->outcomes;
+    request->event.n_outcomes = compare->n_outcomes;
+    request->event.missing = compare->missing;
+    request->event.n_missing = compare->n_missing;
+    request->event.unsure = compare->unsure;
+    request->event.n_unsure = compare->n_unsure;
 }
 
 static void add_task(struct ing_segments *segments, const struct ing_segments_effect *effect)
@@ -118,7 +118,7 @@ static void add_task(struct ing_segments *segments, const struct ing_segments_ef
         task->chunks[i] = *effect->chunks[i];
 }
 
-/* What an effect of the head leads to is the next event, until there is nothing left to write. */
+/* Takes steps until no effect of the head is left: each one's end is the next event. */
 static void take_steps(struct ing_segments *segments, const struct ing_segments_event *first)
 {
     struct ing_segments_event events[EVENTS_MAX]; /* a ring */
@@ -146,7 +146,7 @@ static void take_steps(struct ing_segments *segments, const struct ing_segments_
     }
 }
 
-/* What no chunk needs any more goes, a little at a time. */
+/* Deletes some of what no chunk needs any more. */
 static void sweep(struct ing_segments *segments)
 {
     int64_t now_ns = fg_mono_ns(segments->config.clock);
@@ -163,10 +163,11 @@ static void sweep(struct ing_segments *segments)
                     fg_ls("err", later.msg));
 }
 
-/* What lasts and needs an operator. */
+/* Raises conditions for what lasts and needs an operator. */
 static void tell_conditions(struct ing_segments *segments)
 {
-    const struct ing_segments_core_status *status = &segments->status; /* this thread writes it */
+    const struct ing_segments_core_status *status =
+        &segments->status; /* no lock: this thread writes it */
 
     if (status->misfits)
         fg_condition_raise(segments->aside,
@@ -196,25 +197,25 @@ static void tell_conditions(struct ing_segments *segments)
                            "restored from a backup and lacks the profiles acknowledged since then");
 }
 
-static void on_turn(struct ing_committer_visit *visit)
+static void on_step_request(struct ing_committer_visit *visit)
 {
-    struct turn *turn = fg_container(visit, struct turn, visit);
-    struct ing_segments *segments = turn->segments;
+    struct step_request *request = fg_container(visit, struct step_request, visit);
+    struct ing_segments *segments = request->segments;
 
     fg_rwlock_write(&segments->steps);
-    if (turn->compare != NULL)
-        apply_compare(segments, turn);
-    take_steps(segments, &turn->event);
+    if (request->compare != NULL)
+        apply_compare(segments, request);
+    take_steps(segments, &request->event);
     (void)pthread_mutex_lock(&segments->lock);
     segments->status = ing_segments_core_status(segments->core);
     (void)pthread_mutex_unlock(&segments->lock);
     fg_rwlock_unlock(&segments->steps);
     tell_conditions(segments);
     sweep(segments);
-    fg_assert(sem_post(&turn->taken) == 0);
+    fg_assert(sem_post(&request->taken) == 0);
 }
 
-/* After each step. Locked. */
+/* Runs after each step, locked. */
 static void check_waits(const struct ing_segments *segments)
 {
     unsigned n_waiters = 0;
@@ -230,7 +231,7 @@ static void check_waits(const struct ing_segments *segments)
                   (i == 0 || segments->ring_drains[i - 1].drain < segments->ring_drains[i].drain));
 }
 
-/* A step was taken: who waits for it, and what the ring may be told. */
+/* Wakes those who wait for a step, and tells the ring about drains. */
 static void on_stepped(struct ing_segments *segments, enum ing_segments_event_kind kind)
 {
     struct ing_ring_drain done = {0};
@@ -238,7 +239,7 @@ static void on_stepped(struct ing_segments *segments, enum ing_segments_event_ki
 
     (void)pthread_mutex_lock(&segments->lock);
     segments->n_steps++;
-    if (kind == SEGMENTS_MANIFEST) { /* as in the core: who still waits says so again */
+    if (kind == SEGMENTS_MANIFEST) { /* as in the core: readers that still wait ask again */
         segments->wanted = segments->wanted_known = 0;
         for (struct ing_segments_waiter *at = segments->waiters; at != NULL; at = at->next)
             at->reads++;
@@ -263,23 +264,23 @@ static void check_deadlines(void *arg)
     ing_segments_end_waits(arg);
 }
 
-/* Hands an event to the core and waits for the step. Driver's thread. */
+/* Hands an event to the core and waits for the step. The segments' thread. */
 static void hand_in(struct ing_segments *segments, const struct ing_segments_event *event,
                     struct ing_compare *compare)
 {
-    struct turn turn = {
-        .visit.run = on_turn, .segments = segments, .event = *event, .compare = compare};
+    struct step_request request = {
+        .visit.run = on_step_request, .segments = segments, .event = *event, .compare = compare};
 
-    fg_assert(sem_init(&turn.taken, 0, 0) == 0);
-    ing_committer_post(segments->committer, &turn.visit);
-    while (sem_wait(&turn.taken) != 0)
+    fg_assert(sem_init(&request.taken, 0, 0) == 0);
+    ing_committer_post(segments->committer, &request.visit);
+    while (sem_wait(&request.taken) != 0)
         continue;
-    (void)sem_destroy(&turn.taken);
+    (void)sem_destroy(&request.taken);
     on_stepped(segments, event->kind);
     ing_segments_end_waits(segments);
 }
 
-/* ---- effects of the bucket: driver's thread ---- */
+/* ---- effects of the bucket: the segments' thread ---- */
 
 static int64_t deadline_in(const struct ing_segments *segments, int64_t timeout_ns)
 {
@@ -297,9 +298,9 @@ static bool may_hold(void *arg, const struct ing_head_group_key *group)
     return may;
 }
 
-static enum fg_code find_held(struct ing_segments *segments,
-                              const struct ing_segments_effect *effect, struct ing_compare *compare,
-                              struct fg_err *err)
+static enum fg_code find_committed(struct ing_segments *segments,
+                                   const struct ing_segments_effect *effect,
+                                   struct ing_compare *compare, struct fg_err *err)
 {
     const struct ing_compare_head head = compare_head(segments);
 
@@ -333,7 +334,7 @@ static void carry_out(struct ing_segments *segments, struct ing_segments_task *t
         event.kind = SEGMENTS_UPLOADED;
         break;
     case SEGMENTS_SWAP:
-        /* However it ends, the manifest says what came of it. */
+        /* However it ends, the manifest tells the result. */
         if (ing_publish_swap(segments->publish, &task->effect.id, task->effect.clean, &err) !=
                 FG_OK &&
             err.code != FG_E_PRECONDITION)
@@ -342,7 +343,7 @@ static void carry_out(struct ing_segments *segments, struct ing_segments_task *t
             ing_segments_effect_ended(segments, SEGMENTS_SWAP);
         event.kind = SEGMENTS_SWAPPED;
         break;
-    case SEGMENTS_REPORT: /* likewise */
+    case SEGMENTS_REPORT: /* as above */
         if (ing_publish_report(segments->publish, segments->config.member->store,
                                task->effect.clean, &err) != FG_OK &&
             err.code != FG_E_PRECONDITION)
@@ -353,7 +354,7 @@ static void carry_out(struct ing_segments *segments, struct ing_segments_task *t
         break;
     default:
         fg_assert(task->effect.kind == SEGMENTS_COMPARE);
-        code = find_held(segments, &task->effect, &compare, &err);
+        code = find_committed(segments, &task->effect, &compare, &err);
         event.kind = SEGMENTS_COMPARED;
         break;
     }
@@ -380,7 +381,8 @@ static struct timespec timespec_of(int64_t mono_ns)
     return (struct timespec){mono_ns / FG_SECOND_NS, mono_ns % FG_SECOND_NS};
 }
 
-/* What is asked for becomes an event, when there is none a tick; false: it is time to end. */
+/* Waits until the core wants a tick, or for a request, and makes it an event. Returns false at the
+ * end. */
 static bool next_event(struct ing_segments *segments, struct ing_segments_event *ret_event)
 {
     struct ing_segments_event event = {.kind = SEGMENTS_TICK};
@@ -422,7 +424,8 @@ static bool is_stopping(struct ing_segments *segments)
     return stop;
 }
 
-/* Which of the shard's owners are we? Where we are none we have no reason to wait. */
+/* Returns our rank among the owners of the shard; 0 if we are none: then there is no reason to
+ * wait. */
 static uint8_t rank_of(const struct fg_ring_view *view, uint32_t own, uint16_t shard)
 {
     uint32_t newest = view->ring.n_revisions - 1;
@@ -441,7 +444,7 @@ static uint32_t find_own(const struct fg_ring *ring, struct fg_id store)
     return FG_RING_NO_MEMBER;
 }
 
-/* When the ring has changed. */
+/* Tells the core the ranks if the ring has changed. */
 static void update_ranks(struct ing_segments *segments)
 {
     const struct ing_member *member = segments->config.member;
@@ -459,6 +462,10 @@ static void update_ranks(struct ing_segments *segments)
             &(struct ing_segments_event){.kind = SEGMENTS_RANKS, .ranks = segments->ranks}, NULL);
 }
 
+/*
+ * The thread is no ticker (common/runtime/ticker.h): the core names the time of the next tick, and
+ * a stop must come in between two effects, each of which may take minutes.
+ */
 static void *run(void *arg)
 {
     struct ing_segments *segments = arg;
@@ -484,13 +491,13 @@ static void *run(void *arg)
 
 enum ing_segments_admission ing_segments_admit(struct ing_segments *segments,
                                                const struct ing_head_group_key *group,
-                                               struct ing_segments_looked looked,
+                                               struct ing_segments_lookup lookup,
                                                uint32_t *ret_chunk)
 {
     enum ing_segments_admission admission;
 
     (void)pthread_mutex_lock(&segments->core_lock);
-    admission = ing_segments_core_admit(segments->core, group, looked, ret_chunk);
+    admission = ing_segments_core_admit(segments->core, group, lookup, ret_chunk);
     (void)pthread_mutex_unlock(&segments->core_lock);
     return admission;
 }
@@ -665,7 +672,7 @@ enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_commit
     int failed;
 
     segments->committer = committer;
-    /* So that whoever asks at once finds the manifest that a new bucket gets. */
+    /* A new bucket gets its manifest here, so that the first readers find one. */
     if (ing_publish_read(segments->publish, segments->status.seen, &l0, &unread) != FG_OK)
         fg_log_warn("L0 manifest cannot be read yet, will retry", fg_ls("err", unread.msg));
     if (fg_ticker_create(&(struct fg_ticker_config){"segments-waits", DEADLINES_EVERY_NS,
@@ -696,7 +703,8 @@ void ing_segments_stop(struct ing_segments *segments)
     segments->stop = true;
     (void)pthread_cond_signal(&segments->wake);
     (void)pthread_mutex_unlock(&segments->lock);
-    fg_bucket_stop_all(segments->bucket_stop); /* it may wait for ten minutes */
+    fg_bucket_stop_all(
+        segments->bucket_stop); /* the thread may wait for the bucket for ten minutes */
     (void)pthread_join(segments->thread, NULL);
     segments->started = false;
     ing_segments_end_waits(segments);

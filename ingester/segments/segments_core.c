@@ -1,25 +1,27 @@
 /*
- * Two lanes that wait for different things, stepped one after the other until neither moves:
+ * Two lanes wait for different things. Each step advances one after the other until neither moves:
  *
- *   follow   IDLE --> READING --> IDLE --> COMPARING --> IDLE --> TAKING_IN --> IDLE --> REPORTING
- * ... cut      IDLE --> SEALING --> SEALED --> UPLOADING --> UPLOADED --> SWAPPING --> SWAPPED ^ ^
- * \________________________/             |           | |                  | |   compared meanwhile,
- * too old          |           |
- *              +---- MARKING <----|-+---- found in the manifest <------------+-----------+
- *              |                  |
- *              +-- SETTING_ASIDE <+   unfit, three times; the rest of the cut goes on as SEALED
+ *   follow   IDLE --> READING ----> IDLE      then, as needed, and each back to IDLE:
+ *                                             COMPARING, TAKING_IN, REPORTING
  *
- * and evicting, which waits for nothing but its own write. UPLOADED and SWAPPED need the manifest
- * to be read anew: before a swap, so that nothing unseen is swapped onto (cas-recheck), and after
- * it, since only the manifest says what came of it. So does REPORTING, which is for when no cut is
- * under way: a cut says the same.
+ *   cut      IDLE --> SEALING --> SEALED --> UPLOADING --> UPLOADED --> SWAPPING --> SWAPPED
+ *             ^                   ^ |  ^                     |  ^                       |
+ *             |                   | |  '--- too old, stale --'  '---- not swapped ------'
+ *             |                   | '--> SETTING_ASIDE: unfit, three times; the rest of the cut
+ *             |                   '----------'            goes on
+ *             '---- MARKING <---- all chunks found committed, in any of these states
+ *
+ * Eviction waits for nothing but its own write. UPLOADED and SWAPPED need a new read of the
+ * manifest: before a swap, so that it goes onto what the chunks were compared with (cas-recheck);
+ * after it, since only the manifest tells its result. So does REPORTING, which runs while there is
+ * no cut: a cut reports the same.
  */
 #include "ingester/segments/segments_core_impl.h"
 
 #include <stdlib.h>
 
-/* How often chunks are looked through for what is due: there may be 100,000 of them, on the thread
- * that writes. */
+/* Interval at which the core looks through all chunks for what is due: there may be 100,000, and it
+ * runs on the thread that writes. */
 #define LOOK_AGAIN_NS FG_SECOND_NS
 
 struct ing_segments_core *ing_segments_core_create(const struct ing_segments_core_config *config,
@@ -63,8 +65,8 @@ uint64_t ing_core_draw(struct ing_segments_core *core)
     return fg_mix64(core->random);
 }
 
-/* Full jitter: anywhere between now and twice as far as the last time, so that those who failed
- * together do not come back together. */
+/* Full jitter: a time between now and twice the last pause, so that ingesters that failed together
+ * do not retry together. */
 void ing_core_fail(struct ing_segments_core *core, struct ing_pause *pause)
 {
     int64_t most = core->config.backoff_min_ns;
@@ -79,7 +81,7 @@ void ing_core_fail(struct ing_segments_core *core, struct ing_pause *pause)
 }
 
 /* While a query waits for a generation, pauses of reads and comparisons are as short as after the
- * first failure: whoever asked has read that generation, so the bucket answers again. */
+ * first failure: the querier has read that generation, so the bucket answers again. */
 int64_t ing_core_pause_end(const struct ing_segments_core *core, const struct ing_pause *pause)
 {
     bool of_follow = pause == &core->follow_pause || pause == &core->compare_pause;
@@ -103,7 +105,6 @@ void ing_chunk_list_add(struct ing_chunk_list *list, struct ing_segments_chunk *
     list->chunks[list->n++] = chunk;
 }
 
-/* Only those in that state stay. */
 void ing_chunk_list_keep(struct ing_chunk_list *list, enum ing_chunk_state state)
 {
     uint32_t kept = 0;
@@ -166,7 +167,6 @@ bool ing_core_is_closed(const struct ing_segments_core *core,
     return core->wall_ns >= ing_core_closed_wall_ns(core, chunk);
 }
 
-/* The DRAIN of that number waits for the chunk too. */
 void ing_core_wait_for(struct ing_segments_chunk *chunk, uint64_t drain)
 {
     if (drain != 0 && (chunk->drain == 0 || drain < chunk->drain))
@@ -186,8 +186,8 @@ bool ing_segments_core_restore(struct ing_segments_core *core,
     if (group == NULL)
         group = ing_chunk_table_add_group(table, &chunk->group);
     restored = ing_core_add_chunk(core, group, *chunk);
-    /* One cut at a time: a chunk of an older one was made again from a damaged record. Whether it
-     * was committed is found by comparing. */
+    /* There is one cut at a time, so a chunk of an older cut was rebuilt from a damaged record. A
+     * COMPARE tells whether it was committed. */
     if (restored->state == CHUNK_SEALED && restored->cut < core->last_cut)
         ing_chunk_table_set_state(table, restored, CHUNK_ASIDE);
     restored->marked = restored->state == CHUNK_COMMITTED;
@@ -274,13 +274,14 @@ static void on_drain(struct ing_segments_core *core, uint64_t drain)
     }
 }
 
-/* Was it tried since the last DRAIN, in vain? */
+/* Returns true if the chunk failed again since the last DRAIN. */
 static bool was_tried(const struct ing_segments_chunk *chunk)
 {
     return (chunk->state == CHUNK_ASIDE || chunk->state == CHUNK_UNCHECKED) && !chunk->retry;
 }
 
-/* Up to which DRAIN nothing is waited for any more; if `tried` not for what was tried in vain. */
+/* Returns the last DRAIN that waits for no chunk; if `tried`, chunks that failed again do not
+ * count. */
 static uint64_t count_drained(const struct ing_segments_core *core, bool tried)
 {
     uint64_t drained = core->drains;
@@ -373,12 +374,12 @@ static void take_event(struct ing_segments_core *core, const struct ing_segments
     }
 }
 
-/* The next moment at which something may be due. */
+/* Returns when something may be due next. */
 static int64_t wake_mono_ns(const struct ing_segments_core *core)
 {
     const struct ing_pause *pauses[] = {&core->follow_pause, &core->compare_pause, &core->cut_pause,
                                         &core->evict_pause, &core->report_pause};
-    /* Also while an effect is under way, whose event says what is due. */
+    /* Also while an effect is under way, whose event tells what is due. */
     int64_t wake =
         FG_MIN(ing_follow_due_mono_ns(core), fg_time_add(core->mono_ns, core->config.poll_ns));
 
@@ -390,8 +391,8 @@ static int64_t wake_mono_ns(const struct ing_segments_core *core)
     return FG_MAX(wake, core->mono_ns);
 }
 
-/* After each step; O(1), on the thread that writes. ing_segments_core_check() looks at all chunks.
- */
+/* Runs after each step, in constant time since it is on the thread that writes;
+ * ing_segments_core_check() looks at all chunks. */
 static void check_step(const struct ing_segments_core *core,
                        const struct ing_segments_effects *effects)
 {
@@ -402,10 +403,10 @@ static void check_step(const struct ing_segments_core *core,
         n_chunks += core->table.by_state[state];
     fg_assert(n_chunks == core->table.n_chunks && n_chunks <= core->config.chunks_max);
     fg_assert(core->table.first_bytes <= core->table.open_bytes);
-    /* What is shown agrees with what was read. */
+    /* The core serves only generations that it has read. */
     fg_assert(core->gen <= core->seen && (core->started || !core->settled));
     fg_assert(core->at_foreign <= core->n_foreign);
-    /* One cut at a time, and nothing is sealed outside of one. */
+    /* There is one cut at a time, and no chunk is sealed outside of it. */
     fg_assert(core->cut != CUT_IDLE || core->pinned.n == 0);
     fg_assert(n_sealed == 0 ||
               (core->cut != CUT_IDLE && core->cut != CUT_PINNED && core->cut != CUT_SEALING));
@@ -468,12 +469,13 @@ bool ing_segments_core_is_late(const struct ing_segments_core *core,
 {
     const struct ing_chunk_table_group *found = ing_chunk_table_group(&core->table, group);
 
-    /* What comes before the first manifest was read is compared with all blocks then. */
+    /* Profiles that come before the first manifest was read are compared with all objects then. */
     return core->started && ing_core_keeps(core, FG_RULE_BIT_CHECK_LATE_IDS) &&
            ing_segments_core_may_hold(core, group) && (found == NULL || !found->whole);
 }
 
-/* The group's open or unchecked chunk, which may be new; NULL: there are too many. */
+/* Returns the open or unchecked chunk of a group, which may be new; NULL: there are too many
+ * chunks. */
 static struct ing_segments_chunk *chunk_for(struct ing_segments_core *core,
                                             const struct ing_head_group_key *key,
                                             enum ing_chunk_state state)
@@ -496,17 +498,17 @@ static struct ing_segments_chunk *chunk_for(struct ing_segments_core *core,
 
 enum ing_segments_admission ing_segments_core_admit(struct ing_segments_core *core,
                                                     const struct ing_head_group_key *group,
-                                                    struct ing_segments_looked looked,
+                                                    struct ing_segments_lookup lookup,
                                                     uint32_t *ret_chunk)
 {
     enum ing_chunk_state state = CHUNK_OPEN;
     struct ing_segments_chunk *chunk;
 
-    if (ing_segments_core_is_late(core, group) && looked.generation < core->seen)
+    if (ing_segments_core_is_late(core, group) && lookup.generation < core->seen)
         state = CHUNK_UNCHECKED;
     if (state == CHUNK_UNCHECKED &&
-        (!looked.cannot || core->table.unchecked_bytes >= core->config.unchecked_max_bytes))
-        return SEGMENTS_LOOK;
+        (!lookup.failed || core->table.unchecked_bytes >= core->config.unchecked_max_bytes))
+        return SEGMENTS_LOOK_UP;
     chunk = chunk_for(core, group, state);
     if (chunk == NULL)
         return SEGMENTS_FULL;
@@ -515,7 +517,8 @@ enum ing_segments_admission ing_segments_core_admit(struct ing_segments_core *co
     return state == CHUNK_OPEN ? SEGMENTS_ADMIT : SEGMENTS_ADMIT_UNCHECKED;
 }
 
-/* Admitted in an era before this one, maybe. */
+/* Adds a chunk again that was removed between admission and write. Its era is 0, since the profiles
+ * may have been admitted in an earlier one. */
 static struct ing_segments_chunk *add_again(struct ing_segments_core *core,
                                             const struct ing_head_group_key *key, uint32_t number,
                                             enum ing_chunk_state state)
@@ -536,12 +539,13 @@ void ing_segments_core_added(struct ing_segments_core *core, const struct ing_he
     struct ing_segments_chunk *found = ing_chunk_table_chunk(&core->table, group, chunk);
     struct ing_chunk_table_group *in;
 
-    if (found == NULL) /* empty for so long that it was dropped, between the two calls */
+    if (found == NULL) /* removed between the two calls, since it was empty for long */
         found = add_again(core, group, chunk, state);
     fg_assert(found->state == state);
     in = ing_chunk_table_group(&core->table, group);
-    /* Not before there is a profile: a COMPARE tells what is missing of groups that the store has.
-     * A push that is refused after its admission leaves a chunk that is in the table only. */
+    /* Only with the first profile: a COMPARE tells which profiles are missing of groups that the
+     * store has, and a push that is refused after its admission leaves a chunk in the table only.
+     */
     if (found->profiles == 0 && in->n_chunks == 1)
         in->whole = core->started && !ing_segments_core_may_hold(core, group);
     if (found->profiles == 0)

@@ -1,61 +1,63 @@
 /*
- * The step core of the ingester's way from head to segments: event in, effects out. It knows which
- * chunks the head has and what became of each; it decides when to cut, what to write, when to swap,
- * what may be evicted, and answers for each push and each read what the head may do.
+ * The step core of the way from the head to the bucket: event in, effects out. It knows which
+ * chunks the head has and the state of each. It decides when to cut, what to write, when to swap
+ * and what to evict, and says for each push and each read what the head may do.
  *
- * Chunks. A group is (tenant, shard, window). What arrives goes into the group's open chunk; a cut
- * seals chunks, what arrives later goes into the next one. So what a segment will hold is fixed,
- * and survives a crash. A sealed chunk is committed as a whole, at one generation, and evicted as
- * a whole.
+ * Chunks. A group is (tenant, shard, window). A profile goes into the open chunk of its group. A
+ * cut seals chunks; profiles that arrive later go into the next chunk. So the content of a segment
+ * is fixed before the segment is made, and survives a crash. A sealed chunk is committed as a
+ * whole, at one generation of the manifest, and evicted as a whole.
  *
  *             seal                 found in the manifest          five minutes later
  *   OPEN ------------> SEALED(cut) ---------------------> COMMITTED(generation) -----> (evicted)
  *     \                  |     ^                               ^ ^
  *      \                 |     | tried again                   | |
  *       \                `--> ASIDE ---------------------------' |
- *        \____ held by a segment of another ingester ____________/   its other profiles go to a new
- *              (only where two hold the same: RF 3, ring changes)    OPEN chunk: COMPARE
+ *        \____ in a segment of another ingester: COMPARE ________/   its other profiles move to an
+ *              (replicas, changes of the ring)                       OPEN chunk
  *
- * Aside. A cut whose chunks cannot become a segment, because of what they hold (FAILED, unfit),
- * must not stop those after it. After SEGMENTS_TRIES such failures the chunks at fault are set
- * aside: they stay in the head and are served, and are tried again in a cut of their own: after a
- * while, at a DRAIN or SALVAGE, and at the next start, which may be that of a version that can
- * build them. If nobody knows which chunks are at fault, half of the cut is set aside and tried
- * again at once, so that in the end only these are left.
+ * Aside. A cut whose chunks cannot become a segment because of what they hold (FAILED, unfit) must
+ * not stop the cuts after it. After SEGMENTS_TRIES such failures the chunks at fault are set aside:
+ * they stay in the head and are served. They are tried again in a cut of their own: after a while,
+ * at a DRAIN or SALVAGE, and at the next start, which may be that of a version that can build them.
+ * If it is unknown which chunks are at fault, half of the cut is set aside and tried again at once,
+ * so that in the end only the chunks at fault are left.
  *
- * Unchecked. A profile that may be held already is taken without a look while the bucket cannot be
- * asked, into a chunk that is neither shown nor committed until it was compared (TAKE_IN). So do
- * chunks of which a COMPARE could not tell, because an object is damaged. A reader that would see
- * such a chunk has to be told that its answer lacks something.
+ * Unchecked. While the bucket cannot be read, a profile that may be in it already is taken without
+ * a lookup, into a chunk that is neither shown nor committed until a COMPARE has checked it
+ * (TAKE_IN). A COMPARE that could not read a damaged object also makes the chunks unchecked that
+ * the object may contain. A reader that would see such a chunk is told that its answer is
+ * incomplete.
  *
- *   (taken without a look) --> UNCHECKED --compared: held by nobody--> ASIDE, and tried at once
- *            (unsure) OPEN, SEALED, ASIDE --^   \--held--> COMMITTED, as above
+ *   (taken without a lookup) --> UNCHECKED --compared: not in the bucket--> ASIDE, tried at once
+ *            (unsure) OPEN, SEALED, ASIDE --^   \--in the bucket--> COMMITTED, as above
  *
  * A cut goes through SEAL, UPLOAD, SWAP and MARK. The answer to a swap is never believed: lost, won
- * or unknown, the manifest is read, and it says which cut of ours entered last. So an answer that
- * was lost, a swap that is late, and a crash at any point are one and the same case. One cut at a
- * time, and the next one only after all of its chunks are marked.
+ * or unknown, the manifest is read, and it says which cut of this store entered last. So a lost
+ * answer, a late swap and a crash at any point are the same case. There is one cut at a time; the
+ * next one begins after all chunks of the last one are marked.
  *
- * Ranks. Where several heads hold the same, one is the first for each shard, and the others give it
- * time: they find it committed (COMPARE), and make no segment of it. That saves work and nothing
- * else: each may commit whatever it holds at any time, and heads need not agree about ranks. A
- * DRAIN waits for nobody.
+ * Ranks. If several heads have the same profiles, one of them is the first for each shard, and the
+ * others give it time: they find its segment (COMPARE) and make none. That only saves work: each
+ * head may commit whatever it has at any time, and heads need not agree about ranks. A DRAIN waits
+ * for nobody.
  *
- * Following. `seen` is the newest generation whose manifest was handed in: admission looks at it.
- * `gen` is the newest that all chunks agree with: no profile of a chunk that is not committed is in
- * a block of a generation <= gen. Reads wait for it (fence-gen). Between the two lies comparing.
+ * Following. `seen` is the newest generation whose manifest was handed in; admission goes by it.
+ * `gen` is the newest one that all chunks agree with: no profile of a chunk that is not committed
+ * is in an object of a generation <= gen. Reads wait for it (fence-gen). In between the head
+ * compares.
  *
- * Clean. Who deletes has to know when no head holds anything any more that it held when it was
- * asked for (compactor/ending.h), so the manifest has a number, `asked`, that is raised for that.
- * The greatest that was seen is the era; a chunk has that in which it was born, or of what it took
- * over the least. The least of all chunks, also of those that are committed and not evicted, is
- * what this store is clean of. Each commit says it, and where there is none to come, a REPORT.
+ * Clean. Whoever deletes has to know when no head has anything any more that it had when it was
+ * asked (compactor/ending.h). So the manifest has a number, `asked`, that is raised for that. The
+ * greatest one seen is the era; a chunk has the era in which it began, or the least era of what
+ * it took over. The least era of all chunks, committed ones included, is what this store is clean
+ * of. Each commit says it, and a REPORT does if there is nothing to commit.
  *
- * Thread: one, and it has to be the one that writes the head (the committer), between its batches:
- * what ing_segments_core_admit() allows is written before the next event is handed in, and what
- * SEAL, COMPARE and EVICT write is written and answered with no push in between. Memory: bounded by
- * chunks_max. No clock, no I/O; effects are what is to be done now, each is answered by one event,
- * and a crash may come anywhere: what is not durable may be lost.
+ * Thread: the one that writes the head (the committer's), between its batches: what
+ * ing_segments_core_admit() allows is written before the next event is handed in, and what SEAL,
+ * COMPARE and EVICT write is written and answered without a push in between. Memory: bounded by
+ * chunks_max. No clock and no I/O. Effects are to be carried out now; each is answered by one
+ * event. A crash may come anywhere: what is not durable may be lost.
  */
 #ifndef FG_INGESTER_SEGMENTS_CORE_H
 #define FG_INGESTER_SEGMENTS_CORE_H
@@ -68,20 +70,20 @@ struct ing_segments_core;
 
 struct ing_segments_core_config {
     struct fg_id writer;       /* born with the store (common/cluster/manifest/name.h) */
-    uint64_t seed;             /* another one at each start: jitter and names of uploads */
-    uint64_t cut_bytes;        /* seal everything when that much is open of which we are the first,
-                                  or four times that of all: 64 MiB */
+    uint64_t seed;             /* different at each start: jitter and names of uploads */
+    uint64_t cut_bytes;        /* cut everything when so much is open of shards of which we are
+                                  the first, or four times as much of all: 64 MiB */
     int64_t grace_ns;          /* a window is due that long after its end: 1 min */
     int64_t linger_ns;         /* late profiles wait that long for others: 10 min */
     int64_t open_max_ns;       /* no chunk is open longer, whatever its window: 2 h */
     int64_t evict_after_ns;    /* committed chunks stay that long: 5 min */
     int64_t turn_ns;           /* time for each head of a better rank: 5 min */
     int64_t poll_ns;           /* the manifest is read at least that often: 15 s */
-    int64_t upload_max_age_ns; /* older uploads are done again before they are swapped in, since
-                                  what no manifest lists is deleted after a day: 1 h */
+    int64_t upload_max_age_ns; /* older uploads are repeated before a swap, since an object that
+                                  no manifest lists is deleted after a day: 1 h */
     int64_t aside_retry_ns;    /* chunks that were set aside are tried again after so long: 1 h */
-    int64_t check_retry_ns;    /* so are those that are unchecked because of damage: 5 min */
-    uint64_t unchecked_max_bytes;           /* taken without a look: 1 GiB */
+    int64_t check_retry_ns;    /* chunks that are unchecked because of damage likewise: 5 min */
+    uint64_t unchecked_max_bytes;           /* of profiles taken without a lookup: 1 GiB */
     int64_t backoff_min_ns, backoff_max_ns; /* after failures, doubled, with full jitter */
     uint32_t chunks_max;
     unsigned rules; /* enum fg_rule */
@@ -89,101 +91,107 @@ struct ing_segments_core_config {
 
 enum { SEGMENTS_TRIES = 3 }; /* of a cut whose chunks are unfit, before any are set aside */
 
-/* last_cut: the greatest number a SEAL ever had in this store. seen: the greatest generation that
- * is known to have been read, by earlier starts; a manifest that is older is not the one of then.
+/*
+ * Creates a core without chunks. last_cut: the greatest number that a SEAL ever had in this store.
+ * seen: the greatest generation that earlier starts have read; an older manifest is not the one of
+ * this store's bucket.
  */
 struct ing_segments_core *ing_segments_core_create(const struct ing_segments_core_config *config,
                                                    uint64_t last_cut, uint64_t seen);
+
+/* Destroys the core. Accepts NULL. */
 void ing_segments_core_destroy(struct ing_segments_core *core);
 
-/* A chunk that the store has, before the first event; once each. false: more than chunks_max. */
+/* Adds a chunk that the store has. Call it once for each, before the first event. Returns false if
+ * there are more than chunks_max. */
 bool ing_segments_core_restore(struct ing_segments_core *core,
                                const struct ing_segments_chunk *chunk) fg_must_check;
 
 /* ---- events and effects ---- */
 
 enum ing_segments_event_kind {
-    SEGMENTS_TICK,     /* time has passed; also to begin with */
-    SEGMENTS_WANTED,   /* somebody knows of this generation and waits for it */
-    SEGMENTS_DRAIN,    /* what there is now is cut at once; what comes later is not waited for */
-    SEGMENTS_SALVAGE,  /* what is set aside is committed without what cannot be read of it */
-    SEGMENTS_RANKS,    /* whose turn it is first; to begin with it is always ours */
-    SEGMENTS_MANIFEST, /* READ: as it is now */
-    SEGMENTS_COMPARED, /* COMPARE: written, and these are the outcomes */
+    SEGMENTS_TICK,     /* time has passed; also the first event */
+    SEGMENTS_WANTED,   /* somebody knows this generation and waits for it */
+    SEGMENTS_DRAIN,    /* commit what there is now at once, not what comes later */
+    SEGMENTS_SALVAGE,  /* commit chunks that are set aside without what cannot be read of them */
+    SEGMENTS_RANKS,    /* ranks of the shards; before the first such event all are ours */
+    SEGMENTS_MANIFEST, /* READ: the manifest as it is now */
+    SEGMENTS_COMPARED, /* COMPARE: written, with these outcomes */
     SEGMENTS_SEALED,   /* SEAL: written */
     SEGMENTS_IS_ASIDE, /* SET_ASIDE: written */
     SEGMENTS_TAKEN_IN, /* TAKE_IN: written */
     SEGMENTS_UPLOADED, /* UPLOAD: the object is whole and durable */
-    SEGMENTS_SWAPPED,  /* SWAP: ended, one way or the other */
+    SEGMENTS_SWAPPED,  /* SWAP: ended, whatever the result */
     SEGMENTS_MARKED,   /* MARK: written */
     SEGMENTS_EVICTED,  /* EVICT: written */
-    SEGMENTS_REPORTED, /* REPORT: ended, one way or the other */
-    SEGMENTS_FAILED,   /* the effect named in `failed` did not work, or nobody knows */
+    SEGMENTS_REPORTED, /* REPORT: ended, whatever the result */
+    SEGMENTS_FAILED,   /* the effect named in `failed` failed, or nobody knows */
 };
 
 enum ing_segments_effect_kind {
-    /* Read the L0 manifest (a conditional read is fine, the event gets what is known then). */
+    /* Read the L0 manifest (a conditional read is fine; the event gets what is known then). */
     SEGMENTS_READ,
     /*
-     * Find out which profiles of chunks that are not committed are held: by the segment of this
-     * generation, or (all) by any live block of a snapshot whose generation is not less. Only
-     * groups for which ing_segments_core_may_hold() says so have to be looked at. For each such
-     * chunk with a held profile: the other profiles move to the chunk ing_segments_core_leftover()
-     * names, the chunk is marked committed, at the generation of the segment or the snapshot; in
-     * one durable batch; then COMPARED. A segment that is not there any more: FAILED. Unchecked
-     * chunks are looked at with `all` only: what one segment does not hold another may. Where a
-     * damaged object does not tell what it holds of a group, the group is unsure, and its chunks
-     * that are not committed are marked unchecked in the same batch.
+     * Find out which profiles of chunks that are not committed are in the bucket: in the segment of
+     * this generation, or (all) in any live object of a snapshot of this or a later generation.
+     * Only groups for which ing_segments_core_may_hold() is true have to be looked up. For each
+     * chunk with such a profile: move its other profiles to the chunk that
+     * ing_segments_core_leftover() names, and mark the chunk committed at the generation of the
+     * segment or the snapshot; all in one durable batch. A segment that is gone: FAILED. Unchecked
+     * chunks are looked up with `all` only, since another object may have what one segment lacks.
+     * If a damaged object may contain profiles of a group, the group is unsure: mark its chunks
+     * that are not committed as unchecked in the same batch.
      */
     SEGMENTS_COMPARE,
-    /* Mark the chunks, which are unchecked, set aside: one durable batch. */
+    /* Mark the chunks, which are unchecked, as set aside: one durable batch. */
     SEGMENTS_TAKE_IN,
-    /* Mark the chunks sealed, under this cut, and remember it as the last: one durable batch. */
+    /* Mark the chunks sealed under this cut, and store it as the last cut: one durable batch. */
     SEGMENTS_SEAL,
-    /* Make a segment of the chunks' profiles, upload it under this id, if absent. salvage: without
-     * profiles that cannot be read. */
+    /* Make a segment of the profiles of the chunks and upload it under this id, if absent. salvage:
+     * without profiles that cannot be read. */
     SEGMENTS_UPLOAD,
     /* Mark the chunks set aside: one durable batch. */
     SEGMENTS_SET_ASIDE,
-    /* Swap it in, onto the manifest that was handed in last: fg_l0_commit(), if its etag holds. */
+    /* Swap the segment into the manifest that was handed in last: fg_l0_commit(), if its etag still
+     * holds. */
     SEGMENTS_SWAP,
     /* Mark the chunks committed, each at its generation: one durable batch. */
     SEGMENTS_MARK,
     /* Delete the chunks. Reads of older snapshots are refused from now on. */
     SEGMENTS_EVICT,
-    /* Say what this store is clean of: fg_l0_clean(), onto the manifest as SWAP. */
+    /* Tell the manifest what this store is clean of: fg_l0_clean(), conditional as SWAP. */
     SEGMENTS_REPORT,
-    SEGMENTS_EFFECT_KINDS, /* none: so many there are */
+    SEGMENTS_EFFECT_KINDS, /* the number of kinds */
 };
 
-/* What a COMPARE found of a chunk: its profiles but `moved_…` are held. */
+/* What a COMPARE found about a chunk: its profiles are in the bucket, except those that moved. */
 struct ing_segments_outcome {
     struct ing_head_group_key group;
     uint32_t number;
-    uint64_t moved_profiles, moved_bytes; /* to the chunk ing_segments_core_leftover() named */
+    uint64_t moved_profiles, moved_bytes; /* to the chunk of ing_segments_core_leftover() */
 };
 
 struct ing_segments_event {
     enum ing_segments_event_kind kind;
     int64_t wall_ns, mono_ns;
     uint64_t generation;    /* WANTED; COMPARED: of the segment or the snapshot */
-    const struct fg_l0 *l0; /* MANIFEST; until the step returns */
+    const struct fg_l0 *l0; /* MANIFEST; valid until the step returns */
     const struct ing_segments_outcome *outcomes; /* COMPARED */
     uint32_t n_outcomes;
-    /* COMPARED: groups of which the segment holds profiles that none of our live chunks has. */
+    /* COMPARED: groups of which the segment has profiles that no live chunk here has. */
     const struct ing_head_group_key *missing;
     uint32_t n_missing;
-    const struct ing_head_group_key *unsure; /* COMPARED; of all chunks, ascending */
+    const struct ing_head_group_key *unsure; /* COMPARED: groups, ascending */
     uint32_t n_unsure;
     enum ing_segments_effect_kind failed; /* FAILED */
-    /* FAILED, of UPLOAD: it is because of what the chunks hold, and will fail again. suspects:
-     * those at fault; none: nobody knows. */
+    /* FAILED, of UPLOAD: it failed because of what the chunks hold, and will fail again. suspects:
+     * the chunks at fault; none: unknown. */
     bool unfit;
     const struct ing_head_chunk_key *suspects;
     uint32_t n_suspects;
     uint64_t drain;       /* DRAIN: its number, greater than all before */
     const uint8_t *ranks; /* RANKS: [SEGMENTS_SHARDS], 0 is the first; copied */
-    bool nothing;         /* UPLOADED: the chunks are empty, and so nothing was uploaded */
+    bool nothing;         /* UPLOADED: the chunks are empty, so nothing was uploaded */
 };
 
 struct ing_segments_effect {
@@ -194,7 +202,7 @@ struct ing_segments_effect {
     uint64_t cut;            /* SEAL */
     struct fg_segment_id id; /* UPLOAD, SWAP */
     uint64_t clean;          /* SWAP, REPORT: goes into the manifest with it */
-    /* SEAL, UPLOAD, SET_ASIDE, TAKE_IN, MARK, EVICT; until the next step. */
+    /* SEAL, UPLOAD, SET_ASIDE, TAKE_IN, MARK, EVICT; valid until the next step. */
     const struct ing_segments_chunk *const *chunks;
     uint32_t n_chunks;
 };
@@ -208,6 +216,7 @@ struct ing_segments_effects {
     int64_t wake_mono_ns; /* a TICK is due then at the latest */
 };
 
+/* Takes an event and returns what is to be done now. */
 void ing_segments_core_step(struct ing_segments_core *core, const struct ing_segments_event *event,
                             struct ing_segments_effects *ret_effects);
 
@@ -220,86 +229,84 @@ void ing_segments_core_check(const struct ing_segments_core *core);
 enum ing_segments_admission {
     SEGMENTS_ADMIT,           /* write it into this chunk */
     SEGMENTS_ADMIT_UNCHECKED, /* likewise; if the chunk is new it is marked unchecked */
-    SEGMENTS_LOOK,            /* first look for the id in the live blocks of a snapshot of
-                               * ing_segments_core_seen()
-                               */
+    SEGMENTS_LOOK_UP,         /* first look the id up in the live objects of a snapshot of
+                                 ing_segments_core_seen() */
     SEGMENTS_FULL,            /* too many chunks: FG_E_LIMIT */
 };
 
-/* What a look in the bucket has found about a profile that is to be stored. */
-struct ing_segments_looked {
-    uint64_t generation; /* of the snapshot whose blocks do not have its id; 0: not looked for */
-    bool cannot;         /* the bucket is unavailable, or an object is damaged */
+/* The result of a lookup in the bucket for profiles that are to be stored. */
+struct ing_segments_lookup {
+    uint64_t generation; /* of the snapshot whose objects lack the id; 0: no lookup */
+    bool failed;         /* the bucket is unavailable, or an object is damaged */
 };
 
 /*
- * May a profile be written whose id is in no live chunk of its group? A profile that was found in
- * blocks is stored already: done. (check-late-ids) SEGMENTS_LOOK to one that cannot be looked for:
- * there are unchecked_max_bytes already.
+ * Decides whether a profile may be written whose id is in no live chunk of its group, and into
+ * which chunk (check-late-ids). A profile that was found in the bucket is stored already and is not
+ * asked about. SEGMENTS_LOOK_UP after a failed lookup: there are unchecked_max_bytes already.
  */
 enum ing_segments_admission ing_segments_core_admit(struct ing_segments_core *core,
                                                     const struct ing_head_group_key *group,
-                                                    struct ing_segments_looked looked,
+                                                    struct ing_segments_lookup lookup,
                                                     uint32_t *ret_chunk) fg_must_check;
 
-/* Would a profile of this group have to be looked for? */
+/* Returns true if profiles of this group have to be looked up in the bucket. */
 bool ing_segments_core_is_late(const struct ing_segments_core *core,
                                const struct ing_head_group_key *group);
 
 /*
- * Counts profiles that were, or may have been, written into a chunk of ing_segments_core_admit().
- * unchecked: the admission was SEGMENTS_ADMIT_UNCHECKED. A failed write may become visible later,
- * even after a restart, when the chunk was uploaded without it and committed. So the next batch
- * that is written deletes what the failed one was to put.
+ * Counts profiles that were written into a chunk of ing_segments_core_admit(). unchecked: the
+ * admission was SEGMENTS_ADMIT_UNCHECKED. wall_ns: when the first of them was received.
  */
 void ing_segments_core_added(struct ing_segments_core *core, const struct ing_head_group_key *group,
                              uint32_t chunk, bool unchecked, uint64_t profiles, uint64_t bytes,
                              int64_t wall_ns);
 
-/* A snapshot for looking has to be of this generation at least. */
+/* Returns the least generation that a snapshot for lookups must have. */
 uint64_t ing_segments_core_seen(const struct ing_segments_core *core);
 
 /*
- * An id was found in the blocks of a snapshot of that generation, and so its push is answered OK:
- * before it is. A reader with an older snapshot that relies on this answer would find the profile
- * neither there nor here, so it is refused from now on.
+ * Notes that an id was found in the objects of a snapshot of that generation. Call it before the
+ * push is answered OK: a reader with an older snapshot that relies on this answer would find the
+ * profile neither there nor here, so it is refused from now on.
  */
 void ing_segments_core_found(struct ing_segments_core *core, uint64_t generation);
 
 /* ---- reading ---- */
 
 enum ing_segments_readiness {
-    SEGMENTS_SERVE,  /* what ing_segments_core_shows() */
+    SEGMENTS_SERVE,  /* answer with what ing_segments_core_shows() */
     SEGMENTS_BEHIND, /* hand in WANTED, and ask again after the next steps */
     SEGMENTS_STALE,  /* the reader needs a snapshot of *ret_least or newer (drop-after-safe) */
 };
 
 /*
- * May a reader with a snapshot of that generation be served? This call, the calls of
- * ing_segments_core_shows() and the making of the iterator that is read through belong together: no
- * step in between, since a COMPARE moves profiles and an EVICT deletes them.
+ * Decides whether a reader with a snapshot of that generation may be served. This call, the calls
+ * of ing_segments_core_shows() and the making of the iterator that is read through belong together:
+ * no step may come in between, since a COMPARE moves profiles and an EVICT deletes them.
  */
 enum ing_segments_readiness ing_segments_core_fence(const struct ing_segments_core *core,
                                                     uint64_t generation,
                                                     uint64_t *ret_least) fg_must_check;
 
-/* Are the profiles of this chunk part of the answer for that generation? (fence-gen) Those of an
- * unchecked one may be: an answer that covers it is not complete. */
+/* Returns true if the profiles of this chunk are part of the answer for that generation
+ * (fence-gen). Those of an unchecked chunk may be: an answer that covers it is incomplete. */
 bool ing_segments_core_shows(const struct ing_segments_core *core,
                              const struct ing_head_group_key *group, uint32_t chunk,
                              uint64_t generation);
 
-/* ---- comparing (only where another ingester may hold the same profiles) ---- */
+/* ---- comparing (only if another ingester may have the same profiles) ---- */
 
-/* Can the segments up to seen hold profiles of this group? */
+/* Returns true if the segments up to `seen` may contain profiles of this group. */
 bool ing_segments_core_may_hold(const struct ing_segments_core *core,
                                 const struct ing_head_group_key *group);
 
-/* Where profiles of this chunk go that are not held. Nothing is changed before COMPARED. */
+/* Returns the number of the chunk that profiles of this chunk move to if the bucket lacks them.
+ * Changes nothing before COMPARED. */
 uint32_t ing_segments_core_leftover(const struct ing_segments_core *core,
                                     const struct ing_head_group_key *group, uint32_t chunk);
 
-/* ---- looking at it ---- */
+/* ---- inspection ---- */
 
 struct ing_segments_core_status {
     uint64_t gen, seen, safe, era;
@@ -307,21 +314,24 @@ struct ing_segments_core_status {
     uint32_t chunks[CHUNK_STATES]; /* by state */
     uint64_t open_bytes, sealed_bytes, aside_bytes, aside_profiles;
     uint64_t unchecked_bytes, unchecked_profiles;
-    bool misfits; /* some are ASIDE and were tried; not only waiting for their turn */
+    bool misfits; /* some chunks are ASIDE and failed again; they do not only wait for their turn */
     int64_t oldest_open_wall_ns; /* INT64_MAX: none */
     bool settled;
     bool went_back; /* the manifest is older than one that was read: not our bucket any more */
     bool store_went_back; /* the store is older than what the manifest says of it: from a backup */
     /* DRAINs up to this number are done: what they found is committed, with all marks written.
-     * They come to an end however much is pushed meanwhile. */
+     * They end however much is pushed meanwhile. */
     uint64_t drained;
     /* DRAINs up to this number have done what can be done: all that they found is committed, except
      * chunks that are set aside or unchecked and failed again since. */
     uint64_t tried;
 };
+
+/* Returns counts and positions. Takes time for each chunk. */
 struct ing_segments_core_status ing_segments_core_status(const struct ing_segments_core *core);
 
-/* All chunks, in no order; the array until the next call, a chunk until it is evicted. */
+/* Returns all chunks, in no order. The array is valid until the next call, a chunk until it is
+ * evicted. */
 const struct ing_segments_chunk *const *
 ing_segments_core_chunks(const struct ing_segments_core *core, uint32_t *ret_count);
 

@@ -3,27 +3,27 @@
 
 #include <stdlib.h>
 
-/* How much may be open, in sizes of a segment, before the turn of others is not waited for: what
- * three heads hold is a third of each first, so that each cuts its own when it has three. */
+/* How many segments' worth may be open before a head no longer waits for its turn. Of what three
+ * replicas have, each is the first for a third, so each reaches its own limit at three. */
 enum { SEGMENTS_OPEN_MAX = 4 };
 
 /* ---- time ---- */
 
-/* What those take who are before us. */
+/* Returns the turns of the owners before us. */
 static int64_t turns_ns(const struct ing_segments_core *core,
                         const struct ing_segments_chunk *chunk)
 {
     return chunk->rank * core->config.turn_ns;
 }
 
-/* Is it closed, and has been for so long that it is our turn? */
+/* Returns true if the window is over and the turns of the owners before us are, too. */
 static bool is_turn(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
 {
     return core->wall_ns >=
            fg_time_add(ing_core_closed_wall_ns(core, chunk), turns_ns(core, chunk));
 }
 
-/* When an open chunk makes a cut necessary. */
+/* Returns when an open chunk makes a cut necessary. */
 static int64_t due_wall_ns(const struct ing_segments_core *core,
                            const struct ing_segments_chunk *chunk)
 {
@@ -45,7 +45,7 @@ static bool all_committed(const struct ing_segments_core *core)
     return true;
 }
 
-/* What is waited for comes first, so that no flood of other data can keep it. */
+/* Chunks that a DRAIN waits for come first, so that no flood of other data can delay it. */
 static int compare_urgency(const void *left, const void *right)
 {
     const struct ing_segments_chunk *const *a = left, *const *b = right;
@@ -57,7 +57,7 @@ static int compare_urgency(const void *left, const void *right)
 
 /* ---- aside ---- */
 
-/* Is anything set aside that the next cut of such chunks takes? */
+/* Returns true if a chunk that is set aside is to be tried again. */
 static bool has_to_retry(struct ing_segments_core *core)
 {
     const struct ing_chunk_table *table = &core->table;
@@ -78,8 +78,8 @@ static bool has_to_retry(struct ing_segments_core *core)
     return any;
 }
 
-/* As pin(), for chunks that are set aside: a cut of their own, so that they stop no others. Those
- * that are to be salvaged are not mixed with others. */
+/* Pins chunks that are set aside for a cut of their own, so that they stop no others. Chunks to
+ * salvage and other chunks do not share a cut. */
 static void pin_aside(struct ing_segments_core *core)
 {
     const struct ing_chunk_table *table = &core->table;
@@ -97,8 +97,8 @@ static void pin_aside(struct ing_segments_core *core)
     }
 }
 
-/* Which chunks of the cut are set aside: the suspects, else half of it, which is tried again at
- * once; of a single chunk that. */
+/* Chooses which chunks of the cut to set aside: the suspects, or else half of the cut, which is
+ * tried again at once; or a single chunk. */
 static void choose_misfits(struct ing_segments_core *core, const struct ing_segments_event *event)
 {
     const struct ing_chunk_list *pinned = &core->pinned;
@@ -110,7 +110,7 @@ static void choose_misfits(struct ing_segments_core *core, const struct ing_segm
         struct ing_segments_chunk *chunk =
             ing_chunk_table_chunk(&core->table, &key->group, key->number);
 
-        if (chunk != NULL && chunk->state == CHUNK_SEALED) /* it may be held since */
+        if (chunk != NULL && chunk->state == CHUNK_SEALED) /* it may be committed since */
             ing_chunk_list_add(&core->misfits, chunk);
     }
     for (uint32_t i = pinned->n / 2; event->n_suspects == 0 && i < pinned->n; i++)
@@ -120,7 +120,7 @@ static void choose_misfits(struct ing_segments_core *core, const struct ing_segm
 
 void ing_cut_is_aside(struct ing_segments_core *core)
 {
-    ing_chunk_list_keep(&core->misfits, CHUNK_SEALED); /* some may be held meanwhile */
+    ing_chunk_list_keep(&core->misfits, CHUNK_SEALED); /* some may be committed meanwhile */
     for (uint32_t i = 0; i < core->misfits.n; i++) {
         ing_chunk_table_set_state(&core->table, core->misfits.chunks[i], CHUNK_ASIDE);
         core->misfits.chunks[i]->retry = core->retry_misfits;
@@ -137,7 +137,7 @@ void ing_cut_is_aside(struct ing_segments_core *core)
 
 /* ---- what is due ---- */
 
-/* There is so much that a segment can be made of it, whatever its age. */
+/* Returns true if so much is open that it makes a segment, whatever its age. */
 static bool is_enough(const struct ing_segments_core *core, uint8_t rank)
 {
     const struct ing_chunk_table *table = &core->table;
@@ -152,7 +152,7 @@ static bool is_due(const struct ing_segments_core *core, const struct ing_segmen
     return chunk->drain != 0 || due_wall_ns(core, chunk) <= core->wall_ns;
 }
 
-/* Does some open chunk need a cut? */
+/* Returns true if an open chunk needs a cut. */
 static bool is_cut_due(const struct ing_segments_core *core)
 {
     const struct ing_chunk_table *table = &core->table;
@@ -170,11 +170,9 @@ static bool is_cut_due(const struct ing_segments_core *core)
     return false;
 }
 
-/*
- * What the cut takes: everything, when there is so much, else in our turn what is waited for,
- * closed or due; the oldest windows first, and no more than makes a segment of the usual size, as
- * there may be hours of it when the bucket was away.
- */
+/* Chooses the chunks of a cut: everything, if there is enough for a segment; or else chunks that a
+ * DRAIN waits for, or that are due and it is our turn. The oldest windows first, and no more than a
+ * segment of the usual size, since there may be hours of data after the bucket was unreachable. */
 static void pin(struct ing_segments_core *core)
 {
     const struct ing_chunk_table *table = &core->table;
@@ -224,7 +222,7 @@ void ing_cut_marked(struct ing_segments_core *core)
 
 void ing_cut_uploaded(struct ing_segments_core *core, bool nothing)
 {
-    if (nothing) /* of writes that failed and were not there after all */
+    if (nothing) /* their profiles were in failed writes only */
         for (uint32_t i = 0; i < core->pinned.n; i++)
             if (core->pinned.chunks[i]->state == CHUNK_SEALED)
                 ing_core_commit_chunk(core, core->pinned.chunks[i], core->gen);
@@ -236,7 +234,7 @@ void ing_cut_uploaded(struct ing_segments_core *core, bool nothing)
     core->read_now = true;
 }
 
-/* Whatever is said of it. */
+/* Whatever the answer was: the manifest tells. */
 void ing_cut_swapped(struct ing_segments_core *core)
 {
     core->cut = CUT_SWAPPED;
@@ -249,7 +247,7 @@ void ing_cut_failed(struct ing_segments_core *core, const struct ing_segments_ev
     core->unfit += event->unfit;
     if (event->failed == SEGMENTS_SWAP)
         ing_cut_swapped(core);
-    else if (event->failed == SEGMENTS_SEAL) /* the same again: some of it may be written */
+    else if (event->failed == SEGMENTS_SEAL) /* repeat the same seal: it may have been written */
         core->cut = CUT_PINNED;
     else
         core->cut = CUT_SEALED;
@@ -263,7 +261,7 @@ static void begin_seal(struct ing_segments_core *core, struct ing_segments_effec
     struct ing_segments_effect *effect;
 
     ing_chunk_list_drop(&core->pinned,
-                        CHUNK_COMMITTED); /* of a seal that failed, some may be held since */
+                        CHUNK_COMMITTED); /* of a failed seal, some may be committed since */
     if (core->pinned.n == 0) {
         core->cut = CUT_IDLE;
         return;
@@ -297,7 +295,7 @@ static void begin_mark(struct ing_segments_core *core, struct ing_segments_effec
     for (uint32_t i = 0; i < core->pinned.n; i++)
         if (!core->pinned.chunks[i]->marked)
             ing_chunk_list_add(&core->marking, core->pinned.chunks[i]);
-    if (core->marking.n == 0) { /* all were found by comparing */
+    if (core->marking.n == 0) { /* a COMPARE found all of them */
         ing_cut_marked(core);
         return;
     }
@@ -305,8 +303,8 @@ static void begin_mark(struct ing_segments_core *core, struct ing_segments_effec
     ing_core_emit_chunks(effects, SEGMENTS_MARK, &core->marking, core);
 }
 
-/* Nothing has happened to the chunks since the upload, and they agree with the manifest that it
- * goes onto. (cas-recheck) */
+/* Returns true if the chunks have not changed since the upload, and agree with the manifest that
+ * the swap goes onto (cas-recheck). */
 static bool may_swap(const struct ing_segments_core *core)
 {
     if (core->follow != FOLLOW_IDLE || !core->rechecked)
@@ -339,7 +337,8 @@ void ing_cut_advance(struct ing_segments_core *core, struct ing_segments_effects
         return;
     switch (core->cut) {
     case CUT_IDLE:
-        /* Nothing is sealed before the bucket was there: what is open can still be joined. */
+        /* Nothing is sealed before the manifest was read: until then profiles can join open chunks.
+         */
         if (!core->settled)
             return;
         if (is_cut_due(core))

@@ -2,10 +2,10 @@
 #include "ingester/segments/segments_core_impl.h"
 
 /*
- * Committed chunks go after a while in which others could read the manifest that has them: while
- * the bucket is away queries go on with what they know of it. Those of a window that is still open
- * later: as long as they are here an id of its ordinary data is known to be new without asking the
- * blocks.
+ * A committed chunk is evicted after a time in which queriers could read the manifest that lists
+ * it; time in which the bucket is unreachable does not count, since queries continue with an older
+ * manifest. Chunks of a window that is still open stay longer: while they are here, an id of
+ * ordinary data is known to be new without a lookup in the bucket.
  */
 static bool was_shown(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
 {
@@ -21,8 +21,8 @@ static bool may_evict(const struct ing_segments_core *core, const struct ing_seg
             core->wall_ns >= fg_time_add(chunk->opened_wall_ns, core->config.open_max_ns));
 }
 
-/* Chunks that were admitted to and got nothing: pushes of what is there already, or that failed.
- * The store knows nothing of them. */
+/* Their pushes were duplicates or failed after the admission. The store does not have these chunks.
+ */
 void ing_evict_empty(struct ing_segments_core *core)
 {
     struct ing_chunk_list *list = &core->empty;
@@ -52,7 +52,7 @@ void ing_evict_advance(struct ing_segments_core *core, struct ing_segments_effec
         if (!may_evict(core, chunk))
             continue;
         ing_chunk_list_add(&core->evicting, chunk);
-        /* Before anything is deleted: a write that failed may be done all the same. */
+        /* Before the effect, since a failed write may delete them all the same. */
         core->safe = FG_MAX(core->safe, chunk->generation);
         ing_chunk_table_group(&core->table, &chunk->group)->whole = false;
     }

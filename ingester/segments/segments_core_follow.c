@@ -1,9 +1,9 @@
-/* Following the manifest, and comparing with what others have committed. */
+/* Follows the manifest, and compares with what others have committed. */
 #include "ingester/segments/segments_core_impl.h"
 
 #include <stdlib.h>
 
-/* The segment may have left: the manifest says. */
+/* The segment may be gone: the manifest tells. */
 void ing_follow_failed(struct ing_segments_core *core, enum ing_segments_effect_kind failed)
 {
     core->follow = FOLLOW_IDLE;
@@ -13,10 +13,8 @@ void ing_follow_failed(struct ing_segments_core *core, enum ing_segments_effect_
         ing_core_fail(core, &core->compare_pause);
 }
 
-/*
- * Which of our cuts the manifest has: cuts enter in order, so the last one says it of all before.
- * Only one can be unmarked, the last; so its generation is that of all chunks that are sealed.
- */
+/* Returns which of our cuts the manifest has. Cuts enter in order, so the last one stands for all
+ * before. Only the last one can be unmarked, so its generation is that of all sealed chunks. */
 static bool own_cut(const struct ing_segments_core *core, const struct fg_l0 *l0, uint64_t *ret_cut,
                     uint64_t *ret_generation)
 {
@@ -26,16 +24,15 @@ static bool own_cut(const struct ing_segments_core *core, const struct fg_l0 *l0
         return false;
     if (!ing_core_keeps(core, FG_RULE_BIT_SETTLE_ON_REJOIN) &&
         fg_l0_segment(l0, writer->generation) == NULL)
-        return false; /* it came and went unseen */
+        return false; /* the segment came and went unseen */
     *ret_cut = writer->cut;
     *ret_generation = writer->generation;
     return true;
 }
 
-/*
- * A cut that this store never made was made by a later state of it: the disk is from a backup. The
- * same number means something else there, so what is sealed here is sealed again under one that is
- * not taken, after comparing has told what of it is committed.
+/* If the manifest has a cut that this store never made, a later state of the store made it: the
+ * disk was restored from a backup. The same number then means another cut. So chunks that are
+ * sealed here are sealed again under a free number, after a COMPARE has told which are committed.
  */
 static void check_last_cut(struct ing_segments_core *core, const struct fg_l0 *l0)
 {
@@ -67,7 +64,8 @@ static void follow_own(struct ing_segments_core *core, const struct fg_l0 *l0)
     }
 }
 
-/* Could a segment that we do not know hold what we hold, or what we think we hold all of? */
+/* Returns true if an unknown segment may contain profiles that our chunks have, or profiles of a
+ * group that we believe to have all of. */
 static bool has_to_compare(const struct ing_segments_core *core)
 {
     for (uint32_t i = 0; i < core->table.n_groups; i++) {
@@ -104,7 +102,7 @@ static void take_late_filter(struct ing_segments_core *core, const struct fg_lat
     core->late_filter_arena = arena;
 }
 
-/* Is it the segment that was uploaded last? */
+/* Returns true if the segment is our last upload. */
 static bool is_own(const struct ing_segments_core *core, const struct fg_l0_segment *segment)
 {
     return fg_id_eq(segment->id.writer, core->config.writer) &&
@@ -112,9 +110,8 @@ static bool is_own(const struct ing_segments_core *core, const struct fg_l0_segm
             core->table.by_state[CHUNK_ASIDE] + core->table.by_state[CHUNK_UNCHECKED] == 0);
 }
 
-/*
- * Newer than what we agree with, and of others; or an earlier upload of ours, swapped in so late
- * that chunks which are in it have been set aside since, or are unchecked.
+/* Lists segments that are newer than what we agree with: of others; or an earlier upload of ours
+ * that was swapped in so late that some of its chunks have since been set aside, or are unchecked.
  */
 static void list_foreign(struct ing_segments_core *core, const struct fg_l0 *l0)
 {
@@ -127,7 +124,7 @@ static void list_foreign(struct ing_segments_core *core, const struct fg_l0 *l0)
     }
 }
 
-/* What is asked, and what of it we have answered. */
+/* Takes over the era that the manifest asks for, and what it says this store is clean of. */
 static void take_asked(struct ing_segments_core *core, const struct fg_l0 *l0)
 {
     const struct fg_l0_writer *writer = fg_l0_writer(l0, core->config.writer);
@@ -144,7 +141,7 @@ void ing_follow_manifest(struct ing_segments_core *core, const struct fg_l0 *l0)
     bool away = !core->started || l0->floor > core->gen;
 
     core->went_back = l0->generation < core->seen;
-    if (core->went_back) { /* another bucket, or one from a backup: nothing is right any more */
+    if (core->went_back) { /* another bucket, or one restored from a backup: take nothing from it */
         ing_follow_failed(core, SEGMENTS_READ);
         return;
     }
@@ -152,16 +149,17 @@ void ing_follow_manifest(struct ing_segments_core *core, const struct fg_l0 *l0)
     core->follow_pause = (struct ing_pause){0};
     core->manifest_mono_ns = core->mono_ns;
     core->next_read_mono_ns = fg_time_add(core->mono_ns, core->config.poll_ns);
-    /* A generation that is not there yet, or never will be: whoever says so. */
+    /* The wanted generation does not exist yet, or never will: do not read again at once. */
     core->wanted_mono_ns = core->read_for > l0->generation
                                ? fg_time_add(core->mono_ns, core->config.backoff_min_ns)
                                : 0;
-    core->wanted = 0; /* who still waits says so again */
+    core->wanted = 0; /* readers that still wait ask again */
     core->rechecked = true;
     check_last_cut(core, l0);
     if (!core->started || l0->generation > core->seen)
         take_late_filter(core, &l0->late_filter);
-    if (!core->started) /* what was evicted before this start is in blocks up to here */
+    if (!core->started) /* what earlier starts evicted is in objects of this generation or an older
+                           one */
         core->safe = l0->generation;
     core->started = true;
     core->seen = l0->generation;
@@ -176,7 +174,7 @@ void ing_follow_manifest(struct ing_segments_core *core, const struct fg_l0 *l0)
         caught_up(core);
 }
 
-/* ---- comparing: only where others may hold what we hold ---- */
+/* ---- comparing: only groups of which others may have our profiles ---- */
 
 bool ing_segments_core_may_hold(const struct ing_segments_core *core,
                                 const struct ing_head_group_key *group)
@@ -193,7 +191,7 @@ uint32_t ing_segments_core_leftover(const struct ing_segments_core *core,
     return found->open != NULL && found->open->number != chunk ? found->open->number : found->next;
 }
 
-/* The other profiles of a chunk become part of the open one. */
+/* Moves the profiles that the bucket lacks to the open chunk. */
 static void move_leftover(struct ing_segments_core *core, struct ing_segments_chunk *chunk,
                           const struct ing_segments_outcome *outcome, uint32_t to)
 {
@@ -227,16 +225,17 @@ static void take_outcome(struct ing_segments_core *core, const struct ing_segmen
     uint32_t to = ing_segments_core_leftover(core, &outcome->group, outcome->number);
 
     fg_assert(chunk != NULL && chunk->state != CHUNK_COMMITTED);
-    core->stale |= chunk->state == CHUNK_SEALED; /* the cut may be uploaded: it has to be again */
+    core->stale |=
+        chunk->state == CHUNK_SEALED; /* if the cut is uploaded, the upload has to be repeated */
     ing_core_commit_chunk(core, chunk, generation);
     chunk->marked = true;
     move_leftover(core, chunk, outcome, to);
 }
 
-/* Nothing is known any more about what others hold of these. */
+/* Groups whose profiles others may have are no longer whole. */
 static void clear_whole(struct ing_segments_core *core, const struct ing_segments_event *event)
 {
-    if (core->compares_all && !core->settling) /* of all that was known before */
+    if (core->compares_all && !core->settling) /* it compared with all that was known before */
         return;
     for (uint32_t i = 0; core->settling && i < core->table.n_groups; i++)
         core->table.groups[i]->whole = false;
@@ -249,7 +248,7 @@ static void clear_whole(struct ing_segments_core *core, const struct ing_segment
     }
 }
 
-/* ---- what is unchecked ---- */
+/* ---- unchecked chunks ---- */
 
 static int compare_groups(const void *left, const void *right)
 {
@@ -263,7 +262,7 @@ static bool is_unsure(const struct ing_segments_event *event,
                                           sizeof *event->unsure, compare_groups) != NULL;
 }
 
-/* Of what the COMPARE could not tell of nothing is shown any more, nor committed. */
+/* Makes chunks unchecked that the COMPARE is unsure about: they are neither shown nor committed. */
 static void take_unsure(struct ing_segments_core *core, const struct ing_segments_event *event)
 {
     for (uint32_t i = 0; i < core->table.n_chunks && event->n_unsure > 0; i++) {
@@ -284,7 +283,8 @@ static void take_unsure(struct ing_segments_core *core, const struct ing_segment
     }
 }
 
-/* Those that the COMPARE has told of, and held by nobody. Empty ones may go at any time. */
+/* Lists unchecked chunks that the COMPARE has covered and not found in the bucket. Empty ones are
+ * left out, since they may be removed at any time. */
 static void list_checked(struct ing_segments_core *core, const struct ing_segments_event *event)
 {
     core->checked.n = 0;
@@ -302,7 +302,7 @@ static void list_checked(struct ing_segments_core *core, const struct ing_segmen
         event->n_unsure == 0 ? 0 : fg_time_add(core->mono_ns, core->config.check_retry_ns);
 }
 
-/* The COMPARE tells of what is in these chunks now. */
+/* The COMPARE covers what is in the unchecked chunks now. */
 static void begin_checking(struct ing_segments_core *core)
 {
     core->checks_drain = true;
@@ -335,7 +335,8 @@ void ing_follow_taken_in(struct ing_segments_core *core)
     core->checked.n = 0;
 }
 
-/* Not in the middle of a swap: whoever looks for it in the manifest knows what it has. */
+/* Returns true if unchecked chunks are to be compared. Not during a swap: the core looks for its
+ * chunks in the manifest. */
 static bool is_check_due(const struct ing_segments_core *core)
 {
     return core->settled && core->table.unchecked_profiles > 0 &&
@@ -343,7 +344,7 @@ static bool is_check_due(const struct ing_segments_core *core)
            core->cut != CUT_SWAPPING && core->cut != CUT_SWAPPED;
 }
 
-/* What is marked needs nothing of the cut any more, and may be evicted before it ends. */
+/* A chunk that is marked no longer needs the cut, and may be evicted before the cut ends. */
 static void unpin_marked(struct ing_segments_core *core)
 {
     struct ing_chunk_list *list = &core->pinned;
@@ -367,8 +368,8 @@ void ing_follow_compared(struct ing_segments_core *core, const struct ing_segmen
     unpin_marked(core);
     clear_whole(core, event);
     if (core->compares_all) {
-        /* Of what was found nobody knows when it was committed, only that a snapshot of this
-         * generation has it: older ones are refused. */
+        /* It is unknown when the profiles that were found were committed, only that a snapshot of
+         * this generation has them: refuse older ones. */
         core->safe = FG_MAX(core->safe, event->generation);
         list_checked(core, event);
         caught_up(core);
@@ -379,10 +380,10 @@ void ing_follow_compared(struct ing_segments_core *core, const struct ing_segmen
         caught_up(core);
 }
 
-/* ---- what this store is clean of ---- */
+/* ---- reports of what this store is clean of ---- */
 
-/* Only the manifest says what came of it; where it was not taken, not at once again: many answer
- * the same question. */
+/* The manifest tells whether the report was taken. If not, pause before the next one: many
+ * ingesters report at the same time. */
 void ing_follow_reported(struct ing_segments_core *core)
 {
     core->follow = FOLLOW_IDLE;
@@ -390,11 +391,9 @@ void ing_follow_reported(struct ing_segments_core *core)
     ing_core_fail(core, &core->report_pause);
 }
 
-/*
- * Is there more to be said than was? In a step in which all chunks agree with the manifest: who is
- * behind may hold what a segment does, and would not be rid of it by committing. A cut that is
- * under way says it itself.
- */
+/* Returns true if there is more to report. Only while all chunks agree with the manifest: an
+ * ingester that is behind may have what a segment has, and committing would not remove it. A cut
+ * that is under way reports by itself. */
 static bool is_report_due(const struct ing_segments_core *core)
 {
     return core->settled && core->gen == core->seen && core->cut == CUT_IDLE &&
@@ -406,7 +405,7 @@ int64_t ing_follow_due_mono_ns(const struct ing_segments_core *core)
 {
     int64_t due = core->next_read_mono_ns;
 
-    /* While a swap is under way none begins: it goes onto the manifest that was handed in last. */
+    /* No read begins during a swap, which goes onto the manifest that was handed in last. */
     if (core->follow != FOLLOW_IDLE || core->cut == CUT_SWAPPING)
         return INT64_MAX;
     if (core->wanted > core->seen)

@@ -41,7 +41,7 @@
 /* clang-format on */
 FG_METRICS_ENUM(segments_metric, SEGMENTS_METRICS)
 
-/* An effect that the driver's thread carries out; chunks are its own. */
+/* An effect for the segments' thread, with copies of the chunks: the core's may change. */
 struct ing_segments_task {
     struct ing_segments_effect effect;
     struct ing_segments_chunk *chunks; /* UPLOAD */
@@ -56,53 +56,55 @@ struct ing_ring_drain {
 
 struct ing_segments {
     struct ing_segments_config config;
-    /* Changed by the committer's thread, with the lock held; others look at it with the lock. */
+    /* The committer's thread changes the core, under the lock; others read it under the lock. Held
+     * for a step of the core, never for I/O. */
     pthread_mutex_t core_lock;
     struct ing_segments_core *core;
     struct ing_committer *committer;
     struct fg_metrics *metrics;
     int64_t swept_mono_ns; /* the committer's thread */
 
-    /* Held for writing while a step is taken and what it wants written is written. */
+    /* Held for writing while a step is taken and its changes of the head are written; for reading
+     * between ing_segments_fence() and ing_segments_unfence(). */
     struct fg_rwlock steps;
 
     pthread_t thread;
     bool started;
     /* Ends waits at their deadlines: the thread may be waiting for the bucket for minutes. */
     struct fg_ticker *deadlines;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;       /* the thread: something is asked for */
-    pthread_cond_t moved;      /* those who wait: a step was taken */
-    bool stop, hurry, salvage; /* salvage: asked for, and the core was not told yet */
-    /* After the last step. Under `lock`, not under `steps`: that one is held while the store
-     * writes, and a scrape would wait for the disk. */
+    pthread_mutex_t lock;      /* of the fields below up to `ring_drains`; held for copies only */
+    pthread_cond_t wake;       /* wakes the thread: there is a request */
+    pthread_cond_t moved;      /* wakes callers that wait: a step was taken */
+    bool stop, hurry, salvage; /* salvage: requested, and not yet an event */
+    /* After the last step. Under `lock` and not `steps`, which is held while the store writes: a
+     * scrape would wait for the disk. */
     struct ing_segments_core_status status;
-    /* The greatest generation that somebody waits for, and that the core was told of: since the
-     * last read of the manifest. */
+    /* The greatest generation that a reader waits for, and the one that the core was told, since
+     * the last read of the manifest. */
     uint64_t wanted, wanted_known;
     uint64_t n_steps;
     struct ing_segments_waiter *waiters;
     unsigned n_waiters;
-    /* Numbers of drains: the last that was asked for, the last that the core was told of, and up to
-     * which they are done. */
+    /* Numbers of drains: the last one requested, the last one that the core was told, and the one
+     * up to which they are done. */
     uint64_t drain_asked, drain_known, drained,
         tried; /* tried: as of struct ing_segments_core_status */
-    /* The first that is not done, and the newest: those in between end with it. */
+    /* The first drain that is not done, and the newest, with which those in between end. */
     struct ing_ring_drain ring_drains[2];
     unsigned n_ring_drains;
 
     /* The thread's own. */
     struct ing_segments_task tasks[SEGMENTS_EFFECTS_MAX];
     uint32_t n_tasks;
-    char unfit_why[FG_ERR_MSG_MAX_BYTES]; /* of the last upload that failed so */
+    char unfit_why[FG_ERR_MSG_MAX_BYTES]; /* why the last unfit upload failed */
     int64_t wake_mono_ns;
     struct ing_publish *publish;
-    struct fg_bucket_stop *bucket_stop; /* any thread: ends what this one waits for */
+    struct fg_bucket_stop *bucket_stop; /* any thread: ends calls of the bucket */
     struct fg_condition *aside, *unchecked, *bucket_went_back, *store_went_back, *failing;
-    /* Of each kind of effect: since when it has failed, each time; 0: the last one went well. Both
-     * threads', one at a time: one waits while the other works. */
+    /* For each kind of effect: since when it fails; 0: the last one succeeded. Used by both
+     * threads, one of which waits while the other works. */
     int64_t failing_since_mono_ns[SEGMENTS_EFFECT_KINDS];
-    uint64_t ranked; /* revision of the ring that the core has the ranks of */
+    uint64_t ranked; /* revision of the ring of which the core has the ranks */
     uint8_t ranks[SEGMENTS_SHARDS];
 };
 

@@ -1,6 +1,6 @@
 #include "ingester/segments/segments_impl.h"
 
-/* ---- readers: may they be served, and if not yet, when ---- */
+/* ---- readers ---- */
 
 enum fg_code ing_segments_fence(struct ing_segments *segments, uint64_t generation,
                                 struct fg_err *err)
@@ -82,7 +82,8 @@ static enum fg_code judge_wait(struct ing_segments *segments,
     return FG_E_ABORTED;
 }
 
-/* Takes out one wait that is over; NULL: all others go on, and want the manifest read. */
+/* Removes and returns a wait that is over; NULL: all others go on, and want the manifest to be
+ * read. */
 static struct ing_segments_waiter *take_waiter(struct ing_segments *segments, struct fg_err *err)
 {
     struct ing_segments_waiter **at = &segments->waiters, *taken = NULL;
@@ -112,7 +113,7 @@ void ing_segments_end_waits(struct ing_segments *segments)
 
 /* ---- flushes, and drains of the ring ---- */
 
-/* Until a step was taken since n_steps were. FG_E_DEADLINE, FG_E_CANCELED. */
+/* Waits until there were more than n_steps steps. FG_E_DEADLINE, FG_E_CANCELED. */
 static enum fg_code wait_for_step(struct ing_segments *segments, uint64_t n_steps,
                                   int64_t deadline_mono_ns, const char *what, struct fg_err *err)
 {
@@ -140,7 +141,7 @@ static uint64_t count_steps(struct ing_segments *segments)
     return n_steps;
 }
 
-/* Its number. Locked. */
+/* Requests a drain and returns its number. Locked. */
 static uint64_t ask_to_drain(struct ing_segments *segments)
 {
     (void)pthread_cond_signal(&segments->wake);
@@ -156,7 +157,7 @@ void ing_segments_drain(struct ing_segments *segments, uint64_t revision)
     (void)pthread_mutex_unlock(&segments->lock);
 }
 
-/* Is everything committed that can be? *ret_aside: something cannot. */
+/* Returns true if everything is committed that can be. *ret_aside: something cannot. */
 static bool is_tried(struct ing_segments *segments, uint64_t drain, bool *ret_aside)
 {
     bool tried;
@@ -176,7 +177,7 @@ static enum fg_code flush(struct ing_segments *segments, bool salvage, int64_t d
     bool aside = false;
 
     (void)pthread_mutex_lock(&segments->lock);
-    segments->salvage |= salvage; /* before the drain, which tries what is set aside */
+    segments->salvage |= salvage; /* before the drain, which tries again what is set aside */
     n_steps = segments->n_steps;
     drain = ask_to_drain(segments);
     (void)pthread_mutex_unlock(&segments->lock);

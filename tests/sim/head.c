@@ -399,7 +399,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
 {
     struct world *world = head->world;
     struct owner owner = head_self(head);
-    struct ing_segments_looked looked = {0};
+    struct ing_segments_lookup lookup = {0};
     unsigned failures = 0;
 
     if (!head->up || head_is_cut_off(head))
@@ -414,7 +414,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
             return HEAD_REFUSED;
         if (head_has(head, item))
             return HEAD_STORED;
-        admission = ing_segments_core_admit(head->core, &item->group, looked, &chunk);
+        admission = ing_segments_core_admit(head->core, &item->group, lookup, &chunk);
         switch (admission) {
         case SEGMENTS_ADMIT:
         case SEGMENTS_ADMIT_UNCHECKED:
@@ -422,25 +422,25 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
                 return HEAD_REFUSED;
             trace(world, "%s: profile %u into chunk %u:%u:%u/%u, looked at %llu, seen %llu",
                   head->identity.name, item->profile, item->group.tenant, item->group.shard,
-                  item->group.window, chunk, (unsigned long long)looked.generation,
+                  item->group.window, chunk, (unsigned long long)lookup.generation,
                   (unsigned long long)ing_segments_core_seen(head->core));
             put(head, item, chunk, admission == SEGMENTS_ADMIT_UNCHECKED);
             return HEAD_STORED;
         case SEGMENTS_FULL:
             return HEAD_REFUSED;
-        case SEGMENTS_LOOK:
+        case SEGMENTS_LOOK_UP:
             break;
         }
-        io = look(head, &owner, item, &looked.generation, &found);
+        io = look(head, &owner, item, &lookup.generation, &found);
         if (io == IO_DEAD || !is_alive(world, &owner))
             return HEAD_DIED;
         if (io == IO_OK && found) {
-            ing_segments_core_found(head->core, looked.generation);
+            ing_segments_core_found(head->core, lookup.generation);
             return HEAD_STORED;
         }
-        looked.cannot = io != IO_OK && ++failures == LOOK_FAILURES;
+        lookup.failed = io != IO_OK && ++failures == LOOK_FAILURES;
         if (io != IO_OK)
-            looked.generation = 0;
+            lookup.generation = 0;
     }
     return HEAD_REFUSED;
 }
@@ -452,7 +452,7 @@ bool head_write_unchecked(struct head *head, const struct item *item)
     if (head_has(head, item))
         return true;
     if (ing_segments_core_admit(head->core, &item->group,
-                                (struct ing_segments_looked){.generation = UINT64_MAX},
+                                (struct ing_segments_lookup){.generation = UINT64_MAX},
                                 &chunk) != SEGMENTS_ADMIT)
         return false;
     put(head, item, chunk, false);

@@ -17,7 +17,7 @@ static void put_raw(struct fg_store *store, unsigned family, struct fg_slice key
     cat_write(store, &batch);
 }
 
-static void a_store_of_another_format_is_refused(void **state)
+static void store_of_another_format_is_refused(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_damage damage = {0};
@@ -49,7 +49,7 @@ static struct ing_catalog *open_damaged(struct fg_store *store, uint64_t repaire
     return catalog;
 }
 
-static void a_record_that_cannot_be_read_does_not_stop_the_start(void **state)
+static void start_survives_an_unreadable_record(void **state)
 {
     static const struct {
         const char *name;
@@ -93,7 +93,7 @@ static void a_record_that_cannot_be_read_does_not_stop_the_start(void **state)
  * A push of a new tenant fails after its series got a number, and the series is swept: the number
  * of a tenant was stored that never was, and no start could read it.
  */
-static void a_swept_series_of_a_tenant_that_never_was_stored_leaves_nothing(void **state)
+static void sweeping_series_of_a_tenant_never_stored_writes_nothing(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = cat_open(store);
@@ -117,7 +117,7 @@ static void a_swept_series_of_a_tenant_that_never_was_stored_leaves_nothing(void
 }
 
 /* Stores of before: the gap stays without a name, and its number is not given again. */
-static void a_next_number_of_an_unknown_tenant_leaves_a_gap(void **state)
+static void next_number_of_an_unknown_tenant_reserves_its_number(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = cat_open(store);
@@ -166,7 +166,7 @@ static struct fg_store *make_store(void)
     return store;
 }
 
-static void without_its_tenant_everything_is_set_aside(void **state)
+static void records_without_tenant_are_set_aside(void **state)
 {
     struct fg_store *store = make_store();
     struct ing_catalog *catalog;
@@ -184,7 +184,7 @@ static void without_its_tenant_everything_is_set_aside(void **state)
     fg_store_close(store);
 }
 
-static void a_missing_service_is_made_again_from_its_series(void **state)
+static void missing_service_is_rebuilt_from_its_series(void **state)
 {
     struct fg_store *store = make_store();
     struct ing_catalog *catalog;
@@ -238,7 +238,7 @@ static void two_services_of_one_name_keep_their_series(void **state)
     fg_store_close(store);
 }
 
-static void a_series_that_names_a_strange_service_is_set_aside(void **state)
+static void series_of_an_inconsistent_service_is_set_aside(void **state)
 {
     struct fg_store *store = make_store();
     struct ing_catalog *catalog = cat_open(store);
@@ -270,7 +270,7 @@ static void a_series_that_names_a_strange_service_is_set_aside(void **state)
 }
 
 /* Any series' value, damaged in any way, opens or is set aside. */
-static void damaged_series_are_survived(void **state)
+static void start_survives_damaged_series(void **state)
 {
     struct fg_store *good = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = cat_open(good);
@@ -312,15 +312,15 @@ static void damaged_series_are_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_store_of_another_format_is_refused),
-        cmocka_unit_test(a_record_that_cannot_be_read_does_not_stop_the_start),
-        cmocka_unit_test(a_swept_series_of_a_tenant_that_never_was_stored_leaves_nothing),
-        cmocka_unit_test(a_next_number_of_an_unknown_tenant_leaves_a_gap),
-        cmocka_unit_test(without_its_tenant_everything_is_set_aside),
-        cmocka_unit_test(a_missing_service_is_made_again_from_its_series),
+        cmocka_unit_test(store_of_another_format_is_refused),
+        cmocka_unit_test(start_survives_an_unreadable_record),
+        cmocka_unit_test(sweeping_series_of_a_tenant_never_stored_writes_nothing),
+        cmocka_unit_test(next_number_of_an_unknown_tenant_reserves_its_number),
+        cmocka_unit_test(records_without_tenant_are_set_aside),
+        cmocka_unit_test(missing_service_is_rebuilt_from_its_series),
         cmocka_unit_test(two_services_of_one_name_keep_their_series),
-        cmocka_unit_test(a_series_that_names_a_strange_service_is_set_aside),
-        cmocka_unit_test(damaged_series_are_survived),
+        cmocka_unit_test(series_of_an_inconsistent_service_is_set_aside),
+        cmocka_unit_test(start_survives_damaged_series),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

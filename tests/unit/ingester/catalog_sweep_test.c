@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-static void series_leave_after_the_chunks_that_hold_them(void **state)
+static void series_are_retired_after_their_last_chunk(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = cat_open(store);
@@ -33,7 +33,7 @@ static void series_leave_after_the_chunks_that_hold_them(void **state)
 }
 
 /* Also those of which nothing was ever stored, of a push that was refused. */
-static void what_was_never_stored_leaves_too(void **state)
+static void series_never_stored_are_retired(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = cat_open(store);
@@ -54,7 +54,7 @@ static void what_was_never_stored_leaves_too(void **state)
     fg_store_close(store);
 }
 
-static void numbers_are_not_given_twice(void **state)
+static void retired_numbers_are_not_reused(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = cat_open(store);
@@ -82,7 +82,7 @@ static void numbers_are_not_given_twice(void **state)
 }
 
 /* However long it takes until the push is committed: series and definition are there. */
-static void what_a_push_has_found_stays(void **state)
+static void series_found_by_a_push_is_not_retired(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = cat_open(store);
@@ -113,7 +113,7 @@ static void what_a_push_has_found_stays(void **state)
 }
 
 /* A query: what it found may leave, but is there to look at. */
-static void who_is_inside_may_look_at_what_left(void **state)
+static void guard_keeps_retired_series_readable(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = cat_open(store);
@@ -139,7 +139,7 @@ static void who_is_inside_may_look_at_what_left(void **state)
 }
 
 /* The delete was lost in a crash, and the series has come back before. */
-static void of_two_the_newer_goes_on(void **state)
+static void newer_of_two_services_with_one_name_is_used(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = cat_open(store);
@@ -169,7 +169,7 @@ static void of_two_the_newer_goes_on(void **state)
 
 enum { PODS = 20000, PODS_AT_A_TIME = 1000 };
 
-static void many_come_and_go(void **state)
+static void memory_stays_bounded_while_series_come_and_go(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = cat_open(store);
@@ -316,7 +316,7 @@ static void commit_some(struct crowd *crowd, uint32_t cut)
     }
 }
 
-static void pushes_queries_and_sweeps_meet(void **state)
+static void pushes_queries_and_sweeps_run_concurrently(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct crowd crowd = {.store = store, .catalog = cat_open(store), .left = PUSHERS};
@@ -350,14 +350,14 @@ static void pushes_queries_and_sweeps_meet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(series_leave_after_the_chunks_that_hold_them),
-        cmocka_unit_test(what_was_never_stored_leaves_too),
-        cmocka_unit_test(numbers_are_not_given_twice),
-        cmocka_unit_test(what_a_push_has_found_stays),
-        cmocka_unit_test(who_is_inside_may_look_at_what_left),
-        cmocka_unit_test(of_two_the_newer_goes_on),
-        cmocka_unit_test(many_come_and_go),
-        cmocka_unit_test(pushes_queries_and_sweeps_meet),
+        cmocka_unit_test(series_are_retired_after_their_last_chunk),
+        cmocka_unit_test(series_never_stored_are_retired),
+        cmocka_unit_test(retired_numbers_are_not_reused),
+        cmocka_unit_test(series_found_by_a_push_is_not_retired),
+        cmocka_unit_test(guard_keeps_retired_series_readable),
+        cmocka_unit_test(newer_of_two_services_with_one_name_is_used),
+        cmocka_unit_test(memory_stays_bounded_while_series_come_and_go),
+        cmocka_unit_test(pushes_queries_and_sweeps_run_concurrently),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

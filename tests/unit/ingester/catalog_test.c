@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void equal_things_have_one_number(void **state)
+static void equal_definitions_share_a_number(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = cat_open(store);
@@ -98,7 +98,7 @@ static void what_was_written_is_read_back(void **state)
 }
 
 /* A push that failed has used numbers: they stay empty, and the others keep theirs. */
-static void gaps_are_left_alone(void **state)
+static void gaps_in_numbers_are_kept(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = cat_open(store);
@@ -249,7 +249,7 @@ static void list_between(struct ing_catalog *catalog, int64_t start_ns, int64_t 
     fg_arena_destroy(arena);
 }
 
-static void they_are_found_by_the_times_of_their_profiles(void **state)
+static void series_are_selected_by_time(void **state)
 {
     static const struct {
         int64_t start_ns, end_ns;
@@ -470,7 +470,7 @@ static void idle_tenants_make_room_for_others(void **state)
 }
 
 /* What left is counted for nobody any more. */
-static void what_leaves_gives_back_its_share(void **state)
+static void retired_series_free_the_share_of_their_tenant(void **state)
 {
     static const struct ing_catalog_quota half = {.share = 0.5};
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
@@ -488,17 +488,17 @@ static void what_leaves_gives_back_its_share(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_things_have_one_number),
+        cmocka_unit_test(equal_definitions_share_a_number),
         cmocka_unit_test(what_was_written_is_read_back),
-        cmocka_unit_test(gaps_are_left_alone),
+        cmocka_unit_test(gaps_in_numbers_are_kept),
         cmocka_unit_test(series_are_found_by_their_numbers),
         cmocka_unit_test(many_series_are_selected_listed_and_counted),
         cmocka_unit_test(one_tenant_cannot_fill_the_catalog),
         cmocka_unit_test(a_share_of_one_is_the_whole_catalog),
         cmocka_unit_test(a_limit_of_series_is_named),
-        cmocka_unit_test(what_leaves_gives_back_its_share),
+        cmocka_unit_test(retired_series_free_the_share_of_their_tenant),
         cmocka_unit_test(idle_tenants_make_room_for_others),
-        cmocka_unit_test(they_are_found_by_the_times_of_their_profiles),
+        cmocka_unit_test(series_are_selected_by_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,7 +163,7 @@ static void finish(struct thread *thread)
 }
 
 /* While b reads what a has committed more of that arrives at b. */
-static void what_arrives_meanwhile_is_found_too(void **state)
+static void profiles_that_arrive_during_a_compare_are_found(void **state)
 {
     struct fixture *f = *state;
     struct thread reader = {.f = f};
@@ -194,7 +194,7 @@ static void what_arrives_meanwhile_is_found_too(void **state)
 }
 
 /* While b makes a segment of a chunk, a commits some of it, and some of the next chunk. */
-static void leftovers_of_all_chunks_stay(void **state)
+static void profiles_missing_in_the_bucket_stay_in_the_head(void **state)
 {
     struct fixture *f = *state;
     struct thread flusher = {.f = f};
@@ -245,7 +245,7 @@ static void begin_failing_compare(struct fixture *f, struct thread *reader)
 }
 
 /* What the write has moved is moved back before b compares again. */
-static void a_write_that_failed_and_was_done_hides_nothing(void **state)
+static void failed_write_that_reached_the_disk_hides_no_profile(void **state)
 {
     struct fixture *f = *state;
     struct thread reader = {.f = f};
@@ -259,7 +259,7 @@ static void a_write_that_failed_and_was_done_hides_nothing(void **state)
 }
 
 /* Until it is moved back no answer says that it is complete. */
-static void what_a_failed_write_may_have_moved_is_in_no_answer(void **state)
+static void profiles_of_a_failed_move_are_not_answered(void **state)
 {
     const struct head_query query = {
         .tenant = "tenant", .type = cpu, .start_ns = INT64_MIN, .end_ns = INT64_MAX};
@@ -280,7 +280,7 @@ static void what_a_failed_write_may_have_moved_is_in_no_answer(void **state)
 }
 
 /* Ordinary data costs no look while nothing of its group is missing, whoever commits. */
-static void what_is_not_missing_costs_no_look(void **state)
+static void complete_groups_need_no_lookup(void **state)
 {
     struct fixture *f = *state;
     uint64_t generation, reads;
@@ -309,11 +309,11 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(what_arrives_meanwhile_is_found_too),
-        TEST(leftovers_of_all_chunks_stay),
-        TEST(a_write_that_failed_and_was_done_hides_nothing),
-        TEST(what_a_failed_write_may_have_moved_is_in_no_answer),
-        TEST(what_is_not_missing_costs_no_look),
+        TEST(profiles_that_arrive_during_a_compare_are_found),
+        TEST(profiles_missing_in_the_bucket_stay_in_the_head),
+        TEST(failed_write_that_reached_the_disk_hides_no_profile),
+        TEST(profiles_of_a_failed_move_are_not_answered),
+        TEST(complete_groups_need_no_lookup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

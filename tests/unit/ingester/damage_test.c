@@ -221,7 +221,7 @@ static void fill(struct fixture *f)
 }
 
 /* A late profile of a new tenant, while the bucket is away: its series was numbered, and left. */
-static void a_new_tenant_whose_push_failed_does_not_stop_the_next_start(void **state)
+static void start_survives_a_tenant_whose_push_failed(void **state)
 {
     struct fixture *f = *state;
     struct fg_store_batch batch;
@@ -242,7 +242,7 @@ static void a_new_tenant_whose_push_failed_does_not_stop_the_next_start(void **s
     assert_conditions(f, NULL, NULL);
 }
 
-static void without_its_tenant_what_is_stored_is_kept_and_not_served(void **state)
+static void profiles_without_tenant_record_are_kept_and_not_served(void **state)
 {
     struct fixture *f = *state;
 
@@ -271,7 +271,7 @@ static void without_its_tenant_what_is_stored_is_kept_and_not_served(void **stat
     assert_head(f, "old", "archive;put 100\nshop;buy 40\n");
 }
 
-static void a_missing_service_is_made_again(void **state)
+static void missing_service_is_rebuilt(void **state)
 {
     struct fixture *f = *state;
 
@@ -331,7 +331,7 @@ static void profiles_of_a_lost_series_are_not_evicted(void **state)
     }
 }
 
-static void a_missing_chunk_is_made_again(void **state)
+static void missing_head_chunk_is_rebuilt(void **state)
 {
     struct fixture *f = *state;
 
@@ -347,7 +347,7 @@ static void a_missing_chunk_is_made_again(void **state)
     assert_committed(f, "a", "archive;put 100\nshop;buy 40\n");
 }
 
-static void a_missing_number_of_the_last_cut_is_found_again(void **state)
+static void missing_number_of_the_last_cut_is_restored(void **state)
 {
     struct fixture *f = *state;
 
@@ -363,7 +363,7 @@ static void a_missing_number_of_the_last_cut_is_found_again(void **state)
     assert_committed(f, "a", "archive;put 100\nshop;buy 50\n");
 }
 
-static void a_lost_dictionary_costs_the_profiles_that_name_it(void **state)
+static void lost_dictionary_loses_only_profiles_that_name_it(void **state)
 {
     struct fixture *f = *state;
 
@@ -393,7 +393,7 @@ static void a_lost_dictionary_costs_the_profiles_that_name_it(void **state)
 }
 
 /* A series in two shards, since the tenant's spread became wider: one series of the segment. */
-static void a_series_in_two_shards_of_a_cut_becomes_one(void **state)
+static void series_in_two_shards_becomes_one_in_the_segment(void **state)
 {
     struct fixture *f = *state;
     struct head_profile profile = profile_of("a", true, "n", 0);
@@ -429,7 +429,7 @@ static bool is_there(struct fixture *f, const char *name)
 
 /* Where the L0 manifest is lost none is made that begins again: it would hide the segments.
  * Profiles are taken as before. */
-static void a_lost_l0_manifest_is_not_begun_again(void **state)
+static void lost_l0_manifest_is_not_recreated(void **state)
 {
     struct fixture *f = *state;
     struct fg_err err;
@@ -458,15 +458,15 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(a_new_tenant_whose_push_failed_does_not_stop_the_next_start),
-        TEST(without_its_tenant_what_is_stored_is_kept_and_not_served),
-        TEST(a_missing_service_is_made_again),
+        TEST(start_survives_a_tenant_whose_push_failed),
+        TEST(profiles_without_tenant_record_are_kept_and_not_served),
+        TEST(missing_service_is_rebuilt),
         TEST(profiles_of_a_lost_series_are_not_evicted),
-        TEST(a_missing_chunk_is_made_again),
-        TEST(a_missing_number_of_the_last_cut_is_found_again),
-        TEST(a_lost_dictionary_costs_the_profiles_that_name_it),
-        TEST(a_series_in_two_shards_of_a_cut_becomes_one),
-        TEST(a_lost_l0_manifest_is_not_begun_again),
+        TEST(missing_head_chunk_is_rebuilt),
+        TEST(missing_number_of_the_last_cut_is_restored),
+        TEST(lost_dictionary_loses_only_profiles_that_name_it),
+        TEST(series_in_two_shards_becomes_one_in_the_segment),
+        TEST(lost_l0_manifest_is_not_recreated),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

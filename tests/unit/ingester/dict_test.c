@@ -157,7 +157,7 @@ static void chunks_give_the_same_numbers(void **state)
     }
 }
 
-static void nobody_numbers_what_is_not_defined(void **state)
+static void undefined_stacks_get_no_number(void **state)
 {
     static struct wire wire;
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
@@ -214,7 +214,7 @@ static void list_one(uint32_t service, uint32_t generation, void *arg)
     fg_buf_printf(arg, "%u.%u ", service, generation);
 }
 
-static void they_are_listed_and_deleted(void **state)
+static void dictionaries_are_listed_and_deleted(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_dict_table *table = ing_dict_table_create(store, 1 << 30);
@@ -323,7 +323,7 @@ static void damaged_chunks_are_corrupt(void **state)
     fg_store_close(good);
 }
 
-static void a_store_that_fails_is_reported(void **state)
+static void store_failure_is_returned(void **state)
 {
     struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
     struct fg_store_faulty faulty;
@@ -405,7 +405,7 @@ static void join_in_time(pthread_t thread)
 }
 
 /* A query that stays in its merge for ever holds up no push, and a push changes nothing in it. */
-static void a_reader_in_its_merge_does_not_block_the_writer(void **state)
+static void merging_reader_does_not_block_the_writer(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_dict_table *table = ing_dict_table_create(store, 1 << 30);
@@ -525,7 +525,7 @@ static void *take_other(void *arg)
 }
 
 /* An old dictionary that a query asks for is read by one thread; pushes of others go on. */
-static void reading_a_dictionary_holds_up_no_other(void **state)
+static void loading_a_dictionary_blocks_no_other(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct gated_store gated = {.inner = store, .ops = *store->ops};
@@ -564,14 +564,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_give_the_same_numbers),
-        cmocka_unit_test(nobody_numbers_what_is_not_defined),
-        cmocka_unit_test(they_are_listed_and_deleted),
+        cmocka_unit_test(undefined_stacks_get_no_number),
+        cmocka_unit_test(dictionaries_are_listed_and_deleted),
         cmocka_unit_test(dictionaries_not_in_use_are_evicted),
         cmocka_unit_test(damaged_chunks_are_corrupt),
-        cmocka_unit_test(a_store_that_fails_is_reported),
-        cmocka_unit_test(a_reader_in_its_merge_does_not_block_the_writer),
+        cmocka_unit_test(store_failure_is_returned),
+        cmocka_unit_test(merging_reader_does_not_block_the_writer),
         cmocka_unit_test(views_are_consistent_while_stacks_are_added),
-        cmocka_unit_test(reading_a_dictionary_holds_up_no_other),
+        cmocka_unit_test(loading_a_dictionary_blocks_no_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,7 +109,7 @@ static void nothing(struct fg_bucket *bucket)
     (void)bucket;
 }
 
-static void only_an_unused_bucket_gets_new_objects(void **state)
+static void only_an_unused_bucket_gets_manifest_and_ring(void **state)
 {
     static const struct {
         const char *name;
@@ -143,7 +143,7 @@ static void only_an_unused_bucket_gets_new_objects(void **state)
     }
 }
 
-static void a_bucket_that_is_away_is_not_unused(void **state)
+static void unreachable_bucket_does_not_count_as_unused(void **state)
 {
     static const struct fg_bucket_faults away = {.seed = 1, .refuse_permille = 1000};
     fg_auto(fg_bucket) *memory = fg_bucket_memory();
@@ -159,8 +159,8 @@ static void a_bucket_that_is_away_is_not_unused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_an_unused_bucket_gets_new_objects),
-        cmocka_unit_test(a_bucket_that_is_away_is_not_unused),
+        cmocka_unit_test(only_an_unused_bucket_gets_manifest_and_ring),
+        cmocka_unit_test(unreachable_bucket_does_not_count_as_unused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,20 +151,20 @@ static void a_write_fails(bool late)
     assert_int_equal(k, PUSHES + 1);
 }
 
-static void a_write_that_fails_loses_its_own_push(void **state)
+static void failed_write_fails_only_its_own_push(void **state)
 {
     (void)state;
     a_write_fails(false);
 }
 
-static void a_write_that_fails_late_loses_its_own_push(void **state)
+static void write_done_but_reported_failed_fails_only_its_push(void **state)
 {
     (void)state;
     a_write_fails(true);
 }
 
 /* The same without a restart: who was told to send again does so at once. */
-static void sending_again_stores_once(void **state)
+static void profile_sent_twice_is_stored_once(void **state)
 {
     uint64_t k;
 
@@ -199,7 +199,7 @@ static void sending_again_stores_once(void **state)
  * The write was done and reported as failed: nobody was told that the push is there. Sent again it
  * is answered OK, and from then on it is there, at once and after a restart, once.
  */
-static void a_write_that_fails_late_is_found_again(void **state)
+static void write_done_but_reported_failed_is_stored_once(void **state)
 {
     uint64_t k;
 
@@ -237,7 +237,7 @@ static void a_write_that_fails_late_is_found_again(void **state)
     assert_int_equal(k, PUSHES + 1);
 }
 
-static void a_store_that_cannot_be_read_fails_the_push(void **state)
+static void unreadable_store_fails_only_the_push_that_reads_it(void **state)
 {
     struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
     struct fg_store_faulty faulty;
@@ -260,7 +260,7 @@ static void a_store_that_cannot_be_read_fails_the_push(void **state)
     fg_store_close(inner);
 }
 
-static void a_type_seen_first_in_a_failed_push_is_not_forgotten(void **state)
+static void type_first_seen_in_a_failed_push_is_defined_later(void **state)
 {
     static const struct head_sample first[] = {{"a", {1, 0}, 0}}, second[] = {{"b", {0, 5}, 0}},
                                     third[] = {{"c", {0, 7}, 0}};
@@ -440,7 +440,7 @@ static void wait_for_queue(struct head *head, const char *line)
     fg_buf_done(&text);
 }
 
-static void one_batch_takes_what_waits(void **state)
+static void waiting_pushes_share_one_batch(void **state)
 {
     struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
     struct in_flight flights[4];
@@ -485,7 +485,7 @@ static void one_batch_takes_what_waits(void **state)
 }
 
 /* What stands behind a failed batch with numbers from it is refused, and comes again. */
-static void what_follows_a_failed_batch_is_sent_again(void **state)
+static void pushes_behind_a_failed_batch_succeed_when_sent_again(void **state)
 {
     struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
     struct in_flight flights[3];
@@ -528,7 +528,7 @@ static void what_follows_a_failed_batch_is_sent_again(void **state)
  * A definition that waits must not count as written because an older one was: the second push
  * brings a new type while the first is on its way, and fails.
  */
-static void an_older_definition_does_not_stand_for_a_newer(void **state)
+static void older_definition_does_not_replace_a_newer(void **state)
 {
     static const struct head_sample first[] = {{"a", {1, 0}, 0}}, second[] = {{"b", {0, 5}, 0}},
                                     third[] = {{"a", {0, 7}, 0}};
@@ -602,16 +602,16 @@ static void series_of_failed_pushes_are_not_shown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_write_that_fails_loses_its_own_push),
-        cmocka_unit_test(a_write_that_fails_late_loses_its_own_push),
-        cmocka_unit_test(sending_again_stores_once),
-        cmocka_unit_test(a_write_that_fails_late_is_found_again),
-        cmocka_unit_test(a_store_that_cannot_be_read_fails_the_push),
-        cmocka_unit_test(a_type_seen_first_in_a_failed_push_is_not_forgotten),
-        cmocka_unit_test(an_older_definition_does_not_stand_for_a_newer),
+        cmocka_unit_test(failed_write_fails_only_its_own_push),
+        cmocka_unit_test(write_done_but_reported_failed_fails_only_its_push),
+        cmocka_unit_test(profile_sent_twice_is_stored_once),
+        cmocka_unit_test(write_done_but_reported_failed_is_stored_once),
+        cmocka_unit_test(unreadable_store_fails_only_the_push_that_reads_it),
+        cmocka_unit_test(type_first_seen_in_a_failed_push_is_defined_later),
+        cmocka_unit_test(older_definition_does_not_replace_a_newer),
         cmocka_unit_test(series_of_failed_pushes_are_not_shown),
-        cmocka_unit_test(one_batch_takes_what_waits),
-        cmocka_unit_test(what_follows_a_failed_batch_is_sent_again),
+        cmocka_unit_test(waiting_pushes_share_one_batch),
+        cmocka_unit_test(pushes_behind_a_failed_batch_succeed_when_sent_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,7 @@ static void check(const struct ing_hash_table *table, const struct thing *things
     assert_int_equal(ing_hash_table_items(table), here);
 }
 
-static void things_come_and_go(void **state)
+static void items_are_added_found_and_removed(void **state)
 {
     static struct thing things[THINGS];
     struct ing_hash_table table = {0};
@@ -84,7 +84,7 @@ static void things_come_and_go(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(things_come_and_go)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(items_are_added_found_and_removed)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

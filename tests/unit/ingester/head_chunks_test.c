@@ -170,7 +170,7 @@ static void cuts_are_kept(void **state)
     assert_int_equal(ing_head_chunks_cuts(f->chunks), 300);
 }
 
-static void they_are_found_by_time(void **state)
+static void chunks_are_selected_by_time(void **state)
 {
     static const struct {
         int64_t start, end;
@@ -208,7 +208,7 @@ static void they_are_found_by_time(void **state)
 }
 
 /* A reader that has the manifest of a generation reads what was committed up to it in blocks. */
-static void they_are_found_by_generation(void **state)
+static void chunks_are_selected_by_generation(void **state)
 {
     struct fixture *f = *state;
     struct ing_head_chunks_filter filter = {.start_ns = INT64_MIN, .end_ns = INT64_MAX};
@@ -231,7 +231,7 @@ static void they_are_found_by_generation(void **state)
 }
 
 /* Thousands come and go: what is left is found, memory stays bounded, each is there once. */
-static void they_come_and_go(void **state)
+static void removed_chunks_free_their_memory(void **state)
 {
     enum { STEPS = 5000, KEPT = 10 };
     struct fixture *f = *state;
@@ -271,7 +271,7 @@ static void they_come_and_go(void **state)
     }
 }
 
-static void too_many_are_told(void **state)
+static void arena_limit_is_an_error(void **state)
 {
     struct fixture *f = *state;
 
@@ -286,7 +286,7 @@ static void too_many_are_told(void **state)
 
 /* Profiles of very many times fill the share of their tenant, and no more; and once all are gone
  * they take nothing. */
-static void one_tenant_cannot_fill_it(void **state)
+static void one_tenant_cannot_use_all_memory(void **state)
 {
     struct fixture *f = *state;
     size_t empty = ing_head_chunks_bytes(f->chunks), shares[2];
@@ -314,7 +314,7 @@ static void one_tenant_cannot_fill_it(void **state)
     assert_int_equal(ing_head_chunks_bytes(f->chunks), shares[1] - shares[0]);
 }
 
-static void a_deleted_chunk_takes_its_profiles_along(void **state)
+static void deleting_a_chunk_deletes_its_profiles(void **state)
 {
     struct fixture *f = *state;
     struct fg_store_batch batch;
@@ -345,7 +345,7 @@ static void a_deleted_chunk_takes_its_profiles_along(void **state)
     assert_false(iter->valid);
 }
 
-static void a_record_that_cannot_be_read_does_not_stop_the_start(void **state)
+static void start_survives_an_unreadable_record(void **state)
 {
     static const struct {
         const char *name;
@@ -379,7 +379,7 @@ static void a_record_that_cannot_be_read_does_not_stop_the_start(void **state)
 }
 
 /* Profiles whose chunk has no record make one, that is committed by itself. */
-static void a_missing_chunk_is_made_again_from_its_profiles(void **state)
+static void missing_chunk_is_rebuilt_from_its_profiles(void **state)
 {
     struct fixture *f = *state;
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
@@ -426,7 +426,7 @@ static void a_missing_chunk_is_made_again_from_its_profiles(void **state)
 }
 
 /* The number of the last cut is what new cuts go by: it is never less than what chunks say. */
-static void the_number_of_cuts_is_found_again_from_the_chunks(void **state)
+static void lost_number_of_cuts_is_restored_from_chunks(void **state)
 {
     struct fixture *f = *state;
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
@@ -452,15 +452,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_was_written_is_read_back),
         TEST(cuts_are_kept),
-        TEST(they_are_found_by_time),
-        TEST(they_are_found_by_generation),
-        TEST(they_come_and_go),
-        TEST(too_many_are_told),
-        TEST(one_tenant_cannot_fill_it),
-        TEST(a_deleted_chunk_takes_its_profiles_along),
-        TEST(a_record_that_cannot_be_read_does_not_stop_the_start),
-        TEST(a_missing_chunk_is_made_again_from_its_profiles),
-        TEST(the_number_of_cuts_is_found_again_from_the_chunks),
+        TEST(chunks_are_selected_by_time),
+        TEST(chunks_are_selected_by_generation),
+        TEST(removed_chunks_free_their_memory),
+        TEST(arena_limit_is_an_error),
+        TEST(one_tenant_cannot_use_all_memory),
+        TEST(deleting_a_chunk_deletes_its_profiles),
+        TEST(start_survives_an_unreadable_record),
+        TEST(missing_chunk_is_rebuilt_from_its_profiles),
+        TEST(lost_number_of_cuts_is_restored_from_chunks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -419,14 +419,14 @@ static void run(uint64_t seed, bool rocks)
     (void)remove_tree(dir);
 }
 
-static void answers_equal_the_slow_ones_in_memory(void **state)
+static void answers_equal_the_slow_model_in_memory(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 6; seed++)
         run(seed, false);
 }
 
-static void answers_equal_the_slow_ones_on_rocksdb(void **state)
+static void answers_equal_the_slow_model_on_rocksdb(void **state)
 {
     (void)state;
     run(100, true);
@@ -556,7 +556,7 @@ static void the_same_push_counts_once(void **state)
 }
 
 /* A message of three items: one is fine, one is damaged, one lacks definitions. */
-static void items_of_a_message_stand_alone(void **state)
+static void failed_item_does_not_fail_others_of_its_message(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct head_profile profile = plain_profile();
@@ -632,7 +632,7 @@ static void items_of_a_message_stand_alone(void **state)
     fg_store_close(store);
 }
 
-static void a_tenant_has_no_more_series_than_it_may(void **state)
+static void series_limit_of_a_tenant_holds(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct head_profile profile = plain_profile();
@@ -830,14 +830,14 @@ int main(void)
         cmocka_unit_test(times_are_inclusive),
         cmocka_unit_test(stacks_are_defined_once),
         cmocka_unit_test(the_same_push_counts_once),
-        cmocka_unit_test(items_of_a_message_stand_alone),
-        cmocka_unit_test(a_tenant_has_no_more_series_than_it_may),
+        cmocka_unit_test(failed_item_does_not_fail_others_of_its_message),
+        cmocka_unit_test(series_limit_of_a_tenant_holds),
         cmocka_unit_test(series_are_listed),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(deleted_series_are_not_listed),
         cmocka_unit_test(bad_deletions_are_refused),
-        cmocka_unit_test(answers_equal_the_slow_ones_in_memory),
-        cmocka_unit_test(answers_equal_the_slow_ones_on_rocksdb),
+        cmocka_unit_test(answers_equal_the_slow_model_in_memory),
+        cmocka_unit_test(answers_equal_the_slow_model_on_rocksdb),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,7 +118,7 @@ static void wait_until_taken(struct head *head)
     assert_false(refuses);
 }
 
-static void a_store_that_fails_refuses_until_it_was_healed(void **state)
+static void failing_store_refuses_pushes_until_healed(void **state)
 {
     struct fixture *f = *state;
     struct head *head = &f->head;
@@ -148,7 +148,7 @@ static void a_store_that_fails_refuses_until_it_was_healed(void **state)
 }
 
 /* One write fails and the next would not: nobody but that push hears of it. */
-static void a_fault_that_has_passed_refuses_one_push(void **state)
+static void short_fault_refuses_one_push_only(void **state)
 {
     struct fixture *f = *state;
     struct head *head = &f->head;
@@ -160,7 +160,7 @@ static void a_fault_that_has_passed_refuses_one_push(void **state)
     assert_int_equal(stored(head), 1);
 }
 
-static void a_start_that_cannot_write_answers_questions(void **state)
+static void start_without_writes_answers_queries(void **state)
 {
     struct fixture *f = *state;
     struct head *head = &f->head;
@@ -180,7 +180,7 @@ static void a_start_that_cannot_write_answers_questions(void **state)
 }
 
 /* The store could still be written to; the room is for what is under way. */
-static void a_disk_below_its_reserve_refuses(void **state)
+static void disk_below_its_reserve_refuses_pushes(void **state)
 {
     struct fg_registry *registry = fg_registry_create();
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
@@ -264,7 +264,7 @@ static void *flush(void *arg)
  * The disk is full when the segment has just entered the manifest: the store cannot note that its
  * chunks are committed. Who knows the segment does not get them from the head as well.
  */
-static void what_cannot_be_marked_is_shown_once(void **state)
+static void committed_chunk_that_cannot_be_marked_is_shown_once(void **state)
 {
     struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);
     struct fg_bucket *bucket = fg_bucket_memory();
@@ -310,14 +310,12 @@ static void what_cannot_be_marked_is_shown_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_store_that_fails_refuses_until_it_was_healed, set_up,
+        cmocka_unit_test_setup_teardown(failing_store_refuses_pushes_until_healed, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_fault_that_has_passed_refuses_one_push, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_start_that_cannot_write_answers_questions, set_up,
-                                        tear_down),
-        cmocka_unit_test(a_disk_below_its_reserve_refuses),
-        cmocka_unit_test(what_cannot_be_marked_is_shown_once),
+        cmocka_unit_test_setup_teardown(short_fault_refuses_one_push_only, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(start_without_writes_answers_queries, set_up, tear_down),
+        cmocka_unit_test(disk_below_its_reserve_refuses_pushes),
+        cmocka_unit_test(committed_chunk_that_cannot_be_marked_is_shown_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

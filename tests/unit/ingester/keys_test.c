@@ -57,7 +57,7 @@ static int sign(int order)
     return (order > 0) - (order < 0);
 }
 
-static void keys_sort_as_what_they_say(void **state)
+static void keys_sort_as_their_fields(void **state)
 {
     uint64_t random = 1;
 
@@ -89,7 +89,7 @@ static void keys_sort_as_what_they_say(void **state)
     }
 }
 
-static void other_lengths_are_no_keys(void **state)
+static void keys_of_wrong_length_are_rejected(void **state)
 {
     static const uint8_t bytes[64];
 
@@ -140,8 +140,8 @@ static void windows_are_ten_minutes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_sort_as_what_they_say),
-        cmocka_unit_test(other_lengths_are_no_keys),
+        cmocka_unit_test(keys_sort_as_their_fields),
+        cmocka_unit_test(keys_of_wrong_length_are_rejected),
         cmocka_unit_test(windows_are_ten_minutes),
     };
 

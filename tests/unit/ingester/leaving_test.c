@@ -142,7 +142,7 @@ static void list(struct fixture *f, int64_t from_ns, int64_t to_ns, const char *
         fail_msg("%.*s is not %s", FG_S(fg_buf_slice(&f->text)), want);
 }
 
-static void pods_come_and_go(void **state)
+static void series_of_short_pods_are_retired(void **state)
 {
     struct fixture *f = *state;
     struct committed committed;
@@ -167,7 +167,7 @@ static void pods_come_and_go(void **state)
     assert_true(count_keys(f->store, HEAD_META) < 16);
 }
 
-static void they_are_listed_for_the_time_they_ran(void **state)
+static void retired_series_are_listed_for_their_time(void **state)
 {
     struct fixture *f = *state;
     int64_t later_ns = start_ns + 2 * FG_MINUTE_NS;
@@ -221,7 +221,7 @@ static void live_with_failures(struct fixture *f, struct fg_store_faulty *faulty
 }
 
 /* Any write fails, or is done and said to have failed. */
-static void writes_that_fail_are_survived(void **state)
+static void retirement_survives_failed_writes(void **state)
 {
     (void)state;
     for (uint64_t k = 1; k <= 8; k++)
@@ -289,7 +289,7 @@ static void *query_many(void *arg)
 }
 
 /* A push may have found its series at any moment of a sweep. */
-static void no_push_loses_its_series(void **state)
+static void push_never_loses_its_series_to_retirement(void **state)
 {
     struct fixture *f = *state;
     struct pusher pushers[PUSHERS];
@@ -320,10 +320,10 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(pods_come_and_go),
-        TEST(they_are_listed_for_the_time_they_ran),
-        TEST(writes_that_fail_are_survived),
-        TEST(no_push_loses_its_series),
+        TEST(series_of_short_pods_are_retired),
+        TEST(retired_series_are_listed_for_their_time),
+        TEST(retirement_survives_failed_writes),
+        TEST(push_never_loses_its_series_to_retirement),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

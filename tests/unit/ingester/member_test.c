@@ -135,7 +135,7 @@ static struct head_pushed push_under(struct fixture *f, uint64_t revision, struc
     return pushed;
 }
 
-static void takes_what_comes_under_its_revision(void **state)
+static void pushes_are_admitted_by_ring_revision(void **state)
 {
     uint8_t own[FG_ID_BYTES], other[FG_ID_BYTES] = {1};
     struct fg_slice store = fg_bytes(own, sizeof own);
@@ -158,7 +158,7 @@ static void takes_what_comes_under_its_revision(void **state)
     head_close(&f->heads[0]);
 }
 
-static void without_a_ring_a_store_may_be_named(void **state)
+static void single_ingester_accepts_calls_that_name_its_store(void **state)
 {
     uint8_t own[FG_ID_BYTES], other[FG_ID_BYTES] = {1};
     struct fixture *f = *state;
@@ -172,7 +172,7 @@ static void without_a_ring_a_store_may_be_named(void **state)
 }
 
 /* When the older revision is gone, all that came under it is committed. */
-static void drains_before_it_says_so(void **state)
+static void drained_is_reported_after_the_commit(void **state)
 {
     struct fixture *f = *state;
     struct committed committed;
@@ -191,7 +191,7 @@ static void drains_before_it_says_so(void **state)
     head_close(&f->heads[1]);
 }
 
-static void leaves_with_nothing_left(void **state)
+static void leaving_member_commits_everything(void **state)
 {
     struct fixture *f = *state;
     struct committed committed;
@@ -213,7 +213,7 @@ static void leaves_with_nothing_left(void **state)
 }
 
 /* A restart keeps the seat, and makes no revision; an empty disk makes one. */
-static void keeps_its_seat(void **state)
+static void restart_keeps_the_membership(void **state)
 {
     struct fixture *f = *state;
 
@@ -243,7 +243,7 @@ static bool has_profiles(struct fg_store *store)
 }
 
 /* One commits; the other finds it so, shows it no more, and evicts its own. */
-static void what_both_have_is_committed_once(void **state)
+static void profile_of_two_members_is_committed_once(void **state)
 {
     struct head_query query = {
         .tenant = "tenant", .type = cpu, .start_ns = INT64_MIN, .end_ns = INT64_MAX};
@@ -282,12 +282,12 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(takes_what_comes_under_its_revision),
-        TEST(without_a_ring_a_store_may_be_named),
-        TEST(drains_before_it_says_so),
-        TEST(leaves_with_nothing_left),
-        TEST(keeps_its_seat),
-        TEST(what_both_have_is_committed_once),
+        TEST(pushes_are_admitted_by_ring_revision),
+        TEST(single_ingester_accepts_calls_that_name_its_store),
+        TEST(drained_is_reported_after_the_commit),
+        TEST(leaving_member_commits_everything),
+        TEST(restart_keeps_the_membership),
+        TEST(profile_of_two_members_is_committed_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -480,7 +480,7 @@ static void expect_refused(struct world *world, struct asking *asking, enum fg_c
     asking->head = NULL;
 }
 
-static void another_store_is_refused(void **state)
+static void call_for_another_store_is_refused(void **state)
 {
     struct world *world = *state;
     uint8_t store[FG_ID_BYTES] = {1};
@@ -497,7 +497,7 @@ static void another_store_is_refused(void **state)
     fg_buf_done(&asking.text);
 }
 
-static void nonsense_is_refused(void **state)
+static void malformed_requests_are_refused(void **state)
 {
     static uint8_t large[QUERY_MAP_MAX_BYTES + 1];
     Fg__Inner__Group group, *groups[QUERY_GROUPS_MAX + 1];
@@ -549,8 +549,8 @@ int main(void)
         cmocka_unit_test(points_have_the_sums_of_what_they_read),
         cmocka_unit_test(stats_have_sums_of_whole_groups),
         cmocka_unit_test(series_are_of_the_shards_asked_for),
-        cmocka_unit_test(another_store_is_refused),
-        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(call_for_another_store_is_refused),
+        cmocka_unit_test(malformed_requests_are_refused),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -136,7 +136,7 @@ static void assert_type(const struct made *made, const struct ing_record *record
     assert_int_equal(columns->n_links, 0);
 }
 
-static void what_is_encoded_is_read(void **state)
+static void record_round_trip_keeps_the_profile(void **state)
 {
     static struct made made;
     struct ing_record_columns columns = {0};
@@ -170,7 +170,7 @@ static void what_is_encoded_is_read(void **state)
 }
 
 /* Sorting keeps the order of equals and puts every node in its place. */
-static void sorting_equals_the_slow_one(void **state)
+static void sorting_equals_the_slow_model(void **state)
 {
     static const unsigned shifts[] = {0, 8, 16, 24, 31};
     uint64_t random = 9;
@@ -238,7 +238,7 @@ static void read_all(struct fg_slice in, struct ing_record_columns *columns)
     free(copy);
 }
 
-static void damage_is_an_error(void **state)
+static void damaged_records_are_errors(void **state)
 {
     static struct made made;
     struct ing_record_columns columns = {0};
@@ -266,7 +266,7 @@ static void damage_is_an_error(void **state)
 }
 
 /* Cut anywhere, the whole of a record is never read as if it were there. */
-static void a_record_cut_short_is_corrupt(void **state)
+static void truncated_record_is_corrupt(void **state)
 {
     static struct made made;
     struct ing_record_columns columns = {0};
@@ -311,9 +311,12 @@ static void the_size_is_at_the_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_encoded_is_read), cmocka_unit_test(sorting_equals_the_slow_one),
-        cmocka_unit_test(columns_are_small),       cmocka_unit_test(the_size_is_at_the_end),
-        cmocka_unit_test(damage_is_an_error),      cmocka_unit_test(a_record_cut_short_is_corrupt),
+        cmocka_unit_test(record_round_trip_keeps_the_profile),
+        cmocka_unit_test(sorting_equals_the_slow_model),
+        cmocka_unit_test(columns_are_small),
+        cmocka_unit_test(the_size_is_at_the_end),
+        cmocka_unit_test(damaged_records_are_errors),
+        cmocka_unit_test(truncated_record_is_corrupt),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

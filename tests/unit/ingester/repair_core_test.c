@@ -126,7 +126,7 @@ static const struct fake wanting = {
     .here = {PROFILES, 0, 4, 0, 2, 4, 0},
 };
 
-static void what_is_lacking_is_taken(void **state)
+static void missing_profiles_are_fetched(void **state)
 {
     static const unsigned asked[GROUPS] = {0, 1, 1, 0, 1, 1, 1};
     static const unsigned taken[GROUPS] = {0, PROFILES, PROFILES - 4, 0, 0, 1, 300};
@@ -140,7 +140,7 @@ static void what_is_lacking_is_taken(void **state)
     assert_memory_equal(fake.taken, taken, sizeof taken);
 }
 
-static void each_call_fails_once(void **state)
+static void pass_survives_a_failure_of_each_call(void **state)
 {
     unsigned k = 0;
     enum fg_code code;
@@ -161,8 +161,8 @@ static void each_call_fails_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_lacking_is_taken),
-        cmocka_unit_test(each_call_fails_once),
+        cmocka_unit_test(missing_profiles_are_fetched),
+        cmocka_unit_test(pass_survives_a_failure_of_each_call),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,7 +157,7 @@ static void assert_same(struct fixture *f, const char *tenant, const char *type,
         fail_msg("%.*s---\n%.*s", FG_S(fg_buf_slice(&f->ours)), FG_S(fg_buf_slice(&f->theirs)));
 }
 
-static void who_was_away_takes_what_it_missed(void **state)
+static void member_fetches_what_it_missed_while_down(void **state)
 {
     struct fixture *f = *state;
 
@@ -180,7 +180,7 @@ static void who_was_away_takes_what_it_missed(void **state)
 }
 
 /* An answer that has no room for all says what it left. */
-static void large_profiles_come_one_after_another(void **state)
+static void large_profiles_are_fetched_in_several_answers(void **state)
 {
     enum { SAMPLES = 30000, COUNT = 12 };
     struct fixture *f = *state;
@@ -222,7 +222,7 @@ static enum fg_code call(struct head *head, enum fg_rpc_method method,
     return fg_peer_call(head->peer, ret_call);
 }
 
-static void only_owners_are_answered_and_only_by_who_is_meant(void **state)
+static void groups_are_answered_to_owners_by_the_named_store_only(void **state)
 {
     Fg__Inner__GroupsHead groups;
     Fg__Inner__FetchHead fetch;
@@ -285,7 +285,7 @@ static void find_group(struct fixture *f, Fg__Inner__Group *group)
 }
 
 /* What is asked for with the place of the answer before is looked for behind that. */
-static void answers_go_on_where_they_ended(void **state)
+static void answers_continue_at_the_last_position(void **state)
 {
     Fg__Inner__Group group = FG__INNER__GROUP__INIT;
     Fg__Inner__FetchHead fetch;
@@ -341,10 +341,10 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(who_was_away_takes_what_it_missed),
-        TEST(large_profiles_come_one_after_another),
-        TEST(only_owners_are_answered_and_only_by_who_is_meant),
-        TEST(answers_go_on_where_they_ended),
+        TEST(member_fetches_what_it_missed_while_down),
+        TEST(large_profiles_are_fetched_in_several_answers),
+        TEST(groups_are_answered_to_owners_by_the_named_store_only),
+        TEST(answers_continue_at_the_last_position),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,7 +139,7 @@ static void sweep(struct fixture *f)
     assert_int_equal(ing_retire_sweep(f->retire, &err), FG_OK);
 }
 
-static void they_go_after_the_chunks_that_name_them(void **state)
+static void dictionaries_are_deleted_after_chunks_that_name_them(void **state)
 {
     struct fixture *f = *state;
     struct ing_head_chunk_key before, between;
@@ -169,7 +169,7 @@ static void they_go_after_the_chunks_that_name_them(void **state)
     assert_int_equal(ing_retire_count(f->retire), 0);
 }
 
-static void who_works_with_them_keeps_them(void **state)
+static void dictionaries_in_use_are_kept(void **state)
 {
     struct fixture *f = *state;
     struct ing_dict *dict;
@@ -189,7 +189,7 @@ static void who_works_with_them_keeps_them(void **state)
 }
 
 /* What is there may be less than what was: no number is given that a lost one may have had. */
-static void a_restart_finds_them_and_begins_another(void **state)
+static void restart_finds_dictionaries_and_begins_a_generation(void **state)
 {
     struct fixture *f = *state;
 
@@ -208,7 +208,7 @@ static void a_restart_finds_them_and_begins_another(void **state)
     assert_int_equal(ing_retire_count(f->retire), 0);
 }
 
-static void deletes_that_fail_are_repeated(void **state)
+static void failed_deletes_are_repeated(void **state)
 {
     struct fixture *f = *state;
     struct fg_err err;
@@ -261,7 +261,7 @@ static void sweep_series(struct fixture *f)
         assert_int_equal(ing_retire_series(f->retire, &err), FG_OK);
 }
 
-static void services_leave_after_their_dictionaries(void **state)
+static void services_are_retired_after_their_dictionaries(void **state)
 {
     struct fixture *f = *state;
     struct ing_head_chunk_key chunk;
@@ -296,7 +296,7 @@ static void services_leave_after_their_dictionaries(void **state)
 }
 
 /* What could not be deleted is, before anything else leaves. */
-static void what_left_is_deleted_in_the_end(void **state)
+static void retired_records_are_deleted_despite_failures(void **state)
 {
     struct fixture *f = *state;
     struct fg_store_batch batch;
@@ -322,9 +322,12 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(they_go_after_the_chunks_that_name_them), TEST(who_works_with_them_keeps_them),
-        TEST(a_restart_finds_them_and_begins_another), TEST(deletes_that_fail_are_repeated),
-        TEST(services_leave_after_their_dictionaries), TEST(what_left_is_deleted_in_the_end),
+        TEST(dictionaries_are_deleted_after_chunks_that_name_them),
+        TEST(dictionaries_in_use_are_kept),
+        TEST(restart_finds_dictionaries_and_begins_a_generation),
+        TEST(failed_deletes_are_repeated),
+        TEST(services_are_retired_after_their_dictionaries),
+        TEST(retired_records_are_deleted_despite_failures),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,7 +90,7 @@ static void unfit_chunks_do_not_stop_their_cut(void **state)
 }
 
 /* One of four cannot become a segment, and nobody knows which: all others do. */
-static void unfit_chunks_are_found_by_halves(void **state)
+static void unfit_chunks_are_found_by_halving_the_cut(void **state)
 {
     struct run run = run_begin();
     uint32_t committed = 0;
@@ -137,7 +137,7 @@ static void unfit_chunks_are_found_by_halves(void **state)
 
 /* A drain tries what is set aside, and ends for those who wait for all that can be committed; not
  * for the ring, whose readers still have to ask here. */
-static void a_drain_tries_what_is_set_aside(void **state)
+static void drain_retries_chunks_set_aside(void **state)
 {
     const uint32_t unfit[] = {1000, 1001};
     struct run run = seal_two();
@@ -165,7 +165,7 @@ static void a_drain_tries_what_is_set_aside(void **state)
  * be built, and a chunk is set aside. When the manifest has the first one after all the chunk is in
  * it, so it has to be compared, or it is in answers twice.
  */
-static void a_late_upload_with_chunks_that_were_set_aside_is_compared(void **state)
+static void late_swap_of_chunks_set_aside_is_compared(void **state)
 {
     const uint32_t unfit = 1000;
     struct run run = seal_two();
@@ -212,7 +212,7 @@ static void settle(struct run *run)
 }
 
 /* What was set aside is tried at the start, by a program that may know how to build it. */
-static void a_start_tries_what_was_set_aside(void **state)
+static void start_retries_chunks_set_aside(void **state)
 {
     const struct ing_segments_chunk aside = {
         .group = group_of(1000), .number = 3, .state = CHUNK_ASIDE, .cut = 5, .profiles = 1};
@@ -235,7 +235,7 @@ static void a_start_tries_what_was_set_aside(void **state)
 }
 
 /* A disk from a backup: cuts of its numbers are in the manifest, with what else in them. */
-static void a_store_that_went_back_in_time_does_not_believe_numbers(void **state)
+static void restored_store_does_not_believe_cut_numbers(void **state)
 {
     const struct ing_segments_chunk sealed = {
         .group = group_of(1000), .number = 3, .state = CHUNK_SEALED, .cut = 5, .profiles = 1};
@@ -265,7 +265,7 @@ static enum ing_segments_admission push_blindly(struct run *run, uint32_t window
 {
     const struct ing_head_group_key key = group_of(window);
     enum ing_segments_admission admission = ing_segments_core_admit(
-        run->core, &key, (struct ing_segments_looked){.cannot = true}, ret_chunk);
+        run->core, &key, (struct ing_segments_lookup){.failed = true}, ret_chunk);
 
     if (admission == SEGMENTS_ADMIT_UNCHECKED)
         ing_segments_core_added(run->core, &key, *ret_chunk, true, 1, bytes,
@@ -299,19 +299,19 @@ static struct run begin_with_a_segment(void)
     return run;
 }
 
-static void late_profiles_are_taken_without_a_look(void **state)
+static void late_profiles_are_taken_unchecked_without_a_bucket(void **state)
 {
     struct run run = begin_with_a_segment();
     const struct ing_head_group_key key = group_of(1000);
     uint32_t chunk, other, open;
 
     (void)state;
-    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_LOOK);
+    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_LOOK_UP);
     assert_int_equal(push_blindly(&run, 1000, 60, &chunk), SEGMENTS_ADMIT_UNCHECKED);
     assert_int_equal(push_blindly(&run, 1000, 60, &other), SEGMENTS_ADMIT_UNCHECKED);
     assert_int_equal(chunk, other);
-    assert_int_equal(push_blindly(&run, 1000, 1, &other), SEGMENTS_LOOK); /* too many */
-    assert_int_equal(push_blindly(&run, 2000, 1, &open), SEGMENTS_ADMIT); /* ordinary data */
+    assert_int_equal(push_blindly(&run, 1000, 1, &other), SEGMENTS_LOOK_UP); /* too many */
+    assert_int_equal(push_blindly(&run, 2000, 1, &open), SEGMENTS_ADMIT);    /* ordinary data */
     assert_false(ing_segments_core_shows(run.core, &key, chunk, 1));
     /* While the bucket does not answer nothing becomes of them. */
     wait_for_check(&run);
@@ -334,7 +334,7 @@ static void late_profiles_are_taken_without_a_look(void **state)
 }
 
 /* Of what came while the bucket was searched nothing is known. */
-static void a_profile_that_comes_during_a_check_waits_for_the_next(void **state)
+static void profile_during_a_check_waits_for_the_next_check(void **state)
 {
     struct run run = begin_with_a_segment();
     uint32_t chunk;
@@ -352,7 +352,7 @@ static void a_profile_that_comes_during_a_check_waits_for_the_next(void **state)
 }
 
 /* Nor is anything of what came after it, while what it told could not be written down. */
-static void a_profile_that_comes_before_it_is_written_waits_too(void **state)
+static void profile_before_take_in_is_written_waits_too(void **state)
 {
     struct run run = begin_with_a_segment();
     uint32_t chunk;
@@ -373,7 +373,7 @@ static void a_profile_that_comes_before_it_is_written_waits_too(void **state)
 }
 
 /* What a damaged object may have is not shown and not committed; all else goes on. */
-static void unsure_chunks_stop_no_others(void **state)
+static void unsure_chunks_do_not_stop_others(void **state)
 {
     const struct ing_head_group_key key = group_of(1000);
     struct run run = begin_with_a_segment();
@@ -406,7 +406,7 @@ static void unsure_chunks_stop_no_others(void **state)
 }
 
 /* A disk that takes no write fails each comparison, while the manifest can be read. */
-static void comparisons_that_fail_come_at_longer_and_longer_pauses(void **state)
+static void failed_compares_back_off(void **state)
 {
     struct run run = begin_with_a_segment();
     int64_t end_ns = run.now_ns + 10 * FG_MINUTE_NS;
@@ -431,16 +431,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unfit_chunks_do_not_stop_their_cut),
-        cmocka_unit_test(unfit_chunks_are_found_by_halves),
-        cmocka_unit_test(a_drain_tries_what_is_set_aside),
-        cmocka_unit_test(a_late_upload_with_chunks_that_were_set_aside_is_compared),
-        cmocka_unit_test(a_start_tries_what_was_set_aside),
-        cmocka_unit_test(a_store_that_went_back_in_time_does_not_believe_numbers),
-        cmocka_unit_test(late_profiles_are_taken_without_a_look),
-        cmocka_unit_test(a_profile_that_comes_during_a_check_waits_for_the_next),
-        cmocka_unit_test(a_profile_that_comes_before_it_is_written_waits_too),
-        cmocka_unit_test(unsure_chunks_stop_no_others),
-        cmocka_unit_test(comparisons_that_fail_come_at_longer_and_longer_pauses),
+        cmocka_unit_test(unfit_chunks_are_found_by_halving_the_cut),
+        cmocka_unit_test(drain_retries_chunks_set_aside),
+        cmocka_unit_test(late_swap_of_chunks_set_aside_is_compared),
+        cmocka_unit_test(start_retries_chunks_set_aside),
+        cmocka_unit_test(restored_store_does_not_believe_cut_numbers),
+        cmocka_unit_test(late_profiles_are_taken_unchecked_without_a_bucket),
+        cmocka_unit_test(profile_during_a_check_waits_for_the_next_check),
+        cmocka_unit_test(profile_before_take_in_is_written_waits_too),
+        cmocka_unit_test(unsure_chunks_do_not_stop_others),
+        cmocka_unit_test(failed_compares_back_off),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

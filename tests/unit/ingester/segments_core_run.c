@@ -91,7 +91,7 @@ enum ing_segments_admission run_admit(struct ing_segments_core *core,
                                       uint32_t *ret_chunk)
 {
     return ing_segments_core_admit(
-        core, key, (struct ing_segments_looked){.generation = generation}, ret_chunk);
+        core, key, (struct ing_segments_lookup){.generation = generation}, ret_chunk);
 }
 
 enum ing_segments_admission run_push(struct run *run, uint32_t window, uint64_t bytes)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-static void window_closes(void **state)
+static void closed_window_is_cut(void **state)
 {
     struct run run = run_begin();
     struct ing_head_group_key key = group_of(1000);
@@ -45,7 +45,7 @@ static void window_closes(void **state)
     run_end(&run);
 }
 
-static void much_is_cut_at_once(void **state)
+static void cut_bytes_open_make_a_cut(void **state)
 {
     struct run run = run_begin();
 
@@ -67,7 +67,7 @@ static void much_is_cut_at_once(void **state)
 
 /* What there was when it was asked for is cut and committed, and nothing that comes later keeps it
  * from its end. */
-static void drains(void **state)
+static void drain_commits_what_was_there(void **state)
 {
     struct run run = run_begin();
 
@@ -95,7 +95,7 @@ static void drains(void **state)
 
 /* As long as the window is open its committed chunks stay: ordinary data needs no look at blocks.
  */
-static void late_ids(void **state)
+static void late_ids_need_a_lookup(void **state)
 {
     struct run run = run_begin();
     struct ing_head_group_key key = group_of(1000), other = group_of(10);
@@ -110,7 +110,7 @@ static void late_ids(void **state)
     assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_ADMIT);
     assert_int_equal(chunk, 1);
     /* Another group that some segment may have held. */
-    assert_int_equal(run_admit(run.core, &other, 0, &chunk), SEGMENTS_LOOK);
+    assert_int_equal(run_admit(run.core, &other, 0, &chunk), SEGMENTS_LOOK_UP);
     assert_int_equal(run_admit(run.core, &other, 1, &chunk), SEGMENTS_ADMIT);
 
     run_wait(&run, 5 * FG_MINUTE_NS + 2 * FG_SECOND_NS);
@@ -121,11 +121,11 @@ static void late_ids(void **state)
     assert_int_equal(ing_segments_core_fence(run.core, 0, &least), SEGMENTS_STALE);
     assert_int_equal(least, 1);
     run_failed(&run, SEGMENTS_EVICT); /* and may be done all the same */
-    assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_LOOK);
+    assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_LOOK_UP);
     run_tick(&run, FG_MINUTE_NS);
     assert_non_null(run_wants(&run, SEGMENTS_EVICT));
     run_event(&run, SEGMENTS_EVICTED);
-    assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_LOOK);
+    assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_LOOK_UP);
     assert_int_equal(run_admit(run.core, &key, 1, &chunk), SEGMENTS_ADMIT);
 
     ing_segments_core_found(run.core, 9);
@@ -134,7 +134,7 @@ static void late_ids(void **state)
     run_end(&run);
 }
 
-static void failures(void **state)
+static void failed_effects_are_retried(void **state)
 {
     struct run run = run_begin();
     struct fg_segment_id first;
@@ -171,7 +171,7 @@ static void failures(void **state)
 }
 
 /* A generation that somebody waits for, and that does not come. */
-static void wanted(void **state)
+static void wanted_generation_is_read_soon(void **state)
 {
     const struct ing_segments_event never = {.kind = SEGMENTS_WANTED, .generation = 999};
     struct run run = run_begin();
@@ -198,7 +198,7 @@ static void wanted(void **state)
 
 /* While nothing can be read, nothing is due but the next attempt; it comes within a second if a
  * query waits, whose querier has read the manifest. */
-static void sleeps_through_failures(void **state)
+static void no_busy_loop_while_effects_fail(void **state)
 {
     const struct ing_segments_event wanted_9 = {.kind = SEGMENTS_WANTED, .generation = 9};
     struct run run = run_create(0);
@@ -231,7 +231,7 @@ static void rank(struct run *run, uint8_t rank)
 }
 
 /* Others are before us: we wait for their turns, but not with a drain, nor for ever. */
-static void ranks(void **state)
+static void later_ranks_wait_for_their_turn(void **state)
 {
     struct run run = run_begin();
 
@@ -275,7 +275,7 @@ static void ranks(void **state)
 
 /* Writes that failed and were not there: nothing is uploaded. A manifest that goes back: nothing is
  * done any more. */
-static void oddities(void **state)
+static void empty_upload_and_older_manifest_are_handled(void **state)
 {
     struct run run = run_begin();
     struct fg_segment_id id;
@@ -303,7 +303,7 @@ static void oddities(void **state)
 }
 
 /* Chunks that got nothing go after a while; what was admitted to one all the same is counted. */
-static void empty_chunks(void **state)
+static void empty_chunks_are_removed(void **state)
 {
     struct run run = run_begin();
     struct ing_head_group_key key;
@@ -327,7 +327,7 @@ static void empty_chunks(void **state)
 
 /* A group whose only push was refused holds nothing: what others commit of it is not compared with
  * it, and has to be looked for when it is pushed again. */
-static void a_refused_push_says_nothing_of_its_group(void **state)
+static void refused_push_does_not_make_its_group_whole(void **state)
 {
     const struct fg_segment_id others = {.writer = {8, 8}, .cut = 1, .nonce = 1};
     struct run run = run_begin();
@@ -339,16 +339,16 @@ static void a_refused_push_says_nothing_of_its_group(void **state)
     run_enter(&run, &others, 1000);
     run_wait(&run, run_config.poll_ns);
     assert_non_null(run_wants(&run, SEGMENTS_COMPARE));
-    assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_LOOK);
+    assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_LOOK_UP);
     run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
     assert_int_equal(ing_segments_core_status(run.core).gen, 1);
-    assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_LOOK);
+    assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_LOOK_UP);
     assert_int_equal(run_admit(run.core, &key, 1, &chunk), SEGMENTS_ADMIT);
     run_end(&run);
 }
 
 /* A sealed chunk of an earlier life: in the manifest or not. */
-static void restarts(void **state)
+static void restart_resumes_a_sealed_cut(void **state)
 {
     struct ing_segments_chunk sealed = {.group = group_of(1000),
                                         .number = 3,
@@ -410,7 +410,7 @@ static void report(struct run *run, uint64_t clean)
 
 /* What was there when it was asked for has to be committed and evicted before it is said that it
  * is; what came since does not matter. */
-static void reports(void **state)
+static void clean_era_is_reported(void **state)
 {
     struct run run = run_begin();
 
@@ -463,7 +463,7 @@ static void reports(void **state)
 
 /* While the bucket is away queries go on with what they know of it, so nothing that is newer may be
  * gone from here. */
-static void nothing_is_evicted_while_the_bucket_is_away(void **state)
+static void nothing_is_evicted_while_the_bucket_is_unreachable(void **state)
 {
     struct run run = run_begin();
 
@@ -486,7 +486,7 @@ static void nothing_is_evicted_while_the_bucket_is_away(void **state)
 }
 
 /* A start knows nothing of what it finds. */
-static void reports_after_a_start(void **state)
+static void restored_chunks_are_not_reported_clean(void **state)
 {
     const struct ing_segments_chunk open = {.group = group_of(1000), .profiles = 1, .bytes = 1};
     struct run run = run_create(0);
@@ -504,21 +504,21 @@ static void reports_after_a_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(window_closes),
-        cmocka_unit_test(much_is_cut_at_once),
-        cmocka_unit_test(late_ids),
-        cmocka_unit_test(failures),
-        cmocka_unit_test(oddities),
-        cmocka_unit_test(restarts),
-        cmocka_unit_test(empty_chunks),
-        cmocka_unit_test(a_refused_push_says_nothing_of_its_group),
-        cmocka_unit_test(drains),
-        cmocka_unit_test(ranks),
-        cmocka_unit_test(wanted),
-        cmocka_unit_test(sleeps_through_failures),
-        cmocka_unit_test(reports),
-        cmocka_unit_test(nothing_is_evicted_while_the_bucket_is_away),
-        cmocka_unit_test(reports_after_a_start),
+        cmocka_unit_test(closed_window_is_cut),
+        cmocka_unit_test(cut_bytes_open_make_a_cut),
+        cmocka_unit_test(late_ids_need_a_lookup),
+        cmocka_unit_test(failed_effects_are_retried),
+        cmocka_unit_test(empty_upload_and_older_manifest_are_handled),
+        cmocka_unit_test(restart_resumes_a_sealed_cut),
+        cmocka_unit_test(empty_chunks_are_removed),
+        cmocka_unit_test(refused_push_does_not_make_its_group_whole),
+        cmocka_unit_test(drain_commits_what_was_there),
+        cmocka_unit_test(later_ranks_wait_for_their_turn),
+        cmocka_unit_test(wanted_generation_is_read_soon),
+        cmocka_unit_test(no_busy_loop_while_effects_fail),
+        cmocka_unit_test(clean_era_is_reported),
+        cmocka_unit_test(nothing_is_evicted_while_the_bucket_is_unreachable),
+        cmocka_unit_test(restored_chunks_are_not_reported_clean),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,7 +126,7 @@ static void expect_all(struct fixture *f, unsigned n)
     fg_store_close(other.store);
 }
 
-static void what_was_pushed_is_in_segments(void **state)
+static void pushed_profiles_are_in_segments(void **state)
 {
     struct fixture *f = *state;
     struct committed committed;
@@ -177,7 +177,7 @@ static void push_large(struct fixture *f, unsigned count)
 }
 
 /* What it adds up to is looked at by committed_read(). */
-static void a_large_service_has_a_merged_node(void **state)
+static void large_service_gets_a_rollup(void **state)
 {
     enum { LARGE = 1400 };
     struct fixture *f = *state;
@@ -193,7 +193,7 @@ static void a_large_service_has_a_merged_node(void **state)
     head_close(&f->head);
 }
 
-static void what_comes_later_goes_into_the_next(void **state)
+static void later_profiles_go_into_the_next_segment(void **state)
 {
     struct fixture *f = *state;
     struct committed committed;
@@ -237,7 +237,7 @@ static void wait_for_nothing(struct fixture *f)
     }
 }
 
-static void what_is_evicted_is_found_in_segments(void **state)
+static void evicted_profiles_are_found_in_segments(void **state)
 {
     struct fixture *f = *state;
     struct head_query old = everything;
@@ -284,7 +284,7 @@ static void *ask_ahead(void *arg)
 
 /* Queries that say they have seen a manifest that there is not. They end after it was read again,
  * and hold no worker until then. */
-static void a_generation_that_there_is_not_is_refused(void **state)
+static void query_with_a_nonexistent_generation_is_refused(void **state)
 {
     struct fixture *f = *state;
     struct ahead ahead[AHEAD];
@@ -311,7 +311,7 @@ static void a_generation_that_there_is_not_is_refused(void **state)
     head_close(&f->head);
 }
 
-static void a_restart_goes_on(void **state)
+static void restart_resumes_commits(void **state)
 {
     struct fixture *f = *state;
     struct committed committed;
@@ -335,7 +335,7 @@ static void a_restart_goes_on(void **state)
 }
 
 /* A disk from a backup: the head thinks it has committed nothing. */
-static void an_older_head_compares_itself(void **state)
+static void older_head_is_compared_with_the_bucket(void **state)
 {
     struct fixture *f = *state;
     struct committed committed;
@@ -358,7 +358,7 @@ static void an_older_head_compares_itself(void **state)
 }
 
 /* The k-th request fails, or its answer is lost: in the end each profile is committed once. */
-static void faults_of_the_bucket_are_survived(void **state)
+static void commit_survives_faults_of_the_bucket(void **state)
 {
     struct fixture *f = *state;
 
@@ -392,14 +392,14 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(what_was_pushed_is_in_segments),
-        TEST(a_large_service_has_a_merged_node),
-        TEST(what_comes_later_goes_into_the_next),
-        TEST(what_is_evicted_is_found_in_segments),
-        TEST(a_generation_that_there_is_not_is_refused),
-        TEST(a_restart_goes_on),
-        TEST(an_older_head_compares_itself),
-        TEST(faults_of_the_bucket_are_survived),
+        TEST(pushed_profiles_are_in_segments),
+        TEST(large_service_gets_a_rollup),
+        TEST(later_profiles_go_into_the_next_segment),
+        TEST(evicted_profiles_are_found_in_segments),
+        TEST(query_with_a_nonexistent_generation_is_refused),
+        TEST(restart_resumes_commits),
+        TEST(older_head_is_compared_with_the_bucket),
+        TEST(commit_survives_faults_of_the_bucket),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

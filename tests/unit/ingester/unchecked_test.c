@@ -167,7 +167,7 @@ static void expect_committed(struct fixture *f, const char *tenant, const char *
 /* ---- the bucket is away ---- */
 
 /* One that is in a segment already, and one that is new, of the same window. */
-static void late_profiles_are_stored_while_the_bucket_is_away(void **state)
+static void late_profiles_are_stored_while_the_bucket_is_unreachable(void **state)
 {
     struct fixture *f = *state;
 
@@ -190,7 +190,7 @@ static void late_profiles_are_stored_while_the_bucket_is_away(void **state)
     assert_int_equal(ask(f, "a", 0, false), FG_OK);
 }
 
-static void they_survive_a_restart(void **state)
+static void unchecked_profiles_survive_a_restart(void **state)
 {
     struct fixture *f = *state;
 
@@ -264,7 +264,7 @@ static void expect_damage_costs_its_window_only(struct fixture *f)
     assert_int_equal(ask(f, "a", 0, true), FG_OK);
 }
 
-static void a_damaged_segment_costs_only_what_it_holds(void **state)
+static void damaged_segment_affects_only_its_own_groups(void **state)
 {
     for (enum harm kind = HARM_LOST; kind <= HARM_FLIPPED; kind++) {
         struct fixture *f;
@@ -296,9 +296,9 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(late_profiles_are_stored_while_the_bucket_is_away),
-        TEST(they_survive_a_restart),
-        cmocka_unit_test(a_damaged_segment_costs_only_what_it_holds),
+        TEST(late_profiles_are_stored_while_the_bucket_is_unreachable),
+        TEST(unchecked_profiles_survive_a_restart),
+        cmocka_unit_test(damaged_segment_affects_only_its_own_groups),
     };
 #undef TEST
 
