@@ -3,6 +3,7 @@
 #include "common/program/program.h"
 #include "common/storage/bucket/settings.h"
 #include "distributor/distributor.h"
+#include "distributor/query_proxy.h"
 #include "distributor/scrape/scrape_manager.h"
 
 enum {
@@ -15,6 +16,7 @@ static const int64_t PEER_IDLE_NS = FG_MINUTE_NS;
 static struct dist_settings settings;
 static struct dist_scrape_settings scrape_settings;
 static struct dist_scrape_kubernetes_settings scrape_kubernetes_settings;
+static struct dist_query_proxy_settings query_proxy_settings;
 static struct fg_rpc_settings rpc;
 static struct fg_bucket_settings bucket;
 static struct fg_bucket_s3_settings bucket_s3;
@@ -27,6 +29,7 @@ struct distributor_service {
     struct fg_peers *peers;
     struct distributor *distributor;
     struct dist_scrape_manager *scrape_manager;
+    struct dist_query_proxy *query_proxy;
 };
 
 static enum fg_code make_scrape_manager(struct distributor_service *service,
@@ -47,6 +50,21 @@ static enum fg_code make_scrape_manager(struct distributor_service *service,
         return err->code;
     dist_scrape_manager_routes(service->scrape_manager, program->http);
     return FG_OK;
+}
+
+static enum fg_code make_query_proxy(struct distributor_service *service,
+                                     struct fg_program *program, struct fg_err *err)
+{
+    const struct dist_query_proxy_config config = {
+        .settings = &query_proxy_settings,
+        .memory_max_bytes = program->settings.memory_max_bytes,
+        .registry = program->registry,
+    };
+
+    if (dist_query_proxy_create(&config, &service->query_proxy, err) != FG_OK)
+        return err->code;
+    dist_query_proxy_routes(service->query_proxy, program->http);
+    return dist_query_proxy_start(service->query_proxy, err);
 }
 
 static enum fg_code open_ring(struct distributor_service *service, struct fg_program *program,
@@ -89,6 +107,8 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     });
     fg_ring_route(program->admin, service->watch);
     dist_routes(service->distributor, program->http);
+    if (make_query_proxy(service, program, err) != FG_OK)
+        return err->code;
     return make_scrape_manager(service, program, err);
 }
 
@@ -120,11 +140,13 @@ static void stop(struct fg_program *program)
 
     if (service == NULL)
         return;
+    dist_query_proxy_stop(service->query_proxy);
     dist_scrape_manager_stop(service->scrape_manager);
     fg_work_destroy(program->work);
     program->work = NULL;
     if (service->distributor != NULL)
         dist_stop(service->distributor);
+    dist_query_proxy_destroy(service->query_proxy);
     dist_scrape_manager_destroy(service->scrape_manager);
     dist_destroy(service->distributor);
     fg_peers_destroy(service->peers);
@@ -142,6 +164,7 @@ int main(int argc, char **argv)
         {"bucket", fg_bucket_fields, fg_bucket_n_fields, &bucket},
         {"bucket.s3", fg_bucket_s3_fields, fg_bucket_s3_n_fields, &bucket_s3},
         {"distributor", dist_fields, dist_n_fields, &settings},
+        {"query_proxy", dist_query_proxy_fields, dist_query_proxy_n_fields, &query_proxy_settings},
         {"scrape", dist_scrape_fields, dist_scrape_n_fields, &scrape_settings},
         {"scrape.kubernetes", dist_scrape_kubernetes_fields, dist_scrape_n_kubernetes_fields,
          &scrape_kubernetes_settings},

@@ -110,10 +110,11 @@ static const char *const members_keys[] = {"data",         "scratch",       "nam
 static const char *const members_ring_keys[] = {"name",     "zone",      "address", "http",
                                                 "replicas", "allow_new", NULL};
 static const struct fg_conf_other others[] = {
-    {"", members_keys}, {"ring", members_ring_keys}, {"rpc", NULL},
-    {"bucket", NULL},   {"distributor", NULL},       {"scrape", NULL},
-    {"ingester", NULL}, {"ingester.repair", NULL},   {"compactor", NULL},
-    {"querier", NULL},  {"querier.ingesters", NULL}, {"querier.share", NULL},
+    {"", members_keys},    {"ring", members_ring_keys}, {"rpc", NULL},
+    {"bucket", NULL},      {"distributor", NULL},       {"scrape", NULL},
+    {"ingester", NULL},    {"ingester.repair", NULL},   {"compactor", NULL},
+    {"querier", NULL},     {"querier.ingesters", NULL}, {"querier.share", NULL},
+    {"query_proxy", NULL},
 };
 
 static void make_conf(struct fg_program *program)

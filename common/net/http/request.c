@@ -216,6 +216,11 @@ enum fg_http_method fg_http_method(const struct fg_http_request *req)
     return req->method;
 }
 
+struct fg_slice fg_http_query(const struct fg_http_request *req)
+{
+    return req->query;
+}
+
 struct fg_slice fg_http_path(const struct fg_http_request *req)
 {
     return req->path;

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""One URL for a cluster: a distributor that passes queries on to queriers serves agents, Grafana and the command line.
+
+    one_url_test.py [-k REGEX]
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import cluster  # noqa: E402
+import flamegrid  # noqa: E402
+from flamegrid import check  # noqa: E402
+
+TIMEOUT_S = 30
+
+
+def start(run, *settings):
+    queriers = ["http://127.0.0.1:%d" % querier.port for querier in run.of("querier")]
+    distributor = run.of("distributor")[0]
+    distributor.arguments += ["--query_proxy.urls", ",".join(queriers), *settings]
+    run.start()
+    return distributor
+
+
+def push(client, service, headers=None):
+    now = int(time.time())
+    status, body = client.send("POST", "/ingest?name=%s&from=%d&until=%d" % (service, now - 20, now - 10), b"main;work 7\n",
+                               headers or {})[:2]
+    check(status == 200, "push: %d %s", status, body)
+
+
+def flames(client, service, headers=None):
+    """The total that /pyroscope/render finds; the status if it is not 200."""
+    status, body = client.send("GET", "/pyroscope/render?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+                               "%%7Bservice_name%%3D%%22%s%%22%%7D&from=now-1h&until=now" % service, headers=headers or {})[:2]
+    return json.loads(body)["flamebearer"]["numTicks"] if status == 200 else -status
+
+
+def names_of(client):
+    status, body = client.send("POST", "/querier.v1.QuerierService/LabelValues",
+                               json.dumps({"name": "service_name", "start": int(time.time() - 3600) * 1000,
+                                           "end": int(time.time() + 60) * 1000}).encode(),
+                               {"Content-Type": "application/json"})[:2]
+    check(status == 200, "LabelValues: %d %s", status, body)
+    return json.loads(body)["names"]
+
+
+def case_agents_grafana_and_cli_use_one_url():
+    with cluster.Cluster(distributors=1, compactors=0) as run:
+        distributor = start(run)
+        client = flamegrid.Client(distributor.port, TIMEOUT_S)
+        push(client, "shop")
+        check(flames(client, "shop") == 70000000, "render: %d", flames(client, "shop"))
+        check(names_of(client) == ["shop"], "Connect")
+        status, page = client.send("GET", "/")[:2]
+        check(status == 200 and b"<html" in page and client.send("GET", "/ui/app.js")[0] == 200, "the page: %d", status)
+        done = subprocess.run([flamegrid.binary(), "query", "shop", "--type", "cpu", "--output", "folded", "--url",
+                               "http://127.0.0.1:%d" % distributor.port], capture_output=True, text=True, timeout=TIMEOUT_S)
+        check(done.returncode == 0 and done.stdout == "main;work 70000000\n", "%s", done)
+        # Queriers go one after the other: queries go on as long as one is there, and pushes always.
+        for querier in run.of("querier"):
+            check(flames(client, "shop") == 70000000, "one querier is enough")
+            querier.kill()
+        check(flames(client, "shop") == -503, "no querier: %d", flames(client, "shop"))
+        push(client, "late")
+        check(distributor.is_ready(), "a distributor without queriers takes profiles")
+        metrics = distributor.metrics()
+        check(metrics["flamegrid_query_proxy_retries_total"] >= 1 and
+              metrics['flamegrid_query_proxy_requests_total{result="unavailable"}'] >= 1 and
+              metrics["flamegrid_query_proxy_running"] == 0, "%s", metrics)
+        run.of("querier")[0].start().wait_ready()
+        check(flames(client, "late") == 70000000, "a querier that is back is asked, as no other is there")
+        distributor.terminate()
+
+
+def case_tenants_see_their_own():
+    with cluster.Cluster(distributors=1, compactors=0, multitenancy=True) as run:
+        client = flamegrid.Client(start(run).port, TIMEOUT_S)
+        push(client, "shop", {"X-Scope-OrgID": "acme"})
+        check(flames(client, "shop", {"X-Scope-OrgID": "acme"}) == 70000000, "its own")
+        check(flames(client, "shop", {"X-Scope-OrgID": "other"}) == 0, "not another's")
+        check(flames(client, "shop") == -401, "without a tenant: %d", flames(client, "shop"))
+
+
+def main():
+    tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
+    for name, case in list(globals().items()):
+        if name.startswith("case_") and tally.wants(name[len("case_"):]):
+            tally.run(name[len("case_"):], case)
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
