@@ -35,7 +35,7 @@ struct nng_peer;
 struct peer_slot {
     struct nng_peer *peer;
     struct peer_slot *next_free;
-    struct fg_call *call;
+    struct fg_call *call; /* NULL: the slot is free */
     nng_ctx ctx;
     nng_aio *aio;
     bool sent;
@@ -75,6 +75,7 @@ static void slot_give(struct peer_slot *slot)
 {
     struct nng_peer *peer = slot->peer;
 
+    slot->call = NULL;
     pthread_mutex_lock(&peer->lock);
     slot->next_free = peer->free;
     peer->free = slot;
@@ -185,6 +186,17 @@ static void peer_release(struct fg_call *call)
 }
 
 /*
+ * Ends a call whose aio was stopped between two operations, in on_aio(): nng drops the next
+ * operation without a callback, and its message stays with the aio.
+ */
+static void end_without_callback(struct peer_slot *slot)
+{
+    if (!slot->sent)
+        nng_msg_free(nng_aio_get_msg(slot->aio));
+    finish_failed(slot, FG_E_CANCELED, "the connection to the service is closed");
+}
+
+/*
  * Not on an nng thread: nng_aio_stop() waits for callbacks. All are freed before the socket goes:
  * a time-out may have ended a call and still be about to leave the socket's lock, and
  * nng_aio_free() is what waits for that.
@@ -195,8 +207,11 @@ static void peer_destroy(struct fg_peer *base)
 
     fg_dialing_stop(peer->dialing);
     fg_keepalive_stop(peer->keepalive);
-    for (unsigned i = 0; i < peer->n_slots; i++)
+    for (unsigned i = 0; i < peer->n_slots; i++) {
         nng_aio_stop(peer->slots[i].aio);
+        if (peer->slots[i].call != NULL)
+            end_without_callback(&peer->slots[i]);
+    }
     for (unsigned i = 0; i < peer->n_slots; i++)
         nng_aio_free(peer->slots[i].aio);
     (void)nng_close(peer->socket);
