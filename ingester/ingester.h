@@ -79,7 +79,7 @@ enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_i
                         struct fg_err *err) fg_must_check;
 
 /* Commits everything in the head to segments, and waits for that. FG_E_DEADLINE; FG_E_CORRUPT: some
- * chunks are set aside; FG_E_CANCELED: the ingester is stopping. Any thread that may wait. */
+ * chunks are set aside; FG_E_UNAVAILABLE: the ingester is stopping. Any thread that may wait. */
 enum fg_code ing_flush(struct ingester *ingester, int64_t deadline_mono_ns,
                        struct fg_err *err) fg_must_check;
 

@@ -66,8 +66,8 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
 enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_committer *committer,
                                 struct fg_err *err) fg_must_check;
 
-/* Ends all waits of ing_segments_wait() and ing_segments_flush() with FG_E_CANCELED, also later
- * ones. Any thread. */
+/* Ends all waits of ing_segments_wait() and ing_segments_flush() with FG_E_UNAVAILABLE, also
+ * later ones. Any thread. */
 void ing_segments_hurry(struct ing_segments *segments);
 
 /* Ends the thread and its calls of the bucket. The next start finds what was begun. Accepts NULL.
@@ -120,8 +120,8 @@ struct ing_segments_waiter {
     uint64_t generation;
     int64_t deadline_mono_ns; /* the wait ends a second later at the latest */
     /* err->code FG_OK: ing_segments_fence() no longer returns FG_E_ABORTED. FG_E_UNAVAILABLE: a
-     * manifest read since then is older than the generation. FG_E_DEADLINE, FG_E_CANCELED. Runs on
-     * a thread of segments, or in ing_segments_hurry(); must not block. */
+     * manifest read since then is older than the generation, or the ingester is stopping.
+     * FG_E_DEADLINE. Runs on a thread of segments, or in ing_segments_hurry(); must not block. */
     void (*on_end)(struct ing_segments_waiter *waiter, const struct fg_err *err);
 
     /* Private. */
@@ -130,7 +130,7 @@ struct ing_segments_waiter {
 };
 
 /* Starts a wait and returns; the manifest is read soon. FG_E_UNAVAILABLE: there are
- * SEGMENTS_WAITERS_MAX waits; FG_E_CANCELED: ing_segments_hurry() was called. After an error
+ * SEGMENTS_WAITERS_MAX waits, or ing_segments_hurry() was called. After an error
  * on_end() is not called. Any thread. */
 enum fg_code ing_segments_wait(struct ing_segments *segments, struct ing_segments_waiter *waiter,
                                struct fg_err *err) fg_must_check;

@@ -37,7 +37,7 @@ enum fg_code ing_segments_wait(struct ing_segments *segments, struct ing_segment
     waiter->reads = 0;
     (void)pthread_mutex_lock(&segments->lock);
     if (segments->hurry || segments->stop) {
-        code = fg_fail(err, FG_E_CANCELED, "the ingester is stopping");
+        code = fg_fail(err, FG_E_UNAVAILABLE, "the ingester is stopping");
     } else if (segments->n_waiters == SEGMENTS_WAITERS_MAX) {
         code = fg_fail(err, FG_E_UNAVAILABLE,
                        "%u queries already wait for a newer generation of the manifest",
@@ -70,7 +70,7 @@ static enum fg_code judge_wait(struct ing_segments *segments,
     if (fence != SEGMENTS_BEHIND)
         return err->code = FG_OK;
     if (segments->hurry || segments->stop)
-        return fg_fail(err, FG_E_CANCELED, "the ingester is stopping");
+        return fg_fail(err, FG_E_UNAVAILABLE, "the ingester is stopping");
     if (waiter->reads >= READS && waiter->generation > seen)
         return fg_fail(
             err, FG_E_UNAVAILABLE,
@@ -113,7 +113,8 @@ void ing_segments_end_waits(struct ing_segments *segments)
 
 /* ---- flushes, and drains of the ring ---- */
 
-/* Waits until there were more than n_steps steps. FG_E_DEADLINE, FG_E_CANCELED. */
+/* Waits until there were more than n_steps steps. FG_E_DEADLINE; FG_E_UNAVAILABLE: the ingester is
+ * stopping. */
 static enum fg_code wait_for_step(struct ing_segments *segments, uint64_t n_steps,
                                   int64_t deadline_mono_ns, const char *what, struct fg_err *err)
 {
@@ -127,7 +128,7 @@ static enum fg_code wait_for_step(struct ing_segments *segments, uint64_t n_step
     hurry = segments->hurry;
     (void)pthread_mutex_unlock(&segments->lock);
     if (hurry)
-        return fg_fail(err, FG_E_CANCELED, "the ingester is stopping");
+        return fg_fail(err, FG_E_UNAVAILABLE, "the ingester is stopping");
     return in_time ? FG_OK : fg_fail(err, FG_E_DEADLINE, "%s", what);
 }
 

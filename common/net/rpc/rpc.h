@@ -277,6 +277,8 @@ bool fg_rpc_is_abandoned(const struct fg_rpc_request *req);
 void fg_rpc_reply(struct fg_rpc_request *req, struct fg_slice head, struct fg_slice payload);
 /* The same, and the payload's memory is taken over: *payload is empty then. */
 void fg_rpc_reply_take(struct fg_rpc_request *req, struct fg_slice head, struct fg_buf *payload);
+/* FG_E_CANCELED arrives as FG_E_UNAVAILABLE: the caller did not cancel, or it would not see the
+ * reply. */
 void fg_rpc_reply_error(struct fg_rpc_request *req, const struct fg_err *err);
 
 /* --- without a socket: for tests, and for a process that calls itself --- */

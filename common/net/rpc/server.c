@@ -153,12 +153,15 @@ void fg_rpc_reply_take(struct fg_rpc_request *req, struct fg_slice head, struct 
 
 void fg_rpc_reply_error(struct fg_rpc_request *req, const struct fg_err *err)
 {
+    /* A caller that gave up does not see the reply. For one that does, this service canceled the
+     * work because it is stopping: the caller should ask another replica. */
+    enum fg_code code = err->code == FG_E_CANCELED ? FG_E_UNAVAILABLE : err->code;
     struct fg_rpc_frame frame = {
-        .kind = (uint8_t)fg_code_grpc(err->code),
+        .kind = (uint8_t)fg_code_grpc(code),
         .head = fg_cstr(err->msg),
     };
 
-    fg_assert(err->code != FG_OK);
+    fg_assert(code != FG_OK);
     req->reply(req, &frame);
 }
 

@@ -541,6 +541,28 @@ static void deadlines_are_capped(void **state)
     fg_rpc_server_destroy(server);
 }
 
+/* --- work that the server cancels --- */
+
+static void cancel(struct fg_rpc_request *req, void *arg)
+{
+    struct fg_err err;
+
+    (void)arg;
+    (void)fg_fail(&err, FG_E_CANCELED, "stopping");
+    fg_rpc_reply_error(req, &err);
+}
+
+static void canceled_work_is_unavailable_to_its_caller(void **state)
+{
+    struct fg_rpc_server *server = fg_rpc_server_create(NULL, 1);
+
+    (void)state;
+    fg_rpc_server_handle(server, FG_RPC_SELECT, cancel, NULL);
+    ask_with(server, 1000);
+    assert_int_equal(last.code, FG_E_UNAVAILABLE);
+    fg_rpc_server_destroy(server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -560,6 +582,7 @@ int main(void)
         cmocka_unit_test(connections_have_a_limit),
         cmocka_unit_test(work_learns_that_its_caller_is_gone),
         cmocka_unit_test(deadlines_are_capped),
+        cmocka_unit_test(canceled_work_is_unavailable_to_its_caller),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
