@@ -225,7 +225,7 @@ static void nodes_over_weeks(void **state)
     shape = world_shape_of(world);
     assert_in_range(shape.nodes, 2 * (4 + 1), 2 * (4 + 1 + 4)); /* of two tenants */
     assert_in_range(world->n_nodes_parts, 50, SIZE_MAX);
-    world_verify(world, ", and 7 of merged nodes over these; usage of ");
+    world_verify(world, ", and 7 of rollups of these; usage of ");
     world_close(world);
     free(world);
 }

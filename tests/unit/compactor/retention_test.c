@@ -149,7 +149,7 @@ static void nodes_outlive_profiles(void **state)
     world->alone_usage = (struct fg_usage){0};
     world_check(world);
     assert_int_equal(world->n_alone, all);
-    world_verify(world, "profiles that were dropped, merged nodes in 1 blocks; usage of ");
+    world_verify(world, "profiles that were dropped, in 1 blocks; usage of ");
     fg_usage_add(&world->alone_usage, &world->usage); /* nothing of the bill is gone with them */
     assert_true(fg_usage_eq(&world->alone_usage, &billed));
 
@@ -162,7 +162,7 @@ static void nodes_outlive_profiles(void **state)
     world->n_alone = 0;
     world_check(world);
     assert_in_range(world->n_alone, 1, kept - 1);
-    world_verify(world, "merged nodes in 1 blocks; usage of ");
+    world_verify(world, "profiles that were dropped, in 1 blocks; usage of ");
 
     /* One day nodes are too old as well. */
     world_pass_time(world, 110 * PLAN_DAY_NS);
