@@ -121,7 +121,7 @@ static enum io read_segment(struct head *head, struct owner *owner, uint64_t gen
     return read_object(head->world, owner, name, out);
 }
 
-/* What the chunk has that is held, and what not. */
+/* Splits the profiles of a chunk into those that the bucket has and those that it lacks. */
 static void split(struct head *head, const struct ing_segments_chunk *chunk,
                   const struct items *committed, struct ing_segments_outcome *outcome,
                   uint32_t *ret_held)
@@ -152,7 +152,7 @@ static void move(struct head *head, const struct ing_segments_chunk *chunk,
             !ing_head_same_group(&stored->item.group, &chunk->group) ||
             items_has(committed, &stored->item))
             continue;
-        trace(head->world, "%s: profile %u from round %u to %u", head->seat.name,
+        trace(head->world, "%s: profile %u from chunk %u to %u", head->seat.name,
               stored->item.profile, stored->chunk, to);
         stored->chunk = to;
     }

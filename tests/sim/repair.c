@@ -1,6 +1,7 @@
 /*
- * Repair between heads: one pass after another of ingester/repair/repair_core, whose links are messages
- * that get lost and come late, and pushes that come twice. Pages have room for a few groups.
+ * Repair between heads: one pass after another of ingester/repair/repair_core, whose links are
+ * messages that get lost and come late, and pushes that come twice. Pages have room for a few
+ * groups.
  */
 #include "ingester/repair/repair_core.h"
 #include "tests/sim/world.h"
