@@ -173,7 +173,7 @@ struct dedup_object {
 };
 
 /* A cached object: what was parsed, in an arena of its own. */
-struct cached {
+struct dedup_cached {
     struct fg_arena *arena;
     struct fg_block_directory directory;
     struct fg_block_group *groups; /* of the part */
@@ -183,7 +183,7 @@ struct cached {
 
 static void cached_destroy(void *value)
 {
-    struct cached *cached = value;
+    struct dedup_cached *cached = value;
 
     fg_arena_destroy(cached->arena);
     free(cached);
@@ -237,7 +237,7 @@ static enum fg_code get_range(const struct search *search, const struct dedup_ob
 struct dedup_wanted {
     const struct dedup_object *object;
     enum what what;
-    const struct cached *directory;
+    const struct dedup_cached *directory;
     uint32_t part;
     uint16_t shard;
     uint32_t window;
@@ -249,7 +249,7 @@ static const struct fg_block_part *part_of(const struct dedup_wanted *wanted)
 }
 
 static enum fg_code load_directory(const struct search *search, const struct dedup_wanted *wanted,
-                                   struct cached *cached)
+                                   struct dedup_cached *cached)
 {
     struct fg_bucket_request get;
     enum fg_code code = get_range(search, wanted->object, wanted->object->directory, &get);
@@ -262,7 +262,7 @@ static enum fg_code load_directory(const struct search *search, const struct ded
 }
 
 static enum fg_code load_groups(const struct search *search, const struct dedup_wanted *wanted,
-                                struct cached *cached)
+                                struct dedup_cached *cached)
 {
     const struct fg_block_part *part = part_of(wanted);
     struct fg_bucket_request get;
@@ -284,7 +284,7 @@ static int cmp_ids(const void *left, const void *right)
 /* Adds the ids of the group that are in one page of rows. */
 static enum fg_code add_ids_of_page(const struct search *search, const struct dedup_wanted *wanted,
                                     const struct fg_block_index *index, uint32_t page,
-                                    struct fg_arena *scratch, struct cached *cached)
+                                    struct fg_arena *scratch, struct dedup_cached *cached)
 {
     const struct fg_block_page *rows_page = &index->pages[FG_BLOCK_IDX].pages[page];
     const struct fg_block_pages *id_pages = &index->pages[FG_BLOCK_PID];
@@ -323,7 +323,7 @@ static enum fg_code add_ids_of_page(const struct search *search, const struct de
 
 /* The group's number of profiles is known, and so is when they were. */
 static enum fg_code load_ids(const struct search *search, const struct dedup_wanted *wanted,
-                             struct cached *cached)
+                             struct dedup_cached *cached)
 {
     const struct fg_block_part *part = part_of(wanted);
     fg_auto(fg_arena) *scratch = fg_arena_create(CACHED_MAX_BYTES);
@@ -352,7 +352,7 @@ static enum fg_code load_ids(const struct search *search, const struct dedup_wan
 }
 
 static enum fg_code load_cached(const struct search *search, const struct dedup_wanted *wanted,
-                                struct cached *cached)
+                                struct dedup_cached *cached)
 {
     switch (wanted->what) {
     case WHAT_DIRECTORY:
@@ -376,7 +376,7 @@ static enum fg_code get_cached(const struct search *search, const struct dedup_w
     };
     enum fg_cache_state state;
     struct fg_cache_entry *entry = NULL;
-    struct cached *cached;
+    struct dedup_cached *cached;
     bool mine;
 
     for (;;) {
@@ -395,7 +395,7 @@ static enum fg_code get_cached(const struct search *search, const struct dedup_w
             return fg_fail(search->err, FG_E_DEADLINE,
                            "the duplicate check of late profiles took too long");
     }
-    cached = fg_new(struct cached);
+    cached = fg_new(struct dedup_cached);
     cached->arena = fg_arena_create(CACHED_MAX_BYTES);
     if (load_cached(search, wanted, cached) != FG_OK) {
         fg_cache_fail(entry);
@@ -411,7 +411,7 @@ static enum fg_code get_cached(const struct search *search, const struct dedup_w
 
 /* ---- a search ---- */
 
-static bool has_id(const struct cached *cached, struct fg_id id)
+static bool has_id(const struct dedup_cached *cached, struct fg_id id)
 {
     return cached->n_ids > 0 &&
            bsearch(&id, cached->ids, cached->n_ids, sizeof *cached->ids, cmp_ids) != NULL;
@@ -435,13 +435,13 @@ static int cmp_queries(const void *left, const void *right)
     return (x > y) - (x < y);
 }
 
-static uint64_t order_of_group(const struct cached *groups, uint32_t number)
+static uint64_t order_of_group(const struct dedup_cached *groups, uint32_t number)
 {
     return order_of(groups->groups[number].shard, groups->groups[number].window);
 }
 
 /* The first group of the part from `first` on that is not before `order`. */
-static uint32_t seek_group(const struct fg_block_part *part, const struct cached *groups,
+static uint32_t seek_group(const struct fg_block_part *part, const struct dedup_cached *groups,
                            uint32_t first, uint64_t order)
 {
     uint32_t low = first, high = part->n_groups;
@@ -472,7 +472,7 @@ static size_t seek_query(const struct search *search, size_t first, uint64_t ord
     return low;
 }
 
-static enum fg_code add_all(const struct search *search, const struct cached *cached,
+static enum fg_code add_all(const struct search *search, const struct dedup_cached *cached,
                             struct ing_dedup_ids *all)
 {
     struct fg_id *ids = fg_arena_new(all->arena, struct fg_id, all->n + cached->n_ids);
@@ -556,7 +556,7 @@ static enum fg_code search_part(const struct search *search, struct dedup_wanted
 {
     const struct fg_block_part *part = part_of(&wanted);
     struct fg_cache_entry *entry = NULL;
-    const struct cached *groups;
+    const struct dedup_cached *groups;
     enum fg_code code = FG_OK;
     uint32_t g = 0;
     size_t q = 0;

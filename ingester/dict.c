@@ -14,24 +14,24 @@ struct ing_dict {
     uint64_t bytes;        /* as counted by the table */
     struct ing_dict *next; /* in its bucket */
 
-    /* The pinned worker's, or of the thread that reads it from the store. */
+    /* Used by the pinned worker, or by the thread that reads the dictionary from the store. */
     struct fg_tree tree;
     struct fg_map stack_map; /* fg_id_table(id) -> number of the stack */
     struct ing_dict_stack *stacks;
     uint32_t n_stacks, cap_stacks;
-    struct fg_outgrown outgrown; /* since the last publish(): views point to it still */
+    struct fg_outgrown outgrown; /* outgrown since the last publish(): views still point to it */
     /* What the chunks on disk contain. */
     struct fg_symbols_mark mark;
     uint32_t n_nodes_put, n_stacks_put, seq;
 
-    pthread_mutex_t lock; /* of the rest; held to copy words and nothing else */
+    pthread_mutex_t lock; /* of the rest; held to copy words only */
     struct ing_dict_view published;
     uint64_t published_bytes; /* of memory, without `old` */
     uint32_t n_views;
-    struct fg_outgrown old; /* what some of these views may point to */
+    struct fg_outgrown old; /* outgrown arrays that some of these views may point to */
 };
 
-enum { TABLE_BUCKETS = 1024 }; /* services in use at a time are hundreds */
+enum { TABLE_BUCKETS = 1024 }; /* hundreds of services are in use at a time */
 
 struct ing_dict_table {
     pthread_mutex_t lock;
@@ -47,7 +47,7 @@ struct ing_dict_table {
 
 /* ---- one dictionary ---- */
 
-/* Makes what was added visible to views that begin from here on. The worker's. */
+/* Makes what was added visible to new views. The worker's. */
 static void publish(struct ing_dict *dict)
 {
     struct fg_outgrown unused = {0};
@@ -132,7 +132,7 @@ static void add_stack(struct ing_dict *dict, struct fg_id id, uint32_t node)
     dict->stacks[dict->n_stacks++] = (struct ing_dict_stack){id, node};
 }
 
-/* The tree's node + 1 of a stack that the batch defines. */
+/* Returns node + 1 of a stack that the batch defines; adds its nodes to the tree. */
 static uint32_t grow_tree(struct ing_dict *dict, const struct fg_wire_stack *stack,
                           struct fg_symbols_import *import)
 {
@@ -144,9 +144,7 @@ static uint32_t grow_tree(struct ing_dict *dict, const struct fg_wire_stack *sta
     return node == FG_TREE_ROOT ? 0 : node + 1;
 }
 
-/* Two misses wait for each stack, its slot and what the slot names: have both on their way
- * early.
- */
+/* Each stack costs two cache misses, its slot and what the slot names: start both early. */
 static void prefetch(const struct ing_dict *dict, const struct fg_wire_batch *batch, uint32_t i)
 {
     enum { SLOT_AHEAD = 16, STACK_AHEAD = 8 };
@@ -293,7 +291,7 @@ static bool decode_nodes(struct ing_dict *dict, struct fg_cur *cur)
 
         if (cur->bad || up > number || location >= tree->symbols.n_locations)
             return false;
-        /* Each node is new, or the numbers after it would be others than those on disk. */
+        /* Each node must be new, or the numbers after it would differ from those on disk. */
         if (fg_tree_child(tree, up == 0 ? FG_TREE_ROOT : number - (uint32_t)up,
                           (uint32_t)location) != number)
             return false;
@@ -373,7 +371,7 @@ enum fg_code ing_dict_each(struct fg_store *store,
         uint32_t service = fg_cur_be32(&cur), generation = fg_cur_be32(&cur);
 
         each(service, generation, arg);
-        /* Past its chunks: there may be many of them. */
+        /* Skips its chunks: there may be many. */
         fg_buf_clear(&next);
         put_chunk_key(&next, service, generation, UINT32_MAX);
         fg_store_iter_seek(iter, fg_buf_slice(&next));
@@ -460,7 +458,8 @@ uint64_t ing_dict_table_bytes(struct ing_dict_table *table)
 
 static struct ing_dict **bucket(struct ing_dict_table *table, uint32_t service)
 {
-    return &table->buckets[service % TABLE_BUCKETS]; /* services are counted, so this spreads */
+    return &table->buckets[service %
+                           TABLE_BUCKETS]; /* numbers of services ascend, so this spreads */
 }
 
 static struct ing_dict *find(struct ing_dict_table *table, uint32_t service, uint32_t generation)
@@ -531,8 +530,8 @@ bool ing_dict_delete(struct ing_dict_table *table, uint32_t service, uint32_t ge
     return !in_use;
 }
 
-/* Makes room: the longest unused go. Who has chunks on their way to the store holds a
- * reference. */
+/* Evicts the least recently used. A push with chunks on their way to the store holds a reference.
+ */
 static void shrink(struct ing_dict_table *table)
 {
     while (table->bytes > table->memory_max_bytes) {
@@ -548,8 +547,8 @@ static void shrink(struct ing_dict_table *table)
     }
 }
 
-/* Puts a dictionary into the table and reads it. Under the table's lock, which is not held
- * meanwhile: reading a large one takes long, and pushes of other services need the table. */
+/* Adds a dictionary to the table and reads it. Called under the table's lock, and releases it
+ * meanwhile: reading a large dictionary takes long, and pushes of other services need the table. */
 static struct ing_dict *read_in(struct ing_dict_table *table, uint32_t service, uint32_t generation)
 {
     struct ing_dict *dict = dict_create(service, generation);

@@ -5,7 +5,7 @@
 
 static const int64_t TIMEOUT_NS = 30 * FG_SECOND_NS;
 
-/* The first object that would not be there if nothing had ever been committed. */
+/* An object that exists only if something was committed. */
 struct trace {
     char name[FG_NAME_MAX_BYTES]; /* "": none */
 };
@@ -36,7 +36,7 @@ static enum fg_code find_trace(struct fg_bucket *bucket, struct fg_clock *clock,
     return FG_OK;
 }
 
-/* *ret_there false: there is no such object, and nothing in *ret_body. */
+/* Gets an object. *ret_there false: there is none, and *ret_body is empty. */
 static enum fg_code get(struct fg_bucket *bucket, struct fg_clock *clock, const char *name,
                         size_t max_bytes, bool *ret_there, struct fg_buf *ret_body,
                         struct fg_err *err)

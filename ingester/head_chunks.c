@@ -86,7 +86,7 @@ void ing_head_chunk_delete(const struct ing_head_chunk_key *key, struct fg_store
     struct ing_head_chunk_key after = *key;
     struct fg_buf from, to;
 
-    after.number++; /* numbers count cuts: there will not be 2^32 of them */
+    after.number++; /* a number counts cuts of the group: there are never 2^32 */
     fg_buf_init(&from, HEAD_CHUNK_KEY_BYTES);
     fg_buf_init(&to, HEAD_CHUNK_KEY_BYTES);
     ing_head_put_chunk_key(&from, key);
@@ -434,7 +434,7 @@ bool ing_head_chunks_have_room(struct ing_head_chunks *chunks, uint32_t tenant, 
     fg_rwlock_read(&chunks->lock);
     of = tenant_of(chunks, tenant);
     used = of == NULL ? 0 : tenant_bytes(of);
-    if (of != NULL && share < 1) /* its tables may double with the next one */
+    if (of != NULL && share < 1) /* its arrays may double with the next chunk */
         growth = fg_map_growth(&of->map) +
                  (of->n_places == of->cap_places ? of->cap_places * sizeof *of->places : 0);
     have = chunks->bytes + growth <= chunks->max_bytes &&
@@ -489,7 +489,7 @@ static enum fg_code load_chunks(struct ing_head_chunks *chunks, struct fg_store 
             ing_damage_repaired(damage, "a head chunk cannot be read: rebuilt from its profiles");
         } else if (ing_catalog_has_tenant(catalog, chunk.key.group.tenant)) {
             set(chunks, &chunk);
-            /* A cut is counted in the write that seals its chunks: the count cannot be less. */
+            /* The number of cuts is in the write that seals chunks, so it cannot be less. */
             chunks->cuts = FG_MAX(chunks->cuts, FG_MAX(chunk.cut, chunk.born));
         } else {
             (void)ing_catalog_reserve_tenant(catalog, chunk.key.group.tenant);
@@ -506,7 +506,7 @@ static enum fg_code load_chunks(struct ing_head_chunks *chunks, struct fg_store 
     return fg_wrap(err, "head");
 }
 
-/* *ret_number 0: there is none; UINT64_MAX: it cannot be read. */
+/* Reads a number. 0: there is none; UINT64_MAX: it cannot be read. */
 static enum fg_code load_number(struct fg_store *store, struct fg_slice key, uint64_t *ret_number,
                                 struct fg_err *err)
 {
@@ -559,10 +559,9 @@ static void seek_past_chunk(struct fg_store_iter *iter, const struct ing_head_ch
     fg_buf_done(&bytes);
 }
 
-/*
- * A chunk made of its profiles, on the first of which the iterator stands; it ends behind the last.
- * It is set aside, so that it is committed by itself: its group may have an open chunk.
- */
+/* Rebuilds a chunk from its profiles; the iterator is at the first of them, and ends behind the
+ * last. The chunk is set aside, so that it is committed by itself: its group may have an open
+ * chunk. */
 static struct ing_head_chunk make_chunk(const struct ing_head_chunks *chunks,
                                         struct fg_store_iter *iter,
                                         const struct ing_head_chunk_key *key)
@@ -571,7 +570,7 @@ static struct ing_head_chunk make_chunk(const struct ing_head_chunks *chunks,
     struct ing_head_profile_key profile;
 
     chunk.state = CHUNK_ASIDE;
-    chunk.born = 0; /* what its profiles name may be as old as anything here */
+    chunk.born = 0; /* its profiles may name dictionaries as old as any here */
     chunk.cut = chunks->cuts;
     for (; iter->valid && ing_head_get_profile_key(iter->key, &profile) &&
            ing_head_same_chunk(&profile.chunk, key);
@@ -580,8 +579,8 @@ static struct ing_head_chunk make_chunk(const struct ing_head_chunks *chunks,
     return chunk;
 }
 
-/* Finds profiles whose chunk has no record: a seek for each chunk, since there are few of them and
- * many profiles in each. */
+/* Finds profiles whose chunk has no record. Seeks once for each chunk, since there are few chunks
+ * with many profiles each. */
 static enum fg_code adopt_profiles(struct ing_head_chunks *chunks, struct fg_store *store,
                                    struct ing_catalog *catalog, struct ing_damage *damage,
                                    struct fg_err *err)

@@ -32,7 +32,7 @@ struct ing_intake {
     /* The ticker's. */
     bool refused_before;                  /* at the last tick */
     uint64_t counted;                     /* refusals at the last tick */
-    uint64_t counted_begin, counted_said; /* at the begin of this time, and at the last report */
+    uint64_t counted_begin, counted_said; /* when refusals began, and at the last report */
     int64_t since_mono_ns, said_mono_ns;
 };
 
@@ -75,7 +75,7 @@ static void report(struct ing_intake *intake)
 
     fg_buf_init(&why, WHY_MAX_BYTES);
     refuses = ing_intake_refuses(intake, &why);
-    if (refuses && !intake->refused_before) { /* those since the last tick are of this time */
+    if (refuses && !intake->refused_before) { /* refusals since the last tick belong to this time */
         intake->since_mono_ns = intake->said_mono_ns = now_mono_ns;
         intake->counted_begin = intake->counted_said = intake->counted;
     }
@@ -112,8 +112,7 @@ static void tick(void *arg)
 
 /* ---- pushes ---- */
 
-/* Agents need to know that they may try again; what is wrong with our disk is in the log and
- * /ready. */
+/* Agents need to know that they may retry; the fault of our disk is in the log and /ready. */
 enum fg_code ing_intake_admits(struct ing_intake *intake, struct fg_err *err)
 {
     bool full = is_full(intake);

@@ -111,7 +111,7 @@ static void on_drain(void *arg, uint64_t revision)
     ing_drain(service->ingester, revision);
 }
 
-/* The seat is the store's; nothing is read of the ring before the ingester is there. */
+/* Membership belongs to the store; nothing is read of the ring before the ingester is created. */
 static enum fg_code make_watch(struct ingester_service *service, const struct fg_program *program,
                                struct fg_err *err)
 {
@@ -205,7 +205,7 @@ static bool unready(struct fg_program *program, struct fg_buf *why)
     return true;
 }
 
-/* Others are served until all that is here is committed and written down. */
+/* Other members are served until everything here is committed and written down. */
 static void leave(struct ingester_service *service, const struct fg_program *program)
 {
     struct fg_err err;

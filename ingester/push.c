@@ -1,3 +1,12 @@
+/*
+ * A message brings batches of several services; each is a push of its own:
+ *
+ *   transport thread -+-> worker of the service -> committer -+-> reply
+ *                     '-> worker of the service -> committer -'
+ *
+ * On the worker the stacks get their numbers and the profiles become records; after that nothing
+ * needs the message in its wire form. The push that ends last sends the reply.
+ */
 #include "ingester/push.h"
 
 #include "common/runtime/log.h"
@@ -23,14 +32,15 @@ struct ingester_push {
     const Fg__Inner__PushItem *head;
     struct fg_slice batch;
     uint32_t n_undefined;   /* stacks that are neither known nor defined */
-    unsigned entered;       /* the catalog, while it is on the worker or with the committer */
-    struct push_look *look; /* NULL: none of its profiles was looked for */
+    unsigned entered;       /* the guard of the catalog, while the push is on the worker or with the
+                               committer */
+    struct push_look *look; /* NULL: no lookup of its profiles */
     unsigned tries;         /* that found the manifest changed */
 };
 
 /* A lookup of profiles in the bucket. */
 struct push_look {
-    uint64_t least; /* generation of what is looked at */
+    uint64_t least; /* generation of the snapshot to look in */
     bool ended;
     struct ing_segments_lookup lookup; /* once it has ended */
     uint32_t n;
@@ -49,11 +59,9 @@ struct push_message {
 
 enum { PUSH_ARENA_MAX_BYTES = 256 * 1024 * 1024, ITEMS_MAX = 1024, TRIES_MAX = 3 };
 
-/*
- * A look that fails is tried again for a second, with a pause before each try, so that a short
- * fault leaves nothing unchecked. After that the bucket counts as away: nobody asks it for five
- * seconds, or until a comparison of what is unchecked has succeeded.
- */
+/* A failed lookup is repeated for a second, with a pause before each try, so that a short fault
+ * makes nothing unchecked. After that the bucket counts as unreachable: no lookup asks it for five
+ * seconds, or until a COMPARE has succeeded. */
 static const int64_t LOOK_TRIES_NS = FG_SECOND_NS, LOOK_PAUSE_NS = 100 * FG_MS_NS;
 static const int64_t LOOK_AGAIN_NS = 5 * FG_SECOND_NS;
 
@@ -125,7 +133,7 @@ static void leave(const struct ingester_push *push)
     ing_catalog_leave(push->context->catalog, push->entered);
 }
 
-/* Any thread. The push is not touched any more: the message may be gone. */
+/* Any thread. The caller does not touch the push any more: the message may be freed. */
 static void finish(struct ingester_push *push)
 {
     struct push_message *message = push->message;
@@ -193,7 +201,7 @@ static enum fg_code current_generation(struct ingester_push *push, struct fg_err
                         &push->item.dict, err);
 }
 
-/* Definitions that are not on disk yet go into the same batch as what needs them. */
+/* Puts definitions that are not on disk yet into the batch that needs them. */
 static void define(struct ingester_push *push)
 {
     struct ing_commit_item *item = &push->item;
@@ -260,8 +268,8 @@ static enum fg_code check_group(const struct ingester_push *push,
                    push->head->tenant);
 }
 
-/* For what was asked of the catalog and not given. Since then some may have left: then it is to be
- * tried again, too. */
+/* Fails a push to which the catalog gave nothing. If there is room by now, since others were
+ * retired, it is to be tried again, too. */
 static enum fg_code no_room(const struct ingester_push *push, const struct ing_catalog_quota *quota,
                             struct fg_err *err)
 {
@@ -339,7 +347,8 @@ static struct ing_catalog_quota quota_of(const struct ingester_push *push)
 
 /* ---- late profiles ---- */
 
-/* Remembers what has to be looked for; true: there is something, and it was not looked for yet. */
+/* Collects the profiles to look up. Returns true if there are any and they were not looked up yet.
+ */
 static bool must_look(struct ingester_push *push)
 {
     const struct ing_commit_item *item = &push->item;
@@ -365,7 +374,7 @@ static bool must_look(struct ingester_push *push)
     return true;
 }
 
-/* What was found is known to the committer. */
+/* Tells the committer the result of the lookup. */
 static void take_look(struct ingester_push *push)
 {
     const struct push_look *look = push->look;
@@ -391,7 +400,7 @@ static enum fg_code prepare(struct ingester_push *push, const struct fg_wire_bat
         return fg_fail(err, FG_E_LIMIT, "batch of %u stacks", batch->n_stacks);
     item->n_profiles = batch->n_profiles;
     item->profiles = fg_calloc(batch->n_profiles, sizeof *item->profiles);
-    /* First whether there is room: a stack that was numbered for nothing spoils its dictionary. */
+    /* Checks for room first: a stack that was numbered in vain spoils its dictionary. */
     for (uint32_t i = 0; i < batch->n_profiles; i++)
         if (find_place(push, batch, i, quota, err) != FG_OK)
             return err->code;
@@ -419,7 +428,7 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
 
     push->entered = ing_catalog_enter(push->context->catalog);
     push->item.revision = push->message->head->revision;
-    /* Both matter later, but here nothing was decoded, and no stack numbered, for nothing. */
+    /* Both are checked again later, but here nothing was decoded and no stack numbered in vain. */
     if (ing_intake_admits(push->context->intake, err) != FG_OK ||
         ing_member_admits(push->context->member, push->item.revision, err) != FG_OK)
         return err->code;
@@ -439,17 +448,6 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     return code;
 }
 
-static void let_go(struct ingester_push *push)
-{
-    ing_dict_unref(push->context->dicts, push->item.dict);
-    push->item.dict = NULL;
-}
-
-static bool is_to_be_looked_for(const struct ingester_push *push)
-{
-    return push->look != NULL && !push->look->ended;
-}
-
 static void start_look(struct ingester_push *push);
 
 /* Still on the worker, so that items of one service reach the committer in order. */
@@ -457,7 +455,7 @@ static void done(struct fg_job *job)
 {
     struct ingester_push *push = fg_container(job, struct ingester_push, job);
 
-    if (job->code == FG_OK && is_to_be_looked_for(push)) {
+    if (job->code == FG_OK && push->look != NULL && !push->look->ended) {
         leave(push); /* the lookup takes a while, and all is resolved again after it */
         start_look(push);
         return;
@@ -473,7 +471,8 @@ static void done(struct fg_job *job)
     } else if (job->code != FG_OK) {
         push->item.err = job->err;
     }
-    let_go(push);
+    ing_dict_unref(push->context->dicts, push->item.dict);
+    push->item.dict = NULL;
     leave(push);
     finish(push);
 }
@@ -516,14 +515,14 @@ static enum fg_code ask_for_all(struct ingester_push *push, int64_t deadline_mon
     code = ing_dedup_find(push->context->dedup, queries, look->n, 0, look->least,
                           (struct ing_dedup_until){.deadline_mono_ns = deadline_mono_ns},
                           &look->lookup.generation, err);
-    /* Generation 0 has no segments, and so no late profiles either. */
+    /* Generation 0 has no segments, and so no late profiles. */
     look->lookup.generation = FG_MAX(look->lookup.generation, 1);
     free(queries);
     free(ids);
     return code;
 }
 
-/* Asks until the bucket answers, for LOOK_TRIES_NS at most. */
+/* Looks up until the bucket answers, for LOOK_TRIES_NS at most. */
 static enum fg_code ask_until(struct ingester_push *push, int64_t deadline_mono_ns,
                               struct fg_err *err)
 {
@@ -539,10 +538,8 @@ static enum fg_code ask_until(struct ingester_push *push, int64_t deadline_mono_
     return FG_OK;
 }
 
-/*
- * BACKGROUND worker. A bucket that cannot be asked does not stop late profiles: they are taken
- * without a look, and compared later. The first push that waits in vain does so for the others.
- */
+/* BACKGROUND worker. An unreachable bucket does not stop late profiles: they are taken without a
+ * lookup, and compared later. The first push that waits in vain does so for the others. */
 static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
 {
     struct ingester_push *push = fg_container(job, struct ingester_push, job);
@@ -587,7 +584,7 @@ static void start_look(struct ingester_push *push)
     finish(push);
 }
 
-/* ---- transport thread, or after a look ---- */
+/* ---- transport thread, or after a lookup ---- */
 
 static void submit(struct ingester_push *push)
 {
@@ -628,13 +625,6 @@ static enum fg_code divide(struct push_message *message, struct fg_err *err)
     return FG_OK;
 }
 
-static enum fg_code check_store(const struct push_message *message, struct fg_err *err)
-{
-    const ProtobufCBinaryData *store = &message->head->store;
-
-    return ing_member_check_store(message->context->member, fg_bytes(store->data, store->len), err);
-}
-
 void ing_push_handle(struct fg_rpc_request *req, void *context)
 {
     struct fg_slice bytes = fg_rpc_head(req);
@@ -656,12 +646,14 @@ void ing_push_handle(struct fg_rpc_request *req, void *context)
     message->head = head;
     message->n_pushes = n;
     message->under_way = n;
-    if (divide(message, &err) != FG_OK || check_store(message, &err) != FG_OK) {
+    if (divide(message, &err) != FG_OK ||
+        ing_member_check_store(message->context->member,
+                               fg_bytes(head->store.data, head->store.len), &err) != FG_OK) {
         fg_rpc_reply_error(req, &err);
         message_free(message);
         return;
     }
-    /* The last of them may take the message with it. */
+    /* The last push may free the message. */
     for (size_t i = 0; i < n; i++)
         submit(&message->pushes[i]);
 }

@@ -88,7 +88,7 @@ static void caught_up(struct ing_segments_waiter *waiter, const struct fg_err *e
         refuse(job, err);
 }
 
-/* No worker waits for the manifest: the query begins again when it was read. */
+/* No worker waits for the manifest: the query begins again after it was read. */
 static void wait_for_manifest(struct query_job *job)
 {
     struct ing_query_context *context = job->query.context;
@@ -211,7 +211,7 @@ static enum fg_code read_deletion(const Fg__Inner__Deletion *from, struct fg_are
     return code;
 }
 
-/* fg_deletions_done() in any case. */
+/* Call fg_deletions_done() in any case. */
 static enum fg_code read_deletions(const Fg__Inner__Selection *selection, struct fg_arena *arena,
                                    struct fg_deletions *deletions, struct fg_err *err)
 {
@@ -230,7 +230,7 @@ static bool may_have(const struct ing_catalog_series *series, const struct fg_le
     return fg_left_clip(left, &least_ns, &greatest_ns);
 }
 
-/* Finds what is left of the matches; those of which nothing is go. */
+/* Finds the time that deletions leave of each match, and drops matches without any. */
 static enum fg_code leave_out(struct ing_query *query, const struct fg_deletions *deletions,
                               struct ing_query_scope *scope, struct fg_err *err)
 {
@@ -286,7 +286,7 @@ static bool has_series_in(const struct ing_query_scope *scope, uint16_t shard)
     return false;
 }
 
-/* Why a chunk cannot be in an answer; NULL: it can. */
+/* Returns why a chunk cannot be in an answer; NULL: it can. */
 static const char *why_unsure(const struct ing_head_chunk *chunk)
 {
     if (chunk->in_doubt)
@@ -298,7 +298,7 @@ static const char *why_unsure(const struct ing_head_chunk *chunk)
     return NULL;
 }
 
-/* Removes chunks that may have less than they should, or that may be in the bucket as well. */
+/* Removes chunks that may be incomplete, or whose profiles may also be in the bucket. */
 static enum fg_code leave_unsure(struct ing_query *query, struct ing_query_scope *scope,
                                  struct fg_err *err)
 {
@@ -342,7 +342,7 @@ static void keep_shards(struct ing_query *query, struct ing_query_scope *scope)
     scope->n_chunks = chunks;
 }
 
-/* Chunks and iterator are of one moment, at which nothing is on its way into a segment. */
+/* Chunks and iterator are of one moment, in which no chunk changes its state. */
 static enum fg_code choose_chunks(struct ing_query *query, uint64_t generation,
                                   struct ing_query_scope *scope, struct fg_err *err)
 {
@@ -405,7 +405,7 @@ static enum fg_code choose_series(struct ing_query *query, const Fg__Inner__Sele
     return code;
 }
 
-/* Some of the tenant's profiles may be lost: which series they are of nobody knows. */
+/* Some of the tenant's profiles may be lost; it is unknown of which series. */
 static enum fg_code check_whole(struct ing_query *query, const struct ing_catalog_tenant *tenant,
                                 struct fg_err *err)
 {
@@ -459,7 +459,7 @@ struct scan {
     struct ing_query_sums *sums;
     struct fg_store_iter *iter;
     struct fg_buf key;
-    bool data, summing; /* what is wanted of the chunk at hand */
+    bool data, summing; /* what is asked of the current chunk */
 };
 
 /* Seeks to the first record of the series in the chunk that is not too early. */
@@ -468,7 +468,7 @@ static void seek(struct scan *scan, const struct ing_head_chunk_key *chunk, uint
 {
     fg_buf_clear(&scan->key);
     ing_head_put_series_seek(&scan->key, chunk, series, start_ns);
-    /* We only go forward: when what we stand on is at or after the goal, nothing lies between. */
+    /* The iterator only moves forward: if it is at or behind the goal, nothing lies between. */
     if (!scan->iter->valid || fg_slice_cmp(scan->iter->key, fg_buf_slice(&scan->key)) < 0)
         fg_store_iter_seek(scan->iter, fg_buf_slice(&scan->key));
 }
@@ -504,7 +504,7 @@ static enum fg_code visit_record(struct scan *scan, const struct ing_catalog_mat
             return err->code;
         if (query->unreadable++ == 0)
             memcpy(query->why_unreadable, err->msg, sizeof query->why_unreadable);
-        return FG_OK; /* it is in no sum, so that other replicas can bring it */
+        return FG_OK; /* it is in no sum, so that another replica supplies it */
     }
     if (scan->summing && ing_query_sums_add(scan->sums, key->time_ns, key->id, err) != FG_OK)
         return err->code;
@@ -625,7 +625,7 @@ void ing_query_stats_fill(struct ing_query *query, Fg__Inner__Stats *stats)
 
 void ing_query_put_reply(struct ing_query *query, const ProtobufCMessage *reply)
 {
-    /* One more: a message of nothing but zeros has no bytes, and NULL + 0 is undefined. */
+    /* One byte more: a message of zeros has no bytes, and NULL + 0 is undefined. */
     if (fg_buf_reserve(&query->head, protobuf_c_message_get_packed_size(reply) + 1))
         query->head.len += protobuf_c_message_pack(reply, query->head.ptr + query->head.len);
 }

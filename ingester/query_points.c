@@ -1,4 +1,4 @@
-/* POINTS: totals over time, from the records' heads alone. */
+/* POINTS: totals over time, from the heads of the records alone. */
 #include "ingester/query.h"
 
 struct point {
@@ -17,12 +17,12 @@ struct points {
     uint32_t n_sets, cap_sets;
     struct fg_map set_map;
 
-    /* In the order they were met; sorted and summed at the end. */
+    /* In the order of the scan; sorted and summed at the end. */
     struct point *items;
     size_t count, cap, max;
 };
 
-/* The labels of group_by that the series has, in that order. */
+/* Collects the labels of group_by that the series has, in that order. */
 static struct fg_labels group_labels(const struct points *points,
                                      const struct ing_catalog_match *match)
 {
@@ -101,7 +101,7 @@ static enum fg_code make_room(struct points *points, struct fg_err *err)
 {
     if (points->count < points->cap)
         return FG_OK;
-    settle(points); /* many series fall on few points: often that is room enough */
+    settle(points); /* many series share points: often that makes room */
     if (points->count <= points->cap / 2 && points->cap > 0)
         return FG_OK;
     if (points->cap * 2 > points->max)
@@ -115,7 +115,7 @@ static enum fg_code add_point(struct points *points, struct point point, struct 
 {
     struct point *last = points->count == 0 ? NULL : &points->items[points->count - 1];
 
-    /* A series' profiles come in the order of time. */
+    /* The profiles of a series come in the order of time. */
     if (last != NULL && point_order(last, &point) == 0) {
         fg_value_sum(&last->sum, point.sum);
         last->count += point.count;
@@ -141,7 +141,7 @@ static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
         return FG_OK;
     if (ing_record_total(record, match->type, &point.sum, err) != FG_OK)
         return err->code;
-    if (point.sum == 0) /* of this type there is no profile then */
+    if (point.sum == 0) /* there is no profile of this type then */
         return FG_OK;
     if (find_set(points, match, &point.set, err) != FG_OK)
         return err->code;

@@ -1,8 +1,6 @@
-/*
- * SELECT: values are summed in a dense array for each dictionary, indexed by node, and only what is
- * left in the end becomes a tree. That costs about a nanosecond for each sample, which is why
- * nothing is hashed or merged on the way.
- */
+/* SELECT sums values in a dense array for each dictionary, indexed by node, and only the result
+ * becomes a tree. That costs about a nanosecond for each sample; nothing is hashed or merged on the
+ * way. */
 #include "ingester/query.h"
 
 struct select_sums {
@@ -16,7 +14,7 @@ struct select_sums {
 struct head_select {
     struct ing_query *query;
     const Fg__Inner__SelectHead *head;
-    struct select_sums *sums; /* the one used last first */
+    struct select_sums *sums; /* the most recently used first */
     struct ing_record_columns columns;
 };
 
@@ -33,7 +31,7 @@ static enum fg_code sums_add(struct head_select *select, uint32_t service, uint3
     if (ing_dict_ref(query->context->dicts, service, generation, &sums->dict, err) != FG_OK)
         return err->code;
     sums->next = select->sums;
-    select->sums = sums; /* from here on sums_done() lets go of the dictionary */
+    select->sums = sums; /* from here on sums_done() drops the reference */
     ing_dict_view_begin(sums->dict, &sums->view);
     sums->values = fg_arena_new(query->arena, uint64_t, (size_t)sums->view.tree.n_nodes + 1);
     return sums->values == NULL ? fg_fail(err, FG_E_LIMIT, "query needs too much memory: %u nodes",
@@ -41,7 +39,7 @@ static enum fg_code sums_add(struct head_select *select, uint32_t service, uint3
                                 : FG_OK;
 }
 
-/* The sums of a dictionary, which come to the front. */
+/* Returns the sums of a dictionary and moves them to the front. */
 static enum fg_code sums_find(struct head_select *select, uint32_t service, uint32_t generation,
                               struct fg_err *err)
 {
@@ -139,7 +137,7 @@ static void add_tree(struct head_select *select, struct select_sums *sums, struc
     const Fg__Inner__SelectHead *head = select->head;
     struct fg_tree view = sums->view.tree, names;
 
-    /* The dictionary's tree with our values: a look, not a copy. */
+    /* The dictionary's tree with our values: a view, not a copy. */
     view.self = (int64_t *)(sums->values + 1);
     view.root_self = (int64_t)sums->values[0];
     if (head->n_call_site > 0)

@@ -1,8 +1,8 @@
 /*
- * SERIES and STATS: answered from the catalog, without reading a profile. So a series is listed
- * that has profiles before and after the range and none in it, as long as its shard has any; and
- * deletions are compared with the first and the last time of a series, and of a chunk. Of shards,
- * SERIES looks at those that are wanted as data, since what replicas list unites; STATS at all.
+ * SERIES and STATS are answered from the catalog, without reading profiles. So a series is listed
+ * that has profiles before and after the range and none in it, if its shard has any; deletions are
+ * compared with the first and last time of a series, and of a chunk. SERIES covers the shards whose
+ * data is asked for, since lists of replicas unite; STATS covers all asked for in any way.
  */
 #include "ingester/query.h"
 
@@ -14,7 +14,7 @@ struct sets {
     size_t count, cap;
 };
 
-/* The labels of the set that are asked for; all when none are. */
+/* Keeps the labels of the set that are asked for; all if none are. */
 static struct fg_labels restrict_labels(const struct fg_labels *labels, char *const *names,
                                         size_t n_names, struct fg_arena *arena)
 {
@@ -145,7 +145,7 @@ enum fg_code ing_query_series(struct ing_query *query, struct fg_err *err)
     return code;
 }
 
-/* A chunk that is not deleted as a whole. */
+/* Counts a chunk unless a deletion covers all of it. */
 static enum fg_code count_chunk(const struct ing_query_scope *scope,
                                 const struct ing_head_chunk *chunk, struct ing_query_sums *sums,
                                 Fg__Inner__StatsReply *reply, struct fg_err *err)
@@ -199,7 +199,7 @@ static enum fg_code stats_of(struct ing_query *query, const Fg__Inner__StatsHead
     selection.n_deletions = head->n_deletions;
     selection.store = head->store;
     selection.shards = head->shards;
-    selection.lenient = true; /* what cannot be read is counted as well */
+    selection.lenient = true; /* chunks that cannot be read count, too */
     if (ing_query_scope(query, &selection, NULL, INT64_MIN, INT64_MAX, &scope, err) != FG_OK)
         return err->code;
     ing_query_scope_done(&scope);

@@ -38,7 +38,7 @@ static uint64_t common_divisor(const int64_t *values, uint32_t count)
     return divisor;
 }
 
-/* values == factor * base everywhere? Gives the factor, or 0. */
+/* Returns the factor if values == factor * base everywhere, or 0. */
 static uint64_t factor_of(const int64_t *values, const int64_t *base, uint32_t count)
 {
     uint64_t factor = 0;
@@ -48,7 +48,7 @@ static uint64_t factor_of(const int64_t *values, const int64_t *base, uint32_t c
 
         if (factor == 0 && unit != 0) {
             factor = value / unit;
-            if (factor == 0) /* or the next sample would set it, and this one be forgotten */
+            if (factor == 0) /* or the next sample would set it and ignore this one */
                 return 0;
         }
         if (__builtin_mul_overflow(factor, unit, &product) || product != value)
@@ -203,7 +203,7 @@ static void read_scaled(struct fg_cur *cur, uint32_t count, uint64_t *values)
     }
 }
 
-/* Where each column begins, found by walking over those before. */
+/* Finds where each column begins, by skipping those before. */
 struct column_place {
     enum column_kind kind;
     struct fg_cur cur; /* after the kind */
@@ -310,7 +310,7 @@ enum fg_code ing_record_read(const struct ing_record *record, uint32_t type, boo
     for (uint32_t i = 0; i < record->n_samples; i++) {
         uint64_t step = fg_cur_varint(&cur);
 
-        if (step > UINT32_MAX - node) /* whoever reads them counts on their ascending */
+        if (step > UINT32_MAX - node) /* readers rely on ascending nodes */
             return corrupt(err, "node");
         node += step;
         columns->nodes[i] = (uint32_t)node;

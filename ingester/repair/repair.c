@@ -426,11 +426,6 @@ static void pass(struct ing_repair *repair)
 
 /* ---- the thread ---- */
 
-static bool is_seated(const struct ing_repair *repair)
-{
-    return fg_ring_watch_member_state(repair->config.member->watch) == FG_RING_MEMBER_ACTIVE;
-}
-
 /*
  * The thread is no ticker (common/runtime/ticker.h): a pass sleeps to keep its rate, and a stop
  * must end that sleep, too; and it waits for the ring in shorter steps than between two passes.
@@ -442,7 +437,7 @@ static void *run(void *arg)
 
     (void)pthread_setname_np(pthread_self(), "repair");
     while (goes_on) {
-        if (is_seated(repair)) {
+        if (fg_ring_watch_member_state(repair->config.member->watch) == FG_RING_MEMBER_ACTIVE) {
             pass(repair);
             goes_on = pause_for(repair, repair->config.settings->every_ns);
         } else {

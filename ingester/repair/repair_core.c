@@ -2,15 +2,7 @@
 
 enum { PAGE_MAX_BYTES = 4 * 1024 * 1024 /* 4096 groups and the names of their tenants */ };
 
-/* Lists ids of theirs that are not among ours, in the same order. */
-static void find_missing(const struct ing_group_ids *theirs, const struct ing_group_ids *own,
-                         struct ing_group_ids *missing)
-{
-    for (size_t i = 0; i < theirs->n; i++)
-        if (!ing_group_ids_have(own, theirs->ids[i]))
-            ing_group_ids_add(missing, theirs->ids[i]);
-}
-
+/* Fetches the profiles with these ids. */
 static enum fg_code take_all(const struct ing_repair_links *links,
                              const struct ing_repair_group *group, struct ing_group_ids *missing,
                              struct fg_err *err)
@@ -20,13 +12,18 @@ static enum fg_code take_all(const struct ing_repair_links *links,
     for (size_t i = 0; i < missing->n; i += REPAIR_IDS_MAX) {
         size_t left = FG_MIN(missing->n - i, REPAIR_IDS_MAX);
 
-        while (left > 0)
+        while (left > 0) {
+            size_t before = left;
+
             if (links->take(links->arg, group, missing->ids + i, &left, &place, err) != FG_OK)
                 return err->code;
+            fg_assert(left < before); /* or the pass would never end */
+        }
     }
     return FG_OK;
 }
 
+/* Fetches the profiles of a group that the other owner has and this head lacks. */
 static enum fg_code repair_group(const struct ing_repair_links *links,
                                  const struct ing_repair_group *group, struct fg_err *err)
 {
@@ -37,29 +34,16 @@ static enum fg_code repair_group(const struct ing_repair_links *links,
         code = links->ids(links->arg, group, &theirs, err);
     if (code == FG_OK) {
         ing_group_ids_sort(&own);
-        find_missing(&theirs, &own, &missing);
+        /* In their order, in which the other owner finds them without reading twice. */
+        for (size_t i = 0; i < theirs.n; i++)
+            if (!ing_group_ids_have(&own, theirs.ids[i]))
+                ing_group_ids_add(&missing, theirs.ids[i]);
         code = take_all(links, group, &missing, err);
     }
     ing_group_ids_done(&own);
     ing_group_ids_done(&theirs);
     ing_group_ids_done(&missing);
     return code;
-}
-
-static bool is_same(const struct ing_group_sum *own, const struct ing_group_sum *theirs)
-{
-    return own->count == theirs->count && fg_id_eq(own->digest, theirs->digest);
-}
-
-static enum fg_code compare_group(const struct ing_repair_links *links,
-                                  const struct ing_repair_group *group, struct fg_err *err)
-{
-    struct ing_group_sum own;
-
-    if (!links->owns(links->arg, group->shard))
-        return FG_OK;
-    own = links->own_sum(links->arg, group);
-    return is_same(&own, &group->sum) ? FG_OK : repair_group(links, group, err);
 }
 
 /* Gets the next page and repairs its groups. *after: the last group of the page before, whose arena
@@ -71,9 +55,18 @@ static enum fg_code one_page(const struct ing_repair_links *links, struct fg_are
 
     if (links->groups(links->arg, *after, arena, &page, err) != FG_OK)
         return err->code;
-    for (size_t i = 0; i < page.n; i++)
-        if (compare_group(links, &page.groups[i], err) != FG_OK)
+    for (size_t i = 0; i < page.n; i++) {
+        const struct ing_repair_group *group = &page.groups[i];
+        struct ing_group_sum own;
+
+        if (!links->owns(links->arg, group->shard))
+            continue;
+        own = links->own_sum(links->arg, group);
+        if (own.count == group->sum.count && fg_id_eq(own.digest, group->sum.digest))
+            continue;
+        if (repair_group(links, group, err) != FG_OK)
             return err->code;
+    }
     *after = page.more && page.n > 0 ? &page.groups[page.n - 1] : NULL;
     return FG_OK;
 }

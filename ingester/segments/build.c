@@ -21,9 +21,9 @@ struct generation {
 };
 
 /*
- * A series of the service at hand, and which entries are its own. In the catalog it is several
- * where its profiles are in several shards, after the tenant's spread became wider: in the file all
- * of one label set and schema are one series, and shards are the profiles'.
+ * A series of the current service, and its entries. The catalog has several such series if their
+ * profiles are in several shards, after the tenant's shard factor grew; the file has one for each
+ * label set and schema, and there the profiles have the shards.
  */
 struct build_member {
     struct fg_block_series header;
@@ -129,7 +129,7 @@ static int cmp_entries(const void *left, const void *right)
 }
 
 /*
- * A profile that was sent again while the spread changed may be in two shards
+ * A profile that was sent again while the shard factor changed may be in two shards
  * (common/cluster/ring/README.md has when): the file takes it once.
  */
 static void drop_repeated(struct build *build, struct build_member *member)

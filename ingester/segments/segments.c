@@ -202,6 +202,7 @@ static void on_step_request(struct ing_committer_visit *visit)
     struct step_request *request = fg_container(visit, struct step_request, visit);
     struct ing_segments *segments = request->segments;
 
+    /* Readers choose chunks under this lock: they see the head before the step, or after it. */
     fg_rwlock_write(&segments->steps);
     if (request->compare != NULL)
         apply_compare(segments, request);
@@ -210,6 +211,7 @@ static void on_step_request(struct ing_committer_visit *visit)
     segments->status = ing_segments_core_status(segments->core);
     (void)pthread_mutex_unlock(&segments->lock);
     fg_rwlock_unlock(&segments->steps);
+    /* Without the lock: neither changes what readers see, and sweep() writes to the store. */
     tell_conditions(segments);
     sweep(segments);
     fg_assert(sem_post(&request->taken) == 0);
@@ -255,7 +257,7 @@ static void on_stepped(struct ing_segments *segments, enum ing_segments_event_ki
     check_waits(segments);
     (void)pthread_cond_broadcast(&segments->moved);
     (void)pthread_mutex_unlock(&segments->lock);
-    if (done.revision > 0)
+    if (done.revision > 0) /* without the lock: the watch has its own */
         fg_ring_watch_drained(segments->config.member->watch, done.revision, gen);
 }
 
@@ -273,6 +275,7 @@ static void hand_in(struct ing_segments *segments, const struct ing_segments_eve
 
     fg_assert(sem_init(&request.taken, 0, 0) == 0);
     ing_committer_post(segments->committer, &request.visit);
+    /* The request is on this stack. The committer runs all visits before it ends, so this ends. */
     while (sem_wait(&request.taken) != 0)
         continue;
     (void)sem_destroy(&request.taken);
@@ -281,11 +284,6 @@ static void hand_in(struct ing_segments *segments, const struct ing_segments_eve
 }
 
 /* ---- effects of the bucket: the segments' thread ---- */
-
-static int64_t deadline_in(const struct ing_segments *segments, int64_t timeout_ns)
-{
-    return fg_mono_ns(segments->config.clock) + timeout_ns;
-}
 
 static bool may_hold(void *arg, const struct ing_head_group_key *group)
 {
@@ -309,7 +307,7 @@ static enum fg_code find_committed(struct ing_segments *segments,
         .arg = segments,
         .only = effect->all ? 0 : effect->generation,
         .least = effect->generation,
-        .until = {deadline_in(segments, COMPARE_TIMEOUT_NS), segments->bucket_stop},
+        .until = {fg_mono_ns(segments->config.clock) + COMPARE_TIMEOUT_NS, segments->bucket_stop},
     };
 
     return ing_compare_find(&head, &asking, compare, err);
@@ -376,11 +374,6 @@ static void carry_out(struct ing_segments *segments, struct ing_segments_task *t
 
 /* ---- the thread ---- */
 
-static struct timespec timespec_of(int64_t mono_ns)
-{
-    return (struct timespec){mono_ns / FG_SECOND_NS, mono_ns % FG_SECOND_NS};
-}
-
 /* Waits until the core wants a tick, or for a request, and makes it an event. Returns false at the
  * end. */
 static bool next_event(struct ing_segments *segments, struct ing_segments_event *ret_event)
@@ -392,7 +385,8 @@ static bool next_event(struct ing_segments *segments, struct ing_segments_event 
     while (!segments->stop && !segments->salvage &&
            segments->drain_known == segments->drain_asked &&
            segments->wanted == segments->wanted_known) {
-        const struct timespec until = timespec_of(segments->wake_mono_ns);
+        const struct timespec until = {segments->wake_mono_ns / FG_SECOND_NS,
+                                       segments->wake_mono_ns % FG_SECOND_NS};
 
         if (pthread_cond_timedwait(&segments->wake, &segments->lock, &until) != 0)
             break;
@@ -424,40 +418,29 @@ static bool is_stopping(struct ing_segments *segments)
     return stop;
 }
 
-/* Returns our rank among the owners of the shard; 0 if we are none: then there is no reason to
- * wait. */
-static uint8_t rank_of(const struct fg_ring_view *view, uint32_t own, uint16_t shard)
-{
-    uint32_t newest = view->ring.n_revisions - 1;
-
-    for (unsigned n = 0; n < view->tables[newest]->n_owners; n++)
-        if (fg_ring_view_owner(view, newest, shard, n) == own)
-            return (uint8_t)n;
-    return 0;
-}
-
-static uint32_t find_own(const struct fg_ring *ring, struct fg_id store)
-{
-    for (uint32_t i = 0; i < ring->n_members; i++)
-        if (fg_id_eq(ring->members[i].store, store))
-            return i;
-    return FG_RING_NO_MEMBER;
-}
-
 /* Tells the core the ranks if the ring has changed. */
 static void update_ranks(struct ing_segments *segments)
 {
     const struct ing_member *member = segments->config.member;
     fg_auto(fg_ring_view) *view = NULL;
-    uint32_t own;
+    uint32_t own = FG_RING_NO_MEMBER, newest;
 
     if (member->watch == NULL || fg_ring_watch_revision(member->watch) == segments->ranked)
         return;
     view = fg_ring_watch_get(member->watch);
-    own = find_own(&view->ring, member->store);
+    newest = view->ring.n_revisions - 1;
+    for (uint32_t i = 0; i < view->ring.n_members && own == FG_RING_NO_MEMBER; i++)
+        if (fg_id_eq(view->ring.members[i].store, member->store))
+            own = i;
     segments->ranked = fg_ring_newest(&view->ring);
-    for (uint32_t shard = 0; shard < SEGMENTS_SHARDS; shard++)
-        segments->ranks[shard] = rank_of(view, own, (uint16_t)shard);
+    for (uint32_t shard = 0; shard < SEGMENTS_SHARDS; shard++) {
+        segments->ranks[shard] = 0; /* also if we are no owner: then there is nobody to wait for */
+        for (unsigned n = 0; n < view->tables[newest]->n_owners; n++)
+            if (fg_ring_view_owner(view, newest, (uint16_t)shard, n) == own) {
+                segments->ranks[shard] = (uint8_t)n;
+                break;
+            }
+    }
     hand_in(segments,
             &(struct ing_segments_event){.kind = SEGMENTS_RANKS, .ranks = segments->ranks}, NULL);
 }

@@ -150,15 +150,10 @@ void ing_core_commit_chunk(struct ing_segments_core *core, struct ing_segments_c
     chunk->committed_mono_ns = core->mono_ns;
 }
 
-static int64_t window_end_ns(const struct ing_segments_chunk *chunk)
-{
-    return ((int64_t)chunk->group.window + 1) * HEAD_WINDOW_NS;
-}
-
 int64_t ing_core_closed_wall_ns(const struct ing_segments_core *core,
                                 const struct ing_segments_chunk *chunk)
 {
-    return fg_time_add(window_end_ns(chunk), core->config.grace_ns);
+    return fg_time_add(((int64_t)chunk->group.window + 1) * HEAD_WINDOW_NS, core->config.grace_ns);
 }
 
 bool ing_core_is_closed(const struct ing_segments_core *core,

@@ -272,12 +272,6 @@ static void begin_seal(struct ing_segments_core *core, struct ing_segments_effec
     effect->cut = core->last_cut + 1;
 }
 
-static void begin_set_aside(struct ing_segments_core *core, struct ing_segments_effects *effects)
-{
-    core->cut = CUT_SETTING_ASIDE;
-    ing_core_emit_chunks(effects, SEGMENTS_SET_ASIDE, &core->misfits, core);
-}
-
 static void begin_upload(struct ing_segments_core *core, struct ing_segments_effects *effects)
 {
     ing_chunk_list_keep(&core->pinned, CHUNK_SEALED);
@@ -313,14 +307,10 @@ static bool may_swap(const struct ing_segments_core *core)
            (core->settled && core->gen == core->seen);
 }
 
-static bool is_too_old(const struct ing_segments_core *core)
-{
-    return core->mono_ns - core->uploaded_mono_ns > core->config.upload_max_age_ns;
-}
-
 static void advance_uploaded(struct ing_segments_core *core, struct ing_segments_effects *effects)
 {
-    if ((core->stale && ing_core_keeps(core, FG_RULE_BIT_CAS_RECHECK)) || is_too_old(core)) {
+    if ((core->stale && ing_core_keeps(core, FG_RULE_BIT_CAS_RECHECK)) ||
+        core->mono_ns - core->uploaded_mono_ns > core->config.upload_max_age_ns) {
         begin_upload(core, effects);
         return;
     }
@@ -354,12 +344,14 @@ void ing_cut_advance(struct ing_segments_core *core, struct ing_segments_effects
         return;
     case CUT_SEALED:
         ing_chunk_list_keep(&core->misfits, CHUNK_SEALED);
-        if (all_committed(core))
+        if (all_committed(core)) {
             begin_mark(core, effects);
-        else if (core->misfits.n > 0)
-            begin_set_aside(core, effects);
-        else if (core->settled)
+        } else if (core->misfits.n > 0) {
+            core->cut = CUT_SETTING_ASIDE;
+            ing_core_emit_chunks(effects, SEGMENTS_SET_ASIDE, &core->misfits, core);
+        } else if (core->settled) {
             begin_upload(core, effects);
+        }
         return;
     case CUT_UPLOADED:
     case CUT_SWAPPED:

@@ -8,7 +8,7 @@ enum fg_code ing_segments_fence(struct ing_segments *segments, uint64_t generati
     enum ing_segments_readiness fence;
     uint64_t least;
 
-    fg_rwlock_read(&segments->steps);
+    fg_rwlock_read(&segments->steps); /* kept until ing_segments_unfence() */
     (void)pthread_mutex_lock(&segments->core_lock);
     fence = ing_segments_core_fence(segments->core, generation, &least);
     (void)pthread_mutex_unlock(&segments->core_lock);

@@ -121,7 +121,7 @@ static enum io read_segment(struct head *head, struct owner *owner, uint64_t gen
     return read_object(head->world, owner, name, out);
 }
 
-/* What the chunk has that is held, and what not. */
+/* Splits the profiles of a chunk into those that the bucket has and those that it lacks. */
 static void split(struct head *head, const struct ing_segments_chunk *chunk,
                   const struct items *committed, struct ing_segments_outcome *outcome,
                   uint32_t *ret_held)

@@ -80,10 +80,10 @@ static struct world *run(uint64_t seed, size_t shape, unsigned rules, unsigned c
     X(nodes_made, "nodes over blocks")                                                             \
     X(deleted, "objects deleted")                                                                  \
     X(built, "profiles built")                                                                     \
-    X(unfit, "rounds that could not become a segment")                                             \
-    X(unchecked, "profiles taken without a look")                                                  \
-    X(unsure, "rounds that could not be compared")                                                 \
-    X(compared, "rounds committed by others")                                                      \
+    X(unfit, "head chunks that could not become a segment")                                        \
+    X(unchecked, "profiles taken without a lookup")                                                \
+    X(unsure, "head chunks that could not be compared")                                            \
+    X(compared, "head chunks committed by others")                                                 \
     X(differed, "groups differed")                                                                 \
     X(fetched, "profiles fetched by readers")                                                      \
     X(passes, "passes of repair")                                                                  \

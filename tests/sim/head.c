@@ -158,8 +158,8 @@ void head_evict_chunk(struct head *head, const struct mark *chunk)
     uint32_t kept = 0;
     struct mark *mark = find_mark(head, &chunk->group, chunk->number);
 
-    trace(head->world, "%s: chunk %u:%u:%u/%u is forgotten", head->identity.name,
-          chunk->group.tenant, chunk->group.shard, chunk->group.window, chunk->number);
+    trace(head->world, "%s: chunk %u:%u:%u/%u is evicted", head->identity.name, chunk->group.tenant,
+          chunk->group.shard, chunk->group.window, chunk->number);
     for (uint32_t i = 0; i < head->n_stored; i++)
         if (head->stored[i].chunk != chunk->number ||
             !ing_head_same_group(&head->stored[i].item.group, &chunk->group))
@@ -420,7 +420,7 @@ enum head_write head_write(struct head *head, const struct item *item, uint64_t 
         case SEGMENTS_ADMIT_UNCHECKED:
             if (head_write_fails(head))
                 return HEAD_REFUSED;
-            trace(world, "%s: profile %u into chunk %u:%u:%u/%u, looked at %llu, seen %llu",
+            trace(world, "%s: profile %u into chunk %u:%u:%u/%u, lookup at %llu, seen %llu",
                   head->identity.name, item->profile, item->group.tenant, item->group.shard,
                   item->group.window, chunk, (unsigned long long)lookup.generation,
                   (unsigned long long)ing_segments_core_seen(head->core));

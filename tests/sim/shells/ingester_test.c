@@ -1,5 +1,5 @@
 /*
- * A whole ingester (driver, committer, intake, chunks, queries) on simulated threads, over a bucket
+ * A whole ingester (segments, committer, intake, queries) on simulated threads, over a bucket
  * and a disk that fail for a while, are slow for a while, or fill up, and that is stopped, killed
  * and started again. After every answer: each profile that was acknowledged before is in it exactly
  * once, no other is in it twice. At the end, when nothing fails any more, all that was acknowledged

@@ -199,7 +199,7 @@ static void late_swap_of_chunks_set_aside_is_compared(void **state)
     run_end(&run);
 }
 
-/* Nothing is held that is here. */
+/* The bucket has no profile of the head. */
 static void settle(struct run *run)
 {
     if (run_wants(run, SEGMENTS_COMPARE) != NULL) {

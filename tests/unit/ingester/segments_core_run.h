@@ -1,10 +1,10 @@
 /*
- * Drives the step core of the segments (ingester/segments/segments.h) by hand: a test hands in
+ * Drives the step core of the segments (ingester/segments/segments_core.h) by hand: a test hands in
  * events and looks at the effects of the last step. Asserts instead of returning errors. One
  * thread.
  */
-#ifndef FG_TESTS_UNIT_INGESTER_SEGMENTS_RUN_H
-#define FG_TESTS_UNIT_INGESTER_SEGMENTS_RUN_H
+#ifndef FG_TESTS_UNIT_INGESTER_SEGMENTS_CORE_RUN_H
+#define FG_TESTS_UNIT_INGESTER_SEGMENTS_CORE_RUN_H
 
 #include "ingester/segments/segments_core.h"
 

@@ -109,7 +109,7 @@ static void late_ids_need_a_lookup(void **state)
     assert_int_equal(ing_segments_core_seen(run.core), 1);
     assert_int_equal(run_admit(run.core, &key, 0, &chunk), SEGMENTS_ADMIT);
     assert_int_equal(chunk, 1);
-    /* Another group that some segment may have held. */
+    /* Another group that some segment may contain. */
     assert_int_equal(run_admit(run.core, &other, 0, &chunk), SEGMENTS_LOOK_UP);
     assert_int_equal(run_admit(run.core, &other, 1, &chunk), SEGMENTS_ADMIT);
 

@@ -1,0 +1,204 @@
+/* The committer's thread: groups, order, limits and visits, with a commit that only takes notes. */
+#include "common/base/time.h"
+#include "ingester/committer.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+enum { ITEMS = 200 };
+
+struct fixture {
+    struct fg_registry *registry;
+    struct ing_committer *committer;
+    pthread_mutex_t lock; /* held by a test to hold up the committer's thread in commit() */
+    sem_t visited;
+    unsigned n_groups, n_after, n_done;
+    size_t largest;            /* group */
+    unsigned order[2 * ITEMS]; /* of items and visits, as they came */
+    unsigned n_order;
+    struct ing_commit_item items[ITEMS];
+    struct ing_committer_visit visits[ITEMS];
+};
+
+static struct fixture *the_fixture; /* done() and run() get no argument */
+
+static void on_done(struct ing_commit_item *item)
+{
+    struct fixture *f = the_fixture;
+
+    f->order[f->n_order++] = (unsigned)(item - f->items);
+    f->n_done++;
+}
+
+static void on_visit(struct ing_committer_visit *visit)
+{
+    struct fixture *f = the_fixture;
+
+    f->order[f->n_order++] = ITEMS + (unsigned)(visit - f->visits);
+    assert_int_equal(sem_post(&f->visited), 0);
+}
+
+static void commit(void *arg, struct ing_commit_item *items)
+{
+    struct fixture *f = arg;
+    size_t n = 0;
+
+    (void)pthread_mutex_lock(&f->lock);
+    f->n_groups++;
+    while (items != NULL) {
+        struct ing_commit_item *item = items;
+
+        items = item->next;
+        item->done(item);
+        n++;
+    }
+    f->largest = FG_MAX(f->largest, n);
+    (void)pthread_mutex_unlock(&f->lock);
+}
+
+static void after(void *arg)
+{
+    struct fixture *f = arg;
+
+    f->n_after++;
+}
+
+static struct fixture *start(uint64_t queue_max_bytes, int64_t delay_ns)
+{
+    struct fixture *f = fg_new(struct fixture);
+    struct fg_err err;
+
+    the_fixture = f;
+    f->registry = fg_registry_create();
+    (void)pthread_mutex_init(&f->lock, NULL);
+    assert_int_equal(sem_init(&f->visited, 0, 0), 0);
+    for (int i = 0; i < ITEMS; i++) {
+        ing_commit_item_init(&f->items[i]);
+        f->items[i].done = on_done;
+        f->visits[i].run = on_visit;
+    }
+    assert_int_equal(ing_committer_create(
+                         &(struct ing_committer_config){
+                             .commit = commit,
+                             .after = after,
+                             .arg = f,
+                             .queue_max_bytes = queue_max_bytes,
+                             .delay_ns = delay_ns,
+                             .registry = f->registry,
+                         },
+                         &f->committer, &err),
+                     FG_OK);
+    return f;
+}
+
+/* Ends the thread; then the notes are complete. */
+static void stop(struct fixture *f)
+{
+    ing_committer_destroy(f->committer);
+    f->committer = NULL;
+}
+
+static void end(struct fixture *f)
+{
+    for (int i = 0; i < ITEMS; i++)
+        ing_commit_item_done(&f->items[i]);
+    fg_registry_destroy(f->registry);
+    (void)pthread_mutex_destroy(&f->lock);
+    (void)sem_destroy(&f->visited);
+    free(f);
+}
+
+static void items_are_committed_in_order_and_answered_before_the_end(void **state)
+{
+    struct fixture *f = start(UINT64_MAX, 0);
+
+    (void)state;
+    for (int i = 0; i < ITEMS; i++)
+        assert_true(ing_committer_submit(f->committer, &f->items[i]));
+    stop(f);
+    assert_int_equal(f->n_done, ITEMS);
+    for (unsigned i = 0; i < ITEMS; i++)
+        assert_int_equal(f->order[i], i);
+    assert_true(f->n_after >= f->n_groups && f->n_groups > 0);
+    end(f);
+}
+
+static void items_that_wait_share_a_group(void **state)
+{
+    struct fixture *f = start(UINT64_MAX, 0);
+
+    (void)state;
+    (void)pthread_mutex_lock(&f->lock);
+    for (int i = 0; i < ITEMS; i++)
+        assert_true(ing_committer_submit(f->committer, &f->items[i]));
+    (void)pthread_mutex_unlock(&f->lock);
+    stop(f);
+    /* The first group began with at least one item, and all others wait behind it. */
+    assert_true(f->n_groups <= 2);
+    assert_true(f->largest >= ITEMS / 2);
+    end(f);
+}
+
+static void full_queue_refuses_and_an_empty_one_takes_any_item(void **state)
+{
+    struct fixture *f = start(1, 0); /* any item is larger */
+    int taken = 0;
+
+    (void)state;
+    (void)pthread_mutex_lock(&f->lock);
+    /* At most one item is with commit(), which waits, and one in the queue. */
+    for (int i = 0; i < ITEMS; i++)
+        taken += ing_committer_submit(f->committer, &f->items[taken]);
+    assert_in_range(taken, 1, 2);
+    (void)pthread_mutex_unlock(&f->lock);
+    stop(f);
+    assert_int_equal(f->n_done, taken);
+    end(f);
+}
+
+static void visits_run_in_order_and_before_the_end(void **state)
+{
+    struct fixture *f = start(UINT64_MAX, 0);
+
+    (void)state;
+    for (int i = 0; i < ITEMS; i++)
+        ing_committer_post(f->committer, &f->visits[i]);
+    stop(f);
+    assert_int_equal(f->n_order, ITEMS);
+    for (unsigned i = 0; i < ITEMS; i++)
+        assert_int_equal(f->order[i], ITEMS + i);
+    end(f);
+}
+
+static void a_visit_ends_the_wait_for_more_items(void **state)
+{
+    struct fixture *f = start(UINT64_MAX, FG_HOUR_NS);
+    struct timespec until;
+
+    (void)state;
+    assert_true(ing_committer_submit(f->committer, &f->items[0]));
+    ing_committer_post(f->committer, &f->visits[0]);
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &until), 0);
+    until.tv_sec += 60;
+    assert_int_equal(sem_timedwait(&f->visited, &until), 0); /* and not after the hour */
+    stop(f);
+    assert_int_equal(f->n_order, 2);
+    end(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(items_are_committed_in_order_and_answered_before_the_end),
+        cmocka_unit_test(items_that_wait_share_a_group),
+        cmocka_unit_test(full_queue_refuses_and_an_empty_one_takes_any_item),
+        cmocka_unit_test(visits_run_in_order_and_before_the_end),
+        cmocka_unit_test(a_visit_ends_the_wait_for_more_items),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
