@@ -1,10 +1,10 @@
 /*
- * The distributor takes profiles from agents: it decodes every format into batches in normal form,
- * sends each to the ingesters that own it, and answers the agent when it is durable at a quorum of
- * them. It keeps nothing of its own but what ingesters are known to know.
+ * The distributor takes profiles from agents. It decodes every format into batches in normal form,
+ * sends each batch to the ingesters that own its shard, and answers the agent when a quorum of them
+ * has made it durable. It keeps no data except a cache of the stacks that ingesters already have.
  *
- * Thread: requests arrive on loops; decoding is a job on the INGEST lane; the answer goes out on
- * the request's own loop.
+ * Thread: requests arrive on loops; decoding is a job on the INGEST lane; the answer leaves on the
+ * request's loop.
  */
 #ifndef FG_DISTRIBUTOR_DISTRIBUTOR_H
 #define FG_DISTRIBUTOR_DISTRIBUTOR_H
@@ -19,10 +19,10 @@
 
 struct distributor;
 
-/* Everything named is borrowed and outlives the distributor. */
+/* Everything is borrowed and outlives the distributor. */
 struct dist_config {
     const struct dist_settings *settings;
-    struct fg_peer *ingester;    /* the only one there is; NULL: they are in a ring */
+    struct fg_peer *ingester;    /* the only ingester; NULL: ingesters are in a ring */
     struct fg_ring_watch *watch; /* with peers, else NULL */
     struct fg_peers *peers;
     struct fg_work *work; /* its INGEST lane */
@@ -31,14 +31,17 @@ struct dist_config {
     struct fg_clock *clock;
 };
 
+/* Creates a distributor. Never fails. */
 struct distributor *dist_create(const struct dist_config *config);
 
-/* Sends nothing more. No request is under way any more, nor a worker; before the peers are
- * destroyed. In a ring it returns when nothing is under way to ingesters any more: some have copies
- * still to store of what others have acknowledged. */
+/*
+ * Stops sending. Call it when no request and no worker runs any more, and before the peers are
+ * destroyed. In a ring it returns when no call to an ingester is in flight: ingesters may still
+ * have to store copies of what others have acknowledged.
+ */
 void dist_stop(struct distributor *distributor);
 
-/* After the ingester's peer was destroyed, and before `peers` are. NULL is fine. */
+/* Frees it: after the ingester's peer was destroyed, and before `peers` are. NULL is fine. */
 void dist_destroy(struct distributor *distributor);
 
 /* Adds its routes to a server that has not started yet. */

@@ -3,7 +3,7 @@
  * (distributor/API.md#otlp): POST /v1development/profiles with protobuf or JSON, and
  * ProfilesService/Export by gRPC.
  *
- * A profile that is wrong is rejected and told of in the answer's partial success; the others are
+ * Invalid profiles are rejected and reported in the partial success of the answer; the others are
  * stored.
  */
 #ifndef FG_DISTRIBUTOR_OTLP_H
@@ -11,7 +11,7 @@
 
 #include "common/net/http.h"
 
-/* Handlers of the routes; arg is the distributor. */
+/* Handle the routes. distributor: struct distributor. */
 void dist_otlp_handle_http(struct fg_http_request *req, void *distributor);
 void dist_otlp_handle_rpc(struct fg_http_request *req, void *distributor);
 

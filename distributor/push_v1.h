@@ -2,15 +2,15 @@
  * push.v1.PusherService/Push, the interface of Alloy and of the SDKs in Rust, Python, Ruby and
  * .NET: series with pprofs, by Connect, gRPC or gRPC-web (distributor/API.md#push).
  *
- * Every profile is tried. Where some are refused the others are stored all the same, and the answer
- * is the error of the first.
+ * Every profile is tried. If some are refused, the others are stored, and the answer is the error
+ * of the first refused one.
  */
 #ifndef FG_DISTRIBUTOR_PUSH_V1_H
 #define FG_DISTRIBUTOR_PUSH_V1_H
 
 #include "common/net/http.h"
 
-/* Handler of the route; arg is the distributor. */
+/* Handles the route. distributor: struct distributor. */
 void dist_push_v1_handle(struct fg_http_request *req, void *distributor);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * An upload on its way through the distributor, whatever interface it came by; see the drawing in
- * upload.c. An interface embeds struct dist_upload in its own, fills it from the request, and calls
+ * An upload on its way through the distributor, from any interface; upload.c has the drawing. An
+ * interface embeds struct dist_upload in a struct of its own, fills it from the request, and calls
  * dist_upload_start().
  */
 #ifndef FG_DISTRIBUTOR_UPLOAD_H
@@ -14,69 +14,70 @@
 
 #include <uv.h>
 
-/* What a decoder left behind, for the metrics. */
+/* What decoders count, for the metrics. */
 struct dist_ingest_counts {
     struct fg_decode_counts decode;
     uint64_t inflated_bytes;
-    uint64_t expired; /* profiles that are older than anything is kept of them */
+    uint64_t expired; /* profiles older than any retention of the tenant */
 };
 
 struct dist_upload;
 
-/* What makes an interface. */
+/* What an interface implements. */
 struct dist_upload_interface {
     /*
-     * On a worker: reads the request and gives its batches to dist_upload_add(). Called again, with
-     * the same outcome, when ingesters lacked definitions. What goes wrong with one profile of
-     * several is dist_upload_note()d; an error ends the upload.
+     * Reads the request and passes its batches to dist_upload_add(). Runs on a worker; runs again,
+     * with the same outcome, if ingesters lacked definitions. Reports a profile that is refused
+     * while others go on with dist_upload_note(); an error ends the upload.
      */
     enum fg_code (*decode)(struct dist_upload *upload, struct dist_workspace *space,
                            struct fg_err *err);
-    /* On the upload's loop: the end of it, where a request is answered. upload->err has the first
-     * that went wrong, or FG_OK. */
+    /* Ends the upload, on its loop: answers the request and frees the upload. upload->err is the
+     * first error, or FG_OK. */
     void (*respond)(struct dist_upload *upload);
 };
 
 struct dist_upload_item; /* a batch on its way to its ingesters */
 
-/* Zeroed; lives until respond(). */
+/* Starts zeroed. Lives until respond(). */
 struct dist_upload {
     /* Set before dist_upload_start(). */
     const struct dist_upload_interface *interface;
     struct distributor *distributor;
     struct fg_loop *home;
-    struct fg_http_request *req; /* NULL: nobody is told what came of it */
-    struct fg_slice body;        /* as received; borrowed, as are those below */
+    struct fg_http_request *req; /* NULL: no request waits for the result, as in pull mode */
+    struct fg_slice body;        /* as received; borrowed, as the next three */
     struct fg_slice tenant;
     struct fg_slice sender;          /* address */
-    struct fg_slice idempotency_key; /* that the client gave, whole; empty: none */
+    struct fg_slice idempotency_key; /* as the client sent it; empty: none */
 
     /* Set by dist_upload_start(). */
     int64_t now_ns;                        /* when it arrived, wall clock */
     struct fg_id key;                      /* hash of the client's key */
     struct fg_limits *limits;              /* the tenant's */
     struct fg_upload_rules rules;          /* the tenant's */
-    struct fg_decode_limits decode_limits; /* those of them that decoders need */
-    struct fg_ring_view *ring; /* of spreads; in all attempts the same, so that batches are */
+    struct fg_decode_limits decode_limits; /* the part of the limits that decoders need */
+    /* Says the shard factor. The same ring in all attempts, so that the batches are the same. */
+    struct fg_ring_view *ring;
 
     struct dist_ingest_counts counts; /* for the decoder to add to */
     struct fg_err err;
-    uint32_t failed; /* profiles that were refused, when others were not */
+    uint32_t failed; /* profiles that were refused */
 
-    /* upload.c's own. */
+    /* Internal to upload.c. */
     unsigned magic, attempt; /* of decoding */
     struct fg_job job;
-    struct fg_msg ended;             /* a round, to the loop */
-    _Atomic uint32_t under_way;      /* batches whose round is not over, and the decoding */
-    int64_t begun_mono_ns;           /* the first batch was sent; 0: none was yet */
+    struct fg_msg ended;             /* posted to the loop at the end of a round */
+    _Atomic uint32_t under_way;      /* batches whose round has not ended, plus the decoding */
+    int64_t begun_mono_ns;           /* when the first batch was sent; 0: none was */
     uv_timer_t pause;                /* before another round */
-    uint64_t awaited;                /* revision, before another round; 0: none */
-    bool lacks;                      /* definitions: the other round begins with decoding */
+    uint64_t awaited;                /* ring revision to wait for before the next round; 0: none */
+    bool lacks;                      /* ingesters lack definitions: the next round decodes again */
     struct dist_upload_item **items; /* all batches so far, by number */
     uint32_t n_items, cap_items;
     uint32_t next_item, next_profile; /* of this attempt */
-    uint64_t wire_bytes, raw_bytes;   /* of what is being decoded: dist_upload_measure() */
-    uint32_t n_admitted;              /* profiles, by the rate */
+    uint64_t wire_bytes, raw_bytes;   /* of the part at hand: dist_upload_measure() */
+    uint32_t n_admitted;              /* profiles that the rate limit let pass */
     bool over_rate;
     struct dist_workspace *space;
     struct fg_id *ids; /* of the profiles of this attempt so far */
@@ -84,47 +85,47 @@ struct dist_upload {
     struct fg_map id_map;
 };
 
-/* Loop: begins; respond() comes in any case, perhaps before this returns. */
+/* Starts the upload, on its loop. respond() is called in any case, perhaps before this returns. */
 void dist_upload_start(struct dist_upload *upload);
 
 /*
- * Loop: what of the upload is the request's own: body, sender, key, tenant. FG_E_NO_TENANT and
- * FG_E_INVALID for the tenant, FG_E_TOO_LARGE for a body larger than the tenant may send.
+ * Fills body, sender, key and tenant from the request, on its loop. FG_E_NO_TENANT and FG_E_INVALID
+ * for the tenant; FG_E_TOO_LARGE: the body exceeds limits.ingestion_body_limit_mb.
  */
 enum fg_code dist_upload_from(struct dist_upload *upload, struct fg_http_request *req,
                               struct fg_err *err) fg_must_check;
 
 /*
- * Worker, from decode(): one more profile, of so many bytes after decompression. FG_E_LIMIT when it
- * exceeds the tenant's rate; then so do all that follow.
+ * Takes one profile of so many decompressed bytes from the tenant's push rate. From decode(), on
+ * the worker. FG_E_LIMIT: the rate is exceeded, and so it is for all profiles that follow.
  */
 enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes,
                                struct fg_err *err) fg_must_check;
 
 /*
- * Worker, from decode(): says how large what is decoded next is, for bills: part_bytes of the
- * whole_bytes of the body, without the body's own coding, and raw_bytes once decompressed. The
- * batches that follow divide it (struct fg_batch_share).
+ * Sets the size that the next batches are billed for: part_bytes of the whole_bytes of the body,
+ * both without the body's content coding, and raw_bytes after decompression. The batches divide it
+ * (struct fg_batch_share). From decode(), on the worker.
  */
 void dist_upload_measure(struct dist_upload *upload, uint64_t part_bytes, uint64_t whole_bytes,
                          uint64_t raw_bytes);
 
 /*
- * Worker, from decode(): gives the profiles of a batch their ids and sends them; nothing of the
- * batch is needed afterwards. has_time: their time is the profile's own, so that equal content is
- * the same profile wherever it comes from. Equal ones within one upload are as many profiles as
- * there are: idle processes look alike. An upload sent again has the same ids. A time of 1970 is
- * repaired; FG_E_INVALID for one outside the tenant's window.
+ * Gives the profiles of a batch their ids and sends them. From decode(), on the worker; the batch
+ * may be freed afterwards. has_time: the profiles have times of their own, so equal content is the
+ * same profile from any sender. Equal profiles within one upload stay separate: idle processes look
+ * alike. An upload that is sent again has the same ids. Replaces times in 1970 with the time of
+ * arrival. FG_E_INVALID: a time is outside the tenant's window.
  */
 enum fg_code dist_upload_add(struct dist_upload *upload, struct fg_batch *batch, bool has_time,
                              struct fg_err *err) fg_must_check;
 
-/* The same as a fg_batch_sink, for formats without a time of their own; upload is the argument. */
+/* Does the same as a fg_batch_sink, for formats without times. upload: the struct dist_upload. */
 enum fg_code dist_upload_sink(struct fg_batch *batch, void *upload,
                               struct fg_err *err) fg_must_check;
 
-/* Worker, from decode(): one profile was refused and the others go on. The first one's error is the
- * upload's. */
+/* Notes that one profile was refused while the others go on. The first error becomes the upload's.
+ * From decode(), on the worker. */
 void dist_upload_note(struct dist_upload *upload, const struct fg_err *err);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * Memory of decoders: an upload takes a workspace for as long as it is decoded.
+ * Memory for decoding. An upload takes a workspace for the time of its decoding and gives it back,
+ * so that buffers are reused.
  *
- * Thread: take and give from any; between them it is the taker's.
+ * Thread: take and give from any thread; in between the workspace belongs to the caller.
  */
 #ifndef FG_DISTRIBUTOR_WORKSPACE_H
 #define FG_DISTRIBUTOR_WORKSPACE_H
@@ -12,37 +13,37 @@
 
 #include <pthread.h>
 
-/* A body in a content coding, whose parts are compressed: so many can be needed at a time. */
+/* Buffers for a body in a content coding whose parts are compressed, too. */
 enum { WORKSPACE_INFLATED = 3 };
 
 /*
- * Memory of a decoder, kept from upload to upload: as many as there are workers. What an interface
- * puts there lives until the upload is decoded, or until dist_workspace_next().
+ * Memory of one decoder. What an interface allocates from it lives until the upload is decoded, or
+ * until dist_workspace_next().
  */
 struct dist_workspace {
-    uint64_t max_bytes;     /* of all of it: what is inflated leaves less to the arena */
-    struct fg_arena *arena; /* of the upload; what was made before dist_workspace_keep() stays */
+    uint64_t max_bytes; /* of arena and buffers together: inflated bytes leave less to the arena */
+    struct fg_arena *arena; /* dist_workspace_next() releases it up to the mark */
     struct fg_arena_mark mark;
     struct fg_buf inflated[WORKSPACE_INFLATED];
-    unsigned n_inflated, n_kept; /* in use; of those, of the upload */
+    unsigned n_inflated, n_kept; /* in use; kept by dist_workspace_keep() */
     struct fg_buf wire;          /* dist_upload_add()'s */
     struct dist_workspace *next;
 };
 
-/* What was made so far is the upload's; and before each of its profiles: what the one before it
- * made is forgotten. */
+/* Keeps what was allocated so far until the end of the upload. */
 void dist_workspace_keep(struct dist_workspace *space);
+/* Frees what was allocated since dist_workspace_keep(): before each profile of an upload. */
 void dist_workspace_next(struct dist_workspace *space);
 
 /*
- * Worker: what `body` is when it is decompressed, if it is compressed at all; borrowed or in the
- * workspace. FG_E_TOO_LARGE: more than max_bytes, or than the workspace has left; FG_E_DECODE.
+ * Decompresses *body in place: afterwards it is in the workspace, or unchanged if coding is
+ * IDENTITY. FG_E_TOO_LARGE: more than max_bytes, or than the workspace has left. FG_E_DECODE.
  */
 enum fg_code dist_workspace_inflate(struct dist_workspace *space, enum fg_coding coding,
                                     uint64_t max_bytes, struct fg_slice *body,
                                     struct fg_err *err) fg_must_check;
 
-/* The same of a call's message, without its frame. */
+/* Does the same with the message of a call, without its frame. */
 enum fg_code dist_workspace_message(struct dist_workspace *space,
                                     const struct fg_connect_call *call, uint64_t max_bytes,
                                     struct fg_slice *ret_message, struct fg_err *err) fg_must_check;
@@ -54,6 +55,7 @@ struct dist_workspaces {
     struct dist_workspace *free;
 };
 
+/* Initializes an empty pool. max_bytes: memory of each workspace. */
 void dist_workspaces_init(struct dist_workspaces *workspaces, uint64_t max_bytes);
 /* Frees the workspaces. Every workspace that was taken has been given back. */
 void dist_workspaces_done(struct dist_workspaces *workspaces);

@@ -1,8 +1,9 @@
 /*
- * A thread that looks at something every so often, but only while there is something to be looked
- * at: who needs it wakes it, and it sleeps again when it is told that nothing is left.
+ * A thread that calls a function some time after it was started, and again as long as the function
+ * says that there is more to do. Otherwise it sleeps: unlike a ticker it wakes no processor while
+ * nothing waits.
  *
- * Thread: wake from any; create, stop and destroy from the owner.
+ * Thread: start from any; create, stop and destroy from the owner.
  */
 #ifndef FG_DISTRIBUTOR_DELIVERY_FLUSH_TIMER_H
 #define FG_DISTRIBUTOR_DELIVERY_FLUSH_TIMER_H
@@ -11,18 +12,18 @@
 
 struct dist_flush_timer;
 
-/* flush: on the thread; is there more to be looked at, after another every_ns? */
+/* Creates the thread. flush runs on it and returns true if it has to run again after every_ns. */
 struct dist_flush_timer *dist_flush_timer_create(int64_t every_ns, bool (*flush)(void *arg),
                                                  void *arg);
 
-/* Costs next to nothing where it is armed. It looks every_ns later for the first time. */
+/* Arms the timer: flush() runs every_ns later. Costs one atomic load if it is armed already. */
 void dist_flush_timer_start(struct dist_flush_timer *timer);
 
-/* Ends the thread: a flush that is under way ends first, and none comes after it. Waking is
- * harmless until destroy, which stops what was not. */
+/* Ends the thread, after a call of flush() that is under way. Starting the timer is harmless until
+ * it is destroyed. */
 void dist_flush_timer_stop(struct dist_flush_timer *timer);
 
-/* NULL is fine. */
+/* Stops it if it was not stopped, and frees it. NULL is fine. */
 void dist_flush_timer_destroy(struct dist_flush_timer *timer);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * Who owns a shard, and how each of them is reached: the members of a ring, whose peers are made on
- * demand and dropped when a ring comes that has them no more, or has them at another address or
- * with another store; or one fixed ingester, which owns all.
+ * Who owns a shard, and how each owner is reached: the members of the ring, or one fixed ingester
+ * that owns everything. A member's peer is created when it is first needed, and dropped when a
+ * newer ring lacks the member, or has it at another address or with another store.
  *
- * Memory: a queue for each member that was sent to, and for those that are gone until what is
- * under way to them has ended.
+ * Memory: a queue for each member that was sent to, and for members that left until their calls
+ * have ended.
  *
- * Thread: any; locked inside. What may take a peer's making says so.
+ * Thread: any; locked inside. Functions that may create a peer say so.
  */
 #ifndef FG_DISTRIBUTOR_DELIVERY_OWNERS_H
 #define FG_DISTRIBUTOR_DELIVERY_OWNERS_H
@@ -19,11 +19,11 @@
 
 struct dist_owners;
 
-/* Counted; what is here never changes. */
+/* One owner, with a reference count. What is here never changes. */
 struct dist_owner {
     struct dist_peer_queue *queue;
-    uint64_t key; /* well spread: of its store; 0 where there is no ring */
-    /* owners.c's own. */
+    uint64_t key; /* well distributed: of its store; 0 without a ring */
+    /* Internal to owners.c. */
     _Atomic uint32_t refs;
     struct dist_owner *next;
     struct fg_peer *peer;
@@ -31,42 +31,43 @@ struct dist_owner {
     char *name, *address;
 };
 
-/* Those of a shard under one revision. */
+/* The owners of a shard under one revision. */
 struct dist_owner_set {
     uint64_t revision; /* 0: there is no ring */
-    unsigned quorum;   /* so many have to have a profile, all under this revision */
+    unsigned quorum;   /* how many must store a profile, all under this revision */
     unsigned n_owners;
-    unsigned n_with_peer; /* of them, those that there is a peer for */
+    unsigned n_with_peer; /* of them: those whose address can be called */
     struct dist_owner *with_peer[FG_RING_REPLICAS_MAX];
-    struct fg_err err; /* of one for which there is none */
+    struct fg_err err; /* why one has no peer */
 };
 
 /* Everything is borrowed and outlives the owners. */
 struct dist_owners_config {
-    struct fg_peer *ingester;    /* that owns all; NULL: the ring says who owns what */
+    struct fg_peer *ingester;    /* that owns everything; NULL: the ring says who owns what */
     struct fg_ring_watch *watch; /* with peers, else NULL */
     struct fg_peers *peers;
     struct fg_clock *clock;
-    uint64_t queue_max_bytes; /* of what waits for one ingester */
-    unsigned messages_max;    /* under way to one */
+    uint64_t queue_max_bytes; /* waiting for one ingester */
+    unsigned messages_max;    /* in flight to one ingester */
 };
 
+/* Creates it, and its thread that flushes the queues. Never fails. */
 struct dist_owners *dist_owners_create(const struct dist_owners_config *config);
 
 /*
- * The owners by the newest ring there is; dist_owner_set_done() lets go of them. May take a peer's
- * making (peers.h): on a worker. FG_E_UNAVAILABLE: the ring was not read yet, or has fewer members
- * than a quorum.
+ * Returns the owners of a shard by the newest ring. Release them with dist_owner_set_done(). May
+ * create a peer (peers.h): call it on a worker. FG_E_UNAVAILABLE: the ring was not read yet, or has
+ * fewer members than a quorum.
  */
 enum fg_code dist_owners_of(struct dist_owners *owners, uint16_t shard,
                             struct dist_owner_set *ret_set, struct fg_err *err) fg_must_check;
 void dist_owner_set_done(struct dist_owner_set *set);
 
 /*
- * The ring that says which spread a tenant's profiles have, by their time
- * (fg_ring_shard_factor_at()); NULL: there is none, and they have none. The caller's reference. A
- * wider one is asked for where the tenant's limit is `wanted`. Never waits. FG_E_UNAVAILABLE: the
- * ring was not read yet.
+ * Returns the ring that says which shard factor a tenant's profiles have, by their time
+ * (fg_ring_shard_factor_at()); the caller releases it. NULL without a ring: the factor is 0. If the
+ * tenant's limit `wanted` is larger than the factor in the ring, asks for a wider one. Never waits.
+ * FG_E_UNAVAILABLE: the ring was not read yet.
  */
 enum fg_code dist_owners_ring(struct dist_owners *owners, struct fg_slice tenant, unsigned wanted,
                               struct fg_ring_view **ret_view, struct fg_err *err) fg_must_check;
@@ -74,21 +75,25 @@ enum fg_code dist_owners_ring(struct dist_owners *owners, struct fg_slice tenant
 struct dist_owner *dist_owner_ref(struct dist_owner *owner);
 void dist_owner_unref(struct dist_owner *owner);
 
-/* Was the ring read? Always true where there is none. */
+/* Returns true if the ring was read, or there is none. */
 bool dist_owners_are_loaded(struct dist_owners *owners);
 
-/* Somebody refused what came under a revision: he knows this newer one. */
+/* Starts reading the ring if it is older than this revision, which an ingester said it knows. */
 void dist_owners_learn_revision(struct dist_owners *owners, uint64_t revision);
-/* Is that revision here by now? */
+
+/* Returns true if the ring has this revision or a newer one. */
 bool dist_owners_have_revision(struct dist_owners *owners, uint64_t revision);
-/* A member cannot be reached: it may have another address. */
+
+/* Starts reading the ring, at most once a second: a member cannot be reached, and may have another
+ * address by now. */
 void dist_owners_unreachable(struct dist_owners *owners);
 
-/* Sends nothing more. Members of a ring: returns when nothing is under way to them any more, at
- * their calls' deadlines at the latest. Nobody calls dist_owners_of() any more. */
+/* Stops sending, when dist_owners_of() is not called any more. With a ring it waits until no call
+ * is in flight, at the latest until the deadlines of the calls. */
 void dist_owners_stop(struct dist_owners *owners);
 
-/* After dist_owners_stop(), and after the fixed ingester's peer was destroyed. NULL is fine. */
+/* Frees it: after dist_owners_stop(), and after the fixed ingester's peer was destroyed. NULL is
+ * fine. */
 void dist_owners_destroy(struct dist_owners *owners);
 
 #endif

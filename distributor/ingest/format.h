@@ -1,5 +1,5 @@
-/* What the formats of /ingest have in common: the request as ingest.c has read it, and what they
- * make of it alike. */
+/* What the formats of /ingest share: the request as ingest.c has read it, and steps that several
+ * formats need. */
 #ifndef FG_DISTRIBUTOR_INGEST_FORMAT_H
 #define FG_DISTRIBUTOR_INGEST_FORMAT_H
 
@@ -15,44 +15,43 @@ struct dist_ingest {
     struct fg_slice name_text, from, until, sample_rate_text, format; /* parameters */
     struct fg_slice content_type, content_encoding;
 
-    /* Of the decoding that is under way, on a worker. */
+    /* Set for each decoding, on a worker. */
     struct dist_workspace *space;
     struct fg_arena *arena; /* the workspace's */
     struct fg_slice body;   /* without content coding */
     struct dist_app_name name;
     int64_t from_ns, until_ns;
-    uint32_t sample_rate; /* samples a second; 100 where the client does not say */
+    uint32_t sample_rate; /* samples per second; default 100 */
     struct fg_slice spy;
 };
 
 /*
- * The series' labels but for __name__ (profile_name NULL), or with it. app_label: where the app's
- * name goes when the client named the service itself; NULL: nowhere.
+ * Makes the labels of the series, with __name__ unless profile_name is NULL. app_label: the label
+ * that the application's name is stored as if the client also named a service; NULL: none.
  */
 enum fg_code dist_ingest_labels(struct dist_ingest *ingest, struct fg_slice app,
                                 const char *app_label, const char *profile_name,
                                 struct fg_labels *ret_labels, struct fg_err *err) fg_must_check;
 
-/* Times, limits and these labels, for a decoder. */
+/* Returns times, limits and these labels, as decoders take them. */
 struct fg_upload dist_ingest_upload(struct dist_ingest *ingest, struct fg_labels labels);
 
-/* A profile's bytes, decompressed if their beginning says so: as large as the tenant may send, and
- * admitted by its rate. */
+/* Decompresses a profile if its first bytes say that it is compressed, checks it against the
+ * tenant's size limit, and takes it from the tenant's push rate. */
 enum fg_code dist_ingest_inflate(struct dist_ingest *ingest, struct fg_slice *body,
                                  struct fg_err *err) fg_must_check;
 
-/* The same of what belongs to a profile: not by the rate. */
+/* Does the same with a part that belongs to a profile, except for the push rate. */
 enum fg_code dist_ingest_inflate_part(struct dist_ingest *ingest, struct fg_slice *body,
                                       struct fg_err *err) fg_must_check;
 
-/* A decoder that ran out of its memory. */
+/* Returns FG_E_TOO_LARGE: the decoder ran out of memory. */
 enum fg_code dist_ingest_too_large(struct fg_err *err);
 
-/* As the route says what is wrong with a pprof or a recording: all of it is 422. Returns the code.
- */
+/* Changes the error of a pprof or a recording into one with status 422, and returns its code. */
 enum fg_code dist_ingest_profile_error(struct fg_err *err);
 
-/* ---- the formats ---- */
+/* ---- the formats: each decodes ingest->body and passes its batches to dist_upload_add() ---- */
 
 enum fg_code dist_ingest_pprof(struct dist_ingest *ingest, struct fg_err *err) fg_must_check;
 enum fg_code dist_ingest_pprof_form(struct dist_ingest *ingest, struct fg_err *err) fg_must_check;

@@ -1,18 +1,17 @@
 /*
- * Profiles whose values only grow while a process lives (bytes allocated, time waited) become the
- * growth since the last scrape, on the decoded batch: by stack and labels, for the sample types
- * that are cumulative; others stay as they are. What has not grown is zero, and samples that are
- * zero in every type go.
+ * Turns cumulative values (bytes allocated, time waited) into their growth since the last scrape,
+ * in the decoded batch, by stack and labels. Sample types that are not cumulative stay as they are.
+ * Values that have not grown become zero, and samples whose values are all zero are removed.
  *
- * The first scrape has nothing to compare with: its cumulative values are zero.
+ * The cumulative values of the first scrape are zero, because there is nothing to compare with.
  *
- * When the process began anew its values count from zero, so all of them are new. It is taken to
- * have done so when, in every cumulative type, the sum over all stacks fell, or more than half of
- * what had been counted is gone. Not when a single stack fell: Go estimates numbers of objects from
- * samples, by their average size, and such an estimate does fall now and then.
+ * After a restart of the target its values count from zero, so all of them are growth. A restart is
+ * assumed if, in every cumulative type, the sum over all stacks fell or more than half of the old
+ * total is gone. A single stack that fell is not a restart: Go estimates numbers of objects from
+ * samples by their average size, and these estimates fall now and then.
  *
- * Memory: 8 bytes and as many for each cumulative type, for every stack; taken from a budget. When
- * that is used up nothing is remembered, and the next scrape is a first one again.
+ * Memory: 8 bytes per stack plus 8 bytes per stack and cumulative type, from a budget. If the
+ * budget is used up, nothing is remembered, and the next scrape is a first one.
  */
 #ifndef FG_DISTRIBUTOR_SCRAPE_DELTA_H
 #define FG_DISTRIBUTOR_SCRAPE_DELTA_H
@@ -21,31 +20,33 @@
 #include "common/model/batch.h"
 #include "distributor/scrape/profile_kind.h"
 
-/* What a scrape saw; immutable. */
+/* The values of one scrape; immutable. */
 struct dist_delta;
 
-/* NULL is fine. Gives back to the budget it was made with. */
+/* Frees it and gives its memory back to the budget. NULL is fine. */
 void dist_delta_destroy(struct dist_delta *delta);
 FG_AUTO(dist_delta, dist_delta_destroy)
 
 struct dist_delta_result {
     struct dist_delta
-        *seen; /* by this scrape, for the next; the caller's. NULL: nothing to remember */
+        *seen; /* the values of this scrape, for the next; the caller's. NULL: none are kept */
     bool first, reset;
-    bool forgotten; /* for want of memory */
+    bool forgotten; /* the budget had no memory for the values */
 };
 
 struct dist_delta_scrape {
     const struct dist_profile_kind *kind;
-    int64_t time_ns; /* when; profiles without a duration get the time since the last scrape */
-    uint64_t rules;  /* hash of those that shape labels and stacks: under others all would look
-                      * new */
+    int64_t
+        time_ns;    /* of the scrape; profiles without a duration get the time since the last one */
+    uint64_t rules; /* hash of the rules that change labels and stacks: after a change of them all
+                     * values would look new */
     struct fg_budget *budget;
 };
 
 /*
- * before: of the last scrape that was stored; NULL: there is none. Changes the batch; where it is
- * used again it has to be decoded again. FG_E_TOO_LARGE: the arena is used up.
+ * Replaces the cumulative values of the batch. before: the values of the last scrape that was
+ * stored; NULL: there is none. To use the original values again, decode again. FG_E_TOO_LARGE: the
+ * arena is full.
  */
 enum fg_code dist_delta_apply(const struct dist_delta *before,
                               const struct dist_delta_scrape *scrape, struct fg_batch *batch,

@@ -1,13 +1,13 @@
 /*
- * Pods of a Kubernetes cluster that ask to be scraped (pod.h): its API is asked for a list, page by
- * page, and then told to tell of changes ("list and watch", https://kubernetes.io/docs, "API
- * concepts"). See the drawing in kubernetes.c.
+ * Discovers pods of a Kubernetes cluster that ask to be scraped (kubernetes_pod.h). It lists all
+ * pods page by page and then watches for changes ("list and watch", https://kubernetes.io/docs,
+ * "API concepts"). discovery_kubernetes.c has the drawing.
  *
- * Needs the right to list and watch pods; the token and the API's certificate are those of the
- * pod's service account, and read again with every request.
+ * It needs the permission to list and watch pods. Token and CA certificate are those of the pod's
+ * service account; they are read again for every request.
  *
- * Thread: the loop's; lists are read by jobs on the INGEST lane. Requests have a client of their
- * own, so that scrapes may be ended while a change is told.
+ * Thread: the loop's; lists are parsed by jobs on the INGEST lane. Requests use a client of their
+ * own, so that a watch event may end scrapes, whose client must not be called from its callbacks.
  */
 #ifndef FG_DISTRIBUTOR_SCRAPE_DISCOVERY_KUBERNETES_H
 #define FG_DISTRIBUTOR_SCRAPE_DISCOVERY_KUBERNETES_H
@@ -24,31 +24,31 @@ struct dist_kubernetes_discovery_config {
     struct fg_metrics *metrics;
     const struct dist_profile_kinds *kinds;
     const char *api;         /* https://HOST:PORT */
-    const char *credentials; /* folder with token and ca.crt */
-    const char *namespace;   /* only pods of this one; "": of all */
-    const char *node;        /* only pods on this one; "": on all */
-    const char *selector;    /* of labels, in the API's words; "": all pods */
-    int64_t pause_ns;        /* before asking again; longer with every failure */
+    const char *credentials; /* directory with token and ca.crt */
+    const char *namespace;   /* only pods of this namespace; "": of all */
+    const char *node;        /* only pods on this node; "": on all */
+    const char *selector;    /* label selector as the API takes it; "": all pods */
+    int64_t pause_ns;        /* before the next request; doubles with every failure */
 };
 
-/* Begins at once. */
+/* Starts discovery at once. */
 struct dist_kubernetes_discovery *
 dist_kubernetes_discovery_start(const struct dist_kubernetes_discovery_config *config);
 
-/* Ends it; on_stopped() comes when nothing is under way any more.
- * dist_kubernetes_discovery_destroy() it after the loop was stopped. */
+/* Stops discovery. on_stopped() is called when no request and no job runs any more. Destroy it
+ * after the loop was stopped. */
 void dist_kubernetes_discovery_stop(struct dist_kubernetes_discovery *kubernetes,
                                     void (*on_stopped)(void *arg), void *arg);
 void dist_kubernetes_discovery_destroy(
     struct dist_kubernetes_discovery *kubernetes); /* NULL is fine */
 
-/* For the page: what it does at the moment, and what went wrong last; NULL: nothing since it went
- * well. */
+/* Returns what it does at the moment, for the status page. *ret_error: the last error, NULL if the
+ * last request succeeded. */
 const char *dist_kubernetes_discovery_state(const struct dist_kubernetes_discovery *kubernetes,
                                             const char **ret_error);
 
-/* How long to wait after that many failures in a row: up to 32 times as long as after none, and not
- * the same for everybody. */
+/* Returns the pause after that many failures in a row: up to 32 times pause_ns, plus jitter from
+ * `random`. */
 int64_t dist_kubernetes_discovery_pause_ns(int64_t pause_ns, unsigned failures, uint64_t random);
 
 #endif

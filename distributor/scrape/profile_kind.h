@@ -1,19 +1,18 @@
 /*
- * Kinds of profiles that a target can be asked for: where, how, and what they are stored as. The
- * ones of Go programs are built in (distributor/scrape/README.md#targets); settings change them and
- * add others:
+ * Kinds of profiles that targets serve: at which path, how, and how they are stored. Those of Go
+ * programs are built in (distributor/scrape/README.md#targets); the setting scrape.profiles changes
+ * them and adds others:
  *
  *     profiles:
  *       block: {enabled: false}
  *       memory: {path: /debug/pprof/heap}
  *       wall: {path: /pprof/wall, seconds: true}
  *
- *   enabled     whether targets that do not choose themselves are asked for it (default of an added
- *               one: true)
+ *   enabled     fetch it from targets that do not choose kinds themselves (added kinds: true)
  *   path        on the target
- *   seconds     the target records while it is asked, for so long (?seconds=N)
- *   cumulative  sample types that only grow while the target's process lives: what is stored is how
- *               much they grew since the last scrape
+ *   seconds     the target records during the request, for ?seconds=N
+ *   cumulative  sample types that only grow while the target's process lives: their growth since
+ *               the last scrape is stored
  */
 #ifndef FG_DISTRIBUTOR_SCRAPE_PROFILE_KIND_H
 #define FG_DISTRIBUTOR_SCRAPE_PROFILE_KIND_H
@@ -34,17 +33,18 @@ struct dist_profile_kind {
 };
 
 struct dist_profile_kinds {
-    struct fg_arena *arena; /* of what came from settings */
+    struct fg_arena *arena; /* of texts from settings */
     struct dist_profile_kind items[KINDS_MAX];
     uint32_t n;
 };
 
-/* The built-in ones, changed as the YAML says. name stands for it in errors. FG_E_INVALID. */
+/* Initializes the built-in kinds, changed by the YAML. name stands for it in errors. FG_E_INVALID.
+ */
 enum fg_code dist_profile_kinds_init(struct dist_profile_kinds *kinds, struct fg_slice yaml,
                                      const char *name, struct fg_err *err) fg_must_check;
 void dist_profile_kinds_done(struct dist_profile_kinds *kinds); /* zeroed is fine */
 
-/* NULL: there is none of that name. */
+/* Returns the kind of that name, or NULL. */
 const struct dist_profile_kind *dist_profile_kinds_find(const struct dist_profile_kinds *kinds,
                                                         struct fg_slice name);
 

@@ -1,9 +1,9 @@
 /*
- * One kind of profile of one target: fetched again and again, and stored as if it had been sent.
- * Each has its own moment in the interval, by its hash, so that the load is even and a restart does
- * not change when a target is asked. See the drawing in scrape.c.
+ * Scrapes one kind of profile of one target periodically, and stores the profiles like uploads. Its
+ * hash says at which offset in the interval it runs, so that the load is even and a restart does
+ * not change it. scrape_loop.c has the drawing.
  *
- * Thread: the loop's; decoding is a job on the INGEST lane, like that of any upload.
+ * Thread: the loop's; decoding is a job on the INGEST lane, as for any upload.
  */
 #ifndef FG_DISTRIBUTOR_SCRAPE_SCRAPE_LOOP_H
 #define FG_DISTRIBUTOR_SCRAPE_SCRAPE_LOOP_H
@@ -43,7 +43,7 @@
 /* clang-format on */
 FG_METRICS_ENUM(scrape_metric, SCRAPE_METRICS)
 
-/* What all scrapes share; outlives them. */
+/* What all scrape loops share; outlives them. */
 struct dist_scrape_context {
     struct distributor *distributor;
     struct fg_loop *loop;
@@ -51,31 +51,33 @@ struct dist_scrape_context {
     struct fg_clock *clock;
     struct fg_metrics *metrics;
     struct fg_slice tenant;
-    struct fg_client_tls tls, tls_for_all; /* with our certificate, and without */
+    struct fg_client_tls tls, tls_for_all; /* with our client certificate, and without */
     const char *token_file;                /* NULL: none */
     int64_t connect_timeout_ns;
-    int64_t pause_ns; /* before storing again, the first; each further one is twice as long */
+    int64_t pause_ns; /* before the first retry of a push; doubles with each */
     size_t body_max_bytes;
     struct fg_budget deltas;
     struct dist_scrape_slots slots;
-    unsigned n_scrapes;                                   /* that are not gone */
-    void (*on_gone)(struct dist_scrape_context *context); /* the last one is */
+    unsigned n_scrapes;                                   /* that are not freed yet */
+    void (*on_gone)(struct dist_scrape_context *context); /* called when the last one is freed */
 };
 
 struct dist_scrape_loop;
 
-/* target is referenced as long as it is needed. trusted: it gets our token and certificate. */
+/* Starts a scrape loop, which keeps a reference to the target. trusted: the target gets our token
+ * and certificate. */
 struct dist_scrape_loop *dist_scrape_loop_start(struct dist_scrape_context *context,
                                                 struct dist_target *target,
                                                 const struct dist_endpoint *endpoint, bool trusted);
 
-/* Ends it: it is gone once what is under way is over, and nobody hears of it again but
- * context->n_scrapes. */
+/* Stops it. It frees itself when the scrape in progress has ended, and counts context->n_scrapes
+ * down. */
 void dist_scrape_loop_stop(struct dist_scrape_loop *scrape);
 
 enum dist_scrape_health { SCRAPE_HEALTH_UNKNOWN, SCRAPE_HEALTH_UP, SCRAPE_HEALTH_DOWN };
 
-/* How it is; error is borrowed until the loop goes on, NULL when the last one went well. */
+/* The state of a scrape loop. error: borrowed until the loop continues; NULL: the last scrape
+ * succeeded. */
 struct dist_scrape_loop_state {
     const struct dist_endpoint *endpoint;
     enum dist_scrape_health health;
@@ -85,7 +87,7 @@ struct dist_scrape_loop_state {
 };
 struct dist_scrape_loop_state dist_scrape_loop_state(const struct dist_scrape_loop *scrape);
 
-/* How long to wait at this time until the next moment of a hash in the interval. */
+/* Returns the time from wall_ns until the next scrape of a target with this hash. */
 int64_t dist_scrape_loop_first_ns(uint64_t hash, int64_t interval_ns, int64_t wall_ns);
 
 #endif

@@ -270,7 +270,7 @@ static void make_context(struct dist_scrape_manager *manager)
 }
 
 enum fg_code dist_scrape_manager_create(const struct dist_scrape_manager_config *config,
-                                        struct dist_scrape_manager **ret_scraper,
+                                        struct dist_scrape_manager **ret_manager,
                                         struct fg_err *err)
 {
     struct dist_scrape_manager *manager = fg_new(struct dist_scrape_manager);
@@ -281,7 +281,7 @@ enum fg_code dist_scrape_manager_create(const struct dist_scrape_manager_config 
         return err->code;
     }
     make_context(manager);
-    *ret_scraper = manager;
+    *ret_manager = manager;
     return FG_OK;
 }
 

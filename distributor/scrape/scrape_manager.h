@@ -1,9 +1,8 @@
 /*
- * Pull mode: the distributor fetches profiles from targets and takes them in as if they had been
- * sent. Targets come from settings, from files, and from the Kubernetes API; without any of these
- * nothing runs.
+ * Pull mode: the distributor fetches profiles from targets and handles them like uploads. Targets
+ * come from settings, from files, and from the Kubernetes API; without any of these nothing runs.
  *
- *   GET /targets          what is scraped and how it goes, as a page
+ *   GET /targets          the state of all targets, as a page
  *   GET /api/v1/targets   the same in the form of Prometheus' API; ?state=active|dropped|any
  *
  * Thread: a loop of its own; create, start, stop and destroy from the program's thread.
@@ -35,35 +34,35 @@ extern const size_t dist_scrape_n_kubernetes_fields;
 
 struct dist_scrape_manager;
 
-/* Everything named is borrowed and outlives the scraper. */
+/* Everything is borrowed and outlives the manager. */
 struct dist_scrape_manager_config {
     const struct dist_scrape_settings *settings;
     const struct dist_scrape_kubernetes_settings *kubernetes;
-    uint64_t memory_max_bytes; /* of the process; shares that settings leave open are taken of it */
+    uint64_t memory_max_bytes; /* of the process; settings that are 0 take a share of it */
     struct distributor *distributor;
-    struct fg_budget *bodies; /* of what is received */
+    struct fg_budget *bodies; /* for received profiles */
     struct fg_work *work;     /* its INGEST lane */
     struct fg_registry *registry;
     struct fg_clock *clock;
 };
 
-/* Reads the settings: FG_E_INVALID says which and why. */
+/* Creates the manager and checks the settings. FG_E_INVALID: which setting, and why. */
 enum fg_code dist_scrape_manager_create(const struct dist_scrape_manager_config *config,
-                                        struct dist_scrape_manager **ret_scraper,
+                                        struct dist_scrape_manager **ret_manager,
                                         struct fg_err *err) fg_must_check;
 
 /* Adds its routes to a server that has not started yet. */
 void dist_scrape_manager_routes(struct dist_scrape_manager *manager, struct fg_http_server *server);
 
-/* Begins, once profiles can be stored. */
+/* Starts discovery and scraping. Call it when profiles can be stored. */
 enum fg_code dist_scrape_manager_start(struct dist_scrape_manager *manager,
                                        struct fg_err *err) fg_must_check;
 
-/* Ends it: nothing new is fetched, and what was fetched is stored. While workers and the ingester's
- * peer still are there. Nothing happens when it was not started; NULL is fine. */
+/* Stops fetching and waits until fetched profiles are stored, while workers and the ingester's peer
+ * still exist. Does nothing if it was not started; NULL is fine. */
 void dist_scrape_manager_stop(struct dist_scrape_manager *manager);
 
-/* After stop, and after the HTTP server was stopped. NULL is fine. */
+/* Frees it, after stop and after the HTTP server was stopped. NULL is fine. */
 void dist_scrape_manager_destroy(struct dist_scrape_manager *manager);
 
 #endif

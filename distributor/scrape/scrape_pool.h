@@ -1,7 +1,7 @@
 /*
- * All targets of all sources, in groups: static targets, each file, each pod. A group is replaced
- * as a whole; targets that are in it before and after go on as if nothing had happened, and what
- * two groups have is scraped once.
+ * All targets of all sources, in groups: the static targets, each file, each pod. An update
+ * replaces a whole group. Targets that are in it before and after keep their scrape loops, and a
+ * target of two groups is scraped once.
  *
  * Thread: the loop's.
  */
@@ -22,38 +22,42 @@ struct dist_scrape_pool_config {
 
 struct dist_scrape_pool *dist_scrape_pool_create(const struct dist_scrape_pool_config *config);
 
-/* No groups are left: dist_scrape_pool_end() was called, or none was ever made. NULL is fine. */
+/* Frees it, without groups: after dist_scrape_pool_end(), or if there never were any. NULL is fine.
+ */
 void dist_scrape_pool_destroy(struct dist_scrape_pool *targets);
 
-/* The group is this from now on. trusted: its targets get our token and certificate. */
+/* Replaces the targets of a group. trusted: its targets get our token and certificate. */
 void dist_scrape_pool_update(struct dist_scrape_pool *targets, const char *group,
                              const struct dist_discovered *discovered, bool trusted);
 void dist_scrape_pool_remove(struct dist_scrape_pool *targets, const char *group);
 
-/* Between these two, groups whose names begin so have to be updated, or they are removed. */
+/* Removes, in the sweep, the groups whose names begin with prefix and that were not updated since
+ * the mark. */
 void dist_scrape_pool_mark(struct dist_scrape_pool *targets, const char *prefix);
 void dist_scrape_pool_sweep(struct dist_scrape_pool *targets, const char *prefix);
 
-/* Removes all of them; what is under way goes on to its end (context->on_gone). */
+/* Removes all groups. Scrapes in progress go on until they end (context->on_gone). */
 void dist_scrape_pool_end(struct dist_scrape_pool *targets);
 
-/* For the page; by group and address. */
+/* A target, for the status page. */
 struct dist_scrape_pool_view {
-    const char *group; /* by which it came first */
+    const char *group; /* the first that has it */
     const struct dist_target *target;
     struct dist_scrape_loop *const *scrapes;
     uint32_t n_scrapes;
 };
+/* Calls each() for every target, by group and address. */
 void dist_scrape_pool_each(struct dist_scrape_pool *targets,
                            void (*each)(const struct dist_scrape_pool_view *view, void *arg),
                            void *arg);
 
-/* Of those that make no target, the first thousand. */
+/* A label set that makes no target. */
 struct dist_scrape_pool_dropped {
     const char *group;
     const struct fg_labels *discovered;
     const char *why;
 };
+/* Calls each() for the dropped label sets, at most a thousand. */
 void dist_scrape_pool_each_dropped(struct dist_scrape_pool *targets,
                                    void (*each)(const struct dist_scrape_pool_dropped *dropped,
                                                 void *arg),

@@ -1,21 +1,21 @@
 /*
- * Places for scrapes that are under way: so many at a time, so that neither connections nor memory
- * grow with the number of targets. Who finds none waits in order.
+ * Limits the number of scrapes in progress, so that connections and memory do not grow with the
+ * number of targets. Scrapes beyond the limit wait in order.
  *
- * Those whose last scrape failed may have a quarter of the places and no more: hosts that are down
- * hold theirs until they time out, and however many they are, the others go on.
+ * Scrapes whose last attempt failed may use at most a quarter of the slots. Dead hosts hold a slot
+ * until they time out; however many there are, the others go on.
  *
- * Thread: the loop's.
+ * Pure: no I/O, no clock. Thread: the loop's.
  */
 #ifndef FG_DISTRIBUTOR_SCRAPE_SCRAPE_SLOTS_H
 #define FG_DISTRIBUTOR_SCRAPE_SCRAPE_SLOTS_H
 
 #include "common/base/def.h"
 
-/* Embedded in who wants a place; zeroed. */
+/* Embedded in the object that needs a slot; starts zeroed. */
 struct dist_scrape_slot {
-    bool failing;                                   /* it failed last time; set before it asks */
-    void (*on_slot)(struct dist_scrape_slot *slot); /* it has one now */
+    bool failing; /* the last scrape failed; set before the request */
+    void (*on_slot)(struct dist_scrape_slot *slot); /* called when it has a slot */
 
     struct dist_scrape_slot *before, *after; /* internal, as the rest */
     bool waits, has, counted_failing;
@@ -34,11 +34,11 @@ struct dist_scrape_slots {
 
 void dist_scrape_slots_init(struct dist_scrape_slots *slots, unsigned max);
 
-/* on_slot() comes, now or later. */
+/* Requests a slot. on_slot() is called now or later. */
 void dist_scrape_slots_request(struct dist_scrape_slots *slots, struct dist_scrape_slot *slot);
 
-/* Gives up what it has or waits for; the next in line gets it, now. Nothing happens to one that has
- * nothing. */
+/* Releases the slot, or stops waiting for one; the next in the queue gets it at once. Does nothing
+ * if the object has neither. */
 void dist_scrape_slots_release(struct dist_scrape_slots *slots, struct dist_scrape_slot *slot);
 
 #endif

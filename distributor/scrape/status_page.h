@@ -1,4 +1,4 @@
-/* What is scraped and how it goes, in HTML and in the form of Prometheus' /api/v1/targets. */
+/* The state of all targets, as HTML and in the form of Prometheus' /api/v1/targets. */
 #ifndef FG_DISTRIBUTOR_SCRAPE_STATUS_PAGE_H
 #define FG_DISTRIBUTOR_SCRAPE_STATUS_PAGE_H
 
@@ -15,7 +15,8 @@ struct dist_status_sources {
 
 enum dist_status_targets { STATUS_ACTIVE = 1, STATUS_DROPPED = 2 };
 
-/* On the loop of the sources. what: bits of page_what. */
+/* Append the page or the JSON. On the loop of the sources. what: bits of enum dist_status_targets.
+ */
 void dist_status_write_html(const struct dist_status_sources *sources, int64_t wall_ns,
                             struct fg_buf *out);
 void dist_status_write_json(const struct dist_status_sources *sources, unsigned what,

@@ -1,20 +1,20 @@
 /*
- * A target: where profiles are fetched, which, how often, and the labels they are stored with, made
- * out of what a source found. The conventions are Prometheus' and Alloy's
+ * A target: where to fetch profiles, which kinds, how often, and the labels they are stored with,
+ * from discovered labels. The conventions are those of Prometheus and Alloy
  * (distributor/scrape/README.md#targets):
  *
- *   __address__                HOST:PORT; port 80 or 443 when it has none
+ *   __address__                HOST:PORT; the default port is 80 or 443
  *   __scheme__                 http (default) or https
  *   __profile_path_prefix__    before every path
  *   __profiles__               kinds of profiles to fetch, "process_cpu,memory"; else those enabled
  *   __profile_path_<kind>__    another path for that kind
- *   __profile_path__           the same where there is one kind only
- *   __param_<name>             a parameter in the query; "seconds" only where the kind has it
+ *   __profile_path__           the same if there is one kind only
+ *   __param_<name>             a parameter of the query; "seconds" only if the kind has it
  *   __scrape_interval__        "30s"
- *   __scrape_timeout__         beside the time that the target records
- *   __meta_…                   what the source knows; read here for the service's name
- *   __…                        for relabelling; never stored, but __name__, which takes the place
- *                              of the kind's own
+ *   __scrape_timeout__         in addition to the time that the target records
+ *   __meta_…                   metadata of the source; read here to infer the service's name
+ *   __…                        for relabeling; not stored, except __name__, which replaces the
+ *                              kind's
  *   instance                   the address, if there is no such label
  *   service_name               as Alloy infers it, if there is no such label
  */
@@ -25,10 +25,10 @@
 #include "common/model/relabel.h"
 #include "distributor/scrape/profile_kind.h"
 
-/* What holds for targets that say nothing else. */
+/* Defaults of all targets. */
 struct dist_target_config {
     const struct dist_profile_kinds *kinds;
-    const struct fg_relabel *rules; /* for what was found, before it is read; NULL: none */
+    const struct fg_relabel *rules; /* applied to discovered labels first; NULL: none */
     int64_t interval_ns, timeout_ns;
 };
 
@@ -37,10 +37,10 @@ struct dist_endpoint {
     const char *url;
     struct fg_labels labels; /* of its profiles, with __name__ */
     int64_t timeout_ns;
-    bool cumulative; /* the kind is, and the path does not ask for a difference (/delta_heap) */
+    bool cumulative; /* as the kind is, unless the path serves differences (/delta_heap) */
 };
 
-/* Immutable; all in the arena, which is its own. */
+/* A target. Immutable; everything lives in its arena. */
 struct dist_target {
     struct fg_arena *arena;
     struct fg_labels discovered, labels;
@@ -48,14 +48,14 @@ struct dist_target {
     int64_t interval_ns;
     struct dist_endpoint *endpoints;
     uint32_t n_endpoints;
-    uint64_t hash; /* of all that matters here, the same on every machine */
-    unsigned refs; /* the loop's */
+    uint64_t hash; /* of everything that scraping depends on; the same on every machine */
+    unsigned refs; /* changed on the loop only */
 };
 
 /*
- * config's kinds and rules live as long as the target; the rest is copied. One reference is the
- * caller's. NULL in *ret_target: the rules drop it. FG_E_INVALID: the labels make no target, and
- * why.
+ * Creates a target with one reference, which is the caller's. config's kinds and rules outlive the
+ * target; the rest is copied. Sets *ret_target to NULL if the rules drop it. FG_E_INVALID: why the
+ * labels make no target.
  */
 enum fg_code dist_target_create(const struct fg_labels *discovered,
                                 const struct dist_target_config *config,
@@ -65,8 +65,8 @@ struct dist_target *dist_target_ref(struct dist_target *target);
 void dist_target_unref(struct dist_target *target); /* NULL is fine */
 
 /*
- * Of n distributors with the same targets, which one scrapes this: every target is exactly one's,
- * and when one more comes only the share moves that it takes over.
+ * Returns true if distributor `index` of n scrapes the target with this hash (jump hashing: every
+ * target belongs to exactly one, and a further distributor takes over only its own share).
  */
 bool dist_target_is_ours(uint64_t hash, uint32_t index, uint32_t n);
 
