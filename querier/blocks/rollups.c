@@ -15,7 +15,7 @@ enum {
 
 struct rollups_choosing;
 
-/* Says what becomes of the plan of a service. */
+/* Uses the plan of a service. */
 typedef enum fg_code (*plan_user)(struct rollups_choosing *choosing, struct qry_part *parts,
                                   uint32_t n, const struct fg_plan *plan, struct fg_err *err);
 
@@ -23,10 +23,10 @@ struct rollups_choosing {
     struct qry_reader *reader;
     struct fg_plan_query query;
     struct fg_selector only_type;
-    struct fg_arena *arena; /* of plans; what is chosen is the reader's */
+    struct fg_arena *arena; /* of plans; what they choose is in the reader's */
 };
 
-/* ---- what nodes there are ---- */
+/* ---- which rollups there are ---- */
 
 static enum fg_code keep_rollups(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
@@ -36,7 +36,7 @@ static enum fg_code keep_rollups(void *arg, const struct qry_fetch_item *item, s
     return FG_OK;
 }
 
-/* Is anything deleted of what the query wants of it? Then sums are of no use. */
+/* Returns true if something of the query's range is deleted: then rollups cannot be used. */
 static bool is_touched(const struct qry_reader *reader, const struct qry_part *part)
 {
     return fg_deletions_touch(&reader->query->deletions[part->tenant], part->entry->service,
@@ -105,7 +105,7 @@ enum fg_code qry_rollups_find(struct qry_reader *reader, struct fg_err *err)
 
 /* ---- which series match ---- */
 
-/* Do groups leave it open? */
+/* Finds out whether groups leave open which series match. */
 static enum fg_code is_open(struct rollups_choosing *choosing, const struct qry_part *part,
                             bool *ret_open, struct fg_err *err)
 {
@@ -169,7 +169,7 @@ static enum fg_code find_indexes(struct rollups_choosing *choosing, struct fg_er
     return qry_fetch_all(reader->query, &list, keep_index, reader, err);
 }
 
-/* All series of the type, and which of them match: both ascend. */
+/* Lists all series of the type, and which of them match; ascending. */
 static enum fg_code find_series(struct rollups_choosing *choosing, const struct qry_part *part,
                                 struct fg_plan_source *source, struct fg_err *err)
 {
@@ -334,7 +334,7 @@ static enum fg_code plan_all(struct rollups_choosing *choosing, plan_user use, s
     return FG_OK;
 }
 
-/* Those that are kept come first. */
+/* Moves the parts that are not kept behind the others. */
 static void put_aside(struct qry_reader *reader, bool (*keep)(const struct qry_part *part))
 {
     uint32_t kept = 0;
@@ -360,7 +360,7 @@ static bool is_read(const struct qry_part *part)
     return part->n_raws + part->n_fulls > 0;
 }
 
-/* What nodes there are of what is open, and which series match where they do not say it. */
+/* Finds the rollups of open objects, and the indexes that are needed to know what matches. */
 static enum fg_code look(struct rollups_choosing *choosing, struct fg_err *err)
 {
     if (qry_rollups_find(choosing->reader, err) != FG_OK)
@@ -369,7 +369,7 @@ static enum fg_code look(struct rollups_choosing *choosing, struct fg_err *err)
     return find_indexes(choosing, err);
 }
 
-/* Opens what plans need, until there is nothing that they lack. */
+/* Opens children until plans lack nothing. */
 static enum fg_code open_all(struct rollups_choosing *choosing, struct fg_err *err)
 {
     struct qry_reader *reader = choosing->reader;

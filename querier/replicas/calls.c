@@ -6,12 +6,12 @@ struct qry_calls {
     struct qry_calls_pending *pending;
     pthread_mutex_t lock; /* of all below, and of `ended` and `wanted` of sent_calls */
     pthread_cond_t changed;
-    unsigned refs; /* of who waits, and of each call under way */
+    unsigned refs; /* the query, and each call under way */
     size_t n_ended;
     struct qry_sent_call *sent_calls;
 };
 
-/* ---- all there are ---- */
+/* ---- of all queries ---- */
 
 void qry_calls_pending_init(struct qry_calls_pending *pending)
 {
@@ -45,7 +45,7 @@ void qry_calls_pending_done(struct qry_calls_pending *pending)
     (void)pthread_mutex_destroy(&pending->lock);
 }
 
-/* ---- those of one query ---- */
+/* ---- of one query ---- */
 
 struct qry_calls *qry_calls_create(struct qry_calls_pending *pending)
 {
@@ -89,7 +89,7 @@ static void unref(struct qry_calls *calls)
         destroy(calls);
 }
 
-/* On a transport's thread. */
+/* Runs on a thread of the transport. */
 static void on_done(struct fg_call *call)
 {
     struct qry_sent_call *sent = fg_container(call, struct qry_sent_call, call);

@@ -25,7 +25,7 @@ struct qry_members {
     struct queriers_address addresses[ADDRESSES_MAX];
     size_t n_addresses;
 
-    struct fg_ticker *ticker; /* looks the names up again */
+    struct fg_ticker *ticker; /* resolves the names again */
     pthread_mutex_t lock;
     struct qry_member_set *set;
 };
@@ -142,7 +142,7 @@ static const struct qry_member *find_member(const struct qry_member_set *set, co
     return NULL;
 }
 
-/* One more, unless it is there already or cannot be called at all. */
+/* Adds a member, unless it is there or its address is unusable. */
 static void add_member(struct qry_member_set *set, const struct qry_member_set *before,
                        const char *url)
 {
@@ -164,7 +164,7 @@ static void add_member(struct qry_member_set *set, const struct qry_member_set *
     set->n++;
 }
 
-/* The addresses of one name. false: they could not be found out. */
+/* Adds the addresses of one name. Returns false if it does not resolve. */
 static bool look_up(const struct queriers_address *address, struct qry_member_set *set,
                     const struct qry_member_set *before)
 {
@@ -186,7 +186,7 @@ static bool look_up(const struct queriers_address *address, struct qry_member_se
     return true;
 }
 
-/* What a name stood for when it was looked up last stays where it cannot be looked up now. */
+/* Resolves all names. A name that does not resolve now keeps its last addresses. */
 static void look_up_all(struct qry_members *queriers)
 {
     struct qry_member_set *set = fg_new(struct qry_member_set), *before = queriers->set;
