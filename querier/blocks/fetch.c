@@ -663,6 +663,9 @@ enum fg_code qry_fetch_all(struct qry_query *query, struct qry_fetch_list *list,
     while (code == FG_OK && !is_done(&fetch) && !fg_crew_has_failed(fetch.crew))
         code = step(&fetch, err);
     code = finish(&fetch, code, err);
+    /* Every item was visited, or the query says why not. */
+    fg_assert(code != FG_OK || (is_done(&fetch) && fetch.at == fetch.n && fetch.n_loads == 0 &&
+                                fetch.again.first == NULL));
     if (code == FG_OK && fetch.lacks) {
         *err = fetch.away;
         code = err->code;

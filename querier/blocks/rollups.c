@@ -388,6 +388,22 @@ static enum fg_code open_all(struct rollups_choosing *choosing, struct fg_err *e
     return FG_OK;
 }
 
+/* Each part before n_parts has something to be read, in order and in the query's range; each part
+ * behind it has crowns at most. */
+static void check_plan(const struct qry_reader *reader)
+{
+    for (uint32_t i = 0; i < reader->n_found; i++) {
+        const struct qry_part *part = &reader->parts[i];
+
+        fg_assert(i < reader->n_parts ? part->chosen && is_read(part) : !is_read(part));
+        fg_assert(part->n_crowns + part->n_fulls == 0 || part->rollups != NULL);
+        for (uint32_t k = 0; k < part->n_raws; k++) {
+            fg_assert(part->raws[k].start_ns <= part->raws[k].end_ns);
+            fg_assert(k == 0 || part->raws[k - 1].start_ns <= part->raws[k].start_ns);
+        }
+    }
+}
+
 static enum fg_code choose(struct rollups_choosing *choosing, struct fg_err *err)
 {
     struct qry_reader *reader = choosing->reader;
@@ -398,6 +414,7 @@ static enum fg_code choose(struct rollups_choosing *choosing, struct fg_err *err
     if (plan_all(choosing, take_plan, err) != FG_OK)
         return err->code;
     put_aside(reader, is_read);
+    check_plan(reader);
     reader->batch = reader->parts;
     reader->mark = fg_arena_mark(reader->arena);
     return qry_query_check(reader->query, err);

@@ -101,8 +101,10 @@ enum fg_code qry_rows_settle(struct qry_part *part, struct fg_err *err)
             span.count = span.n_found;
             span.cut = false;
         }
-        if (span.count > 0)
-            part->spans[kept++] = span;
+        if (span.count == 0)
+            continue;
+        fg_assert(kept == 0 || part->spans[kept - 1].first <= span.first); /* span_after() */
+        part->spans[kept++] = span;
     }
     part->n_spans = kept;
     return FG_OK;

@@ -30,6 +30,7 @@ static void add_pending(struct qry_calls_pending *pending)
 static void remove_pending(struct qry_calls_pending *pending)
 {
     (void)pthread_mutex_lock(&pending->lock);
+    fg_assert(pending->n > 0);
     if (--pending->n == 0)
         (void)pthread_cond_signal(&pending->none);
     (void)pthread_mutex_unlock(&pending->lock);
@@ -82,7 +83,10 @@ static void destroy(struct qry_calls *calls)
 /* Locked; unlocks. */
 static void unref(struct qry_calls *calls)
 {
-    bool last = --calls->refs == 0;
+    bool last;
+
+    fg_assert(calls->refs > 0);
+    last = --calls->refs == 0;
 
     (void)pthread_mutex_unlock(&calls->lock);
     if (last)

@@ -62,7 +62,7 @@ static bool can_add(struct fixture *f)
     return can;
 }
 
-static void one_limit_for_reader_and_sums(void **state)
+static void reader_and_accumulators_share_one_limit(void **state)
 {
     static const struct {
         size_t reader_kib;
@@ -83,7 +83,7 @@ static void one_limit_for_reader_and_sums(void **state)
     }
 }
 
-static void the_reader_has_less_room_meanwhile(void **state)
+static void reader_has_less_memory_during_a_batch(void **state)
 {
     struct fixture f;
 
@@ -99,7 +99,7 @@ static void the_reader_has_less_room_meanwhile(void **state)
 }
 
 /* Fifteen who help, and the first, with 10 KiB each. */
-static void all_who_may_help_have_room(void **state)
+static void each_helper_has_memory_for_its_sums(void **state)
 {
     struct fixture f;
 
@@ -113,7 +113,7 @@ static void all_who_may_help_have_room(void **state)
 }
 
 /* Of a part of which nothing is to be read there are no sums. */
-static void nothing_for_what_is_not_read(void **state)
+static void unread_part_has_no_sums(void **state)
 {
     struct fixture f;
 
@@ -129,10 +129,10 @@ static void nothing_for_what_is_not_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_limit_for_reader_and_sums),
-        cmocka_unit_test(the_reader_has_less_room_meanwhile),
-        cmocka_unit_test(all_who_may_help_have_room),
-        cmocka_unit_test(nothing_for_what_is_not_read),
+        cmocka_unit_test(reader_and_accumulators_share_one_limit),
+        cmocka_unit_test(reader_has_less_memory_during_a_batch),
+        cmocka_unit_test(each_helper_has_memory_for_its_sums),
+        cmocka_unit_test(unread_part_has_no_sums),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
