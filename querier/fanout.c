@@ -192,19 +192,19 @@ void qry_fanout_end(struct qry_query *query)
 }
 
 /* What an attempt adds to; the next one starts from the same numbers. */
-struct errand_tally {
+struct fanout_tally {
     uint64_t profiles, series;
     size_t missing;
     bool incomplete;
 };
 
-static struct errand_tally tally_of(const struct qry_query *query)
+static struct fanout_tally tally_of(const struct qry_query *query)
 {
-    return (struct errand_tally){query->profiles, query->series, query->missing.len,
+    return (struct fanout_tally){query->profiles, query->series, query->missing.len,
                                  query->incomplete};
 }
 
-static void take_back(struct qry_query *query, const struct errand_tally *to)
+static void take_back(struct qry_query *query, const struct fanout_tally *to)
 {
     query->profiles = to->profiles;
     query->series = to->series;
@@ -214,8 +214,8 @@ static void take_back(struct qry_query *query, const struct errand_tally *to)
 
 enum fg_code qry_fanout_run(struct qry_query *query, struct qry_fanout *fanout, struct fg_err *err)
 {
-    const struct errand_tally before = tally_of(query);
-    struct errand_tally begun;
+    const struct fanout_tally before = tally_of(query);
+    struct fanout_tally begun;
 
     if (begin(query, false, err) != FG_OK)
         return err->code;

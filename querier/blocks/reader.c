@@ -284,22 +284,22 @@ static enum fg_code fetch_indexes(struct qry_reader *reader, struct fg_err *err)
 
 /* Adds a span for the part of a series chunk in a stretch of time, if there may be anything. */
 static enum fg_code add_span(struct qry_reader *reader, struct qry_part *part,
-                             const struct fg_block_run *run, uint32_t first_match,
+                             const struct fg_block_run *chunk, uint32_t first_match,
                              uint32_t n_matches, struct fg_time_span times, struct fg_err *err)
 {
-    if (run->t_min_ns > times.end_ns || run->t_max_ns < times.start_ns)
+    if (chunk->t_min_ns > times.end_ns || chunk->t_max_ns < times.start_ns)
         return FG_OK;
     if (!fg_arena_grow(reader->arena, &part->spans, part->n_spans, 1, &part->cap_spans,
                        sizeof *part->spans))
         return qry_query_too_large(err);
     part->spans[part->n_spans++] = (struct qry_span){
-        .series = run->series,
-        .first = run->first,
-        .count = run->count,
+        .series = chunk->series,
+        .first = chunk->first,
+        .count = chunk->count,
         .first_match = first_match,
         .n_matches = n_matches,
         .times = times,
-        .cut = run->t_min_ns < times.start_ns || run->t_max_ns > times.end_ns,
+        .cut = chunk->t_min_ns < times.start_ns || chunk->t_max_ns > times.end_ns,
     };
     return FG_OK;
 }
@@ -331,8 +331,8 @@ static bool is_of(const struct qry_part *part, const struct fg_plan_raw *raw, ui
     return true;
 }
 
-/* What of these times is to be read as it is. Raws ascend by time, and those that are of one series
- * are apart: so are its spans. */
+/* Adds spans for the profiles of these times that are to be read. Raws ascend by time, and those of
+ * one series do not overlap, so its spans do not either. */
 static enum fg_code add_raw_spans(struct qry_reader *reader, struct qry_part *part,
                                   uint32_t first_match, uint32_t n_matches,
                                   struct fg_time_span times, struct fg_err *err)

@@ -45,12 +45,11 @@ static bool is_touched(const struct qry_reader *reader, const struct qry_part *p
 }
 
 /*
- * Of what is alone nothing can be taken out: what is deleted of it, or what may be, goes with all
- * of the part, as it will from the bucket (compactor/strip.h). How long it is kept the manifest
- * says.
+ * Nothing can be subtracted from rollups whose profiles are gone. If a deletion names something in
+ * them, or may name it, all of the part is left out, as it will be removed from the bucket
+ * (compactor/strip.h). Retention needs no look: the manifest says how long they are kept.
  */
-static enum fg_code forget_named(struct qry_reader *reader, struct qry_part *part,
-                                 struct fg_err *err)
+static enum fg_code skip_named(struct qry_reader *reader, struct qry_part *part, struct fg_err *err)
 {
     const struct fg_deletions *deletions = &reader->query->deletions[part->tenant];
     uint32_t n = qry_blocks_manifest(reader->query, part->tenant)->n_tombstones;
@@ -98,7 +97,7 @@ enum fg_code qry_rollups_find(struct qry_reader *reader, struct fg_err *err)
         return err->code;
     for (uint32_t i = 0; i < reader->n_parts; i++)
         if (reader->parts[i].object->rollup_only && reader->parts[i].rollups != NULL &&
-            forget_named(reader, &reader->parts[i], err) != FG_OK)
+            skip_named(reader, &reader->parts[i], err) != FG_OK)
             return err->code;
     return FG_OK;
 }

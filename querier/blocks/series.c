@@ -41,8 +41,8 @@ static enum fg_code add_match(struct series_listing *listing, const struct qry_p
     return code;
 }
 
-/* A span is there for each run that may have profiles in the range; in what is left of it, where
- * some is deleted. A series may have many runs, and is listed once. */
+/* Lists the series of a part that have a span: a series chunk that may have profiles in what
+ * deletions leave of the range. A series may have many chunks, and is listed once. */
 static enum fg_code add_part(struct series_listing *listing, const struct qry_part *part,
                              struct fg_err *err)
 {
