@@ -1,4 +1,4 @@
-/* Metadata: which types, labels and series there are. */
+/* The methods for metadata: which types, labels and series there are. */
 #include "querier/api.h"
 #include "querier/collect.h"
 
@@ -72,7 +72,7 @@ enum fg_code qry_api_profile_types(struct qry_query *query, const ProtobufCMessa
     return code;
 }
 
-/* Selectors of the metadata methods; selection and sets are the caller's to end. */
+/* Collects series for a metadata method. The caller ends selection and sets. */
 static enum fg_code find_series(struct qry_query *query, struct qry_selection *selection,
                                 char *const *matchers, size_t n_matchers, const char *context,
                                 const char *const *names, size_t n_names,
@@ -217,7 +217,7 @@ static enum fg_code reply_series(struct qry_query *query, const struct qry_label
     return qry_query_reply(query, &out.base, err);
 }
 
-/* Without names beyond the plain ones; what becomes equal becomes one. */
+/* Removes labels whose names are not plain; sets that become equal become one. */
 static enum fg_code plain_names_only(struct qry_query *query, const struct qry_label_sets *from,
                                      struct qry_label_sets *into, struct fg_err *err)
 {

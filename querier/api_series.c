@@ -1,10 +1,10 @@
-/* Values over time. */
+/* The method for values over time. */
 #include "querier/api.h"
 #include "querier/collect.h"
 
 #include <math.h>
 
-/* The labels of a group stand in the order of group_by; what it lacks is left out. */
+/* Makes the labels of a group, in the order of group_by, without those it lacks. */
 static Types__V1__LabelPair **group_labels(struct fg_arena *arena, const struct fg_labels *labels,
                                            char *const *group_by, size_t n_group_by, size_t *ret_n)
 {

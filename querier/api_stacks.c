@@ -1,4 +1,4 @@
-/* Profiles merged into flame graphs, trees and pprof; and two of them side by side. */
+/* The methods that merge profiles: flame graphs, trees, pprof, and comparisons. */
 #include "common/base/str.h"
 #include "common/model/flame.h"
 #include "querier/api.h"
@@ -131,7 +131,7 @@ static enum fg_code bad_ids(struct qry_query *query, const struct qry_selection 
     return code;
 }
 
-/* What a request selects. *ret_stacks NULL: nothing. In the query's arena. */
+/* Reads what a request selects, into the query's arena. *ret_stacks NULL: nothing. */
 static enum fg_code find_stacks(struct qry_query *query, const struct stack_request *in,
                                 struct qry_selection *selection,
                                 const struct qry_stack_filter **ret_stacks, struct fg_err *err)
@@ -146,7 +146,8 @@ static enum fg_code find_stacks(struct qry_query *query, const struct stack_requ
     if (in->n_spans > 0 && in->n_traces > 0)
         return fg_fail(err, FG_E_INVALID, "span_selector and trace_id_selector cannot be combined");
     if (in->selector != NULL &&
-        in->selector->go_pgo != NULL) /* a profile that is not cut misleads compilers */
+        in->selector->go_pgo !=
+            NULL) /* unsupported: an untrimmed profile would mislead compilers */
         return fg_fail(err, FG_E_UNIMPLEMENTED,
                        "go_pgo is not supported yet: leave it out for the whole profile");
     *ret_stacks = NULL;
@@ -287,7 +288,7 @@ static enum fg_code answer_pprof(struct qry_query *query, const struct fg_tree *
     return code;
 }
 
-/* Drawn in any form but pprof. Tree: what was found, into an empty one. */
+/* Answers in any form except pprof. tree: empty before. */
 static enum fg_code answer_flamegraph(struct qry_query *query,
                                       const struct qry_stack_filter *stacks,
                                       const struct qry_selection *selection, size_t max_nodes,

@@ -19,7 +19,7 @@ static enum fg_code take_tree(struct qry_query *query, const struct fg_call *cal
     fg_tree_init(&part);
     enum fg_code code = qry_fanout_take_tree(query, call, &part, err);
     if (code == FG_OK && into->n_nodes == 0) {
-        struct fg_tree empty = *into; /* the first part becomes the whole as it is */
+        struct fg_tree empty = *into; /* the first part becomes the result as it is */
 
         fg_tree_add(&part, FG_TREE_ROOT, empty.root_self);
         *into = part;
@@ -405,7 +405,7 @@ static enum fg_code read_profiles(struct qry_query *query, struct qry_fanout *ba
 
 static void restart_profiles(struct qry_fanout *base)
 {
-    (void)base; /* who visits knows that a profile may come twice */
+    (void)base; /* visitors know that a profile may come twice */
 }
 
 enum fg_code qry_collect_profiles(struct qry_query *query, const struct qry_selection *selection,

@@ -17,7 +17,7 @@ struct diff_sums {
     int64_t rest[2]; /* below it, but in none of its children */
 };
 
-/* How far totals may be too small, of a node on one side. */
+/* How far the total of a node may be too small on one side. */
 struct doubt {
     bool known;            /* the side has the node */
     uint64_t error, below; /* as in fg_crown_judged */
@@ -315,7 +315,7 @@ static void draw_level(struct diff_work *work)
     work->next = drawn;
 }
 
-/* Could the node be shown if all that is doubtful were its own? */
+/* Returns true if the node might be shown if everything doubtful were its own. */
 static bool could_show(const struct diff_work *work, uint32_t node)
 {
     for (unsigned side = 0; side < 2; side++) {

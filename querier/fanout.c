@@ -6,8 +6,8 @@
 #include "querier/deletions.h"
 
 enum {
-    SNAPSHOTS_MAX = 4
-}; /* of a fan-out: a second is rare, a fourth means that all is not well */
+    SNAPSHOTS_MAX = 4 /* of a fan-out: a second is rare, a fourth means that something is wrong */
+};
 
 enum fg_code qry_fanout_selection(struct qry_query *query, const struct qry_selection *from,
                                   Fg__Inner__Selection *ret_selection, struct fg_err *err)
@@ -59,7 +59,7 @@ void qry_fanout_count(struct qry_query *query, const Fg__Inner__Stats *stats)
         qry_query_lacks(query, fg_cstr(stats->lacks));
 }
 
-/* --- what SELECT is for --- */
+/* --- SELECT --- */
 
 enum fg_code qry_fanout_select_head(struct qry_query *query, const struct qry_selection *from,
                                     const struct qry_stack_filter *stacks, bool names_only,
@@ -104,7 +104,7 @@ enum fg_code qry_fanout_take_tree(struct qry_query *query, const struct fg_call 
 
 /* --- fan-outs --- */
 
-/* Ingesters answer while blocks are read. */
+/* Asks first, so that ingesters answer while blocks are read. */
 static enum fg_code try_fanout(struct qry_query *query, struct qry_fanout *fanout, bool last_try,
                                struct fg_err *err)
 {
@@ -125,7 +125,7 @@ static bool is_too_old(const struct qry_query *query, enum fg_code code)
     return query->querier->blocks != NULL && (code == FG_E_PRECONDITION || code == FG_E_NOT_FOUND);
 }
 
-/* Fresh snapshots did not help: that is no fault of the client's. */
+/* Fresh snapshots did not help, which is not the client's fault. */
 static enum fg_code give_up(const struct qry_query *query, struct fg_err *err)
 {
     if (query->querier->blocks == NULL && err->code == FG_E_PRECONDITION)
@@ -136,7 +136,8 @@ static enum fg_code give_up(const struct qry_query *query, struct fg_err *err)
     return fg_wrap(err, "after %d snapshots", SNAPSHOTS_MAX);
 }
 
-/* The ring, then a snapshot, and what is deleted in it. */
+/* The ring comes before the snapshot, which has to be of its generation at least; then what is
+ * deleted in the snapshot. */
 static enum fg_code begin(struct qry_query *query, bool fresh, struct fg_err *err)
 {
     if (qry_replicas_begin(query, fresh, err) != FG_OK ||
@@ -145,7 +146,7 @@ static enum fg_code begin(struct qry_query *query, bool fresh, struct fg_err *er
     return query->deletions != NULL && !fresh ? FG_OK : qry_deletions_take(query, err);
 }
 
-/* Does the query lack what this record says was given up? selector NULL: every series. */
+/* Returns true if the query may need what operators gave up. selector NULL: every series. */
 static bool lacks(const struct fg_blocks_lost *lost, const struct qry_replicas_head *head)
 {
     if (lost->t_min_ns > head->end_ns || lost->t_max_ns < head->start_ns)
@@ -154,7 +155,7 @@ static bool lacks(const struct fg_blocks_lost *lost, const struct qry_replicas_h
            fg_selector_may_match_service(head->selector, lost->service);
 }
 
-/* What operators gave up of that time is in no answer, and the answer says so. */
+/* What operators gave up is in no response, and a response that may need it says so. */
 static void tell_lost(struct qry_query *query, const struct qry_replicas_head *head)
 {
     for (size_t t = 0; t < query->tenants.n; t++) {
@@ -190,20 +191,20 @@ void qry_fanout_end(struct qry_query *query)
     qry_replicas_end(query);
 }
 
-/* What a try adds to, so that the next one begins as it did. */
-struct errand_tally {
+/* What an attempt adds to; the next one starts from the same numbers. */
+struct fanout_tally {
     uint64_t profiles, series;
     size_t missing;
     bool incomplete;
 };
 
-static struct errand_tally tally_of(const struct qry_query *query)
+static struct fanout_tally tally_of(const struct qry_query *query)
 {
-    return (struct errand_tally){query->profiles, query->series, query->missing.len,
+    return (struct fanout_tally){query->profiles, query->series, query->missing.len,
                                  query->incomplete};
 }
 
-static void take_back(struct qry_query *query, const struct errand_tally *to)
+static void take_back(struct qry_query *query, const struct fanout_tally *to)
 {
     query->profiles = to->profiles;
     query->series = to->series;
@@ -213,8 +214,8 @@ static void take_back(struct qry_query *query, const struct errand_tally *to)
 
 enum fg_code qry_fanout_run(struct qry_query *query, struct qry_fanout *fanout, struct fg_err *err)
 {
-    const struct errand_tally before = tally_of(query);
-    struct errand_tally begun;
+    const struct fanout_tally before = tally_of(query);
+    struct fanout_tally begun;
 
     if (begin(query, false, err) != FG_OK)
         return err->code;
@@ -225,7 +226,7 @@ enum fg_code qry_fanout_run(struct qry_query *query, struct qry_fanout *fanout, 
             take_back(query, &begun);
         } else {
             if (snapshots++ == SNAPSHOTS_MAX || !is_too_old(query, err->code) ||
-                (query->stale && query->fresh)) /* no newer one is to be had */
+                (query->stale && query->fresh)) /* there is no newer one */
                 return give_up(query, err);
             take_back(query, &before);
             if (begin(query, true, err) != FG_OK)

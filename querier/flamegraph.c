@@ -27,7 +27,7 @@ static enum fg_code take_tree(struct qry_query *query, const struct fg_call *cal
     return code;
 }
 
-/* Call sites are compared with locations: they need the tree itself. */
+/* Call sites are compared with locations, so they need the tree itself. */
 static enum fg_code read_site(struct qry_query *query, const struct sum_fanout *fanout,
                               struct fg_err *err)
 {
@@ -60,7 +60,7 @@ static void restart_sum(struct qry_fanout *base)
     fg_crown_sum_init(base->into);
 }
 
-/* Into an empty sum. */
+/* Adds up a selection, into an empty sum. */
 static enum fg_code add_up(struct qry_query *query, const struct qry_selection *selection,
                            const struct qry_stack_filter *stacks, bool full,
                            struct fg_crown_sum *into, struct qry_flamegraph_facts *facts,
@@ -100,7 +100,7 @@ struct flamegraph_query {
     size_t max_nodes;
     bool fold;
     struct fg_crown_sum sums[QUERY_SIDES_MAX];
-    /* Draws the sums, in place of what was drawn before. */
+    /* Draws the sums, replacing what was drawn before. */
     void (*draw)(struct flamegraph_query *graph, struct fg_crown_verdict *ret_verdict);
     void *into;
 };
@@ -143,7 +143,7 @@ static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdi
     struct qry_flamegraph_facts facts;
 
     query->deadline_mono_ns = now_ns + (deadline_mono_ns - now_ns) / 2;
-    query->profiles = 0; /* they are the same ones */
+    query->profiles = 0; /* the same ones are counted again */
     query->series = 0;
     enum fg_code code = add_up_sides(graph, true, &facts, err);
     query->deadline_mono_ns = deadline_mono_ns;
@@ -157,7 +157,7 @@ static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdi
     return code == FG_E_DEADLINE || code == FG_E_LIMIT ? FG_OK : code;
 }
 
-/* Of what is older than profiles are kept there are rollups, if anything. */
+/* Fits the selections to time ranges for which there are only rollups. */
 static enum fg_code fit_sides(struct flamegraph_query *graph, struct fg_err *err)
 {
     if (qry_fanout_begin(graph->query, err) != FG_OK)

@@ -23,7 +23,7 @@ struct querier_service {
     struct fg_rpc *rpc;
     struct fg_peers *peers;
     struct fg_ring_watch *watch;
-    struct qry_share *share; /* NULL: this querier reads for itself alone */
+    struct qry_share *share; /* NULL: there are no other queriers */
     struct fg_rpc_server *server;
     struct querier *querier;
 };
@@ -51,7 +51,7 @@ static enum fg_code open_ring(struct querier_service *service, struct fg_program
     return FG_OK;
 }
 
-/* Where there are other queriers. */
+/* Creates the share, if there are other queriers. */
 static enum fg_code open_share(struct querier_service *service, struct fg_program *program,
                                struct fg_err *err)
 {
@@ -101,7 +101,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .fetch_max_bytes = settings.fetch_max_bytes,
         .refine_max_bytes = settings.refine_max_bytes,
         .manifest_age_ns = settings.manifest_age_ns,
-        .disk = service->share == NULL ? service->disk : NULL, /* each thing is on one disk */
+        .disk = service->share == NULL ? service->disk : NULL, /* else the share caches on it */
     });
     qry_routes(service->querier, program->http);
     return FG_OK;
@@ -124,7 +124,7 @@ static enum fg_code read_ring(struct fg_program *program, int64_t deadline_mono_
     return fg_ring_watch_fresh(service->watch, deadline_mono_ns, &view, err);
 }
 
-/* The bucket may be slow to answer. Without a ring that was read once no query has an answer. */
+/* Waits for the ring, since the bucket may be slow and no query can be answered without it. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct querier_service *service = program->service;

@@ -16,7 +16,7 @@ void qry_label_sets_done(struct qry_label_sets *sets)
     fg_map_done(&sets->map);
 }
 
-/* sets->n: it is not there. */
+/* Returns sets->n if it is not there. */
 static size_t find_set(const struct qry_label_sets *sets, const struct fg_labels *labels,
                        uint64_t hash)
 {
@@ -81,7 +81,6 @@ static int cmp_labels(const void *a, const void *b)
     return fg_labels_cmp(a, b);
 }
 
-/* The map is of no use afterwards. */
 void qry_label_sets_sort(struct qry_label_sets *sets)
 {
     if (sets->n > 1)
@@ -102,7 +101,7 @@ void qry_points_list_done(struct qry_points_list *list)
     fg_map_done(&list->map);
 }
 
-/* Two ascending runs into one. */
+/* Merges two ascending lists of points. */
 static enum fg_code merge_points(struct qry_points *into, const struct qry_points *from,
                                  struct fg_arena *arena, struct fg_err *err)
 {

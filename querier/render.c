@@ -8,7 +8,7 @@
 #include "querier/flamegraph.h"
 
 enum {
-    TIMELINE_POINTS = 1500,        /* wanted; the step is then rounded to a friendly one */
+    TIMELINE_POINTS = 1500,        /* at least wanted; the step is then rounded */
     TIMELINE_STEP_MIN_S = 15,      /* agents send about every ten seconds */
     TIMELINE_SAMPLES_MAX = 100000, /* ranges of centuries; steps end at a year */
 };
@@ -51,7 +51,7 @@ void qry_render_read_params(struct fg_http_request *req, struct qry_render_param
     *ret_params = found;
 }
 
-/* Empty and unreadable times are now. */
+/* Reads a time; an empty or malformed one is now. */
 static int64_t read_time_ms(struct fg_slice text, int64_t now_ns)
 {
     int64_t ns = now_ns;
@@ -61,7 +61,7 @@ static int64_t read_time_ms(struct fg_slice text, int64_t now_ns)
     return ns / FG_MS_NS;
 }
 
-/* What is no number is as if it were not there. */
+/* Reads a number of nodes; a malformed one counts as missing. */
 static enum fg_code read_max_nodes(struct fg_slice text, size_t *ret_max_nodes, struct fg_err *err)
 {
     int64_t asked = 0;
@@ -103,7 +103,7 @@ static void write_numbers(struct fg_json_writer *json, const char *key, const in
     fg_json_end(json);
 }
 
-/* What flame graphs of one and of two sides have in common. */
+/* A flame graph of one or two sides. */
 struct render_flamegraph {
     const struct fg_slice *names;
     size_t n_names;
@@ -203,7 +203,7 @@ static struct fg_slice group_key(const struct qry_points *series, const char *la
     return value.len > 0 ? value : FG_LIT("*");
 }
 
-/* By the value of the first label; of several series with one value the last counts, as ever. */
+/* By the value of the first label; of several series with one value the last counts, as clients expect. */
 static void write_groups(struct fg_json_writer *json, const struct timeline *timeline,
                          const struct qry_points *series, size_t n, const char *label)
 {

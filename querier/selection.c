@@ -11,7 +11,7 @@ void qry_selection_done(struct qry_selection *selection)
     fg_selector_done(&selection->selector);
 }
 
-/* Times beyond what nanoseconds can say are as good as never. */
+/* Times beyond 64 bits of nanoseconds are clamped. */
 static int64_t ms_to_ns(int64_t ms)
 {
     int64_t ns;
@@ -38,8 +38,8 @@ static enum fg_code too_long(int64_t length_ns, int64_t max_ns, struct fg_err *e
     return err->code;
 }
 
-/* What is before the lookback is left out; of a range that is before it altogether nothing remains.
- */
+/* Cuts off what is before the lookback or retention. A range that is before it as a whole becomes
+ * empty. */
 static void look_back(const struct qry_query *query, struct qry_selection *selection)
 {
     int64_t oldest_ns = qry_query_oldest_ns(query);
@@ -101,7 +101,7 @@ enum fg_code qry_selection_matchers(struct qry_query *query, struct qry_selectio
     return FG_OK;
 }
 
-/* The id's five parts as text: what a sixth says does not matter. */
+/* Keeps the id's five parts as text; a sixth is ignored. */
 static enum fg_code select_type(struct qry_query *query, struct qry_selection *selection,
                                 const char *type_id, struct fg_err *err)
 {
@@ -118,7 +118,7 @@ static enum fg_code select_type(struct qry_query *query, struct qry_selection *s
     return FG_OK;
 }
 
-/* Profiles that sampling marked are left out, unless the query is about the mark itself. */
+/* Leaves out profiles that sampling marked, unless the selector names the mark. */
 static enum fg_code leave_out_sampled(struct qry_query *query, struct qry_selection *selection,
                                       struct fg_err *err)
 {
@@ -215,7 +215,7 @@ static bool is_token(struct fg_slice text)
     return text.len > 0;
 }
 
-/* The part before the next stop that is not inside quotes; *rest is what follows the stop. */
+/* Returns the text before the next stop outside of quotes; *rest: what follows it. */
 static struct fg_slice cut(struct fg_slice text, uint8_t stop, struct fg_slice *rest)
 {
     bool quoted = false;

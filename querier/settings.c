@@ -47,7 +47,7 @@ const struct fg_conf_field qry_ingester_fields[] = {
 };
 const size_t qry_n_ingester_fields = FG_COUNT(qry_ingester_fields);
 
-/* Of the disk is left to others: the data folder may be on it. */
+/* Left free for others: the data folder may be on the same disk. */
 static const uint64_t DISK_FREE_MIN_BYTES = UINT64_C(1) << 30;
 
 static enum fg_code open_cache(struct fg_disk_cache_config *config, struct fg_program *program,

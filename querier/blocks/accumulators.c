@@ -1,9 +1,9 @@
 #include "querier/blocks/accumulators.h"
 
-void qry_accumulators_init(struct qry_accumulators *adders, const struct qry_reader *reader)
+void qry_accumulators_init(struct qry_accumulators *accumulators, const struct qry_reader *reader)
 {
-    *adders = (struct qry_accumulators){.reader = reader};
-    fg_assert(pthread_mutex_init(&adders->lock, NULL) == 0);
+    *accumulators = (struct qry_accumulators){.reader = reader};
+    fg_assert(pthread_mutex_init(&accumulators->lock, NULL) == 0);
 }
 
 static struct fg_task_group *task_group_of(const struct qry_reader *reader)
@@ -11,13 +11,13 @@ static struct fg_task_group *task_group_of(const struct qry_reader *reader)
     return reader->query->snapshot->task_group;
 }
 
-void qry_accumulators_done(struct qry_accumulators *adders)
+void qry_accumulators_done(struct qry_accumulators *accumulators)
 {
-    fg_assert(adders->idle == NULL);
-    (void)pthread_mutex_destroy(&adders->lock);
+    fg_assert(accumulators->idle == NULL);
+    (void)pthread_mutex_destroy(&accumulators->lock);
 }
 
-/* Of one who adds to all parts of the batch that have something to be read. */
+/* Returns the bytes of an accumulator that adds to all parts of the batch. */
 static uint64_t sums_bytes(const struct qry_reader *reader)
 {
     uint64_t bytes = 0;
@@ -28,76 +28,78 @@ static uint64_t sums_bytes(const struct qry_reader *reader)
     return bytes;
 }
 
-void qry_accumulators_begin(struct qry_accumulators *adders)
+void qry_accumulators_begin(struct qry_accumulators *accumulators)
 {
-    const struct qry_reader *reader = adders->reader;
+    const struct qry_reader *reader = accumulators->reader;
     uint64_t max_bytes = reader->blocks->memory_max_bytes, sums = sums_bytes(reader);
     uint64_t used = fg_arena_used_bytes(reader->arena);
     uint64_t left = max_bytes - FG_MIN(max_bytes, used);
     uint64_t helpers = FG_MIN(left / 4, left - FG_MIN(left, sums)) / FG_MAX(sums, 1);
 
     helpers = FG_MIN(helpers, (uint64_t)FG_TASK_GROUP_HELPERS_MAX);
-    adders->max_bytes = left;
+    accumulators->max_bytes = left;
     fg_arena_set_limit(reader->arena, max_bytes - FG_MIN(left, sums * (1 + helpers)));
     fg_task_group_limit(task_group_of(reader), (unsigned)helpers);
 }
 
-void qry_accumulators_end(struct qry_accumulators *adders)
+void qry_accumulators_end(struct qry_accumulators *accumulators)
 {
-    const struct qry_reader *reader = adders->reader;
-    struct qry_accumulator *adder;
+    const struct qry_reader *reader = accumulators->reader;
+    struct qry_accumulator *accumulator;
 
-    while ((adder = adders->idle) != NULL) {
-        adders->idle = adder->next;
-        fg_block_samples_destroy(adder->samples);
-        fg_arena_destroy(adder->arena);
-        free(adder);
+    while ((accumulator = accumulators->idle) != NULL) {
+        accumulators->idle = accumulator->next;
+        fg_block_samples_destroy(accumulator->samples);
+        fg_arena_destroy(accumulator->arena);
+        free(accumulator);
     }
     fg_arena_set_limit(reader->arena, reader->blocks->memory_max_bytes);
     fg_task_group_limit(task_group_of(reader), FG_TASK_GROUP_HELPERS_MAX);
 }
 
-static struct qry_accumulator *adder_create(const struct qry_accumulators *adders)
+static struct qry_accumulator *adder_create(const struct qry_accumulators *accumulators)
 {
-    struct qry_accumulator *adder = fg_new(struct qry_accumulator);
+    struct qry_accumulator *accumulator = fg_new(struct qry_accumulator);
 
-    adder->arena = fg_arena_create(adders->max_bytes);
-    adder->samples = fg_block_samples_create(adders->reader->blocks->memory_max_bytes);
-    return adder;
+    accumulator->arena = fg_arena_create(accumulators->max_bytes);
+    accumulator->samples = fg_block_samples_create(accumulators->reader->blocks->memory_max_bytes);
+    return accumulator;
 }
 
-struct qry_accumulator *qry_accumulators_take(struct qry_accumulators *adders)
+struct qry_accumulator *qry_accumulators_take(struct qry_accumulators *accumulators)
 {
-    struct qry_accumulator *adder;
+    struct qry_accumulator *accumulator;
 
-    (void)pthread_mutex_lock(&adders->lock);
-    adder = adders->idle;
-    if (adder != NULL)
-        adders->idle = adder->next;
-    (void)pthread_mutex_unlock(&adders->lock);
-    return adder != NULL ? adder : adder_create(adders);
+    (void)pthread_mutex_lock(&accumulators->lock);
+    accumulator = accumulators->idle;
+    if (accumulator != NULL)
+        accumulators->idle = accumulator->next;
+    (void)pthread_mutex_unlock(&accumulators->lock);
+    return accumulator != NULL ? accumulator : adder_create(accumulators);
 }
 
-void qry_accumulators_give(struct qry_accumulators *adders, struct qry_accumulator *adder)
+void qry_accumulators_give(struct qry_accumulators *accumulators,
+                           struct qry_accumulator *accumulator)
 {
-    (void)pthread_mutex_lock(&adders->lock);
-    adder->next = adders->idle;
-    adders->idle = adder;
-    (void)pthread_mutex_unlock(&adders->lock);
+    (void)pthread_mutex_lock(&accumulators->lock);
+    accumulator->next = accumulators->idle;
+    accumulators->idle = accumulator;
+    (void)pthread_mutex_unlock(&accumulators->lock);
 }
 
-uint64_t *qry_accumulator_sums(struct qry_accumulator *adder, const struct qry_reader *reader,
+uint64_t *qry_accumulator_sums(struct qry_accumulator *accumulator, const struct qry_reader *reader,
                                const struct qry_part *part)
 {
     size_t number = (size_t)(part - reader->batch);
 
-    if (adder->sums == NULL)
-        adder->sums = fg_arena_new(adder->arena, uint64_t *, reader->n_batch);
-    if (adder->sums == NULL)
+    if (accumulator->sums == NULL)
+        accumulator->sums = fg_arena_new(accumulator->arena, uint64_t *, reader->n_batch);
+    if (accumulator->sums == NULL)
         return NULL;
-    if (adder->sums[number] == NULL)
-        adder->sums[number] = fg_arena_new(adder->arena, uint64_t, part->entry->n_stacks);
-    return adder->sums[number];
+    if (accumulator->sums[number] == NULL)
+        accumulator->sums[number] =
+            fg_arena_new(accumulator->arena, uint64_t, part->entry->n_stacks);
+    return accumulator->sums[number];
 }
 
 static void add_sums(uint64_t *into, const uint64_t *sums, uint32_t n)
@@ -106,11 +108,11 @@ static void add_sums(uint64_t *into, const uint64_t *sums, uint32_t n)
         fg_value_sum(&into[i], sums[i]);
 }
 
-void qry_accumulators_join(const struct qry_accumulators *adders, struct qry_part *part)
+void qry_accumulators_join(const struct qry_accumulators *accumulators, struct qry_part *part)
 {
-    size_t number = (size_t)(part - adders->reader->batch);
+    size_t number = (size_t)(part - accumulators->reader->batch);
 
-    for (const struct qry_accumulator *at = adders->idle; at != NULL; at = at->next) {
+    for (const struct qry_accumulator *at = accumulators->idle; at != NULL; at = at->next) {
         uint64_t *sums = at->sums == NULL ? NULL : at->sums[number];
 
         if (sums != NULL && part->sums != NULL)

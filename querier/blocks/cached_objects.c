@@ -14,7 +14,7 @@ enum {
     WHAT_ROLLUP
 };
 
-/* What was parsed, with its memory, and what it borrows from. */
+/* What was parsed, its memory, and the entry that it borrows from. */
 struct parsed {
     struct fg_arena *arena;
     struct fg_cache_entry *below; /* NULL: nothing */
@@ -65,7 +65,7 @@ static enum fg_code parsed_take(struct parsed *parsed, enum fg_code code, void *
 
 /* ---- directories ---- */
 
-/* Nodes are those of the part: series have their groups, and it is derived of others or not. */
+/* Checks that rollups are those of the part: both have the same series, or both have none. */
 static enum fg_code check_rollups(const struct fg_block_part *part,
                                   const struct fg_rollups *rollups, struct fg_err *err)
 {
@@ -86,7 +86,7 @@ static enum fg_code parse_part_rollups(const struct fg_block_part *part, struct 
     return check_rollups(part, rollups, err);
 }
 
-/* bytes: from `from` in the object on. */
+/* Parses the rollups of all parts. bytes: of the object from `from` on. */
 static enum fg_code parse_rollups(struct parsed *parsed, struct fg_slice bytes, uint64_t from,
                                   struct fg_err *err)
 {
@@ -123,7 +123,7 @@ static enum fg_code parse_head(const struct qry_fetch_item *item, struct fg_slic
     if (fg_block_directory_parse(fg_slice_sub(bytes, before, SIZE_MAX), object->bytes,
                                  parsed->arena, &parsed->directory, err) != FG_OK)
         return err->code;
-    /* Bytes that are whole but not those that the manifest lists. */
+    /* Undamaged bytes of another object than the manifest lists. */
     if (directory->n_profiles != object->profiles || !fg_id_eq(directory->digest, object->digest))
         return fg_fail(err, FG_E_CORRUPT, "its profiles differ from the manifest");
     /* Part by part, where they are needed: there are too many for the head, or it is a segment, of
@@ -262,7 +262,7 @@ static enum fg_code name_tree(const struct qry_fetch_item *item, struct fg_slice
     return code;
 }
 
-/* Where a part has its stacks as names nobody needs to make them. */
+/* Parses the names of a part, or makes them from its tree if it does not store them. */
 static enum fg_code get_names(const struct qry_fetch_item *item, struct fg_slice bytes,
                               size_t max_bytes, struct parsed *parsed, struct fg_err *err)
 {
@@ -342,7 +342,7 @@ enum fg_code qry_fetch_add_rollup_names(struct qry_fetch_list *list, struct fg_a
 
 /* ---- pages ---- */
 
-/* As it was stored: unpacking is cheap, and packed there is room for more. */
+/* As it was stored. */
 struct cached_page {
     size_t len;
     uint8_t bytes[];
@@ -372,7 +372,7 @@ static enum fg_code make_page(const struct qry_fetch_item *item, struct fg_slice
 {
     const struct fg_block_page *entry = &item->part->index->pages[item->kind].pages[item->number];
 
-    (void)max_bytes; /* of what is unpacked later */
+    (void)max_bytes; /* unpacking is bounded later */
     return keep_page(item, bytes, entry->crc, "page", ret_value, ret_bytes, err);
 }
 

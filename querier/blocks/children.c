@@ -3,29 +3,29 @@
 #include "querier/blocks/blocks.h"
 #include "querier/blocks/lost.h"
 
-/* ---- who speaks for what is under it ---- */
+/* ---- what a parent covers ---- */
 
-/* What a block of rollups has for the query. */
-struct voice {
+/* What a derived block has for the query. */
+struct cover {
     uint32_t n_parts;
     uint64_t profiles; /* of these parts */
-    bool mute;         /* there are nodes that may not be used */
+    bool unusable;     /* some of its rollups cannot be used */
 };
 
 /* By object, in the reader's arena; NULL: no room. */
-static struct voice *find_voices(const struct qry_reader *reader)
+static struct cover *find_covers(const struct qry_reader *reader)
 {
-    struct voice *voices = fg_arena_new(reader->arena, struct voice, reader->objects.n);
+    struct cover *covers = fg_arena_new(reader->arena, struct cover, reader->objects.n);
 
-    for (uint32_t i = 0; voices != NULL && i < reader->n_found; i++) {
+    for (uint32_t i = 0; covers != NULL && i < reader->n_found; i++) {
         const struct qry_part *part = &reader->parts[i];
-        struct voice *voice = &voices[part->object - reader->objects.items];
+        struct cover *cover = &covers[part->object - reader->objects.items];
 
-        voice->n_parts++;
-        voice->profiles += part->entry->n_profiles;
-        voice->mute = voice->mute || part->rollups == NULL;
+        cover->n_parts++;
+        cover->profiles += part->entry->n_profiles;
+        cover->unusable = cover->unusable || part->rollups == NULL;
     }
-    return voices;
+    return covers;
 }
 
 static bool has_all(const struct fg_blocks *blocks, const struct fg_blocks_entry *derived)
@@ -44,20 +44,20 @@ static bool has_all(const struct fg_blocks *blocks, const struct fg_blocks_entry
     return profiles == derived->profiles && fg_id_eq(digest, derived->digest);
 }
 
-static bool speaks(const struct qry_reader *reader, uint32_t tenant,
-                   const struct qry_object *parent, const struct voice *voice)
+static bool covers_query(const struct qry_reader *reader, uint32_t tenant,
+                         const struct qry_object *parent, const struct cover *cover)
 {
-    if (voice->mute)
+    if (cover->unusable)
         return false;
-    return (reader->service.len > 0 && voice->n_parts > 0) ||
+    return (reader->service.len > 0 && cover->n_parts > 0) ||
            has_all(qry_blocks_manifest(reader->query, tenant), parent->derived);
 }
 
 typedef void (*child_visit)(struct qry_object *child, const struct qry_object *parent,
-                            const struct voice *voice, void *arg);
+                            const struct cover *cover, void *arg);
 
-/* Visits what is shut under each block that speaks for it; of several such it is under all. */
-static void visit_children(struct qry_reader *reader, const struct voice *voices, child_visit visit,
+/* Visits the closed children of each parent that covers them; a child may have several. */
+static void visit_children(struct qry_reader *reader, const struct cover *covers, child_visit visit,
                            void *arg)
 {
     struct qry_objects *objects = &reader->objects;
@@ -66,32 +66,32 @@ static void visit_children(struct qry_reader *reader, const struct voice *voices
         for (uint32_t i = objects->blocks[t]; i < objects->blocks[t + 1]; i++) {
             const struct qry_object *parent = &objects->items[i];
 
-            if (parent->derived == NULL || !speaks(reader, t, parent, &voices[i]))
+            if (parent->derived == NULL || !covers_query(reader, t, parent, &covers[i]))
                 continue;
             for (uint32_t k = 0; k < parent->derived->n_from_blocks; k++) {
                 struct qry_object *child =
                     qry_objects_block(objects, t, parent->derived->from_blocks[k]);
 
                 if (child != NULL && child->closed)
-                    visit(child, parent, &voices[i], arg);
+                    visit(child, parent, &covers[i], arg);
             }
         }
 }
 
-static void cover(struct qry_object *child, const struct qry_object *parent,
-                  const struct voice *voice, void *arg)
+static void mark_covered(struct qry_object *child, const struct qry_object *parent,
+                         const struct cover *cover, void *arg)
 {
-    (void)parent, (void)voice, (void)arg;
+    (void)parent, (void)cover, (void)arg;
     child->covered = true;
 }
 
 bool qry_children_open_uncovered(struct qry_reader *reader)
 {
-    const struct voice *voices = find_voices(reader);
+    const struct cover *covers = find_covers(reader);
     bool opened = false;
 
-    if (voices != NULL)
-        visit_children(reader, voices, cover, NULL);
+    if (covers != NULL)
+        visit_children(reader, covers, mark_covered, NULL);
     for (uint32_t i = 0; i < reader->objects.n; i++) {
         struct qry_object *object = &reader->objects.items[i];
 
@@ -116,7 +116,7 @@ enum fg_code qry_children_open(struct qry_reader *reader, uint32_t tenant,
         struct qry_object *object = qry_objects_block(&reader->objects, tenant, plan->missing[i]);
 
         if (object != NULL && object->known && qry_lost_object(reader->query, object))
-            continue; /* the answer says that it lacks it */
+            continue; /* the response says that it lacks it */
         if (object == NULL || object->known)
             return fg_fail(
                 err, FG_E_CORRUPT,
@@ -127,14 +127,14 @@ enum fg_code qry_children_open(struct qry_reader *reader, uint32_t tenant,
     return FG_OK;
 }
 
-/* ---- how much it is ---- */
+/* ---- estimates ---- */
 
-/* A service has as much of the bytes as of the profiles. */
+/* Assumes that a service has the same share of the bytes as of the profiles. */
 static void guess(struct qry_object *child, const struct qry_object *parent,
-                  const struct voice *voice, void *arg)
+                  const struct cover *cover, void *arg)
 {
     uint64_t *sum = arg;
-    double share = (double)voice->profiles / (double)FG_MAX(parent->profiles, 1);
+    double share = (double)cover->profiles / (double)FG_MAX(parent->profiles, 1);
 
     if (!child->guessed)
         *sum += (uint64_t)((double)(child->bytes - child->rollups_bytes) * share);
@@ -143,10 +143,10 @@ static void guess(struct qry_object *child, const struct qry_object *parent,
 
 uint64_t qry_children_bytes(struct qry_reader *reader)
 {
-    const struct voice *voices = find_voices(reader);
+    const struct cover *covers = find_covers(reader);
     uint64_t sum = 0;
 
-    if (voices != NULL)
-        visit_children(reader, voices, guess, &sum);
+    if (covers != NULL)
+        visit_children(reader, covers, guess, &sum);
     return sum;
 }

@@ -1,8 +1,8 @@
 /*
- * Crowns of rollups, and sums into crowns: of what a part adds up to, what is too light for
- * any flame graph is left out before anything is looked for by name. With the tree of names of a
- * part in the cache nothing is hashed but the nodes that are kept, and those only where they do not
- * come as in the part before.
+ * Crowns of parts: those of rollups, and those made from sums of samples. Making one drops the
+ * nodes that are too light for any flame graph before any name is looked up. With the tree of names
+ * of a part in the cache, only the nodes that are kept are hashed, and of these only those that are
+ * not in the order of the part before.
  */
 #include "querier/blocks/blocks.h"
 #include "querier/blocks/cached_objects.h"
@@ -57,7 +57,7 @@ static void add_crown(const struct crowning *crowning, const struct crowned *cro
     fg_crown_adding_done(&adding);
 }
 
-/* Which nodes have a value, of their own or below, whatever it adds up to. */
+/* Finds the nodes that have a value, of their own or below them, even if it adds up to zero. */
 static bool *find_live(const struct fg_function_tree *names, const uint64_t *sums)
 {
     bool *live = fg_calloc(FG_MAX((size_t)names->n_nodes, 1), sizeof *live);
@@ -143,7 +143,7 @@ struct crowns {
     struct taking *takings; /* by part */
 };
 
-/* A crown: parsed by whoever is free, then added. */
+/* A crown: parsed by a helper, then added. */
 struct crown_task {
     struct fg_task task;
     struct crowns *crowns;
@@ -160,7 +160,7 @@ struct taking {
     const struct fg_function_tree *names; /* NULL: they are not there yet */
     struct fg_cache_entry *names_entry;
     struct fg_crown_adding adding;
-    struct crown_task *early; /* crowns that came before the names they are over */
+    struct crown_task *early; /* crowns that came before their names */
     uint32_t left;            /* crowns to come */
 };
 

@@ -5,10 +5,10 @@
 #include "querier/blocks/lost.h"
 
 enum {
-    FETCH_GAP_MAX_BYTES = 256 * 1024,       /* read for nothing, rather than ask twice */
-    FETCH_LOAD_MAX_BYTES = 4 * 1024 * 1024, /* of a request, unless one thing is larger */
+    FETCH_GAP_MAX_BYTES = 256 * 1024,       /* read in vain, rather than ask twice */
+    FETCH_LOAD_MAX_BYTES = 4 * 1024 * 1024, /* of a request, unless one item is larger */
     FETCH_LOADS_MAX = 32,                   /* requests under way, of one query */
-    FETCH_WAIT_NS = 100 * 1000 * 1000,      /* for what another query makes; then look around */
+    FETCH_WAIT_NS = 100 * 1000 * 1000,      /* for an object of another query; then look around */
 };
 
 struct fetch_queue {
@@ -23,7 +23,7 @@ struct qry_load {
     struct qry_tail *tail;    /* which it brings; NULL: none */
     uint64_t end;             /* of the range */
     uint64_t items_bytes;     /* of it, what is wanted */
-    uint64_t other_bytes;     /* what comes besides: between them, or with a directory */
+    uint64_t other_bytes;     /* between the items, or before a directory */
     struct qry_load *next;
 };
 
@@ -42,9 +42,9 @@ struct qry_fetch {
     struct fetch_queue again; /* to be asked of the bucket itself, in order of `items` */
     struct qry_load *loads;   /* under way, or here and needed */
     uint32_t n_loads;         /* under way */
-    uint64_t bytes; /* of what was opened and not visited, and besides of what is under way */
-    bool over;      /* nothing is sent any more */
-    bool lacks;     /* items were passed over, since the bucket is away: `away` says why */
+    uint64_t bytes;           /* opened and not visited, and also fetched between items */
+    bool over;                /* nothing is sent any more */
+    bool lacks; /* items were passed over, since the bucket is away: `away` says why */
     struct fg_err away;
 };
 
@@ -121,7 +121,7 @@ static struct fg_cache_key key_of(const struct qry_fetch_item *item)
     };
 }
 
-/* ---- making ---- */
+/* ---- parsing ---- */
 
 static struct fg_disk_key disk_key_of(const struct qry_fetch_item *item)
 {
@@ -149,13 +149,13 @@ enum fg_code qry_fetch_fail(const struct qry_fetch_item *item, struct fg_err *er
     return err->code;
 }
 
-/* Did the bytes come from the bucket itself, and from no cache? */
+/* Returns true if the bytes came from the bucket itself, and from no cache. */
 static bool is_fresh(const struct qry_fetch_item *item)
 {
     return item->load != NULL && item->load->request.fresh;
 }
 
-/* Damage of what is in a cache is no damage of the object: the bucket is asked. */
+/* Damage in a cache is no damage of the object, so the bucket is asked again. */
 static enum fg_code make(struct qry_fetch_item *item, struct fg_err *err)
 {
     size_t max_bytes = item->fetch->blocks->memory_max_bytes, size;
@@ -193,7 +193,7 @@ static void fail_item(struct qry_fetch_item *item)
 
 static void load_unuse(struct qry_fetch *fetch, struct qry_load *load);
 
-/* It waits for its visit, or for another load. */
+/* The item waits for its visit, or for another load. */
 static enum fg_code end_making(struct fg_task *task, bool ran, struct fg_err *err)
 {
     struct qry_fetch_item *item = fg_container(task, struct qry_fetch_item, task);
@@ -243,7 +243,7 @@ static bool take_from_disk(struct qry_fetch *fetch, struct qry_fetch_item *item)
 
 /* ---- tails ---- */
 
-/* Does all to the object's end come with it? */
+/* Returns true if everything up to the object's end comes with it. */
 static bool brings_tail(const struct qry_fetch_item *item)
 {
     return item->type->with_tail && item->object->tail != NULL;
@@ -276,7 +276,7 @@ static bool take_from_tail(struct qry_fetch *fetch, struct qry_fetch_item *item)
 
 /* ---- what is opened ---- */
 
-/* Opens in the cache. true: it is ours to ask the bucket for. */
+/* Opens it in the cache. Returns true if this query has to ask the bucket. */
 static bool open_item(struct qry_fetch *fetch, struct qry_fetch_item *item)
 {
     struct fg_cache_key key = key_of(item);
@@ -312,7 +312,7 @@ static void load_add(struct qry_load *load, struct qry_fetch_item *item)
     load->items_bytes += item->range.len;
 }
 
-/* Takes in what follows closely. */
+/* Adds the items that follow closely. */
 static void load_extend(struct qry_fetch *fetch, struct qry_load *load)
 {
     const struct qry_fetch_item *first = load->items.first;
@@ -414,7 +414,7 @@ static void keep_tail(struct qry_tail *tail, struct qry_load *load)
     fg_buf_init(&load->request.body, 0);
 }
 
-/* One item less is made of it. */
+/* Ends the use of a load by one item. */
 static void load_unuse(struct qry_fetch *fetch, struct qry_load *load)
 {
     if (--load->n_making > 0)
@@ -424,7 +424,7 @@ static void load_unuse(struct qry_fetch *fetch, struct qry_load *load)
     load_destroy(fetch, load);
 }
 
-/* The item's part of what its load brought. */
+/* Cuts out the item's part of what its load brought. */
 static enum fg_code take_item(struct qry_fetch *fetch, struct qry_load *load,
                               struct qry_fetch_item *item, struct fg_err *err)
 {
@@ -480,14 +480,14 @@ static enum fg_code take_failure(struct qry_fetch *fetch, struct qry_load *load,
         pass_over(fetch, load, err);
         return FG_OK;
     }
-    if (err->code == FG_E_NOT_FOUND) /* not this item alone */
+    if (err->code == FG_E_NOT_FOUND) /* the whole object */
         qry_lost_add(fetch->query, first->object, NULL, false, err);
     else if (err->code == FG_E_CORRUPT)
         return qry_fetch_fail(first, err);
     return err->code;
 }
 
-/* After a failure fetch_done() sees to what is left of it. */
+/* After a failure fetch_done() frees what is left of it. */
 static enum fg_code take_load(struct qry_fetch *fetch, struct qry_load *load, struct fg_err *err)
 {
     struct qry_fetch_item *item;
@@ -504,7 +504,7 @@ static enum fg_code take_load(struct qry_fetch *fetch, struct qry_load *load, st
     return FG_OK;
 }
 
-/* Another query's; we have nothing under way ourselves. */
+/* Waits for an object that another query makes; this one has nothing under way. */
 static void await_other(struct qry_fetch *fetch)
 {
     struct qry_fetch_item *item = queue_take(&fetch->others);
@@ -516,7 +516,7 @@ static void await_other(struct qry_fetch *fetch)
     case FG_CACHE_LOADING:
         queue_add(&fetch->others, item);
         break;
-    case FG_CACHE_FAILED: /* its query may have ended; we find out ourselves */
+    case FG_CACHE_FAILED: /* its query may have ended: try it here */
         fg_cache_unref(item->entry);
         if (open_item(fetch, item))
             load_send(fetch, load_create(item));
@@ -583,7 +583,7 @@ static enum fg_code step(struct qry_fetch *fetch, struct fg_err *err)
     request = fg_bucket_wave_poll(fetch->wave);
     if (request != NULL)
         return take_load(fetch, fg_container(request, struct qry_load, request), err);
-    /* Tasks of visits hold what they are about. */
+    /* A full task_group first: tasks of visits hold memory. */
     if (!fg_task_group_is_full(fetch->task_group) &&
         (item = queue_take(&fetch->ready[phase_of(fetch)])) != NULL)
         return visit_one(fetch, item, err);
@@ -620,7 +620,7 @@ static void fetch_init(struct qry_fetch *fetch, struct qry_fetch_list *list)
     }
 }
 
-/* After a failure there are requests under way and things nobody will visit. */
+/* After a failure there are requests under way and items nobody will visit. */
 static void fetch_done(struct qry_fetch *fetch)
 {
     struct qry_fetch_item *item;
@@ -637,7 +637,7 @@ static void fetch_done(struct qry_fetch *fetch)
         fail_item(item);
 }
 
-/* Tasks were put before whatever else failed: a failure of theirs comes first. */
+/* Tasks were queued before whatever else failed, so their failure comes first. */
 static enum fg_code finish(struct qry_fetch *fetch, enum fg_code code, struct fg_err *err)
 {
     struct fg_err first;
@@ -663,6 +663,9 @@ enum fg_code qry_fetch_all(struct qry_query *query, struct qry_fetch_list *list,
     while (code == FG_OK && !is_done(&fetch) && !fg_task_group_has_failed(fetch.task_group))
         code = step(&fetch, err);
     code = finish(&fetch, code, err);
+    /* Every item was visited, or the query says why not. */
+    fg_assert(code != FG_OK || (is_done(&fetch) && fetch.at == fetch.n && fetch.n_loads == 0 &&
+                                fetch.again.first == NULL));
     if (code == FG_OK && fetch.lacks) {
         *err = fetch.away;
         code = err->code;

@@ -18,17 +18,17 @@ struct lost_entry {
     struct fg_id object;
     uint32_t part;
     bool rollups;
-    bool costs; /* the answer lacks something without it */
+    bool costs; /* the response lacks something without it */
     enum fg_code code;
     char name[FG_NAME_MAX_BYTES];
     char why[WHY_MAX_BYTES];
 };
 
 struct qry_lost {
-    pthread_mutex_t lock; /* while things are made, by several threads */
+    pthread_mutex_t lock; /* several threads parse objects at a time */
     struct lost_entry entries[ENTRIES_MAX];
     unsigned n;
-    unsigned n_out; /* the first of these are left out; the others were met by the last try */
+    unsigned n_out; /* the first of these are skipped; the last attempt met the others */
 };
 
 void qry_lost_open(struct qry_query *query)
@@ -49,7 +49,7 @@ void qry_blocks_forget(struct qry_query *query)
     free(lost);
 }
 
-/* ---- what was met ---- */
+/* ---- what an attempt met ---- */
 
 static bool is_same(const struct lost_entry *a, const struct lost_entry *b)
 {
@@ -74,7 +74,7 @@ void qry_lost_add(struct qry_query *query, const struct qry_object *object,
 {
     struct lost_entry entry = {.object = object->id, .code = err->code};
 
-    /* Of rollups nothing is left without the nodes, and what they are made of has it all. */
+    /* A derived block without its rollups has nothing left, and its children have it all. */
     entry.rollups = rollups && object->derived == NULL && !object->rollup_only;
     entry.part = part == NULL || object->derived != NULL ? WHOLE : part->number;
     entry.costs = !entry.rollups && object->derived == NULL;
@@ -83,7 +83,7 @@ void qry_lost_add(struct qry_query *query, const struct qry_object *object,
     add(query->lost, &entry);
 }
 
-/* ---- what is left out ---- */
+/* ---- what is skipped ---- */
 
 static const struct lost_entry *find(const struct qry_query *query, struct fg_id object,
                                      uint32_t part, bool rollups)
@@ -131,9 +131,9 @@ bool qry_lost_rollups(const struct qry_query *query, const struct qry_part *part
     return find(query, part->object->id, part->number, true) != NULL;
 }
 
-/* ---- between two tries ---- */
+/* ---- between two attempts ---- */
 
-/* An object that is not there was in a snapshot that is too old, as a rule. */
+/* A missing object mostly means that the snapshot is too old. */
 static bool may_be_elsewhere(const struct qry_lost *lost, bool fresh)
 {
     for (unsigned i = lost->n_out; i < lost->n; i++)

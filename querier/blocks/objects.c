@@ -3,7 +3,7 @@
 #include "querier/blocks/blocks_impl.h"
 #include "querier/blocks/lost.h"
 
-enum { OBJECT_HEAD_MAX_BYTES = 1024 * 1024 }; /* of what is read before anything is known */
+enum { OBJECT_HEAD_MAX_BYTES = 1024 * 1024 }; /* read before anything is known */
 
 static bool overlaps(int64_t t_min_ns, int64_t t_max_ns, int64_t start_ns, int64_t end_ns)
 {
@@ -26,9 +26,9 @@ static enum fg_code add(const struct qry_query *query, struct qry_objects *objec
         return qry_query_too_large(err);
     added->id = fg_hash128(fg_cstr(name));
     if (added->derived != NULL && qry_lost_object(query, added))
-        return FG_OK; /* what it is made of is read */
+        return FG_OK; /* its children are read */
     if (object->block_id.hi == 0 && object->block_id.lo == 0)
-        added->block_id = added->id; /* a segment: nothing is made of it */
+        added->block_id = added->id; /* a segment: it has no parent */
     added->head = added->directory;
     if (added->rollups_bytes > 0 && added->rollups_bytes <= OBJECT_HEAD_MAX_BYTES &&
         !qry_lost_head(query, added)) {
@@ -39,7 +39,7 @@ static enum fg_code add(const struct qry_query *query, struct qry_objects *objec
     return FG_OK;
 }
 
-/* Which of the query's tenants have something to be read in it, and how many profiles. */
+/* Returns which of the query's tenants have something in the range, and how many profiles. */
 static uint32_t tenants_of(const struct fg_snapshot *snapshot, const uint32_t *numbers,
                            const struct fg_l0_segment *segment, int64_t start_ns, int64_t end_ns,
                            uint64_t *ret_profiles)
@@ -92,7 +92,7 @@ static enum fg_code add_segments(const struct qry_query *query, int64_t start_ns
     return FG_OK;
 }
 
-/* What only holds sums of others is of use where all of it is asked for. */
+/* Returns true if the object is to be read. A derived block only if all of its time is wanted. */
 static bool is_about(const struct fg_blocks_entry *block, int64_t start_ns, int64_t end_ns,
                      enum qry_objects_which which)
 {

@@ -33,7 +33,7 @@ struct qry_object {
     struct fg_cache_entry *entry; /* its head, once fetched */
     bool known;                   /* its parts are */
     bool mostly;                  /* the query's tenants have at least half of its profiles */
-    struct qry_tail *tail;        /* NULL: the head is fetched alone */
+    struct qry_tail *tail;        /* NULL: only the head is fetched */
     bool rollup_only;             /* rollups of profiles that retention deleted */
 
     /* children.c. A derived block has nothing but rollups, made from those of its children: its

@@ -14,7 +14,7 @@ struct total {
     uint64_t step, sum, count;
 };
 
-/* In the order they were met; sorted and summed when there is no more room, and at the end. */
+/* Unsorted; sorted and summed when there is no more room, and at the end. */
 struct totals_list {
     struct total *items;
     size_t count, cap, max;
@@ -33,7 +33,7 @@ struct totals {
 
 /* ---- sets ---- */
 
-/* The set of a match that has something; not those of matches that have nothing. */
+/* Finds the set of a match that has a total. */
 static enum fg_code find_set(struct totals *totals, const struct qry_part *part,
                              const struct fg_block_match *match, uint32_t *ret_set,
                              struct fg_err *err)
@@ -82,7 +82,7 @@ static int total_order(const void *left, const void *right)
     return (a->step > b->step) - (a->step < b->step);
 }
 
-/* Sorts, and joins totals of one place. */
+/* Sorts, and sums totals of the same set and step. */
 static void settle(struct totals_list *list)
 {
     size_t kept = 0;
@@ -164,7 +164,7 @@ static enum fg_code take_row(struct points_page_task *page, const struct qry_spa
     for (uint32_t i = span->first_match; i < span->first_match + span->n_matches; i++) {
         total.sum = rows->totals[row][page->item->part->matches[i].type];
         total.set = i;
-        if (total.sum != 0 && /* of this type there is no profile then */
+        if (total.sum != 0 && /* then there is no profile of this type */
             add_total(&page->found, total, err) != FG_OK)
             return err->code;
     }
@@ -302,7 +302,7 @@ static enum fg_code read_all(struct totals *totals, struct fg_err *err)
     return FG_OK;
 }
 
-/* ---- rollups of profiles that are gone ---- */
+/* ---- rollups whose profiles are gone ---- */
 
 static enum fg_code take_alone(void *arg, const struct fg_labels *labels, uint64_t step,
                                uint64_t sum, uint64_t count, struct fg_err *err)

@@ -1,4 +1,4 @@
-/* Profiles one by one, as they were sent: what others merge, here goes out page by page. */
+/* Profiles one by one, as they were sent, page by page. */
 #include "querier/blocks/blocks.h"
 #include "querier/blocks/cached_objects.h"
 #include "querier/blocks/rows.h"
@@ -26,7 +26,7 @@ struct each {
     uint32_t next_linked;
 };
 
-/* What goes out as one sample: one with a span, or what is left of a stack without these. */
+/* One sample of the result: one with a span, or the rest of a stack without these. */
 struct going {
     uint32_t rank;
     const uint64_t *values; /* of all types */
@@ -119,7 +119,7 @@ static enum fg_code open_links(struct each *each, const struct qry_part *part, u
     return FG_OK;
 }
 
-/* Those of a profile; the next call is about a later one. */
+/* Finds those of a profile; the next call is about a later one. */
 static struct fg_block_exemplars links_of(struct each *each, uint32_t profile)
 {
     struct fg_block_exemplars links = {NULL, 0};
@@ -136,7 +136,7 @@ static struct fg_block_exemplars links_of(struct each *each, uint32_t profile)
     return links;
 }
 
-/* Samples with a span are part of the samples, too: what is left of these without them. */
+/* Samples with a span are in the samples, too: subtracts them. */
 static enum fg_code take_out(const struct each *each, const struct fg_block_sample_set *set,
                              const struct fg_block_exemplars *links, uint64_t **ret_rest,
                              struct fg_err *err)
@@ -166,7 +166,7 @@ static enum fg_code take_out(const struct each *each, const struct fg_block_samp
 
 /* ---- profiles ---- */
 
-/* The types that go out, as numbers of the series' schema; returns how many. */
+/* Lists the types to return, as numbers of the series' schema; returns how many. */
 static uint32_t choose_types(const struct each *each, const struct qry_part *part,
                              const struct qry_span *span, uint32_t n_types,
                              uint32_t numbers[FG_BATCH_TYPES_MAX])
@@ -180,7 +180,7 @@ static uint32_t choose_types(const struct each *each, const struct qry_part *par
     return n;
 }
 
-/* Has it a value of one of the types? */
+/* Returns true if it has a value of one of the types. */
 static bool has_any(const struct going *going, const uint32_t *numbers, uint32_t n_types)
 {
     uint64_t any = 0;
@@ -190,7 +190,7 @@ static bool has_any(const struct going *going, const uint32_t *numbers, uint32_t
     return any != 0;
 }
 
-/* What goes out of a profile; *ret_going is the arena's. */
+/* Lists the samples of the result, in the arena. */
 static enum fg_code pick(const struct each *each, const struct fg_block_sample_set *set,
                          const struct fg_block_exemplars *links, const uint32_t *numbers,
                          uint32_t n_types, struct going **ret_going, uint32_t *ret_n,
@@ -220,7 +220,7 @@ static enum fg_code pick(const struct each *each, const struct fg_block_sample_s
     return FG_OK;
 }
 
-/* As pprof has them: columns, and the links by themselves. */
+/* Makes columns as for pprof, with the links apart. */
 static enum fg_code lay_out(const struct each *each, const struct fg_block_tree *tree,
                             const struct going *going, uint32_t n, const uint32_t *numbers,
                             struct fg_pprof_samples *samples, struct fg_err *err)

@@ -1,4 +1,3 @@
-/* The parts that a query is about, a batch at a time. */
 #include "querier/blocks/reader.h"
 
 #include "querier/blocks/cached_objects.h"
@@ -9,7 +8,7 @@ enum {
     CHUNK_BYTES = 200,  /* likewise: spans are most of it, in an array that grows */
     NODE_BYTES = 16,    /* of what is kept of a tree; while it is parsed it takes more */
     NAMES_TIMES = 8,    /* as many bytes as are stored of names are kept of them, at most */
-    TAILS_MAX_BYTES = 16 * 1024 * 1024, /* of all objects: they are held */
+    TAILS_MAX_BYTES = 16 * 1024 * 1024, /* of all objects of a query, which holds them */
 };
 
 /* ---- the selector ---- */
@@ -32,7 +31,7 @@ static enum fg_code take_selector(struct qry_reader *reader, const struct qry_se
     return FG_OK;
 }
 
-/* The service that an "=" matcher asks for: then no other part need be looked at. */
+/* Returns the service of an "=" matcher: no other part can match. empty: there is none. */
 static struct fg_slice only_service(const struct fg_selector *selector)
 {
     for (size_t i = 0; i < selector->n_matchers; i++)
@@ -155,7 +154,7 @@ enum fg_code qry_reader_extend(struct qry_reader *reader, struct fg_err *err)
 {
     if (fetch_directories(reader, err) != FG_OK)
         return err->code;
-    reader->n_parts = reader->n_found; /* those that were put aside stay among them */
+    reader->n_parts = reader->n_found; /* with those that were put aside */
     for (uint32_t i = 0; i < reader->objects.n; i++) {
         struct qry_object *object = &reader->objects.items[i];
 
@@ -225,7 +224,7 @@ void qry_reader_close(struct qry_reader *reader)
 
 /* ---- batches ---- */
 
-/* What is kept of the stacks. */
+/* Estimates the memory of the stacks. */
 static uint64_t stacks_bytes(const struct qry_reader *reader, const struct fg_block_part *part)
 {
     if (reader->stacks != NULL && qry_stacks_are_named(reader->stacks, part))
@@ -233,7 +232,7 @@ static uint64_t stacks_bytes(const struct qry_reader *reader, const struct fg_bl
     return (uint64_t)part->n_nodes * NODE_BYTES;
 }
 
-/* As the directory lets us guess, until the index says how many runs there are. */
+/* Estimates the memory of a part from the directory, or from the index if it is known. */
 static uint64_t part_bytes(const struct qry_reader *reader, const struct qry_part *part)
 {
     uint64_t n_runs =
@@ -284,24 +283,24 @@ static enum fg_code fetch_indexes(struct qry_reader *reader, struct fg_err *err)
     return qry_fetch_all(reader->query, &list, keep_index, reader, err);
 }
 
-/* A span for what of a run is in a stretch of time, if there may be anything. */
+/* Adds a span for the part of a series chunk in a stretch of time, if there may be anything. */
 static enum fg_code add_span(struct qry_reader *reader, struct qry_part *part,
-                             const struct fg_block_chunk *run, uint32_t first_match,
+                             const struct fg_block_chunk *chunk, uint32_t first_match,
                              uint32_t n_matches, struct fg_time_span times, struct fg_err *err)
 {
-    if (run->t_min_ns > times.end_ns || run->t_max_ns < times.start_ns)
+    if (chunk->t_min_ns > times.end_ns || chunk->t_max_ns < times.start_ns)
         return FG_OK;
     if (!fg_arena_grow(reader->arena, &part->spans, part->n_spans, 1, &part->cap_spans,
                        sizeof *part->spans))
         return qry_query_too_large(err);
     part->spans[part->n_spans++] = (struct qry_span){
-        .series = run->series,
-        .first = run->first,
-        .count = run->count,
+        .series = chunk->series,
+        .first = chunk->first,
+        .count = chunk->count,
         .first_match = first_match,
         .n_matches = n_matches,
         .times = times,
-        .cut = run->t_min_ns < times.start_ns || run->t_max_ns > times.end_ns,
+        .cut = chunk->t_min_ns < times.start_ns || chunk->t_max_ns > times.end_ns,
     };
     return FG_OK;
 }
@@ -333,8 +332,8 @@ static bool is_of(const struct qry_part *part, const struct fg_plan_raw *raw, ui
     return true;
 }
 
-/* What of these times is to be read as it is. Raws ascend by time, and those that are of one series
- * are apart: so are its spans. */
+/* Adds spans for the profiles of these times that are to be read. Raws ascend by time, and those of
+ * one series do not overlap, so its spans do not either. */
 static enum fg_code add_raw_spans(struct qry_reader *reader, struct qry_part *part,
                                   uint32_t first_match, uint32_t n_matches,
                                   struct fg_time_span times, struct fg_err *err)
@@ -353,7 +352,7 @@ static enum fg_code add_raw_spans(struct qry_reader *reader, struct qry_part *pa
     return FG_OK;
 }
 
-/* Spans for each stretch of time that is left of the series. */
+/* Adds spans for each stretch of time that deletions leave of the series. */
 static enum fg_code add_spans(struct qry_reader *reader, struct qry_part *part,
                               uint32_t first_match, uint32_t n_matches, const struct fg_left *left,
                               struct fg_err *err)
@@ -386,7 +385,7 @@ static enum fg_code make_spans(struct qry_reader *reader, struct qry_part *part,
             add_spans(reader, part, i, next - i, &left, err) != FG_OK)
             return err->code;
     }
-    if (part->n_spans > 1) /* stripes are not in the order of series */
+    if (part->n_spans > 1) /* time stripes are not in the order of series */
         qsort(part->spans, part->n_spans, sizeof *part->spans, span_order);
     return FG_OK;
 }
@@ -403,7 +402,7 @@ static enum fg_code select_series(struct qry_reader *reader, struct qry_part *pa
         return fg_wrap(err, "%s", part->object->name);
     if (!fg_deletions_touch(deletions, part->entry->service, part->entry->t_min_ns,
                             part->entry->t_max_ns))
-        deletions = &none; /* labels need not be looked at */
+        deletions = &none; /* no need to look at labels */
     fg_leaving_init(&leaving, deletions, (struct fg_time_span){reader->start_ns, reader->end_ns},
                     reader->arena);
     reader->query->series += part->n_matches;
@@ -417,7 +416,8 @@ enum fg_code qry_reader_next(struct qry_reader *reader, struct fg_err *err)
     reader->n_batch = batch_size(reader);
     if (fetch_indexes(reader, err) != FG_OK)
         return err->code;
-    /* Where there are more runs than was guessed the others keep their indexes for later. */
+    /* If there are more series chunks than estimated, the other parts keep their indexes for later.
+     */
     reader->n_batch = FG_MIN(reader->n_batch, batch_size(reader));
     for (uint32_t i = 0; i < reader->n_batch; i++)
         if (select_series(reader, &reader->batch[i], err) != FG_OK)

@@ -9,7 +9,7 @@
 
 enum {
     TIME_BYTES = sizeof "2000-01-01T00:00:00Z" + 16,
-    SHARES_MAX = 8192, /* that a total is spread into; where steps are finer some get nothing */
+    SHARES_MAX = 8192, /* that a total is spread into; with finer steps some get nothing */
 };
 
 /* ---- ranges ---- */
@@ -30,7 +30,7 @@ static bool overlaps(const struct fg_blocks_entry *entry, int64_t start_ns, int6
     return entry->t_min_ns <= end_ns && entry->t_max_ns >= start_ns;
 }
 
-/* The span of nodes that a time of the object's is in. */
+/* Returns the span of the rollup that a time is in. */
 static struct fg_time_span span_of(const struct fg_blocks_entry *entry, int64_t time_ns)
 {
     struct fg_time_span span = {entry->start_ns, fg_time_add(entry->end_ns, -1)};
@@ -43,7 +43,7 @@ static struct fg_time_span span_of(const struct fg_blocks_entry *entry, int64_t 
     return span;
 }
 
-/* Of one object; true: there was something to be done. */
+/* Widens a selection to the rollups of one object. Returns true if it changed. */
 static bool widen_by(const struct fg_blocks_entry *entry, struct qry_selection *selection)
 {
     struct fg_time_span before = {selection->start_ns, selection->end_ns};
@@ -62,7 +62,7 @@ void qry_blocks_widen(struct qry_query *query, struct qry_selection *selection)
     int64_t start_ns = selection->start_ns, end_ns = selection->end_ns;
     bool again = true;
 
-    while (again) { /* one may reach into the next */
+    while (again) { /* a rollup may reach into the next */
         again = false;
         for (size_t t = 0; t < query->tenants.n; t++) {
             const struct fg_blocks *blocks = qry_blocks_manifest(query, t);
@@ -79,7 +79,7 @@ void qry_blocks_widen(struct qry_query *query, struct qry_selection *selection)
             (struct fg_time_span){selection->start_ns, selection->end_ns};
 }
 
-/* ---- what nodes cannot do ---- */
+/* ---- what rollups cannot answer ---- */
 
 static enum fg_code refuse_before(int64_t end_ns, const char *what, struct fg_err *err)
 {
@@ -113,7 +113,7 @@ enum fg_code qry_blocks_need_profiles(const struct qry_query *query,
     return end_ns == INT64_MIN ? FG_OK : refuse_before(end_ns, what, err);
 }
 
-/* What is alone is in the range of points. */
+/* Refuses: rollups without profiles are in the range of points. */
 static enum fg_code refuse(const struct qry_reader *reader, const char *what, struct fg_err *err)
 {
     const struct qry_selection range = {.start_ns = reader->start_ns, .end_ns = reader->end_ns};
@@ -123,7 +123,7 @@ static enum fg_code refuse(const struct qry_reader *reader, const char *what, st
 
 /* ---- labels of groups ---- */
 
-/* As a series of the group would have them, as far as they are known; items NULL: no room. */
+/* Returns the labels that a series of the group is known to have. items NULL: the arena is full. */
 static struct fg_labels labels_of(const struct fg_groups *groups, uint32_t group,
                                   const struct fg_profile_type *type, struct fg_arena *arena)
 {
@@ -153,7 +153,7 @@ static bool is_of_group(const struct fg_groups *groups, struct fg_slice name)
     return false;
 }
 
-/* Is it known of each group which value a label has? Those made from the type are. */
+/* Returns true if the value of a label is known for each group. Labels made from the type are. */
 static bool is_known(const struct fg_groups *groups, struct fg_slice name)
 {
     for (size_t i = 0; i < groups->common.count; i++)
@@ -172,7 +172,7 @@ struct spreading {
     struct fg_arena *arena; /* of one part */
 };
 
-/* A share of a whole that is done from lo to hi evenly: what is done before x. */
+/* Returns how much of a whole, spread evenly from lo to hi, is before x. */
 static uint64_t done_before(int64_t whole, int64_t lo, int64_t hi, int64_t x)
 {
     double share = ((double)x - (double)lo) / ((double)hi - (double)lo + 1);
@@ -181,7 +181,7 @@ static uint64_t done_before(int64_t whole, int64_t lo, int64_t hi, int64_t x)
     return x > hi || done >= 0x1p63 ? (uint64_t)whole : (uint64_t)(int64_t)done;
 }
 
-/* What of the row's total is from `from` to `to`, onto a point. */
+/* Adds the share of a row's total to a point. */
 static enum fg_code give_share(const struct spreading *spreading, const struct fg_rollup_row *row,
                                struct fg_time_span whole, struct fg_time_span share, uint64_t step,
                                const struct fg_labels *labels, struct fg_err *err)
@@ -196,7 +196,7 @@ static enum fg_code give_share(const struct spreading *spreading, const struct f
     return sum == 0 ? FG_OK : grid->each(grid->arg, labels, step, sum, FG_MAX(count, 1), err);
 }
 
-/* The row's total onto the points of its time: rounded so that all of them are the whole. */
+/* Spreads a row's total over the points of its time; rounded so that they add up to it. */
 static enum fg_code spread(const struct spreading *spreading, const struct fg_rollup_row *row,
                            struct fg_time_span whole, const struct fg_labels *labels,
                            struct fg_err *err)
@@ -229,7 +229,7 @@ static uint64_t length_of(const struct fg_rollup_row *row)
     return (uint64_t)row->key.end_ns - (uint64_t)row->key.start_ns;
 }
 
-/* Rows that together are all of a key, over the shortest spans there are. */
+/* Visits rows of the shortest spans, which together are everything. */
 static enum fg_code spread_key(struct spreading *spreading, const struct qry_part *part,
                                enum fg_rollup_kind kind, uint32_t group,
                                const struct fg_labels *labels, struct fg_err *err)
@@ -259,7 +259,7 @@ static enum fg_code spread_key(struct spreading *spreading, const struct qry_par
                                         : refuse(&spreading->reader, "groups of series", err);
 }
 
-/* Are points told apart by what groups differ in? *ret_what: by what is not known. */
+/* Returns true if groups know all labels of group_by. *ret_what: the first they do not know. */
 static bool needs_groups(const struct qry_rollup_only_grid *grid, const struct fg_groups *groups,
                          const char **ret_what)
 {

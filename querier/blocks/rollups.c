@@ -15,7 +15,7 @@ enum {
 
 struct rollups_choosing;
 
-/* Says what becomes of the plan of a service. */
+/* Uses the plan of a service. */
 typedef enum fg_code (*plan_user)(struct rollups_choosing *choosing, struct qry_part *parts,
                                   uint32_t n, const struct fg_plan *plan, struct fg_err *err);
 
@@ -23,10 +23,10 @@ struct rollups_choosing {
     struct qry_reader *reader;
     struct fg_plan_query query;
     struct fg_selector only_type;
-    struct fg_arena *arena; /* of plans; what is chosen is the reader's */
+    struct fg_arena *arena; /* of plans; what they choose is in the reader's */
 };
 
-/* ---- what nodes there are ---- */
+/* ---- which rollups there are ---- */
 
 static enum fg_code keep_rollups(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
 {
@@ -36,7 +36,7 @@ static enum fg_code keep_rollups(void *arg, const struct qry_fetch_item *item, s
     return FG_OK;
 }
 
-/* Is anything deleted of what the query wants of it? Then sums are of no use. */
+/* Returns true if something of the query's range is deleted: then rollups cannot be used. */
 static bool is_touched(const struct qry_reader *reader, const struct qry_part *part)
 {
     return fg_deletions_touch(&reader->query->deletions[part->tenant], part->entry->service,
@@ -45,12 +45,11 @@ static bool is_touched(const struct qry_reader *reader, const struct qry_part *p
 }
 
 /*
- * Of what is alone nothing can be taken out: what is deleted of it, or what may be, goes with all
- * of the part, as it will from the bucket (compactor/rollup_deletion.h). How long it is kept the
- * manifest says.
+ * Nothing can be subtracted from rollups whose profiles are gone. If a deletion names something in
+ * them, or may name it, all of the part is left out, as it will be removed from the bucket
+ * (compactor/rollup_deletion.h). Retention needs no look: the manifest says how long they are kept.
  */
-static enum fg_code forget_named(struct qry_reader *reader, struct qry_part *part,
-                                 struct fg_err *err)
+static enum fg_code skip_named(struct qry_reader *reader, struct qry_part *part, struct fg_err *err)
 {
     const struct fg_deletions *deletions = &reader->query->deletions[part->tenant];
     uint32_t n = qry_blocks_manifest(reader->query, part->tenant)->n_tombstones;
@@ -98,14 +97,14 @@ enum fg_code qry_rollups_find(struct qry_reader *reader, struct fg_err *err)
         return err->code;
     for (uint32_t i = 0; i < reader->n_parts; i++)
         if (reader->parts[i].object->rollup_only && reader->parts[i].rollups != NULL &&
-            forget_named(reader, &reader->parts[i], err) != FG_OK)
+            skip_named(reader, &reader->parts[i], err) != FG_OK)
             return err->code;
     return FG_OK;
 }
 
 /* ---- which series match ---- */
 
-/* Do groups leave it open? */
+/* Finds out whether groups leave open which series match. */
 static enum fg_code is_open(struct rollups_choosing *choosing, const struct qry_part *part,
                             bool *ret_open, struct fg_err *err)
 {
@@ -169,7 +168,7 @@ static enum fg_code find_indexes(struct rollups_choosing *choosing, struct fg_er
     return qry_fetch_all(reader->query, &list, keep_index, reader, err);
 }
 
-/* All series of the type, and which of them match: both ascend. */
+/* Lists all series of the type, and which of them match; ascending. */
 static enum fg_code find_series(struct rollups_choosing *choosing, const struct qry_part *part,
                                 struct fg_plan_source *source, struct fg_err *err)
 {
@@ -334,7 +333,7 @@ static enum fg_code plan_all(struct rollups_choosing *choosing, plan_user use, s
     return FG_OK;
 }
 
-/* Those that are kept come first. */
+/* Moves the parts that are not kept behind the others. */
 static void put_aside(struct qry_reader *reader, bool (*keep)(const struct qry_part *part))
 {
     uint32_t kept = 0;
@@ -360,7 +359,7 @@ static bool is_read(const struct qry_part *part)
     return part->n_raws + part->n_fulls > 0;
 }
 
-/* What nodes there are of what is open, and which series match where they do not say it. */
+/* Finds the rollups of open objects, and the indexes that are needed to know what matches. */
 static enum fg_code look(struct rollups_choosing *choosing, struct fg_err *err)
 {
     if (qry_rollups_find(choosing->reader, err) != FG_OK)
@@ -369,7 +368,7 @@ static enum fg_code look(struct rollups_choosing *choosing, struct fg_err *err)
     return find_indexes(choosing, err);
 }
 
-/* Opens what plans need, until there is nothing that they lack. */
+/* Opens children until plans lack nothing. */
 static enum fg_code open_all(struct rollups_choosing *choosing, struct fg_err *err)
 {
     struct qry_reader *reader = choosing->reader;
@@ -388,6 +387,22 @@ static enum fg_code open_all(struct rollups_choosing *choosing, struct fg_err *e
     return FG_OK;
 }
 
+/* Each part before n_parts has something to be read, in order and in the query's range; each part
+ * behind it has crowns at most. */
+static void check_plan(const struct qry_reader *reader)
+{
+    for (uint32_t i = 0; i < reader->n_found; i++) {
+        const struct qry_part *part = &reader->parts[i];
+
+        fg_assert(i < reader->n_parts ? part->chosen && is_read(part) : !is_read(part));
+        fg_assert(part->n_crowns + part->n_fulls == 0 || part->rollups != NULL);
+        for (uint32_t k = 0; k < part->n_raws; k++) {
+            fg_assert(part->raws[k].start_ns <= part->raws[k].end_ns);
+            fg_assert(k == 0 || part->raws[k - 1].start_ns <= part->raws[k].start_ns);
+        }
+    }
+}
+
 static enum fg_code choose(struct rollups_choosing *choosing, struct fg_err *err)
 {
     struct qry_reader *reader = choosing->reader;
@@ -398,6 +413,7 @@ static enum fg_code choose(struct rollups_choosing *choosing, struct fg_err *err
     if (plan_all(choosing, take_plan, err) != FG_OK)
         return err->code;
     put_aside(reader, is_read);
+    check_plan(reader);
     reader->batch = reader->parts;
     reader->mark = fg_arena_mark(reader->arena);
     return qry_query_check(reader->query, err);

@@ -93,7 +93,8 @@ enum fg_code qry_rows_settle(struct qry_part *part, struct fg_err *err)
         struct qry_span span = part->spans[i];
 
         if (span.cut) {
-            /* A run's profiles are in the order of time, so those of a span lie together. */
+            /* The profiles of a series chunk are ordered by time, so those of a span are
+             * contiguous. */
             if (span.n_found > 0 && span.last_found - span.first_found + 1 != span.n_found)
                 return fg_fail(err, FG_E_CORRUPT, "series %u: %u profiles of %u to %u are in order",
                                span.series, span.n_found, span.first_found, span.last_found);
@@ -101,8 +102,10 @@ enum fg_code qry_rows_settle(struct qry_part *part, struct fg_err *err)
             span.count = span.n_found;
             span.cut = false;
         }
-        if (span.count > 0)
-            part->spans[kept++] = span;
+        if (span.count == 0)
+            continue;
+        fg_assert(kept == 0 || part->spans[kept - 1].first <= span.first); /* span_after() */
+        part->spans[kept++] = span;
     }
     part->n_spans = kept;
     return FG_OK;

@@ -16,7 +16,7 @@ struct samples_summing {
     struct qry_reader reader;
     const struct qry_stack_filter *stacks;
     const struct qry_samples_taker *taker;
-    struct qry_accumulators adders;
+    struct qry_accumulators accumulators;
     struct samples_wanted *wanted;
     uint32_t n_wanted, cap_wanted;
 };
@@ -76,7 +76,7 @@ static int wanted_order(const void *left, const void *right)
     return (a->profile > b->profile) - (a->profile < b->profile);
 }
 
-/* Of the spans only the profiles that were found stay, each as a span of its own. */
+/* Replaces the spans by one for each profile that was found. */
 static enum fg_code keep_wanted(struct samples_summing *summing, struct qry_part *part,
                                 struct fg_err *err)
 {
@@ -116,7 +116,7 @@ static enum fg_code settle_wanted(struct samples_summing *summing, struct fg_err
 
 /* ---- sums ---- */
 
-/* From here on spans are what is to be read of the part, and only read themselves. */
+/* Fixes the spans of a part: from here on threads read them. */
 static enum fg_code begin_sums(struct samples_summing *summing, struct qry_part *part,
                                struct fg_err *err)
 {
@@ -130,20 +130,20 @@ static enum fg_code begin_sums(struct samples_summing *summing, struct qry_part 
     return FG_OK;
 }
 
-/* What one adds up of a part, with an adder of its own. */
+/* Adds up a page or a rollup, with an accumulator of its own. */
 struct adding {
     const struct samples_summing *summing;
     const struct qry_part *part;
-    uint32_t number; /* of a page; the row of a node */
+    uint32_t number; /* of a page; the row of a rollup */
     struct fg_slice bytes;
-    struct qry_accumulator *adder;
+    struct qry_accumulator *accumulator;
     uint64_t *sums;
 };
 
 static enum fg_code add_samples(const struct adding *adding, struct fg_err *err)
 {
     const struct qry_part *part = adding->part;
-    struct fg_block_samples *samples = adding->adder->samples;
+    struct fg_block_samples *samples = adding->accumulator->samples;
     const struct fg_block_page *page = &part->index->pages[FG_BLOCK_SMP].pages[adding->number];
     uint32_t end, at = qry_rows_spans(part, page->first, page->items, &end);
 
@@ -190,7 +190,7 @@ static void add_exemplar(const struct adding *adding, const struct fg_block_exem
 
 static enum fg_code add_exemplars(const struct adding *adding, struct fg_err *err)
 {
-    struct fg_arena *arena = adding->adder->arena;
+    struct fg_arena *arena = adding->accumulator->arena;
     struct fg_arena_mark mark = fg_arena_mark(arena);
     struct fg_block_exemplars exemplars;
 
@@ -207,7 +207,7 @@ static enum fg_code add_exemplars(const struct adding *adding, struct fg_err *er
 static enum fg_code add_full(const struct adding *adding, struct fg_err *err)
 {
     const struct qry_part *part = adding->part;
-    struct fg_arena *arena = adding->adder->arena;
+    struct fg_arena *arena = adding->accumulator->arena;
 
     for (uint32_t i = 0; i < part->n_fulls; i++) {
         struct fg_arena_mark mark = fg_arena_mark(arena);
@@ -232,7 +232,7 @@ static enum fg_code add(const struct adding *adding, const struct qry_fetch_item
     return item->kind == FG_BLOCK_EXM ? add_exemplars(adding, err) : add_samples(adding, err);
 }
 
-/* ---- pages and nodes, each by whoever is free ---- */
+/* ---- pages and rollups as tasks ---- */
 
 struct samples_page_task {
     struct fg_task task;
@@ -253,10 +253,10 @@ static enum fg_code run_page(struct fg_task *task, struct fg_err *err)
 
     if (qry_query_check(summing->reader.query, err) != FG_OK)
         return err->code;
-    adding.adder = qry_accumulators_take(&summing->adders);
-    adding.sums = qry_accumulator_sums(adding.adder, &summing->reader, adding.part);
+    adding.accumulator = qry_accumulators_take(&summing->accumulators);
+    adding.sums = qry_accumulator_sums(adding.accumulator, &summing->reader, adding.part);
     code = add(&adding, page->item, err);
-    qry_accumulators_give(&summing->adders, adding.adder);
+    qry_accumulators_give(&summing->accumulators, adding.accumulator);
     return code == FG_OK ? FG_OK : qry_fetch_fail(page->item, err);
 }
 
@@ -313,7 +313,7 @@ static enum fg_code list_pages(struct samples_summing *summing, struct qry_fetch
     return qry_fetch_add_pages(list, summing->reader.arena, part, kind, marks, phase, err);
 }
 
-/* Which profiles are in the range, and which of them have the ids. */
+/* Lists the pages that say which profiles are in the range, and which have the ids. */
 static enum fg_code list_rows(struct samples_summing *summing, struct qry_fetch_list *list,
                               struct fg_err *err)
 {
@@ -359,7 +359,7 @@ static enum fg_code list_samples(struct samples_summing *summing, struct qry_fet
     return FG_OK;
 }
 
-/* Rows and samples in one wave, unless ids decide which samples. */
+/* Fetches rows and samples in one wave, unless ids decide which samples. */
 static enum fg_code fetch_batch(struct samples_summing *summing, struct fg_err *err)
 {
     struct qry_query *query = summing->reader.query;
@@ -378,7 +378,7 @@ static enum fg_code fetch_batch(struct samples_summing *summing, struct fg_err *
     return qry_fetch_all(query, &list, visit, summing, err);
 }
 
-/* ---- what becomes of them ---- */
+/* ---- taking the sums ---- */
 
 static bool has_values(const struct qry_part *part)
 {
@@ -397,12 +397,12 @@ struct part_task {
     bool is_ready;          /* to be taken */
 };
 
-/* Those of a batch: made in any order, taken in their own. */
+/* The parts of a batch: made in any order, taken in theirs. */
 struct parts {
     struct samples_summing *summing;
     struct part_task *tasks;
     uint32_t n_taken;
-    bool failed; /* there is no room for what is taken: no more is */
+    bool failed; /* take() failed: no more is taken */
 };
 
 static enum fg_code run_part(struct fg_task *task, struct fg_err *err)
@@ -413,7 +413,7 @@ static enum fg_code run_part(struct fg_task *task, struct fg_err *err)
 
     if (qry_query_check(summing->reader.query, err) != FG_OK)
         return err->code;
-    qry_accumulators_join(&summing->adders, part->part);
+    qry_accumulators_join(&summing->accumulators, part->part);
     if (!has_values(part->part))
         return FG_OK;
     part->arena = fg_arena_create(summing->reader.blocks->memory_max_bytes);
@@ -449,7 +449,7 @@ static enum fg_code end_part(struct fg_task *task, bool ran, struct fg_err *err)
     while (!parts->failed && parts->n_taken < summing->reader.n_batch &&
            parts->tasks[parts->n_taken].is_ready)
         if (take_part(summing->taker, &parts->tasks[parts->n_taken++], err) != FG_OK) {
-            parts->failed = true; /* the task group knows; what others end after it is dropped */
+            parts->failed = true; /* the task group knows; later parts are dropped */
             return err->code;
         }
     return FG_OK;
@@ -482,11 +482,11 @@ static enum fg_code read_batch(struct samples_summing *summing, struct fg_err *e
 {
     enum fg_code code;
 
-    qry_accumulators_begin(&summing->adders);
+    qry_accumulators_begin(&summing->accumulators);
     code = fetch_batch(summing, err);
     if (code == FG_OK)
         code = take_parts(summing, err);
-    qry_accumulators_end(&summing->adders);
+    qry_accumulators_end(&summing->accumulators);
     return code;
 }
 
@@ -505,7 +505,7 @@ static enum fg_code read_all(struct samples_summing *summing, struct fg_err *err
     }
 }
 
-/* Of what a part stores as much as its time is in the range. */
+/* Estimates the stored bytes of samples in the range, by time. */
 static uint64_t bytes_in_range(const struct qry_reader *reader, const struct fg_block_part *part)
 {
     int64_t from_ns = FG_MAX(part->t_min_ns, reader->start_ns);
@@ -519,7 +519,7 @@ static uint64_t bytes_in_range(const struct qry_reader *reader, const struct fg_
     return 0;
 }
 
-/* Whatever of it takes the place of reading it. */
+/* Estimates the cost of an exact answer, as if there were no rollups. */
 static uint64_t bytes_asked_for(struct qry_reader *reader)
 {
     uint64_t bytes = qry_children_bytes(reader);
@@ -535,7 +535,7 @@ static bool may_take_rollups(const struct qry_stack_filter *stacks)
     return stacks->n_spans + stacks->n_traces + stacks->n_profile_ids == 0;
 }
 
-/* What is made of others has no full rollups. */
+/* Derived blocks have no full rollups. */
 static enum qry_objects_which which_objects(const struct qry_samples_taker *taker, bool rollups)
 {
     if (!rollups || taker->take_crowns == NULL)
@@ -566,7 +566,7 @@ enum fg_code qry_samples_sum(struct qry_query *query, const struct qry_selection
     bool rollups = may_take_rollups(stacks);
     enum fg_code code;
 
-    qry_accumulators_init(&summing.adders, &summing.reader);
+    qry_accumulators_init(&summing.accumulators, &summing.reader);
     code = qry_reader_open(&summing.reader, query, selection, selection->type_text,
                            selection->start_ns, selection->end_ns, which_objects(taker, rollups),
                            true, err);
@@ -577,7 +577,7 @@ enum fg_code qry_samples_sum(struct qry_query *query, const struct qry_selection
         *sample_bytes += bytes_asked_for(&summing.reader);
     if (code == FG_OK)
         code = read_all(&summing, err);
-    qry_accumulators_done(&summing.adders);
+    qry_accumulators_done(&summing.accumulators);
     qry_reader_close(&summing.reader);
     return code;
 }

@@ -41,8 +41,8 @@ static enum fg_code add_match(struct series_listing *listing, const struct qry_p
     return code;
 }
 
-/* A span is there for each run that may have profiles in the range; in what is left of it, where
- * some is deleted. A series may have many runs, and is listed once. */
+/* Lists the series of a part that have a span: a series chunk that may have profiles in what
+ * deletions leave of the range. A series may have many chunks, and is listed once. */
 static enum fg_code add_part(struct series_listing *listing, const struct qry_part *part,
                              struct fg_err *err)
 {
@@ -105,7 +105,7 @@ static void count(struct qry_tenant_stats *into, uint64_t profiles, int64_t t_mi
     into->profiles += profiles;
 }
 
-/* Without what is deleted of all series together: of the others nothing is read here. */
+/* Subtracts what is deleted of all series; of single series nothing is read here. */
 static void count_left(const struct fg_left *left, uint64_t profiles, int64_t t_min_ns,
                        int64_t t_max_ns, struct qry_tenant_stats *into)
 {
@@ -122,7 +122,7 @@ static void count_tenant(const struct fg_snapshot *snapshot, uint32_t tenant,
 
     for (uint32_t i = 0; i < blocks->n_blocks; i++)
         if (!blocks->blocks[i].derived ||
-            blocks->blocks[i].rollup_only) /* what they sum up is in others */
+            blocks->blocks[i].rollup_only) /* their profiles count elsewhere */
             count_left(left, blocks->blocks[i].profiles, blocks->blocks[i].t_min_ns,
                        blocks->blocks[i].t_max_ns, into);
     for (uint32_t i = 0; number != FG_L0_NO_TENANT && i < l0->n_segments; i++) {

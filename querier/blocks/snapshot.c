@@ -1,4 +1,4 @@
-/* Manifests: which objects there are. The core says what is to be read, here it is read. */
+/* Snapshots of the manifests: reads what the core (common/cluster/manifest/snapshot.h) wants. */
 #include "common/cluster/ring/view.h"
 #include "common/storage/bucket/damage.h"
 #include "querier/blocks/blocks.h"
@@ -53,7 +53,7 @@ static enum fg_code prepare(const struct qry_query *query, int64_t until_mono_ns
     return FG_OK;
 }
 
-/* Locked: what the core wants now, which is not wanted twice. */
+/* Locked. Takes what the core wants now; it wants it once. */
 static enum fg_code take_wishes(struct qry_query *query, int64_t until_mono_ns,
                                 struct snapshot_read *reads, size_t *ret_n, struct fg_err *err)
 {
@@ -115,7 +115,7 @@ static enum fg_code take_read(struct qry_query *query, struct snapshot_read *rea
     return FG_OK;
 }
 
-/* One round of reads, all at once. */
+/* Reads everything that is wanted, at once. */
 static enum fg_code read_round(struct qry_query *query, struct snapshot_read *reads, size_t n,
                                struct fg_err *err)
 {
@@ -250,7 +250,7 @@ static enum fg_code fall_back(struct qry_query *query, struct fg_err *err)
     return FG_OK;
 }
 
-/* Until when manifests may take: as long as the query where nothing else would serve. */
+/* Returns how long manifests may take: as long as the query if there is no older copy. */
 static int64_t wait_until(struct qry_query *query)
 {
     int64_t age_ns;
@@ -305,7 +305,7 @@ enum fg_code qry_blocks_begin(struct qry_query *query, bool fresh, struct fg_err
     qry_lost_open(query);
     query->fresh = fresh;
     query->stale = false;
-    /* Not the old one again: its reads may have failed half way. */
+    /* Not the same one again: its reads may have failed half way. */
     qry_blocks_end(query);
     create(query);
     if (!fresh && is_known_away(query, err)) {
@@ -318,7 +318,7 @@ enum fg_code qry_blocks_begin(struct qry_query *query, bool fresh, struct fg_err
     if (code != FG_OK && fall_back(query, err) != FG_OK) {
         qry_blocks_end(query);
         if (err->code == FG_E_CORRUPT ||
-            err->code == FG_E_UNIMPLEMENTED) /* trouble of ours, which may pass */
+            err->code == FG_E_UNIMPLEMENTED) /* our trouble, which may pass */
             err->code = FG_E_UNAVAILABLE;
         return fg_wrap(err, "snapshot");
     }

@@ -6,12 +6,12 @@ struct qry_calls {
     struct qry_calls_pending *pending;
     pthread_mutex_t lock; /* of all below, and of `ended` and `wanted` of sent_calls */
     pthread_cond_t changed;
-    unsigned refs; /* of who waits, and of each call under way */
+    unsigned refs; /* the query, and each call under way */
     size_t n_ended;
     struct qry_sent_call *sent_calls;
 };
 
-/* ---- all there are ---- */
+/* ---- of all queries ---- */
 
 void qry_calls_pending_init(struct qry_calls_pending *pending)
 {
@@ -30,6 +30,7 @@ static void add_pending(struct qry_calls_pending *pending)
 static void remove_pending(struct qry_calls_pending *pending)
 {
     (void)pthread_mutex_lock(&pending->lock);
+    fg_assert(pending->n > 0);
     if (--pending->n == 0)
         (void)pthread_cond_signal(&pending->none);
     (void)pthread_mutex_unlock(&pending->lock);
@@ -45,7 +46,7 @@ void qry_calls_pending_done(struct qry_calls_pending *pending)
     (void)pthread_mutex_destroy(&pending->lock);
 }
 
-/* ---- those of one query ---- */
+/* ---- of one query ---- */
 
 struct qry_calls *qry_calls_create(struct qry_calls_pending *pending)
 {
@@ -82,14 +83,17 @@ static void destroy(struct qry_calls *calls)
 /* Locked; unlocks. */
 static void unref(struct qry_calls *calls)
 {
-    bool last = --calls->refs == 0;
+    bool last;
+
+    fg_assert(calls->refs > 0);
+    last = --calls->refs == 0;
 
     (void)pthread_mutex_unlock(&calls->lock);
     if (last)
         destroy(calls);
 }
 
-/* On a transport's thread. */
+/* Runs on a thread of the transport. */
 static void on_done(struct fg_call *call)
 {
     struct qry_sent_call *sent = fg_container(call, struct qry_sent_call, call);

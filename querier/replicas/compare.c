@@ -110,7 +110,7 @@ static enum fg_code list_entries(const struct qry_compare_answer *answers, uint3
     return FG_OK;
 }
 
-/* The end of those that are of the same group as the first one. */
+/* Returns the end of the entries of the same group. */
 static size_t group_end(const struct compare_entry *entries, size_t n, size_t from)
 {
     const struct qry_compare_sum *first = entries[from].sum;
@@ -131,7 +131,7 @@ struct compare_work {
     struct qry_compare_result *result;
 };
 
-/* Whose data counts for the shard; n: nobody's. */
+/* Returns the answer whose data counts for the shard; n: none. */
 static uint32_t data_of(const struct compare_work *work, uint16_t shard)
 {
     uint32_t i = 0;
@@ -141,8 +141,8 @@ static uint32_t data_of(const struct compare_work *work, uint16_t shard)
     return i;
 }
 
-/* Does anybody count something else than the data's own answer does? Who counts nothing has nothing
- * that would be missing. */
+/* Returns true if an answer counts something else than the one that gives the data. An answer that
+ * counts nothing has nothing that could be missing. */
 static bool differs(const struct compare_entry *entries, size_t n,
                     const struct qry_compare_sum *own)
 {
@@ -207,7 +207,7 @@ static int cmp_by_id(const void *left, const void *right)
     return order != 0 ? order : (a->from > b->from) - (a->from < b->from);
 }
 
-/* What several have is asked of one. */
+/* Asks one for profiles that several have. */
 static void drop_doubles(struct qry_compare_result *result, uint32_t from)
 {
     uint32_t kept = from;
@@ -231,7 +231,7 @@ static enum fg_code compare_group(struct compare_work *work, const struct compar
     for (size_t i = 0; i < n; i++)
         if (entries[i].from == owner)
             own = entries[i].sum;
-    /* Of data without sums nobody knows what it is made of. */
+    /* Data without sums may lack anything. */
     if ((owner < work->n &&
          !qry_shard_map_has(&work->answers[owner].summed, entries[0].sum->shard)) ||
         differs(entries, n, own))

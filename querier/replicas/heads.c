@@ -87,7 +87,7 @@ enum fg_code qry_heads_tenant(const struct qry_query *query, size_t tenant,
     return make_deletions(query, &query->deletions[tenant], head, ret_tenant, err);
 }
 
-/* The head in bytes, in the arena. */
+/* Packs a head into the arena. ptr NULL: it is full. */
 static struct fg_slice pack(struct fg_arena *arena, const ProtobufCMessage *head)
 {
     /* One more: a head of nothing but zeros has no bytes, and is there. */
@@ -116,6 +116,6 @@ enum fg_code qry_heads_pack(const struct qry_replicas_head *head,
     if (head->lenient != NULL)
         *head->lenient = request->lenient;
     *ret_bytes = pack(arena, head->message);
-    *head->store = (ProtobufCBinaryData){0}; /* it was ours */
+    *head->store = (ProtobufCBinaryData){0}; /* it is on this stack */
     return ret_bytes->ptr == NULL ? qry_query_too_large(err) : FG_OK;
 }

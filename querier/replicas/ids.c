@@ -3,9 +3,9 @@
 #include "common/base/time.h"
 
 enum {
-    DIFFERED_MAX = 3,   /* after that all is asked for by ids */
-    GROUPS_MAX = 65536, /* that are named: proto/inner.proto */
-    RECENT_S = 120,     /* what is younger may be on its way to one of the replicas */
+    DIFFERED_MAX = 3,   /* from then on all ids are asked for */
+    GROUPS_MAX = 65536, /* in a request: proto/inner.proto */
+    RECENT_S = 120,     /* younger profiles may be on their way to some replica */
 };
 
 void qry_ids_wanted_init(struct qry_ids_wanted *wanted, int64_t wall_ns)

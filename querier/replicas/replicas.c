@@ -18,7 +18,7 @@ struct fg_metrics *qry_replicas_register(struct fg_registry *registry)
     return fg_metrics_register(registry, metrics, FG_COUNT(metrics));
 }
 
-/* How long a wait lasts before somebody looks whether the client is still there. */
+/* A wait is interrupted so often, to check that the client is still there. */
 static const int64_t LOOK_EVERY_NS = 200 * FG_MS_NS;
 
 /* ---- the ring ---- */
@@ -46,7 +46,7 @@ void qry_replicas_end(struct qry_query *query)
 
 /* ---- which shards ---- */
 
-/* The service that all series are of; empty: there is none that is named. */
+/* Returns the service that all series are of; empty: the selector names none. */
 static struct fg_slice only_service(const struct fg_selector *selector)
 {
     for (size_t i = 0; selector != NULL && i < selector->n_matchers; i++)
@@ -57,11 +57,11 @@ static struct fg_slice only_service(const struct fg_selector *selector)
 }
 
 /*
- * Of a service all shards that it may ever have had, and not only those that the tenant's limit
- * says now: limits change at other moments in distributors than here, and what was written under a
- * wider one may be in no block for hours. The ring says how wide it was at most; what was
- * acknowledged before this query came was sent when that was in it (spread-before-use), and the
- * query's ring was read later (fresh-ring).
+ * Finds the shards to ask: for one service all that it may ever have had, not only those of the
+ * tenant's current limit. Limits change in distributors at other moments than here, and profiles
+ * written under a larger shard factor may be in no block for hours. The ring has the largest factor
+ * so far: whatever was acknowledged before this query came was sent when that was in the ring
+ * (spread-before-use), and the query's ring was read later (fresh-ring).
  */
 static void find_shards(const struct qry_query *query, const struct qry_replicas_head *head,
                         struct qry_replica_read *read)
@@ -136,7 +136,7 @@ enum fg_code qry_replicas_ask(struct qry_query *query, enum fg_rpc_method method
 
 /* ---- waiting ---- */
 
-/* All go on as far as they can. *ret_wake_mono_ns: when to look again at the latest. */
+/* Steps all reads as far as they can go. *ret_wake_mono_ns: when to step again at the latest. */
 static enum fg_code step_all(struct qry_replica_reads *reads, bool *ret_done,
                              int64_t *ret_wake_mono_ns, struct fg_err *err)
 {
@@ -162,7 +162,8 @@ static enum fg_code wait_for_all(struct qry_query *query, struct qry_replica_rea
                                  struct fg_err *err)
 {
     for (;;) {
-        size_t ended = qry_calls_ended(reads->calls); /* before looking at any */
+        size_t ended =
+            qry_calls_ended(reads->calls); /* before any is looked at, so that no end is missed */
         int64_t wake_ns = INT64_MAX;
         bool done = false;
 

@@ -1,6 +1,6 @@
 #include "querier/replicas/roles.h"
 
-/* Its place in the list; it is added if it is not there. */
+/* Returns its place in the list; adds it if it is not there. */
 static unsigned place_of(struct qry_roles *roles, uint32_t member)
 {
     unsigned i = 0;

@@ -1,16 +1,16 @@
 #include "querier/share/pages.h"
 
 struct share_page {
-    uint32_t len; /* PAGES_BYTES but for an object's last */
+    uint32_t len; /* PAGES_BYTES, except for an object's last page */
     uint8_t bytes[];
 };
 
 /* A page of a read. */
 struct pages_slot {
     struct fg_cache_entry *entry;
-    bool mine;               /* and not there: to be made here */
+    bool mine;               /* not there, and this read makes it */
     struct share_page *page; /* NULL: missing */
-    bool loose; /* page is not in the cache: somebody else makes the one that will be */
+    bool loose; /* the page is not in the cache: another read makes the one that will be */
 };
 
 struct qry_pages {
@@ -147,7 +147,7 @@ static void close_slots(struct qry_pages_read *read)
     free(fg_take(read->slots));
 }
 
-/* Of the pages what was asked for; up to the first that is not full, where the object ends. */
+/* Puts the range together from pages; ends at the first that is not full, where the object ends. */
 static void put_together(struct qry_pages_read *read)
 {
     uint64_t skip = read->offset % PAGES_BYTES;
@@ -200,7 +200,7 @@ static void on_loaded(struct fg_bucket_request *request)
     finish(read, code);
 }
 
-/* What is missing, by one request; what lies between is read again. */
+/* Reads all missing pages by one request, with those in between. */
 static void load(struct qry_pages_read *read)
 {
     uint64_t first = read->offset / PAGES_BYTES + read->first_missing;

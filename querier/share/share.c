@@ -62,20 +62,20 @@ struct qry_share {
     uint64_t start_id;
 };
 
-/* A query's read on its way through here. */
+/* A read of a query. */
 struct shared_read {
     struct qry_share *share;
     struct fg_bucket_request *outer;
     struct fg_peer_set *set;
-    struct fg_peer_set_member *member; /* who is asked; NULL: nobody else */
+    struct fg_peer_set_member *member; /* the owner that is asked; NULL: this querier */
     struct fg_call call;               /* to it */
-    struct qry_pages_read read;        /* of our own share */
-    struct fg_bucket_request direct;   /* where the member did not answer */
+    struct qry_pages_read read;        /* of this querier's pages */
+    struct fg_bucket_request direct;   /* if the member did not answer */
 };
 
 /* ---- the end ---- */
 
-/* The outer request has its result. */
+/* Ends a read; the outer request has its result. */
 static void finish(struct shared_read *shared_read)
 {
     struct fg_bucket_request *outer = shared_read->outer;
@@ -122,7 +122,7 @@ static void ask_bucket(struct shared_read *shared_read)
     fg_bucket_send(shared_read->share->inner, &shared_read->direct);
 }
 
-/* ---- our own share ---- */
+/* ---- objects of this querier ---- */
 
 static void on_own(struct qry_pages_read *read)
 {
@@ -152,9 +152,9 @@ static void read_own(struct shared_read *shared_read)
     qry_pages_read(shared_read->share->pages, &shared_read->read);
 }
 
-/* ---- another's ---- */
+/* ---- objects of another querier ---- */
 
-/* Is it we who answered? Then nobody is called any more for what is ours. */
+/* Notes if this querier itself has answered: then it is not called any more. */
 static void learn(const struct shared_read *shared_read)
 {
     struct fg_slice head = shared_read->call.reply_head;
@@ -220,7 +220,7 @@ static void ask_member(struct shared_read *shared_read)
 
 /* ---- as a bucket ---- */
 
-/* Only what never changes. */
+/* Returns true for reads of objects that never change. */
 static bool is_shared(const struct fg_bucket_request *request)
 {
     struct fg_name name;
@@ -257,7 +257,7 @@ static void share_send(struct fg_bucket *bucket, struct fg_bucket_request *reque
         ask_member(shared_read);
 }
 
-/* What takes our way goes on: pages may be wanted by others, and each step has an end of its own.
+/* Reads that go through the share go on: others may want the pages, and each step has a deadline.
  */
 static void share_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {

@@ -1,4 +1,4 @@
-// The page: what to look at, the answer as a flame graph and as a table. What is chosen stands in the
+// The page: what to query, and the result as a flame graph and as a table. The choices are in the
 // URL, so that a link shows the same. Names and labels come from outside and reach the page as text only.
 import { Flame, decode, top } from "./flame.js";
 
@@ -106,7 +106,7 @@ async function loadServices(service, type) {
   fillTypes(type);
 }
 
-// --- the answer ---
+// --- the result ---
 
 function showTop() {
   const rows = top(state.levels);
@@ -177,7 +177,7 @@ function say(text, bad = false) {
 }
 
 async function show() {
-  const ticket = ++state.asked; // an answer that a later question has overtaken is dropped
+  const ticket = ++state.asked; // a response that a later query has overtaken is dropped
 
   say("Loading…");
   id("empty").hidden = true;

@@ -27,7 +27,7 @@ struct fg_peer_directory {
     struct directory_address addresses[ADDRESSES_MAX];
     size_t n_addresses;
 
-    struct fg_ticker *ticker; /* looks the names up again */
+    struct fg_ticker *ticker; /* resolves the names again */
     pthread_mutex_t lock;
     struct fg_peer_set *set;
 };

@@ -16,7 +16,7 @@ struct fixture {
     struct fg_block_part entries[2];
     struct qry_part parts[2];
     struct qry_reader reader;
-    struct qry_accumulators adders;
+    struct qry_accumulators accumulators;
 };
 
 static void fixture_init(struct fixture *f, uint32_t n_stacks, uint32_t n_others)
@@ -33,12 +33,12 @@ static void fixture_init(struct fixture *f, uint32_t n_stacks, uint32_t n_others
                    .batch = f->parts,
                    .n_batch = 2},
     };
-    qry_accumulators_init(&f->adders, &f->reader);
+    qry_accumulators_init(&f->accumulators, &f->reader);
 }
 
 static void fixture_done(struct fixture *f)
 {
-    qry_accumulators_done(&f->adders);
+    qry_accumulators_done(&f->accumulators);
     fg_arena_destroy(f->reader.arena);
     fg_task_group_destroy(f->snapshot.task_group);
 }
@@ -55,14 +55,14 @@ static bool has_room(struct fixture *f, size_t bytes)
 /* Takes one, and gives it back. */
 static bool can_add(struct fixture *f)
 {
-    struct qry_accumulator *adder = qry_accumulators_take(&f->adders);
-    bool can = qry_accumulator_sums(adder, &f->reader, &f->parts[0]) != NULL;
+    struct qry_accumulator *accumulator = qry_accumulators_take(&f->accumulators);
+    bool can = qry_accumulator_sums(accumulator, &f->reader, &f->parts[0]) != NULL;
 
-    qry_accumulators_give(&f->adders, adder);
+    qry_accumulators_give(&f->accumulators, accumulator);
     return can;
 }
 
-static void one_limit_for_reader_and_sums(void **state)
+static void reader_and_accumulators_share_one_limit(void **state)
 {
     static const struct {
         size_t reader_kib;
@@ -76,63 +76,63 @@ static void one_limit_for_reader_and_sums(void **state)
         print_message("  %zu KiB\n", cases[i].reader_kib);
         fixture_init(&f, 60 * KIB, 0); /* sums of 480 KiB */
         assert_non_null(fg_arena_alloc(f.reader.arena, cases[i].reader_kib * KIB));
-        qry_accumulators_begin(&f.adders);
+        qry_accumulators_begin(&f.accumulators);
         assert_int_equal(can_add(&f), cases[i].fits);
-        qry_accumulators_end(&f.adders);
+        qry_accumulators_end(&f.accumulators);
         fixture_done(&f);
     }
 }
 
-static void the_reader_has_less_room_meanwhile(void **state)
+static void reader_has_less_memory_during_a_batch(void **state)
 {
     struct fixture f;
 
     (void)state;
     fixture_init(&f, 60 * KIB, 0);
     assert_true(has_room(&f, 1000 * KIB));
-    qry_accumulators_begin(&f.adders);
+    qry_accumulators_begin(&f.accumulators);
     assert_true(has_room(&f, 500 * KIB));
     assert_false(has_room(&f, 600 * KIB));
-    qry_accumulators_end(&f.adders);
+    qry_accumulators_end(&f.accumulators);
     assert_true(has_room(&f, 1000 * KIB));
     fixture_done(&f);
 }
 
 /* Fifteen who help, and the first, with 10 KiB each. */
-static void all_who_may_help_have_room(void **state)
+static void each_helper_has_memory_for_its_sums(void **state)
 {
     struct fixture f;
 
     (void)state;
     fixture_init(&f, 1280, 0);
-    qry_accumulators_begin(&f.adders);
+    qry_accumulators_begin(&f.accumulators);
     assert_true(has_room(&f, (1024 - 161) * KIB));
     assert_false(has_room(&f, (1024 - 159) * KIB));
-    qry_accumulators_end(&f.adders);
+    qry_accumulators_end(&f.accumulators);
     fixture_done(&f);
 }
 
 /* Of a part of which nothing is to be read there are no sums. */
-static void nothing_for_what_is_not_read(void **state)
+static void unread_part_has_no_sums(void **state)
 {
     struct fixture f;
 
     (void)state;
     fixture_init(&f, 1280, 1 << 20);
-    qry_accumulators_begin(&f.adders);
+    qry_accumulators_begin(&f.accumulators);
     assert_true(can_add(&f));
     assert_true(has_room(&f, (1024 - 161) * KIB));
-    qry_accumulators_end(&f.adders);
+    qry_accumulators_end(&f.accumulators);
     fixture_done(&f);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_limit_for_reader_and_sums),
-        cmocka_unit_test(the_reader_has_less_room_meanwhile),
-        cmocka_unit_test(all_who_may_help_have_room),
-        cmocka_unit_test(nothing_for_what_is_not_read),
+        cmocka_unit_test(reader_and_accumulators_share_one_limit),
+        cmocka_unit_test(reader_has_less_memory_during_a_batch),
+        cmocka_unit_test(each_helper_has_memory_for_its_sums),
+        cmocka_unit_test(unread_part_has_no_sums),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 /* A part of these worlds is about 6 kB. */
-static void batches_change_no_answer(void **state)
+static void batch_size_does_not_change_results(void **state)
 {
     static const uint64_t sizes[] = {0, 13000, 30000};
 
@@ -75,7 +75,7 @@ static struct walked walk(struct asker *asker, uint64_t batch_bytes)
 
 /* The same parts are in more batches where they have more runs, though their directories say the
  * same. */
-static void runs_count(void **state)
+static void series_chunks_count_for_batch_size(void **state)
 {
     enum { BATCH_BYTES = 28 * 1000 }; /* about four parts of a run for each series */
     uint32_t batches[2];
@@ -103,8 +103,8 @@ static void runs_count(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_change_no_answer),
-        cmocka_unit_test(runs_count),
+        cmocka_unit_test(batch_size_does_not_change_results),
+        cmocka_unit_test(series_chunks_count_for_batch_size),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 /* Manifests are asked for at every query: each profile counts once wherever it is. */
-static void every_query_at_every_moment(void **state)
+static void every_query_is_right_at_every_moment(void **state)
 {
     uint64_t nodes = 0;
 
@@ -38,7 +38,7 @@ static void every_query_at_every_moment(void **state)
 }
 
 /* Manifests are up to ten seconds old: what has gone since is found out by asking for it. */
-static void snapshots_that_are_too_old(void **state)
+static void outdated_snapshot_is_taken_again(void **state)
 {
     uint64_t again = 0;
 
@@ -85,7 +85,7 @@ static size_t stacks_between(struct asker *asker, int64_t start_ns, int64_t end_
 }
 
 /* One profile, and ranges that end or begin beside it and on it. */
-static void ranges_have_both_their_ends(void **state)
+static void ranges_include_both_ends(void **state)
 {
     (void)state;
     for (unsigned place = 0; place < 3; place++) {
@@ -114,9 +114,9 @@ static void ranges_have_both_their_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_query_at_every_moment),
-        cmocka_unit_test(snapshots_that_are_too_old),
-        cmocka_unit_test(ranges_have_both_their_ends),
+        cmocka_unit_test(every_query_is_right_at_every_moment),
+        cmocka_unit_test(outdated_snapshot_is_taken_again),
+        cmocka_unit_test(ranges_include_both_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

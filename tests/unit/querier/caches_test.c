@@ -67,7 +67,7 @@ static uint64_t fetched_bytes(const struct asker *asker)
 }
 
 /* What the disk has is not asked for again, and what it has wrong is. */
-static void a_disk_below_the_cache(void **state)
+static void disk_cache_does_not_change_results(void **state)
 {
     struct fg_registry *registry = fg_registry_create();
     uint64_t hits, faults, fetched;
@@ -109,7 +109,7 @@ static void a_disk_below_the_cache(void **state)
 
 /* --- memory --- */
 
-static void a_cache_with_an_end(void **state)
+static void cache_stays_within_its_limit(void **state)
 {
     static const uint64_t bounds[] = {0, 20000, 200000, UINT64_C(64) << 20};
     struct fg_err err;
@@ -142,8 +142,8 @@ static void a_cache_with_an_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_disk_below_the_cache),
-        cmocka_unit_test(a_cache_with_an_end),
+        cmocka_unit_test(disk_cache_does_not_change_results),
+        cmocka_unit_test(cache_stays_within_its_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

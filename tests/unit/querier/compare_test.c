@@ -211,7 +211,7 @@ static bool all_hold_alike(const struct world *world, const struct qry_compare_g
     return world->data_of[group->shard] < world->n_replicas;
 }
 
-static void every_profile_is_found_once(void **state)
+static void comparison_finds_each_profile_once(void **state)
 {
     struct world world = {.random = 7};
 
@@ -238,7 +238,7 @@ static void every_profile_is_found_once(void **state)
     }
 }
 
-static void the_greatest_counts_add_up(void **state)
+static void greatest_counts_add_up(void **state)
 {
     struct qry_compare_sum a[] = {{.shard = 1, .window = 1, .count = 3},
                                   {.shard = 1, .window = 2, .count = 5}};
@@ -268,7 +268,7 @@ static void expect_corrupt(Fg__Inner__GroupSum *const *sums, size_t n, const cha
     assert_string_equal(err.msg, text);
 }
 
-static void answers_that_cannot_be(void **state)
+static void malformed_answers_are_refused(void **state)
 {
     uint8_t ids[2 * FG_ID_BYTES] = {0};
     Fg__Inner__GroupSum a = FG__INNER__GROUP_SUM__INIT, b = FG__INNER__GROUP_SUM__INIT;
@@ -295,9 +295,9 @@ static void answers_that_cannot_be(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_profile_is_found_once),
-        cmocka_unit_test(the_greatest_counts_add_up),
-        cmocka_unit_test(answers_that_cannot_be),
+        cmocka_unit_test(comparison_finds_each_profile_once),
+        cmocka_unit_test(greatest_counts_add_up),
+        cmocka_unit_test(malformed_answers_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,7 +75,7 @@ static const struct {
         "other 0,22,22 0,38,38; \n"},
 };
 
-static void draws_both_sides(void **state)
+static void diff_shows_both_sides(void **state)
 {
     struct fg_crown_sum left, right;
 
@@ -102,7 +102,7 @@ static void draws_both_sides(void **state)
 }
 
 /* Totals that do not fit are the largest number that does; what fits is exact beside them. */
-static void sums_beyond_64_bits_saturate(void **state)
+static void diff_clamps_sums_beyond_64_bits(void **state)
 {
 #define MOST "9223372036854775807"
     static const char *const sides[2][4] = {
@@ -149,8 +149,8 @@ static void sums_beyond_64_bits_saturate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_both_sides),
-        cmocka_unit_test(sums_beyond_64_bits_saturate),
+        cmocka_unit_test(diff_shows_both_sides),
+        cmocka_unit_test(diff_clamps_sums_beyond_64_bits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

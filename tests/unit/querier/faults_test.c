@@ -17,7 +17,7 @@ static bool is_honest(enum fg_code code)
 
 /* Requests that are lost and bytes that change on the way: an error or the right answer, and all
  * is well once they stop. */
-static void a_bucket_that_fails(void **state)
+static void bucket_failures_fail_the_query_or_do_not_show(void **state)
 {
     static const struct fg_bucket_faults faults[] = {
         {.seed = 1, .spoil_permille = 400}, /* what is spoilt is read a second time */
@@ -51,7 +51,7 @@ static void a_bucket_that_fails(void **state)
 }
 
 /* A manifest lists what is not there, and goes on doing so: the data is lost, and is said to be. */
-static void an_object_that_is_lost(void **state)
+static void lost_object_fails_the_query(void **state)
 {
     struct asker asker = {.random = 5};
     struct world_objects list = {.n = 0};
@@ -71,7 +71,7 @@ static void an_object_that_is_lost(void **state)
 }
 
 /* Whole objects, but not those that the manifest means. */
-static void objects_that_were_swapped(void **state)
+static void swapped_objects_are_detected(void **state)
 {
     struct asker asker = {.random = 5};
     struct world_objects list = {.n = 0};
@@ -98,7 +98,7 @@ static void objects_that_were_swapped(void **state)
 }
 
 /* Bytes all over an object, spoilt one at a time: an error, or the byte was not needed. */
-static void bytes_that_are_spoilt(void **state)
+static void damaged_bytes_are_detected(void **state)
 {
     struct asker asker = {.random = 5};
     struct world_objects list = {.n = 0};
@@ -231,7 +231,7 @@ static bool ask_partly(struct asker *asker, const char *spoilt)
     return complete;
 }
 
-static void what_cannot_be_read_is_left_out(void **state)
+static void partial_query_skips_unreadable_objects(void **state)
 {
     unsigned complete = 0, incomplete = 0;
 
@@ -293,7 +293,7 @@ static enum fg_code ask_again(struct asker *asker, bool partial, struct fg_err *
 }
 
 /* What is known answers, and says how old it is; and all is well when the bucket is back. */
-static void a_bucket_that_is_away(void **state)
+static void unavailable_bucket_is_answered_from_older_copies(void **state)
 {
     const struct fg_bucket_faults away = {.seed = 1, .refuse_permille = 1000}, none = {.seed = 1};
     struct asker asker = {.random = 7, .keeps_all = true};
@@ -320,7 +320,7 @@ static void a_bucket_that_is_away(void **state)
 }
 
 /* Of what no cache has nothing comes: 503, or what the heads have where that is enough. */
-static void a_bucket_that_is_away_and_nothing_is_cached(void **state)
+static void unavailable_bucket_without_cache_fails_the_query(void **state)
 {
     const struct fg_bucket_faults away = {.seed = 1, .refuse_permille = 1000}, none = {.seed = 1};
     struct asker asker = {.random = 7, .keeps_all = true};
@@ -344,7 +344,7 @@ static void a_bucket_that_is_away_and_nothing_is_cached(void **state)
     asker_done(&asker);
 }
 
-static void a_peer_that_always_refuses(void **state)
+static void ingester_that_always_refuses_fails_the_query(void **state)
 {
     struct asker asker = {.random = 5};
     struct fg_err err;
@@ -362,7 +362,7 @@ static void a_peer_that_always_refuses(void **state)
     asker_done(&asker);
 }
 
-static void deadlines_and_clients_that_leave(void **state)
+static void deadline_and_disconnect_end_the_query(void **state)
 {
     static const struct qry_stack_filter all;
     struct asker asker = {.random = 5};
@@ -392,15 +392,15 @@ static void deadlines_and_clients_that_leave(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_bucket_that_fails),
-        cmocka_unit_test(an_object_that_is_lost),
-        cmocka_unit_test(objects_that_were_swapped),
-        cmocka_unit_test(bytes_that_are_spoilt),
-        cmocka_unit_test(what_cannot_be_read_is_left_out),
-        cmocka_unit_test(a_bucket_that_is_away),
-        cmocka_unit_test(a_bucket_that_is_away_and_nothing_is_cached),
-        cmocka_unit_test(a_peer_that_always_refuses),
-        cmocka_unit_test(deadlines_and_clients_that_leave),
+        cmocka_unit_test(bucket_failures_fail_the_query_or_do_not_show),
+        cmocka_unit_test(lost_object_fails_the_query),
+        cmocka_unit_test(swapped_objects_are_detected),
+        cmocka_unit_test(damaged_bytes_are_detected),
+        cmocka_unit_test(partial_query_skips_unreadable_objects),
+        cmocka_unit_test(unavailable_bucket_is_answered_from_older_copies),
+        cmocka_unit_test(unavailable_bucket_without_cache_fails_the_query),
+        cmocka_unit_test(ingester_that_always_refuses_fails_the_query),
+        cmocka_unit_test(deadline_and_disconnect_end_the_query),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 /* Crowns of a few nodes only: what is said to be exact is, and else the bound holds. */
-static void flame_graphs_that_are_not_exact(void **state)
+static void flame_graph_stays_within_its_bound(void **state)
 {
     static const uint32_t crowns[] = {0, 1, 5, 20, 60};
     unsigned inexact = 0, graphs = 0;
@@ -64,7 +64,7 @@ static struct qry_query *draw_all(struct asker *asker, const char *selector)
 /* What nodes answer costs two requests an object: what there is of them, and crowns with names; or
  * one, if it is small. Of objects that others sum up nothing is read, unless it is asked for what
  * these cannot answer. */
-static void nodes_cost_two_requests(void **state)
+static void rollups_cost_two_requests(void **state)
 {
     enum { MANIFESTS = 2 };
     struct asker asker = {.random = 1};
@@ -113,8 +113,8 @@ static void nodes_cost_two_requests(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flame_graphs_that_are_not_exact),
-        cmocka_unit_test(nodes_cost_two_requests),
+        cmocka_unit_test(flame_graph_stays_within_its_bound),
+        cmocka_unit_test(rollups_cost_two_requests),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,7 +109,7 @@ static enum fg_code check_profiles(struct asker *asker, struct fg_err *err)
 }
 
 /* Without peers, while segments become blocks; manifests are new, or old enough to be wrong. */
-static void profiles_by_themselves(void **state)
+static void each_profile_is_visited_as_it_was_sent(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= asker_seeds(6); seed++) {
@@ -134,7 +134,7 @@ static void profiles_by_themselves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(profiles_by_themselves),
+        cmocka_unit_test(each_profile_is_visited_as_it_was_sent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -269,7 +269,7 @@ static void add_points(struct fake_peer *peer, const char *labels,
     "\"periodType\":{\"type\":\"1\",\"unit\":\"2\"},\"period\":\"1000000000\","                    \
     "\"defaultSampleType\":\"1\"}"
 
-static void nothing_found(void **state)
+static void empty_result_of_each_method(void **state)
 {
     struct fixture *f = *state;
 
@@ -294,7 +294,7 @@ static void nothing_found(void **state)
     expect(f, "AnalyzeQuery", "{\"query\":\"{{{\"}", 200, "{}");
 }
 
-static void errors_are_those_clients_know(void **state)
+static void error_texts_are_those_clients_know(void **state)
 {
 #define INVALID(text) "{\"code\":\"invalid_argument\",\"message\":\"" text "\"}"
     static const struct {
@@ -342,7 +342,7 @@ static void errors_are_those_clients_know(void **state)
     }
 }
 
-static void a_range_that_is_too_long(void **state)
+static void range_beyond_the_limit_is_refused(void **state)
 {
     struct fixture *f = *state;
 
@@ -353,7 +353,7 @@ static void a_range_that_is_too_long(void **state)
 }
 
 /* Two peers have parts of one tree; the sum is exact, and so is what the peers were asked. */
-static void stacks_of_all_peers_add_up(void **state)
+static void stacks_of_all_ingesters_add_up(void **state)
 {
     struct fixture *f = *state;
     Fg__Inner__SelectHead *head;
@@ -386,7 +386,7 @@ static void stacks_of_all_peers_add_up(void **state)
     fg__inner__select_head__free_unpacked(head, NULL);
 }
 
-static void ids_that_are_none(void **state)
+static void malformed_ids_are_refused(void **state)
 {
     struct fixture *f = *state;
     static const char *const bad[] = {
@@ -409,7 +409,7 @@ static void ids_that_are_none(void **state)
                      200);
 }
 
-static void a_peer_that_fails(void **state)
+static void ingester_failure_fails_the_query(void **state)
 {
     struct fixture *f = *state;
 
@@ -430,7 +430,7 @@ static void a_peer_that_fails(void **state)
 }
 
 /* Who asks for it gets what there is, and is told what there is not. */
-static void an_answer_that_is_not_complete(void **state)
+static void incomplete_response_says_so(void **state)
 {
     struct fixture *f = *state;
 
@@ -456,7 +456,7 @@ static void an_answer_that_is_not_complete(void **state)
     assert_int_equal(call(f, "SelectMergeStacktraces?partial=true", "{" BASE "}"), 400);
 }
 
-static void metadata_is_united(void **state)
+static void metadata_of_all_ingesters_is_united(void **state)
 {
     struct fixture *f = *state;
 
@@ -501,7 +501,7 @@ static void answer_points(struct fixture *f)
 
 #define POINT(v, t) "{\"value\":" v ",\"timestamp\":\"17000000" t "000\"}"
 
-static void series_of_all_peers_add_up(void **state)
+static void series_of_all_ingesters_add_up(void **state)
 {
     struct fixture *f = *state;
 
@@ -522,7 +522,7 @@ static void series_of_all_peers_add_up(void **state)
                "10", "00") "," POINT("5", "15") "," POINT("2", "30") "]}]}");
 }
 
-static void render_draws_both(void **state)
+static void render_returns_flame_graph_and_timeline(void **state)
 {
     struct fixture *f = *state;
 
@@ -547,7 +547,7 @@ static void render_draws_both(void **state)
 }
 
 /* Golden 114 and 084. */
-static void render_errors(void **state)
+static void render_refuses_bad_parameters(void **state)
 {
     struct fixture *f = *state;
 
@@ -572,7 +572,7 @@ static void render_errors(void **state)
     expect_get(f, "/pyroscope/label-values?label=__name__", 200, "null\n");
 }
 
-static void protocol_of_connect(void **state)
+static void connect_protocol_rules(void **state)
 {
     struct fixture *f = *state;
 
@@ -616,7 +616,7 @@ static uint16_t shard_of(struct fixture *f, const char *name)
     return shard;
 }
 
-static void stats_of_all_peers(void **state)
+static void stats_of_all_ingesters_add_up(void **state)
 {
     struct fixture *f = *state;
     Fg__Inner__StatsReply reply = FG__INNER__STATS_REPLY__INIT;
@@ -636,7 +636,7 @@ static void stats_of_all_peers(void **state)
            "{\"dataIngested\":true,\"oldestProfileTime\":\"5000\",\"newestProfileTime\":\"6000\"}");
 }
 
-static void a_full_lane_is_said(void **state)
+static void full_queue_is_429(void **state)
 {
     struct fixture *f = *state;
 
@@ -645,7 +645,7 @@ static void a_full_lane_is_said(void **state)
     assert_non_null(strstr(body_of(f), "resource_exhausted"));
 }
 
-static void the_page(void **state)
+static void page_is_served_with_etag(void **state)
 {
     struct fixture *f = *state;
     char request[256], etag[32] = "";
@@ -665,21 +665,22 @@ static void the_page(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH(nothing_found),
-        WITH(errors_are_those_clients_know),
-        WITH(stacks_of_all_peers_add_up),
-        WITH(ids_that_are_none),
-        WITH(a_peer_that_fails),
-        WITH(an_answer_that_is_not_complete),
-        WITH(metadata_is_united),
-        WITH(series_of_all_peers_add_up),
-        WITH(render_draws_both),
-        WITH(render_errors),
-        WITH(protocol_of_connect),
-        WITH(stats_of_all_peers),
-        cmocka_unit_test_setup_teardown(a_range_that_is_too_long, setup_short_queries, teardown),
-        cmocka_unit_test_setup_teardown(a_full_lane_is_said, setup_full_lane, teardown),
-        WITH(the_page),
+        WITH(empty_result_of_each_method),
+        WITH(error_texts_are_those_clients_know),
+        WITH(stacks_of_all_ingesters_add_up),
+        WITH(malformed_ids_are_refused),
+        WITH(ingester_failure_fails_the_query),
+        WITH(incomplete_response_says_so),
+        WITH(metadata_of_all_ingesters_is_united),
+        WITH(series_of_all_ingesters_add_up),
+        WITH(render_returns_flame_graph_and_timeline),
+        WITH(render_refuses_bad_parameters),
+        WITH(connect_protocol_rules),
+        WITH(stats_of_all_ingesters_add_up),
+        cmocka_unit_test_setup_teardown(range_beyond_the_limit_is_refused, setup_short_queries,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(full_queue_is_429, setup_full_lane, teardown),
+        WITH(page_is_served_with_etag),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

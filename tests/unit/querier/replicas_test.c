@@ -684,7 +684,7 @@ static uint64_t counted(struct world *world, const char *metric)
 
 /* ---- tests ---- */
 
-static void profiles_are_on_some_of_three(void **state)
+static void profiles_on_two_of_three_count_once(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -701,7 +701,7 @@ static void profiles_are_on_some_of_three(void **state)
 }
 
 /* Those that have no profiles are asked for nothing but sums. */
-static void replicas_that_agree_send_data_once(void **state)
+static void equal_replicas_send_data_once(void **state)
 {
     struct world *world = begin(11, FG_MINUTE_NS);
     unsigned calls = 0, data_calls = 0;
@@ -729,7 +729,7 @@ static void replicas_that_agree_send_data_once(void **state)
     end(world);
 }
 
-static void any_one_may_be_dead(void **state)
+static void any_one_ingester_may_be_dead(void **state)
 {
     struct world *world = begin(21, FG_MINUTE_NS);
 
@@ -748,7 +748,7 @@ static void any_one_may_be_dead(void **state)
 }
 
 /* What the living have: that is all that can be had, and each of it once. */
-static void of_two_dead_one_is_missed(void **state)
+static void two_dead_ingesters_fail_the_query(void **state)
 {
     struct world *world = begin(22, FG_MINUTE_NS);
     uint64_t bits, held = 0;
@@ -777,7 +777,7 @@ static void of_two_dead_one_is_missed(void **state)
     end(world);
 }
 
-static void any_one_may_hang(void **state)
+static void any_one_ingester_may_hang(void **state)
 {
     struct world *world = begin(31, 20 * FG_MS_NS);
 
@@ -797,7 +797,7 @@ static void any_one_may_hang(void **state)
 }
 
 /* Of a snapshot that one member refuses as too old, while another one says nothing at all. */
-static void a_refusal_is_not_kept_waiting_by_one_that_hangs(void **state)
+static void refusal_does_not_wait_for_a_hanging_ingester(void **state)
 {
     struct world *world = begin(35, 20 * FG_MS_NS);
     struct fg_err err;
@@ -824,7 +824,7 @@ static void a_refusal_is_not_kept_waiting_by_one_that_hangs(void **state)
 }
 
 /* One query has waited for it. The next ones need not. */
-static void a_member_that_hangs_is_asked_last(void **state)
+static void hanging_ingester_is_asked_last(void **state)
 {
     struct world *world = begin(36, 300 * FG_MS_NS); /* slow machines answer in time */
     uint64_t late;
@@ -843,7 +843,7 @@ static void a_member_that_hangs_is_asked_last(void **state)
     end(world);
 }
 
-static void another_store_does_not_count(void **state)
+static void reply_of_another_store_does_not_count(void **state)
 {
     struct world *world = begin(41, FG_MINUTE_NS);
     struct fg_err err;
@@ -864,7 +864,7 @@ static void another_store_does_not_count(void **state)
     end(world);
 }
 
-static void what_one_has_committed_is_not_read_from_others(void **state)
+static void committed_profiles_are_not_read_from_replicas(void **state)
 {
     struct world *world = begin(51, FG_MINUTE_NS);
 
@@ -882,7 +882,7 @@ static void what_one_has_committed_is_not_read_from_others(void **state)
     end(world);
 }
 
-static void owners_of_older_revisions_are_asked(void **state)
+static void owners_under_older_revisions_are_asked(void **state)
 {
     (void)state;
     for (uint64_t seed = 61; seed < 63; seed++) {
@@ -931,7 +931,7 @@ static void *push_all(void *arg)
     return NULL;
 }
 
-static void what_is_acknowledged_is_seen_at_once(void **state)
+static void acknowledged_profile_is_visible_at_once(void **state)
 {
     struct world *world = begin(71, FG_MINUTE_NS);
     pthread_t thread;
@@ -959,17 +959,17 @@ static void what_is_acknowledged_is_seen_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(profiles_are_on_some_of_three),
-        cmocka_unit_test(replicas_that_agree_send_data_once),
-        cmocka_unit_test(any_one_may_be_dead),
-        cmocka_unit_test(of_two_dead_one_is_missed),
-        cmocka_unit_test(any_one_may_hang),
-        cmocka_unit_test(a_refusal_is_not_kept_waiting_by_one_that_hangs),
-        cmocka_unit_test(a_member_that_hangs_is_asked_last),
-        cmocka_unit_test(another_store_does_not_count),
-        cmocka_unit_test(what_one_has_committed_is_not_read_from_others),
-        cmocka_unit_test(owners_of_older_revisions_are_asked),
-        cmocka_unit_test(what_is_acknowledged_is_seen_at_once),
+        cmocka_unit_test(profiles_on_two_of_three_count_once),
+        cmocka_unit_test(equal_replicas_send_data_once),
+        cmocka_unit_test(any_one_ingester_may_be_dead),
+        cmocka_unit_test(two_dead_ingesters_fail_the_query),
+        cmocka_unit_test(any_one_ingester_may_hang),
+        cmocka_unit_test(refusal_does_not_wait_for_a_hanging_ingester),
+        cmocka_unit_test(hanging_ingester_is_asked_last),
+        cmocka_unit_test(reply_of_another_store_does_not_count),
+        cmocka_unit_test(committed_profiles_are_not_read_from_replicas),
+        cmocka_unit_test(owners_under_older_revisions_are_asked),
+        cmocka_unit_test(acknowledged_profile_is_visible_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -182,7 +182,7 @@ static int tear_down(void **state)
 }
 
 /* Whatever is asked of whom: right, and each page is read from the bucket once. */
-static void ranges_are_right(void **state)
+static void shared_ranges_have_the_right_bytes(void **state)
 {
     struct fixture *f = *state;
     uint64_t pages = 0, before;
@@ -195,7 +195,7 @@ static void ranges_are_right(void **state)
     assert_in_range(fg_bucket_faulty_count(f->faulty) - before, 1, pages);
 }
 
-static void the_end_is_found(void **state)
+static void range_beyond_the_end_is_cut(void **state)
 {
     struct fixture *f = *state;
 
@@ -208,7 +208,7 @@ static void the_end_is_found(void **state)
         }
 }
 
-static void everything_is_kept(void **state)
+static void each_page_is_read_from_the_bucket_once(void **state)
 {
     struct fixture *f = *state;
     uint64_t before;
@@ -223,7 +223,7 @@ static void everything_is_kept(void **state)
     assert_int_equal(fg_bucket_faulty_count(f->faulty), before);
 }
 
-static void errors_are_the_buckets(void **state)
+static void errors_of_the_bucket_pass_through(void **state)
 {
     struct fixture *f = *state;
     struct fg_bucket *bucket = qry_share_bucket(f->queriers[0].share);
@@ -248,7 +248,7 @@ static void errors_are_the_buckets(void **state)
 }
 
 /* What changes, or is not read in ranges, is not kept. */
-static void all_else_passes_through(void **state)
+static void other_requests_pass_through(void **state)
 {
     struct fixture *f = *state;
     struct fg_bucket *bucket = qry_share_bucket(f->queriers[1].share);
@@ -277,7 +277,7 @@ static void all_else_passes_through(void **state)
 }
 
 /* One that is gone costs requests and no answer; another takes its share over. */
-static void one_may_be_gone(void **state)
+static void one_member_may_be_gone(void **state)
 {
     struct fixture *f = *state;
     uint64_t before;
@@ -298,7 +298,7 @@ static void one_may_be_gone(void **state)
 }
 
 /* The bucket fails: so does the read, and nothing wrong is kept. */
-static void failures_are_not_kept(void **state)
+static void failed_reads_are_not_cached(void **state)
 {
     struct fixture *f = *state;
     struct fg_bucket_request request;
@@ -317,7 +317,7 @@ static void failures_are_not_kept(void **state)
 }
 
 /* A second start finds on the disk what the first one read. */
-static void the_disk_is_below(void **state)
+static void pages_survive_on_disk(void **state)
 {
     struct fixture *f = *state;
     char folder[] = "/tmp/share_test_XXXXXX";
@@ -364,7 +364,7 @@ static uint64_t read_bytes(struct fixture *f, size_t querier, size_t object, boo
 
 /* An object is cut, read and put back. The pages of then are kept until somebody asks for fresh
  * ones, whoever's they are; from then on everybody gets these. */
-static void what_is_damaged_is_read_again(void **state)
+static void damaged_pages_are_read_again(void **state)
 {
     struct fixture *f = *state;
     char folder[] = "/tmp/share_test_XXXXXX";
@@ -442,7 +442,7 @@ static void only_ranges_of_blocks_are_served(void **state)
     assert_int_equal(ask_read(f, "", 0, 10), FG_E_INVALID);
 }
 
-static void addresses_are_checked(void **state)
+static void malformed_addresses_are_refused(void **state)
 {
     static const char *const wrong[] = {
         "127.0.0.1:1",        "tcp://127.0.0.1",      "tcp://127.0.0.1:0",
@@ -469,17 +469,17 @@ static void addresses_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(ranges_are_right, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_end_is_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(everything_is_kept, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(errors_are_the_buckets, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(all_else_passes_through, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_may_be_gone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(failures_are_not_kept, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_disk_is_below, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_damaged_is_read_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(shared_ranges_have_the_right_bytes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(range_beyond_the_end_is_cut, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(each_page_is_read_from_the_bucket_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(errors_of_the_bucket_pass_through, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(other_requests_pass_through, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_member_may_be_gone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(failed_reads_are_not_cached, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pages_survive_on_disk, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(damaged_pages_are_read_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_ranges_of_blocks_are_served, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(addresses_are_checked, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(malformed_addresses_are_refused, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,7 +93,7 @@ static char *answer_bytes(struct asker *asker, struct fg_arena *arena)
 }
 
 /* With nothing in the cache, and with all that the query before has left there. */
-static void however_many_help(void **state)
+static void number_of_helpers_does_not_change_results(void **state)
 {
     enum { QUERIES = 120 };
 
@@ -124,7 +124,7 @@ static void however_many_help(void **state)
 }
 
 /* The same error, whoever comes upon it, and whatever else is wrong. */
-static void the_first_of_several_errors(void **state)
+static void first_error_wins_with_any_number_of_helpers(void **state)
 {
     struct asker asker = {.random = 5};
     struct world_objects list = {.n = 0};
@@ -180,7 +180,7 @@ static int64_t count_look(struct fg_clock *clock)
 
 /* The deadline is over at each moment at which a query looks, in whose task ever. Nothing stays
  * behind that another one waits for. */
-static void deadlines_at_any_moment(void **state)
+static void deadline_at_any_moment_leaves_nothing_behind(void **state)
 {
     static const struct fg_clock_ops ops = {.wall_ns = count_look, .mono_ns = count_look};
     static const struct qry_stack_filter all;
@@ -229,7 +229,7 @@ static void *ask_many(void *arg)
 }
 
 /* On one cache, which is too small for all. */
-static void many_queries_at_once(void **state)
+static void concurrent_queries_get_their_own_results(void **state)
 {
     struct asker asker = {.random = 5};
     struct asker crowd[4]; /* on one world, which is only read */
@@ -253,10 +253,10 @@ static void many_queries_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(however_many_help),
-        cmocka_unit_test(the_first_of_several_errors),
-        cmocka_unit_test(deadlines_at_any_moment),
-        cmocka_unit_test(many_queries_at_once),
+        cmocka_unit_test(number_of_helpers_does_not_change_results),
+        cmocka_unit_test(first_error_wins_with_any_number_of_helpers),
+        cmocka_unit_test(deadline_at_any_moment_leaves_nothing_behind),
+        cmocka_unit_test(concurrent_queries_get_their_own_results),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
