@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* So many that helpers find one while the owner runs a long one itself. */
+/* Enough for helpers to find a task while the owner runs a long one. */
 enum { WAITING_MAX = 128 };
 
 struct task_queue {
@@ -11,7 +11,7 @@ struct task_queue {
     unsigned count;
 };
 
-/* A worker of the lane, while it is with us. */
+/* A worker of the lane that helps. */
 struct helper {
     struct fg_job job;
     struct fg_task_group *group;
@@ -19,7 +19,7 @@ struct helper {
 };
 
 struct fg_task_group {
-    struct fg_work *work; /* NULL: nobody helps */
+    struct fg_work *work; /* NULL: no helpers */
     enum fg_lane lane;
     pthread_mutex_t lock; /* over all below but `failed`; the lane's is taken within */
     pthread_cond_t changed;
@@ -68,7 +68,7 @@ static void note_failure(struct fg_task_group *group, const struct fg_task *task
     atomic_store_explicit(&group->failed, true, memory_order_relaxed);
 }
 
-/* Unlocked. Once the group has failed, tasks go by without being run. */
+/* Unlocked. After the group has failed, tasks are ended without being run. */
 static void run_task(struct fg_task_group *group, struct fg_task *task, bool begins, bool helping)
 {
     struct fg_err err = {.code = FG_OK};
@@ -150,7 +150,7 @@ static bool start_helper(struct fg_task_group *group)
     return helper->busy;
 }
 
-/* As many as there are tasks that nobody runs yet. Locked. */
+/* Starts a helper for each task that waits. Locked. */
 static void call_helpers(struct fg_task_group *group)
 {
     while (group->work != NULL && group->n_helpers < group->helpers_max &&

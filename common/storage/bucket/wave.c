@@ -12,7 +12,7 @@ struct fg_bucket_wave {
     pthread_cond_t ended_one;
     struct wave_list under_way, ended;
     bool cancelled;
-    void (*on_end)(void *arg); /* NULL: nobody waits elsewhere */
+    void (*on_end)(void *arg); /* NULL: no callback */
     void *arg;
 };
 

@@ -8,7 +8,7 @@
 
 enum {
     CACHE_MIN_BUCKETS = 1024,
-    ENTRY_OVERHEAD_BYTES = 64, /* of malloc, beside the entry and its value */
+    ENTRY_OVERHEAD_BYTES = 64, /* of malloc, in addition to the entry and its value */
 };
 
 /* A link of a ring. */
@@ -17,7 +17,8 @@ struct ring {
 };
 
 struct fg_cache_entry {
-    struct ring unused; /* in the cache's ring while nobody holds it; first, see of_ring() */
+    struct ring unused; /* in the ring of the cache while it has no reference; first member, see
+                           of_ring() */
     struct fg_cache *cache;
     struct fg_cache_key key;
     uint64_t hash;
@@ -283,7 +284,7 @@ void fg_cache_drop(struct fg_cache *cache, const struct fg_cache_key *key)
         if (entry->refs == 0)
             take_out(entry, &gone);
         else
-            hide(entry); /* the last one who holds it frees it */
+            hide(entry); /* the last reference frees it */
     }
     (void)pthread_mutex_unlock(&cache->lock);
     free_gone(gone);

@@ -1,14 +1,14 @@
 /*
- * The index is a table in memory: entries by the hash of their keys, each with its file and its
- * place there. What an entry is said to be is compared when it is read, so two keys of one hash are
- * no danger; one of them is not kept.
+ * The index is a hash table in memory. An entry has the hash of its key, its file and its offset
+ * there. A read compares the key in the file, so two keys with the same hash do no harm; only one
+ * of them is kept.
  *
- * Files are in the order of their age, the last is written to. A file that goes is first taken out
- * of the row, then what was used of it is written behind the newest, then it is removed; reads that
- * are under way keep it open.
+ * Files are ordered by age, and the last one is written to. To evict a file, the ticker takes it
+ * out of the list, copies its used entries to the newest file, and removes it. Reads under way keep
+ * it open.
  *
- * Locks: one, around the index, references to files and the queue. Files are read without it; the
- * row of files and all writing are the ticker's alone.
+ * One lock protects the index, references to files and the queue. Files are read without it. Only
+ * the ticker uses the list of files and writes.
  */
 #include "common/storage/cache/disk_cache.h"
 
@@ -38,10 +38,10 @@ enum {
     NONE = 0,                           /* no entry; entries[0] is not used */
 };
 
-/* A disk that has no room or does not work is left alone for so long. */
+/* Pause of writes after the disk was full or failed. */
 static const int64_t REST_NS = 10 * FG_SECOND_NS;
 
-/* Between two looks whether the disk needs our room for something else. */
+/* Period of the check whether the disk is low on space. */
 static const int64_t LOOK_NS = FG_SECOND_NS;
 
 #define DISK_METRICS(M)                                                                            \
@@ -77,7 +77,7 @@ struct disk_cache_entry {
     bool found;       /* in a bucket */
 };
 
-/* Something to be written. */
+/* A queued write. */
 struct wish {
     struct fg_disk_key key;
     struct wish *next;
@@ -92,10 +92,10 @@ struct fg_disk_cache {
     struct fg_metrics *metrics;
     struct fg_ticker *ticker;
 
-    /* The ticker's own. */
-    struct fg_disk_file *files[DISK_FILES_MAX + 1]; /* ascending by age; one more while one goes */
+    /* Only the ticker uses these. */
+    struct fg_disk_file *files[DISK_FILES_MAX + 1]; /* oldest first; one more during an eviction */
     unsigned n_files;
-    uint64_t number; /* of the last file that was tried to make */
+    uint64_t number; /* of the last file that was created or tried */
     bool resting;
     int64_t rest_mono_ns; /* until then nothing is written */
 
@@ -142,7 +142,7 @@ static uint32_t find(const struct fg_disk_cache *cache, uint64_t hash)
     return number;
 }
 
-/* It stays in the list of its file, until that goes. */
+/* Removes an entry from the table. It stays in the list of its file until that is evicted. */
 static void hide(struct fg_disk_cache *cache, uint32_t number)
 {
     struct disk_cache_entry *entry = &cache->entries[number];
@@ -193,7 +193,7 @@ static void add(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t
     place(cache, number, file, at);
 }
 
-/* Of a file that goes. */
+/* Frees an entry of a file that is evicted. */
 static void forget(struct fg_disk_cache *cache, uint32_t number)
 {
     if (cache->entries[number].found)
@@ -203,7 +203,7 @@ static void forget(struct fg_disk_cache *cache, uint32_t number)
     cache->free = number;
 }
 
-/* ---- files that go (ticker) ---- */
+/* ---- eviction (ticker) ---- */
 
 static uint64_t bytes_of_files(const struct fg_disk_cache *cache)
 {
@@ -237,8 +237,8 @@ static struct fg_disk_file *newest(const struct fg_disk_cache *cache)
     return cache->n_files == 0 ? NULL : cache->files[cache->n_files - 1];
 }
 
-/* Writes an entry of a file that goes behind the newest one. Its key is in the file only: in memory
- * that would be half of the entry. */
+/* Copies an entry of an evicted file to the newest file. Its key is only in the file: in memory it
+ * would take half of the entry. */
 static bool write_again(struct fg_disk_cache *cache, const struct fg_disk_file *from, uint64_t at,
                         struct fg_buf *content)
 {
@@ -249,7 +249,7 @@ static bool write_again(struct fg_disk_cache *cache, const struct fg_disk_file *
            fg_disk_file_append(newest(cache), &entry, fg_buf_slice(content));
 }
 
-/* Half of the newest file is for what is new. */
+/* Copies fill at most half of the newest file, so that new entries have room. */
 static bool is_kept(const struct fg_disk_cache *cache, const struct disk_cache_entry *entry)
 {
     return entry->found && entry->used && newest(cache) != NULL &&
@@ -308,7 +308,7 @@ static uint64_t free_bytes(const struct fg_disk_cache *cache)
     return statvfs(cache->path, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
 }
 
-/* Is there room for a file more, and for what is written again of one that goes? */
+/* Returns whether there is room for one more file and for the copies of an evicted one. */
 static bool fits(struct fg_disk_cache *cache)
 {
     bool room;
@@ -321,7 +321,8 @@ static bool fits(struct fg_disk_cache *cache)
            free_bytes(cache) >= cache->free_min_bytes + cache->file_max_bytes;
 }
 
-/* Empty, and others go until it fits. false: the disk does not let us. */
+/* Creates an empty file and evicts others until it fits. Returns false if the disk does not allow
+ * it. */
 static bool begin_file(struct fg_disk_cache *cache)
 {
     struct fg_disk_file *file = fg_disk_file_create(cache->path, ++cache->number);
@@ -333,7 +334,7 @@ static bool begin_file(struct fg_disk_cache *cache)
     while (!fits(cache)) {
         bool last = cache->n_files == 1;
 
-        retire_oldest(cache, true); /* the new one itself, where nothing helps */
+        retire_oldest(cache, true); /* evicts the new one itself if nothing else helps */
         if (last)
             return false;
     }
@@ -405,7 +406,7 @@ static bool write_entry(struct fg_disk_cache *cache, const struct fg_disk_key *k
 
 /* ---- the ticker ---- */
 
-/* What was written later counts: within a file the last, and of two files the newer one. */
+/* The latest write of a key counts: the last one in a file, and that of the newest file. */
 static bool add_scanned(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t at,
                         const struct fg_disk_key *key)
 {
@@ -424,8 +425,8 @@ static bool add_scanned(struct fg_disk_cache *cache, struct fg_disk_file *file, 
     return more;
 }
 
-/* *ret_end: where the next entry may be written. false: there is no room in the index, or no time.
- */
+/* Scans a file. *ret_end: end of its last entry. Returns false if the index is full or the cache
+ * closes. */
 static bool scan_file(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t *ret_end)
 {
     struct fg_disk_entry entry;
@@ -440,7 +441,8 @@ static bool scan_file(struct fg_disk_cache *cache, struct fg_disk_file *file, ui
     }
 }
 
-/* The newest first, since that is what is most likely asked for, and what was being written to. */
+/* Scans all files, the newest first, since its entries are the most likely to be used. Truncates
+ * what a crash left at its end. */
 static void scan(struct fg_disk_cache *cache)
 {
     uint64_t end;
@@ -461,7 +463,7 @@ static void scan(struct fg_disk_cache *cache)
     unlock(cache);
 }
 
-/* Others need the room more. Nothing is kept of what goes: that would be written again. */
+/* Gives up space if the disk is low on it. Copies nothing, as that would take space again. */
 static void give_way(struct fg_disk_cache *cache)
 {
     while (cache->n_files > 0 && fg_disk_lacks(cache->disk) > 0) {
@@ -545,7 +547,7 @@ static enum fg_code lock_folder(struct fg_disk_cache *cache, struct fg_err *err)
     return FG_OK;
 }
 
-/* The index for so many bytes. */
+/* Allocates the index for max_bytes. */
 static void make_index(struct fg_disk_cache *cache)
 {
     uint64_t least = cache->max_bytes / ENTRY_LEAST_BYTES;
@@ -557,10 +559,10 @@ static void make_index(struct fg_disk_cache *cache)
     cache->mask = buckets - 1;
     cache->buckets = fg_calloc(buckets, sizeof *cache->buckets);
     cache->entries = fg_calloc(cache->entries_max, sizeof *cache->entries);
-    cache->n_entries = 1; /* 0 is none */
+    cache->n_entries = 1; /* 0 is NONE */
 }
 
-/* What others have put on the disk is not ours to take. */
+/* Limits the size to half of the free space, as other programs use the disk as well. */
 static void set_bounds(struct fg_disk_cache *cache, const struct fg_disk_cache_config *config)
 {
     uint64_t free = free_bytes(cache);
@@ -644,7 +646,7 @@ void fg_disk_cache_close(struct fg_disk_cache *cache)
 
 /* ---- use (any thread) ---- */
 
-/* The file is held. NULL: it is not there. */
+/* Returns the file of a key with a reference, or NULL. */
 static struct fg_disk_file *look_up(struct fg_disk_cache *cache, const struct fg_disk_key *key,
                                     uint64_t *ret_at)
 {
@@ -690,7 +692,7 @@ void fg_disk_cache_drop(struct fg_disk_cache *cache, const struct fg_disk_key *k
     unlock(cache);
 }
 
-/* Takes room in the queue. */
+/* Reserves room in the queue. */
 static bool reserve(struct fg_disk_cache *cache, uint64_t len)
 {
     uint64_t bytes = DISK_ENTRY_BYTES + len;

@@ -10,7 +10,7 @@ enum {
     /* What the first to need them pays for nodes and names; measured, rounded up. */
     DICT_NODE_BYTES = 2,
     NAME_TEXT_SHARE = 3, /* a third of its length is what is stored of a name */
-    NAME_BYTES = 4,      /* beside its text, unpacked */
+    NAME_BYTES = 4,      /* in addition to its text, unpacked */
 };
 
 int fg_rollup_key_cmp(const struct fg_rollup_key *a, const struct fg_rollup_key *b)
@@ -364,7 +364,8 @@ static uint32_t find_base(const struct fg_rollup_writer *writer,
     return FG_MAP_NONE;
 }
 
-/* A row without anything worth keeping is none, unless it says that there is nothing. */
+/* A row without a form that is worth its bytes is dropped, unless it records that there are no
+ * profiles. */
 static bool row_says_something(const struct fg_rollup_out_row *row)
 {
     return row->count == 0 || row->base != FG_MAP_NONE || row->parts[FG_ROLLUP_CROWN].kept ||
