@@ -33,6 +33,15 @@ struct fg_task_group {
     struct helper helpers[FG_TASK_GROUP_HELPERS_MAX];
 };
 
+/* Locked. */
+static void check(const struct fg_task_group *group)
+{
+    fg_assert(group->n_helping <= group->n_helpers);
+    fg_assert(group->n_helpers <= FG_TASK_GROUP_HELPERS_MAX);
+    fg_assert((uint64_t)group->waiting.count + group->done.count + group->n_helping <=
+              group->n_put);
+}
+
 static void queue_push(struct task_queue *queue, struct fg_task *task)
 {
     task->next = NULL;
@@ -79,6 +88,7 @@ static void run_task(struct fg_task_group *group, struct fg_task *task, bool beg
         note_failure(group, task, &err);
     queue_push(&group->done, task);
     group->n_helping -= helping;
+    check(group);
     (void)pthread_cond_signal(&group->changed);
     (void)pthread_mutex_unlock(&group->lock);
 }
@@ -107,6 +117,7 @@ static bool help_once(struct fg_task_group *group)
     if (group->n_helping < group->helpers_max && !fg_task_group_has_failed(group))
         task = queue_pop(&group->waiting);
     group->n_helping += task != NULL;
+    check(group);
     (void)pthread_mutex_unlock(&group->lock);
     if (task != NULL)
         run_task(group, task, true, true);
@@ -130,32 +141,30 @@ static void leave(struct fg_job *job)
     struct fg_task_group *group = helper->group;
 
     (void)pthread_mutex_lock(&group->lock);
+    fg_assert(helper->busy && group->n_helpers > 0);
     helper->busy = false;
     group->n_helpers--;
     (void)pthread_cond_signal(&group->changed);
     (void)pthread_mutex_unlock(&group->lock);
 }
 
-/* Locked. */
-static bool start_helper(struct fg_task_group *group)
-{
-    struct helper *helper = group->helpers;
-
-    while (helper->busy)
-        helper++;
-    helper->group = group;
-    helper->job = (struct fg_job){.run = help, .done = leave};
-    helper->busy = fg_work_submit_helper(group->work, group->lane, &helper->job);
-    group->n_helpers += helper->busy;
-    return helper->busy;
-}
-
-/* Starts a helper for each task that waits. Locked. */
+/* Starts a helper for each task that waits, while workers are idle. Locked. */
 static void call_helpers(struct fg_task_group *group)
 {
-    while (group->work != NULL && group->n_helpers < group->helpers_max &&
-           group->n_helpers - group->n_helping < group->waiting.count && start_helper(group))
-        continue;
+    bool started = group->work != NULL;
+
+    while (started && group->n_helpers < group->helpers_max &&
+           group->n_helpers - group->n_helping < group->waiting.count) {
+        struct helper *helper = group->helpers;
+
+        while (helper->busy) /* one is free: n_helpers < helpers_max */
+            helper++;
+        helper->group = group;
+        helper->job = (struct fg_job){.run = help, .done = leave};
+        started = helper->busy = fg_work_submit_helper(group->work, group->lane, &helper->job);
+        group->n_helpers += started;
+    }
+    check(group);
 }
 
 /* ---- the owner's ---- */

@@ -74,6 +74,7 @@ static void on_done(struct fg_bucket_request *request)
     struct fg_bucket_wave *wave = request->wave;
 
     (void)pthread_mutex_lock(&wave->lock);
+    fg_assert(wave->under_way.first != NULL);
     list_remove(&wave->under_way, request);
     ended(wave, request);
     (void)pthread_mutex_unlock(&wave->lock);

@@ -156,6 +156,8 @@ static void hide(struct fg_cache_entry *entry)
 /* Out of the cache, onto a list that is freed without the lock. */
 static void take_out(struct fg_cache_entry *entry, struct fg_cache_entry **gone)
 {
+    fg_assert(entry->refs == 0 && entry->state != FG_CACHE_LOADING);
+    fg_assert(entry->cache->entries > 0 && entry->cache->bytes >= entry->bytes);
     if (entry->found)
         hide(entry);
     ring_remove(&entry->unused);
@@ -235,6 +237,7 @@ struct fg_cache_entry *fg_cache_open(struct fg_cache *cache, const struct fg_cac
     if (entry == NULL) {
         entry = add(cache, key, hash);
     } else {
+        fg_assert(entry->state != FG_CACHE_FAILED); /* a failed entry is not found */
         entry->refs++;
         ring_remove(&entry->unused);
     }
@@ -250,7 +253,7 @@ void fg_cache_fill(struct fg_cache_entry *entry, void *value, size_t bytes,
     struct fg_cache_entry *gone = NULL;
 
     (void)pthread_mutex_lock(&cache->lock);
-    fg_assert(entry->state == FG_CACHE_LOADING && value != NULL);
+    fg_assert(entry->state == FG_CACHE_LOADING && entry->refs > 0 && value != NULL);
     entry->state = FG_CACHE_READY;
     entry->value = value;
     entry->destroy = destroy;
@@ -267,7 +270,7 @@ void fg_cache_fail(struct fg_cache_entry *entry)
     struct fg_cache *cache = entry->cache;
 
     (void)pthread_mutex_lock(&cache->lock);
-    fg_assert(entry->state == FG_CACHE_LOADING);
+    fg_assert(entry->state == FG_CACHE_LOADING && entry->refs > 0);
     entry->state = FG_CACHE_FAILED;
     hide(entry);
     (void)pthread_cond_broadcast(&cache->changed);

@@ -154,6 +154,7 @@ static void hide(struct fg_disk_cache *cache, uint32_t number)
         link = &cache->entries[*link].chain;
     *link = entry->chain;
     entry->found = false;
+    fg_assert(cache->n_found > 0);
     cache->n_found--;
 }
 
@@ -226,6 +227,7 @@ static void release(struct fg_disk_cache *cache, struct fg_disk_file *file)
     bool last;
 
     lock(cache);
+    fg_assert(file->refs > 0);
     last = --file->refs == 0;
     unlock(cache);
     if (last)
@@ -237,40 +239,30 @@ static struct fg_disk_file *newest(const struct fg_disk_cache *cache)
     return cache->n_files == 0 ? NULL : cache->files[cache->n_files - 1];
 }
 
-/* Copies an entry of an evicted file to the newest file. Its key is only in the file: in memory it
- * would take half of the entry. */
-static bool write_again(struct fg_disk_cache *cache, const struct fg_disk_file *from, uint64_t at,
-                        struct fg_buf *content)
-{
-    struct fg_disk_entry entry;
-
-    return fg_disk_file_next(from, &(uint64_t){at}, &entry) &&
-           fg_disk_file_read(from, at, &entry.key, content) &&
-           fg_disk_file_append(newest(cache), &entry, fg_buf_slice(content));
-}
-
-/* Copies fill at most half of the newest file, so that new entries have room. */
-static bool is_kept(const struct fg_disk_cache *cache, const struct disk_cache_entry *entry)
-{
-    return entry->found && entry->used && newest(cache) != NULL &&
-           newest(cache)->bytes + DISK_ENTRY_BYTES + entry->len <= cache->file_max_bytes / 2;
-}
-
-static void retire_entry(struct fg_disk_cache *cache, uint32_t number, bool keep,
-                         struct fg_buf *content)
+/* Evicts an entry of the file `from`, or copies it to the newest file if it was used. Its key is
+ * only in the file: in memory it would take half of the entry. */
+static void retire_entry(struct fg_disk_cache *cache, const struct fg_disk_file *from,
+                         uint32_t number, bool keep, struct fg_buf *content)
 {
     struct disk_cache_entry *entry = &cache->entries[number];
-    const struct fg_disk_file *from = entry->file;
-    uint64_t to = newest(cache) == NULL ? 0 : newest(cache)->bytes;
-    bool kept;
+    struct fg_disk_file *to = newest(cache);
+    uint64_t at = to == NULL ? 0 : to->bytes;
+    struct fg_disk_entry head;
+    bool copied;
 
+    fg_assert(entry->file == from && to != from);
     lock(cache);
-    kept = keep && is_kept(cache, entry);
+    /* Copies fill at most half of the newest file, so that new entries have room. */
+    copied = keep && entry->found && entry->used && to != NULL &&
+             at + DISK_ENTRY_BYTES + entry->len <= cache->file_max_bytes / 2;
     unlock(cache);
-    kept = kept && write_again(cache, from, entry->at, content); /* only we move entries */
+    /* Without the lock, as it reads and writes the disk: only the ticker moves entries. */
+    copied = copied && fg_disk_file_next(from, &(uint64_t){entry->at}, &head) &&
+             fg_disk_file_read(from, entry->at, &head.key, content) &&
+             fg_disk_file_append(to, &head, fg_buf_slice(content));
     lock(cache);
-    if (kept && entry->found) {
-        place(cache, number, newest(cache), to);
+    if (copied && entry->found) { /* it may have been dropped meanwhile */
+        place(cache, number, to, at);
         count(cache, DISK_KEPT);
     } else {
         forget(cache, number);
@@ -286,12 +278,13 @@ static void retire_oldest(struct fg_disk_cache *cache, bool keep)
     struct fg_buf content;
     uint32_t next;
 
+    fg_assert(cache->n_files > 0);
     fg_buf_init(&content, SIZE_MAX);
     cache->n_files--;
     memmove(cache->files, cache->files + 1, cache->n_files * sizeof(struct fg_disk_file *));
     for (uint32_t number = oldest->first; number != NONE; number = next) {
         next = cache->entries[number].in_file;
-        retire_entry(cache, number, keep, &content);
+        retire_entry(cache, oldest, number, keep, &content);
     }
     fg_buf_done(&content);
     fg_disk_file_remove(cache->path, oldest);
@@ -329,6 +322,7 @@ static bool begin_file(struct fg_disk_cache *cache)
 
     if (file == NULL)
         return false;
+    fg_assert(cache->n_files <= DISK_FILES_MAX);
     file->refs = 1;
     cache->files[cache->n_files++] = file;
     while (!fits(cache)) {
@@ -353,22 +347,6 @@ static void rest(struct fg_disk_cache *cache)
     cache->rest_mono_ns = fg_mono_ns(fg_clock_real()) + REST_NS;
 }
 
-static bool is_resting(const struct fg_disk_cache *cache)
-{
-    return cache->resting && fg_mono_ns(fg_clock_real()) < cache->rest_mono_ns;
-}
-
-static bool needs_file(struct fg_disk_cache *cache, uint64_t len)
-{
-    bool room;
-
-    lock(cache);
-    room = has_room(cache);
-    unlock(cache);
-    return newest(cache) == NULL || !room ||
-           newest(cache)->bytes + DISK_ENTRY_BYTES + len > cache->file_max_bytes;
-}
-
 static bool is_there(struct fg_disk_cache *cache, const struct fg_disk_key *key)
 {
     bool there;
@@ -384,10 +362,19 @@ static bool write_entry(struct fg_disk_cache *cache, const struct fg_disk_key *k
 {
     const struct fg_disk_entry entry = {*key, fg_crc32c(content)};
     uint64_t at;
+    bool room;
 
-    if (is_resting(cache) || fg_disk_state(cache->disk) != FG_DISK_OK)
+    if (cache->resting && fg_mono_ns(fg_clock_real()) < cache->rest_mono_ns)
         return false;
-    if (needs_file(cache, content.len) && !begin_file(cache)) {
+    if (fg_disk_state(cache->disk) != FG_DISK_OK)
+        return false;
+    lock(cache);
+    room = has_room(cache);
+    unlock(cache);
+    /* An index that is full needs a new file as well: making one evicts entries. */
+    if ((newest(cache) == NULL || !room ||
+         newest(cache)->bytes + DISK_ENTRY_BYTES + content.len > cache->file_max_bytes) &&
+        !begin_file(cache)) {
         rest(cache);
         return false;
     }
@@ -489,6 +476,7 @@ static struct wish *take_wish(struct fg_disk_cache *cache)
 static void end_wish(struct fg_disk_cache *cache, struct wish *wish)
 {
     lock(cache);
+    fg_assert(cache->queue_bytes >= DISK_ENTRY_BYTES + wish->key.len);
     cache->queue_bytes -= DISK_ENTRY_BYTES + wish->key.len;
     (void)pthread_cond_broadcast(&cache->changed);
     unlock(cache);
