@@ -51,7 +51,7 @@ enum fg_code fg_wrap(struct fg_err *err, const char *fmt, ...)
     return err->code;
 }
 
-/* What an errno means to somebody who decides whether to try again. */
+/* Maps an errno to a code by which callers decide whether to retry. */
 static enum fg_code code_of_errno(int errnum)
 {
     switch (errnum) {

@@ -87,7 +87,8 @@ static bool is_hex(uint8_t c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Length of the escape at the start of the text, which begins with a backslash; 0: it is none. */
+/* Returns the length of the escape at the start of the text, which begins with a backslash; 0:
+ * invalid. */
 static size_t escape_len(struct fg_slice text)
 {
     static const char letters[] = "\"\\/bfnrt";
@@ -171,7 +172,7 @@ static uint8_t byte_at(struct fg_slice text, size_t at)
     return at < text.len ? text.ptr[at] : 0;
 }
 
-/* Length of the number at the start of the text; 0: there is none (RFC 8259, 6). */
+/* Returns the length of the number at the start of the text; 0: no number (RFC 8259, 6). */
 static size_t number_len(struct fg_slice text)
 {
     size_t len = byte_at(text, 0) == '-', whole = digits(text, len), part;

@@ -14,7 +14,7 @@
  * Every function that writes a value takes the key of the member, a literal without characters that
  * need an escape. It is NULL in an array, at the outermost level, and after fg_json_put_key().
  *
- * Memory: the buffer's. If it is full, the writer goes on without effect and out->full tells.
+ * Memory: the buffer's. If it is full, further calls have no effect, and out->full tells.
  * Thread: one at a time.
  */
 #ifndef FG_COMMON_BASE_JSON_WRITER_H

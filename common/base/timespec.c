@@ -32,7 +32,8 @@ static bool leap(int64_t year)
     return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
 }
 
-/* YYYYMMDD as nanoseconds; false when the calendar has no such day, or nobody meant a date. */
+/* Parses YYYYMMDD to nanoseconds. Returns false if the calendar has no such day, or if the number
+ * is not meant as a date. */
 static bool parse_date(int64_t number, int64_t *ret_ns)
 {
     static const int before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365};

@@ -55,7 +55,7 @@ static void leave_out(struct cutting *cutting, uint32_t node, uint32_t parent)
                 cutting->weights->totals[node]);
 }
 
-/* What there was below a node besides its children. */
+/* Values below a node that are not in its children. */
 static void add_rest(struct cutting *cutting, uint32_t node, int64_t rest)
 {
     if (rest != 0)

@@ -63,7 +63,7 @@ static void put_value_type(struct pprof_writing *writing, unsigned field, struct
 
 /* ---- samples ---- */
 
-/* Nothing for what is 0 as a whole: there is none. */
+/* Writes nothing for an empty type. */
 static void put_hex_label(struct pprof_writing *writing, const char *name, const uint8_t *bytes,
                           size_t len)
 {

@@ -1,4 +1,4 @@
-/* What the files of relabel share; nobody else includes this. */
+/* Internals that the files of relabel share. */
 #ifndef FG_COMMON_MODEL_RELABEL_INTERNAL_H
 #define FG_COMMON_MODEL_RELABEL_INTERNAL_H
 

@@ -61,7 +61,7 @@ struct relabel_draft {
 struct relabel_reader {
     struct fg_yaml yaml;
     struct fg_relabel *list;
-    size_t number; /* of the rule at hand, in its text, from 1 */
+    size_t number; /* of the current rule in its text, from 1 */
     bool types;    /* rules for sample types */
 };
 

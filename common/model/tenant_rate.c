@@ -6,7 +6,8 @@
 
 #include <pthread.h>
 
-/* What a bucket holds is worked out when somebody takes from it; so a changed rate applies at once.
+/* The content of a bucket is computed when bytes are taken from it, so a changed rate applies at
+ * once.
  */
 struct bucket {
     char *tenant;

@@ -63,7 +63,7 @@ void fg_tree_seal(struct fg_tree *tree)
     tree->locations = fg_realloc(tree->locations, cap * sizeof *tree->locations);
 }
 
-/* Nothing finds it but who knows its number. */
+/* Only its number finds the node: it is not in the map. */
 static uint32_t node_append(struct fg_tree *tree, uint32_t parent, uint32_t location)
 {
     uint32_t node = tree->n_nodes;
@@ -218,7 +218,7 @@ struct naming {
     struct near *near;   /* NULL: `into` is to be added to by others */
     uint32_t *functions; /* of a function: its location in `into`, or FG_MAP_NONE */
     uint32_t *addresses; /* the same of a location without lines; NULL until there is one */
-    struct fg_buf text;  /* of the frame at hand */
+    struct fg_buf text;  /* of the current frame */
     uint32_t *nodes;     /* of a node: where its stack ends in `into` */
 };
 

@@ -1,4 +1,4 @@
-/* The names of settings: finding them, and what was meant when there is none of that name. */
+/* Finds settings by name, and the nearest name for an unknown one. */
 #include "common/base/str.h"
 #include "common/runtime/config_internal.h"
 

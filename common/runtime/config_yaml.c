@@ -104,7 +104,7 @@ static int deeper(const yaml_event_t *event)
     }
 }
 
-/* To the end of the value at hand. */
+/* Skips to the end of the current value. */
 static enum fg_code skip_value(struct yaml_reader *reader)
 {
     int depth = 0;
@@ -141,7 +141,7 @@ static enum fg_code copy_value(struct yaml_reader *reader, yaml_emitter_t *emitt
     }
 }
 
-/* The value at hand, a list or map, as a document of its own. */
+/* Copies the current value, a list or map, as a document of its own. */
 static enum fg_code write_value(struct yaml_reader *reader, struct fg_buf *out)
 {
     yaml_emitter_t emitter;

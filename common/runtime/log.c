@@ -122,7 +122,7 @@ static void put_head(struct fg_buf *line, enum fg_log_level level, const char *m
     put_text(line, fg_cstr(msg), true);
 }
 
-/* A line that nobody takes is lost: there is no better place to say so. */
+/* A line that cannot be written is lost, as there is no other place to report it. */
 static void write_all(int fd, struct fg_slice bytes)
 {
     while (bytes.len > 0) {

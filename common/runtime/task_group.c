@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* So many that helpers find one while the owner runs a long one itself. */
+/* Enough for helpers to find a task while the owner runs a long one. */
 enum { WAITING_MAX = 128 };
 
 struct task_queue {
@@ -11,7 +11,7 @@ struct task_queue {
     unsigned count;
 };
 
-/* A worker of the lane, while it is with us. */
+/* A worker of the lane that helps. */
 struct helper {
     struct fg_job job;
     struct fg_task_group *group;
@@ -19,7 +19,7 @@ struct helper {
 };
 
 struct fg_task_group {
-    struct fg_work *work; /* NULL: nobody helps */
+    struct fg_work *work; /* NULL: no helpers */
     enum fg_lane lane;
     pthread_mutex_t lock; /* over all below but `failed`; the lane's is taken within */
     pthread_cond_t changed;
@@ -32,6 +32,15 @@ struct fg_task_group {
     struct fg_err err;      /* code FG_OK: none has failed */
     struct helper helpers[FG_TASK_GROUP_HELPERS_MAX];
 };
+
+/* Locked. */
+static void check(const struct fg_task_group *group)
+{
+    fg_assert(group->n_helping <= group->n_helpers);
+    fg_assert(group->n_helpers <= FG_TASK_GROUP_HELPERS_MAX);
+    fg_assert((uint64_t)group->waiting.count + group->done.count + group->n_helping <=
+              group->n_put);
+}
 
 static void queue_push(struct task_queue *queue, struct fg_task *task)
 {
@@ -68,7 +77,7 @@ static void note_failure(struct fg_task_group *group, const struct fg_task *task
     atomic_store_explicit(&group->failed, true, memory_order_relaxed);
 }
 
-/* Unlocked. Once the group has failed, tasks go by without being run. */
+/* Unlocked. After the group has failed, tasks are ended without being run. */
 static void run_task(struct fg_task_group *group, struct fg_task *task, bool begins, bool helping)
 {
     struct fg_err err = {.code = FG_OK};
@@ -79,6 +88,7 @@ static void run_task(struct fg_task_group *group, struct fg_task *task, bool beg
         note_failure(group, task, &err);
     queue_push(&group->done, task);
     group->n_helping -= helping;
+    check(group);
     (void)pthread_cond_signal(&group->changed);
     (void)pthread_mutex_unlock(&group->lock);
 }
@@ -107,6 +117,7 @@ static bool help_once(struct fg_task_group *group)
     if (group->n_helping < group->helpers_max && !fg_task_group_has_failed(group))
         task = queue_pop(&group->waiting);
     group->n_helping += task != NULL;
+    check(group);
     (void)pthread_mutex_unlock(&group->lock);
     if (task != NULL)
         run_task(group, task, true, true);
@@ -130,32 +141,30 @@ static void leave(struct fg_job *job)
     struct fg_task_group *group = helper->group;
 
     (void)pthread_mutex_lock(&group->lock);
+    fg_assert(helper->busy && group->n_helpers > 0);
     helper->busy = false;
     group->n_helpers--;
     (void)pthread_cond_signal(&group->changed);
     (void)pthread_mutex_unlock(&group->lock);
 }
 
-/* Locked. */
-static bool start_helper(struct fg_task_group *group)
-{
-    struct helper *helper = group->helpers;
-
-    while (helper->busy)
-        helper++;
-    helper->group = group;
-    helper->job = (struct fg_job){.run = help, .done = leave};
-    helper->busy = fg_work_submit_helper(group->work, group->lane, &helper->job);
-    group->n_helpers += helper->busy;
-    return helper->busy;
-}
-
-/* As many as there are tasks that nobody runs yet. Locked. */
+/* Starts a helper for each task that waits, while workers are idle. Locked. */
 static void call_helpers(struct fg_task_group *group)
 {
-    while (group->work != NULL && group->n_helpers < group->helpers_max &&
-           group->n_helpers - group->n_helping < group->waiting.count && start_helper(group))
-        continue;
+    bool started = group->work != NULL;
+
+    while (started && group->n_helpers < group->helpers_max &&
+           group->n_helpers - group->n_helping < group->waiting.count) {
+        struct helper *helper = group->helpers;
+
+        while (helper->busy) /* one is free: n_helpers < helpers_max */
+            helper++;
+        helper->group = group;
+        helper->job = (struct fg_job){.run = help, .done = leave};
+        started = helper->busy = fg_work_submit_helper(group->work, group->lane, &helper->job);
+        group->n_helpers += started;
+    }
+    check(group);
 }
 
 /* ---- the owner's ---- */

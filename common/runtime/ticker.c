@@ -7,12 +7,12 @@
 struct fg_ticker {
     struct fg_ticker_config config;
     pthread_t thread;
-    pthread_mutex_t lock; /* of what is below */
+    pthread_mutex_t lock; /* of the fields below */
     pthread_cond_t wake;
     bool asked, stop;
 };
 
-/* false: it is time to end. */
+/* Waits for the period or a wake. Returns false if the ticker has to end. */
 static bool wait_for_turn(struct fg_ticker *ticker)
 {
     int64_t until_ns = fg_mono_ns(fg_clock_real()) + ticker->config.period_ns;
@@ -80,6 +80,7 @@ void fg_ticker_destroy(struct fg_ticker *ticker)
 {
     if (ticker == NULL)
         return;
+    fg_assert(!pthread_equal(pthread_self(), ticker->thread)); /* it would wait for itself */
     (void)pthread_mutex_lock(&ticker->lock);
     ticker->stop = true;
     (void)pthread_cond_signal(&ticker->wake);

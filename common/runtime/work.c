@@ -33,7 +33,7 @@ struct worker {
     pthread_t thread;
     pthread_cond_t wake;
     struct work_queue pinned;
-    bool idle; /* asleep, and nobody has woken it yet */
+    bool idle; /* asleep and not woken */
     char name[THREAD_NAME_BYTES];
 };
 
@@ -43,7 +43,7 @@ struct lane {
     unsigned n_workers; /* constant once all run */
     unsigned queue_max; /* constant */
     struct work_queue shared;
-    struct fg_work_flow *turn; /* of the flow that is looked at first; NULL: there is none */
+    struct fg_work_flow *turn; /* the flow whose turn is next; NULL: none */
     unsigned flows_running;    /* jobs of all flows */
     unsigned queued;           /* in all queues */
     _Atomic unsigned running;
@@ -366,7 +366,7 @@ static enum fg_code worker_start(struct lane *lane, const char *prefix, const ch
         (void)pthread_cond_destroy(&worker->wake);
         return fg_fail_errno(err, rc, "worker %s", worker->name);
     }
-    /* Nobody submits before all have started; the workers themselves do not look at it. */
+    /* No lock: no job is submitted before all workers have started, and workers do not read it. */
     lane->n_workers++;
     return FG_OK;
 }

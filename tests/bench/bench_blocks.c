@@ -1,11 +1,11 @@
 /*
- * What questions cost that are answered from segments, and from blocks with merged nodes.
+ * What questions cost that are answered from segments, and from blocks with rollups.
  *
  *     bench_blocks SEGMENTS INSTANCES DAYS FILE...
  *
  * FILEs are pprofs, from which CPU profiles are resampled (resample.h): one of 10 s for each
  * instance of one service, in a segment for each 10 minutes, in a bucket in memory. Before these
- * there are blocks of a day, each with a merged node of the day. They have an hour's profiles only,
+ * there are blocks of a day, each with a rollup of the day. They have an hour's profiles only,
  * one in four minutes of each instance: nodes are no larger for that, but what is read raw is. Cold
  * is a querier that was just made, warm one that was asked before; each the best of some runs. CPU
  * time is that of all who answer, so a network would come on top. Time on the wall is given for the

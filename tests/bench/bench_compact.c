@@ -1,6 +1,6 @@
 /*
  * What compaction costs: segments of ten minutes into blocks of an hour, and these into one of a
- * day, with merged nodes.
+ * day, with rollups.
  *
  *     bench_compact INSTANCES HOURS DAYS FILE...   CPU profiles of one service (stream.h)
  *
@@ -55,7 +55,7 @@ static enum fg_code append(void *arg, struct fg_slice bytes, struct fg_err *err)
     return FG_OK;
 }
 
-/* Bytes of all sections of merged nodes. */
+/* Bytes of all sections of rollups. */
 static uint64_t rollup_bytes(struct fg_slice object)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX / 2);

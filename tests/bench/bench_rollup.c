@@ -1,6 +1,6 @@
 /*
  * What crowns are worth: a service's CPU profiles over many hours, resampled (resample.h), an hour
- * a block. Each block gets its merged node; their sum is compared with the merge of everything.
+ * a block. Each block gets its rollup; their sum is compared with the merge of everything.
  *
  *     bench_rollup INSTANCES HOURS FILE...
  *

@@ -1,5 +1,5 @@
 /*
- * How large merged nodes are at each level, and whether the function tables among them say what the
+ * How large rollups are at each level, and whether the function tables among them say what the
  * raw profiles do: self and total of every function, of all there is of the stream's service.
  *
  *     bench_totals FOLDER     bench_fill's

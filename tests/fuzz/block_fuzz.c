@@ -10,7 +10,7 @@ static void expect_reason(enum fg_code code, const struct fg_err *err)
               err->code == FG_E_UNIMPLEMENTED);
 }
 
-/* Each part by itself, as a repair looks at it, and its merged nodes. whole: all of the file is
+/* Each part by itself, as a repair looks at it, and its rollups. whole: all of the file is
  * right. */
 static void verify_parts(struct fg_slice file, bool whole)
 {

@@ -1,5 +1,5 @@
 /*
- * Merged nodes, behind their checksums. The first byte says what the others are:
+ * Rollups, behind their checksums. The first byte says what the others are:
  *
  *   even   an unpacked directory: parsed, and planned over as if it were a source's
  *   odd    five lengths of two bytes: names, dictionary, crown, table, full node, and after them

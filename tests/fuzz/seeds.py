@@ -1,9 +1,9 @@
-"""Seeds of blocks as a server makes them: of a day with its merged nodes, of nodes over a week, and of nodes that
+"""Seeds of blocks as a server makes them: of a day with its rollups, of nodes over a week, and of nodes that
 are alone; with the directories of nodes and the manifest that go with them.
 
     python3 tests/fuzz/seeds.py [CORPUS]        build/dev/flamegrid has to be there
 
-Weeks of two small services go into a server that compacts at once, then into one that keeps merged nodes for
+Weeks of two small services go into a server that compacts at once, then into one that keeps rollups for
 longer than profiles. The smallest object of each kind becomes a file of CORPUS, by default tests/fuzz/corpus."""
 
 import glob

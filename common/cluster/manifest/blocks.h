@@ -39,7 +39,7 @@ struct fg_blocks_entry {
     struct fg_id id;  /* its object: fg_name_block() */
     uint8_t level;    /* 1: hour, 2: 6 hours, 3: day, 4: week, 5: 28 days */
     bool patch;       /* late data of a span that has its block */
-    bool derived;     /* it holds merged nodes of from_blocks, and no profiles of its own: profiles,
+    bool derived;     /* it holds rollups of from_blocks, and no profiles of its own: profiles,
                             digest and times are theirs, and counted there already */
     bool rollup_only; /* derived, and all that is left of from_blocks, which it took the place of:
                    its profiles are counted here */
@@ -48,7 +48,7 @@ struct fg_blocks_entry {
     uint16_t shard_first, shard_last;
     uint64_t bytes;
     uint64_t directory_offset, directory_bytes;
-    uint64_t rollup_offset, rollup_bytes; /* what merged nodes there are: up to the directory, so
+    uint64_t rollup_offset, rollup_bytes; /* directories of rollups: up to the directory, so
                                            that both are one range; 0 bytes: none */
     uint64_t profiles;
     struct fg_id digest;             /* sum of the profiles' ids */

@@ -5,13 +5,13 @@
 #include "common/storage/block/order.h"
 #include "common/storage/block/reader_impl.h"
 
-/* A section read page after page; columns begin anew in each, differences go on. */
+/* A section that is read page by page. Columns begin again in each page; differences continue. */
 struct section {
     const struct fg_block_index *index;
     struct fg_arena *arena;
     struct fg_slice bytes; /* of all sections of the tree */
     uint64_t offset;       /* of these bytes in the object */
-    struct fg_cur cur;     /* in the page at hand */
+    struct fg_cur cur;     /* in the current page */
     uint32_t from, count;  /* items of this page, in all of the section */
     uint64_t *numbers;     /* [count], for one column */
     bool full;             /* the arena was, while parsing */
@@ -40,7 +40,7 @@ static enum fg_code open_page(struct section *section, uint32_t kind, uint32_t n
     return section->numbers == NULL ? fg_block_no_room(err, "stacks") : FG_OK;
 }
 
-/* Every page of a kind; what a page needed beside the result goes when it is done. */
+/* Reads all pages of a kind. Temporary memory of a page is released after it. */
 static enum fg_code parse_pages(struct section *section, uint32_t kind, size_t min_bytes,
                                 page_parser parse, void *arg, struct fg_err *err)
 {

@@ -62,7 +62,7 @@ static bool is_derived(uint32_t kind)
            (kind > FG_BLOCK_STR && kind <= FG_BLOCK_NMS);
 }
 
-/* Of every page, also of sections that nobody here can read. */
+/* Checks every page, also of sections of unknown kinds. */
 static enum fg_code check_pages(const struct checking *checking, struct fg_err *err)
 {
     for (uint32_t kind = 0; kind < FG_BLOCK_KINDS_MAX; kind++) {

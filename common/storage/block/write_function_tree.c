@@ -1,5 +1,5 @@
 /*
- * Stacks as names, for who does not need to know more of them:
+ * Writes the function tree of the stacks, for readers that need function names only:
  *
  *   NMR   n zigzag: node + 1 - that of the rank before
  *   NMT   n varints: how far up from the node before its parent is, 0: that node itself;
@@ -8,7 +8,7 @@
  */
 #include "common/storage/block/writer_impl.h"
 
-/* Nodes and names that stacks need, numbered anew. */
+/* New numbers of the nodes and names that stacks need. */
 struct function_tree_writing {
     struct fg_buf *raw;
     uint32_t *stacks; /* of a rank: node + 1 */

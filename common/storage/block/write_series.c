@@ -419,7 +419,7 @@ enum fg_code fg_block_write_series(struct fg_block_writer *writer, struct fg_err
     struct fg_block_numbers schemas = numbers_new(writer, part->n_schemas);
     struct fg_block_numbers order = fg_block_series_order(writer);
 
-    /* Series without profiles may have left pairs and schemas that nobody has. */
+    /* Series without profiles may have left unused pairs and schemas. */
     for (uint32_t i = 0; i < part->n_series; i++) {
         schemas.news[part->series[i].schema] = 0;
         for (uint32_t k = 0; k < part->series[i].n_pairs; k++)

@@ -105,7 +105,7 @@ static const struct fg_location *location_at(const struct stacks_writing *writin
     return &writing->symbols->locations[writing->order->locations.olds[number]];
 }
 
-/* The last line of a location, or of one before it; false: there is none. */
+/* Returns the last line of a location or of one before it. Returns false if there is none. */
 static bool line_before(const struct stacks_writing *writing, uint32_t number,
                         struct fg_line *ret_line)
 {

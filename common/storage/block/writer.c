@@ -133,7 +133,7 @@ static void out_clear(struct fg_block_out *out)
 
 /* varint kind, n; n pages: varint raw and stored bytes, le32 checksum, varint key, varint items;
  * those with profiles: zigzag least time - that of the page before, varint greatest - least.
- * Version 2 has no keys. Nobody encrypts yet. */
+ * Version 2 has no keys. Encryption is not supported yet. */
 enum fg_code fg_block_section_end(struct fg_block_writer *writer, struct fg_block_out *out,
                                   struct fg_err *err)
 {
@@ -399,7 +399,7 @@ static void put_page(struct fg_buf *directory, struct fg_slice stored, size_t ra
 /* What version 3 added to it: varint key, varint version of the symbols, the usage. */
 static void put_entry_3(struct fg_block_writer *writer)
 {
-    fg_buf_varint(&writer->directory, 0); /* nobody encrypts yet */
+    fg_buf_varint(&writer->directory, 0); /* key: encryption is not supported yet */
     fg_buf_varint(&writer->directory, FG_BLOCK_SYMBOLS_VERSION);
     fg_usage_put(&writer->directory, &writer->part.usage);
 }

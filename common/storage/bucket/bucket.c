@@ -1,5 +1,4 @@
-/* What is the same for every form of the bucket: checks on the way in, the result on the way out.
- */
+/* The common code of all implementations of the bucket: checks of requests, and results. */
 #include "common/storage/bucket/bucket.h"
 
 #include "common/base/str.h"

@@ -192,7 +192,7 @@ static enum fg_code fill(struct fg_directory *directory, struct fg_bucket_reques
     return FG_OK;
 }
 
-/* The condition holds and nobody can change that: the name is locked. */
+/* The condition holds and stays true, as the name is locked. */
 static void commit(struct fg_directory *directory, struct fg_bucket_request *request,
                    struct fg_temp *temp)
 {

@@ -306,7 +306,7 @@ enum fg_code fg_directory_rename(struct fg_directory *directory, struct fg_temp 
     return FG_OK;
 }
 
-/* Folders that are empty now; nobody depends on that being durable. */
+/* Removes empty folders. That need not be durable. */
 static void remove_empty(struct fg_directory *directory, const char *name)
 {
     char path[FG_BUCKET_NAME_MAX_BYTES + 1];
@@ -375,7 +375,7 @@ enum fg_code fg_directory_temp_create(struct fg_directory *directory, struct fg_
             *ret_temp = temp;
             return FG_OK;
         }
-        /* Somebody who tidies up had it before it was locked. */
+        /* A tidy of another process removed the file before it was locked. */
         fg_directory_temp_done(directory, &temp);
     }
     return fg_fail(err, FG_E_UNAVAILABLE, "cannot create a temporary file");
@@ -402,7 +402,7 @@ enum fg_code fg_directory_write(int fd, struct fg_slice bytes, struct fg_err *er
     return FG_OK;
 }
 
-/* Whoever writes a file holds its lock, until the end of the process if need be. */
+/* The writer of a file holds its lock, at the latest until its process ends. */
 static bool remove_dead(struct fg_directory *directory, const char *name)
 {
     int fd = openat(directory->temps, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

@@ -94,6 +94,7 @@ static void on_written(struct fg_bucket_request *request)
     struct fg_kept *kept = copy->kept;
 
     (void)pthread_mutex_lock(&kept->lock);
+    fg_assert(copy->busy && !copy->ended);
     copy->ended = true;
     (void)pthread_mutex_unlock(&kept->lock);
     if (request->code == FG_OK) {

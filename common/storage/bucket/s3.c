@@ -177,7 +177,7 @@ static void take_content(struct fg_bucket_request *request, const struct fg_s3_c
                              "the response headers do not match the request or the body");
 }
 
-/* A range of an object without content: there is none, and that is all of it. */
+/* A range of an empty object: the result is empty, not an error. */
 static bool is_empty_object(const struct fg_bucket_request *request, const struct fg_s3_call *call)
 {
     return call->status == 416 && request->verb == FG_BUCKET_GET && request->offset == 0;

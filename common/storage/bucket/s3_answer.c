@@ -28,7 +28,7 @@ static char *text_dup(const struct fg_buf *text)
     return copy;
 }
 
-/* %XX, and '+' for a blank: what encoding-type=url means. false: it is none of that. */
+/* Decodes %XX, and '+' as a space, which is encoding-type=url. Returns false for invalid text. */
 static bool decode_url(struct fg_buf *text)
 {
     size_t to = 0;

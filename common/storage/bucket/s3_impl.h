@@ -126,7 +126,10 @@ int64_t fg_s3_time_of(const struct fg_s3_call *call, const char *header);
 
 /* ---- s3_call.c ---- */
 
-void fg_s3_calls_init(struct fg_s3 *s3); /* on the loop, as all of these but two */
+/* All of these run on the loop, except fg_s3_call_start() and fg_s3_call_run(). */
+
+/* Start and end the handling of calls. */
+void fg_s3_calls_init(struct fg_s3 *s3);
 void fg_s3_calls_done(struct fg_s3 *s3);
 
 /* Adds a header that is signed. The value is borrowed. */
@@ -147,37 +150,42 @@ void fg_s3_calls_with_keys(struct fg_s3 *s3);
 /* Sets the timer to that time, unless it is due earlier. */
 void fg_s3_wake_at(struct fg_s3 *s3, int64_t mono_ns);
 
+/* Frees the memory of the result. */
 void fg_s3_call_clear(struct fg_s3_call *call);
 
 /* ---- s3_keys.c ---- */
 
-/* Reads what is there at the start; a role's keys come with the first call. */
+/* Reads the keys. Those of a role are requested by the first call. */
 enum fg_code fg_s3_auth_init(struct fg_s3 *s3, struct fg_err *err) fg_must_check;
+/* Frees the keys. */
 void fg_s3_auth_done(struct fg_s3 *s3);
-/* On the loop: are there keys? Looks for new ones when it is time. */
+/* Returns whether there are keys, and gets new ones when it is time. On the loop. */
 bool fg_s3_auth_ready(struct fg_s3 *s3);
-/* The store does not take the keys of that generation; false: there will be no others. */
+/* Notes that the store refused the keys of that generation. Returns false if there will be no
+ * others. */
 bool fg_s3_auth_renew(struct fg_s3 *s3, uint64_t generation);
 
 /* ---- s3_write.c: on workers ---- */
 
-/* Finishes the request. */
+/* Do the request and finish it. */
 void fg_s3_put(struct fg_s3 *s3, struct fg_bucket_request *request);
 void fg_s3_delete(struct fg_s3 *s3, struct fg_bucket_request *request);
 void fg_s3_tidy(struct fg_s3 *s3, struct fg_bucket_request *request);
 
 /* ---- s3.c ---- */
 
-/* A call for the request's object or, without a name, the bucket. The path is in the arena. */
+/* Makes a call for the object of the request or, without a name, for the bucket. The path is in the
+ * arena. */
 void fg_s3_call_init(struct fg_s3_call *call, struct fg_s3 *s3, struct fg_bucket_request *request,
                      const char *method, const char *name, struct fg_arena *arena);
-/* The call's failure becomes the request's. */
+/* Fails the request with the error of the call. */
 void fg_s3_fail_by(struct fg_bucket_request *request, const struct fg_s3_call *call);
-/* If-Match, If-None-Match as the request wants it; texts in the arena. */
+/* Adds If-Match or If-None-Match according to the request. Texts are in the arena. */
 void fg_s3_add_condition(struct fg_s3_call *call, const struct fg_bucket_request *request,
                          struct fg_arena *arena);
-/* etag, size and time as the answer's head says; false: it does not. */
+/* Reads etag, size and time from the head of the response. Returns false if they are missing. */
 bool fg_s3_read_head(struct fg_bucket_request *request, const struct fg_s3_call *call);
+/* Counts the request and finishes it. */
 void fg_s3_finish(struct fg_s3 *s3, struct fg_bucket_request *request);
 
 #endif

@@ -288,7 +288,7 @@ static void looked(struct fg_job *job)
     }
     fg_s3_wake_at(s3, auth->next_mono_ns);
     fg_s3_calls_with_keys(s3);
-    /* It may come round to them: whoever comes next tries. */
+    /* The cause may pass, so the next request tries again. */
     if (auth->kind == S3_AUTH_FILES)
         auth->valid = true;
 }

@@ -270,7 +270,7 @@ static enum fg_code create(struct put *put, struct upload *upload)
     code = fg_s3_call_run(&call);
     if (code != FG_OK) {
         fg_s3_fail_by(put->request, &call);
-        put->request->unsure = false; /* an upload that nobody completes is no object */
+        put->request->unsure = false; /* an upload that is never completed is not an object */
     } else if ((code = fg_s3_read_field(fg_buf_slice(&answer), "InitiateMultipartUploadResult",
                                         "UploadId", id, sizeof id, &err)) != FG_OK) {
         (void)fg_bucket_fail_err(put->request, &err);
@@ -423,7 +423,7 @@ static enum fg_code complete(struct upload *upload)
     return put->request->code;
 }
 
-/* Nobody waits for it any more: the request may be finished. */
+/* No part waits any more, so the request may be finished. */
 static void abort_upload(struct put *put)
 {
     char query[sizeof((struct s3_write_slot *)NULL)->query];
@@ -481,7 +481,7 @@ static void put_in_parts(struct put *put)
         if (code == FG_OK)
             code = complete(&upload);
     }
-    /* Between store and us; the caller has nothing to begin anew. */
+    /* Only between the store and us: the caller has nothing to repeat. */
     if (put->request->code == FG_E_ABORTED)
         put->request->code = put->request->err.code = FG_E_UNAVAILABLE;
     upload_done(&upload);
@@ -587,7 +587,7 @@ static enum fg_code abort_stale(struct fg_s3 *s3, struct fg_bucket_request *requ
     if (code == FG_OK)
         request->size_bytes++;
     else if (code == FG_E_NOT_FOUND || code == FG_E_ABORTED)
-        code = FG_OK; /* somebody else did it */
+        code = FG_OK; /* another process removed it */
     else
         fg_s3_fail_by(request, &call);
     fg_s3_call_clear(&call);

@@ -80,7 +80,7 @@ void fg_s3_xml_done(struct fg_s3_xml *xml)
     fg_buf_done(&xml->text);
 }
 
-/* Lets the parser run up to the next element. false: there is none, or the document is bad. */
+/* Runs the parser up to the next element. Returns false at the end, or if the document is bad. */
 static bool run(struct fg_s3_xml *xml)
 {
     XML_ParsingStatus status;

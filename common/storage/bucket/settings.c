@@ -84,10 +84,10 @@ const struct fg_conf_field fg_bucket_s3_fields[] = {
 const size_t fg_bucket_n_fields = FG_COUNT(fg_bucket_fields);
 const size_t fg_bucket_s3_n_fields = FG_COUNT(fg_bucket_s3_fields);
 
-/* "" where there is none. */
+/* Returns "" if it is not set. */
 static const char *environment(const char *name)
 {
-    const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe): nobody sets it */
+    const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe): no thread sets it */
 
     return value == NULL ? "" : value;
 }

@@ -1,4 +1,4 @@
-/* The proof that conditional writes work: see fg_bucket_startup_check(). */
+/* Checks that conditional writes work: see fg_bucket_startup_check(). */
 #include "common/base/str.h"
 #include "common/storage/bucket/bucket.h"
 

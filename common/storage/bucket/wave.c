@@ -12,7 +12,7 @@ struct fg_bucket_wave {
     pthread_cond_t ended_one;
     struct wave_list under_way, ended;
     bool cancelled;
-    void (*on_end)(void *arg); /* NULL: nobody waits elsewhere */
+    void (*on_end)(void *arg); /* NULL: no callback */
     void *arg;
 };
 
@@ -74,6 +74,7 @@ static void on_done(struct fg_bucket_request *request)
     struct fg_bucket_wave *wave = request->wave;
 
     (void)pthread_mutex_lock(&wave->lock);
+    fg_assert(wave->under_way.first != NULL);
     list_remove(&wave->under_way, request);
     ended(wave, request);
     (void)pthread_mutex_unlock(&wave->lock);

@@ -8,7 +8,7 @@
 
 enum {
     CACHE_MIN_BUCKETS = 1024,
-    ENTRY_OVERHEAD_BYTES = 64, /* of malloc, beside the entry and its value */
+    ENTRY_OVERHEAD_BYTES = 64, /* of malloc, in addition to the entry and its value */
 };
 
 /* A link of a ring. */
@@ -17,7 +17,8 @@ struct ring {
 };
 
 struct fg_cache_entry {
-    struct ring unused; /* in the cache's ring while nobody holds it; first, see of_ring() */
+    struct ring unused; /* in the ring of the cache while it has no reference; first member, see
+                           of_ring() */
     struct fg_cache *cache;
     struct fg_cache_key key;
     uint64_t hash;
@@ -155,6 +156,8 @@ static void hide(struct fg_cache_entry *entry)
 /* Out of the cache, onto a list that is freed without the lock. */
 static void take_out(struct fg_cache_entry *entry, struct fg_cache_entry **gone)
 {
+    fg_assert(entry->refs == 0 && entry->state != FG_CACHE_LOADING);
+    fg_assert(entry->cache->entries > 0 && entry->cache->bytes >= entry->bytes);
     if (entry->found)
         hide(entry);
     ring_remove(&entry->unused);
@@ -234,6 +237,7 @@ struct fg_cache_entry *fg_cache_open(struct fg_cache *cache, const struct fg_cac
     if (entry == NULL) {
         entry = add(cache, key, hash);
     } else {
+        fg_assert(entry->state != FG_CACHE_FAILED); /* a failed entry is not found */
         entry->refs++;
         ring_remove(&entry->unused);
     }
@@ -249,7 +253,7 @@ void fg_cache_fill(struct fg_cache_entry *entry, void *value, size_t bytes,
     struct fg_cache_entry *gone = NULL;
 
     (void)pthread_mutex_lock(&cache->lock);
-    fg_assert(entry->state == FG_CACHE_LOADING && value != NULL);
+    fg_assert(entry->state == FG_CACHE_LOADING && entry->refs > 0 && value != NULL);
     entry->state = FG_CACHE_READY;
     entry->value = value;
     entry->destroy = destroy;
@@ -266,7 +270,7 @@ void fg_cache_fail(struct fg_cache_entry *entry)
     struct fg_cache *cache = entry->cache;
 
     (void)pthread_mutex_lock(&cache->lock);
-    fg_assert(entry->state == FG_CACHE_LOADING);
+    fg_assert(entry->state == FG_CACHE_LOADING && entry->refs > 0);
     entry->state = FG_CACHE_FAILED;
     hide(entry);
     (void)pthread_cond_broadcast(&cache->changed);
@@ -283,7 +287,7 @@ void fg_cache_drop(struct fg_cache *cache, const struct fg_cache_key *key)
         if (entry->refs == 0)
             take_out(entry, &gone);
         else
-            hide(entry); /* the last one who holds it frees it */
+            hide(entry); /* the last reference frees it */
     }
     (void)pthread_mutex_unlock(&cache->lock);
     free_gone(gone);

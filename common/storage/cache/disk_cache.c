@@ -1,14 +1,14 @@
 /*
- * The index is a table in memory: entries by the hash of their keys, each with its file and its
- * place there. What an entry is said to be is compared when it is read, so two keys of one hash are
- * no danger; one of them is not kept.
+ * The index is a hash table in memory. An entry has the hash of its key, its file and its offset
+ * there. A read compares the key in the file, so two keys with the same hash do no harm; only one
+ * of them is kept.
  *
- * Files are in the order of their age, the last is written to. A file that goes is first taken out
- * of the row, then what was used of it is written behind the newest, then it is removed; reads that
- * are under way keep it open.
+ * Files are ordered by age, and the last one is written to. To evict a file, the ticker takes it
+ * out of the list, copies its used entries to the newest file, and removes it. Reads under way keep
+ * it open.
  *
- * Locks: one, around the index, references to files and the queue. Files are read without it; the
- * row of files and all writing are the ticker's alone.
+ * One lock protects the index, references to files and the queue. Files are read without it. Only
+ * the ticker uses the list of files and writes.
  */
 #include "common/storage/cache/disk_cache.h"
 
@@ -38,10 +38,10 @@ enum {
     NONE = 0,                           /* no entry; entries[0] is not used */
 };
 
-/* A disk that has no room or does not work is left alone for so long. */
+/* Pause of writes after the disk was full or failed. */
 static const int64_t REST_NS = 10 * FG_SECOND_NS;
 
-/* Between two looks whether the disk needs our room for something else. */
+/* Period of the check whether the disk is low on space. */
 static const int64_t LOOK_NS = FG_SECOND_NS;
 
 #define DISK_METRICS(M)                                                                            \
@@ -77,7 +77,7 @@ struct disk_cache_entry {
     bool found;       /* in a bucket */
 };
 
-/* Something to be written. */
+/* A queued write. */
 struct wish {
     struct fg_disk_key key;
     struct wish *next;
@@ -92,10 +92,10 @@ struct fg_disk_cache {
     struct fg_metrics *metrics;
     struct fg_ticker *ticker;
 
-    /* The ticker's own. */
-    struct fg_disk_file *files[DISK_FILES_MAX + 1]; /* ascending by age; one more while one goes */
+    /* Only the ticker uses these. */
+    struct fg_disk_file *files[DISK_FILES_MAX + 1]; /* oldest first; one more during an eviction */
     unsigned n_files;
-    uint64_t number; /* of the last file that was tried to make */
+    uint64_t number; /* of the last file that was created or tried */
     bool resting;
     int64_t rest_mono_ns; /* until then nothing is written */
 
@@ -142,7 +142,7 @@ static uint32_t find(const struct fg_disk_cache *cache, uint64_t hash)
     return number;
 }
 
-/* It stays in the list of its file, until that goes. */
+/* Removes an entry from the table. It stays in the list of its file until that is evicted. */
 static void hide(struct fg_disk_cache *cache, uint32_t number)
 {
     struct disk_cache_entry *entry = &cache->entries[number];
@@ -154,6 +154,7 @@ static void hide(struct fg_disk_cache *cache, uint32_t number)
         link = &cache->entries[*link].chain;
     *link = entry->chain;
     entry->found = false;
+    fg_assert(cache->n_found > 0);
     cache->n_found--;
 }
 
@@ -193,7 +194,7 @@ static void add(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t
     place(cache, number, file, at);
 }
 
-/* Of a file that goes. */
+/* Frees an entry of a file that is evicted. */
 static void forget(struct fg_disk_cache *cache, uint32_t number)
 {
     if (cache->entries[number].found)
@@ -203,7 +204,7 @@ static void forget(struct fg_disk_cache *cache, uint32_t number)
     cache->free = number;
 }
 
-/* ---- files that go (ticker) ---- */
+/* ---- eviction (ticker) ---- */
 
 static uint64_t bytes_of_files(const struct fg_disk_cache *cache)
 {
@@ -226,6 +227,7 @@ static void release(struct fg_disk_cache *cache, struct fg_disk_file *file)
     bool last;
 
     lock(cache);
+    fg_assert(file->refs > 0);
     last = --file->refs == 0;
     unlock(cache);
     if (last)
@@ -237,40 +239,30 @@ static struct fg_disk_file *newest(const struct fg_disk_cache *cache)
     return cache->n_files == 0 ? NULL : cache->files[cache->n_files - 1];
 }
 
-/* Writes an entry of a file that goes behind the newest one. Its key is in the file only: in memory
- * that would be half of the entry. */
-static bool write_again(struct fg_disk_cache *cache, const struct fg_disk_file *from, uint64_t at,
-                        struct fg_buf *content)
-{
-    struct fg_disk_entry entry;
-
-    return fg_disk_file_next(from, &(uint64_t){at}, &entry) &&
-           fg_disk_file_read(from, at, &entry.key, content) &&
-           fg_disk_file_append(newest(cache), &entry, fg_buf_slice(content));
-}
-
-/* Half of the newest file is for what is new. */
-static bool is_kept(const struct fg_disk_cache *cache, const struct disk_cache_entry *entry)
-{
-    return entry->found && entry->used && newest(cache) != NULL &&
-           newest(cache)->bytes + DISK_ENTRY_BYTES + entry->len <= cache->file_max_bytes / 2;
-}
-
-static void retire_entry(struct fg_disk_cache *cache, uint32_t number, bool keep,
-                         struct fg_buf *content)
+/* Evicts an entry of the file `from`, or copies it to the newest file if it was used. Its key is
+ * only in the file: in memory it would take half of the entry. */
+static void retire_entry(struct fg_disk_cache *cache, const struct fg_disk_file *from,
+                         uint32_t number, bool keep, struct fg_buf *content)
 {
     struct disk_cache_entry *entry = &cache->entries[number];
-    const struct fg_disk_file *from = entry->file;
-    uint64_t to = newest(cache) == NULL ? 0 : newest(cache)->bytes;
-    bool kept;
+    struct fg_disk_file *to = newest(cache);
+    uint64_t at = to == NULL ? 0 : to->bytes;
+    struct fg_disk_entry head;
+    bool copied;
 
+    fg_assert(entry->file == from && to != from);
     lock(cache);
-    kept = keep && is_kept(cache, entry);
+    /* Copies fill at most half of the newest file, so that new entries have room. */
+    copied = keep && entry->found && entry->used && to != NULL &&
+             at + DISK_ENTRY_BYTES + entry->len <= cache->file_max_bytes / 2;
     unlock(cache);
-    kept = kept && write_again(cache, from, entry->at, content); /* only we move entries */
+    /* Without the lock, as it reads and writes the disk: only the ticker moves entries. */
+    copied = copied && fg_disk_file_next(from, &(uint64_t){entry->at}, &head) &&
+             fg_disk_file_read(from, entry->at, &head.key, content) &&
+             fg_disk_file_append(to, &head, fg_buf_slice(content));
     lock(cache);
-    if (kept && entry->found) {
-        place(cache, number, newest(cache), to);
+    if (copied && entry->found) { /* it may have been dropped meanwhile */
+        place(cache, number, to, at);
         count(cache, DISK_KEPT);
     } else {
         forget(cache, number);
@@ -286,12 +278,13 @@ static void retire_oldest(struct fg_disk_cache *cache, bool keep)
     struct fg_buf content;
     uint32_t next;
 
+    fg_assert(cache->n_files > 0);
     fg_buf_init(&content, SIZE_MAX);
     cache->n_files--;
     memmove(cache->files, cache->files + 1, cache->n_files * sizeof(struct fg_disk_file *));
     for (uint32_t number = oldest->first; number != NONE; number = next) {
         next = cache->entries[number].in_file;
-        retire_entry(cache, number, keep, &content);
+        retire_entry(cache, oldest, number, keep, &content);
     }
     fg_buf_done(&content);
     fg_disk_file_remove(cache->path, oldest);
@@ -308,7 +301,7 @@ static uint64_t free_bytes(const struct fg_disk_cache *cache)
     return statvfs(cache->path, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
 }
 
-/* Is there room for a file more, and for what is written again of one that goes? */
+/* Returns whether there is room for one more file and for the copies of an evicted one. */
 static bool fits(struct fg_disk_cache *cache)
 {
     bool room;
@@ -321,19 +314,21 @@ static bool fits(struct fg_disk_cache *cache)
            free_bytes(cache) >= cache->free_min_bytes + cache->file_max_bytes;
 }
 
-/* Empty, and others go until it fits. false: the disk does not let us. */
+/* Creates an empty file and evicts others until it fits. Returns false if the disk does not allow
+ * it. */
 static bool begin_file(struct fg_disk_cache *cache)
 {
     struct fg_disk_file *file = fg_disk_file_create(cache->path, ++cache->number);
 
     if (file == NULL)
         return false;
+    fg_assert(cache->n_files <= DISK_FILES_MAX);
     file->refs = 1;
     cache->files[cache->n_files++] = file;
     while (!fits(cache)) {
         bool last = cache->n_files == 1;
 
-        retire_oldest(cache, true); /* the new one itself, where nothing helps */
+        retire_oldest(cache, true); /* evicts the new one itself if nothing else helps */
         if (last)
             return false;
     }
@@ -352,22 +347,6 @@ static void rest(struct fg_disk_cache *cache)
     cache->rest_mono_ns = fg_mono_ns(fg_clock_real()) + REST_NS;
 }
 
-static bool is_resting(const struct fg_disk_cache *cache)
-{
-    return cache->resting && fg_mono_ns(fg_clock_real()) < cache->rest_mono_ns;
-}
-
-static bool needs_file(struct fg_disk_cache *cache, uint64_t len)
-{
-    bool room;
-
-    lock(cache);
-    room = has_room(cache);
-    unlock(cache);
-    return newest(cache) == NULL || !room ||
-           newest(cache)->bytes + DISK_ENTRY_BYTES + len > cache->file_max_bytes;
-}
-
 static bool is_there(struct fg_disk_cache *cache, const struct fg_disk_key *key)
 {
     bool there;
@@ -383,10 +362,19 @@ static bool write_entry(struct fg_disk_cache *cache, const struct fg_disk_key *k
 {
     const struct fg_disk_entry entry = {*key, fg_crc32c(content)};
     uint64_t at;
+    bool room;
 
-    if (is_resting(cache) || fg_disk_state(cache->disk) != FG_DISK_OK)
+    if (cache->resting && fg_mono_ns(fg_clock_real()) < cache->rest_mono_ns)
         return false;
-    if (needs_file(cache, content.len) && !begin_file(cache)) {
+    if (fg_disk_state(cache->disk) != FG_DISK_OK)
+        return false;
+    lock(cache);
+    room = has_room(cache);
+    unlock(cache);
+    /* An index that is full needs a new file as well: making one evicts entries. */
+    if ((newest(cache) == NULL || !room ||
+         newest(cache)->bytes + DISK_ENTRY_BYTES + content.len > cache->file_max_bytes) &&
+        !begin_file(cache)) {
         rest(cache);
         return false;
     }
@@ -405,7 +393,7 @@ static bool write_entry(struct fg_disk_cache *cache, const struct fg_disk_key *k
 
 /* ---- the ticker ---- */
 
-/* What was written later counts: within a file the last, and of two files the newer one. */
+/* The latest write of a key counts: the last one in a file, and that of the newest file. */
 static bool add_scanned(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t at,
                         const struct fg_disk_key *key)
 {
@@ -424,8 +412,8 @@ static bool add_scanned(struct fg_disk_cache *cache, struct fg_disk_file *file, 
     return more;
 }
 
-/* *ret_end: where the next entry may be written. false: there is no room in the index, or no time.
- */
+/* Scans a file. *ret_end: end of its last entry. Returns false if the index is full or the cache
+ * closes. */
 static bool scan_file(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t *ret_end)
 {
     struct fg_disk_entry entry;
@@ -440,7 +428,8 @@ static bool scan_file(struct fg_disk_cache *cache, struct fg_disk_file *file, ui
     }
 }
 
-/* The newest first, since that is what is most likely asked for, and what was being written to. */
+/* Scans all files, the newest first, since its entries are the most likely to be used. Truncates
+ * what a crash left at its end. */
 static void scan(struct fg_disk_cache *cache)
 {
     uint64_t end;
@@ -461,7 +450,7 @@ static void scan(struct fg_disk_cache *cache)
     unlock(cache);
 }
 
-/* Others need the room more. Nothing is kept of what goes: that would be written again. */
+/* Gives up space if the disk is low on it. Copies nothing, as that would take space again. */
 static void give_way(struct fg_disk_cache *cache)
 {
     while (cache->n_files > 0 && fg_disk_lacks(cache->disk) > 0) {
@@ -487,6 +476,7 @@ static struct wish *take_wish(struct fg_disk_cache *cache)
 static void end_wish(struct fg_disk_cache *cache, struct wish *wish)
 {
     lock(cache);
+    fg_assert(cache->queue_bytes >= DISK_ENTRY_BYTES + wish->key.len);
     cache->queue_bytes -= DISK_ENTRY_BYTES + wish->key.len;
     (void)pthread_cond_broadcast(&cache->changed);
     unlock(cache);
@@ -545,7 +535,7 @@ static enum fg_code lock_folder(struct fg_disk_cache *cache, struct fg_err *err)
     return FG_OK;
 }
 
-/* The index for so many bytes. */
+/* Allocates the index for max_bytes. */
 static void make_index(struct fg_disk_cache *cache)
 {
     uint64_t least = cache->max_bytes / ENTRY_LEAST_BYTES;
@@ -557,10 +547,10 @@ static void make_index(struct fg_disk_cache *cache)
     cache->mask = buckets - 1;
     cache->buckets = fg_calloc(buckets, sizeof *cache->buckets);
     cache->entries = fg_calloc(cache->entries_max, sizeof *cache->entries);
-    cache->n_entries = 1; /* 0 is none */
+    cache->n_entries = 1; /* 0 is NONE */
 }
 
-/* What others have put on the disk is not ours to take. */
+/* Limits the size to half of the free space, as other programs use the disk as well. */
 static void set_bounds(struct fg_disk_cache *cache, const struct fg_disk_cache_config *config)
 {
     uint64_t free = free_bytes(cache);
@@ -644,7 +634,7 @@ void fg_disk_cache_close(struct fg_disk_cache *cache)
 
 /* ---- use (any thread) ---- */
 
-/* The file is held. NULL: it is not there. */
+/* Returns the file of a key with a reference, or NULL. */
 static struct fg_disk_file *look_up(struct fg_disk_cache *cache, const struct fg_disk_key *key,
                                     uint64_t *ret_at)
 {
@@ -690,7 +680,7 @@ void fg_disk_cache_drop(struct fg_disk_cache *cache, const struct fg_disk_key *k
     unlock(cache);
 }
 
-/* Takes room in the queue. */
+/* Reserves room in the queue. */
 static bool reserve(struct fg_disk_cache *cache, uint64_t len)
 {
     uint64_t bytes = DISK_ENTRY_BYTES + len;

@@ -2,7 +2,7 @@
 
 #include "common/model/flame_cut.h"
 
-/* INT64_MIN counts as one less: nobody has such totals, and cut_max has to be comparable. */
+/* INT64_MIN counts as one less: such totals do not occur, and cut_max has to be comparable. */
 static int64_t magnitude(int64_t value)
 {
     return value >= 0 ? value : value == INT64_MIN ? INT64_MAX : -value;

@@ -222,7 +222,7 @@ enum fg_code fg_groups_choose(const struct fg_labels *series, uint32_t n_series,
 
 /* ---- what a selector says of them ---- */
 
-/* The labels that queries see, as far as a group knows them. items NULL at the arena's limit. */
+/* Returns the labels that queries see of a group. items is NULL at the limit of the arena. */
 static struct fg_labels labels_of(const struct fg_groups *groups, uint32_t group,
                                   const struct fg_profile_type *type, struct fg_arena *arena)
 {

@@ -1,4 +1,4 @@
-/* What a source has to offer to a query: spans of time, keys, and the rows that are of use. */
+/* Finds what a source has for a query: spans of time, keys, and the rows that can be used. */
 #include "common/storage/rollup/plan_impl.h"
 
 enum { DEPTH_MAX = 16 }; /* of spans in each other; deeper ones are not used */
@@ -201,7 +201,7 @@ static bool has_series_rows(const struct fg_plan_work *work, uint32_t first, uin
     return false;
 }
 
-/* Series that nodes do not know of: then it is as if nobody had said which there are. */
+/* If the list has series that the rollups do not have, it is ignored. */
 static bool series_fit(const struct fg_plan_source *source)
 {
     for (uint32_t i = 0; i < source->n_series; i++)
@@ -284,7 +284,7 @@ static int compare_entries(const void *left, const void *right)
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* So that nobody goes down to single series, of which there may be many, where no node awaits. */
+/* Avoids a descent to single series, of which there may be many, if they have no rollups. */
 static void count_series_rows(struct fg_plan_work *work)
 {
     work->series_rows = array(work, (size_t)work->n_spans + 1, sizeof *work->series_rows);

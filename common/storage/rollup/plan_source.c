@@ -13,7 +13,8 @@ static double length(int64_t lo, int64_t hi)
     return (double)hi - (double)lo + 1;
 }
 
-/* How many profiles, as far as rows say it; else by time and number of groups or series. */
+/* Estimates the number of profiles from rows, or else by time and the number of groups or series.
+ */
 static double profiles_of(const struct fg_plan_work *work, uint32_t span, uint32_t key)
 {
     double scale = 1;
@@ -273,7 +274,7 @@ static struct fg_plan_best solve(struct fg_plan_work *work, uint32_t span, uint3
     return best;
 }
 
-/* The best of all, with what it needs beside what was chosen; afresh. */
+/* Computes the best plan of the source again, including the trees and names that it needs. */
 static uint64_t solve_all(struct fg_plan_work *work, bool no_tree)
 {
     const struct fg_rollups *rollups = work->source->rollups;

@@ -22,7 +22,7 @@ struct sums_verifying {
     struct fg_function_values values;
     uint32_t *nodes_of; /* of the dictionary: the node of names */
     uint32_t *names_of; /* of its names: that of names */
-    uint64_t *sums;     /* of the row at hand, by rank */
+    uint64_t *sums;     /* of the current row, by rank */
 };
 
 static enum fg_code no_room(struct fg_err *err)

@@ -10,7 +10,7 @@ enum {
     /* What the first to need them pays for nodes and names; measured, rounded up. */
     DICT_NODE_BYTES = 2,
     NAME_TEXT_SHARE = 3, /* a third of its length is what is stored of a name */
-    NAME_BYTES = 4,      /* beside its text, unpacked */
+    NAME_BYTES = 4,      /* in addition to its text, unpacked */
 };
 
 int fg_rollup_key_cmp(const struct fg_rollup_key *a, const struct fg_rollup_key *b)
@@ -94,8 +94,8 @@ void fg_rollup_writer_destroy(struct fg_rollup_writer *writer)
     if (writer == NULL)
         return;
     for (uint32_t i = 0; i < writer->n_rows; i++)
-        for (unsigned what = 0; what < FG_ROLLUP_FORMS; what++)
-            part_done(&writer->rows[i].parts[what]);
+        for (unsigned form = 0; form < FG_ROLLUP_FORMS; form++)
+            part_done(&writer->rows[i].parts[form]);
     free(writer->rows);
     free(writer->types);
     free(writer->derived_from);
@@ -165,7 +165,7 @@ static void meet_name(struct fg_rollup_writer *writer, uint32_t name, struct new
     newcomers->name_bytes += writer->names.names[name].len + NAME_BYTES;
 }
 
-static struct newcomers meet(struct fg_rollup_writer *writer, enum fg_rollup_form what,
+static struct newcomers meet(struct fg_rollup_writer *writer, enum fg_rollup_form form,
                              const struct fg_rollup_out_part *part)
 {
     struct newcomers newcomers = {0};
@@ -174,7 +174,7 @@ static struct newcomers meet(struct fg_rollup_writer *writer, enum fg_rollup_for
     for (uint32_t i = 0; i < part->count; i++) {
         uint32_t number = part->numbers[i];
 
-        if (what == FG_ROLLUP_TOTALS) {
+        if (form == FG_ROLLUP_TOTALS) {
             meet_name(writer, number, &newcomers);
         } else if (!writer->dict[number]) {
             newcomers.nodes++;
@@ -184,14 +184,14 @@ static struct newcomers meet(struct fg_rollup_writer *writer, enum fg_rollup_for
     return newcomers;
 }
 
-static void admit(struct fg_rollup_writer *writer, enum fg_rollup_form what,
+static void admit(struct fg_rollup_writer *writer, enum fg_rollup_form form,
                   const struct fg_rollup_out_part *part)
 {
     for (uint32_t i = 0; i < part->count; i++) {
         uint32_t number = part->numbers[i];
-        uint32_t name = what == FG_ROLLUP_TOTALS ? number : writer->names.functions[number];
+        uint32_t name = form == FG_ROLLUP_TOTALS ? number : writer->names.functions[number];
 
-        if (what == FG_ROLLUP_CROWN && !writer->dict[number]) {
+        if (form == FG_ROLLUP_CROWN && !writer->dict[number]) {
             writer->dict[number] = true;
             writer->n_dict++;
         }
@@ -204,14 +204,14 @@ static void admit(struct fg_rollup_writer *writer, enum fg_rollup_form what,
 }
 
 /* Keeps the part if it is worth it. */
-static void judge(struct fg_rollup_writer *writer, enum fg_rollup_form what,
+static void judge(struct fg_rollup_writer *writer, enum fg_rollup_form form,
                   uint64_t replaces_bytes, struct fg_rollup_out_part *part)
 {
     struct newcomers newcomers = {0};
     uint64_t bytes = packed_bytes(writer, part);
 
-    if (what != FG_ROLLUP_FULL)
-        newcomers = meet(writer, what, part);
+    if (form != FG_ROLLUP_FULL)
+        newcomers = meet(writer, form, part);
     if (bytes == UINT64_MAX || newcomers.nodes > FG_ROLLUP_DICT_MAX - writer->n_dict ||
         newcomers.name_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES - writer->named_bytes) {
         writer->lacking = true;
@@ -221,8 +221,8 @@ static void judge(struct fg_rollup_writer *writer, enum fg_rollup_form what,
     if (!writer->options.all && !fg_rollup_worth(bytes, replaces_bytes))
         return;
     part->kept = true;
-    if (what != FG_ROLLUP_FULL)
-        admit(writer, what, part);
+    if (form != FG_ROLLUP_FULL)
+        admit(writer, form, part);
 }
 
 /* ---- parts ---- */
@@ -268,14 +268,6 @@ static void add_table(struct fg_rollup_writer *writer, const struct fg_rollup_va
     judge(writer, FG_ROLLUP_TOTALS, value->replaces_bytes, part);
 }
 
-static void add_full(struct fg_rollup_writer *writer, const struct fg_rollup_value *value,
-                     struct fg_rollup_out_row *row)
-{
-    struct fg_rollup_out_part *part = &row->parts[FG_ROLLUP_FULL];
-    put_column((const int64_t *)value->full, writer->options.n_ranks, &part->bytes);
-    judge(writer, FG_ROLLUP_FULL, value->replaces_bytes, part);
-}
-
 /* What was not kept is freed, what was is cut to its size. */
 static void settle(struct fg_rollup_out_part *part)
 {
@@ -290,16 +282,20 @@ static void settle(struct fg_rollup_out_part *part)
 static void fill_row(struct fg_rollup_writer *writer, const struct fg_rollup_value *value,
                      struct fg_rollup_out_row *row)
 {
-    for (unsigned what = 0; what < FG_ROLLUP_FORMS; what++)
-        fg_buf_init(&row->parts[what].bytes, SIZE_MAX);
+    for (unsigned form = 0; form < FG_ROLLUP_FORMS; form++)
+        fg_buf_init(&row->parts[form].bytes, SIZE_MAX);
     fg_function_values_set_nodes(&writer->values, &writer->names, value->self);
     row->total = writer->values.all;
     add_crown(writer, value, row);
     add_table(writer, value, row);
-    if (value->full != NULL)
-        add_full(writer, value, row);
-    for (unsigned what = 0; what < FG_ROLLUP_FORMS; what++)
-        settle(&row->parts[what]);
+    if (value->full != NULL) {
+        struct fg_rollup_out_part *full = &row->parts[FG_ROLLUP_FULL];
+
+        put_column((const int64_t *)value->full, writer->options.n_ranks, &full->bytes);
+        judge(writer, FG_ROLLUP_FULL, value->replaces_bytes, full);
+    }
+    for (unsigned form = 0; form < FG_ROLLUP_FORMS; form++)
+        settle(&row->parts[form]);
 }
 
 /* ---- adding ---- */
@@ -364,7 +360,8 @@ static uint32_t find_base(const struct fg_rollup_writer *writer,
     return FG_MAP_NONE;
 }
 
-/* A row without anything worth keeping is none, unless it says that there is nothing. */
+/* A row without a form that is worth its bytes is dropped, unless it records that there are no
+ * profiles. */
 static bool row_says_something(const struct fg_rollup_out_row *row)
 {
     return row->count == 0 || row->base != FG_MAP_NONE || row->parts[FG_ROLLUP_CROWN].kept ||

@@ -40,7 +40,8 @@ static void take_fragment(struct fg_log_scan *scan, uint8_t type, struct fg_slic
         scan->bad_record_over = ends;
         return;
     }
-    if (starts == scan->in_record) { /* begins in another one, or goes on with none */
+    if (starts ==
+        scan->in_record) { /* a record begins in another one, or a fragment continues none */
         scan->bad = true;
         scan->damaged |= starts;
         return;

@@ -87,7 +87,7 @@ struct rocks {
     rocksdb_writeoptions_t *write_options;
     rocksdb_writebatch_t *batch; /* keeps its memory from write to write */
     struct opening *replaced;    /* until their users have gone */
-    bool failing;                /* a write did, and it was not opened anew since */
+    bool failing;                /* a write failed, and the database was not opened again since */
     uint64_t acknowledged;       /* sequence number of the last write that was; 0: not yet */
     struct fg_marker *marker;
     int64_t marked_mono_ns; /* when the last mark was tried */
@@ -254,7 +254,7 @@ static enum fg_code open_db(const struct rocks *rocks, bool read_only, struct op
                                                          opening->families, 0, &errptr)
             : rocksdb_open_column_families(rocks->options, rocks->dir, (int)rocks->n_families,
                                            names, options, opening->families, &errptr);
-    if (errptr != NULL) { /* what came back beside it means nothing */
+    if (errptr != NULL) { /* the result is undefined then */
         free(opening);
         return fail_rocks(err, errptr, rocks->dir);
     }
