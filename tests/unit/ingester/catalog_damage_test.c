@@ -80,7 +80,7 @@ static void start_survives_an_unreadable_record(void **state)
         print_message("  %s\n", cases[i].name);
         put_raw(store, cases[i].family, cases[i].key, cases[i].value);
         catalog = open_damaged(store, cases[i].repaired, cases[i].set_aside);
-        /* It works, and no number is given that the record may stand for. */
+        /* The catalog works, and gives no number that the record may stand for. */
         number = ing_catalog_tenant_number(ing_catalog_tenant(catalog, FG_LIT("new")));
         assert_true(number == 0 || number == 10);
         assert_false(ing_catalog_has_tenant(catalog, 9));
@@ -210,8 +210,8 @@ static void missing_service_is_rebuilt_from_its_series(void **state)
     fg_store_close(store);
 }
 
-/* A service that was made again has a namesake, when another one has its record by now: both are
- * found, and one leaves without taking the definition of the other along. */
+/* A rebuilt service shares its name with another service whose record was found: both are found,
+ * and one is retired without the definition of the other. */
 static void two_services_of_one_name_keep_their_series(void **state)
 {
     struct fg_store *store = make_store();

@@ -29,8 +29,8 @@ struct ing_catalog_series *cat_add(struct ing_catalog *catalog, struct ing_catal
 void cat_put(struct fg_store *store, struct ing_catalog_tenant *tenant,
              const struct ing_catalog_series *series);
 
-/* Does what a push does that was written: tenant "a" and service "shop" have the series, and a
- * chunk has a profile of it. born: the cuts so far. */
+/* Does what a push does whose batch was written: tenant "a" and service "shop" have the series, and
+ * a chunk has a profile of it. born: the cuts so far. */
 struct ing_catalog_series *cat_store_one(struct fg_store *store, struct ing_catalog *catalog,
                                          const char *zone, uint32_t born, int64_t time_ns);
 

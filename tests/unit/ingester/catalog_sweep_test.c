@@ -1,4 +1,5 @@
-/* What leaves the catalog, and when: after the chunks, and not while a push or a query uses it. */
+/* Retirement of series and services: after the chunks, and not while a push or a query uses them.
+ */
 #include "tests/lib/store_doubles.h"
 #include "tests/unit/ingester/catalog_run.h"
 
@@ -65,7 +66,7 @@ static void retired_numbers_are_not_reused(void **state)
 
         assert_int_equal(series->number, i);
         assert_int_equal(series->service->number, i);
-        if (i % 2 == 1) { /* the highest number leaves, and nobody but the store remembers */
+        if (i % 2 == 1) { /* the highest number is retired, and only the store remembers it */
             ing_catalog_close(catalog);
             catalog = cat_open(store);
             ing_catalog_assume_held(catalog, 0);
@@ -93,7 +94,7 @@ static void series_found_by_a_push_is_not_retired(void **state)
 
     (void)state;
     for (int before = 0; before < 3; before++) {
-        /* It enters in any epoch, and finds the series in the same or in the next. */
+        /* It takes a guard in any epoch, and finds the series in the same or the next. */
         for (int i = 0; i < before; i++)
             cat_sweep(store, catalog, 0);
         entered = ing_catalog_enter(catalog);

@@ -1,5 +1,4 @@
-/* The catalog: numbers that stay, all of it read back from the store, and what a tenant may take of
- * it. */
+/* The catalog: numbers that stay, reading back from the store, and limits of a tenant. */
 #include "tests/lib/store_doubles.h"
 #include "tests/unit/ingester/catalog_run.h"
 
@@ -29,7 +28,7 @@ static void equal_definitions_share_a_number(void **state)
     assert_ptr_not_equal(cat_add(catalog, a, shop, "x"), cat_add(catalog, a, shop, "y"));
     assert_int_equal(cat_add(catalog, a, shop, "x")->number, 0);
     assert_int_equal(cat_add(catalog, a, shop, "y")->number, 1);
-    /* What comes for another shard is another series. */
+    /* A profile for another shard is another series. */
     assert_int_equal(cat_add_at(catalog, a, shop, "x", 7)->number, 2);
     assert_int_equal(cat_add_at(catalog, a, shop, "x", 7)->shard, 7);
     ing_catalog_close(catalog);
@@ -290,7 +289,7 @@ static void series_are_selected_by_time(void **state)
             fail_msg("%lld to %lld: %s", (long long)cases[i].start_ns, (long long)cases[i].end_ns,
                      got);
     }
-    /* After a restart nobody knows. */
+    /* Unknown after a restart. */
     ing_catalog_close(catalog);
     catalog = cat_open(store);
     list_between(catalog, 31, INT64_MAX, got);
@@ -432,7 +431,7 @@ static void a_limit_of_series_is_named(void **state)
     fg_store_close(store);
 }
 
-/* Those that have nothing here any more make room for others, and take next to no memory. */
+/* Tenants without services make room for others, and take almost no memory. */
 static void idle_tenants_make_room_for_others(void **state)
 {
     enum { MAX = 5, TENANTS = 300 };
@@ -459,7 +458,8 @@ static void idle_tenants_make_room_for_others(void **state)
         assert_non_null(strstr(err.msg, "tenants_max"));
         assert_int_equal(ing_catalog_count_active(catalog), MAX);
         assert_null(ing_catalog_find_tenant(catalog, FG_LIT("one more")));
-        assert_non_null(add_with(store, catalog, name, 1, &cat_all)); /* who is there goes on */
+        assert_non_null(
+            add_with(store, catalog, name, 1, &cat_all)); /* existing tenants are not affected */
         if (i > MAX) /* one that was there, and is idle, is one more, too */
             assert_null(add_with(store, catalog, "tenant-0", 0, &cat_all));
         cat_sweep_all(store, catalog, UINT32_MAX);
@@ -469,7 +469,7 @@ static void idle_tenants_make_room_for_others(void **state)
     fg_store_close(store);
 }
 
-/* What left is counted for nobody any more. */
+/* Retired series count for no tenant. */
 static void retired_series_free_the_share_of_their_tenant(void **state)
 {
     static const struct ing_catalog_quota half = {.share = 0.5};

@@ -1,7 +1,5 @@
-/*
- * Two heads that hold the same, without a ring: what one commits the other finds committed, and no
- * profile is committed twice, though more of them arrive while it compares.
- */
+/* Two heads with the same profiles, without a ring: each finds what the other has committed, and no
+ * profile is committed twice, though more arrive during the comparison. */
 #include "common/cluster/manifest/name.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/bucket_gate.h"
@@ -193,7 +191,7 @@ static void profiles_that_arrive_during_a_compare_are_found(void **state)
     assert_int_equal(read_bucket(f).n_profiles, PROFILES + 1); /* and the other tenant's */
 }
 
-/* While b makes a segment of a chunk, a commits some of it, and some of the next chunk. */
+/* While b builds a segment of a chunk, a commits some of it, and some of the next chunk. */
 static void profiles_missing_in_the_bucket_stay_in_the_head(void **state)
 {
     struct fixture *f = *state;
@@ -279,7 +277,7 @@ static void profiles_of_a_failed_move_are_not_answered(void **state)
     assert_int_equal(shown(f, &f->b, 0), 0105);
 }
 
-/* Ordinary data costs no look while nothing of its group is missing, whoever commits. */
+/* Ordinary data needs no lookup while nothing of its group is missing, whichever head commits. */
 static void complete_groups_need_no_lookup(void **state)
 {
     struct fixture *f = *state;

@@ -220,7 +220,8 @@ static void fill(struct fixture *f)
     close_head(f);
 }
 
-/* A late profile of a new tenant, while the bucket is away: its series was numbered, and left. */
+/* A late profile of a new tenant while the bucket is unreachable: its series gets a number and is
+ * retired. */
 static void start_survives_a_tenant_whose_push_failed(void **state)
 {
     struct fixture *f = *state;
@@ -312,7 +313,7 @@ static void profiles_of_a_lost_series_are_not_evicted(void **state)
         assert_lacking(f, "a", ""); /* all else is committed */
         assert_committed(f, "a", "archive;put 100\nshop;buy 10\n");
         assert_committed(f, "b", "shop;buy 10\n");
-        /* It is as before after a restart, and new profiles of the series are not stopped. */
+        /* The same after a restart; new profiles of the series are taken. */
         close_head(f);
         open_head(f);
         assert_int_equal(push(f, "a", true, "n", 50), FG_OK);

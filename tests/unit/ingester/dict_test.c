@@ -425,7 +425,7 @@ static void merging_reader_does_not_block_the_writer(void **state)
     assert_int_equal(after.n_stacks, MANY_STACKS);
     assert_unique(&after, MANY_STACKS);
 
-    /* What only views needed counts as memory until the last of them has ended. */
+    /* Arrays that only views use count as memory until the last view has ended. */
     ing_dict_unref(table, take(table, 1, 0));
     bytes = ing_dict_table_bytes(table);
     ing_dict_view_end(dict, &before);
@@ -544,7 +544,7 @@ static void loading_a_dictionary_blocks_no_other(void **state)
     assert_int_equal(sem_wait(&gated.arrived), 0);
     assert_int_equal(pthread_create(&threads[1], NULL, take_other, &other), 0);
     join_in_time(threads[1]);
-    assert_true(ing_dict_in_use(first.table, 1, 0)); /* so nobody deletes it meanwhile */
+    assert_true(ing_dict_in_use(first.table, 1, 0)); /* so it cannot be deleted meanwhile */
     assert_int_equal(pthread_create(&threads[2], NULL, take_gated, &second), 0);
     assert_int_equal(sem_post(&gated.gate), 0);
     join_in_time(threads[0]);

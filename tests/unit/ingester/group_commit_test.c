@@ -1,8 +1,6 @@
-/*
- * What the committer promises, through a whole ingester: every push answered OK is there after a
- * restart, one that failed is not counted, and sending again stores once. Faults: the k-th write
- * fails for k = 1, 2, 3, ... until the scenario passes untouched.
- */
+/* Group commits, through a whole ingester: every push answered OK is there after a restart, a
+ * failed push is not counted, and a repeated one is stored once. Faults: the k-th write fails for k
+ * = 1, 2, 3, ... until the scenario passes untouched. */
 #include "ingester/group_commit.h"
 #include "tests/lib/head_run.h"
 #include "tests/lib/store_doubles.h"
@@ -113,8 +111,8 @@ static unsigned push_all(struct head *head, bool *there)
     return failed;
 }
 
-/* late: the write was done all the same, and nobody sends that push again. What it has left,
- * profiles and the numbers of their chunks, is gone with the next write, and stays so. */
+/* late: the write was done all the same, and the push is not repeated. What it left, profiles and
+ * numbers of their chunks, is gone with the next write, and stays so. */
 static void a_write_fails(bool late)
 {
     uint64_t k;
@@ -163,7 +161,7 @@ static void write_done_but_reported_failed_fails_only_its_push(void **state)
     a_write_fails(true);
 }
 
-/* The same without a restart: who was told to send again does so at once. */
+/* The same without a restart: failed pushes are repeated at once. */
 static void profile_sent_twice_is_stored_once(void **state)
 {
     uint64_t k;
@@ -195,10 +193,8 @@ static void profile_sent_twice_is_stored_once(void **state)
     assert_int_equal(k, PUSHES + 1);
 }
 
-/*
- * The write was done and reported as failed: nobody was told that the push is there. Sent again it
- * is answered OK, and from then on it is there, at once and after a restart, once.
- */
+/* The write was done and reported as failed, so the push was not acknowledged. When it is repeated
+ * it is answered OK, and its profiles are there once, at once and after a restart. */
 static void write_done_but_reported_failed_is_stored_once(void **state)
 {
     uint64_t k;
@@ -484,7 +480,7 @@ static void waiting_pushes_share_one_batch(void **state)
     fg_store_close(inner);
 }
 
-/* What stands behind a failed batch with numbers from it is refused, and comes again. */
+/* Pushes behind a failed batch that use its numbers are refused, and repeated. */
 static void pushes_behind_a_failed_batch_succeed_when_sent_again(void **state)
 {
     struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);

@@ -230,7 +230,8 @@ static void chunks_are_selected_by_generation(void **state)
     assert_same(&found[1], &open);
 }
 
-/* Thousands come and go: what is left is found, memory stays bounded, each is there once. */
+/* Thousands of chunks are added and removed: the others are found, memory stays bounded, each is
+ * there once. */
 static void removed_chunks_free_their_memory(void **state)
 {
     enum { STEPS = 5000, KEPT = 10 };

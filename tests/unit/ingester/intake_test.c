@@ -1,7 +1,5 @@
-/*
- * An ingester whose store takes no writes: pushes are refused and questions answered, and once it
- * can be written to again pushes are taken within seconds, without anybody's help.
- */
+/* An ingester whose store takes no writes: pushes are refused and queries answered. Once the store
+ * can be written to, pushes are taken within seconds without help. */
 #include "common/cluster/manifest/name.h"
 #include "ingester/intake.h"
 #include "tests/lib/bucket_doubles.h"
@@ -147,7 +145,7 @@ static void failing_store_refuses_pushes_until_healed(void **state)
     assert_int_equal(stored(head), 2);
 }
 
-/* One write fails and the next would not: nobody but that push hears of it. */
+/* One write fails and the next would not: only that push fails. */
 static void short_fault_refuses_one_push_only(void **state)
 {
     struct fixture *f = *state;
@@ -260,10 +258,8 @@ static void *flush(void *arg)
     return NULL;
 }
 
-/*
- * The disk is full when the segment has just entered the manifest: the store cannot note that its
- * chunks are committed. Who knows the segment does not get them from the head as well.
- */
+/* The disk becomes full when the segment has just entered the manifest: the store cannot mark its
+ * chunks committed. A query that knows the segment does not get them from the head as well. */
 static void committed_chunk_that_cannot_be_marked_is_shown_once(void **state)
 {
     struct fg_store *inner = fg_store_memory(HEAD_FAMILIES);

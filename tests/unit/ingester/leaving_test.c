@@ -1,7 +1,5 @@
-/*
- * Series that end leave the head once their profiles are in segments and evicted: through a whole
- * ingester, pods that come and go, with restarts, queries in between and writes that fail.
- */
+/* Series of pods that end are retired once their profiles are in segments and evicted: through a
+ * whole ingester, with restarts, queries in between and failing writes. */
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
@@ -70,7 +68,7 @@ static struct head_profile profile_of(const char *pod, int64_t time_ns)
                                  .n_samples = 1};
 }
 
-/* An agent tries again where nothing is lost by it. */
+/* The agent repeats failed pushes. */
 static struct head_pushed push(struct head *head, const char *pod, int64_t time_ns)
 {
     const struct head_profile profile = profile_of(pod, time_ns);
@@ -280,7 +278,7 @@ static void *query_many(void *arg)
                                          .end_ns = INT64_MAX,
                                          .generation = 0};
 
-        /* Of generation 0 nothing is left: but what was chosen is looked at before. */
+        /* Nothing is left at generation 0, but chunks that were chosen before are read. */
         (void)head_select(&f->head, &query, &text);
         (void)head_series(&f->head, &query, zone_names, FG_COUNT(zone_names), &text);
     }

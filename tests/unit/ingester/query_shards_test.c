@@ -1,8 +1,6 @@
-/*
- * What one of several replicas answers: data of some shards, sums of some, ids of some groups and
- * times, against a list of all profiles. Each profile has a stack of its own, so that the data says
- * which of them it is made of.
- */
+/* Answers of one of several replicas: data of some shards, sums of some, ids of some groups and
+ * times, against a list of all profiles. Each profile has a stack of its own, so the data tells
+ * which profiles it is made of. */
 #include "common/model/flame.h"
 #include "ingester/ingester.h"
 #include "ingester/query_shards.h"

@@ -45,7 +45,7 @@ static void make_column(struct made *made, uint32_t type, uint64_t *random)
         case 3:
             values[i] = (int64_t)(next_random(random) >> 1);
             break;
-        case 5: /* a multiple but for the first */
+        case 5: /* a multiple except for the first */
             values[i] = type == 0 || i < 2
                             ? 0
                             : (int64_t)((uint64_t)made->values[i] % (UINT64_C(1) << 40) * 7);

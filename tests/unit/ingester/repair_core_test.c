@@ -1,4 +1,4 @@
-/* What a pass of repair asks and takes; and each link fails once. */
+/* What a pass of repair asks and fetches; and each link fails once. */
 #include "ingester/repair/repair_core.h"
 
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 
 enum { GROUPS = 7, PROFILES = 10, PAGE = 2, TAKEN_AT_A_TIME = 3 };
 
-/* Of group g the other one has the profiles 0 .. there[g], we have 0 .. here[g]. */
+/* The other owner has the profiles 0 .. there[g] of group g, we have 0 .. here[g]. */
 struct fake {
     unsigned there[GROUPS], here[GROUPS];
     unsigned asked[GROUPS], taken[GROUPS];

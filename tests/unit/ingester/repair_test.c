@@ -1,4 +1,4 @@
-/* What one owner lacks it takes from the other: whole ingesters in a ring of two. */
+/* Repair between whole ingesters in a ring of two. */
 #include "proto/inner.pb-c.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/head_run.h"
@@ -284,7 +284,7 @@ static void find_group(struct fixture *f, Fg__Inner__Group *group)
     fg__inner__groups_reply__free_unpacked(reply, NULL);
 }
 
-/* What is asked for with the place of the answer before is looked for behind that. */
+/* A request with the position of the last answer is answered from behind it. */
 static void answers_continue_at_the_last_position(void **state)
 {
     Fg__Inner__Group group = FG__INNER__GROUP__INIT;

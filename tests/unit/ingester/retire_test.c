@@ -188,7 +188,7 @@ static void dictionaries_in_use_are_kept(void **state)
     assert_false(is_stored(f, 0));
 }
 
-/* What is there may be less than what was: no number is given that a lost one may have had. */
+/* The store may have less than it had: no number is given that a lost dictionary may have given. */
 static void restart_finds_dictionaries_and_begins_a_generation(void **state)
 {
     struct fixture *f = *state;
@@ -295,7 +295,7 @@ static void services_are_retired_after_their_dictionaries(void **state)
     assert_int_equal(atomic_load(&f->service->generation), 0);
 }
 
-/* What could not be deleted is, before anything else leaves. */
+/* Failed deletes are repeated before anything else is retired. */
 static void retired_records_are_deleted_despite_failures(void **state)
 {
     struct fixture *f = *state;

@@ -1,5 +1,5 @@
-/* The step core by itself: chunks that cannot become a segment, and late profiles that the bucket
- * cannot be asked about. */
+/* The step core by itself: chunks that cannot become a segment, and late profiles that cannot be
+ * looked up. */
 #include "tests/unit/ingester/segments_core_run.h"
 
 #include <setjmp.h>
@@ -67,7 +67,7 @@ static void unfit_chunks_do_not_stop_their_cut(void **state)
     assert_int_equal(status.aside_profiles, 1);
     assert_int_equal(status.aside_bytes, 600);
 
-    /* It is served for ever, and what comes later goes to another chunk. */
+    /* It is served for ever, and later profiles go to another chunk. */
     assert_true(ing_segments_core_shows(run.core, &key, 0, 1));
     assert_int_equal(run_push(&run, unfit, 2000), SEGMENTS_ADMIT);
     run_wait(&run, FG_SECOND_NS);
@@ -89,7 +89,7 @@ static void unfit_chunks_do_not_stop_their_cut(void **state)
     run_end(&run);
 }
 
-/* One of four cannot become a segment, and nobody knows which: all others do. */
+/* One of four chunks cannot become a segment, and it is unknown which: all others do. */
 static void unfit_chunks_are_found_by_halving_the_cut(void **state)
 {
     struct run run = run_begin();
@@ -135,8 +135,8 @@ static void unfit_chunks_are_found_by_halving_the_cut(void **state)
     run_end(&run);
 }
 
-/* A drain tries what is set aside, and ends for those who wait for all that can be committed; not
- * for the ring, whose readers still have to ask here. */
+/* A drain retries chunks that are set aside. It ends for a flush, which waits for all that can be
+ * committed; not for the ring, whose readers still have to ask here. */
 static void drain_retries_chunks_set_aside(void **state)
 {
     const uint32_t unfit[] = {1000, 1001};
@@ -211,7 +211,8 @@ static void settle(struct run *run)
     run_wait(run, FG_SECOND_NS);
 }
 
-/* What was set aside is tried at the start, by a program that may know how to build it. */
+/* Chunks that are set aside are retried at the start, by a program that may be able to build them.
+ */
 static void start_retries_chunks_set_aside(void **state)
 {
     const struct ing_segments_chunk aside = {
@@ -259,7 +260,7 @@ static void restored_store_does_not_believe_cut_numbers(void **state)
 
 /* ---- what cannot be looked for ---- */
 
-/* While the bucket cannot be asked. */
+/* The bucket is unreachable. */
 static enum ing_segments_admission push_blindly(struct run *run, uint32_t window, uint64_t bytes,
                                                 uint32_t *ret_chunk)
 {
@@ -333,7 +334,7 @@ static void late_profiles_are_taken_unchecked_without_a_bucket(void **state)
     run_end(&run);
 }
 
-/* Of what came while the bucket was searched nothing is known. */
+/* Nothing is known of profiles that came during the lookup. */
 static void profile_during_a_check_waits_for_the_next_check(void **state)
 {
     struct run run = begin_with_a_segment();
@@ -372,7 +373,7 @@ static void profile_before_take_in_is_written_waits_too(void **state)
     run_end(&run);
 }
 
-/* What a damaged object may have is not shown and not committed; all else goes on. */
+/* Profiles that a damaged object may contain are neither shown nor committed; all else goes on. */
 static void unsure_chunks_do_not_stop_others(void **state)
 {
     const struct ing_head_group_key key = group_of(1000);

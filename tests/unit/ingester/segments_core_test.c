@@ -65,8 +65,7 @@ static void cut_bytes_open_make_a_cut(void **state)
     run_end(&run);
 }
 
-/* What there was when it was asked for is cut and committed, and nothing that comes later keeps it
- * from its end. */
+/* What was there at the request is cut and committed, and later profiles do not delay its end. */
 static void drain_commits_what_was_there(void **state)
 {
     struct run run = run_begin();
@@ -251,7 +250,7 @@ static void later_ranks_wait_for_their_turn(void **state)
     assert_int_equal(run_push(&run, 1000, 3999), SEGMENTS_ADMIT);
     run_tick(&run, FG_SECOND_NS);
     assert_null(run_wants(&run, SEGMENTS_SEAL));
-    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT); /* nobody has come chunk to it */
+    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT); /* its turn has not come */
     run_tick(&run, FG_SECOND_NS);
     assert_non_null(run_wants(&run, SEGMENTS_SEAL));
     run_end(&run);
@@ -273,8 +272,8 @@ static void later_ranks_wait_for_their_turn(void **state)
     run_end(&run);
 }
 
-/* Writes that failed and were not there: nothing is uploaded. A manifest that goes back: nothing is
- * done any more. */
+/* Failed writes that left nothing: nothing is uploaded. A manifest that goes back: nothing more is
+ * done. */
 static void empty_upload_and_older_manifest_are_handled(void **state)
 {
     struct run run = run_begin();
@@ -325,8 +324,8 @@ static void empty_chunks_are_removed(void **state)
     run_end(&run);
 }
 
-/* A group whose only push was refused holds nothing: what others commit of it is not compared with
- * it, and has to be looked for when it is pushed again. */
+/* A group whose only push was refused is not whole: later pushes need a lookup, and segments of
+ * others are not compared with it. */
 static void refused_push_does_not_make_its_group_whole(void **state)
 {
     const struct fg_segment_id others = {.writer = {8, 8}, .cut = 1, .nonce = 1};
@@ -408,8 +407,8 @@ static void report(struct run *run, uint64_t clean)
     assert_null(run_wants(run, SEGMENTS_REPORT));
 }
 
-/* What was there when it was asked for has to be committed and evicted before it is said that it
- * is; what came since does not matter. */
+/* What was there at the request is committed and evicted before it is reported; later profiles do
+ * not matter. */
 static void clean_era_is_reported(void **state)
 {
     struct run run = run_begin();
@@ -461,8 +460,8 @@ static void clean_era_is_reported(void **state)
     run_end(&run);
 }
 
-/* While the bucket is away queries go on with what they know of it, so nothing that is newer may be
- * gone from here. */
+/* While the bucket is unreachable, queries use an older manifest, so nothing newer may be evicted.
+ */
 static void nothing_is_evicted_while_the_bucket_is_unreachable(void **state)
 {
     struct run run = run_begin();

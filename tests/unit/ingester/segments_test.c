@@ -114,7 +114,7 @@ static void assert_same(const struct fg_buf *a, const struct fg_buf *b)
         fail_msg("%.*s---\n%.*s", FG_S(fg_buf_slice(a)), FG_S(fg_buf_slice(b)));
 }
 
-/* What the whole is, from a head that never commits. */
+/* The expected answer, from a head that never commits. */
 static void expect_all(struct fixture *f, unsigned n)
 {
     struct fixture other = {.store = fg_store_memory(HEAD_FAMILIES)};
@@ -176,7 +176,7 @@ static void push_large(struct fixture *f, unsigned count)
     }
 }
 
-/* What it adds up to is looked at by committed_read(). */
+/* committed_read() checks the sum. */
 static void large_service_gets_a_rollup(void **state)
 {
     enum { LARGE = 1400 };
@@ -212,7 +212,7 @@ static void later_profiles_go_into_the_next_segment(void **state)
     assert_int_equal(committed.n_segments, 2);
     assert_int_equal(committed.n_profiles, PROFILES);
     assert_same(&f->block_lines, &f->all);
-    /* All of it again: nothing is new, nothing is committed twice. */
+    /* All pushes again: nothing is new, nothing is committed twice. */
     push(f, 0, PROFILES, PROFILES);
     flush(f);
     committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
@@ -254,7 +254,7 @@ static void evicted_profiles_are_found_in_segments(void **state)
     assert_int_equal(f->head_lines.len, 0);
     old.generation = committed.generation - 1;
     assert_int_equal(head_select(&f->head, &old, &f->head_lines), FG_E_PRECONDITION);
-    /* An agent that sends all of it again. */
+    /* An agent that repeats everything. */
     push(f, 0, PROFILES, PROFILES);
     assert_false(has_profiles(f->store));
     head_close(&f->head);

@@ -1,7 +1,5 @@
-/*
- * Late profiles while the bucket cannot be asked whether it has them, and beside damaged objects:
- * they are stored, answers say that they lack them, and all else goes on.
- */
+/* Late profiles while the bucket is unreachable, or with damaged objects: they are stored, answers
+ * say that they are missing, and all else goes on. */
 #include "common/cluster/manifest/l0.h"
 #include "common/cluster/manifest/name.h"
 #include "tests/lib/bucket_doubles.h"
@@ -155,7 +153,7 @@ static void wait_until_evicted(struct fixture *f, const char *tenant)
         usleep(10000);
 }
 
-/* What segments have of the tenant, after the head has compared what is unchecked. */
+/* Returns what segments have of the tenant, after the head has compared its unchecked chunks. */
 static void expect_committed(struct fixture *f, const char *tenant, const char *want)
 {
     flush(f);
@@ -164,7 +162,7 @@ static void expect_committed(struct fixture *f, const char *tenant, const char *
         fail_msg("%.*s instead of %s", FG_S(fg_buf_slice(&f->text)), want);
 }
 
-/* ---- the bucket is away ---- */
+/* ---- the bucket is unreachable ---- */
 
 /* One that is in a segment already, and one that is new, of the same window. */
 static void late_profiles_are_stored_while_the_bucket_is_unreachable(void **state)
@@ -229,7 +227,7 @@ static struct fg_buf get(struct fixture *f, const char *name)
     return content;
 }
 
-/* What was done to the object is undone by putting the content back. */
+/* Undoes the damage by putting the content back. */
 enum harm { HARM_LOST, HARM_CUT, HARM_FLIPPED };
 
 static struct fg_buf harm(struct fixture *f, const char *name, enum harm kind)
@@ -255,7 +253,7 @@ static struct fg_buf harm(struct fixture *f, const char *name, enum harm kind)
 /* Of the segment that holds window 0 of tenant a. */
 static void expect_damage_costs_its_window_only(struct fixture *f)
 {
-    assert_int_equal(push(f, "a", 1).code, FG_OK); /* nobody can tell: stored all the same */
+    assert_int_equal(push(f, "a", 1).code, FG_OK); /* unknown: stored all the same */
     assert_int_equal(push(f, "a", FG_HOUR_NS).code, FG_OK);
     assert_int_equal(push(f, "b", FG_HOUR_NS).code, FG_OK);
     assert_int_equal(ask(f, "a", FG_HOUR_NS, false), FG_OK);
