@@ -105,8 +105,8 @@ enum fg_code qry_fanout_take_tree(struct qry_query *query, const struct fg_call 
 /* --- fan-outs --- */
 
 /* Asks first, so that ingesters answer while blocks are read. */
-static enum fg_code try_fanout(struct qry_query *query, struct qry_fanout *fanout, bool last_try,
-                               struct fg_err *err)
+static enum fg_code attempt(struct qry_query *query, struct qry_fanout *fanout, bool last_try,
+                            struct fg_err *err)
 {
     struct qry_replica_reads *reads;
 
@@ -143,7 +143,12 @@ static enum fg_code begin(struct qry_query *query, bool fresh, struct fg_err *er
     if (qry_replicas_begin(query, fresh, err) != FG_OK ||
         qry_blocks_begin(query, fresh, err) != FG_OK)
         return err->code;
-    return query->deletions != NULL && !fresh ? FG_OK : qry_deletions_take(query, err);
+    if ((query->deletions == NULL || fresh) && qry_deletions_take(query, err) != FG_OK)
+        return err->code;
+    fg_assert(query->deletions != NULL);
+    fg_assert((query->ring == NULL) == (query->querier->ring == NULL));
+    fg_assert((query->snapshot == NULL) == (query->querier->blocks == NULL));
+    return FG_OK;
 }
 
 /* Returns true if the query may need what operators gave up. selector NULL: every series. */
@@ -216,22 +221,26 @@ enum fg_code qry_fanout_run(struct qry_query *query, struct qry_fanout *fanout, 
 {
     const struct fanout_tally before = tally_of(query);
     struct fanout_tally begun;
+    unsigned snapshots = 1;
 
     if (begin(query, false, err) != FG_OK)
         return err->code;
     begun = tally_of(query);
-    for (unsigned snapshots = 1;
-         try_fanout(query, fanout, snapshots == SNAPSHOTS_MAX, err) != FG_OK;) {
+    while (attempt(query, fanout, snapshots == SNAPSHOTS_MAX, err) != FG_OK) {
         if (qry_blocks_leave_out(query, snapshots > 1, err)) {
+            /* Repeat it on the same snapshot, without what could not be read. */
             take_back(query, &begun);
-        } else {
-            if (snapshots++ == SNAPSHOTS_MAX || !is_too_old(query, err->code) ||
-                (query->stale && query->fresh)) /* there is no newer one */
-                return give_up(query, err);
+        } else if (snapshots < SNAPSHOTS_MAX && is_too_old(query, err->code) &&
+                   !(query->stale && query->fresh)) {
+            /* Repeat it on a fresh snapshot. There is none if the bucket could not be read when
+             * this one was to be fresh. */
+            snapshots++;
             take_back(query, &before);
             if (begin(query, true, err) != FG_OK)
                 return err->code;
             begun = tally_of(query);
+        } else {
+            return give_up(query, err);
         }
         fanout->restart(fanout);
     }

@@ -1,4 +1,5 @@
 /* Profiles one by one: each that is asked for comes as it was sent. */
+#include "querier/export.h"
 #include "tests/unit/querier/asker.h"
 
 #include <setjmp.h>
@@ -131,10 +132,42 @@ static void each_profile_is_visited_as_it_was_sent(void **state)
     }
 }
 
+/* An export finds the deletions of its tenant, some with regular expressions, and frees them. */
+static void export_of_a_tenant_with_deletions(void **state)
+{
+    struct asker asker = {.random = 1};
+
+    (void)state;
+    asker_init(&asker, 1, UINT64_C(64) << 20, NULL);
+    asker.querier->ingester = NULL;
+    world_push(&asker.world, 40);
+    world_commit(&asker.world, 1000);
+    fg_clock_manual_advance(&asker.clock, FG_MINUTE_NS);
+    for (uint32_t tenant = 0; tenant < WORLD_TENANTS; tenant++) {
+        struct fg_arena *arena = fg_arena_create(ASKER_ARENA_BYTES);
+        struct qry_export what = {.tenant = asker.world.tenants[tenant],
+                                  .selector = "{}",
+                                  .start_ms = 1,
+                                  .end_ms = INT64_MAX,
+                                  .deadline_mono_ns = INT64_MAX};
+        struct fg_slice *ids;
+        struct fg_err err;
+        size_t n;
+
+        for (unsigned i = 0; i < 4; i++)
+            world_delete(&asker.world, tenant);
+        assert_true(asker.world.deletions[tenant].count > 0);
+        asker_must(qry_export_types(asker.querier, &what, arena, &ids, &n, &err), &err);
+        fg_arena_destroy(arena);
+    }
+    asker_done(&asker);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_profile_is_visited_as_it_was_sent),
+        cmocka_unit_test(export_of_a_tenant_with_deletions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
