@@ -28,12 +28,12 @@
 enum {
     UPLOAD_MAGIC = 0x75706c64,
     ATTEMPTS_MAX = 4,
-    ITEMS_MAX = 16384, /* batches of one upload; a node's profiler sends some hundred */
+    ITEMS_MAX = 16384, /* batches of one upload; the profiler of a node sends a few hundred */
     BATCH_KEY_BYTES = FG_ID_BYTES + sizeof(uint32_t),
 };
 
-/* Pauses before another round. */
-static const int64_t RING_PAUSE_NS = 10 * FG_MS_NS;  /* it is being read for the first time */
+/* Pauses before another round; DRAWN: plus up to so much, so that uploads do not retry together. */
+static const int64_t RING_PAUSE_NS = 10 * FG_MS_NS;  /* the first ring is being read */
 static const int64_t STALE_PAUSE_NS = 10 * FG_MS_NS; /* the ring is being read meanwhile */
 static const int64_t EARLY_PAUSE_NS = 10 * FG_MS_NS, EARLY_DRAWN_NS = 90 * FG_MS_NS;
 static const int64_t UNRESPONSIVE_PAUSE_NS = 100 * FG_MS_NS, UNRESPONSIVE_DRAWN_NS = 400 * FG_MS_NS;
@@ -43,7 +43,7 @@ static const int64_t EXPIRED_LOG_NS = FG_MINUTE_NS; /* between two lines */
 struct dist_upload_item {
     struct dist_delivery *delivery;
     struct dist_encoded_batch *encoded; /* as it was sent last */
-    bool done;                          /* there is no other round */
+    bool done;                          /* no round follows */
 };
 
 /* ---- items ---- */
@@ -90,7 +90,7 @@ static void count_refusal(struct distributor *distributor, enum fg_code code)
     fg_metric_add(distributor->metrics, metric, 1);
 }
 
-/* They are stored, and gone with the next compaction: their sender is told with the answer. */
+/* Expired profiles are stored and deleted by the next compaction; a header tells the sender. */
 static void tell_expired(const struct dist_upload *upload)
 {
     struct distributor *distributor = upload->distributor;
@@ -108,7 +108,7 @@ static void tell_expired(const struct dist_upload *upload)
                     fg_lu("profiles", upload->counts.expired));
 }
 
-/* The rest of their profiles is stored; what their agent does wrong shows in the answer. */
+/* The rest of their profiles is stored; a header shows the agent's fault. */
 static void tell_dangling(const struct dist_upload *upload)
 {
     char text[24];
@@ -182,7 +182,7 @@ static int64_t deadline_of(const struct dist_upload *upload)
     return upload->begun_mono_ns + upload->distributor->settings->push_timeout_ns;
 }
 
-/* Another round after a pause, if there is time for it. */
+/* Schedules another round after a pause, or fails the item if the time is over. */
 static void pause_for(struct dist_upload *upload, struct dist_upload_item *item,
                       const struct dist_delivery_result *result, int64_t *pause_ns)
 {
@@ -292,7 +292,8 @@ static void on_ended(struct fg_msg *msg)
         go_on(upload);
 }
 
-/* Any thread. One thing less is under way; after the last the upload is the loop's. */
+/* Any thread. Counts one batch or the decoding as finished; the last one passes the upload to its
+ * loop. */
 static void finish_one(struct dist_upload *upload)
 {
     if (atomic_fetch_sub(&upload->under_way, 1) != 1)
@@ -330,7 +331,7 @@ static enum fg_code encode(const struct dist_upload *upload, const struct upload
     if (define == NULL)
         return fg_fail(err, FG_E_TOO_LARGE, "upload needs more memory than decoding may use");
     dist_delivery_define(item->delivery, &part->batch, define);
-    /* Something keeps going wrong: send all there is. */
+    /* Definitions were lacking twice: send all of them. */
     if (upload->attempt > 2)
         memset(define, true, part->batch.n_stacks);
     fg_buf_clear(&space->wire);
@@ -368,7 +369,7 @@ static enum fg_code send_part(struct dist_upload *upload, const struct upload_pa
             dist_definition_cache_service_key(upload->tenant, part->service), on_round, upload);
     if (dist_delivery_begin(item->delivery, err) != FG_OK) {
         item_fail(upload, item, DIST_QUORUM_MISSED, err);
-        return FG_OK; /* it was told, and the others go on */
+        return FG_OK; /* it is noted, and the others go on */
     }
     if (encode(upload, part, item, err) != FG_OK) {
         item_fail(upload, item, DIST_REFUSED, err);
@@ -378,7 +379,7 @@ static enum fg_code send_part(struct dist_upload *upload, const struct upload_pa
     return FG_OK;
 }
 
-/* Sorts them by their shards. */
+/* Sorts the profiles by their shards. */
 static void shard_profiles(const struct dist_upload *upload, const struct fg_batch *batch,
                            struct fg_keyed *by_shard, struct fg_keyed *scratch)
 {
@@ -394,7 +395,7 @@ static void shard_profiles(const struct dist_upload *upload, const struct fg_bat
     fg_radix_sort(by_shard, scratch, batch->n_profiles);
 }
 
-/* A batch whose profiles are all of one service, which is spread. */
+/* Sends a batch of one service with a shard factor, divided by shards. */
 static enum fg_code send_shards(struct dist_upload *upload, const struct fg_batch *batch,
                                 struct fg_err *err)
 {
@@ -422,7 +423,7 @@ static enum fg_code send_shards(struct dist_upload *upload, const struct fg_batc
     return FG_OK;
 }
 
-/* A batch whose profiles are all of one service. */
+/* Sends a batch of one service. */
 static enum fg_code send_service(struct dist_upload *upload, const struct fg_batch *batch,
                                  struct fg_err *err)
 {
@@ -435,7 +436,7 @@ static enum fg_code send_service(struct dist_upload *upload, const struct fg_bat
     return send_part(upload, &part, err);
 }
 
-/* Brings the profiles of the first one's service to the front; returns how many they are. */
+/* Moves the profiles of the first one's service to the front and returns their number. */
 static uint32_t gather_service(struct fg_profile *profiles, uint32_t n)
 {
     struct fg_slice service = service_of(&profiles[0]);
@@ -510,7 +511,7 @@ static enum fg_code outside_window(const struct fg_profile *profile, int64_t old
     return err->code;
 }
 
-/* A clock that was never set, or microseconds in the place of nanoseconds. */
+/* A clock that was never set, or microseconds instead of nanoseconds. */
 static bool is_broken(int64_t time_ns)
 {
     return time_ns < INT64_C(365) * 24 * FG_HOUR_NS;
@@ -540,8 +541,8 @@ static enum fg_code check_time(struct dist_upload *upload, struct fg_profile *pr
 }
 
 /*
- * The key of the batch at hand. A client's key is of its request, so each batch in it has one of
- * its own: the hash of the whole key, which may be as long as a header, and the batch's number.
+ * Returns the key of the next batch. A client's key is of its request, so each batch gets a key of
+ * its own: the hash of the client's key, which may be as long as a header, and the batch's number.
  */
 static struct fg_slice key_of(const struct dist_upload *upload, uint8_t bytes[BATCH_KEY_BYTES])
 {
@@ -577,7 +578,7 @@ static void take_id(struct dist_upload *upload, struct fg_id id)
 
 static void identify(struct dist_upload *upload, struct fg_batch *batch, bool has_time)
 {
-    /* Two hosts may well send the same text for the same ten seconds: these are two profiles. */
+    /* Two hosts may send the same text for the same ten seconds: these are two profiles. */
     struct fg_slice origin = has_time ? FG_LIT("") : upload->sender;
     uint8_t key[BATCH_KEY_BYTES];
     char number[300];
@@ -603,7 +604,7 @@ void dist_upload_measure(struct dist_upload *upload, uint64_t part_bytes, uint64
     upload->raw_bytes = raw_bytes;
 }
 
-/* Profiles of a batch have the same stacks more or less, so samples say how large each is. */
+/* Profiles of a batch have similar stacks, so the number of samples says how large each is. */
 static enum fg_code set_sizes(const struct dist_upload *upload, struct fg_batch *batch,
                               struct fg_err *err)
 {
@@ -665,7 +666,7 @@ enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struc
 
 void dist_upload_note(struct dist_upload *upload, const struct fg_err *err)
 {
-    if (upload->attempt == 1) /* what is wrong is wrong again */
+    if (upload->attempt == 1) /* later attempts find the same faults again */
         keep_error(upload, err);
 }
 
@@ -712,7 +713,7 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     return code;
 }
 
-/* On the worker, which does not touch the upload any more. */
+/* On the worker, which does not touch the upload afterwards. */
 static void done(struct fg_job *job)
 {
     struct dist_upload *upload = fg_container(job, struct dist_upload, job);
@@ -722,7 +723,7 @@ static void done(struct fg_job *job)
     finish_one(upload);
 }
 
-/* The same bytes to those who do not have them yet. */
+/* Sends the same bytes to the owners that do not have them yet. */
 static enum fg_code run_again(struct fg_job *job, struct fg_err *err)
 {
     struct dist_upload *upload = fg_container(job, struct dist_upload, job);
@@ -810,7 +811,7 @@ static struct fg_decode_limits decode_limits_of(const struct fg_limit_settings *
     };
 }
 
-/* It came while the program started: the ring is here in a moment. */
+/* The upload came while the program started: waits for the first ring. */
 static void await_ring(struct dist_upload *upload)
 {
     upload->begun_mono_ns = fg_mono_ns(upload->distributor->clock);

@@ -8,7 +8,7 @@
  *
  * CRLF, a missing last line end and a ';' at the end of a stack are fine.
  *
- * FG_E_DECODE with the line's number where a count is not a number that fits 63 bits.
+ * FG_E_DECODE, with the line: a count is not a number of 63 bits.
  */
 #ifndef FG_PROTO_FOLDED_H
 #define FG_PROTO_FOLDED_H
@@ -17,8 +17,8 @@
 
 enum fg_text_format { FG_TEXT_FOLDED, FG_TEXT_LINES };
 
-/* factor: what every count is multiplied with (the period of CPU samples). batch has its schema
- * set. */
+/* factor: multiplies every count (the period of CPU samples). The caller has set the schema of the
+ * batch. */
 struct fg_folded_request {
     struct fg_upload upload;
     enum fg_text_format format;
@@ -26,6 +26,7 @@ struct fg_folded_request {
     int64_t factor;
 };
 
+/* Decodes the text into the batch. */
 enum fg_code fg_folded_decode(struct fg_slice in, const struct fg_folded_request *request,
                               struct fg_arena *arena, struct fg_batch *batch,
                               struct fg_decode_counts *counts, struct fg_err *err) fg_must_check;

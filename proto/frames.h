@@ -1,25 +1,25 @@
 /*
- * The frames of a stack that is walked down and up again: they come and go at the leaf, and stand
- * leaf first at any time, as fg_builder_stack() wants them.
+ * The frames of a stack while a tree is walked: they are pushed and popped at the leaf, and are
+ * always in leaf-first order, as fg_builder_stack() takes them.
  */
 #ifndef FG_PROTO_FRAMES_H
 #define FG_PROTO_FRAMES_H
 
 #include "common/base/arena.h"
 
-/* Zeroed: none. */
+/* Starts zeroed: no frames. */
 struct fg_frames {
     uint32_t *items; /* filled from the end */
     uint32_t cap, depth;
 };
 
-/* depth of them, the leaf first; NULL when there is none. */
+/* Returns the frames, leaf first; NULL if there are none. */
 static inline const uint32_t *fg_frames_leaf_first(const struct fg_frames *frames)
 {
     return frames->depth == 0 ? NULL : frames->items + (frames->cap - frames->depth);
 }
 
-/* false: the arena is at its limit. */
+/* Pushes a frame. Returns false if the arena is full. */
 fg_must_check static inline bool fg_frames_push(struct fg_frames *frames, struct fg_arena *arena,
                                                 uint32_t location)
 {
@@ -39,7 +39,7 @@ fg_must_check static inline bool fg_frames_push(struct fg_frames *frames, struct
     return true;
 }
 
-/* Back to what there was when depth was this; not more than it is. */
+/* Pops frames until `depth` remain. */
 static inline void fg_frames_pop_to(struct fg_frames *frames, uint32_t depth)
 {
     fg_assert(depth <= frames->depth);

@@ -1,10 +1,9 @@
 /*
- * Numbers 0, 1, 2, ... of the entries of a table, by the ids that the input gives them. Nearly
- * every producer counts its ids, or nearly so: then finding is an index into an array. What does
- * not goes through a map. Ids are a stranger's choice, so the map hashes them with the process's
- * seed.
+ * Maps the ids of a table's entries in the input to their numbers 0, 1, 2, ... Nearly all producers
+ * count ids up, so a lookup is an index into an array. Other ids go through a map, which hashes
+ * them with a seed of the process, because the sender chooses them.
  *
- * Reserve, add all, make ready, find. Memory: in the arena; clearing keeps it for the next table.
+ * Use: reserve, add all, make ready, find. Memory: in the arena; clearing keeps it for reuse.
  */
 #ifndef FG_PROTO_IDS_H
 #define FG_PROTO_IDS_H
@@ -16,7 +15,7 @@ struct fg_ids {
     uint64_t *ids; /* [count], by number */
     uint32_t count, cap;
     uint64_t largest;
-    bool counted;     /* ids[i] == i + 1 for all: nothing else is needed */
+    bool counted;     /* ids[i] == i + 1 for all */
     bool close;       /* else, the largest is not far above the count: direct has the numbers */
     uint32_t *direct; /* [largest + 1], by id */
     uint32_t cap_direct;
@@ -27,13 +26,13 @@ struct fg_ids {
 
 enum { FG_IDS_NONE = UINT32_MAX };
 
-/* Forgets all ids. */
+/* Removes all ids. */
 void fg_ids_clear(struct fg_ids *ids);
 
-/* Room for so many more; false: the arena is at its limit. ids may be zeroed. */
+/* Reserves memory for `more` ids. Returns false if the arena is full. ids may be zeroed. */
 bool fg_ids_reserve(struct fg_ids *ids, struct fg_arena *arena, uint32_t more) fg_must_check;
 
-/* The id of the next entry. There has to be room. */
+/* Adds the id of the next entry, for which memory is reserved. */
 static inline void fg_ids_add(struct fg_ids *ids, uint64_t id)
 {
     fg_assert(ids->count < ids->cap);
@@ -42,13 +41,14 @@ static inline void fg_ids_add(struct fg_ids *ids, uint64_t id)
     ids->counted = ids->counted && id == ids->count;
 }
 
-/* All ids are there: makes them found. Of equal ids the first counts. false: arena's limit. */
+/* Builds the index when all ids were added. Of equal ids the first counts. Returns false if the
+ * arena is full. */
 bool fg_ids_ready(struct fg_ids *ids, struct fg_arena *arena) fg_must_check;
 
-/* For fg_ids_find(): by the map. */
+/* Internal to fg_ids_find(). */
 uint32_t fg_ids_search(const struct fg_ids *ids, uint64_t id);
 
-/* Number of the entry with that id, or FG_IDS_NONE. */
+/* Returns the number of the entry with that id, or FG_IDS_NONE. */
 static inline uint32_t fg_ids_find(const struct fg_ids *ids, uint64_t id)
 {
     if (ids->counted)

@@ -1,7 +1,7 @@
 /*
  * push.v1.PushRequest (distributor/API.md#push): series, each with its labels and the pprofs that
- * were recorded under them, plain or compressed. One bounds-checked pass; what is read is borrowed
- * from the input.
+ * were recorded under them, plain or compressed. One bounds-checked pass; slices are borrowed from
+ * the input.
  *
  * Thread: one at a time. Memory: in the arena.
  */
@@ -24,7 +24,8 @@ struct fg_push {
     uint32_t n_profiles; /* of all series */
 };
 
-/* FG_E_INVALID: not such a message, or cut short. FG_E_TOO_LARGE at the arena's end. */
+/* Reads a request. FG_E_INVALID: it is no such message, or truncated. FG_E_TOO_LARGE: the arena is
+ * full. */
 enum fg_code fg_push_read(struct fg_slice in, struct fg_arena *arena, struct fg_push *ret_push,
                           struct fg_err *err) fg_must_check;
 

@@ -10,14 +10,14 @@
  *         anywhere. main;a 10, main;a;b 5:
  *         00 00 01  05 'main;' 00 01  01 'a' 0a 01  02 ';b' 05 00
  *
- * A node with a value is a sample; at a root it is one of the empty stack. One sample type, which
+ * A node with a value is a sample; a root's is of the empty stack. There is one sample type, which
  * the caller has put into batch->types.
  *
- * FG_E_DECODE: a node that is cut short, promises more children than can follow, has a name that is
- * not UTF-8, or in a tree one longer than a symbol may be; bytes after the last node; a tree
- * without a root (a trie without one is empty); values beyond 63 bits, also times the factor.
- * FG_E_INVALID: more samples than the limit. FG_E_TOO_LARGE: memory, and stacks whose frames add up
- * to more than anybody sends: small inputs can make quadratic ones.
+ * FG_E_DECODE: a node is truncated, announces more children than can follow, has a name that is not
+ * UTF-8 or, in a tree, longer than the limit of symbols; bytes after the last node; a tree without
+ * a root (a trie without one is empty); values beyond 63 bits, also after multiplication.
+ * FG_E_INVALID: more samples than the limit. FG_E_TOO_LARGE: out of memory, or the stacks have too
+ * many frames in total, which small inputs can make quadratic.
  */
 #ifndef FG_PROTO_TREE_FORMATS_H
 #define FG_PROTO_TREE_FORMATS_H
@@ -26,7 +26,7 @@
 
 enum fg_tree_format { FG_FORMAT_TREE, FG_FORMAT_TRIE };
 
-/* factor: what every value is multiplied with (the period of CPU samples). */
+/* factor: multiplies every value (the period of CPU samples). */
 struct fg_tree_request {
     struct fg_upload upload;
     enum fg_tree_format format;
@@ -34,7 +34,8 @@ struct fg_tree_request {
     int64_t factor;
 };
 
-/* batch has its schema set. Names are borrowed from the input, or copied into the arena. */
+/* Decodes the bytes. The caller has set the schema of the batch. Names are borrowed from the input
+ * or copied into the arena. */
 enum fg_code fg_tree_format_decode(struct fg_slice in, const struct fg_tree_request *request,
                                    struct fg_arena *arena, struct fg_batch *batch,
                                    struct fg_decode_counts *counts,

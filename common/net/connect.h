@@ -21,7 +21,7 @@
 
 enum fg_connect_protocol { FG_CONNECT, FG_CONNECT_GRPC, FG_CONNECT_GRPC_WEB };
 
-/* What of a request the protocols look at: headers. */
+/* The headers that the protocols read. */
 struct fg_connect_head {
     enum fg_http_method method;
     struct fg_slice content_type;
@@ -34,8 +34,8 @@ struct fg_connect_call {
     struct fg_slice content_type; /* the answer's too */
     struct fg_slice body;         /* as received */
     bool json;                    /* else protobuf; the answer is in the same */
-    bool gzip;                    /* the body, or frames that say so, are compressed */
-    int64_t timeout_ns;           /* the client's, INT64_MAX without */
+    bool gzip;                    /* the body is compressed, or frames that say so are */
+    int64_t timeout_ns;           /* the client's; INT64_MAX: none */
     int64_t deadline_mono_ns;
 };
 
@@ -46,49 +46,50 @@ enum {
 };
 
 /*
- * The rules, apart from any connection. Returns the status to answer with: 200 to go on; 405 and
- * 415 without a body; anything else is that of err.
+ * Applies the rules of the protocols. Returns the status of the answer: 200 to go on, 405 and 415
+ * without a body, otherwise the status of err. Pure.
  */
 unsigned fg_connect_check(const struct fg_connect_head *head, struct fg_connect_call *ret_call,
                           struct fg_err *err) fg_must_check;
 
 /*
- * Loop. false: the request was answered and is gone. The deadline is the client's, or timeout_ns
- * from now, whichever comes first.
+ * Checks a request, on its loop. Returns false if the request was refused and answered. The
+ * deadline is the client's or timeout_ns from now, whichever is earlier.
  */
 bool fg_connect_accept(struct fg_http_request *req, int64_t now_mono_ns, int64_t timeout_ns,
                        struct fg_connect_call *ret_call) fg_must_check;
 
 /*
- * Any thread: the bytes of the message, without frame and coding, of at most max_bytes before and
- * after decompression; borrowed from the call's body or in `inflated`, which is initialised.
- * FG_E_INVALID, FG_E_LIMIT.
+ * Returns the bytes of the message, without frame and coding. At most max_bytes before and after
+ * decompression. They are borrowed from the call's body or stored in `inflated`, which is
+ * initialised. Any thread. FG_E_INVALID, FG_E_LIMIT.
  */
 enum fg_code fg_connect_message(const struct fg_connect_call *call, size_t max_bytes,
                                 struct fg_buf *inflated, struct fg_slice *ret_message,
                                 struct fg_err *err) fg_must_check;
 
-/* Any thread: these bytes parsed, in the arena (which may need twenty times as much). */
+/* Parses the bytes of a message into the arena, which may need twenty times their size. Any thread.
+ */
 enum fg_code fg_connect_parse(const struct fg_connect_call *call, struct fg_slice bytes,
                               const ProtobufCMessageDescriptor *type, struct fg_arena *arena,
                               ProtobufCMessage **ret_message, struct fg_err *err) fg_must_check;
 
-/* Any thread: both. */
+/* Does both. Any thread. */
 enum fg_code fg_connect_read(const struct fg_connect_call *call,
                              const ProtobufCMessageDescriptor *type, size_t max_bytes,
                              struct fg_arena *arena, ProtobufCMessage **ret_message,
                              struct fg_err *err) fg_must_check;
 
-/* Any thread: the body of the answer. out->full says whether it fitted. */
+/* Writes the body of the answer. out->full: it did not fit. Any thread. */
 void fg_connect_write(const struct fg_connect_call *call, const ProtobufCMessage *message,
                       struct fg_buf *out);
 
-/* Loop: 200 with the body that fg_connect_write() made; taken over. */
+/* Answers 200 with the body from fg_connect_write(), which is taken over. On the loop. */
 void fg_connect_respond(struct fg_http_request *req, const struct fg_connect_call *call,
                         struct fg_buf *body);
 
-/* Loop: the error as the protocol tells it. Codes that Connect has no status for become the nearest
- * it has. */
+/* Answers with an error in the form of the protocol. Codes without a Connect code become the
+ * nearest one. On the loop. */
 void fg_connect_refuse(struct fg_http_request *req, const struct fg_connect_call *call,
                        const struct fg_err *err);
 

@@ -1,14 +1,14 @@
 /*
- * HTTP server. What a handler sees does not depend on the version spoken: HTTP/1.1, or HTTP/2, to
- * which a client comes by its first bytes ("prior knowledge"), by "Upgrade: h2c", or under TLS by
- * ALPN. With a certificate the port speaks TLS only; HTTP in cleartext gets a 400 that says so.
+ * HTTP server. Handlers are the same for HTTP/1.1 and HTTP/2. A client selects HTTP/2 by its first
+ * bytes ("prior knowledge"), by "Upgrade: h2c", or under TLS by ALPN. With a certificate the port
+ * speaks TLS only; HTTP in cleartext gets a 400 that says so.
  *
- * A request reaches its handler complete, body included, on the loop thread of its connection. The
- * handler answers with fg_http_respond() on the same thread, now or later; what takes time goes to
- * the workers in between. The connection reads on while a request is answered only as far as the
- * limits say. In HTTP/1.1 answers leave in the order of the requests (pipelining), and no more is
- * read than can be held; in HTTP/2 they leave as they are given, large ones in turns, and the
- * client's window for a body opens as the body is admitted.
+ * A request reaches its handler complete, with its body, on the loop thread of its connection. The
+ * handler answers with fg_http_respond() on the same thread, at once or later; long work goes to
+ * the workers in between. While requests are handled, the connection reads further ones as far as
+ * the limits allow. In HTTP/1.1 answers leave in the order of the requests (pipelining), and
+ * reading stops when too many are unanswered; in HTTP/2 they leave in the order given, large ones
+ * interleaved, and the client's window for a body opens when the body is admitted.
  *
  * Memory: heads, bodies and answers have a budget each, so that a client that does not read its
  * answers cannot keep others from sending.
@@ -91,10 +91,8 @@ struct fg_http_request;
 typedef void (*fg_http_handler)(struct fg_http_request *req, void *arg);
 
 /*
- * A route: methods and an exact path, or a prefix ending in '/' followed by nothing when `prefix`
- * is set
- * ("/assets/"). The longest match wins. body_max_bytes: larger bodies are 413 (as received, before
- * any decompression).
+ * A route: methods and an exact path, or with `prefix` all paths below it ("/assets/"). The longest
+ * match wins. body_max_bytes: larger bodies get 413 (as received, before decompression).
  */
 struct fg_http_route {
     unsigned methods; /* bits of enum fg_http_method; GET answers HEAD as well */
@@ -120,11 +118,11 @@ struct fg_http_config {
     uint64_t answer_min_per_s; /* bytes; 0: any progress is enough */
     unsigned connections_max;  /* per loop */
     unsigned connections_per_address_max; /* per loop; IPv6: per /64; 0: half of connections_max */
-    unsigned pipeline_max;        /* requests of one connection being worked on at a time, */
-    unsigned streams_max;         /* ... the same in HTTP/2: streams open at a time */
-    int64_t handshake_timeout_ns; /* of TLS */
-    struct fg_tls_context *tls;   /* borrowed; NULL: cleartext. With it, TLS only */
-    bool cleartext_on_loopback;   /* no TLS if the server listens on a loopback address */
+    unsigned pipeline_max;                /* requests of one connection handled at a time, */
+    unsigned streams_max;                 /* ... and in HTTP/2 streams open at a time */
+    int64_t handshake_timeout_ns;         /* of TLS */
+    struct fg_tls_context *tls;           /* borrowed; NULL: cleartext. With it, TLS only */
+    bool cleartext_on_loopback;           /* no TLS if the server listens on a loopback address */
     /*
      * Names that Host may have, separated by commas; "*": any. Borrowed; NULL: none. A server on a
      * loopback address allows these, and localhost and loopback addresses. A server on another
@@ -135,7 +133,7 @@ struct fg_http_config {
      */
     const char *allowed_origins;
     bool h2c_upgrade; /* obey "Upgrade: h2c"; false: ignore it */
-    int64_t drain_ns; /* how long stop waits for answers that are under way */
+    int64_t drain_ns; /* how long stop waits for answers in progress */
 };
 
 /* clang-format off */
@@ -149,13 +147,13 @@ struct fg_http_config {
 
 struct fg_http_server;
 
-/* What a server borrows. Everything outlives the server. */
+/* What a server borrows. Everything outlives it. */
 struct fg_http_lent {
-    struct fg_budget *heads;      /* requests under way, without their bodies; NULL: unlimited */
+    struct fg_budget *heads;      /* requests in progress, without bodies; NULL: unlimited */
     struct fg_budget *bodies;     /* of requests; NULL: unlimited */
     struct fg_budget *answers;    /* not read yet; NULL: unlimited */
     struct fg_work *work;         /* its QUERY lane compresses answers; NULL: none does */
-    struct fg_registry *registry; /* NULL: nothing is counted */
+    struct fg_registry *registry; /* NULL: no metrics */
 };
 
 /* Creates a server without routes; routes may be added until start. config and lent are copied,
@@ -163,29 +161,30 @@ struct fg_http_lent {
 struct fg_http_server *fg_http_server_create(const struct fg_http_config *config,
                                              const struct fg_http_lent *lent);
 
-/* After stop, or never started. NULL is fine. */
+/* Frees it, after stop or if it was never started. NULL is fine. */
 void fg_http_server_destroy(struct fg_http_server *server);
 
-/* The route is copied; path and name are borrowed. */
+/* Adds a route, before start. The route is copied; path and name are borrowed. */
 void fg_http_server_route(struct fg_http_server *server, const struct fg_http_route *route);
 
 /*
- * Listens on "HOST:PORT" ("[::1]:4040", ":4040" for all, port 0 for any) with one socket per loop;
- * the loops are started already. FG_E_UNAVAILABLE or FG_E_DENIED when the address is taken or
- * forbidden.
+ * Starts to listen on "HOST:PORT" ("[::1]:4040", ":4040" for all addresses, port 0 for any) with
+ * one socket per loop; the loops have been started. FG_E_UNAVAILABLE: the address is in use;
+ * FG_E_DENIED: it is forbidden.
  */
 enum fg_code fg_http_server_start(struct fg_http_server *server, const char *listen,
                                   struct fg_loop *const *loops, size_t n_loops,
                                   struct fg_err *err) fg_must_check;
+/* Returns the port it listens on. */
 unsigned fg_http_server_port(const struct fg_http_server *server);
 
 /*
- * Closes the listeners, answers what was received or is being received ("Connection: close"), and
- * returns when all connections are closed; those left after drain_ns are cut. Blocks; not from a
- * loop.
+ * Closes the listeners, answers requests that were received or are being received ("Connection:
+ * close"), and returns when all connections are closed; after drain_ns it cuts those that are left.
+ * Blocks; not from a loop.
  *
- * A handler that has not answered by then still has to: its request outlives the connection and
- * even the server, but neither the loop nor what the server was lent.
+ * A handler that has not answered by then still must: its request outlives the connection and the
+ * server, but not the loop and what the server borrows.
  */
 void fg_http_server_stop(struct fg_http_server *server);
 
@@ -201,48 +200,48 @@ fg_http_body(const struct fg_http_request *req); /* as received, transfer coding
  * call fg_http_no_coding()). */
 bool fg_http_takes_gzip(const struct fg_http_request *req);
 
-/* First header of that name (any case), or an empty slice whose ptr is NULL. */
+/* Returns the first header of that name, in any case; ptr NULL: none. */
 struct fg_slice fg_http_header(const struct fg_http_request *req, const char *name);
 
-/* First parameter of that name in the query string, percent-decoded into the request's arena;
- * ptr NULL: not there. */
+/* Returns the first parameter of that name in the query string, percent-decoded into the request's
+ * arena; ptr NULL: none. */
 struct fg_slice fg_http_param(struct fg_http_request *req, const char *name);
-/* The n-th of that name. */
+/* Returns the n-th of that name. */
 struct fg_slice fg_http_param_at(struct fg_http_request *req, const char *name, size_t n);
 
 struct fg_arena *fg_http_arena(struct fg_http_request *req); /* 1 MiB, dies with the answer */
 struct fg_loop *fg_http_loop(struct fg_http_request *req);
 struct fg_slice fg_http_peer(const struct fg_http_request *req); /* "127.0.0.1" */
 
-/* true once the client has left: work for it may stop. Any thread. The handler still has to answer.
- */
+/* Returns true once the client has disconnected: work for it may stop, but the handler must still
+ * answer. Any thread. */
 bool fg_http_gone(const struct fg_http_request *req);
 
 /* --- the answer --- */
 
-/* More response headers, before fg_http_respond(). Copied; line ends in them become spaces. */
+/* Adds a response header, before fg_http_respond(). Copied; line ends in it become spaces. */
 void fg_http_add_header(struct fg_http_request *req, const char *name, const char *value);
 
 /*
- * Fields that follow the body, before fg_http_respond(); as gRPC's status. Copied as headers are.
- * They are sent in HTTP/2, and in HTTP/1.1 to who asked for them ("TE: trailers"); others get the
- * answer without. With an empty body they are all that follows the headers.
+ * Adds a field that follows the body, like gRPC's status, before fg_http_respond(). Copied like a
+ * header. Sent in HTTP/2, and in HTTP/1.1 if the client sent "TE: trailers". With an empty body
+ * only the trailers follow the headers.
  */
 void fg_http_add_trailer(struct fg_http_request *req, const char *name, const char *value);
 
-/* Say that the body is compressed already or must not be: no content coding is added. */
+/* Turns compression of the answer off: the body is compressed already, or must not be. */
 void fg_http_no_coding(struct fg_http_request *req);
 
 /*
- * Answers, once, on the request's loop. content_type may be NULL when the body is empty. The body's
- * memory is taken over (the buffer is empty afterwards; body NULL: none). 429 and 503 get
- * "Retry-After: 1" unless one was added. Bodies of 1,400 bytes and more are compressed (zstd or
- * gzip as Accept-Encoding says) on a worker. The request is gone afterwards.
+ * Answers the request, once, on its loop, and frees it. content_type may be NULL if the body is
+ * empty. Takes over the body's memory and leaves the buffer empty; body NULL: none. Adds
+ * "Retry-After: 1" to 429 and 503 unless the handler added one. Compresses bodies of at least 1,400
+ * bytes on a worker (zstd or gzip according to Accept-Encoding).
  */
 void fg_http_respond(struct fg_http_request *req, unsigned status, const char *content_type,
                      struct fg_buf *body);
 
-/* {"code":"…","message":"…"} with the status of the code; the form all our routes use for errors.
+/* Answers {"code":"…","message":"…"} with the status of the code: the form of errors of all routes.
  */
 void fg_http_respond_error(struct fg_http_request *req, const struct fg_err *err);
 

@@ -1,10 +1,9 @@
 /*
- * Decompression of whole bodies, with a bound: what inflates to more than max_bytes costs no more
- * than max_bytes of memory and a little more than the time for them. Whatever a header claims about
- * the size is the sender's word; it is a hint and nothing more.
+ * Decompresses whole bodies with a bound: input that inflates to more than max_bytes costs at most
+ * max_bytes of memory and little more than the time for them. Sizes in headers come from the sender
+ * and are only hints.
  *
- * Thread: any, and workers only, as it takes its time. The decompressors' contexts are kept per
- * thread.
+ * Thread: workers, because it takes time. Each thread keeps its decompressors.
  */
 #ifndef FG_COMMON_NET_INFLATE_H
 #define FG_COMMON_NET_INFLATE_H
@@ -20,19 +19,20 @@ enum fg_coding {
 };
 
 /*
- * What a Content-Encoding header says: an empty one and "identity" are none, "x-gzip" is gzip.
- * FG_E_UNIMPLEMENTED for others, also for several codings on top of each other.
+ * Parses a Content-Encoding header: "" and "identity" are IDENTITY, "x-gzip" is GZIP.
+ * FG_E_UNIMPLEMENTED: any other coding, and several codings.
  */
 enum fg_code fg_coding_parse(struct fg_slice header, enum fg_coding *ret_coding,
                              struct fg_err *err) fg_must_check;
 
-/* gzip or zstd by its first bytes, else identity: for profiles that may come either way. */
+/* Returns GZIP or ZSTD according to the first bytes, else IDENTITY. */
 enum fg_coding fg_coding_sniff(struct fg_slice bytes);
 
 /*
- * Replaces what is in `out` (initialised; its memory is used again, its own limit is not looked
- * at). IDENTITY copies. FG_E_TOO_LARGE: more than max_bytes; FG_E_DECODE: damaged, cut short, or
- * followed by something else. On failure what is in `out` means nothing.
+ * Decompresses `in` into `out`, which is initialised; its content is replaced, its memory reused,
+ * its own limit ignored. IDENTITY copies. FG_E_TOO_LARGE: more than max_bytes; FG_E_DECODE:
+ * damaged, truncated, or followed by other bytes. After a failure the content of `out` is
+ * undefined.
  */
 enum fg_code fg_inflate(struct fg_slice in, enum fg_coding coding, size_t max_bytes,
                         struct fg_buf *out, struct fg_err *err) fg_must_check;

@@ -1,5 +1,5 @@
 /*
- * multipart/form-data (RFC 7578) over a body that is there as a whole. Nothing is copied and
+ * multipart/form-data (RFC 7578) in a complete body. Nothing is copied and
  * nothing is allocated: parts are slices of the body, read one after another.
  *
  *     struct fg_multipart form;
@@ -23,9 +23,9 @@ enum {
 
 /* Lives as long as the body does. */
 struct fg_multipart_part {
-    struct fg_slice name; /* of the form's field; what escapes are in it stay */
+    struct fg_slice name; /* of the form's field; escapes are kept */
     struct fg_slice filename;
-    bool is_file;                 /* there was a filename, perhaps an empty one */
+    bool is_file;                 /* it has a filename, perhaps an empty one */
     struct fg_slice content_type; /* ptr NULL: none */
     struct fg_slice data;
 };
@@ -35,24 +35,24 @@ struct fg_multipart {
     char delimiter[2 + FG_MULTIPART_BOUNDARY_MAX_BYTES + 1]; /* "--boundary" */
     unsigned n_parts;
     bool last;  /* the boundary read was the closing one */
-    bool ended; /* the caller was told so */
+    bool ended; /* fg_multipart_next() has reported the end */
 };
 
-/* FG_E_INVALID: not multipart/form-data, no usable boundary in the header, or none in the body. */
+/* Starts reading a form. FG_E_INVALID: it is not multipart/form-data, or the header or the body has
+ * no usable boundary. */
 enum fg_code fg_multipart_init(struct fg_multipart *form, struct fg_slice content_type,
                                struct fg_slice body, struct fg_err *err) fg_must_check;
 
 /*
- * The next part, or FG_OK with form->ended after the last one. FG_E_INVALID: malformed or cut
- * short; FG_E_LIMIT: too many parts, or a part's headers are too long.
+ * Reads the next part; after the last one returns FG_OK and sets form->ended. FG_E_INVALID:
+ * malformed or truncated; FG_E_LIMIT: too many parts, or the headers of a part are too long.
  */
 enum fg_code fg_multipart_next(struct fg_multipart *form, struct fg_multipart_part *ret_part,
                                struct fg_err *err) fg_must_check;
 
 /*
- * A parameter of a header value such as  form-data; name="a;b"  with its quotes removed. ptr NULL:
- * it is not there, or the value is malformed before it. A quoted pair (\") stays as it is, two
- * bytes.
+ * Returns a parameter of a header value such as  form-data; name="a;b"  without its quotes. ptr
+ * NULL: it is missing, or the value is malformed before it. A quoted pair (\") stays two bytes.
  */
 struct fg_slice fg_header_param(struct fg_slice value, const char *name);
 

@@ -18,15 +18,16 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-/* FG_E_INVALID with the field and what is wrong with it; FG_E_LIMIT at the arena's end. */
+/* Reads a message from JSON. FG_E_INVALID: which field is wrong, and why; FG_E_LIMIT: the arena is
+ * full. */
 enum fg_code fg_pbjson_read(struct fg_slice json, const ProtobufCMessageDescriptor *type,
                             struct fg_arena *arena, ProtobufCMessage **ret_message,
                             struct fg_err *err) fg_must_check;
 
-/* out->full says whether it fitted. Strings that are not UTF-8 are made so. */
+/* Writes a message as JSON. out->full: it did not fit. Invalid UTF-8 in strings is replaced. */
 void fg_pbjson_write(const ProtobufCMessage *message, struct fg_buf *out);
 
-/* The binary form. FG_E_INVALID, FG_E_LIMIT. */
+/* Read and write the binary form. FG_E_INVALID, FG_E_LIMIT. */
 enum fg_code fg_pb_read(struct fg_slice bytes, const ProtobufCMessageDescriptor *type,
                         struct fg_arena *arena, ProtobufCMessage **ret_message,
                         struct fg_err *err) fg_must_check;

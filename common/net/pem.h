@@ -8,34 +8,36 @@
 #include "common/base/buf.h"
 #include "common/base/err.h"
 
-/* A file whose name is a setting's value. */
+/* A file that a setting names. */
 struct fg_pem_file {
     const char *setting, *path; /* borrowed */
-    struct fg_buf content;      /* and a NUL, which its length does not count */
+    struct fg_buf content;      /* followed by a NUL that len does not count */
 };
 
-/* file's content is not initialised. FG_E_INVALID: it cannot be read. */
+/* Reads the file into content, which need not be initialised. FG_E_INVALID: it cannot be read. */
 enum fg_code fg_pem_read(struct fg_pem_file *file, struct fg_err *err) fg_must_check;
-/* Wipes and frees the content: it may be a key. Of a zeroed struct as well. */
+/* Wipes and frees the content, which may be a key. A zeroed struct is fine. */
 void fg_pem_done(struct fg_pem_file *file);
 
 /*
- * FG_E_INVALID: cert does not begin with a certificate or has something else in it; key is none, is
- * encrypted, or is not that of the first certificate. *ret_end_s: when that one ends, in seconds
- * since 1970.
+ * Checks a certificate chain and its key. *ret_end_s: when the first certificate expires, in
+ * seconds since 1970. FG_E_INVALID: cert does not begin with a certificate or contains something
+ * else; key is no key, is encrypted, or does not match the first certificate.
  */
 enum fg_code fg_pem_check_pair(const struct fg_pem_file *cert, const struct fg_pem_file *key,
                                int64_t *ret_end_s, struct fg_err *err) fg_must_check;
 
-/* FG_E_INVALID: there is no certificate in it, or a broken one. */
+/* Checks a file of CA certificates. FG_E_INVALID: it has no certificate, or a broken one. */
 enum fg_code fg_pem_check_certs(const struct fg_pem_file *certs, struct fg_err *err) fg_must_check;
 
-/* --- for those who let OpenSSL read files by itself --- */
+/* --- for modules that let OpenSSL read files --- */
 
-/* The oldest error of OpenSSL's in this thread, which is what it began with; all are forgotten. */
+/* Returns the oldest error of OpenSSL on this thread, which is the cause, and clears all of them.
+ */
 const char *fg_pem_why(void);
 
-/* OpenSSL's pem_password_cb, which would otherwise ask on the terminal; *(bool *)asked tells. */
+/* Refuses a password, as OpenSSL's pem_password_cb, which would otherwise ask on the terminal. Sets
+ * *(bool *)asked. */
 int fg_pem_no_password(char *buf, int size, int writing, void *asked);
 
 #endif

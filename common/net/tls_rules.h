@@ -8,7 +8,7 @@
 
 #include <openssl/ssl.h>
 
-/* Sets them. ctx is new: nothing uses it yet. */
+/* Applies the rules to a new context. */
 void fg_tls_set_rules(SSL_CTX *ctx);
 
 #endif

@@ -1,24 +1,24 @@
 /*
- * What all our programs have in common: settings from file, environment and flags, a log, metrics,
- * loops, workers, two HTTP servers, and an orderly end. A service adds what is its own in start()
- * and takes it back in stop(), so that its main fits on a screen.
+ * What all programs share: settings from file, environment and flags, a log, metrics, loops,
+ * workers, two HTTP servers, and an orderly shutdown. A service creates its own parts in start()
+ * and destroys them in stop(), so that its main fits on a screen.
  *
- * One server is for clients (`listen`): what the service does, and
+ * One server is for clients (`listen`): the routes of the service, and
  *
- *   GET /ready      200 "ready", 503 until ready() is done, while unready() has something to say,
- *                   and again once the end has begun; then a line for each condition that holds
+ *   GET /ready      200 "ready", or 503 until ready() has returned, while unready() gives a reason,
+ *                   and during shutdown; then a line for each condition that holds
  *                   (common/runtime/condition.h)
  *   GET /healthz    200 while the process answers
  *   GET /buildinfo  version, revision and compiler as JSON; also at /api/v1/status/buildinfo
  *
- * The other one is for operators (`admin_listen`), by default on this machine alone: these three,
- * what operators ask of the service, and
+ * The other one is for operators (`admin_listen`), by default on this machine only: these three,
+ * the service's routes for operators, and
  *
  *   GET /metrics    Prometheus text
  *   GET /config     the running settings as YAML, secrets masked; also at /api/v1/status/config
  *
- * The end (SIGTERM, SIGINT): /ready says no, listeners close, what was received is answered, stop()
- * takes the service down, and the program ends with 0.
+ * Shutdown (SIGTERM, SIGINT): /ready answers 503, listeners close, received requests are answered,
+ * stop() takes the service down, and the program exits with 0.
  */
 #ifndef FG_COMMON_PROGRAM_PROGRAM_H
 #define FG_COMMON_PROGRAM_PROGRAM_H
@@ -41,7 +41,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-/* Top-level settings, those of every program. */
+/* Top-level settings, which every program has. */
 struct fg_program_settings {
     char *listen;       /* HOST:PORT of HTTP */
     char *admin_listen; /* of the operators' HTTP; "": follows from listen */
@@ -63,22 +63,22 @@ struct fg_program_settings {
 
 struct fg_program;
 
-/* sections: those of the program beside the top-level one; their values live as long as the
- * program. */
+/* Defines a program. sections: its settings in addition to the top-level ones; their values outlive
+ * the program. */
 struct fg_program_def {
     const char *name; /* "flamegrid-ingester" */
     const char *what; /* one line for --help */
     const struct fg_conf_section *sections;
     size_t n_sections;
-    /* Makes the service and adds its routes; quick, since nobody listens yet. */
+    /* Creates the service and adds its routes; must be quick, because nothing listens yet. */
     enum fg_code (*start)(struct fg_program *program, struct fg_err *err);
-    /* What has to be done before the service can do its work and may take long: requests come in
-     * meanwhile. NULL: nothing. */
+    /* Prepares the service for its work, which may take long: requests arrive meanwhile. NULL:
+     * nothing to do. */
     enum fg_code (*ready)(struct fg_program *program, struct fg_err *err);
-    /* Appends why the service cannot do all of its work although ready() has returned ("joins the
-     * ring"), and returns true; returns false if it can. Any thread. NULL: it always can. */
+    /* Returns true and appends the reason if the service cannot do all of its work although ready()
+     * has returned ("joins the ring"). Any thread. NULL: it always can. */
     bool (*unready)(struct fg_program *program, struct fg_buf *why);
-    /* Takes down what these two made, all of it or the part they got to. */
+    /* Destroys what start() and ready() created, also if they failed halfway. */
     void (*stop)(struct fg_program *program);
 };
 
@@ -118,16 +118,15 @@ struct fg_program {
 };
 
 /*
- * Runs until it is told to stop. argv: what follows the command's name: --config FILE and settings
- * as flags; --help; --help=man, which prints a man page; --docs, which prints the settings as
- * Markdown. Returns the exit code: 0, 1 when it could not start, 2 for wrong arguments.
+ * Runs the program until it is told to stop. argv: the arguments after the command's name: --config
+ * FILE and settings as flags; --help; --help=man, which prints a man page; --docs, which prints the
+ * settings as Markdown. Returns the exit code: 0, 1 when it could not start, 2 for wrong arguments.
  */
 int fg_program_run(const struct fg_program_def *def, int argc, char **argv);
 
 /*
- * Only the settings, into the sections' values, for commands that work on what the program keeps
- * without running it: argv as above. They are there until fg_program_forget(), which is called
- * after a failure as well.
+ * Loads only the settings into the sections' values, for commands that work on the program's data
+ * without running it: argv as above. Free them with fg_program_forget(), also after a failure.
  */
 enum fg_code fg_program_configure(const struct fg_program_def *def, int argc, char **argv,
                                   struct fg_program *ret_program, struct fg_err *err) fg_must_check;

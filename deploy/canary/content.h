@@ -1,5 +1,5 @@
 /*
- * What the canary's profiles look like, and how they are found in an answer. Pure.
+ * The content of the canary's profiles, and how to find them in an answer. Pure.
  *
  *   service flamegrid-canary-<service>, labels pod and canary_run; one stack
  *   canary;service_<service>;leaf_<leaf> with the profile's value as nanoseconds of CPU
@@ -15,19 +15,19 @@
 enum { CONTENT_RUN_MAX_BYTES = 64 };
 
 /*
- * A profile as pprof, and where it is posted to, with a NUL at the end. Equal for equal numbers.
- * run: letters and digits, the same for all profiles of a canary and of no other.
+ * Append a profile as pprof, and the path that it is posted to, with a NUL at the end. They are
+ * equal for equal numbers. run: letters and digits that only this canary uses.
  */
 void canary_content_write(const struct canary_ledger_profile *profile, struct fg_buf *out);
 void canary_content_path(const struct canary_ledger_profile *profile, const char *run,
                          struct fg_buf *out);
 
-/* The selector of the range's series, with a NUL at the end. */
+/* Appends the selector of the range's series, with a NUL at the end. */
 void canary_content_selector(const struct canary_ledger_range *range, const char *run,
                              struct fg_buf *out);
 
-/* Adds up a flame graph (a tree of names): cells[canary_ledger_cells()], zeroed, and what is in
- * none. */
+/* Sums a flame graph (a tree of function names) into cells[canary_ledger_cells()], which start at
+ * zero, and what belongs to none into *ret_foreign. */
 void canary_content_read(const struct canary_ledger_shape *shape, const struct fg_tree *tree,
                          int64_t *cells, int64_t *ret_foreign);
 

@@ -1,9 +1,9 @@
 /*
- * The canary's ledger: which profiles it has sent, which of them were acknowledged, and what any
- * question about them has to be answered with.
+ * The canary's ledger: which profiles it has sent, which of them were acknowledged, and what the
+ * answer to any query about them must be.
  *
- * Profiles are numbers. All that makes one up (its time, series, leaf and value) follows from its
- * number, so that a million of them are a million bits. A cell is what a flame graph tells apart:
+ * A profile is a number. Its time, series, leaf and value follow from the number, so a million
+ * profiles take a million bits. A cell is what a flame graph tells apart:
  * a leaf of a service. Numbers go round the cells, so within a short range each cell has one
  * profile at most, and in a long one the value, drawn from 2^30, tells which.
  *
@@ -64,20 +64,21 @@ const struct canary_ledger_shape *canary_ledger_shape(const struct canary_ledger
 
 /* ---- sending ---- */
 
-/* The least number that was never issued. */
+/* Returns the smallest number that was never issued. */
 uint64_t canary_ledger_next(const struct canary_ledger *ledger);
 
-/* number >= canary_ledger_next(); those in between are never sent. It is being sent then. false: as
- * many are pending as there may be. */
+/* Issues a number >= canary_ledger_next(), which is being sent from now on; numbers in between are
+ * skipped. Returns false if pending_max profiles are pending. */
 bool canary_ledger_issue(struct canary_ledger *ledger, uint64_t number) fg_must_check;
 
-/* It was acknowledged at that time. */
+/* Notes that the profile was acknowledged at that time. */
 void canary_ledger_settle(struct canary_ledger *ledger, uint64_t number, int64_t mono_ns);
 
-/* It was refused, or there was no answer: to be sent again, from that time on. */
+/* Notes that the profile was refused or not answered: it is sent again from that time on. */
 void canary_ledger_postpone(struct canary_ledger *ledger, uint64_t number, int64_t retry_mono_ns);
 
-/* One that is to be sent again by now; it is being sent then. *ret_attempts counts those before. */
+/* Takes a profile that is due to be sent again; it is being sent from now on. Returns false if none
+ * is due. *ret_attempts: earlier attempts. */
 bool canary_ledger_retry(struct canary_ledger *ledger, int64_t mono_ns, uint64_t *ret_number,
                          uint32_t *ret_attempts) fg_must_check;
 
@@ -119,12 +120,12 @@ void canary_ledger_expect(const struct canary_ledger *ledger,
                           const struct canary_ledger_range *range,
                           struct canary_ledger_expected *ret_expected);
 
-/* Settled by now, and still remembered by itself. */
+/* Returns true if the number is settled and still remembered individually. */
 bool canary_ledger_is_settled(const struct canary_ledger *ledger, uint64_t number);
 
 /*
- * Hands over the times at which those of the range were acknowledged that nobody has seen yet, and
- * that were settled before asked_mono_ns: an answer that is right has shown them.
+ * Calls each() with the time of acknowledgement of the profiles in the range that no answer had
+ * shown before and that were settled before asked_mono_ns: a correct answer shows them now.
  */
 void canary_ledger_seen(struct canary_ledger *ledger, const struct canary_ledger_expected *expected,
                         int64_t asked_mono_ns, void (*each)(int64_t settled_mono_ns, void *arg),

@@ -1,6 +1,6 @@
 /*
- * Finds the faults of an answer: profiles that are missing, profiles that are there twice, and
- * values that nobody sent. Pure; see ledger.h for cells and numbers.
+ * Finds the faults of an answer: missing profiles, profiles that count twice, and values that were
+ * never sent. Pure; see ledger.h for cells and numbers.
  */
 #ifndef FG_DEPLOY_CANARY_VERDICT_H
 #define FG_DEPLOY_CANARY_VERDICT_H
@@ -27,14 +27,14 @@ enum { VERDICT_FINDINGS_MAX = 4096 };
 void canary_verdict_done(struct canary_verdict *verdict);
 
 /*
- * Of a flame graph: found[cells] is what each cell adds up to, foreign what is in none. The ledger
- * may have gone on since the question.
+ * Judges a flame graph. found[cells]: the sum of each cell; foreign: what is in none. The ledger
+ * may have advanced since the query.
  */
 void canary_verdict_of_cells(const struct canary_ledger *ledger,
                              const struct canary_ledger_expected *expected, const int64_t *found,
                              int64_t foreign, struct canary_verdict *ret_verdict);
 
-/* Of a sum over all cells. It says that something is wrong, not which profile. */
+/* Judges a sum over all cells. It tells that something is wrong, but not which profile. */
 void canary_verdict_of_total(const struct canary_ledger *ledger,
                              const struct canary_ledger_expected *expected, int64_t found,
                              struct canary_verdict *ret_verdict);

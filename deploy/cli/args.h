@@ -1,8 +1,8 @@
 /*
  * Options of a command, as a table: the parser and the help text come from the same lines.
  *
- * Understood are --name VALUE, --name=VALUE, -n VALUE, -nVALUE, and -- after which everything is a
- * word. Options and words may be mixed; a lone "-" is a word. Of an option given twice the last
+ * Forms: --name VALUE, --name=VALUE, -n VALUE, -nVALUE, and --, after which everything is a word.
+ * Options and words may be mixed; a lone "-" is a word. If an option is repeated, the last one
  * counts.
  */
 #ifndef FG_DEPLOY_CLI_ARGS_H
@@ -20,10 +20,10 @@ enum cli_args_kind {
 
 struct cli_args_option {
     const char *name; /* without its dashes */
-    char letter;      /* of the short form; 0: there is none */
+    char letter;      /* of the short form; 0: none */
     enum cli_args_kind kind;
-    void *to;          /* written only when the option is there */
-    const char *value; /* what help calls the value; NULL for flags */
+    void *to;          /* written only if the option is given */
+    const char *value; /* name of the value in help; NULL for flags */
     const char *help;  /* one line, less than 70 characters */
     uint64_t min, max; /* of numbers */
 };
@@ -31,54 +31,57 @@ struct cli_args_option {
 struct cli_args_command {
     const char *name;  /* "push" */
     const char *usage; /* "FILE... --name SERVICE{labels} [options]" */
-    const char *about; /* lines that say what it does */
+    const char *about; /* what it does, in lines */
     const char *notes; /* lines after the options: details, examples */
     const struct cli_args_option *options;
     size_t n_options;
 };
 
 /*
- * Moves what is no option to the front of argv, in its order, and counts it. Texts are borrowed
- * from argv. FG_E_INVALID with what is wrong.
+ * Parses argv into the options' targets. Moves the words to the front of argv, in their order, and
+ * counts them. Texts are borrowed from argv. FG_E_INVALID: what is wrong.
  */
 enum fg_code cli_args_parse(const struct cli_args_command *command, int argc, char **argv,
                             int *ret_words, struct fg_err *err) fg_must_check;
 
 /*
- * Takes the table's options out of argv and leaves all else, in its order, for somebody who knows
- * it; counts what is left. FG_E_INVALID with what is wrong.
+ * Parses the table's options and removes them from argv; leaves everything else, in its order, for
+ * another parser. *ret_left: how much is left. FG_E_INVALID: what is wrong.
  */
 enum fg_code cli_args_take(const struct cli_args_command *command, int argc, char **argv,
                            int *ret_left, struct fg_err *err) fg_must_check;
 
+/* Prints the help text. */
 void cli_args_write_help(const struct cli_args_command *command, FILE *out);
 
 /* Help in other forms, for cli_completion.c: options as words, a line each; a man page. */
 #define ARGS_FORM_WORDS "--help=words"
 #define ARGS_FORM_MAN   "--help=man"
 
-/* Is help asked for, in any form? It is written to standard output then. */
+/* Returns true if argv asks for help in any form, and prints it to standard output. */
 bool cli_args_wants_help(const struct cli_args_command *command, int argc,
                          char **argv) fg_must_check;
 
 /*
- * What every command does first. false: the command is over, with *ret_exit, since the command line
- * was wrong (said on standard error) or help was asked for.
+ * Starts a command: parses argv or prints help. Returns false if the command ends here with
+ * *ret_exit, because help was printed or the command line is wrong, which is said on standard
+ * error.
  */
 bool cli_args_begin(const struct cli_args_command *command, int argc, char **argv, int *ret_words,
                     int *ret_exit) fg_must_check;
 
 /*
- * "flamegrid bucket: unknown verb "lss"; did you mean "ls"?" on standard error, or which there are
- * if none is near; gives CLI_USAGE. program: "flamegrid", "flamegrid bucket".
+ * Prints "flamegrid bucket: unknown verb "lss"; did you mean "ls"?" to standard error, or all known
+ * words if none is near. Returns CLI_USAGE. program: "flamegrid", "flamegrid bucket".
  */
 int cli_args_unknown(const char *program, const char *what, const char *word,
                      const char *const *known, size_t n_known);
 
-/* "flamegrid push: <err>; see flamegrid push --help" on standard error; gives CLI_USAGE. */
+/* Prints "flamegrid push: <err>; see flamegrid push --help" to standard error. Returns CLI_USAGE.
+ */
 int cli_args_refuse(const struct cli_args_command *command, const struct fg_err *err);
 
-/* "flamegrid push: <err>" on standard error; gives CLI_FAILED. */
+/* Prints "flamegrid push: <err>" to standard error. Returns CLI_FAILED. */
 int cli_args_fail(const struct cli_args_command *command, const struct fg_err *err);
 
 #endif

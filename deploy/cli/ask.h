@@ -1,4 +1,4 @@
-/* Questions that several commands put to the server. */
+/* Queries that several commands send. Each fails with the error of the client or the server. */
 #ifndef FG_DEPLOY_CLI_ASK_H
 #define FG_DEPLOY_CLI_ASK_H
 
@@ -15,33 +15,32 @@ struct cli_ask_list {
     size_t count;
 };
 
-/* The profile types of what the selector matches, sorted. All in the arena. */
+/* Returns the profile types that match the selector, sorted, in the arena. */
 enum fg_code cli_ask_types(struct cli_client *client, struct fg_slice selector,
                            const struct cli_selection_range *range, struct fg_arena *arena,
                            struct cli_ask_list *ret_types, struct fg_err *err) fg_must_check;
 
-/* The merge of all profiles of the type, into an empty tree of names. max_nodes 0: all there are.
- */
+/* Merges all profiles of the type into an empty tree of function names. max_nodes 0: all nodes. */
 enum fg_code cli_ask_tree(struct cli_client *client, struct fg_slice type, struct fg_slice selector,
                           const struct cli_selection_range *range, uint64_t max_nodes,
                           struct fg_arena *arena, struct fg_tree *tree,
                           struct fg_err *err) fg_must_check;
 
-/* The profiles of the tenant. oldest and newest are 0 if there are none. */
+/* Times of the tenant's oldest and newest profile; 0 if there are none. */
 struct cli_ask_stats {
     int64_t oldest_ms, newest_ms;
 };
 enum fg_code cli_ask_stats(struct cli_client *client, struct fg_arena *arena,
                            struct cli_ask_stats *ret_stats, struct fg_err *err) fg_must_check;
 
-/* Totals over time, one series; the answer is in the arena. step_s: 0.001 or more. */
+/* Returns the totals over time as one series, in the arena. step_s: at least 0.001. */
 enum fg_code cli_ask_series(struct cli_client *client, struct fg_slice type,
                             struct fg_slice selector, const struct cli_selection_range *range,
                             double step_s, struct fg_arena *arena,
                             const Querier__V1__SelectSeriesResponse **ret_answer,
                             struct fg_err *err) fg_must_check;
 
-/* The sum of all values of the type in the range of cli_ask_tree(), by way of a time series. */
+/* Returns the sum of all values of the type in the range, from a time series. */
 enum fg_code cli_ask_total(struct cli_client *client, struct fg_slice type,
                            struct fg_slice selector, const struct cli_selection_range *range,
                            struct fg_arena *arena, double *ret_total,

@@ -1,8 +1,8 @@
 /*
- * What `flamegrid bucket repair OBJECT` does: saves what is intact in a damaged segment or block,
- * so that damage costs what it holds and no more. The unit is a part: all that a tenant has of one
- * service in the object. A part with one damaged page of profiles is lost as a whole. Merged nodes,
- * groups and names are made again from the profiles.
+ * Implements `flamegrid bucket repair OBJECT`: saves the intact parts of a damaged segment or
+ * block. A part is everything that a tenant has of one service in the object; a part with one
+ * damaged page of profiles is lost as a whole. Rollups, groups and names are derived again from the
+ * profiles.
  *
  * For each tenant whose manifest refers to the object it writes the intact parts to new blocks, by
  * the same merge as the compactor's, and swaps them in for the reference. A record for each lost

@@ -1,9 +1,9 @@
 /*
  * The commands of the program flamegrid: those that talk to a server over HTTP, and those that work
- * on what it keeps; `server` itself is elsewhere.
+ * on its bucket. `server` is in deploy/single.
  *
- * Each takes what follows its name on the command line and gives the exit code. What was asked for
- * goes to standard output, everything else to standard error.
+ * Each takes the arguments after its name and returns the exit code. Results go to standard output,
+ * everything else to standard error.
  */
 #ifndef FG_DEPLOY_CLI_CLI_H
 #define FG_DEPLOY_CLI_CLI_H
@@ -14,8 +14,8 @@
 enum cli_exit {
     CLI_OK = 0,
     CLI_FAILED = 1,
-    CLI_USAGE = 2,   /* the command line makes no sense; nothing was done */
-    CLI_UNKNOWN = 2, /* of what checks something: it could not be checked */
+    CLI_USAGE = 2,   /* the command line is invalid; nothing was done */
+    CLI_UNKNOWN = 2, /* of commands that check something: it could not be checked */
 };
 
 int cli_push(int argc, char **argv);
@@ -25,19 +25,19 @@ int cli_bucket(int argc, char **argv);
 int cli_ring(int argc, char **argv);
 int cli_canary(int argc, char **argv);
 
-/* A command; all of them are a table of main.c. */
+/* A command; main.c has the table. */
 struct cli_command {
     const char *name;
-    int (*run)(int argc, char **argv); /* with what follows the name */
+    int (*run)(int argc, char **argv); /* with the arguments after the name */
 };
 
-/* The script of a shell that completes what is typed; or, of `words`, what may follow words. */
+/* Prints a shell's completion script; with `words`, the words that may follow others. */
 int cli_completion(const struct cli_command *commands, size_t n, int argc, char **argv);
 
-/* A command's man page (troff). */
+/* Prints a command's man page (troff). */
 int cli_man(const struct cli_command *commands, size_t n, int argc, char **argv);
 
-/* The overview: what `flamegrid --help` shows. */
+/* Prints the overview of `flamegrid --help`. */
 void cli_help(FILE *out);
 
 /* Prints the version, and the revision if it was known at build time: a line, or JSON. */

@@ -1,4 +1,4 @@
-/* The command query: what its outputs share. Each is a file, cli_query.c chooses. */
+/* What the outputs of the command query share. Each output has a file; cli_query.c chooses. */
 #ifndef FG_DEPLOY_CLI_QUERY_H
 #define FG_DEPLOY_CLI_QUERY_H
 
@@ -7,7 +7,7 @@
 struct cli_query {
     struct cli_client_config server;
     const char *selector, *type, *from, *until, *output, *file, *sort;
-    const char *diff, *diff_from, *diff_until; /* what is compared with; NULL: the same */
+    const char *diff, *diff_from, *diff_until; /* what to compare with; NULL: the same */
     uint64_t max_nodes, limit, step_s;         /* step_s 0: by the range */
     bool json, series;
 
@@ -18,17 +18,17 @@ struct cli_query {
     struct cli_client *client;
 };
 
-/* FG_E_NOT_FOUND: there is nothing; says when there is something. */
+/* Returns FG_E_NOT_FOUND with the times at which there are profiles. */
 enum fg_code cli_query_fail_empty(const struct cli_query *query, struct fg_err *err);
 
 /* Writes an output, to the file or standard output. */
 enum fg_code cli_query_write(const struct cli_query *query, const struct fg_buf *out,
                              struct fg_err *err) fg_must_check;
 
-/* --series: the total over time, a line for each step that has profiles. */
+/* Prints --series: the total over time, a line per step that has profiles. */
 enum fg_code cli_query_series(const struct cli_query *query, struct fg_err *err) fg_must_check;
 
-/* --diff: functions by how much their share of all differs. */
+/* Prints --diff: functions by the difference of their shares. */
 enum fg_code cli_query_diff(const struct cli_query *query, struct fg_err *err) fg_must_check;
 
 #endif

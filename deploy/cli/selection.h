@@ -1,6 +1,6 @@
 /*
- * What a query is about, as people write it: SELECTOR, --type, --from and --until. Nothing here
- * talks to a server.
+ * Parses what a query selects: SELECTOR, --type, --from and --until. Pure: nothing here talks to a
+ * server.
  */
 #ifndef FG_DEPLOY_CLI_SELECTION_H
 #define FG_DEPLOY_CLI_SELECTION_H
@@ -18,28 +18,28 @@ struct cli_selection {
 };
 
 /*
- * SELECTOR is one of
+ * Parses SELECTOR, which is one of
  *   process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name="a"}
  *   service{env="prod"}      the service's name and more labels
  *   service.cpu{env="prod"}  the same and a type, by the suffixes that /ingest knows
  *   {env="prod"}             labels only
- * each with or without its labels. A suffix that is no type belongs to the service's name.
- * FG_E_INVALID with what is wrong.
+ * each with or without labels. A suffix that is no type belongs to the service's name.
+ * FG_E_INVALID: what is wrong.
  */
 enum fg_code cli_selection_parse(struct fg_slice text, struct fg_arena *arena,
                                  struct cli_selection *ret_selection,
                                  struct fg_err *err) fg_must_check;
 
-/* The labels with the type as matchers among them; ptr NULL at the arena's end. */
+/* Returns the labels with matchers for the type added; ptr NULL: the arena is full. */
 enum fg_code cli_selection_with_type(const struct cli_selection *selection, struct fg_arena *arena,
                                      struct fg_slice *ret_labels, struct fg_err *err) fg_must_check;
 
-/* Is it an id of five parts or more, about which the server need not be asked? */
+/* Returns true if it is an id of at least five parts, so the server need not be asked. */
 bool cli_selection_is_full_type(struct fg_slice type);
 
 /*
- * The one of `ids` that `type` (short, or empty) means. Empty: the only one there is, or the CPU
- * time of process_cpu. FG_E_NOT_FOUND or FG_E_INVALID (several) with the candidates.
+ * Chooses the one of `ids` that `type` (short, or empty) means. Empty: the only id, or the CPU time
+ * of process_cpu. FG_E_NOT_FOUND; FG_E_INVALID: several match; both with the candidates.
  */
 enum fg_code cli_selection_choose_type(struct fg_slice type, const struct fg_slice *ids,
                                        size_t n_ids, struct fg_slice *ret_id,
@@ -49,7 +49,8 @@ struct cli_selection_range {
     int64_t start_ms, end_ms;
 };
 
-/* Times as in times.h. FG_E_INVALID: one is none, or they are backwards. */
+/* Parses the range; times as in times.h. FG_E_INVALID: a time is invalid, or from is after until.
+ */
 enum fg_code cli_selection_range(const char *from, const char *until, int64_t now_ns,
                                  struct cli_selection_range *ret_range,
                                  struct fg_err *err) fg_must_check;

@@ -19,8 +19,8 @@
     "  1769853600                     Unix seconds; 13 digits: ms, 16: us, 19: ns\n"
 
 /*
- * FG_E_INVALID names the option and says what is understood, also for times before 1970 and beyond
- * 64 bits of nanoseconds.
+ * Parses a time. FG_E_INVALID: names the option and the accepted forms, also for times before 1970
+ * and beyond 64 bits of nanoseconds.
  */
 enum fg_code cli_time_parse(const char *option, const char *text, int64_t now_ns, int64_t *ret_ns,
                             struct fg_err *err) fg_must_check;

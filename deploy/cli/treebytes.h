@@ -12,8 +12,8 @@
 #include "common/model/tree.h"
 
 /*
- * Into an empty tree, as a tree of names. FG_E_DECODE: cut short, or more than one root; only
- * fg_tree_done() is of use then. Memory is bounded by the input's length, whatever it says.
+ * Decodes into an empty tree, as a tree of function names. FG_E_DECODE: truncated, or more than one
+ * root; call fg_tree_done() then. Memory is proportional to the input, whatever it claims.
  */
 enum fg_code cli_treebytes_decode(struct fg_slice in, struct fg_tree *tree,
                                   struct fg_err *err) fg_must_check;

@@ -9,11 +9,11 @@
 #include "common/storage/bucket/settings.h"
 #include "querier/querier.h"
 
-/* `flamegrid server`: argv is what follows the word. Returns the exit code. */
+/* Runs `flamegrid server`. argv: the arguments after the word. Returns the exit code. */
 int single_run(int argc, char **argv);
 
-/* Calls with() with the server's definition, for commands that work on what it keeps: they read its
- * settings with fg_program_configure(), and find these below. */
+/* Calls with() with the server's definition, for commands that work on its bucket: they read its
+ * settings with fg_program_configure() into the variables below. */
 int single_with_def(int (*with)(const struct fg_program_def *def, int argc, char **argv), int argc,
                     char **argv);
 
@@ -25,7 +25,8 @@ extern struct fg_bucket_settings single_bucket;
 extern struct fg_bucket_s3_settings single_bucket_s3;
 extern struct qry_settings single_querier;
 
-/* The bucket that these say. FG_E_NOT_FOUND: a directory that is not there; it is not made. */
+/* Opens the bucket of these settings. FG_E_NOT_FOUND: the directory does not exist; it is not
+ * created. */
 enum fg_code single_open_bucket(struct fg_bucket **ret_bucket, struct fg_err *err) fg_must_check;
 
 #endif

@@ -4,18 +4,18 @@
 #include <stdatomic.h>
 
 enum {
-    CACHE_SHARDS = 64,  /* locks: pushes of different services rarely meet */
+    CACHE_SHARDS = 64,  /* each with a lock, so that pushes of different services rarely wait */
     SET_MIN_SLOTS = 32, /* most services are small */
-    AHEAD = 16,         /* slots on their way into the cache */
-    STACK_BYTES = 16,   /* in the mean: 11 in a set that is full, 21 in one that has just grown */
+    AHEAD = 16,         /* slots prefetched ahead of the lookup */
+    STACK_BYTES = 16,   /* average: 11 in a full set, 21 in one that has just grown */
 };
 
-/* A set of 64-bit halves of ids. A false "known" costs one more round trip, nothing else. */
+/* A set of 64-bit halves of ids. A false hit costs one more round trip, nothing else. */
 struct stack_set {
     uint64_t key, start_id;
     uint64_t *slots; /* 0: empty */
     size_t mask, count;
-    bool used; /* since make_room() came by */
+    bool used; /* since make_room() last passed */
     struct stack_set *next;
 };
 
@@ -26,7 +26,7 @@ struct shard {
 
 struct dist_definition_cache {
     struct shard shards[CACHE_SHARDS];
-    _Atomic uint64_t bytes; /* of sets, whatever their shards: a few may hold nearly all */
+    _Atomic uint64_t bytes; /* of all sets: one limit, because a few shards may hold nearly all */
     uint64_t bytes_max;
     _Atomic unsigned hand; /* the next shard that has to give something up */
 };
@@ -98,7 +98,7 @@ static struct stack_set *find_set(const struct shard *shard, uint64_t key)
     return set;
 }
 
-/* 0 marks an empty slot, so the one id in 2^64 that is 0 goes by another number. */
+/* 0 marks an empty slot, so an id whose half is 0 is stored as 1. */
 static uint64_t half(struct fg_id id)
 {
     return id.lo == 0 ? 1 : id.lo;
@@ -191,8 +191,7 @@ static struct stack_set *make_set(struct dist_definition_cache *cache, struct sh
     return set;
 }
 
-/* Takes out sets while there is too much; none that was asked for since the last time if `spare`.
- * Locked. */
+/* Evicts sets while the cache is too large. spare: keeps those used since the last pass. Locked. */
 static void drop_sets(struct dist_definition_cache *cache, struct shard *shard, bool spare)
 {
     struct stack_set **at = &shard->sets;
@@ -210,7 +209,7 @@ static void drop_sets(struct dist_definition_cache *cache, struct shard *shard, 
     }
 }
 
-/* One shard after the other, going on where the last one stopped. */
+/* Evicts from one shard after the other, from where the last call stopped (the clock algorithm). */
 static void make_room(struct dist_definition_cache *cache)
 {
     for (unsigned n = 0; atomic_load(&cache->bytes) > cache->bytes_max; n++) {

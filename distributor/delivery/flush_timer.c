@@ -11,7 +11,7 @@ struct dist_flush_timer {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    _Atomic bool armed; /* set under the lock; read without it, where it only saves the lock */
+    _Atomic bool armed; /* set under the lock; read without it to save the lock */
     bool stop;
     bool joined; /* the owner's */
 };
@@ -28,7 +28,7 @@ static void *run(void *arg)
 {
     struct dist_flush_timer *timer = arg;
 
-    (void)pthread_setname_np(pthread_self(), "waker");
+    (void)pthread_setname_np(pthread_self(), "flush-timer");
     (void)pthread_mutex_lock(&timer->lock);
     while (!timer->stop) {
         if (!atomic_load(&timer->armed)) {

@@ -6,20 +6,20 @@
 #include <pthread.h>
 #include <time.h>
 
-static const int64_t LOOK_EVERY_NS = FG_SECOND_NS; /* for members that cannot be reached */
+static const int64_t LOOK_EVERY_NS = FG_SECOND_NS; /* reads of the ring for unreachable members */
 static const int64_t LOG_EVERY_NS = 10 * FG_SECOND_NS;
 static const int64_t STOP_PAUSE_NS = FG_MS_NS;
 
 struct dist_owners {
     struct dist_owners_config config;
-    struct dist_flush_timer *flush_timer; /* looks after senders whose batches collect */
+    struct dist_flush_timer *flush_timer; /* flushes queues whose batches collect */
     _Atomic int64_t looked_mono_ns;       /* 0: never */
 
     pthread_mutex_t lock;            /* of all below */
-    struct fg_ring_view *view;       /* that of_member is about; NULL: none yet */
-    struct dist_owner **of_member;   /* [view->ring.n_members]; NULL: not made yet */
-    struct dist_owner *list, *fixed; /* all there are; the one that owns all */
-    int64_t quiet_until_mono_ns;     /* of addresses that cannot be used */
+    struct fg_ring_view *view;       /* the ring that of_member belongs to; NULL: none yet */
+    struct dist_owner **of_member;   /* [view->ring.n_members]; NULL: not created yet */
+    struct dist_owner *list, *fixed; /* all of rings; the one that owns everything */
+    int64_t quiet_until_mono_ns;     /* no warning about unusable addresses until then */
 };
 
 /* ---- one owner ---- */
@@ -68,7 +68,7 @@ struct dist_owner *dist_owner_ref(struct dist_owner *owner)
     return owner;
 }
 
-/* Whoever makes room finds that it is not used; see drop_gone(). */
+/* drop_gone() frees it later. */
 void dist_owner_unref(struct dist_owner *owner)
 {
     (void)atomic_fetch_sub(&owner->refs, 1);
@@ -107,7 +107,8 @@ static bool is_there(const struct dist_owners *owners, const struct dist_owner *
     return false;
 }
 
-/* References are given out under the lock, and none of what is gone. */
+/* Frees owners that are no members any more and not in use. References are given out under the lock
+ * and only to members, so none can appear meanwhile. */
 static void drop_gone(struct dist_owners *owners)
 {
     struct dist_owner **at = &owners->list;
@@ -154,7 +155,7 @@ static enum fg_code make_member(struct dist_owners *owners, const struct fg_ring
     struct fg_peer *peer;
     struct dist_owner *owner;
 
-    drop_gone(owners); /* also of the rings before: they were busy then */
+    drop_gone(owners); /* also of earlier rings, whose owners were busy then */
     if (fg_peers_get(owners->config.peers, address, &peer, err) != FG_OK) {
         free(address);
         return fg_wrap(err, "ingester %.*s", FG_S(member->name));
@@ -168,7 +169,7 @@ static enum fg_code make_member(struct dist_owners *owners, const struct fg_ring
     return FG_OK;
 }
 
-/* An address that does not go with our settings; each push finds it out once more. */
+/* Warns about an address that does not match our settings. Each push would find it again. */
 static void complain(struct dist_owners *owners, const struct fg_err *err)
 {
     int64_t now_ns = fg_mono_ns(owners->config.clock);
@@ -233,7 +234,7 @@ enum fg_code dist_owners_of(struct dist_owners *owners, uint16_t shard,
         return not_read_yet(err);
     set.n_with_peer = 0;
     (void)pthread_mutex_lock(&owners->lock);
-    /* Two may come with two of them: the newer one stays. */
+    /* Two threads may come with different rings: keep the newer one. */
     if (owners->view == NULL || view->ring.swaps > owners->view->ring.swaps)
         go_by(owners, fg_take(view));
     code = by_ring(owners, shard, &set, err);
@@ -253,7 +254,7 @@ enum fg_code dist_owners_ring(struct dist_owners *owners, struct fg_slice tenant
         view = fg_ring_watch_get(owners->config.watch);
         if (view == NULL)
             return not_read_yet(err);
-        /* Of a ring that nobody has joined there is nothing to be said. */
+        /* A ring without members has no shard factors. */
         if (fg_ring_newest(&view->ring) > 0 &&
             fg_ring_shard_factor_at(&view->ring, tenant, INT64_MAX) < wanted)
             fg_ring_watch_widen(owners->config.watch, tenant, wanted);
@@ -299,7 +300,7 @@ void dist_owners_unreachable(struct dist_owners *owners)
 
 /* ---- batches that collect ---- */
 
-/* References to all there are; free(). */
+/* Returns references to all owners in an array to free(). */
 static struct dist_owner **list_all(struct dist_owners *owners, size_t *ret_count)
 {
     struct dist_owner **all;
@@ -319,7 +320,7 @@ static struct dist_owner **list_all(struct dist_owners *owners, size_t *ret_coun
     return all;
 }
 
-/* Without the lock: an answer may come at once, and want it. */
+/* Runs without the lock, because an answer may come at once and take it. */
 static bool look_at_all(void *arg)
 {
     bool more = false;
@@ -356,7 +357,7 @@ void dist_owners_stop(struct dist_owners *owners)
         dist_peer_queue_stop(owners->fixed->queue);
     for (struct dist_owner *owner = owners->list; owner != NULL; owner = owner->next)
         dist_peer_queue_stop(owner->queue);
-    dist_flush_timer_stop(owners->flush_timer); /* what it was sending is with the peer by then */
+    dist_flush_timer_stop(owners->flush_timer); /* from now on nothing is handed to a peer */
     for (struct dist_owner *owner = owners->list; owner != NULL; owner = owner->next)
         while (!dist_peer_queue_is_idle(owner->queue))
             (void)nanosleep(&pause, NULL);

@@ -5,9 +5,9 @@
 #include <pthread.h>
 
 enum {
-    MESSAGE_ITEMS_MAX = 256, /* answers of a message come together: keep them prompt */
+    MESSAGE_ITEMS_MAX = 256, /* all answers of a message come together: keep them prompt */
     MESSAGE_BYTES_MAX = 1024 * 1024,
-    MESSAGE_ITEMS_ENOUGH = 32, /* a message of its own costs each of them little */
+    MESSAGE_ITEMS_ENOUGH = 32, /* shared by so many, a further message costs each little */
 };
 
 struct dist_peer_queue {
@@ -17,11 +17,11 @@ struct dist_peer_queue {
 
     pthread_mutex_t lock;
     struct dist_peer_queue_item *first, *last;
-    uint64_t queued_bytes;
+    uint64_t queued_bytes; /* of the items, with PEER_QUEUE_ITEM_BYTES each */
     size_t queued_items;
     int64_t sent_mono_ns; /* when the last message left */
-    unsigned under_way;   /* messages the ingester works on */
-    unsigned calls;       /* those, and those whose answers are being read */
+    unsigned under_way;   /* messages without an answer */
+    unsigned calls;       /* these, and those whose answers are being read */
     bool stopped;
 };
 
@@ -73,6 +73,16 @@ void dist_peer_queue_destroy(struct dist_peer_queue *queue)
 
 /* ---- the queue (locked) ---- */
 
+/* Holds after each change of the queue or of the calls. */
+static void check(const struct dist_peer_queue *queue)
+{
+    fg_assert((queue->queued_items == 0) == (queue->first == NULL));
+    fg_assert((queue->first == NULL) == (queue->last == NULL));
+    fg_assert((queue->queued_bytes == 0) == (queue->first == NULL)); /* no item counts nothing */
+    fg_assert(queue->under_way <= queue->calls);
+    fg_assert(queue->under_way <= queue->config.messages_max);
+}
+
 static uint64_t item_bytes(const struct dist_peer_queue_item *item)
 {
     return PEER_QUEUE_ITEM_BYTES + item->batch.len + item->n_sizes * sizeof *item->sizes;
@@ -90,6 +100,7 @@ static void add(struct dist_peer_queue *queue, struct dist_peer_queue_item *item
     queue->queued_bytes += item_bytes(item);
     queue->queued_items++;
     item->waits = true;
+    check(queue);
 }
 
 static void take_out(struct dist_peer_queue *queue, struct dist_peer_queue_item *item)
@@ -106,9 +117,10 @@ static void take_out(struct dist_peer_queue *queue, struct dist_peer_queue_item 
     queue->queued_items--;
     item->waits = false;
     item->next = NULL;
+    check(queue);
 }
 
-/* All that wait, as a list by next. */
+/* Takes all waiting items, as a list by next. */
 static struct dist_peer_queue_item *take_all(struct dist_peer_queue *queue)
 {
     struct dist_peer_queue_item *items = queue->first;
@@ -261,8 +273,9 @@ static struct peer_message *take_front(struct dist_peer_queue *queue, int64_t no
 }
 
 /*
- * Is a message to leave now? With another under way it has to be worth it: each wakes a row of
- * threads on both sides. But one that takes long, for a late profile perhaps, holds nobody up.
+ * Returns true if a message leaves now. While another one is in flight it has to be worth it,
+ * because each message wakes several threads on both sides. But a message whose answer takes long,
+ * for example because of a late profile, does not hold up the batches behind it.
  */
 static bool is_time(const struct dist_peer_queue *queue, int64_t now_ns)
 {
@@ -272,7 +285,7 @@ static bool is_time(const struct dist_peer_queue *queue, int64_t now_ns)
            now_ns - queue->sent_mono_ns >= PEER_QUEUE_COLLECT_NS;
 }
 
-/* What is to leave now, as a message; NULL: nothing, or not now. */
+/* Takes the items that leave now, as a message; NULL: none. */
 static struct peer_message *take(struct dist_peer_queue *queue)
 {
     int64_t now_ns = fg_mono_ns(queue->config.clock);
@@ -290,7 +303,7 @@ static struct peer_message *take(struct dist_peer_queue *queue)
     return message;
 }
 
-/* Head and payload of the items; the call's deadline is that of the most patient. */
+/* Builds head and payload from the items. The call's deadline is the latest of the items'. */
 static void put_together(struct peer_message *message, struct fg_buf *head, struct fg_buf *payload)
 {
     Fg__Inner__PushItem *items = fg_calloc(message->n_items, sizeof *items);
@@ -359,7 +372,7 @@ static bool collects(struct dist_peer_queue *queue)
     return collects;
 }
 
-/* What has to leave at once leaves; somebody looks after the rest. */
+/* Sends what leaves now. If batches collect, the owner flushes them later. */
 static void send_or_collect(struct dist_peer_queue *queue)
 {
     send_next(queue);

@@ -160,7 +160,12 @@ static void put_row(struct html *html, const struct dist_scrape_loop_state *stat
 
     fg_buf_printf(out, "<tr class=%s>", health_names[state->health]);
     put_cell(out, state->endpoint->kind->name);
-    put_cell(out, state->endpoint->url);
+    /* The scheme is http or https, so that the link cannot be a script. */
+    fg_buf_puts(out, "<td><a rel=noreferrer href=\"");
+    put_text(out, state->endpoint->url);
+    fg_buf_puts(out, "\">");
+    put_text(out, state->endpoint->url);
+    fg_buf_puts(out, "</a>");
     put_cell(out, health_names[state->health]);
     put_ago(out, html->wall_ns, state->last_wall_ns);
     fg_buf_printf(out, "<td>%.3f s<td>%llu", (double)state->last_duration_ns / (double)FG_SECOND_NS,
@@ -182,7 +187,7 @@ static void put_target(const struct dist_scrape_pool_view *view, void *arg)
     fg_conf_write_duration(view->target->interval_ns, out);
     fg_buf_puts(out, " &middot; ");
     put_label_set(out, &view->target->labels);
-    fg_buf_puts(out, "\n<table>\n<tr><th>profile<th>URL<th>health<th>last scrape<th>took"
+    fg_buf_puts(out, "\n<table>\n<tr><th>profile<th>URL<th>health<th>last scrape<th>duration"
                      "<th>bytes<th>error\n");
     for (uint32_t i = 0; i < view->n_scrapes; i++) {
         struct dist_scrape_loop_state state = dist_scrape_loop_state(view->scrapes[i]);
@@ -246,8 +251,8 @@ static void put_targets(struct html *html, struct dist_scrape_pool *targets)
 
     dist_scrape_pool_each(targets, count_health, html);
     fg_buf_printf(html->out,
-                  "<p>%zu targets; of their profiles %u are up, %u down, %u unknown. "
-                  "%zu targets dropped, %zu another distributor's.\n",
+                  "<p>%zu targets with %u profiles up, %u down and %u unknown. "
+                  "%zu targets are dropped, %zu are scraped by other distributors.\n",
                   counts.active, html->by_health[SCRAPE_HEALTH_UP],
                   html->by_health[SCRAPE_HEALTH_DOWN], html->by_health[SCRAPE_HEALTH_UNKNOWN],
                   counts.dropped, counts.elsewhere);
@@ -255,7 +260,7 @@ static void put_targets(struct html *html, struct dist_scrape_pool *targets)
     if (counts.dropped == 0)
         return;
     fg_buf_puts(html->out,
-                "<h2>Dropped</h2>\n<table>\n<tr><th>group<th>why<th>discovered labels\n");
+                "<h2>Dropped</h2>\n<table>\n<tr><th>source<th>reason<th>discovered labels\n");
     dist_scrape_pool_each_dropped(targets, put_dropped_row, html);
     fg_buf_puts(html->out, "</table>\n");
 }
@@ -266,17 +271,18 @@ void dist_status_write_html(const struct dist_status_sources *sources, int64_t w
     struct html html = {.out = out, .wall_ns = wall_ns};
 
     fg_buf_puts(out,
-                "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n<title>targets</title>\n"
-                "<style>body{font:14px sans-serif;margin:1em 2em}"
+                "<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n"
+                "<meta name=viewport content=\"width=device-width\">\n<title>Targets</title>\n"
+                "<style>:root{color-scheme:light dark}body{font:14px sans-serif;margin:1em 2em}"
                 "table{border-collapse:collapse}"
                 "th,td{text-align:left;padding:.2em .8em .2em 0;vertical-align:top;"
-                "border-bottom:1px solid #ddd}"
+                "border-bottom:1px solid #8884}"
                 "h2{font-size:1.1em;margin:1.5em 0 .2em}p{margin:.3em 0}"
-                ".down{color:#b00}</style>\n<h1>Targets</h1>\n");
+                ".down{color:#d33}.unknown{opacity:.7}</style>\n<h1>Targets</h1>\n");
     put_sources(&html, sources);
     if (sources->targets != NULL)
         put_targets(&html, sources->targets);
     else
-        fg_buf_puts(out, "<p>Nothing is scraped: none of scrape.targets, scrape.files and "
-                         "scrape.kubernetes.pods is set, or the server is not ready yet.\n");
+        fg_buf_puts(out, "<p>Nothing is scraped: set scrape.targets, scrape.files or "
+                         "scrape.kubernetes.pods. If one is set, the server is not ready yet.\n");
 }

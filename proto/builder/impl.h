@@ -1,12 +1,12 @@
-/* What the builder's files share (builder.h). */
+/* What the builder's files share; builder.h is the interface. */
 #ifndef FG_PROTO_BUILDER_IMPL_H
 #define FG_PROTO_BUILDER_IMPL_H
 
 #include "proto/builder/builder.h"
 
-/* A sample as it came, before it is known how many its profile has. */
+/* A sample before its profile is made. */
 struct fg_builder_row {
-    uint32_t group; /* NO_GROUP: its values are in another row now, or nowhere */
+    uint32_t group; /* NO_GROUP: its values moved to another row or were dropped */
     uint32_t stack;
     uint32_t link; /* into links, or NO_LINK */
 };
@@ -22,7 +22,7 @@ enum {
 struct fg_builder_group {
     struct fg_labels labels;
     struct fg_labels joined; /* with the upload's, at the end */
-    uint32_t into;           /* the first group with these joined labels; its own number mostly;
+    uint32_t into;           /* the first group with these joined labels, usually itself;
                               * NO_GROUP: dropped by a rule */
     uint32_t n_rows, n_links;
 };
@@ -37,14 +37,14 @@ struct fg_builder {
     uint32_t cap_location_hashes;
     uint32_t cap_functions, cap_locations, cap_lines, cap_stacks, cap_stack_locations;
 
-    /* Of functions that the builder made; and their first locations, mostly the only ones. */
+    /* Of functions that the builder made, and their first locations, usually their only ones. */
     uint64_t *function_hashes;
     uint32_t *first_locations;
     struct fg_map names, more_lines;
     uint64_t mapping_hash; /* of the mapping that their locations are in */
     uint64_t seed;
 
-    /* First row of each stack, or NO_ROW: mostly the only one, so that few need the map of rows. */
+    /* First row of each stack, or NO_ROW; usually its only one, so few need the map of rows. */
     uint32_t *first_rows;
     struct fg_builder_row *rows;
     int64_t *values; /* n_types for each row */
@@ -68,17 +68,17 @@ static inline bool fg_builder_is_over(size_t len, uint32_t max) /* 0: no limit *
     return max != 0 && len > max;
 }
 
-/* Of names and values. FG_E_INVALID. */
+/* Checks the lengths of names and values. FG_E_INVALID. */
 enum fg_code fg_builder_check_lengths(const struct fg_labels *labels,
                                       const struct fg_decode_limits *limits,
                                       struct fg_err *err) fg_must_check;
 
 /* ---- builder_samples.c ---- */
 
-/* So that fg_builder_row_find() finds the row where it is now. false: no room. */
+/* Indexes a row for fg_builder_row_find(). Returns false if the arena is full. */
 bool fg_builder_row_index(struct fg_builder *builder, uint32_t row) fg_must_check;
 
-/* That of the group, stack and link; NO_ROW: there is none. link NULL: without one. */
+/* Returns the row of a group, stack and link, or NO_ROW. link NULL: none. */
 uint32_t fg_builder_row_find(const struct fg_builder *builder, uint32_t group, uint32_t stack,
                              const struct fg_link *link);
 

@@ -21,13 +21,13 @@ struct fg_jfr_labels {
     struct fg_slice *texts;            /* [strings.count] */
 };
 
-/* in: the message, or nothing. FG_E_DECODE, FG_E_TOO_LARGE. */
+/* Reads the message; `in` may be empty. FG_E_DECODE, FG_E_TOO_LARGE. */
 enum fg_code fg_jfr_labels_read(struct fg_jfr_labels *labels, struct fg_slice in,
                                 struct fg_arena *arena, struct fg_err *err) fg_must_check;
 
 /*
- * The labels of a context (a number, not FG_IDS_NONE) as they stand there, with room for `more`
- * behind them. Names and values that are not among the strings are left out.
+ * Returns the labels of a context (a number, not FG_IDS_NONE) in their order, with room for `more`
+ * behind them. Leaves out names and values whose strings are missing.
  */
 enum fg_code fg_jfr_labels_of(const struct fg_jfr_labels *labels, uint32_t context, size_t more,
                               struct fg_arena *arena, struct fg_labels *ret_labels,

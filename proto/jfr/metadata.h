@@ -1,7 +1,7 @@
 /*
- * What a chunk says of itself: its classes (of events, constants and plain values) and their
- * fields. Recordings of different JVMs and profilers differ in both, so nothing is known by its
- * place: a decoder binds the fields it wants by name to slots, and everything else is passed over.
+ * The metadata of a chunk: its classes (of events, constants and plain values) and their fields.
+ * Recordings of different JVMs and profilers differ in both, so no field has a fixed place: a
+ * decoder binds the fields it needs to slots by name, and all others are skipped.
  *
  * The metadata event, after its size and type:
  *   long start, long duration, long id
@@ -9,10 +9,10 @@
  *   element: int name, int n attributes (int key, int value), int n elements; names, keys and
  *            values are numbers of strings
  *     root > metadata > class {id, name} > field {name, class, constantPool, dimension}
- * What else there is (annotations, settings, the region) does not say how bytes are to be read.
+ * Other elements (annotations, settings, the region) do not describe how to read bytes.
  *
- * A value of a class is a number or string, if it is one of Java's own, else those of its fields
- * one after the other. A field with a dimension is an int count and so many values; a field of the
+ * A value of a class is a number or string if the class is one of Java's own, else the values of
+ * its fields. A field with a dimension is an int count and that many values; a field of the
  * constant pool is a long, the id of a constant of that class.
  *
  * Memory: in the arena, kept for the next chunk; text outside until fg_jfr_metadata_done().
@@ -53,10 +53,10 @@ struct fg_jfr_class {
     uint32_t first_field, n_fields;
     uint32_t n_read; /* up to the last field that is bound */
     enum fg_jfr_how how;
-    bool plain;     /* nothing but so many compressed numbers as it has fields */
-    bool row;       /* values follow each other: all of each is read; the decoder's choice */
-    uint8_t pool;   /* enum fg_jfr_pool_name: what its constants are good for */
-    uint8_t event;  /* what its events are good for: the decoder's number; 0: nothing */
+    bool plain;     /* only compressed numbers, one per field */
+    bool row;       /* values follow each other, so each is read to its end; the decoder's choice */
+    uint8_t pool;   /* enum fg_jfr_pool_name of its constants */
+    uint8_t event;  /* the decoder's number for its events; 0: not used */
     uint16_t bound; /* bits: slots that have a field */
 };
 
@@ -69,20 +69,20 @@ struct fg_jfr_metadata {
     struct fg_jfr_field *fields;
     uint32_t n_texts, n_classes, n_fields;
     uint32_t cap_texts, cap_classes, cap_fields;
-    uint64_t work_left; /* composite values, so that those that take no bytes have an end */
+    uint64_t work_left; /* composite values that may still be read: some take no bytes */
 };
 
 void fg_jfr_metadata_init(struct fg_jfr_metadata *metadata, struct fg_arena *arena);
 void fg_jfr_metadata_done(struct fg_jfr_metadata *metadata);
 
 /*
- * Reads the metadata event of a chunk of so many bytes; the cursor stands behind the event's type.
- * What was read before is forgotten.
+ * Reads the metadata event of a chunk of chunk_bytes; the cursor is behind the event's type.
+ * Replaces what was read before.
  */
 enum fg_code fg_jfr_metadata_read(struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur,
                                   uint32_t chunk_bytes, struct fg_err *err) fg_must_check;
 
-/* Of a class that is there; borrowed until the next is read. */
+/* Returns the name of a class, borrowed until the next chunk is read. */
 struct fg_slice fg_jfr_class_name(const struct fg_jfr_metadata *metadata, uint32_t class);
 
 /* What a slot can hold. */
@@ -92,23 +92,23 @@ enum fg_jfr_want {
     JFR_WANT_ELEMENTS, /* the position of an array of composites */
 };
 
-/* From now on the field's value goes into that slot, if there is such a field of such a kind. */
+/* Binds a field to a slot, if the class has a field of that name and kind. */
 void fg_jfr_class_bind(struct fg_jfr_metadata *metadata, uint32_t class, const char *field,
                        enum fg_jfr_want want, uint8_t slot);
 
-/* The class of the elements in that slot, or FG_IDS_NONE. */
+/* Returns the class of the elements in that slot, or FG_IDS_NONE. */
 uint32_t fg_jfr_class_elements(const struct fg_jfr_metadata *metadata, uint32_t class,
                                uint8_t slot);
 
 /*
- * Reads a value of the class, up to its last field that is bound unless it is one of a row: these
- * slots are set, and JFR_SLOT_NONE holds nonsense. The cursor is bad when there are not bytes
- * enough.
+ * Reads a value of the class into the slots of its bound fields; JFR_SLOT_NONE has no meaning.
+ * Stops after the last bound field, unless the class is a row. The cursor becomes bad if bytes are
+ * missing.
  */
 void fg_jfr_class_read(struct fg_jfr_metadata *metadata, uint32_t class, struct fg_jfr_cur *cur,
                        uint64_t values[JFR_SLOTS]);
 
-/* Passes over a value of the class, all of it. */
+/* Skips a value of the class. */
 void fg_jfr_class_skip(struct fg_jfr_metadata *metadata, uint32_t class, struct fg_jfr_cur *cur);
 
 #endif

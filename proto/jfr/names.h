@@ -1,14 +1,13 @@
 /*
- * Names that a JVM makes up anew in each run, and of which each would be a function of its own:
- * generated classes and libraries unpacked into temporary files (distributor/API.md#jfr).
+ * Normalizes names that a JVM generates in each run, each of which would become a function of its
+ * own: generated classes and libraries unpacked into temporary files (distributor/API.md#jfr).
  */
 #ifndef FG_PROTO_JFR_NAMES_H
 #define FG_PROTO_JFR_NAMES_H
 
 #include "common/base/buf.h"
 
-/* Changes the symbol that stands in `text` from `from` to the end into what all its likes are
- * called. */
+/* Normalizes the symbol in `text` from `from` to its end. */
 void fg_jfr_name_clean(struct fg_buf *text, size_t from);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * Numbers and strings of a chunk of a JFR recording, as the JDK and async-profiler write them.
  *
- * Numbers are "compressed" (LEB128 of at most nine bytes) where the chunk's header says so, which
- * is nearly always, else big-endian in full width. A string is a byte that says how it is encoded:
+ * Numbers are "compressed" (LEB128 of at most nine bytes) if the chunk's header says so, which is
+ * nearly always, else big-endian in full width. A string is a byte that says how it is encoded:
  *
  *   0                              null
  *   1                              empty
@@ -29,7 +29,7 @@ struct fg_jfr_cur {
     bool fixed;
 };
 
-/* Reads from one position to another; both are cut to what there is. */
+/* Returns a cursor from one position to another; both are limited to the bytes there are. */
 static inline struct fg_jfr_cur fg_jfr_cur(const struct fg_jfr_body *body, uint32_t from,
                                            uint32_t end)
 {
@@ -50,21 +50,21 @@ static inline uint64_t fg_jfr_long(struct fg_jfr_cur *cur)
     return cur->fixed ? fg_cur_be64(&cur->in) : fg_cur_varint9(&cur->in);
 }
 
-/* What cannot be negative: sizes, counts, indexes. */
+/* Reads a number that cannot be negative: a size, count or index. */
 static inline uint64_t fg_jfr_int(struct fg_jfr_cur *cur)
 {
     return cur->fixed ? fg_cur_be32(&cur->in) : fg_cur_varint9(&cur->in);
 }
 
-/* A count of things of a byte at least: more than there are bytes left is bad. */
+/* Reads a count of items of at least one byte; more than bytes are left is bad. */
 uint64_t fg_jfr_count(struct fg_jfr_cur *cur);
 
 /* What fg_jfr_text() says of a string that is here. */
 #define JFR_NO_CONSTANT UINT64_MAX
 
 /*
- * Appends a string to out as UTF-8; what is no text becomes U+FFFD. Of a string that is a constant
- * nothing is appended and its id returned, else JFR_NO_CONSTANT.
+ * Appends a string to out as UTF-8; invalid text becomes U+FFFD. Returns JFR_NO_CONSTANT; for a
+ * string that is a constant, appends nothing and returns its id.
  */
 uint64_t fg_jfr_text(struct fg_jfr_cur *cur, struct fg_buf *out);
 

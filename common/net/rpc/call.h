@@ -1,31 +1,32 @@
-/* How a call goes from its caller to a transport and back; for the transports. */
+/* The steps of a call that all transports share. Only transports include this. */
 #ifndef FG_COMMON_NET_RPC_CALL_H
 #define FG_COMMON_NET_RPC_CALL_H
 
 #include "common/net/rpc/message.h"
 
-/* Milliseconds from now to the deadline, rounded up; 0: it is over. */
+/* Returns the milliseconds from now to the deadline, rounded up; 0: it has passed. */
 uint64_t fg_rpc_left_ms(int64_t deadline_mono_ns);
 
-/* The deadline that a request's milliseconds mean here, whatever a stranger wrote there. */
+/* Returns the deadline for the milliseconds of a request, which come from outside: at most
+ * FG_RPC_DEADLINE_MAX_MS from now. */
 int64_t fg_rpc_deadline_from(uint64_t left_ms);
 
-/* The frame of the call's request. */
+/* Returns the frame of the call's request. */
 struct fg_rpc_frame fg_call_frame(const struct fg_call *call, uint64_t cluster);
 
-/* Reads the reply in bytes, which belong to call->transport, into the call. */
+/* Reads a reply into the call. The bytes belong to call->transport. */
 void fg_call_read_reply(struct fg_call *call, struct fg_slice bytes);
 
-/* The transport is through with a call whose result is filled in. */
+/* Completes a call whose result is filled in: the last step of a transport. */
 void fg_call_finish(struct fg_call *call);
 
-/* The same without a reply. */
+/* Completes a call that got no reply. */
 void fg_call_fail(struct fg_call *call, enum fg_code code, const char *text);
 
-/* It was not even tried, which says nothing about the peer. */
+/* Completes a call that was not sent. The peer's health does not change. */
 void fg_call_refuse(struct fg_call *call, enum fg_code code, const char *text);
 
-/* done() at its home, or here. */
+/* Calls done(), on its home loop or here. */
 void fg_call_end(struct fg_call *call);
 
 /* Continues a call whose reply is filled in: requests the rest of the answer, or ends the call. */
@@ -39,8 +40,8 @@ void fg_split_free(struct fg_split *split); /* NULL is fine */
 
 /* --- reply_fetch.c --- */
 
-/* Asks for the rest of the payload, if there is any, and ends the call; hands parts over as they
- * come, or puts them together. */
+/* Fetches the rest of a chunked reply, if there is any, and ends the call: passes parts on as they
+ * arrive, or assembles them. */
 void fg_reply_fetch_start(struct fg_call *call);
 void fg_reply_fetch_free(struct fg_reply_fetch *fetch); /* NULL is fine */
 

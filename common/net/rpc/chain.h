@@ -19,7 +19,7 @@
 
 struct fg_chain {
     struct fg_peer *peer;
-    struct fg_call call; /* the one under way */
+    struct fg_call call; /* the one in flight */
 
     /* Fills in chain->call, whose done is the chain's. */
     void (*prepare)(struct fg_chain *chain);
@@ -27,10 +27,11 @@ struct fg_chain {
      * is no further call; the chain may be freed then. */
     bool (*go_on)(struct fg_chain *chain);
 
-    atomic_bool one_came; /* the chain's own: the return of send, or the answer */
+    atomic_bool one_came; /* internal: send has returned, or the answer has come */
 };
 
-/* Sends the first call. Zero all but peer, prepare and go_on before. May call go_on(). */
+/* Sends the first call. The caller has set peer, prepare and go_on, and zeroed the rest. May call
+ * go_on(). */
 void fg_chain_run(struct fg_chain *chain);
 
 #endif

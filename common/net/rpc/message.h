@@ -12,27 +12,26 @@ enum {
 };
 
 struct fg_rpc_frame {
-    uint8_t kind; /* method of a request, gRPC number of a reply */
-    uint64_t
-        key; /* a request's cluster (fg_rpc_cluster_key()); what a reply's rest is asked with */
-    uint64_t left; /* milliseconds to a request's deadline; bytes of a reply's payload to come */
+    uint8_t kind;  /* method of a request, gRPC number of a reply */
+    uint64_t key;  /* request: its cluster (fg_rpc_cluster_key()); reply: the key of its rest */
+    uint64_t left; /* request: milliseconds to the deadline; reply: bytes of its rest */
     struct fg_slice head, payload;
 };
 
-/* Bytes of the whole; 0: more than FG_RPC_MESSAGE_MAX_BYTES. */
+/* Returns the size of the encoded frame; 0: more than FG_RPC_MESSAGE_MAX_BYTES. */
 size_t fg_rpc_frame_size(const struct fg_rpc_frame *frame);
 
-/* Writes fg_rpc_frame_size() bytes. */
+/* Encodes a frame into fg_rpc_frame_size() bytes. */
 void fg_rpc_frame_encode(const struct fg_rpc_frame *frame, uint8_t *out);
 
 /*
- * Borrows from bytes. FG_E_UNIMPLEMENTED: a message of another version, or with flags that we do
- * not know; FG_E_INVALID: none of ours.
+ * Decodes a frame; its slices are borrowed from bytes. FG_E_UNIMPLEMENTED: the message has another
+ * version or unknown flags; FG_E_INVALID: it is not one of this protocol.
  */
 enum fg_code fg_rpc_frame_decode(struct fg_slice bytes, struct fg_rpc_frame *ret_frame,
                                  struct fg_err *err) fg_must_check;
 
-/* What stands in a frame for a cluster's name; 0 for "". */
+/* Returns the key of a cluster's name in frames; 0 for "". */
 uint64_t fg_rpc_cluster_key(const char *name);
 
 #endif

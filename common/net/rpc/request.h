@@ -1,5 +1,5 @@
 /*
- * A request as the server sees it, whatever way it came.
+ * A request as the server sees it, from any transport.
  */
 #ifndef FG_COMMON_NET_RPC_REQUEST_H
 #define FG_COMMON_NET_RPC_REQUEST_H
@@ -13,17 +13,17 @@ struct fg_rpc_request {
     struct fg_slice head, payload;
     int64_t deadline_mono_ns;
     enum fg_rpc_method method;
-    uint32_t owner;                   /* the connection it came by; 0: none */
-    struct fg_connection *connection; /* likewise, a reference; NULL: none */
+    uint32_t owner;                   /* id of its connection; 0: none */
+    struct fg_connection *connection; /* a reference to it; NULL: none */
     struct fg_parts_whole *whole;     /* owns the bytes if it arrived in parts; else NULL */
     uint64_t charged_bytes;           /* taken from the server's budget */
-    /* Takes the reply where it belongs, and the request with it. The frame's slices may be the
-     * request's own: copy first. The frame fits a message. */
+    /* Sends the reply and frees the request. The frame fits a message; its slices may be the
+     * request's own, so copy it first. */
     void (*reply)(struct fg_rpc_request *req, const struct fg_rpc_frame *frame);
 };
 
-/* Fills in a request from its bytes and gives it to its handler, or refuses it. req->reply, and
- * owner and connection of one that came by a connection, are set; all else is zero. */
+/* Reads a request from its bytes and passes it to its handler, or refuses it. The transport has set
+ * req->reply and, if there is a connection, owner and connection; everything else is zero. */
 void fg_rpc_dispatch(struct fg_rpc_server *server, struct fg_rpc_request *req,
                      struct fg_slice bytes);
 
@@ -31,14 +31,15 @@ void fg_rpc_dispatch(struct fg_rpc_server *server, struct fg_rpc_request *req,
  * was copied. */
 void fg_rpc_request_done(struct fg_rpc_request *req);
 
-/* Large answers that wait for their callers. */
+/* Returns the chunked replies whose callers have not fetched everything. */
 struct fg_chunked_replies *fg_rpc_server_chunked_replies(struct fg_rpc_server *server);
 
 /* Returns the bytes of requests that are being assembled from parts or handled. */
 uint64_t fg_rpc_server_request_bytes(struct fg_rpc_server *server);
+/* Returns the number of connections. */
 unsigned fg_rpc_server_connections(struct fg_rpc_server *server);
 
-/* What a caller of the server's own cluster writes in its frames. */
+/* Returns the key of the server's cluster in frames. */
 uint64_t fg_rpc_server_cluster(const struct fg_rpc_server *server);
 
 #endif

@@ -1,29 +1,29 @@
 /*
- * Calls between services, over nng's request/reply protocol (protocol of the messages below;
- * transport inproc inside one process, TCP between machines, in the clear or in TLS).
+ * Calls between services, over nng's request/reply protocol: transport inproc inside a process, TCP
+ * between machines, in the clear or with TLS.
  *
- * A peer is the callers' side and one of the four interfaces between our logic and the world: here
- * the real one (fg_peer_dial), fg_peer_direct (calls a server's handlers without a socket), and
- * that of tests/lib/peer_faulty.h, which drops, delays and fails what it passes on. peers.h keeps
- * peers by address.
+ * A peer is the callers' side, and one of the four interfaces between our logic and the world.
+ * There are fg_peer_dial() (the real one), fg_peer_direct() (calls a server's handlers without a
+ * socket), and tests/lib/peer_faulty.h, which drops, delays and fails calls. peers.h keeps peers by
+ * address.
  *
  * Requests are idempotent: a caller that does not know whether a request arrived sends it again.
- * nng's own resending is switched off. Every request carries its deadline, at most
- * FG_RPC_DEADLINE_MAX_MS away, and a server does not begin what is too late.
+ * nng's own resending is off. Every request carries its deadline, at most FG_RPC_DEADLINE_MAX_MS
+ * away, and a server does not start a request after its deadline.
  *
  * A message: "FGR1", u8 method (request) or fg code as gRPC number (reply), u8 0, u16 0,
  *   request: u64 cluster, u64 milliseconds left to the deadline,
- *   reply:   u64 name of the rest, u64 bytes of the payload that are not here yet,
+ *   reply:   u64 key of the rest, u64 bytes of the rest,
  *   u32 head length, head, payload; little-endian.
  * The head is a protobuf message of proto/inner.proto, the payload bytes of the method's own form.
  * In a failed reply the head is the error's text. The cluster is XXH3-64 of its name, 0 for none.
  *
- * Large answers: a reply has at most FG_RPC_PART_BYTES of payload. Where there is more the server
- * keeps it under a name, and the caller asks for it part after part: method MORE, head: u64 name,
- * u64 offset in the payload; reply: the part, and how much is left. Offset 2^64-1: the rest is not
- * wanted. The rest belongs to the connection it was made for. It is gone once its end was sent,
- * when the connection ends, at the call's deadline, and when nobody asked for half a minute; who
- * asks then is told FG_E_UNAVAILABLE.
+ * Chunked replies: a reply has at most FG_RPC_PART_BYTES of payload. If there is more, the server
+ * keeps the rest under a key, and the caller fetches it part by part: method MORE, head: u64 key,
+ * u64 offset in the payload; reply: the part, and how much is left. Offset 2^64-1 drops the rest.
+ * The rest belongs to its connection. The server frees it when its end was sent, when the
+ * connection ends, at the call's deadline, and when no part was fetched for 30 s; a later request
+ * for it gets FG_E_UNAVAILABLE.
  *
  * Large requests: a request of more than FG_RPC_WHOLE_MAX_BYTES is sent in parts, one after another
  * on one connection: method PART, head: u64 key that the caller chooses, u64 offset, u64 total
@@ -32,20 +32,21 @@
  * is the reply to the request. FG_E_UNAVAILABLE: no memory now, or the server has dropped earlier
  * parts.
  *
- * Versions: every message says its own, so there is no greeting, which a reconnect to another
- * process would make worthless anyway. Methods and fields of heads are only added: an unknown
- * method is FG_E_UNIMPLEMENTED, an unknown field passed over. What cannot be added so is a new
- * number after "FGR", or one of the zero bytes: a server answers either with FG_E_UNIMPLEMENTED, as
- * FGR1. A later release speaks FGR1 too for one minor version, answers in what it was asked in, and
- * asks again in FGR1 when told UNIMPLEMENTED. What does not begin with "FGR" is FG_E_INVALID.
+ * Versions: every message carries its version, so there is no greeting, which a reconnect to
+ * another process would invalidate anyway. Methods and fields of heads are only added: an unknown
+ * method is FG_E_UNIMPLEMENTED, an unknown field is ignored. Other changes need a new number after
+ * "FGR", or one of the zero bytes: a server answers both with FG_E_UNIMPLEMENTED, as FGR1. A later
+ * release also speaks FGR1 for one minor version, replies in the version of the request, and
+ * repeats a request in FGR1 after UNIMPLEMENTED. A message that does not begin with "FGR" is
+ * FG_E_INVALID.
  *
  * Authentication: TLS authenticates both sides before the first message, by certificates that name
  * a service or by a secret that all services share (secure.h, secret.h). Messages carry no proof of
  * their own, and recorded ones cannot be replayed. A server without TLS must listen on loopback,
  * unless rpc.insecure is set.
  *
- * Clusters: a request for another cluster than the server's is FG_E_UNAVAILABLE. The one that was
- * meant is not at this address any more; later, or elsewhere, it may be.
+ * Clusters: a request for another cluster than the server's is FG_E_UNAVAILABLE: the intended
+ * server is not at this address at the moment.
  */
 #ifndef FG_COMMON_NET_RPC_RPC_H
 #define FG_COMMON_NET_RPC_RPC_H
@@ -91,7 +92,7 @@ struct fg_rpc_settings {
     uint64_t threads;
     uint64_t answers_max_bytes, requests_max_bytes;
     uint64_t connections_max, connections_per_address_max;
-    int64_t ping_after_ns, ping_timeout_ns; /* keepalive.h; ping_after_ns 0: nobody looks */
+    int64_t ping_after_ns, ping_timeout_ns; /* keepalive.h; ping_after_ns 0: no keep-alive */
 };
 
 /* The section "rpc". */
@@ -102,20 +103,20 @@ extern const size_t fg_rpc_n_fields;
  * Before fg_rpc_create(). */
 void fg_rpc_share(struct fg_rpc_settings *settings, uint64_t memory_max_bytes);
 
-/* Where functions take one, NULL is a process without a cluster's name, with the defaults. */
+/* What all calls of a process share. Functions accept NULL: no cluster name, default settings. */
 struct fg_rpc;
 
 /*
- * Before anything else of this module. settings and registry (NULL: nothing is counted) are
- * borrowed; nobody scrapes once it was destroyed. FG_E_INVALID: certificate files that cannot be
- * used, or a secret's file, with the setting, the file and the reason.
+ * Creates it, before anything else of this module. settings and registry are borrowed; registry
+ * NULL: no metrics. The registry is not scraped after this was destroyed. FG_E_INVALID: the files
+ * of certificates or of the secret are unusable, with the setting, the file and the reason.
  */
 enum fg_code fg_rpc_create(const struct fg_rpc_settings *settings, struct fg_registry *registry,
                            struct fg_rpc **ret_rpc, struct fg_err *err) fg_must_check;
 void fg_rpc_destroy(struct fg_rpc *rpc); /* after its peers and servers; NULL is fine */
 
-/* Looks at the certificate files now, which otherwise happens every few seconds. true: they had
- * changed and hold for new connections. May block. */
+/* Checks the certificate files now instead of within seconds. Returns true if they had changed and
+ * are used for new connections. May block. */
 bool fg_rpc_tls_reload(struct fg_rpc *rpc);
 
 /* Sets nng's thread counts, for programs without a struct fg_rpc; once, before anything else. */
@@ -123,29 +124,29 @@ void fg_rpc_init(unsigned threads);
 
 /* --- callers --- */
 
-/* Zeroed but for ops by who makes one. */
+/* The implementation sets `ops`; all other fields start at zero. */
 struct fg_peer {
     const struct fg_peer_ops *ops;
-    /* This module's own: how it goes. */
+    /* Internal: counts and times of calls. */
     atomic_uint calls, failures, connections;
     _Atomic int64_t success_mono_ns, failure_mono_ns, late_mono_ns, connected_wall_ns;
-    struct fg_peer_record *record; /* what is counted; NULL: nothing */
+    struct fg_peer_record *record; /* metrics; NULL: none */
     struct fg_peer *next_counted;
 };
 
 /*
- * One call. The caller fills the upper part and keeps the whole until done() was called; the
- * reply's slices live until fg_call_done(). done() runs on home's thread, or where the reply
- * arrived when home is NULL, and must not block.
+ * One call. The caller fills the upper part and keeps the struct until done() was called; the
+ * reply's slices live until fg_call_done(). done() runs on the loop `home`, or if home is NULL on
+ * the thread on which the reply arrives, and must not block.
  */
 struct fg_call {
     enum fg_rpc_method method;
     struct fg_slice head, payload; /* copied by send */
     int64_t deadline_mono_ns;
     uint64_t reply_max_bytes; /* larger payloads end in FG_E_LIMIT; 0: FG_RPC_REPLY_MAX_BYTES */
-    /* NULL: the payload comes whole. Else each part is given here, in order, and reply_payload is
-     * empty. On a transport's thread; must not block; false: no more, which ends the call with
-     * FG_E_CANCELED. */
+    /* Takes the parts of the payload, in order; reply_payload is empty then. Runs on a thread of
+     * the transport and must not block. Returns false to end the call with FG_E_CANCELED. NULL: the
+     * payload is assembled. */
     bool (*on_part)(struct fg_call *call, struct fg_slice part);
     struct fg_loop *home;
     void (*done)(struct fg_call *call);
@@ -154,28 +155,29 @@ struct fg_call {
     struct fg_err err;
     struct fg_slice reply_head, reply_payload;
 
-    /* This module's own. */
+    /* Internal. */
     struct fg_peer *peer;
-    void *transport; /* what the reply's bytes belong to */
+    void *transport; /* owns the bytes of the reply */
     struct fg_reply_fetch *fetch;
     struct fg_split *split;
-    uint64_t rest_key, rest_bytes; /* of the payload, where the first reply had not all of it */
-    bool single;                   /* somebody else asks for the rest */
+    uint64_t rest_key, rest_bytes; /* of the payload beyond the first reply */
+    bool single;                   /* the caller fetches the rest itself */
     int64_t begun_mono_ns;
-    atomic_bool unwanted; /* nobody waits for the rest */
+    atomic_bool unwanted; /* the rest is not needed any more */
     struct fg_msg msg;
 };
 
 struct fg_peer_ops {
     void (*send)(struct fg_peer *peer,
-                 struct fg_call *call);    /* never fails itself: done() says so */
+                 struct fg_call *call);    /* never fails: done() gets the error */
     void (*release)(struct fg_call *call); /* frees call->transport */
-    void (*destroy)(struct fg_peer *peer); /* no call is under way */
+    void (*destroy)(struct fg_peer *peer); /* no call is in flight */
 };
 
+/* Sends a call. done() is called in any case, perhaps before this returns. */
 void fg_peer_send(struct fg_peer *peer, struct fg_call *call);
 
-/* Frees the reply. Once per call that was sent, after done(). */
+/* Frees the reply. Call it once per sent call, after done(). */
 void fg_call_done(struct fg_peer *peer, struct fg_call *call);
 
 static inline void fg_peer_destroy(struct fg_peer *peer)
@@ -193,40 +195,39 @@ enum fg_code fg_peer_wait(struct fg_peer *peer, int64_t timeout_ns,
                           struct fg_err *err) fg_must_check;
 
 /*
- * How a peer does, by the calls that were made to it. A failure is one that another peer might not
- * have had: nobody there, or no answer in time. An error that the other side answered with is none.
+ * The health of a peer, from the calls that were made to it. A failure is an unreachable peer or a
+ * missing answer. An answer that is an error is not a failure.
  */
 struct fg_peer_health {
     unsigned calls;            /* sent, and fg_call_done() not yet called */
     unsigned failures;         /* since the last answer */
-    int64_t success_mono_ns;   /* the last one's time; 0: there was none */
-    int64_t failure_mono_ns;   /* likewise */
-    bool connected;            /* now; of one that needs no connection: never */
-    int64_t connected_wall_ns; /* since when; 0: it is not */
+    int64_t success_mono_ns;   /* time of the last answer; 0: none */
+    int64_t failure_mono_ns;   /* time of the last failure; 0: none */
+    bool connected;            /* now; false for peers without connections */
+    int64_t connected_wall_ns; /* since when; 0: not connected */
 };
 void fg_peer_health(const struct fg_peer *peer, struct fg_peer_health *ret_health);
 
 /*
- * Says that the caller has waited for this call, which is under way, for longer than it should
- * take. If the peer has answered no call since this one was sent, it is bad from now on. Any
- * thread.
+ * Notes that a call in flight takes longer than the caller expects. If the peer has answered no
+ * call since this one was sent, it is bad from now on. Any thread.
  */
 void fg_call_is_late(const struct fg_call *call);
 
 /*
- * Tells whether the peer should be asked last by a caller that has a choice: in the last 10 s it
- * failed and has not answered the last three calls, or a call to it was late. An answer ends that,
- * and so do 10 s in which nobody asked.
+ * Returns true if callers that have a choice should ask this peer last: in the last 10 s it did not
+ * answer three calls in a row, or a call to it was late. An answer ends that, and so do 10 s
+ * without calls.
  */
 bool fg_peer_is_bad(const struct fg_peer *peer, int64_t now_mono_ns);
 
 /*
- * url: "inproc://name", "tcp://host:port" or, with certificates or a secret in the settings and
- * only then, "tls+tcp://host:port". calls_max: contexts, calls under way at one time; one more is
- * FG_E_LIMIT at once. Connecting goes on in the background: a call made without a connection waits
- * a quarter of a second for one and is FG_E_UNAVAILABLE then. A call under way when the connection
- * breaks is FG_E_UNAVAILABLE at once; one that nothing comes over any more is closed and made anew
- * (keepalive.h). Destroying waits for callbacks: not from a done() without a home.
+ * Creates a peer. url: "inproc://name", "tcp://host:port", or, exactly if certificates or a secret
+ * are set, "tls+tcp://host:port". calls_max: calls in flight; further ones fail with FG_E_LIMIT.
+ * Connects in the background: a call without a connection waits 250 ms for one and then fails with
+ * FG_E_UNAVAILABLE. If the connection breaks, calls in flight fail with FG_E_UNAVAILABLE at once. A
+ * connection without responses is closed and opened again (keepalive.h). Destroying waits for
+ * callbacks: do not do it from a done() without a home.
  */
 enum fg_code fg_peer_dial(struct fg_rpc *rpc, const char *url, unsigned calls_max,
                           struct fg_peer **ret_peer, struct fg_err *err) fg_must_check;
@@ -236,30 +237,30 @@ enum fg_code fg_peer_dial(struct fg_rpc *rpc, const char *url, unsigned calls_ma
 struct fg_rpc_server;
 struct fg_rpc_request;
 
-/* Called on a transport thread: hands over to a worker and returns. */
+/* Handles a request, on a thread of the transport: passes it to a worker and returns. */
 typedef void (*fg_rpc_handler)(struct fg_rpc_request *req, void *arg);
 
 /*
- * requests_max: how many are worked on at a time; further ones wait in the transport. Handlers are
- * set before start.
+ * Creates a server. requests_max: requests that are handled at a time; further ones wait in the
+ * transport. Set the handlers before start. Never fails.
  */
 struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests_max);
 void fg_rpc_server_handle(struct fg_rpc_server *server, enum fg_rpc_method method,
                           fg_rpc_handler handler, void *arg);
-/* Listens. url: as in fg_peer_dial(); with "tls+tcp" callers must show a certificate or know the
- * secret. FG_E_INVALID: "tcp" on an address that is not loopback, without rpc.insecure. */
+/* Starts to listen. url: as in fg_peer_dial(); with "tls+tcp" callers must show a certificate or
+ * know the secret. FG_E_INVALID: "tcp" on an address that is not loopback, without rpc.insecure. */
 enum fg_code fg_rpc_server_start(struct fg_rpc_server *server, const char *url,
                                  struct fg_err *err) fg_must_check;
 
 /*
- * Takes no new requests and waits for the answers of those under way. Of a large answer that is its
- * first part: who asks for the next hears FG_E_UNAVAILABLE. Not from a handler. A server is started
- * and stopped once.
+ * Stops taking requests and waits until those in work are answered. Of a chunked reply only the
+ * first part is sent; fetching the next one fails with FG_E_UNAVAILABLE. Not from a handler. A
+ * server is started and stopped once.
  */
 void fg_rpc_server_stop(struct fg_rpc_server *server);
 void fg_rpc_server_destroy(struct fg_rpc_server *server);
 
-/* Slices live until the reply. */
+/* Return parts of the request; slices live until the reply. */
 enum fg_rpc_method fg_rpc_method(const struct fg_rpc_request *req);
 struct fg_slice fg_rpc_head(const struct fg_rpc_request *req);
 struct fg_slice fg_rpc_payload(const struct fg_rpc_request *req);

@@ -1,5 +1,5 @@
 /*
- * What peer and server share of nng. nng's numbers go no further than these files.
+ * What peer and server share of nng. nng's error numbers stay within these files.
  */
 #ifndef FG_COMMON_NET_RPC_WIRE_H
 #define FG_COMMON_NET_RPC_WIRE_H
@@ -9,15 +9,17 @@
 
 #include <nng/nng.h>
 
-/* Options of a dialer (at creation) or listener are set by these two. */
+/* Set the options of a new dialer or listener. Return nng's error number, or 0. */
 int fg_wire_tune_dialer(nng_dialer dialer);
 int fg_wire_tune_listener(nng_listener listener);
 
-/* A message holding the frame, in one copy; NULL: larger than a message may be. */
+/* Returns a message with a copy of the frame; NULL: the frame exceeds the maximum. */
 nng_msg *fg_wire_msg(const struct fg_rpc_frame *frame);
 
+/* Returns the bytes of a message, borrowed. */
 struct fg_slice fg_wire_bytes(nng_msg *msg);
 
+/* Returns the code for an error number of nng. */
 enum fg_code fg_wire_code(int rv);
 
 /* Returns true at most once every ten seconds, for warnings that strangers can cause. */
@@ -26,7 +28,7 @@ bool fg_wire_may_say(_Atomic int64_t *quiet_until_mono_ns);
 /* Returns the remote address of a connection; zeros if it is in the same process. */
 struct fg_connection_address fg_wire_address(nng_pipe pipe);
 
-/* FG_OK for 0, else the code and nng's own words. */
+/* Returns FG_OK for 0, else the code with nng's own message. */
 enum fg_code fg_wire_check(int rv, struct fg_err *err) fg_must_check;
 
 #endif

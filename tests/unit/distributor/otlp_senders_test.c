@@ -50,7 +50,7 @@ static bool admit_number(struct dist_otlp_senders *senders, int number, int64_t 
 }
 
 /* When the table is full, nobody is forgotten before the hour is over. */
-static void a_full_table_admits_nobody(void **state)
+static void a_full_table_logs_no_further_senders(void **state)
 {
     struct dist_otlp_senders *senders = dist_otlp_senders_create();
 
@@ -72,7 +72,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(once_an_hour),
-        cmocka_unit_test(a_full_table_admits_nobody),
+        cmocka_unit_test(a_full_table_logs_no_further_senders),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

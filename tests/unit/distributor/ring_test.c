@@ -180,7 +180,7 @@ static void a_dead_owner_costs_nothing(void **state)
         expect(f, 200, "");
 }
 
-static void too_few_are_an_answer(void **state)
+static void too_few_ingesters_are_a_503(void **state)
 {
     struct fixture *f = *state;
 
@@ -190,7 +190,7 @@ static void too_few_are_an_answer(void **state)
 }
 
 /* Two are away for three rounds. */
-static void those_that_come_back_are_in_time(void **state)
+static void replicas_that_come_back_in_time_count(void **state)
 {
     static const struct push_answer away[] = {
         {.code = FG_E_UNAVAILABLE}, {.code = FG_E_UNAVAILABLE}, {.code = FG_E_UNAVAILABLE}};
@@ -204,7 +204,7 @@ static void those_that_come_back_are_in_time(void **state)
     assert_int_equal(push_ring_count(&f->ring, BOB), 4);
 }
 
-static void definitions_are_sent_to_who_lacks_them(void **state)
+static void definitions_are_sent_to_ingesters_that_lack_them(void **state)
 {
     static const struct push_answer lacks[] = {{.lacks = true}};
     static const struct push_answer away[] = {{.code = FG_E_UNAVAILABLE}};
@@ -224,7 +224,7 @@ static void definitions_are_sent_to_who_lacks_them(void **state)
 }
 
 /* The ring has a fourth member, and the distributor does not know: it hears of it and reads. */
-static void a_stale_ring_is_read_again(void **state)
+static void a_stale_ring_is_reloaded(void **state)
 {
     static const struct push_answer stale[] = {{.code = FG_E_PRECONDITION, .newest = 4}};
     struct fixture *f = *state;
@@ -241,7 +241,7 @@ static void a_stale_ring_is_read_again(void **state)
     assert_true(total >= 2);
 }
 
-static void a_ring_that_ingesters_do_not_know_yet_is_waited_for(void **state)
+static void a_push_waits_for_ingesters_to_load_the_ring(void **state)
 {
     static const struct push_answer early[] = {{.code = FG_E_ABORTED}, {.code = FG_E_ABORTED}};
     struct fixture *f = *state;
@@ -252,7 +252,7 @@ static void a_ring_that_ingesters_do_not_know_yet_is_waited_for(void **state)
     assert_int_equal(push_ring_count(&f->ring, ANN), 3);
 }
 
-static void full_ingesters_are_an_answer(void **state)
+static void full_ingesters_answer_429(void **state)
 {
     static const struct push_answer full[] = {{.code = FG_E_LIMIT}};
     struct fixture *f = *state;
@@ -439,12 +439,12 @@ int main(void)
         TEST(an_upload_goes_to_all_its_owners, open_all),
         TEST(an_upload_waits_for_the_first_ring, open_late),
         TEST(a_dead_owner_costs_nothing, open_without_cat),
-        TEST(too_few_are_an_answer, open_with_ann_alone),
-        TEST(those_that_come_back_are_in_time, open_all),
-        TEST(definitions_are_sent_to_who_lacks_them, open_all),
-        TEST(a_stale_ring_is_read_again, open_all),
-        TEST(a_ring_that_ingesters_do_not_know_yet_is_waited_for, open_without_cat),
-        TEST(full_ingesters_are_an_answer, open_all),
+        TEST(too_few_ingesters_are_a_503, open_with_ann_alone),
+        TEST(replicas_that_come_back_in_time_count, open_all),
+        TEST(definitions_are_sent_to_ingesters_that_lack_them, open_all),
+        TEST(a_stale_ring_is_reloaded, open_all),
+        TEST(a_push_waits_for_ingesters_to_load_the_ring, open_without_cat),
+        TEST(full_ingesters_answer_429, open_all),
         TEST(a_service_is_divided_by_the_spread, open_spread),
     };
 

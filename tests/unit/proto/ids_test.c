@@ -81,7 +81,7 @@ static void every_shape_is_found(void **state)
 }
 
 /* One after the other in the same memory, each after each. */
-static void memory_is_used_again(void **state)
+static void memory_is_reused(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_ids ids = {0};
@@ -140,7 +140,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape_is_found),
-        cmocka_unit_test(memory_is_used_again),
+        cmocka_unit_test(memory_is_reused),
         cmocka_unit_test(of_equal_ids_the_first_counts),
         cmocka_unit_test(the_arena_sets_the_limit),
     };

@@ -99,7 +99,7 @@ static void refuses_what_is_cut_short(void **state)
     fg_arena_destroy(arena);
 }
 
-static void keeps_to_its_memory(void **state)
+static void chunked_replies_stay_within_their_memory(void **state)
 {
     struct fg_arena *arena = fg_arena_create(4096);
     struct fg_buf bytes;
@@ -120,7 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_series),
         cmocka_unit_test(refuses_what_is_cut_short),
-        cmocka_unit_test(keeps_to_its_memory),
+        cmocka_unit_test(chunked_replies_stay_within_their_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

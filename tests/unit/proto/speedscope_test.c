@@ -255,7 +255,7 @@ static void bad_files(void **state)
     }
 }
 
-static void others_errors_end_it(void **state)
+static void other_errors_of_the_sink_end_the_decoding(void **state)
 {
     struct decoded decoded = {.namer_fails = true};
 
@@ -323,8 +323,10 @@ static void memory_is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_files),           cmocka_unit_test(bad_files),
-        cmocka_unit_test(others_errors_end_it), cmocka_unit_test(limits),
+        cmocka_unit_test(good_files),
+        cmocka_unit_test(bad_files),
+        cmocka_unit_test(other_errors_of_the_sink_end_the_decoding),
+        cmocka_unit_test(limits),
         cmocka_unit_test(memory_is_bounded),
     };
 

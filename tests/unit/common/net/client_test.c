@@ -283,7 +283,7 @@ static void a_get_brings_status_headers_and_body(void **state)
     ask_destroy(ask);
 }
 
-static void bodies_go_with_any_method(void **state)
+static void any_method_may_have_a_body(void **state)
 {
     static const char *const methods[] = {"POST", "PUT", "DELETE"};
     struct fixture *f = *state;
@@ -304,7 +304,7 @@ static void bodies_go_with_any_method(void **state)
     }
 }
 
-static void a_head_has_headers_alone(void **state)
+static void a_head_request_gets_headers_only(void **state)
 {
     struct fixture *f = *state;
     struct ask *ask = ask_create(f, f->server, "/object");
@@ -318,7 +318,7 @@ static void a_head_has_headers_alone(void **state)
 }
 
 /* Its Content-Length is another's: nothing of that length comes. */
-static void a_head_may_tell_of_more_than_is_taken(void **state)
+static void a_head_request_may_announce_more_than_the_limit(void **state)
 {
     struct fixture *f = *state;
     struct ask *ask = ask_create(f, f->server, "/object");
@@ -330,7 +330,7 @@ static void a_head_may_tell_of_more_than_is_taken(void **state)
     ask_destroy(ask);
 }
 
-static void what_goes_once_goes_over_a_new_connection(void **state)
+static void once_requests_use_a_new_connection(void **state)
 {
     struct fixture *f = *state;
 
@@ -374,7 +374,7 @@ static void says_whether_a_request_has_left(void **state)
     ask_destroy(ask);
 }
 
-static void any_status_is_an_answer(void **state)
+static void any_status_counts_as_an_answer(void **state)
 {
     struct fixture *f = *state;
     struct ask *ask = ask_create(f, f->server, "/404");
@@ -427,7 +427,7 @@ static void failures_name_the_url_and_no_password(void **state)
     ask_destroy(ask);
 }
 
-static void who_takes_too_long_is_left(void **state)
+static void late_ingesters_are_not_waited_for(void **state)
 {
     struct fixture *f = *state;
     struct ask *ask = ask_create(f, f->server, "/silent");
@@ -439,7 +439,7 @@ static void who_takes_too_long_is_left(void **state)
     ask_destroy(ask);
 }
 
-static void what_is_too_large_is_refused(void **state)
+static void input_that_is_too_large_is_refused(void **state)
 {
     static const char *const paths[] = {"/big", "/big-chunked"};
     struct fixture *f = *state;
@@ -509,7 +509,7 @@ static void a_stream_ends_when_its_receiver_has_enough(void **state)
     ask_destroy(ask);
 }
 
-static void a_refused_stream_has_a_body(void **state)
+static void a_refused_stream_returns_its_body(void **state)
 {
     struct fixture *f = *state;
     struct ask *ask = ask_create(f, f->server, "/404");
@@ -541,7 +541,7 @@ static void certificates_are_checked(void **state)
     ask_destroy(ask);
 }
 
-static void we_show_a_certificate_where_one_is_wanted(void **state)
+static void a_client_certificate_is_sent_if_the_server_asks(void **state)
 {
     struct fixture *f = *state;
     struct fg_client_tls tls = {.ca_file = f->identity.cert};
@@ -587,7 +587,7 @@ static void the_token_is_read_each_time(void **state)
     ask_destroy(ask);
 }
 
-static void so_many_run_so_many_wait_the_rest_is_refused(void **state)
+static void running_and_waiting_requests_are_limited(void **state)
 {
     struct fixture *f = *state;
     struct ask *asks[RUNNING_MAX + WAITING_MAX + 1];
@@ -609,7 +609,7 @@ static void so_many_run_so_many_wait_the_rest_is_refused(void **state)
         ask_destroy(asks[i]);
 }
 
-static void what_is_cancelled_is_over(void **state)
+static void a_canceled_request_does_not_call_done(void **state)
 {
     struct fixture *f = *state;
     struct ask *asks[RUNNING_MAX + 2];
@@ -632,7 +632,7 @@ static void what_is_cancelled_is_over(void **state)
 }
 
 /* One that times out and one that is cancelled; were a look-up waited for, this would not end. */
-static void names_that_take_long_hold_up_nobody(void **state)
+static void slow_name_lookups_do_not_block_others(void **state)
 {
     struct fixture *f = *state;
     struct ask *slow = ask_create(f, f->server, "/");
@@ -658,27 +658,27 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_get_brings_status_headers_and_body),
-        TEST(bodies_go_with_any_method),
-        TEST(a_head_has_headers_alone),
-        TEST(a_head_may_tell_of_more_than_is_taken),
-        TEST(what_goes_once_goes_over_a_new_connection),
+        TEST(any_method_may_have_a_body),
+        TEST(a_head_request_gets_headers_only),
+        TEST(a_head_request_may_announce_more_than_the_limit),
+        TEST(once_requests_use_a_new_connection),
         TEST(says_whether_a_request_has_left),
-        TEST(any_status_is_an_answer),
+        TEST(any_status_counts_as_an_answer),
         TEST(redirects_are_not_followed),
         TEST(connections_are_used_again),
         TEST(failures_name_the_url_and_no_password),
-        TEST(who_takes_too_long_is_left),
-        TEST(what_is_too_large_is_refused),
+        TEST(late_ingesters_are_not_waited_for),
+        TEST(input_that_is_too_large_is_refused),
         TEST(answers_share_a_budget),
         TEST(streams_come_piece_by_piece),
         TEST(a_stream_ends_when_its_receiver_has_enough),
-        TEST(a_refused_stream_has_a_body),
+        TEST(a_refused_stream_returns_its_body),
         TEST(certificates_are_checked),
-        TEST(we_show_a_certificate_where_one_is_wanted),
+        TEST(a_client_certificate_is_sent_if_the_server_asks),
         TEST(the_token_is_read_each_time),
-        TEST(so_many_run_so_many_wait_the_rest_is_refused),
-        TEST(what_is_cancelled_is_over),
-        TEST(names_that_take_long_hold_up_nobody),
+        TEST(running_and_waiting_requests_are_limited),
+        TEST(a_canceled_request_does_not_call_done),
+        TEST(slow_name_lookups_do_not_block_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

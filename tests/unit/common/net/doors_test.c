@@ -157,7 +157,7 @@ static void names_of_another_listener(void **state)
     expect(state, "GET", "/echo", "flamegrid", nothing, listed ? 421 : 200);
 }
 
-static void a_star_is_any_name(void **state)
+static void a_star_allows_any_host(void **state)
 {
     expect(state, "GET", "/echo", "evil.example", nothing, 200);
 }
@@ -326,7 +326,7 @@ int main(void)
         TEST(names_of_a_loopback_listener, setup_loopback),
         TEST(names_of_another_listener, setup_elsewhere),
         TEST(names_of_another_listener, setup_listed),
-        TEST(a_star_is_any_name, setup_star),
+        TEST(a_star_allows_any_host, setup_star),
         TEST(authority_and_host, setup_loopback),
         TEST(pages_of_other_sites, setup_loopback),
         TEST(origins_at_default_ports, setup_loopback),

@@ -85,7 +85,7 @@ static int ask_metrics(const struct fixture *f)
 }
 
 /* Many ask while a text is being made, and the loop serves others: all get that one text. */
-static void one_text_for_all_who_wait(void **state)
+static void all_waiting_scrapes_share_one_text(void **state)
 {
     enum { ASKERS = 20 };
     struct fixture *f = *state;
@@ -113,7 +113,7 @@ static void one_text_for_all_who_wait(void **state)
 }
 
 /* Within a second it is the same one; later it is another. */
-static void a_text_is_for_a_second(void **state)
+static void a_metrics_text_is_reused_for_a_second(void **state)
 {
     struct fixture *f = *state;
     int64_t start_ns = fg_mono_ns(fg_clock_real());
@@ -125,7 +125,7 @@ static void a_text_is_for_a_second(void **state)
     assert_true(fg_mono_ns(fg_clock_real()) - start_ns >= FG_SECOND_NS);
 }
 
-static void compressed_if_the_client_likes(void **state)
+static void metrics_are_compressed_if_the_client_accepts_it(void **state)
 {
     struct fixture *f = *state;
     struct libdeflate_decompressor *inflate = libdeflate_alloc_decompressor();
@@ -181,9 +181,10 @@ static void stop_waits_for_the_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_text_for_all_who_wait, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_text_is_for_a_second, setup, teardown),
-        cmocka_unit_test_setup_teardown(compressed_if_the_client_likes, setup, teardown),
+        cmocka_unit_test_setup_teardown(all_waiting_scrapes_share_one_text, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_metrics_text_is_reused_for_a_second, setup, teardown),
+        cmocka_unit_test_setup_teardown(metrics_are_compressed_if_the_client_accepts_it, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(stop_waits_for_the_text, setup, teardown),
     };
 

@@ -64,7 +64,7 @@ static void names_are_of_the_run_the_service_and_the_series(void **state)
     fg_buf_done(&text);
 }
 
-static void a_graph_is_read_by_cells(void **state)
+static void a_flame_graph_is_summed_by_cells(void **state)
 {
     int64_t cells[10] = {0}, foreign = 0;
     struct fg_tree tree;
@@ -91,7 +91,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(profiles_are_the_same_each_time),
         cmocka_unit_test(names_are_of_the_run_the_service_and_the_series),
-        cmocka_unit_test(a_graph_is_read_by_cells),
+        cmocka_unit_test(a_flame_graph_is_summed_by_cells),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

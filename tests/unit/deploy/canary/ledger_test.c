@@ -66,7 +66,7 @@ static void numbers_go_round_the_cells(void **state)
     }
 }
 
-static void what_is_settled_is_expected(void **state)
+static void settled_profiles_are_expected(void **state)
 {
     struct canary_ledger *ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
     struct canary_ledger_expected expected;
@@ -119,7 +119,7 @@ static void ranges_are_of_times_services_and_series(void **state)
 }
 
 /* The old ones are sums, whether they were settled before or after; and whatever was skipped. */
-static void the_old_are_summed(void **state)
+static void old_profiles_are_summed(void **state)
 {
     struct canary_ledger *ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
     struct canary_ledger_range range;
@@ -144,7 +144,7 @@ static void the_old_are_summed(void **state)
     canary_ledger_destroy(ledger);
 }
 
-static void what_failed_is_sent_again_when_it_is_time(void **state)
+static void failed_profiles_are_retried_when_due(void **state)
 {
     struct canary_ledger *ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
     uint32_t attempts = 0;
@@ -169,7 +169,7 @@ static void what_failed_is_sent_again_when_it_is_time(void **state)
     canary_ledger_destroy(ledger);
 }
 
-static void only_so_many_are_pending(void **state)
+static void pending_profiles_are_bounded(void **state)
 {
     struct canary_ledger *ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
 
@@ -189,7 +189,7 @@ static void add_up(int64_t settled_mono_ns, void *arg)
     *(int64_t *)arg += settled_mono_ns;
 }
 
-static void what_was_seen_is_seen_once(void **state)
+static void each_profile_becomes_visible_once(void **state)
 {
     struct canary_ledger *ledger = canary_ledger_create(&shape, KEPT_MAX, PENDING_MAX);
     struct canary_ledger_expected expected;
@@ -216,12 +216,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_go_round_the_cells),
-        cmocka_unit_test(what_is_settled_is_expected),
+        cmocka_unit_test(settled_profiles_are_expected),
         cmocka_unit_test(ranges_are_of_times_services_and_series),
-        cmocka_unit_test(the_old_are_summed),
-        cmocka_unit_test(what_failed_is_sent_again_when_it_is_time),
-        cmocka_unit_test(only_so_many_are_pending),
-        cmocka_unit_test(what_was_seen_is_seen_once),
+        cmocka_unit_test(old_profiles_are_summed),
+        cmocka_unit_test(failed_profiles_are_retried_when_due),
+        cmocka_unit_test(pending_profiles_are_bounded),
+        cmocka_unit_test(each_profile_becomes_visible_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,7 +100,7 @@ static void assert_finding(const struct scene *scene, uint32_t at, enum canary_v
     assert_int_equal(scene->verdict.findings[at].number, number);
 }
 
-static void a_right_answer_is_right(void **state)
+static void a_correct_answer_has_no_findings(void **state)
 {
     struct scene scene;
 
@@ -133,7 +133,7 @@ static void one_lost_and_one_double_are_named(void **state)
     tear_down(&scene);
 }
 
-static void an_empty_cell_has_lost_all(void **state)
+static void an_empty_cell_has_lost_all_its_profiles(void **state)
 {
     struct scene scene;
 
@@ -147,7 +147,7 @@ static void an_empty_cell_has_lost_all(void **state)
     tear_down(&scene);
 }
 
-static void what_nobody_can_name_is_wrong_all_the_same(void **state)
+static void faults_without_a_profile_count_too(void **state)
 {
     struct scene scene;
 
@@ -244,10 +244,10 @@ static void every_single_change_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_right_answer_is_right),
+        cmocka_unit_test(a_correct_answer_has_no_findings),
         cmocka_unit_test(one_lost_and_one_double_are_named),
-        cmocka_unit_test(an_empty_cell_has_lost_all),
-        cmocka_unit_test(what_nobody_can_name_is_wrong_all_the_same),
+        cmocka_unit_test(an_empty_cell_has_lost_all_its_profiles),
+        cmocka_unit_test(faults_without_a_profile_count_too),
         cmocka_unit_test(foreign_stacks_are_found),
         cmocka_unit_test(pending_profiles_may_be_there),
         cmocka_unit_test(a_total_with_many_pending_has_bounds),

@@ -66,7 +66,7 @@ static void options_and_words_mix(void **state)
     assert_false(values.types);
 }
 
-static void what_others_know_is_left(void **state)
+static void stacks_that_the_others_know_are_not_marked(void **state)
 {
     static const char *const line[] = {"--config", "--types", "a", "--bucket.type=s3",
                                        "-oout",    "--limit", "7", NULL};
@@ -118,7 +118,7 @@ static void forms_of_values(void **state)
     }
 }
 
-static void what_is_wrong_is_said(void **state)
+static void errors_name_the_fault(void **state)
 {
     static const struct {
         const char *line[WORDS_MAX], *want;
@@ -190,8 +190,10 @@ static void commands_refuse_and_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_and_words_mix),    cmocka_unit_test(what_others_know_is_left),
-        cmocka_unit_test(forms_of_values),          cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(options_and_words_mix),
+        cmocka_unit_test(stacks_that_the_others_know_are_not_marked),
+        cmocka_unit_test(forms_of_values),
+        cmocka_unit_test(errors_name_the_fault),
         cmocka_unit_test(commands_refuse_and_help),
     };
 

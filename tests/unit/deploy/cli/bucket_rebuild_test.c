@@ -124,7 +124,7 @@ static void damaged_manifest_is_kept(void **state)
     fixture_must(cli_bucket_verify(f->bucket, f->out, &err), &err);
 }
 
-static void blocks_without_a_manifest_come_first(void **state)
+static void blocks_without_a_manifest_are_reported_first(void **state)
 {
     struct fixture *f = *state;
     const struct cli_rebuild_options options = {.apply = true, .accept_loss = true};
@@ -174,7 +174,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fixture_set_up, fixture_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(generations_only_grow),    TEST(profiles_of_two_uploads_are_taken_once),
-        TEST(damaged_manifest_is_kept), TEST(blocks_without_a_manifest_come_first),
+        TEST(damaged_manifest_is_kept), TEST(blocks_without_a_manifest_are_reported_first),
         TEST(rings_are_not_guessed),
     };
 

@@ -373,7 +373,7 @@ static void a_damaged_header_is_no_loss(void **state)
     close_world(world);
 }
 
-static void nodes_of_other_blocks_are_dropped(void **state)
+static void rollups_of_other_blocks_are_dropped(void **state)
 {
     struct world *world = open_hours(57);
     struct fg_blocks_entry block;
@@ -390,7 +390,7 @@ static void nodes_of_other_blocks_are_dropped(void **state)
 }
 
 /* What took the place of profiles cannot be made again: the damaged service is lost. */
-static void nodes_that_are_alone_lose_one_service(void **state)
+static void damaged_rollup_only_blocks_lose_one_service(void **state)
 {
     const int64_t week = 7 * PLAN_DAY_NS;
     struct world *world = open_world(61);
@@ -495,7 +495,7 @@ static void an_object_with_one_damaged_part_cannot_be_saved(void **state)
     close_world(world);
 }
 
-static void what_is_not_damaged_is_refused(void **state)
+static void an_intact_object_is_refused(void **state)
 {
     struct world *world = open_compacted(79, 2 * PLAN_DAY_NS);
     struct fg_blocks_entry block;
@@ -531,7 +531,7 @@ static bool has_orphans(struct world *world)
 }
 
 /* Deletes nothing that is needed, wherever it is cut off; what it leaves behind is swept. */
-static void it_may_end_anywhere(void **state)
+static void truncated_requests_are_handled(void **state)
 {
     struct world *world = open_compacted(81, 2 * PLAN_DAY_NS);
     struct fg_blocks_entry block;
@@ -592,7 +592,7 @@ static void race_close(struct fg_bucket *bucket)
     (void)bucket;
 }
 
-static void a_lost_race_changes_nothing(void **state)
+static void a_manifest_that_changed_meanwhile_is_not_replaced(void **state)
 {
     static const struct fg_bucket_ops ops = {race_send, race_cancel, race_close};
     struct world *world = open_compacted(83, 2 * PLAN_DAY_NS);
@@ -625,14 +625,14 @@ int main(void)
         cmocka_unit_test(pending_deletions_are_carried_out),
         cmocka_unit_test(derived_data_is_made_again),
         cmocka_unit_test(a_damaged_header_is_no_loss),
-        cmocka_unit_test(nodes_of_other_blocks_are_dropped),
-        cmocka_unit_test(nodes_that_are_alone_lose_one_service),
+        cmocka_unit_test(rollups_of_other_blocks_are_dropped),
+        cmocka_unit_test(damaged_rollup_only_blocks_lose_one_service),
         cmocka_unit_test(a_lost_directory_is_no_loss_while_the_sources_are_there),
         cmocka_unit_test(a_segment_without_a_directory_cannot_be_saved),
         cmocka_unit_test(an_object_with_one_damaged_part_cannot_be_saved),
-        cmocka_unit_test(what_is_not_damaged_is_refused),
-        cmocka_unit_test(it_may_end_anywhere),
-        cmocka_unit_test(a_lost_race_changes_nothing),
+        cmocka_unit_test(an_intact_object_is_refused),
+        cmocka_unit_test(truncated_requests_are_handled),
+        cmocka_unit_test(a_manifest_that_changed_meanwhile_is_not_replaced),
     };
 
     fg_log_set_level(FG_LOG_ERROR);

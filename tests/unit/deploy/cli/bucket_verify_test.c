@@ -83,7 +83,7 @@ static void expect_fault(struct fixture *f, const char *object, const char *text
     assert_null(strstr(f->said, "\nok: "));
 }
 
-static void what_is_right_is_counted(void **state)
+static void intact_objects_are_counted(void **state)
 {
     struct fixture *f = *state;
     struct fg_err err;
@@ -96,7 +96,7 @@ static void what_is_right_is_counted(void **state)
 }
 
 /* Bills are made from manifests: what these say has to be in the objects. */
-static void usage_that_is_only_in_the_manifest(void **state)
+static void usage_that_only_the_manifest_has_is_a_fault(void **state)
 {
     struct fixture *f = *state;
     struct fg_manifest *manifest = read_l0(f);
@@ -177,7 +177,7 @@ static void manifests_that_say_something_else(void **state)
     fg_manifest_unref(manifest);
 }
 
-static void objects_that_are_not_there(void **state)
+static void missing_objects_are_faults(void **state)
 {
     struct fixture *f = *state;
     struct fg_manifest *manifest = read_l0(f);
@@ -261,7 +261,7 @@ static void faults_behind_the_first(void **state)
     fg_manifest_unref(manifest);
 }
 
-static void objects_that_nobody_refers_to_are_counted(void **state)
+static void unreferenced_objects_are_counted(void **state)
 {
     struct fixture *f = *state;
     struct fg_manifest *manifest = read_l0(f);
@@ -282,17 +282,17 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up_with_ring, fixture_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(what_is_right_is_counted),
+        TEST(intact_objects_are_counted),
         TEST(an_empty_bucket_is_right),
-        TEST(usage_that_is_only_in_the_manifest),
+        TEST(usage_that_only_the_manifest_has_is_a_fault),
         TEST(profiles_that_are_there_twice),
         TEST(manifests_that_say_something_else),
-        TEST(objects_that_are_not_there),
+        TEST(missing_objects_are_faults),
         TEST(manifests_that_are_missing_or_cut),
         TEST(a_ring_that_is_missing),
         TEST(manifests_of_different_times),
         TEST(faults_behind_the_first),
-        TEST(objects_that_nobody_refers_to_are_counted),
+        TEST(unreferenced_objects_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

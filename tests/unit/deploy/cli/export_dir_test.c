@@ -64,7 +64,7 @@ static void write_text(const char *path, const char *text, size_t times)
     assert_int_equal(fclose(file), 0);
 }
 
-static void what_is_wrong_with_labels(void **state)
+static void faults_of_labels_are_named(void **state)
 {
     static const struct {
         const char *text, *want;
@@ -134,7 +134,7 @@ static void assert_found(const char *part, size_t times)
     assert_int_equal(fg_slice_search(rest, part), SIZE_MAX);
 }
 
-static void names_of_files_lead_nowhere_else(void **state)
+static void file_names_cannot_leave_their_folder(void **state)
 {
     char long_name[600];
     char folder[64];
@@ -163,7 +163,7 @@ static void names_of_files_lead_nowhere_else(void **state)
     remove_folder(folder);
 }
 
-static void what_the_system_says(void **state)
+static void system_errors_are_passed_on(void **state)
 {
     struct cli_export_dir dir = {.path = "/dev/null"};
     struct fg_label label = {FG_LIT("service_name"), FG_LIT("a")};
@@ -180,9 +180,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(labels_come_back),
-        cmocka_unit_test(what_is_wrong_with_labels),
-        cmocka_unit_test(names_of_files_lead_nowhere_else),
-        cmocka_unit_test(what_the_system_says),
+        cmocka_unit_test(faults_of_labels_are_named),
+        cmocka_unit_test(file_names_cannot_leave_their_folder),
+        cmocka_unit_test(system_errors_are_passed_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

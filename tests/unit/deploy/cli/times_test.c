@@ -65,7 +65,7 @@ static void fractions_are_kept(void **state)
     assert_int_equal(ns, 1123456789);
 }
 
-static void all_else_says_what_is_understood(void **state)
+static void other_times_are_refused_with_the_accepted_forms(void **state)
 {
     static const char *const cases[] = {
         "",
@@ -116,7 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_understood),
         cmocka_unit_test(fractions_are_kept),
-        cmocka_unit_test(all_else_says_what_is_understood),
+        cmocka_unit_test(other_times_are_refused_with_the_accepted_forms),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,7 @@ static void add(struct dist_definition_cache *cache, uint64_t key, uint64_t star
     dist_definition_cache_add(cache, key, start_id, ids->ids, ids->n);
 }
 
-static void of_each_key(void **state)
+static void each_key_has_its_own_set(void **state)
 {
     struct dist_definition_cache *cache = dist_definition_cache_create(100000);
     struct ids *some = ids_create(1, 500), *more = ids_create(401, 200);
@@ -64,7 +64,7 @@ static void of_each_key(void **state)
     free(more);
 }
 
-static void a_new_run_begins_with_nothing(void **state)
+static void a_restarted_ingester_starts_with_an_empty_set(void **state)
 {
     struct dist_definition_cache *cache = dist_definition_cache_create(100000);
     struct ids *some = ids_create(1, 500), *more = ids_create(501, 5);
@@ -83,7 +83,7 @@ static void a_new_run_begins_with_nothing(void **state)
 }
 
 /* What there is room for stays, whichever lock it is under. */
-static void few_large_services(void **state)
+static void a_few_large_services_fill_the_cache(void **state)
 {
     struct dist_definition_cache *cache = dist_definition_cache_create((size_t)6 * STACKS);
     struct ids *all = ids_create(1, STACKS);
@@ -98,7 +98,7 @@ static void few_large_services(void **state)
 }
 
 /* Services come and go; one is always there. */
-static void unused_goes_first(void **state)
+static void the_least_recently_used_set_is_evicted_first(void **state)
 {
     enum { KNOWN = 100000 };
 
@@ -143,8 +143,10 @@ static void many_small_services(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_each_key),         cmocka_unit_test(a_new_run_begins_with_nothing),
-        cmocka_unit_test(few_large_services),  cmocka_unit_test(unused_goes_first),
+        cmocka_unit_test(each_key_has_its_own_set),
+        cmocka_unit_test(a_restarted_ingester_starts_with_an_empty_set),
+        cmocka_unit_test(a_few_large_services_fill_the_cache),
+        cmocka_unit_test(the_least_recently_used_set_is_evicted_first),
         cmocka_unit_test(many_small_services),
     };
 

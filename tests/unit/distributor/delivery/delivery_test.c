@@ -229,7 +229,7 @@ static void expect_count(struct fixture *f, const char *line)
 
 /* ---- tests ---- */
 
-static void two_of_three_are_enough(void **state)
+static void two_of_three_replicas_are_a_quorum(void **state)
 {
     struct fixture *f = *state;
     struct dist_delivery *delivery = create(f, 9);
@@ -266,7 +266,7 @@ static void two_of_three_are_enough(void **state)
     dist_delivery_leave(delivery);
 }
 
-static void what_a_straggler_lacks_is_defined_next_time(void **state)
+static void definitions_that_a_straggler_lacks_are_sent_next_time(void **state)
 {
     struct fixture *f = *state;
 
@@ -279,7 +279,7 @@ static void what_a_straggler_lacks_is_defined_next_time(void **state)
     expect_count(f, "stragglers_total{outcome=\"failed\"} 1");
 }
 
-static void a_dead_owner_is_not_needed(void **state)
+static void a_quorum_does_not_need_a_dead_owner(void **state)
 {
     struct fixture *f = *state;
 
@@ -291,7 +291,7 @@ static void a_dead_owner_is_not_needed(void **state)
     assert_int_equal(deliver(f), 0);
 }
 
-static void two_dead_owners_are_too_many(void **state)
+static void two_dead_owners_of_three_miss_the_quorum(void **state)
 {
     struct fixture *f = *state;
     struct dist_delivery *delivery = create(f, 9);
@@ -350,7 +350,7 @@ static void wait_calls(struct fixture *f, uint16_t shard, const char *name, unsi
 }
 
 /* One of revision 4 and one of revision 5 are no quorum of either. */
-static void a_quorum_is_of_one_revision(void **state)
+static void answers_under_two_revisions_are_no_quorum(void **state)
 {
     struct fixture *f = *state;
     struct push_asked *old, *third, *now;
@@ -391,7 +391,7 @@ static void a_quorum_is_of_one_revision(void **state)
 }
 
 /* Nobody waits for the third when another knows better. */
-static void a_newer_revision_is_told_at_once(void **state)
+static void a_newer_revision_ends_the_round_at_once(void **state)
 {
     struct fixture *f = *state;
     struct dist_delivery *delivery = create(f, 9);
@@ -409,7 +409,7 @@ static void a_newer_revision_is_told_at_once(void **state)
     dist_delivery_leave(delivery);
 }
 
-static void those_that_do_not_know_it_yet_are_asked_again(void **state)
+static void ingesters_behind_the_ring_are_asked_again(void **state)
 {
     struct fixture *f = *state;
     struct dist_delivery *delivery = create(f, 9);
@@ -426,7 +426,7 @@ static void those_that_do_not_know_it_yet_are_asked_again(void **state)
 }
 
 /* Without cat: ann has it, bob is told what it lacks, and ann does not get it again. */
-static void one_that_lacks_definitions_gets_them(void **state)
+static void an_ingester_that_lacks_definitions_gets_them(void **state)
 {
     struct fixture *f = *state;
     struct dist_delivery *delivery = create(f, 9);
@@ -447,7 +447,7 @@ static void one_that_lacks_definitions_gets_them(void **state)
     assert_int_equal(push_ring_count(&f->ring, ANN), 1);
 }
 
-static void a_full_quorum_is_a_refusal(void **state)
+static void a_quorum_of_full_ingesters_is_a_refusal(void **state)
 {
     struct fixture *f = *state;
     struct dist_delivery *delivery = create(f, 9);
@@ -462,7 +462,7 @@ static void a_full_quorum_is_a_refusal(void **state)
     dist_delivery_leave(delivery);
 }
 
-static void one_full_and_one_dead_are_not(void **state)
+static void one_full_and_one_dead_owner_are_no_refusal(void **state)
 {
     struct fixture *f = *state;
     struct dist_delivery *delivery = create(f, 9);
@@ -473,7 +473,7 @@ static void one_full_and_one_dead_are_not(void **state)
 }
 
 /* One message at a time: what waits for a slow one is dropped when there is too much of it. */
-static void stragglers_have_an_end(void **state)
+static void the_memory_of_stragglers_is_bounded(void **state)
 {
     struct fixture *f = *state;
     struct push_asked *slow;
@@ -542,17 +542,17 @@ static void an_owner_is_found_at_its_new_address(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(two_of_three_are_enough, open_all),
-        TEST(what_a_straggler_lacks_is_defined_next_time, open_all),
-        TEST(a_dead_owner_is_not_needed, open_without_cat),
-        TEST(two_dead_owners_are_too_many, open_with_ann_alone),
-        TEST(a_quorum_is_of_one_revision, open_all),
-        TEST(a_newer_revision_is_told_at_once, open_all),
-        TEST(those_that_do_not_know_it_yet_are_asked_again, open_all),
-        TEST(one_that_lacks_definitions_gets_them, open_without_cat),
-        TEST(a_full_quorum_is_a_refusal, open_all),
-        TEST(one_full_and_one_dead_are_not, open_without_cat),
-        TEST(stragglers_have_an_end, open_narrow),
+        TEST(two_of_three_replicas_are_a_quorum, open_all),
+        TEST(definitions_that_a_straggler_lacks_are_sent_next_time, open_all),
+        TEST(a_quorum_does_not_need_a_dead_owner, open_without_cat),
+        TEST(two_dead_owners_of_three_miss_the_quorum, open_with_ann_alone),
+        TEST(answers_under_two_revisions_are_no_quorum, open_all),
+        TEST(a_newer_revision_ends_the_round_at_once, open_all),
+        TEST(ingesters_behind_the_ring_are_asked_again, open_all),
+        TEST(an_ingester_that_lacks_definitions_gets_them, open_without_cat),
+        TEST(a_quorum_of_full_ingesters_is_a_refusal, open_all),
+        TEST(one_full_and_one_dead_owner_are_no_refusal, open_without_cat),
+        TEST(the_memory_of_stragglers_is_bounded, open_narrow),
         TEST(stopping_waits_for_stragglers, open_narrow),
         TEST(an_owner_is_found_at_its_new_address, open_without_cat),
     };

@@ -42,7 +42,7 @@ static void do_all(struct dist_flush_timer *timer, struct work *work, unsigned l
     (void)pthread_mutex_unlock(&work->lock);
 }
 
-static void it_looks_until_nothing_is_left(void **state)
+static void the_timer_flushes_until_nothing_waits(void **state)
 {
     struct work work = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
     struct dist_flush_timer *timer = dist_flush_timer_create(FG_MS_NS, flush, &work);
@@ -56,7 +56,7 @@ static void it_looks_until_nothing_is_left(void **state)
     assert_true(work.looks >= 53);
 }
 
-static void it_ends_asleep_and_awake(void **state)
+static void the_timer_stops_asleep_and_armed(void **state)
 {
     struct work work = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
     struct dist_flush_timer *timer = dist_flush_timer_create(FG_HOUR_NS, flush, &work);
@@ -81,8 +81,8 @@ static void it_ends_asleep_and_awake(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_looks_until_nothing_is_left),
-        cmocka_unit_test(it_ends_asleep_and_awake),
+        cmocka_unit_test(the_timer_flushes_until_nothing_waits),
+        cmocka_unit_test(the_timer_stops_asleep_and_armed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -208,7 +208,7 @@ static void an_idle_ingester_gets_each_batch_at_once(void **state)
     assert_true(dist_peer_queue_is_idle(f->queue));
 }
 
-static void a_busy_one_gets_what_collected_in_one_message(void **state)
+static void a_busy_ingester_gets_collected_batches_in_one_message(void **state)
 {
     struct fixture *f = *state;
 
@@ -228,7 +228,7 @@ static void a_busy_one_gets_what_collected_in_one_message(void **state)
 }
 
 /* One message is under way: what comes waits for its answer. */
-static void what_comes_meanwhile_collects(void **state)
+static void batches_collect_while_a_message_is_in_flight(void **state)
 {
     struct fixture *f = *state;
 
@@ -242,7 +242,7 @@ static void what_comes_meanwhile_collects(void **state)
 }
 
 /* Nothing more comes, and no answer: it leaves all the same. */
-static void what_has_waited_long_leaves_when_looked_at(void **state)
+static void batches_that_waited_long_leave_at_a_flush(void **state)
 {
     struct fixture *f = *state;
 
@@ -262,7 +262,7 @@ static void what_has_waited_long_leaves_when_looked_at(void **state)
 }
 
 /* What is enough for a message does not wait for an answer, however soon it comes. */
-static void what_is_enough_does_not_wait(void **state)
+static void enough_batches_leave_without_waiting(void **state)
 {
     struct fixture *f = *state;
 
@@ -294,7 +294,7 @@ static void a_full_queue_refuses(void **state)
     assert_int_equal(f->items[19].item.code, FG_OK);
 }
 
-static void what_is_larger_than_the_queue_gets_out_alone(void **state)
+static void a_batch_larger_than_the_queue_leaves_alone(void **state)
 {
     struct fixture *f = *state;
     char large[20 * PEER_QUEUE_ITEM_BYTES];
@@ -310,7 +310,7 @@ static void what_is_larger_than_the_queue_gets_out_alone(void **state)
     assert_int_equal(f->items[2].item.code, FG_OK);
 }
 
-static void a_failed_call_fails_its_items(void **state)
+static void a_failed_call_fails_all_its_batches(void **state)
 {
     struct fixture *f = *state;
 
@@ -351,7 +351,7 @@ static void a_message_is_under_one_revision(void **state)
 }
 
 /* Three failures running: what waits is done for, and one message at a time finds out. */
-static void a_silent_one_keeps_nobody_waiting(void **state)
+static void an_unresponsive_ingester_fails_batches_at_once(void **state)
 {
     struct fixture *f = *state;
 
@@ -382,7 +382,7 @@ static void a_silent_one_keeps_nobody_waiting(void **state)
     assert_int_equal(f->items[10].item.code, FG_OK);
 }
 
-static void what_is_too_late_is_not_sent(void **state)
+static void batches_past_their_deadline_are_not_sent(void **state)
 {
     struct fixture *f = *state;
 
@@ -397,7 +397,7 @@ static void what_is_too_late_is_not_sent(void **state)
     answer(f, SIZE_MAX);
 }
 
-static void what_waits_can_be_taken_back(void **state)
+static void waiting_batches_can_be_canceled(void **state)
 {
     struct fixture *f = *state;
 
@@ -416,7 +416,7 @@ static void what_waits_can_be_taken_back(void **state)
     assert_int_equal(f->items[5].done, 0);
 }
 
-static void stopping_lets_nobody_wait(void **state)
+static void stopping_fails_waiting_batches(void **state)
 {
     struct fixture *f = *state;
 
@@ -438,22 +438,25 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_idle_ingester_gets_each_batch_at_once, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_busy_one_gets_what_collected_in_one_message, set_up,
+        cmocka_unit_test_setup_teardown(a_busy_ingester_gets_collected_batches_in_one_message,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(batches_collect_while_a_message_is_in_flight, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(what_comes_meanwhile_collects, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_has_waited_long_leaves_when_looked_at, set_up,
+        cmocka_unit_test_setup_teardown(batches_that_waited_long_leave_at_a_flush, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(what_is_enough_does_not_wait, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(enough_batches_leave_without_waiting, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_queue_refuses, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_larger_than_the_queue_gets_out_alone, set_up,
+        cmocka_unit_test_setup_teardown(a_batch_larger_than_the_queue_leaves_alone, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_failed_call_fails_its_items, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_failed_call_fails_all_its_batches, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_answer_for_others_is_an_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_message_is_under_one_revision, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_silent_one_keeps_nobody_waiting, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_too_late_is_not_sent, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_waits_can_be_taken_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(stopping_lets_nobody_wait, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_unresponsive_ingester_fails_batches_at_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(batches_past_their_deadline_are_not_sent, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(waiting_batches_can_be_canceled, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(stopping_fails_waiting_batches, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,7 +175,7 @@ static void the_first_scrape_has_nothing_to_compare_with(void **state)
     assert_false(f->result.reset);
 }
 
-static void what_has_grown_is_stored(void **state)
+static void growth_is_stored(void **state)
 {
     struct fixture *f = *state;
 
@@ -187,7 +187,7 @@ static void what_has_grown_is_stored(void **state)
     scrape(f, "c 1 5, b 2 20 9, a 5 500 1", "c 1 5 0, b 1 10 9, a 0 0 1");
 }
 
-static void an_empty_profile_is_a_beginning_too(void **state)
+static void an_empty_first_profile_counts_as_first_scrape(void **state)
 {
     struct fixture *f = *state;
 
@@ -197,7 +197,7 @@ static void an_empty_profile_is_a_beginning_too(void **state)
     assert_false(f->result.reset);
 }
 
-static void a_process_that_began_anew_counts_from_zero(void **state)
+static void a_restarted_process_counts_from_zero(void **state)
 {
     struct fixture *f = *state;
 
@@ -209,7 +209,7 @@ static void a_process_that_began_anew_counts_from_zero(void **state)
 }
 
 /* It has more by now than the one before, but in other places. */
-static void a_busy_new_process_is_one_too(void **state)
+static void a_restart_of_a_busy_process_is_detected(void **state)
 {
     struct fixture *f = *state;
 
@@ -219,7 +219,7 @@ static void a_busy_new_process_is_one_too(void **state)
 }
 
 /* Numbers of objects are estimates, and fall when a stack allocates larger ones. */
-static void one_stack_that_falls_is_no_new_process(void **state)
+static void one_stack_that_falls_is_no_restart(void **state)
 {
     struct fixture *f = *state;
 
@@ -230,7 +230,7 @@ static void one_stack_that_falls_is_no_new_process(void **state)
 }
 
 /* Who shows only its largest stacks leaves small ones out now and then. */
-static void a_small_stack_that_goes_is_no_new_process(void **state)
+static void a_small_stack_that_disappears_is_no_restart(void **state)
 {
     struct fixture *f = *state;
 
@@ -278,7 +278,7 @@ static void equal_stacks_of_other_spans_are_others(void **state)
     assert_int_equal(f->batch.profiles[0].links[0].span_id, 12);
 }
 
-static void other_types_are_a_beginning(void **state)
+static void changed_types_start_a_first_scrape(void **state)
 {
     struct fixture *f = *state;
 
@@ -292,7 +292,7 @@ static void other_types_are_a_beginning(void **state)
 }
 
 /* A tenant's rules may give every stack another label: that is no new process. */
-static void other_rules_are_a_beginning(void **state)
+static void changed_rules_start_a_first_scrape(void **state)
 {
     struct fixture *f = *state;
     struct fg_label label = {FG_LIT("l"), FG_LIT("1")};
@@ -320,7 +320,7 @@ static void without_cumulative_types_nothing_changes(void **state)
     assert_int_equal(f->batch.profiles[0].values[0], 3);
 }
 
-static void without_memory_it_is_a_first_scrape_again(void **state)
+static void without_memory_the_next_scrape_is_a_first_one(void **state)
 {
     struct fixture *f = *state;
 
@@ -337,7 +337,7 @@ static void without_memory_it_is_a_first_scrape_again(void **state)
 }
 
 /* The law: what is stored and what was there at first are what is there at last. */
-static void growth_adds_up(void **state)
+static void growth_over_scrapes_adds_up(void **state)
 {
     struct fixture *f = *state;
     int64_t objects = 1000, stored = 0;
@@ -364,19 +364,19 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(the_first_scrape_has_nothing_to_compare_with),
-        TEST(what_has_grown_is_stored),
-        TEST(an_empty_profile_is_a_beginning_too),
-        TEST(a_process_that_began_anew_counts_from_zero),
-        TEST(a_busy_new_process_is_one_too),
-        TEST(one_stack_that_falls_is_no_new_process),
-        TEST(a_small_stack_that_goes_is_no_new_process),
+        TEST(growth_is_stored),
+        TEST(an_empty_first_profile_counts_as_first_scrape),
+        TEST(a_restarted_process_counts_from_zero),
+        TEST(a_restart_of_a_busy_process_is_detected),
+        TEST(one_stack_that_falls_is_no_restart),
+        TEST(a_small_stack_that_disappears_is_no_restart),
         TEST(equal_stacks_of_other_labels_are_others),
         TEST(equal_stacks_of_other_spans_are_others),
-        TEST(other_types_are_a_beginning),
-        TEST(other_rules_are_a_beginning),
+        TEST(changed_types_start_a_first_scrape),
+        TEST(changed_rules_start_a_first_scrape),
         TEST(without_cumulative_types_nothing_changes),
-        TEST(without_memory_it_is_a_first_scrape_again),
-        TEST(growth_adds_up),
+        TEST(without_memory_the_next_scrape_is_a_first_one),
+        TEST(growth_over_scrapes_adds_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,7 +133,7 @@ static void files_come_change_and_go(void **state)
     room_wait_targets(f->room, "");
 }
 
-static void what_two_files_have_is_one_target(void **state)
+static void a_target_in_two_files_is_scraped_once(void **state)
 {
     struct fixture *f = *state;
 
@@ -167,7 +167,7 @@ static void errors_on_loop(void *arg)
     dist_file_discovery_each_error(seen->f->files, note_error, seen);
 }
 
-static void a_broken_file_leaves_what_was(void **state)
+static void an_unreadable_file_keeps_its_old_targets(void **state)
 {
     struct fixture *f = *state;
     struct seen_errors seen = {.f = f};
@@ -186,7 +186,7 @@ static void a_broken_file_leaves_what_was(void **state)
     room_wait_targets(f->room, ALL_A);
 }
 
-static void a_file_that_is_too_large_is_said_to_be(void **state)
+static void a_file_that_is_too_large_is_reported(void **state)
 {
     struct fixture *f = *state;
     struct seen_errors seen = {.f = f};
@@ -204,7 +204,7 @@ static void a_file_that_is_too_large_is_said_to_be(void **state)
 }
 
 /* A pipe would keep who opens it waiting. */
-static void what_is_no_file_is_passed_over(void **state)
+static void other_than_regular_files_are_skipped(void **state)
 {
     struct fixture *f = *state;
     char path[128];
@@ -259,10 +259,10 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(files_come_change_and_go),
-        TEST(what_two_files_have_is_one_target),
-        TEST(a_broken_file_leaves_what_was),
-        TEST(a_file_that_is_too_large_is_said_to_be),
-        TEST(what_is_no_file_is_passed_over),
+        TEST(a_target_in_two_files_is_scraped_once),
+        TEST(an_unreadable_file_keeps_its_old_targets),
+        TEST(a_file_that_is_too_large_is_reported),
+        TEST(other_than_regular_files_are_skipped),
         TEST(targets_that_are_none_are_shown),
         TEST(more_targets_than_may_be_are_dropped),
         cmocka_unit_test(patterns_end_in_what_can_be_read),

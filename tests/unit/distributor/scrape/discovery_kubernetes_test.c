@@ -344,7 +344,7 @@ static void a_watch_goes_on_from_the_last_version(void **state)
 }
 
 /* Both ways of the API to say it. */
-static void a_version_that_is_too_old_is_listed_again(void **state)
+static void an_expired_version_lists_all_pods_again(void **state)
 {
     static const char *const ways[] = {
         EVENT("ERROR", "{\"kind\":\"Status\",\"code\":410,\"message\":\"too old\"}"), "410"};
@@ -366,7 +366,7 @@ static void a_version_that_is_too_old_is_listed_again(void **state)
     (void)wait_request(f, 0, "resourceVersion=11&");
 }
 
-static void pages_that_expired_begin_anew(void **state)
+static void expired_pages_restart_the_list(void **state)
 {
     struct fixture *f = *state;
     size_t at;
@@ -416,7 +416,7 @@ static void wait_error(struct fixture *f, const char *part)
     }
 }
 
-static void what_is_refused_is_said_and_tried_again(void **state)
+static void refusals_of_the_api_are_shown_and_retried(void **state)
 {
     struct fixture *f = *state;
 
@@ -443,7 +443,7 @@ static void the_token_is_read_again(void **state)
 
 /* Targets stay as they were while the API is away, and after nonsense everything is listed again.
  */
-static void trouble_leaves_targets_as_they_were(void **state)
+static void api_failures_keep_the_targets(void **state)
 {
     struct fixture *f = *state;
 
@@ -498,12 +498,12 @@ int main(void)
         TEST(a_list_comes_in_pages_and_is_watched),
         TEST(events_change_targets),
         TEST(a_watch_goes_on_from_the_last_version),
-        TEST(a_version_that_is_too_old_is_listed_again),
-        TEST(pages_that_expired_begin_anew),
+        TEST(an_expired_version_lists_all_pods_again),
+        TEST(expired_pages_restart_the_list),
         TEST(large_pages_become_smaller),
-        TEST(what_is_refused_is_said_and_tried_again),
+        TEST(refusals_of_the_api_are_shown_and_retried),
         TEST(the_token_is_read_again),
-        TEST(trouble_leaves_targets_as_they_were),
+        TEST(api_failures_keep_the_targets),
         TEST(settings_narrow_it_down),
         cmocka_unit_test(pauses_grow_and_differ),
     };

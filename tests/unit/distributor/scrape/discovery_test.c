@@ -78,7 +78,7 @@ static void groups(void **state)
 }
 
 /* Many targets times many labels: a small file that stands for a lot. */
-static void a_product_of_targets_and_labels_has_an_end(void **state)
+static void targets_times_labels_are_bounded(void **state)
 {
     struct dist_discovered *discovered = dist_discovered_create();
     struct fg_buf text;
@@ -104,7 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups),
-        cmocka_unit_test(a_product_of_targets_and_labels_has_an_end),
+        cmocka_unit_test(targets_times_labels_are_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -249,7 +249,7 @@ static void events(void **state)
     }
 }
 
-static void events_that_are_none(void **state)
+static void malformed_events_are_refused(void **state)
 {
     static const struct {
         const char *line;
@@ -301,7 +301,7 @@ int main(void)
         cmocka_unit_test(a_page_has_pods_that_ask_and_a_version),
         cmocka_unit_test(lists_that_are_none_are_refused),
         cmocka_unit_test(events),
-        cmocka_unit_test(events_that_are_none),
+        cmocka_unit_test(malformed_events_are_refused),
         cmocka_unit_test(a_status_says_why),
     };
 

@@ -82,7 +82,7 @@ static const struct {
 };
 /* clang-format on */
 
-static void what_is_wrong_is_said(void **state)
+static void errors_name_the_fault(void **state)
 {
     (void)state;
     for (size_t i = 0; i < FG_COUNT(wrong); i++) {
@@ -98,7 +98,7 @@ static void what_is_wrong_is_said(void **state)
     }
 }
 
-static void there_are_so_many_and_no_more(void **state)
+static void the_number_of_connections_is_limited(void **state)
 {
     struct dist_profile_kinds kinds;
     struct fg_buf yaml;
@@ -119,8 +119,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_built_in_ones_are_alloys),
         cmocka_unit_test(settings_change_and_add),
-        cmocka_unit_test(what_is_wrong_is_said),
-        cmocka_unit_test(there_are_so_many_and_no_more),
+        cmocka_unit_test(errors_name_the_fault),
+        cmocka_unit_test(the_number_of_connections_is_limited),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -203,7 +203,7 @@ static void growth_is_stored_once(void **state)
     (void)pthread_mutex_unlock(&f->room->ingester.lock);
 }
 
-static void a_dead_line_costs_another_try(void **state)
+static void a_dead_connection_costs_one_retry(void **state)
 {
     struct fixture *f = *state;
 
@@ -216,7 +216,7 @@ static void a_dead_line_costs_another_try(void **state)
 }
 
 /* The answer was lost, not the profile. */
-static void what_was_stored_all_the_same_counts_once(void **state)
+static void a_profile_stored_without_an_answer_counts_once(void **state)
 {
     struct fixture *f = *state;
 
@@ -239,7 +239,7 @@ static void definitions_are_sent_again_with_the_same_growth(void **state)
 }
 
 /* It certainly was not stored, so the next scrape has it. */
-static void what_is_refused_for_good_is_in_the_next(void **state)
+static void growth_of_a_refused_profile_is_in_the_next(void **state)
 {
     struct fixture *f = *state;
 
@@ -252,7 +252,7 @@ static void what_is_refused_for_good_is_in_the_next(void **state)
 }
 
 /* Nobody can tell whether it was: it is lost rather than counted twice. */
-static void what_nobody_can_tell_is_not_counted_twice(void **state)
+static void growth_with_an_unknown_outcome_is_not_counted_twice(void **state)
 {
     struct fixture *f = *state;
 
@@ -281,7 +281,7 @@ static void a_restart_counts_from_zero(void **state)
 }
 
 /* A target that is found again, with others beside it, goes on. */
-static void an_update_does_not_begin_anew(void **state)
+static void an_update_keeps_running_scrape_loops(void **state)
 {
     struct fixture *f = *state;
 
@@ -341,7 +341,7 @@ static void failures_are_counted_by_what_they_are(void **state)
 }
 
 /* Four places; two dozen targets that never answer; and one that does. */
-static void those_that_hang_harm_nobody(void **state)
+static void hanging_targets_do_not_stop_others(void **state)
 {
     struct fixture *f = *state;
     struct fg_buf yaml;
@@ -364,7 +364,7 @@ static void those_that_hang_harm_nobody(void **state)
 }
 
 /* Ending waits for nobody who hangs; tear_down() shows it. */
-static void the_end_does_not_wait_for_targets(void **state)
+static void stopping_does_not_wait_for_targets(void **state)
 {
     struct fixture *f = *state;
 
@@ -375,7 +375,7 @@ static void the_end_does_not_wait_for_targets(void **state)
 }
 
 /* And while the ingester takes its time. */
-static void the_end_waits_for_what_is_being_stored(void **state)
+static void stopping_waits_for_pushes_in_progress(void **state)
 {
     struct fixture *f = *state;
 
@@ -384,7 +384,7 @@ static void the_end_waits_for_what_is_being_stored(void **state)
     room_wait_metric(f->room, SCRAPE_RETRIES, 1);
 }
 
-static void the_first_moment_is_the_hashs_own(void **state)
+static void the_offset_of_the_first_scrape_follows_from_the_hash(void **state)
 {
     int64_t interval = 15 * FG_SECOND_NS, first = dist_scrape_loop_first_ns(12345, interval, 0);
 
@@ -405,18 +405,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(profiles_are_stored_with_the_targets_labels),
         TEST(growth_is_stored_once),
-        TEST(a_dead_line_costs_another_try),
-        TEST(what_was_stored_all_the_same_counts_once),
+        TEST(a_dead_connection_costs_one_retry),
+        TEST(a_profile_stored_without_an_answer_counts_once),
         TEST(definitions_are_sent_again_with_the_same_growth),
-        TEST(what_is_refused_for_good_is_in_the_next),
-        TEST(what_nobody_can_tell_is_not_counted_twice),
+        TEST(growth_of_a_refused_profile_is_in_the_next),
+        TEST(growth_with_an_unknown_outcome_is_not_counted_twice),
         TEST(a_restart_counts_from_zero),
-        TEST(an_update_does_not_begin_anew),
+        TEST(an_update_keeps_running_scrape_loops),
         TEST(failures_are_counted_by_what_they_are),
-        cmocka_unit_test_setup_teardown(those_that_hang_harm_nobody, set_up_narrow, tear_down),
-        TEST(the_end_does_not_wait_for_targets),
-        TEST(the_end_waits_for_what_is_being_stored),
-        cmocka_unit_test(the_first_moment_is_the_hashs_own),
+        cmocka_unit_test_setup_teardown(hanging_targets_do_not_stop_others, set_up_narrow,
+                                        tear_down),
+        TEST(stopping_does_not_wait_for_targets),
+        TEST(stopping_waits_for_pushes_in_progress),
+        cmocka_unit_test(the_offset_of_the_first_scrape_follows_from_the_hash),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,7 @@ static void ask(size_t i, bool failing)
     dist_scrape_slots_request(&slots, &wants[i].slot);
 }
 
-static void so_many_have_one_and_others_wait_in_order(void **state)
+static void slots_are_limited_and_given_in_order(void **state)
 {
     (void)state;
     begin(2);
@@ -56,7 +56,7 @@ static void so_many_have_one_and_others_wait_in_order(void **state)
     assert_int_equal(slots.taken, 0);
 }
 
-static void those_that_failed_have_a_quarter(void **state)
+static void failing_scrapes_have_a_quarter_of_the_slots(void **state)
 {
     (void)state;
     begin(8);
@@ -79,7 +79,7 @@ static void those_that_failed_have_a_quarter(void **state)
 }
 
 /* It may have become another one while it held a place. */
-static void a_place_is_given_back_as_it_was_taken(void **state)
+static void a_slot_is_released_as_it_was_counted(void **state)
 {
     (void)state;
     begin(1);
@@ -97,9 +97,9 @@ static void a_place_is_given_back_as_it_was_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(so_many_have_one_and_others_wait_in_order),
-        cmocka_unit_test(those_that_failed_have_a_quarter),
-        cmocka_unit_test(a_place_is_given_back_as_it_was_taken),
+        cmocka_unit_test(slots_are_limited_and_given_in_order),
+        cmocka_unit_test(failing_scrapes_have_a_quarter_of_the_slots),
+        cmocka_unit_test(a_slot_is_released_as_it_was_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

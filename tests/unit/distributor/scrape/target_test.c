@@ -161,7 +161,7 @@ static const struct {
 };
 /* clang-format on */
 
-static void what_makes_no_target_is_said(void **state)
+static void label_sets_without_a_target_are_dropped_with_the_reason(void **state)
 {
     struct dist_profile_kinds kinds;
     struct fg_err err;
@@ -298,7 +298,7 @@ static void every_target_is_exactly_ones(void **state)
 }
 
 /* From n to n + 1 a target stays or goes to the new one. */
-static void one_more_takes_its_share_and_nothing_else_moves(void **state)
+static void a_further_distributor_moves_only_its_share(void **state)
 {
     (void)state;
     for (uint32_t n = 1; n < 6; n++)
@@ -313,12 +313,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(labels_say_what_is_scraped),
-        cmocka_unit_test(what_makes_no_target_is_said),
+        cmocka_unit_test(label_sets_without_a_target_are_dropped_with_the_reason),
         cmocka_unit_test(names_are_those_of_the_profiles),
         cmocka_unit_test(the_hash_is_of_what_matters),
         cmocka_unit_test(rules_come_first),
         cmocka_unit_test(every_target_is_exactly_ones),
-        cmocka_unit_test(one_more_takes_its_share_and_nothing_else_moves),
+        cmocka_unit_test(a_further_distributor_moves_only_its_share),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,7 +195,7 @@ static void dropped_groups_leave_nothing_behind(void **state)
     end(&fixture);
 }
 
-static void all_dropped_is_no_error(void **state)
+static void dropping_all_profiles_is_no_error(void **state)
 {
     struct fixture fixture;
 
@@ -392,7 +392,7 @@ int main(void)
         cmocka_unit_test(no_rules_change_nothing),
         cmocka_unit_test(old_agents_names),
         cmocka_unit_test(dropped_groups_leave_nothing_behind),
-        cmocka_unit_test(all_dropped_is_no_error),
+        cmocka_unit_test(dropping_all_profiles_is_no_error),
         cmocka_unit_test(groups_that_end_equal_are_merged),
         cmocka_unit_test(sums_of_merged_groups_may_overflow),
         cmocka_unit_test(each_group_may_get_a_service_of_its_own),

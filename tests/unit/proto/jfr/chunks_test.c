@@ -74,7 +74,7 @@ static void other_chunk(struct jfr_make *make, const char *method)
 
 #define ALLOC JFR("alloc")
 
-static void chunks_stand_for_themselves(void **state)
+static void ids_are_valid_in_their_chunk_only(void **state)
 {
     struct jfr_make make;
 
@@ -121,7 +121,7 @@ static void settings_outlive_their_chunk(void **state)
     run_check(&make, "# " WALL " " JFR("cpu") "A.main;A.work 10000000\n");
 }
 
-static void nothing_gives_nothing(void **state)
+static void empty_input_makes_no_profiles(void **state)
 {
     struct jfr_make make;
 
@@ -140,9 +140,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constants_may_come_last),
         cmocka_unit_test(constants_may_be_spread),
-        cmocka_unit_test(chunks_stand_for_themselves),
+        cmocka_unit_test(ids_are_valid_in_their_chunk_only),
         cmocka_unit_test(settings_outlive_their_chunk),
-        cmocka_unit_test(nothing_gives_nothing),
+        cmocka_unit_test(empty_input_makes_no_profiles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

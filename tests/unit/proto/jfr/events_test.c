@@ -45,7 +45,7 @@ static const struct {
     {"nothing of ours", JFR_MAKE_OTHER, "startTime=7", ""},
 };
 
-static void each_event_makes_its_profile(void **state)
+static void each_kind_of_event_makes_its_profile(void **state)
 {
     (void)state;
     for (unsigned fixed = 0; fixed < 2; fixed++) {
@@ -182,7 +182,7 @@ static void settings_say_what_samples_are(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_event_makes_its_profile),
+        cmocka_unit_test(each_kind_of_event_makes_its_profile),
         cmocka_unit_test(kinds_come_in_order_and_sums),
         cmocka_unit_test(the_rate_is_the_upload_s),
         cmocka_unit_test(settings_say_what_samples_are),

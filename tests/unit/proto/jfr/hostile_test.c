@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 /* Classes without bytes in classes without bytes: 200 fields of 200 fields of 200 fields ... */
-static void nothing_of_nothing_ends(void **state)
+static void composites_without_bytes_are_bounded(void **state)
 {
     static char fields[8][200 * 5];
     struct jfr_make_class classes[11] = {{11, "long", ""},
@@ -34,7 +34,7 @@ static void nothing_of_nothing_ends(void **state)
 }
 
 /* Arrays as long as what is left of the chunk, of elements that take no bytes. */
-static void arrays_of_nothing_end(void **state)
+static void arrays_of_empty_composites_are_bounded(void **state)
 {
     static const struct jfr_make_class classes[] = {
         {11, "long", ""},
@@ -206,8 +206,8 @@ static void the_arena_is_the_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_of_nothing_ends),
-        cmocka_unit_test(arrays_of_nothing_end),
+        cmocka_unit_test(composites_without_bytes_are_bounded),
+        cmocka_unit_test(arrays_of_empty_composites_are_bounded),
         cmocka_unit_test(stacks_of_stacks_are_empty),
         cmocka_unit_test(long_names_end),
         cmocka_unit_test(long_settings_end),

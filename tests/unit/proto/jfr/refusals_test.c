@@ -47,7 +47,7 @@ static void headers_are_checked(void **state)
 }
 
 /* What a header says without meaning: where constants are, times, ticks a second. */
-static void idle_talk_of_headers_is_not_listened_to(void **state)
+static void endless_headers_are_cut_off(void **state)
 {
     static const size_t words[] = {16, 32, 40, 48, 56};
 
@@ -64,7 +64,7 @@ static void idle_talk_of_headers_is_not_listened_to(void **state)
     }
 }
 
-static void what_is_cut_short_is_refused(void **state)
+static void truncated_input_is_refused(void **state)
 {
     struct jfr_make make;
     struct run run;
@@ -275,7 +275,7 @@ static void deep_metadata_is_refused(void **state)
     run_check_error(&make, FG_E_DECODE, "metadata cannot be read");
 }
 
-static void what_the_sink_says_is_the_end(void **state)
+static void an_error_of_the_sink_ends_the_decoding(void **state)
 {
     struct jfr_make make;
     struct run run;
@@ -299,13 +299,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(headers_are_checked),
-        cmocka_unit_test(idle_talk_of_headers_is_not_listened_to),
-        cmocka_unit_test(what_is_cut_short_is_refused),
+        cmocka_unit_test(endless_headers_are_cut_off),
+        cmocka_unit_test(truncated_input_is_refused),
         cmocka_unit_test(events_are_checked),
         cmocka_unit_test(classes_are_checked),
         cmocka_unit_test(metadata_is_checked),
         cmocka_unit_test(deep_metadata_is_refused),
-        cmocka_unit_test(what_the_sink_says_is_the_end),
+        cmocka_unit_test(an_error_of_the_sink_ends_the_decoding),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-static void what_is_missing_is_left_out(void **state)
+static void missing_parts_are_left_out(void **state)
 {
     static const uint64_t frames[] = {2, UINT32_MAX, 99, 7, 8, 7, 9, 7, 1, 0};
     struct jfr_make make;
@@ -188,7 +188,7 @@ static void limits_hold(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_missing_is_left_out),
+        cmocka_unit_test(missing_parts_are_left_out),
         cmocka_unit_test(a_frame_without_a_class_has_no_leading_dot),
         cmocka_unit_test(lines_are_kept),
         cmocka_unit_test(names_are_cleaned_and_text),

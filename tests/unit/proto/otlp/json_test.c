@@ -75,7 +75,7 @@ static void names_of_older_versions(void **state)
     }
 }
 
-static void a_key_is_there_once(void **state)
+static void duplicate_keys_are_refused(void **state)
 {
     (void)state;
     decode_expect_error("{'dictionary':{'stringTable':[''],'string_table':['']}}", FG_E_DECODE,
@@ -105,7 +105,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_spellings),
         cmocka_unit_test(names_of_older_versions),
-        cmocka_unit_test(a_key_is_there_once),
+        cmocka_unit_test(duplicate_keys_are_refused),
         cmocka_unit_test(json_nests_only_so_deep),
     };
 

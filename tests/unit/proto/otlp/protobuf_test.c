@@ -170,7 +170,7 @@ static void every_cut_is_refused(void **state)
 }
 
 /* Inside a profile a cut is that profile's fault. */
-static void what_cannot_be_read(void **state)
+static void malformed_input_is_refused(void **state)
 {
     static const struct {
         const char *path; /* fields from the request down, then what stands there */
@@ -236,7 +236,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(protobuf),
         cmocka_unit_test(every_cut_is_refused),
-        cmocka_unit_test(what_cannot_be_read),
+        cmocka_unit_test(malformed_input_is_refused),
         cmocka_unit_test(text_that_is_not_utf8),
     };
 

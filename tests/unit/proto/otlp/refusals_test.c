@@ -15,7 +15,7 @@
     REQUEST_WITH("{'stringTable':['','a','b'],'attributeTable':[{}," attribute "]}",               \
                  RESOURCE(SHOP, "{" CPU SAMPLES("{'attributeIndices':[1],'values':[1]}") "}"))
 
-static void wrong_profiles(void **state)
+static void malformed_profiles_are_rejected(void **state)
 {
     static const struct {
         const char *in, *why;
@@ -90,7 +90,7 @@ static void one_wrong_profile_leaves_the_others(void **state)
 }
 
 /* A broken entry that nobody uses harms nobody. */
-static void what_is_not_used_is_not_looked_at(void **state)
+static void unused_entries_are_not_read(void **state)
 {
     (void)state;
     decode_expect_text(
@@ -103,7 +103,7 @@ static void what_is_not_used_is_not_looked_at(void **state)
         HEAD "cpu 100\n");
 }
 
-static void wrong_requests(void **state)
+static void malformed_requests_are_refused(void **state)
 {
     static const struct {
         const char *in, *why;
@@ -147,7 +147,7 @@ static void requests_without_profiles_are_fine(void **state)
     decode_expect_text("{'dictionary':{},'resourceProfiles':[{},{'scopeProfiles':[{}]}]}", "");
 }
 
-static void the_sinks_errors(void **state)
+static void errors_of_the_sink_are_passed_on(void **state)
 {
     struct decoded decoded = {.fail_at = 2, .fail_code = FG_E_UNAVAILABLE};
 
@@ -170,12 +170,12 @@ static void the_sinks_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_profiles),
+        cmocka_unit_test(malformed_profiles_are_rejected),
         cmocka_unit_test(one_wrong_profile_leaves_the_others),
-        cmocka_unit_test(what_is_not_used_is_not_looked_at),
-        cmocka_unit_test(wrong_requests),
+        cmocka_unit_test(unused_entries_are_not_read),
+        cmocka_unit_test(malformed_requests_are_refused),
         cmocka_unit_test(requests_without_profiles_are_fine),
-        cmocka_unit_test(the_sinks_errors),
+        cmocka_unit_test(errors_of_the_sink_are_passed_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,7 +47,7 @@ static void values_and_timestamps(void **state)
     }
 }
 
-static void what_goes_is_counted(void **state)
+static void dropped_items_are_counted(void **state)
 {
     struct decoded decoded = {0};
 
@@ -66,7 +66,7 @@ static void what_goes_is_counted(void **state)
 #define MAIN "{'stackIndex':1,'values':[1]}"
 
 /* A sample that refers to what is not there goes alone, and again each time. */
-static void dangling_samples_go_alone(void **state)
+static void only_dangling_samples_are_dropped(void **state)
 {
     static const struct {
         const char *in, *want;
@@ -235,8 +235,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_and_timestamps),
-        cmocka_unit_test(what_goes_is_counted),
-        cmocka_unit_test(dangling_samples_go_alone),
+        cmocka_unit_test(dropped_items_are_counted),
+        cmocka_unit_test(only_dangling_samples_are_dropped),
         cmocka_unit_test(links),
         cmocka_unit_test(types),
         cmocka_unit_test(times_that_are_missing),

@@ -69,7 +69,7 @@ static void everything_is_read(void **state)
     make_done(&make);
 }
 
-static void addresses_of_named_mappings_go(void **state)
+static void addresses_of_named_mappings_are_removed(void **state)
 {
     struct make make;
     struct decoded decoded;
@@ -171,7 +171,7 @@ static void equal_stacks_are_summed(void **state)
     make_done(&make);
 }
 
-static void zero_and_negative_samples_go(void **state)
+static void zero_and_negative_samples_are_dropped(void **state)
 {
     struct make make;
     struct decoded decoded;
@@ -194,7 +194,7 @@ static void zero_and_negative_samples_go(void **state)
     make_done(&make);
 }
 
-static void nothing_left_is_no_profile(void **state)
+static void no_growth_makes_no_profile(void **state)
 {
     struct make make;
     struct decoded decoded;
@@ -219,7 +219,7 @@ static void nothing_left_is_no_profile(void **state)
 }
 
 /* A sample that refers to what is not there goes alone. A mapping without its name is none. */
-static void dangling_samples_go_alone(void **state)
+static void only_dangling_samples_are_dropped(void **state)
 {
     struct make make;
     struct decoded decoded;
@@ -387,7 +387,7 @@ static void strings_may_come_first_or_in_runs(void **state)
 
 /* ---- times ---- */
 
-static void a_time_in_1970_is_none(void **state)
+static void a_time_in_1970_counts_as_missing(void **state)
 {
     static const struct {
         const char *name;
@@ -475,19 +475,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_is_read),
-        cmocka_unit_test(addresses_of_named_mappings_go),
+        cmocka_unit_test(addresses_of_named_mappings_are_removed),
         cmocka_unit_test(ids_are_any_numbers),
         cmocka_unit_test(packed_and_unpacked_mix),
         cmocka_unit_test(equal_stacks_are_summed),
-        cmocka_unit_test(zero_and_negative_samples_go),
-        cmocka_unit_test(nothing_left_is_no_profile),
-        cmocka_unit_test(dangling_samples_go_alone),
+        cmocka_unit_test(zero_and_negative_samples_are_dropped),
+        cmocka_unit_test(no_growth_makes_no_profile),
+        cmocka_unit_test(only_dangling_samples_are_dropped),
         cmocka_unit_test(empty_locations_leave_their_stacks),
         cmocka_unit_test(addresses_stay_without_names),
         cmocka_unit_test(of_equal_ids_the_first_counts),
         cmocka_unit_test(unknown_fields_are_skipped),
         cmocka_unit_test(strings_may_come_first_or_in_runs),
-        cmocka_unit_test(a_time_in_1970_is_none),
+        cmocka_unit_test(a_time_in_1970_counts_as_missing),
         cmocka_unit_test(dotnet_ids_and_dashes),
         cmocka_unit_test(go_names_lose_their_shapes),
     };

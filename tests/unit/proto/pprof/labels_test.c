@@ -159,7 +159,7 @@ static struct fg_slice name_by_types(const struct fg_batch *batch, void *arg)
                                                                             : FG_LIT("other");
 }
 
-static void a_name_is_asked_for(void **state)
+static void a_missing_name_is_refused(void **state)
 {
     struct fg_pprof_request request = decode_plain_request();
     int asked = 0;
@@ -224,8 +224,10 @@ static void labels_of_the_series_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sample_labels_make_profiles),      cmocka_unit_test(series_labels_win),
-        cmocka_unit_test(links_stay_with_samples),          cmocka_unit_test(a_name_is_asked_for),
+        cmocka_unit_test(sample_labels_make_profiles),
+        cmocka_unit_test(series_labels_win),
+        cmocka_unit_test(links_stay_with_samples),
+        cmocka_unit_test(a_missing_name_is_refused),
         cmocka_unit_test(labels_of_the_series_are_checked),
     };
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-static void shapes_are_cut_out(void **state)
+static void go_shapes_are_removed_from_names(void **state)
 {
     static const struct {
         const char *in, *want;
@@ -103,7 +103,7 @@ static void memory_is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_are_cut_out),
+        cmocka_unit_test(go_shapes_are_removed_from_names),
         cmocka_unit_test(quirks_rename),
         cmocka_unit_test(nul_in_names_is_kept),
         cmocka_unit_test(memory_is_bounded),

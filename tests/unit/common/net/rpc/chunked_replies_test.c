@@ -59,7 +59,7 @@ static bool is_there(struct fg_chunked_replies *replies, uint32_t owner, uint64_
     return answer != NULL;
 }
 
-static void belongs_to_a_connection(void **state)
+static void a_chunked_reply_belongs_to_its_connection(void **state)
 {
     uint64_t key = add(*state, OWNER, 10, 0);
 
@@ -73,7 +73,7 @@ static void belongs_to_a_connection(void **state)
     assert_int_equal(fg_chunked_replies_bytes(*state), 0);
 }
 
-static void goes_when_nobody_asks(void **state)
+static void an_idle_chunked_reply_is_removed(void **state)
 {
     uint64_t key = add(*state, OWNER, 10, 0);
 
@@ -88,7 +88,7 @@ static void goes_when_nobody_asks(void **state)
     assert_false(is_there(*state, OWNER, key, 0));
 }
 
-static void has_room_for_so_many_bytes(void **state)
+static void the_bytes_of_chunked_replies_are_bounded(void **state)
 {
     assert_int_equal(add(*state, OWNER, MAX_BYTES + 1, 0), 0);
     assert_int_not_equal(add(*state, OWNER, MAX_BYTES - 1, 0), 0);
@@ -98,7 +98,7 @@ static void has_room_for_so_many_bytes(void **state)
     assert_int_not_equal(add(*state, OTHER, 2, IDLE_NS), 0); /* the others are over */
 }
 
-static void has_room_for_so_many(void **state)
+static void the_number_of_chunked_replies_is_bounded(void **state)
 {
     unsigned n = 0;
 
@@ -107,7 +107,7 @@ static void has_room_for_so_many(void **state)
     assert_int_equal(n, 256);
 }
 
-static void readers_keep_it(void **state)
+static void readers_keep_a_removed_reply_alive(void **state)
 {
     uint64_t key = add(*state, OWNER, 10, 0);
     struct fg_chunked_reply *answer = fg_chunked_replies_find(*state, OWNER, key, 0);
@@ -120,7 +120,7 @@ static void readers_keep_it(void **state)
     fg_chunked_replies_unref(*state, answer);
 }
 
-static void keys_are_of_one_process(void **state)
+static void keys_of_another_process_are_unknown(void **state)
 {
     struct fg_chunked_replies *other = fg_chunked_replies_create(MAX_BYTES);
 
@@ -133,12 +133,12 @@ static void keys_are_of_one_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        HELD(belongs_to_a_connection),
-        HELD(goes_when_nobody_asks),
-        HELD(has_room_for_so_many_bytes),
-        HELD(has_room_for_so_many),
-        HELD(readers_keep_it),
-        HELD(keys_are_of_one_process),
+        HELD(a_chunked_reply_belongs_to_its_connection),
+        HELD(an_idle_chunked_reply_is_removed),
+        HELD(the_bytes_of_chunked_replies_are_bounded),
+        HELD(the_number_of_chunked_replies_is_bounded),
+        HELD(readers_keep_a_removed_reply_alive),
+        HELD(keys_of_another_process_are_unknown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

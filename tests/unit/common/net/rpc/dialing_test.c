@@ -78,7 +78,7 @@ static struct fg_rpc_server *start_server(const char *url)
     return server;
 }
 
-static void one_that_does_not_greet_is_dialled_again_meanwhile(void **state)
+static void a_peer_that_does_not_greet_is_dialed_again(void **state)
 {
     char url[RPC_RUN_URL_BYTES];
     struct fg_rpc_server *server;
@@ -114,7 +114,7 @@ static void one_that_does_not_greet_is_dialled_again_meanwhile(void **state)
 }
 
 /* At any moment of dialling. */
-static void a_peer_that_is_never_there_may_go(void **state)
+static void a_peer_that_never_connected_can_be_destroyed(void **state)
 {
     char url[RPC_RUN_URL_BYTES];
     struct fg_peer *peer;
@@ -140,8 +140,8 @@ static void a_peer_that_is_never_there_may_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_that_does_not_greet_is_dialled_again_meanwhile),
-        cmocka_unit_test(a_peer_that_is_never_there_may_go),
+        cmocka_unit_test(a_peer_that_does_not_greet_is_dialed_again),
+        cmocka_unit_test(a_peer_that_never_connected_can_be_destroyed),
     };
 
     fg_rpc_init(2);

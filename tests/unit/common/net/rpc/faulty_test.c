@@ -68,7 +68,7 @@ static struct tally call_often(struct fixture *f, const struct fg_peer_faults *f
     return tally;
 }
 
-static void loses_and_doubles(void **state)
+static void lost_and_double_messages_are_harmless(void **state)
 {
     struct tally tally = call_often(*state, &(struct fg_peer_faults){.seed = 1});
 
@@ -104,7 +104,7 @@ static void the_same_seed_is_the_same_run(void **state)
     assert_int_equal(again.served, first.served);
 }
 
-static void fails_the_kth(void **state)
+static void the_kth_call_fails(void **state)
 {
     struct fixture *f = *state;
 
@@ -118,7 +118,7 @@ static void fails_the_kth(void **state)
     assert_int_equal(fg_peer_faulty_count(f->faulty), 10);
 }
 
-static void is_cut_in_one_direction_or_both(void **state)
+static void a_peer_cut_in_one_direction_fails_its_calls(void **state)
 {
     struct fixture *f = *state;
 
@@ -206,7 +206,7 @@ static void delays_and_overtakes(void **state)
 }
 
 /* Lasting from the request's arrival to its answer's. */
-static void is_cut_while_on_its_way(void **state)
+static void a_cut_drops_calls_in_flight(void **state)
 {
     struct fixture *f = *state;
     struct fg_clock_manual clock;
@@ -236,9 +236,12 @@ static void is_cut_while_on_its_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FAULTY(loses_and_doubles),    FAULTY(the_same_seed_is_the_same_run),
-        FAULTY(fails_the_kth),        FAULTY(is_cut_in_one_direction_or_both),
-        FAULTY(delays_and_overtakes), FAULTY(is_cut_while_on_its_way),
+        FAULTY(lost_and_double_messages_are_harmless),
+        FAULTY(the_same_seed_is_the_same_run),
+        FAULTY(the_kth_call_fails),
+        FAULTY(a_peer_cut_in_one_direction_fails_its_calls),
+        FAULTY(delays_and_overtakes),
+        FAULTY(a_cut_drops_calls_in_flight),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

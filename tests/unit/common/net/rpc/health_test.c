@@ -92,7 +92,7 @@ static bool is_bad(const struct fixture *f)
     return fg_peer_is_bad(f->peer, fg_mono_ns(fg_clock_real()));
 }
 
-static void knows_how_it_goes(void **state)
+static void health_follows_calls(void **state)
 {
     struct fixture *f = *state;
     int64_t before_ns = fg_mono_ns(fg_clock_real());
@@ -120,7 +120,7 @@ static void knows_how_it_goes(void **state)
 }
 
 /* An answer is an answer, and what was not even tried says nothing. */
-static void errors_are_answers(void **state)
+static void errors_of_handlers_reach_the_caller(void **state)
 {
     struct fixture *f = *state;
     static const struct {
@@ -211,7 +211,7 @@ static void metrics_leave_with_their_peer(void **state)
 }
 
 /* So many addresses that nobody could look at all of them. */
-static void has_so_many_names(void **state)
+static void the_number_of_metric_labels_is_bounded(void **state)
 {
     enum { PEERS = 300 };
     struct fixture *f = *state;
@@ -236,9 +236,11 @@ static void has_so_many_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        HEALTH(knows_how_it_goes),        HEALTH(errors_are_answers),
-        HEALTH(counts_under_its_address), HEALTH(metrics_leave_with_their_peer),
-        HEALTH(has_so_many_names),
+        HEALTH(health_follows_calls),
+        HEALTH(errors_of_handlers_reach_the_caller),
+        HEALTH(counts_under_its_address),
+        HEALTH(metrics_leave_with_their_peer),
+        HEALTH(the_number_of_metric_labels_is_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

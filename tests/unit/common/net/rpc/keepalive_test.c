@@ -162,7 +162,7 @@ static struct fg_rpc_server *start_echo(struct fixture *f)
     return server;
 }
 
-static void what_is_under_way_ends_and_the_next_one_is_found(void **state)
+static void a_lost_server_fails_calls_and_its_successor_is_found(void **state)
 {
     struct fixture f = {0};
     struct mute mute = {0};
@@ -185,7 +185,7 @@ static void what_is_under_way_ends_and_the_next_one_is_found(void **state)
 }
 
 /* None of them waits as long as silence has to last. */
-static void impatient_calls_find_out_too(void **state)
+static void short_calls_trigger_the_keepalive_too(void **state)
 {
     struct fixture f = {0};
     struct mute mute = {0};
@@ -264,8 +264,8 @@ static void a_slow_call_keeps_its_connection(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_under_way_ends_and_the_next_one_is_found),
-        cmocka_unit_test(impatient_calls_find_out_too),
+        cmocka_unit_test(a_lost_server_fails_calls_and_its_successor_is_found),
+        cmocka_unit_test(short_calls_trigger_the_keepalive_too),
         cmocka_unit_test(a_slow_call_keeps_its_connection),
     };
 

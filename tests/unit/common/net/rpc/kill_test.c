@@ -132,7 +132,7 @@ static void wait_until(atomic_bool *ended)
 }
 
 /* The call is with the server, which never answers it. */
-static void a_call_under_way_ends_at_once(void **state)
+static void a_lost_connection_fails_calls_in_flight_at_once(void **state)
 {
     struct noted noted = {.call = rpc_run_call(FG_RPC_STATS, PATIENCE_S * FG_SECOND_NS)};
     struct fg_call after = rpc_run_call(FG_RPC_PUSH, PATIENCE_S * FG_SECOND_NS);
@@ -196,7 +196,7 @@ static void wait_for_more(atomic_uint *count, unsigned more)
 }
 
 /* Every call ends, right or unavailable, and the next life is found without anybody's help. */
-static void callers_find_the_next_life(void **state)
+static void callers_reconnect_to_a_restarted_server(void **state)
 {
     struct load load = {.peer = dial()};
     pthread_t threads[CALLERS];
@@ -221,8 +221,8 @@ static void callers_find_the_next_life(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_under_way_ends_at_once),
-        cmocka_unit_test(callers_find_the_next_life),
+        cmocka_unit_test(a_lost_connection_fails_calls_in_flight_at_once),
+        cmocka_unit_test(callers_reconnect_to_a_restarted_server),
     };
 
     rpc_run_url("tcp", url);

@@ -112,7 +112,7 @@ static bool is_right(struct fg_slice bytes, size_t from)
     return fg_slice_eq(bytes, fg_slice_sub(fg_bytes(pattern, sizeof pattern), from, bytes.len));
 }
 
-static void comes_whole(void **state)
+static void a_large_reply_is_assembled(void **state)
 {
     const size_t sizes[] = {0,        1,        PART - 1,     PART,
                             PART + 1, 2 * PART, 2 * PART + 1, 7 * PART + 1234};
@@ -132,7 +132,7 @@ static void comes_whole(void **state)
 }
 
 /* A plain reply takes the same way. */
-static void echo_comes_whole(void **state)
+static void an_echo_is_unchanged(void **state)
 {
     struct fixture *f = *state;
     struct fg_call call = rpc_run_call(FG_RPC_PUSH, 30 * FG_SECOND_NS);
@@ -175,7 +175,7 @@ static struct taking take_parts(struct fixture *f, size_t len, size_t stop_at)
     return taking;
 }
 
-static void comes_in_parts(void **state)
+static void a_large_reply_arrives_in_parts(void **state)
 {
     struct taking taking = take_parts(*state, 5 * PART + 17, SIZE_MAX);
 
@@ -190,7 +190,7 @@ static void comes_in_parts(void **state)
     assert_int_equal(taking.parts, 0);
 }
 
-static void stops_when_told(void **state)
+static void a_receiver_can_end_the_reply(void **state)
 {
     for (size_t stop_at = 1; stop_at <= 3; stop_at++) {
         struct taking taking = take_parts(*state, 3 * PART + 1, stop_at * PART);
@@ -301,7 +301,7 @@ static void wait_until_nothing_is_held(const struct fixture *f)
     assert_int_equal(held_bytes(f), 0);
 }
 
-static void goes_with_its_connection(void **state)
+static void a_chunked_reply_is_removed_with_its_connection(void **state)
 {
     nng_socket socket = dial();
 
@@ -311,7 +311,7 @@ static void goes_with_its_connection(void **state)
     wait_until_nothing_is_held(*state);
 }
 
-static void goes_at_its_deadline(void **state)
+static void a_chunked_reply_is_removed_at_its_deadline(void **state)
 {
     nng_socket socket = dial();
 
@@ -320,7 +320,7 @@ static void goes_at_its_deadline(void **state)
     assert_int_equal(nng_close(socket), 0);
 }
 
-static void answers_only_its_caller(void **state)
+static void a_chunked_reply_is_found_by_its_connection_only(void **state)
 {
     nng_socket first = dial(), second = dial();
     const size_t len = 2 * PART;
@@ -368,7 +368,7 @@ static void forget(struct fg_call *call)
     (void)call;
 }
 
-static void does_not_believe_everything(void **state)
+static void wrong_lengths_in_requests_are_refused(void **state)
 {
     static const struct fg_peer_ops ops = {lie, forget, NULL};
     static const struct {
@@ -403,7 +403,7 @@ static void does_not_believe_everything(void **state)
 }
 
 /* Every part takes its chances: an answer is whole, or there is none. */
-static void loses_parts(void **state)
+static void lost_parts_are_reported(void **state)
 {
     struct fixture *f = *state;
     struct fg_peer_faulty *faulty =
@@ -439,22 +439,22 @@ static void loses_parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LARGE(comes_whole, direct),
-        LARGE(comes_whole, inproc),
-        LARGE(comes_whole, tcp),
-        LARGE(echo_comes_whole, inproc),
-        LARGE(comes_in_parts, direct),
-        LARGE(comes_in_parts, tcp),
-        LARGE(stops_when_told, direct),
-        LARGE(stops_when_told, tcp),
+        LARGE(a_large_reply_is_assembled, direct),
+        LARGE(a_large_reply_is_assembled, inproc),
+        LARGE(a_large_reply_is_assembled, tcp),
+        LARGE(an_echo_is_unchanged, inproc),
+        LARGE(a_large_reply_arrives_in_parts, direct),
+        LARGE(a_large_reply_arrives_in_parts, tcp),
+        LARGE(a_receiver_can_end_the_reply, direct),
+        LARGE(a_receiver_can_end_the_reply, tcp),
         LARGE(keeps_the_callers_limit, direct),
         LARGE(keeps_the_callers_limit, tcp),
         cmocka_unit_test(says_when_the_server_has_no_room),
-        LARGE(goes_with_its_connection, inproc),
-        LARGE(goes_at_its_deadline, inproc),
-        LARGE(answers_only_its_caller, inproc),
-        cmocka_unit_test(does_not_believe_everything),
-        LARGE(loses_parts, direct),
+        LARGE(a_chunked_reply_is_removed_with_its_connection, inproc),
+        LARGE(a_chunked_reply_is_removed_at_its_deadline, inproc),
+        LARGE(a_chunked_reply_is_found_by_its_connection_only, inproc),
+        cmocka_unit_test(wrong_lengths_in_requests_are_refused),
+        LARGE(lost_parts_are_reported, direct),
     };
 
     make_pattern();

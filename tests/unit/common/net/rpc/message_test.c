@@ -40,7 +40,7 @@ static void frame_comes_back(void **state)
     assert_true(fg_slice_is(back.payload, "p"));
 }
 
-static void frame_refuses_what_it_does_not_know(void **state)
+static void unknown_frames_are_refused(void **state)
 {
     struct fg_rpc_frame frame = {.kind = 1, .head = FG_LIT("head")}, back;
     uint8_t bytes[FG_RPC_FRAME_BYTES + 4];
@@ -113,7 +113,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frame_is_what_the_header_says),
         cmocka_unit_test(frame_comes_back),
-        cmocka_unit_test(frame_refuses_what_it_does_not_know),
+        cmocka_unit_test(unknown_frames_are_refused),
         cmocka_unit_test(direct_peer_answers),
     };
 

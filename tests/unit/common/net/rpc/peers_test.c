@@ -69,7 +69,7 @@ static struct fg_peer *get(struct fixture *f, const char *url)
     return peer;
 }
 
-static void there_is_one_for_each_address(void **state)
+static void each_address_has_one_peer(void **state)
 {
     struct fixture *f = *state;
     struct fg_peer *first = get(f, f->urls[0]), *second = get(f, f->urls[1]);
@@ -111,7 +111,7 @@ static void note_end(struct fg_call *call)
     atomic_store(&fg_container(call, struct noted, call)->ended, true);
 }
 
-static void calls_under_way_keep_it(void **state)
+static void calls_in_flight_keep_a_peer_open(void **state)
 {
     struct fixture *f = *state;
     struct noted noted = {.call = rpc_run_call(FG_RPC_SELECT, 10 * FG_SECOND_NS)};
@@ -137,7 +137,7 @@ static void calls_under_way_keep_it(void **state)
     assert_int_equal(fg_peers_count(f->peers), 0);
 }
 
-static void there_are_so_many(void **state)
+static void the_number_of_peers_is_limited(void **state)
 {
     struct fixture *f = *state;
     struct fg_peer *in_hand[PEERS_MAX], *more;
@@ -157,7 +157,7 @@ static void there_are_so_many(void **state)
             fg_peers_put(f->peers, in_hand[i]);
 }
 
-static void addresses_may_be_wrong(void **state)
+static void invalid_addresses_are_refused(void **state)
 {
     struct fixture *f = *state;
     struct fg_peer *peer;
@@ -228,9 +228,9 @@ static void many_threads_come_and_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PEERS(there_is_one_for_each_address), PEERS(idle_ones_are_closed),
-        PEERS(calls_under_way_keep_it),       PEERS(there_are_so_many),
-        PEERS(addresses_may_be_wrong),        PEERS(closes_by_itself),
+        PEERS(each_address_has_one_peer),        PEERS(idle_ones_are_closed),
+        PEERS(calls_in_flight_keep_a_peer_open), PEERS(the_number_of_peers_is_limited),
+        PEERS(invalid_addresses_are_refused),    PEERS(closes_by_itself),
         PEERS(many_threads_come_and_go),
     };
 

@@ -198,7 +198,7 @@ static enum fg_code add(struct fg_parts *parts, struct fg_part part, int64_t now
     return fg_parts_add(parts, &part, now_ns, ret_whole, &err);
 }
 
-static void parts_end_with_their_time_and_connection(void **state)
+static void parts_are_dropped_at_their_deadline_and_with_their_connection(void **state)
 {
     const int64_t second = FG_SECOND_NS;
     struct fg_part part = {.owner = 1,
@@ -575,7 +575,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_kind_has_a_largest_request, set_up_tcp, tear_down),
         cmocka_unit_test_setup_teardown(a_request_that_never_fits_is_too_large, set_up_tcp,
                                         tear_down),
-        cmocka_unit_test(parts_end_with_their_time_and_connection),
+        cmocka_unit_test(parts_are_dropped_at_their_deadline_and_with_their_connection),
         cmocka_unit_test_setup_teardown(large_messages_are_not_buffered, set_up_tcp, tear_down),
         cmocka_unit_test_setup_teardown(requests_that_never_end_stay_in_the_budget, set_up_tcp,
                                         tear_down),

@@ -143,7 +143,7 @@ static void answers_errors(void **state)
     fg_call_done(f->peer, &call);
 }
 
-static void carries_megabytes(void **state)
+static void megabytes_pass_unchanged(void **state)
 {
     struct fixture *f = *state;
     struct fg_call call = rpc_run_call(FG_RPC_SERIES, 20 * FG_SECOND_NS);
@@ -223,7 +223,7 @@ static void slow_handlers_block_nobody(void **state)
     fg_call_done(f->peer, &slow.call);
 }
 
-static void limits_calls_under_way(void **state)
+static void calls_in_flight_are_limited(void **state)
 {
     struct fixture *f = *state;
     struct fg_call second = rpc_run_call(FG_RPC_PING, FG_SECOND_NS);
@@ -286,7 +286,7 @@ static void count_down_at_home(struct fg_call *call)
     count_down(call);
 }
 
-static void comes_home_to_the_loop(void **state)
+static void done_runs_on_the_home_loop(void **state)
 {
     struct fixture *f = *state;
     enum { CALLS = 50 };
@@ -428,7 +428,7 @@ static void tells_clusters_apart(void **state)
     fg_rpc_destroy(our_rpc);
 }
 
-static void says_unavailable_without_a_server(void **state)
+static void calls_without_a_server_are_unavailable(void **state)
 {
     struct fg_call call = rpc_run_call(FG_RPC_PING, 10 * FG_SECOND_NS);
     struct fg_peer *peer;
@@ -465,20 +465,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         INPROC(answers),
         INPROC(answers_errors),
-        INPROC(carries_megabytes),
+        INPROC(megabytes_pass_unchanged),
         INPROC(refuses_oversize_before_sending),
         INPROC(keeps_deadlines),
         INPROC(knows_the_deadline_on_the_server),
         INPROC(slow_handlers_block_nobody),
-        INPROC(limits_calls_under_way),
+        INPROC(calls_in_flight_are_limited),
         INPROC(replies_match_from_many_threads),
-        INPROC(comes_home_to_the_loop),
+        INPROC(done_runs_on_the_home_loop),
         INPROC(stopping_waits_for_answers),
         INPROC(refuses_foreign_requests),
         INPROC(server_says_when_it_cannot_listen),
         TCP(answers),
         TCP(answers_errors),
-        TCP(carries_megabytes),
+        TCP(megabytes_pass_unchanged),
         TCP(refuses_oversize_before_sending),
         TCP(keeps_deadlines),
         TCP(slow_handlers_block_nobody),
@@ -486,7 +486,7 @@ int main(void)
         TCP(stopping_waits_for_answers),
         cmocka_unit_test(refuses_foreign_replies),
         cmocka_unit_test(tells_clusters_apart),
-        cmocka_unit_test(says_unavailable_without_a_server),
+        cmocka_unit_test(calls_without_a_server_are_unavailable),
     };
 
     rpc_run_url("tcp", tcp_url);

@@ -118,7 +118,7 @@ static void the_same_secret_gets_through(void **state)
     assert_int_equal(f->served, 2);
 }
 
-static void another_secret_gets_nothing(void **state)
+static void a_wrong_secret_is_refused(void **state)
 {
     struct fixture *f = *state;
 
@@ -149,7 +149,7 @@ static void secrets_and_certificates_do_not_mix(void **state)
 
 /* Each of many peers begins to connect again and again at the same moments: nng must not stand
  * still while it ends what was begun before. */
-static void many_that_are_refused_all_hear_it(void **state)
+static void every_refused_caller_gets_the_refusal(void **state)
 {
     enum { PEERS = 6, ROUNDS = 12 };
     struct fixture *f = *state;
@@ -198,7 +198,7 @@ static void secrets_change_one_side_after_another(void **state)
     assert_int_equal(call_as_client(f, FG_RPC_PUSH), FG_E_UNAVAILABLE);
 }
 
-static void secret_files_are_checked(void **state)
+static void invalid_secret_files_are_refused(void **state)
 {
     static const struct {
         const char *text, *says;
@@ -268,7 +268,7 @@ static void certificates_name_who_may_call(void **state)
     }
 }
 
-static void a_distributor_does_not_pass_for_an_ingester(void **state)
+static void a_distributor_certificate_may_not_make_calls_of_ingesters(void **state)
 {
     struct fixture *f = *state;
 
@@ -281,7 +281,7 @@ static void a_distributor_does_not_pass_for_an_ingester(void **state)
 
 /* --- in the clear --- */
 
-static void cleartext_off_loopback_needs_a_word(void **state)
+static void cleartext_off_loopback_needs_rpc_insecure(void **state)
 {
     static const struct {
         const char *url;
@@ -315,15 +315,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_same_secret_gets_through, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(another_secret_gets_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_wrong_secret_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(secrets_and_certificates_do_not_mix, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(many_that_are_refused_all_hear_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_refused_caller_gets_the_refusal, set_up, tear_down),
         cmocka_unit_test_setup_teardown(secrets_change_one_side_after_another, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(secret_files_are_checked, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(invalid_secret_files_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(certificates_name_who_may_call, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_distributor_does_not_pass_for_an_ingester, set_up,
+        cmocka_unit_test_setup_teardown(a_distributor_certificate_may_not_make_calls_of_ingesters,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cleartext_off_loopback_needs_rpc_insecure, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(cleartext_off_loopback_needs_a_word, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

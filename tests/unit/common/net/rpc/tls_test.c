@@ -104,7 +104,7 @@ static bool gets_through(struct fixture *f)
     return ok;
 }
 
-static void calls_get_through(void **state)
+static void calls_between_certified_services_succeed(void **state)
 {
     struct fixture *f = *state;
     struct fg_call call = rpc_run_call(FG_RPC_PUSH, 20 * FG_SECOND_NS);
@@ -211,7 +211,7 @@ static void cleartext_and_tls_do_not_mix(void **state)
     assert_true(gets_through(f)); /* neither did the listener any harm */
 }
 
-static void addresses_go_with_the_settings(void **state)
+static void addresses_must_match_the_settings(void **state)
 {
     struct fixture *f = *state;
     struct fg_rpc_server *server;
@@ -316,7 +316,7 @@ static void append_cert(const char *path, const struct cert *cert)
 
 /* The server's certificate is of an authority in between, which either it shows or the client has.
  */
-static void authorities_in_between(void **state)
+static void intermediate_authorities_are_accepted(void **state)
 {
     struct fixture *f = *state;
     struct cert between = cert_make_authority("in between", &f->ca, 10);
@@ -461,18 +461,18 @@ static void broken_new_files_change_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TLS(calls_get_through),
+        TLS(calls_between_certified_services_succeed),
         TLS(client_of_another_authority),
         TLS(server_of_another_authority),
         TLS(client_that_has_expired),
         TLS(server_of_another_name),
         TLS(client_without_a_certificate),
         TLS(cleartext_and_tls_do_not_mix),
-        TLS(addresses_go_with_the_settings),
+        TLS(addresses_must_match_the_settings),
         TLS(broken_files_stop_the_start),
         TLS(keys_of_all_kinds),
         TLS(a_key_that_is_too_short_stops_the_start),
-        TLS(authorities_in_between),
+        TLS(intermediate_authorities_are_accepted),
         TLS(versions_of_tls),
         TLS(takes_over_new_files),
         TLS(takes_over_new_files_while_dialling),
