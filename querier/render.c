@@ -203,7 +203,8 @@ static struct fg_slice group_key(const struct qry_points *series, const char *la
     return value.len > 0 ? value : FG_LIT("*");
 }
 
-/* By the value of the first label; of several series with one value the last counts, as clients expect. */
+/* By the value of the first label; of several series with one value the last counts, as clients
+ * expect. */
 static void write_groups(struct fg_json_writer *json, const struct timeline *timeline,
                          const struct qry_points *series, size_t n, const char *label)
 {

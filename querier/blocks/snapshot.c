@@ -1,4 +1,4 @@
-/* Snapshots of the manifests: reads what the core (common/cluster/manifest/snapshot.h) wants. */
+/* Snapshots of the manifests: reads what the core (common/cluster/manifest/snapshot_core.h) wants. */
 #include "common/cluster/ring/view.h"
 #include "common/storage/bucket/damage.h"
 #include "querier/blocks/blocks.h"
