@@ -179,6 +179,15 @@ enum fg_code qry_selection_parse(struct qry_query *query, struct qry_selection *
     return leave_out_sampled(query, selection, err);
 }
 
+struct fg_slice qry_selection_service(const struct fg_selector *selector)
+{
+    for (size_t i = 0; selector != NULL && i < selector->n_matchers; i++)
+        if (selector->matchers[i].op == FG_MATCH_EQ &&
+            fg_slice_is(selector->matchers[i].name, FG_LABEL_SERVICE))
+            return selector->matchers[i].value;
+    return fg_bytes(NULL, 0);
+}
+
 enum fg_code qry_selection_max_nodes(int64_t asked, size_t *ret_max_nodes, struct fg_err *err)
 {
     if (asked < 0)

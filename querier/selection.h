@@ -65,6 +65,10 @@ enum fg_code qry_selection_matchers(struct qry_query *query, struct qry_selectio
                                     char *const *matchers, size_t n, const char *context,
                                     struct fg_err *err) fg_must_check;
 
+/* Returns the service that all matching series are of, if an "=" matcher names it; empty: none
+ * does. selector may be NULL. */
+struct fg_slice qry_selection_service(const struct fg_selector *selector);
+
 /* Returns the number of nodes that a flame graph may have; asked 0: the default. FG_E_INVALID:
  * negative, or above the limit. */
 enum fg_code qry_selection_max_nodes(int64_t asked, size_t *ret_max_nodes,

@@ -57,15 +57,6 @@ void qry_accumulators_end(struct qry_accumulators *accumulators)
     fg_task_group_limit(task_group_of(reader), FG_TASK_GROUP_HELPERS_MAX);
 }
 
-static struct qry_accumulator *adder_create(const struct qry_accumulators *accumulators)
-{
-    struct qry_accumulator *accumulator = fg_new(struct qry_accumulator);
-
-    accumulator->arena = fg_arena_create(accumulators->max_bytes);
-    accumulator->samples = fg_block_samples_create(accumulators->reader->blocks->memory_max_bytes);
-    return accumulator;
-}
-
 struct qry_accumulator *qry_accumulators_take(struct qry_accumulators *accumulators)
 {
     struct qry_accumulator *accumulator;
@@ -75,7 +66,13 @@ struct qry_accumulator *qry_accumulators_take(struct qry_accumulators *accumulat
     if (accumulator != NULL)
         accumulators->idle = accumulator->next;
     (void)pthread_mutex_unlock(&accumulators->lock);
-    return accumulator != NULL ? accumulator : adder_create(accumulators);
+    if (accumulator == NULL) {
+        accumulator = fg_new(struct qry_accumulator);
+        accumulator->arena = fg_arena_create(accumulators->max_bytes);
+        accumulator->samples =
+            fg_block_samples_create(accumulators->reader->blocks->memory_max_bytes);
+    }
+    return accumulator;
 }
 
 void qry_accumulators_give(struct qry_accumulators *accumulators,
@@ -102,12 +99,6 @@ uint64_t *qry_accumulator_sums(struct qry_accumulator *accumulator, const struct
     return accumulator->sums[number];
 }
 
-static void add_sums(uint64_t *into, const uint64_t *sums, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        fg_value_sum(&into[i], sums[i]);
-}
-
 void qry_accumulators_join(const struct qry_accumulators *accumulators, struct qry_part *part)
 {
     size_t number = (size_t)(part - accumulators->reader->batch);
@@ -115,9 +106,11 @@ void qry_accumulators_join(const struct qry_accumulators *accumulators, struct q
     for (const struct qry_accumulator *at = accumulators->idle; at != NULL; at = at->next) {
         uint64_t *sums = at->sums == NULL ? NULL : at->sums[number];
 
-        if (sums != NULL && part->sums != NULL)
-            add_sums(part->sums, sums, part->entry->n_stacks);
-        else if (sums != NULL)
-            part->sums = sums;
+        if (part->sums == NULL) {
+            part->sums = sums; /* the first one's become the part's */
+            continue;
+        }
+        for (uint32_t i = 0; sums != NULL && i < part->entry->n_stacks; i++)
+            fg_value_sum(&part->sums[i], sums[i]);
     }
 }

@@ -51,20 +51,18 @@ void qry_blocks_forget(struct qry_query *query)
 
 /* ---- what an attempt met ---- */
 
-static bool is_same(const struct lost_entry *a, const struct lost_entry *b)
-{
-    return fg_id_eq(a->object, b->object) && a->part == b->part && a->rollups == b->rollups;
-}
-
 static void add(struct qry_lost *lost, const struct lost_entry *entry)
 {
+    bool known = false;
+
     (void)pthread_mutex_lock(&lost->lock);
-    for (unsigned i = lost->n_out; i < lost->n; i++)
-        if (is_same(&lost->entries[i], entry)) {
-            (void)pthread_mutex_unlock(&lost->lock);
-            return;
-        }
-    if (lost->n < ENTRIES_MAX)
+    for (unsigned i = lost->n_out; i < lost->n && !known; i++) {
+        const struct lost_entry *other = &lost->entries[i];
+
+        known = fg_id_eq(other->object, entry->object) && other->part == entry->part &&
+                other->rollups == entry->rollups;
+    }
+    if (!known && lost->n < ENTRIES_MAX)
         lost->entries[lost->n++] = *entry;
     (void)pthread_mutex_unlock(&lost->lock);
 }
@@ -133,41 +131,30 @@ bool qry_lost_rollups(const struct qry_query *query, const struct qry_part *part
 
 /* ---- between two attempts ---- */
 
-/* A missing object mostly means that the snapshot is too old. */
-static bool may_be_elsewhere(const struct qry_lost *lost, bool fresh)
-{
-    for (unsigned i = lost->n_out; i < lost->n; i++)
-        if (lost->entries[i].code == FG_E_NOT_FOUND && !fresh)
-            return true;
-    return false;
-}
-
-static void tell(const struct qry_query *query, const struct lost_entry *entry)
-{
-    if (fg_damage_unusable(entry->code))
-        fg_damage_met(query->querier->blocks->bucket->damage, entry->name, entry->code, entry->why);
-}
-
-static bool is_any_cost(const struct qry_lost *lost)
-{
-    for (unsigned i = lost->n_out; i < lost->n; i++)
-        if (lost->entries[i].costs)
-            return true;
-    return false;
-}
-
 bool qry_blocks_leave_out(struct qry_query *query, bool fresh, struct fg_err *err)
 {
     struct qry_lost *lost = query->lost;
+    bool missing = false, costs = false;
+
     if (lost == NULL || lost->n == lost->n_out)
         return false;
-    if (may_be_elsewhere(lost, fresh || query->stale)) {
+    for (unsigned i = lost->n_out; i < lost->n; i++) {
+        missing = missing || lost->entries[i].code == FG_E_NOT_FOUND;
+        costs = costs || lost->entries[i].costs;
+    }
+    /* A missing object mostly means that the snapshot is too old: take a fresh one first. */
+    if (missing && !fresh && !query->stale) {
         lost->n = lost->n_out;
         return false;
     }
-    for (unsigned i = lost->n_out; i < lost->n; i++)
-        tell(query, &lost->entries[i]);
-    if (!query->partial && is_any_cost(lost)) {
+    for (unsigned i = lost->n_out; i < lost->n; i++) {
+        const struct lost_entry *entry = &lost->entries[i];
+
+        if (fg_damage_unusable(entry->code))
+            fg_damage_met(query->querier->blocks->bucket->damage, entry->name, entry->code,
+                          entry->why);
+    }
+    if (!query->partial && costs) {
         lost->n = lost->n_out;
         err->code = FG_E_UNAVAILABLE; /* to take the rest is what the client can do about it */
         (void)fg_wrap(err, "set partial=true to get a response without the unreadable data");

@@ -31,16 +31,6 @@ static enum fg_code take_selector(struct qry_reader *reader, const struct qry_se
     return FG_OK;
 }
 
-/* Returns the service of an "=" matcher: no other part can match. empty: there is none. */
-static struct fg_slice only_service(const struct fg_selector *selector)
-{
-    for (size_t i = 0; i < selector->n_matchers; i++)
-        if (selector->matchers[i].op == FG_MATCH_EQ &&
-            fg_slice_is(selector->matchers[i].name, FG_LABEL_SERVICE))
-            return selector->matchers[i].value;
-    return fg_bytes(NULL, 0);
-}
-
 /* ---- parts ---- */
 
 static enum fg_code add_part(struct qry_reader *reader, struct qry_object *object, uint32_t number,
@@ -185,7 +175,7 @@ enum fg_code qry_reader_open(struct qry_reader *reader, struct qry_query *query,
     };
     if (take_selector(reader, selection, profile_type, err) != FG_OK)
         return err->code;
-    reader->service = only_service(&reader->selector);
+    reader->service = qry_selection_service(&reader->selector);
     if (qry_objects_find(query, start_ns, end_ns, which, reader->arena, &reader->objects, err) !=
         FG_OK)
         return err->code;

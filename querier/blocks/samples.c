@@ -21,11 +21,6 @@ struct samples_summing {
     uint32_t n_wanted, cap_wanted;
 };
 
-static bool has_links(const struct samples_summing *summing)
-{
-    return summing->stacks->n_spans + summing->stacks->n_traces > 0;
-}
-
 /* ---- which profiles ---- */
 
 static bool is_wanted_id(const struct qry_stack_filter *stacks, struct fg_id id)
@@ -335,7 +330,8 @@ static enum fg_code list_samples(struct samples_summing *summing, struct qry_fet
                                  struct fg_err *err)
 {
     struct qry_reader *reader = &summing->reader;
-    uint32_t kind = has_links(summing) ? FG_BLOCK_EXM : FG_BLOCK_SMP;
+    bool links = summing->stacks->n_spans + summing->stacks->n_traces > 0;
+    uint32_t kind = links ? FG_BLOCK_EXM : FG_BLOCK_SMP;
 
     for (uint32_t i = 0; i < reader->n_batch; i++) {
         struct qry_part *part = &reader->batch[i];
@@ -529,12 +525,6 @@ static uint64_t bytes_asked_for(struct qry_reader *reader)
     return bytes;
 }
 
-/* Spans and ids are not in rollups. */
-static bool may_take_rollups(const struct qry_stack_filter *stacks)
-{
-    return stacks->n_spans + stacks->n_traces + stacks->n_profile_ids == 0;
-}
-
 /* Derived blocks have no full rollups. */
 static enum qry_objects_which which_objects(const struct qry_samples_taker *taker, bool rollups)
 {
@@ -563,7 +553,8 @@ enum fg_code qry_samples_sum(struct qry_query *query, const struct qry_selection
                              struct fg_err *err)
 {
     struct samples_summing summing = {.stacks = stacks, .taker = taker};
-    bool rollups = may_take_rollups(stacks);
+    /* Spans, traces and profile ids are not in rollups. */
+    bool rollups = stacks->n_spans + stacks->n_traces + stacks->n_profile_ids == 0;
     enum fg_code code;
 
     qry_accumulators_init(&summing.accumulators, &summing.reader);

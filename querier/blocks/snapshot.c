@@ -153,18 +153,14 @@ static enum fg_code step(struct qry_query *query, int64_t until_mono_ns, struct 
 }
 
 /* What members of the ring have drained is in manifests from there on (as-drained). */
-static uint64_t least_generation(const struct qry_query *query)
-{
-    return query->ring == NULL ? 0 : query->ring->ring.generation;
-}
-
 static enum fg_snapshot_state begin(struct qry_query *query, bool fresh)
 {
     struct qry_blocks *blocks = query->querier->blocks;
     struct fg_snapshot *core = &query->snapshot->core;
+    uint64_t least = query->ring == NULL ? 0 : query->ring->ring.generation;
 
     lock(blocks);
-    fg_snapshot_begin(core, least_generation(query), fresh, fg_mono_ns(blocks->clock));
+    fg_snapshot_begin(core, least, fresh, fg_mono_ns(blocks->clock));
     unlock(blocks);
     fg_metric_add(blocks->metrics, fresh ? BLOCKS_AGAIN : BLOCKS_SNAPSHOTS, 1);
     return core->state;

@@ -3,6 +3,7 @@
 #include "common/cluster/ring/shard.h"
 #include "common/cluster/ring/watch.h"
 #include "querier/replicas/metrics.h"
+#include "querier/selection.h"
 
 struct qry_replica_reads {
     struct fg_arena *arena;
@@ -46,16 +47,6 @@ void qry_replicas_end(struct qry_query *query)
 
 /* ---- which shards ---- */
 
-/* Returns the service that all series are of; empty: the selector names none. */
-static struct fg_slice only_service(const struct fg_selector *selector)
-{
-    for (size_t i = 0; selector != NULL && i < selector->n_matchers; i++)
-        if (selector->matchers[i].op == FG_MATCH_EQ &&
-            fg_slice_is(selector->matchers[i].name, FG_LABEL_SERVICE))
-            return selector->matchers[i].value;
-    return fg_bytes(NULL, 0);
-}
-
 /*
  * Finds the shards to ask: for one service all that it may ever have had, not only those of the
  * tenant's current limit. Limits change in distributors at other moments than here, and profiles
@@ -67,7 +58,7 @@ static void find_shards(const struct qry_query *query, const struct qry_replicas
                         struct qry_replica_read *read)
 {
     struct fg_slice tenant = query->tenants.ids[read->tenant];
-    struct fg_slice service = only_service(head->selector);
+    struct fg_slice service = qry_selection_service(head->selector);
     unsigned spread;
 
     read->first = 0;
