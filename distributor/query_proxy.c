@@ -262,8 +262,11 @@ static void on_answer(struct fg_client_request *request)
     struct dist_query_proxy *proxy = forwarded->proxy;
     int64_t now_ns = fg_mono_ns(fg_clock_real());
     struct querier_url *other;
+    /* Not in time, and nothing was sent: connect_timeout has passed, of a machine that is gone. */
+    bool gone = request->code == FG_E_DEADLINE && !request->sent;
 
-    if (request->code == FG_E_UNAVAILABLE || (request->code == FG_OK && request->status == 503)) {
+    if (request->code == FG_E_UNAVAILABLE || gone ||
+        (request->code == FG_OK && request->status == 503)) {
         if (forwarded->querier->avoid_until_mono_ns <= now_ns)
             fg_log_warn("querier is unavailable, asking it last for 10 s",
                         fg_lb("url", forwarded->querier->url),

@@ -3,14 +3,18 @@
 #include "tests/lib/fake_server.h"
 #include "tests/lib/served.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
-enum { QUERIERS = 2, REQUEST_MAX_BYTES = 8192, ANSWER_MAX_BYTES = 65536 };
+enum { QUERIERS = 2, REQUEST_MAX_BYTES = 8192, ANSWER_MAX_BYTES = 65536, HOLE_CLIENTS = 4 };
 
 /* One querier: its next answers, and the last request that it got. */
 struct querier {
@@ -25,6 +29,7 @@ struct fixture {
     struct dist_query_proxy_settings settings;
     struct dist_query_proxy *proxy;
     struct querier queriers[QUERIERS];
+    int hole[1 + HOLE_CLIENTS]; /* sockets of black_hole(); -1: none */
 };
 
 static void answer(struct fake_connection *connection, void *arg)
@@ -66,20 +71,41 @@ static void unload(struct dist_query_proxy_settings *settings)
     fg_conf_done(&(struct fg_conf){.sections = &section, .n_sections = 1});
 }
 
-static int setup(void **state)
+/* Returns a port that drops what wants to connect, as a machine does that is gone: the queue of its
+ * listener is full, and nobody accepts. */
+static unsigned black_hole(int fds[1 + HOLE_CLIENTS])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+
+    fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    fg_assert(bind(fds[0], (struct sockaddr *)&address, len) == 0 && listen(fds[0], 0) == 0 &&
+              getsockname(fds[0], (struct sockaddr *)&address, &len) == 0);
+    for (unsigned i = 1; i <= HOLE_CLIENTS; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(fds[i], (struct sockaddr *)&address, len);
+    }
+    return ntohs(address.sin_port);
+}
+
+static int setup_with(void **state, bool hole)
 {
     const struct fg_lane_config lanes[FG_LANES] = {[FG_LANE_QUERY] = {1, 16}};
     struct fixture *f = fg_new(struct fixture);
     char urls[200], *env[] = {urls, NULL};
+    unsigned first_port;
     struct fg_err err;
 
+    for (unsigned i = 0; i <= HOLE_CLIENTS; i++)
+        f->hole[i] = -1;
     for (unsigned i = 0; i < QUERIERS; i++) {
         atomic_store(&f->queriers[i].status, 200);
         f->queriers[i].server = fake_server_start(NULL, false, answer, &f->queriers[i]);
     }
-    (void)snprintf(
-        urls, sizeof urls, "FG_QUERY_PROXY_URLS=http://127.0.0.1:%u/, http://127.0.0.1:%u",
-        fake_server_port(f->queriers[0].server), fake_server_port(f->queriers[1].server));
+    first_port = hole ? black_hole(f->hole) : fake_server_port(f->queriers[0].server);
+    (void)snprintf(urls, sizeof urls,
+                   "FG_QUERY_PROXY_URLS=http://127.0.0.1:%u/, http://127.0.0.1:%u", first_port,
+                   fake_server_port(f->queriers[1].server));
     load(&f->settings, env);
     f->settings.answer_max_bytes = ANSWER_MAX_BYTES;
     served_open(&f->served, lanes);
@@ -95,6 +121,16 @@ static int setup(void **state)
     return 0;
 }
 
+static int setup(void **state)
+{
+    return setup_with(state, false);
+}
+
+static int setup_with_hole(void **state)
+{
+    return setup_with(state, true);
+}
+
 static int teardown(void **state)
 {
     struct fixture *f = *state;
@@ -106,6 +142,9 @@ static int teardown(void **state)
     for (unsigned i = 0; i < QUERIERS; i++)
         if (f->queriers[i].server != NULL)
             fake_server_stop(f->queriers[i].server);
+    for (unsigned i = 0; i <= HOLE_CLIENTS; i++)
+        if (f->hole[i] >= 0)
+            (void)close(f->hole[i]);
     unload(&f->settings);
     free(f);
     return 0;
@@ -236,6 +275,15 @@ static void a_querier_that_hangs_costs_no_more_than_the_timeout(void **state)
     assert_int_equal(asked(f), 1);
 }
 
+static void a_querier_whose_machine_is_gone_costs_no_more_than_the_connect_timeout(void **state)
+{
+    struct fixture *f = *state;
+
+    f->settings.connect_timeout_ns = 100 * FG_MS_NS;
+    assert_int_equal(ask(f, "GET /pyroscope/render HTTP/1.1", NULL), 200);
+    expect_count(f, "flamegrid_query_proxy_retries_total 1");
+}
+
 static void a_response_beyond_the_limit_is_an_error_of_the_server(void **state)
 {
     struct fixture *f = *state;
@@ -324,6 +372,9 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(a_querier_that_hangs_costs_no_more_than_the_timeout, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            a_querier_whose_machine_is_gone_costs_no_more_than_the_connect_timeout, setup_with_hole,
+            teardown),
         cmocka_unit_test_setup_teardown(a_response_beyond_the_limit_is_an_error_of_the_server,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(grpc_is_refused_with_the_reason, setup, teardown),
