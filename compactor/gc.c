@@ -56,7 +56,7 @@ static enum fg_code delete_and_forget(struct cmp_env *env, struct fg_slice tenan
     if (delete_all(env, names, task->count, err) != FG_OK)
         return err->code;
     fg_metric_add(env->metrics, COMPACTOR_OBJECTS_DELETED, task->count);
-    return cmp_manifests_edit(env, tenant, task, err);
+    return cmp_edit_carry_out(env, tenant, task, err);
 }
 
 static struct name *make_names(struct fg_arena *arena, uint32_t count, struct fg_err *err)
@@ -84,7 +84,7 @@ enum fg_code cmp_gc_retire(struct cmp_env *env, const struct cmp_gc_config *conf
     task.generations = generations;
     if (task.count == 0)
         return FG_OK;
-    if (cmp_manifests_edit(env, FG_LIT(""), &task, err) != FG_OK)
+    if (cmp_edit_carry_out(env, FG_LIT(""), &task, err) != FG_OK)
         return err->code;
     fg_metric_add(env->metrics, COMPACTOR_RETIRED, task.count);
     return FG_OK;

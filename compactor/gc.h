@@ -11,7 +11,7 @@
 #define FG_COMPACTOR_GC_H
 
 #include "compactor/gc_core.h"
-#include "compactor/manifests.h"
+#include "compactor/edit.h"
 
 /* Segments leave. blocks: as cmp_gc_retirable(). */
 enum fg_code cmp_gc_retire(struct cmp_env *env, const struct cmp_gc_config *config,

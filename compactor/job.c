@@ -570,7 +570,7 @@ static enum fg_code swap(struct job_running *running, struct fg_err *err)
     if (plan->kind != PLAN_DROP && plan->kind != PLAN_ROLLUP &&
         find_taken(running, &task.change, err) != FG_OK)
         return err->code;
-    return cmp_manifests_edit(running->job->env, running->job->blocks->tenant, &task, err);
+    return cmp_edit_carry_out(running->job->env, running->job->blocks->tenant, &task, err);
 }
 
 /* After an answer that was lost, or a deadline, a swap may be there: then the blocks have to stay.

@@ -11,8 +11,8 @@
 #ifndef FG_COMPACTOR_JOB_H
 #define FG_COMPACTOR_JOB_H
 
-#include "compactor/manifests.h"
-#include "compactor/plan.h"
+#include "compactor/edit.h"
+#include "compactor/plan_core.h"
 
 /* The source that a job failed with. */
 struct cmp_job_culprit {

@@ -5,7 +5,7 @@
 #include "common/runtime/log.h"
 #include "compactor/deletion.h"
 #include "compactor/ingester_list.h"
-#include "compactor/manifests.h"
+#include "compactor/edit.h"
 
 #include <sys/random.h>
 #include <time.h>
@@ -89,7 +89,7 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
     const struct cmp_edit_task task = {.kind = EDIT_BURY, .tombstone = tombstone};
     const struct cmp_config *config = asking->routes->config;
 
-    if (cmp_manifests_edit(&asking->env, asking->tenant, &task, err) != FG_OK)
+    if (cmp_edit_carry_out(&asking->env, asking->tenant, &task, err) != FG_OK)
         return err->code;
     fg_log_info("deletion requested", fg_lb("tenant", asking->tenant),
                 fg_lb("selector", asking->selector), fg_li("start_ns", asking->start_ns),

@@ -337,7 +337,7 @@ static enum fg_code end_deletion(struct tenant_looking *looking,
 {
     const struct cmp_edit_task task = {.kind = EDIT_UNBURY, .tombstone = *tombstone};
 
-    if (cmp_manifests_edit(looking->env, looking->blocks->tenant, &task, err) != FG_OK)
+    if (cmp_edit_carry_out(looking->env, looking->blocks->tenant, &task, err) != FG_OK)
         return err->code;
     fg_log_info("deletion completed", fg_lb("tenant", looking->blocks->tenant),
                 fg_lb("selector", tombstone->selector), fg_li("start_ns", tombstone->start_ns),
@@ -376,8 +376,8 @@ static enum fg_code ask_writers(struct tenant_looking *looking,
     const struct cmp_edit_task ask = {.kind = EDIT_ASK, .asked = awaits[0].awaits};
     const struct cmp_edit_task await = {.kind = EDIT_AWAIT, .awaits = awaits, .count = n};
 
-    if (cmp_manifests_edit(looking->env, FG_LIT(""), &ask, err) != FG_OK ||
-        cmp_manifests_edit(looking->env, looking->blocks->tenant, &await, err) != FG_OK)
+    if (cmp_edit_carry_out(looking->env, FG_LIT(""), &ask, err) != FG_OK ||
+        cmp_edit_carry_out(looking->env, looking->blocks->tenant, &await, err) != FG_OK)
         return err->code;
     looking->asked = true;
     return FG_OK;

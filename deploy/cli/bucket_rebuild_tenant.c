@@ -11,7 +11,7 @@
  * nowhere, which were deleted on purpose or are all that is left.
  */
 #include "common/base/str.h"
-#include "compactor/plan.h"
+#include "compactor/plan_core.h"
 #include "deploy/cli/bucket_ids.h"
 #include "deploy/cli/bucket_rebuild.h"
 

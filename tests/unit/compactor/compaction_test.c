@@ -1,6 +1,6 @@
 /* Segments become hours, hours days, and of what is there for long there are merged nodes. */
 #include "common/runtime/log.h"
-#include "compactor/manifests.h"
+#include "compactor/edit.h"
 #include "tests/unit/compactor/world.h"
 
 #include <setjmp.h>

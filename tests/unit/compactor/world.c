@@ -336,5 +336,5 @@ void world_bury(struct world *world, const char *selector, int64_t start_ns, int
     struct fg_err err;
 
     world_must(cmp_deletion_check(fg_cstr(selector), start_ns, end_ns, &err), &err);
-    world_must(cmp_manifests_edit(&env, FG_LIT("acme"), &task, &err), &err);
+    world_must(cmp_edit_carry_out(&env, FG_LIT("acme"), &task, &err), &err);
 }

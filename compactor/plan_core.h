@@ -29,8 +29,8 @@
  * Late data is folded by amounts and not at once: each fold rewrites the day, and a stream of
  * single late profiles would rewrite it all the time.
  */
-#ifndef FG_COMPACTOR_PLAN_H
-#define FG_COMPACTOR_PLAN_H
+#ifndef FG_COMPACTOR_PLAN_CORE_H
+#define FG_COMPACTOR_PLAN_CORE_H
 
 #include "common/base/time.h"
 #include "common/cluster/manifest/blocks.h"

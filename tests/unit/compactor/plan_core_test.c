@@ -3,7 +3,7 @@
  * profile is in one uncovered segment or one block; jobs keep to their bounds; and once nothing
  * more comes, plans come to an end with days of as few blocks as fit.
  */
-#include "compactor/plan.h"
+#include "compactor/plan_core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

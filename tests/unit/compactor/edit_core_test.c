@@ -1,6 +1,6 @@
 /* How an edit ends. That it is right whatever happens is shown by tests/sim. */
 #include "common/base/time.h"
-#include "compactor/edit.h"
+#include "compactor/edit_core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

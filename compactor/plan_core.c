@@ -1,4 +1,4 @@
-#include "compactor/plan.h"
+#include "compactor/plan_core.h"
 
 /* A plan on its way. */
 struct compaction_planning {
