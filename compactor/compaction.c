@@ -316,7 +316,7 @@ static enum fg_code look_at_others(struct cmp_compaction *compaction, uint32_t n
     cmp_tenant_disown(tenant);
     if (!uncovered || !is_keeper(compaction))
         return FG_OK;
-    code = cmp_manifests_blocks(&compaction->env, tenant->name, &tenant->blocks, err);
+    code = cmp_env_read_manifest(&compaction->env, tenant->name, &tenant->blocks, err);
     if (code == FG_OK)
         code = fg_blocks_check(&tenant->blocks->blocks, &compaction->l0->l0, err);
     if (code == FG_OK || code == FG_E_CANCELED || fg_code_retry(code))
@@ -468,7 +468,7 @@ static enum fg_code one_round(struct cmp_compaction *compaction, struct fg_err *
 {
     enum fg_code code;
 
-    if (cmp_manifests_l0(&compaction->env, &compaction->l0, err) != FG_OK)
+    if (cmp_env_read_manifest(&compaction->env, FG_LIT(""), &compaction->l0, err) != FG_OK)
         return err->code;
     cmp_ingester_list_age(&compaction->ingesters);
     follow_tenants(compaction);

@@ -5,6 +5,7 @@
 #ifndef FG_COMPACTOR_ENV_H
 #define FG_COMPACTOR_ENV_H
 
+#include "common/cluster/manifest/object.h"
 #include "common/runtime/disk.h"
 #include "common/runtime/metrics.h"
 #include "common/storage/bucket/bucket.h"
@@ -42,7 +43,15 @@ static inline int64_t cmp_env_deadline(struct cmp_env *env, int64_t timeout_ns)
     return fg_mono_ns(env->clock) + timeout_ns;
 }
 
-/* Well spread, another one each time (SplitMix64). */
+/* Reads a tenant's manifest, or the L0 manifest if tenant is empty: fg_manifest_refresh(). */
+static inline enum fg_code cmp_env_read_manifest(struct cmp_env *env, struct fg_slice tenant,
+                                                 struct fg_manifest **manifest, struct fg_err *err)
+{
+    return fg_manifest_refresh(env->bucket, NULL, tenant,
+                               cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS), manifest, err);
+}
+
+/* Returns the next random number (SplitMix64). */
 static inline uint64_t cmp_env_random(struct cmp_env *env)
 {
     env->random += 0x9e3779b97f4a7c15u;

@@ -168,7 +168,7 @@ static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name 
     }
     sweeping->tenant_read = true;
     sweeping->tenant_lost = false;
-    if (cmp_manifests_blocks(sweeping->env, fg_cstr(sweeping->tenant), &sweeping->blocks, err) !=
+    if (cmp_env_read_manifest(sweeping->env, fg_cstr(sweeping->tenant), &sweeping->blocks, err) !=
         FG_OK) {
         if (err->code != FG_E_CORRUPT)
             return err->code;
@@ -219,7 +219,7 @@ static enum fg_code sweep_page(struct sweeping *sweeping, const struct fg_bucket
     sweeping->n_names = 0;
     sweeping->tenant_read = false;
     if (cmp_env_check(sweeping->env, err) != FG_OK ||
-        cmp_manifests_l0(sweeping->env, &sweeping->l0, err) != FG_OK)
+        cmp_env_read_manifest(sweeping->env, FG_LIT(""), &sweeping->l0, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < page->n_entries; i++)
         if (look_at(sweeping, &page->entries[i], err) != FG_OK)

@@ -4,8 +4,8 @@
 #include "common/base/timespec.h"
 #include "common/runtime/log.h"
 #include "compactor/deletion.h"
-#include "compactor/ingester_list.h"
 #include "compactor/edit.h"
+#include "compactor/ingester_list.h"
 
 #include <sys/random.h>
 #include <time.h>
@@ -133,13 +133,13 @@ static enum fg_code read_listing(struct asking *asking, struct routes_listing *l
 {
     bool any = false;
 
-    if (cmp_manifests_blocks(&asking->env, asking->tenant, &listing->blocks, err) != FG_OK)
+    if (cmp_env_read_manifest(&asking->env, asking->tenant, &listing->blocks, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < listing->blocks->blocks.n_tombstones; i++)
         any = any || listing->blocks->blocks.tombstones[i].awaits > 0;
     if (!any)
         return FG_OK;
-    if (cmp_manifests_l0(&asking->env, &listing->l0, err) != FG_OK)
+    if (cmp_env_read_manifest(&asking->env, FG_LIT(""), &listing->l0, err) != FG_OK)
         return err->code;
     return cmp_ingester_list_get(&listing->ingesters, &asking->env, &listing->known, err);
 }

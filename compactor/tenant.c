@@ -213,7 +213,7 @@ static bool is_needed(const struct tenant_looking *looking, const struct cmp_job
     struct fg_err err;
     bool needed = false;
 
-    if (cmp_manifests_blocks(looking->env, looking->tenant->name, &now, &err) == FG_OK)
+    if (cmp_env_read_manifest(looking->env, looking->tenant->name, &now, &err) == FG_OK)
         needed = culprit->generation != 0 ? !fg_blocks_covers(&now->blocks, culprit->generation)
                                           : fg_blocks_find(&now->blocks, culprit->block) != NULL;
     fg_manifest_unref(now);
@@ -538,7 +538,7 @@ static enum fg_code run_jobs(struct tenant_looking *looking, const struct cmp_pl
 /* As it is now: what manifests say, and what status shows. */
 static enum fg_code know(struct tenant_looking *looking, struct fg_err *err)
 {
-    if (cmp_manifests_blocks(looking->env, looking->tenant->name, &looking->tenant->blocks, err) !=
+    if (cmp_env_read_manifest(looking->env, looking->tenant->name, &looking->tenant->blocks, err) !=
             FG_OK ||
         fg_blocks_check(&looking->tenant->blocks->blocks, looking->l0, err) != FG_OK)
         return err->code;

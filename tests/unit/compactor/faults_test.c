@@ -186,7 +186,7 @@ static void lost_segment(void **state)
     for (int i = 0; i < 4; i++)
         world_arrive(world, 30, WORLD_NOW, FG_HOUR_NS);
     env = world_env(world);
-    world_must(cmp_manifests_l0(&env, &l0, &err), &err);
+    world_must(cmp_env_read_manifest(&env, FG_LIT(""), &l0, &err), &err);
     fg_name_segment(name, &l0->l0.segments[1].id);
     fg_manifest_unref(l0);
     world_get(world, name, &object);
@@ -231,7 +231,7 @@ static void lost_block(void **state)
         world_turn(world);
         assert_int_equal(world_shape_of(world).hours, 2 * 5); /* of two tenants */
         env = world_env(world);
-        world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+        world_must(cmp_env_read_manifest(&env, FG_LIT("acme"), &blocks, &err), &err);
         world_must(fg_name_block(name, FG_LIT("acme"), blocks->blocks.blocks[1].id, &err), &err);
         world_get(world, name, &object);
         object.ptr[object.len / 3] ^= 1;

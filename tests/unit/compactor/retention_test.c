@@ -185,7 +185,7 @@ static void flip(struct world *world, int64_t time_ns, int64_t at)
     struct fg_buf object;
     struct fg_err err;
 
-    world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+    world_must(cmp_env_read_manifest(&env, FG_LIT("acme"), &blocks, &err), &err);
     for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
         const struct fg_blocks_entry *block = &blocks->blocks.blocks[i];
 
@@ -208,7 +208,7 @@ static uint64_t kept_of_acme(struct world *world, uint64_t *ret_alone)
     struct fg_err err;
 
     *ret_alone = 0;
-    world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+    world_must(cmp_env_read_manifest(&env, FG_LIT("acme"), &blocks, &err), &err);
     for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
         const struct fg_blocks_entry *block = &blocks->blocks.blocks[i];
 
