@@ -22,7 +22,7 @@
 #ifndef FG_QUERIER_BLOCKS_IMPL_H
 #define FG_QUERIER_BLOCKS_IMPL_H
 
-#include "common/cluster/manifest/snapshot_core.h"
+#include "common/cluster/manifest/snapshot.h"
 #include "common/runtime/condition.h"
 #include "common/runtime/crew.h"
 #include "common/storage/block/reader.h"
@@ -59,8 +59,8 @@ struct qry_blocks {
     struct fg_clock *clock;
     struct fg_cache *cache;
     struct fg_metrics *metrics;
-    struct fg_manifests *manifests;
-    pthread_mutex_t manifests_lock; /* around each call of a snapshot that is not READY, and of: */
+    struct fg_snapshots *snapshots;
+    pthread_mutex_t away_lock;  /* of the next two */
     int64_t away_until_mono_ns; /* manifests could not be read, and are not asked for before then;
                                  * 0: they could */
     struct fg_err away;         /* why not */
@@ -89,6 +89,8 @@ enum fg_code qry_blocks_too_large(struct fg_err *err);
 
 /* What a failed request means for a question: faults of ours do not look like the client's. */
 enum fg_code qry_blocks_fail(const struct fg_bucket_request *request, struct fg_err *err);
+/* Changes the code of a failed read to what it means for a question. Returns it. */
+enum fg_code qry_blocks_read_fault(struct fg_err *err);
 
 /* ---- objects.c ---- */
 
