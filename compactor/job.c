@@ -141,7 +141,8 @@ static enum fg_code survey(struct job_running *running, struct fg_err *err)
         .span_of = survey_span_of,
         .arg = running,
         .bins_max = SPANS_MAX,
-        .keep_from_ns = cmp_plan_keep_from_ns(running->job->config, running->wall_ns)};
+        .keep_from_ns =
+            cmp_retention_keep_from_ns(&running->job->config->retention, running->wall_ns)};
     enum fg_code code =
         cmp_merge_survey(&running->merge, &options, running->arena, &running->survey, err);
 

@@ -68,24 +68,6 @@ bool cmp_plan_span_has_block(const struct fg_blocks *blocks, const struct cmp_pl
     return false;
 }
 
-/* A retention of 0 is for ever. */
-static int64_t from_ns(int64_t wall_ns, int64_t retention_ns)
-{
-    return retention_ns == 0 ? INT64_MIN : fg_time_add(wall_ns, -retention_ns);
-}
-
-/* What is older than that is kept as merged nodes, if at all. */
-static int64_t profiles_from_ns(const struct compaction_planning *planning)
-{
-    return from_ns(planning->input->wall_ns, planning->config->retention_ns);
-}
-
-int64_t cmp_plan_keep_from_ns(const struct cmp_plan_config *config, int64_t wall_ns)
-{
-    return FG_MIN(from_ns(wall_ns, config->retention_ns),
-                  from_ns(wall_ns, config->rollup_retention_ns));
-}
-
 /* ---- shards ---- */
 
 bool cmp_plan_halve(struct cmp_plan_range range, struct cmp_plan_range halves[2])
@@ -175,12 +157,16 @@ static bool job_name(struct compaction_planning *planning, struct cmp_plan_job *
     return true;
 }
 
-/* They are nobody else's from now on. */
+/* Gives the blocks to a job that replaces them: no other job may have them. */
 static bool job_take(struct compaction_planning *planning, struct cmp_plan_job *job,
                      const struct plan_set *set)
 {
-    for (uint32_t i = 0; i < set->count; i++)
-        planning->taken[set->items[i] - planning->input->blocks->blocks] = true;
+    for (uint32_t i = 0; i < set->count; i++) {
+        bool *taken = &planning->taken[set->items[i] - planning->input->blocks->blocks];
+
+        fg_assert(!*taken);
+        *taken = true;
+    }
     return job_name(planning, job, set);
 }
 
@@ -209,26 +195,9 @@ static enum cmp_plan_trouble trouble_of(const struct compaction_planning *planni
     return input->troubles == NULL ? PLAN_SOUND : input->troubles[block - input->blocks->blocks];
 }
 
-/* Is it older than anything that is kept? */
-static bool is_expired(const struct compaction_planning *planning,
-                       const struct fg_blocks_entry *block)
-{
-    return (!block->nodes_only || block->alone) && /* else it goes with what it is made of */
-           block->t_max_ns < cmp_plan_keep_from_ns(planning->config, planning->input->wall_ns);
-}
-
-/* Merged nodes of it were to stay, but cannot be made. */
-static bool is_lost(const struct compaction_planning *planning, const struct fg_blocks_entry *block)
-{
-    return !block->nodes_only && trouble_of(planning, block) == PLAN_BROKEN &&
-           !is_expired(planning, block) &&
-           block->t_max_ns < fg_time_add(profiles_from_ns(planning), -PLAN_LOST_NS);
-}
-
-static enum fg_code plan_drop(struct compaction_planning *planning,
-                              bool (*goes)(const struct compaction_planning *planning,
-                                           const struct fg_blocks_entry *block),
-                              bool lost, struct fg_err *err)
+/* One job for all blocks of this fate. */
+static enum fg_code plan_drop(struct compaction_planning *planning, enum cmp_retention_fate fate,
+                              const char *why, struct fg_err *err)
 {
     const struct fg_blocks *blocks = planning->input->blocks;
     struct plan_set set = {
@@ -237,23 +206,21 @@ static enum fg_code plan_drop(struct compaction_planning *planning,
 
     if (set.items == NULL)
         return no_memory(err);
-    for (uint32_t i = 0; i < blocks->n_blocks && set.count < FG_BLOCKS_FROM_MAX; i++)
-        if (goes(planning, &blocks->blocks[i]))
-            set.items[set.count++] = &blocks->blocks[i];
+    for (uint32_t i = 0; i < blocks->n_blocks && set.count < FG_BLOCKS_FROM_MAX; i++) {
+        const struct fg_blocks_entry *block = &blocks->blocks[i];
+
+        if (cmp_retention_of(&planning->config->retention, block,
+                             trouble_of(planning, block) == PLAN_BROKEN,
+                             planning->input->wall_ns) == fate)
+            set.items[set.count++] = block;
+    }
     if (set.count == 0)
         return FG_OK;
-    job = job_add(planning, PLAN_DROP, lost ? "retention, unreadable" : "retention");
+    job = job_add(planning, PLAN_DROP, why);
     if (job == NULL || !job_take(planning, job, &set))
         return no_memory(err);
-    job->lost = lost;
+    job->lost = fate == RETENTION_LOST;
     return FG_OK;
-}
-
-static enum fg_code plan_drops(struct compaction_planning *planning, struct fg_err *err)
-{
-    if (plan_drop(planning, is_expired, false, err) != FG_OK)
-        return err->code;
-    return plan_drop(planning, is_lost, true, err);
 }
 
 /* ---- segments ---- */
@@ -712,7 +679,8 @@ static bool is_time(const struct compaction_planning *planning, const struct rol
 
     return is_over(span->end_ns, days ? config->day_delay_ns : config->hour_delay_ns, wall_ns) &&
            (days || !is_over(day.end_ns, config->day_delay_ns, wall_ns)) &&
-           span->start_ns >= profiles_from_ns(planning) && !waits_for_segments(planning, span);
+           span->start_ns >= cmp_retention_profiles_from_ns(&config->retention, wall_ns) &&
+           !waits_for_segments(planning, span);
 }
 
 static enum fg_code plan_rollup_span(struct compaction_planning *planning,
@@ -812,7 +780,9 @@ static uint32_t rollup_only_at_once(const struct compaction_planning *planning,
 static enum fg_code replace_span(struct compaction_planning *planning, const struct plan_set *set,
                                  const struct cmp_plan_span *span, struct fg_err *err)
 {
-    if (span->end_ns > profiles_from_ns(planning) || !are_quiet(planning, set))
+    if (!cmp_retention_replaces(&planning->config->retention, span->end_ns,
+                                planning->input->wall_ns) ||
+        !are_quiet(planning, set))
         return FG_OK;
     for (uint32_t i = 0, n; i < set->count; i += n) {
         struct plan_set some = sub(set, i, set->count);
@@ -853,9 +823,6 @@ static enum fg_code plan_rollup_only(struct compaction_planning *planning, bool 
     int64_t unit_ns = (months ? 28 : 7) * PLAN_DAY_NS;
     struct plan_set all;
 
-    if (cmp_plan_keep_from_ns(planning->config, planning->input->wall_ns) >=
-        profiles_from_ns(planning))
-        return FG_OK; /* nodes are not kept for longer */
     if (!gather(planning, months, &all))
         return no_memory(err);
     for (uint32_t i = 0, end; i < all.count; i = end) {
@@ -881,6 +848,29 @@ static void leave_aside(struct compaction_planning *planning)
         planning->taken[i] = planning->taken[i] || input->blocks_aside[i];
 }
 
+/* What always holds of the jobs of a plan (plan_core.h), as far as each job shows it by itself. */
+static void plan_check(const struct compaction_planning *planning)
+{
+    const struct cmp_plan_config *config = planning->config;
+
+    for (uint32_t i = 0; i < planning->plan.n_jobs; i++) {
+        const struct cmp_plan_job *job = &planning->plan.jobs[i];
+
+        fg_assert(job->kind == PLAN_SEGMENTS ? job->n_segments > 0 && job->n_blocks == 0
+                                             : job->n_blocks > 0 && job->n_segments == 0);
+        fg_assert(job->n_segments <= config->sources_max && job->n_blocks <= FG_BLOCKS_FROM_MAX);
+        if (job->kind == PLAN_MERGE)
+            fg_assert(job->n_blocks <= config->sources_max && job->n_ranges > 0 &&
+                      (job->n_blocks == 1 || job->bytes <= config->job_max_bytes));
+        if (job->kind == PLAN_SEGMENTS)
+            fg_assert(job->n_segments == 1 || job->bytes <= config->job_max_bytes);
+        for (uint32_t k = 1; k < job->n_blocks; k++)
+            fg_assert(fg_id_cmp(job->blocks[k - 1], job->blocks[k]) < 0);
+        for (uint32_t k = 1; k < job->n_segments; k++)
+            fg_assert(job->segments[k - 1] < job->segments[k]);
+    }
+}
+
 enum fg_code cmp_plan_make(const struct cmp_plan_config *config, const struct cmp_plan_input *input,
                            struct fg_arena *arena, struct cmp_plan *ret_plan, struct fg_err *err)
 {
@@ -896,7 +886,9 @@ enum fg_code cmp_plan_make(const struct cmp_plan_config *config, const struct cm
     fg_assert(config->sources_max >= 2);
     if (planning.taken == NULL || planning.late_from_ns == NULL || planning.late_to_ns == NULL)
         return no_memory(err);
-    if (plan_drops(&planning, err) != FG_OK || plan_segments(&planning, err) != FG_OK ||
+    if (plan_drop(&planning, RETENTION_EXPIRED, "retention", err) != FG_OK ||
+        plan_drop(&planning, RETENTION_LOST, "retention, unreadable", err) != FG_OK ||
+        plan_segments(&planning, err) != FG_OK ||
         plan_rollup_only(&planning, false, err) != FG_OK ||
         plan_rollup_only(&planning, true, err) != FG_OK)
         return err->code;
@@ -904,6 +896,7 @@ enum fg_code cmp_plan_make(const struct cmp_plan_config *config, const struct cm
     if (plan_spans(&planning, false, err) != FG_OK || plan_spans(&planning, true, err) != FG_OK ||
         plan_deletions(&planning, err) != FG_OK || plan_all_rollups(&planning, err) != FG_OK)
         return err->code;
+    plan_check(&planning);
     *ret_plan = planning.plan;
     return FG_OK;
 }

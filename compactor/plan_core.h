@@ -34,11 +34,9 @@
 
 #include "common/base/time.h"
 #include "common/cluster/manifest/blocks.h"
+#include "compactor/retention.h"
 
 #define PLAN_DAY_NS (24 * FG_HOUR_NS)
-/* What is expired and cannot be made nodes of is dropped so much later: a week is what whole weeks
- * may take anyway, the other one is for somebody to mend it. */
-#define PLAN_LOST_NS (14 * PLAN_DAY_NS)
 
 enum cmp_plan_level {
     PLAN_HOUR = 1,
@@ -66,9 +64,8 @@ struct cmp_plan_config {
     uint64_t job_max_bytes;    /* of sources */
     uint32_t sources_max;      /* at least 2 */
     uint64_t rollup_min_bytes; /* of blocks: nodes over fewer are not made; they are soon read */
-    int64_t retention_ns;      /* 0: for ever */
-    int64_t rollup_retention_ns; /* of merged nodes; 0: for ever; up to retention_ns: not longer */
-    bool segments_apart;         /* a job for each: one of them is broken */
+    struct cmp_retention retention;
+    bool segments_apart; /* a job for each: one of them is broken */
 };
 
 /* What jobs that failed say of a block, by what was wrong with it and not with the world. */
@@ -129,9 +126,6 @@ struct cmp_plan {
 enum fg_code cmp_plan_make(const struct cmp_plan_config *config, const struct cmp_plan_input *input,
                            struct fg_arena *arena, struct cmp_plan *ret_plan,
                            struct fg_err *err) fg_must_check;
-
-/* What is older than that is not kept, not even as merged nodes; INT64_MIN: everything is. */
-int64_t cmp_plan_keep_from_ns(const struct cmp_plan_config *config, int64_t wall_ns);
 
 /* The span that profiles of a time go into when they come from segments. */
 struct cmp_plan_span {

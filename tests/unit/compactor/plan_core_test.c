@@ -22,7 +22,7 @@ static struct cmp_plan_config config = {.hour_delay_ns = 10 * FG_MINUTE_NS,
                                         .job_max_bytes = 400 * PROFILE_BYTES,
                                         .sources_max = 40,
                                         .rollup_min_bytes = 5 * PROFILE_BYTES,
-                                        .rollup_retention_ns = 1};
+                                        .retention.rollups_ns = 1};
 
 struct profile {
     int64_t time_ns;
@@ -273,7 +273,7 @@ static void carry_out_keep(struct world *world, const struct cmp_plan_job *job)
     struct fg_err err;
     bool changed;
 
-    assert_true(job->end_ns <= fg_time_add(world->wall_ns, -config.retention_ns));
+    assert_true(job->end_ns <= fg_time_add(world->wall_ns, -config.retention.profiles_ns));
     for (uint32_t i = 0; i < job->n_blocks; i++) {
         const struct fg_blocks_entry *from = fg_blocks_find(&world->blocks, job->blocks[i]);
 
@@ -542,7 +542,7 @@ static void nodes_over_spans(void **state)
     assert_int_equal(world->nodes[PLAN_WEEK], 9);
 
     /* What retention has begun to take gets none any more. */
-    config.retention_ns = world->wall_ns - first - PLAN_DAY_NS - FG_HOUR_NS;
+    config.retention.profiles_ns = world->wall_ns - first - PLAN_DAY_NS - FG_HOUR_NS;
     for (int i = 0; i < 2; i++) {
         const struct cmp_plan_input input = {&world->l0,     &world->blocks, NULL, NULL,
                                              world->wall_ns, NULL,           NULL};
@@ -556,7 +556,7 @@ static void nodes_over_spans(void **state)
         assert_int_equal(count_nodes(world, PLAN_WEEK), 7);
         assert_int_equal(count_nodes(world, PLAN_MONTH), 1);
     }
-    config.retention_ns = 0;
+    config.retention.profiles_ns = 0;
     fg_arena_destroy(world->arena);
     free(world);
 }
@@ -574,7 +574,7 @@ static void retention(void **state)
     world->wall_ns += 2 * PLAN_DAY_NS;
     settle(world);
     assert_true(world->blocks.n_blocks > 0);
-    config.retention_ns = 40 * PLAN_DAY_NS;
+    config.retention.profiles_ns = 40 * PLAN_DAY_NS;
     world->wall_ns += 30 * PLAN_DAY_NS;
     input =
         (struct cmp_plan_input){&world->l0, &world->blocks, NULL, NULL, world->wall_ns, NULL, NULL};
@@ -583,14 +583,14 @@ static void retention(void **state)
         assert_int_equal(plan.jobs[i].kind, PLAN_DROP);
         for (uint32_t b = 0; b < plan.jobs[i].n_blocks; b++)
             assert_true(fg_blocks_find(&world->blocks, plan.jobs[i].blocks[b])->t_max_ns <
-                        cmp_plan_keep_from_ns(&config, world->wall_ns));
+                        cmp_retention_keep_from_ns(&config.retention, world->wall_ns));
     }
     world->wall_ns += 30 * PLAN_DAY_NS;
     input.wall_ns = world->wall_ns;
     must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     assert_int_equal(plan.n_jobs, 1);
     assert_int_equal(plan.jobs[0].n_blocks, world->blocks.n_blocks);
-    config.retention_ns = 0;
+    config.retention.profiles_ns = 0;
     fg_arena_destroy(world->arena);
     free(world);
 }
@@ -613,8 +613,8 @@ static void nodes_outlive_profiles(void **state)
 
     (void)state;
     world_open(world, 4);
-    config.retention_ns = 10 * PLAN_DAY_NS;
-    config.rollup_retention_ns = 60 * PLAN_DAY_NS;
+    config.retention.profiles_ns = 10 * PLAN_DAY_NS;
+    config.retention.rollups_ns = 60 * PLAN_DAY_NS;
     world->wall_ns = first;
     for (int half = 0; half < 2 * 7 * 6; half++) {
         arrive_at(world, world->wall_ns, 1 + (uint32_t)draw(world, 4));
@@ -658,19 +658,19 @@ static void nodes_outlive_profiles(void **state)
     free(deleted);
 
     /* For ever is for ever; else they are too old themselves one day. */
-    config.rollup_retention_ns = 0;
+    config.retention.rollups_ns = 0;
     world->wall_ns += 500 * PLAN_DAY_NS;
     settle(world);
     assert_int_equal(count_alone(world), world->blocks.n_blocks);
-    config.rollup_retention_ns = 7 * PLAN_DAY_NS;
+    config.retention.rollups_ns = 7 * PLAN_DAY_NS;
     const struct cmp_plan_input later = {&world->l0,     &world->blocks, NULL, NULL,
                                          world->wall_ns, NULL,           NULL};
     must(cmp_plan_make(&config, &later, world->arena, &plan, &err), &err);
     assert_int_equal(plan.n_jobs, 1);
     drop(world, &plan.jobs[0]);
     assert_int_equal(world->blocks.n_blocks, 0);
-    config.retention_ns = 0;
-    config.rollup_retention_ns = 1;
+    config.retention.profiles_ns = 0;
+    config.retention.rollups_ns = 1;
     fg_arena_destroy(world->arena);
     free(world);
 }
@@ -701,9 +701,9 @@ static void broken_blocks_are_apart(void **state)
         arrive_at(world, first + day * PLAN_DAY_NS, 3);
     world->wall_ns = first + 9 * PLAN_DAY_NS;
     settle(world);
-    config.retention_ns = 10 * PLAN_DAY_NS;
-    config.rollup_retention_ns = 0;
-    world->wall_ns = first + week + config.retention_ns;
+    config.retention.profiles_ns = 10 * PLAN_DAY_NS;
+    config.retention.rollups_ns = 0;
+    world->wall_ns = first + week + config.retention.profiles_ns;
     input = (struct cmp_plan_input){&world->l0,     &world->blocks, NULL, troubles,
                                     world->wall_ns, NULL,           NULL};
     must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
@@ -715,17 +715,18 @@ static void broken_blocks_are_apart(void **state)
         assert_int_equal(job->n_blocks, troubles[i] == PLAN_SOUND ? 5 : 1);
     }
 
-    input.wall_ns = world->blocks.blocks[4].t_max_ns + config.retention_ns + PLAN_LOST_NS + 1;
+    input.wall_ns =
+        world->blocks.blocks[4].t_max_ns + config.retention.profiles_ns + RETENTION_LOST_NS + 1;
     must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     assert_int_equal(plan.jobs[0].kind, PLAN_DROP);
     assert_true(plan.jobs[0].lost);
     assert_int_equal(plan.jobs[0].n_blocks, 1);
     assert_true(fg_id_eq(plan.jobs[0].blocks[0], world->blocks.blocks[4].id));
-    config.retention_ns = 0; /* what is kept for ever is not lost either */
+    config.retention.profiles_ns = 0; /* what is kept for ever is not lost either */
     must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     for (uint32_t i = 0; i < plan.n_jobs; i++)
         assert_int_equal(plan.jobs[i].kind, PLAN_ROLLUP);
-    config.rollup_retention_ns = 1;
+    config.retention.rollups_ns = 1;
     fg_arena_destroy(world->arena);
     free(world);
 }
