@@ -10,8 +10,8 @@
 #ifndef FG_COMPACTOR_GC_H
 #define FG_COMPACTOR_GC_H
 
-#include "compactor/gc_core.h"
 #include "compactor/edit.h"
+#include "compactor/gc_core.h"
 
 /* Segments leave. blocks: as cmp_gc_retirable(). */
 enum fg_code cmp_gc_retire(struct cmp_env *env, const struct cmp_gc_config *config,

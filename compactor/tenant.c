@@ -1,9 +1,8 @@
 #include "compactor/tenant.h"
 
 #include "common/runtime/log.h"
-#include "compactor/completion_core.h"
+#include "compactor/completion.h"
 #include "compactor/deletion.h"
-#include "compactor/gc_core.h"
 #include "compactor/metrics.h"
 
 enum {
@@ -31,7 +30,7 @@ struct tenant_looking {
     bool *waiting;        /* [n_tombstones]: some block still has what it names, or may have */
     struct fg_err unread; /* FG_OK, or why it is not known of a block which deletions name it */
     bool too_large;       /* a job was, and could be less */
-    bool asked;           /* deletions wait for something else than was read */
+    bool asked; /* ingesters were asked: the manifests have changed since they were read */
 };
 
 struct cmp_tenant *cmp_tenant_create(struct fg_slice name, uint64_t job_max_bytes)
@@ -314,117 +313,6 @@ static enum fg_code prepare_deletions(struct tenant_looking *looking, struct fg_
     return FG_OK;
 }
 
-/* Is there a segment whose data may be named and is in no block yet? */
-static bool has_uncovered(const struct tenant_looking *looking,
-                          const struct fg_blocks_tombstone *tombstone)
-{
-    uint32_t tenant = fg_l0_tenant(looking->l0, looking->blocks->tenant);
-
-    for (uint32_t i = 0; i < looking->l0->n_segments && tenant != FG_L0_NO_TENANT; i++) {
-        const struct fg_l0_segment *segment = &looking->l0->segments[i];
-        const struct fg_l0_part *part = fg_l0_part(segment, tenant);
-
-        if (part != NULL && part->t_max_ns >= tombstone->start_ns &&
-            part->t_min_ns < tombstone->end_ns &&
-            !fg_blocks_covers(looking->blocks, segment->generation))
-            return true;
-    }
-    return false;
-}
-
-static enum fg_code end_deletion(struct tenant_looking *looking,
-                                 const struct fg_blocks_tombstone *tombstone, struct fg_err *err)
-{
-    const struct cmp_edit_task task = {.kind = EDIT_UNBURY, .tombstone = *tombstone};
-
-    if (cmp_edit_carry_out(looking->env, looking->blocks->tenant, &task, err) != FG_OK)
-        return err->code;
-    fg_log_info("deletion completed", fg_lb("tenant", looking->blocks->tenant),
-                fg_lb("selector", tombstone->selector), fg_li("start_ns", tombstone->start_ns),
-                fg_li("end_ns", tombstone->end_ns), fg_lu("profiles", tombstone->profiles),
-                fg_lu("rewrites", tombstone->rewrites));
-    return FG_OK;
-}
-
-/* Its data is gone from all blocks, for now, and it has taken what still arrived for long enough.
- */
-static bool is_ready(const struct tenant_looking *looking, uint32_t number)
-{
-    const struct fg_blocks_tombstone *tombstone = &looking->blocks->tombstones[number];
-
-    return !looking->waiting[number] && !has_uncovered(looking, tombstone) &&
-           fg_wall_ns(looking->env->clock) >=
-               fg_time_add(tombstone->asked_wall_ns, looking->rules->deletion_wait_ns);
-}
-
-/* Greater than what was asked in any manifest that there was. */
-static uint64_t next_number(const struct tenant_looking *looking)
-{
-    uint64_t asked = looking->l0->asked;
-
-    for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++)
-        asked = FG_MAX(asked, looking->blocks->tombstones[i].awaits);
-    return asked + 1;
-}
-
-/* All that are to be asked for share the number; others' tombstones may have it, too. Where this
- * ends in the middle it is asked once more. */
-static enum fg_code ask_writers(struct tenant_looking *looking,
-                                const struct fg_blocks_await *awaits, uint32_t n,
-                                struct fg_err *err)
-{
-    const struct cmp_edit_task ask = {.kind = EDIT_ASK, .asked = awaits[0].awaits};
-    const struct cmp_edit_task await = {.kind = EDIT_AWAIT, .awaits = awaits, .count = n};
-
-    if (cmp_edit_carry_out(looking->env, FG_LIT(""), &ask, err) != FG_OK ||
-        cmp_edit_carry_out(looking->env, looking->blocks->tenant, &await, err) != FG_OK)
-        return err->code;
-    looking->asked = true;
-    return FG_OK;
-}
-
-/* What is next for each that is ready. */
-static enum fg_code advance_deletions(struct tenant_looking *looking,
-                                      const struct cmp_ingesters *ingesters, struct fg_err *err)
-{
-    const struct fg_blocks *blocks = looking->blocks;
-    struct fg_blocks_await *awaits =
-        fg_arena_new(looking->arena, struct fg_blocks_await, blocks->n_tombstones);
-    uint64_t number = next_number(looking);
-    uint32_t n = 0;
-
-    if (awaits == NULL)
-        return fg_fail(err, FG_E_LIMIT, "no room for %u deletions", blocks->n_tombstones);
-    for (uint32_t i = 0; i < blocks->n_tombstones; i++) {
-        struct cmp_completion next;
-
-        if (!is_ready(looking, i))
-            continue;
-        next = cmp_completion_next(&blocks->tombstones[i], looking->l0, ingesters, number);
-        if (next.step == COMPLETION_ASK)
-            awaits[n++] = next.await;
-        if (next.step == COMPLETION_END &&
-            end_deletion(looking, &blocks->tombstones[i], err) != FG_OK)
-            return err->code;
-    }
-    return n == 0 ? FG_OK : ask_writers(looking, awaits, n, err);
-}
-
-/* (end-when-clean) */
-static enum fg_code end_deletions(struct tenant_looking *looking, struct fg_err *err)
-{
-    const struct cmp_ingesters *ingesters;
-    bool any = false;
-
-    for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++)
-        any = any || is_ready(looking, i);
-    if (!any)
-        return FG_OK;
-    if (cmp_ingester_list_get(looking->rules->ingesters, looking->env, &ingesters, err) != FG_OK)
-        return fg_wrap(err, "listing ingesters that may hold deleted profiles");
-    return advance_deletions(looking, ingesters, err);
-}
-
 /* ---- counts ---- */
 
 static void count_blocks(struct tenant_looking *looking)
@@ -548,6 +436,21 @@ static enum fg_code know(struct tenant_looking *looking, struct fg_err *err)
     return FG_OK;
 }
 
+static enum fg_code complete_deletions(struct tenant_looking *looking, struct fg_err *err)
+{
+    struct cmp_completion_work work = {.env = looking->env,
+                                       .l0 = looking->l0,
+                                       .blocks = looking->blocks,
+                                       .waiting = looking->waiting,
+                                       .ingesters = looking->rules->ingesters,
+                                       .wait_ns = looking->rules->deletion_wait_ns,
+                                       .arena = looking->arena};
+    enum fg_code code = cmp_completion_advance(&work, err);
+
+    looking->asked = looking->asked || work.asked;
+    return code;
+}
+
 /* One round: what the plan of this moment says. *ret_more: another one may find more. */
 static enum fg_code one_round(struct tenant_looking *looking, bool *ret_more, struct fg_err *err)
 {
@@ -567,7 +470,7 @@ static enum fg_code one_round(struct tenant_looking *looking, bool *ret_more, st
     if (cmp_plan_make(&looking->config, &input, looking->arena, &plan, err) != FG_OK)
         return err->code;
     *ret_more = plan.n_jobs > 0;
-    return plan.n_jobs > 0 ? run_jobs(looking, &plan, err) : end_deletions(looking, err);
+    return plan.n_jobs > 0 ? run_jobs(looking, &plan, err) : complete_deletions(looking, err);
 }
 
 static enum fg_code rounds(struct tenant_looking *looking, struct fg_err *err)
