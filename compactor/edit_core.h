@@ -1,14 +1,16 @@
 /*
- * An edit: one change of one manifest, carried to its end: read, change, swap, and read again until
- * the change is seen to be there. The answer to a swap is never believed, so one that was lost is
- * nothing special. A pure step core, as ingester/segments.
+ * Edits: the core. An edit carries one change of one manifest to its end: it reads the manifest,
+ * applies the change, swaps, and reads again until it sees the change. The answer to a swap is
+ * never believed, so a lost answer needs no special case. A step core; edit.h does its requests.
  *
- *   READ --> (already there) DONE          SWAP --> READ, after a pause where it was not won
- *     \----> (somebody else was faster) LOST
- *      \---> SWAP
+ *   READING --> (the change is there) DONE     SWAPPING --> READING, after a pause if not won
+ *      \------> (another edit was first) LOST
+ *       \-----> SWAPPING
  *
- * LOST: what was built for the change is waste; so it may be after FAILED, or not: nobody knows,
- * and the sweep for orphans finds out (gc_core.h).
+ * After LOST, blocks that were built for the change are garbage. After FAILED that is unknown; the
+ * sweep for orphans finds out (gc_core.h).
+ *
+ * Thread: one at a time. No clock, no I/O.
  */
 #ifndef FG_COMPACTOR_EDIT_CORE_H
 #define FG_COMPACTOR_EDIT_CORE_H
@@ -16,12 +18,12 @@
 #include "common/cluster/manifest/blocks.h"
 
 enum cmp_edit_kind {
-    EDIT_APPLY,            /* a tenant: blocks enter and leave, segments are covered */
-    EDIT_BURY,             /* a tenant: a deletion was asked for */
-    EDIT_AWAIT,            /* a tenant: deletions wait for their end */
-    EDIT_UNBURY,           /* a tenant: a deletion was carried out */
-    EDIT_DELETED_BLOCKS,   /* a tenant: objects were deleted */
-    EDIT_ASK,              /* L0: what writers are to be clean of */
+    EDIT_APPLY,            /* tenant: blocks enter and leave, segments are covered */
+    EDIT_BURY,             /* tenant: adds the tombstone of a deletion */
+    EDIT_AWAIT,            /* tenant: deletions wait for answers of ingesters */
+    EDIT_UNBURY,           /* tenant: a deletion is complete */
+    EDIT_DELETED_BLOCKS,   /* tenant: objects were deleted */
+    EDIT_ASK,              /* L0: a number that writers have to be clean of */
     EDIT_RETIRE,           /* L0: segments leave */
     EDIT_DELETED_SEGMENTS, /* L0: objects were deleted */
 };
@@ -49,28 +51,29 @@ struct cmp_edit {
     int64_t not_before_mono_ns; /* READING: not earlier than then */
     uint32_t attempts;
     uint64_t random;
-    /* SWAPPING: what to write, onto the manifest that was handed in; in the arena of that call. */
+    /* SWAPPING: the new value of the manifest that was handed in, in the arena of that call. */
     struct fg_l0 l0;
     struct fg_blocks blocks;
 };
 
-/* seed: for the pauses. Begins with READING. */
+/* Initialises an edit in state READING. seed: of the jitter of its pauses. */
 void cmp_edit_init(struct cmp_edit *edit, const struct cmp_edit_task *task, uint64_t seed);
 
-/* Does it change the L0 manifest? Else a tenant's. */
+/* Returns true if the edit changes the L0 manifest, false if it changes a tenant's. */
 bool cmp_edit_is_l0(enum cmp_edit_kind kind);
 
 /*
- * What READING read, now and not from a cache: the L0 manifest, then the tenant's where that is
- * changed (else NULL). Both and the arena live until the swap has ended.
+ * Hands in what READING has read, after it began and not from a cache: the L0 manifest, then the
+ * tenant's manifest if that is to be changed (else NULL). Both and the arena live until the swap
+ * has ended.
  */
 void cmp_edit_read(struct cmp_edit *edit, const struct fg_l0 *l0, const struct fg_blocks *blocks,
                    int64_t wall_ns, struct fg_arena *arena);
 
-/* How SWAPPING ended. won: as far as is known. */
+/* Hands in the end of the swap. won: according to the bucket's answer. */
 void cmp_edit_swapped(struct cmp_edit *edit, bool won, int64_t mono_ns);
 
-/* READING failed. */
+/* Hands in that reading failed. */
 void cmp_edit_read_failed(struct cmp_edit *edit, const struct fg_err *err, int64_t mono_ns);
 
 #endif

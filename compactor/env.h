@@ -1,6 +1,6 @@
 /*
- * What the parts of the compactor have in common: where the world is, how long it is waited for,
- * and whether it is time to end.
+ * The environment of the compactor's parts: bucket, clock, scratch folder, time limits, and whether
+ * the process is stopping.
  */
 #ifndef FG_COMPACTOR_ENV_H
 #define FG_COMPACTOR_ENV_H
@@ -20,11 +20,11 @@ struct cmp_env {
     struct fg_clock *clock;
     struct fg_metrics *metrics;                     /* of metrics.h */
     const char *scratch;                            /* a folder of its own */
-    const struct fg_disk *disk;                     /* it is on; NULL: it is not watched */
+    const struct fg_disk *disk;                     /* of the folder; NULL: not watched */
     size_t memory_max_bytes;                        /* of a job */
-    uint32_t block_version;                         /* of blocks that are written; 0: the newest */
+    uint32_t block_version;                         /* of new blocks; 0: the newest */
     uint64_t random;                                /* for names and pauses */
-    _Atomic bool stopping;                          /* what takes long ends with FG_E_CANCELED */
+    _Atomic bool stopping;                          /* long work ends with FG_E_CANCELED */
     void (*pause)(struct cmp_env *env, int64_t ns); /* waits, less long when it is time to end */
 };
 
