@@ -414,7 +414,7 @@ static void check_days(const struct world *world)
         }
 }
 
-static void any_stream(void **state)
+static void plans_of_any_stream_come_to_an_end(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
@@ -440,7 +440,7 @@ static void any_stream(void **state)
 
 /* The usual: six segments an hour, day after day. Each profile is written twice, late ones apart.
  */
-static void usual(void **state)
+static void a_steady_stream_gets_the_expected_jobs(void **state)
 {
     struct world *world = fg_new(struct world);
 
@@ -500,7 +500,7 @@ static void drop(struct world *world, const struct cmp_plan_job *job)
 }
 
 /* Nodes over spans that are over: each once, as long as what they are made of stays. */
-static void nodes_over_spans(void **state)
+static void parent_rollups_are_planned_when_settled(void **state)
 {
     struct world *world = fg_new(struct world);
     const int64_t week = 7 * PLAN_DAY_NS, month = 4 * week, first = (NOW / month + 1) * month;
@@ -561,7 +561,7 @@ static void nodes_over_spans(void **state)
     free(world);
 }
 
-static void retention(void **state)
+static void expired_blocks_are_dropped(void **state)
 {
     struct world *world = fg_new(struct world);
     struct cmp_plan_input input;
@@ -606,7 +606,7 @@ static uint32_t count_alone(const struct world *world)
 
 /* Nodes are kept for longer than profiles: weeks take the place of their days, whatever comes late,
  * and no profile is lost until it is older than nodes may be. */
-static void nodes_outlive_profiles(void **state)
+static void expired_weeks_are_replaced_by_rollups(void **state)
 {
     const int64_t week = 7 * PLAN_DAY_NS, first = (NOW / week + 1) * week;
     struct world *world = fg_new(struct world);
@@ -686,7 +686,7 @@ static const struct cmp_plan_job *job_of(const struct cmp_plan *plan, struct fg_
 }
 
 /* What could not be made nodes of holds up none of its week, and goes a fortnight late. */
-static void broken_blocks_are_apart(void **state)
+static void broken_blocks_get_jobs_of_their_own(void **state)
 {
     const int64_t week = 7 * PLAN_DAY_NS, first = (NOW / week + 1) * week;
     enum cmp_plan_trouble troubles[7] = {[1] = PLAN_SUSPECT, [4] = PLAN_BROKEN};
@@ -731,7 +731,7 @@ static void broken_blocks_are_apart(void **state)
     free(world);
 }
 
-static void rewrites_what_a_deletion_names(void **state)
+static void blocks_of_a_deletion_are_rewritten(void **state)
 {
     struct world *world = fg_new(struct world);
     bool *deleted;
@@ -778,7 +778,7 @@ static void spans_cover_all_time(void **state)
         cmp_plan_span_of(&config, NOW, cmp_plan_span_of(&config, NOW, INT64_MIN).end_ns).start_ns);
 }
 
-static void divides_shards(void **state)
+static void large_days_are_divided_by_shards(void **state)
 {
     struct cmp_plan_range ranges[PLAN_SHARES_MAX];
     const struct cmp_plan_range all = {0, UINT16_MAX}, one = {77, 77}, some = {100, 300};
@@ -799,15 +799,15 @@ static void divides_shards(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_stream),
-        cmocka_unit_test(usual),
-        cmocka_unit_test(nodes_over_spans),
-        cmocka_unit_test(retention),
-        cmocka_unit_test(nodes_outlive_profiles),
-        cmocka_unit_test(broken_blocks_are_apart),
-        cmocka_unit_test(rewrites_what_a_deletion_names),
+        cmocka_unit_test(plans_of_any_stream_come_to_an_end),
+        cmocka_unit_test(a_steady_stream_gets_the_expected_jobs),
+        cmocka_unit_test(parent_rollups_are_planned_when_settled),
+        cmocka_unit_test(expired_blocks_are_dropped),
+        cmocka_unit_test(expired_weeks_are_replaced_by_rollups),
+        cmocka_unit_test(broken_blocks_get_jobs_of_their_own),
+        cmocka_unit_test(blocks_of_a_deletion_are_rewritten),
         cmocka_unit_test(spans_cover_all_time),
-        cmocka_unit_test(divides_shards),
+        cmocka_unit_test(large_days_are_divided_by_shards),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
