@@ -89,7 +89,7 @@ static enum fg_code carry_out(struct editing *editing, struct cmp_edit *edit, st
             return fg_fail(err, FG_E_ABORTED, "%s", edit->err.msg);
         case EDIT_FAILED:
             *err = edit->err;
-            /* Tried as often as it may be: it may be there all the same. */
+            /* All attempts are used up; the change may have been made all the same. */
             return err->code != FG_E_ABORTED ? err->code
                                              : fg_fail(err, FG_E_UNAVAILABLE, "%s", edit->err.msg);
         }

@@ -2,7 +2,7 @@
 
 #include "common/base/time.h"
 
-/* Pauses between tries: as long as a request of another one takes, doubled, with full jitter. */
+/* Pauses between attempts: the time of another writer's requests, doubled, with full jitter. */
 #define EDIT_PAUSE_MIN_NS (50 * FG_MS_NS)
 #define EDIT_PAUSE_MAX_NS (10 * FG_SECOND_NS)
 
@@ -16,7 +16,7 @@ bool cmp_edit_is_l0(enum cmp_edit_kind kind)
     return kind == EDIT_ASK || kind == EDIT_RETIRE || kind == EDIT_DELETED_SEGMENTS;
 }
 
-/* Another try, later; or no more. */
+/* Schedules another attempt, or gives up. */
 static void again(struct cmp_edit *edit, const char *what, int64_t mono_ns)
 {
     int64_t most = EDIT_PAUSE_MIN_NS << FG_MIN(edit->attempts, 16);
@@ -32,7 +32,7 @@ static void again(struct cmp_edit *edit, const char *what, int64_t mono_ns)
         mono_ns, (int64_t)(fg_mix64(edit->random) % (uint64_t)FG_MIN(most, EDIT_PAUSE_MAX_NS)));
 }
 
-/* The manifest with the change; *ret_changed false: it has it already. */
+/* Applies the change. *ret_changed false: the manifest has it already. */
 static enum fg_code change(struct cmp_edit *edit, const struct fg_l0 *l0,
                            const struct fg_blocks *blocks, int64_t wall_ns, struct fg_arena *arena,
                            bool *ret_changed)
@@ -83,7 +83,7 @@ void cmp_edit_swapped(struct cmp_edit *edit, bool won, int64_t mono_ns)
 {
     fg_assert(edit->state == EDIT_SWAPPING);
     again(edit, "other compactors changed the manifest", mono_ns);
-    if (won) /* as it seems; a look will tell */
+    if (won) /* the next read tells for certain */
         edit->not_before_mono_ns = mono_ns;
 }
 

@@ -24,7 +24,7 @@ static void send_delete(struct cmp_env *env, struct fg_bucket_wave *wave,
     fg_bucket_wave_send(wave, env->bucket, request);
 }
 
-/* What is not there is deleted. */
+/* A missing object counts as deleted. */
 static enum fg_code delete_all(struct cmp_env *env, const struct name *names, uint32_t count,
                                struct fg_err *err)
 {
@@ -48,7 +48,8 @@ static enum fg_code delete_all(struct cmp_env *env, const struct name *names, ui
     return code;
 }
 
-/* Objects go first, then the manifest forgets them; tenant: whose it is, empty for the L0 one. */
+/* Deletes objects first and their entries second; tenant: of the manifest, empty for the L0
+ * manifest. */
 static enum fg_code delete_and_forget(struct cmp_env *env, struct fg_slice tenant,
                                       const struct name *names, const struct cmp_edit_task *task,
                                       struct fg_err *err)
@@ -139,7 +140,7 @@ enum fg_code cmp_gc_delete_blocks(struct cmp_env *env, const struct cmp_gc_confi
 
 /* ---- orphans ---- */
 
-/* A sweep, page by page of the list. */
+/* A sweep for orphans, page by page of the bucket's list. */
 struct sweeping {
     struct cmp_env *env;
     const struct cmp_gc_config *config;
@@ -147,13 +148,14 @@ struct sweeping {
     struct fg_manifest *l0, *blocks;
     char tenant[FG_TENANT_MAX_BYTES + 1]; /* of blocks */
     bool tenant_read;                     /* since the page was listed */
-    bool tenant_lost;                     /* its manifest is not the one it should be */
-    uint32_t n_unheard; /* segments of cuts that the L0 manifest has not heard of */
+    bool tenant_lost;                     /* its manifest is lost, damaged or old */
+    uint32_t n_unheard;                   /* segments of cuts that the L0 manifest does not know */
     struct name names[FG_BUCKET_PAGE_MAX];
     uint32_t n_names;
 };
 
-/* Names come in order: a tenant's blocks lie side by side, and its manifest is read once a page. */
+/* Names are sorted, so a tenant's blocks are next to each other and its manifest is read once per
+ * page. */
 static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name *name,
                                 struct fg_err *err)
 {
@@ -176,7 +178,7 @@ static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name 
     } else if (fg_blocks_check(&sweeping->blocks->blocks, &sweeping->l0->l0, err) != FG_OK) {
         sweeping->tenant_lost = true;
     }
-    if (sweeping->tenant_lost) /* what its blocks are nobody knows now: all of them stay */
+    if (sweeping->tenant_lost) /* nobody knows its live blocks now, so all of them stay */
         fg_log_error("orphaned blocks of a tenant are kept: its manifest is lost or damaged",
                      fg_ls("tenant", name->tenant), fg_ls("err", err->msg));
     return FG_OK;
@@ -212,7 +214,8 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
     return FG_OK;
 }
 
-/* The manifests are read after the page was listed: what they know is no orphan. */
+/* Manifests are read after the page was listed, so an object that entered meanwhile is no orphan.
+ */
 static enum fg_code sweep_page(struct sweeping *sweeping, const struct fg_bucket_request *page,
                                struct fg_err *err)
 {
@@ -254,7 +257,7 @@ static enum fg_code sweep(struct sweeping *sweeping, const char *prefix, struct 
     return code;
 }
 
-/* Uploads that were never completed are in no list, and cost what objects cost. */
+/* Incomplete uploads are in no list, and cost as much as objects. */
 static enum fg_code abort_uploads(struct cmp_env *env, const struct cmp_gc_config *config,
                                   struct fg_err *err)
 {

@@ -17,7 +17,7 @@ struct asking {
     struct fg_job job;
     struct cmp_routes *routes;
     struct fg_http_request *req;
-    struct cmp_env env; /* its own: many of them may be at work */
+    struct cmp_env env; /* one for each request, as several may be at work */
     struct fg_slice tenant, selector;
     int64_t start_ns, end_ns;
     struct fg_id id;
@@ -50,7 +50,7 @@ static void asking_destroy(struct asking *asking)
 
 /* ---- JSON ---- */
 
-/* waits_for: whom; "": for nobody, as far as is known. */
+/* waits_for: the ingesters; "": none that is known. */
 static void put_deletion(struct fg_buf *out, const struct fg_blocks_tombstone *tombstone,
                          const char *waits_for)
 {
@@ -104,10 +104,10 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
 
 /* ---- GET /compactor/deletions ---- */
 
-/* What a list of deletions is made of. */
+/* What a list of deletions is written from. */
 struct routes_listing {
     struct fg_manifest *blocks;
-    /* Where one that is pending waits for ingesters; else NULL. */
+    /* Set if a pending deletion waits for ingesters; else NULL. */
     struct fg_manifest *l0;
     const struct cmp_ingesters *known;
     struct cmp_ingester_list ingesters;
@@ -193,7 +193,7 @@ static enum fg_code param_time(struct fg_http_request *req, const char *name, in
     return FG_OK;
 }
 
-/* Times are inclusive everywhere outside. */
+/* Times of requests are inclusive. */
 static enum fg_code read_deletion(struct asking *asking, struct fg_err *err)
 {
     int64_t now_ns = fg_wall_ns(asking->env.clock);

@@ -6,11 +6,11 @@
 #include "compactor/metrics.h"
 
 enum {
-    ROUNDS_MAX = 8, /* of planning for one tenant, before it is another one's turn */
+    ROUNDS_MAX = 8, /* of planning for one tenant before the next tenant's turn */
     ARENA_BYTES = 256 * 1024 * 1024,
     BACKOFF_SHIFT_MAX = 6,
-    BROKEN_MINUTES = 24 * 60, /* so long a block is tried before it is given up */
-    ASIDE_MINUTES = 60,       /* then a damaged object is tried again: it may have been put back */
+    BROKEN_MINUTES = 24 * 60, /* how long a block is tried before it is given up */
+    ASIDE_MINUTES = 60,       /* a damaged object is tried again then: it may have been restored */
 };
 
 static const int64_t BACKOFF_NS = 10 * FG_SECOND_NS; /* doubled up to ten minutes */
@@ -27,9 +27,9 @@ struct tenant_looking {
     struct fg_arena *arena; /* of one round */
     struct fg_deletions deletions;
     bool *deleted;        /* [n_blocks]; NULL: there are no deletions */
-    bool *waiting;        /* [n_tombstones]: some block still has what it names, or may have */
-    struct fg_err unread; /* FG_OK, or why it is not known of a block which deletions name it */
-    bool too_large;       /* a job was, and could be less */
+    bool *waiting;        /* [n_tombstones]: a block has, or may have, what it names */
+    struct fg_err unread; /* FG_OK, or why a block could not be checked for deletions */
+    bool too_large;       /* a job was too large and can be made smaller */
     bool asked; /* ingesters were asked: the manifests have changed since they were read */
 };
 
@@ -75,15 +75,15 @@ void cmp_tenant_destroy(struct cmp_tenant *tenant)
 
 /* ---- blocks that jobs fail with ---- */
 
-/* Something is wrong with what a job works on, not with the world: others may go well. */
+/* Is the cause the job's own data, and not the bucket or the disk? Then other jobs may succeed. */
 static bool is_own_fault(enum fg_code code)
 {
     return code == FG_E_CORRUPT || code == FG_E_INTERNAL || code == FG_E_LIMIT ||
            code == FG_E_NOT_FOUND || code == FG_E_UNIMPLEMENTED;
 }
 
-/* What is in the map of troubles: PLAN_SUSPECT, or PLAN_BROKEN and the minute of the clock of when
- * it was found out. PLAN_SOUND: nothing. */
+/* Returns the mark of a block: PLAN_SUSPECT, or PLAN_BROKEN plus the minute at which it was found;
+ * PLAN_SOUND: none. */
 static uint32_t mark_of(const struct cmp_tenant *tenant, struct fg_id block)
 {
     struct fg_map_walk walk;
@@ -95,13 +95,14 @@ static uint32_t mark_of(const struct cmp_tenant *tenant, struct fg_id block)
     return worst;
 }
 
-/* As a mark may have it: of a clock that never goes back. */
+/* The current minute of the monotonic clock, as in marks. */
 static uint32_t minute_now(const struct tenant_looking *looking)
 {
     return (uint32_t)(fg_mono_ns(looking->env->clock) / FG_MINUTE_NS);
 }
 
-/* Only what stays broken is: the disk, the bucket or memory may be what was wrong for a while. */
+/* A block counts as broken only after a day: the disk, the bucket or memory may have been the cause
+ * for a while. */
 static enum cmp_plan_trouble trouble_of(const struct tenant_looking *looking, struct fg_id block)
 {
     uint32_t mark = mark_of(looking->tenant, block);
@@ -121,7 +122,8 @@ static void set_trouble(struct tenant_looking *looking, struct fg_id block, bool
         fg_map_add(&tenant->troubles, fg_mix64(block.lo ^ block.hi), mark);
 }
 
-/* Retention must not wait for them; merges of several that fail are tried again as they are. */
+/* Marks the blocks of a failed job of retention, which must not wait for them. Failed merges of
+ * several blocks are tried again as they are. */
 static void suspect(struct tenant_looking *looking, const struct cmp_plan_job *job)
 {
     bool alone = job->n_blocks == 1 && job->n_segments == 0;
@@ -178,7 +180,7 @@ static bool is_aside(const struct tenant_looking *looking, uint64_t hash)
     return false;
 }
 
-/* What the planner leaves out; NULL: nothing. Counts it. */
+/* Lists and counts what the planner leaves out; NULL: nothing. */
 static enum fg_code prepare_aside(struct tenant_looking *looking, struct cmp_plan_input *input,
                                   struct fg_err *err)
 {
@@ -205,7 +207,7 @@ static enum fg_code prepare_aside(struct tenant_looking *looking, struct cmp_pla
     return FG_OK;
 }
 
-/* Does the manifest of this moment still need it? Another compactor may have replaced it. */
+/* Does the current manifest still need the object? Another compactor may have replaced it. */
 static bool is_needed(const struct tenant_looking *looking, const struct cmp_job_culprit *culprit)
 {
     struct fg_manifest *now = fg_manifest_ref(looking->tenant->blocks);
@@ -219,10 +221,9 @@ static bool is_needed(const struct tenant_looking *looking, const struct cmp_job
     return needed;
 }
 
-/*
- * After a job failed: if one of its sources is damaged, missing, or of a newer version, no job
- * takes that for a while, and others go on. Retention has its own way with such blocks (suspect()).
- */
+/* After a failed job: if one of its sources is damaged, missing or of a newer version, sets it
+ * aside for a while, so that other work goes on. Retention treats such blocks in its own way
+ * (suspect()). */
 static bool set_aside(struct tenant_looking *looking, const struct cmp_job *job)
 {
     struct cmp_job_culprit culprit;
@@ -283,7 +284,7 @@ static enum fg_code find_deleted(struct tenant_looking *looking, uint32_t block,
     return FG_OK;
 }
 
-/* Else its profiles are in others. */
+/* Does the block have profiles that are in no other block? */
 static bool has_own(const struct fg_blocks_entry *block)
 {
     return !block->nodes_only || block->alone;
@@ -411,7 +412,7 @@ static enum fg_code run_jobs(struct tenant_looking *looking, const struct cmp_pl
             first = code;
         if (code == FG_E_NO_SPACE) /* a smaller one may fit, and dropping makes room */
             continue;
-        /* What a newer program can read is not to be dropped as broken. */
+        /* An object that a newer program can read must not be dropped as broken. */
         if (code == FG_E_UNIMPLEMENTED)
             continue;
         if (!is_own_fault(code))
@@ -423,7 +424,7 @@ static enum fg_code run_jobs(struct tenant_looking *looking, const struct cmp_pl
     return first;
 }
 
-/* As it is now: what manifests say, and what status shows. */
+/* Reads the tenant's manifest, and counts what status shows. */
 static enum fg_code know(struct tenant_looking *looking, struct fg_err *err)
 {
     if (cmp_env_read_manifest(looking->env, looking->tenant->name, &looking->tenant->blocks, err) !=
@@ -451,7 +452,7 @@ static enum fg_code complete_deletions(struct tenant_looking *looking, struct fg
     return code;
 }
 
-/* One round: what the plan of this moment says. *ret_more: another one may find more. */
+/* One round: makes a plan and carries it out. *ret_more: another round may find more. */
 static enum fg_code one_round(struct tenant_looking *looking, bool *ret_more, struct fg_err *err)
 {
     struct cmp_plan_input input = {.l0 = looking->l0};
@@ -485,7 +486,7 @@ static enum fg_code rounds(struct tenant_looking *looking, struct fg_err *err)
         if (code != FG_OK) {
             struct fg_err other;
 
-            (void)know(looking, &other); /* some jobs may have gone well */
+            (void)know(looking, &other); /* some jobs may have succeeded */
             return code;
         }
     }
@@ -523,7 +524,7 @@ static void failed(struct tenant_looking *looking, const struct fg_err *err)
                     fg_lu("attempt", tenant->failures), fg_ls("err", err->msg));
 }
 
-/* Somebody else was faster, or deleted what was replaced: the next look sees it. */
+/* Another compactor was faster, or deleted a replaced object: the next look sees it. */
 static bool is_race(enum fg_code code)
 {
     return code == FG_E_ABORTED || code == FG_E_NOT_FOUND;
@@ -542,7 +543,7 @@ enum fg_code cmp_tenant_look(struct cmp_tenant *tenant, struct cmp_env *env,
                                      .arena = arena};
     enum fg_code code;
 
-    /* One broken segment is not to keep the others back. */
+    /* A broken segment must not hold up the others. */
     looking.config.segments_apart =
         tenant->failures > 0 &&
         (tenant->err.code == FG_E_CORRUPT || tenant->err.code == FG_E_UNIMPLEMENTED);

@@ -1,7 +1,7 @@
 /*
  * What heads hold of a tenant: of each shard the data of one, sums of the others, and what these
  * have besides. Who gives what, what differs, and what is to be fetched is decided by production
- * (common/cluster/ring/reads, querier/replicas), and so is what a head says
+ * (common/cluster/ring/reads_core, querier/replicas), and so is what a head says
  * (ingester/query_shards). Calls are made one after another, so that much happens between them; who
  * fails is left out when all is asked anew.
  */
