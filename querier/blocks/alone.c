@@ -2,11 +2,10 @@
  * Merged nodes that are alone: all that is left of profiles that were dropped. Pictures take them
  * as they take any (nodes.c); here is what else there is to be had of them.
  *
- *   range    nodes are of whole weeks and of their days (compactor/plan_core.h), or of longer spans that
- *            are whole; a picture that begins or ends within one is of all of it, and says so
- *   points   totals of the shortest spans, spread evenly over their time: so sums stay what they
- *            are, whatever the step
- *   series   what groups know of labels
+ *   range    nodes are of whole weeks and of their days (compactor/plan_core.h), or of longer spans
+ * that are whole; a picture that begins or ends within one is of all of it, and says so points
+ * totals of the shortest spans, spread evenly over their time: so sums stay what they are, whatever
+ * the step series   what groups know of labels
  *
  * What needs more than that is refused, with the time from which on there are profiles.
  */
