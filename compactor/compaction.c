@@ -28,7 +28,7 @@ struct shown {
     unsigned failures;
     struct fg_err err;
     char waits_for[COMPLETION_TEXT_MAX_BYTES];
-    bool hurry; /* not copied: somebody wants it to be looked at */
+    bool hurry; /* not copied: the next pass has to look at the tenant */
 };
 
 struct cmp_compaction {
@@ -49,9 +49,9 @@ struct cmp_compaction {
     struct cmp_ingester_list ingesters; /* not older */
     struct cmp_tenant **tenants;        /* by name, as in the L0 manifest */
     uint32_t n_tenants;
-    unsigned failures; /* of rounds, in a row */
-    uint64_t
-        notices[FG_MEMBERSHIP_NOTICES_MAX]; /* hashes of tenants that others were asked about */
+    unsigned failures;                           /* of rounds, in a row */
+    uint64_t notices[FG_MEMBERSHIP_NOTICES_MAX]; /* hashes of our tenants that other compactors were
+                                                    asked about */
     uint32_t n_notices;
     int64_t sweep_mono_ns; /* the next sweep for orphans */
 
@@ -105,7 +105,7 @@ static struct shown *find_shown(struct cmp_compaction *compaction, struct fg_sli
     return NULL;
 }
 
-/* A tenant that is not known yet has no blocks: there is nothing to look at. */
+/* An unknown tenant has no blocks, so there is nothing to do. */
 void cmp_compaction_wake(struct cmp_compaction *compaction, struct fg_slice tenant)
 {
     struct shown *shown;
@@ -129,7 +129,7 @@ static bool was_notified(const struct cmp_compaction *compaction, struct fg_slic
     return false;
 }
 
-/* Was it woken for this tenant, or another compactor in its place? Once. */
+/* Was this compactor woken for the tenant, or another one in its place? True once. */
 static bool take_hurry(struct cmp_compaction *compaction, uint32_t number)
 {
     bool hurry;
@@ -169,8 +169,8 @@ static struct cmp_tenant_rules rules_of(struct cmp_compaction *compaction,
                  .job_max_bytes = settings->job_max_bytes,
                  .sources_max = (uint32_t)settings->job_max_sources,
                  .rollup_min_bytes = settings->rollup_min_bytes,
-                 .retention_ns = limits->values.retention_period_ns,
-                 .rollup_retention_ns = limits->values.retention_period_nodes_ns},
+                 .retention.profiles_ns = limits->values.retention_period_ns,
+                 .retention.rollups_ns = limits->values.retention_period_nodes_ns},
         .look_ns = LOOK_NS,
         .deletion_wait_ns = settings->deletion_wait_ns,
         .ingesters = &compaction->ingesters,
@@ -222,7 +222,7 @@ static bool same_tenants(const struct cmp_compaction *compaction)
     return same;
 }
 
-/* Both lists are by name. Tenants do not leave the manifest, unless people put an old one back. */
+/* Both lists are sorted by name. Tenants leave the manifest only if an old one was restored. */
 static void follow_tenants(struct cmp_compaction *compaction)
 {
     const struct fg_l0 *l0 = &compaction->l0->l0;
@@ -250,7 +250,7 @@ static void follow_tenants(struct cmp_compaction *compaction)
     free(before);
 }
 
-/* Has it data in live segments, and is some of it in no block as far as we know? */
+/* Does the tenant have data in live segments, and is some of it in no block that we know of? */
 static void live_segments(const struct cmp_compaction *compaction, uint32_t number, bool *ret_any,
                           bool *ret_uncovered)
 {
@@ -267,14 +267,14 @@ static void live_segments(const struct cmp_compaction *compaction, uint32_t numb
     }
 }
 
-/* What is done once for all: "" is nobody's tenant. */
+/* Does this compactor do the work that is done once for all tenants? No tenant is named "". */
 static bool is_keeper(struct cmp_compaction *compaction)
 {
     return fg_membership_owns(compaction->membership, fg_cstr(""));
 }
 
-/* Is everybody clean of what a deletion of the tenant waits for? Where it is not known who there
- * is, the tenant's own look says why. */
+/* Are all ingesters clean of the least number that a deletion waits for? If the list of ingesters
+ * cannot be read, the tenant's look reports why. */
 static bool may_deletion_end(struct cmp_compaction *compaction, struct cmp_tenant *tenant)
 {
     const struct cmp_ingesters *ingesters;
@@ -289,7 +289,7 @@ static bool may_deletion_end(struct cmp_compaction *compaction, struct cmp_tenan
     return tenant->waits_for[0] == '\0';
 }
 
-/* What there is to do for one's own tenant. */
+/* Does everything for a tenant of this compactor. */
 static enum fg_code look_at_own(struct cmp_compaction *compaction, uint32_t number,
                                 struct fg_err *err)
 {
@@ -305,8 +305,8 @@ static enum fg_code look_at_own(struct cmp_compaction *compaction, uint32_t numb
     return code;
 }
 
-/* Another one's: whoever retires segments has to know what its blocks cover, and no more. Where
- * that cannot be read its segments stay, and those of others go. */
+/* For another compactor's tenant: the one that retires segments needs to know what its blocks
+ * cover, and nothing else. If that cannot be read, its segments stay and those of others go. */
 static enum fg_code look_at_others(struct cmp_compaction *compaction, uint32_t number,
                                    bool uncovered, struct fg_err *err)
 {
@@ -316,7 +316,7 @@ static enum fg_code look_at_others(struct cmp_compaction *compaction, uint32_t n
     cmp_tenant_disown(tenant);
     if (!uncovered || !is_keeper(compaction))
         return FG_OK;
-    code = cmp_manifests_blocks(&compaction->env, tenant->name, &tenant->blocks, err);
+    code = cmp_env_read_manifest(&compaction->env, tenant->name, &tenant->blocks, err);
     if (code == FG_OK)
         code = fg_blocks_check(&tenant->blocks->blocks, &compaction->l0->l0, err);
     if (code == FG_OK || code == FG_E_CANCELED || fg_code_retry(code))
@@ -326,7 +326,7 @@ static enum fg_code look_at_others(struct cmp_compaction *compaction, uint32_t n
     return FG_OK;
 }
 
-/* Manifests are kept as long as there are segments to be retired, which they decide. */
+/* Keeps a tenant's manifest as long as it has segments, whose retirement depends on it. */
 static enum fg_code look(struct cmp_compaction *compaction, uint32_t number, struct fg_err *err)
 {
     struct cmp_tenant *tenant = compaction->tenants[number];
@@ -415,7 +415,7 @@ static void count_all(struct cmp_compaction *compaction)
                       : FG_MAX(now_ns - sum.oldest_entered_wall_ns, 0) / FG_SECOND_NS);
 }
 
-/* What does not pass by itself: a race or a bucket that is slow does within some tries. */
+/* Raises conditions for failures that last: a race or a slow bucket passes within some attempts. */
 static void tell_failing(struct cmp_compaction *compaction)
 {
     const struct cmp_tenant *first = NULL;
@@ -445,7 +445,7 @@ static enum fg_code look_at_all(struct cmp_compaction *compaction, struct fg_err
     return FG_OK;
 }
 
-/* Upkeep of one kind does not depend on the other: the first failure is told, all are tried. */
+/* The kinds of garbage do not depend on each other: tries all, and reports the first failure. */
 static enum fg_code collect_garbage(struct cmp_compaction *compaction, struct fg_err *err)
 {
     enum fg_code (*const steps[])(struct cmp_compaction *, struct fg_err *) = {retire, sweep};
@@ -468,7 +468,7 @@ static enum fg_code one_round(struct cmp_compaction *compaction, struct fg_err *
 {
     enum fg_code code;
 
-    if (cmp_manifests_l0(&compaction->env, &compaction->l0, err) != FG_OK)
+    if (cmp_env_read_manifest(&compaction->env, FG_LIT(""), &compaction->l0, err) != FG_OK)
         return err->code;
     cmp_ingester_list_age(&compaction->ingesters);
     follow_tenants(compaction);

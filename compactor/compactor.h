@@ -1,7 +1,7 @@
 /*
- * The compactor makes blocks of what ingesters commit: segments become blocks of an hour, these
- * blocks of a day; it drops what retention says, takes out what users delete, and removes objects
- * that nobody needs any more. It works on the bucket alone, and knows nothing that is not there.
+ * The compactor: merges segments into hourly blocks and those into daily blocks, with rollups;
+ * drops what retention says (retention.h), removes what users delete (deletion.h), and deletes
+ * objects that are not needed any more (gc.h). All its state is in the bucket.
  *
  *   GET  /compactor/status      the state, as JSON
  *   POST /compactor/delete      deletes profiles (deletion.h): selector, start, end. Needs the
@@ -19,17 +19,18 @@
 
 struct compactor;
 
-/* FG_E_UNAVAILABLE, FG_E_DENIED: the scratch folder cannot be made. */
+/* Creates a compactor. FG_E_UNAVAILABLE, FG_E_DENIED: the scratch folder cannot be created.
+ * FG_E_INVALID: its name is not valid. */
 enum fg_code cmp_create(const struct cmp_config *config, struct compactor **ret_compactor,
                         struct fg_err *err) fg_must_check;
 
-/* Begins to work. */
+/* Joins the other compactors, if there may be any, and starts the thread. Errors of the bucket. */
 enum fg_code cmp_start(struct compactor *compactor, struct fg_err *err) fg_must_check;
 
-/* Breaks off what it is at. NULL is fine. */
+/* Stops the thread, abandons its job, and leaves the other compactors. Accepts NULL. */
 void cmp_stop(struct compactor *compactor);
 
-/* Stopped, or never started; the server and the pool have stopped before. NULL is fine. */
+/* Frees it. It was stopped or never started, and server and pool were stopped. Accepts NULL. */
 void cmp_destroy(struct compactor *compactor);
 
 /* Adds its routes to a server of operators' (admin_listen) that has not started yet. */

@@ -67,7 +67,7 @@ struct cmp_completion cmp_completion_next(const struct fg_blocks_tombstone *tomb
 
     if (!ingesters->known)
         return (struct cmp_completion){.step = COMPLETION_WAIT};
-    /* Nobody was asked, or in a manifest that is not there any more: a bucket that was put back. */
+    /* Nobody was asked yet, or in a manifest that was lost since (a restored bucket). */
     if (tombstone->awaits == 0 || tombstone->awaits > l0->asked)
         return next;
     if (!all_clean(ingesters, l0, tombstone->awaits))

@@ -1,27 +1,31 @@
 /*
- * When a deletion may end: a pure decision about numbers in manifests, no clock. (end-when-clean)
+ * Completion of deletions: the core. Decides when a deletion may end, from numbers in manifests and
+ * without a clock (rule end-when-clean of common/cluster).
  *
- * A deletion whose data is gone from all blocks may still meet it again: an ingester that could not
- * commit for days has it in its head, and so may one that took it from that one by repair. So
- * before it ends everybody who may hold something is asked, by raising `asked` of the L0 manifest,
- * and the tombstone remembers the number. A store answers (`clean`) when nothing is left in its
- * head that it received before it saw the number: it was committed, and so is in blocks or was
- * taken out of them.
+ * When the data of a deletion is gone from all blocks, an ingester may still hold some of it in its
+ * head: one that could not commit for days, or one that took a copy from that one by repair. So
+ * before a deletion ends, every ingester that may hold something is asked: `asked` of the L0
+ * manifest is raised to a new number, and the tombstone remembers the number. An ingester's store
+ * answers (`clean`) once its head has nothing left that it received before it saw the number; by
+ * then all of that was committed, and so is in blocks or was removed from them.
  *
- *   ready --> ASK --> all stores are clean of it --> nothing was taken since?  no: ASK anew
- *                                                    yes, the second time in a row: END
- *                                                    yes, the first time: ASK once more
+ *   ready --> ASK --> all stores are clean of it --> was nothing removed since?  no: ASK again
+ *                                                    yes, for the second time in a row: END
+ *                                                    yes, for the first time: ASK once more
  *
- * Why twice: a store may take a copy after its answer, from one that has still to give its own. Who
- * held one when the first number was asked has committed it before his answer, and it was counted
- * as taken, so that time was not quiet; or found it in a segment of before, and gave copies away
- * until then. Such a copy is of the first number's time: its store has to commit it before it is
- * clean of the second one, and that is counted. So after two quiet times no head has any. What is
- * under way from one head to another is taken to arrive within such a time.
+ * Why twice: a store may receive a copy after its answer, from a store that has not answered yet.
+ * A store that held a copy when the first number was asked has committed it before its own answer.
+ * Either that copy was removed and counted, so the first time was not quiet; or it was found in an
+ * earlier segment, and the store gave copies to others until then. Such a copy is from the time of
+ * the first number: its store commits it before it is clean of the second number, and its removal
+ * is counted. So after two quiet times no head has any copy. A copy in transit between two heads is
+ * assumed to arrive within such a time.
  *
- * Who matters are the members of the ring, but for those who have drained or lost all they held;
- * where there is no ring, the store of the one ingester there is. One that is dead and was not
- * forgotten holds the deletion: answers leave the data out all the while.
+ * The answers of all members of the ring count, except of those that have drained or lost all that
+ * they held; without a ring, the answer of the only ingester. A dead member that was not forgotten
+ * delays the deletion; queries leave the data out meanwhile.
+ *
+ * Thread: any; pure functions.
  */
 #ifndef FG_COMPACTOR_COMPLETION_CORE_H
 #define FG_COMPACTOR_COMPLETION_CORE_H
@@ -31,31 +35,34 @@
 
 enum { COMPLETION_QUIET = 2, COMPLETION_TEXT_MAX_BYTES = FG_RING_TEXT_MAX_BYTES + 32 };
 
+/* An ingester, by its store. */
 struct cmp_ingester_store {
     struct fg_id id;
     struct fg_slice name;
 };
 
+/* All ingesters that may hold data. */
 struct cmp_ingesters {
     const struct cmp_ingester_store *items;
     uint32_t n;
     uint64_t
-        generation; /* what others held is committed at this one of the L0 manifest or before */
-    bool known;     /* else nobody knows who there is */
+        generation; /* former members have committed all they held at this generation or before */
+    bool known;     /* false: the list is not known yet */
 };
 
-/* Of a ring; names are borrowed from it. FG_E_LIMIT: the arena is full. */
+/* Lists the ingesters of a ring. Names are borrowed from it. FG_E_LIMIT: the arena is full. */
 enum fg_code cmp_ingesters_of(const struct fg_ring *ring, struct fg_arena *arena,
                               struct cmp_ingesters *ret_ingesters,
                               struct fg_err *err) fg_must_check;
 
-/* Who is not clean of that number, for people: "ingester-2 and 3 more"; "": all are. */
+/* Writes which ingesters are not clean of the number: "ingester-2 and 3 more"; "": all are clean.
+ */
 void cmp_completion_waits_for(const struct cmp_ingesters *ingesters, const struct fg_l0 *l0,
                               uint64_t number, char text[COMPLETION_TEXT_MAX_BYTES]);
 
 enum cmp_completion_step {
     COMPLETION_WAIT, /* see cmp_completion_waits_for() */
-    COMPLETION_ASK,  /* `number` has to be in the L0 manifest, then this in the tombstone */
+    COMPLETION_ASK,  /* write `number` to the L0 manifest, then `await` to the tombstone */
     COMPLETION_END,
 };
 
@@ -65,10 +72,10 @@ struct cmp_completion {
 };
 
 /*
- * What is next for a deletion that is ready: no block has anything that it names, no segment of the
- * L0 manifest at hand may have that is in no block, and it has waited as long as it is to. The
- * tenant's manifest was read after the L0 manifest, the ring not before it. number: greater than
- * what was ever asked.
+ * Decides the next step of a deletion that is ready: no block has anything that it names, no
+ * uncovered segment of this L0 manifest may have, and its waiting time is over. The tenant's
+ * manifest was read after the L0 manifest, and the ring not before it. number: greater than every
+ * number that was asked before.
  */
 struct cmp_completion cmp_completion_next(const struct fg_blocks_tombstone *tombstone,
                                           const struct fg_l0 *l0,

@@ -1,5 +1,5 @@
 /*
- * What a compactor is made with: its settings, and what of the process it uses.
+ * The configuration of a compactor: its settings, and the parts of the process that it uses.
  */
 #ifndef FG_COMPACTOR_CONFIG_H
 #define FG_COMPACTOR_CONFIG_H
@@ -14,7 +14,7 @@
 #include "common/runtime/work.h"
 #include "common/storage/bucket/bucket.h"
 
-/* Settings, section "compactor". */
+/* Settings of section "compactor". */
 struct cmp_settings {
     int64_t interval_ns;
     int64_t hour_delay_ns, day_delay_ns, fold_after_ns, fold_quiet_ns;
@@ -40,20 +40,20 @@ struct cmp_local_store {
 struct cmp_config {
     const struct cmp_settings *settings;
     struct fg_bucket *bucket;
-    const char *scratch;        /* a folder of its own; what it made there before is removed */
-    const struct fg_disk *disk; /* the scratch folder is on; NULL: it is not watched */
-    const char *name;           /* among the compactors of the bucket; NULL: there are no others */
+    const char *scratch;        /* a folder of its own; leftovers in it are removed */
+    const struct fg_disk *disk; /* of the scratch folder; NULL: its free space is not watched */
+    const char *name;           /* unique among the bucket's compactors; NULL: it is the only one */
     const struct cmp_local_store *store; /* NULL: the ring says which ingesters there are */
     struct fg_work *work;
     struct fg_tenants *tenants;
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* NULL: none */
     struct fg_clock *clock;
-    /* On a worker: a deletion is in a manifest and not answered for yet, so whoever caches
-     * manifests can let go of them. NULL: they find out as theirs get old. */
+    /* Called on a worker after a deletion was written to a manifest and before the request is
+     * answered, so that caches of manifests can be expired. NULL: they expire by age. */
     void (*on_deletion)(void *arg);
     void *on_deletion_arg;
-    void (*pause)(void *arg, int64_t ns); /* for tests with a clock of their own; NULL: waits */
+    void (*pause)(void *arg, int64_t ns); /* for tests with their own clock; NULL: really waits */
     void *pause_arg;
 };
 

@@ -43,7 +43,7 @@ enum fg_code cmp_deletion_check(struct fg_slice selector, int64_t start_ns, int6
 
 /* ---- looking into blocks ---- */
 
-/* A part that is looked into, page by page. */
+/* A part that is searched page by page. */
 struct deletion_looking {
     struct cmp_env *env;
     const char *name;
@@ -76,7 +76,7 @@ static enum fg_code look_at_page(struct deletion_looking *looking, uint32_t numb
     return code;
 }
 
-/* Has the page any of the series? */
+/* Does the page have one of the series? */
 static bool has_any(const struct fg_block_index *index, const struct fg_block_page *page,
                     uint32_t series)
 {
@@ -87,7 +87,7 @@ static bool has_any(const struct fg_block_index *index, const struct fg_block_pa
     return false;
 }
 
-/* Some of its profiles are in the time, or none: only rows can tell. */
+/* The part overlaps the time range: only its rows tell if a profile is in it. */
 static enum fg_code look_at_rows(struct deletion_looking *looking, uint32_t series, bool *ret_names,
                                  struct fg_err *err)
 {
@@ -121,7 +121,7 @@ static enum fg_code look_at_series(struct deletion_looking *looking, bool *ret_n
     return FG_OK;
 }
 
-/* Of merged nodes that are alone: groups have to tell. */
+/* Of a rollup-only object only the groups can tell. */
 static enum fg_code look_at_nodes(struct deletion_looking *looking,
                                   const struct fg_block_part *part, bool *ret_names,
                                   struct fg_err *err)

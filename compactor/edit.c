@@ -1,94 +1,113 @@
 #include "compactor/edit.h"
 
-#include "common/base/time.h"
+/* The manifests that an edit works on; each attempt reads them again. */
+struct editing {
+    struct cmp_env *env;
+    struct fg_slice tenant; /* empty: L0 */
+    struct fg_manifest *l0, *blocks;
+    struct fg_arena *arena;
+};
 
-/* Pauses between tries: as long as a request of another one takes, doubled, with full jitter. */
-#define EDIT_PAUSE_MIN_NS (50 * FG_MS_NS)
-#define EDIT_PAUSE_MAX_NS (10 * FG_SECOND_NS)
-
-void cmp_edit_init(struct cmp_edit *edit, const struct cmp_edit_task *task, uint64_t seed)
+static void forget(struct editing *editing)
 {
-    *edit = (struct cmp_edit){.state = EDIT_READING, .task = *task, .random = seed};
+    fg_manifest_unref(editing->l0);
+    fg_manifest_unref(editing->blocks);
+    editing->l0 = editing->blocks = NULL;
+    fg_arena_reset(editing->arena);
 }
 
-bool cmp_edit_is_l0(enum cmp_edit_kind kind)
+static void read_step(struct editing *editing, struct cmp_edit *edit)
 {
-    return kind == EDIT_ASK || kind == EDIT_RETIRE || kind == EDIT_DELETED_SEGMENTS;
-}
+    struct cmp_env *env = editing->env;
+    int64_t wait_ns = edit->not_before_mono_ns - fg_mono_ns(env->clock);
+    struct fg_err err;
 
-/* Another try, later; or no more. */
-static void again(struct cmp_edit *edit, const char *what, int64_t mono_ns)
-{
-    int64_t most = EDIT_PAUSE_MIN_NS << FG_MIN(edit->attempts, 16);
-
-    if (++edit->attempts == EDIT_ATTEMPTS_MAX) {
-        edit->state = EDIT_FAILED;
-        (void)fg_fail(&edit->err, FG_E_ABORTED, "%s, %d times", what, EDIT_ATTEMPTS_MAX);
+    if (wait_ns > 0)
+        env->pause(env, wait_ns);
+    forget(editing);
+    if (cmp_env_read_manifest(env, FG_LIT(""), &editing->l0, &err) != FG_OK ||
+        (editing->tenant.len > 0 &&
+         cmp_env_read_manifest(env, editing->tenant, &editing->blocks, &err) != FG_OK)) {
+        cmp_edit_read_failed(edit, &err, fg_mono_ns(env->clock));
         return;
     }
-    edit->random += 0x9e3779b97f4a7c15u; /* SplitMix64 */
-    edit->state = EDIT_READING;
-    edit->not_before_mono_ns = fg_time_add(
-        mono_ns, (int64_t)(fg_mix64(edit->random) % (uint64_t)FG_MIN(most, EDIT_PAUSE_MAX_NS)));
-}
-
-/* The manifest with the change; *ret_changed false: it has it already. */
-static enum fg_code change(struct cmp_edit *edit, const struct fg_l0 *l0,
-                           const struct fg_blocks *blocks, int64_t wall_ns, struct fg_arena *arena,
-                           bool *ret_changed)
-{
-    const struct cmp_edit_task *task = &edit->task;
-    struct fg_err *err = &edit->err;
-
-    switch (task->kind) {
-    case EDIT_APPLY:
-        return fg_blocks_apply(blocks, l0, &task->change, wall_ns, arena, &edit->blocks,
-                               ret_changed, err);
-    case EDIT_BURY:
-        return fg_blocks_bury(blocks, &task->tombstone, arena, &edit->blocks, ret_changed, err);
-    case EDIT_AWAIT:
-        return fg_blocks_wait(blocks, task->awaits, task->count, arena, &edit->blocks, ret_changed,
-                              err);
-    case EDIT_UNBURY:
-        return fg_blocks_unbury(blocks, task->tombstone.id, wall_ns, arena, &edit->blocks,
-                                ret_changed, err);
-    case EDIT_DELETED_BLOCKS:
-        return fg_blocks_deleted(blocks, task->blocks, task->count, arena, &edit->blocks,
-                                 ret_changed, err);
-    case EDIT_ASK:
-        fg_l0_ask(l0, task->asked, &edit->l0, ret_changed);
-        return FG_OK;
-    case EDIT_RETIRE:
-        return fg_l0_retire(l0, task->generations, task->count, wall_ns, arena, &edit->l0,
-                            ret_changed, err);
-    case EDIT_DELETED_SEGMENTS:
-        break;
+    if (editing->blocks != NULL &&
+        fg_blocks_check(&editing->blocks->blocks, &editing->l0->l0, &err) != FG_OK) {
+        cmp_edit_read_failed(edit, &err, fg_mono_ns(env->clock));
+        return;
     }
-    return fg_l0_deleted(l0, task->segments, task->count, arena, &edit->l0, ret_changed, err);
+    cmp_edit_read(edit, &editing->l0->l0, editing->blocks == NULL ? NULL : &editing->blocks->blocks,
+                  fg_wall_ns(env->clock), editing->arena);
 }
 
-void cmp_edit_read(struct cmp_edit *edit, const struct fg_l0 *l0, const struct fg_blocks *blocks,
-                   int64_t wall_ns, struct fg_arena *arena)
+static enum fg_code encode(const struct editing *editing, const struct cmp_edit *edit,
+                           struct fg_buf *out, struct fg_err *err)
 {
-    bool changed;
-
-    fg_assert(edit->state == EDIT_READING);
-    if (change(edit, l0, blocks, wall_ns, arena, &changed) != FG_OK)
-        edit->state = edit->err.code == FG_E_ABORTED ? EDIT_LOST : EDIT_FAILED;
-    else
-        edit->state = changed ? EDIT_SWAPPING : EDIT_DONE;
+    return editing->tenant.len == 0 ? fg_l0_encode(&edit->l0, out, err)
+                                    : fg_blocks_encode(&edit->blocks, out, err);
 }
 
-void cmp_edit_swapped(struct cmp_edit *edit, bool won, int64_t mono_ns)
+/* Fails only if the manifest cannot be encoded. The next read tells whether the swap was won. */
+static enum fg_code swap_step(struct editing *editing, struct cmp_edit *edit, struct fg_err *err)
 {
-    fg_assert(edit->state == EDIT_SWAPPING);
-    again(edit, "other compactors changed the manifest", mono_ns);
-    if (won) /* as it seems; a look will tell */
-        edit->not_before_mono_ns = mono_ns;
+    struct cmp_env *env = editing->env;
+    const struct fg_manifest *old = editing->tenant.len == 0 ? editing->l0 : editing->blocks;
+    struct fg_err unconfirmed;
+    struct fg_buf out;
+    enum fg_code code;
+
+    fg_assert(old != NULL); /* SWAPPING comes after READING */
+    fg_buf_init(&out, FG_MANIFEST_MAX_BYTES);
+    code = encode(editing, edit, &out, err);
+    if (code == FG_OK) {
+        bool won =
+            fg_manifest_swap(env->bucket, NULL, editing->tenant, old->etag, fg_buf_slice(&out),
+                             cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS), &unconfirmed) == FG_OK;
+
+        cmp_edit_swapped(edit, won, fg_mono_ns(env->clock));
+    }
+    fg_buf_done(&out);
+    return code;
 }
 
-void cmp_edit_read_failed(struct cmp_edit *edit, const struct fg_err *err, int64_t mono_ns)
+static enum fg_code carry_out(struct editing *editing, struct cmp_edit *edit, struct fg_err *err)
 {
-    fg_assert(edit->state == EDIT_READING);
-    again(edit, err->msg, mono_ns);
+    for (;;) {
+        switch (edit->state) {
+        case EDIT_READING:
+            if (cmp_env_check(editing->env, err) != FG_OK)
+                return err->code;
+            read_step(editing, edit);
+            break;
+        case EDIT_SWAPPING:
+            if (swap_step(editing, edit, err) != FG_OK)
+                return err->code;
+            break;
+        case EDIT_DONE:
+            return FG_OK;
+        case EDIT_LOST:
+            return fg_fail(err, FG_E_ABORTED, "%s", edit->err.msg);
+        case EDIT_FAILED:
+            *err = edit->err;
+            /* All attempts are used up; the change may have been made all the same. */
+            return err->code != FG_E_ABORTED ? err->code
+                                             : fg_fail(err, FG_E_UNAVAILABLE, "%s", edit->err.msg);
+        }
+    }
+}
+
+enum fg_code cmp_edit_carry_out(struct cmp_env *env, struct fg_slice tenant,
+                                const struct cmp_edit_task *task, struct fg_err *err)
+{
+    struct editing editing = {
+        .env = env, .tenant = tenant, .arena = fg_arena_create(FG_MANIFEST_ARENA_BYTES)};
+    struct cmp_edit edit;
+    enum fg_code code;
+
+    fg_assert(cmp_edit_is_l0(task->kind) == (tenant.len == 0));
+    cmp_edit_init(&edit, task, cmp_env_random(env));
+    code = carry_out(&editing, &edit, err);
+    forget(&editing);
+    fg_arena_destroy(editing.arena);
+    return code == FG_OK ? FG_OK : fg_wrap(err, "manifest");
 }

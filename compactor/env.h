@@ -1,10 +1,11 @@
 /*
- * What the parts of the compactor have in common: where the world is, how long it is waited for,
- * and whether it is time to end.
+ * The environment of the compactor's parts: bucket, clock, scratch folder, time limits, and whether
+ * the process is stopping.
  */
 #ifndef FG_COMPACTOR_ENV_H
 #define FG_COMPACTOR_ENV_H
 
+#include "common/cluster/manifest/object.h"
 #include "common/runtime/disk.h"
 #include "common/runtime/metrics.h"
 #include "common/storage/bucket/bucket.h"
@@ -19,11 +20,11 @@ struct cmp_env {
     struct fg_clock *clock;
     struct fg_metrics *metrics;                     /* of metrics.h */
     const char *scratch;                            /* a folder of its own */
-    const struct fg_disk *disk;                     /* it is on; NULL: it is not watched */
+    const struct fg_disk *disk;                     /* of the folder; NULL: not watched */
     size_t memory_max_bytes;                        /* of a job */
-    uint32_t block_version;                         /* of blocks that are written; 0: the newest */
+    uint32_t block_version;                         /* of new blocks; 0: the newest */
     uint64_t random;                                /* for names and pauses */
-    _Atomic bool stopping;                          /* what takes long ends with FG_E_CANCELED */
+    _Atomic bool stopping;                          /* long work ends with FG_E_CANCELED */
     void (*pause)(struct cmp_env *env, int64_t ns); /* waits, less long when it is time to end */
 };
 
@@ -42,7 +43,15 @@ static inline int64_t cmp_env_deadline(struct cmp_env *env, int64_t timeout_ns)
     return fg_mono_ns(env->clock) + timeout_ns;
 }
 
-/* Well spread, another one each time (SplitMix64). */
+/* Reads a tenant's manifest, or the L0 manifest if tenant is empty: fg_manifest_refresh(). */
+static inline enum fg_code cmp_env_read_manifest(struct cmp_env *env, struct fg_slice tenant,
+                                                 struct fg_manifest **manifest, struct fg_err *err)
+{
+    return fg_manifest_refresh(env->bucket, NULL, tenant,
+                               cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS), manifest, err);
+}
+
+/* Returns the next random number (SplitMix64). */
 static inline uint64_t cmp_env_random(struct cmp_env *env)
 {
     env->random += 0x9e3779b97f4a7c15u;

@@ -28,7 +28,7 @@ enum fg_code cmp_fetch_prepare(struct cmp_env *env, struct fg_err *err)
     if (folder == NULL)
         return fg_fail_errno(err, errno, "scratch folder %s", env->scratch);
     while ((entry = readdir(folder)) != NULL) { /* NOLINT(concurrency-mt-unsafe): of ours */
-        /* Only what we make: the folder may be another one by mistake. */
+        /* Removes only files that we make: the setting may name a wrong folder. */
         if (strncmp(entry->d_name, "block-", 6) != 0 && strncmp(entry->d_name, "source-", 7) != 0)
             continue;
         (void)snprintf(path, sizeof path, "%s/%s", env->scratch, entry->d_name);
@@ -114,7 +114,7 @@ static enum fg_code write_at(int fd, struct fg_slice bytes, uint64_t offset, str
     return FG_OK;
 }
 
-/* A range on its way into a file. */
+/* A range that is being fetched into a file. */
 struct copying {
     struct cmp_env *env;
     const char *name;
@@ -192,8 +192,8 @@ enum fg_code cmp_fetch_directory(struct cmp_env *env, const struct cmp_fetch_pla
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", place->name);
 }
 
-/* All sections of the tenant's parts but groups and NOD, which stand elsewhere and are made anew.
- */
+/* The range of all sections of the tenant's parts, except groups and NOD, which are elsewhere and
+ * are built again. */
 static struct fg_block_range range_of(const struct cmp_merge_source *source)
 {
     uint64_t first = UINT64_MAX, end = 0;

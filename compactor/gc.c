@@ -24,7 +24,7 @@ static void send_delete(struct cmp_env *env, struct fg_bucket_wave *wave,
     fg_bucket_wave_send(wave, env->bucket, request);
 }
 
-/* What is not there is deleted. */
+/* A missing object counts as deleted. */
 static enum fg_code delete_all(struct cmp_env *env, const struct name *names, uint32_t count,
                                struct fg_err *err)
 {
@@ -48,7 +48,8 @@ static enum fg_code delete_all(struct cmp_env *env, const struct name *names, ui
     return code;
 }
 
-/* Objects go first, then the manifest forgets them; tenant: whose it is, empty for the L0 one. */
+/* Deletes objects first and their entries second; tenant: of the manifest, empty for the L0
+ * manifest. */
 static enum fg_code delete_and_forget(struct cmp_env *env, struct fg_slice tenant,
                                       const struct name *names, const struct cmp_edit_task *task,
                                       struct fg_err *err)
@@ -56,7 +57,7 @@ static enum fg_code delete_and_forget(struct cmp_env *env, struct fg_slice tenan
     if (delete_all(env, names, task->count, err) != FG_OK)
         return err->code;
     fg_metric_add(env->metrics, COMPACTOR_OBJECTS_DELETED, task->count);
-    return cmp_manifests_edit(env, tenant, task, err);
+    return cmp_edit_carry_out(env, tenant, task, err);
 }
 
 static struct name *make_names(struct fg_arena *arena, uint32_t count, struct fg_err *err)
@@ -84,7 +85,7 @@ enum fg_code cmp_gc_retire(struct cmp_env *env, const struct cmp_gc_config *conf
     task.generations = generations;
     if (task.count == 0)
         return FG_OK;
-    if (cmp_manifests_edit(env, FG_LIT(""), &task, err) != FG_OK)
+    if (cmp_edit_carry_out(env, FG_LIT(""), &task, err) != FG_OK)
         return err->code;
     fg_metric_add(env->metrics, COMPACTOR_RETIRED, task.count);
     return FG_OK;
@@ -139,7 +140,7 @@ enum fg_code cmp_gc_delete_blocks(struct cmp_env *env, const struct cmp_gc_confi
 
 /* ---- orphans ---- */
 
-/* A sweep, page by page of the list. */
+/* A sweep for orphans, page by page of the bucket's list. */
 struct sweeping {
     struct cmp_env *env;
     const struct cmp_gc_config *config;
@@ -147,13 +148,14 @@ struct sweeping {
     struct fg_manifest *l0, *blocks;
     char tenant[FG_TENANT_MAX_BYTES + 1]; /* of blocks */
     bool tenant_read;                     /* since the page was listed */
-    bool tenant_lost;                     /* its manifest is not the one it should be */
-    uint32_t n_unheard; /* segments of cuts that the L0 manifest has not heard of */
+    bool tenant_lost;                     /* its manifest is lost, damaged or old */
+    uint32_t n_unheard;                   /* segments of cuts that the L0 manifest does not know */
     struct name names[FG_BUCKET_PAGE_MAX];
     uint32_t n_names;
 };
 
-/* Names come in order: a tenant's blocks lie side by side, and its manifest is read once a page. */
+/* Names are sorted, so a tenant's blocks are next to each other and its manifest is read once per
+ * page. */
 static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name *name,
                                 struct fg_err *err)
 {
@@ -168,7 +170,7 @@ static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name 
     }
     sweeping->tenant_read = true;
     sweeping->tenant_lost = false;
-    if (cmp_manifests_blocks(sweeping->env, fg_cstr(sweeping->tenant), &sweeping->blocks, err) !=
+    if (cmp_env_read_manifest(sweeping->env, fg_cstr(sweeping->tenant), &sweeping->blocks, err) !=
         FG_OK) {
         if (err->code != FG_E_CORRUPT)
             return err->code;
@@ -176,7 +178,7 @@ static enum fg_code know_tenant(struct sweeping *sweeping, const struct fg_name 
     } else if (fg_blocks_check(&sweeping->blocks->blocks, &sweeping->l0->l0, err) != FG_OK) {
         sweeping->tenant_lost = true;
     }
-    if (sweeping->tenant_lost) /* what its blocks are nobody knows now: all of them stay */
+    if (sweeping->tenant_lost) /* nobody knows its live blocks now, so all of them stay */
         fg_log_error("orphaned blocks of a tenant are kept: its manifest is lost or damaged",
                      fg_ls("tenant", name->tenant), fg_ls("err", err->msg));
     return FG_OK;
@@ -212,14 +214,15 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
     return FG_OK;
 }
 
-/* The manifests are read after the page was listed: what they know is no orphan. */
+/* Manifests are read after the page was listed, so an object that entered meanwhile is no orphan.
+ */
 static enum fg_code sweep_page(struct sweeping *sweeping, const struct fg_bucket_request *page,
                                struct fg_err *err)
 {
     sweeping->n_names = 0;
     sweeping->tenant_read = false;
     if (cmp_env_check(sweeping->env, err) != FG_OK ||
-        cmp_manifests_l0(sweeping->env, &sweeping->l0, err) != FG_OK)
+        cmp_env_read_manifest(sweeping->env, FG_LIT(""), &sweeping->l0, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < page->n_entries; i++)
         if (look_at(sweeping, &page->entries[i], err) != FG_OK)
@@ -254,7 +257,7 @@ static enum fg_code sweep(struct sweeping *sweeping, const char *prefix, struct 
     return code;
 }
 
-/* Uploads that were never completed are in no list, and cost what objects cost. */
+/* Incomplete uploads are in no list, and cost as much as objects. */
 static enum fg_code abort_uploads(struct cmp_env *env, const struct cmp_gc_config *config,
                                   struct fg_err *err)
 {

@@ -1,31 +1,34 @@
 /*
- * Garbage collection in the bucket: what gc_core.h says is to be done, is done. Segments that are
- * covered leave the L0 manifest; objects that were replaced are deleted once nobody can be reading
- * them; so are objects that no manifest ever knew.
+ * Garbage collection in the bucket: the shell of gc_core.h. Covered segments leave the L0 manifest;
+ * replaced objects are deleted when no query can be reading them any more; objects that no manifest
+ * lists are deleted, too.
  *
- * Objects are deleted before the manifest forgets them: who is stopped in between deletes again.
+ * Objects are deleted before a manifest forgets them, so a compactor that was stopped in between
+ * deletes them again.
  *
  * Thread: one that may wait.
  */
 #ifndef FG_COMPACTOR_GC_H
 #define FG_COMPACTOR_GC_H
 
+#include "compactor/edit.h"
 #include "compactor/gc_core.h"
-#include "compactor/manifests.h"
 
-/* Segments leave. blocks: as cmp_gc_retirable(). */
+/* Removes covered segments from the L0 manifest. blocks: as of cmp_gc_retirable(). Errors of
+ * cmp_edit_carry_out(). */
 enum fg_code cmp_gc_retire(struct cmp_env *env, const struct cmp_gc_config *config,
                            const struct fg_l0 *l0, const struct fg_blocks *const *blocks,
                            struct fg_err *err) fg_must_check;
 
-/* Replaced objects. */
+/* Delete retired segments, or replaced blocks, and their entries. Errors of the bucket and of
+ * cmp_edit_carry_out(). */
 enum fg_code cmp_gc_delete_segments(struct cmp_env *env, const struct cmp_gc_config *config,
                                     const struct fg_l0 *l0, struct fg_err *err) fg_must_check;
 enum fg_code cmp_gc_delete_blocks(struct cmp_env *env, const struct cmp_gc_config *config,
                                   const struct fg_blocks *blocks, struct fg_err *err) fg_must_check;
 
-/* Objects that no manifest knows, and uploads that were never completed. Lists all segments and
- * blocks, and reads all manifests: once in some hours. */
+/* Deletes objects that no manifest lists and uploads that were never completed. Lists all segments
+ * and blocks and reads all manifests, so call it once in some hours. Errors of the bucket. */
 enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_config *config,
                                   struct fg_err *err) fg_must_check;
 

@@ -1,6 +1,8 @@
 /*
- * What is to be done with manifests and objects: pure functions of manifests that were read. Doing
- * it is an edit (edit.h) and deletions in the bucket.
+ * Garbage collection: the core. Decides which segments may leave the L0 manifest and which objects
+ * may be deleted, from manifests that were read. gc.h carries it out.
+ *
+ * Thread: any; pure functions.
  */
 #ifndef FG_COMPACTOR_GC_CORE_H
 #define FG_COMPACTOR_GC_CORE_H
@@ -8,29 +10,30 @@
 #include "common/cluster/manifest/blocks.h"
 
 struct cmp_gc_config {
-    int64_t retire_after_ns; /* segments stay that long, so that who follows misses none: 5 min */
-    int64_t grace_ns;        /* replaced objects stay that long for readers: 1 h */
-    int64_t orphan_after_ns; /* what no manifest lists; longer than any upload waits: 1 day */
+    int64_t retire_after_ns; /* segments stay listed so long, so that ingesters that follow the
+                                manifest miss none: 5 min */
+    int64_t grace_ns;        /* replaced objects stay so long for queries that read them: 1 h */
+    int64_t orphan_after_ns; /* age of unlisted objects; longer than any upload waits: 1 day */
 };
 
-/*
- * Generations of live segments that the tenant does not cover yet, ascending: what the next blocks
- * are made of. Array in the arena; FG_E_LIMIT.
- */
+/* Lists the generations of live segments that the tenant's blocks do not cover yet, ascending, in
+ * the arena. FG_E_LIMIT: it is full. */
 enum fg_code cmp_gc_uncovered(const struct fg_l0 *l0, const struct fg_blocks *blocks,
                               struct fg_arena *arena, uint64_t **ret_generations,
                               uint32_t *ret_count, struct fg_err *err) fg_must_check;
 
 /*
- * Generations of live segments that all of their tenants cover and that are old enough. blocks[i]:
- * manifest of the L0 manifest's tenant i; NULL: not read, so nothing of it counts as covered.
+ * Lists the generations of live segments that may leave the L0 manifest: all their tenants cover
+ * them, and they are old enough. blocks[i]: the manifest of the L0 manifest's tenant i; NULL: it
+ * was not read, so nothing of it counts as covered. FG_E_LIMIT: the arena is full.
  */
 enum fg_code cmp_gc_retirable(const struct cmp_gc_config *config, const struct fg_l0 *l0,
                               const struct fg_blocks *const *blocks, int64_t wall_ns,
                               struct fg_arena *arena, uint64_t **ret_generations,
                               uint32_t *ret_count, struct fg_err *err) fg_must_check;
 
-/* Replaced and retired objects whose grace period is over. */
+/* List replaced blocks, and retired segments, whose grace period is over. FG_E_LIMIT: the arena is
+ * full. */
 enum fg_code cmp_gc_deletable_blocks(const struct cmp_gc_config *config,
                                      const struct fg_blocks *blocks, int64_t wall_ns,
                                      struct fg_arena *arena, struct fg_id **ret_ids,
@@ -41,16 +44,18 @@ enum fg_code cmp_gc_deletable_segments(const struct cmp_gc_config *config, const
                                        struct fg_err *err) fg_must_check;
 
 /*
- * May an object that was listed be deleted because no manifest knows it? The manifests were read
- * after the listing; blocks: of the tenant in the name, NULL for segments. modified: by the clock
- * of the bucket. What is not a name of ours is left alone, and so is a segment of a cut that the L0
- * manifest has not heard of: it was never committed, or the manifest is from a backup, and then the
- * segment is all there is of its profiles (cmp_gc_is_unheard()).
+ * Returns true if a listed object may be deleted because no manifest lists it. The manifests were
+ * read after the listing. blocks: the manifest of the tenant in the name, NULL for segments.
+ * modified: by the clock of the bucket. False for names that are not of flamegrid, and for segments
+ * of cuts that the L0 manifest does not know (cmp_gc_is_unheard()).
  */
 bool cmp_gc_is_orphan(const struct cmp_gc_config *config, const struct fg_name *name,
                       int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0,
                       const struct fg_blocks *blocks);
 
+/* Returns true if an old segment is of a cut that the L0 manifest has never had. Either it was
+ * never committed, or the manifest is from a backup and the segment is the only copy of its
+ * profiles; so it is kept and counted. */
 bool cmp_gc_is_unheard(const struct cmp_gc_config *config, const struct fg_name *name,
                        int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0);
 

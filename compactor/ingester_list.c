@@ -16,7 +16,7 @@ void cmp_ingester_list_age(struct cmp_ingester_list *list)
     list->young = false;
 }
 
-/* What the ring says; where there is none, that. */
+/* Takes over the ring that was read; a missing ring has no members. */
 static enum fg_code take(struct cmp_ingester_list *list, const struct fg_bucket_request *get,
                          struct fg_err *err)
 {

@@ -30,7 +30,7 @@ struct job_running {
     uint32_t n_sources;
     struct cmp_merge merge;
     int64_t wall_ns; /* spans are of this moment */
-    bool months;     /* scattered so far that days would be too many */
+    bool months;     /* scattered over too many days */
     struct cmp_merge_survey survey;
     struct cmp_merge_tally out;
     struct fg_blocks_entry *entries; /* uploaded */
@@ -141,7 +141,8 @@ static enum fg_code survey(struct job_running *running, struct fg_err *err)
         .span_of = survey_span_of,
         .arg = running,
         .bins_max = SPANS_MAX,
-        .keep_from_ns = cmp_plan_keep_from_ns(running->job->config, running->wall_ns)};
+        .keep_from_ns =
+            cmp_retention_keep_from_ns(&running->job->config->retention, running->wall_ns)};
     enum fg_code code =
         cmp_merge_survey(&running->merge, &options, running->arena, &running->survey, err);
 
@@ -154,7 +155,7 @@ static enum fg_code survey(struct job_running *running, struct fg_err *err)
 
 /* ---- a block ---- */
 
-/* One that is written: its file, mapped for a last look at it. */
+/* A block that was written: its file, mapped to be verified. */
 static enum fg_code read_back(struct job_running *running, const char *path, uint64_t bytes,
                               struct cmp_merge_tally *ret_tally, struct fg_err *err)
 {
@@ -207,7 +208,7 @@ static enum fg_code upload(struct job_running *running, const char *path, const 
                                             cmp_env_deadline(env, ENV_UPLOAD_TIMEOUT_NS)};
     enum fg_code code = fg_bucket_call(env->bucket, &request);
 
-    /* Unsure or not: the next try has another name. */
+    /* Whether or not it arrived: the next attempt uses another name. */
     if (code == FG_E_PRECONDITION)
         code = fg_fail(err, FG_E_INTERNAL, "%s already exists", name);
     else if (code != FG_OK)
@@ -266,7 +267,7 @@ static enum fg_code finish_block(struct job_running *running, const char *path,
     return add_entry(running, id, span, shards, summary, err);
 }
 
-/* *ret_too_large, where it fails: there is not enough memory to write it. */
+/* *ret_too_large, after a failure: there was not enough memory to write it. */
 static enum fg_code make_block(struct job_running *running, const struct cmp_merge_bin *bin,
                                struct cmp_plan_range shards, bool *ret_too_large,
                                struct fg_err *err)
@@ -290,7 +291,7 @@ static enum fg_code make_block(struct job_running *running, const struct cmp_mer
         return err->code;
     }
     running->result.without_rollup += written.left_out;
-    /* As the manifest says it: no wider than what there is. */
+    /* The range of shards for the manifest: no wider than the shards there are. */
     shards.first = FG_MAX(shards.first, bin->shard_min);
     shards.last = FG_MIN(shards.last, bin->shard_max);
     code = finish_block(running, path, &span, shards, &written.summary, err);
@@ -300,14 +301,12 @@ static enum fg_code make_block(struct job_running *running, const struct cmp_mer
 
 /* ---- what begins in the hour before ---- */
 
-/*
- * A profile is of the hour it begins in, but it comes with the segments of the hour it ends in, and
- * so does what was sent a little late. When these are merged the hour before has its block: those
- * few would be a patch of it, hour after hour, which every question looks at and nodes over
- * several hours wait for. So they go into the block of the hour they came with, as far as both
- * are of one day: what comes of the day before is a patch, until the day is merged an hour later,
- * and a day has its own profiles only.
- */
+/* A profile belongs to the hour in which it begins, but arrives with the segments of the hour in
+ * which it ends; so do profiles that were sent a little late. When these are merged, the previous
+ * hour has its block already. The few profiles would be a patch of it, hour after hour, which every
+ * query reads and parent rollups wait for. So they go into the block of the hour with which they
+ * came, if both hours are of one day. Profiles of the previous day become a patch, until that day
+ * is merged an hour later: a daily block has only its own profiles. */
 static bool joins_next(const struct job_running *running, const struct cmp_merge_bin *early,
                        const struct cmp_merge_bin *next)
 {
@@ -318,7 +317,7 @@ static bool joins_next(const struct job_running *running, const struct cmp_merge
            next->start_ns % PLAN_DAY_NS != 0 && late <= next->profiles / PLAN_LATE_SHARE;
 }
 
-/* Bins that went into the next one are left without profiles. */
+/* A bin that was moved into the next one has no profiles left. */
 static void join_bins(struct job_running *running)
 {
     struct cmp_merge_bin *bins = running->survey.bins;
@@ -333,24 +332,22 @@ static void join_bins(struct job_running *running)
         next->shard_min = FG_MIN(next->shard_min, early->shard_min);
         next->shard_max = FG_MAX(next->shard_max, early->shard_max);
         early->profiles = 0;
-        i--; /* what came with it was merged an hour ago */
+        i--; /* its own segments were merged an hour ago */
     }
 }
 
 /* ---- all blocks ---- */
 
-/* Bytes that a bin will have, at most about: its share of the sources. */
+/* Estimates the bytes of a bin by its share of the sources. */
 static uint64_t bytes_of(const struct job_running *running, const struct cmp_merge_bin *bin)
 {
     return (uint64_t)((double)running->result.read_bytes * (double)bin->profiles /
                       (double)running->survey.n_profiles);
 }
 
-/*
- * What does not fit into memory is halved by shards. So an hour of a large service is some blocks
- * of that hour, as its day will be, and not many of minutes. Blocks that are merged are left to the
- * plan: it would put the halves together again.
- */
+/* Halves by shards what does not fit into memory. So an hour of a large service becomes several
+ * blocks of that hour, like its day, and not many blocks of minutes. Merges of blocks are left to
+ * the plan, which would put the halves together again. */
 static enum fg_code make_range(struct job_running *running, const struct cmp_merge_bin *bin,
                                struct cmp_plan_range shards, struct fg_err *err)
 {
@@ -464,8 +461,8 @@ static enum fg_code write_rollup_file(struct job_running *running, const char *p
     return fg_block_file_finish(file, err);
 }
 
-/* An object without any nodes enters the manifest too: so nobody tries again; not one of which a
- * deletion left nothing. */
+/* A parent rollup without any sums enters the manifest, too, so that it is not built again and
+ * again; but an object of which a deletion left nothing does not. */
 static enum fg_code finish_nodes(struct job_running *running, const char *path,
                                  const struct fg_block_summary *summary, struct fg_err *err)
 {
@@ -517,7 +514,7 @@ static enum fg_code make_nodes(struct job_running *running, struct fg_err *err)
 
 /* ---- the swap ---- */
 
-/* Nobody knows of them, and nobody will. */
+/* Deletes blocks that no manifest lists or will list. */
 static void discard_blocks(struct job_running *running)
 {
     for (uint32_t i = 0; i < running->n_entries; i++) {
@@ -566,21 +563,20 @@ static enum fg_code swap(struct job_running *running, struct fg_err *err)
                    .replace = plan->blocks,
                    .n_replace = plan->kind == PLAN_ROLLUP ? 0 : plan->n_blocks}};
 
-    /* Blocks that are dropped are not looked into, and merged nodes take nothing out. */
+    /* Dropped blocks are not read, and rollups remove nothing. */
     if (plan->kind != PLAN_DROP && plan->kind != PLAN_ROLLUP &&
         find_taken(running, &task.change, err) != FG_OK)
         return err->code;
-    return cmp_manifests_edit(running->job->env, running->job->blocks->tenant, &task, err);
+    return cmp_edit_carry_out(running->job->env, running->job->blocks->tenant, &task, err);
 }
 
-/* After an answer that was lost, or a deadline, a swap may be there: then the blocks have to stay.
- */
+/* After a lost answer or a deadline the swap may have been won, so the blocks must stay. */
 static bool is_certainly_lost(enum fg_code code)
 {
     return code == FG_E_ABORTED;
 }
 
-/* Profiles of nodes that are alone were dropped before. */
+/* Profiles of rollup-only objects were dropped before. */
 static void count_dropped(struct job_running *running)
 {
     for (uint32_t i = 0; i < running->job->plan->n_blocks; i++) {
@@ -600,7 +596,7 @@ static bool makes_nodes(const struct job_running *running)
 }
 
 /* Sources and blocks are in the scratch folder, and the blocks may be a third time in a bucket on
- * the same disk. Of nodes, a quarter of what they are of is fetched, and little written. */
+ * the same disk. For parent rollups, a quarter of the sources is fetched, and little is written. */
 static enum fg_code check_room(const struct job_running *running, struct fg_err *err)
 {
     const struct fg_disk *disk = running->job->env->disk;
@@ -677,7 +673,7 @@ enum fg_code cmp_job_run(struct cmp_job *job, struct cmp_job_result *ret_result,
 
 /* ---- what was wrong ---- */
 
-/* Is the object there, right, and where the manifest says? */
+/* Reads the whole object: is it there, valid, and as the manifest says? */
 static enum fg_code probe(const struct cmp_job *job, const struct cmp_fetch_place *place,
                           struct fg_err *err)
 {

@@ -1,20 +1,19 @@
 /*
- * Carries out a job of the plan: fetches its sources, surveys and merges them, verifies what was
- * written, uploads it, and swaps it in once the tallies of what went in and of what came out are
- * the same.
+ * Carries out a job of the plan: fetches its sources, surveys and merges them, verifies and uploads
+ * the result, and swaps it into the manifest if the tallies of input and output are equal.
  *
- * Nothing is kept between the steps but in the bucket: whoever is stopped leaves blocks that no
- * manifest knows, which garbage collection deletes, and the plan finds the job again.
+ * No state outlives a step except in the bucket. A compactor that is stopped leaves blocks that no
+ * manifest lists; garbage collection deletes them, and the next plan has the job again.
  *
  * Thread: one that may wait. Disk: the sources, and one block.
  */
 #ifndef FG_COMPACTOR_JOB_H
 #define FG_COMPACTOR_JOB_H
 
-#include "compactor/manifests.h"
-#include "compactor/plan.h"
+#include "compactor/edit.h"
+#include "compactor/plan_core.h"
 
-/* The source that a job failed with. */
+/* The source because of which a job failed. */
 struct cmp_job_culprit {
     bool found;
     uint64_t generation; /* of a segment; 0: a block */
@@ -26,9 +25,9 @@ struct cmp_job_culprit {
 struct cmp_job {
     struct cmp_env *env;
     const struct cmp_plan_config *config;
-    const struct fg_l0 *l0;         /* as the plan was made of */
-    const struct fg_blocks *blocks; /* too */
-    struct fg_deletions deletions;  /* those of blocks, in its order; their counts are set anew */
+    const struct fg_l0 *l0;         /* that the plan was made from */
+    const struct fg_blocks *blocks; /* that the plan was made from */
+    struct fg_deletions deletions;  /* of `blocks`, in its order; the job sets their counts */
     const struct cmp_plan_job *plan;
 };
 
@@ -37,21 +36,23 @@ struct cmp_job_result {
     uint64_t written, deleted, expired; /* profiles: together as many */
     uint64_t read_bytes, written_bytes;
     uint32_t n_blocks;       /* written */
-    uint32_t without_rollup; /* services of these that lack merged nodes: no memory */
+    uint32_t without_rollup; /* services in them without a rollup, for lack of memory */
 };
 
 /*
- * FG_E_ABORTED: somebody else was faster; FG_E_NOT_FOUND: an object is gone, by the same: plan
- * anew. FG_E_LIMIT: it needs more memory than it may have: plan smaller ones. FG_E_CORRUPT: a
- * source is broken. FG_E_INTERNAL: what came out is not what went in; nothing was swapped.
+ * Runs the job. FG_E_ABORTED: another compactor was faster; FG_E_NOT_FOUND: a source was deleted,
+ * for the same reason: plan again. FG_E_LIMIT: the job needs more memory than it may use: plan
+ * smaller jobs. FG_E_NO_SPACE: the scratch folder is full. FG_E_CORRUPT: a source is damaged.
+ * FG_E_INTERNAL: input and output differ; nothing was swapped. FG_E_CANCELED: the compactor stops.
  */
 enum fg_code cmp_job_run(struct cmp_job *job, struct cmp_job_result *ret_result,
                          struct fg_err *err) fg_must_check;
 
 /*
- * After a job failed with FG_E_CORRUPT, FG_E_NOT_FOUND or FG_E_UNIMPLEMENTED: reads its sources,
- * whole, one after the other, and finds the first that is missing or damaged. Nothing is found if
- * each is right by itself (two of them have the same profile), or if the bucket is away.
+ * Finds the source because of which a job failed with FG_E_CORRUPT, FG_E_NOT_FOUND or
+ * FG_E_UNIMPLEMENTED: reads all sources completely, one after the other, up to the first that is
+ * missing or damaged. Finds nothing if every source is valid by itself (two of them have the same
+ * profile) or if the bucket is unavailable.
  */
 void cmp_job_find_culprit(const struct cmp_job *job, struct cmp_job_culprit *ret_culprit);
 

@@ -4,12 +4,12 @@
 #include "compactor/merge/parent_rollup.h"
 
 enum {
-    ARENA_BYTES = 256 * 1024 * 1024, /* directories, and nodes there are */
+    ARENA_BYTES = 256 * 1024 * 1024, /* directories, and lists of rollups */
     SHARE_SERVICE = 4,               /* of memory: series of one service */
     SHARE_SUMS = 2,
 };
 
-/* A block: its directory and the NODs before it. */
+/* A block: its directory, and the lists of rollups before it. */
 struct opened {
     const struct fg_blocks_entry *entry;
     char name[FG_NAME_MAX_BYTES];
@@ -107,7 +107,8 @@ static bool next_service(const struct parent_running *running, struct fg_slice *
 
 /* ---- a part ---- */
 
-/* All sections of the part but those behind all parts; without profiles: from CRN on. */
+/* The range of all sections of the part, except those after all parts; without profiles: from CRN
+ * on. */
 static struct fg_block_range range_of(const struct fg_block_part *part, bool profiles)
 {
     struct fg_block_range range = {0, 0};
@@ -180,7 +181,7 @@ static enum fg_code add_parts(struct parent_running *running, struct fg_slice se
     return FG_OK;
 }
 
-/* The first block may have profiles that begin before its span, and so before all of it. */
+/* The first block may have profiles that begin before its span, and so before the whole span. */
 static int64_t start_of(const struct cmp_parent_rollup *parent)
 {
     int64_t start_ns = parent->start_ns;
@@ -218,8 +219,8 @@ static enum fg_code sum_up(struct parent_running *running, struct fg_slice servi
     return FG_OK;
 }
 
-/* What does not fit into memory has no nodes over this span: that is no reason to fail, unless they
- * are all that would be left. */
+/* A service that does not fit into memory gets no parent rollup. That is no failure, unless the
+ * rollup would replace the profiles. */
 static enum fg_code write_service(struct parent_running *running, struct fg_slice service,
                                   struct fg_err *err)
 {

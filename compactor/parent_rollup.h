@@ -1,7 +1,8 @@
 /*
- * Writes a block that holds merged nodes of other blocks and no profiles (merge/above.h): fetches
- * of them what that needs, service by service: directories and lists of nodes first, then of each
- * part nodes, stacks and series, and profiles only where nodes do not do.
+ * Writes a parent rollup: a block without profiles that sums up several blocks
+ * (merge/parent_rollup.h). Fetches what that needs, service by service: directories and lists of
+ * rollups first, then of each part rollups, stacks and series, and profiles only if the rollups are
+ * not enough.
  *
  * Thread: one that may wait. Disk: what all blocks have of one service, without profiles.
  */
@@ -19,11 +20,11 @@ struct cmp_parent_rollup {
     uint32_t n_blocks;
     uint32_t level;
     int64_t start_ns, end_ns;
-    bool rollup_only; /* what takes the place of the blocks: nothing is left out */
-    int64_t parts_ns; /* as of merge_above */
+    bool rollup_only; /* it replaces the blocks (rollup-only), so nothing is left out */
+    int64_t parts_ns; /* as of struct cmp_merge_parent */
 };
 
-/* *ret_read_bytes: fetched. Codes as of cmp_job_run(). */
+/* Writes the block. *ret_read_bytes: bytes that were fetched. Errors of cmp_job_run(). */
 enum fg_code cmp_parent_rollup_write(const struct cmp_parent_rollup *parent,
                                      const struct fg_block_sink *sink,
                                      struct cmp_merge_written *ret_written,

@@ -3,7 +3,7 @@
 #include "common/storage/rollup/reader.h"
 #include "compactor/fetch.h"
 
-enum { ARENA_BYTES = 256 * 1024 * 1024 }; /* the directory, and what nodes one part has */
+enum { ARENA_BYTES = 256 * 1024 * 1024 }; /* the directory, and the rollup of one part */
 
 struct deleting {
     const struct cmp_rollup_deletion *task;
@@ -18,7 +18,7 @@ static struct fg_slice bytes_of(const struct deleting *deleting, struct fg_block
     return fg_slice_sub(deleting->file, (size_t)range.offset, (size_t)range.len);
 }
 
-/* The deletion that takes the part; NULL: it stays. */
+/* Finds the deletion that takes the part; NULL: the part stays. */
 static enum fg_code taken_by(struct deleting *deleting, const struct fg_block_part *part,
                              struct fg_deletion **ret_deletion, struct fg_err *err)
 {

@@ -5,8 +5,8 @@
 #include "common/base/timespec.h"
 #include "common/runtime/log.h"
 #include "compactor/deletion.h"
+#include "compactor/edit.h"
 #include "compactor/ingester_list.h"
-#include "compactor/manifests.h"
 
 #include <sys/random.h>
 #include <time.h>
@@ -18,7 +18,7 @@ struct asking {
     struct fg_job job;
     struct cmp_routes *routes;
     struct fg_http_request *req;
-    struct cmp_env env; /* its own: many of them may be at work */
+    struct cmp_env env; /* one for each request, as several may be at work */
     struct fg_slice tenant, selector;
     int64_t start_ns, end_ns;
     struct fg_id id;
@@ -51,7 +51,7 @@ static void asking_destroy(struct asking *asking)
 
 /* ---- JSON ---- */
 
-/* waits_for: whom; "": for nobody, as far as is known. */
+/* waits_for: the ingesters; "": none that is known. */
 static void put_deletion(struct fg_json_writer *json, const struct fg_blocks_tombstone *tombstone,
                          const char *waits_for)
 {
@@ -89,7 +89,7 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
     const struct cmp_config *config = asking->routes->config;
     struct fg_json_writer json = fg_json_writer(&asking->body);
 
-    if (cmp_manifests_edit(&asking->env, asking->tenant, &task, err) != FG_OK)
+    if (cmp_edit_carry_out(&asking->env, asking->tenant, &task, err) != FG_OK)
         return err->code;
     fg_log_info("deletion requested", fg_lb("tenant", asking->tenant),
                 fg_lb("selector", asking->selector), fg_li("start_ns", asking->start_ns),
@@ -104,10 +104,10 @@ static enum fg_code bury(struct fg_job *job, struct fg_err *err)
 
 /* ---- GET /compactor/deletions ---- */
 
-/* What a list of deletions is made of. */
+/* What a list of deletions is written from. */
 struct routes_listing {
     struct fg_manifest *blocks;
-    /* Where one that is pending waits for ingesters; else NULL. */
+    /* Set if a pending deletion waits for ingesters; else NULL. */
     struct fg_manifest *l0;
     const struct cmp_ingesters *known;
     struct cmp_ingester_list ingesters;
@@ -131,13 +131,13 @@ static enum fg_code read_listing(struct asking *asking, struct routes_listing *l
 {
     bool any = false;
 
-    if (cmp_manifests_blocks(&asking->env, asking->tenant, &listing->blocks, err) != FG_OK)
+    if (cmp_env_read_manifest(&asking->env, asking->tenant, &listing->blocks, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < listing->blocks->blocks.n_tombstones; i++)
         any = any || listing->blocks->blocks.tombstones[i].awaits > 0;
     if (!any)
         return FG_OK;
-    if (cmp_manifests_l0(&asking->env, &listing->l0, err) != FG_OK)
+    if (cmp_env_read_manifest(&asking->env, FG_LIT(""), &listing->l0, err) != FG_OK)
         return err->code;
     return cmp_ingester_list_get(&listing->ingesters, &asking->env, &listing->known, err);
 }
@@ -194,7 +194,7 @@ static enum fg_code param_time(struct fg_http_request *req, const char *name, in
     return FG_OK;
 }
 
-/* Times are inclusive everywhere outside. */
+/* Times of requests are inclusive. */
 static enum fg_code read_deletion(struct asking *asking, struct fg_err *err)
 {
     int64_t now_ns = fg_wall_ns(asking->env.clock);

@@ -5,12 +5,13 @@
 #include "common/net/http.h"
 #include "compactor/compaction.h"
 
-/* What handlers need; borrowed, lives as long as the server. */
+/* What the handlers use. Borrowed; lives as long as the server. */
 struct cmp_routes {
     const struct cmp_config *config;
     struct cmp_compaction *compaction;
 };
 
+/* Adds the routes to a server that was not started yet. */
 void cmp_routes_add(struct cmp_routes *routes, struct fg_http_server *server);
 
 #endif

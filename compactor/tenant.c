@@ -1,17 +1,16 @@
 #include "compactor/tenant.h"
 
 #include "common/runtime/log.h"
-#include "compactor/completion_core.h"
+#include "compactor/completion.h"
 #include "compactor/deletion.h"
-#include "compactor/gc_core.h"
 #include "compactor/metrics.h"
 
 enum {
-    ROUNDS_MAX = 8, /* of planning for one tenant, before it is another one's turn */
+    ROUNDS_MAX = 8, /* of planning for one tenant before the next tenant's turn */
     ARENA_BYTES = 256 * 1024 * 1024,
     BACKOFF_SHIFT_MAX = 6,
-    BROKEN_MINUTES = 24 * 60, /* so long a block is tried before it is given up */
-    ASIDE_MINUTES = 60,       /* then a damaged object is tried again: it may have been put back */
+    BROKEN_MINUTES = 24 * 60, /* how long a block is tried before it is given up */
+    ASIDE_MINUTES = 60,       /* a damaged object is tried again then: it may have been restored */
 };
 
 static const int64_t BACKOFF_NS = 10 * FG_SECOND_NS; /* doubled up to ten minutes */
@@ -28,10 +27,10 @@ struct tenant_looking {
     struct fg_arena *arena; /* of one round */
     struct fg_deletions deletions;
     bool *deleted;        /* [n_blocks]; NULL: there are no deletions */
-    bool *waiting;        /* [n_tombstones]: some block still has what it names, or may have */
-    struct fg_err unread; /* FG_OK, or why it is not known of a block which deletions name it */
-    bool too_large;       /* a job was, and could be less */
-    bool asked;           /* deletions wait for something else than was read */
+    bool *waiting;        /* [n_tombstones]: a block has, or may have, what it names */
+    struct fg_err unread; /* FG_OK, or why a block could not be checked for deletions */
+    bool too_large;       /* a job was too large and can be made smaller */
+    bool asked; /* ingesters were asked: the manifests have changed since they were read */
 };
 
 struct cmp_tenant *cmp_tenant_create(struct fg_slice name, uint64_t job_max_bytes)
@@ -76,15 +75,15 @@ void cmp_tenant_destroy(struct cmp_tenant *tenant)
 
 /* ---- blocks that jobs fail with ---- */
 
-/* Something is wrong with what a job works on, not with the world: others may go well. */
+/* Is the cause the job's own data, and not the bucket or the disk? Then other jobs may succeed. */
 static bool is_own_fault(enum fg_code code)
 {
     return code == FG_E_CORRUPT || code == FG_E_INTERNAL || code == FG_E_LIMIT ||
            code == FG_E_NOT_FOUND || code == FG_E_UNIMPLEMENTED;
 }
 
-/* What is in the map of troubles: PLAN_SUSPECT, or PLAN_BROKEN and the minute of the clock of when
- * it was found out. PLAN_SOUND: nothing. */
+/* Returns the mark of a block: PLAN_SUSPECT, or PLAN_BROKEN plus the minute at which it was found;
+ * PLAN_SOUND: none. */
 static uint32_t mark_of(const struct cmp_tenant *tenant, struct fg_id block)
 {
     struct fg_map_walk walk;
@@ -96,13 +95,14 @@ static uint32_t mark_of(const struct cmp_tenant *tenant, struct fg_id block)
     return worst;
 }
 
-/* As a mark may have it: of a clock that never goes back. */
+/* The current minute of the monotonic clock, as in marks. */
 static uint32_t minute_now(const struct tenant_looking *looking)
 {
     return (uint32_t)(fg_mono_ns(looking->env->clock) / FG_MINUTE_NS);
 }
 
-/* Only what stays broken is: the disk, the bucket or memory may be what was wrong for a while. */
+/* A block counts as broken only after a day: the disk, the bucket or memory may have been the cause
+ * for a while. */
 static enum cmp_plan_trouble trouble_of(const struct tenant_looking *looking, struct fg_id block)
 {
     uint32_t mark = mark_of(looking->tenant, block);
@@ -122,7 +122,8 @@ static void set_trouble(struct tenant_looking *looking, struct fg_id block, bool
         fg_map_add(&tenant->troubles, fg_mix64(block.lo ^ block.hi), mark);
 }
 
-/* Retention must not wait for them; merges of several that fail are tried again as they are. */
+/* Marks the blocks of a failed job of retention, which must not wait for them. Failed merges of
+ * several blocks are tried again as they are. */
 static void suspect(struct tenant_looking *looking, const struct cmp_plan_job *job)
 {
     bool alone = job->n_blocks == 1 && job->n_segments == 0;
@@ -179,7 +180,7 @@ static bool is_aside(const struct tenant_looking *looking, uint64_t hash)
     return false;
 }
 
-/* What the planner leaves out; NULL: nothing. Counts it. */
+/* Lists and counts what the planner leaves out; NULL: nothing. */
 static enum fg_code prepare_aside(struct tenant_looking *looking, struct cmp_plan_input *input,
                                   struct fg_err *err)
 {
@@ -206,24 +207,23 @@ static enum fg_code prepare_aside(struct tenant_looking *looking, struct cmp_pla
     return FG_OK;
 }
 
-/* Does the manifest of this moment still need it? Another compactor may have replaced it. */
+/* Does the current manifest still need the object? Another compactor may have replaced it. */
 static bool is_needed(const struct tenant_looking *looking, const struct cmp_job_culprit *culprit)
 {
     struct fg_manifest *now = fg_manifest_ref(looking->tenant->blocks);
     struct fg_err err;
     bool needed = false;
 
-    if (cmp_manifests_blocks(looking->env, looking->tenant->name, &now, &err) == FG_OK)
+    if (cmp_env_read_manifest(looking->env, looking->tenant->name, &now, &err) == FG_OK)
         needed = culprit->generation != 0 ? !fg_blocks_covers(&now->blocks, culprit->generation)
                                           : fg_blocks_find(&now->blocks, culprit->block) != NULL;
     fg_manifest_unref(now);
     return needed;
 }
 
-/*
- * After a job failed: if one of its sources is damaged, missing, or of a newer version, no job
- * takes that for a while, and others go on. Retention has its own way with such blocks (suspect()).
- */
+/* After a failed job: if one of its sources is damaged, missing or of a newer version, sets it
+ * aside for a while, so that other work goes on. Retention treats such blocks in its own way
+ * (suspect()). */
 static bool set_aside(struct tenant_looking *looking, const struct cmp_job *job)
 {
     struct cmp_job_culprit culprit;
@@ -284,7 +284,7 @@ static enum fg_code find_deleted(struct tenant_looking *looking, uint32_t block,
     return FG_OK;
 }
 
-/* Else its profiles are in others. */
+/* Does the block have profiles that are in no other block? */
 static bool has_own(const struct fg_blocks_entry *block)
 {
     return !block->derived || block->rollup_only;
@@ -312,117 +312,6 @@ static enum fg_code prepare_deletions(struct tenant_looking *looking, struct fg_
             if (find_deleted(looking, b, t, err) != FG_OK)
                 return err->code;
     return FG_OK;
-}
-
-/* Is there a segment whose data may be named and is in no block yet? */
-static bool has_uncovered(const struct tenant_looking *looking,
-                          const struct fg_blocks_tombstone *tombstone)
-{
-    uint32_t tenant = fg_l0_tenant(looking->l0, looking->blocks->tenant);
-
-    for (uint32_t i = 0; i < looking->l0->n_segments && tenant != FG_L0_NO_TENANT; i++) {
-        const struct fg_l0_segment *segment = &looking->l0->segments[i];
-        const struct fg_l0_part *part = fg_l0_part(segment, tenant);
-
-        if (part != NULL && part->t_max_ns >= tombstone->start_ns &&
-            part->t_min_ns < tombstone->end_ns &&
-            !fg_blocks_covers(looking->blocks, segment->generation))
-            return true;
-    }
-    return false;
-}
-
-static enum fg_code end_deletion(struct tenant_looking *looking,
-                                 const struct fg_blocks_tombstone *tombstone, struct fg_err *err)
-{
-    const struct cmp_edit_task task = {.kind = EDIT_UNBURY, .tombstone = *tombstone};
-
-    if (cmp_manifests_edit(looking->env, looking->blocks->tenant, &task, err) != FG_OK)
-        return err->code;
-    fg_log_info("deletion completed", fg_lb("tenant", looking->blocks->tenant),
-                fg_lb("selector", tombstone->selector), fg_li("start_ns", tombstone->start_ns),
-                fg_li("end_ns", tombstone->end_ns), fg_lu("profiles", tombstone->profiles),
-                fg_lu("rewrites", tombstone->rewrites));
-    return FG_OK;
-}
-
-/* Its data is gone from all blocks, for now, and it has taken what still arrived for long enough.
- */
-static bool is_ready(const struct tenant_looking *looking, uint32_t number)
-{
-    const struct fg_blocks_tombstone *tombstone = &looking->blocks->tombstones[number];
-
-    return !looking->waiting[number] && !has_uncovered(looking, tombstone) &&
-           fg_wall_ns(looking->env->clock) >=
-               fg_time_add(tombstone->asked_wall_ns, looking->rules->deletion_wait_ns);
-}
-
-/* Greater than what was asked in any manifest that there was. */
-static uint64_t next_number(const struct tenant_looking *looking)
-{
-    uint64_t asked = looking->l0->asked;
-
-    for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++)
-        asked = FG_MAX(asked, looking->blocks->tombstones[i].awaits);
-    return asked + 1;
-}
-
-/* All that are to be asked for share the number; others' tombstones may have it, too. Where this
- * ends in the middle it is asked once more. */
-static enum fg_code ask_writers(struct tenant_looking *looking,
-                                const struct fg_blocks_await *awaits, uint32_t n,
-                                struct fg_err *err)
-{
-    const struct cmp_edit_task ask = {.kind = EDIT_ASK, .asked = awaits[0].awaits};
-    const struct cmp_edit_task await = {.kind = EDIT_AWAIT, .awaits = awaits, .count = n};
-
-    if (cmp_manifests_edit(looking->env, FG_LIT(""), &ask, err) != FG_OK ||
-        cmp_manifests_edit(looking->env, looking->blocks->tenant, &await, err) != FG_OK)
-        return err->code;
-    looking->asked = true;
-    return FG_OK;
-}
-
-/* What is next for each that is ready. */
-static enum fg_code advance_deletions(struct tenant_looking *looking,
-                                      const struct cmp_ingesters *ingesters, struct fg_err *err)
-{
-    const struct fg_blocks *blocks = looking->blocks;
-    struct fg_blocks_await *awaits =
-        fg_arena_new(looking->arena, struct fg_blocks_await, blocks->n_tombstones);
-    uint64_t number = next_number(looking);
-    uint32_t n = 0;
-
-    if (awaits == NULL)
-        return fg_fail(err, FG_E_LIMIT, "no room for %u deletions", blocks->n_tombstones);
-    for (uint32_t i = 0; i < blocks->n_tombstones; i++) {
-        struct cmp_completion next;
-
-        if (!is_ready(looking, i))
-            continue;
-        next = cmp_completion_next(&blocks->tombstones[i], looking->l0, ingesters, number);
-        if (next.step == COMPLETION_ASK)
-            awaits[n++] = next.await;
-        if (next.step == COMPLETION_END &&
-            end_deletion(looking, &blocks->tombstones[i], err) != FG_OK)
-            return err->code;
-    }
-    return n == 0 ? FG_OK : ask_writers(looking, awaits, n, err);
-}
-
-/* (end-when-clean) */
-static enum fg_code end_deletions(struct tenant_looking *looking, struct fg_err *err)
-{
-    const struct cmp_ingesters *ingesters;
-    bool any = false;
-
-    for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++)
-        any = any || is_ready(looking, i);
-    if (!any)
-        return FG_OK;
-    if (cmp_ingester_list_get(looking->rules->ingesters, looking->env, &ingesters, err) != FG_OK)
-        return fg_wrap(err, "listing ingesters that may hold deleted profiles");
-    return advance_deletions(looking, ingesters, err);
 }
 
 /* ---- counts ---- */
@@ -522,7 +411,7 @@ static enum fg_code run_jobs(struct tenant_looking *looking, const struct cmp_pl
             first = code;
         if (code == FG_E_NO_SPACE) /* a smaller one may fit, and dropping makes room */
             continue;
-        /* What a newer program can read is not to be dropped as broken. */
+        /* An object that a newer program can read must not be dropped as broken. */
         if (code == FG_E_UNIMPLEMENTED)
             continue;
         if (!is_own_fault(code))
@@ -534,10 +423,10 @@ static enum fg_code run_jobs(struct tenant_looking *looking, const struct cmp_pl
     return first;
 }
 
-/* As it is now: what manifests say, and what status shows. */
+/* Reads the tenant's manifest, and counts what status shows. */
 static enum fg_code know(struct tenant_looking *looking, struct fg_err *err)
 {
-    if (cmp_manifests_blocks(looking->env, looking->tenant->name, &looking->tenant->blocks, err) !=
+    if (cmp_env_read_manifest(looking->env, looking->tenant->name, &looking->tenant->blocks, err) !=
             FG_OK ||
         fg_blocks_check(&looking->tenant->blocks->blocks, looking->l0, err) != FG_OK)
         return err->code;
@@ -547,7 +436,22 @@ static enum fg_code know(struct tenant_looking *looking, struct fg_err *err)
     return FG_OK;
 }
 
-/* One round: what the plan of this moment says. *ret_more: another one may find more. */
+static enum fg_code complete_deletions(struct tenant_looking *looking, struct fg_err *err)
+{
+    struct cmp_completion_work work = {.env = looking->env,
+                                       .l0 = looking->l0,
+                                       .blocks = looking->blocks,
+                                       .waiting = looking->waiting,
+                                       .ingesters = looking->rules->ingesters,
+                                       .wait_ns = looking->rules->deletion_wait_ns,
+                                       .arena = looking->arena};
+    enum fg_code code = cmp_completion_advance(&work, err);
+
+    looking->asked = looking->asked || work.asked;
+    return code;
+}
+
+/* One round: makes a plan and carries it out. *ret_more: another round may find more. */
 static enum fg_code one_round(struct tenant_looking *looking, bool *ret_more, struct fg_err *err)
 {
     struct cmp_plan_input input = {.l0 = looking->l0};
@@ -566,7 +470,7 @@ static enum fg_code one_round(struct tenant_looking *looking, bool *ret_more, st
     if (cmp_plan_make(&looking->config, &input, looking->arena, &plan, err) != FG_OK)
         return err->code;
     *ret_more = plan.n_jobs > 0;
-    return plan.n_jobs > 0 ? run_jobs(looking, &plan, err) : end_deletions(looking, err);
+    return plan.n_jobs > 0 ? run_jobs(looking, &plan, err) : complete_deletions(looking, err);
 }
 
 static enum fg_code rounds(struct tenant_looking *looking, struct fg_err *err)
@@ -581,7 +485,7 @@ static enum fg_code rounds(struct tenant_looking *looking, struct fg_err *err)
         if (code != FG_OK) {
             struct fg_err other;
 
-            (void)know(looking, &other); /* some jobs may have gone well */
+            (void)know(looking, &other); /* some jobs may have succeeded */
             return code;
         }
     }
@@ -619,7 +523,7 @@ static void failed(struct tenant_looking *looking, const struct fg_err *err)
                     fg_lu("attempt", tenant->failures), fg_ls("err", err->msg));
 }
 
-/* Somebody else was faster, or deleted what was replaced: the next look sees it. */
+/* Another compactor was faster, or deleted a replaced object: the next look sees it. */
 static bool is_race(enum fg_code code)
 {
     return code == FG_E_ABORTED || code == FG_E_NOT_FOUND;
@@ -638,7 +542,7 @@ enum fg_code cmp_tenant_look(struct cmp_tenant *tenant, struct cmp_env *env,
                                      .arena = arena};
     enum fg_code code;
 
-    /* One broken segment is not to keep the others back. */
+    /* A broken segment must not hold up the others. */
     looking.config.segments_apart =
         tenant->failures > 0 &&
         (tenant->err.code == FG_E_CORRUPT || tenant->err.code == FG_E_UNIMPLEMENTED);

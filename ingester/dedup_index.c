@@ -1,11 +1,9 @@
 #include "ingester/dedup_index.h"
 
 #include "common/base/arena.h"
-#include "common/cluster/manifest/snapshot_core.h"
+#include "common/cluster/manifest/snapshot.h"
 #include "common/storage/block/reader.h"
 #include "common/storage/bucket/damage.h"
-
-#include <pthread.h>
 
 enum {
     TENANTS_MAX = 64,           /* manifests that are kept; late data is of few tenants at a time */
@@ -31,8 +29,7 @@ struct ing_dedup {
     struct ing_dedup_config config;
     struct fg_metrics *metrics;
     struct fg_cache *cache;
-    pthread_mutex_t lock; /* of manifests */
-    struct fg_manifests *manifests;
+    struct fg_snapshots *snapshots;
     _Atomic uint64_t n_found; /* calls of ing_dedup_find() that succeeded */
 };
 
@@ -43,8 +40,11 @@ struct ing_dedup *ing_dedup_create(const struct ing_dedup_config *config)
     dedup->config = *config;
     dedup->cache = fg_cache_create(config->cache_max_bytes);
     dedup->metrics = fg_metrics_register(config->registry, dedup_metrics, FG_COUNT(dedup_metrics));
-    (void)pthread_mutex_init(&dedup->lock, NULL);
-    dedup->manifests = fg_manifests_create(TENANTS_MAX, MANIFEST_AGE_NS, FG_RULES_ALL);
+    dedup->snapshots =
+        fg_snapshots_create(&(struct fg_snapshots_config){.bucket = config->bucket,
+                                                          .clock = config->clock,
+                                                          .tenants_max = TENANTS_MAX,
+                                                          .age_max_ns = MANIFEST_AGE_NS});
     return dedup;
 }
 
@@ -52,8 +52,7 @@ void ing_dedup_destroy(struct ing_dedup *dedup)
 {
     if (dedup == NULL)
         return;
-    fg_manifests_destroy(dedup->manifests);
-    (void)pthread_mutex_destroy(&dedup->lock);
+    fg_snapshots_destroy(dedup->snapshots);
     fg_cache_destroy(dedup->cache);
     free(dedup);
 }
@@ -75,91 +74,14 @@ struct search {
 
 /* ---- the snapshot ---- */
 
-/* Reads the manifest of the tenant or the L0 manifest; leaves *ret_manifest NULL if it is
- * unchanged. */
-static enum fg_code read_manifest(struct search *search, int object, struct fg_slice etag,
-                                  struct fg_manifest **ret_manifest)
-{
-    struct fg_slice tenant = search->tenant;
-    char name[FG_NAME_MAX_BYTES] = FG_NAME_L0;
-    struct fg_bucket_request get = {
-        .verb = FG_BUCKET_GET,
-        .name = name,
-        .content_max_bytes = FG_MANIFEST_MAX_BYTES,
-        .condition = etag.len > 0 ? FG_BUCKET_IF_CHANGED : FG_BUCKET_ALWAYS,
-        .deadline_mono_ns = search->until.deadline_mono_ns,
-    };
-    struct fg_slice body = FG_LIT(""), found = FG_LIT("");
-    enum fg_code code;
-
-    *ret_manifest = NULL;
-    if (object != FG_SNAPSHOT_L0 && fg_name_blocks(name, tenant, search->err) != FG_OK)
-        return search->err->code;
-    if (etag.len > 0)
-        memcpy(get.if_etag.text, etag.ptr, etag.len);
-    code = fg_bucket_call_until(search->dedup->config.bucket, &get, search->until.stop);
-    if (code == FG_OK && !get.unchanged) {
-        body = fg_buf_slice(&get.body);
-        found = fg_cstr(get.etag.text);
-    }
-    if (code == FG_E_NOT_FOUND && object == FG_SNAPSHOT_L0)
-        code = fg_manifest_l0_missing(search->err);
-    else if (code != FG_OK && code != FG_E_NOT_FOUND)
-        *search->err = get.err;
-    else if (code == FG_OK && get.unchanged)
-        code = FG_OK;
-    else if (object == FG_SNAPSHOT_L0)
-        code = fg_manifest_l0(body, found, ret_manifest, search->err);
-    else
-        code = fg_manifest_blocks(body, found, tenant, ret_manifest, search->err);
-    fg_bucket_clear(&get);
-    return code;
-}
-
-static enum fg_code answer(struct search *search, int object)
-{
-    struct ing_dedup *dedup = search->dedup;
-    char etag[FG_BUCKET_ETAG_BYTES];
-    struct fg_manifest *manifest;
-    struct fg_slice known;
-    enum fg_code code;
-
-    (void)pthread_mutex_lock(&dedup->lock);
-    known = fg_snapshot_etag(&search->snapshot, object);
-    fg_assert(known.len < sizeof etag);
-    if (known.len > 0)
-        memcpy(etag, known.ptr, known.len);
-    (void)pthread_mutex_unlock(&dedup->lock);
-    code = read_manifest(search, object, fg_bytes(etag, known.len), &manifest);
-    (void)pthread_mutex_lock(&dedup->lock);
-    if (code == FG_OK)
-        fg_snapshot_answer(&search->snapshot, object, manifest, fg_mono_ns(dedup->config.clock));
-    else
-        fg_snapshot_failed(&search->snapshot, search->err);
-    (void)pthread_mutex_unlock(&dedup->lock);
-    return code;
-}
-
 static enum fg_code take_snapshot(struct search *search, uint64_t least, bool fresh)
 {
-    struct fg_snapshot *snapshot = &search->snapshot;
-    struct ing_dedup *dedup = search->dedup;
+    struct fg_snapshots_how how = {.least = least,
+                                   .fresh = fresh,
+                                   .deadline_mono_ns = search->until.deadline_mono_ns,
+                                   .stop = search->until.stop};
 
-    (void)pthread_mutex_lock(&dedup->lock);
-    fg_snapshot_begin(snapshot, least, fresh, fg_mono_ns(dedup->config.clock));
-    (void)pthread_mutex_unlock(&dedup->lock);
-    while (snapshot->state == FG_SNAPSHOT_READING) {
-        bool want_l0 = snapshot->want_l0, want_tenant = (snapshot->want_tenants & 1) != 0;
-
-        fg_assert(want_l0 || want_tenant);
-        if ((want_l0 && answer(search, FG_SNAPSHOT_L0) != FG_OK) ||
-            (want_tenant && answer(search, 0) != FG_OK))
-            return search->err->code;
-    }
-    if (snapshot->state == FG_SNAPSHOT_READY)
-        return FG_OK;
-    *search->err = snapshot->err;
-    return search->err->code;
+    return fg_snapshots_take(search->dedup->snapshots, &search->snapshot, &how, search->err);
 }
 
 /* ---- objects of objects ---- */
@@ -733,16 +655,12 @@ static enum fg_code search_all(struct search *search, uint64_t least, uint64_t *
 /* Sets the tenant; NULL: only the L0 manifest is read. */
 static void begin_snapshot(struct search *search, const struct fg_slice *tenant)
 {
-    (void)pthread_mutex_lock(&search->dedup->lock);
-    fg_snapshot_init(&search->snapshot, search->dedup->manifests, tenant, tenant != NULL);
-    (void)pthread_mutex_unlock(&search->dedup->lock);
+    fg_snapshots_open(search->dedup->snapshots, &search->snapshot, tenant, tenant != NULL);
 }
 
 static void end_snapshot(struct search *search)
 {
-    (void)pthread_mutex_lock(&search->dedup->lock);
-    fg_snapshot_done(&search->snapshot);
-    (void)pthread_mutex_unlock(&search->dedup->lock);
+    fg_snapshots_close(search->dedup->snapshots, &search->snapshot);
 }
 
 /* The queries of the tenant of the first, and how many these are. */

@@ -1,6 +1,8 @@
 /*
- * Which profiles go into a block: those of a span of time and a range of shards that no deletion
- * names, and no list of ids.
+ * Chooses the profiles that go into a block: those of a span of time and a range of shards, except
+ * those that a deletion names or that are in a list of ids.
+ *
+ * Thread: any; no state.
  */
 #ifndef FG_COMPACTOR_MERGE_CHOOSE_H
 #define FG_COMPACTOR_MERGE_CHOOSE_H
@@ -13,21 +15,23 @@
 struct cmp_merge_span {
     int64_t start_ns, end_ns;
     uint16_t shard_first, shard_last; /* inclusive */
-    int64_t early_ns;                 /* what begins so much before the span belongs to it too */
+    int64_t early_ns;                 /* profiles that begin so much earlier belong to it, too */
 };
 #define MERGE_SPAN_ALL ((struct cmp_merge_span){INT64_MIN, INT64_MAX, 0, UINT16_MAX, 0})
 
+/* Returns true if a time is in [start, end). */
 static inline bool cmp_merge_time_in(int64_t time_ns, int64_t start_ns, int64_t end_ns)
 {
     return time_ns >= start_ns && (time_ns < end_ns || end_ns == INT64_MAX);
 }
 
-/* Where its profiles begin. */
+/* Returns the earliest time of a profile of the span. */
 static inline int64_t cmp_merge_span_from_ns(const struct cmp_merge_span *span)
 {
     return fg_time_add(span->start_ns, -span->early_ns);
 }
 
+/* Returns true if a profile of this time and shard belongs to the span. */
 static inline bool cmp_merge_span_has(const struct cmp_merge_span *span, int64_t time_ns,
                                       uint16_t shard)
 {
@@ -35,18 +39,18 @@ static inline bool cmp_merge_span_has(const struct cmp_merge_span *span, int64_t
            shard >= span->shard_first && shard <= span->shard_last;
 }
 
-/* Those deletions that name the series at hand, kept from row to row. */
+/* The deletions that name the current series, kept from row to row. */
 struct cmp_merge_naming {
     const struct fg_deletions *deletions;
     struct fg_deletion **items; /* [deletions->count] */
     uint32_t count;
     uint32_t series; /* at hand; FG_MAP_NONE: none */
 };
-/* false: the arena is full. */
+/* Initialises it. Returns false if the arena is full. */
 bool cmp_merge_naming_init(struct cmp_merge_naming *naming, const struct fg_deletions *deletions,
                            struct fg_arena *arena) fg_must_check;
 
-/* The deletion that takes this profile, NULL: it stays. */
+/* Returns the deletion that removes this profile; NULL: it stays. */
 struct fg_deletion *cmp_merge_naming_find(struct cmp_merge_naming *naming,
                                           const struct cmp_merge_part *part, uint32_t series,
                                           int64_t time_ns);
@@ -57,12 +61,13 @@ struct cmp_merge_choice {
     uint64_t count;
 };
 
+/* Returns true if the profile was chosen. */
 static inline bool cmp_merge_chosen(const struct cmp_merge_choice *choice, uint32_t profile)
 {
     return (choice->bits[profile >> 3] >> (profile & 7) & 1) != 0;
 }
 
-/* Is any of [first, first + count) chosen? */
+/* Returns true if one of [first, first + count) was chosen. */
 bool cmp_merge_chosen_any(const struct cmp_merge_choice *choice, uint32_t first, uint32_t count);
 
 /* Profiles to leave out, by their ids, ascending. Borrowed. */
@@ -71,9 +76,10 @@ struct cmp_merge_without {
     size_t count;
 };
 
+/* Returns true if the list has the id. */
 bool cmp_merge_is_without(const struct cmp_merge_without *without, struct fg_id id);
 
-/* Looks at the rows of the part; scratch is reset. */
+/* Chooses among the profiles of a part, by reading its rows. Resets scratch. */
 enum fg_code cmp_merge_choose(const struct cmp_merge_part *part, const struct cmp_merge_span *span,
                               const struct fg_deletions *deletions,
                               const struct cmp_merge_without *without, struct fg_arena *arena,

@@ -1,7 +1,9 @@
 /*
- * Walks through the chosen profiles of a part: stretch of time by stretch of time, in each of them
- * series by series. Where stretches are the part's stripes, or several of them, its pages are read
- * one after the other. Keeps a page of each kind unpacked.
+ * Walks over the chosen profiles of a part: by stretches of time, and within a stretch series by
+ * series. If stretches are the part's time stripes, or several of them, it reads pages one after
+ * the other. It keeps one unpacked page of each kind.
+ *
+ * Thread: one at a time.
  */
 #ifndef FG_COMPACTOR_MERGE_CURSOR_H
 #define FG_COMPACTOR_MERGE_CURSOR_H
@@ -9,7 +11,7 @@
 #include "common/storage/block/writer.h"
 #include "compactor/merge/choose.h"
 
-/* What of a series comes next. */
+/* The next profile of a series. */
 struct cmp_merge_place {
     uint32_t run; /* of the series' own */
     uint32_t profile;
@@ -42,34 +44,36 @@ struct cmp_merge_cursor {
     uint32_t next_link;
 };
 
-/* part, choice, stacks, numbers and places are set; page_max_bytes: for what is unpacked. */
+/* Initialises the cursor's own fields; the caller has set part, choice, stacks, numbers and places.
+ * page_max_bytes: of unpacked pages. */
 void cmp_merge_cursor_init(struct cmp_merge_cursor *cursor, size_t page_max_bytes);
+/* Frees what it holds. */
 void cmp_merge_cursor_done(struct cmp_merge_cursor *cursor);
 
-/* To the next series that has a chosen profile at any time, without a look at its profiles; first:
- * to the first one. For a walk of its own. */
+/* Moves to the next series that has a chosen profile at any time, without reading profiles;
+ * `first`: to the first one. A walk of its own, apart from the others. */
 void cmp_merge_cursor_list(struct cmp_merge_cursor *cursor, bool first);
 
-/* Begins a stretch: what is left up to until_ns. Stretches ascend. To the first series that has a
- * chosen profile in it, and to the first of these. */
+/* Begins a stretch: everything that is left up to until_ns. Stretches ascend. Moves to the first
+ * series with a chosen profile in it, and to the first of these. */
 enum fg_code cmp_merge_cursor_begin(struct cmp_merge_cursor *cursor, int64_t until_ns,
                                     struct fg_err *err) fg_must_check;
 
-/* To the next such series. */
+/* Moves to the next such series. */
 enum fg_code cmp_merge_cursor_series(struct cmp_merge_cursor *cursor,
                                      struct fg_err *err) fg_must_check;
 
-/* To the next chosen profile of the series in the stretch. */
+/* Moves to the next chosen profile of the series in the stretch. */
 enum fg_code cmp_merge_cursor_next(struct cmp_merge_cursor *cursor,
                                    struct fg_err *err) fg_must_check;
 
-/* Samples of any profile of the part, by its ranks; when the walk is over. Valid until the next
+/* Reads the samples of any profile of the part, by rank. Only after the walk. Valid until the next
  * call. */
 enum fg_code cmp_merge_cursor_samples(struct cmp_merge_cursor *cursor, uint32_t profile,
                                       struct fg_block_sample_set *ret_set,
                                       struct fg_err *err) fg_must_check;
 
-/* What the profiles of a service are read into, used again and again. */
+/* A buffer into which profiles are read one after the other. */
 struct cmp_merge_profile {
     struct fg_block_profile profile;
     uint32_t *stacks;
@@ -78,9 +82,10 @@ struct cmp_merge_profile {
     uint32_t cap_stacks, cap_links;
     size_t cap_link_values;
 };
+/* Frees the buffer. */
 void cmp_merge_profile_done(struct cmp_merge_profile *profile);
 
-/* All of the profile at hand; valid until the cursor moves or `into` is used again. */
+/* Reads the whole current profile; valid until the cursor moves or `into` is used again. */
 enum fg_code cmp_merge_cursor_read(struct cmp_merge_cursor *cursor, struct cmp_merge_profile *into,
                                    struct fg_err *err) fg_must_check;
 

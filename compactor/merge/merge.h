@@ -1,19 +1,19 @@
 /*
- * Merges what a tenant has in several objects into one block, streaming: sources are mapped files,
- * and of each service its index, its stacks and a few pages are in memory at a time.
+ * Merges what a tenant has in several objects into one block. It streams: sources are mapped files,
+ * and of each service only its index, its stacks and a few pages are in memory.
  *
- *   cmp_merge_survey   rows only: what there is, when, and what deletions take; says which blocks
- * to write cmp_merge_write    one block: for each service, first the stacks that are in use and how
- * often, then by stripes (common/storage/block/writer.h) and series the profiles in the order of
- * time and id, then what they add up to cmp_merge_read_back  the tally of a block that was written
- * and verified
+ *   cmp_merge_survey      reads rows only: what there is, when, and what deletions remove; says
+ * which blocks to write cmp_merge_write       writes one block: of each service first the stacks in
+ * use and how often, then by time stripe (common/storage/block/writer.h) and series the profiles in
+ * the order of time and id, then the rollup cmp_merge_read_back   verifies a block that was
+ * written, and tallies it
  *
- * The tallies of all blocks of a survey add up to its own; who swaps them in has compared
- * (cmp_merge_tally_check).
+ * The tallies of all blocks add up to that of the survey; whoever swaps the blocks in has compared
+ * them (cmp_merge_tally_check()).
  *
- * The same profiles give the same bytes, in whatever sources and order they come.
+ * The same profiles give the same bytes, whatever sources and order they come in.
  *
- * Thread: one at a time. Memory: memory_max_bytes, roughly: FG_E_LIMIT where it does not suffice.
+ * Thread: one at a time. Memory: about memory_max_bytes; FG_E_LIMIT if that is not enough.
  */
 #ifndef FG_COMPACTOR_MERGE_MERGE_H
 #define FG_COMPACTOR_MERGE_MERGE_H
@@ -26,16 +26,17 @@ struct cmp_merge {
     const struct cmp_merge_source *sources;
     uint32_t n_sources;
     struct fg_deletions deletions;
-    struct cmp_merge_without without; /* none, except in tools that mend a bucket */
+    struct cmp_merge_without without; /* empty, except in tools that repair a bucket */
     size_t memory_max_bytes;
-    uint32_t block_version;  /* of the format that is written; 0: the newest */
+    uint32_t block_version;  /* format of the block; 0: the newest */
     uint32_t stripe_samples; /* of a stripe, at least, on the average; but for tests 0: as many as
                                 one request is worth */
     uint32_t named_stacks;   /* parts with so many have them as names, too; but for tests 0: so many
                                 that their tree is dear to read */
 };
 
-/* What begins no longer than that before the end of a span, and ends after it, spills over. */
+/* A profile spills over if it begins within this time before the end of a span and ends after it.
+ */
 #define MERGE_SPILL_NS (10 * FG_MINUTE_NS)
 
 /* Profiles of a span of time. */
@@ -57,8 +58,9 @@ struct cmp_merge_survey {
 };
 
 /*
- * span_of(): which span a time belongs to, [start, end) with an end of INT64_MAX being the end of
- * time; the same for every time in it. FG_E_TOO_LARGE: more than bins_max.
+ * Surveys the sources. span_of() returns the span that a time belongs to, [start, end), the same
+ * for every time in it; an end of INT64_MAX is the end of time. FG_E_TOO_LARGE: there are more than
+ * bins_max spans. FG_E_CORRUPT: a source is damaged.
  */
 struct cmp_merge_survey_options {
     void (*span_of)(const void *arg, int64_t time_ns, int64_t *ret_start_ns, int64_t *ret_end_ns);
@@ -73,21 +75,21 @@ enum fg_code cmp_merge_survey(struct cmp_merge *merge,
 
 struct cmp_merge_written {
     struct fg_block_summary summary;
-    uint32_t left_out; /* services that have not all merged nodes they should: no memory */
+    uint32_t left_out; /* services whose rollup is incomplete for lack of memory */
 };
 
 /*
- * Writes the profiles of the span that no deletion names, and merged nodes of them (nodes.h).
- * level: as in manifests. FG_E_CORRUPT: a source is broken, or two of them have the same profile:
- * its id and both names.
+ * Writes the profiles of the span that no deletion names, and their rollup (rollup.h). level: as in
+ * manifests. FG_E_CORRUPT: a source is damaged, or two of them have the same profile; then the text
+ * has its id and both names.
  */
 enum fg_code cmp_merge_write(const struct cmp_merge *merge, const struct cmp_merge_span *span,
                              uint32_t level, const struct fg_block_sink *sink,
                              struct cmp_merge_written *ret_written,
                              struct fg_err *err) fg_must_check;
 
-/* file: what was written, all of it. Verifies it (common/storage/block/verify.h) and tallies its
- * rows. FG_E_INTERNAL: it is broken. */
+/* Verifies a whole block that was written (common/storage/block/verify.h) and tallies its rows.
+ * FG_E_INTERNAL: it is damaged. */
 enum fg_code cmp_merge_read_back(struct fg_slice file, const char *name, size_t memory_max_bytes,
                                  struct cmp_merge_tally *ret_tally,
                                  struct fg_err *err) fg_must_check;

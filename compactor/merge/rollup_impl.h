@@ -1,9 +1,9 @@
 /*
- * What the files that make merged nodes (nodes.h) share; nobody else includes it.
+ * What the files that build rollups (rollup.h) share; nobody else includes it.
  *
- *     nodes.c         sums over time, groups and series; memory; types
- *     nodes_parts.c   what there is: spans of time, types, series, and where sources have them
- *     nodes_rows.c    which rows are worth making, and the writer's
+ *     rollup.c         sums over time, groups and series; memory; types
+ *     rollup_parts.c   what there is: spans of time, types, series, and where sources have them
+ *     rollup_rows.c    which rows are worth their bytes, and writing them
  */
 #ifndef FG_COMPACTOR_MERGE_ROLLUP_IMPL_H
 #define FG_COMPACTOR_MERGE_ROLLUP_IMPL_H
@@ -12,7 +12,7 @@
 #include "common/model/function_tree.h"
 #include "compactor/merge/rollup.h"
 
-enum { ROLLUP_TYPES_MAX = 256 }; /* of a service: more have no nodes */
+enum { ROLLUP_TYPES_MAX = 256 }; /* of a service: others have no rollup */
 
 /* Buckets [from, to). */
 struct cmp_stretch {
@@ -74,41 +74,43 @@ struct cmp_making {
     uint64_t *full;                  /* [group][column][n_ranks]; NULL: none */
 };
 
-/* ---- nodes_parts.c ---- */
+/* ---- rollup_parts.c ---- */
 
 void cmp_rollup_set_spans(struct cmp_making *making);
 struct cmp_stretch cmp_rollup_middle(const struct cmp_making *making, uint32_t middle);
 struct cmp_stretch cmp_rollup_whole(const struct cmp_making *making);
-/* Where a bucket begins; n_buckets: where the last one ends. */
+/* Returns where a bucket begins; for n_buckets where the last one ends. */
 int64_t cmp_rollup_bucket_start_ns(const struct cmp_making *making, uint32_t bucket);
 
-/* What is known of the part's series but their counts. seen: types of each, as bits. false: no
- * room. */
+/* Sets all fields of the part's series except their counts. seen: types of each, as bits. Returns
+ * false if memory is full. */
 bool cmp_rollup_set_series(struct cmp_making *making, const uint64_t *seen) fg_must_check;
 
-/* Counts, and where in each source a series' profiles of a bucket are. *ret_fits false: no room. */
+/* Counts profiles, and finds where in each source a series' profiles of a bucket are. *ret_fits
+ * false: memory is full. */
 enum fg_code cmp_rollup_scan_sources(struct cmp_making *making, bool *ret_fits,
                                      struct fg_err *err) fg_must_check;
-/* The first profile of a run in a bucket or behind it. */
+/* Returns the first profile of a run in a bucket or after it. */
 uint32_t cmp_rollup_first_of(const struct cmp_making *making, const struct cmp_source *source,
                              const struct fg_block_index *index, uint32_t run, uint32_t bucket);
 
-/* Stacks of sources become ranks of the block, in their place, and these get names. false: no room.
- */
+/* Replaces stacks of sources by ranks of the block and gives these names. Returns false if memory
+ * is full. */
 bool cmp_rollup_map_sources(struct cmp_making *making) fg_must_check;
 
-/* ---- nodes_rows.c ---- */
+/* ---- rollup_rows.c ---- */
 
-/* Adds what a series has in some buckets. */
+/* Adds the counts of a series in some buckets. */
 void cmp_rollup_count_series(const struct cmp_making *making, uint32_t series,
                              struct cmp_stretch stretch, struct cmp_counted *sum);
-/* Are small groups and series worth nodes, all together? Of the types at hand. */
+/* Decides for the current types if small groups and small series are worth sums, each all together.
+ */
 void cmp_rollup_judge_small(struct cmp_making *making);
-/* What a node of the key takes the place of; 0: it is not worth making. */
+/* Returns how many bytes a sum of the key saves; 0: it is not worth its bytes. */
 uint64_t cmp_rollup_replaced_bytes(const struct cmp_making *making, enum fg_rollup_kind kind,
                                    uint64_t samples);
-/* A row of the key in these buckets, of each type at hand that is worth it. self, full: by column.
- */
+/* Adds a row of the key in these buckets for each current type that is worth it. self, full: by
+ * column. */
 enum fg_code cmp_rollup_add_row(struct cmp_making *making, struct fg_rollup_key key,
                                 struct cmp_stretch stretch, const int64_t *self,
                                 const uint64_t *full, struct fg_err *err) fg_must_check;

@@ -1,6 +1,6 @@
 /*
- * What is merged: the parts that one tenant has in some objects, their bytes at hand (mapped). A
- * source is an object, a merge_part what it has of one service.
+ * Sources of a merge: the parts that one tenant has in some objects, with their bytes mapped. A
+ * source is an object; a part is what it has of one service.
  *
  * Thread: one at a time.
  */
@@ -23,33 +23,35 @@ struct cmp_merge_part {
     struct fg_block_index index;
 };
 
-/* Parses series and page table. Wraps errors with the object's name. */
+/* Opens a part: parses its series and page table. Errors have the object's name. */
 enum fg_code cmp_merge_part_open(const struct cmp_merge_source *source, uint32_t number,
                                  struct fg_arena *arena, struct cmp_merge_part *ret_part,
                                  struct fg_err *err) fg_must_check;
 
+/* Returns the bytes of a range of the object. */
 struct fg_slice cmp_merge_part_range(const struct cmp_merge_part *part,
                                      struct fg_block_range range);
 
-/* The bytes of page number `page` of a kind. */
+/* Returns the bytes of a page by kind and number. */
 struct fg_slice cmp_merge_part_page(const struct cmp_merge_part *part, uint32_t kind,
                                     uint32_t page);
 
-/* Number of the page that holds the profile; there is one. */
+/* Returns the number of the page that holds the profile; there is one. */
 uint32_t cmp_merge_part_page_of(const struct cmp_merge_part *part, uint32_t kind, uint32_t profile);
 
-/* "object segments/…, part shop: …" */
+/* Puts the part in front of an error's text: "object segments/…, part shop: …". Returns its code.
+ */
 enum fg_code cmp_merge_part_wrap(const struct cmp_merge_part *part, struct fg_err *err);
 
-/* A page of IDX and what stands beside it. */
+/* A page of rows, with ids if they were asked for. */
 struct cmp_merge_rows {
     struct fg_block_rows rows;
-    const struct fg_id *ids; /* [rows.count]; NULL where they were not asked for */
+    const struct fg_id *ids; /* [rows.count]; NULL: not asked for */
 };
 
 /*
- * Pages of IDX with a time in [start, end], one after the other; each() may fail. The arena is
- * reset from page to page.
+ * Calls each() for every page of rows that has a time in [start, end], in order, until it fails.
+ * Resets the arena for each page.
  */
 struct cmp_merge_scan {
     int64_t start_ns, end_ns; /* inclusive */

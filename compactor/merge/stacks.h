@@ -1,6 +1,8 @@
 /*
- * The stacks of a service in all its sources, each once: what the part of the new block is made of.
- * Only those that chosen profiles have.
+ * The union of a service's stacks in all sources, each once: the stacks of the new block's part.
+ * Only stacks that chosen profiles use.
+ *
+ * Thread: one at a time.
  */
 #ifndef FG_COMPACTOR_MERGE_STACKS_H
 #define FG_COMPACTOR_MERGE_STACKS_H
@@ -14,21 +16,24 @@ struct cmp_merge_stacks {
     size_t max_bytes;
 };
 
+/* Initialises an empty union; max_bytes: of its memory. */
 void cmp_merge_stacks_init(struct cmp_merge_stacks *stacks, size_t max_bytes);
+/* Frees it. */
 void cmp_merge_stacks_done(struct cmp_merge_stacks *stacks);
 
-/* All parts were added: gives back what only that takes. */
+/* Frees memory that only adding needs, after all parts were added. */
 void cmp_merge_stacks_seal(struct cmp_merge_stacks *stacks);
 
-/* Samples that all chosen profiles have together. */
+/* Returns the number of samples of all chosen profiles. */
 uint64_t cmp_merge_stacks_all_uses(const struct cmp_merge_stacks *stacks);
 
-/* Nobody asks for uses any more. */
+/* Frees `uses`, when nobody reads them any more. */
 void cmp_merge_stacks_drop_uses(struct cmp_merge_stacks *stacks);
 
 /*
- * Adds the stacks of a part's chosen profiles. *ret_map, in the arena: of a rank the number of its
- * stack, 0 or node + 1; FG_MAP_NONE where nobody needs it. scratch is reset.
+ * Adds the stacks of a part's chosen profiles. *ret_map, in the arena: for each rank the number of
+ * its stack, 0 or node + 1; FG_MAP_NONE if no chosen profile uses it. Resets scratch. FG_E_LIMIT:
+ * memory is full.
  */
 enum fg_code cmp_merge_stacks_add(struct cmp_merge_stacks *stacks,
                                   const struct cmp_merge_part *part,

@@ -12,7 +12,7 @@
  */
 #include "common/base/str.h"
 #include "common/storage/bucket/kept.h"
-#include "compactor/plan.h"
+#include "compactor/plan_core.h"
 #include "deploy/cli/bucket_ids.h"
 #include "deploy/cli/bucket_rebuild.h"
 

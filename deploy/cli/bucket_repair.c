@@ -3,7 +3,7 @@
 #include "common/base/str.h"
 #include "common/storage/block/verify.h"
 #include "common/storage/rollup/verify.h"
-#include "compactor/plan.h"
+#include "compactor/plan_core.h"
 #include "deploy/cli/bucket_mend.h"
 #include "deploy/cli/bucket_rewrite.h"
 

@@ -1,7 +1,7 @@
 #include "ingester/segments/publish.h"
 
 #include "common/base/str.h"
-#include "common/cluster/manifest/manifest.h"
+#include "common/cluster/manifest/object.h"
 #include "common/runtime/log.h"
 #include "common/storage/bucket/kept.h"
 #include "ingester/first_use.h"
@@ -94,81 +94,36 @@ static int64_t deadline_in(const struct ing_publish *publish, int64_t timeout_ns
 
 /* ---- the manifest ---- */
 
-static void set_etag(const struct ing_publish *publish, struct fg_bucket_request *request)
-{
-    struct fg_slice etag = publish->manifest->etag;
-
-    fg_assert(etag.len > 0 && etag.len < sizeof request->if_etag.text);
-    memcpy(request->if_etag.text, etag.ptr, etag.len);
-    request->if_etag.text[etag.len] = '\0';
-}
-
-static bool has_etag(const struct ing_publish *publish)
-{
-    return publish->manifest != NULL && publish->manifest->etag.len > 0;
-}
-
-static enum fg_code take_manifest(struct ing_publish *publish, const struct fg_bucket_request *get,
-                                  struct fg_err *err)
-{
-    struct fg_manifest *manifest;
-
-    if (get->code != FG_OK) {
-        *err = get->err;
-        return get->code;
-    }
-    if (get->unchanged)
-        return FG_OK;
-    if (fg_manifest_l0(fg_buf_slice(&get->body), fg_cstr(get->etag.text), &manifest, err) != FG_OK)
-        return fg_wrap(err, FG_NAME_L0);
-    fg_manifest_unref(publish->manifest);
-    publish->manifest = manifest;
-    return FG_OK;
-}
-
+/* FG_E_NOT_FOUND: there is none. */
 static enum fg_code get_manifest(struct ing_publish *publish, struct fg_err *err)
 {
-    struct fg_bucket_request get = {
-        .verb = FG_BUCKET_GET,
-        .name = FG_NAME_L0,
-        .content_max_bytes = FG_MANIFEST_MAX_BYTES,
-        .deadline_mono_ns = deadline_in(publish, MANIFEST_TIMEOUT_NS),
-    };
+    struct fg_slice known = publish->manifest == NULL ? FG_LIT("") : publish->manifest->etag;
+    struct fg_manifest *found = NULL;
+    struct fg_manifest_read read;
     enum fg_code code;
 
-    if (has_etag(publish)) {
-        get.condition = FG_BUCKET_IF_CHANGED;
-        set_etag(publish, &get);
+    if (fg_manifest_read_init(&read, FG_LIT(""), known, deadline_in(publish, MANIFEST_TIMEOUT_NS),
+                              err) != FG_OK)
+        return err->code;
+    code = fg_bucket_call_until(publish->config.bucket, &read.request, publish->config.stop);
+    if (code == FG_E_NOT_FOUND)
+        *err = read.request.err;
+    else
+        code = fg_manifest_read_take(&read, &found, err);
+    fg_manifest_read_done(&read);
+    if (found != NULL) {
+        fg_manifest_unref(publish->manifest);
+        publish->manifest = found;
     }
-    (void)fg_bucket_call_until(publish->config.bucket, &get, publish->config.stop);
-    code = take_manifest(publish, &get, err);
-    fg_bucket_clear(&get);
     return code;
 }
 
 static enum fg_code put_manifest(struct ing_publish *publish, struct fg_slice bytes,
                                  struct fg_err *err)
 {
-    struct fg_bucket_request put = {
-        .verb = FG_BUCKET_PUT,
-        .name = FG_NAME_L0,
-        .content = bytes,
-        .condition = FG_BUCKET_IF_ABSENT,
-        .deadline_mono_ns = deadline_in(publish, MANIFEST_TIMEOUT_NS),
-    };
-    enum fg_code code;
-
-    if (has_etag(publish)) {
-        put.condition = FG_BUCKET_IF_MATCH;
-        set_etag(publish, &put);
-    }
-    code = fg_bucket_call_until(publish->config.bucket, &put, publish->config.stop);
-    if (code != FG_OK)
-        *err = put.err;
-    else
-        fg_kept_offer(publish->config.bucket->kept, FG_NAME_L0, bytes);
-    fg_bucket_clear(&put);
-    return code;
+    return fg_manifest_swap(publish->config.bucket, publish->config.stop, FG_LIT(""),
+                            publish->manifest == NULL ? FG_LIT("") : publish->manifest->etag, bytes,
+                            deadline_in(publish, MANIFEST_TIMEOUT_NS), err);
 }
 
 /* ---- the first manifest ---- */

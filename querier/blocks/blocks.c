@@ -30,8 +30,12 @@ struct qry_blocks *qry_blocks_create(const struct qry_blocks_config *config)
     blocks->before_max_bytes = 64 * 1024;
     blocks->batch_bytes = UINT64_C(64) * 1024 * 1024;
     blocks->cache = fg_cache_create(config->cache_max_bytes);
-    blocks->manifests = fg_manifests_create(TENANTS_MAX, config->manifest_age_ns, FG_RULES_ALL);
-    (void)pthread_mutex_init(&blocks->manifests_lock, NULL);
+    blocks->snapshots =
+        fg_snapshots_create(&(struct fg_snapshots_config){.bucket = config->bucket,
+                                                          .clock = config->clock,
+                                                          .tenants_max = TENANTS_MAX,
+                                                          .age_max_ns = config->manifest_age_ns});
+    (void)pthread_mutex_init(&blocks->away_lock, NULL);
     blocks->unread = fg_condition_create(config->conditions, "manifests_unread");
     blocks->metrics =
         fg_metrics_register(config->registry, blocks_metrics, FG_COUNT(blocks_metrics));
@@ -43,8 +47,8 @@ void qry_blocks_destroy(struct qry_blocks *blocks)
 {
     if (blocks == NULL)
         return;
-    fg_manifests_destroy(blocks->manifests);
-    (void)pthread_mutex_destroy(&blocks->manifests_lock);
+    fg_snapshots_destroy(blocks->snapshots);
+    (void)pthread_mutex_destroy(&blocks->away_lock);
     fg_condition_destroy(blocks->unread);
     fg_cache_destroy(blocks->cache);
     free(blocks);
@@ -53,7 +57,12 @@ void qry_blocks_destroy(struct qry_blocks *blocks)
 enum fg_code qry_blocks_fail(const struct fg_bucket_request *request, struct fg_err *err)
 {
     *err = request->err;
-    switch (request->code) {
+    return qry_blocks_read_fault(err);
+}
+
+enum fg_code qry_blocks_read_fault(struct fg_err *err)
+{
+    switch (err->code) {
     case FG_E_INVALID: /* a range beyond the end */
     case FG_E_TOO_LARGE:
         err->code = FG_E_CORRUPT;

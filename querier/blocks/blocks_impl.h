@@ -4,7 +4,7 @@
 #ifndef FG_QUERIER_BLOCKS_BLOCKS_IMPL_H
 #define FG_QUERIER_BLOCKS_BLOCKS_IMPL_H
 
-#include "common/cluster/manifest/snapshot_core.h"
+#include "common/cluster/manifest/snapshot.h"
 #include "common/runtime/condition.h"
 #include "common/runtime/task_group.h"
 #include "common/storage/bucket/bucket.h"
@@ -42,10 +42,9 @@ struct qry_blocks {
     struct fg_clock *clock;
     struct fg_cache *cache; /* cached objects (cached_objects.h) */
     struct fg_metrics *metrics;
-    struct fg_manifests *manifests;
+    struct fg_snapshots *snapshots;
 
-    /* Held for each call of a snapshot that is not READY, and for: */
-    pthread_mutex_t manifests_lock;
+    pthread_mutex_t away_lock;  /* of the next two */
     int64_t away_until_mono_ns; /* manifests could not be read, and are not asked for before then;
                                  * 0: they could */
     struct fg_err away;         /* why not */
@@ -75,5 +74,8 @@ struct qry_blocks_snapshot {
 /* Returns the error that a failed request means for a query: errors that are ours do not look like
  * the client's. */
 enum fg_code qry_blocks_fail(const struct fg_bucket_request *request, struct fg_err *err);
+
+/* Does the same for an error that a read of the bucket left. Returns the code. */
+enum fg_code qry_blocks_read_fault(struct fg_err *err);
 
 #endif

@@ -22,7 +22,7 @@ import keeping  # noqa: E402
 
 NODES_ANYHOW = ["--compactor.nodes_min_bytes", "1"]
 HEAD = struct.Struct("<4sIIIII")  # of NOD, common/storage/rollup/README.md
-DAY, WEEK = 3, 4  # levels, compactor/plan.h; in a file's header
+DAY, WEEK = 3, 4  # levels, compactor/plan_core.h; in a file's header
 
 
 def put(folder, name, content):

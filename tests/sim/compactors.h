@@ -4,7 +4,7 @@
 #ifndef FG_TESTS_SIM_COMPACTORS_H
 #define FG_TESTS_SIM_COMPACTORS_H
 
-#include "compactor/edit.h"
+#include "compactor/edit_core.h"
 #include "compactor/gc_core.h"
 #include "tests/sim/world.h"
 

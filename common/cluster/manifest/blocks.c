@@ -77,7 +77,7 @@ static enum fg_code no_memory(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "the manifest of the tenant is too large to change");
 }
 
-/* What was to enter has entered, and what was to leave has left: by an earlier try. */
+/* Was the change made already, by an earlier attempt? */
 static bool is_done(const struct fg_blocks *blocks, const struct fg_blocks_change *change)
 {
     for (uint32_t i = 0; i < change->n_add; i++)
@@ -115,13 +115,13 @@ static bool is_replaced(const struct fg_blocks_change *change, struct fg_id id)
     return false;
 }
 
-/* Does it live as long as what it is made of? */
+/* Does the entry leave with its sources? */
 static bool is_bound(const struct fg_blocks_entry *entry)
 {
     return entry->derived && !entry->rollup_only;
 }
 
-/* What it is made of is there, and stays. */
+/* Checks that its sources are there and stay. */
 static enum fg_code check_derived(const struct fg_blocks *blocks,
                                   const struct fg_blocks_change *change,
                                   const struct fg_blocks_entry *entry, struct fg_err *err)
@@ -140,7 +140,7 @@ static enum fg_code check_derived(const struct fg_blocks *blocks,
     return FG_OK;
 }
 
-/* What is only left in it was all in what it takes the place of. */
+/* Checks that it has exactly the profiles of all that it replaces. */
 static enum fg_code check_alone(const struct fg_blocks *blocks,
                                 const struct fg_blocks_change *change,
                                 const struct fg_blocks_entry *entry, struct fg_err *err)
@@ -191,7 +191,7 @@ static enum fg_code check_change(const struct fg_blocks *blocks, const struct fg
     return FG_OK;
 }
 
-/* A sorted copy of the sources; false at the arena's limit. */
+/* Copies and sorts the sources. Returns false if the arena is full. */
 static bool set_from(struct fg_blocks_entry *entry, const struct fg_blocks_change *change,
                      struct fg_arena *arena)
 {
@@ -216,7 +216,7 @@ static bool set_from(struct fg_blocks_entry *entry, const struct fg_blocks_chang
     return true;
 }
 
-/* Itself, or something its nodes are made of. replaced: ascending. */
+/* Does the entry leave: is it replaced, or one of its sources? replaced: ascending. */
 static bool leaves(const struct fg_blocks_entry *entry, const struct fg_id *replaced,
                    uint32_t n_replaced)
 {
@@ -228,7 +228,7 @@ static bool leaves(const struct fg_blocks_entry *entry, const struct fg_id *repl
     return false;
 }
 
-/* Those that stay, and behind what was gone already those that leave. */
+/* Divides the entries: those that stay, and after the earlier ones of gone[] those that leave. */
 static bool part_with(struct fg_blocks *next, const struct fg_blocks_change *change,
                       int64_t wall_ns, struct fg_blocks_entry *stay, uint32_t *ret_stay,
                       struct fg_arena *arena)
@@ -384,7 +384,7 @@ enum fg_code fg_blocks_give_up(const struct fg_blocks *blocks, const struct fg_l
                        blocks->n_lost, n_lost);
     if (fg_blocks_apply(blocks, l0, change, wall_ns, arena, &next, ret_changed, err) != FG_OK)
         return err->code;
-    if (!*ret_changed) /* its reference is gone, for another reason: nothing is lost */
+    if (!*ret_changed) /* its reference has left for another reason: nothing is lost */
         return fg_fail(err, FG_E_ABORTED, "nothing refers to the object any longer");
     next.lost = fg_arena_new(arena, struct fg_blocks_lost, (size_t)blocks->n_lost + n_lost);
     if (next.lost == NULL)

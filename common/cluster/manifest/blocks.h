@@ -1,18 +1,21 @@
 /*
  * A tenant's manifest: its blocks, and which segments of the L0 manifest they cover. Only the
- * compactor that owns the tenant writes it; where two think they do, the swap's condition and the
- * checks of the changes below keep it right.
+ * compactor that owns the tenant writes it; if two believe that they own it, the swap's condition
+ * and the checks of the changes below protect it.
  *
- * Values as in l0.h. What always holds (fg_blocks_decode checks what can be seen):
- *   - every profile is in one block at most that is not derived, or in one that is alone
- *   - a segment that holds profiles of the tenant is covered (fg_blocks_covers) exactly when all of
- *     them are in blocks, or were deleted on purpose
+ * Values as in l0.h. What always holds (fg_blocks_decode() checks what can be seen):
+ *   - every profile is in one block only that is not derived, or in one that is rollup-only
+ *   - a segment with profiles of the tenant is covered (fg_blocks_covers()) exactly if all of them
+ *     are in blocks or were deleted on purpose
  *   - blocks and gone are sorted by id, covered by generation, all of it > covered_floor
- *   - what a derived entry is made of is there, and not derived itself; of a level and span
- *     there is one at most; but for those that are alone: what these were made of is gone
+ *   - the sources of a derived entry are there and are not derived, and there is one such
+ * entry of a level and span at most; except entries that are rollup-only, whose sources are gone
  *
- * covered_floor is what keeps the list of covered segments short: all of the tenant's segments up
- * to it are covered. It rises with the changes, as far as the L0 manifest at hand allows.
+ * derived: the entry is a rollup. alone: it is rollup-only, it has taken the place of its
+ * sources.
+ *
+ * covered_floor keeps the list of covered segments short: all segments of the tenant up to it are
+ * covered. Changes raise it as far as their L0 manifest allows.
  */
 #ifndef FG_COMMON_CLUSTER_MANIFEST_BLOCKS_H
 #define FG_COMMON_CLUSTER_MANIFEST_BLOCKS_H
@@ -39,23 +42,22 @@ struct fg_blocks_entry {
     struct fg_id id;  /* its object: fg_name_block() */
     uint8_t level;    /* 1: hour, 2: 6 hours, 3: day, 4: week, 5: 28 days */
     bool patch;       /* late data of a span that has its block */
-    bool derived;     /* it holds rollups of from_blocks, and no profiles of its own: profiles,
-                            digest and times are theirs, and counted there already */
-    bool rollup_only; /* derived, and all that is left of from_blocks, which it took the place of:
-                   its profiles are counted here */
-    int64_t start_ns, end_ns;   /* the span, [start, end), that it was made for */
+    bool derived;     /* a rollup of from_blocks, without profiles of its own: profiles, digest and
+                            times are theirs, and counted with them */
+    bool rollup_only; /* a rollup that has taken the place of from_blocks: its profiles are counted
+                        here */
+    int64_t start_ns, end_ns;   /* the span that it was made for, [start, end) */
     int64_t t_min_ns, t_max_ns; /* of the profiles, inclusive; a few may begin before the span */
     uint16_t shard_first, shard_last;
     uint64_t bytes;
     uint64_t directory_offset, directory_bytes;
-    uint64_t rollup_offset, rollup_bytes; /* directories of rollups: up to the directory, so
-                                           that both are one range; 0 bytes: none */
+    uint64_t rollup_offset, rollup_bytes; /* the rollup; it ends at the directory, so that both are
+                                           one range; 0 bytes: none */
     uint64_t profiles;
     struct fg_id digest;             /* sum of the profiles' ids */
-    struct fg_usage usage;           /* of at most `profiles`; where derived, counted with them */
+    struct fg_usage usage;           /* of at most `profiles` */
     const uint64_t *from_segments;   /* generations, ascending */
-    const struct fg_id *from_blocks; /* ascending; live ones where derived and not alone, else
-                                        gone */
+    const struct fg_id *from_blocks; /* ascending; live if derived and not rollup-only, else gone */
     uint32_t n_from_segments, n_from_blocks;
     struct fg_slice later;
 };
@@ -66,20 +68,20 @@ struct fg_blocks_gone {
     struct fg_slice later;
 };
 
-/* A deletion that was asked for. Its data is gone from answers at once, from blocks when they are
- * written anew; what that took is counted by the swap that brings them in, so exactly. */
+/* A deletion that was requested. Queries leave its data out at once; blocks lose it when they are
+ * rewritten. The swap of the new blocks counts what was removed, so the count is exact. */
 struct fg_blocks_tombstone {
     struct fg_id id;
-    struct fg_slice selector; /* as it was written */
+    struct fg_slice selector; /* as requested */
     int64_t start_ns, end_ns; /* [start, end); an end of INT64_MAX is the end of time itself */
     int64_t asked_wall_ns;
-    uint64_t profiles, rewrites; /* taken so far, by so many swaps */
-    int64_t ended_wall_ns;       /* 0: it goes on */
-    /* For its end (compactor/completion_core.h): it waits until the writers of the L0 manifest are
-     * clean of this number; 0: nobody was asked yet. */
+    uint64_t profiles, rewrites; /* removed so far, by so many swaps */
+    int64_t ended_wall_ns;       /* 0: it is pending */
+    /* For its completion (compactor/completion_core.h): the number of which all writers must be
+     * clean; 0: they were not asked yet. */
     uint64_t awaits;
-    uint64_t awaits_profiles; /* `profiles`, before that was asked */
-    uint64_t quiet;           /* so often in a row before that, nothing was taken meanwhile */
+    uint64_t awaits_profiles; /* `profiles` when that was asked */
+    uint64_t quiet;           /* times in a row before that in which nothing was removed */
     struct fg_slice later;
 };
 
@@ -116,37 +118,38 @@ struct fg_blocks {
     struct fg_slice later;
 };
 
-/* What a tenant has before the first swap. The name is borrowed. */
+/* Returns a tenant's empty manifest. The name is borrowed. */
 struct fg_blocks fg_blocks_none(struct fg_slice tenant);
 
-/* As fg_l0_decode(). tenant: whose manifest was asked for; that of another is FG_E_CORRUPT. */
+/* Decode, encode and write as JSON: as of fg_l0_decode() and others. tenant: the expected one; a
+ * manifest of another tenant is FG_E_CORRUPT. */
 enum fg_code fg_blocks_decode(struct fg_slice in, struct fg_slice tenant, struct fg_arena *arena,
                               struct fg_blocks *ret_blocks, struct fg_err *err) fg_must_check;
 enum fg_code fg_blocks_encode(const struct fg_blocks *blocks, struct fg_buf *out,
                               struct fg_err *err) fg_must_check;
 void fg_blocks_json(const struct fg_blocks *blocks, struct fg_buf *out);
 
-/* Is what this segment holds of the tenant in blocks? */
+/* Returns true if the tenant's data of this segment is in blocks. */
 bool fg_blocks_covers(const struct fg_blocks *blocks, uint64_t generation);
 
 /*
- * Returns FG_E_CORRUPT if the tenant's manifest cannot be the one that belongs to this L0 manifest,
- * which was read before it: what has left the L0 manifest, and so is in blocks alone, is not
- * covered. Then the manifest was lost or is from a backup, and taking it for what there is would
- * give answers with less than all, and sweep blocks away as orphans.
+ * Checks that the tenant's manifest can belong to this L0 manifest, which was read before it.
+ * FG_E_CORRUPT: it does not cover data that has left the L0 manifest and so is in blocks alone.
+ * Then the manifest was lost or is from a backup; using it would give incomplete answers and delete
+ * blocks as orphans.
  */
 enum fg_code fg_blocks_check(const struct fg_blocks *blocks, const struct fg_l0 *l0,
                              struct fg_err *err) fg_must_check;
 
-/* By id, or NULL. */
+/* Finds a block by id. NULL: it is not there. */
 const struct fg_blocks_entry *fg_blocks_find(const struct fg_blocks *blocks, struct fg_id id);
 
 /* Returns true if the manifest lists the block, as live or as gone. */
 bool fg_blocks_knows(const struct fg_blocks *blocks, struct fg_id id);
 
 /*
- * The tombstones as deletions, in their order; borrows from blocks and the arena. FG_E_LIMIT: the
- * arena is full. FG_E_CORRUPT.
+ * Makes deletions of the tombstones, in their order. They borrow from blocks and the arena.
+ * FG_E_LIMIT: the arena is full. FG_E_CORRUPT: a selector is not valid.
  */
 enum fg_code fg_blocks_deletions(const struct fg_blocks *blocks, struct fg_arena *arena,
                                  struct fg_deletions *ret_deletions,
@@ -154,48 +157,49 @@ enum fg_code fg_blocks_deletions(const struct fg_blocks *blocks, struct fg_arena
 
 /* ---- changes ---- */
 
-/* What a deletion took out of the blocks that enter. */
+/* How many profiles a deletion removed from the blocks that enter. */
 struct fg_blocks_taken {
     struct fg_id tombstone;
     uint64_t profiles;
 };
 
 /*
- * Blocks enter, and what they were made of goes: segments are covered, blocks go to gone[]. All in
- * one, so that nothing is ever there twice or not at all. No entries: what is named is dropped
- * (retention; a segment of which nothing was left). With a block goes every derived entry that
- * is made of it, unless that is alone.
+ * A change of blocks: some enter and their sources leave in one step, segments by being covered and
+ * blocks to gone[]. So no profile is ever there twice or missing. Without entries the sources are
+ * dropped (retention; a segment with nothing left). Every derived entry that is made of a
+ * leaving block leaves with it, unless it is rollup-only.
  *
- * An entry that is alone takes the place of what is replaced: of all of it, to the profile and the
- * digest, unless something of that was alone itself (a deletion took some of it).
+ * An entry that is rollup-only must have exactly the profiles and digest of all that it replaces,
+ * unless that has an entry that is rollup-only itself (a deletion has removed some of it).
  */
 struct fg_blocks_change {
-    const struct fg_blocks_entry *add; /* from_… is what is covered and replaced, but for derived
-                                          entries that are not alone, which come with from_blocks
-                                          (ascending) */
+    const struct fg_blocks_entry *add; /* their from_… are set from cover and replace; except those
+                                          that are derived and not alone, which have from_blocks
+                                          (ascending) already */
     uint32_t n_add;
     const uint64_t *cover; /* generations, live in l0 with a part of the tenant's */
     uint32_t n_cover;
     const struct fg_id *replace;
     uint32_t n_replace;
-    const struct fg_blocks_taken *taken; /* of a deletion that has ended meanwhile: not counted */
+    const struct fg_blocks_taken *taken; /* ignored for deletions that have ended */
     uint32_t n_taken;
 };
 
 /*
- * *ret_changed false: the change is there already, by an earlier try of which nobody knew.
- * FG_E_ABORTED: a segment is covered already, or not live; a block is not there any more, or is
- * there already, or another of the same nodes: somebody else was faster, and what was built is
- * waste. FG_E_INTERNAL: an entry that is alone does not add up to what it takes the place of.
+ * Applies a change. *ret_changed false: the change is there already, from an earlier attempt whose
+ * answer was lost. FG_E_ABORTED: another compactor was faster (a segment is covered already or not
+ * live, a source block has left, an entry or another rollup of the same span is there already);
+ * what was built is garbage. FG_E_INTERNAL: an entry that is rollup-only does not add up to what it
+ * replaces. FG_E_LIMIT: the manifest would be too large.
  */
 enum fg_code fg_blocks_apply(const struct fg_blocks *blocks, const struct fg_l0 *l0,
                              const struct fg_blocks_change *change, int64_t wall_ns,
                              struct fg_arena *arena, struct fg_blocks *ret_blocks,
                              bool *ret_changed, struct fg_err *err) fg_must_check;
 
-/* An object that is given up, or some services of it. */
+/* An object that an operator gives up, or some services of it. */
 struct fg_blocks_giving_up {
-    struct fg_blocks_change change;    /* takes its reference away, and adds what is left of it */
+    struct fg_blocks_change change;    /* removes its reference, and adds what is left of it */
     const struct fg_blocks_lost *lost; /* [n_lost]: records of the rest, all of that object; what
                                           they point to is borrowed */
     uint32_t n_lost;
@@ -212,22 +216,22 @@ enum fg_code fg_blocks_give_up(const struct fg_blocks *blocks, const struct fg_l
                                struct fg_arena *arena, struct fg_blocks *ret_blocks,
                                bool *ret_changed, struct fg_err *err) fg_must_check;
 
-/* The objects of these were deleted: they leave gone[]. */
+/* Removes blocks whose objects were deleted from gone[]. FG_E_LIMIT: the arena is full. */
 enum fg_code fg_blocks_deleted(const struct fg_blocks *blocks, const struct fg_id *ids,
                                uint32_t count, struct fg_arena *arena, struct fg_blocks *ret_blocks,
                                bool *ret_changed, struct fg_err *err) fg_must_check;
 
 /*
- * A deletion is asked for; twice with the same id is once. The selector is borrowed. FG_E_INVALID:
- * what is wrong with it. FG_E_LIMIT: it and those that are pending are more than readers have room
- * for (common/model/deletion.h).
+ * Adds the tombstone of a deletion, unless there is one with its id. The selector is borrowed.
+ * FG_E_INVALID: the selector is not valid. FG_E_LIMIT: there are more pending deletions than
+ * readers can hold (common/model/deletion.h).
  */
 enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
                             const struct fg_blocks_tombstone *tombstone, struct fg_arena *arena,
                             struct fg_blocks *ret_blocks, bool *ret_changed,
                             struct fg_err *err) fg_must_check;
 
-/* What a deletion waits for from now on, if it waited for `before` until now. */
+/* What a deletion waits for next, if it has waited for `before` until now. */
 struct fg_blocks_await {
     struct fg_id tombstone;
     uint64_t before;
@@ -235,19 +239,20 @@ struct fg_blocks_await {
 };
 
 /*
- * These deletions wait for that. *ret_changed false: for each that is there somebody has changed
- * what it waits for, and another look will tell.
+ * Sets what deletions wait for. *ret_changed false: another compactor has changed it for each of
+ * them that is still there.
  */
 enum fg_code fg_blocks_wait(const struct fg_blocks *blocks, const struct fg_blocks_await *awaits,
                             uint32_t n, struct fg_arena *arena, struct fg_blocks *ret_blocks,
                             bool *ret_changed, struct fg_err *err) fg_must_check;
 
-/* All blocks were written without what this one names: it is among those that have ended. */
+/* Ends a deletion: moves its tombstone to ended[]. *ret_changed false: it has ended already. */
 enum fg_code fg_blocks_unbury(const struct fg_blocks *blocks, struct fg_id tombstone,
                               int64_t wall_ns, struct fg_arena *arena, struct fg_blocks *ret_blocks,
                               bool *ret_changed, struct fg_err *err) fg_must_check;
 
-/* fg_blocks_apply()'s own: adds to the counts of tombstones. false: the arena is full. */
+/* For fg_blocks_apply() alone: adds to the counts of tombstones. Returns false if the arena is
+ * full. */
 bool fg_blocks_count_taken(struct fg_blocks *next, const struct fg_blocks_taken *taken, uint32_t n,
                            struct fg_arena *arena) fg_must_check;
 

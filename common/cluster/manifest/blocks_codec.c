@@ -183,7 +183,7 @@ static void fail(struct blocks_reader *reader, const char *why)
     fg_cur_fail(&reader->cur);
 }
 
-/* Numbers that ascend from one that is not among them. */
+/* Numbers that ascend from one that is not in the list. */
 static uint64_t *get_ascending(struct blocks_reader *reader, struct fg_cur *cur, uint32_t max,
                                uint64_t before, uint32_t *ret_count)
 {
@@ -286,7 +286,7 @@ static void get_entry(struct blocks_reader *reader, struct fg_blocks_entry *entr
     check_places(reader, entry);
 }
 
-/* What nodes are made of is there, but for those that are alone. */
+/* The sources of rollups are there, except of those that are rollup-only. */
 static void check_made(struct blocks_reader *reader, const struct fg_blocks *blocks)
 {
     for (uint32_t i = 0; i < blocks->n_blocks && !reader->cur.bad; i++) {

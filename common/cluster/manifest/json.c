@@ -1,4 +1,4 @@
-/* Manifests for people: one line for each thing, times as nanoseconds, names as in the bucket. */
+/* Manifests as JSON: one line for each entry, times in nanoseconds, names as in the bucket. */
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/cluster/manifest/blocks.h"

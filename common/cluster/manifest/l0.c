@@ -9,7 +9,7 @@ struct fg_l0 fg_l0_none(void)
 
 /* ---- finding ---- */
 
-/* Where the name is, or belongs. */
+/* Returns the index of the name, or the index where it belongs. */
 static uint32_t tenant_place(const struct fg_l0 *l0, struct fg_slice tenant)
 {
     uint32_t low = 0, high = l0->n_tenants;
@@ -104,7 +104,7 @@ static enum fg_code no_memory(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "the L0 manifest is too large to change");
 }
 
-/* A copy in the arena with room for one more; NULL at its limit. */
+/* Copies a list into the arena with room for one more; NULL: the arena is full. */
 static void *copy_list(struct fg_arena *arena, const void *list, uint32_t count, size_t size)
 {
     void *copy = fg_arena_calloc(arena, (size_t)count + 1, size);
@@ -121,7 +121,7 @@ static int compare_names(const void *left, const void *right)
     return fg_slice_cmp((*a)->tenant, (*b)->tenant);
 }
 
-/* The new segment's parts, by name; NULL at the arena's limit. */
+/* Sorts the new segment's parts by name; NULL: the arena is full. */
 static const struct fg_l0_new_part **sort_parts(const struct fg_l0_new *segment,
                                                 struct fg_arena *arena)
 {
@@ -135,7 +135,7 @@ static const struct fg_l0_new_part **sort_parts(const struct fg_l0_new *segment,
     return sorted;
 }
 
-/* Before any of it is stored: what is wrong with it would make the manifest unreadable. */
+/* Checks it before any of it is stored: a fault would make the manifest unreadable. */
 static enum fg_code check_new(const struct fg_l0_new *segment,
                               const struct fg_l0_new_part *const *parts, struct fg_err *err)
 {
@@ -322,7 +322,7 @@ static int compare_gone(const void *left, const void *right)
     return fg_segment_id_cmp(&a->id, &b->id);
 }
 
-/* An object that is listed is not to be deleted: one that a rebuild gave up may enter after all. */
+/* A listed object must not be deleted: one that a rebuild gave up may enter after all. */
 static bool leave_gone(struct fg_l0 *l0, const struct fg_segment_id *id, struct fg_arena *arena)
 {
     const struct fg_l0_gone key = {.id = *id};
@@ -411,7 +411,7 @@ static int compare_u64(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
-/* Does something live come from the writer? */
+/* Does the writer have a live segment? */
 static bool is_live(const struct fg_l0 *l0, struct fg_id writer)
 {
     for (uint32_t i = 0; i < l0->n_segments; i++)

@@ -141,7 +141,7 @@ static void put_late_filter(struct fg_buf *out, const struct fg_late_filter *fil
     }
 }
 
-/* What was added to the format later, as far as there is anything. */
+/* Writes the fields that were added to the format later, if they are not empty. */
 static void put_ends(struct fg_buf *out, const struct fg_l0 *l0)
 {
     uint32_t n = 0;
@@ -190,7 +190,7 @@ enum fg_code fg_l0_encode(const struct fg_l0 *l0, struct fg_buf *out, struct fg_
 
 /* ---- reading ---- */
 
-/* What is being read, and why it is not right; NULL: the bytes are cut short or run over. */
+/* Why the input is not valid; NULL: it is truncated. */
 struct l0_reader {
     struct fg_cur cur;
     struct fg_arena *arena;
@@ -210,7 +210,7 @@ static uint64_t get_last(struct fg_cur *cur)
     return fg_cur_more(cur) ? fg_cur_varint(cur) : 0;
 }
 
-/* A record is read through a cursor of its own; this brings its fault home. */
+/* A record has a cursor of its own; passes its fault on to the reader's. */
 static void end_record(struct l0_reader *reader, const struct fg_cur *record)
 {
     if (record->bad)

@@ -1,6 +1,8 @@
 /*
- * A manifest as it was read from the bucket, of either kind, with its etag. Never changed; shared
- * by counting, any thread.
+ * A manifest of either kind as it was read from the bucket, with its etag. Never changed; shared by
+ * counting.
+ *
+ * Thread: any.
  */
 #ifndef FG_COMMON_CLUSTER_MANIFEST_MANIFEST_H
 #define FG_COMMON_CLUSTER_MANIFEST_MANIFEST_H
@@ -12,15 +14,16 @@
 struct fg_manifest {
     _Atomic uint32_t refs;
     struct fg_arena *arena;
-    struct fg_l0 l0;         /* where it is the L0 manifest */
-    struct fg_blocks blocks; /* where it is a tenant's */
-    struct fg_slice etag;    /* empty: there is no object, the first swap makes it */
+    struct fg_l0 l0;         /* of the L0 manifest */
+    struct fg_blocks blocks; /* of a tenant's manifest */
+    struct fg_slice etag;    /* empty: there is no object; the first swap creates it */
 };
 
 /*
- * Says that the L0 manifest is missing, for who reads it. An ingester makes it before it serves
- * (ingester/segments/publish.h) and nothing deletes it, so whoever finds none has come before the
- * first ingester, or the object was lost; in neither case is it known what the bucket holds.
+ * Fails with FG_E_UNAVAILABLE and says that the L0 manifest is missing. An ingester creates it
+ * before it serves (ingester/segments/publish.h) and nothing deletes it. So a reader that finds
+ * none came before the first ingester, or the object was lost; in both cases it cannot know what
+ * the bucket holds.
  */
 static inline enum fg_code fg_manifest_l0_missing(struct fg_err *err)
 {
@@ -29,14 +32,17 @@ static inline enum fg_code fg_manifest_l0_missing(struct fg_err *err)
                               "was lost (see flamegrid bucket verify and bucket rebuild)");
 }
 
-/* Bytes and etag empty: there is no object. An object of no bytes is FG_E_CORRUPT: it was cut. The
- * caller's reference. */
+/* Decode a manifest. Bytes and etag empty: there is no object, so the manifest is empty.
+ * *ret_manifest: the caller's reference. FG_E_CORRUPT: also for an object without bytes, which was
+ * truncated. Errors of fg_l0_decode() and fg_blocks_decode(). */
 enum fg_code fg_manifest_l0(struct fg_slice bytes, struct fg_slice etag,
                             struct fg_manifest **ret_manifest, struct fg_err *err) fg_must_check;
 enum fg_code fg_manifest_blocks(struct fg_slice bytes, struct fg_slice etag, struct fg_slice tenant,
                                 struct fg_manifest **ret_manifest,
                                 struct fg_err *err) fg_must_check;
+/* Adds a reference; returns the manifest. Accepts NULL. */
 struct fg_manifest *fg_manifest_ref(struct fg_manifest *manifest);
-void fg_manifest_unref(struct fg_manifest *manifest); /* NULL is fine */
+/* Releases a reference. Accepts NULL. */
+void fg_manifest_unref(struct fg_manifest *manifest);
 
 #endif

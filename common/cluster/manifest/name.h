@@ -31,9 +31,9 @@ enum {
 #define FG_NAME_TENANTS    "tenants/"
 
 /*
- * Which segment. writer: born with the ingester's store, never that of another one, nor of the same
- * machine with an empty disk. cut: counts up in the store. nonce: another one for each upload, so
- * that what a crash left behind is never taken for what came after it.
+ * The identity of a segment. writer: the store that wrote it; an empty disk is another store. cut:
+ * counts up in the store. nonce: different for each upload, so that an object left by a crash is
+ * never taken for a later one.
  */
 struct fg_segment_id {
     struct fg_id writer;
@@ -51,10 +51,11 @@ static inline int fg_segment_id_cmp(const struct fg_segment_id *a, const struct 
     return (a->nonce > b->nonce) - (a->nonce < b->nonce);
 }
 
-/* NUL-terminated into out. */
+/* Writes the name of a segment. */
 void fg_name_segment(char out[FG_NAME_MAX_BYTES], const struct fg_segment_id *id);
 
-/* FG_E_INVALID: not a tenant's name. */
+/* Write the name of a tenant's manifest, or of one of its blocks. FG_E_INVALID: tenant is not a
+ * valid name. */
 enum fg_code fg_name_blocks(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
                             struct fg_err *err) fg_must_check;
 enum fg_code fg_name_block(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, struct fg_id block,
@@ -76,7 +77,7 @@ struct fg_name {
     struct fg_id block;
 };
 
-/* false: not a name that the functions above make. */
+/* Parses an object's name. Returns false if the functions above do not make such a name. */
 bool fg_name_parse(struct fg_slice name, struct fg_name *ret_name) fg_must_check;
 
 #endif

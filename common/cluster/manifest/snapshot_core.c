@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* Lets go of what is there for what comes, whose reference it takes over. */
+/* Replaces a reference: releases the old one and takes the new one over. */
 static void set(struct fg_manifest **place, struct fg_manifest *manifest)
 {
     struct fg_manifest *before = *place;
@@ -16,7 +16,7 @@ static void set(struct fg_manifest **place, struct fg_manifest *manifest)
 /* A cached manifest. Moments count what happened in the cache: see struct fg_manifests. */
 struct cached {
     struct fg_manifest *manifest; /* NULL: none */
-    uint64_t asked;               /* when it was asked for that this is the newest */
+    uint64_t asked;               /* when it was asked for last */
     uint64_t since;               /* when this version came */
     int64_t asked_mono_ns;
     uint64_t hash; /* of the tenant's name */
@@ -26,10 +26,10 @@ struct cached {
 struct fg_manifests {
     uint64_t moment; /* the next one to be given */
     struct cached l0;
-    struct cached *tenants; /* found by looking through their hashes: some microseconds */
+    struct cached *tenants; /* searched by hash, one after the other: some microseconds */
     uint32_t n_tenants, tenants_max;
     int64_t age_max_ns;
-    uint64_t expired; /* what was asked for before is not young any more */
+    uint64_t expired; /* manifests that were asked for before this moment are not young any more */
     unsigned rules;
 };
 
@@ -61,7 +61,7 @@ void fg_manifests_expire(struct fg_manifests *manifests)
     manifests->expired = manifests->moment++;
 }
 
-/* The place of a tenant's manifest, an empty one where it has none. */
+/* Finds the place of a tenant's manifest; makes an empty one if there is none. */
 static struct cached *tenant_place(struct fg_manifests *manifests, struct fg_slice tenant)
 {
     uint64_t hash = fg_hash64_table(tenant);
@@ -86,7 +86,7 @@ static struct cached *tenant_place(struct fg_manifests *manifests, struct fg_sli
     return place;
 }
 
-/* Takes over what was asked for at that moment, unless what is there is newer. */
+/* Stores a manifest that was asked for at that moment, unless the cached one is newer. */
 static void cache(struct fg_manifests *manifests, struct cached *cached,
                   struct fg_manifest *manifest, uint64_t revision, uint64_t there, uint64_t asked,
                   int64_t asked_mono_ns)
@@ -146,7 +146,7 @@ static bool is_young(const struct fg_snapshot *snapshot, const struct cached *ca
             mono_ns - cached->asked_mono_ns < snapshot->manifests->age_max_ns);
 }
 
-/* Uses the cached L0 manifest where it will do; else what there is serves for its etag. */
+/* Uses the cached L0 manifest if it is good enough; otherwise only its etag. */
 static void try_l0(struct fg_snapshot *snapshot, int64_t mono_ns)
 {
     const struct cached *cached = &snapshot->manifests->l0;
@@ -157,7 +157,8 @@ static void try_l0(struct fg_snapshot *snapshot, int64_t mono_ns)
         is_young(snapshot, cached, mono_ns) && cached->manifest->l0.generation >= snapshot->least;
 }
 
-/* As above. Asked for after the L0 manifest had come: what left that is covered here. */
+/* The same for a tenant. It must have been asked for after the L0 manifest had come, so that it
+ * covers what has left that. */
 static void try_tenant(struct fg_snapshot *snapshot, uint32_t tenant, int64_t mono_ns)
 {
     const struct cached *cached = tenant_place(snapshot->manifests, snapshot->tenants[tenant]);
@@ -180,7 +181,7 @@ static void ask(struct fg_snapshot *snapshot, int64_t mono_ns)
     snapshot->asked_mono_ns = mono_ns;
 }
 
-/* true: it has to be read first. */
+/* Returns true if the L0 manifest has to be read first. */
 static bool need_l0(struct fg_snapshot *snapshot, int64_t mono_ns)
 {
     if (snapshot->have_l0)
@@ -217,7 +218,7 @@ static bool need_tenants(struct fg_snapshot *snapshot, int64_t mono_ns)
     return true;
 }
 
-/* The greatest generation that some tenant's manifest covers. */
+/* Returns the greatest generation that a tenant's manifest covers. */
 static uint64_t newest_covered(const struct fg_snapshot *snapshot)
 {
     uint64_t newest = 0;
@@ -227,7 +228,7 @@ static uint64_t newest_covered(const struct fg_snapshot *snapshot)
     return newest;
 }
 
-/* Goes on until something has to be read, or all is there. */
+/* Advances until a manifest has to be read or the snapshot is complete. */
 static void advance(struct fg_snapshot *snapshot, int64_t mono_ns)
 {
     bool l0_first = keeps(snapshot, FG_RULE_BIT_L0_BEFORE_TENANT);
@@ -268,7 +269,7 @@ void fg_snapshot_begin(struct fg_snapshot *snapshot, uint64_t least, bool fresh,
     advance(snapshot, mono_ns);
 }
 
-/* A manifest out of the cache, with its age. */
+/* Takes a manifest from the cache, and notes its age. */
 static bool take_cached(const struct cached *cached, int64_t mono_ns, struct fg_manifest **place,
                         int64_t *age_ns)
 {
@@ -291,7 +292,7 @@ enum fg_code fg_snapshot_take_known(struct fg_snapshot *snapshot, int64_t mono_n
     for (uint32_t i = 0; i < snapshot->n_tenants && there; i++)
         there = take_cached(tenant_place(snapshot->manifests, snapshot->tenants[i]), mono_ns,
                             &snapshot->blocks[i], ret_age_ns);
-    /* A head that is asked as of the L0 manifest would give what a newer block covers once more. */
+    /* Heads that answer as of this L0 manifest would repeat what a newer block covers. */
     if (!there || newest_covered(snapshot) > snapshot->l0->l0.generation) {
         forget(snapshot);
         snapshot->state = FG_SNAPSHOT_FAILED;

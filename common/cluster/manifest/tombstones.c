@@ -16,7 +16,7 @@ static const struct fg_blocks_tombstone *find(const struct fg_blocks *blocks, st
 
 /* ---- as deletions ---- */
 
-/* Its end is not part of it, but for the end of time. */
+/* The end is exclusive, except for the end of time. */
 static int64_t last_of(const struct fg_blocks_tombstone *tombstone)
 {
     return tombstone->end_ns == INT64_MAX ? INT64_MAX : tombstone->end_ns - 1;

@@ -42,15 +42,15 @@ static struct fg_bucket_request request_to(const struct fg_membership *membershi
                                           fg_mono_ns(membership->config.clock) + timeout_ns};
 }
 
-/* A broken list is no list: all that is in it can be said again. One of a newer version is not ours
- * to change, and is read anew the next time. */
+/* A damaged list counts as empty, since members can say again what was in it. A list of a newer
+ * version must not be replaced, and is read again next time. */
 static enum fg_code decode(struct fg_membership *membership, const struct fg_bucket_request *get,
                            struct fg_err *err)
 {
     struct fg_member_list list = {.n = 0};
 
     fg_arena_reset(membership->arena);
-    membership->list = list; /* what it was is in the arena no more */
+    membership->list = list; /* the old list was in the arena */
     membership->etag.text[0] = '\0';
     if (fg_member_list_decode(fg_buf_slice(&get->body), membership->arena, &list, err) ==
         FG_E_UNIMPLEMENTED)
@@ -95,7 +95,7 @@ static enum fg_code read_list(struct fg_membership *membership, int64_t timeout_
     return FG_OK;
 }
 
-/* What is to be in the place of the list that was read. */
+/* Encodes the list that replaces the one read last. */
 static enum fg_code make_list(struct fg_membership *membership, bool leaves, struct fg_buf *bytes,
                               struct fg_err *err)
 {
@@ -111,7 +111,7 @@ static enum fg_code make_list(struct fg_membership *membership, bool leaves, str
     return code;
 }
 
-/* FG_E_PRECONDITION: there is another one by now. */
+/* FG_E_PRECONDITION: another member has replaced the list meanwhile. */
 static enum fg_code write_list(struct fg_membership *membership, bool leaves, int64_t timeout_ns,
                                struct fg_err *err)
 {
@@ -145,7 +145,7 @@ static bool is_due(struct fg_membership *membership, bool leaves)
     return due;
 }
 
-/* Read and written until nobody was faster. */
+/* Reads and writes the list until no other member was faster. */
 static enum fg_code change(struct fg_membership *membership, bool leaves, int64_t timeout_ns,
                            struct fg_err *err)
 {

@@ -1,27 +1,27 @@
 /*
- * What an ingester does with its seat in the ring: a step core, event in, effects out.
+ * An ingester as a member of the ring: the core of its way in and out. A step core: event in,
+ * effects out; the watch (watch.h) carries the effects out.
  *
  *             in the newest revision        told to leave         done with all
  *   JOINING ------------------------> ACTIVE -------------> LEAVING ----------> LEFT
  *      ^                                 |
  *      +------- it was forgotten --------+      another store has the name: REPLACED
  *
- * It looks at every ring that is read, and wants of it: to be there, or to be out; and that what it
- * has drained is written down. Where the ring is not so it makes the change and swaps, and the
- * answer to a swap is never believed: the ring is read again, and says. So an answer that was lost,
- * a swap that is late, one that was undone by an operator, and a crash are one case.
+ * It checks every ring that is read: the member has to be in it, or out of it if it leaves, and
+ * what it has drained has to be written there. If the ring differs, the core makes the change and
+ * swaps. The answer to a swap is never believed; the ring is read again instead. So a lost answer,
+ * a late swap, a change that an operator undid, and a crash are one case.
  *
- * Draining. As soon as a newer revision is seen, the head is asked to commit all that it has
- * (`drain`): from then on it refuses older revisions, since the ring was published to it before.
- * When that is done DRAINED is handed in.
+ * Draining: as soon as it sees a newer revision, the core asks the head to commit all that it has
+ * (`drain`). From then on the head refuses older revisions, because the ring was published to it
+ * before. When the commit is done, DRAINED is handed in.
  *
- * Profiles may be taken while ACTIVE and LEAVING. Not before, since a restarted ingester could take
- * one under a revision that it has said it has drained, and one with an empty disk would stand for
- * what it has lost; and REPLACED and LEFT are the end. REPLACED is what two processes
- * with one name come to, or what an ingester finds that was believed dead; whoever joined last has
- * the seat.
+ * The ingester may take profiles while ACTIVE and LEAVING only. Earlier, a restarted ingester could
+ * take one under a revision that it has drained already, and one with an empty disk would stand for
+ * what it has lost. REPLACED and LEFT are final. REPLACED happens if two processes have one name,
+ * or if an ingester that was given up comes back; the store that joined last keeps the name.
  *
- * Thread: one at a time. No clock, no I/O, no memory but the arena that is handed in.
+ * Thread: one at a time. No clock, no I/O, no memory except the arena that is handed in.
  */
 #ifndef FG_COMMON_CLUSTER_RING_MEMBER_CORE_H
 #define FG_COMMON_CLUSTER_RING_MEMBER_CORE_H
@@ -30,40 +30,41 @@
 #include "common/cluster/ring/ring.h"
 
 enum fg_ring_member_state {
-    FG_RING_MEMBER_NONE, /* of a process that only follows; no core has it */
+    FG_RING_MEMBER_NONE, /* the process only follows the ring; no core has this state */
     FG_RING_MEMBER_JOINING,
     FG_RING_MEMBER_ACTIVE,
     FG_RING_MEMBER_LEAVING,
     FG_RING_MEMBER_LEFT,
     FG_RING_MEMBER_REPLACED,
 };
-const char *fg_ring_member_state_name(enum fg_ring_member_state state); /* "joining" */
+/* Returns the state as a word, such as "joining". */
+const char *fg_ring_member_state_name(enum fg_ring_member_state state);
 
 struct fg_ring_member_config {
     struct fg_slice name, zone, address, http; /* borrowed; see ring.h */
     struct fg_id store;
-    unsigned replicas;                      /* of a ring that nobody has made before */
-    int64_t backoff_min_ns, backoff_max_ns; /* after swaps that were not won */
+    unsigned replicas;                      /* of the ring, if this is its first member */
+    int64_t backoff_min_ns, backoff_max_ns; /* pauses after lost swaps */
     uint64_t seed;                          /* of their jitter */
 };
 
 struct fg_ring_member_core {
     struct fg_ring_member_config config;
     enum fg_ring_member_state state;
-    struct fg_err err; /* why it cannot join; FG_OK: nothing is wrong */
-    bool seated;       /* the ring had this store in it, since the start */
-    bool tried;        /* a swap was begun, onto the ring of so many: */
-    uint64_t tried_swaps;
+    struct fg_err err;    /* why it cannot join; code FG_OK: nothing is wrong */
+    bool seated;          /* a ring that was read since the start had this store in it */
+    bool tried;           /* a swap was begun, */
+    uint64_t tried_swaps; /* onto the ring with this number of swaps */
     bool swapping;
-    bool look; /* the ring is to be read, not before: */
+    bool look; /* read the ring, but not before: */
     int64_t not_before_mono_ns;
-    uint64_t draining, drained; /* revisions: what the head was asked for, what it has done */
-    uint64_t generation;        /* ... at which */
+    uint64_t draining, drained; /* revisions: asked of the head, and done by it */
+    uint64_t generation;        /* at which `drained` was committed */
     uint32_t failures;
     uint64_t random;
 };
 
-/* Begins with JOINING, and waits for the first RING. */
+/* Initialises a core in state JOINING, which waits for the first RING. */
 void fg_ring_member_init(struct fg_ring_member_core *member,
                          const struct fg_ring_member_config *config);
 
@@ -82,17 +83,18 @@ struct fg_ring_member_event {
     struct fg_arena *arena;     /* RING: what is to be swapped in is made in it */
     uint64_t revision;          /* DRAINED */
     uint64_t generation;        /* DRAINED: at which, or before, it was (ring.h) */
-    bool won;                   /* SWAPPED: as far as is known */
+    bool won;                   /* SWAPPED: according to the bucket's answer */
 };
 
 struct fg_ring_member_effects {
-    bool read;            /* the ring, from the bucket, until it works; RING comes of it */
-    bool swap;            /* `ring` onto the one that was handed in; SWAPPED comes of it */
+    bool read;            /* read the ring, with retries; then hand in RING */
+    bool swap;            /* replace the ring that was handed in by `ring`; then SWAPPED */
     struct fg_ring ring;  /* in the arena of that event */
-    uint64_t drain;       /* not 0: commit all that came under revisions below; DRAINED */
-    int64_t wake_mono_ns; /* a TICK is due then at the latest; INT64_MAX: not before an event */
+    uint64_t drain;       /* not 0: commit all that came under revisions below; then DRAINED */
+    int64_t wake_mono_ns; /* hand in a TICK then at the latest; INT64_MAX: only after an event */
 };
 
+/* Takes an event and says what to do. */
 void fg_ring_member_step(struct fg_ring_member_core *member,
                          const struct fg_ring_member_event *event,
                          struct fg_ring_member_effects *ret_effects);

@@ -1,5 +1,5 @@
 /*
- * The ring's object in the bucket: read, swapped, and changed by who is no member of it.
+ * The ring's object in the bucket: reads it, swaps it, and changes it for operators.
  *
  * Thread: any that may wait; one at a time for a wave.
  */
@@ -40,9 +40,10 @@ enum fg_code fg_ring_object_swap(const struct fg_ring_object *object, struct fg_
                                  const struct fg_ring *to, struct fg_err *err) fg_must_check;
 
 /*
- * Carries a change to its end, for an operator: read, change, swap, and read again until it is seen
- * to be there. *ret_view: the ring with it. FG_E_ABORTED: others changed the ring all the time.
- * After other errors than those of fg_ring_apply() it may be there.
+ * Carries a change of an operator to its end: reads, changes, swaps, and reads again until it sees
+ * the change. *ret_view: the ring with the change, the caller's reference. FG_E_ABORTED: others
+ * changed the ring all the time. Errors of fg_ring_apply(): the change was not made; after other
+ * errors it may have been.
  */
 enum fg_code fg_ring_object_change(const struct fg_ring_object *object,
                                    const struct fg_ring_change *change,

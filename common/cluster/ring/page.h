@@ -5,14 +5,13 @@
 #include "common/cluster/ring/view.h"
 
 /*
- * Members with how many shards they own, then revisions with those they wait for. HTML with a style
- * sheet of its own and nothing from elsewhere.
+ * Writes a self-contained HTML page: members with the number of shards they own, then revisions
+ * with the members that they wait for.
  */
 void fg_ring_write_html(const struct fg_ring_view *view, struct fg_buf *out);
 
-/* The same in columns. What is in a ring cannot harm a terminal (fg_member_name_fault() and
- * others).
- */
+/* Writes the same as columns of text. The ring's texts have no control characters
+ * (fg_member_name_fault() and others), so the output is safe for a terminal. */
 void fg_ring_write_text(const struct fg_ring_view *view, struct fg_buf *out);
 
 #endif

@@ -43,7 +43,7 @@ static bool is_any(const char *address)
 
 enum fg_code fg_ring_settings_member(struct fg_ring_settings *settings, const char *rpc_listen,
                                      const char *http_listen, struct fg_id store,
-                                     struct fg_ring_watch_member *ret_seat, struct fg_err *err)
+                                     struct fg_ring_watch_member *ret_member, struct fg_err *err)
 {
     const char *address = settings->address[0] == '\0' ? rpc_listen : settings->address;
 
@@ -52,7 +52,7 @@ enum fg_code fg_ring_settings_member(struct fg_ring_settings *settings, const ch
     if (is_any(address))
         return fg_fail(err, FG_E_INVALID,
                        "other services cannot call this member at %s: set ring.address", address);
-    *ret_seat = (struct fg_ring_watch_member){
+    *ret_member = (struct fg_ring_watch_member){
         .name = settings->name,
         .zone = settings->zone,
         .address = address,

@@ -1,4 +1,4 @@
-/* Settings, section "ring": how a program follows the ring, and a member's seat in it. */
+/* Settings of section "ring": how a program follows the ring, and how an ingester is its member. */
 #ifndef FG_COMMON_CLUSTER_RING_SETTINGS_H
 #define FG_COMMON_CLUSTER_RING_SETTINGS_H
 
@@ -7,25 +7,25 @@
 
 struct fg_ring_settings {
     int64_t poll_ns;
-    /* Of members. */
+    /* Of members only. */
     char *name, *zone, *address, *http;
     uint64_t replicas;
     bool allow_new;
 };
 
-/* Of programs that only follow; of those with a seat. */
+/* The fields of programs that only follow the ring, and those of members. */
 extern const struct fg_conf_field fg_ring_follower_fields[], fg_ring_member_fields[];
 extern const size_t fg_ring_n_follower_fields, fg_ring_n_member_fields;
 
 /*
- * The seat that the settings say: where they are empty the name is the host's, the address
- * rpc_listen and http http_listen. It borrows from all of them. on_drain, arg: see watch.h.
- * FG_E_INVALID: an address at which nobody else finds us (0.0.0.0, [::], *); FG_E_UNAVAILABLE: the
- * host has no name.
+ * Makes the member that the settings describe. Defaults: the host's name, rpc_listen as address,
+ * http_listen as HTTP address. *ret_member borrows from all arguments; the caller sets its
+ * callbacks. FG_E_INVALID: other hosts cannot reach the address (0.0.0.0, [::], *).
+ * FG_E_UNAVAILABLE: the host has no name.
  */
 enum fg_code fg_ring_settings_member(struct fg_ring_settings *settings, const char *rpc_listen,
                                      const char *http_listen, struct fg_id store,
-                                     struct fg_ring_watch_member *ret_seat,
+                                     struct fg_ring_watch_member *ret_member,
                                      struct fg_err *err) fg_must_check;
 
 #endif

@@ -1,6 +1,6 @@
 /* Segments become hours, hours days, and of what is there for long there are merged nodes. */
 #include "common/runtime/log.h"
-#include "compactor/manifests.h"
+#include "compactor/edit.h"
 #include "tests/unit/compactor/world.h"
 
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 enum { MEMORY_FROM_BYTES = 512 * 1024 };
 
 /* Hours, then the day, then nothing but what is needed. */
-static void from_segments_to_days(void **state)
+static void segments_become_hourly_then_daily_blocks(void **state)
 {
     struct world *world = fg_new(struct world);
     struct world_shape shape;
@@ -51,7 +51,7 @@ static struct fg_id some_tenants_block(struct world *world)
     struct fg_err err;
     struct fg_id id;
 
-    world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &manifest, &err), &err);
+    world_must(cmp_env_read_manifest(&env, FG_LIT("acme"), &manifest, &err), &err);
     assert_true(manifest->blocks.n_blocks > 0);
     id = manifest->blocks.blocks[0].id;
     fg_manifest_unref(manifest);
@@ -71,7 +71,7 @@ static bool is_there(struct world *world, const char *name)
  * A tenant's manifest is lost once its blocks are all there is: they are no orphans, however old,
  * and no new manifest begins beside them; other tenants go on. When it is back all is as before.
  */
-static void blocks_of_a_lost_manifest_are_left_alone(void **state)
+static void blocks_of_a_lost_manifest_are_kept(void **state)
 {
     struct fg_bucket_request get = {.verb = FG_BUCKET_GET, .content_max_bytes = 1 << 20},
                              remove = {.verb = FG_BUCKET_DELETE};
@@ -110,7 +110,7 @@ static void blocks_of_a_lost_manifest_are_left_alone(void **state)
     free(world);
 }
 
-static void late_and_old(void **state)
+static void late_and_old_data_is_folded_into_its_day(void **state)
 {
     struct world *world = fg_new(struct world);
     struct world_shape shape;
@@ -154,7 +154,7 @@ static uint32_t count_halves(struct world *world)
     struct fg_err err;
     uint32_t n;
 
-    world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &manifest, &err), &err);
+    world_must(cmp_env_read_manifest(&env, FG_LIT("acme"), &manifest, &err), &err);
     n = manifest->blocks.n_blocks;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < i; k++) {
@@ -171,7 +171,7 @@ static uint32_t count_halves(struct world *world)
 
 /* What does not fit into memory at once is written by halves of its shards; the less there is the
  * more of them, until a single shard does not fit either, and nothing is lost. */
-static void halves_under_small_memory(void **state)
+static void a_job_is_halved_if_memory_is_small(void **state)
 {
     uint32_t before = 1, most = 0;
     bool fits = true;
@@ -203,7 +203,7 @@ static void halves_under_small_memory(void **state)
 }
 
 /* Days of a month: nodes over 6 hours while there are hours, then over weeks and the month. */
-static void nodes_over_weeks(void **state)
+static void parent_rollups_of_weeks_are_built_and_rebuilt(void **state)
 {
     const int64_t month = 28 * PLAN_DAY_NS;
     struct world *world = fg_new(struct world);
@@ -306,11 +306,11 @@ static void late_data_of_the_open_day(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(from_segments_to_days),
-        cmocka_unit_test(blocks_of_a_lost_manifest_are_left_alone),
-        cmocka_unit_test(late_and_old),
-        cmocka_unit_test(halves_under_small_memory),
-        cmocka_unit_test(nodes_over_weeks),
+        cmocka_unit_test(segments_become_hourly_then_daily_blocks),
+        cmocka_unit_test(blocks_of_a_lost_manifest_are_kept),
+        cmocka_unit_test(late_and_old_data_is_folded_into_its_day),
+        cmocka_unit_test(a_job_is_halved_if_memory_is_small),
+        cmocka_unit_test(parent_rollups_of_weeks_are_built_and_rebuilt),
         cmocka_unit_test(steady_data_makes_a_block_an_hour),
         cmocka_unit_test(late_data_of_the_open_day),
     };

@@ -72,7 +72,7 @@ static void all_answer(struct world *world)
     be_clean(world, bob, world->tombstone.awaits);
 }
 
-static void ends_after_two_quiet_times(void **state)
+static void a_deletion_ends_after_two_quiet_times(void **state)
 {
     struct world world = begin();
 
@@ -91,7 +91,7 @@ static void ends_after_two_quiet_times(void **state)
 }
 
 /* One that was not quiet begins it anew. */
-static void counts_from_the_last_one_that_was_not(void **state)
+static void a_removal_restarts_the_quiet_times(void **state)
 {
     struct world world = begin();
 
@@ -111,7 +111,7 @@ static void counts_from_the_last_one_that_was_not(void **state)
     fg_arena_destroy(world.arena);
 }
 
-static void waits_for_manifests(void **state)
+static void a_deletion_waits_for_manifests_and_members(void **state)
 {
     struct world world = begin();
 
@@ -132,7 +132,7 @@ static void waits_for_manifests(void **state)
 }
 
 /* Nobody is left: all have drained. */
-static void nobody(void **state)
+static void without_ingesters_a_deletion_ends(void **state)
 {
     struct world world = begin();
 
@@ -155,7 +155,7 @@ static void change(struct world *world, struct fg_ring *ring, struct fg_ring_cha
 }
 
 /* Who has left matters until he has drained; who was given up does not. */
-static void members_of_the_ring(void **state)
+static void members_that_drained_or_lost_do_not_count(void **state)
 {
     struct world world = begin();
     struct fg_ring ring = fg_ring_none();
@@ -196,11 +196,11 @@ static void members_of_the_ring(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ends_after_two_quiet_times),
-        cmocka_unit_test(counts_from_the_last_one_that_was_not),
-        cmocka_unit_test(waits_for_manifests),
-        cmocka_unit_test(nobody),
-        cmocka_unit_test(members_of_the_ring),
+        cmocka_unit_test(a_deletion_ends_after_two_quiet_times),
+        cmocka_unit_test(a_removal_restarts_the_quiet_times),
+        cmocka_unit_test(a_deletion_waits_for_manifests_and_members),
+        cmocka_unit_test(without_ingesters_a_deletion_ends),
+        cmocka_unit_test(members_that_drained_or_lost_do_not_count),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

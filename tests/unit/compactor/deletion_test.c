@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void deletions(void **state)
+static void deleted_profiles_leave_all_blocks(void **state)
 {
     struct world *world = fg_new(struct world);
     struct world_deletions counted;
@@ -51,7 +51,7 @@ static void deletions(void **state)
 }
 
 /* An ingester that was away has what was deleted long ago, and commits it when it is back. */
-static void deletion_waits_for_ingesters(void **state)
+static void a_deletion_waits_for_ingesters(void **state)
 {
     struct world *world = fg_new(struct world);
     size_t before;
@@ -96,8 +96,8 @@ static void deletion_waits_for_ingesters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(deletions),
-        cmocka_unit_test(deletion_waits_for_ingesters),
+        cmocka_unit_test(deleted_profiles_leave_all_blocks),
+        cmocka_unit_test(a_deletion_waits_for_ingesters),
     };
 
     fg_log_set_level(FG_LOG_ERROR);

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 /* Days of work, with faults all the time. */
-static void any_weather(void **state)
+static void compaction_survives_random_faults(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -103,26 +103,26 @@ static void survives(enum wrong wrong)
     assert_true(k > 30); /* there was something to fail */
 }
 
-static void survives_refusals(void **state)
+static void compaction_survives_every_refused_request(void **state)
 {
     (void)state;
     survives(REFUSED);
 }
 
-static void survives_lost_answers(void **state)
+static void compaction_survives_every_lost_answer(void **state)
 {
     (void)state;
     survives(ANSWER_LOST);
 }
 
-static void survives_kills(void **state)
+static void compaction_survives_a_kill_at_every_request(void **state)
 {
     (void)state;
     survives(KILLED);
 }
 
 /* A source that was spoilt is an error that is told, and nothing is lost but that. */
-static void broken_segment(void **state)
+static void a_damaged_segment_holds_up_no_other_data(void **state)
 {
     struct world *world = fg_new(struct world);
     char name[FG_NAME_MAX_BYTES];
@@ -172,7 +172,7 @@ static void delete_object(struct world *world, const char *name)
 
 /* One of several segments is gone: the others go into blocks in the same round, the tenant does not
  * count as failing, and the one goes in when it is there again. */
-static void lost_segment(void **state)
+static void a_lost_segment_holds_up_no_other_data(void **state)
 {
     struct world *world = fg_new(struct world);
     struct fg_manifest *l0 = NULL;
@@ -186,7 +186,7 @@ static void lost_segment(void **state)
     for (int i = 0; i < 4; i++)
         world_arrive(world, 30, WORLD_NOW, FG_HOUR_NS);
     env = world_env(world);
-    world_must(cmp_manifests_l0(&env, &l0, &err), &err);
+    world_must(cmp_env_read_manifest(&env, FG_LIT(""), &l0, &err), &err);
     fg_name_segment(name, &l0->l0.segments[1].id);
     fg_manifest_unref(l0);
     world_get(world, name, &object);
@@ -211,7 +211,7 @@ static void lost_segment(void **state)
 
 /* A block of an hour is gone, or has a byte that is not right: the others become the day all the
  * same. */
-static void lost_block(void **state)
+static void a_lost_block_holds_up_no_other_data(void **state)
 {
     (void)state;
     for (int missing = 0; missing < 2; missing++) {
@@ -231,7 +231,7 @@ static void lost_block(void **state)
         world_turn(world);
         assert_int_equal(world_shape_of(world).hours, 2 * 5); /* of two tenants */
         env = world_env(world);
-        world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+        world_must(cmp_env_read_manifest(&env, FG_LIT("acme"), &blocks, &err), &err);
         world_must(fg_name_block(name, FG_LIT("acme"), blocks->blocks.blocks[1].id, &err), &err);
         world_get(world, name, &object);
         object.ptr[object.len / 3] ^= 1;
@@ -262,13 +262,13 @@ static void lost_block(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_weather),
-        cmocka_unit_test(survives_refusals),
-        cmocka_unit_test(survives_lost_answers),
-        cmocka_unit_test(survives_kills),
-        cmocka_unit_test(broken_segment),
-        cmocka_unit_test(lost_segment),
-        cmocka_unit_test(lost_block),
+        cmocka_unit_test(compaction_survives_random_faults),
+        cmocka_unit_test(compaction_survives_every_refused_request),
+        cmocka_unit_test(compaction_survives_every_lost_answer),
+        cmocka_unit_test(compaction_survives_a_kill_at_every_request),
+        cmocka_unit_test(a_damaged_segment_holds_up_no_other_data),
+        cmocka_unit_test(a_lost_segment_holds_up_no_other_data),
+        cmocka_unit_test(a_lost_block_holds_up_no_other_data),
     };
 
     fg_log_set_level(FG_LOG_ERROR);

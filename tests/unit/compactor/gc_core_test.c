@@ -41,7 +41,7 @@ static struct fg_blocks cover(const struct fg_l0 *l0, struct fg_slice tenant, ui
     return blocks;
 }
 
-static void covering(void **state)
+static void uncovered_segments_are_listed(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_l0 l0 = segments(arena);
@@ -63,7 +63,7 @@ static void covering(void **state)
 }
 
 /* Old enough, and covered by all of its tenants. */
-static void retiring(void **state)
+static void only_covered_old_segments_retire(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_l0 l0 = segments(arena);
@@ -88,7 +88,7 @@ static void retiring(void **state)
     fg_arena_destroy(arena);
 }
 
-static void deleting(void **state)
+static void objects_are_deleted_after_their_grace_period(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_l0_gone left[] = {{.id = {{1, 1}, 1, 1}, .since_wall_ns = 5},
@@ -113,7 +113,7 @@ static void deleting(void **state)
     fg_arena_destroy(arena);
 }
 
-static void orphans(void **state)
+static void only_unlisted_old_objects_are_orphans(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_l0 l0 = segments(arena);
@@ -153,10 +153,10 @@ static void orphans(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(covering),
-        cmocka_unit_test(retiring),
-        cmocka_unit_test(deleting),
-        cmocka_unit_test(orphans),
+        cmocka_unit_test(uncovered_segments_are_listed),
+        cmocka_unit_test(only_covered_old_segments_retire),
+        cmocka_unit_test(objects_are_deleted_after_their_grace_period),
+        cmocka_unit_test(only_unlisted_old_objects_are_orphans),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

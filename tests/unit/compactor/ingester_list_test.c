@@ -66,7 +66,7 @@ static enum fg_code get(struct fixture *f)
 }
 
 /* What was read holds until it is said to be old. */
-static void of_the_ring(void **state)
+static void the_list_follows_the_ring(void **state)
 {
     struct fixture f;
 
@@ -94,7 +94,7 @@ static void of_the_ring(void **state)
     close_fixture(&f);
 }
 
-static void of_this_process(void **state)
+static void the_list_is_this_process_on_a_single_server(void **state)
 {
     struct cmp_local_store own = {.known = false};
     struct fixture f;
@@ -116,8 +116,8 @@ static void of_this_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_the_ring),
-        cmocka_unit_test(of_this_process),
+        cmocka_unit_test(the_list_follows_the_ring),
+        cmocka_unit_test(the_list_is_this_process_on_a_single_server),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

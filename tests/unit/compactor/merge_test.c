@@ -143,7 +143,7 @@ static struct cmp_merge_survey survey(struct fixture *f)
     return result;
 }
 
-static void in_is_out(void **state)
+static void a_merge_keeps_every_profile(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) {
@@ -166,7 +166,7 @@ static void in_is_out(void **state)
     }
 }
 
-static void same_bytes(void **state)
+static void the_same_profiles_give_the_same_bytes(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++) {
@@ -234,7 +234,7 @@ static void write_again(struct fixture *f, const struct fg_buf *file, uint32_t s
 }
 
 /* Whatever stripes sources have: of the same profiles and length come the same bytes. */
-static void stripes(void **state)
+static void time_stripes_have_the_chosen_length(void **state)
 {
     const struct cmp_merge_span span = {START, START + 3 * HOUR, 0, UINT16_MAX, 0};
     enum { ONE, SHORT, HOURS, LENGTHS };
@@ -274,7 +274,7 @@ static void stripes(void **state)
 }
 
 /* Blocks of hours and halves of the shards: together they are all, and merged again the same. */
-static void divides(void **state)
+static void a_merge_divides_by_shards_and_spans(void **state)
 {
     struct cmp_merge_tally sum = {0};
     struct made_found found = {0};
@@ -308,7 +308,7 @@ static void divides(void **state)
     close_fixture(&f);
 }
 
-static void deletes(void **state)
+static void a_merge_leaves_deleted_profiles_out(void **state)
 {
     struct fg_deletion deletions[2] = {
         {.start_ns = START + HOUR, .end_ns = START + 2 * HOUR - 1},
@@ -409,7 +409,7 @@ static void look_at_nodes(struct fg_slice file, const struct cmp_merge_span *spa
     fg_arena_destroy(arena);
 }
 
-static void nodes_are_what_profiles_add_up_to(void **state)
+static void rollups_are_the_sums_of_their_profiles(void **state)
 {
     static const struct cmp_merge_span spans[] = {
         {START, START + HOUR, 0, UINT16_MAX, 0},
@@ -454,7 +454,7 @@ static void nodes_are_what_profiles_add_up_to(void **state)
 }
 
 /* Two profiles are far less than a node of them; but who reads them needs all stacks of the day. */
-static void small_ones_have_nodes(void **state)
+static void small_groups_and_series_have_rollups(void **state)
 {
     static const struct cmp_merge_span day = {START, START + 24 * HOUR, 0, UINT16_MAX, 0};
     enum { RARE = 2, FEW = 2 };
@@ -645,7 +645,7 @@ static const struct fg_rollup_row *find_same(const struct looked *in, const stru
 }
 
 /* Three blocks of an hour, and nodes over them: those of one block of all their profiles. */
-static void nodes_of_blocks_are_those_of_their_profiles(void **state)
+static void parent_rollups_are_the_sums_of_all_profiles(void **state)
 {
     static const struct cmp_merge_span all = {START, START + 3 * HOUR, 0, UINT16_MAX, 0};
     uint32_t raws[2] = {0, 0}, compared = 0;
@@ -718,7 +718,7 @@ static void nodes_of_blocks_are_those_of_their_profiles(void **state)
     assert_true(compared > 50 && raws[0] > 0 && raws[1] > 0);
 }
 
-static void refuses_what_is_there_twice(void **state)
+static void a_profile_in_two_sources_is_refused(void **state)
 {
     struct fixture f;
     struct fg_buf out;
@@ -736,7 +736,7 @@ static void refuses_what_is_there_twice(void **state)
 }
 
 /* Any broken byte of a source ends in an error, or is one that nobody reads here. */
-static void broken_sources(void **state)
+static void damaged_sources_are_refused(void **state)
 {
     struct cmp_merge_tally good, tally;
     struct fixture f;
@@ -763,7 +763,7 @@ static void broken_sources(void **state)
     close_fixture(&f);
 }
 
-static void too_little_memory(void **state)
+static void too_little_memory_is_an_error(void **state)
 {
     struct fixture f;
     struct fg_buf out;
@@ -780,17 +780,17 @@ static void too_little_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_is_out),
-        cmocka_unit_test(same_bytes),
-        cmocka_unit_test(stripes),
-        cmocka_unit_test(divides),
-        cmocka_unit_test(deletes),
-        cmocka_unit_test(nodes_are_what_profiles_add_up_to),
-        cmocka_unit_test(small_ones_have_nodes),
-        cmocka_unit_test(nodes_of_blocks_are_those_of_their_profiles),
-        cmocka_unit_test(refuses_what_is_there_twice),
-        cmocka_unit_test(broken_sources),
-        cmocka_unit_test(too_little_memory),
+        cmocka_unit_test(a_merge_keeps_every_profile),
+        cmocka_unit_test(the_same_profiles_give_the_same_bytes),
+        cmocka_unit_test(time_stripes_have_the_chosen_length),
+        cmocka_unit_test(a_merge_divides_by_shards_and_spans),
+        cmocka_unit_test(a_merge_leaves_deleted_profiles_out),
+        cmocka_unit_test(rollups_are_the_sums_of_their_profiles),
+        cmocka_unit_test(small_groups_and_series_have_rollups),
+        cmocka_unit_test(parent_rollups_are_the_sums_of_all_profiles),
+        cmocka_unit_test(a_profile_in_two_sources_is_refused),
+        cmocka_unit_test(damaged_sources_are_refused),
+        cmocka_unit_test(too_little_memory_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,7 @@ static void four_days(struct fg_limit_settings *limits)
     limits->retention_period_nodes_ns = 1;
 }
 
-static void retention(void **state)
+static void expired_blocks_are_dropped(void **state)
 {
     struct world *world = fg_new(struct world);
     struct fg_err err;
@@ -48,7 +48,7 @@ static void retention(void **state)
  * A disk that is full has no room for a merge. What is over goes all the same, since that makes
  * room; the merge is made once there is some.
  */
-static void a_full_disk_lets_go_of_what_is_over(void **state)
+static void a_full_scratch_disk_does_not_stop_retention(void **state)
 {
     struct world *world = fg_new(struct world);
     struct world_shape before, after;
@@ -111,7 +111,7 @@ static void nodes_for_long(struct fg_limit_settings *limits)
 
 /* Weeks lose their profiles, and keep merged nodes of every service; a deletion takes the nodes of
  * those it may name. */
-static void nodes_outlive_profiles(void **state)
+static void rollups_outlive_profiles(void **state)
 {
     struct world *world = fg_new(struct world);
     const int64_t week = 7 * PLAN_DAY_NS;
@@ -185,7 +185,7 @@ static void flip(struct world *world, int64_t time_ns, int64_t at)
     struct fg_buf object;
     struct fg_err err;
 
-    world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+    world_must(cmp_env_read_manifest(&env, FG_LIT("acme"), &blocks, &err), &err);
     for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
         const struct fg_blocks_entry *block = &blocks->blocks.blocks[i];
 
@@ -208,7 +208,7 @@ static uint64_t kept_of_acme(struct world *world, uint64_t *ret_alone)
     struct fg_err err;
 
     *ret_alone = 0;
-    world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+    world_must(cmp_env_read_manifest(&env, FG_LIT("acme"), &blocks, &err), &err);
     for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
         const struct fg_blocks_entry *block = &blocks->blocks.blocks[i];
 
@@ -255,7 +255,7 @@ static uint64_t break_a_day(struct world *world, int64_t place, int64_t *ret_fir
 
 /* One day of a week cannot be read: the others become nodes, deletions of them end, and what is
  * broken goes a fortnight late; where it is mended, it is kept as any other. */
-static void broken_block_holds_up_none(void **state)
+static void a_broken_block_holds_up_no_other(void **state)
 {
     static const int64_t places[] = {-1, 40}; /* its directory, and what nodes are made of */
 
@@ -326,10 +326,10 @@ static void broken_block_is_tried_for_a_day(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(retention),
-        cmocka_unit_test(a_full_disk_lets_go_of_what_is_over),
-        cmocka_unit_test(nodes_outlive_profiles),
-        cmocka_unit_test(broken_block_holds_up_none),
+        cmocka_unit_test(expired_blocks_are_dropped),
+        cmocka_unit_test(a_full_scratch_disk_does_not_stop_retention),
+        cmocka_unit_test(rollups_outlive_profiles),
+        cmocka_unit_test(a_broken_block_holds_up_no_other),
         cmocka_unit_test(broken_block_is_tried_for_a_day),
     };
 

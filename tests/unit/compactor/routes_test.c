@@ -102,7 +102,7 @@ static void expect(struct fixture *f, const char *line, const char *tenant, unsi
 #define SHOP "selector=%7Bservice_name%3D%22shop%22%7D"
 
 /* Nothing that a web page can send deletes anything. */
-static void needs_a_header(void **state)
+static void a_deletion_needs_the_action_header(void **state)
 {
     struct fixture *f = *state;
 
@@ -114,7 +114,7 @@ static void needs_a_header(void **state)
     expect(f, "GET /compactor/deletions", "acme", 200, "{\"deletions\":[]}");
 }
 
-static void deletes(void **state)
+static void a_deletion_is_accepted_and_listed(void **state)
 {
     struct fixture *f = *state;
 
@@ -128,7 +128,7 @@ static void deletes(void **state)
     expect(f, "GET /compactor/deletions", "zoo", 200, "{\"deletions\":[]}");
 }
 
-static void refuses(void **state)
+static void malformed_deletions_are_refused(void **state)
 {
     static const struct {
         const char *query, *tenant;
@@ -156,7 +156,7 @@ static void refuses(void **state)
 }
 
 /* What a question has to look at has an end; other tenants are no worse off. */
-static void refuses_too_many(void **state)
+static void too_many_deletions_are_refused(void **state)
 {
     const char *regex = "POST /compactor/delete?selector=%7Bpod%3D~%22x.%2B%22%7D&start=1&end=2";
     const char *line = "POST /compactor/delete?" SHOP "&start=1&end=2";
@@ -170,7 +170,7 @@ static void refuses_too_many(void **state)
     expect(*state, line, "zoo", 200, "pending");
 }
 
-static void shows_status(void **state)
+static void status_shows_tenants_and_jobs(void **state)
 {
     expect(*state, "GET /compactor/status", NULL, 200, "\"tenants\":[]");
 }
@@ -178,11 +178,11 @@ static void shows_status(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(needs_a_header, setup, teardown),
-        cmocka_unit_test_setup_teardown(deletes, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_too_many, setup, teardown),
-        cmocka_unit_test_setup_teardown(shows_status, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_deletion_needs_the_action_header, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_deletion_is_accepted_and_listed, setup, teardown),
+        cmocka_unit_test_setup_teardown(malformed_deletions_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(too_many_deletions_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(status_shows_tenants_and_jobs, setup, teardown),
     };
 
     fg_log_set_level(FG_LOG_ERROR);

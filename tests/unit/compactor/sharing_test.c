@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 /* Two that think the tenants are theirs, in turns: nothing is done twice. */
-static void two_compactors(void **state)
+static void two_compactors_on_one_tenant_lose_nothing(void **state)
 {
     struct world *world = fg_new(struct world);
     char scratch[80];
@@ -133,7 +133,7 @@ static void compactors_share_tenants(void **state)
 }
 
 /* Whoever retires segments goes on where the manifest of another one's tenant is broken. */
-static void another_ones_broken_manifest(void **state)
+static void a_broken_manifest_of_another_tenant_holds_up_none(void **state)
 {
     struct world *world = fg_new(struct world);
     struct fg_membership *memberships[2];
@@ -222,9 +222,9 @@ static void a_deletion_asked_of_another_compactor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_compactors),
+        cmocka_unit_test(two_compactors_on_one_tenant_lose_nothing),
         cmocka_unit_test(compactors_share_tenants),
-        cmocka_unit_test(another_ones_broken_manifest),
+        cmocka_unit_test(a_broken_manifest_of_another_tenant_holds_up_none),
         cmocka_unit_test(a_deletion_asked_of_another_compactor),
     };
 

@@ -208,7 +208,7 @@ static void commit(struct world *world, const struct fg_l0_new *segment)
     struct fg_l0 next;
     struct fg_err err;
 
-    world_must(cmp_manifests_l0(&env, &l0, &err), &err);
+    world_must(cmp_env_read_manifest(&env, FG_LIT(""), &l0, &err), &err);
     world_must(
         fg_l0_commit(&l0->l0, segment, fg_wall_ns(&world->clock.clock), 1, arena, &next, &err),
         &err);
@@ -227,7 +227,7 @@ uint64_t world_be_clean(struct world *world)
     uint64_t asked;
     bool changed;
 
-    world_must(cmp_manifests_l0(&env, &l0, &err), &err);
+    world_must(cmp_env_read_manifest(&env, FG_LIT(""), &l0, &err), &err);
     asked = l0->l0.asked;
     world_must(fg_l0_clean(&l0->l0, own_store.id, asked, arena, &next, &changed, &err), &err);
     if (changed)
@@ -336,5 +336,5 @@ void world_bury(struct world *world, const char *selector, int64_t start_ns, int
     struct fg_err err;
 
     world_must(cmp_deletion_check(fg_cstr(selector), start_ns, end_ns, &err), &err);
-    world_must(cmp_manifests_edit(&env, FG_LIT("acme"), &task, &err), &err);
+    world_must(cmp_edit_carry_out(&env, FG_LIT("acme"), &task, &err), &err);
 }

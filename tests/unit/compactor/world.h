@@ -9,7 +9,7 @@
 #define FG_TESTS_UNIT_COMPACTOR_WORLD_H
 
 #include "compactor/compaction.h"
-#include "compactor/manifests.h"
+#include "compactor/edit.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/made.h"
 #include "tests/lib/tenants.h"

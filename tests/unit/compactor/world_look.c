@@ -106,8 +106,8 @@ static void find_all(struct world *world, uint32_t tenant, struct made_found *fo
     uint32_t number;
     struct fg_err err;
 
-    world_must(cmp_manifests_l0(&env, &l0, &err), &err);
-    world_must(cmp_manifests_blocks(&env, fg_cstr(made_tenant(tenant)), &blocks, &err), &err);
+    world_must(cmp_env_read_manifest(&env, FG_LIT(""), &l0, &err), &err);
+    world_must(cmp_env_read_manifest(&env, fg_cstr(made_tenant(tenant)), &blocks, &err), &err);
     number = fg_l0_tenant(&l0->l0, fg_cstr(made_tenant(tenant)));
     for (uint32_t i = 0; i < l0->l0.n_segments; i++) {
         const struct fg_l0_segment *segment = &l0->l0.segments[i];
@@ -176,13 +176,13 @@ struct world_shape world_shape_of(struct world *world)
     struct world_shape shape = {0};
     struct fg_err err;
 
-    world_must(cmp_manifests_l0(&env, &l0, &err), &err);
+    world_must(cmp_env_read_manifest(&env, FG_LIT(""), &l0, &err), &err);
     shape.segments = l0->l0.n_segments;
     shape.gone = l0->l0.n_gone;
     for (uint32_t t = 0; t < MADE_TENANTS; t++) {
         struct fg_manifest *blocks = NULL;
 
-        world_must(cmp_manifests_blocks(&env, fg_cstr(made_tenant(t)), &blocks, &err), &err);
+        world_must(cmp_env_read_manifest(&env, fg_cstr(made_tenant(t)), &blocks, &err), &err);
         for (uint32_t i = 0; i < blocks->blocks.n_blocks; i++) {
             shape.hours += blocks->blocks.blocks[i].level == PLAN_HOUR;
             shape.days += blocks->blocks.blocks[i].level == PLAN_DAY;
@@ -204,7 +204,7 @@ struct world_deletions world_count_deletions(struct world *world)
     struct world_deletions counted = {0};
     struct fg_err err;
 
-    world_must(cmp_manifests_blocks(&env, FG_LIT("acme"), &blocks, &err), &err);
+    world_must(cmp_env_read_manifest(&env, FG_LIT("acme"), &blocks, &err), &err);
     counted.pending = blocks->blocks.n_tombstones;
     counted.ended = blocks->blocks.n_ended;
     for (uint32_t i = 0; i < counted.pending; i++)

@@ -90,7 +90,7 @@ static void assert_round_trip(const struct fg_blocks *blocks, struct fg_arena *a
     fg_buf_done(&again);
 }
 
-static void covering(void **state)
+static void covered_segments_raise_the_floor(void **state)
 {
     struct fg_arena *arena = fg_arena_create(16 << 20);
     struct fg_l0 l0 = segments(arena);
@@ -124,7 +124,7 @@ static void covering(void **state)
     fg_arena_destroy(arena);
 }
 
-static void replacing(void **state)
+static void replaced_blocks_leave_with_their_rollups(void **state)
 {
     struct fg_arena *arena = fg_arena_create(16 << 20);
     struct fg_l0 l0 = segments(arena);
@@ -164,7 +164,7 @@ static void replacing(void **state)
 }
 
 /* Nodes that are alone take the place of blocks, to the profile. */
-static void alone(void **state)
+static void a_rollup_replaces_blocks_only_if_it_adds_up(void **state)
 {
     struct fg_arena *arena = fg_arena_create(16 << 20);
     struct fg_l0 l0 = segments(arena);
@@ -223,7 +223,7 @@ static void alone(void **state)
 }
 
 /* Nodes of other blocks live as long as all of these. */
-static void derived(void **state)
+static void rollups_live_as_long_as_their_sources(void **state)
 {
     struct fg_arena *arena = fg_arena_create(16 << 20);
     struct fg_l0 l0 = segments(arena);
@@ -319,7 +319,7 @@ static void must_unbury(struct fg_blocks *blocks, struct fg_id id, bool is_there
     assert_int_equal(changed, is_there);
 }
 
-static void tombstones(void **state)
+static void tombstones_are_added_and_ended_once(void **state)
 {
     struct fg_arena *arena = fg_arena_create(16 << 20);
     struct fg_blocks blocks = fg_blocks_none(FG_LIT("t"));
@@ -363,7 +363,7 @@ static void tombstones(void **state)
 }
 
 /* What they wait for is changed by who knows what they waited for, and by nobody else. */
-static void waiting_deletions(void **state)
+static void deletions_remember_what_they_wait_for(void **state)
 {
     struct fg_arena *arena = fg_arena_create(16 << 20);
     struct fg_blocks blocks = fg_blocks_none(FG_LIT("t"));
@@ -462,7 +462,7 @@ static void too_many_deletions(void **state)
 }
 
 /* A selector nobody would have let in. */
-static void a_broken_deletion(void **state)
+static void a_deletion_with_a_bad_selector_is_refused(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_blocks blocks = fg_blocks_none(FG_LIT("t"));
@@ -507,7 +507,7 @@ static enum fg_code lose(struct fg_blocks *blocks, const struct fg_l0 *l0, const
 }
 
 /* A segment counts as covered and a block goes; what each held is remembered, once. */
-static void objects_that_are_given_up(void **state)
+static void objects_that_are_given_up_leave_a_record(void **state)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(16 << 20);
     struct fg_l0 l0 = segments(arena);
@@ -554,11 +554,16 @@ static void objects_that_are_given_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(covering),          cmocka_unit_test(replacing),
-        cmocka_unit_test(derived),           cmocka_unit_test(alone),
-        cmocka_unit_test(tombstones),        cmocka_unit_test(counts_of_deletions),
-        cmocka_unit_test(waiting_deletions), cmocka_unit_test(too_many_deletions),
-        cmocka_unit_test(a_broken_deletion), cmocka_unit_test(objects_that_are_given_up),
+        cmocka_unit_test(covered_segments_raise_the_floor),
+        cmocka_unit_test(replaced_blocks_leave_with_their_rollups),
+        cmocka_unit_test(rollups_live_as_long_as_their_sources),
+        cmocka_unit_test(a_rollup_replaces_blocks_only_if_it_adds_up),
+        cmocka_unit_test(tombstones_are_added_and_ended_once),
+        cmocka_unit_test(counts_of_deletions),
+        cmocka_unit_test(deletions_remember_what_they_wait_for),
+        cmocka_unit_test(too_many_deletions),
+        cmocka_unit_test(a_deletion_with_a_bad_selector_is_refused),
+        cmocka_unit_test(objects_that_are_given_up_leave_a_record),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

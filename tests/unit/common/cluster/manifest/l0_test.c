@@ -105,7 +105,7 @@ static uint64_t retired_of(const struct fg_l0 *l0, const char *tenant)
 }
 
 /* What has left for blocks is remembered of each tenant: it tells that a manifest was lost. */
-static void remembers_what_left(void **state)
+static void retired_segments_stay_known(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_l0 l0 = example(arena), read; /* generation 1, of tenants[0], has left */
@@ -141,7 +141,7 @@ static void remembers_what_left(void **state)
     fg_arena_destroy(arena);
 }
 
-static void commits(void **state)
+static void commits_count_generations_and_cuts(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_l0 none = fg_l0_none(), l0 = example(arena);
@@ -197,7 +197,7 @@ static void commits(void **state)
 }
 
 /* A clock that is ahead does not make all that comes late, nor does a profile that is. */
-static void clocks(void **state)
+static void wrong_clocks_keep_the_late_filter_exact(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_l0 none = fg_l0_none(), l0;
@@ -216,7 +216,7 @@ static void clocks(void **state)
     fg_arena_destroy(arena);
 }
 
-static void refused(void **state)
+static void invalid_changes_are_refused(void **state)
 {
     static const char *const bad[] = {"../x"}, *const same[] = {"a", "a"};
     struct fg_arena *arena = fg_arena_create(1 << 20);
@@ -243,7 +243,7 @@ static void refused(void **state)
     fg_arena_destroy(arena);
 }
 
-static void leaves(void **state)
+static void segments_leave_once(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     const uint64_t leaving[] = {3, 1, 99};
@@ -273,7 +273,7 @@ static void leaves(void **state)
 
 /* When there are too many writers the longest silent of those go of whom nothing is live. */
 /* A rebuilt manifest has uploads among what is gone that somebody commits after all. */
-static void what_enters_is_not_gone(void **state)
+static void a_segment_that_enters_is_not_gone(void **state)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(1 << 20);
     struct fg_l0_gone gone[] = {{.id = {ann, 1, 0xabd}}, {.id = {ann, 2, 0xabe}}};
@@ -291,7 +291,7 @@ static void what_enters_is_not_gone(void **state)
     assert_round_trip(&l0, arena);
 }
 
-static void writers(void **state)
+static void silent_writers_are_removed_when_there_are_many(void **state)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
     struct fg_l0 l0 = fg_l0_none();
@@ -322,7 +322,7 @@ static void writers(void **state)
 }
 
 /* Somebody asks, writers answer: with a commit, or alone, and never less than before. */
-static void clean(void **state)
+static void a_writers_clean_number_never_falls(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_l0 l0 = example(arena), read;
@@ -372,7 +372,7 @@ static void clean(void **state)
 }
 
 /* A newer program's fields come through. */
-static void later_fields(void **state)
+static void fields_of_newer_versions_are_kept(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_l0 l0 = example(arena), next;
@@ -399,7 +399,7 @@ static void later_fields(void **state)
 
 /* Every byte flipped, every length cut: found by the checksum; with the checksum put right, read or
  * refused, and never anything worse. */
-static void broken_bytes(void **state)
+static void damaged_bytes_are_refused(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_l0 l0 = example(arena), read;
@@ -432,7 +432,7 @@ static void broken_bytes(void **state)
     fg_arena_destroy(arena);
 }
 
-static void json(void **state)
+static void json_has_every_field(void **state)
 {
     struct fg_arena *arena = fg_arena_create(1 << 20);
     struct fg_l0 l0 = example(arena);
@@ -465,17 +465,17 @@ static void json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(remembers_what_left),
-        cmocka_unit_test(commits),
-        cmocka_unit_test(clocks),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(leaves),
-        cmocka_unit_test(what_enters_is_not_gone),
-        cmocka_unit_test(writers),
-        cmocka_unit_test(clean),
-        cmocka_unit_test(later_fields),
-        cmocka_unit_test(broken_bytes),
-        cmocka_unit_test(json),
+        cmocka_unit_test(retired_segments_stay_known),
+        cmocka_unit_test(commits_count_generations_and_cuts),
+        cmocka_unit_test(wrong_clocks_keep_the_late_filter_exact),
+        cmocka_unit_test(invalid_changes_are_refused),
+        cmocka_unit_test(segments_leave_once),
+        cmocka_unit_test(a_segment_that_enters_is_not_gone),
+        cmocka_unit_test(silent_writers_are_removed_when_there_are_many),
+        cmocka_unit_test(a_writers_clean_number_never_falls),
+        cmocka_unit_test(fields_of_newer_versions_are_kept),
+        cmocka_unit_test(damaged_bytes_are_refused),
+        cmocka_unit_test(json_has_every_field),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,7 +51,7 @@ static void check_form(const struct fg_late_filter *filter)
     }
 }
 
-static void as_bits(void **state)
+static void the_filter_agrees_with_a_set_of_bits(void **state)
 {
     (void)state;
     for (int round = 0; round < 300; round++) {
@@ -75,7 +75,7 @@ static void as_bits(void **state)
 }
 
 /* More runs than there may be: old windows are folded, and then the farthest. */
-static void folded(void **state)
+static void too_many_runs_are_folded(void **state)
 {
     struct fg_arena *arena = fg_arena_create(64 << 20);
     uint32_t n = FG_LATE_FILTER_RUNS_MAX, windows = n / 32768;
@@ -115,7 +115,7 @@ static void folded(void **state)
     fg_arena_destroy(arena);
 }
 
-static void limits(void **state)
+static void a_full_arena_is_reported(void **state)
 {
     struct fg_arena *arena = fg_arena_create(64);
     struct fg_late_filter_run runs[20] = {{0}};
@@ -132,9 +132,9 @@ static void limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_bits),
-        cmocka_unit_test(folded),
-        cmocka_unit_test(limits),
+        cmocka_unit_test(the_filter_agrees_with_a_set_of_bits),
+        cmocka_unit_test(too_many_runs_are_folded),
+        cmocka_unit_test(a_full_arena_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 #define ID_HEX "0123456789abcdef0011223344556677"
 static const struct fg_id id = {.hi = 0x0123456789abcdef, .lo = 0x0011223344556677};
 
-static void made_and_read(void **state)
+static void names_are_parsed_as_they_are_made(void **state)
 {
     const struct fg_segment_id segment = {id, 17, 0xfedcba9876543210};
     char out[FG_NAME_MAX_BYTES];
@@ -46,7 +46,7 @@ static void made_and_read(void **state)
 }
 
 /* No tenant's name leads out of its folder, or is cut short. */
-static void tenants(void **state)
+static void tenants_of_all_characters_have_names(void **state)
 {
     static const char *const bad[] = {"", ".", "..", "a/b", "../a", "a b", "=2ea", "a\n", "\xff"};
     char out[FG_NAME_MAX_BYTES], longest[FG_TENANT_MAX_BYTES + 2];
@@ -68,7 +68,7 @@ static void tenants(void **state)
                      FG_E_INVALID);
 }
 
-static void not_ours(void **state)
+static void other_names_are_not_parsed(void **state)
 {
     static const char *const names[] = {
         "",
@@ -105,9 +105,9 @@ static void not_ours(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(made_and_read),
-        cmocka_unit_test(tenants),
-        cmocka_unit_test(not_ours),
+        cmocka_unit_test(names_are_parsed_as_they_are_made),
+        cmocka_unit_test(tenants_of_all_characters_have_names),
+        cmocka_unit_test(other_names_are_not_parsed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

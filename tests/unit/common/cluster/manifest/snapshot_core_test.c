@@ -36,7 +36,7 @@ static struct fg_manifest *blocks(uint32_t tenant, uint64_t revision, uint64_t n
     return manifest;
 }
 
-static void asks_in_order(void **state)
+static void the_l0_manifest_is_read_first(void **state)
 {
     struct fg_manifests *manifests = fg_manifests_create(10, AGE_NS, FG_RULES_ALL);
     struct fg_snapshot snapshot, other;
@@ -105,7 +105,7 @@ static void a_lost_manifest_of_a_tenant_fails_the_snapshot(void **state)
 
 /* A tenant's manifest that was read before the L0 manifest is not used with it (l0-before-tenant).
  */
-static void newer_l0(void **state)
+static void a_newer_l0_manifest_is_read_if_needed(void **state)
 {
     struct fg_manifests *manifests = fg_manifests_create(10, AGE_NS, FG_RULES_ALL);
     struct fg_snapshot snapshot;
@@ -135,7 +135,7 @@ static void newer_l0(void **state)
 
 /* What was asked for before it expired is asked for again, however young, and though the answer
  * came later. */
-static void expired(void **state)
+static void an_expired_cache_is_read_again(void **state)
 {
     struct fg_manifests *manifests = fg_manifests_create(10, AGE_NS, FG_RULES_ALL);
     struct fg_snapshot before, after;
@@ -165,7 +165,7 @@ static void expired(void **state)
 
 /* It covers what the L0 manifest does not have yet: that is read again (retry-covered), and again,
  * and not for ever. */
-static void covered(void **state)
+static void a_tenant_that_covers_more_makes_l0_be_read_again(void **state)
 {
     struct fg_manifests *manifests = fg_manifests_create(10, AGE_NS, FG_RULES_ALL);
     struct fg_snapshot snapshot;
@@ -192,7 +192,7 @@ static void covered(void **state)
 }
 
 /* Answers that cross: the newest version stays. And a cache of one tenant serves two. */
-static void crossing(void **state)
+static void crossing_snapshots_take_the_newest_manifests(void **state)
 {
     struct fg_manifests *manifests = fg_manifests_create(1, AGE_NS, FG_RULES_ALL);
     struct fg_snapshot slow, quick;
@@ -228,12 +228,12 @@ static void crossing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(asks_in_order),
+        cmocka_unit_test(the_l0_manifest_is_read_first),
         cmocka_unit_test(a_lost_manifest_of_a_tenant_fails_the_snapshot),
-        cmocka_unit_test(newer_l0),
-        cmocka_unit_test(expired),
-        cmocka_unit_test(covered),
-        cmocka_unit_test(crossing),
+        cmocka_unit_test(a_newer_l0_manifest_is_read_if_needed),
+        cmocka_unit_test(an_expired_cache_is_read_again),
+        cmocka_unit_test(a_tenant_that_covers_more_makes_l0_be_read_again),
+        cmocka_unit_test(crossing_snapshots_take_the_newest_manifests),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

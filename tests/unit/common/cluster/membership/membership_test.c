@@ -120,7 +120,7 @@ static void tenants_are_shared(void **state)
 }
 
 /* What belonged to others stays with them. */
-static void the_silent_are_gone(void **state)
+static void silent_members_are_gone(void **state)
 {
     int owners[TENANTS], later[TENANTS];
     struct cluster c;
@@ -146,7 +146,7 @@ static void the_silent_are_gone(void **state)
 }
 
 /* One that was taken for gone comes back as it was, and one that is started again with its name. */
-static void the_gone_come_back(void **state)
+static void members_that_were_gone_come_back(void **state)
 {
     int owners[TENANTS], later[TENANTS];
     struct cluster c;
@@ -197,7 +197,7 @@ static void an_outage_makes_nobody_gone(void **state)
     close_cluster(&c);
 }
 
-static void who_leaves_is_gone_at_once(void **state)
+static void a_member_that_leaves_is_gone_at_once(void **state)
 {
     struct cluster c;
     struct fg_err err;
@@ -229,7 +229,7 @@ static void put_list(struct cluster *c, struct fg_slice bytes)
     fg_bucket_clear(&put);
 }
 
-static void a_broken_list_is_written_anew(void **state)
+static void a_damaged_list_is_replaced(void **state)
 {
     int owners[TENANTS];
     struct cluster c;
@@ -284,7 +284,7 @@ static void a_newer_list_is_left_alone(void **state)
     close_cluster(&c);
 }
 
-static void fields_of_later_versions_stay(void **state)
+static void fields_of_newer_versions_are_kept(void **state)
 {
     struct fg_member members[] = {{.name = FG_LIT("a"), .heartbeat = 7, .later = FG_LIT("xy")},
                                   {.name = FG_LIT("me"), .heartbeat = 3, .later = FG_LIT("z")}},
@@ -332,7 +332,7 @@ static int hearers(struct cluster *c, struct fg_slice tenant, int *last)
     return n;
 }
 
-static void who_owns_it_hears_what_others_are_asked(void **state)
+static void the_owner_gets_the_notices_of_others(void **state)
 {
     const struct fg_slice tenant = FG_LIT("tenant-7");
     int owners[TENANTS], hearer = -1;
@@ -359,7 +359,7 @@ static void who_owns_it_hears_what_others_are_asked(void **state)
     close_cluster(&c);
 }
 
-static void what_is_asked_is_bounded(void **state)
+static void notices_are_bounded(void **state)
 {
     uint64_t heard[FG_MEMBERSHIP_NOTICES_MAX];
     int owners[TENANTS], n = 0;
@@ -418,7 +418,7 @@ static void shorter_records_are_read(void **state)
 }
 
 /* Else the object could become one that nobody can write any more. */
-static void as_many_as_there_may_be_fit(void **state)
+static void the_largest_list_fits(void **state)
 {
     static char names[FG_MEMBERS_MAX][FG_MEMBER_NAME_MAX_BYTES + 1];
     static struct fg_member members[FG_MEMBERS_MAX];
@@ -468,17 +468,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tenants_are_shared),
-        cmocka_unit_test(the_silent_are_gone),
-        cmocka_unit_test(the_gone_come_back),
+        cmocka_unit_test(silent_members_are_gone),
+        cmocka_unit_test(members_that_were_gone_come_back),
         cmocka_unit_test(an_outage_makes_nobody_gone),
-        cmocka_unit_test(who_leaves_is_gone_at_once),
-        cmocka_unit_test(a_broken_list_is_written_anew),
+        cmocka_unit_test(a_member_that_leaves_is_gone_at_once),
+        cmocka_unit_test(a_damaged_list_is_replaced),
         cmocka_unit_test(a_newer_list_is_left_alone),
-        cmocka_unit_test(fields_of_later_versions_stay),
-        cmocka_unit_test(who_owns_it_hears_what_others_are_asked),
-        cmocka_unit_test(what_is_asked_is_bounded),
+        cmocka_unit_test(fields_of_newer_versions_are_kept),
+        cmocka_unit_test(the_owner_gets_the_notices_of_others),
+        cmocka_unit_test(notices_are_bounded),
         cmocka_unit_test(shorter_records_are_read),
-        cmocka_unit_test(as_many_as_there_may_be_fit),
+        cmocka_unit_test(the_largest_list_fits),
         cmocka_unit_test(names_are_checked),
     };
 

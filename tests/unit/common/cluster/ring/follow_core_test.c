@@ -20,7 +20,7 @@ static struct fg_ring_follow_effects step(struct fg_ring_follow *follow,
     return effects;
 }
 
-static void polls(void **state)
+static void an_old_copy_is_read_again(void **state)
 {
     struct fg_ring_follow follow;
     struct fg_ring_follow_effects effects;
@@ -37,7 +37,7 @@ static void polls(void **state)
     assert_true(step(&follow, FG_RING_FOLLOW_TICK, 1050, 0).read);
 }
 
-static void wanted(void **state)
+static void a_wanted_revision_is_read_at_once(void **state)
 {
     struct fg_ring_follow follow;
     struct fg_ring_follow_effects effects;
@@ -60,7 +60,7 @@ static void wanted(void **state)
 }
 
 /* A ticket's read begins after it was given, whatever is under way. */
-static void tickets(void **state)
+static void tickets_wait_for_a_later_read(void **state)
 {
     struct fg_ring_follow follow;
     uint64_t ticket;
@@ -84,7 +84,7 @@ static void tickets(void **state)
     assert_true(step(&follow, FG_RING_FOLLOW_TICK, 5, 0).read); /* without the pause */
 }
 
-static void fails(void **state)
+static void failed_reads_back_off(void **state)
 {
     struct fg_ring_follow follow;
     int64_t mono_ns = 0;
@@ -109,7 +109,7 @@ static void fails(void **state)
 }
 
 /* Older than the copy: not ours any more. */
-static void goes_back(void **state)
+static void an_older_ring_is_not_taken(void **state)
 {
     struct fg_ring_follow follow;
     struct fg_ring_follow_effects effects;
@@ -129,8 +129,11 @@ static void goes_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(polls), cmocka_unit_test(wanted),    cmocka_unit_test(tickets),
-        cmocka_unit_test(fails), cmocka_unit_test(goes_back),
+        cmocka_unit_test(an_old_copy_is_read_again),
+        cmocka_unit_test(a_wanted_revision_is_read_at_once),
+        cmocka_unit_test(tickets_wait_for_a_later_read),
+        cmocka_unit_test(failed_reads_back_off),
+        cmocka_unit_test(an_older_ring_is_not_taken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void joins_and_leaves(void **state)
+static void a_member_joins_drains_and_leaves(void **state)
 {
     struct fixture *f = *state;
 
@@ -120,7 +120,7 @@ static void joins_and_leaves(void **state)
 /* A start finds its place as it was, with what is still to be drained. */
 /* Nobody knows of the swap that seats it whether it arrives: it is not gone before that is known.
  */
-static void leaves_while_it_joins(void **state)
+static void a_member_can_leave_while_it_joins(void **state)
 {
     struct fixture *f = *state;
     struct fg_ring late;
@@ -144,7 +144,7 @@ static void leaves_while_it_joins(void **state)
 }
 
 /* ... or somebody else has changed the ring, so that it cannot arrive any more. */
-static void leaves_before_it_has_joined(void **state)
+static void a_member_can_leave_before_it_has_joined(void **state)
 {
     struct fixture *f = *state;
 
@@ -157,7 +157,7 @@ static void leaves_before_it_has_joined(void **state)
 }
 
 /* It has come with an empty disk, and says so before it goes. */
-static void leaves_with_an_empty_disk(void **state)
+static void a_member_with_an_empty_disk_can_leave(void **state)
 {
     struct fixture *f = *state;
 
@@ -181,7 +181,7 @@ static void leaves_with_an_empty_disk(void **state)
     assert_int_equal(f->ring.n_members, 1);
 }
 
-static void starts_again(void **state)
+static void a_restart_keeps_the_membership(void **state)
 {
     struct fixture *f = *state;
 
@@ -194,7 +194,7 @@ static void starts_again(void **state)
     assert_int_equal(f->effects.drain, 2);
 }
 
-static void pauses(void **state)
+static void lost_swaps_back_off(void **state)
 {
     struct fixture *f = *state;
 
@@ -221,7 +221,7 @@ static void pauses(void **state)
     }
 }
 
-static void replaced(void **state)
+static void a_second_store_replaces_the_first(void **state)
 {
     struct fixture *f = *state;
 
@@ -236,7 +236,7 @@ static void replaced(void **state)
 }
 
 /* With an empty disk: the place is taken over. */
-static void takes_over(void **state)
+static void a_new_store_takes_the_name_over(void **state)
 {
     struct fixture *f = *state;
 
@@ -250,7 +250,7 @@ static void takes_over(void **state)
     assert_int_equal(f->effects.drain, 0);
 }
 
-static void forgotten(void **state)
+static void a_forgotten_member_joins_again(void **state)
 {
     struct fixture *f = *state;
 
@@ -266,7 +266,7 @@ static void forgotten(void **state)
 }
 
 /* Where the ring takes no more revisions, what is drained is said all the same. */
-static void full_ring(void **state)
+static void a_full_ring_is_retried(void **state)
 {
     struct fixture *f = *state;
     char zone[16];
@@ -299,16 +299,16 @@ static void full_ring(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(joins_and_leaves, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(leaves_while_it_joins, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(leaves_before_it_has_joined, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(leaves_with_an_empty_disk, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(starts_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(pauses, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(replaced, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(takes_over, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(forgotten, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(full_ring, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_member_joins_drains_and_leaves, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_member_can_leave_while_it_joins, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_member_can_leave_before_it_has_joined, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_member_with_an_empty_disk_can_leave, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_restart_keeps_the_membership, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lost_swaps_back_off, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_second_store_replaces_the_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_new_store_takes_the_name_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_forgotten_member_joins_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_full_ring_is_retried, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,7 +100,7 @@ static const struct {
     {4, 3, 3}, {5, 1, 3}, {6, 2, 2}, {12, 3, 3}, {12, 4, 3}, {20, 20, 2}, {100, 3, 1},
 };
 
-static void as_the_slow_one(void **state)
+static void owners_equal_those_of_the_slow_version(void **state)
 {
     (void)state;
     for (size_t s = 0; s < FG_COUNT(shapes); s++) {
@@ -124,7 +124,7 @@ static void as_the_slow_one(void **state)
 }
 
 /* What is drawn is part of the ring's version: these never change. */
-static void drawn_for_good(void **state)
+static void owners_never_change(void **state)
 {
     static const struct {
         uint32_t shard;
@@ -141,7 +141,7 @@ static void drawn_for_good(void **state)
     fg_ring_table_unref(table);
 }
 
-static void distinct_zones(void **state)
+static void owners_are_in_different_zones(void **state)
 {
     struct made made;
     struct fg_ring_table *table = make_even(&made, 20, 4, 3);
@@ -172,7 +172,7 @@ static void assert_near(double value, double mean)
         fail_msg("%.0f, not %.0f give or take %.0f", value, mean, 6 * sqrt(mean));
 }
 
-static void balance(void **state)
+static void members_own_equal_shares(void **state)
 {
     static const struct {
         uint32_t n;
@@ -197,7 +197,7 @@ static void balance(void **state)
 }
 
 /* Shards beside each other, as one service has them, are spread as well as any others. */
-static void neighbours(void **state)
+static void neighbouring_shards_are_spread_evenly(void **state)
 {
     struct made made;
     struct fg_ring_table *table = make_even(&made, 16, 1, 1);
@@ -246,7 +246,7 @@ static uint32_t compare(const struct fg_ring_table *before, const struct fg_ring
 }
 
 /* Members come one after another; backwards it is how they leave. */
-static void moves(void **state)
+static void a_new_member_moves_only_its_share(void **state)
 {
     static const unsigned zones[] = {1, 2, 3, 5};
 
@@ -270,7 +270,7 @@ static void moves(void **state)
 }
 
 /* Any member may leave, any set of zones. */
-static void any_leaves(void **state)
+static void a_leaving_member_moves_only_its_share(void **state)
 {
     uint64_t random = 1;
 
@@ -296,10 +296,13 @@ static void any_leaves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_the_slow_one), cmocka_unit_test(drawn_for_good),
-        cmocka_unit_test(distinct_zones),  cmocka_unit_test(balance),
-        cmocka_unit_test(neighbours),      cmocka_unit_test(moves),
-        cmocka_unit_test(any_leaves),
+        cmocka_unit_test(owners_equal_those_of_the_slow_version),
+        cmocka_unit_test(owners_never_change),
+        cmocka_unit_test(owners_are_in_different_zones),
+        cmocka_unit_test(members_own_equal_shares),
+        cmocka_unit_test(neighbouring_shards_are_spread_evenly),
+        cmocka_unit_test(a_new_member_moves_only_its_share),
+        cmocka_unit_test(a_leaving_member_moves_only_its_share),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ static struct fg_ring_view *example(void)
     return view;
 }
 
-static void text(void **state)
+static void the_text_lists_members_and_revisions(void **state)
 {
     static const char want[] =
         "member                   zone         state    shards   since                 address"
@@ -72,7 +72,7 @@ static bool has(const struct fg_buf *out, const char *part)
 }
 
 /* What can stand in an address is text in the page, whatever it looks like. */
-static void html(void **state)
+static void the_page_lists_members_and_revisions(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring_change join = ring_make_join("ann", "x", 1);
@@ -127,7 +127,7 @@ static void stop(struct server *s)
     fg_bucket_close(s->bucket);
 }
 
-static void route(void **state)
+static void the_route_chooses_the_form(void **state)
 {
     struct server s = {0};
     struct fg_ring_change join = ring_make_join("ann", "x", 1);
@@ -170,9 +170,9 @@ static void route(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text),
-        cmocka_unit_test(html),
-        cmocka_unit_test(route),
+        cmocka_unit_test(the_text_lists_members_and_revisions),
+        cmocka_unit_test(the_page_lists_members_and_revisions),
+        cmocka_unit_test(the_route_chooses_the_form),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

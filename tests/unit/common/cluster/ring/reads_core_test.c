@@ -33,7 +33,7 @@ static unsigned count_asked(const uint32_t *members, uint32_t n, const uint32_t 
     return found;
 }
 
-static void two_of_three(void **state)
+static void two_of_three_owners_are_enough(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring ring = six(arena);
@@ -72,7 +72,7 @@ static void two_of_three(void **state)
 }
 
 /* Owners of each shard and revision, whoever they are: of many shards nearly everyone. */
-static void many_shards(void **state)
+static void one_member_serves_all_its_shards(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring ring = six(arena);
@@ -121,7 +121,7 @@ static uint32_t asked_of(const struct fg_ring *ring, uint16_t shard, bool *ret_e
 }
 
 /* Who has drained has answered; who has lost has not, and cannot. */
-static void drained_and_lost(void **state)
+static void drained_counts_and_lost_does_not(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring ring = six(arena), after;
@@ -155,7 +155,7 @@ static void drained_and_lost(void **state)
     fg_arena_destroy(arena);
 }
 
-static void nobody(void **state)
+static void an_empty_ring_has_nobody_to_ask(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring ring = fg_ring_none();
@@ -186,7 +186,7 @@ static void nobody(void **state)
 }
 
 /* Views share the tables of the revisions that both have. */
-static void shared_tables(void **state)
+static void views_share_tables_of_equal_revisions(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring ring = six(arena);
@@ -225,9 +225,11 @@ static void shared_tables(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_of_three),     cmocka_unit_test(many_shards),
-        cmocka_unit_test(drained_and_lost), cmocka_unit_test(nobody),
-        cmocka_unit_test(shared_tables),
+        cmocka_unit_test(two_of_three_owners_are_enough),
+        cmocka_unit_test(one_member_serves_all_its_shards),
+        cmocka_unit_test(drained_counts_and_lost_does_not),
+        cmocka_unit_test(an_empty_ring_has_nobody_to_ask),
+        cmocka_unit_test(views_share_tables_of_equal_revisions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,7 +84,7 @@ static void assert_refused(const struct fg_ring *ring, const struct fg_ring_chan
     assert_string_equal(err.msg, why);
 }
 
-static void joins(void **state)
+static void a_join_makes_a_revision(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring none = fg_ring_none(), ring = example(arena);
@@ -128,7 +128,7 @@ static void joins(void **state)
 }
 
 /* A member that leaves is there until all have drained what it was in; it comes back, perhaps. */
-static void leaves(void **state)
+static void a_leave_makes_a_revision(void **state)
 {
     const struct fg_ring_change leave = ring_make_leave("ann", 1);
     const struct fg_ring_change other = ring_make_leave("ann", 99);
@@ -174,7 +174,7 @@ static void leaves(void **state)
     fg_arena_destroy(arena);
 }
 
-static void drains(void **state)
+static void drained_revisions_end(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     const struct fg_ring_change before = ring_make_drained("bob", 2, 1);
@@ -196,7 +196,7 @@ static void drains(void **state)
 }
 
 /* Who is given up takes what it held along, and nobody waits for it. */
-static void forgets(void **state)
+static void a_forgotten_member_has_lost_all(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     const struct fg_ring_change bob = ring_make_forget("bob"), ann = ring_make_forget("ann");
@@ -229,7 +229,7 @@ static void forgets(void **state)
 }
 
 /* The same name with another store: it keeps its place, and what it held is lost. */
-static void wiped(void **state)
+static void a_new_store_loses_the_old_one(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     const struct fg_ring_change late = ring_make_drained("bob", 2, 3);
@@ -252,7 +252,7 @@ static void wiped(void **state)
     fg_arena_destroy(arena);
 }
 
-static void replicates(void **state)
+static void replicas_change_by_a_revision(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring_change two = {.kind = FG_RING_REPLICATE, .replicas = 2};
@@ -280,7 +280,7 @@ static void replicates(void **state)
 }
 
 /* A shard factor gets wider and never narrower, and stays when other things change. */
-static void widens(void **state)
+static void shard_factors_only_grow(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring_change widen = {
@@ -331,7 +331,7 @@ static void widens(void **state)
 }
 
 /* Where the list is full one number is for all others. */
-static void too_many_shard_factors(void **state)
+static void too_many_tenants_share_one_shard_factor(void **state)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
     struct fg_ring_change widen = {.kind = FG_RING_WIDEN, .shard_factor = 1};
@@ -361,7 +361,7 @@ static void too_many_shard_factors(void **state)
 }
 
 /* A ring of before shard factors were in it says nothing of them: everything may be in use. */
-static void without_shard_factors(void **state)
+static void an_old_ring_has_the_greatest_floor(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring ring = example(arena), read;
@@ -381,7 +381,7 @@ static void without_shard_factors(void **state)
     fg_arena_destroy(arena);
 }
 
-static void texts(void **state)
+static void invalid_texts_are_refused(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring none = fg_ring_none();
@@ -421,7 +421,7 @@ static void texts(void **state)
     fg_arena_destroy(arena);
 }
 
-static void limits(void **state)
+static void limits_are_kept(void **state)
 {
     struct fg_arena *arena = fg_arena_create(SIZE_MAX), *small = fg_arena_create(600);
     struct fg_ring ring = fg_ring_none(), next;
@@ -462,7 +462,7 @@ static void limits(void **state)
 }
 
 /* A newer program's fields come through, also where something else changes. */
-static void later_fields(void **state)
+static void fields_of_newer_versions_are_kept(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     struct fg_ring ring = example(arena), read;
@@ -493,7 +493,7 @@ static void later_fields(void **state)
 }
 
 /* Every length cut, every byte another one with the checksum put right: read or refused. */
-static void broken_bytes(void **state)
+static void damaged_bytes_are_refused(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     const struct fg_ring_change widen = {
@@ -526,7 +526,7 @@ static void broken_bytes(void **state)
     fg_arena_destroy(arena);
 }
 
-static void json(void **state)
+static void json_has_every_field(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
     const struct fg_ring_change widen = {
@@ -572,7 +572,7 @@ static void json(void **state)
 }
 
 /* A majority to write, and as many to read as share one with every majority. */
-static void quorums(void **state)
+static void quorums_of_writers_and_readers_meet(void **state)
 {
     (void)state;
     for (unsigned replicas = 1; replicas <= 3; replicas++)
@@ -590,21 +590,21 @@ static void quorums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(joins),
-        cmocka_unit_test(leaves),
-        cmocka_unit_test(drains),
-        cmocka_unit_test(forgets),
-        cmocka_unit_test(wiped),
-        cmocka_unit_test(replicates),
-        cmocka_unit_test(widens),
-        cmocka_unit_test(too_many_shard_factors),
-        cmocka_unit_test(without_shard_factors),
-        cmocka_unit_test(texts),
-        cmocka_unit_test(limits),
-        cmocka_unit_test(later_fields),
-        cmocka_unit_test(broken_bytes),
-        cmocka_unit_test(json),
-        cmocka_unit_test(quorums),
+        cmocka_unit_test(a_join_makes_a_revision),
+        cmocka_unit_test(a_leave_makes_a_revision),
+        cmocka_unit_test(drained_revisions_end),
+        cmocka_unit_test(a_forgotten_member_has_lost_all),
+        cmocka_unit_test(a_new_store_loses_the_old_one),
+        cmocka_unit_test(replicas_change_by_a_revision),
+        cmocka_unit_test(shard_factors_only_grow),
+        cmocka_unit_test(too_many_tenants_share_one_shard_factor),
+        cmocka_unit_test(an_old_ring_has_the_greatest_floor),
+        cmocka_unit_test(invalid_texts_are_refused),
+        cmocka_unit_test(limits_are_kept),
+        cmocka_unit_test(fields_of_newer_versions_are_kept),
+        cmocka_unit_test(damaged_bytes_are_refused),
+        cmocka_unit_test(json_has_every_field),
+        cmocka_unit_test(quorums_of_writers_and_readers_meet),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,7 +134,7 @@ static void see(struct fg_ring_watch *watch, uint64_t revision, uint32_t n_membe
     fg_ring_view_unref(view);
 }
 
-static void follows(void **state)
+static void a_copy_follows_the_ring(void **state)
 {
     struct fixture *f = *state;
     struct fg_ring_watch *watch = start(f, NULL);
@@ -161,7 +161,7 @@ static void follows(void **state)
     fg_ring_watch_destroy(watch);
 }
 
-static void seats(void **state)
+static void members_join_drain_and_leave(void **state)
 {
     struct fixture *f = *state;
     struct ingester ann = {0}, bob = {0};
@@ -208,7 +208,7 @@ static void seats(void **state)
 }
 
 /* Another store under the same name. */
-static void replaced(void **state)
+static void a_second_store_replaces_the_first(void **state)
 {
     struct fixture *f = *state;
     struct ingester ann = {0}, other = {0};
@@ -225,7 +225,7 @@ static void replaced(void **state)
 }
 
 /* While the bucket is away the copy serves, and who needs a fresh one is told. */
-static void bucket_away(void **state)
+static void an_outage_keeps_the_copy(void **state)
 {
     struct fixture *f = *state;
     static const struct fg_bucket_faults all = {.seed = 1, .refuse_permille = 1000};
@@ -261,7 +261,7 @@ static void bucket_away(void **state)
 }
 
 /* A bucket that does not answer: who takes an older ring waits no longer than he says. */
-static void bucket_hangs(void **state)
+static void a_hanging_bucket_ends_with_the_deadline(void **state)
 {
     struct fixture *f = *state;
     static const struct fg_bucket_faults all = {.seed = 1, .lose_answer_permille = 1000};
@@ -285,7 +285,7 @@ static void bucket_hangs(void **state)
 }
 
 /* The ring of another bucket, or of none. */
-static void went_back(void **state)
+static void an_older_ring_is_put_back(void **state)
 {
     struct fixture *f = *state;
     struct fg_bucket_request remove = {.verb = FG_BUCKET_DELETE, .name = FG_RING_NAME};
@@ -333,7 +333,7 @@ static void put_ring(struct fixture *f, struct fg_slice bytes)
 }
 
 /* A ring without members that an operator has made: more swaps, and no revision yet. */
-static void an_operator_makes_it_anew(void **state)
+static void a_rebuilt_ring_is_taken(void **state)
 {
     struct fixture *f = *state;
     struct fg_ring_watch *watch = start(f, NULL);
@@ -505,7 +505,7 @@ static void *wait_for_ever(void *arg)
     return NULL;
 }
 
-static void stops(void **state)
+static void stop_ends_all_waits(void **state)
 {
     struct fixture *f = *state;
     struct fg_ring_watch *watch = start(f, NULL);
@@ -521,7 +521,7 @@ static void stops(void **state)
 }
 
 /* Seats come and go while the bucket loses and delays. */
-static void faults(void **state)
+static void random_faults_do_no_harm(void **state)
 {
     struct fixture *f = *state;
     static const struct fg_bucket_faults some = {.seed = 7,
@@ -556,7 +556,7 @@ static void faults(void **state)
         fg_ring_watch_destroy(ingesters[i].watch);
 }
 
-static void refused(void **state)
+static void invalid_members_are_refused(void **state)
 {
     struct fixture *f = *state;
     struct fg_ring_watch_member member = {
@@ -578,7 +578,7 @@ static void refused(void **state)
 }
 
 /* The k-th request of an operator's change fails, for each k; the change is there in the end. */
-static void changes(void **state)
+static void an_operators_change_is_carried_out(void **state)
 {
     struct fixture *f = *state;
 
@@ -616,7 +616,7 @@ static void widen_until(struct fg_ring_watch *watch, const char *tenant, unsigne
 }
 
 /* The k-th request fails, for each k, as long as two watches widen what they want. */
-static void widens(void **state)
+static void a_greater_shard_factor_reaches_all_copies(void **state)
 {
     struct fixture *f = *state;
     struct fg_ring_watch *a = start(f, NULL), *b = start(f, NULL);
@@ -661,7 +661,7 @@ static int64_t mono(struct fg_clock *clock)
 
 /* A shard factor begins by the bucket's clock: one that began a year later would block those after
  * it. */
-static void clocks_are_the_buckets(void **state)
+static void the_buckets_clock_times_shard_factors(void **state)
 {
     static const struct fg_clock_ops ops = {a_year_ahead, mono};
     struct fixture *f = *state;
@@ -718,7 +718,7 @@ static void readable_close(struct fg_bucket *bucket)
 }
 
 /* It is tried once, said, and everything goes on. */
-static void may_not_write(void **state)
+static void a_denied_update_is_reported_once(void **state)
 {
     static const struct fg_bucket_ops ops = {readable_send, readable_cancel, readable_close};
     struct fixture *f = *state;
@@ -756,22 +756,22 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(follows),
-        TEST(seats),
-        TEST(replaced),
-        TEST(bucket_away),
-        TEST(bucket_hangs),
-        TEST(went_back),
-        TEST(an_operator_makes_it_anew),
+        TEST(a_copy_follows_the_ring),
+        TEST(members_join_drain_and_leave),
+        TEST(a_second_store_replaces_the_first),
+        TEST(an_outage_keeps_the_copy),
+        TEST(a_hanging_bucket_ends_with_the_deadline),
+        TEST(an_older_ring_is_put_back),
+        TEST(a_rebuilt_ring_is_taken),
         TEST(members_put_a_lost_ring_back),
         TEST(no_ring_is_made_in_a_bucket_that_was_used),
-        TEST(stops),
-        TEST(faults),
-        TEST(refused),
-        TEST(changes),
-        TEST(widens),
-        TEST(clocks_are_the_buckets),
-        TEST(may_not_write),
+        TEST(stop_ends_all_waits),
+        TEST(random_faults_do_no_harm),
+        TEST(invalid_members_are_refused),
+        TEST(an_operators_change_is_carried_out),
+        TEST(a_greater_shard_factor_reaches_all_copies),
+        TEST(the_buckets_clock_times_shard_factors),
+        TEST(a_denied_update_is_reported_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,7 +74,7 @@ static void begins_after_the_read_by_its_clock(void **state)
     assert_false(f->effects.swap);
 }
 
-static void who_may_not_write_seldom_tries(void **state)
+static void denied_swaps_are_retried_seldom(void **state)
 {
     struct fixture *f = *state;
     int64_t now_ns = 0, woken_ns;
@@ -103,7 +103,7 @@ static void who_may_not_write_seldom_tries(void **state)
     assert_true(f->widen.idle);
 }
 
-static void who_loses_tries_soon(void **state)
+static void lost_swaps_are_retried_soon(void **state)
 {
     struct fixture *f = *state;
 
@@ -118,8 +118,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(begins_after_the_read_by_its_clock),
-        TEST(who_may_not_write_seldom_tries),
-        TEST(who_loses_tries_soon),
+        TEST(denied_swaps_are_retried_seldom),
+        TEST(lost_swaps_are_retried_soon),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* How an edit ends. That it is right whatever happens is shown by tests/sim. */
 #include "common/base/time.h"
-#include "compactor/edit.h"
+#include "compactor/edit_core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ static void look(struct cmp_edit *edit, struct world *world)
 
 static const uint64_t first[] = {1};
 
-static void covers(void **state)
+static void blocks_enter_once_whatever_gets_lost(void **state)
 {
     const struct fg_blocks_entry entry = {.id = {9, 9}}, other = {.id = {8, 8}};
     struct cmp_edit_task task = {
@@ -64,7 +64,7 @@ static void covers(void **state)
     fg_arena_destroy(world.arena);
 }
 
-static void retires(void **state)
+static void segments_retire_once_whatever_gets_lost(void **state)
 {
     const struct cmp_edit_task retire = {.kind = EDIT_RETIRE, .generations = first, .count = 1};
     struct cmp_edit_task deleted = {.kind = EDIT_DELETED_SEGMENTS, .count = 1};
@@ -90,7 +90,7 @@ static void retires(void **state)
     fg_arena_destroy(world.arena);
 }
 
-static void buries(void **state)
+static void tombstones_enter_and_leave_once(void **state)
 {
     struct cmp_edit_task task = {
         .kind = EDIT_BURY, .tombstone = {.id = {3, 3}, .selector = FG_LIT("{}"), .end_ns = 1}};
@@ -118,7 +118,7 @@ static void buries(void **state)
     fg_arena_destroy(world.arena);
 }
 
-static void asks(void **state)
+static void a_number_is_asked_once(void **state)
 {
     const struct cmp_edit_task ask = {.kind = EDIT_ASK, .asked = 4};
     const struct fg_blocks_await await = {.tombstone = {3, 3}, .awaits = 4};
@@ -154,7 +154,7 @@ static void asks(void **state)
     fg_arena_destroy(world.arena);
 }
 
-static void gives_up(void **state)
+static void an_edit_gives_up_after_its_attempts(void **state)
 {
     const struct cmp_edit_task retire = {.kind = EDIT_RETIRE, .generations = first, .count = 1};
     const struct fg_err away = {.code = FG_E_UNAVAILABLE, .msg = "away"};
@@ -181,8 +181,11 @@ static void gives_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(covers), cmocka_unit_test(retires),  cmocka_unit_test(buries),
-        cmocka_unit_test(asks),   cmocka_unit_test(gives_up),
+        cmocka_unit_test(blocks_enter_once_whatever_gets_lost),
+        cmocka_unit_test(segments_retire_once_whatever_gets_lost),
+        cmocka_unit_test(tombstones_enter_and_leave_once),
+        cmocka_unit_test(a_number_is_asked_once),
+        cmocka_unit_test(an_edit_gives_up_after_its_attempts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

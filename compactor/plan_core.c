@@ -1,4 +1,4 @@
-#include "compactor/plan.h"
+#include "compactor/plan_core.h"
 
 /* A plan on its way. */
 struct compaction_planning {
@@ -12,7 +12,7 @@ struct compaction_planning {
     int64_t *late_to_ns;
 };
 
-/* Blocks that are looked at together. */
+/* Blocks that are planned together. */
 struct plan_set {
     const struct fg_blocks_entry **items;
     uint32_t count;
@@ -29,7 +29,7 @@ static int64_t floor_to(int64_t time_ns, int64_t unit_ns)
     return time_ns < INT64_MIN + rest ? INT64_MIN : time_ns - rest;
 }
 
-/* The first and the last unit of all are cut short. */
+/* The first and the last unit of time are cut short. */
 static struct cmp_plan_span span_at(enum cmp_plan_level level, int64_t unit_ns, int64_t time_ns)
 {
     int64_t start_ns = floor_to(time_ns, unit_ns), rest_ns = time_ns % unit_ns;
@@ -66,24 +66,6 @@ bool cmp_plan_span_has_block(const struct fg_blocks *blocks, const struct cmp_pl
             blocks->blocks[i].start_ns == span->start_ns)
             return true;
     return false;
-}
-
-/* A retention of 0 is for ever. */
-static int64_t from_ns(int64_t wall_ns, int64_t retention_ns)
-{
-    return retention_ns == 0 ? INT64_MIN : fg_time_add(wall_ns, -retention_ns);
-}
-
-/* What is older than that is kept as merged nodes, if at all. */
-static int64_t profiles_from_ns(const struct compaction_planning *planning)
-{
-    return from_ns(planning->input->wall_ns, planning->config->retention_ns);
-}
-
-int64_t cmp_plan_keep_from_ns(const struct cmp_plan_config *config, int64_t wall_ns)
-{
-    return FG_MIN(from_ns(wall_ns, config->retention_ns),
-                  from_ns(wall_ns, config->rollup_retention_ns));
 }
 
 /* ---- shards ---- */
@@ -124,7 +106,7 @@ uint32_t cmp_plan_divide(const struct cmp_plan_config *config, enum cmp_plan_lev
         if (!divided)
             break;
     }
-    /* A single shard is its own half: once is enough. */
+    /* A single shard is its own half: keeps it once. */
     for (uint32_t i = 1, kept = 1, all = n; i < all; i++) {
         if (ranges[i].first == ranges[kept - 1].first)
             n--;
@@ -175,12 +157,16 @@ static bool job_name(struct compaction_planning *planning, struct cmp_plan_job *
     return true;
 }
 
-/* They are nobody else's from now on. */
+/* Gives the blocks to a job that replaces them: no other job may have them. */
 static bool job_take(struct compaction_planning *planning, struct cmp_plan_job *job,
                      const struct plan_set *set)
 {
-    for (uint32_t i = 0; i < set->count; i++)
-        planning->taken[set->items[i] - planning->input->blocks->blocks] = true;
+    for (uint32_t i = 0; i < set->count; i++) {
+        bool *taken = &planning->taken[set->items[i] - planning->input->blocks->blocks];
+
+        fg_assert(!*taken);
+        *taken = true;
+    }
     return job_name(planning, job, set);
 }
 
@@ -209,26 +195,9 @@ static enum cmp_plan_trouble trouble_of(const struct compaction_planning *planni
     return input->troubles == NULL ? PLAN_SOUND : input->troubles[block - input->blocks->blocks];
 }
 
-/* Is it older than anything that is kept? */
-static bool is_expired(const struct compaction_planning *planning,
-                       const struct fg_blocks_entry *block)
-{
-    return (!block->derived || block->rollup_only) && /* else it goes with what it is made of */
-           block->t_max_ns < cmp_plan_keep_from_ns(planning->config, planning->input->wall_ns);
-}
-
-/* Merged nodes of it were to stay, but cannot be made. */
-static bool is_lost(const struct compaction_planning *planning, const struct fg_blocks_entry *block)
-{
-    return !block->derived && trouble_of(planning, block) == PLAN_BROKEN &&
-           !is_expired(planning, block) &&
-           block->t_max_ns < fg_time_add(profiles_from_ns(planning), -PLAN_LOST_NS);
-}
-
-static enum fg_code plan_drop(struct compaction_planning *planning,
-                              bool (*goes)(const struct compaction_planning *planning,
-                                           const struct fg_blocks_entry *block),
-                              bool lost, struct fg_err *err)
+/* One job for all blocks of this fate. */
+static enum fg_code plan_drop(struct compaction_planning *planning, enum cmp_retention_fate fate,
+                              const char *why, struct fg_err *err)
 {
     const struct fg_blocks *blocks = planning->input->blocks;
     struct plan_set set = {
@@ -237,23 +206,21 @@ static enum fg_code plan_drop(struct compaction_planning *planning,
 
     if (set.items == NULL)
         return no_memory(err);
-    for (uint32_t i = 0; i < blocks->n_blocks && set.count < FG_BLOCKS_FROM_MAX; i++)
-        if (goes(planning, &blocks->blocks[i]))
-            set.items[set.count++] = &blocks->blocks[i];
+    for (uint32_t i = 0; i < blocks->n_blocks && set.count < FG_BLOCKS_FROM_MAX; i++) {
+        const struct fg_blocks_entry *block = &blocks->blocks[i];
+
+        if (cmp_retention_of(&planning->config->retention, block,
+                             trouble_of(planning, block) == PLAN_BROKEN,
+                             planning->input->wall_ns) == fate)
+            set.items[set.count++] = block;
+    }
     if (set.count == 0)
         return FG_OK;
-    job = job_add(planning, PLAN_DROP, lost ? "retention, unreadable" : "retention");
+    job = job_add(planning, PLAN_DROP, why);
     if (job == NULL || !job_take(planning, job, &set))
         return no_memory(err);
-    job->lost = lost;
+    job->lost = fate == RETENTION_LOST;
     return FG_OK;
-}
-
-static enum fg_code plan_drops(struct compaction_planning *planning, struct fg_err *err)
-{
-    if (plan_drop(planning, is_expired, false, err) != FG_OK)
-        return err->code;
-    return plan_drop(planning, is_lost, true, err);
 }
 
 /* ---- segments ---- */
@@ -265,11 +232,9 @@ uint64_t cmp_plan_segment_bytes(const struct fg_l0_segment *segment, const struc
     return (uint64_t)((double)segment->bytes * (double)part->profiles / (double)segment->profiles);
 }
 
-/*
- * Comes after its hour was merged, and is of the hour before the one it came in: it waits for that
- * one's merge, where what is little finds a place (job.c). In an open day only: elsewhere it is
- * merged with nothing.
- */
+/* The segment came after its hour was merged, in the following hour: it waits for that hour's
+ * merge, where a little data finds a place (job.c). Only within an open day: elsewhere it would be
+ * merged with nothing. */
 static bool can_wait(const struct compaction_planning *planning,
                      const struct fg_l0_segment *segment, const struct cmp_plan_span *last)
 {
@@ -294,7 +259,7 @@ static bool is_ready(const struct compaction_planning *planning,
            planning->input->l0->n_segments > FG_L0_SEGMENTS_MAX / 2;
 }
 
-/* Another job, unless the segment still fits into the last one. */
+/* Adds the segment to the last job, or to a new one if it does not fit. */
 static enum fg_code take_segment(struct compaction_planning *planning,
                                  const struct fg_l0_segment *segment, const struct fg_l0_part *part,
                                  struct cmp_plan_job **job, struct fg_err *err)
@@ -360,7 +325,7 @@ static int by_size(const void *a, const void *b)
     return fg_id_cmp(left->id, right->id);
 }
 
-/* The smallest blocks, as many as a job may take. */
+/* Takes the smallest blocks, as many as fit into a job. */
 static struct plan_set smallest(const struct compaction_planning *planning,
                                 const struct plan_set *set)
 {
@@ -374,7 +339,7 @@ static struct plan_set smallest(const struct compaction_planning *planning,
     return some;
 }
 
-/* Has what is not in the largest block waited long enough? set is sorted by size, of two or more.
+/* Is it time to fold the late data, all blocks but the largest? set: two or more, sorted by size.
  */
 static bool is_late_due(const struct compaction_planning *planning, const struct plan_set *set)
 {
@@ -404,10 +369,8 @@ static bool has_hours(const struct plan_set *set)
     return false;
 }
 
-/*
- * Blocks of one span that are to be one, as many of them as fit into a job. whole: those of hours
- * among them in any case. What is too large to have company stays as it is.
- */
+/* Plans to merge blocks of one span, as many as fit into a job. whole: hourly blocks among them in
+ * any case. A block that is too large to be merged with others stays as it is. */
 static enum fg_code plan_fitting(struct compaction_planning *planning, struct plan_set *set,
                                  const struct cmp_plan_span *span, bool whole, struct fg_err *err)
 {
@@ -421,7 +384,7 @@ static enum fg_code plan_fitting(struct compaction_planning *planning, struct pl
         return merge(planning, &some, span, "late", err);
     if (set->count < PLAN_MANY)
         return FG_OK;
-    /* Not the largest with them as long as they are less: it would be written again and again. */
+    /* Leaves out the largest while the others are less: it would be rewritten again and again. */
     if (some.count == set->count &&
         bytes_of(set) - set->items[set->count - 1]->bytes < set->items[set->count - 1]->bytes)
         some.count--;
@@ -439,7 +402,7 @@ static struct cmp_plan_range hull(const struct plan_set *set)
     return range;
 }
 
-/* A block that lies in both halves is divided, so that each half fits into jobs of its own. */
+/* Divides a block that lies in both halves, so that each half fits into jobs of its own. */
 static enum fg_code divide(struct compaction_planning *planning,
                            const struct fg_blocks_entry *block,
                            const struct cmp_plan_range halves[2], struct fg_err *err)
@@ -456,7 +419,7 @@ static enum fg_code divide(struct compaction_planning *planning,
     return FG_OK;
 }
 
-/* What is to become one block, but may be too much for one: then by halves of its shards. */
+/* Plans to merge what should become one block; by halves of the shards if it is too large. */
 static enum fg_code plan_shards(struct compaction_planning *planning, struct plan_set set,
                                 const struct cmp_plan_span *span, bool whole, struct fg_err *err)
 {
@@ -489,7 +452,7 @@ static enum fg_code plan_shards(struct compaction_planning *planning, struct pla
 
 /* ---- days and hours ---- */
 
-/* Blocks of a day one after the other, those of other levels apart; by span within. */
+/* Sorts by start, end and id, so that blocks of a day are next to each other. */
 static int by_span(const void *a, const void *b)
 {
     const struct fg_blocks_entry *left = *(const struct fg_blocks_entry *const *)a;
@@ -507,8 +470,8 @@ static struct plan_set sub(const struct plan_set *set, uint32_t from, uint32_t t
     return (struct plan_set){set->items + from, to - from};
 }
 
-/* Segments that are merged before: the day would have to be written again for them. But not for
- * ever: while somebody sends late data all the time, days come to an end too. */
+/* Does the day wait for segments that are merged first, for which it would have to be rewritten?
+ * Not for ever: a stream of late data must not keep a day open. */
 static bool waits_for_segments(const struct compaction_planning *planning,
                                const struct cmp_plan_span *day)
 {
@@ -565,7 +528,7 @@ static bool is_month(const struct fg_blocks_entry *block)
     return block->level == PLAN_MONTH;
 }
 
-/* Blocks that nobody has taken, of months or of what is shorter; sorted. */
+/* Gathers blocks that no job has taken, of 28 days or of shorter spans, sorted. */
 static bool gather(const struct compaction_planning *planning, bool months, struct plan_set *set)
 {
     const struct fg_blocks *blocks = planning->input->blocks;
@@ -607,7 +570,7 @@ static enum fg_code plan_spans(struct compaction_planning *planning, bool months
 
 /* ---- deletions ---- */
 
-/* Blocks that no other job writes anew. */
+/* Plans to rewrite blocks that no other job rewrites. */
 static enum fg_code plan_deletions(struct compaction_planning *planning, struct fg_err *err)
 {
     const struct fg_blocks *blocks = planning->input->blocks;
@@ -630,14 +593,14 @@ static enum fg_code plan_deletions(struct compaction_planning *planning, struct 
 
 /* ---- merged nodes over several blocks ---- */
 
-/* A level of them: its span, and the blocks they are made of. */
+/* A level of parent rollups: its span, and the level of its blocks. */
 struct rollup_level {
     enum cmp_plan_level level, of;
     int64_t unit_ns;
     const char *why;
 };
 
-/* Blocks that could be sources of nodes, sorted. */
+/* Gathers blocks that could be sources of a parent rollup, sorted. */
 static bool gather_level(const struct compaction_planning *planning, enum cmp_plan_level level,
                          struct plan_set *set)
 {
@@ -655,7 +618,7 @@ static bool gather_level(const struct compaction_planning *planning, enum cmp_pl
     return true;
 }
 
-/* Something else that is in the span: nodes of it, or hours that are to become days. */
+/* Does the span have a rollup already, or hourly blocks that will become daily ones? */
 static bool is_in_the_way(const struct compaction_planning *planning,
                           const struct rollup_level *level, const struct cmp_plan_span *span)
 {
@@ -672,7 +635,7 @@ static bool is_in_the_way(const struct compaction_planning *planning,
     return false;
 }
 
-/* Will they stay as they are for a while? set is of several. */
+/* Will the blocks stay as they are for a while? */
 static bool are_settled(const struct compaction_planning *planning, const struct plan_set *set)
 {
     const struct fg_blocks *blocks = planning->input->blocks;
@@ -689,7 +652,7 @@ static bool are_settled(const struct compaction_planning *planning, const struct
     return true;
 }
 
-/* Are they enough to be worth nodes over them, and no more than these can be of? */
+/* Are the blocks worth a parent rollup, and not more than one can have? */
 static bool are_many(const struct compaction_planning *planning, const struct plan_set *set)
 {
     uint64_t profiles = 0;
@@ -701,7 +664,8 @@ static bool are_many(const struct compaction_planning *planning, const struct pl
            bytes_of(set) >= planning->config->rollup_min_bytes;
 }
 
-/* Is it time? Not of what retention is about to take, nor of hours that are about to be a day. */
+/* Is it time? Not if retention is about to take the span, or hourly blocks are about to become a
+ * day. */
 static bool is_time(const struct compaction_planning *planning, const struct rollup_level *level,
                     const struct cmp_plan_span *span)
 {
@@ -712,7 +676,8 @@ static bool is_time(const struct compaction_planning *planning, const struct rol
 
     return is_over(span->end_ns, days ? config->day_delay_ns : config->hour_delay_ns, wall_ns) &&
            (days || !is_over(day.end_ns, config->day_delay_ns, wall_ns)) &&
-           span->start_ns >= profiles_from_ns(planning) && !waits_for_segments(planning, span);
+           span->start_ns >= cmp_retention_profiles_from_ns(&config->retention, wall_ns) &&
+           !waits_for_segments(planning, span);
 }
 
 static enum fg_code plan_rollup_span(struct compaction_planning *planning,
@@ -772,7 +737,8 @@ static enum fg_code plan_all_rollups(struct compaction_planning *planning, struc
 
 /* ---- merged nodes in place of blocks ---- */
 
-/* Nothing more comes for a while, or it comes all the time; and nothing is to be taken out. */
+/* No late data has come for a while, or it comes all the time; and no deletion concerns the blocks.
+ */
 static bool are_quiet(const struct compaction_planning *planning, const struct plan_set *set)
 {
     const struct cmp_plan_config *config = planning->config;
@@ -791,8 +757,8 @@ static bool are_quiet(const struct compaction_planning *planning, const struct p
            is_over(oldest_ns, config->fold_after_ns, planning->input->wall_ns);
 }
 
-/* The first of the set, as many as nodes can be made of at once. Days stay together where they
- * can: sets ascend by time. */
+/* Counts how many blocks, from the first, one rollup can sum up. Sets ascend by time, so days stay
+ * together if possible. */
 static uint32_t rollup_only_at_once(const struct compaction_planning *planning,
                                     const struct plan_set *set)
 {
@@ -803,7 +769,7 @@ static uint32_t rollup_only_at_once(const struct compaction_planning *planning,
         bytes += set->items[n]->bytes;
         profiles += set->items[n]->profiles;
         if (n > 0 && (bytes / PLAN_ROLLUP_ONLY_JOBS > planning->config->job_max_bytes ||
-                      profiles > UINT32_MAX)) /* which is the most a part may have */
+                      profiles > UINT32_MAX)) /* the maximum of a part */
             break;
     }
     return n;
@@ -812,7 +778,9 @@ static uint32_t rollup_only_at_once(const struct compaction_planning *planning,
 static enum fg_code replace_span(struct compaction_planning *planning, const struct plan_set *set,
                                  const struct cmp_plan_span *span, struct fg_err *err)
 {
-    if (span->end_ns > profiles_from_ns(planning) || !are_quiet(planning, set))
+    if (!cmp_retention_replaces(&planning->config->retention, span->end_ns,
+                                planning->input->wall_ns) ||
+        !are_quiet(planning, set))
         return FG_OK;
     for (uint32_t i = 0, n; i < set->count; i += n) {
         struct plan_set some = sub(set, i, set->count);
@@ -828,7 +796,7 @@ static enum fg_code replace_span(struct compaction_planning *planning, const str
     return FG_OK;
 }
 
-/* Each that may be the broken one is tried by itself, so that it holds up none of the others. */
+/* Plans suspect blocks one by one, so that a broken one holds up none of the others. */
 static enum fg_code replace_apart(struct compaction_planning *planning, struct plan_set *set,
                                   const struct cmp_plan_span *span, struct fg_err *err)
 {
@@ -853,9 +821,6 @@ static enum fg_code plan_rollup_only(struct compaction_planning *planning, bool 
     int64_t unit_ns = (months ? 28 : 7) * PLAN_DAY_NS;
     struct plan_set all;
 
-    if (cmp_plan_keep_from_ns(planning->config, planning->input->wall_ns) >=
-        profiles_from_ns(planning))
-        return FG_OK; /* nodes are not kept for longer */
     if (!gather(planning, months, &all))
         return no_memory(err);
     for (uint32_t i = 0, end; i < all.count; i = end) {
@@ -872,13 +837,37 @@ static enum fg_code plan_rollup_only(struct compaction_planning *planning, bool 
     return FG_OK;
 }
 
-/* What follows does not take them. Retention, which does, comes before. */
+/* Excludes blocks that are set aside from all later jobs. Retention, which may take them, is
+ * planned before. */
 static void leave_aside(struct compaction_planning *planning)
 {
     const struct cmp_plan_input *input = planning->input;
 
     for (uint32_t i = 0; input->blocks_aside != NULL && i < input->blocks->n_blocks; i++)
         planning->taken[i] = planning->taken[i] || input->blocks_aside[i];
+}
+
+/* Asserts what always holds of the jobs of a plan (plan_core.h) and each job shows by itself. */
+static void plan_check(const struct compaction_planning *planning)
+{
+    const struct cmp_plan_config *config = planning->config;
+
+    for (uint32_t i = 0; i < planning->plan.n_jobs; i++) {
+        const struct cmp_plan_job *job = &planning->plan.jobs[i];
+
+        fg_assert(job->kind == PLAN_SEGMENTS ? job->n_segments > 0 && job->n_blocks == 0
+                                             : job->n_blocks > 0 && job->n_segments == 0);
+        fg_assert(job->n_segments <= config->sources_max && job->n_blocks <= FG_BLOCKS_FROM_MAX);
+        if (job->kind == PLAN_MERGE)
+            fg_assert(job->n_blocks <= config->sources_max && job->n_ranges > 0 &&
+                      (job->n_blocks == 1 || job->bytes <= config->job_max_bytes));
+        if (job->kind == PLAN_SEGMENTS)
+            fg_assert(job->n_segments == 1 || job->bytes <= config->job_max_bytes);
+        for (uint32_t k = 1; k < job->n_blocks; k++)
+            fg_assert(fg_id_cmp(job->blocks[k - 1], job->blocks[k]) < 0);
+        for (uint32_t k = 1; k < job->n_segments; k++)
+            fg_assert(job->segments[k - 1] < job->segments[k]);
+    }
 }
 
 enum fg_code cmp_plan_make(const struct cmp_plan_config *config, const struct cmp_plan_input *input,
@@ -896,7 +885,9 @@ enum fg_code cmp_plan_make(const struct cmp_plan_config *config, const struct cm
     fg_assert(config->sources_max >= 2);
     if (planning.taken == NULL || planning.late_from_ns == NULL || planning.late_to_ns == NULL)
         return no_memory(err);
-    if (plan_drops(&planning, err) != FG_OK || plan_segments(&planning, err) != FG_OK ||
+    if (plan_drop(&planning, RETENTION_EXPIRED, "retention", err) != FG_OK ||
+        plan_drop(&planning, RETENTION_LOST, "retention, unreadable", err) != FG_OK ||
+        plan_segments(&planning, err) != FG_OK ||
         plan_rollup_only(&planning, false, err) != FG_OK ||
         plan_rollup_only(&planning, true, err) != FG_OK)
         return err->code;
@@ -904,6 +895,7 @@ enum fg_code cmp_plan_make(const struct cmp_plan_config *config, const struct cm
     if (plan_spans(&planning, false, err) != FG_OK || plan_spans(&planning, true, err) != FG_OK ||
         plan_deletions(&planning, err) != FG_OK || plan_all_rollups(&planning, err) != FG_OK)
         return err->code;
+    plan_check(&planning);
     *ret_plan = planning.plan;
     return FG_OK;
 }

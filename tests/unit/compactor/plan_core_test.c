@@ -3,7 +3,7 @@
  * profile is in one uncovered segment or one block; jobs keep to their bounds; and once nothing
  * more comes, plans come to an end with days of as few blocks as fit.
  */
-#include "compactor/plan.h"
+#include "compactor/plan_core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static struct cmp_plan_config config = {.hour_delay_ns = 10 * FG_MINUTE_NS,
                                         .job_max_bytes = 400 * PROFILE_BYTES,
                                         .sources_max = 40,
                                         .rollup_min_bytes = 5 * PROFILE_BYTES,
-                                        .rollup_retention_ns = 1};
+                                        .retention.rollups_ns = 1};
 
 struct profile {
     int64_t time_ns;
@@ -273,7 +273,7 @@ static void carry_out_keep(struct world *world, const struct cmp_plan_job *job)
     struct fg_err err;
     bool changed;
 
-    assert_true(job->end_ns <= fg_time_add(world->wall_ns, -config.retention_ns));
+    assert_true(job->end_ns <= fg_time_add(world->wall_ns, -config.retention.profiles_ns));
     for (uint32_t i = 0; i < job->n_blocks; i++) {
         const struct fg_blocks_entry *from = fg_blocks_find(&world->blocks, job->blocks[i]);
 
@@ -413,7 +413,7 @@ static void check_days(const struct world *world)
         }
 }
 
-static void any_stream(void **state)
+static void plans_of_any_stream_come_to_an_end(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
@@ -439,7 +439,7 @@ static void any_stream(void **state)
 
 /* The usual: six segments an hour, day after day. Each profile is written twice, late ones apart.
  */
-static void usual(void **state)
+static void a_steady_stream_gets_the_expected_jobs(void **state)
 {
     struct world *world = fg_new(struct world);
 
@@ -499,7 +499,7 @@ static void drop(struct world *world, const struct cmp_plan_job *job)
 }
 
 /* Nodes over spans that are over: each once, as long as what they are made of stays. */
-static void nodes_over_spans(void **state)
+static void parent_rollups_are_planned_when_settled(void **state)
 {
     struct world *world = fg_new(struct world);
     const int64_t week = 7 * PLAN_DAY_NS, month = 4 * week, first = (NOW / month + 1) * month;
@@ -541,7 +541,7 @@ static void nodes_over_spans(void **state)
     assert_int_equal(world->nodes[PLAN_WEEK], 9);
 
     /* What retention has begun to take gets none any more. */
-    config.retention_ns = world->wall_ns - first - PLAN_DAY_NS - FG_HOUR_NS;
+    config.retention.profiles_ns = world->wall_ns - first - PLAN_DAY_NS - FG_HOUR_NS;
     for (int i = 0; i < 2; i++) {
         const struct cmp_plan_input input = {&world->l0,     &world->blocks, NULL, NULL,
                                              world->wall_ns, NULL,           NULL};
@@ -555,12 +555,12 @@ static void nodes_over_spans(void **state)
         assert_int_equal(count_nodes(world, PLAN_WEEK), 7);
         assert_int_equal(count_nodes(world, PLAN_MONTH), 1);
     }
-    config.retention_ns = 0;
+    config.retention.profiles_ns = 0;
     fg_arena_destroy(world->arena);
     free(world);
 }
 
-static void retention(void **state)
+static void expired_blocks_are_dropped(void **state)
 {
     struct world *world = fg_new(struct world);
     struct cmp_plan_input input;
@@ -573,7 +573,7 @@ static void retention(void **state)
     world->wall_ns += 2 * PLAN_DAY_NS;
     settle(world);
     assert_true(world->blocks.n_blocks > 0);
-    config.retention_ns = 40 * PLAN_DAY_NS;
+    config.retention.profiles_ns = 40 * PLAN_DAY_NS;
     world->wall_ns += 30 * PLAN_DAY_NS;
     input =
         (struct cmp_plan_input){&world->l0, &world->blocks, NULL, NULL, world->wall_ns, NULL, NULL};
@@ -582,14 +582,14 @@ static void retention(void **state)
         assert_int_equal(plan.jobs[i].kind, PLAN_DROP);
         for (uint32_t b = 0; b < plan.jobs[i].n_blocks; b++)
             assert_true(fg_blocks_find(&world->blocks, plan.jobs[i].blocks[b])->t_max_ns <
-                        cmp_plan_keep_from_ns(&config, world->wall_ns));
+                        cmp_retention_keep_from_ns(&config.retention, world->wall_ns));
     }
     world->wall_ns += 30 * PLAN_DAY_NS;
     input.wall_ns = world->wall_ns;
     must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     assert_int_equal(plan.n_jobs, 1);
     assert_int_equal(plan.jobs[0].n_blocks, world->blocks.n_blocks);
-    config.retention_ns = 0;
+    config.retention.profiles_ns = 0;
     fg_arena_destroy(world->arena);
     free(world);
 }
@@ -605,15 +605,15 @@ static uint32_t count_alone(const struct world *world)
 
 /* Nodes are kept for longer than profiles: weeks take the place of their days, whatever comes late,
  * and no profile is lost until it is older than nodes may be. */
-static void nodes_outlive_profiles(void **state)
+static void expired_weeks_are_replaced_by_rollups(void **state)
 {
     const int64_t week = 7 * PLAN_DAY_NS, first = (NOW / week + 1) * week;
     struct world *world = fg_new(struct world);
 
     (void)state;
     world_open(world, 4);
-    config.retention_ns = 10 * PLAN_DAY_NS;
-    config.rollup_retention_ns = 60 * PLAN_DAY_NS;
+    config.retention.profiles_ns = 10 * PLAN_DAY_NS;
+    config.retention.rollups_ns = 60 * PLAN_DAY_NS;
     world->wall_ns = first;
     for (int half = 0; half < 2 * 7 * 6; half++) {
         arrive_at(world, world->wall_ns, 1 + (uint32_t)draw(world, 4));
@@ -657,19 +657,19 @@ static void nodes_outlive_profiles(void **state)
     free(deleted);
 
     /* For ever is for ever; else they are too old themselves one day. */
-    config.rollup_retention_ns = 0;
+    config.retention.rollups_ns = 0;
     world->wall_ns += 500 * PLAN_DAY_NS;
     settle(world);
     assert_int_equal(count_alone(world), world->blocks.n_blocks);
-    config.rollup_retention_ns = 7 * PLAN_DAY_NS;
+    config.retention.rollups_ns = 7 * PLAN_DAY_NS;
     const struct cmp_plan_input later = {&world->l0,     &world->blocks, NULL, NULL,
                                          world->wall_ns, NULL,           NULL};
     must(cmp_plan_make(&config, &later, world->arena, &plan, &err), &err);
     assert_int_equal(plan.n_jobs, 1);
     drop(world, &plan.jobs[0]);
     assert_int_equal(world->blocks.n_blocks, 0);
-    config.retention_ns = 0;
-    config.rollup_retention_ns = 1;
+    config.retention.profiles_ns = 0;
+    config.retention.rollups_ns = 1;
     fg_arena_destroy(world->arena);
     free(world);
 }
@@ -685,7 +685,7 @@ static const struct cmp_plan_job *job_of(const struct cmp_plan *plan, struct fg_
 }
 
 /* What could not be made nodes of holds up none of its week, and goes a fortnight late. */
-static void broken_blocks_are_apart(void **state)
+static void broken_blocks_get_jobs_of_their_own(void **state)
 {
     const int64_t week = 7 * PLAN_DAY_NS, first = (NOW / week + 1) * week;
     enum cmp_plan_trouble troubles[7] = {[1] = PLAN_SUSPECT, [4] = PLAN_BROKEN};
@@ -700,9 +700,9 @@ static void broken_blocks_are_apart(void **state)
         arrive_at(world, first + day * PLAN_DAY_NS, 3);
     world->wall_ns = first + 9 * PLAN_DAY_NS;
     settle(world);
-    config.retention_ns = 10 * PLAN_DAY_NS;
-    config.rollup_retention_ns = 0;
-    world->wall_ns = first + week + config.retention_ns;
+    config.retention.profiles_ns = 10 * PLAN_DAY_NS;
+    config.retention.rollups_ns = 0;
+    world->wall_ns = first + week + config.retention.profiles_ns;
     input = (struct cmp_plan_input){&world->l0,     &world->blocks, NULL, troubles,
                                     world->wall_ns, NULL,           NULL};
     must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
@@ -714,22 +714,23 @@ static void broken_blocks_are_apart(void **state)
         assert_int_equal(job->n_blocks, troubles[i] == PLAN_SOUND ? 5 : 1);
     }
 
-    input.wall_ns = world->blocks.blocks[4].t_max_ns + config.retention_ns + PLAN_LOST_NS + 1;
+    input.wall_ns =
+        world->blocks.blocks[4].t_max_ns + config.retention.profiles_ns + RETENTION_LOST_NS + 1;
     must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     assert_int_equal(plan.jobs[0].kind, PLAN_DROP);
     assert_true(plan.jobs[0].lost);
     assert_int_equal(plan.jobs[0].n_blocks, 1);
     assert_true(fg_id_eq(plan.jobs[0].blocks[0], world->blocks.blocks[4].id));
-    config.retention_ns = 0; /* what is kept for ever is not lost either */
+    config.retention.profiles_ns = 0; /* what is kept for ever is not lost either */
     must(cmp_plan_make(&config, &input, world->arena, &plan, &err), &err);
     for (uint32_t i = 0; i < plan.n_jobs; i++)
         assert_int_equal(plan.jobs[i].kind, PLAN_ROLLUP);
-    config.rollup_retention_ns = 1;
+    config.retention.rollups_ns = 1;
     fg_arena_destroy(world->arena);
     free(world);
 }
 
-static void rewrites_what_a_deletion_names(void **state)
+static void blocks_of_a_deletion_are_rewritten(void **state)
 {
     struct world *world = fg_new(struct world);
     bool *deleted;
@@ -776,7 +777,7 @@ static void spans_cover_all_time(void **state)
         cmp_plan_span_of(&config, NOW, cmp_plan_span_of(&config, NOW, INT64_MIN).end_ns).start_ns);
 }
 
-static void divides_shards(void **state)
+static void large_days_are_divided_by_shards(void **state)
 {
     struct cmp_plan_range ranges[PLAN_SHARES_MAX];
     const struct cmp_plan_range all = {0, UINT16_MAX}, one = {77, 77}, some = {100, 300};
@@ -797,15 +798,15 @@ static void divides_shards(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_stream),
-        cmocka_unit_test(usual),
-        cmocka_unit_test(nodes_over_spans),
-        cmocka_unit_test(retention),
-        cmocka_unit_test(nodes_outlive_profiles),
-        cmocka_unit_test(broken_blocks_are_apart),
-        cmocka_unit_test(rewrites_what_a_deletion_names),
+        cmocka_unit_test(plans_of_any_stream_come_to_an_end),
+        cmocka_unit_test(a_steady_stream_gets_the_expected_jobs),
+        cmocka_unit_test(parent_rollups_are_planned_when_settled),
+        cmocka_unit_test(expired_blocks_are_dropped),
+        cmocka_unit_test(expired_weeks_are_replaced_by_rollups),
+        cmocka_unit_test(broken_blocks_get_jobs_of_their_own),
+        cmocka_unit_test(blocks_of_a_deletion_are_rewritten),
         cmocka_unit_test(spans_cover_all_time),
-        cmocka_unit_test(divides_shards),
+        cmocka_unit_test(large_days_are_divided_by_shards),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
