@@ -203,7 +203,7 @@ static enum fg_code json_of_rollups(struct fg_slice file, const struct fg_block_
 static enum fg_code json_of_part(struct fg_slice file, const struct fg_block_part *part,
                                  json_t **ret_part, struct fg_err *err)
 {
-    json_t *rollups, *json;
+    json_t *rollups = NULL, *json;
 
     if (json_of_rollups(file, part, &rollups, err) != FG_OK)
         return err->code;
@@ -230,7 +230,7 @@ static enum fg_code json_of_part(struct fg_slice file, const struct fg_block_par
 static enum fg_code print_json(struct fg_slice file, const struct fg_block_directory *directory,
                                FILE *out, struct fg_err *err)
 {
-    json_t *parts = json_array(), *part;
+    json_t *parts = json_array(), *part = NULL;
 
     for (uint32_t p = 0; p < directory->n_parts; p++) {
         if (json_of_part(file, &directory->parts[p], &part, err) != FG_OK) {

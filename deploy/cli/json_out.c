@@ -9,14 +9,14 @@
 json_t *cli_json_text(struct fg_slice text)
 {
     json_t *string = json_stringn((const char *)text.ptr, text.len);
-    char *copy;
+    uint8_t *copy;
 
     if (string != NULL)
         return string;
     copy = fg_malloc(text.len + 1);
     for (size_t i = 0; i < text.len; i++)
-        copy[i] = text.ptr[i] < 0x80 ? (char)text.ptr[i] : '?';
-    string = json_stringn(copy, text.len);
+        copy[i] = text.ptr[i] < 0x80 ? text.ptr[i] : '?';
+    string = json_stringn((const char *)copy, text.len);
     free(copy);
     fg_assert(string != NULL);
     return string;
