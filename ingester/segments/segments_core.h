@@ -48,10 +48,10 @@
  * compares.
  *
  * Clean. Whoever deletes has to know when no head has anything any more that it had when it was
- * asked (compactor/completion_core.h). So the manifest has a number, `asked`, that is raised for that. The
- * greatest one seen is the era; a chunk has the era in which it began, or the least era of what
- * it took over. The least era of all chunks, committed ones included, is what this store is clean
- * of. Each commit says it, and a REPORT does if there is nothing to commit.
+ * asked (compactor/completion_core.h). So the manifest has a number, `asked`, that is raised for
+ * that. The greatest one seen is the era; a chunk has the era in which it began, or the least era
+ * of what it took over. The least era of all chunks, committed ones included, is what this store is
+ * clean of. Each commit says it, and a REPORT does if there is nothing to commit.
  *
  * Thread: the one that writes the head (the committer's), between its batches: what
  * ing_segments_core_admit() allows is written before the next event is handed in, and what SEAL,
