@@ -21,6 +21,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import canary  # noqa: E402
+import examples  # noqa: E402
 import flamegrid  # noqa: E402
 import pprof  # noqa: E402
 from flamegrid import check  # noqa: E402
@@ -767,6 +768,19 @@ def case_canary_failures(cli):
     cli.bad(2, "--for soon is not a duration", "canary", "--for", "soon")
     cli.bad(2, "only options", "canary", "http://somewhere")
     cli.bad(1, "999999", "canary", "--listen", "127.0.0.1:999999")
+
+
+def case_examples_of_the_documents_work(cli):
+    """Every command of the two pages, in order, as a reader would type them: none fails, and the answer that is shown is the answer."""
+    folder = os.path.join(cli.folder, "examples")
+    with flamegrid.Server() as server, examples.target(gzip.compress(pprof.make(STACKS, time.time_ns()))) as target:
+        server.start().wait_ready()
+        for page in ("distributor/API.md", "querier/API.md"):
+            said = examples.run(page, folder, {"http://127.0.0.1:4040": "http://127.0.0.1:%d" % server.port,
+                                               "http://localhost:6060": target})
+        found, _ = json.JSONDecoder().raw_decode(said)  # the next answer follows
+        shown = json.loads(examples.blocks("querier/API.md", "json")[0])
+        check(found == shown, "%s", said)
 
 
 def main():
