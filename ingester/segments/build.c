@@ -12,7 +12,6 @@
  * and the iterator shows the head as it was at its creation; the core then throws the segment away
  * (`stale`).
  */
-
 #include "ingester/segments/build.h"
 
 #include "common/storage/block/file.h"

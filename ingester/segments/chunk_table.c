@@ -2,7 +2,6 @@
  * Chunks and groups are pieces of memory of their own, so pointers to them stay valid while the
  * arrays grow; lists of the core keep such pointers. The maps find places in the arrays.
  */
-
 #include "ingester/segments/chunk_table.h"
 
 #include <stdlib.h>

@@ -6,7 +6,6 @@
  * The second half changes nothing in memory before its batch is written. It collects chunks as they
  * are to be (`changed`), and with an undo batch the way back.
  */
-
 #include "ingester/segments/compare.h"
 
 static const size_t arena_max_bytes = (size_t)1 << 30; /* 16 bytes for each profile, and some */

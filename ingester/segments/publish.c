@@ -5,7 +5,6 @@
  *
  * No call repeats itself: after a failure the core reads the manifest, which tells what was done.
  */
-
 #include "ingester/segments/publish.h"
 
 #include "common/base/str.h"

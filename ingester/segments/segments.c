@@ -11,7 +11,6 @@
  *   lock        of requests, waits and the copy of the status; never held for I/O
  *   core_lock   of the core, for one step or one question; never held for I/O
  */
-
 #include "common/runtime/log.h"
 #include "common/runtime/rwlock.h"
 #include "ingester/segments/compare.h"

@@ -5,7 +5,6 @@
  *
  * Callbacks run without any lock, since they submit jobs and answer calls.
  */
-
 #include "ingester/segments/segments_impl.h"
 
 /* ---- readers ---- */
