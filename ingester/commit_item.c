@@ -6,6 +6,7 @@ void ing_commit_item_init(struct ing_commit_item *item)
 {
     *item = (struct ing_commit_item){0};
     fg_store_batch_init(&item->defs);
+    /* No limit: the batch that it encodes has passed the limits of a message. */
     fg_buf_init(&item->records, SIZE_MAX);
 }
 

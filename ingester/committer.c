@@ -27,6 +27,7 @@ struct ing_committer {
     struct fg_metrics *metrics;
     pthread_t thread;
     pthread_mutex_t lock; /* of all below; never held while something is written */
+    /* Only the thread waits on it, so one signal is enough for each change. */
     pthread_cond_t wake;
     struct ing_commit_item *first, *last;
     uint64_t queued_bytes, queued_items;
@@ -53,6 +54,7 @@ static void gather(struct ing_committer *committer)
 
     if (committer->config.delay_ns <= 0)
         return;
+    /* A visit ends the gathering: the thread that posted it waits for its answer. */
     while (!committer->stop && committer->first_visit == NULL && committer->queued_items > 0 &&
            committer->queued_items < GROUP_ITEMS_ENOUGH)
         if (pthread_cond_timedwait(&committer->wake, &committer->lock, &until) != 0)
@@ -93,6 +95,9 @@ static void *run(void *arg)
         while (committer->first == NULL && committer->first_visit == NULL && !committer->stop)
             (void)pthread_cond_wait(&committer->wake, &committer->lock);
         gather(committer);
+        /* Items and visits of one moment. What is left in the queue comes after these visits, so a
+         * visit may find pushes waiting that were submitted before it; none of them is answered
+         * yet. */
         items = take_group(committer);
         visits = committer->first_visit;
         committer->first_visit = committer->last_visit = NULL;
@@ -108,6 +113,7 @@ static void *run(void *arg)
             visits = visit->next; /* run() may free it */
             visit->run(visit);
         }
+        /* Also after visits alone: intake.c posts an empty one to have the store healed. */
         committer->config.after(committer->config.arg);
     }
 }
@@ -130,6 +136,7 @@ void ing_committer_post(struct ing_committer *committer, struct ing_committer_vi
 
 bool ing_committer_submit(struct ing_committer *committer, struct ing_commit_item *item)
 {
+    /* Counted once more when it is taken off the queue: until then nobody changes the item. */
     uint64_t bytes = ing_commit_item_bytes(item);
     bool fits;
 
@@ -199,6 +206,7 @@ void ing_committer_destroy(struct ing_committer *committer)
     if (committer == NULL)
         return;
     (void)pthread_mutex_lock(&committer->lock);
+    /* Workers and segments have ended, so nothing is submitted or posted behind this. */
     committer->stop = true;
     (void)pthread_cond_signal(&committer->wake);
     (void)pthread_mutex_unlock(&committer->lock);

@@ -24,6 +24,7 @@ void ing_damage_set_aside(struct ing_damage *damage, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    /* The first is shown to operators: those after it often follow from it. */
     if (damage->set_aside++ == 0)
         memcpy(damage->first, text, sizeof text);
     fg_log_error("damaged head record set aside", fg_ls("record", text));

@@ -6,6 +6,8 @@ enum fg_code ing_dedup_head_find(struct fg_store *store, const struct ing_head_p
                                  const uint32_t *numbers, uint32_t n_numbers, bool *ret_found,
                                  struct fg_err *err)
 {
+    /* The key follows from the content except for the number of the chunk, so each possible place
+     * costs one look-up. */
     struct ing_head_profile_key there = *key;
     bool found = false;
     enum fg_code code = FG_OK;

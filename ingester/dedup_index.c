@@ -1,3 +1,16 @@
+/*
+ * A search goes from the manifests down to ids: the objects of the tenant whose time overlaps,
+ * their directories, the groups of each part, and the ids of the groups that are asked for.
+ * Everything that was parsed is cached by object, so the next late profile of a group needs only
+ * the manifests. Objects never change, so the cache is never wrong.
+ *
+ * Locks: `lock` guards the kept manifests and is held for the steps of a snapshot only; the bucket
+ * is read without it. The cache has its own lock.
+ *
+ * Damage makes a query unsure instead of failing it, because one lost object must not stop the
+ * pushes of everybody. A missing object is different: at first it means that the snapshot is old,
+ * and only a fresh snapshot that still lists it makes it lost.
+ */
 #include "ingester/dedup_index.h"
 
 #include "common/base/arena.h"
@@ -8,11 +21,11 @@
 enum {
     TENANTS_MAX = 64,           /* manifests that are kept; late data is of few tenants at a time */
     ATTEMPTS_MAX = 3,           /* objects that are gone mean that the snapshot is old */
-    CACHED_MAX_BYTES = 1 << 30, /* memory of one parsed cached */
+    CACHED_MAX_BYTES = 1 << 30, /* memory of one parsed part of an object */
     WHOLE_MAX_BYTES = 256 << 20, /* segments that are larger are read piece by piece */
 };
 
-/* Older manifests are asked for again. A least generation that is newer is one reason more. */
+/* Manifests that are older than this, or than the least generation of a search, are read again. */
 static const int64_t MANIFEST_AGE_NS = 5 * FG_SECOND_NS;
 
 /* What is cached of objects; for the ids of a group the shard is part of the kind. */
@@ -84,7 +97,7 @@ static enum fg_code take_snapshot(struct search *search, uint64_t least, bool fr
     return fg_snapshots_take(search->dedup->snapshots, &search->snapshot, &how, search->err);
 }
 
-/* ---- objects of objects ---- */
+/* ---- cached parts of objects ---- */
 
 /* An object on its way through a search. */
 struct dedup_object {
@@ -119,6 +132,7 @@ static void copy_range(const struct search *search, struct fg_block_range range,
                                          FG_MIN(range.offset, search->whole.len), SIZE_MAX);
 
     *get = (struct fg_bucket_request){.verb = FG_BUCKET_GET};
+    /* A copy, so that both ways of getting a range are freed alike. */
     fg_buf_init(&get->body, range.len);
     fg_buf_append(&get->body, piece.ptr, FG_MIN(piece.len, range.len));
 }
@@ -155,7 +169,7 @@ static enum fg_code get_range(const struct search *search, const struct dedup_ob
     return FG_OK;
 }
 
-/* Which cached. */
+/* What to get from the cache, or to load. */
 struct dedup_wanted {
     const struct dedup_object *object;
     enum what what;
@@ -219,6 +233,8 @@ static enum fg_code add_ids_of_page(const struct search *search, const struct de
         code =
             fg_block_rows_parse(index, page, fg_buf_slice(&get.body), scratch, &rows, search->err);
     fg_bucket_clear(&get);
+    /* Pages of ids and of rows are cut at different profiles, so several pages of ids may cover one
+     * page of rows. */
     for (uint32_t p = 0; code == FG_OK && p < id_pages->count; p++) {
         const struct fg_block_page *ids_page = &id_pages->pages[p];
         struct fg_id *ids;
@@ -243,7 +259,7 @@ static enum fg_code add_ids_of_page(const struct search *search, const struct de
     return code;
 }
 
-/* The group's number of profiles is known, and so is when they were. */
+/* Loads the ids of a group. Reads only the pages of rows whose time overlaps the window. */
 static enum fg_code load_ids(const struct search *search, const struct dedup_wanted *wanted,
                              struct dedup_cached *cached)
 {
@@ -260,6 +276,7 @@ static enum fg_code load_ids(const struct search *search, const struct dedup_wan
     fg_bucket_clear(&get);
     if (code != FG_OK)
         return code;
+    /* As many as the part has: an upper bound that is known before the pages are read. */
     cached->ids = fg_arena_new(cached->arena, struct fg_id, part->n_profiles);
     if (cached->ids == NULL)
         return fg_fail(search->err, FG_E_LIMIT, "%s: too many ids", wanted->object->name);
@@ -303,6 +320,8 @@ static enum fg_code get_cached(const struct search *search, const struct dedup_w
 
     for (;;) {
         entry = fg_cache_open(search->dedup->cache, &key, &state, &mine);
+        /* Exactly one caller loads; the others wait for it or, if it fails, try themselves with
+         * their own deadline. */
         if (mine)
             break;
         if (state == FG_CACHE_LOADING)
@@ -425,6 +444,8 @@ static bool is_damaged(const struct search *search, const char *object)
 {
     enum fg_code code = search->err->code;
 
+    /* A lost object is believed only in a fresh snapshot (lost_is_lost): before that, a compactor
+     * may have replaced it. */
     if (!fg_damage_unusable(code) || (code == FG_E_NOT_FOUND && !search->lost_is_lost))
         return false;
     fg_damage_met(search->dedup->config.bucket->damage, object, code, search->err->msg);
@@ -453,6 +474,7 @@ static enum fg_code search_group(const struct search *search, struct dedup_wante
     if (get_cached(search, &wanted, &entry) != FG_OK) {
         if (!is_damaged(search, wanted.object->name))
             return search->err->code;
+        /* The group is listed, so the object has ids of it, and which ones is unknown. */
         *query->unsure = true;
         return FG_OK;
     }
@@ -514,6 +536,7 @@ static enum fg_code read_whole(struct search *search, const struct dedup_object 
     struct fg_bucket_request get;
 
     search->want_whole = false;
+    /* Then pieces are read on demand. */
     if (object->bytes > WHOLE_MAX_BYTES)
         return FG_OK;
     if (call_range(search, object, (struct fg_block_range){0, object->bytes}, &get) != FG_OK)
@@ -559,6 +582,7 @@ static enum fg_code search_segment(struct search *search, const struct fg_l0_seg
     const struct fg_l0_part *part = tenant == FG_L0_NO_TENANT ? NULL : fg_l0_part(segment, tenant);
     char name[FG_NAME_MAX_BYTES];
 
+    /* The manifest says which tenants a segment has, so most segments cost nothing. */
     if (part == NULL)
         return FG_OK;
     fg_name_segment(name, &segment->id);
@@ -613,7 +637,8 @@ static void clear_answers(const struct search *search)
     }
 }
 
-/* A damaged manifest of the tenant leaves its queries open, and no others. */
+/* Takes the snapshot. If the manifest of the tenant is damaged, the queries of this tenant become
+ * unsure; other tenants are not affected. */
 static enum fg_code take_tenant_snapshot(struct search *search, uint64_t least, bool fresh,
                                          bool *ret_taken)
 {
@@ -627,11 +652,13 @@ static enum fg_code take_tenant_snapshot(struct search *search, uint64_t least, 
         !fg_snapshot_has_l0(&search->snapshot) ||
         fg_name_blocks(name, search->tenant, &unused) != FG_OK || !is_damaged(search, name))
         return search->err->code;
+    /* It is unknown which blocks there are, so any time may be affected. */
     make_unsure(search, INT64_MIN, INT64_MAX);
     return FG_OK;
 }
 
-/* *ret_generation: of what was searched; as it was where the tenant's manifest is damaged. */
+/* Searches everything that is live. Lowers *ret_generation to the generation that was searched;
+ * leaves it if the manifest of the tenant is damaged. */
 static enum fg_code search_all(struct search *search, uint64_t least, uint64_t *ret_generation)
 {
     for (unsigned attempt = 1;; attempt++) {
@@ -639,12 +666,15 @@ static enum fg_code search_all(struct search *search, uint64_t least, uint64_t *
         enum fg_code code;
 
         search->lost_is_lost = attempt == ATTEMPTS_MAX;
+        /* Drops the answers of an attempt that failed half-way. Ids that it found stay found: they
+         * were in a live object. */
         clear_answers(search);
         code = take_tenant_snapshot(search, least, attempt > 1, &taken);
         if (code == FG_OK && taken)
             code = search_segments(search);
         if (code == FG_OK && taken)
             code = search_blocks(search);
+        /* The least of all tenants: the caller takes it for what every query was compared with. */
         if (code == FG_OK && taken)
             *ret_generation = FG_MIN(*ret_generation, fg_snapshot_generation(&search->snapshot));
         if (code != FG_E_NOT_FOUND || attempt == ATTEMPTS_MAX)
@@ -663,7 +693,7 @@ static void end_snapshot(struct search *search)
     fg_snapshots_close(search->dedup->snapshots, &search->snapshot);
 }
 
-/* The queries of the tenant of the first, and how many these are. */
+/* Takes over the queries of the tenant that the first one is about. Returns how many these are. */
 static size_t take_tenant(struct search *search, const struct ing_dedup_query *queries, size_t n)
 {
     search->tenant = queries[0].tenant;
@@ -723,6 +753,8 @@ static enum fg_code find_everywhere(struct search *search, const struct ing_dedu
 
     fg_metric_add(search->dedup->metrics, DEDUP_SEARCHES, 1);
     for (size_t i = 0; code == FG_OK && i < n;) {
+        /* One tenant after another, since a snapshot is of one. Queries of a tenant are adjacent.
+         */
         begin_snapshot(search, &queries[i].tenant);
         i += take_tenant(search, queries + i, n - i);
         code = search_all(search, least, &generation);
@@ -754,6 +786,7 @@ enum fg_code ing_dedup_find(struct ing_dedup *dedup, const struct ing_dedup_quer
         *ret_generation = only;
     /* The caller takes the answer for everything up to this generation. */
     fg_assert(code != FG_OK || *ret_generation >= (only != 0 ? only : least));
+    /* Relaxed: a count that only says that the bucket has answered; it publishes nothing. */
     if (code == FG_OK)
         (void)atomic_fetch_add_explicit(&dedup->n_found, 1, memory_order_relaxed);
     free(search.queries);

@@ -1,3 +1,12 @@
+/*
+ * Two levels of locks. The table's lock guards the list of dictionaries, their references and
+ * states. Each dictionary has a lock of its own for what readers copy (`published`, views). Order:
+ * table, then dictionary (dict_memory()). Neither is held while a dictionary is read from the store
+ * or a tree is merged.
+ *
+ * All else in a dictionary belongs to one thread: at first to the one that reads it from the store,
+ * and then, for the newest generation, to the worker its service is pinned to.
+ */
 #include "ingester/dict.h"
 
 #include <pthread.h>
@@ -39,8 +48,8 @@ struct ing_dict_table {
     struct fg_store *store;
     struct ing_dict *buckets[TABLE_BUCKETS];
     uint64_t tick, memory_max_bytes;
-    /* Changed under the lock. Atomic, because a scrape must not wait for the lock, which is held
-     * while a dictionary is read from the store. */
+    /* Changed under the lock. Atomic, so that a scrape does not wait for the lock: shrink() walks
+     * the whole table under it. */
     _Atomic uint64_t bytes;
     uint64_t count; /* of dictionaries in memory */
 };
@@ -53,6 +62,8 @@ static void publish(struct ing_dict *dict)
     struct fg_outgrown unused = {0};
     struct ing_dict_view view = {dict->tree, dict->stacks, dict->n_stacks};
 
+    /* Readers get arrays and counts only. Maps may be rebuilt in place by the worker, so no reader
+     * may see them. */
     view.tree.self = NULL;
     view.tree.map = (struct fg_map){0};
     view.tree.symbols.string_map = (struct fg_map){0};
@@ -65,10 +76,13 @@ static void publish(struct ing_dict *dict)
     dict->published_bytes = sizeof *dict + fg_tree_bytes(&dict->tree) +
                             fg_map_bytes(&dict->stack_map) +
                             dict->cap_stacks * sizeof *dict->stacks;
+    /* The new addresses are published in the same critical section: a view that begins later cannot
+     * point to the old arrays. */
     fg_outgrown_move(&dict->old, &dict->outgrown);
     if (dict->n_views == 0)
         fg_outgrown_move(&unused, &dict->old);
     (void)pthread_mutex_unlock(&dict->lock);
+    /* Without the lock, since freeing large arrays takes a while. */
     fg_outgrown_free(&unused);
 }
 
@@ -171,6 +185,8 @@ uint32_t ing_dict_resolve(struct ing_dict *dict, const struct fg_wire_batch *bat
         n_new += nodes[i] == UINT32_MAX;
         n_undefined += nodes[i] == UINT32_MAX && batch->stacks[i].locations == NULL;
     }
+    /* All or nothing: a dictionary that has taken half of a batch would have stacks that no record
+     * on disk brings along. */
     if (n_new == 0 || n_undefined > 0)
         return n_undefined;
     fg_symbols_import_init(&import, &dict->tree.symbols, &batch->symbols);
@@ -181,6 +197,7 @@ uint32_t ing_dict_resolve(struct ing_dict *dict, const struct fg_wire_batch *bat
         add_stack(dict, batch->stacks[i].id, nodes[i]);
     }
     fg_symbols_import_done(&import);
+    /* Before the push is committed: a query that reads its records needs these stacks. */
     publish(dict);
     return 0;
 }
@@ -270,6 +287,8 @@ void ing_dict_put_chunk(struct ing_dict *dict, struct fg_store_batch *out)
     fg_store_put(out, HEAD_DICT, fg_buf_slice(&key), fg_buf_slice(&value));
     fg_buf_done(&key);
     fg_buf_done(&value);
+    /* Counted as put before the batch is written. If the write fails, the generation ends, so
+     * nothing depends on the chunk. */
     dict->mark = fg_symbols_mark(&dict->tree.symbols);
     dict->n_nodes_put = dict->tree.n_nodes;
     dict->n_stacks_put = dict->n_stacks;
@@ -282,6 +301,7 @@ static bool decode_nodes(struct ing_dict *dict, struct fg_cur *cur)
     uint64_t first = fg_cur_varint(cur);
     uint64_t count = fg_cur_count(cur, 2);
 
+    /* A chunk before this one is missing: numbers would shift. */
     if (first != tree->n_nodes)
         return false;
     for (uint64_t i = 0; i < count; i++) {
@@ -441,6 +461,7 @@ void ing_dict_table_destroy(struct ing_dict_table *table)
         while (dict != NULL) {
             struct ing_dict *next = dict->next;
 
+            /* Pushes, queries and builds have ended. */
             fg_assert(dict->refs == 0);
             dict_free(dict);
             dict = next;
@@ -522,6 +543,8 @@ bool ing_dict_delete(struct ing_dict_table *table, uint32_t service, uint32_t ge
     (void)pthread_mutex_lock(&table->lock);
     dict = find(table, service, generation);
     in_use = dict != NULL && dict->refs > 0;
+    /* Out of the table in the same critical section: nobody can take a reference to what is about
+     * to be deleted from the store. */
     if (dict != NULL && !in_use)
         evict(table, dict);
     (void)pthread_mutex_unlock(&table->lock);
@@ -537,6 +560,7 @@ static void shrink(struct ing_dict_table *table)
     while (table->bytes > table->memory_max_bytes) {
         struct ing_dict *oldest = NULL;
 
+        /* A walk over all of them for each eviction: rare, and there are some hundreds. */
         for (size_t b = 0; b < TABLE_BUCKETS; b++)
             for (struct ing_dict *dict = table->buckets[b]; dict != NULL; dict = dict->next)
                 if (dict->refs == 0 && (oldest == NULL || dict->used_at < oldest->used_at))
@@ -554,11 +578,14 @@ static struct ing_dict *read_in(struct ing_dict_table *table, uint32_t service, 
     struct ing_dict *dict = dict_create(service, generation);
     enum fg_code code;
 
+    /* Listed as DICT_READING before the lock is released: others who need it wait instead of
+     * reading it twice. */
     dict->refs = 1;
     dict->next = *bucket(table, service);
     *bucket(table, service) = dict;
     table->count++;
     (void)pthread_mutex_unlock(&table->lock);
+    /* Nobody else touches the fields of the dictionary while it is DICT_READING. */
     code = load(dict, table->store, &dict->err);
     (void)pthread_mutex_lock(&table->lock);
     dict->state = code == FG_OK ? DICT_READY : DICT_FAILED;
@@ -583,6 +610,8 @@ enum fg_code ing_dict_ref(struct ing_dict_table *table, uint32_t service, uint32
     if (dict == NULL) {
         dict = read_in(table, service, generation);
     } else {
+        /* The reference before the wait: a dictionary that fails is freed by the last who has
+         * waited for it. */
         dict->refs++;
         while (dict->state == DICT_READING)
             (void)pthread_cond_wait(&table->was_read, &table->lock);
@@ -593,6 +622,7 @@ enum fg_code ing_dict_ref(struct ing_dict_table *table, uint32_t service, uint32
         if (--dict->refs == 0)
             dict_free(dict);
     } else {
+        /* After the reference is counted, so that shrink() cannot evict this one. */
         dict->used_at = ++table->tick;
         shrink(table);
     }
@@ -609,6 +639,7 @@ void ing_dict_unref(struct ing_dict_table *table, struct ing_dict *dict)
     (void)pthread_mutex_lock(&table->lock);
     fg_assert(dict->refs > 0);
     dict->refs--;
+    /* A push may have grown it: count it again. */
     table->bytes -= dict->bytes;
     dict->bytes = dict_memory(dict);
     table->bytes += dict->bytes;
@@ -617,6 +648,9 @@ void ing_dict_unref(struct ing_dict_table *table, struct ing_dict *dict)
 
 bool ing_dict_outgrown(struct ing_dict_table *table, const struct ing_dict *dict)
 {
+    /* Memory counts as short at three quarters, since a large dictionary grows on while its pushes
+     * end. With few dictionaries a share is a quarter of the memory. Small ones are kept: a new
+     * generation costs all definitions again. */
     enum { SHARES_MIN = 4, KEEP_MIN_BYTES = 256 * 1024 };
     bool outgrown;
 

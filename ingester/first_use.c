@@ -15,6 +15,7 @@ static bool note_trace(const struct fg_bucket_entry *entry, void *arg)
     struct trace *trace = arg;
     struct fg_name name;
 
+    /* Objects of others prove nothing. */
     if (!fg_name_parse(fg_cstr(entry->name), &name))
         return true;
     (void)snprintf(trace->name, sizeof trace->name, "%s", entry->name);
@@ -24,6 +25,8 @@ static bool note_trace(const struct fg_bucket_entry *entry, void *arg)
 static enum fg_code find_trace(struct fg_bucket *bucket, struct fg_clock *clock,
                                struct trace *ret_trace, struct fg_err *err)
 {
+    /* Segments and manifests of tenants exist only if ingesters have worked with this bucket, and
+     * one name is proof enough. */
     static const char *const prefixes[] = {FG_NAME_TENANTS, FG_NAME_SEGMENTS};
     int64_t deadline_mono_ns = fg_time_add(fg_mono_ns(clock), TIMEOUT_NS);
     struct trace trace = {""};
@@ -76,6 +79,7 @@ enum fg_code ing_first_use_check_l0(struct fg_bucket *bucket, struct fg_clock *c
     fg_buf_done(&body);
     if (code != FG_OK)
         return fg_wrap(err, FG_RING_NAME);
+    /* An error is no answer: without a complete listing nobody may create a manifest. */
     if (find_trace(bucket, clock, &trace, err) != FG_OK)
         return err->code;
     if (seen == 0 && ring.generation == 0 && trace.name[0] == '\0')

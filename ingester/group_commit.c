@@ -1,3 +1,11 @@
+/*
+ * One run makes one batch: choose a chunk for each profile, look for duplicates, add what is new,
+ * write, then change the memory, then answer. The order is the promise: nothing is answered before
+ * it is synced, and no chunk in memory has a profile that the disk may lack.
+ *
+ * No lock: the committer's thread runs all of it, and with it the steps of segments/segments.c, so
+ * no chunk changes its state between the choice and the write.
+ */
 #include "ingester/group_commit.h"
 
 #include "common/base/time.h"
@@ -67,12 +75,14 @@ static struct touched start_touched(struct ing_group_commit *group,
     struct touched touched = {.before = ing_head_chunk_empty(key), .first = group->n_numbers};
     size_t n;
 
+    /* Only this thread adds chunks, so the second call finds as many as the first one counted. */
     while ((n = ing_head_chunks_of_group(group->config.chunks, &key->group, group->group_chunks,
                                          group->cap_group_chunks)) > group->cap_group_chunks) {
         group->cap_group_chunks = FG_MAX(8, n);
         group->group_chunks =
             fg_realloc(group->group_chunks, group->cap_group_chunks * sizeof *group->group_chunks);
     }
+    /* The number of cuts says which dictionaries the chunk may name (retire.h). */
     touched.before.born = ing_head_chunks_cuts(group->config.chunks);
     touched.before.opened_wall_ns = fg_wall_ns(group->config.clock);
     touched.before.state = unchecked ? CHUNK_UNCHECKED : CHUNK_OPEN;
@@ -93,6 +103,8 @@ static struct touched start_touched(struct ing_group_commit *group,
 static struct touched *touch(struct ing_group_commit *group, const struct ing_head_chunk_key *key,
                              bool unchecked)
 {
+    /* The chunk number is left out: a group has at most two chunks that take profiles. Without a
+     * seed, since the map lives for one batch. */
     uint64_t hash = fg_mix64((uint64_t)key->group.tenant << 48 ^ (uint64_t)key->group.window << 16 ^
                              key->group.shard);
     struct fg_map_walk walk;
@@ -114,6 +126,8 @@ static struct touched *touch(struct ing_group_commit *group, const struct ing_he
 
 static enum fg_code fail_lookup(struct ing_commit_item *item, struct ing_segments_lookup lookup)
 {
+    /* UNAVAILABLE and not ABORTED: another lookup would fail like this one, and the agent is to
+     * come back later. */
     if (lookup.failed)
         return fg_fail(
             &item->err, FG_E_UNAVAILABLE,
@@ -138,6 +152,8 @@ static enum fg_code choose_chunks(struct ing_group_commit *group, struct ing_com
             continue;
         admission =
             ing_segments_admit(group->config.segments, &chunk->group, lookup, &chunk->number);
+        /* A segment has entered since the lookup, so it says nothing about that one
+         * (check-late-ids). */
         if (admission == SEGMENTS_LOOK_UP)
             return fail_lookup(item, lookup);
         if (admission == SEGMENTS_FULL)
@@ -162,6 +178,8 @@ static enum fg_code find_duplicates(struct ing_group_commit *group, struct ing_c
         if (ing_dedup_head_find(group->config.store, &profile->key, group->numbers + touched->first,
                                 touched->n, &profile->found, &err) == FG_OK)
             continue;
+        /* Without the answer a duplicate could be stored twice, so refuse; the agent sends again.
+         */
         fg_metric_add(group->metrics, COMMIT_UNREADABLE, 1);
         fg_log_error("push refused: the head cannot be read to check for duplicates",
                      fg_ls("err", err.msg));
@@ -203,12 +221,15 @@ static enum fg_code add_item(struct ing_group_commit *group, struct ing_commit_i
 {
     struct fg_buf key;
 
+    /* The generation has ended: a push before this one failed and took numbers that are not on
+     * disk, or the dictionary is about to be deleted. */
     if (item->generation < atomic_load(&item->service->valid_from))
         return not_durable(item, FG_E_UNAVAILABLE);
     if (choose_chunks(group, item) != FG_OK ||
         ing_member_admits(group->config.member, item->revision, &item->err) != FG_OK ||
         find_duplicates(group, item) != FG_OK)
         return item->err.code;
+    /* Only after every check: a refused item must leave nothing in the batch of the others. */
     fg_store_batch_append(&group->batch, &item->defs);
     fg_buf_init(&key, HEAD_PROFILE_KEY_BYTES);
     for (uint32_t i = 0; i < item->n_profiles; i++)
@@ -232,6 +253,8 @@ static void finish_item(struct ing_group_commit *group, struct ing_commit_item *
         fg_metric_add(group->metrics, COMMIT_DUPLICATES, item->duplicates);
         fg_metric_add(group->metrics, COMMIT_BYTES, item->records.len);
     }
+    /* The item is on disk or its generation has ended: now the dictionary may be evicted and read
+     * again. */
     ing_dict_unref(group->config.dicts, item->dict);
     item->dict = NULL;
     item->done(item);
@@ -267,11 +290,14 @@ static enum fg_code write_batch(struct ing_group_commit *group, struct fg_err *e
 
         if (touched->added.count == 0)
             continue;
+        /* The sums of the chunk change in the batch of its profiles, so no crash makes them differ.
+         */
         ing_head_chunk_join(&chunk, &touched->added);
         ing_head_chunk_put(&chunk, &group->batch);
         ing_head_chunks_put_known(group->config.chunks, &touched->before.key, &group->undo);
     }
     check_batch(group);
+    /* No sync: each of them was durable before. */
     if (group->batch.count == 0) /* nothing but duplicates */
         return FG_OK;
     code = ing_head_writer_write(group->config.writer, &group->batch, &group->undo, err);
@@ -290,6 +316,8 @@ static void apply_batch(struct ing_group_commit *group)
             continue;
         ing_head_chunk_join(&touched->before, &touched->added);
         ing_head_chunks_set(group->config.chunks, &touched->before);
+        /* The store first, then head_chunks, which readers choose from, then the core, which cuts
+         * and evicts. */
         ing_segments_added(group->config.segments, &touched->before.key,
                            touched->before.state == CHUNK_UNCHECKED, touched->added.count,
                            touched->added.bytes, touched->before.opened_wall_ns);
@@ -324,6 +352,7 @@ void ing_group_commit_run(struct ing_group_commit *group, struct ing_commit_item
             (void)not_durable(item, code);
         else
             (void)add_item(group, item);
+        /* Refused alone, and answered now: it does not wait for the write. */
         if (item->err.code != FG_OK) {
             finish_item(group, item);
             continue;

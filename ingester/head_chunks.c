@@ -1,3 +1,11 @@
+/*
+ * Chunks by tenant, since queries and budgets go by tenants. A map finds the chunks of a group;
+ * places that are gone stay in the array until most of it is gone, because a fg_map cannot delete.
+ *
+ * One lock for everything, held for look-ups and copies: readers get copies and never a pointer.
+ * Only the committer's thread changes chunks, so what it has read it may write back. Memory follows
+ * the store: it changes after the batch is written.
+ */
 #include "ingester/head_chunks.h"
 
 #include "common/base/map.h"
@@ -26,6 +34,7 @@ struct ing_head_chunks {
     uint64_t bytes, max_bytes;
 };
 
+/* Below it a rebuild gains nothing. */
 enum { GONE_KEPT_MIN = 64 };
 
 static const struct fg_slice cuts_key = {(const uint8_t *)"cut", 3};
@@ -101,6 +110,7 @@ void ing_head_chunk_delete(const struct ing_head_chunk_key *key, struct fg_store
 
 static uint64_t group_hash(const struct ing_head_group_key *key)
 {
+    /* Without the number, so one walk finds all chunks of a group. */
     return fg_mix64((uint64_t)key->window << 16 | key->shard);
 }
 
@@ -182,6 +192,7 @@ static void set(struct ing_head_chunks *chunks, const struct ing_head_chunk *chu
     struct chunks_place *place = find(tenant, &chunk->key);
     size_t before = tenant_bytes(tenant);
 
+    /* The array does not grow, so the sum of the bytes stays. */
     if (place != NULL) {
         check_move(&place->chunk, chunk);
         place->chunk = *chunk;
@@ -240,6 +251,7 @@ void ing_head_chunks_doubt(struct ing_head_chunks *chunks, const struct ing_head
 void ing_head_chunks_settle(struct ing_head_chunks *chunks)
 {
     fg_rwlock_write(&chunks->lock);
+    /* The flag spares the walk over all chunks in the usual case. */
     for (uint32_t t = 0; chunks->any_in_doubt && t < chunks->n_tenants; t++)
         for (uint32_t i = 0; i < chunks->tenants[t].n_places; i++)
             chunks->tenants[t].places[i].chunk.in_doubt = false;
@@ -405,6 +417,7 @@ enum fg_code ing_head_chunks_select(struct ing_head_chunks *chunks,
     fg_rwlock_read(&chunks->lock);
     from = filter->any_tenant ? 0 : FG_MIN(filter->tenant, chunks->n_tenants);
     to = filter->any_tenant ? chunks->n_tenants : FG_MIN(from + 1, chunks->n_tenants);
+    /* Sort after the lock is released: a writer that waits would keep out all readers. */
     found = collect(chunks, from, to, filter, arena, ret_count);
     fg_rwlock_unlock(&chunks->lock);
     if (found == NULL)
@@ -454,6 +467,7 @@ static bool decode_chunk(struct fg_slice key, struct fg_slice value,
     uint64_t born, cut;
     uint8_t state;
 
+    /* The record is from the disk: check everything before it is used. */
     if (!ing_head_get_chunk_key(key, &chunk.key))
         return false;
     chunk.count = fg_cur_varint(&cur);
@@ -492,6 +506,7 @@ static enum fg_code load_chunks(struct ing_head_chunks *chunks, struct fg_store 
             /* The number of cuts is in the write that seals chunks, so it cannot be less. */
             chunks->cuts = FG_MAX(chunks->cuts, FG_MAX(chunk.cut, chunk.born));
         } else {
+            /* So that no new tenant gets the number, and with it these profiles. */
             (void)ing_catalog_reserve_tenant(catalog, chunk.key.group.tenant);
             ing_damage_set_aside(
                 damage,
@@ -519,6 +534,7 @@ static enum fg_code load_number(struct fg_store *store, struct fg_slice key, uin
     code = fg_store_get(store, HEAD_META, key, &value, &found, err);
     cur = fg_cur(fg_buf_slice(&value));
     *ret_number = code == FG_OK && found ? fg_cur_varint(&cur) : 0;
+    /* A number that cannot be read is damage and no error: the caller goes on without it. */
     if (!fg_cur_end(&cur))
         *ret_number = UINT64_MAX;
     fg_buf_done(&value);
@@ -546,7 +562,7 @@ static enum fg_code load_numbers(struct ing_head_chunks *chunks, struct fg_store
     return FG_OK;
 }
 
-/* Returns the end of the keys of the chunk's profiles. */
+/* Moves the iterator behind the profiles of the chunk. */
 static void seek_past_chunk(struct fg_store_iter *iter, const struct ing_head_chunk_key *key)
 {
     struct ing_head_chunk_key after = *key;
@@ -623,6 +639,8 @@ enum fg_code ing_head_chunks_open(struct fg_store *store, struct ing_catalog *ca
 
     fg_rwlock_init(&chunks->lock);
     chunks->max_bytes = max_bytes;
+    /* In this order: numbers are compared with the chunks, and profiles are orphans only once all
+     * chunks are known. */
     if (load_chunks(chunks, store, catalog, damage, err) != FG_OK ||
         load_numbers(chunks, store, damage, err) != FG_OK ||
         adopt_profiles(chunks, store, catalog, damage, err) != FG_OK) {

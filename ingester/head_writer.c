@@ -25,7 +25,7 @@ struct ing_head_writer {
     struct ing_head_writer_config config;
     struct fg_metrics *metrics;
 
-    atomic_bool failing;  /* written under the lock */
+    atomic_bool failing;  /* the committer writes it; any thread reads it without the lock */
     pthread_mutex_t lock; /* of `why`, which other threads print */
     struct fg_err why;    /* the first failure: those after it follow from it and say less */
 
@@ -40,6 +40,7 @@ static void note_failure(struct ing_head_writer *writer, const struct fg_err *er
     bool first;
 
     (void)pthread_mutex_lock(&writer->lock);
+    /* `why` before `failing`, so whoever sees `failing` prints the error that belongs to it. */
     first = !atomic_load(&writer->failing);
     if (first)
         writer->why = *err;
@@ -53,6 +54,7 @@ static void note_failure(struct ing_head_writer *writer, const struct fg_err *er
 static enum fg_code write_store(struct ing_head_writer *writer, struct fg_store_batch *batch,
                                 struct fg_err *err)
 {
+    /* No lock is held here: a write may take as long as the disk does. */
     if (fg_store_write(writer->config.store, batch, err) == FG_OK)
         return FG_OK;
     fg_metric_add(writer->metrics, WRITER_FAILED, 1);
@@ -67,6 +69,8 @@ enum fg_code ing_head_writer_settle(struct ing_head_writer *writer, struct fg_er
         return FG_OK;
     if (write_store(writer, &writer->undo, err) != FG_OK)
         return err->code;
+    /* Kept until it is written, however often that fails. It is idempotent, so it does no harm if a
+     * failed attempt was written after all. */
     fg_store_batch_clear(&writer->undo);
     ing_head_chunks_settle(writer->config.chunks);
     return FG_OK;
@@ -75,6 +79,8 @@ enum fg_code ing_head_writer_settle(struct ing_head_writer *writer, struct fg_er
 enum fg_code ing_head_writer_write(struct ing_head_writer *writer, struct fg_store_batch *batch,
                                    const struct fg_store_batch *undo, struct fg_err *err)
 {
+    /* Check the undo before the write: one that is too large to be written later would leave a
+     * failed write in place. */
     if (ing_head_writer_settle(writer, err) != FG_OK ||
         (undo != NULL && fg_store_batch_check(undo, err) != FG_OK))
         return err->code;
@@ -105,9 +111,12 @@ void ing_head_writer_heal(struct ing_head_writer *writer)
 {
     struct fg_err err;
 
+    /* On a full disk an attempt would only use up the room that is left. */
     if (!atomic_load(&writer->failing) || fg_disk_state(writer->config.disk) == FG_DISK_FULL ||
         fg_mono_ns(fg_clock_real()) < writer->heal_mono_ns)
         return;
+    /* RocksDB may report that it has recovered while the disk still refuses writes, so test it. The
+     * probe settles first, so nothing is left to undo once pushes are taken again. */
     if (fg_store_heal(writer->config.store, &err) == FG_OK && probe(writer, &err) == FG_OK) {
         atomic_store(&writer->failing, false);
         writer->heal_pause_ns = 0;
@@ -117,6 +126,7 @@ void ing_head_writer_heal(struct ing_head_writer *writer)
         writer->heal_pause_ns =
             FG_MIN(2 * writer->heal_pause_ns + HEAL_PAUSE_MIN_NS, HEAL_PAUSE_MAX_NS);
     }
+    /* From the end of the attempt, which may have been slow itself. */
     writer->heal_mono_ns = fg_mono_ns(fg_clock_real()) + writer->heal_pause_ns;
 }
 
@@ -152,6 +162,7 @@ struct ing_head_writer *ing_head_writer_create(const struct ing_head_writer_conf
     writer->metrics =
         fg_metrics_register(config->registry, head_writer_metrics, FG_COUNT(head_writer_metrics));
     fg_registry_on_scrape(config->registry, on_scrape, writer);
+    /* A failure does not stop the start: queries are answered, and healing goes on. */
     if (fg_store_heal(config->store, &err) != FG_OK || probe(writer, &err) != FG_OK)
         note_failure(writer, &err);
     return writer;

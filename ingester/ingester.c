@@ -1,3 +1,10 @@
+/*
+ * Builds the ingester from its modules and takes it down again. The order of creation follows the
+ * data: the catalog names tenants for the chunks, the chunks say what dictionaries may be retired,
+ * segments restore the chunks, and the committer runs what segments post. The end goes the other
+ * way: first who feeds (repair, workers), then who posts (segments, intake), then the committer,
+ * which answers what it still has.
+ */
 #include "ingester/ingester.h"
 
 #include "common/runtime/log.h"
@@ -99,6 +106,9 @@ static void share(uint64_t *setting, uint64_t part, uint64_t least)
 
 void ing_share(struct ing_settings *settings, uint64_t memory_max_bytes)
 {
+    /* Together about two thirds of the budget, with three memtables; the rest is for queries,
+     * pushes being decoded and the build of a segment. The least values let a small machine start.
+     */
     const uint64_t mib = UINT64_C(1) << 20;
 
     share(&settings->dictionary_max_bytes, memory_max_bytes / 4, 4 * mib);
@@ -114,6 +124,7 @@ struct fg_store_config ing_store_config(const struct ing_settings *settings)
         .cache_bytes = settings->store_cache_bytes,
         .write_buffer_bytes = settings->store_write_buffer_bytes,
         .wal_max_bytes = settings->store_wal_max_bytes,
+        /* A push is answered only after it is on disk. */
         .sync = true,
         .accept_loss = settings->accept_loss,
         .accept_loss_setting = "ingester.accept_loss",
@@ -169,6 +180,7 @@ static enum fg_code start_workers(struct ingester *ingester, const struct ing_se
         [FG_LANE_INGEST] = {or_processors(settings->workers), (unsigned)settings->queue_max},
         [FG_LANE_QUERY] = {or_processors(settings->query_workers),
                            (unsigned)settings->query_queue_max},
+        /* One worker: lookups of late profiles share state without a lock (push.c). */
         [FG_LANE_BACKGROUND] = {1, (unsigned)settings->late_queue_max},
     };
 
@@ -284,6 +296,8 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         .intake = ingester->intake,
         .work = ingester->work,
         .tenants = config->tenants,
+        /* Different at each start: a start begins new dictionaries, so distributors that see
+         * another id send all definitions again. */
         .start_id = fg_mix64((uint64_t)fg_wall_ns(config->clock) ^ (uint64_t)getpid() << 48),
     };
     ingester->query = (struct ing_query_context){
@@ -361,9 +375,12 @@ void ing_destroy(struct ingester *ingester)
 {
     if (ingester == NULL)
         return;
+    /* It pushes through the workers and the committer. */
     ing_repair_destroy(ingester->repair);
     fg_work_destroy(ingester->work); /* hands its last items to the committer */
+    /* Before the committer, which has to run the steps that the thread waits for. */
     ing_segments_stop(ingester->segments);
+    /* Its ticker posts visits. */
     ing_intake_stop(ingester->intake);
     ing_committer_destroy(ingester->committer);
     ing_group_commit_destroy(ingester->group_commit);

@@ -1,3 +1,7 @@
+/*
+ * Pushes read two atomics; everything else is the ticker's. It counts what was refused and reports
+ * it, so that a full disk does not fill the log with a line for each push.
+ */
 #include "ingester/intake.h"
 
 #include "common/base/time.h"
@@ -7,8 +11,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+/* The texts of the disk and of one error. */
 enum { WHY_MAX_BYTES = 1024 };
 
+/* With the pause of head_writer.c: pushes are taken within five seconds after the disk works again.
+ */
 static const int64_t TICK_NS = FG_SECOND_NS;
 static const int64_t REPORT_NS = 30 * FG_SECOND_NS;
 
@@ -105,6 +112,8 @@ static void tick(void *arg)
     struct ing_intake *intake = arg;
 
     report(intake);
+    /* Without pushes nothing else wakes the committer, which alone may write. One visit at a time:
+     * the struct is on its list until on_visit() clears the mark. */
     if (ing_head_writer_is_failing(intake->config.writer) && !is_full(intake) &&
         !atomic_exchange(&intake->visiting, true))
         ing_committer_post(intake->committer, &intake->visit); /* after visits it heals */

@@ -11,6 +11,7 @@ static uint64_t flip_sign(int64_t value)
 
 uint32_t ing_head_window(int64_t time_ns, int64_t duration_ns)
 {
+    /* Bounded, so the times of a window are bounded, too (keys.h). */
     int64_t counted = FG_MAX(FG_MIN(duration_ns, HEAD_DURATION_MAX_NS), 0);
     int64_t window = fg_time_add(time_ns, counted) / HEAD_WINDOW_NS;
 
@@ -19,6 +20,7 @@ uint32_t ing_head_window(int64_t time_ns, int64_t duration_ns)
 
 int64_t ing_head_window_first_ns(uint32_t window)
 {
+    /* It takes all times before 1970. */
     if (window == 0)
         return INT64_MIN;
     return FG_MIN(window, INT64_MAX / HEAD_WINDOW_NS) * HEAD_WINDOW_NS - HEAD_DURATION_MAX_NS;
@@ -105,6 +107,7 @@ bool ing_head_get_profile_key(struct fg_slice in, struct ing_head_profile_key *r
     struct fg_cur cur = fg_cur(in);
     struct fg_slice id;
 
+    /* Checked once, so the reads below cannot fail. */
     if (in.len != HEAD_PROFILE_KEY_BYTES)
         return false;
     ret_key->chunk = get_chunk(&cur);

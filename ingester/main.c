@@ -1,3 +1,7 @@
+/*
+ * The program. Two phases: start() opens what needs no data, so that the operator routes answer at
+ * once; ready() opens the store, waits for the bucket, loads the head and joins the ring.
+ */
 #include "common/cluster/ring/settings.h"
 #include "common/program/program.h"
 #include "common/runtime/log.h"
@@ -42,6 +46,7 @@ static const struct fg_conf_field place_fields[] = {
 
 enum { PATH_MAX_BYTES = 4096 };
 
+/* Repair asks every minute, so its connections stay open. */
 static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
 
 struct ingester_service {
@@ -111,7 +116,8 @@ static void on_drain(void *arg, uint64_t revision)
     ing_drain(service->ingester, revision);
 }
 
-/* Membership belongs to the store; nothing is read of the ring before the ingester is created. */
+/* Creates the watch. Its membership belongs to the store, so it needs the store only; it reads the
+ * ring after join(). */
 static enum fg_code make_watch(struct ingester_service *service, const struct fg_program *program,
                                struct fg_err *err)
 {
@@ -141,6 +147,8 @@ static enum fg_code join(struct ingester_service *service, struct fg_err *err)
 {
     if (fg_rpc_server_start(service->server, place.rpc_listen, err) != FG_OK)
         return err->code;
+    /* The server listens before the ring has the address: other members may call as soon as they
+     * read it. */
     atomic_store(&service->routes.watch, service->watch);
     return fg_ring_watch_start(service->watch, err);
 }
@@ -153,6 +161,8 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 
     ing_share(&settings, program->settings.memory_max_bytes);
     store_config = ing_store_config(&settings);
+    /* The store before the bucket: a damaged disk is told at once, even while the bucket is
+     * unreachable. */
     if (fg_store_open(place.data, ing_head_families, HEAD_FAMILIES, &store_config, &service->store,
                       err) != FG_OK)
         return err->code;
@@ -175,6 +185,7 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
         return err->code;
     service->server = fg_rpc_server_create(service->rpc, (unsigned)place.requests_max);
     ing_serve(service->ingester, service->server);
+    /* From here on operators can flush; before, the routes answer 503. */
     atomic_store(&service->routes.ingester, service->ingester);
     return join(service, err);
 }
@@ -205,7 +216,7 @@ static bool unready(struct fg_program *program, struct fg_buf *why)
     return true;
 }
 
-/* Other members are served until everything here is committed and written down. */
+/* Leaves the ring. Other members are served until everything is committed and the ring says so. */
 static void leave(struct ingester_service *service, const struct fg_program *program)
 {
     struct fg_err err;
@@ -224,8 +235,12 @@ static void stop(struct fg_program *program)
 
     if (service == NULL)
         return;
+    /* Leave while everything still works: others read from here until all is committed. */
     if (service->watch != NULL && atomic_load(&service->routes.leaves))
         leave(service, program);
+    /* First the watch, which calls the ingester (on_drain()). Then end the waits, so that the
+     * server finds no call that waits for the bucket; and only then stop the server and destroy
+     * what it feeds. */
     fg_ring_watch_stop(service->watch);
     ing_hurry(service->ingester);
     if (service->server != NULL)

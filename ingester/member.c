@@ -16,6 +16,8 @@ static enum fg_code make_store_id(struct fg_store *store, uint8_t id[FG_ID_BYTES
         return fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
     fg_store_batch_init(&batch);
     fg_store_put(&batch, HEAD_META, store_key, fg_bytes(id, FG_ID_BYTES));
+    /* Durable before it is used: if the disk lost an id that the ring has, the next start would
+     * make another one, and the head would count as lost. */
     code = fg_store_write(store, &batch, err);
     fg_store_batch_done(&batch);
     return code;
@@ -30,6 +32,7 @@ enum fg_code ing_member_find_store(struct fg_store *store, struct fg_id *ret_id,
 
     fg_buf_init(&value, 64);
     code = fg_store_get(store, HEAD_META, store_key, &value, &found, err);
+    /* Never a new id for it: the head has profiles that the ring expects under the old one. */
     if (code == FG_OK && found && value.len != FG_ID_BYTES)
         code = fg_fail(err, FG_E_CORRUPT, "head: its id cannot be read");
     if (code == FG_OK && found)
@@ -45,6 +48,7 @@ enum fg_code ing_member_find_store(struct fg_store *store, struct fg_id *ret_id,
 enum fg_code ing_member_check_store(const struct ing_member *member, struct fg_slice store,
                                     struct fg_err *err)
 {
+    /* A call that names no store can only be meant for a single ingester. */
     bool meant = store.len == 0
                      ? member->watch == NULL
                      : store.len == FG_ID_BYTES && fg_id_eq(fg_id_get(store.ptr), member->store);
@@ -59,6 +63,8 @@ enum fg_code ing_member_admits(const struct ing_member *member, uint64_t revisio
 {
     if (member->watch == NULL)
         return FG_OK;
+    /* PRECONDITION: the distributor reads the ring and sends again (stale-ring-reject). ABORTED: it
+     * sends the same again, since this ingester is the late one. */
     switch (fg_ring_watch_admits(member->watch, revision)) {
     case FG_RING_ADMITS:
         return FG_OK;
@@ -67,6 +73,7 @@ enum fg_code ing_member_admits(const struct ing_member *member, uint64_t revisio
                        (unsigned long long)ing_member_revision(member),
                        (unsigned long long)revision);
     case FG_RING_ADMITS_NOT_YET:
+        /* Read the ring now rather than at the next poll: the distributor waits. */
         fg_ring_watch_look(member->watch, revision);
         return fg_fail(err, FG_E_ABORTED, "this ingester has not loaded ring revision %llu yet",
                        (unsigned long long)revision);

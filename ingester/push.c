@@ -15,15 +15,6 @@
 
 #include <time.h>
 
-/*
- * A message brings batches of several services, each a push of its own:
- *
- *   transport thread  -+->  worker of the service  ->  committer  -+->  reply
- *                      '->  worker of the service  ->  committer  -'
- *
- * On the worker the stacks get their numbers and the profiles become records; from there on nothing
- * of the request's own form is needed. Who is the last to finish sends the reply.
- */
 struct ingester_push {
     struct fg_job job;
     struct ing_commit_item item;
@@ -57,6 +48,7 @@ struct push_message {
     struct ingester_push pushes[];
 };
 
+/* A message is bounded by the transport; decoded, it takes several times its size. */
 enum { PUSH_ARENA_MAX_BYTES = 256 * 1024 * 1024, ITEMS_MAX = 1024, TRIES_MAX = 3 };
 
 /* A failed lookup is repeated for a second, with a pause before each try, so that a short fault
@@ -133,11 +125,14 @@ static void leave(const struct ingester_push *push)
     ing_catalog_leave(push->context->catalog, push->entered);
 }
 
-/* Any thread. The caller does not touch the push any more: the message may be freed. */
+/* Ends a push; the last one of its message sends the reply. Any thread. The caller must not touch
+ * the push any more, since the message may be freed. */
 static void finish(struct ingester_push *push)
 {
     struct push_message *message = push->message;
 
+    /* Sequentially consistent, so the last one sees the results that the others have written
+     * before. */
     if (atomic_fetch_sub(&message->under_way, 1) != 1)
         return;
     reply(message);
@@ -161,7 +156,11 @@ static void on_committed(struct ing_commit_item *item)
 {
     struct ingester_push *push = fg_container(item, struct ingester_push, item);
 
+    /* Before the retry, which enters again: a guard that lives on would keep the epoch from ending.
+     */
     leave(push);
+    /* The number of tries is bounded, since segments may go on entering; then the distributor
+     * repeats the push. */
     if (item->repeat_lookup && push->tries++ < TRIES_MAX) {
         look_free(fg_take(push->look));
         begin_anew(push);
@@ -195,6 +194,8 @@ static enum fg_code current_generation(struct ingester_push *push, struct fg_err
         return FG_OK;
     ing_dict_unref(push->context->dicts, push->item.dict);
     push->item.dict = NULL;
+    /* Another thread may have ended this generation meanwhile (a failed write, a cut). Then its
+     * successor is as good. */
     (void)atomic_compare_exchange_strong(&service->generation, &generation, generation + 1);
     push->item.generation = atomic_load(&service->generation);
     return ing_dict_ref(push->context->dicts, service->number, push->item.generation,
@@ -207,6 +208,8 @@ static void define(struct ingester_push *push)
     struct ing_commit_item *item = &push->item;
     _Atomic bool *tenant_durable = ing_catalog_tenant_durable(item->tenant);
 
+    /* Each push brings the definitions until one of them is on disk: a push that brought them and
+     * failed must not leave the others without. */
     if (!atomic_load(tenant_durable)) {
         ing_catalog_put_tenant(item->tenant, &item->defs);
         ing_commit_item_mark(item, (struct ing_commit_mark){.durable = tenant_durable});
@@ -334,6 +337,7 @@ static void add_record(struct ingester_push *push, const struct fg_wire_batch *b
 
 static struct ing_catalog_quota quota_of(const struct ingester_push *push)
 {
+    /* Read for each push, so a change of limits takes effect at once. */
     struct fg_limits *limits =
         fg_tenants_limits(push->context->tenants, fg_cstr(push->head->tenant));
     const struct ing_catalog_quota quota = {
@@ -369,6 +373,7 @@ static bool must_look(struct ingester_push *push)
     look->keys = fg_calloc(look->n, sizeof *look->keys);
     look->found = fg_calloc(look->n, sizeof *look->found);
     look->unsure = fg_calloc(look->n, sizeof *look->unsure);
+    /* Copies: the item is reset and made again after the lookup. */
     for (uint32_t i = 0; i < look->n; i++)
         look->keys[i] = item->profiles[i].key;
     return true;
@@ -381,6 +386,8 @@ static void take_look(struct ingester_push *push)
 
     if (look == NULL)
         return;
+    /* The order of the profiles is that of the batch, in this run as in the one that made the
+     * lookup. */
     push->item.lookup = look->lookup;
     for (uint32_t i = 0; i < look->n; i++) {
         push->item.profiles[i].committed = look->found[i];
@@ -415,6 +422,7 @@ static enum fg_code prepare(struct ingester_push *push, const struct fg_wire_bat
     define(push);
     for (uint32_t i = 0; i < batch->n_profiles; i++)
         add_record(push, batch, i, nodes, &scratch);
+    /* Last: it holds what all profiles of the batch have added. */
     ing_dict_put_chunk(item->dict, &item->defs);
     return FG_OK;
 }
@@ -426,12 +434,16 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
     struct fg_wire_batch batch;
     enum fg_code code;
 
+    /* Held until the committer has answered: item, series and service point into the catalog. */
     push->entered = ing_catalog_enter(push->context->catalog);
     push->item.revision = push->message->head->revision;
-    /* Both are checked again later, but here nothing was decoded and no stack numbered in vain. */
+    /* The committer checks both again. Here they cost least: nothing has been decoded, and no stack
+     * has got a number that a refused push would waste. */
     if (ing_intake_admits(push->context->intake, err) != FG_OK ||
         ing_member_admits(push->context->member, push->item.revision, err) != FG_OK)
         return err->code;
+    /* Tenant and service are added here and become durable only with a batch, so a push that fails
+     * leaves nothing on disk. */
     push->item.tenant = ing_catalog_tenant(push->context->catalog, fg_cstr(push->head->tenant));
     if (push->item.tenant != NULL)
         push->item.service = ing_catalog_service(push->context->catalog, push->item.tenant,
@@ -461,6 +473,8 @@ static void done(struct fg_job *job)
         return;
     }
     if (job->code == FG_OK && push->n_undefined == 0) {
+        /* The committer owns the item from a successful submit on, and may have freed it before
+         * this function returns. */
         push->item.done = on_committed;
         if (ing_committer_submit(push->context->committer, &push->item))
             return;
@@ -548,14 +562,17 @@ static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
     int64_t left_ns = fg_rpc_deadline_mono_ns(push->message->req) - now_ns;
     struct push_look *look = push->look;
 
+    /* Whatever the result: the next run of the push must not look again. */
     look->ended = true;
     if (left_ns <= 0)
         return fg_fail(err, FG_E_DEADLINE, "the push waited too long for its duplicate check");
+    /* Plain fields: the BACKGROUND lane has one worker, which alone uses them. */
     if (now_ns < context->no_look_before_mono_ns &&
         ing_dedup_count_found(context->dedup) == context->found_before) {
         look->lookup = (struct ing_segments_lookup){.failed = true};
         return FG_OK;
     }
+    /* Half of the time that is left: the other half is for the commit. */
     if (ask_until(push, fg_time_add(now_ns, left_ns / 2), err) == FG_OK) {
         context->no_look_before_mono_ns = 0;
         return FG_OK;
@@ -588,6 +605,8 @@ static void start_look(struct ingester_push *push)
 
 static void submit(struct ingester_push *push)
 {
+    /* Tenant and service choose the worker, so a dictionary has one writer and the pushes of a
+     * service stay in order. */
     uint64_t pin =
         fg_hash64(fg_cstr(push->head->service)) ^ fg_mix64(fg_hash64(fg_cstr(push->head->tenant)));
 
@@ -602,6 +621,7 @@ static void submit(struct ingester_push *push)
 /* Each push gets its part of the payload. */
 static enum fg_code divide(struct push_message *message, struct fg_err *err)
 {
+    /* All items are initialized before the first check, since an error frees all of them. */
     struct fg_slice rest = fg_rpc_payload(message->req);
 
     for (size_t i = 0; i < message->n_pushes; i++)
@@ -646,6 +666,7 @@ void ing_push_handle(struct fg_rpc_request *req, void *context)
     message->head = head;
     message->n_pushes = n;
     message->under_way = n;
+    /* The whole message or none of it: a push for another store must not leave a part here. */
     if (divide(message, &err) != FG_OK ||
         ing_member_check_store(message->context->member,
                                fg_bytes(head->store.data, head->store.len), &err) != FG_OK) {

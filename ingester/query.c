@@ -1,3 +1,11 @@
+/*
+ * A query runs on any worker of the QUERY lane, under one guard of the catalog. It chooses series
+ * first, then chunks and an iterator in one moment (choose_chunks()), and then reads through that
+ * iterator alone: so it sees the head as it was at that moment, and no lock is held while it reads.
+ *
+ * A query whose snapshot is newer than the manifest that the head follows gives its worker back,
+ * and begins again from the start once the head has caught up (fence-gen).
+ */
 #include "ingester/query.h"
 
 #include "common/base/time.h"
@@ -55,6 +63,7 @@ static enum fg_code run(struct fg_job *base, struct fg_err *err)
     if (fg_rpc_head(job->query.req).len > QUERY_HEAD_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "query of %zu bytes, at most %d",
                        fg_rpc_head(job->query.req).len, QUERY_HEAD_MAX_BYTES);
+    /* Until the reply is complete, since matches point to series. */
     entered = ing_catalog_enter(catalog);
     code = job->kind(&job->query, err);
     ing_catalog_leave(catalog, entered);
@@ -95,6 +104,7 @@ static void wait_for_manifest(struct query_job *job)
     struct fg_rpc_request *req = job->query.req;
     struct fg_err err;
 
+    /* Everything that the query has read is dropped: chunks may change before it begins again. */
     job->waiter = (struct ing_segments_waiter){.generation = job->query.generation,
                                                .deadline_mono_ns = fg_rpc_deadline_mono_ns(req),
                                                .on_end = caught_up};
@@ -310,6 +320,7 @@ static enum fg_code leave_unsure(struct ing_query *query, struct ing_query_scope
 
         if (why == NULL || query->lists)
             scope->chunks[kept++] = *chunk;
+        /* None of its profiles can match, so the answer is complete without it. */
         else if (!has_series_in(scope, chunk->key.group.shard))
             continue;
         else if (!query->lenient)
@@ -342,13 +353,15 @@ static void keep_shards(struct ing_query *query, struct ing_query_scope *scope)
     scope->n_chunks = chunks;
 }
 
-/* Chunks and iterator are of one moment, in which no chunk changes its state. */
+/* Chooses the chunks and makes the iterator in one moment, in which no chunk changes its state. */
 static enum fg_code choose_chunks(struct ing_query *query, uint64_t generation,
                                   struct ing_query_scope *scope, struct fg_err *err)
 {
     struct ing_segments *segments = query->context->segments;
     enum fg_code code;
 
+    /* The read lock that this takes keeps the committer out, so choose and make the iterator, and
+     * nothing else. */
     code = ing_segments_fence(segments, generation, err);
     query->behind = code == FG_E_ABORTED;
     query->generation = generation;
@@ -362,6 +375,7 @@ static enum fg_code choose_chunks(struct ing_query *query, uint64_t generation,
                                       .generation = generation,
                                   },
                                   query->arena, &scope->chunks, &scope->n_chunks, err);
+    /* Inside the fence: profiles that a COMPARE moves later are still where these chunks say. */
     if (code == FG_OK && scope->n_chunks > 0)
         scope->iter = make_iter(query, scope);
     ing_segments_unfence(segments);
@@ -371,6 +385,7 @@ static enum fg_code choose_chunks(struct ing_query *query, uint64_t generation,
 static enum fg_code check_store(const struct ing_query_context *context, ProtobufCBinaryData meant,
                                 struct fg_err *err)
 {
+    /* A single server names no store in its calls. */
     if (meant.len == 0 ||
         (meant.len == FG_ID_BYTES && fg_id_eq(fg_id_get(meant.data), context->store_id)))
         return FG_OK;
@@ -432,6 +447,8 @@ enum fg_code ing_query_scope(struct ing_query *query, const Fg__Inner__Selection
         ing_query_shards_read(selection->shards, query->arena, &scope.shards, err) != FG_OK ||
         ing_query_ids_read(selection->only_ids, query->arena, &scope.ids, err) != FG_OK)
         return err->code;
+    /* A tenant that is unknown here has nothing in the head, whatever the snapshot, so it needs no
+     * fence. */
     scope.tenant = ing_catalog_find_tenant(query->context->catalog, fg_cstr(selection->tenant));
     query->lenient = selection->lenient;
     if (check_whole(query, scope.tenant, err) != FG_OK)
@@ -440,6 +457,7 @@ enum fg_code ing_query_scope(struct ing_query *query, const Fg__Inner__Selection
     if (code == FG_OK && scope.tenant != NULL)
         code = choose_chunks(query, selection->generation, &scope, err);
     if (code == FG_OK) {
+        /* Shards first: chunks that the query does not ask for must not make it fail. */
         keep_shards(query, &scope);
         code = leave_unsure(query, &scope, err);
     }
@@ -497,6 +515,7 @@ static enum fg_code visit_record(struct scan *scan, const struct ing_catalog_mat
 
     if (++query->keys % CHECK_WANTED_EVERY == 0 && check_wanted(query, err) != FG_OK)
         return err->code;
+    /* Before the record is opened: asking for a few ids of a group reads keys. */
     if (!ing_query_ids_have(&scan->scope->ids, key->id))
         return FG_OK;
     if (scan->data && visit_data(scan, matches, n, key, err) != FG_OK) {
@@ -506,12 +525,13 @@ static enum fg_code visit_record(struct scan *scan, const struct ing_catalog_mat
             memcpy(query->why_unreadable, err->msg, sizeof query->why_unreadable);
         return FG_OK; /* it is in no sum, so that another replica supplies it */
     }
+    /* After the data was read without an error, so a sum never counts what the data lacks. */
     if (scan->summing && ing_query_sums_add(scan->sums, key->time_ns, key->id, err) != FG_OK)
         return err->code;
     return FG_OK;
 }
 
-/* n matches, all of one series. */
+/* Scans a span of time of one series in a chunk. All n matches are of that series. */
 static enum fg_code scan_span(struct scan *scan, const struct ing_head_chunk_key *chunk,
                               const struct ing_catalog_match *matches, size_t n,
                               struct fg_time_span span, struct fg_err *err)
@@ -536,7 +556,7 @@ static enum fg_code scan_span(struct scan *scan, const struct ing_head_chunk_key
     return FG_OK;
 }
 
-/* Matches [from, to) of the scope, all of one series. */
+/* Scans the matches [from, to) of the scope, which are all of one series. */
 static enum fg_code scan_series(struct scan *scan, const struct ing_head_chunk *chunk, size_t from,
                                 size_t to, struct fg_err *err)
 {

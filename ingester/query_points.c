@@ -106,6 +106,8 @@ static enum fg_code make_room(struct points *points, struct fg_err *err)
         return FG_OK;
     if (points->cap * 2 > points->max)
         return fg_fail(err, FG_E_LIMIT, "query gives more than %zu points", points->max / 2);
+    /* Grow only if sorting has freed less than half, or the next points would sort everything
+     * again. */
     points->cap = FG_MAX(1024, points->cap * 2);
     points->items = fg_realloc(points->items, points->cap * sizeof *points->items);
     return FG_OK;
@@ -202,6 +204,8 @@ static enum fg_code answer(struct points *points, struct fg_err *err)
     points->step_ns = head->step_ns;
     points->last_step =
         ((uint64_t)head->selection->end_ns - (uint64_t)points->start_ns) / (uint64_t)head->step_ns;
+    /* A point sums up the step that ends at it, so the first one reaches back before the start.
+     * Clients give whole milliseconds. */
     if (ing_query_scope(query, head->selection, head->profile_type,
                         fg_time_add(points->start_ns, FG_MS_NS - head->step_ns),
                         head->selection->end_ns, &scope, err) != FG_OK)
@@ -210,6 +214,7 @@ static enum fg_code answer(struct points *points, struct fg_err *err)
     code = ing_query_scan(query, &scope, visit, points, &sums, err);
     ing_query_scope_done(&scope);
     if (code == FG_OK) {
+        /* Once more, for the points that were added since the last time. */
         settle(points);
         write_points(points, &query->payload);
         write_reply(query, &sums);

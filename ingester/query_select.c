@@ -45,6 +45,7 @@ static enum fg_code sums_find(struct head_select *select, uint32_t service, uint
 {
     struct select_sums **link = &select->sums;
 
+    /* A list is enough: profiles come in the order of series, so most look-ups end at the first. */
     while (*link != NULL && ((*link)->service != service || (*link)->generation != generation))
         link = &(*link)->next;
     if (*link == NULL)
@@ -101,6 +102,7 @@ static enum fg_code add_linked(const struct ing_record_columns *columns, uint32_
                                const Fg__Inner__SelectHead *head, struct select_sums *sums,
                                struct fg_err *err)
 {
+    /* As in add_all(). */
     if (n > 0 && columns->nodes[n - 1] > sums->view.tree.n_nodes)
         return fg_fail(err, FG_E_CORRUPT, "stored profile: node %u of %u", columns->nodes[n - 1],
                        sums->view.tree.n_nodes);
@@ -155,6 +157,7 @@ static void add_tree(struct head_select *select, struct select_sums *sums, struc
 static void sums_done(struct head_select *select)
 {
     for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
+        /* The tree was merged into memory of its own, so the dictionary may go. */
         ing_dict_view_end(sums->dict, &sums->view);
         ing_dict_unref(select->query->context->dicts, sums->dict);
     }

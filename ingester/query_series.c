@@ -106,6 +106,8 @@ static enum fg_code answer(struct ing_query *query, const Fg__Inner__SeriesHead 
 
     if (head->selection == NULL)
         return fg_fail(err, FG_E_INVALID, "query without a selection");
+    /* A list of series may be too long, but not too short: chunks count although their profiles may
+     * be in the bucket as well. */
     query->lists = true;
     if (ing_query_scope(query, head->selection, NULL, head->selection->start_ns,
                         head->selection->end_ns, &scope, err) != FG_OK)
@@ -203,6 +205,7 @@ static enum fg_code stats_of(struct ing_query *query, const Fg__Inner__StatsHead
     if (ing_query_scope(query, &selection, NULL, INT64_MIN, INT64_MAX, &scope, err) != FG_OK)
         return err->code;
     ing_query_scope_done(&scope);
+    /* No memory for ids: chunks are counted as wholes, by their digests. */
     ing_query_sums_init(&sums, &scope.shards, query->arena, 0);
     code = count_chunks(query, &scope, &sums, err);
     ing_query_sums_done(&sums);

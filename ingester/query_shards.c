@@ -15,6 +15,7 @@ static enum fg_code read_map(const Fg__Inner__Shards *from, ProtobufCBinaryData 
     if (map.len > QUERY_MAP_MAX_BYTES)
         return fg_fail(err, FG_E_INVALID, "shards: %s has %zu bytes, at most %d", name, map.len,
                        QUERY_MAP_MAX_BYTES);
+    /* Bits beyond the last shard would wrap around to the first ones. */
     for (size_t i = 0; i < map.len * 8; i++)
         if ((map.data[i / 8] >> i % 8 & 1) != 0 && from->first + i > UINT16_MAX)
             return fg_fail(err, FG_E_INVALID, "shards: %s has shard %zu, the last is %u", name,
@@ -52,6 +53,7 @@ static enum fg_code read_groups(const Fg__Inner__Shards *from, struct fg_arena *
                            group->shard, UINT16_MAX);
         shards->ids_of[i] = group_number((uint16_t)group->shard, group->window);
     }
+    /* Sorted for bsearch(): one look-up for each group of the scan. */
     shards->n_ids_of = from->n_ids_of;
     if (shards->n_ids_of > 1)
         qsort(shards->ids_of, shards->n_ids_of, sizeof *shards->ids_of, cmp_numbers);
@@ -134,6 +136,7 @@ size_t ing_query_ids_find(const struct ing_query_ids *ids, struct fg_id id)
 
 bool ing_query_ids_have(const struct ing_query_ids *ids, struct fg_id id)
 {
+    /* No list means all: an empty list is not sent. */
     return ids->items == NULL || ing_query_ids_find(ids, id) != SIZE_MAX;
 }
 
@@ -151,7 +154,7 @@ void ing_query_sums_done(struct ing_query_sums *sums)
     fg_buf_done(&sums->ids);
 }
 
-/* Ascending, as bytes. */
+/* Writes the ids in ascending order, as bytes. */
 static bool put_ids(const struct ing_query_sums *sums, ProtobufCBinaryData *ret_bytes)
 {
     struct fg_id *ids = (struct fg_id *)sums->ids.ptr;
@@ -184,6 +187,8 @@ static enum fg_code close_group(struct ing_query_sums *sums, struct fg_err *err)
     Fg__Inner__GroupSum *item;
 
     sums->open = false;
+    /* A group without profiles that match is not listed: for the reader it is as if the head had
+     * none. */
     if (sums->count == 0 && sums->ids.len == 0)
         return FG_OK;
     item = fg_arena_new(sums->arena, Fg__Inner__GroupSum, 1);
@@ -227,6 +232,8 @@ enum fg_code ing_query_sums_group(struct ing_query_sums *sums,
 enum fg_code ing_query_sums_add(struct ing_query_sums *sums, int64_t time_ns, struct fg_id id,
                                 struct fg_err *err)
 {
+    /* Ids of the youngest profiles are sent at once: replicas differ there, since pushes are under
+     * way, and a sum would only cost a second call. */
     if (!sums->by_ids && time_ns < sums->shards->ids_since_ns) {
         ing_query_sums_add_all(sums, 1, id);
         return FG_OK;

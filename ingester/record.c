@@ -1,3 +1,9 @@
+/*
+ * The order of a record (record.h) is that of its readers: totals are at the front, so POINTS reads
+ * nothing else, and links and size at the end, where queries of values never look. Everything is
+ * checked on reading: a record that RocksDB returns may still be damaged, and readers index arrays
+ * by its numbers.
+ */
 #include "ingester/record.h"
 
 #include "common/base/cursor.h"
@@ -24,7 +30,7 @@ static const int64_t *column(const struct fg_profile *profile, uint32_t type)
     return profile->values + (size_t)type * profile->n_samples;
 }
 
-/* 0 when all are 0. */
+/* Returns the common divisor of the values; 0: all values are 0. */
 static uint64_t common_divisor(const int64_t *values, uint32_t count)
 {
     uint64_t divisor = 0;
@@ -151,6 +157,8 @@ enum fg_code ing_record_open(struct fg_slice in, struct ing_record *ret_record, 
     record.duration_ns = fg_cur_zigzag(&cur);
     record.period = fg_cur_zigzag(&cur);
     record.n_types = (uint32_t)fg_cur_count(&cur, 1);
+    /* A sample takes at least a byte, so the count cannot ask for more memory than the record
+     * justifies. */
     record.n_samples = (uint32_t)fg_cur_count(&cur, 1);
     record.totals = cur;
     if (cur.bad || record.n_types > TYPES_MAX)
@@ -217,6 +225,7 @@ static bool find_columns(struct fg_cur *cur, const struct ing_record *record,
 
         places[t] = (struct column_place){(enum column_kind)kind, *cur};
         if (kind == COLUMN_SCALED) {
+            /* Columns have no length: skipping one means reading it. */
             read_scaled(cur, record->n_samples, NULL);
         } else if (kind == COLUMN_MULTIPLE) {
             if (fg_cur_varint(cur) >= t)
@@ -277,13 +286,14 @@ static enum fg_code read_links(struct fg_cur *cur, const struct ing_record *reco
     return FG_OK;
 }
 
-/* Behind the links, to the end. */
+/* Reads the size, which is behind the links and may be missing. */
 static enum fg_code read_size(struct fg_cur *cur, struct fg_profile_size *ret_size,
                               struct fg_err *err)
 {
     uint64_t wire, raw;
 
     *ret_size = (struct fg_profile_size){0};
+    /* Records of profiles without a known size end here. */
     if (!fg_cur_more(cur))
         return FG_OK;
     wire = fg_cur_varint(cur);

@@ -1,3 +1,11 @@
+/*
+ * Dictionaries that old chunks may still name are on a list; each sweep moves every one of them a
+ * state further (retire.h). Sweeps are minutes apart, and that distance is what protects queries:
+ * none of them lasts that long.
+ *
+ * `cuts` and `born` order things in time: a chunk that began after the cut at which a dictionary
+ * was old cannot name it.
+ */
 #include "ingester/retire.h"
 
 #include <sys/random.h>
@@ -27,6 +35,7 @@ static void add(struct ing_retire *retire, struct ing_catalog_service *service, 
     }
     retire->leavers[retire->n_leavers++] =
         (struct retire_leaver){.service = service, .generation = generation};
+    /* Keeps the service in the catalog, since the list points to it. */
     service->retiring++;
 }
 
@@ -90,6 +99,8 @@ enum fg_code ing_retire_create(const struct ing_retire_config *config,
 
     retire->config = *config;
     fg_store_batch_init(&retire->deletes);
+    /* Before anything is retired: a start does not know which chunks have which series, so it
+     * assumes all. */
     ing_catalog_assume_held(config->catalog, ing_head_chunks_cuts(config->chunks));
     ing_catalog_each_service(config->catalog, note_service, &start);
     code = getrandom(&start.skip, sizeof start.skip, 0) == sizeof start.skip
@@ -127,6 +138,7 @@ static void begin_generation(struct ing_catalog_service *service, void *arg)
     uint32_t generation = atomic_load(&service->generation);
     bool stored = false;
 
+    /* After an error the other services keep their generation until the next cut. */
     if (cut->code == FG_OK)
         cut->code = ing_dict_stored(cut->retire->config.store, service->number, generation, &stored,
                                     cut->err);
@@ -150,6 +162,8 @@ static void grow_old(const struct ing_retire *retire, struct retire_leaver *leav
 {
     if (ing_dict_in_use(retire->config.dicts, leaver->service->number, leaver->generation))
         return;
+    /* End it first and then read the number of cuts: whatever names it is in a chunk that began
+     * before. */
     ing_catalog_end_generation(leaver->service, leaver->generation);
     leaver->state = OLD;
     leaver->cuts = ing_head_chunks_cuts(retire->config.chunks);
@@ -163,6 +177,7 @@ static void sweep_one(const struct ing_retire *retire, struct retire_leaver *lea
         grow_old(retire, leaver);
         break;
     case OLD:
+        /* Every chunk of now began after the last one that could name it. */
         if (leaver->cuts < least)
             leaver->state = UNNEEDED;
         break;
@@ -194,6 +209,7 @@ static void drop_deleted(struct ing_retire *retire)
 
 enum fg_code ing_retire_sweep(struct ing_retire *retire, struct fg_err *err)
 {
+    /* Once for all: chunks that begin meanwhile are younger still. */
     uint32_t least = ing_head_chunks_least_born(retire->config.chunks);
     struct fg_store_batch batch;
     enum fg_code code = FG_OK;
@@ -225,6 +241,8 @@ enum fg_code ing_retire_series(struct ing_retire *retire, struct fg_err *err)
 {
     struct fg_store_batch *deletes = &retire->deletes;
 
+    /* The batch is kept after a failure: memory has forgotten these already, so only the batch
+     * still knows what to delete. */
     if (deletes->count == 0) {
         ing_catalog_sweep_series(retire->config.catalog,
                                  ing_head_chunks_least_born(retire->config.chunks), deletes);

@@ -4,6 +4,7 @@
 #include "common/cluster/ring/route.h"
 #include "common/runtime/log.h"
 
+/* As long as an upload may take (segments/publish.c). */
 static const int64_t FLUSH_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 
 /* A flush or a salvage. */
@@ -40,6 +41,7 @@ static void flush_done(struct fg_job *job)
 
 static void submit_flush(struct fg_http_request *req, struct ing_routes *routes, bool salvage)
 {
+    /* The routes are there before the head is loaded. */
     struct ingester *ingester = atomic_load(&routes->ingester);
     struct flush *flush;
     struct fg_err err;
@@ -56,6 +58,8 @@ static void submit_flush(struct fg_http_request *req, struct ing_routes *routes,
         .ingester = ingester,
         .req = req,
     };
+    /* On the workers of the program, not of the ingester: a flush blocks its worker for minutes,
+     * and queries need theirs. */
     if (fg_work_submit(routes->work, FG_LANE_QUERY, &flush->job))
         return;
     free(flush);

@@ -1,3 +1,12 @@
+/*
+ * One read-write lock guards the tables of all tenants, the epoch and the sums of memory. Look-ups
+ * take it for reading; adding takes it for writing and looks again, because two workers may add the
+ * same thing. The pointers that come out are safe without the lock as long as the caller holds a
+ * guard (catalog.h).
+ *
+ * Fields of services and series that change after they were added are atomic, or belong to the
+ * committer's thread alone.
+ */
 #include "common/model/tenant_share.h"
 #include "ingester/catalog/catalog_impl.h"
 
@@ -30,6 +39,7 @@ static void add_to_table(struct ing_catalog *catalog, struct ing_catalog_tenant 
                          struct ing_catalog_memory *memory)
 {
     tenant->bytes += memory->bytes;
+    /* The table may grow with the item: count its memory off before and on after. */
     catalog->bytes += memory->bytes - ing_hash_table_bytes(table);
     ing_hash_table_add(table, hash, memory);
     catalog->bytes += ing_hash_table_bytes(table);
@@ -51,6 +61,8 @@ unsigned ing_catalog_enter(struct ing_catalog *catalog)
 
     fg_rwlock_read(&catalog->lock);
     slot = catalog->epoch & 1;
+    /* Under the lock, so the guard is counted in the epoch that was read: turning needs the lock
+     * for writing. */
     (void)atomic_fetch_add(&catalog->guards[slot], 1);
     fg_rwlock_unlock(&catalog->lock);
     return slot;
@@ -58,6 +70,8 @@ unsigned ing_catalog_enter(struct ing_catalog *catalog)
 
 void ing_catalog_leave(struct ing_catalog *catalog, unsigned entered)
 {
+    /* Without the lock: a push leaves on the committer's thread. Sequentially consistent, so all
+     * its uses come before the free that a count of 0 allows. */
     uint64_t before = atomic_fetch_sub(&catalog->guards[entered], 1);
 
     fg_assert(before > 0);
@@ -66,6 +80,8 @@ void ing_catalog_leave(struct ing_catalog *catalog, unsigned entered)
 /* Marks that a push has found it now. Under the lock. */
 static void mark_found(const struct ing_catalog *catalog, _Atomic uint64_t *found)
 {
+    /* Relaxed: the sweeper reads it under the lock for writing, which orders the two. The test
+     * spares the cache line of a series that many workers find. */
     if (atomic_load_explicit(found, memory_order_relaxed) != catalog->epoch)
         atomic_store_explicit(found, catalog->epoch, memory_order_relaxed);
 }
@@ -80,6 +96,7 @@ void ing_catalog_make_gone(struct ing_catalog *catalog, struct ing_catalog_tenan
 {
     fg_assert(tenant->bytes >= memory->bytes);
     tenant->bytes -= memory->bytes;
+    /* Counted in `bytes` until it is freed: a catalog that is full of retired series is full. */
     memory->next = catalog->gone[catalog->epoch & 1];
     catalog->gone[catalog->epoch & 1] = memory;
 }
@@ -101,6 +118,8 @@ void ing_catalog_turn_epoch(struct ing_catalog *catalog)
     unsigned before;
 
     fg_rwlock_write(&catalog->lock);
+    /* The slot of the epoch before is the slot of the next one: it must be empty of guards and
+     * memory before it is used again. */
     before = (catalog->epoch + 1) & 1;
     if (atomic_load(&catalog->guards[before]) == 0) {
         free_now = fg_take(catalog->gone[before]);
@@ -110,6 +129,7 @@ void ing_catalog_turn_epoch(struct ing_catalog *catalog)
         catalog->epoch++;
     }
     fg_rwlock_unlock(&catalog->lock);
+    /* Without the lock: there may be thousands. */
     free_all(free_now);
 }
 
@@ -155,7 +175,8 @@ static struct ing_catalog_tenant *add_tenant(struct ing_catalog *catalog, struct
     return tenant;
 }
 
-/* Of two the newer: one that was made again at the start may share its name with another. */
+/* Returns the newer of two: a service that the start has rebuilt may share its name with another
+ * one. */
 struct ing_catalog_service *ing_catalog_find_service(const struct ing_catalog_tenant *tenant,
                                                      struct fg_slice name, uint32_t *ret_place)
 {
@@ -199,6 +220,7 @@ struct ing_catalog_service *ing_catalog_add_service(struct ing_catalog *catalog,
     catalog->n_active += ing_hash_table_items(&tenant->services) == 0;
     add_to_table(catalog, tenant, &tenant->services, fg_hash64_table(name), &service->memory);
     ing_catalog_add_idle(catalog, service);
+    /* At the start numbers come in any order. */
     catalog->next_service = FG_MAX(catalog->next_service, number + 1);
     return service;
 }
@@ -240,8 +262,8 @@ static uint64_t bytes_of_tenant(const struct ing_catalog_tenant *tenant)
            ing_hash_table_bytes(&tenant->series) + ing_hash_table_bytes(&tenant->kinds);
 }
 
-/* Also if the tenant's tables double with the next one: a large tenant's are as large as all that
- * is left for small ones. Under the lock, as the one that follows. */
+/* Returns true if the tenant may grow, even if its tables double with the next item: the tables of
+ * a large tenant are as large as all that is left for small ones. Under the lock, as has_room(). */
 static bool has_share(const struct ing_catalog *catalog, const struct ing_catalog_tenant *tenant,
                       const struct ing_catalog_quota *quota)
 {
@@ -256,7 +278,7 @@ static bool has_share(const struct ing_catalog *catalog, const struct ing_catalo
                            catalog->max_bytes - used - growth);
 }
 
-/* Of series. */
+/* Returns true if the tenant may add a series. */
 static bool has_room(const struct ing_catalog *catalog, const struct ing_catalog_tenant *tenant,
                      const struct ing_catalog_quota *quota)
 {
@@ -380,6 +402,7 @@ bool ing_catalog_reserve_tenant(struct ing_catalog *catalog, uint32_t number)
 
     fg_rwlock_write(&catalog->lock);
     near = number < (uint64_t)catalog->n_tenants + TENANTS_GAP_MAX;
+    /* Numbers in between belong to tenants that come later, or to none. */
     while (near && catalog->n_tenants <= number)
         (void)ing_catalog_add_unnamed(catalog);
     fg_rwlock_unlock(&catalog->lock);
@@ -411,7 +434,7 @@ void ing_catalog_tenant_set_lacks(struct ing_catalog_tenant *tenant)
     atomic_store(&tenant->lacks, true);
 }
 
-/* Also the mark that a push has found it. */
+/* Finds a service and marks that a push has found it. */
 static struct ing_catalog_service *use_service(const struct ing_catalog *catalog,
                                                const struct ing_catalog_tenant *tenant,
                                                struct fg_slice name)
@@ -447,7 +470,7 @@ struct ing_catalog_service *ing_catalog_service(struct ing_catalog *catalog,
     return service;
 }
 
-/* Under the lock: in memory of its own, so that each() may take long. */
+/* Copies the pointers to all services, under the lock, so that each() may take long without it. */
 static struct ing_catalog_service **copy_services(const struct ing_catalog *catalog,
                                                   size_t *ret_count)
 {
@@ -489,6 +512,7 @@ void ing_catalog_each_service(struct ing_catalog *catalog,
                               void (*each)(struct ing_catalog_service *service, void *arg),
                               void *arg)
 {
+    /* The guard keeps services that leave meanwhile from being freed. */
     unsigned entered = ing_catalog_enter(catalog);
     struct ing_catalog_service **services;
     size_t count;
@@ -505,8 +529,8 @@ void ing_catalog_each_service(struct ing_catalog *catalog,
 /* ---- series ---- */
 
 /*
- * Of two the newer: a crash may come between a delete that failed and its repetition, when the
- * series has come back already. The older one has no profiles, and leaves when it is swept again.
+ * Returns the newer of two: a crash may come between a delete that failed and its repetition, when
+ * the series has come back already. The older one has no profiles, and leaves with the next sweep.
  */
 static struct ing_catalog_series *find_series(const struct ing_catalog_tenant *tenant,
                                               struct fg_id id)
@@ -612,6 +636,8 @@ struct ing_catalog_series *ing_catalog_series(struct ing_catalog *catalog,
     fg_rwlock_unlock(&catalog->lock);
     if (series != NULL || !room)
         return series;
+    /* Made without the lock, since it copies all labels; thrown away if another worker was faster
+     * or the room is gone. */
     made = ing_series_make(&def, service->name);
     kind_id = ing_series_kind_id(&def);
     fg_rwlock_write(&catalog->lock);
@@ -630,12 +656,16 @@ struct ing_catalog_series *ing_catalog_series(struct ing_catalog *catalog,
 bool ing_catalog_series_saw(struct ing_catalog_series *series, uint64_t types)
 {
     (void)atomic_fetch_or(&series->seen, types);
+    /* Read `durable` first: whoever sets it has set `stored` before (ing_commit_item_set_marks()).
+     */
     return !atomic_load(&series->durable) || (types & ~atomic_load(&series->stored)) != 0;
 }
 
 /* Only the committer changes them. */
 void ing_catalog_series_holds(struct ing_catalog_series *series, uint32_t born, int64_t time_ns)
 {
+    /* Plain, since the sweeper runs on this thread, too. Times are read by queries at any moment;
+     * each is right by itself. */
     series->chunks_before = FG_MAX(series->chunks_before, born + 1);
     if (time_ns < atomic_load_explicit(&series->least_ns, memory_order_relaxed))
         atomic_store(&series->least_ns, time_ns);

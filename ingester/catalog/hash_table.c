@@ -1,5 +1,6 @@
 #include "ingester/catalog/hash_table.h"
 
+/* Below GONE_KEPT_MIN a rebuild gains nothing. */
 enum { SLOTS_MIN = 16, GONE_KEPT_MIN = 64 };
 
 void ing_hash_table_done(struct ing_hash_table *table)
@@ -37,6 +38,7 @@ void ing_hash_table_add(struct ing_hash_table *table, uint64_t hash, void *item)
 void ing_hash_table_remove(struct ing_hash_table *table, uint32_t place)
 {
     fg_assert(table->slots[place].item != NULL);
+    /* The slot stays, so places of other items do not change: a sweep and the map go by them. */
     table->slots[place].item = NULL;
     table->n_gone++;
 }

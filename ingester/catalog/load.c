@@ -1,4 +1,7 @@
-/* The catalog out of the store, at the start. */
+/* Reads the catalog at the start. A damaged record is counted and stays in the store, and the start
+ * continues; what depends on it is set aside as well. Each record that has a number reserves it,
+ * readable or not, so that no new tenant, service or series takes over the data of an old one.
+ * Nothing is shared yet, so no lock is needed. */
 #include "ingester/catalog/catalog_impl.h"
 
 enum { SERIES_ARENA_MAX_BYTES = 4 * 1024 * 1024 }; /* for reading one series back */
@@ -80,7 +83,7 @@ static void load_next(struct loading *loading, struct fg_slice key, struct fg_sl
 
     if (!fg_cur_end(&key_cur) || !fg_cur_end(&cur) || next > UINT32_MAX ||
         (!of_services && !ing_catalog_reserve_tenant(catalog, number))) {
-        /* What is there has greater numbers, and these are reserved one by one. */
+        /* The definitions in the store have numbers, too, and each of them is reserved below. */
         ing_damage_repaired(loading->damage, "next number of %s %u: it cannot be read",
                             of_services ? "services" : "series of tenant", number);
         return;
@@ -140,6 +143,8 @@ static void load_service(struct loading *loading, struct fg_slice key, struct fg
                              tenant_number);
         return;
     }
+    /* A number is in the keys of dictionaries: two services with one number would read each other's
+     * stacks. */
     if (service_at(loading, number) != NULL) {
         ing_damage_set_aside(loading->damage,
                              "service %.*s of tenant %.*s: another one has number %llu", FG_S(name),
@@ -152,9 +157,9 @@ static void load_service(struct loading *loading, struct fg_slice key, struct fg
 }
 
 /*
- * The service of a series that was read. One that is missing is made again: its name is a label of
- * the series, and its number is what the series goes by. It becomes durable with the next push.
- * NULL: what has this number is something else.
+ * Returns the service of a series that was read. Rebuilds a missing one, since the series has its
+ * name as a label, and its number. It becomes durable with the next push. Returns NULL if something
+ * else has this number.
  */
 static struct ing_catalog_service *service_of(struct loading *loading,
                                               struct ing_catalog_tenant *tenant, uint32_t series,
@@ -175,7 +180,7 @@ static struct ing_catalog_service *service_of(struct loading *loading,
     return service;
 }
 
-/* It is unknown which profiles it has, and in which chunks. */
+/* Loads a series, or sets it aside. */
 static void load_series(struct loading *loading, struct fg_slice key, struct fg_slice value)
 {
     struct fg_cur key_cur = fg_cur(key);
@@ -199,10 +204,12 @@ static void load_series(struct loading *loading, struct fg_slice key, struct fg_
                              tenant_number);
         return;
     }
+    /* One series at a time; ing_series_make() copies what it keeps. */
     fg_arena_reset(loading->arena);
     if (ing_series_decode(value, loading->arena, &stored, &err) != FG_OK) {
         ing_damage_set_aside(loading->damage, "series %u of tenant %.*s: %s", number,
                              FG_S(tenant->name), err.msg);
+        /* Its profiles are in the store and can belong to any selector. */
         atomic_store(&tenant->lacks, true);
         return;
     }
@@ -217,6 +224,8 @@ static void load_series(struct loading *loading, struct fg_slice key, struct fg_
     series = ing_series_make(&stored.def, service->name);
     ing_catalog_add_series(catalog, tenant, service, &stored.def, ing_series_kind_id(&stored.def),
                            series, number);
+    /* Nothing is known of its profiles, so it is listed for any time and held by any chunk until
+     * pushes and cuts tell more. */
     series->least_ns = INT64_MIN;
     series->greatest_ns = INT64_MAX;
     series->chunks_before = UINT32_MAX;
@@ -244,6 +253,7 @@ static enum fg_code check_format(struct fg_store *store, struct fg_err *err)
         fg_buf_clear(&value);
         fg_buf_varint(&value, HEAD_FORMAT);
         fg_store_put(&batch, HEAD_META, format_key, fg_buf_slice(&value));
+        /* Before anything else is written, so a store with data always has a format. */
         code = fg_store_write(store, &batch, err);
         fg_store_batch_done(&batch);
     }
@@ -253,6 +263,7 @@ static enum fg_code check_format(struct fg_store *store, struct fg_err *err)
 
 static enum fg_code load_all(struct loading *loading, struct fg_store *store, struct fg_err *err)
 {
+    /* In this order: services and series name tenants, and series name services. */
     if (for_each(store, HEAD_META, META_TENANT, false, loading, load_tenant, err) != FG_OK ||
         for_each(store, HEAD_META, META_NEXT, false, loading, load_next, err) != FG_OK ||
         for_each(store, HEAD_META, META_SERVICE, false, loading, load_service, err) != FG_OK ||

@@ -36,7 +36,8 @@ static bool match_add(struct match_list *list, struct fg_arena *arena,
     return true;
 }
 
-/* The service an "=" matcher asks for: then no other series need be looked at. */
+/* Returns the service that an "=" matcher asks for: series of other services need not be looked at.
+ */
 static struct fg_slice only_service(const struct fg_selector *selector)
 {
     for (size_t i = 0; i < selector->n_matchers; i++)
@@ -46,12 +47,13 @@ static struct fg_slice only_service(const struct fg_selector *selector)
     return fg_bytes(NULL, 0);
 }
 
-/* Can it have profiles that are asked for? */
+/* Returns true if the series may have profiles that are asked for. */
 static bool passes(const struct ing_catalog_series *series, const struct ing_catalog_filter *filter,
                    struct fg_slice service)
 {
     int64_t least_ns, greatest_ns;
 
+    /* It has no profile that was acknowledged. */
     if (!atomic_load(&series->durable))
         return false;
     least_ns = atomic_load(&series->least_ns);
@@ -66,7 +68,7 @@ static bool passes(const struct ing_catalog_series *series, const struct ing_cat
 /*
  * Nothing is matched or counted under the lock: a tenant may have a million series, and a writer
  * that waits keeps everybody out. So pointers are copied, some thousands at a time, and looked at
- * afterwards: whoever does that is inside, so that none of them is freed.
+ * afterwards. The caller holds a guard, so none of them is freed meanwhile.
  */
 enum { COPIED_LOCKED = 2048 };
 
@@ -109,6 +111,7 @@ static uint32_t walk_begin(struct select_walk *walk, struct ing_catalog *catalog
     walk->tenant = tenant;
     walk->next = 0;
     fg_rwlock_read(&catalog->lock);
+    /* A bound, so a walk ends although pushes add series all the time. */
     walk->end = tenant->next_series;
     items = ing_hash_table_items(&tenant->series);
     fg_rwlock_unlock(&catalog->lock);
@@ -122,11 +125,13 @@ static bool walk_more(struct select_walk *walk)
 
     walk->n = 0;
     fg_rwlock_read(&walk->catalog->lock);
+    /* By number and not by place: the table may have been compacted since the last piece. */
     for (uint32_t i = first_place(table, walk->next); i < table->count && walk->n < COPIED_LOCKED;
          i++)
         if (table->slots[i].item != NULL)
             walk->series[walk->n++] = table->slots[i].item;
     fg_rwlock_unlock(&walk->catalog->lock);
+    /* Without the lock: numbers never change, and the guard keeps the series. */
     while (walk->n > 0 && walk->series[walk->n - 1]->number >= walk->end)
         walk->n--;
     if (walk->n == 0)
@@ -250,6 +255,7 @@ uint64_t ing_catalog_count_series(struct ing_catalog *catalog, struct ing_catalo
 
     if (tenant != NULL)
         count = count_stored(catalog, tenant);
+    /* Tenants stay, so each number that was counted has one. */
     for (uint32_t t = 0; tenant == NULL && t < ing_catalog_count_tenants(catalog); t++)
         count += count_stored(catalog, ing_catalog_tenant_at(catalog, t));
     ing_catalog_leave(catalog, entered);

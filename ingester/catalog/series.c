@@ -1,3 +1,9 @@
+/*
+ * A series is one piece of memory: struct, arrays of labels, then texts. What many series have in
+ * common (names of labels, sample types, the profile name) is in a kind, and the name of the
+ * service is the service's: with a million series each text that is not repeated counts. Pointers
+ * go from the series to its kind and service, which live as long.
+ */
 #include "ingester/catalog/series.h"
 
 /* Appends the types to the content, and returns the hash of all of it. Frees the content. */
@@ -21,6 +27,8 @@ struct fg_id ing_series_id(const struct ing_series_def *def)
     struct fg_buf content;
 
     fg_buf_init(&content, SIZE_MAX);
+    /* The shard is part of the identity: a series whose shard factor grew becomes another series,
+     * so each has one shard. */
     fg_buf_varint(&content, def->shard);
     fg_labels_encode(&def->labels, &content);
     return id_with_types(def, &content);
@@ -116,6 +124,7 @@ struct ing_series_kind *ing_series_kind_make(const struct ing_series_def *def)
         type->text = keep_text(&room, fg_buf_slice(&of_types));
     }
     fg_buf_done(&of_types);
+    /* Sizes were added up before: a difference would be an overflow of the block. */
     fg_assert(room.texts == (uint8_t *)kind + arrays + texts);
     return kind;
 }
@@ -257,6 +266,7 @@ enum fg_code ing_series_decode(struct fg_slice in, struct fg_arena *arena,
     def->period.unit = fg_cur_lenbytes(&cur);
     n_types = fg_cur_count(&cur, 2);
     def->types = fg_arena_new(arena, struct fg_value_type, n_types);
+    /* The kind reads its first type. */
     if (def->types == NULL || n_types == 0)
         return corrupt(err);
     def->n_types = (uint32_t)n_types;

@@ -4,7 +4,9 @@
 enum {
     SWEEP_LOOKS = 64 * 1024,   /* series in one go: a millisecond or two */
     SWEEP_LOOKS_LOCKED = 4096, /* of these while pushes have to wait */
+    /* Bounds the batch of deletes. */
     SWEEP_GONE = 8192,
+    /* Each costs a read of the store. */
     SWEEP_SERVICES = 256,
 };
 
@@ -14,6 +16,8 @@ static void remove_series(struct ing_catalog *catalog, struct ing_catalog_tenant
     struct ing_catalog_series *series = tenant->series.slots[place].item;
     struct fg_buf key;
 
+    /* Out of reach first: from here on no push can find it, and those that have found it hold it
+     * back (ing_catalog_in_use()). */
     ing_hash_table_remove(&tenant->series, place);
     if (--series->service->n_series == 0)
         ing_catalog_add_idle(catalog, series->service);
@@ -58,22 +62,25 @@ static void sweep_some(struct ing_catalog *catalog, struct sweep *sweep)
         remove_series(catalog, tenant, catalog->hand_place, sweep->out);
         sweep->gone++;
     }
-    /* A tenant that never became durable has no records that could be confused with those of its
-     * numbers. */
+    /* In the batch of the deletes, so that a restart does not give the numbers of the deleted
+     * series again: whatever the store still has under them would become the new series'. A tenant
+     * that never became durable has no such records. */
     if (sweep->gone > before && atomic_load(&tenant->durable))
         ing_catalog_put_next(tenant, tenant->next_series, sweep->out);
     if (catalog->hand_place == table->count)
         move_hand(catalog);
 }
 
-/* Once chunk at most. */
+/* Passes over all series once at most, and ends early if it has looked at or retired enough. */
 void ing_catalog_sweep_series(struct ing_catalog *catalog, uint32_t least_born,
                               struct fg_store_batch *out)
 {
     struct sweep sweep = {.least_born = least_born, .out = out};
     bool chunk = ing_catalog_count_tenants(catalog) == 0;
 
+    /* Here, because sweeps come regularly: what they retire is freed two sweeps later. */
     ing_catalog_turn_epoch(catalog);
+    /* The lock is released between two pieces, so pushes wait for a fraction of a millisecond. */
     while (!chunk && sweep.looks < SWEEP_LOOKS && sweep.gone < SWEEP_GONE) {
         fg_rwlock_write(&catalog->lock);
         sweep_some(catalog, &sweep);
@@ -82,7 +89,7 @@ void ing_catalog_sweep_series(struct ing_catalog *catalog, uint32_t least_born,
     }
 }
 
-/* A service that may leave, perhaps. */
+/* An idle service, and whether it may leave. */
 struct sweep_leaver {
     struct ing_catalog_service *service;
     bool leaves;
@@ -146,6 +153,7 @@ void ing_catalog_sweep_services(struct ing_catalog *catalog,
     uint32_t n = take_idle(catalog, leavers);
     bool any = false;
 
+    /* Without the lock, since it reads the store; so everything is checked again below. */
     for (uint32_t i = 0; i < n; i++)
         leavers[i].leaves = leavers[i].leaves && may_leave(leavers[i].service, arg);
     fg_rwlock_write(&catalog->lock);
@@ -162,6 +170,7 @@ void ing_catalog_sweep_services(struct ing_catalog *catalog,
             ing_catalog_add_idle(catalog, service);
         }
     }
+    /* As for series: numbers of services are in keys of dictionaries. */
     if (any)
         ing_catalog_put_next(NULL, catalog->next_service, out);
     fg_rwlock_unlock(&catalog->lock);

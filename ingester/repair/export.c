@@ -1,3 +1,11 @@
+/*
+ * Turns stored profiles into the batches that a distributor would have sent: for each series and
+ * dictionary a batch with the definitions of all stacks that its profiles name. It may not leave
+ * definitions out, because it does not know what the asker has.
+ *
+ * Numbers change twice: nodes of the dictionary become places in `nodes`, which are the numbers of
+ * stacks in the batch, and locations move into a small table of only those that are needed.
+ */
 #include "ingester/repair/export.h"
 
 #include <stdlib.h>
@@ -40,6 +48,7 @@ static enum fg_code find_nodes(struct export_run *run)
     for (size_t i = 0; i < run->n; i++)
         most += run->profiles[i].record.n_samples;
     run->nodes = NEW(run, uint32_t, most);
+    /* Stacks of a batch have 32-bit numbers. */
     if (run->nodes == NULL || most > UINT32_MAX)
         return no_memory(run->err);
     for (size_t i = 0; i < run->n; i++) {
@@ -67,6 +76,7 @@ static enum fg_code read_values(struct export_run *run, const struct ing_record 
     uint32_t n = record->n_samples;
 
     for (uint32_t t = 0; t < record->n_types; t++) {
+        /* Links and size once, with the first type. */
         if (ing_record_read(record, t, t == 0, &run->columns, run->err) != FG_OK)
             return run->err->code;
         for (uint32_t i = 0; i < n; i++)
@@ -111,6 +121,7 @@ static enum fg_code make_profile(struct export_run *run, const struct ing_export
         const uint32_t *node = bsearch(&run->columns.nodes[i], run->nodes, run->n_nodes,
                                        sizeof *run->nodes, cmp_nodes);
 
+        /* find_nodes() has listed the nodes of the same records. */
         fg_assert(node != NULL);
         profile->stacks[i] = (uint32_t)(node - run->nodes);
     }
@@ -157,7 +168,7 @@ static uint32_t depth_of(const struct fg_tree *tree, uint32_t node)
     return depth;
 }
 
-/* Stacks as lists of locations, by their numbers in a small table of just those. */
+/* Writes stacks as lists of locations, by the numbers of a small table that has only these. */
 static enum fg_code make_stacks(struct export_run *run, const struct fg_tree *tree,
                                 struct fg_symbols *symbols)
 {
@@ -272,6 +283,7 @@ static enum fg_code encode(struct export_run *run)
 
     if (define == NULL)
         return no_memory(run->err);
+    /* Everything: the asker may know none of these stacks. */
     memset(define, true, run->n_nodes * sizeof *define);
     fg_symbols_init(&symbols);
     code = find_stacks(run, &symbols);
@@ -313,6 +325,7 @@ static enum fg_code export_run(struct ing_query *query, const struct ing_catalog
         return err->code;
     ing_dict_view_begin(run.dict, &run.view);
     code = make_batch(&run);
+    /* The batch is encoded, so nothing points into the dictionary any more. */
     ing_dict_view_end(run.dict, &run.view);
     ing_dict_unref(query->context->dicts, run.dict);
     ing_record_columns_done(&run.columns);

@@ -1,14 +1,20 @@
+/*
+ * A group is the chunks that memory lists, and their profiles in the store. Both are read without
+ * holding anything back: a COMPARE or an eviction in between makes the result older or incomplete,
+ * which costs repair a pass and nothing else.
+ */
 #include "ingester/repair/group.h"
 
 #include <stdlib.h>
 
-/* Chunks of the group; how many there are. Freed by the caller. */
+/* Copies the chunks of the group, which the caller frees. Returns how many there are. */
 static size_t read_chunks(const struct ing_group_head *head, const struct ing_head_group_key *key,
                           struct ing_head_chunk **ret_chunks)
 {
     size_t cap = 0, n;
 
     *ret_chunks = NULL;
+    /* Again if chunks were added since they were counted. */
     while ((n = ing_head_chunks_of_group(head->chunks, key, *ret_chunks, cap)) > cap) {
         cap = n;
         *ret_chunks = fg_realloc(*ret_chunks, cap * sizeof **ret_chunks);
@@ -23,6 +29,8 @@ struct ing_group_sum ing_group_sum(const struct ing_group_head *head,
     struct ing_head_chunk *chunks;
     size_t n = read_chunks(head, key, &chunks);
 
+    /* What is in a segment needs no repair. Unchecked chunks are left out, since it is unknown what
+     * a segment has of them. */
     for (size_t i = 0; i < n; i++)
         if (ing_head_chunk_is_uncommitted(&chunks[i])) {
             sum.count += chunks[i].count;
@@ -55,6 +63,7 @@ static enum fg_code walk_chunk(struct walking *walking, const struct ing_head_ch
     struct fg_buf from;
 
     fg_buf_init(&from, HEAD_PROFILE_KEY_BYTES);
+    /* The place is in one chunk; later ones are read from their beginning. */
     if (walking->place != NULL && walking->place->chunk.number == chunk->number)
         ing_head_put_profile_key(&from, walking->place);
     else

@@ -1,3 +1,7 @@
+/*
+ * Answers other owners. Both calls are jobs of the QUERY lane with its limits of time and memory,
+ * so a peer that asks for much slows itself down, and no push.
+ */
 #include "ingester/repair/handlers.h"
 
 #include "ingester/repair/export.h"
@@ -20,6 +24,7 @@ static enum fg_code check_store(const struct ing_query *query, ProtobufCBinaryDa
 {
     struct fg_id store;
 
+    /* Unlike a query: repair exists in a ring only, so every call names a store. */
     if (is_store(meant, &store) && fg_id_eq(store, query->context->store_id))
         return FG_OK;
     return fg_fail(err, FG_E_PRECONDITION, "the request is for another store: read the ring again");
@@ -49,18 +54,21 @@ struct answer_listing {
 
 static bool is_after(const struct ing_head_group_key *key, const struct ing_head_group_key *place)
 {
+    /* By number, as the chunks are sorted here. The asker knows tenants by name only. */
     if (key->tenant != place->tenant)
         return key->tenant > place->tenant;
     return key->shard != place->shard ? key->shard > place->shard : key->window > place->window;
 }
 
-/* false: from the start. */
+/* Finds the group behind which a page begins. Returns false if the page is the first. */
 static bool find_place(const struct ing_query *query, const Fg__Inner__GroupsHead *head,
                        struct ing_head_group_key *ret_place)
 {
     struct ing_catalog_tenant *tenant =
         ing_catalog_find_tenant(query->context->catalog, fg_cstr(head->after_tenant));
 
+    /* A tenant that is unknown here begins again: the asker compares some groups twice, and misses
+     * none. */
     if (tenant == NULL || head->after == NULL)
         return false;
     *ret_place = (struct ing_head_group_key){ing_catalog_tenant_number(tenant),
@@ -119,6 +127,7 @@ static enum fg_code list_groups(struct answer_listing *listing,
         if (sum.count == 0 || (place != NULL && !is_after(key, place)) ||
             !ing_repair_owns(listing->view, listing->asker, key->shard))
             continue;
+        /* Known only when one more would come, so the last page does not promise another. */
         *ret_more = listing->n == GROUPS_PAGE;
         if (*ret_more)
             return FG_OK;
@@ -191,6 +200,7 @@ static bool put_id(void *arg, const struct ing_head_profile_key *key, struct fg_
     uint8_t id[FG_ID_BYTES];
 
     (void)value;
+    /* It may still be on its way to the asker. */
     if (key->time_ns >= fetch->head->before_ns)
         return true;
     fg_id_put(id, key->id);
@@ -208,9 +218,11 @@ static bool take_profile(void *arg, const struct ing_head_profile_key *key, stru
     if (number == SIZE_MAX || fetch->found[number])
         return true;
     fetch->next = *key;
+    /* At least one profile, however large, or the asker would ask for it forever. */
     fetch->is_full = fetch->n > 0 && fetch->bytes + value.len > RECORDS_MAX_BYTES;
     if (fetch->is_full)
         return false;
+    /* The value is valid during this call only. */
     copy = fg_arena_copy(fetch->query->arena, value);
     if (copy.ptr == NULL) {
         (void)fg_fail(fetch->err, FG_E_LIMIT, "too many profiles");
@@ -306,6 +318,8 @@ static enum fg_code answer_fetch(struct fetch *fetch, struct fg_err *err)
                                           (uint16_t)head->group->shard, head->group->window};
         if (head->place.len > 0 && !ing_head_same_group(&fetch->place.chunk.group, &key))
             return fg_fail(err, FG_E_INVALID, "fetch: the place is in another group");
+        /* take_profile() reports errors here, since a callback of ing_group_each() has no other
+         * way. */
         err->code = FG_OK;
         code = fetch->wanted.items == NULL
                    ? ing_group_each(&from, &key, NULL, false, put_id, fetch, err)

@@ -1,3 +1,11 @@
+/*
+ * The thread of repair and its links to the world (repair_core.h). It makes blocking calls, one at
+ * a time: to other owners through the pool of peers, and to this ingester through a server without
+ * an address, so that what it fetches takes the way of every push.
+ *
+ * The lock guards `stop` alone; every wait of the thread ends with it, so a stop takes as long as
+ * the call that is under way.
+ */
 #include "ingester/repair/repair.h"
 
 #include "common/model/tenant_id.h"
@@ -31,6 +39,8 @@ const size_t ing_repair_n_fields = FG_COUNT(ing_repair_fields);
 FG_METRICS_ENUM(repair_metric, REPAIR_METRICS)
 static const struct fg_metric_def repair_metrics[] = FG_METRICS_DEFS(REPAIR_METRICS);
 
+/* A call that takes longer fails the pass with this owner; the next pass begins again. A reply is
+ * about a megabyte of records (handlers.c), several times that with definitions. */
 static const int64_t CALL_TIMEOUT_NS = 5 * FG_SECOND_NS;
 static const int64_t MEMBER_POLL_NS = 100 * FG_MS_NS;
 static const uint64_t REPLY_MAX_BYTES = UINT64_C(64) << 20;
@@ -87,6 +97,7 @@ static enum fg_code keep_rate(struct ing_repair *repair, uint64_t bytes, struct 
     uint64_t rate = repair->config.settings->rate_bytes;
 
     fg_metric_add(repair->metrics, REPAIR_BYTES, bytes);
+    /* After the transfer, for the time that it should have taken: the average keeps to the rate. */
     return pause_for(repair, (int64_t)((double)bytes / (double)rate * 1e9)) ? FG_OK
                                                                             : is_ending(err);
 }
@@ -97,6 +108,7 @@ static enum fg_code keep_rate(struct ing_repair *repair, uint64_t bytes, struct 
 static enum fg_code ask(struct fg_peer *peer, enum fg_rpc_method method,
                         const ProtobufCMessage *head, struct fg_slice payload, struct fg_call *call)
 {
+    /* One byte more, since a message of zeros has none. */
     uint8_t *bytes = fg_malloc(protobuf_c_message_get_packed_size(head) + 1);
     enum fg_code code;
 
@@ -125,6 +137,8 @@ static enum fg_code check_results(struct ing_repair *repair, const Fg__Inner__Pu
     for (size_t i = 0; i < reply->n_results; i++) {
         const Fg__Inner__PushResult *result = reply->results[i];
 
+        /* One failure ends the pass: what fails a push here (a full disk, an older ring) fails the
+         * next one as well. */
         if (result->code != 0)
             return fg_fail(err, fg_code_from_grpc(result->code), "%s", result->message);
         fg_metric_add(repair->metrics, REPAIR_PROFILES, result->stored);
@@ -143,6 +157,8 @@ static enum fg_code push_items(struct other *other, const Fg__Inner__FetchReply 
 
     head.items = fetched->items;
     head.n_items = fetched->n_items;
+    /* The ring of this pass: if it has changed, the push is refused (stale-ring-reject) and the
+     * next pass uses the new one. */
     head.revision = fg_ring_newest(&other->view->ring);
     head.store = store_of(other->own);
     code = ask(other->repair->self, FG_RPC_PUSH, &head.base, batches, &call);
@@ -158,7 +174,7 @@ static enum fg_code push_items(struct other *other, const Fg__Inner__FetchReply 
     return code;
 }
 
-/* The answer of a FETCH; *n are left of the ids, which found no room in it. */
+/* Takes the answer to a FETCH. Sets *n to the number of ids for which the answer had no room. */
 static enum fg_code take_answer(struct other *other, const struct fg_call *call, struct fg_id *ids,
                                 size_t *n, struct ing_repair_place *place, struct fg_err *err)
 {
@@ -170,6 +186,7 @@ static enum fg_code take_answer(struct other *other, const struct fg_call *call,
     if (reply == NULL)
         return unreadable(err);
     left = reply->left.len / FG_ID_BYTES;
+    /* Without progress the loop of the core would never end. */
     if (left >= *n)
         code = unreadable(err);
     else if (reply->n_items > 0)
@@ -187,7 +204,7 @@ static enum fg_code take_answer(struct other *other, const struct fg_call *call,
 
 /* ---- FETCH ---- */
 
-/* The call; fg_call_done() in any case. */
+/* Sends a FETCH. Call fg_call_done() in any case. */
 static enum fg_code fetch(struct other *other, const struct ing_repair_group *from,
                           ProtobufCBinaryData ids, ProtobufCBinaryData place, struct fg_call *call,
                           struct fg_err *err)
@@ -200,6 +217,8 @@ static enum fg_code fetch(struct other *other, const struct ing_repair_group *fr
 
     fg__inner__fetch_head__init(&head);
     (void)snprintf(tenant, sizeof tenant, "%.*s", FG_S(from->tenant));
+    /* The other owner answers for this store only (same-store), and leaves out profiles that may
+     * still be on their way here. */
     group.shard = from->shard;
     group.window = from->window;
     head.store = store_of(other->store);
@@ -243,6 +262,7 @@ static enum fg_code link_ids(void *arg, const struct ing_repair_group *group,
         fetch(other, group, (ProtobufCBinaryData){0}, (ProtobufCBinaryData){0}, &call, err);
     struct fg_slice ids = call.reply_payload;
 
+    /* Once for each group: ids are asked for only if sums differ. */
     fg_metric_add(other->repair->metrics, REPAIR_DIFFERENT, 1);
     for (size_t at = 0; code == FG_OK && at + FG_ID_BYTES <= ids.len; at += FG_ID_BYTES)
         ing_group_ids_add(out, fg_id_get(ids.ptr + at));
@@ -302,6 +322,7 @@ static enum fg_code link_groups(void *arg, const struct ing_repair_group *after,
     struct fg_call call;
     enum fg_code code;
 
+    /* A pass over groups that agree never sleeps, so look for a stop at each page. */
     if (!pause_for(other->repair, 0))
         return is_ending(err);
     fg__inner__groups_head__init(&head);
@@ -409,14 +430,18 @@ static void repair_from(struct ing_repair *repair, const struct fg_ring_view *vi
                  fg_ls("err", err.msg));
 }
 
-/* Asks every member that may have something; it looks up itself which shards it shares with us. */
+/* Runs a pass over every member that may have profiles. Each member finds out itself which shards
+ * it shares with this one. */
 static void pass(struct ing_repair *repair)
 {
+    /* One view for the whole pass, so shards and members fit together. */
     fg_auto(fg_ring_view) *view = fg_ring_watch_get(repair->config.member->watch);
 
     for (uint32_t i = 0; view != NULL && i < view->ring.n_members && pause_for(repair, 0); i++) {
         const struct fg_ring_member *member = &view->ring.members[i];
 
+        /* Members that are leaving are asked as well: they may have profiles that no other member
+         * has. */
         if (!fg_id_eq(member->store, repair->config.member->store) &&
             fg_ring_state(&view->ring, i) != FG_RING_GONE)
             repair_from(repair, view, member);
@@ -465,6 +490,7 @@ enum fg_code ing_repair_create(const struct ing_repair_config *config,
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&repair->wake, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
+    /* Last, since the thread uses all of the above. */
     failed = pthread_create(&repair->thread, NULL, run, repair);
     if (failed != 0) {
         ing_repair_destroy(repair);
@@ -486,6 +512,7 @@ void ing_repair_destroy(struct ing_repair *repair)
         (void)pthread_mutex_unlock(&repair->lock);
         (void)pthread_join(repair->thread, NULL);
     }
+    /* The connection before the server that it calls. */
     fg_peer_destroy(repair->self);
     fg_rpc_server_destroy(repair->self_server);
     (void)pthread_cond_destroy(&repair->wake);

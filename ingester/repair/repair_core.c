@@ -1,3 +1,6 @@
+/* One pass over one other owner: its groups page by page; for each group that differs, the ids of
+ * both sides; then the missing profiles. An error ends the pass, because the next pass finds what
+ * is still missing. */
 #include "ingester/repair/repair_core.h"
 
 enum { PAGE_MAX_BYTES = 4 * 1024 * 1024 /* 4096 groups and the names of their tenants */ };
@@ -7,6 +10,8 @@ static enum fg_code take_all(const struct ing_repair_links *links,
                              const struct ing_repair_group *group, struct ing_group_ids *missing,
                              struct fg_err *err)
 {
+    /* One place for all calls of a group. Ids are in the order of the other store, so each call
+     * continues where the last answer ended. */
     struct ing_repair_place place = {.len = 0};
 
     for (size_t i = 0; i < missing->n; i += REPAIR_IDS_MAX) {
@@ -62,6 +67,7 @@ static enum fg_code one_page(const struct ing_repair_links *links, struct fg_are
         if (!links->owns(links->arg, group->shard))
             continue;
         own = links->own_sum(links->arg, group);
+        /* Count and digest: equal counts are not enough (sums-of-ids). */
         if (own.count == group->sum.count && fg_id_eq(own.digest, group->sum.digest))
             continue;
         if (repair_group(links, group, err) != FG_OK)
@@ -78,6 +84,7 @@ enum fg_code ing_repair_core_pass(const struct ing_repair_links *links, struct f
     enum fg_code code;
 
     do {
+        /* Two arenas in turn: `after` points into the page before. */
         struct fg_arena *next = fg_arena_create(PAGE_MAX_BYTES);
 
         code = one_page(links, next, &after, err);

@@ -1,3 +1,17 @@
+/*
+ * The order of the file is that of the block format: tenants by name, services by name, series by
+ * labels, profiles by time. The head has them by tenant, shard, window, chunk and series, so the
+ * profiles of a series are found by one seek for each chunk of its shard, and sorted.
+ *
+ * A service is built at once (build_service()): find its profiles, count in how many each stack is,
+ * make one tree of all its dictionaries, then read the profiles again and write them. Two passes,
+ * since the numbers of stacks are needed before the first profile is written, and keeping the
+ * decoded profiles would take many times the memory of their keys.
+ *
+ * No lock is held. Sealed chunks do not change except that a COMPARE moves profiles out of them,
+ * and the iterator shows the head as it was at its creation; the core then throws the segment away
+ * (`stale`).
+ */
 #include "ingester/segments/build.h"
 
 #include "common/storage/block/file.h"
@@ -37,7 +51,7 @@ struct build {
     struct fg_block_writer *writer;
     bool salvage;
     uint64_t n_lost;
-    struct fg_store_iter *iter; /* over profiles: reads go forward as far as they can */
+    struct fg_store_iter *iter; /* over profiles; most reads go forward */
     struct fg_buf key;
     struct fg_err *err;
 
@@ -113,6 +127,7 @@ static enum fg_code find_in_chunk(struct build *build, size_t place,
         if (key.series != series->number || !ing_head_same_chunk(&key.chunk, chunk))
             break;
         add_entry(build, &key, series);
+        /* Counted for check_found(), also if the profile is dropped as a repetition below. */
         build->n_found[place]++;
     }
     return check_iter(build);
@@ -190,7 +205,7 @@ static void reserve(void *array_ptr, size_t *cap, size_t count, size_t size)
     *array = fg_realloc(*array, *cap * size);
 }
 
-/* All columns of the record; links with the values of their samples. */
+/* Reads all columns of the record, and for each link the values of its sample. */
 static enum fg_code read_columns(struct build *build, const struct ing_record *record)
 {
     struct ing_record_columns *columns = &build->columns;
@@ -261,6 +276,8 @@ static enum fg_code count_uses(struct build *build, const struct build_entry *en
         columns->nodes[record.n_samples - 1] > generation->view.tree.n_nodes)
         return fg_fail(build->err, FG_E_CORRUPT, "head: profile names node %u of %u",
                        columns->nodes[record.n_samples - 1], generation->view.tree.n_nodes);
+    /* Once for each profile, although a stack may have several samples in it: the number says how
+     * often the stack is needed. */
     for (uint32_t i = 0; i < record.n_samples; i++)
         generation->uses[columns->nodes[i]] += i == 0 || columns->nodes[i] != columns->nodes[i - 1];
     return FG_OK;
@@ -280,6 +297,8 @@ static enum fg_code keep_readable(struct build *build, struct build_member *memb
             code = read_columns(build, &record);
         if (code == FG_OK)
             code = count_uses(build, &entries[i]);
+        /* Only damage is given up; a disk that fails or memory that is short must fail the salvage.
+         */
         if (code != FG_OK && code != FG_E_CORRUPT)
             return code;
         if (code == FG_OK)
@@ -302,9 +321,11 @@ static enum fg_code count_member(struct build *build, struct build_member *membe
 
 /* ---- the part's tree ---- */
 
-/* Nodes that are stacks, and those above them; ids as in `uses`, 0 is the empty stack. */
+/* Marks the nodes that the part needs: those that are stacks, and their ancestors. Numbers are as
+ * in `uses`; 0 is the empty stack. */
 static void mark_needed(const struct fg_tree *tree, struct generation *generation)
 {
+    /* Downwards: children have greater numbers than their parents, so one pass reaches the root. */
     for (uint32_t i = generation->view.tree.n_nodes; i-- > 0;) {
         uint32_t above = tree->parents[i];
 
@@ -325,6 +346,8 @@ static enum fg_code import_generation(struct build *build, struct generation *ge
         return no_memory(build);
     mark_needed(tree, generation);
     fg_symbols_import_init(&import, &build->tree.symbols, &tree->symbols);
+    /* Upwards, for the same reason: a parent has its number in the part before its children ask for
+     * it. */
     for (uint32_t i = 0; i < generation->view.tree.n_nodes; i++) {
         uint32_t above = tree->parents[i];
         uint32_t parent = above == FG_TREE_ROOT ? FG_TREE_ROOT : generation->stacks[above + 1] - 1;
@@ -422,7 +445,7 @@ static enum fg_code wrap_series(struct build *build, const struct build_member *
     return build->err->code;
 }
 
-/* The series of the part: of the members those that have profiles. NULL: no memory. */
+/* Lists the series of the part: the members that have profiles. Returns NULL if memory is short. */
 static const struct fg_block_series *list_series(struct build *build, uint32_t *ret_count)
 {
     struct fg_block_series *series =
@@ -504,8 +527,8 @@ static int cmp_members(const void *left, const void *right)
                : (a->series->shard > b->series->shard) - (a->series->shard < b->series->shard);
 }
 
-/* One for each series of the catalog; those of one label set and schema stand together, and the
- * first of them is the series of the file. */
+/* Makes a member for each series of the catalog. Members of one label set and schema are adjacent,
+ * and the first of them is the series of the file. */
 static enum fg_code make_members(struct build *build, struct ing_catalog_series *const *series,
                                  size_t n)
 {
@@ -562,6 +585,8 @@ static void suspect_shards(struct build *build, struct ing_catalog_series *const
 {
     struct ing_build_suspects *suspects = &build->suspects;
 
+    /* If the arena is full, the suspects stay unknown, and the core sets half of the cut aside
+     * instead. */
     suspects->chunks = fg_arena_new(arena, struct ing_head_chunk_key, build->n_chunks);
     for (size_t r = 0; suspects->chunks != NULL && r < build->n_chunks; r++) {
         size_t s = 0;
@@ -586,6 +611,7 @@ static enum fg_code build_service(struct build *build, struct ing_catalog_series
     fg_tree_init(&build->tree);
     code = build_part(build, series, n);
     fg_rollup_whole_destroy(build->whole);
+    /* End the view before the reference is dropped: the reference keeps the dictionary alive. */
     for (struct generation *g = build->generations; g != NULL; g = g->next) {
         ing_dict_view_end(g->dict, &g->view);
         ing_dict_unref(build->head->dicts, g->dict);
@@ -597,11 +623,9 @@ static enum fg_code build_service(struct build *build, struct ing_catalog_series
 
 /* ---- a tenant ---- */
 
-/*
- * Have all profiles been found that the chunks are said to hold? Those of a series that is lost
- * from the catalog have not: nobody knows their labels, and without them they would be forgotten
- * with the chunk.
- */
+/* Fails if the chunks have more profiles than were found. Profiles of a series that the catalog
+ * lost are not found: their labels are unknown, so a segment cannot hold them, and evicting the
+ * chunk would lose them. */
 static enum fg_code check_found(struct build *build, struct ing_catalog_tenant *tenant,
                                 struct fg_arena *arena)
 {
@@ -624,6 +648,7 @@ static enum fg_code check_found(struct build *build, struct ing_catalog_tenant *
         build->n_lost += n_lost;
     if (n_lost == 0 || build->salvage)
         return FG_OK;
+    /* Queries of the tenant must say from now on that their answers may be incomplete. */
     ing_catalog_tenant_set_lacks(tenant);
     return fg_fail(build->err, FG_E_CORRUPT,
                    "tenant %.*s: %llu profiles are of series that the head does not know",
@@ -660,6 +685,8 @@ static enum fg_code build_tenant(struct build *build, struct ing_catalog_tenant 
 
         for (next = i + 1; next < n && fg_slice_eq(series[next]->service->name, service);)
             next++;
+        /* All series of a service share a tree, so it is unknown which chunk is at fault: suspect
+         * all in these shards. */
         if (build_service(build, series + i, next - i) != FG_OK) {
             suspect_shards(build, series + i, next - i, arena);
             return fg_wrap(build->err, "tenant %.*s, service %.*s", FG_S(build->tenant),
@@ -722,6 +749,7 @@ static enum fg_code build_all(struct build *build, const struct build_share *sha
         build->part = &summary->parts[summary->n_parts];
         if (build_tenant(build, shares[i].tenant, arena) != FG_OK)
             return build->err->code;
+        /* A tenant without profiles takes no part; the next one uses its place. */
         summary->n_parts += build->part->profiles > 0;
     }
     return fg_block_writer_finish(build->writer, &summary->file, build->err);
@@ -764,8 +792,10 @@ enum fg_code ing_build_segment(const struct ing_build_head *head,
     sink = fg_block_file_sink(file);
     build.writer = fg_block_writer_create(&sink, 0);
     fg_block_writer_set_version(build.writer, head->block_version);
+    /* One iterator, so one moment of the head, for both passes. */
     build.iter = fg_store_iter_create(head->store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
     fg_buf_init(&build.key, HEAD_PROFILE_KEY_BYTES);
+    /* Keeps series and services that are retired meanwhile from being freed. */
     entered = ing_catalog_enter(head->catalog);
     code = build_all(&build, shares, n_shares, arena, &summary);
     ing_catalog_leave(head->catalog, entered);
@@ -774,6 +804,7 @@ enum fg_code ing_build_segment(const struct ing_build_head *head,
     summary.n_lost = build.n_lost;
     if (code == FG_OK)
         *ret_summary = summary;
+    /* Also without a failure; the caller looks at them only after one. */
     *ret_suspects = build.suspects;
     build_done(&build);
     return code;

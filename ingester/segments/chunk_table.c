@@ -1,3 +1,7 @@
+/*
+ * Chunks and groups are pieces of memory of their own, so pointers to them stay valid while the
+ * arrays grow; lists of the core keep such pointers. The maps find places in the arrays.
+ */
 #include "ingester/segments/chunk_table.h"
 
 #include <stdlib.h>
@@ -96,6 +100,7 @@ struct ing_chunk_table_group *ing_chunk_table_add_group(struct ing_chunk_table *
 /* Adds a chunk to the sums (sign 1), or removes it (-1). */
 static void sum(struct ing_chunk_table *table, const struct ing_segments_chunk *chunk, int sign)
 {
+    /* The sums are unsigned: adding the complement subtracts. */
     uint64_t bytes = sign > 0 ? chunk->bytes : -chunk->bytes;
 
     table->by_state[chunk->state] += (uint32_t)sign;
@@ -126,11 +131,17 @@ struct ing_segments_chunk *ing_chunk_table_add_chunk(struct ing_chunk_table *tab
     fg_map_add(&table->chunk_map, hash_chunk(&copy->group, copy->number), table->n_chunks);
     table->chunks[table->n_chunks++] = copy;
     group->n_chunks++;
+    /* Numbers only grow while the group is known. A group that is removed has no chunk in the store
+     * either, so its numbers may be given again. */
     group->next = FG_MAX(group->next, copy->number + 1);
     if (copy->state == CHUNK_OPEN) {
+        /* Two open chunks would split the profiles of a group, and a duplicate could be in the
+         * other one. */
         fg_assert(group->open == NULL);
         group->open = copy;
     }
+    /* There may be several, since a COMPARE that is unsure makes sealed chunks unchecked, too.
+     * Profiles go into the one that became unchecked last. */
     if (copy->state == CHUNK_UNCHECKED)
         group->unchecked = copy;
     sum(table, copy, 1);
@@ -151,6 +162,7 @@ void ing_chunk_table_set_state(struct ing_chunk_table *table, struct ing_segment
     struct ing_chunk_table_group *group = ing_chunk_table_group(table, &chunk->group);
 
     fg_assert(ing_chunk_may_become(chunk->state, state));
+    /* First out of the group and the sums as they were, then in again as it is. */
     let_go(group, chunk);
     sum(table, chunk, -1);
     chunk->state = state;
@@ -203,6 +215,7 @@ void ing_chunk_table_remove(struct ing_chunk_table *table, struct ing_segments_c
 {
     uint32_t kept = 0;
 
+    /* Drop all before freeing any: finding a chunk compares it with others in the map. */
     for (uint32_t i = 0; i < count; i++)
         drop(table, chunks[i]);
     for (uint32_t i = 0; i < count; i++)

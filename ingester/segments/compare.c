@@ -1,3 +1,11 @@
+/*
+ * Comparing the head with the bucket, in two halves (compare.h). Between the halves pushes arrive,
+ * so the second half lists the chunks of the head again and goes only by the ids that the first
+ * half found.
+ *
+ * The second half changes nothing in memory before its batch is written. It collects chunks as they
+ * are to be (`changed`), and with an undo batch the way back.
+ */
 #include "ingester/segments/compare.h"
 
 static const size_t arena_max_bytes = (size_t)1 << 30; /* 16 bytes for each profile, and some */
@@ -13,7 +21,7 @@ static enum fg_code too_many(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "the head has too many profiles to compare");
 }
 
-/* All chunks, sorted by group. */
+/* Selects all chunks of the head, sorted by group. */
 static enum fg_code find_chunks(const struct ing_compare_head *head, struct fg_arena *arena,
                                 struct ing_head_chunk **ret_chunks, size_t *ret_count,
                                 struct fg_err *err)
@@ -32,7 +40,7 @@ static int cmp_ids(const void *left, const void *right)
     return fg_id_cmp(*(const struct fg_id *)left, *(const struct fg_id *)right);
 }
 
-/* Adds a group of which the bucket may have profiles. */
+/* Lists the groups of the head of which the bucket may have profiles. */
 static enum fg_code list_groups(const struct ing_head_chunk *chunks, size_t n,
                                 const struct ing_compare_asking *asking,
                                 struct ing_compare *compare, struct fg_err *err)
@@ -89,6 +97,7 @@ static void keep_held(struct ing_compare *compare)
             continue;
         if (group->committed.n > 1)
             qsort(group->committed.ids, group->committed.n, sizeof *group->committed.ids, cmp_ids);
+        /* The digest lets divide() recognize the usual case without reading the chunk. */
         for (size_t k = 0; k < group->committed.n; k++)
             group->digest = fg_id_add(group->digest, group->committed.ids[k]);
         compare->groups[kept++] = *group;
@@ -111,6 +120,7 @@ enum fg_code ing_compare_find(const struct ing_compare_head *head,
         code = list_groups(chunks, n, asking, &compare, err);
     if (code == FG_OK && compare.n_groups > 0)
         code = ask(head, asking, &compare, err);
+    /* Also after a failure, which is harmless: only lists in the arena change. */
     keep_held(&compare);
     if (code == FG_OK)
         *ret_compare = compare;
@@ -135,6 +145,7 @@ static void walk_start(struct compare_walk *walk, struct fg_store *store,
     fg_buf_init(&from, HEAD_CHUNK_KEY_BYTES);
     ing_head_put_chunk_key(&from, chunk);
     walk->chunk = chunk;
+    /* To the end of the family, since walk_next() stops at the first key of another chunk. */
     walk->iter = fg_store_iter_create(store, HEAD_PROFILES, fg_buf_slice(&from), FG_LIT(""));
     fg_buf_done(&from);
 }
@@ -179,7 +190,7 @@ static bool is_held(const struct ing_compare_group *group, struct fg_id id)
                    cmp_ids) != NULL;
 }
 
-/* The chunk as it is to be, so far. */
+/* Returns the chunk as it is to be written, which starts as it is in memory. */
 static struct ing_head_chunk *changed_chunk(struct applying *applying,
                                             const struct ing_head_chunk_key *key,
                                             const struct ing_head_chunk *like)
@@ -198,6 +209,8 @@ static struct ing_head_chunk *changed_chunk(struct applying *applying,
         chunk->born = like->born; /* its records name what those of that one name */
         chunk->opened_wall_ns = like->opened_wall_ns;
     }
+    /* The target takes over records that name older dictionaries, so it keeps these from being
+     * deleted. */
     chunk->born = FG_MIN(chunk->born, like->born);
     return chunk;
 }
@@ -210,6 +223,7 @@ static void move_profile(struct applying *applying, const struct compare_walk *w
 
     fg_buf_init(&bytes, HEAD_PROFILE_KEY_BYTES);
     ing_head_put_profile_key(&bytes, &key);
+    /* Delete and put are in one batch, so no crash leaves the profile in both chunks or in none. */
     fg_store_delete(&applying->batch, HEAD_PROFILES, fg_buf_slice(&bytes));
     fg_store_put(&applying->undo, HEAD_PROFILES, fg_buf_slice(&bytes), walk->iter->value);
     fg_buf_clear(&bytes);
@@ -261,11 +275,15 @@ static enum fg_code apply_chunk(struct applying *applying, const struct ing_head
     struct ing_compare *compare = applying->compare;
     struct ing_head_chunk kept, moved;
 
+    /* Count before moving: a chunk of which the bucket has nothing stays as it is, and that is the
+     * usual case. */
     if (divide(applying, chunk, &kept, &moved) != FG_OK)
         return applying->err->code;
     if (kept.count == 0)
         return FG_OK;
     if (chunk->state == CHUNK_OPEN) {
+        /* Once, for all chunks of the group: in memory the open chunk stays open until the event is
+         * handed in, so the core would go on naming it. */
         applying->to = applying->leftover(applying->arg, &chunk->key);
         applying->has_to = true;
     }
@@ -297,13 +315,15 @@ static void mark_unchecked(struct applying *applying, const struct ing_head_chun
     compare->unsure[compare->n_unsure++] = applying->group->key;
 }
 
-/* Chunks of one group; the open one comes first: leftovers of the others go into it, unless it is
- * committed itself. */
+/* Applies the comparison to the chunks of one group. The open one comes first: leftovers of the
+ * others go into it, unless it becomes committed itself. */
 static enum fg_code apply_group(struct applying *applying, const struct ing_head_chunk *chunks,
                                 size_t n)
 {
     const struct ing_compare *compare = applying->compare;
 
+    /* What is missing in a damaged object cannot be told from what was never committed: decide
+     * nothing. */
     if (applying->group->unsure) {
         mark_unchecked(applying, chunks, n);
         return FG_OK;
@@ -312,6 +332,8 @@ static enum fg_code apply_group(struct applying *applying, const struct ing_head
     for (size_t i = 0; i < n; i++)
         if (chunks[i].state == CHUNK_OPEN && apply_chunk(applying, &chunks[i]) != FG_OK)
             return applying->err->code;
+    /* Chunks of other states, newest first. An unchecked one needs a look at all objects: one
+     * segment that lacks an id proves nothing. */
     for (size_t i = n; i > 0; i--)
         if (chunks[i - 1].state != CHUNK_COMMITTED && chunks[i - 1].state != CHUNK_OPEN &&
             (chunks[i - 1].state != CHUNK_UNCHECKED || compare->all) &&
@@ -320,7 +342,8 @@ static enum fg_code apply_group(struct applying *applying, const struct ing_head
     return FG_OK;
 }
 
-/* Both are sorted by group. */
+/* Walks the chunks of the head and the groups of the comparison together; both are sorted by group.
+ */
 static enum fg_code apply_chunks(struct applying *applying, const struct ing_head_chunk *chunks,
                                  size_t n)
 {
@@ -368,7 +391,8 @@ static enum fg_code write_changes(struct applying *applying)
     return code;
 }
 
-/* A profile of one segment is in no other, so in no chunk of ours that was committed before. */
+/* Lists groups of which the bucket has profiles that no uncommitted chunk has. A profile is in one
+ * segment only, so chunks that were committed before cannot have these either. */
 static void list_missing(struct ing_compare *compare)
 {
     for (size_t i = 0; i < compare->n_groups; i++)
@@ -387,9 +411,11 @@ enum fg_code ing_compare_apply(const struct ing_compare_head *head, struct ing_c
     enum fg_code code;
     size_t n = 0;
 
+    /* First undo what failed writes left, or their profiles would be moved along. */
     if (ing_head_writer_settle(head->writer, err) != FG_OK ||
         find_chunks(head, compare->arena, &chunks, &n, err) != FG_OK)
         return err->code;
+    /* Each chunk changes itself and at most one target. */
     applying.changed = fg_arena_new(compare->arena, struct ing_head_chunk, 2 * n);
     compare->outcomes = fg_arena_new(compare->arena, struct ing_segments_outcome, n);
     compare->missing = fg_arena_new(compare->arena, struct ing_head_group_key, compare->n_groups);

@@ -1,3 +1,10 @@
+/*
+ * Everything that the segments' thread does in the bucket for its own segments. It keeps the
+ * manifest that was read last, because a swap is conditional on its etag (cas-recheck), and the
+ * summary of the file that was built last, because the swap lists it.
+ *
+ * No call repeats itself: after a failure the core reads the manifest, which tells what was done.
+ */
 #include "ingester/segments/publish.h"
 
 #include "common/base/str.h"
@@ -11,14 +18,16 @@
 #include <unistd.h>
 
 enum {
+    /* Keys and groups of the chunks of one segment, and its parts in the manifest. */
     ARENA_MAX_BYTES = 512 * 1024 * 1024,
     PATH_MAX_BYTES = 4096,
 };
 
-/* Of the disk's reserve: what goes from the head into the bucket may use the rest, since the head
- * gets smaller for it. */
+/* Building a segment may use half of the disk's reserve, which pushes may not touch: the head gets
+ * smaller for it, so a full disk must not stop commits. */
 enum { RESERVE_PART = 2 };
 
+/* A manifest is small. A segment has about 64 MiB, and a slow bucket may take minutes for it. */
 static const int64_t MANIFEST_TIMEOUT_NS = 30 * FG_SECOND_NS;
 static const int64_t UPLOAD_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 
@@ -48,7 +57,7 @@ struct ing_publish {
 
 /* ---- life ---- */
 
-/* Files of a process that was killed while it built them. */
+/* Removes the files of a process that was killed while it built them. */
 static enum fg_code remove_leftovers(const char *scratch, struct fg_err *err)
 {
     DIR *folder = opendir(scratch);
@@ -56,6 +65,8 @@ static enum fg_code remove_leftovers(const char *scratch, struct fg_err *err)
 
     if (folder == NULL)
         return fg_fail_errno(err, errno, "%s", scratch);
+    /* Errors of unlinkat() are harmless: names have a random part, so a file that stays only takes
+     * room until the next start. */
     while ((entry = readdir(folder)) != NULL) /* NOLINT(concurrency-mt-unsafe): a stream of ours */
         if (fg_slice_starts(fg_cstr(entry->d_name), file_prefix))
             (void)unlinkat(dirfd(folder), entry->d_name, 0);
@@ -134,9 +145,12 @@ static enum fg_code make_first(struct ing_publish *publish, uint64_t seen, struc
     struct fg_buf bytes;
     enum fg_code code;
 
+    /* An empty manifest in place of a lost one would hide every segment, and the garbage collection
+     * would delete them later. */
     if (ing_first_use_check_l0(publish->config.bucket, publish->config.clock, seen, err) != FG_OK)
         return err->code;
     none.revision = 1;
+    /* Forget the etag, so the PUT asks for absence. */
     fg_manifest_unref(fg_take(publish->manifest));
     fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
     code = fg_l0_encode(&none, &bytes, err);
@@ -185,6 +199,8 @@ static enum fg_code build(struct ing_publish *publish, const struct ing_segments
     int64_t start_ns = fg_mono_ns(publish->config.clock);
     struct ing_head_chunk_key *keys;
 
+    /* The summary of the last build dies here; its segment is swapped in, or will be built again.
+     */
     fg_arena_destroy(publish->arena);
     publish->arena = fg_arena_create(ARENA_MAX_BYTES);
     publish->summary = (struct ing_build_summary){0};
@@ -197,6 +213,8 @@ static enum fg_code build(struct ing_publish *publish, const struct ing_segments
         ing_build_segment(&publish->config.head, keys, n, salvage, path, publish->arena,
                           &publish->summary, ret_suspects, err) != FG_OK)
         return err->code;
+    /* A salvage only. Each attempt counts: one that fails at the upload is built, and counted,
+     * again. */
     if (publish->summary.n_lost > 0) {
         fg_log_error("unreadable profiles abandoned", fg_lu("profiles", publish->summary.n_lost),
                      fg_lu("rounds", n));
@@ -216,6 +234,7 @@ static enum fg_code put_file(struct ing_publish *publish, const struct fg_segmen
         .verb = FG_BUCKET_PUT,
         .name = name,
         .path = path,
+        /* Never over an object of this name, although its random part makes one unlikely. */
         .condition = FG_BUCKET_IF_ABSENT,
         .deadline_mono_ns = deadline_in(publish, UPLOAD_TIMEOUT_NS),
     };
@@ -238,6 +257,8 @@ static enum fg_code put_file(struct ing_publish *publish, const struct fg_segmen
 /* Returns true if the content of the chunks is at fault, and not a disk that is full or fails. */
 static bool is_unfit(enum fg_code code)
 {
+    /* These come back with every attempt, and so count towards setting chunks aside. Errors of disk
+     * and bucket pass, and the cut is repeated as it is. */
     return code == FG_E_CORRUPT || code == FG_E_INVALID || code == FG_E_LIMIT ||
            code == FG_E_TOO_LARGE;
 }
@@ -274,6 +295,7 @@ enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_seg
     }
     if (code == FG_OK && publish->summary.file.n_profiles > 0)
         code = put_file(publish, id, path, err);
+    /* In any case: a failed build has removed it already, and after an upload the bucket has it. */
     (void)unlink(path);
     if (code == FG_OK)
         *ret_nothing = publish->summary.file.n_profiles == 0;
@@ -282,7 +304,7 @@ enum fg_code ing_publish_upload(struct ing_publish *publish, const struct fg_seg
 
 /* ---- swapping ---- */
 
-/* The manifest with the segment in it, in bytes. */
+/* Encodes the manifest with the segment in it. */
 static enum fg_code make_manifest(const struct ing_publish *publish, const struct fg_segment_id *id,
                                   uint64_t clean, struct fg_arena *arena, struct fg_buf *out,
                                   struct fg_err *err)
@@ -318,6 +340,7 @@ enum fg_code ing_publish_swap(struct ing_publish *publish, const struct fg_segme
     struct fg_buf bytes;
     enum fg_code code;
 
+    /* The core swaps only after a read. */
     fg_assert(publish->manifest != NULL);
     fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
     code = make_manifest(publish, id, clean, arena, &bytes, err);
@@ -339,6 +362,7 @@ enum fg_code ing_publish_report(struct ing_publish *publish, struct fg_id writer
     fg_assert(publish->manifest != NULL);
     if (fg_l0_clean(&publish->manifest->l0, writer, clean, arena, &l0, &changed, err) != FG_OK)
         return err->code;
+    /* Nothing to say is success: the core reads the manifest next, in any case. */
     if (!changed)
         return FG_OK;
     fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);

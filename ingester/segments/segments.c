@@ -1,3 +1,16 @@
+/*
+ * Two threads work in turns, so most state needs no lock. The segments' thread carries out effects
+ * of the bucket and posts each result to the committer's thread, which takes the steps of the core
+ * and writes what they change in the head. The segments' thread waits for that (hand_in()), so what
+ * one of them writes the other reads afterwards.
+ *
+ * Locks, in the order in which they are taken:
+ *
+ *   steps       readers hold it while they choose chunks and make an iterator; the committer's
+ *               thread writes under it, also to the disk: nobody may see half of a step
+ *   lock        of requests, waits and the copy of the status; never held for I/O
+ *   core_lock   of the core, for one step or one question; never held for I/O
+ */
 #include "common/runtime/log.h"
 #include "common/runtime/rwlock.h"
 #include "ingester/segments/compare.h"
@@ -35,16 +48,22 @@ const struct fg_conf_field ing_segments_fields[] = {
 const size_t ing_segments_n_fields = FG_COUNT(ing_segments_fields);
 
 enum {
+    /* A bound of memory: about a hundred bytes for each. */
     CHUNKS_MAX = 1 << 20,
+    /* Each step consumes one event and adds at most one for each of its effects. */
     EVENTS_MAX = 2 * SEGMENTS_EFFECTS_MAX,
+    /* For the copy of all chunks that the start hands to the core. */
     ARENA_MAX_BYTES = 512 * 1024 * 1024,
 };
 
+/* Why these values: segments_core.h, struct ing_segments_core_config. */
 static const int64_t BACKOFF_MIN_NS = FG_SECOND_NS;
 static const int64_t BACKOFF_MAX_NS = FG_MINUTE_NS;
 static const int64_t UPLOAD_MAX_AGE_NS = FG_HOUR_NS;
 static const int64_t ASIDE_RETRY_NS = FG_HOUR_NS;
 static const int64_t CHECK_RETRY_NS = 5 * FG_MINUTE_NS;
+/* As long as an upload: after a long absence a COMPARE reads every live object that may have groups
+ * of the head. */
 static const int64_t COMPARE_TIMEOUT_NS = 10 * FG_MINUTE_NS;
 static const int64_t DEADLINES_EVERY_NS = FG_SECOND_NS; /* how late a wait may end */
 static const int64_t SWEEP_PAUSE_NS = 2 * FG_MINUTE_NS; /* longer than any query takes */
@@ -89,6 +108,7 @@ static void apply_compare(struct ing_segments *segments, struct step_request *re
     struct ing_compare *compare = request->compare;
     struct fg_err err;
 
+    /* A failure is an event, not an error to return: the core pauses and compares again. */
     if (ing_compare_apply(&head, compare, leftover_of, segments, &err) != FG_OK) {
         ing_segments_effect_failed(segments, SEGMENTS_COMPARE, &err);
         request->event =
@@ -110,6 +130,8 @@ static void add_task(struct ing_segments *segments, const struct ing_segments_ef
 
     fg_assert(segments->n_tasks <= SEGMENTS_EFFECTS_MAX);
     *task = (struct ing_segments_task){.effect = *effect, .n_chunks = effect->n_chunks};
+    /* The array belongs to the core until its next step, and this task outlives that: keep copies.
+     */
     task->effect.chunks = NULL;
     if (effect->n_chunks == 0)
         return;
@@ -131,6 +153,8 @@ static void take_steps(struct ing_segments *segments, const struct ing_segments_
 
         event->wall_ns = fg_wall_ns(segments->config.clock);
         event->mono_ns = fg_mono_ns(segments->config.clock);
+        /* Only around the step. Effects of the head write to the disk, and pushes and readers ask
+         * the core meanwhile. */
         (void)pthread_mutex_lock(&segments->core_lock);
         ing_segments_core_step(segments->core, event, &effects);
         (void)pthread_mutex_unlock(&segments->core_lock);
@@ -155,6 +179,8 @@ static void sweep(struct ing_segments *segments)
     if (ing_retire_series(segments->config.retire, &later) != FG_OK)
         fg_log_warn("evicted series could not be deleted from the head store, will retry",
                     fg_ls("err", later.msg));
+    /* The pause is part of the protocol of retire.h: a dictionary is deleted one sweep after it
+     * became unneeded, when no query can still hold a chunk that names it. */
     if (now_ns - segments->swept_mono_ns < SWEEP_PAUSE_NS)
         return;
     segments->swept_mono_ns = now_ns;
@@ -169,6 +195,8 @@ static void tell_conditions(struct ing_segments *segments)
     const struct ing_segments_core_status *status =
         &segments->status; /* no lock: this thread writes it */
 
+    /* Misfits have failed again. Chunks that only wait for their retry do not raise the condition,
+     * but keep one that is raised. */
     if (status->misfits)
         fg_condition_raise(segments->aside,
                            "%u head chunks with %llu profiles (%llu bytes) cannot be written as a "
@@ -208,12 +236,14 @@ static void on_step_request(struct ing_committer_visit *visit)
         apply_compare(segments, request);
     take_steps(segments, &request->event);
     (void)pthread_mutex_lock(&segments->lock);
+    /* Without core_lock: only this thread changes the core. */
     segments->status = ing_segments_core_status(segments->core);
     (void)pthread_mutex_unlock(&segments->lock);
     fg_rwlock_unlock(&segments->steps);
     /* Without the lock: neither changes what readers see, and sweep() writes to the store. */
     tell_conditions(segments);
     sweep(segments);
+    /* The last use of the request: it is on the stack of the thread that this wakes. */
     fg_assert(sem_post(&request->taken) == 0);
 }
 
@@ -249,6 +279,7 @@ static void on_stepped(struct ing_segments *segments, enum ing_segments_event_ki
     segments->drained = segments->status.drained;
     segments->tried = segments->status.tried;
     gen = segments->status.gen;
+    /* One in a step is enough: the second, if it is done as well, follows with the next step. */
     if (segments->n_ring_drains > 0 && segments->ring_drains[0].drain <= segments->drained) {
         done = segments->ring_drains[0];
         segments->ring_drains[0] = segments->ring_drains[1];
@@ -323,6 +354,7 @@ static void carry_out(struct ing_segments *segments, struct ing_segments_task *t
 
     switch (task->effect.kind) {
     case SEGMENTS_READ:
+        /* `status` without the lock: it changes only in steps, and this thread waits for those. */
         code = ing_publish_read(segments->publish, segments->status.seen, &event.l0, &err);
         event.kind = SEGMENTS_MANIFEST;
         break;
@@ -363,6 +395,7 @@ static void carry_out(struct ing_segments *segments, struct ing_segments_task *t
         event.unfit = fault.unfit;
         event.suspects = fault.suspects.chunks;
         event.n_suspects = fault.suspects.n;
+        /* For the condition that is raised once the chunks are set aside, some steps later. */
         if (fault.unfit)
             memcpy(segments->unfit_why, err.msg, sizeof err.msg);
     } else if (task->effect.kind != SEGMENTS_SWAP && task->effect.kind != SEGMENTS_REPORT) {
@@ -392,6 +425,8 @@ static bool next_event(struct ing_segments *segments, struct ing_segments_event 
             break;
     }
     stop = segments->stop;
+    /* One request for each event. SALVAGE before DRAIN: the drain of the same caller must find the
+     * chunks marked. Both before WANTED, which readers repeat if need be. */
     if (segments->salvage) {
         segments->salvage = false;
         event.kind = SEGMENTS_SALVAGE;
@@ -427,6 +462,7 @@ static void update_ranks(struct ing_segments *segments)
 
     if (member->watch == NULL || fg_ring_watch_revision(member->watch) == segments->ranked)
         return;
+    /* A reference, so 65,536 shards can be looked up without a lock. */
     view = fg_ring_watch_get(member->watch);
     newest = view->ring.n_revisions - 1;
     for (uint32_t i = 0; i < view->ring.n_members && own == FG_RING_NO_MEMBER; i++)
@@ -457,6 +493,8 @@ static void *run(void *arg)
     (void)pthread_setname_np(pthread_self(), "segments");
     do {
         hand_in(segments, &event, NULL);
+        /* At a stop the remaining tasks are dropped: the next start finds in store and manifest
+         * what was begun. */
         while (segments->n_tasks > 0 && !is_stopping(segments)) {
             struct ing_segments_task task = segments->tasks[0];
 
@@ -562,6 +600,7 @@ static enum fg_code restore(struct ing_segments *segments, struct fg_err *err)
             .profiles = chunks[i].count,
             .bytes = chunks[i].bytes,
             .opened_wall_ns = chunks[i].opened_wall_ns,
+            /* Unknown, so the time in which queriers may read the manifest begins again. */
             .committed_mono_ns = fg_mono_ns(segments->config.clock),
         };
 
@@ -595,6 +634,8 @@ static enum fg_code make_core(struct ing_segments *segments, struct fg_err *err)
 
     if (getrandom(&config.seed, sizeof config.seed, 0) != sizeof config.seed)
         return fg_fail(err, FG_E_UNAVAILABLE, "no random numbers");
+    /* Both numbers come first: ing_segments_core_restore() asserts that no chunk has a later cut.
+     */
     segments->core =
         ing_segments_core_create(&config, ing_head_chunks_cuts(segments->config.chunks),
                                  ing_head_chunks_seen(segments->config.chunks));
@@ -642,6 +683,7 @@ enum fg_code ing_segments_create(const struct ing_segments_config *config,
     segments->store_went_back = fg_condition_create(config->conditions, "head_went_back");
     segments->metrics =
         fg_metrics_register(config->registry, segments_metrics, FG_COUNT(segments_metrics));
+    /* Last, after everything that may fail: a hook cannot be taken back. */
     fg_registry_on_scrape(config->registry, on_scrape, segments);
     *ret_segments = segments;
     return FG_OK;
@@ -672,6 +714,7 @@ enum fg_code ing_segments_start(struct ing_segments *segments, struct ing_commit
 void ing_segments_hurry(struct ing_segments *segments)
 {
     (void)pthread_mutex_lock(&segments->lock);
+    /* Never reset: waits that begin later are refused, so callers that stop can rely on it. */
     segments->hurry = true;
     (void)pthread_cond_broadcast(&segments->moved);
     (void)pthread_mutex_unlock(&segments->lock);
@@ -697,6 +740,7 @@ void ing_segments_destroy(struct ing_segments *segments)
 {
     if (segments == NULL)
         return;
+    /* First, since it walks the list of waits. */
     fg_ticker_destroy(segments->deadlines);
     fg_assert(segments->waiters == NULL);
     for (uint32_t i = 0; i < segments->n_tasks; i++)

@@ -20,8 +20,9 @@
 
 #include <stdlib.h>
 
-/* Interval at which the core looks through all chunks for what is due: there may be 100,000, and it
- * runs on the thread that writes. */
+/* Interval at which the core looks through all chunks for due ones. There may be 100,000 chunks,
+ * and the core runs on the thread that writes: between two looks a step takes constant time unless
+ * a DRAIN waits. */
 #define LOOK_AGAIN_NS FG_SECOND_NS
 
 struct ing_segments_core *ing_segments_core_create(const struct ing_segments_core_config *config,
@@ -71,6 +72,7 @@ void ing_core_fail(struct ing_segments_core *core, struct ing_pause *pause)
 {
     int64_t most = core->config.backoff_min_ns;
 
+    /* The loop stops at the maximum, so a long outage does not overflow the product. */
     for (uint32_t i = 0; i < pause->failures && most < core->config.backoff_max_ns; i++)
         most *= 2;
     most = FG_MIN(most, core->config.backoff_max_ns);
@@ -135,6 +137,8 @@ struct ing_segments_chunk *ing_core_add_chunk(struct ing_segments_core *core,
 
 uint64_t ing_core_clean(const struct ing_segments_core *core)
 {
+    /* Committed chunks count until they are evicted, since readers of older snapshots still get
+     * their profiles. Without chunks the store is clean of the era itself. */
     uint64_t clean = core->era;
 
     for (uint32_t i = 0; i < core->table.n_chunks; i++)
@@ -164,6 +168,8 @@ bool ing_core_is_closed(const struct ing_segments_core *core,
 
 void ing_core_wait_for(struct ing_segments_chunk *chunk, uint64_t drain)
 {
+    /* The earliest drain is enough: count_drained() takes the minimum, so later drains wait for the
+     * same chunk. */
     if (drain != 0 && (chunk->drain == 0 || drain < chunk->drain))
         chunk->drain = drain;
 }
@@ -185,9 +191,15 @@ bool ing_segments_core_restore(struct ing_segments_core *core,
      * COMPARE tells whether it was committed. */
     if (restored->state == CHUNK_SEALED && restored->cut < core->last_cut)
         ing_chunk_table_set_state(table, restored, CHUNK_ASIDE);
+    /* What the store says is durable, so a chunk that it lists as committed needs no MARK. A chunk
+     * that was set aside is tried once by each start, which may be that of a version that can build
+     * it. */
     restored->marked = restored->state == CHUNK_COMMITTED;
     restored->retry = restored->state == CHUNK_ASIDE;
     if (restored->state == CHUNK_SEALED) {
+        /* Continue the cut of the last run. It is unknown whether that run uploaded or swapped: the
+         * first manifest tells, and if it lacks the cut, the core uploads again under another name.
+         */
         ing_chunk_list_add(&core->pinned, restored);
         core->cut = CUT_SEALED;
     }
@@ -257,6 +269,8 @@ static void on_drain(struct ing_segments_core *core, uint64_t drain)
     fg_assert(drain > core->drains);
     core->drains = drain;
     core->draining = true;
+    /* Compare unchecked chunks now. Only a COMPARE that begins after this DRAIN answers for it,
+     * because an earlier one may have read the bucket before the caller asked. */
     core->check_mono_ns = 0;
     core->checks_drain = false;
     for (uint32_t i = 0; i < core->table.n_chunks; i++) {
@@ -296,6 +310,8 @@ static void on_salvage(struct ing_segments_core *core)
         struct ing_segments_chunk *chunk = core->table.chunks[i];
 
         chunk->retry |= chunk->state == CHUNK_ASIDE;
+        /* Only chunks that are set aside at this moment: a salvage gives up profiles, so it must
+         * not apply to chunks that may still become a whole segment. */
         chunk->salvage |= chunk->state == CHUNK_ASIDE;
     }
 }
@@ -310,6 +326,7 @@ static void on_ranks(struct ing_segments_core *core, const uint8_t *ranks)
     for (uint32_t i = 0; i < core->table.n_chunks; i++) {
         struct ing_segments_chunk *chunk = core->table.chunks[i];
 
+        /* Through the table, which keeps the sum of the open bytes of rank 0. */
         ing_chunk_table_set_rank(&core->table, chunk, ranks[chunk->group.shard]);
     }
 }
@@ -446,12 +463,16 @@ void ing_segments_core_step(struct ing_segments_core *core, const struct ing_seg
     take_event(core, event);
     if (core->look)
         ing_evict_empty(core);
+    /* Follow goes first. A swap needs an idle follow lane (may_swap()), so a read or a COMPARE that
+     * is due in this step takes precedence over a swap onto an older manifest. */
     ing_follow_advance(core, ret_effects);
     do { /* a cut that ends without an effect lets the next one begin */
         before = core->cut;
         ing_cut_advance(core, ret_effects);
     } while (core->cut == CUT_IDLE && before != CUT_IDLE);
     ing_evict_advance(core, ret_effects);
+    /* Cleared only after the lanes have moved: while it is set, they look at all chunks in each
+     * step. */
     core->draining = core->draining && count_drained(core, false) < core->drains;
     ret_effects->wake_mono_ns = wake_mono_ns(core);
     check_step(core, ret_effects);
@@ -499,6 +520,8 @@ enum ing_segments_admission ing_segments_core_admit(struct ing_segments_core *co
     enum ing_chunk_state state = CHUNK_OPEN;
     struct ing_segments_chunk *chunk;
 
+    /* A lookup proves only that objects up to its generation lack the id. A segment that entered
+     * since then may have it (check-late-ids). */
     if (ing_segments_core_is_late(core, group) && lookup.generation < core->seen)
         state = CHUNK_UNCHECKED;
     if (state == CHUNK_UNCHECKED &&
@@ -507,6 +530,8 @@ enum ing_segments_admission ing_segments_core_admit(struct ing_segments_core *co
     chunk = chunk_for(core, group, state);
     if (chunk == NULL)
         return SEGMENTS_FULL;
+    /* A COMPARE that is under way may have read the bucket before this profile came, so it no
+     * longer vouches for the whole chunk. */
     chunk->checking = false;
     *ret_chunk = chunk->number;
     return state == CHUNK_OPEN ? SEGMENTS_ADMIT : SEGMENTS_ADMIT_UNCHECKED;
@@ -538,9 +563,9 @@ void ing_segments_core_added(struct ing_segments_core *core, const struct ing_he
         found = add_again(core, group, chunk, state);
     fg_assert(found->state == state);
     in = ing_chunk_table_group(&core->table, group);
-    /* Only with the first profile: a COMPARE tells which profiles are missing of groups that the
-     * store has, and a push that is refused after its admission leaves a chunk in the table only.
-     */
+    /* Decide this with the first profile of the first chunk only. From then on each COMPARE
+     * corrects `whole` (clear_whole()). The admission would be too early: a push that is refused
+     * after it leaves a chunk in this table only, which no COMPARE looks at. */
     if (found->profiles == 0 && in->n_chunks == 1)
         in->whole = core->started && !ing_segments_core_may_hold(core, group);
     if (found->profiles == 0)
@@ -555,6 +580,8 @@ uint64_t ing_segments_core_seen(const struct ing_segments_core *core)
 
 void ing_segments_core_found(struct ing_segments_core *core, uint64_t generation)
 {
+    /* Only ever raised: a push was answered because of these objects, so a reader of an older
+     * snapshot would find the profile neither there nor here. */
     core->safe = FG_MAX(core->safe, generation);
 }
 
@@ -562,6 +589,8 @@ enum ing_segments_readiness ing_segments_core_fence(const struct ing_segments_co
                                                     uint64_t generation, uint64_t *ret_least)
 {
     *ret_least = core->safe;
+    /* BEHIND before STALE: an unsettled head may still have profiles that are in objects, so it can
+     * serve no snapshot at all. */
     if (!core->settled || generation > core->gen)
         return SEGMENTS_BEHIND;
     if (generation < core->safe && ing_core_keeps(core, FG_RULE_BIT_DROP_AFTER_SAFE))

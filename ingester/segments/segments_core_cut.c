@@ -3,8 +3,9 @@
 
 #include <stdlib.h>
 
-/* How many segments' worth may be open before a head no longer waits for its turn. Of what three
- * replicas have, each is the first for a third, so each reaches its own limit at three. */
+/* How many segments of the usual size may be open before a head stops waiting for its turn. With
+ * three replicas each head is the first owner of a third of its data, so it reaches its own limit
+ * when three times as much is open. Above that, other owners did not commit in their turns. */
 enum { SEGMENTS_OPEN_MAX = 4 };
 
 /* ---- time ---- */
@@ -27,6 +28,9 @@ static bool is_turn(const struct ing_segments_core *core, const struct ing_segme
 static int64_t due_wall_ns(const struct ing_segments_core *core,
                            const struct ing_segments_chunk *chunk)
 {
+    /* A chunk of a current window is due when the window is over. A chunk that began later lingers,
+     * so that late profiles share a segment. open_max bounds both, since a client with a wrong
+     * clock can name a window in the far future. */
     const struct ing_segments_core_config *config = &core->config;
     int64_t closed = ing_core_closed_wall_ns(core, chunk);
     int64_t lingered = fg_time_add(chunk->opened_wall_ns, config->linger_ns);
@@ -63,6 +67,8 @@ static bool has_to_retry(struct ing_segments_core *core)
     const struct ing_chunk_table *table = &core->table;
     bool any = false;
 
+    /* At most once in LOOK_AGAIN_NS, except during a DRAIN: this walks all chunks on the thread
+     * that writes. */
     if (table->by_state[CHUNK_ASIDE] == 0 || !(core->look || core->draining))
         return false;
     for (uint32_t i = 0; i < table->n_chunks; i++) {
@@ -73,6 +79,8 @@ static bool has_to_retry(struct ing_segments_core *core)
         chunk->retry |= core->mono_ns >= core->retry_mono_ns;
         any |= chunk->retry;
     }
+    /* The flags are set now and stay until a cut takes the chunks, so the next hour begins here,
+     * even if this cut fails. */
     if (core->mono_ns >= core->retry_mono_ns)
         core->retry_mono_ns = fg_time_add(core->mono_ns, core->config.aside_retry_ns);
     return any;
@@ -89,6 +97,8 @@ static void pin_aside(struct ing_segments_core *core)
     for (uint32_t i = 0; i < table->n_chunks && (i == 0 || bytes < core->config.cut_bytes); i++) {
         struct ing_segments_chunk *chunk = table->chunks[i];
 
+        /* A cut is a salvage as a whole, so the first chunk decides for all; the others wait for
+         * the next cut. */
         if (chunk->state != CHUNK_ASIDE || !chunk->retry ||
             (core->pinned.n > 0 && core->pinned.chunks[0]->salvage != chunk->salvage))
             continue;
@@ -113,6 +123,7 @@ static void choose_misfits(struct ing_segments_core *core, const struct ing_segm
         if (chunk != NULL && chunk->state == CHUNK_SEALED) /* it may be committed since */
             ing_chunk_list_add(&core->misfits, chunk);
     }
+    /* With a single chunk the half is that chunk: pinned->n / 2 is 0. */
     for (uint32_t i = pinned->n / 2; event->n_suspects == 0 && i < pinned->n; i++)
         ing_chunk_list_add(&core->misfits, pinned->chunks[i]);
     ing_chunk_list_keep(&core->misfits, CHUNK_SEALED);
@@ -124,8 +135,12 @@ void ing_cut_is_aside(struct ing_segments_core *core)
     for (uint32_t i = 0; i < core->misfits.n; i++) {
         ing_chunk_table_set_state(&core->table, core->misfits.chunks[i], CHUNK_ASIDE);
         core->misfits.chunks[i]->retry = core->retry_misfits;
+        /* A salvage that failed is over. Halves of a cut keep the wish, since they are tried again
+         * at once. */
         core->misfits.chunks[i]->salvage &= core->retry_misfits;
     }
+    /* The first chunks that are set aside start the clock; others join the retry of those before.
+     */
     if (core->table.by_state[CHUNK_ASIDE] == core->misfits.n)
         core->retry_mono_ns = fg_time_add(core->mono_ns, core->config.aside_retry_ns);
     core->misfits.n = 0;
@@ -141,6 +156,9 @@ void ing_cut_is_aside(struct ing_segments_core *core)
 static bool is_enough(const struct ing_segments_core *core, uint8_t rank)
 {
     const struct ing_chunk_table *table = &core->table;
+    /* Rank 0 goes by the bytes of its own shards. Other ranks go by the total only: if that grows
+     * to several segments, the owners before this one do not commit, and waiting longer costs disk.
+     */
     uint64_t cut_bytes = core->config.cut_bytes;
 
     return (rank == 0 && table->first_bytes >= cut_bytes) ||
@@ -189,6 +207,7 @@ static void pin(struct ing_segments_core *core)
     }
     if (core->pinned.n > 0)
         qsort(core->pinned.chunks, core->pinned.n, sizeof(void *), compare_urgency);
+    /* At least one chunk, however large it is, or the head would never get rid of it. */
     while (n < core->pinned.n && (n == 0 || bytes < core->config.cut_bytes))
         bytes += core->pinned.chunks[n++]->bytes;
     core->pinned.n = n;
@@ -196,7 +215,10 @@ static void pin(struct ing_segments_core *core)
 
 void ing_cut_sealed(struct ing_segments_core *core)
 {
+    /* A COMPARE may have found some of them committed while the seal was written. */
     ing_chunk_list_drop(&core->pinned, CHUNK_COMMITTED);
+    /* Only now, after the number is durable: it must never name two different cuts, or the manifest
+     * could say that this one entered while it has the other. */
     core->last_cut++;
     core->unfit = 0;
     for (uint32_t i = 0; i < core->pinned.n; i++) {
@@ -222,6 +244,8 @@ void ing_cut_marked(struct ing_segments_core *core)
 
 void ing_cut_uploaded(struct ing_segments_core *core, bool nothing)
 {
+    /* Nothing to swap, so no manifest will ever list these chunks. Any generation is right for
+     * them; readers are served at `gen`. */
     if (nothing) /* their profiles were in failed writes only */
         for (uint32_t i = 0; i < core->pinned.n; i++)
             if (core->pinned.chunks[i]->state == CHUNK_SEALED)
@@ -230,11 +254,13 @@ void ing_cut_uploaded(struct ing_segments_core *core, bool nothing)
     core->cut_pause = (struct ing_pause){0};
     core->unfit = 0;
     core->uploaded_mono_ns = core->mono_ns;
+    /* A swap needs a manifest that was read after the upload (cas-recheck): what others committed
+     * meanwhile must not enter twice. */
     core->rechecked = false;
     core->read_now = true;
 }
 
-/* Whatever the answer was: the manifest tells. */
+/* The answer to the swap does not matter: the manifest tells whether the cut entered. */
 void ing_cut_swapped(struct ing_segments_core *core)
 {
     core->cut = CUT_SWAPPED;
@@ -249,7 +275,7 @@ void ing_cut_failed(struct ing_segments_core *core, const struct ing_segments_ev
         ing_cut_swapped(core);
     else if (event->failed == SEGMENTS_SEAL) /* repeat the same seal: it may have been written */
         core->cut = CUT_PINNED;
-    else
+    else /* UPLOAD: under a new name. MARK, SET_ASIDE: CUT_SEALED leads back to them. */
         core->cut = CUT_SEALED;
     if (event->unfit && core->unfit >= SEGMENTS_TRIES)
         choose_misfits(core, event);
@@ -269,12 +295,16 @@ static void begin_seal(struct ing_segments_core *core, struct ing_segments_effec
     core->cut = CUT_SEALING;
     ing_core_emit_chunks(effects, SEGMENTS_SEAL, &core->pinned, core);
     effect = &effects->effects[effects->n - 1];
+    /* The same number after a failed seal: the store may have that seal, and this one replaces it.
+     */
     effect->cut = core->last_cut + 1;
 }
 
 static void begin_upload(struct ing_segments_core *core, struct ing_segments_effects *effects)
 {
     ing_chunk_list_keep(&core->pinned, CHUNK_SEALED);
+    /* A new name for each upload. An earlier PUT of this cut may still be under way and arrive
+     * later, with other content: the manifest must describe exactly one object of a name. */
     core->upload = (struct fg_segment_id){core->config.writer, core->last_cut, ing_core_draw(core)};
     core->stale = false;
     core->cut = CUT_UPLOADING;
@@ -301,6 +331,8 @@ static void begin_mark(struct ing_segments_core *core, struct ing_segments_effec
  * the swap goes onto (cas-recheck). */
 static bool may_swap(const struct ing_segments_core *core)
 {
+    /* A read that is under way replaces the manifest that the swap goes onto; a COMPARE may yet
+     * take chunks out of the segment. */
     if (core->follow != FOLLOW_IDLE || !core->rechecked)
         return false;
     return !ing_core_keeps(core, FG_RULE_BIT_CAS_RECHECK) ||
@@ -309,6 +341,8 @@ static bool may_swap(const struct ing_segments_core *core)
 
 static void advance_uploaded(struct ing_segments_core *core, struct ing_segments_effects *effects)
 {
+    /* Stale: a COMPARE found profiles of the segment in the bucket, so the object has too much. Too
+     * old: the garbage collection may delete an object that no manifest lists. */
     if ((core->stale && ing_core_keeps(core, FG_RULE_BIT_CAS_RECHECK)) ||
         core->mono_ns - core->uploaded_mono_ns > core->config.upload_max_age_ns) {
         begin_upload(core, effects);
@@ -318,6 +352,7 @@ static void advance_uploaded(struct ing_segments_core *core, struct ing_segments
         return;
     core->cut = CUT_SWAPPING;
     ing_core_emit_chunks(effects, SEGMENTS_SWAP, &core->pinned, core);
+    /* What the store is clean of rides along, so a busy store sends no reports. */
     effects->effects[effects->n - 1].clean = ing_core_clean(core);
 }
 
@@ -327,8 +362,8 @@ void ing_cut_advance(struct ing_segments_core *core, struct ing_segments_effects
         return;
     switch (core->cut) {
     case CUT_IDLE:
-        /* Nothing is sealed before the manifest was read: until then profiles can join open chunks.
-         */
+        /* Seal nothing before the head has settled: until then a COMPARE may still move profiles
+         * into open chunks. */
         if (!core->settled)
             return;
         if (is_cut_due(core))
@@ -350,6 +385,8 @@ void ing_cut_advance(struct ing_segments_core *core, struct ing_segments_effects
             core->cut = CUT_SETTING_ASIDE;
             ing_core_emit_chunks(effects, SEGMENTS_SET_ASIDE, &core->misfits, core);
         } else if (core->settled) {
+            /* An unsettled head waits: a COMPARE of everything is due, and would make this upload
+             * stale. */
             begin_upload(core, effects);
         }
         return;
@@ -357,6 +394,8 @@ void ing_cut_advance(struct ing_segments_core *core, struct ing_segments_effects
     case CUT_SWAPPED:
         if (all_committed(core))
             begin_mark(core, effects);
+        /* After a swap only a manifest read since then tells that the cut is not in it; then swap
+         * again. */
         else if (core->cut == CUT_UPLOADED || core->rechecked)
             advance_uploaded(core, effects);
         return;

@@ -9,12 +9,17 @@
  */
 static bool was_shown(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
 {
+    /* Measured to the last read of the manifest, not to now: while the bucket is unreachable no
+     * time passes. */
     return core->config.evict_after_ns == 0 ||
            core->manifest_mono_ns - chunk->committed_mono_ns >= core->config.evict_after_ns;
 }
 
 static bool may_evict(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
 {
+    /* Marked: until then the cut lists the chunk (unpin_marked()), and the store may say that it is
+     * sealed. Not above `gen`: that would raise `safe` above it, and no snapshot at all could be
+     * served. */
     return chunk->state == CHUNK_COMMITTED && chunk->marked && chunk->generation <= core->gen &&
            was_shown(core, chunk) &&
            (ing_core_is_closed(core, chunk) ||
@@ -54,6 +59,7 @@ void ing_evict_advance(struct ing_segments_core *core, struct ing_segments_effec
         ing_chunk_list_add(&core->evicting, chunk);
         /* Before the effect, since a failed write may delete them all the same. */
         core->safe = FG_MAX(core->safe, chunk->generation);
+        /* Its ids leave the head, so an id that is not here is no longer known to be new. */
         ing_chunk_table_group(&core->table, &chunk->group)->whole = false;
     }
     if (core->evicting.n == 0)
@@ -72,6 +78,8 @@ void ing_evict_done(struct ing_segments_core *core)
 
 void ing_evict_failed(struct ing_segments_core *core)
 {
+    /* `safe` stays raised, since the chunks may be deleted; they remain in the table and go with
+     * the next attempt. */
     core->is_evicting = false;
     core->evicting.n = 0;
     ing_core_fail(core, &core->evict_pause);

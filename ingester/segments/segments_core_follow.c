@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
-/* The segment may be gone: the manifest tells. */
+/* A failed COMPARE may mean that the segment has left the manifest, so read that again. TAKE_IN is
+ * a write of the head and says nothing about the bucket. A COMPARE pauses by itself, too: reads
+ * that succeed in between would otherwise make it repeat at once. */
 void ing_follow_failed(struct ing_segments_core *core, enum ing_segments_effect_kind failed)
 {
     core->follow = FOLLOW_IDLE;
@@ -54,6 +56,8 @@ static void follow_own(struct ing_segments_core *core, const struct fg_l0 *l0)
 {
     uint64_t cut, generation;
 
+    /* Here, and nowhere else, a cut becomes committed: lost answers, late swaps and crashes all end
+     * here. */
     if (!own_cut(core, l0, &cut, &generation))
         return;
     for (uint32_t i = 0; i < core->pinned.n; i++) {
@@ -83,7 +87,7 @@ static bool has_to_compare(const struct ing_segments_core *core)
     return false;
 }
 
-/* All chunks agree with everything up to seen. */
+/* Notes that all chunks agree with the objects of every generation up to `seen`. */
 static void caught_up(struct ing_segments_core *core)
 {
     core->gen = core->seen;
@@ -94,6 +98,8 @@ static void caught_up(struct ing_segments_core *core)
 
 static void take_late_filter(struct ing_segments_core *core, const struct fg_late_filter *filter)
 {
+    /* A copy, since the manifest is valid until the end of the step only. The arena has no limit,
+     * so the join with nothing cannot fail; the filter is bounded by the size of the manifest. */
     struct fg_arena *arena = fg_arena_create(SIZE_MAX);
     struct fg_late_filter none = fg_late_filter_none();
 
@@ -133,11 +139,15 @@ static void take_asked(struct ing_segments_core *core, const struct fg_l0 *l0)
     if (reported > core->reported)
         core->report_pause = (struct ing_pause){0};
     core->reported = reported;
+    /* Never back: chunks got the era in which they began, and none may be newer than the era. */
     core->era = FG_MAX(core->era, l0->asked);
 }
 
 void ing_follow_manifest(struct ing_segments_core *core, const struct fg_l0 *l0)
 {
+    /* Either this is the first manifest of this start, or segments have entered and left unseen
+     * (the floor is above `gen`). Their profiles are in blocks now, where comparing segment by
+     * segment does not look, so compare with everything (settle-on-rejoin). */
     bool away = !core->started || l0->floor > core->gen;
 
     core->went_back = l0->generation < core->seen;
@@ -155,6 +165,7 @@ void ing_follow_manifest(struct ing_segments_core *core, const struct fg_l0 *l0)
                                : 0;
     core->wanted = 0; /* readers that still wait ask again */
     core->rechecked = true;
+    /* First, since follow_own() would take cuts of a later state of this disk for its own. */
     check_last_cut(core, l0);
     if (!core->started || l0->generation > core->seen)
         take_late_filter(core, &l0->late_filter);
@@ -163,6 +174,8 @@ void ing_follow_manifest(struct ing_segments_core *core, const struct fg_l0 *l0)
         core->safe = l0->generation;
     core->started = true;
     core->seen = l0->generation;
+    /* From here on the order matters: our own cut becomes committed first, so its chunks need no
+     * COMPARE, and has_to_compare() asks the late filter that was just taken over. */
     take_asked(core, l0);
     follow_own(core, l0);
     if (away && ing_core_keeps(core, FG_RULE_BIT_SETTLE_ON_REJOIN)) {
@@ -208,6 +221,8 @@ static void move_leftover(struct ing_segments_core *core, struct ing_segments_ch
 
         open = ing_core_add_chunk(core, group, fresh);
     }
+    /* The profiles keep their age, their era and the drains that wait for them: moving must not
+     * make them younger or let a drain miss them. */
     open->opened_wall_ns = FG_MIN(open->opened_wall_ns, chunk->opened_wall_ns);
     open->era = FG_MIN(open->era, chunk->era);
     ing_core_wait_for(open, chunk->drain);
@@ -222,6 +237,8 @@ static void take_outcome(struct ing_segments_core *core, const struct ing_segmen
 {
     struct ing_segments_chunk *chunk =
         ing_chunk_table_chunk(&core->table, &outcome->group, outcome->number);
+    /* Before the chunk is committed, in the state in which ing_compare_apply() has asked for the
+     * same number. Outcomes come in the order of its questions. */
     uint32_t to = ing_segments_core_leftover(core, &outcome->group, outcome->number);
 
     fg_assert(chunk != NULL && chunk->state != CHUNK_COMMITTED);
@@ -237,6 +254,7 @@ static void clear_whole(struct ing_segments_core *core, const struct ing_segment
 {
     if (core->compares_all && !core->settling) /* it compared with all that was known before */
         return;
+    /* Settling: segments came and went unseen, so any group may lack profiles. */
     for (uint32_t i = 0; core->settling && i < core->table.n_groups; i++)
         core->table.groups[i]->whole = false;
     for (uint32_t i = 0; i < event->n_missing; i++) {
@@ -268,6 +286,8 @@ static void take_unsure(struct ing_segments_core *core, const struct ing_segment
     for (uint32_t i = 0; i < core->table.n_chunks && event->n_unsure > 0; i++) {
         struct ing_segments_chunk *chunk = core->table.chunks[i];
 
+        /* The store marks the same chunks in the batch of ing_compare_apply(), so a restart hides
+         * them, too. */
         if (chunk->state == CHUNK_COMMITTED || chunk->state == CHUNK_UNCHECKED ||
             !is_unsure(event, &chunk->group))
             continue;
@@ -293,6 +313,7 @@ static void list_checked(struct ing_segments_core *core, const struct ing_segmen
 
         if (chunk->state != CHUNK_UNCHECKED)
             continue;
+        /* The DRAIN has its answer: this chunk cannot be committed now. */
         if (is_unsure(event, &chunk->group))
             chunk->retry = chunk->retry && !core->checks_drain;
         else if (chunk->checking && chunk->profiles > 0)
@@ -361,6 +382,8 @@ static void unpin_marked(struct ing_segments_core *core)
 void ing_follow_compared(struct ing_segments_core *core, const struct ing_segments_event *event)
 {
     core->follow = FOLLOW_IDLE;
+    /* The order below: outcomes first, since an unsure group has none; then chunks leave the cut
+     * before the cut lane looks at it in this step. */
     core->follow_pause = core->compare_pause = (struct ing_pause){0};
     for (uint32_t i = 0; i < event->n_outcomes; i++)
         take_outcome(core, &event->outcomes[i], event->generation);
@@ -375,6 +398,7 @@ void ing_follow_compared(struct ing_segments_core *core, const struct ing_segmen
         caught_up(core);
         return;
     }
+    /* One segment at a time, ascending, so `gen` is always true for all chunks. */
     core->gen = core->foreign[core->at_foreign++];
     if (core->at_foreign == core->n_foreign)
         caught_up(core);
@@ -430,6 +454,10 @@ static void begin_compare(struct ing_segments_core *core, bool all,
 
 void ing_follow_advance(struct ing_segments_core *core, struct ing_segments_effects *effects)
 {
+    /* By urgency. TAKE_IN first: its list is about chunks as they were compared, and goes stale
+     * with each push. A COMPARE comes before a routine READ, which would add more to compare, but
+     * after a READ that another step asked for. Unchecked chunks and reports wait until nothing
+     * else is due. */
     if (core->follow != FOLLOW_IDLE || !ing_core_is_over(core, &core->follow_pause))
         return;
     drop_unchecked_again(core);
@@ -447,6 +475,7 @@ void ing_follow_advance(struct ing_segments_core *core, struct ing_segments_effe
         (void)ing_core_emit(effects, SEGMENTS_READ);
         core->follow = FOLLOW_READING;
         core->read_now = false;
+        /* The manifest that arrives answers the wishes of now; later ones need another read. */
         core->read_for = core->wanted;
         return;
     }

@@ -26,6 +26,7 @@ void ing_segments_effect_failed(struct ing_segments *segments, enum ing_segments
     fg_metric_add(segments->metrics, METRIC_FAILED_READ + (unsigned)kind, 1);
     fg_log_warn("segment commit step failed, will retry", fg_ls("step", names[kind]),
                 fg_ls("err", err->msg));
+    /* Damage does not pass by itself, so it is told at once. */
     *since = *since == 0 ? now_ns : *since;
     if (now_ns - *since >= FAILING_TO_TELL_NS || err->code == FG_E_CORRUPT)
         fg_condition_raise(segments->failing, "segments cannot be committed, step %s fails: %s",
@@ -83,7 +84,11 @@ static enum fg_code write_chunks(struct ing_segments *segments,
         set_state(&chunk, effect, effect->chunks[i]);
         ing_head_chunk_put(&chunk, batch);
     }
+    /* In each of these writes: a restart then refuses a manifest that is older than what the chunks
+     * were compared with. */
     ing_head_chunks_put_seen(ing_segments_core_seen(segments->core), batch);
+    /* No undo: if the batch reaches the disk after all, the core repeats the same effect, and a
+     * start finds a state that the core could have reached. */
     return ing_head_writer_write(segments->config.writer, batch, NULL, err);
 }
 
@@ -106,12 +111,15 @@ static enum fg_code seal(struct ing_segments *segments, const struct ing_segment
 {
     struct fg_err later;
 
+    /* In the batch of the chunks: a restart must never give their number to another cut. */
     ing_head_chunks_put_cuts((uint32_t)effect->cut, batch);
     if (write_chunks(segments, effect, batch, err) != FG_OK)
         return err->code;
     apply_chunks(segments, effect);
     ing_head_chunks_set_cuts(segments->config.chunks, (uint32_t)effect->cut);
     fg_metric_add(segments->metrics, METRIC_CUTS, 1);
+    /* After the cut is durable. A failure only delays the deletion of dictionaries to the next cut.
+     */
     if (ing_retire_cut(segments->config.retire, &later) != FG_OK)
         fg_log_warn("dictionaries could not start a new generation, keeping the old one",
                     fg_ls("err", later.msg));
@@ -131,6 +139,8 @@ static enum fg_code evict(struct ing_segments *segments, const struct ing_segmen
         ing_head_chunk_delete(&key, batch);
     }
     ing_head_chunks_put_seen(ing_segments_core_seen(segments->core), batch);
+    /* The store before the memory. A reader that still finds a chunk in memory leaves it out: the
+     * core has raised `safe` before this effect, and readers wait for the end of the step. */
     if (ing_head_writer_write(segments->config.writer, batch, NULL, err) != FG_OK)
         return err->code;
     for (uint32_t i = 0; i < effect->n_chunks; i++) {

@@ -1,3 +1,10 @@
+/*
+ * Callers that wait for a step. Readers do not block a thread: a wait is a struct with a callback,
+ * on a list that is looked through after each step and once a second (deadlines). Flushes block
+ * their own thread on `moved`. Drains of the ring block nobody: on_stepped() tells the ring.
+ *
+ * Callbacks run without any lock, since they submit jobs and answer calls.
+ */
 #include "ingester/segments/segments_impl.h"
 
 /* ---- readers ---- */
@@ -36,6 +43,8 @@ enum fg_code ing_segments_wait(struct ing_segments *segments, struct ing_segment
 
     waiter->reads = 0;
     (void)pthread_mutex_lock(&segments->lock);
+    /* Under the lock that hurry and stop are set under, so no wait slips in behind the last look
+     * through the list. */
     if (segments->hurry || segments->stop) {
         code = fg_fail(err, FG_E_UNAVAILABLE, "the ingester is stopping");
     } else if (segments->n_waiters == SEGMENTS_WAITERS_MAX) {
@@ -63,6 +72,7 @@ static enum fg_code judge_wait(struct ing_segments *segments,
     enum ing_segments_readiness fence;
     uint64_t least, seen;
 
+    /* The generation may have been reached, whatever else is true: ask the core first. */
     (void)pthread_mutex_lock(&segments->core_lock);
     fence = ing_segments_core_fence(segments->core, waiter->generation, &least);
     seen = ing_segments_core_seen(segments->core);
@@ -76,6 +86,7 @@ static enum fg_code judge_wait(struct ing_segments *segments,
             err, FG_E_UNAVAILABLE,
             "the query knows segments up to generation %llu, but the manifest just read has %llu",
             (unsigned long long)waiter->generation, (unsigned long long)seen);
+    /* The real clock, as for the deadlines of calls (query.c). */
     if (fg_mono_ns(fg_clock_real()) >= waiter->deadline_mono_ns)
         return fg_fail(err, FG_E_DEADLINE,
                        "the ingester did not catch up with the manifest in time");
@@ -90,6 +101,7 @@ static struct ing_segments_waiter *take_waiter(struct ing_segments *segments, st
 
     (void)pthread_mutex_lock(&segments->lock);
     while (*at != NULL && judge_wait(segments, *at, err) == FG_E_ABORTED) {
+        /* on_stepped() has cleared `wanted` with the read that did not help, so ask again. */
         segments->wanted = FG_MAX(segments->wanted, (*at)->generation);
         at = &(*at)->next;
     }
@@ -107,6 +119,8 @@ void ing_segments_end_waits(struct ing_segments *segments)
     struct ing_segments_waiter *waiter;
     struct fg_err err;
 
+    /* One at a time, off the list before its callback: the callback may free it, or begin another
+     * wait. */
     while ((waiter = take_waiter(segments, &err)) != NULL)
         waiter->on_end(waiter, &err);
 }
@@ -123,6 +137,7 @@ static enum fg_code wait_for_step(struct ing_segments *segments, uint64_t n_step
     bool in_time = true, hurry;
 
     (void)pthread_mutex_lock(&segments->lock);
+    /* Against a count and not a flag, so a step between two calls is not missed. */
     while (in_time && !segments->hurry && segments->n_steps == n_steps)
         in_time = pthread_cond_timedwait(&segments->moved, &segments->lock, &until) == 0;
     hurry = segments->hurry;
@@ -152,6 +167,8 @@ static uint64_t ask_to_drain(struct ing_segments *segments)
 void ing_segments_drain(struct ing_segments *segments, uint64_t revision)
 {
     (void)pthread_mutex_lock(&segments->lock);
+    /* Two are enough: a later drain covers all before it, so the newest takes the place of the
+     * second, and the first ends as early as it can. */
     segments->n_ring_drains = FG_MIN(segments->n_ring_drains + 1, FG_COUNT(segments->ring_drains));
     segments->ring_drains[segments->n_ring_drains - 1] =
         (struct ing_ring_drain){revision, ask_to_drain(segments)};
@@ -179,6 +196,7 @@ static enum fg_code flush(struct ing_segments *segments, bool salvage, int64_t d
 
     (void)pthread_mutex_lock(&segments->lock);
     segments->salvage |= salvage; /* before the drain, which tries again what is set aside */
+    /* Before the request, so the step that ends it counts as a new one. */
     n_steps = segments->n_steps;
     drain = ask_to_drain(segments);
     (void)pthread_mutex_unlock(&segments->lock);
