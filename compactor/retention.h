@@ -23,7 +23,7 @@
 
 /* Whole weeks are replaced, so a block waits up to a week for its turn; another week is for an
  * operator to repair it. */
-#define RETENTION_LOST_NS (14 * 24 * FG_HOUR_NS)
+#define RETENTION_LOST_NS (INT64_C(14) * 24 * FG_HOUR_NS)
 
 /* A tenant's limits. 0: for ever. */
 struct cmp_retention {

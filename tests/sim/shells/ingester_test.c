@@ -329,7 +329,7 @@ static bool flush(struct world *world, int64_t timeout_ns)
         return false;
     world->counts[FLUSHES]++;
     if (ask.code != FG_OK) {
-        if (ask.code != FG_E_DEADLINE && ask.code != FG_E_CANCELED)
+        if (ask.code != FG_E_DEADLINE && ask.code != FG_E_UNAVAILABLE)
             run_fault("flush: %s", ask.err.msg);
         run_trace("flush: %s", ask.err.msg);
         world->counts[FLUSHES_FAILED]++;

@@ -101,6 +101,7 @@ static void a_missing_tenant_has_an_empty_manifest(void **state)
     assert_int_equal(manifest->blocks.n_blocks, 0);
     assert_int_equal(manifest->etag.len, 0);
     fg_manifest_unref(manifest);
+    manifest = NULL;
     assert_int_equal(fg_manifest_refresh(f.bucket, NULL, FG_LIT("a/b/../c\n"), 0, &manifest, &err),
                      FG_E_INVALID);
     close_fixture(&f);

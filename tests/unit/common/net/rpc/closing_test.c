@@ -24,18 +24,19 @@ enum {
     LATEST_MS = TURN_MS + 6,
 };
 
+static struct fg_peer *peer;
 static atomic_uint n_ended;
 
 static void note_end(struct fg_call *call)
 {
     fg_assert(call->code != FG_OK);
+    fg_call_done(peer, call);
     atomic_fetch_add(&n_ended, 1);
 }
 
 static void destroy_after(unsigned ms, const char *url, struct fg_slice large)
 {
     static struct fg_call calls[CALLS];
-    struct fg_peer *peer;
     struct fg_err err;
     int64_t begun_ns;
 
