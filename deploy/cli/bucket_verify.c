@@ -674,28 +674,89 @@ static bool is_unheard(const struct bucket_verifying *v, const struct cli_survey
            fg_wall_ns(fg_clock_real()) >= fg_time_add(entry->modified_wall_ns, UPLOAD_MAX_AGE_NS);
 }
 
-/* Without a manifest nobody knows: that was reported. */
-static void find_orphans(struct bucket_verifying *v)
+/* Counts the profiles of an object, and those of them that no listed object has. Needs the owners'
+ * ids sorted. */
+static enum fg_code count_missing(struct bucket_verifying *v, struct fg_slice file,
+                                  uint64_t *ret_profiles, uint64_t *ret_missing)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(PARSED_MAX_BYTES);
+    struct fg_block_directory directory = {0};
+    struct verify_owner part = {0};
+    enum fg_code code = FG_OK;
+    uint64_t offset = 0;
+
+    *ret_profiles = *ret_missing = 0;
+    if (fg_block_directory_offset(file, file.len, &offset, v->err) != FG_OK ||
+        fg_block_directory_parse(fg_slice_sub(file, (size_t)offset, SIZE_MAX), file.len, arena,
+                                 &directory, v->err) != FG_OK)
+        return v->err->code;
+    for (uint32_t p = 0; p < directory.n_parts && code == FG_OK; p++) {
+        const struct verify_owner *owner = find_owner(v, directory.parts[p].tenant);
+
+        part.n_ids = 0;
+        code = take_ids(v, file, &directory.parts[p], &part);
+        *ret_profiles += part.n_ids;
+        for (size_t i = 0; i < part.n_ids; i++)
+            *ret_missing += owner == NULL || owner->n_ids == 0 ||
+                            bsearch(&part.ids[i], owner->ids, owner->n_ids, sizeof *owner->ids,
+                                    cmp_ids) == NULL;
+    }
+    free(part.ids);
+    return code;
+}
+
+/* An ingester that lost its disk between an upload and its commit leaves a segment of profiles that
+ * the other replicas committed: an orphan. Profiles that are nowhere else are a fault. */
+static enum fg_code check_unheard(struct bucket_verifying *v, const struct cli_survey_entry *entry)
+{
+    char name[FG_NAME_MAX_BYTES];
+    uint64_t profiles, missing;
+    struct fg_buf body;
+    enum fg_code code;
+
+    fg_name_segment(name, &entry->name.segment);
+    code = cli_survey_get(v->survey.bucket, name, &body, v->err);
+    if (code == FG_OK)
+        code = count_missing(v, fg_buf_slice(&body), &profiles, &missing);
+    fg_buf_done(&body);
+    if (code == FG_E_NOT_FOUND) { /* deleted since the survey */
+        v->moved = true;
+        return FG_OK;
+    }
+    if (code == FG_OK && missing == 0)
+        count_orphan(v, entry);
+    else if (code == FG_OK)
+        report(v, name, "start its ingester, or " CURE_L0,
+               "the L0 manifest has not heard of it, and %llu of its %llu profiles are in no other "
+               "object: its ingester ended before the commit, or the manifest is from a backup",
+               (unsigned long long)missing, (unsigned long long)profiles);
+    else if (fg_damage_is(code))
+        report(v, name, "start its ingester; if that is gone for good, delete the object",
+               "the L0 manifest has not heard of it, and it is damaged: %s",
+               without_name(v->err->msg, name));
+    else
+        return code;
+    return FG_OK;
+}
+
+/* Without a manifest nobody knows: that was reported. Comes after the owners' ids are sorted. */
+static enum fg_code find_orphans(struct bucket_verifying *v)
 {
     for (size_t i = 0; v->l0 != NULL && i < v->survey.n_segments; i++) {
         const struct cli_survey_entry *entry = &v->survey.segments[i];
-        char name[FG_NAME_MAX_BYTES];
 
         if (fg_l0_knows(v->l0, &entry->name.segment))
             continue;
-        if (!is_unheard(v, entry)) {
+        if (!is_unheard(v, entry))
             count_orphan(v, entry);
-            continue;
-        }
-        fg_name_segment(name, &entry->name.segment);
-        report(v, name, "start its ingester, or " CURE_L0,
-               "the L0 manifest has not heard of it: its ingester ended before the commit, or the "
-               "manifest is from a backup");
+        else if (check_unheard(v, entry) != FG_OK)
+            return v->err->code;
     }
     for (size_t t = 0; t < v->survey.n_tenants; t++)
         for (size_t i = 0; v->owners[t].blocks != NULL && i < v->survey.tenants[t].n_blocks; i++)
             if (!fg_blocks_knows(v->owners[t].blocks, v->survey.tenants[t].blocks[i].name.block))
                 count_orphan(v, &v->survey.tenants[t].blocks[i]);
+    return FG_OK;
 }
 
 /* ---- all ---- */
@@ -731,7 +792,8 @@ static enum fg_code verify_all(struct bucket_verifying *v)
         check_ids(v, owner);
     }
     cli_progress_clear(&v->progress);
-    find_orphans(v);
+    if (find_orphans(v) != FG_OK)
+        return v->err->code;
     if (v->n_orphans > 0 && v->faults == NULL)
         fprintf(v->out, "orphans: %llu objects, %llu bytes, that no manifest refers to\n",
                 (unsigned long long)v->n_orphans, (unsigned long long)v->orphan_bytes);

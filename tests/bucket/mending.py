@@ -373,6 +373,54 @@ def objects_are_given_up(world):
     print("     objects are given up", flush=True)
 
 
+def make_old(path):
+    hours_ago = time.time() - 7200
+    os.utime(path, (hours_ago, hours_ago))
+
+
+def upload_unheard(world, data, source):
+    """Puts a copy of a segment there as an upload of two hours ago by an ingester that committed nothing since."""
+    writer, cut = "5" * 32, source.rsplit("/", 1)[1]
+    name = world.path("segments/%s/%s" % (writer, cut), data)
+    os.makedirs(os.path.dirname(name))
+    shutil.copyfile(source, name)
+    make_old(name)
+    return "segments/%s/%s" % (writer, cut)
+
+
+def lost_uploads_are_told_apart(world):
+    """A segment that no manifest has heard of: nothing is missing while all of its profiles are elsewhere too."""
+    data = world.copy("committed elsewhere")
+    name = upload_unheard(world, data, world.path(live_segment(world, data)[0], data))
+    check(faults(world, data) == [], "%s", faults(world, data))
+    check(b"\norphans: 2 objects" in world.bucket.good("verify", "--data", data), "the copies are no orphans")
+    cut(world, data, name)
+    make_old(world.path(name, data))
+    found = faults(world, data)
+    check(len(found) == 1 and name in found[0] and "damaged" in found[0], "%s", found)
+    shutil.rmtree(data)
+    other = os.path.join(world.folder, "other")
+    with flamegrid.Server(*QUICK, *IDLE, data=other) as server:
+        server.start().wait_ready()
+        client = world.client(server, "acme")
+        request = {"series": [exporting.series({"__name__": "process_cpu", "service_name": "shop-0"},
+                                               (world.start_s + 7) * 10**9, {("main", "work"): (1, 7)},
+                                               (("samples", "count"), ("cpu", "nanoseconds")))]}
+        status, body = client.send("POST", "/push.v1.PusherService/Push", json.dumps(request),
+                                   {"Content-Type": "application/json"})
+        check(status == 200, "push: %d %s", status, body)
+        world.flush(server)
+        check(server.terminate() == 0, "%s", server.log_tail())
+    data = world.copy("nowhere else")
+    name = upload_unheard(world, data, world.path(live_segment(world, other)[0], other))
+    found = faults(world, data)
+    check(len(found) == 1 and name in found[0] and "1 of its 1 profiles are in no other object" in found[0], "%s", found)
+    rebuild(world, data, "l0")
+    check(faults(world, data) == [], "after the rebuild: %s", faults(world, data))
+    shutil.rmtree(data)
+    print("     lost uploads are told apart", flush=True)
+
+
 def harm_one_service(world, data, name, tenant):
     """Flips a bit of which `bucket repair` says that it costs one service of the tenant. Returns the service's name."""
     path = world.path(name, data)
@@ -458,5 +506,6 @@ def lost_and_found(bucket, folder):
     check(faults(world, world.data) == [], "before anything is lost: %s", faults(world, world.data))
     objects_are_made_again(world)
     losses_are_said_first(world)
+    lost_uploads_are_told_apart(world)
     objects_are_repaired(world)
     objects_are_given_up(world)
