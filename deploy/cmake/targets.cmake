@@ -61,6 +61,7 @@ function(fg_test name)
   add_test(NAME unit.${name} COMMAND test_${name})
   if(ARG_SLOW)
     fg_test_properties(unit.${name} unit)
+    set_tests_properties(unit.${name} PROPERTIES COST 60) # they begin first, or all wait for them at the end
   else()
     fg_test_properties(unit.${name} "unit;quick")
   endif()
