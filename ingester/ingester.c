@@ -435,6 +435,7 @@ void ing_serve(struct ingester *ingester, struct fg_rpc_server *server)
     fg_rpc_server_handle(server, FG_RPC_SELECT, ing_query_handle_select, &ingester->query);
     fg_rpc_server_handle(server, FG_RPC_SERIES, ing_query_handle_series, &ingester->query);
     fg_rpc_server_handle(server, FG_RPC_POINTS, ing_query_handle_points, &ingester->query);
+    fg_rpc_server_handle(server, FG_RPC_ROWS, ing_query_handle_rows, &ingester->query);
     fg_rpc_server_handle(server, FG_RPC_STATS, ing_query_handle_stats, &ingester->query);
     fg_rpc_server_handle(server, FG_RPC_GROUPS, ing_repair_handle_groups, &ingester->query);
     fg_rpc_server_handle(server, FG_RPC_FETCH, ing_repair_handle_fetch, &ingester->query);

@@ -163,6 +163,11 @@ void ing_query_handle_points(struct fg_rpc_request *req, void *context)
     ing_query_submit(req, context, ing_query_points);
 }
 
+void ing_query_handle_rows(struct fg_rpc_request *req, void *context)
+{
+    ing_query_submit(req, context, ing_query_rows);
+}
+
 void ing_query_handle_stats(struct fg_rpc_request *req, void *context)
 {
     ing_query_submit(req, context, ing_query_stats);

@@ -56,6 +56,7 @@ struct ing_query {
 void ing_query_handle_select(struct fg_rpc_request *req, void *context);
 void ing_query_handle_series(struct fg_rpc_request *req, void *context);
 void ing_query_handle_points(struct fg_rpc_request *req, void *context);
+void ing_query_handle_rows(struct fg_rpc_request *req, void *context);
 void ing_query_handle_stats(struct fg_rpc_request *req, void *context);
 
 /* Queues a query; the function of its kind fills the reply on a worker, under a guard of the
@@ -67,6 +68,7 @@ void ing_query_submit(struct fg_rpc_request *req, struct ing_query_context *cont
 enum fg_code ing_query_select(struct ing_query *query, struct fg_err *err);
 enum fg_code ing_query_series(struct ing_query *query, struct fg_err *err);
 enum fg_code ing_query_points(struct ing_query *query, struct fg_err *err);
+enum fg_code ing_query_rows(struct ing_query *query, struct fg_err *err);
 enum fg_code ing_query_stats(struct ing_query *query, struct fg_err *err);
 
 /* What a selection has picked. */

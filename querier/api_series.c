@@ -4,31 +4,33 @@
 
 #include <math.h>
 
-/* Makes the labels of a group, in the order of group_by, without those it lacks. */
-static Types__V1__LabelPair **group_labels(struct fg_arena *arena, const struct fg_labels *labels,
-                                           char *const *group_by, size_t n_group_by, size_t *ret_n)
-{
-    struct fg_labels ordered = {.items = fg_arena_new(arena, struct fg_label, n_group_by)};
-
-    if (ordered.items == NULL)
-        return NULL;
-    for (size_t i = 0; i < n_group_by; i++) {
-        struct fg_slice value = fg_labels_get(labels, group_by[i]);
-
-        if (value.len > 0)
-            ordered.items[ordered.count++] = (struct fg_label){fg_cstr(group_by[i]), value};
-    }
-    *ret_n = ordered.count;
-    return qry_api_pairs(arena, &ordered);
-}
-
 struct grid {
     int64_t start_ms, step_ms;
     bool average;
 };
 
+/* Gives each point the greatest profile or span of its step. */
+static bool put_exemplars(struct fg_arena *arena, const struct fg_profile_rows *rows,
+                          const struct qry_points *from, Types__V1__Point **points)
+{
+    uint32_t group = rows->n == 0 ? FG_MAP_NONE : fg_profile_rows_group(rows, &from->labels);
+
+    for (size_t i = 0; group != FG_MAP_NONE && i < from->n; i++) {
+        const struct fg_profile_row *row =
+            fg_profile_rows_find(rows, group, (uint64_t)from->items[i].k);
+
+        if (row == NULL)
+            continue;
+        points[i]->exemplars = qry_api_exemplars(arena, rows, &row, 1);
+        points[i]->n_exemplars = 1;
+        if (points[i]->exemplars == NULL)
+            return false;
+    }
+    return true;
+}
+
 static Types__V1__Point **make_points(struct fg_arena *arena, const struct qry_points *from,
-                                      const struct grid *grid)
+                                      const struct grid *grid, const struct fg_profile_rows *rows)
 {
     Types__V1__Point **points = qry_api_messages(arena, &types__v1__point__descriptor, from->n);
 
@@ -39,13 +41,13 @@ static Types__V1__Point **make_points(struct fg_arena *arena, const struct qry_p
         points[i]->value = (double)point->sum / count;
         points[i]->timestamp = qry_point_ms(point, grid->start_ms, grid->step_ms);
     }
-    return points;
+    return points == NULL || !put_exemplars(arena, rows, from, points) ? NULL : points;
 }
 
 static enum fg_code reply_points(struct qry_query *query,
                                  const Querier__V1__SelectSeriesRequest *in,
                                  const struct grid *grid, const struct qry_points *from, size_t n,
-                                 struct fg_err *err)
+                                 const struct fg_profile_rows *rows, struct fg_err *err)
 {
     Querier__V1__SelectSeriesResponse out;
 
@@ -55,9 +57,9 @@ static enum fg_code reply_points(struct qry_query *query,
     if (out.series == NULL)
         return qry_api_too_large(err);
     for (size_t i = 0; i < n; i++) {
-        out.series[i]->labels = group_labels(query->arena, &from[i].labels, in->group_by,
-                                             in->n_group_by, &out.series[i]->n_labels);
-        out.series[i]->points = make_points(query->arena, &from[i], grid);
+        out.series[i]->labels = qry_api_group_pairs(query->arena, &from[i].labels, in->group_by,
+                                                    in->n_group_by, &out.series[i]->n_labels);
+        out.series[i]->points = make_points(query->arena, &from[i], grid, rows);
         out.series[i]->n_points = from[i].n;
         if (out.series[i]->labels == NULL || out.series[i]->points == NULL)
             return qry_api_too_large(err);
@@ -82,13 +84,37 @@ static enum fg_code read_grid(const Querier__V1__SelectSeriesRequest *in, struct
     return FG_OK;
 }
 
+/* Finds the exemplars, into an empty list. */
+static enum fg_code collect_exemplars(struct qry_query *query,
+                                      const Querier__V1__SelectSeriesRequest *in,
+                                      const struct qry_selection *selection,
+                                      const struct grid *grid, struct fg_profile_rows *into,
+                                      struct fg_err *err)
+{
+    bool individual = in->exemplar_type == TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_INDIVIDUAL,
+         spans = in->exemplar_type == TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN;
+
+    fg_profile_rows_init(into, &(struct fg_profile_rows_config){
+                                   .arena = query->arena,
+                                   .max_bytes = query->querier->answer_max_bytes,
+                                   .keep = FG_ROWS_GREATEST,
+                                   .spans = spans,
+                                   .group_by = (const char *const *)in->group_by,
+                                   .n_group_by = in->n_group_by,
+                                   .step_ns = grid->step_ms * FG_MS_NS,
+                               });
+    return individual || spans ? qry_collect_rows(query, selection, into, err) : FG_OK;
+}
+
 static enum fg_code answer_points(struct qry_query *query,
                                   const Querier__V1__SelectSeriesRequest *in,
                                   struct qry_selection *selection, struct fg_err *err)
 {
     bool has_limit = in->opt_limit_case == QUERIER__V1__SELECT_SERIES_REQUEST__OPT_LIMIT_LIMIT;
+    struct fg_profile_rows exemplars;
     struct qry_points *found = NULL;
     struct grid grid = {0};
+    enum fg_code code;
     size_t n;
 
     if (qry_selection_range(query, selection, in->start, in->end, err) != FG_OK ||
@@ -96,13 +122,15 @@ static enum fg_code answer_points(struct qry_query *query,
         qry_selection_profiles(query, selection, in->profile_typeid, in->label_selector, err) !=
             FG_OK)
         return err->code;
-    if (in->exemplar_type == TYPES__V1__EXEMPLAR_TYPE__EXEMPLAR_TYPE_SPAN)
-        return fg_fail(err, FG_E_UNIMPLEMENTED, "span exemplars are not supported");
     if (qry_collect_points(query, selection, grid.step_ms * FG_MS_NS, in->group_by, in->n_group_by,
                            &found, &n, err) != FG_OK)
         return err->code;
     qry_points_order(found, &n, has_limit ? in->limit : 0);
-    return reply_points(query, in, &grid, found, n, err);
+    code = collect_exemplars(query, in, selection, &grid, &exemplars, err);
+    if (code == FG_OK)
+        code = reply_points(query, in, &grid, found, n, &exemplars, err);
+    fg_profile_rows_done(&exemplars);
+    return code;
 }
 
 enum fg_code qry_api_select_series(struct qry_query *query, const ProtobufCMessage *message,

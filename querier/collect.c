@@ -328,6 +328,106 @@ enum fg_code qry_collect_points(struct qry_query *query, const struct qry_select
     return code;
 }
 
+/* --- ROWS --- */
+
+struct rows_fanout {
+    struct qry_fanout base;
+    const struct qry_selection *selection;
+};
+
+static enum fg_code take_rows(struct qry_query *query, const struct fg_call *call, void *arg,
+                              struct fg_err *err)
+{
+    ProtobufCMessage *head;
+
+    if (fg_pb_read(call->reply_head, &fg__inner__rows_reply__descriptor, query->arena, &head,
+                   err) != FG_OK)
+        return fg_wrap(err, "response of an ingester");
+    qry_fanout_count(query, ((Fg__Inner__RowsReply *)head)->stats);
+    if (fg_profile_rows_decode(arg, call->reply_payload, err) != FG_OK)
+        return fg_wrap(err, "response of an ingester");
+    return FG_OK;
+}
+
+static enum fg_code read_rows(struct qry_query *query, struct qry_fanout *base, struct fg_err *err)
+{
+    return qry_blocks_rows(query, fg_container(base, struct rows_fanout, base)->selection,
+                           base->into, err);
+}
+
+static void restart_rows(struct qry_fanout *base)
+{
+    fg_profile_rows_done(base->into);
+}
+
+/* Makes the head that asks for what the configuration says. *inner: the selection. */
+static enum fg_code rows_head(struct qry_query *query, const struct qry_selection *selection,
+                              const struct fg_profile_rows_config *config,
+                              Fg__Inner__Selection *inner, Fg__Inner__RowsHead *ret_head,
+                              struct fg_err *err)
+{
+    fg__inner__rows_head__init(ret_head);
+    if (qry_fanout_selection(query, selection, inner, err) != FG_OK)
+        return err->code;
+    ret_head->selection = inner;
+    ret_head->profile_type = fg_arena_text(query->arena, fg_cstr(selection->type_text));
+    ret_head->spans = config->spans;
+    ret_head->group_by = qry_fanout_texts(query, config->group_by, config->n_group_by);
+    ret_head->n_group_by = config->n_group_by;
+    ret_head->step_ns = config->step_ns;
+    ret_head->newest = config->keep == FG_ROWS_NEWEST ? config->n_newest : 0;
+    if (config->has_before) {
+        ret_head->before_ns = config->before_ns;
+        ret_head->before_id.data = fg_arena_alloc(query->arena, FG_ID_BYTES);
+        ret_head->before_id.len = FG_ID_BYTES;
+        if (ret_head->before_id.data == NULL)
+            return qry_query_too_large(err);
+        fg_id_put(ret_head->before_id.data, config->before_id);
+    }
+    return ret_head->profile_type == NULL || ret_head->group_by == NULL ? qry_query_too_large(err)
+                                                                        : FG_OK;
+}
+
+enum fg_code qry_collect_rows(struct qry_query *query, const struct qry_selection *selection,
+                              struct fg_profile_rows *into, struct fg_err *err)
+{
+    struct fg_profile_rows_config *config = &into->config;
+    Fg__Inner__RowsHead head;
+    Fg__Inner__Selection inner;
+    struct qry_selection kept = *selection;
+    int64_t n_cut = 0;
+    struct rows_fanout fanout = {
+        .base = {.method = FG_RPC_ROWS,
+                 .generation = &inner.generation,
+                 .take = take_rows,
+                 .read = read_rows,
+                 .restart = restart_rows,
+                 .into = into},
+        .selection = &kept,
+    };
+
+    if (config->keep == FG_ROWS_GREATEST)
+        n_cut = keep_grid(selection, config->step_ns, &kept);
+    if (kept.start_ns > kept.end_ns) /* the next grid point is after the range */
+        return FG_OK;
+    if (config->keep == FG_ROWS_GREATEST) {
+        config->start_ns = kept.start_ns;
+        config->last_step =
+            ((uint64_t)kept.end_ns - (uint64_t)kept.start_ns) / (uint64_t)config->step_ns;
+    }
+    if (rows_head(query, &kept, config, &inner, &head, err) != FG_OK)
+        return err->code;
+    fanout.base.head = qry_fanout_head(
+        &head.base, &inner, &kept,
+        config->step_ns == 0 ? kept.start_ns : qry_points_from_ns(&kept, config->step_ns));
+    if (qry_fanout_run(query, &fanout.base, err) != FG_OK)
+        return err->code;
+    fg_profile_rows_finish(into);
+    for (size_t i = 0; i < into->n; i++)
+        into->items[i].step += (uint64_t)n_cut; /* of the whole grid */
+    return FG_OK;
+}
+
 /* --- STATS --- */
 
 static enum fg_code take_stats(struct qry_query *query, const struct fg_call *call, void *arg,

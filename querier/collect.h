@@ -1,6 +1,7 @@
 /*
  * Collects the data of a query from ingesters and from blocks, and merges it: stacks, series,
- * points over time, counts, single profiles. What is merged for flame graphs is in flamegraph.h.
+ * points over time, counts, rows of
+ * profiles, whole profiles. What is merged for flame graphs is in flamegraph.h.
  *
  * Thread: the query's worker; calls wait for peers and for the bucket. Errors: those of
  * qry_fanout_run().
@@ -8,6 +9,7 @@
 #ifndef FG_QUERIER_COLLECT_H
 #define FG_QUERIER_COLLECT_H
 
+#include "common/model/profile_rows.h"
 #include "common/model/tree.h"
 #include "querier/blocks/blocks.h"
 #include "querier/merge.h"
@@ -34,6 +36,14 @@ enum fg_code qry_collect_points(struct qry_query *query, const struct qry_select
                                 int64_t step_ns, char *const *group_by, size_t n_group_by,
                                 struct qry_points **ret_series, size_t *ret_n,
                                 struct fg_err *err) fg_must_check;
+
+/*
+ * Adds the selected profiles of one type, or their spans, to an empty list, as its configuration
+ * says, and finishes it. start_ns and last_step of the configuration are set here; steps are those
+ * of the grid that the client asked for. Time of which only rollups are left has no rows.
+ */
+enum fg_code qry_collect_rows(struct qry_query *query, const struct qry_selection *selection,
+                              struct fg_profile_rows *into, struct fg_err *err) fg_must_check;
 
 /* Counts the profiles of the query's tenants. */
 enum fg_code qry_collect_stats(struct qry_query *query, struct qry_tenant_stats *ret_stats,

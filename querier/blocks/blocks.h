@@ -21,6 +21,7 @@
 
 #include "common/cluster/manifest/blocks.h"
 #include "common/model/pprof_write.h"
+#include "common/model/profile_rows.h"
 #include "common/model/tree.h"
 #include "common/runtime/condition.h"
 #include "common/storage/bucket/bucket.h"
@@ -108,13 +109,16 @@ enum fg_code qry_blocks_crowns(struct qry_query *query, const struct qry_selecti
                                struct fg_crown_sum *into, struct qry_flamegraph_facts *facts,
                                struct fg_err *err) fg_must_check;
 
-/* Add series, points and counts. As qry_collect_series(), _points() and _stats(). */
+/* Add series, points, single profiles and counts. As qry_collect_series(), _points(), _rows() and
+ * _stats(). */
 enum fg_code qry_blocks_series(struct qry_query *query, const struct qry_selection *selection,
                                const char *const *names, size_t n_names,
                                struct qry_label_sets *into, struct fg_err *err) fg_must_check;
 enum fg_code qry_blocks_points(struct qry_query *query, const struct qry_selection *selection,
                                int64_t step_ns, const char *const *group_by, size_t n_group_by,
                                struct qry_points_list *into, struct fg_err *err) fg_must_check;
+enum fg_code qry_blocks_rows(struct qry_query *query, const struct qry_selection *selection,
+                             struct fg_profile_rows *into, struct fg_err *err) fg_must_check;
 enum fg_code qry_blocks_stats(struct qry_query *query, struct qry_tenant_stats *into,
                               struct fg_err *err) fg_must_check;
 

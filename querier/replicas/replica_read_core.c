@@ -249,6 +249,8 @@ static const ProtobufCMessageDescriptor *descriptor_of(enum fg_rpc_method method
         return &fg__inner__select_reply__descriptor;
     case FG_RPC_POINTS:
         return &fg__inner__points_reply__descriptor;
+    case FG_RPC_ROWS:
+        return &fg__inner__rows_reply__descriptor;
     default:
         fg_assert(method == FG_RPC_STATS);
         return &fg__inner__stats_reply__descriptor;
@@ -282,6 +284,9 @@ static enum fg_code read_answer(const struct qry_replica_read_core *core,
     } else if (core->requests.method == FG_RPC_POINTS) {
         sums = ((const Fg__Inner__PointsReply *)message)->sums;
         n = ((const Fg__Inner__PointsReply *)message)->n_sums;
+    } else if (core->requests.method == FG_RPC_ROWS) {
+        sums = ((const Fg__Inner__RowsReply *)message)->sums;
+        n = ((const Fg__Inner__RowsReply *)message)->n_sums;
     } else {
         sums = ((const Fg__Inner__StatsReply *)message)->sums;
         n = ((const Fg__Inner__StatsReply *)message)->n_sums;

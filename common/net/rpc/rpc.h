@@ -71,6 +71,7 @@ enum fg_rpc_method {
     FG_RPC_FETCH = 9,  /* ingester -> ingester: profiles of a group */
     FG_RPC_READ = 10,  /* querier -> querier: bytes of a segment or block */
     FG_RPC_PART = 11,  /* a part of a large request; made and answered by this module */
+    FG_RPC_ROWS = 12,  /* querier -> ingester: single profiles */
     FG_RPC_METHODS
 };
 
