@@ -415,6 +415,32 @@ static void points_have_the_sums_of_what_they_read(void **state)
     }
 }
 
+static void rows_have_the_sums_of_what_they_read(void **state)
+{
+    static char type[] = "process_cpu:samples:count::";
+    struct world *world = *state;
+
+    for (unsigned chunk = 0; chunk < CHUNKS / 4; chunk++) {
+        Fg__Inner__RowsHead message;
+        Fg__Inner__RowsReply *reply;
+        struct asking asking;
+
+        fg__inner__rows_head__init(&message);
+        asking_init(&asking);
+        draw_maps(world, &asking);
+        message.selection = &asking.selection;
+        message.profile_type = type;
+        message.newest = chunk % 2; /* what is left out of the answer is in its sums */
+        assert_int_equal(ask(world, &asking, FG_RPC_ROWS, &message.base), FG_OK);
+        reply = fg__inner__rows_reply__unpack(NULL, asking.call.reply_head.len,
+                                              asking.call.reply_head.ptr);
+        assert_non_null(reply);
+        expect_sums(world, &asking, reply->sums, reply->n_sums);
+        fg__inner__rows_reply__free_unpacked(reply, NULL);
+        asking_done(world, &asking);
+    }
+}
+
 static void stats_have_sums_of_whole_groups(void **state)
 {
     static char tenant[] = "tenant";
@@ -545,6 +571,7 @@ int main(void)
         cmocka_unit_test(data_and_sums_are_of_the_shards_asked_for),
         cmocka_unit_test(only_profiles_with_the_ids_are_answered),
         cmocka_unit_test(points_have_the_sums_of_what_they_read),
+        cmocka_unit_test(rows_have_the_sums_of_what_they_read),
         cmocka_unit_test(stats_have_sums_of_whole_groups),
         cmocka_unit_test(series_are_of_the_shards_asked_for),
         cmocka_unit_test(call_for_another_store_is_refused),

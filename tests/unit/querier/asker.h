@@ -105,6 +105,7 @@ void ask_end(struct ask *ask);
 enum fg_code asker_check_tree(struct asker *asker, struct fg_err *err);
 enum fg_code asker_check_flamegraph(struct asker *asker, struct fg_err *err);
 enum fg_code asker_check_diff(struct asker *asker, struct fg_err *err);
+enum fg_code asker_check_rows(struct asker *asker, struct fg_err *err);
 
 /* One of these or of the other kinds. fresh: the snapshot is of now, so that places are what they
  * are now. */

@@ -144,6 +144,20 @@ enum world_presence {
 void world_list(const struct world *world, const struct world_query *query,
                 enum world_presence presence, const char *const *names, size_t n_names,
                 struct fg_arena *arena, struct qry_label_sets *into);
+
+/* A profile of one type, or one of its spans. */
+struct world_row {
+    const struct fg_labels *labels; /* with its type */
+    int64_t time_ns, k;             /* k: of the grid */
+    struct fg_id id;
+    int64_t value;
+    struct world_link link; /* of a span; else zero */
+};
+
+/* Lists the rows of a query, in no order; step_ns 0: without a grid. In the arena. */
+size_t world_rows(const struct world *world, const struct world_query *query, bool spans,
+                  int64_t step_ns, struct fg_arena *arena, struct world_row **ret_rows);
+
 struct qry_tenant_stats world_stats(const struct world *world, const struct world_query *query);
 
 /* The peer's ops. */

@@ -1,5 +1,6 @@
 /* Answers from the list of all profiles, one after another; and the peer that gives them. */
 #include "common/base/cursor.h"
+#include "common/model/profile_rows.h"
 #include "proto/inner.pb-c.h"
 #include "tests/unit/querier/world.h"
 
@@ -260,6 +261,85 @@ void world_points(const struct world *world, const struct world_query *query, in
     }
 }
 
+/* ---- ROWS ---- */
+
+static bool same_link(const struct world_link *a, const struct world_link *b)
+{
+    return a->span_id == b->span_id && memcmp(a->trace_id, b->trace_id, FG_ID_BYTES) == 0;
+}
+
+/* Adds the values of all links of the profile that are this one. */
+static int64_t link_value(const struct world_profile *profile, uint32_t type,
+                          const struct world_link *link)
+{
+    uint64_t value = 0;
+
+    for (uint32_t i = 0; i < profile->n_samples; i++)
+        for (uint32_t l = 0; l < profile->samples[i].n_links; l++)
+            if (same_link(&profile->samples[i].links[l], link))
+                value += profile->samples[i].values[type];
+    return (int64_t)value;
+}
+
+/* Adds a row for each link that the profile did not have before. */
+static size_t list_spans(const struct world_profile *profile, uint32_t type, struct world_row row,
+                         struct world_row *rows)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < profile->n_samples; i++)
+        for (uint32_t l = 0; l < profile->samples[i].n_links; l++) {
+            bool known = false;
+
+            row.link = profile->samples[i].links[l];
+            row.value = link_value(profile, type, &row.link);
+            for (size_t k = 0; k < n; k++)
+                known = known || same_link(&rows[k].link, &row.link);
+            if (!known && row.value != 0 && row.link.span_id != 0)
+                rows[n++] = row;
+        }
+    return n;
+}
+
+size_t world_rows(const struct world *world, const struct world_query *query, bool spans,
+                  int64_t step_ns, struct fg_arena *arena, struct world_row **ret_rows)
+{
+    struct world_query asked = *query;
+    struct world_row *rows;
+    size_t max = 0, n = 0;
+
+    if (step_ns != 0)
+        asked.start_ns += FG_MS_NS - step_ns;
+    for (uint32_t i = 0; i < world->n_profiles; i++)
+        max += WORLD_TYPES_MAX * (1 + (size_t)world->profiles[i].n_samples * WORLD_LINKS_MAX);
+    rows = fg_arena_new(arena, struct world_row, max);
+    fg_assert(rows != NULL);
+    for (uint32_t i = 0; i < world->n_profiles; i++) {
+        const struct world_profile *profile = &world->profiles[i];
+
+        for (uint32_t t = 0; t < WORLD_TYPES_MAX; t++) {
+            struct world_row row = {.labels = &world->series[profile->series].by_type[t],
+                                    .time_ns = profile->time_ns,
+                                    .id = profile->id,
+                                    .value = (int64_t)total_of(profile, t)};
+
+            if (row.value == 0 || !is_answered(world, &asked, profile) ||
+                !in_range(&asked, profile) || !type_matches(world, &asked, profile, t))
+                continue;
+            if (step_ns != 0)
+                row.k = grid_of(query->start_ns, step_ns, profile->time_ns);
+            if (step_ns != 0 && query->start_ns + row.k * step_ns > query->end_ns)
+                continue;
+            if (spans)
+                n += list_spans(profile, t, row, rows + n);
+            else
+                rows[n++] = row;
+        }
+    }
+    *ret_rows = rows;
+    return n;
+}
+
 /* ---- SERIES, STATS ---- */
 
 static bool same_place(const struct world_profile *a, const struct world_profile *b,
@@ -512,6 +592,39 @@ static void answer_points(const struct world *world, struct fg_slice in, struct 
     fg__inner__points_head__free_unpacked(head, NULL);
 }
 
+/* Encoded as an ingester does it; what is wanted is up to the querier. */
+static void answer_rows(const struct world *world, struct fg_slice in, struct answer *answer)
+{
+    Fg__Inner__RowsHead *head = fg__inner__rows_head__unpack(NULL, in.len, in.ptr);
+    struct fg_selector selector = {0};
+    struct fg_profile_rows rows;
+    struct world_row *all;
+    struct fg_err err;
+    size_t n;
+
+    fg_assert(head != NULL);
+    struct world_query query =
+        query_of(world, head->selection, head->profile_type, &selector, answer);
+    n = world_rows(world, &query, head->spans, head->step_ns, answer->arena, &all);
+    fg_profile_rows_init(&rows, &(struct fg_profile_rows_config){.arena = answer->arena,
+                                                                 .max_bytes = SIZE_MAX,
+                                                                 .spans = head->spans});
+    for (size_t i = 0; i < n; i++) {
+        struct fg_profile_row row = {.time_ns = all[i].time_ns,
+                                     .id = all[i].id,
+                                     .value = all[i].value,
+                                     .span_id = all[i].link.span_id};
+
+        memcpy(row.trace_id, all[i].link.trace_id, FG_ID_BYTES);
+        fg_assert(fg_profile_rows_set(&rows, all[i].labels, &row.set, &err) == FG_OK &&
+                  fg_profile_rows_add(&rows, &row, &err) == FG_OK);
+    }
+    fg_profile_rows_encode(&rows, &answer->payload);
+    fg_profile_rows_done(&rows);
+    fg_selector_done(&selector);
+    fg__inner__rows_head__free_unpacked(head, NULL);
+}
+
 static void answer_stats(const struct world *world, struct fg_slice in, struct answer *answer)
 {
     Fg__Inner__StatsHead *head = fg__inner__stats_head__unpack(NULL, in.len, in.ptr);
@@ -538,6 +651,7 @@ static uint64_t generation_of(enum fg_rpc_method method, struct fg_slice in)
         [FG_RPC_SELECT] = &fg__inner__select_head__descriptor,
         [FG_RPC_SERIES] = &fg__inner__series_head__descriptor,
         [FG_RPC_POINTS] = &fg__inner__points_head__descriptor,
+        [FG_RPC_ROWS] = &fg__inner__rows_head__descriptor,
         [FG_RPC_STATS] = &fg__inner__stats_head__descriptor,
     };
     ProtobufCMessage *head = protobuf_c_message_unpack(types[method], NULL, in.len, in.ptr);
@@ -550,6 +664,8 @@ static uint64_t generation_of(enum fg_rpc_method method, struct fg_slice in)
         generation = ((Fg__Inner__SelectHead *)(void *)head)->selection->generation;
     else if (method == FG_RPC_SERIES)
         generation = ((Fg__Inner__SeriesHead *)(void *)head)->selection->generation;
+    else if (method == FG_RPC_ROWS)
+        generation = ((Fg__Inner__RowsHead *)(void *)head)->selection->generation;
     else
         generation = ((Fg__Inner__PointsHead *)(void *)head)->selection->generation;
     protobuf_c_message_free_unpacked(head, NULL);
@@ -577,6 +693,8 @@ static void peer_send(struct fg_peer *base, struct fg_call *call)
         answer_series(world, call->head, answer);
     else if (call->method == FG_RPC_POINTS)
         answer_points(world, call->head, answer);
+    else if (call->method == FG_RPC_ROWS)
+        answer_rows(world, call->head, answer);
     else
         answer_stats(world, call->head, answer);
     call->reply_head = fg_buf_slice(&answer->head);
