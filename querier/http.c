@@ -5,6 +5,7 @@
 #include "common/runtime/log.h"
 #include "querier/api.h"
 #include "querier/fanout.h"
+#include "querier/profile_list.h"
 #include "querier/render.h"
 
 enum { REQUEST_MAX_BYTES = 1024 * 1024 }; /* selectors are hundreds of bytes */
@@ -297,6 +298,7 @@ static void add_route(struct querier *querier, struct fg_http_server *server,
     fg_http_server_route(server, &(struct fg_http_route){
                                      .methods = connect ? FG_CONNECT_METHODS : FG_HTTP_GET,
                                      .path = endpoint->path,
+                                     .prefix = endpoint->path[strlen(endpoint->path) - 1] == '/',
                                      .body_max_bytes = connect ? REQUEST_MAX_BYTES : 0,
                                      .handler = connect ? on_connect : on_get,
                                      .arg = binding,
@@ -309,10 +311,13 @@ void qry_http_routes(struct querier *querier, struct fg_http_server *server)
 {
     fg_assert(querier->bindings == NULL);
     querier->bindings =
-        fg_calloc(qry_n_api_endpoints + qry_n_render_endpoints, sizeof *querier->bindings);
+        fg_calloc(qry_n_api_endpoints + qry_n_render_endpoints + qry_n_profile_endpoints,
+                  sizeof *querier->bindings);
+    struct qry_http_binding *binding = querier->bindings;
     for (size_t i = 0; i < qry_n_api_endpoints; i++)
-        add_route(querier, server, &querier->bindings[i], &qry_api_endpoints[i]);
+        add_route(querier, server, binding++, &qry_api_endpoints[i]);
     for (size_t i = 0; i < qry_n_render_endpoints; i++)
-        add_route(querier, server, &querier->bindings[qry_n_api_endpoints + i],
-                  &qry_render_endpoints[i]);
+        add_route(querier, server, binding++, &qry_render_endpoints[i]);
+    for (size_t i = 0; i < qry_n_profile_endpoints; i++)
+        add_route(querier, server, binding++, &qry_profile_endpoints[i]);
 }

@@ -65,14 +65,15 @@ struct querier {
 struct qry_render_params {
     struct fg_slice query, from, until, max_nodes, format;
     struct fg_slice left_query, left_from, left_until, right_query, right_from, right_until;
-    struct fg_slice label;
+    struct fg_slice label, limit, page;
+    struct fg_slice path; /* of the request, decoded */
     struct fg_slice group_by[RENDER_GROUPS_MAX];
     size_t n_group_by;
 };
 
 /* A route and what answers it. */
 struct qry_endpoint {
-    const char *path, *name;
+    const char *path, *name;                /* a path that ends with '/': all paths below it */
     const ProtobufCMessageDescriptor *type; /* of the request; NULL: a plain GET */
     /* Fills query->body. Runs on a worker. `in` is of `type`. */
     enum fg_code (*answer)(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err);

@@ -34,6 +34,8 @@ void qry_render_read_params(struct fg_http_request *req, struct qry_render_param
         {"rightFrom", &params->right_from},
         {"rightUntil", &params->right_until},
         {"label", &params->label},
+        {"limit", &params->limit},
+        {"page", &params->page},
     };
 
     for (size_t i = 0; i < FG_COUNT(wanted); i++)
@@ -48,6 +50,7 @@ void qry_render_read_params(struct fg_http_request *req, struct qry_render_param
     struct fg_slice max_nodes = fg_http_param(req, "maxNodes");
     if (max_nodes.ptr != NULL)
         params->max_nodes = max_nodes;
+    params->path = fg_http_path(req);
     *ret_params = found;
 }
 

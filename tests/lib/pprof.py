@@ -132,6 +132,32 @@ def total_json(profile):
     return sum(int(sample["value"][0]) for sample in profile.get("sample", []))
 
 
+def folded(data):
+    """{(root, ..., leaf): value of the first sample type} of a pprof's bytes."""
+    strings, functions, locations, samples = [], {}, {}, []
+    for field, kind, value in fields(data):
+        if field == 6:
+            strings.append(value.decode())
+        elif field == 5:
+            parts = {number: content for number, _, content in fields(value)}
+            functions[parts[1]] = parts[2]
+        elif field == 4:
+            location, lines = None, []
+            for number, _, content in fields(value):
+                if number == 1:
+                    location = content
+                elif number == 4:
+                    lines.append(dict((part, what) for part, _, what in fields(content))[1])
+            locations[location] = lines
+        elif field == 2:
+            samples.append([numbers(kind_of, content) for part, kind_of, content in fields(value) if part in (1, 2)])
+    found = {}
+    for stack, values in samples:
+        names = tuple(strings[functions[line]] for location in reversed(stack) for line in reversed(locations[location]))
+        found[names] = found.get(names, 0) + values[0]
+    return found
+
+
 def folded_json(profile):
     """{"root;...;leaf": value} of a pprof as JSON. A frame without a name is its address."""
     strings = profile.get("stringTable", [])

@@ -1,0 +1,87 @@
+"""The slow way to an answer: a list of profiles as they were sent, walked from end to end for each question.
+
+It shares no code with the server: what both say was found in two ways."""
+
+BUCKETS = 20
+CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
+
+
+class Profile:
+    """stacks: {(root, ..., leaf): value}, spans: [((span, trace), stack, value)]; a span's samples are not in stacks."""
+
+    def __init__(self, labels, time_ns, stacks, spans=()):
+        self.labels, self.time_ns, self.stacks, self.spans = labels, time_ns, stacks, list(spans)
+
+    def value(self):
+        return sum(self.stacks.values()) + sum(value for _, _, value in self.spans)
+
+    def by_span(self):
+        found = {}
+        for span, _, value in self.spans:
+            found[span] = found.get(span, 0) + value
+        return found
+
+    def all_stacks(self):
+        found = dict(self.stacks)
+        for _, stack, value in self.spans:
+            found[stack] = found.get(stack, 0) + value
+        return found
+
+
+def group_of(labels, group_by):
+    return tuple((name, labels[name]) for name in group_by if name in labels)
+
+
+def step_of(time_ns, start_ms, step_ms):
+    """By the millisecond: the first grid point that is not before it."""
+    time_ms = time_ns // 10**6
+    return max(0, -((start_ms - time_ms) // step_ms))
+
+
+def in_range(profiles, start_ms, end_ms):
+    return [profile for profile in profiles if start_ms * 10**6 <= profile.time_ns <= end_ms * 10**6]
+
+
+def exemplars(profiles, start_ms, end_ms, step_ms, group_by):
+    """{group: {timestamp: (greatest value, timestamps that have it)}}"""
+    found = {}
+    for profile in profiles:
+        time_ms = profile.time_ns // 10**6
+        if not start_ms - step_ms < time_ms or profile.time_ns > end_ms * 10**6:
+            continue
+        at_ms = start_ms + step_ms * step_of(profile.time_ns, start_ms, step_ms)
+        if at_ms > end_ms:
+            continue
+        points = found.setdefault(group_of(profile.labels, group_by), {})
+        value, times = points.get(at_ms, (0, set()))
+        if profile.value() > value:
+            value, times = profile.value(), set()
+        if profile.value() == value:
+            times.add(time_ms)
+        points[at_ms] = (value, times)
+    return found
+
+
+def heatmap(profiles, start_ms, end_ms, step_ms, group_by, spans):
+    """{group: {timestamp: counts}}, and the lower bounds of the buckets."""
+    points = {}
+    for profile in in_range(profiles, start_ms, end_ms):
+        group = group_of(profile.labels, group_by)
+        if spans:
+            for span, value in profile.by_span().items():
+                key = (group, profile.time_ns, span)
+                points[key] = points.get(key, 0) + value
+        else:
+            points[(group, profile.time_ns, id(profile))] = profile.value()
+    least = min(points.values())
+    greatest = max(max(points.values()), least + 1)
+    found = {}
+    for (group, time_ns, _), value in points.items():
+        at_ms = start_ms + step_ms * step_of(time_ns, start_ms, step_ms)
+        counts = found.setdefault(group, {}).setdefault(at_ms, [0] * BUCKETS)
+        counts[min(BUCKETS - 1, (value - least) * BUCKETS // (greatest - least))] += 1
+    return found, [least + (greatest - least) * bucket // BUCKETS for bucket in range(BUCKETS)]
+
+
+def newest_first(profiles, start_ms, end_ms):
+    return sorted(in_range(profiles, start_ms, end_ms), key=lambda profile: -profile.time_ns)

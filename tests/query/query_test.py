@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+"""Answers of the query interface, with data in the head, in segments and in blocks, against a slow model.
+
+    query_test.py [-k REGEX] [--seed N]
+"""
+
+import json
+import os
+import random
+import re
+import sys
+import tempfile
+import time
+import urllib.parse
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, folder) for folder in ("lib", "bucket")]
+
+import exporting  # noqa: E402
+import flamegrid  # noqa: E402
+import pprof  # noqa: E402
+import raw_profiles  # noqa: E402
+from flamegrid import check  # noqa: E402
+from raw_profiles import CPU  # noqa: E402
+
+DAY_S = 86400
+WAIT_S = 60
+PROFILES = 40  # of each place
+STEP_MS = 15000
+QUICK = ["--compactor.hour_delay", "0s", "--compactor.day_delay", "0s", "--compactor.fold_quiet", "0s",
+         "--compactor.retire_after", "0s", "--querier.manifest_age", "1s", "--ingester.segments.forget_after", "0s",
+         "--ingester.segments.poll", "1s"]
+BUSY, IDLE = ["--compactor.interval", "1s"], ["--compactor.interval", "1h"]
+SELECTOR = '{service_name="shop"}'
+
+
+class World:
+    def __init__(self, rng):
+        self.rng = rng
+        self.start_s = int(time.time()) // DAY_S * DAY_S - 5 * DAY_S
+        self.profiles = []
+        self.drawn = set()  # times: two profiles of one time would be equal in the list's order
+
+    def draw(self):
+        rng = self.rng
+        labels = {"service_name": "shop", "pod": "p%d" % rng.randrange(3)}
+        if rng.randrange(2):
+            labels["zone"] = "z%d" % rng.randrange(2)
+        time_ns = None
+        while time_ns is None or time_ns in self.drawn:
+            # Often at the very bounds of a step, or right beside them.
+            time_ns = self.start_s * 10**9 + rng.randrange(40) * STEP_MS * 10**6 + rng.choice(
+                [0, 1, -1, 10**6, 999_999, rng.randrange(STEP_MS * 10**6)])
+        self.drawn.add(time_ns)
+        stacks = {("main", "work", "step%d" % rng.randrange(4)): rng.randrange(1, 1000) * 10**6 for _ in range(3)}
+        spans = [(("%016x" % rng.randrange(1, 6), rng.choice(["", "%032x" % rng.randrange(1, 4)])),
+                  ("main", "serve", "step%d" % rng.randrange(3)), rng.randrange(1, 100) * 10**6)
+                 for _ in range(rng.randrange(5))]
+        return raw_profiles.Profile(labels, time_ns, stacks, spans)
+
+    def push(self, server, count):
+        client = flamegrid.Client(server.port)
+        for _ in range(count):
+            profile = self.draw()
+            labelled = [(stack, (value,), {"span_id": span, **({"trace_id": trace} if trace else {})})
+                        for (span, trace), stack, value in profile.spans]
+            request = {"series": [exporting.series({"__name__": "process_cpu", **profile.labels}, profile.time_ns,
+                                                   {stack: (value,) for stack, value in profile.stacks.items()},
+                                                   (("cpu", "nanoseconds"),), labelled)]}
+            status, body = client.send("POST", "/push.v1.PusherService/Push", json.dumps(request),
+                                       {"Content-Type": "application/json"})
+            check(status == 200, "push: %d %s", status, body)
+            self.profiles.append(profile)
+
+    def range_ms(self):
+        """Some range on no grid of anyone's, within the data or beyond it."""
+        start_ms = self.start_s * 1000 + self.rng.randrange(-5, 30) * STEP_MS + self.rng.choice([0, 1, 777])
+        return start_ms, start_ms + self.rng.randrange(1, 40) * STEP_MS + self.rng.choice([0, 1, 14999])
+
+
+def labels_of(series):
+    return tuple((label["name"], label["value"]) for label in series.get("labels", []))
+
+
+def drawn_groups(world):
+    return world.rng.sample(["pod", "zone", "none"], world.rng.randrange(3))
+
+
+def check_exemplars(world, client):
+    start_ms, end_ms = world.range_ms()
+    group_by = drawn_groups(world)
+    answer = client.ask("SelectSeries", profileTypeID=CPU, labelSelector=SELECTOR, start=start_ms, end=end_ms,
+                        step=STEP_MS / 1000, groupBy=group_by, exemplarType="EXEMPLAR_TYPE_INDIVIDUAL")
+    found = {}
+    for series in answer.get("series", []):
+        for point in series["points"]:
+            check(len(point["exemplars"]) == 1, "%s", point)
+            exemplar = point["exemplars"][0]
+            found.setdefault(labels_of(series), {})[int(point["timestamp"])] = exemplar
+            names = {label["name"] for label in exemplar["labels"]}
+            check("service_name" in names and not names & set(group_by), "%s", exemplar)
+    want = raw_profiles.exemplars(world.profiles, start_ms, end_ms, STEP_MS, group_by)
+    check(found.keys() == want.keys(), "%s instead of %s", found.keys(), want.keys())
+    for group, points in want.items():
+        check(found[group].keys() == points.keys(), "%s: %s", group, found[group])
+        for at_ms, (value, times) in points.items():
+            exemplar = found[group][at_ms]
+            check(int(exemplar["value"]) == value and int(exemplar["timestamp"]) in times, "%s: %s instead of %d at %s",
+                  group, exemplar, value, times)
+            if world.rng.randrange(8) == 0:
+                check_one_profile(client, exemplar["profileId"], value)
+
+
+def check_one_profile(client, profile_id, value):
+    """The id selects the profile, and nothing else."""
+    answer = client.ask("SelectMergeStacktraces", profileTypeID=CPU, labelSelector="{}", start=1, end=int(time.time()) * 1000,
+                        profileIdSelector=[profile_id])
+    check(int(answer["flamegraph"]["total"]) == value, "%s: %s instead of %d", profile_id, answer, value)
+
+
+def check_heatmap(world, client, spans):
+    start_ms, end_ms = world.range_ms()
+    group_by = drawn_groups(world)
+    what = "SPAN" if spans else "INDIVIDUAL"
+    answer = client.ask("SelectHeatmap", profileTypeID=CPU, labelSelector=SELECTOR, start=start_ms, end=end_ms,
+                        step=STEP_MS / 1000, groupBy=group_by, queryType="HEATMAP_QUERY_TYPE_" + what,
+                        exemplarType="EXEMPLAR_TYPE_" + what)
+    profiles = raw_profiles.in_range(world.profiles, start_ms, end_ms)
+    if not any(profile.spans or not spans for profile in profiles):
+        check(answer == {}, "%s", answer)
+        return
+    want, bounds = raw_profiles.heatmap(profiles, start_ms, end_ms, STEP_MS, group_by, spans)
+    found = {labels_of(series): {int(slot["timestamp"]): slot for slot in series["slots"]} for series in answer["series"]}
+    check(found.keys() == want.keys(), "%s instead of %s", found.keys(), want.keys())
+    for group, slots in want.items():
+        check(found[group].keys() == slots.keys(), "%s: %s instead of %s", group, found[group].keys(), slots.keys())
+        for at_ms, counts in slots.items():
+            slot = found[group][at_ms]
+            check(slot["counts"] == counts and slot["yMin"] == bounds, "%s %d: %s instead of %s %s", group, at_ms, slot,
+                  counts, bounds)
+            check(len(slot["exemplars"]) == sum(map(bool, counts)), "%s", slot)
+
+
+def check_span_exemplars(world, client):
+    """Each is the greatest span of its step."""
+    start_ms, end_ms = world.range_ms()
+    answer = client.ask("SelectSeries", profileTypeID=CPU, labelSelector=SELECTOR, start=start_ms, end=end_ms,
+                        step=STEP_MS / 1000, exemplarType="EXEMPLAR_TYPE_SPAN")
+    want = {}
+    for profile in world.profiles:
+        at_ms = start_ms + STEP_MS * raw_profiles.step_of(profile.time_ns, start_ms, STEP_MS)
+        if profile.time_ns // 10**6 > start_ms - STEP_MS and profile.time_ns <= end_ms * 10**6 and at_ms <= end_ms:
+            for span, value in profile.by_span().items():
+                want.setdefault(at_ms, {}).setdefault(value, set()).add(span)
+    found = {int(point["timestamp"]): point.get("exemplars", []) for series in answer.get("series", [])
+             for point in series["points"]}
+    check({at_ms for at_ms, exemplars in found.items() if exemplars} == want.keys(), "%s instead of %s", found, want)
+    for at_ms, spans in want.items():
+        exemplar = found[at_ms][0]
+        check(int(exemplar["value"]) == max(spans), "%s instead of %s", exemplar, spans)
+        check((exemplar["spanId"], exemplar.get("traceId", "")) in spans[max(spans)], "%s instead of %s", exemplar, spans)
+
+
+def listed(client, **parameters):
+    status, body = client.send("GET", "/api/profiles?" + urllib.parse.urlencode(parameters))
+    check(status == 200, "%d %s", status, body)
+    return json.loads(body)
+
+
+def check_list(world, client):
+    """All pages of a list together, newest first."""
+    start_ms, end_ms = world.range_ms()
+    query = {"query": CPU + SELECTOR, "from": start_ms, "until": end_ms, "limit": world.rng.randrange(1, 30)}
+    found, page = [], {}
+    while page is not None:
+        answer = listed(client, **query, **page)
+        check(answer["type"] == CPU and answer["unit"] == "nanoseconds", "%s", answer)
+        check(len(answer["profiles"]) <= query["limit"], "%s", answer)
+        found += answer["profiles"]
+        page = {"page": answer["next"]} if "next" in answer else None
+    want = raw_profiles.newest_first(world.profiles, start_ms, end_ms)
+    check([(int(row["time_ns"]), row["value"]) for row in found] == [(profile.time_ns, profile.value()) for profile in want],
+          "%s", found)
+    for row, profile in zip(found, want):
+        check(profile.labels.items() <= row["labels"].items(), "%s", row)
+    if found:
+        at = world.rng.randrange(len(found))
+        check_download(client, found[at], want[at])
+
+
+def check_download(client, row, profile):
+    target = "/api/profiles/%s?%s" % (row["id"], urllib.parse.urlencode(
+        {"query": CPU + "{}", "from": row["time_ms"], "until": row["time_ms"] + 1}))
+    status, body = client.send("GET", target)
+    check(status == 200, "%d %s", status, body)
+    found = pprof.folded(body)
+    check(found == profile.all_stacks(), "%s instead of %s", found, profile.all_stacks())
+
+
+def check_everything(world, server, what):
+    client = flamegrid.Client(server.port)
+    for number in range(12):
+        for case in (check_exemplars, check_span_exemplars, check_list):
+            try:
+                case(world, client)
+            except AssertionError as fault:
+                raise AssertionError("%s, %s, question %d: %s" % (what, case.__name__, number, fault)) from fault
+        check_heatmap(world, client, False)
+        check_heatmap(world, client, True)
+
+
+def flush(server):
+    status, body = server.operate("POST", "/ingester/flush")
+    check(status == 200, "flush: %d %s", status, body)
+
+
+def profiles_everywhere(rng):
+    """In blocks; then some in segments as well; then some in the head as well; each time all questions."""
+    world = World(rng)
+    with tempfile.TemporaryDirectory(prefix="flamegrid-query.") as data:
+        with flamegrid.Server(*QUICK, *BUSY, data=data) as server:
+            server.start().wait_ready()
+            world.push(server, PROFILES)
+            check_everything(world, server, "in the head")
+            flush(server)
+            deadline = time.monotonic() + WAIT_S
+            while not re.search("^flamegrid_compactor_segments_retired_total [1-9]", server.metrics(), re.MULTILINE):
+                check(time.monotonic() < deadline, "no segment is retired: %s", server.log_tail())
+                time.sleep(0.5)
+            check_everything(world, server, "in blocks")
+            check(server.terminate() == 0, "%s", server.log_tail())
+        with flamegrid.Server(*QUICK, *IDLE, data=data) as server:
+            server.start().wait_ready()
+            world.push(server, PROFILES)
+            flush(server)
+            check_everything(world, server, "in blocks and segments")
+            world.push(server, PROFILES)
+            check_everything(world, server, "in blocks, segments and the head")
+            check(server.terminate() == 0, "%s", server.log_tail())
+
+
+def wrong_requests(_):
+    with flamegrid.Server(*QUICK, *IDLE) as server:
+        server.start().wait_ready()
+        client = flamegrid.Client(server.port)
+        query = urllib.parse.quote(CPU + "{}")
+        for target, want, text in (
+                ("/api/profiles", 400, b'"query\\" is required'),
+                ("/api/profiles?query=" + query + "&limit=0", 400, b"limit"),
+                ("/api/profiles?query=" + query + "&limit=10001", 400, b"10000"),
+                ("/api/profiles?query=" + query + "&page=7", 400, b"page"),
+                ("/api/profiles?query=" + query + "&page=7_12", 400, b"page"),
+                ("/api/profiles?query=" + query + "&page=" + "7" * 100 + "_" + "0" * 32, 400, b"page"),
+                ("/api/profiles?query=" + query + "&from=99999999999999999999", 400, b"from"),
+                ("/api/profiles/12?query=" + query, 400, b"no id"),
+                ("/api/profiles/?query=" + query, 400, b"no id"),
+                ("/api/profiles/" + "0" * 33 + "?query=" + query, 400, b"no id"),
+                ("/api/profiles/" + "0" * 32 + "?query=" + query, 404, b"there is no profile"),
+                ("/api/profiles?query=" + query, 200, b'"profiles":[]')):
+            status, body = client.send("GET", target)
+            check(status == want and text in body, "%s: %d %s", target, status, body)
+
+
+def main():
+    arguments, tally = flamegrid.parse_seeded(flamegrid.arguments_of(__doc__))
+    for case in (profiles_everywhere, wrong_requests):
+        tally.run(case.__name__, case, random.Random(arguments.seed))
+    tally.finish()
+
+
+if __name__ == "__main__":
+    main()
