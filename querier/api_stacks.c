@@ -1,5 +1,6 @@
 /* The methods that merge profiles: flame graphs, trees, pprof, and comparisons. */
 #include "common/base/str.h"
+#include "common/model/dot.h"
 #include "common/model/flame.h"
 #include "querier/api.h"
 #include "querier/collect.h"
@@ -241,6 +242,25 @@ static enum fg_code reply_tree(struct qry_query *query, const struct fg_tree *tr
     return code;
 }
 
+/* Without data the text is empty. */
+static enum fg_code reply_dot(struct qry_query *query, const struct fg_tree *tree,
+                              const struct qry_selection *selection, size_t max_nodes,
+                              struct fg_err *err)
+{
+    Querier__V1__SelectMergeStacktracesResponse out;
+    struct fg_buf text;
+    enum fg_code code;
+
+    querier__v1__select_merge_stacktraces_response__init(&out);
+    fg_buf_init(&text, query->querier->answer_max_bytes);
+    fg_dot_write(tree, &selection->type, selection->end_ns, max_nodes, &text);
+    out.dot = qry_api_text(query->arena, fg_buf_slice(&text));
+    code = text.full || out.dot == NULL ? qry_api_too_large(err)
+                                        : qry_query_reply(query, &out.base, err);
+    fg_buf_done(&text);
+    return code;
+}
+
 /* pprof bytes. max_nodes 0: all of it. */
 static enum fg_code write_pprof(const struct fg_tree *tree, const struct qry_selection *selection,
                                 size_t max_nodes, struct fg_buf *out, struct fg_err *err)
@@ -288,27 +308,31 @@ static enum fg_code answer_pprof(struct qry_query *query, const struct fg_tree *
     return code;
 }
 
-/* Answers in any form except pprof. tree: empty before. */
+/* Answers in any form except pprof. tree: empty before. asked_nodes: 0 if the client named no
+ * number. */
 static enum fg_code answer_flamegraph(struct qry_query *query,
                                       const struct qry_stack_filter *stacks,
-                                      const struct qry_selection *selection, size_t max_nodes,
+                                      const struct qry_selection *selection, int64_t asked_nodes,
                                       Querier__V1__ProfileFormat format, struct fg_tree *tree,
                                       struct fg_err *err)
 {
     bool tree_bytes = format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_TREE;
+    bool dot = format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT;
+    size_t max_nodes = 0;
 
+    if (qry_selection_max_nodes(asked_nodes, &max_nodes, err) != FG_OK)
+        return err->code;
+    /* The limit of a drawing is one of functions: it is chosen from all of them. */
     if (stacks != NULL &&
-        qry_flamegraph_make(query, selection, stacks, max_nodes, !tree_bytes, tree, err) != FG_OK)
+        qry_flamegraph_make(query, selection, stacks, dot ? FG_FLAME_NODES_MAX : max_nodes,
+                            !tree_bytes, tree, err) != FG_OK)
         return err->code;
     if (qry_query_check(query, err) != FG_OK)
         return err->code;
     if (tree_bytes)
         return reply_tree(query, tree, max_nodes, err);
-    if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT && tree->n_nodes > 0)
-        return fg_fail(err, FG_E_UNIMPLEMENTED,
-                       "format DOT is not supported yet: take PPROF and \"go tool pprof -dot\"");
-    if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_DOT)
-        return reply_tree(query, tree, max_nodes, err); /* nothing, in every format */
+    if (dot)
+        return reply_dot(query, tree, selection, (size_t)asked_nodes, err);
     return reply_flamegraph(query, tree, max_nodes, err);
 }
 
@@ -350,7 +374,7 @@ static enum fg_code answer_stacks(struct qry_query *query, const struct stack_re
         qry_selection_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
         find_stacks(query, in, selection, &stacks, err) != FG_OK)
         return err->code;
-    return answer_flamegraph(query, stacks, selection, max_nodes, format, tree, err);
+    return answer_flamegraph(query, stacks, selection, in->max_nodes, format, tree, err);
 }
 
 static enum fg_code with_stacks(struct qry_query *query, const struct stack_request *in,

@@ -3,6 +3,7 @@
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/base/timespec.h"
+#include "common/model/dot.h"
 #include "common/model/flame.h"
 #include "querier/collect.h"
 #include "querier/flamegraph.h"
@@ -299,17 +300,22 @@ static void write_render(const struct render *render, struct fg_buf *out)
 static enum fg_code answer_render(struct qry_query *query, struct render *render,
                                   struct fg_err *err)
 {
+    bool dot = fg_slice_is(query->params.format, "dot");
     struct qry_stack_filter all = {0};
+    int64_t asked_nodes = 0;
 
     if (read_render(query, render, err) != FG_OK ||
-        qry_flamegraph_make(query, &render->selection, &all, render->max_nodes, true, &render->tree,
+        qry_flamegraph_make(query, &render->selection, &all,
+                            dot ? FG_FLAME_NODES_MAX : render->max_nodes, true, &render->tree,
                             err) != FG_OK)
         return err->code;
-    if (fg_slice_is(query->params.format, "dot")) {
-        if (render->tree.n_nodes > 0)
-            return fg_fail(err, FG_E_UNIMPLEMENTED, "format dot is not supported yet");
-        query->content_type = "text/plain";
-        return FG_OK;
+    if (dot) {
+        if (!fg_parse_i64(query->params.max_nodes, &asked_nodes))
+            asked_nodes = 0;
+        fg_dot_write(&render->tree, &render->selection.type, render->selection.end_ns,
+                     (size_t)asked_nodes, &query->body);
+        query->content_type = query->body.len > 0 ? "text/plain; charset=utf-8" : "text/plain";
+        return finish(query, err);
     }
     if (qry_collect_points(query, &render->selection, render->timeline.step_s * FG_SECOND_NS,
                            render->group_by, render->n_group_by, &render->series, &render->n_series,
