@@ -2,6 +2,7 @@
 #include "common/base/str.h"
 #include "common/model/dot.h"
 #include "common/model/flame.h"
+#include "common/model/pgo.h"
 #include "querier/api.h"
 #include "querier/collect.h"
 #include "querier/flamegraph.h"
@@ -146,11 +147,6 @@ static enum fg_code find_stacks(struct qry_query *query, const struct stack_requ
         return err->code;
     if (in->n_spans > 0 && in->n_traces > 0)
         return fg_fail(err, FG_E_INVALID, "span_selector and trace_id_selector cannot be combined");
-    if (in->selector != NULL &&
-        in->selector->go_pgo !=
-            NULL) /* unsupported: an untrimmed profile would mislead compilers */
-        return fg_fail(err, FG_E_UNIMPLEMENTED,
-                       "go_pgo is not supported yet: leave it out for the whole profile");
     *ret_stacks = NULL;
     if (read_stacks(query->arena, in, stacks, &why) != FG_OK)
         return bad_ids(query, selection, &why, err);
@@ -263,17 +259,25 @@ static enum fg_code reply_dot(struct qry_query *query, const struct fg_tree *tre
 
 /* pprof bytes. max_nodes 0: all of it. */
 static enum fg_code write_pprof(const struct fg_tree *tree, const struct qry_selection *selection,
-                                size_t max_nodes, struct fg_buf *out, struct fg_err *err)
+                                const struct stack_request *in, size_t max_nodes,
+                                struct fg_buf *out, struct fg_err *err)
 {
     /* Without a time if the range is before everything that is kept. */
     struct fg_pprof_head head = {.type = selection->type, .time_ns = FG_MAX(selection->end_ns, 0)};
-    struct fg_tree small;
+    const Types__V1__GoPGO *pgo = in->selector == NULL ? NULL : in->selector->go_pgo;
+    struct fg_tree calls, small;
 
+    fg_tree_init(&calls);
     fg_tree_init(&small);
+    if (pgo != NULL) {
+        fg_tree_pgo(tree, pgo->keep_locations, pgo->aggregate_callees, &calls);
+        tree = &calls;
+    }
     if (max_nodes > 0)
         fg_tree_truncate(tree, max_nodes, &small);
     fg_pprof_write(max_nodes > 0 ? &small : tree, &head, out);
     fg_tree_done(&small);
+    fg_tree_done(&calls);
     return out->full ? qry_api_too_large(err) : FG_OK;
 }
 
@@ -295,13 +299,14 @@ static enum fg_code reply_pprof(struct qry_query *query, const struct fg_buf *pp
 }
 
 static enum fg_code answer_pprof(struct qry_query *query, const struct fg_tree *tree,
-                                 const struct qry_selection *selection, size_t max_nodes,
+                                 const struct qry_selection *selection,
+                                 const struct stack_request *in, size_t max_nodes,
                                  struct fg_err *err)
 {
     struct fg_buf pprof;
 
     fg_buf_init(&pprof, query->querier->answer_max_bytes);
-    enum fg_code code = write_pprof(tree, selection, max_nodes, &pprof, err);
+    enum fg_code code = write_pprof(tree, selection, in, max_nodes, &pprof, err);
     if (code == FG_OK)
         code = reply_pprof(query, &pprof, err);
     fg_buf_done(&pprof);
@@ -368,7 +373,7 @@ static enum fg_code answer_stacks(struct qry_query *query, const struct stack_re
     if (format == QUERIER__V1__PROFILE_FORMAT__PROFILE_FORMAT_PPROF) {
         if (find_pprof(query, in, selection, tree, &max_nodes, err) != FG_OK)
             return err->code;
-        return answer_pprof(query, tree, selection, max_nodes, err);
+        return answer_pprof(query, tree, selection, in, max_nodes, err);
     }
     if (qry_selection_range(query, selection, in->start_ms, in->end_ms, err) != FG_OK ||
         qry_selection_max_nodes(in->max_nodes, &max_nodes, err) != FG_OK ||
@@ -458,10 +463,10 @@ static enum fg_code bare_pprof(struct qry_query *query, const struct stack_reque
     if (find_pprof(query, in, selection, tree, &max_nodes, err) != FG_OK)
         return err->code;
     if (!query->call.json) /* the message is the answer as it is */
-        return write_pprof(tree, selection, max_nodes, &query->body, err);
+        return write_pprof(tree, selection, in, max_nodes, &query->body, err);
 
     fg_buf_init(&pprof, query->querier->answer_max_bytes);
-    enum fg_code code = write_pprof(tree, selection, max_nodes, &pprof, err);
+    enum fg_code code = write_pprof(tree, selection, in, max_nodes, &pprof, err);
     if (code == FG_OK)
         code = fg_pb_read(fg_buf_slice(&pprof), &google__v1__profile__descriptor, query->arena,
                           &profile, err);

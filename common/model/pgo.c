@@ -1,0 +1,56 @@
+#include "common/model/pgo.h"
+
+/* Finds or adds a location like this one of `into`, without line numbers. */
+static uint32_t without_lines(struct fg_tree *into, uint32_t number)
+{
+    struct fg_location location = into->symbols.locations[number];
+    struct fg_line *lines = fg_calloc(FG_MAX(location.n_lines, 1), sizeof *lines);
+    uint32_t found;
+
+    for (uint32_t i = 0; i < location.n_lines; i++) {
+        lines[i] = into->symbols.lines[location.first_line + i];
+        lines[i].line = 0;
+    }
+    found = fg_symbols_location(&into->symbols, &location, lines);
+    free(lines);
+    return found;
+}
+
+/* Lists the last locations of a stack, the leaf first; returns how many there are. */
+static size_t list_locations(const struct fg_tree *tree, uint32_t node, size_t max, uint32_t *list)
+{
+    size_t n = 0;
+
+    for (; node != FG_TREE_ROOT && n < max; node = tree->parents[node])
+        list[n++] = tree->locations[node];
+    return n;
+}
+
+void fg_tree_pgo(const struct fg_tree *tree, uint32_t keep_locations, bool aggregate_callees,
+                 struct fg_tree *into)
+{
+    size_t max = keep_locations == 0 ? tree->n_nodes : keep_locations;
+    uint32_t *list = fg_calloc(FG_MAX(FG_MIN(max, tree->n_nodes), 1), sizeof *list);
+    struct fg_symbols_import import;
+
+    fg_symbols_import_init(&import, &into->symbols, &tree->symbols);
+    for (uint32_t i = 0; i < tree->n_nodes; i++) {
+        uint32_t node = FG_TREE_ROOT;
+        size_t n;
+
+        if (tree->self[i] == 0)
+            continue;
+        n = list_locations(tree, i, FG_MIN(max, tree->n_nodes), list);
+        for (size_t k = n; k-- > 0;) {
+            uint32_t location = fg_symbols_import_location(&import, list[k]);
+
+            if (k == 0 && aggregate_callees)
+                location = without_lines(into, location);
+            node = fg_tree_child(into, node, location);
+        }
+        fg_tree_add(into, node, tree->self[i]);
+    }
+    fg_tree_add(into, FG_TREE_ROOT, tree->root_self);
+    fg_symbols_import_done(&import);
+    free(list);
+}
