@@ -4,6 +4,7 @@
 #include "common/base/str.h"
 #include "common/base/timespec.h"
 #include "common/model/dot.h"
+#include "common/model/drawing.h"
 #include "common/model/flame.h"
 #include "querier/collect.h"
 #include "querier/flamegraph.h"
@@ -297,24 +298,76 @@ static void write_render(const struct render *render, struct fg_buf *out)
     fg_buf_putc(out, '\n');
 }
 
+/* ---- forms other than flamebearer JSON ---- */
+
+struct render_form {
+    const char *name; /* of the parameter `format` */
+    const char *content_type;
+    bool whole; /* made from all nodes, whatever max-nodes says */
+    void (*write)(const struct render *render, const struct qry_query *query, struct fg_buf *out);
+};
+
+static void write_dot(const struct render *render, const struct qry_query *query,
+                      struct fg_buf *out)
+{
+    int64_t asked_nodes = 0; /* of functions: another default than that of flame graphs */
+
+    if (!fg_parse_i64(query->params.max_nodes, &asked_nodes))
+        asked_nodes = 0;
+    fg_dot_write(&render->tree, &render->selection.type, render->selection.end_ns,
+                 (size_t)asked_nodes, out);
+}
+
+static void write_folded(const struct render *render, const struct qry_query *query,
+                         struct fg_buf *out)
+{
+    (void)query;
+    fg_flame_write_folded(&render->tree, out);
+}
+
+static void write_speedscope(const struct render *render, const struct qry_query *query,
+                             struct fg_buf *out)
+{
+    fg_drawing_speedscope(&render->tree, query->params.query, render->selection.type.unit, out);
+}
+
+static void write_svg(const struct render *render, const struct qry_query *query,
+                      struct fg_buf *out)
+{
+    fg_drawing_svg(&render->tree, query->params.query, render->selection.type.unit,
+                   render->max_nodes, out);
+}
+
+static const struct render_form render_forms[] = {
+    {"dot", "text/plain; charset=utf-8", true, write_dot},
+    {"folded", "text/plain; charset=utf-8", true, write_folded},
+    {"speedscope", "application/json", true, write_speedscope},
+    {"svg", "image/svg+xml", false, write_svg},
+};
+
+/* NULL: flamebearer JSON, which is also the answer to a form that is unknown, as in Pyroscope. */
+static const struct render_form *find_form(struct fg_slice name)
+{
+    for (size_t i = 0; i < FG_COUNT(render_forms); i++)
+        if (fg_slice_is(name, render_forms[i].name))
+            return &render_forms[i];
+    return NULL;
+}
+
 static enum fg_code answer_render(struct qry_query *query, struct render *render,
                                   struct fg_err *err)
 {
-    bool dot = fg_slice_is(query->params.format, "dot");
+    const struct render_form *form = find_form(query->params.format);
     struct qry_stack_filter all = {0};
-    int64_t asked_nodes = 0;
 
     if (read_render(query, render, err) != FG_OK ||
         qry_flamegraph_make(query, &render->selection, &all,
-                            dot ? FG_FLAME_NODES_MAX : render->max_nodes, true, &render->tree,
-                            err) != FG_OK)
+                            form != NULL && form->whole ? FG_FLAME_NODES_MAX : render->max_nodes,
+                            true, &render->tree, err) != FG_OK)
         return err->code;
-    if (dot) {
-        if (!fg_parse_i64(query->params.max_nodes, &asked_nodes))
-            asked_nodes = 0;
-        fg_dot_write(&render->tree, &render->selection.type, render->selection.end_ns,
-                     (size_t)asked_nodes, &query->body);
-        query->content_type = query->body.len > 0 ? "text/plain; charset=utf-8" : "text/plain";
+    if (form != NULL) {
+        form->write(render, query, &query->body);
+        query->content_type = query->body.len > 0 ? form->content_type : "text/plain";
         return finish(query, err);
     }
     if (qry_collect_points(query, &render->selection, render->timeline.step_s * FG_SECOND_NS,

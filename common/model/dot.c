@@ -3,11 +3,12 @@
 #include "common/base/time.h"
 #include "common/model/call_graph.h"
 #include "common/model/regex.h"
+#include "common/model/value_text.h"
 
 #include <math.h>
 #include <time.h>
 
-enum { FONT_MIN = 8, FONT_GROWTH = 16, VALUE_MAX_BYTES = 48, SHORT_PARTS_MAX = 3 };
+enum { FONT_MIN = 8, FONT_GROWTH = 16, SHORT_PARTS_MAX = 3 };
 
 /* A drawing on its way. */
 struct dot_drawing {
@@ -20,60 +21,11 @@ struct dot_drawing {
 
 /* ---- values ---- */
 
-struct unit {
-    const char *name; /* in the singular */
-    const char *short_name;
-    double factor; /* to what is shown */
-    const char *shown;
-};
-
-/* What is measured in time is shown in seconds, memory in bytes. */
-static const struct unit units[] = {
-    {"nanosecond", "ns", 1e-9, "s"},
-    {"microsecond", "us", 1e-6, "s"},
-    {"millisecond", "ms", 1e-3, "s"},
-    {"second", "s", 1, "s"},
-    {"minute", "min", 60, "s"},
-    {"hour", "hr", 3600, "s"},
-    {"byte", "b", 1, "B"},
-    {"kilobyte", "kb", 1024, "B"},
-    {"megabyte", "mb", 1024 * 1024, "B"},
-    {"gigabyte", "gb", 1024.0 * 1024 * 1024, "B"},
-};
-
-static const struct unit *find_unit(struct fg_slice name)
-{
-    struct fg_slice singular = name;
-
-    if (name.len > 2 && name.ptr[name.len - 1] == 's')
-        singular.len--;
-    for (size_t i = 0; i < FG_COUNT(units); i++)
-        if (fg_slice_is(singular, units[i].name) || fg_slice_is(name, units[i].short_name))
-            return &units[i];
-    return NULL;
-}
-
-/* Two digits behind the point, unless they are zeros. */
-static void format_value(const struct dot_drawing *drawing, int64_t value,
-                         char text[VALUE_MAX_BYTES])
-{
-    const struct unit *unit = find_unit(drawing->type->unit);
-    int len = snprintf(text, VALUE_MAX_BYTES, "%.2f",
-                       unit == NULL ? (double)value : (double)value * unit->factor);
-
-    if (len > 3 && strcmp(text + len - 3, ".00") == 0)
-        text[len -= 3] = '\0';
-    if (strcmp(text, "0") != 0 && strcmp(text, "-0") != 0 && unit != NULL)
-        (void)snprintf(text + len, VALUE_MAX_BYTES - (size_t)len, "%s", unit->shown);
-    else if (strcmp(text, "-0") == 0)
-        memcpy(text, "0", 2);
-}
-
 static void put_value(const struct dot_drawing *drawing, int64_t value)
 {
-    char text[VALUE_MAX_BYTES];
+    char text[FG_VALUE_TEXT_BYTES];
 
-    format_value(drawing, value, text);
+    fg_value_text(value, drawing->type->unit, text);
     fg_buf_puts(drawing->out, text);
 }
 

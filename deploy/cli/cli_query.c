@@ -34,6 +34,8 @@ static const char notes[] =
     "  folded  collapsed stacks, \"main;work 30\" a line; the default elsewhere\n"
     "  pprof   gzip'ed, with addresses and lines, for go tool pprof\n"
     "  json    flame graph and timeline, as /pyroscope/render gives them\n"
+    "  dot     call graph, for Graphviz; --max-nodes counts functions, default 100\n"
+    "  speedscope, svg  a file for speedscope.app; a picture for browsers\n"
     "\n" CLI_TIMES_HELP "\n"
     "examples:\n"
     "  flamegrid query shop\n"
@@ -42,7 +44,7 @@ static const char notes[] =
     "  flamegrid query shop --series --from 1d --step 3600\n"
     "  flamegrid query 'shop{version=\"2\"}' --diff 'shop{version=\"1\"}'\n"
     "  flamegrid query shop --from 1h --diff shop --diff-from 25h --diff-until 24h\n"
-    "  flamegrid query shop --output folded | flamegraph.pl > shop.svg\n"
+    "  flamegrid query shop --output svg -o shop.svg\n"
     "  flamegrid query shop --output pprof -o shop.pb.gz && go tool pprof -http : shop.pb.gz\n";
 
 /* When there are profiles of the selection, to a thousandth of the time that the server has any of.
@@ -208,7 +210,7 @@ static enum fg_code run_pprof(const struct cli_query *query, struct fg_err *err)
     return code;
 }
 
-/* ---- json ---- */
+/* ---- as /pyroscope/render has it ---- */
 
 /*
  * The type as a matcher of __name__, since an id may have characters that no metric's name can
@@ -234,13 +236,15 @@ static enum fg_code write_render_query(const struct cli_query *query, struct fg_
     return code;
 }
 
-static enum fg_code run_json(const struct cli_query *query, struct fg_err *err)
+static enum fg_code run_render(const struct cli_query *query, const char *format,
+                               struct fg_err *err)
 {
     struct cli_client_reply reply = {0};
     struct fg_buf path;
 
     fg_buf_init(&path, SIZE_MAX);
-    fg_buf_printf(&path, "/pyroscope/render?from=%lld&until=%lld&max-nodes=%llu&query=",
+    fg_buf_printf(&path,
+                  "/pyroscope/render?format=%s&from=%lld&until=%lld&max-nodes=%llu&query=", format,
                   (long long)query->range.start_ms, (long long)query->range.end_ms,
                   (unsigned long long)query->max_nodes);
     enum fg_code code = write_render_query(query, &path, err);
@@ -256,16 +260,40 @@ static enum fg_code run_json(const struct cli_query *query, struct fg_err *err)
     return code;
 }
 
+static enum fg_code run_json(const struct cli_query *query, struct fg_err *err)
+{
+    return run_render(query, "json", err);
+}
+
+static enum fg_code run_dot(const struct cli_query *query, struct fg_err *err)
+{
+    return run_render(query, "dot", err);
+}
+
+static enum fg_code run_speedscope(const struct cli_query *query, struct fg_err *err)
+{
+    return run_render(query, "speedscope", err);
+}
+
+static enum fg_code run_svg(const struct cli_query *query, struct fg_err *err)
+{
+    return run_render(query, "svg", err);
+}
+
 /* ---- the command ---- */
+
+#define OUTPUTS "table, folded, pprof, json, dot, speedscope or svg"
 
 static const struct {
     const char *name;
     enum fg_code (*run)(const struct cli_query *query, struct fg_err *err);
     bool binary;
 } outputs[] = {
-    {"table", run_table, false},         {"folded", run_folded, false},
-    {"pprof", run_pprof, true},          {"json", run_json, false},
-    {"series", cli_query_series, false}, {"diff", cli_query_diff, false},
+    {"table", run_table, false},     {"folded", run_folded, false},
+    {"pprof", run_pprof, true},      {"json", run_json, false},
+    {"dot", run_dot, false},         {"speedscope", run_speedscope, false},
+    {"svg", run_svg, false},         {"series", cli_query_series, false},
+    {"diff", cli_query_diff, false},
 };
 
 static enum fg_code choose_output(const struct cli_query *query, size_t *ret_output,
@@ -293,7 +321,7 @@ static enum fg_code choose_output(const struct cli_query *query, size_t *ret_out
         *ret_output = i;
         return FG_OK;
     }
-    return fg_fail(err, FG_E_INVALID, "--output %s: it is table, folded, pprof or json", name);
+    return fg_fail(err, FG_E_INVALID, "--output %s: it is " OUTPUTS, name);
 }
 
 /* The other side of --diff, of the same time if none was said. */
@@ -368,7 +396,7 @@ int cli_query(int argc, char **argv)
         {"type",      't', ARGS_TEXT,   &query.type,      "TYPE",   "profile type, in full or short", 0, 0},
         {"from",      0,   ARGS_TEXT,   &query.from,      "TIME",   "start of the range, default now-1h", 0, 0},
         {"until",     0,   ARGS_TEXT,   &query.until,     "TIME",   "its end, default now", 0, 0},
-        {"output",    0,   ARGS_TEXT,   &query.output,    "FORMAT", "table, folded, pprof or json", 0, 0},
+        {"output",    0,   ARGS_TEXT,   &query.output,    "FORMAT", OUTPUTS, 0, 0},
         {"json",      0,   ARGS_FLAG,   &query.json,      NULL,     "as JSON: the same as --output json; also of --series, --diff", 0, 0},
         {"sort",      0,   ARGS_TEXT,   &query.sort,      "COLUMN", "of a table and of --diff: self, the default, or total", 0, 0},
         {"series",    0,   ARGS_FLAG,   &query.series,    NULL,     "the total over time, a line for each step with profiles", 0, 0},
@@ -378,7 +406,7 @@ int cli_query(int argc, char **argv)
         {"diff-until", 0,  ARGS_TEXT,   &query.diff_until, "TIME",  "its end", 0, 0},
         {"file",      'o', ARGS_TEXT,   &query.file,      "FILE",   "write there, not to standard output", 0, 0},
         {"limit",     0,   ARGS_NUMBER, &query.limit,     "ROWS",   "of a table, default 30; 0 is all", 0, UINT32_MAX},
-        {"max-nodes", 0,   ARGS_NUMBER, &query.max_nodes, "N",      "keep the N largest nodes; default all, json 8192", 1, FG_FLAME_NODES_MAX},
+        {"max-nodes", 0,   ARGS_NUMBER, &query.max_nodes, "N",      "keep the N largest nodes; default all, json and svg 8192", 1, FG_FLAME_NODES_MAX},
         CLIENT_OPTIONS(query.server),
     };
     /* clang-format on */

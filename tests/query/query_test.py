@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import urllib.parse
+import xml.etree.ElementTree
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, folder) for folder in ("lib", "bucket")]
 
@@ -196,10 +197,72 @@ def check_download(client, row, profile):
     check(found == profile.all_stacks(), "%s instead of %s", found, profile.all_stacks())
 
 
+def rendered(client, form, start_ms, end_ms):
+    target = "/pyroscope/render?" + urllib.parse.urlencode(
+        {"query": CPU + SELECTOR, "from": start_ms, "until": end_ms, "format": form})
+    status, body = client.send("GET", target)
+    check(status == 200, "%s: %d %s", target, status, body)
+    return body.decode()
+
+
+def stacks_of_speedscope(text):
+    """By playing its events: what passes while a stack is open is its own."""
+    document = json.loads(text)
+    names = [frame["name"] for frame in document["shared"]["frames"]]
+    profile, = document["profiles"]
+    check(profile["type"] == "evented" and profile["unit"] == "nanoseconds" and profile["startValue"] == 0, "%s", profile)
+    found, stack, before = {}, [], 0
+    for event in profile["events"]:
+        if event["at"] > before:
+            found[tuple(stack)] = found.get(tuple(stack), 0) + event["at"] - before
+        before = event["at"]
+        if event["type"] == "O":
+            stack.append(names[event["frame"]])
+        else:
+            check(stack.pop() == names[event["frame"]], "%s closes another frame", event)
+    check(not stack and before == profile["endValue"], "%s at %d", stack, before)
+    return found
+
+
+def check_forms(world, client):
+    start_ms, end_ms = world.range_ms()
+    want = {}
+    for profile in raw_profiles.in_range(world.profiles, start_ms, end_ms):
+        for stack, value in profile.all_stacks().items():
+            want[stack] = want.get(stack, 0) + value
+    folded = dict(line.rsplit(" ", 1) for line in rendered(client, "folded", start_ms, end_ms).splitlines())
+    check(folded == {";".join(stack): str(value) for stack, value in want.items()}, "%s instead of %s", folded, want)
+    found = stacks_of_speedscope(rendered(client, "speedscope", start_ms, end_ms))
+    check(found == want, "%s instead of %s", found, want)
+    check_svg(rendered(client, "svg", start_ms, end_ms), want)
+    dot = rendered(client, "dot", start_ms, end_ms)
+    check(dot.startswith("digraph") == bool(want), "%s", dot)
+    if want:
+        total = sum(want.values())
+        edges = {line.split('tooltip="')[1].split('"')[0] for line in dot.splitlines() if " -> " in line and "labeltooltip" in line}
+        callers = {(caller, callee) for stack in want for caller, callee in zip(stack, stack[1:])}
+        check({tuple(edge.rsplit(" (", 1)[0].split(" -> ")) for edge in edges} == callers, "%s instead of %s", edges, callers)
+        check("100%% of %s total" % ("%.2fs" % (total / 1e9)).replace(".00s", "s") in dot, "%d: %s", total, dot)
+
+
+def check_svg(text, want):
+    """A bar for each stack and each beginning of one, as wide as its share."""
+    places = {}
+    for stack, value in want.items():
+        for depth in range(len(stack)):
+            places[stack[:depth + 1]] = places.get(stack[:depth + 1], 0) + value
+    total = sum(want.values())
+    space = "{http://www.w3.org/2000/svg}"
+    widths = sorted(float(bar.find(space + "rect").get("width")) for bar in xml.etree.ElementTree.fromstring(text).iter(space + "g"))
+    wanted = sorted([1200.0] * bool(want) + [value / total * 1200 for value in places.values()])
+    check(len(widths) == len(wanted) and all(abs(a - b) < 0.01 for a, b in zip(widths, wanted)), "%s instead of %s", widths,
+          wanted)
+
+
 def check_everything(world, server, what):
     client = flamegrid.Client(server.port)
     for number in range(12):
-        for case in (check_exemplars, check_span_exemplars, check_list):
+        for case in (check_exemplars, check_span_exemplars, check_list, check_forms):
             try:
                 case(world, client)
             except AssertionError as fault:
