@@ -18,6 +18,10 @@
 extern const struct qry_endpoint qry_api_endpoints[];
 extern const size_t qry_n_api_endpoints;
 
+/* Small services beside it (querier/API.md#settings), in api_services.c. */
+extern const struct qry_endpoint qry_service_endpoints[];
+extern const size_t qry_n_service_endpoints;
+
 /* Returns FG_E_LIMIT: the response needs more memory than one may use. */
 enum fg_code qry_api_too_large(struct fg_err *err);
 

@@ -310,12 +310,14 @@ static void add_route(struct querier *querier, struct fg_http_server *server,
 void qry_http_routes(struct querier *querier, struct fg_http_server *server)
 {
     fg_assert(querier->bindings == NULL);
-    querier->bindings =
-        fg_calloc(qry_n_api_endpoints + qry_n_render_endpoints + qry_n_profile_endpoints,
-                  sizeof *querier->bindings);
+    querier->bindings = fg_calloc(qry_n_api_endpoints + qry_n_service_endpoints +
+                                      qry_n_render_endpoints + qry_n_profile_endpoints,
+                                  sizeof *querier->bindings);
     struct qry_http_binding *binding = querier->bindings;
     for (size_t i = 0; i < qry_n_api_endpoints; i++)
         add_route(querier, server, binding++, &qry_api_endpoints[i]);
+    for (size_t i = 0; i < qry_n_service_endpoints; i++)
+        add_route(querier, server, binding++, &qry_service_endpoints[i]);
     for (size_t i = 0; i < qry_n_render_endpoints; i++)
         add_route(querier, server, binding++, &qry_render_endpoints[i]);
     for (size_t i = 0; i < qry_n_profile_endpoints; i++)

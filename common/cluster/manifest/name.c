@@ -36,6 +36,17 @@ enum fg_code fg_name_blocks(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
     return FG_OK;
 }
 
+enum fg_code fg_name_settings(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
+                              struct fg_err *err)
+{
+    char folder[FG_NAME_MAX_BYTES];
+
+    if (tenant_folder(folder, tenant, err) != FG_OK)
+        return err->code;
+    (void)snprintf(out, FG_NAME_MAX_BYTES, "%.*s/settings", FG_S(fg_cstr(folder)));
+    return FG_OK;
+}
+
 enum fg_code fg_name_block(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, struct fg_id block,
                            struct fg_err *err)
 {
