@@ -1,9 +1,15 @@
 #include "common/program/admin.h"
 
 #include "common/base/json_writer.h"
+#include "common/base/time.h"
+#include "common/net/connect.h"
+#include "common/program/health_v1.pb-c.h"
 #include "common/program/version.h"
 
-enum { ADMIN_ANSWER_MAX_BYTES = 16 * 1024 * 1024 };
+enum {
+    ADMIN_ANSWER_MAX_BYTES = 16 * 1024 * 1024,
+    HEALTH_MAX_BYTES = 4096, /* of a request: the name of a service */
+};
 
 static void respond_text(struct fg_http_request *req, unsigned status, const char *text)
 {
@@ -42,6 +48,48 @@ static void get_healthz(struct fg_http_request *req, void *arg)
 {
     (void)arg;
     respond_text(req, 200, "ok\n");
+}
+
+/* What /ready says, for clients of gRPC. It takes no worker: those may all be busy. */
+static void check_health(struct fg_http_request *req, void *arg)
+{
+    const struct fg_admin *admin = arg;
+    Grpc__Health__V1__HealthCheckResponse out = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
+    struct fg_arena *arena;
+    struct fg_connect_call call;
+    struct fg_buf why, body;
+    ProtobufCMessage *in;
+    struct fg_err err;
+
+    if (!fg_connect_accept(req, fg_mono_ns(fg_clock_real()), FG_MINUTE_NS, &call))
+        return;
+    arena = fg_arena_create(ADMIN_ANSWER_MAX_BYTES);
+    if (fg_connect_read(&call, &grpc__health__v1__health_check_request__descriptor,
+                        HEALTH_MAX_BYTES, arena, &in, &err) != FG_OK) {
+        fg_connect_refuse(req, &call, &err);
+    } else {
+        fg_buf_init(&why, ADMIN_ANSWER_MAX_BYTES);
+        fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
+        out.status = admin->unready(admin->arg, &why)
+                         ? GRPC__HEALTH__V1__SERVING_STATUS__SERVING_STATUS_NOT_SERVING
+                         : GRPC__HEALTH__V1__SERVING_STATUS__SERVING_STATUS_SERVING;
+        fg_connect_write(&call, &out.base, &body);
+        fg_connect_respond(req, &call, &body);
+        fg_buf_done(&body);
+        fg_buf_done(&why);
+    }
+    fg_arena_destroy(arena);
+}
+
+/* Pyroscope's clients get JSON for a path that is not there. */
+static void get_nothing(struct fg_http_request *req, void *arg)
+{
+    struct fg_buf body;
+
+    (void)arg;
+    fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
+    fg_buf_puts(&body, "{\"code\":5,\"message\":\"Not Found\",\"details\":[]}");
+    fg_http_respond(req, 404, "application/json", &body);
 }
 
 static void get_config(struct fg_http_request *req, void *arg)
@@ -84,7 +132,8 @@ static void add(struct fg_admin *admin, struct fg_http_server *server,
     for (size_t i = 0; i < n_routes; i++) {
         struct fg_http_route route = routes[i];
 
-        route.methods = FG_HTTP_GET;
+        if (route.methods == 0)
+            route.methods = FG_HTTP_GET;
         route.arg = admin;
         fg_http_server_route(server, &route);
     }
@@ -98,6 +147,12 @@ void fg_admin_routes(struct fg_admin *admin, struct fg_http_server *clients,
         {.path = "/healthz", .handler = get_healthz, .kind = FG_HTTP_PROBE},
         {.path = "/buildinfo", .handler = get_buildinfo, .kind = FG_HTTP_READS},
         {.path = "/api/v1/status/buildinfo", .handler = get_buildinfo, .kind = FG_HTTP_READS},
+        {.path = "/api/v1/", .prefix = true, .handler = get_nothing, .kind = FG_HTTP_READS},
+        {.methods = FG_CONNECT_METHODS,
+         .path = "/grpc.health.v1.Health/Check",
+         .body_max_bytes = HEALTH_MAX_BYTES,
+         .handler = check_health,
+         .kind = FG_HTTP_PROBE},
     };
     const struct fg_http_route for_operators[] = {
         {.path = "/config", .handler = get_config, .kind = FG_HTTP_READS},

@@ -19,7 +19,8 @@ struct fg_admin {
     void *arg;
 };
 
-/* Adds /ready, /healthz and /buildinfo to both servers, /config to that of the operators. */
+/* Adds /ready, /healthz, /buildinfo and gRPC's health check to both servers, /config to that of the
+ * operators. */
 void fg_admin_routes(struct fg_admin *admin, struct fg_http_server *clients,
                      struct fg_http_server *operators);
 

@@ -295,6 +295,17 @@ def run_cleartext(tally):
             tally.fail("server", server.log_tail())
 
 
+def grpc_health():
+    """The frame of a HealthCheckResponse, and the trailer that says that all is well."""
+    with flamegrid.Server() as server:
+        server.start().wait_ready()
+        url = "http://127.0.0.1:%d/grpc.health.v1.Health/Check" % server.port
+        done = subprocess.run(["curl", "-sS", "-i", "--http2-prior-knowledge", "-H", "content-type: application/grpc", "-H",
+                               "te: trailers", "--data-binary", "@-", url], input=bytes(5), capture_output=True, check=True)
+        check(b"\x00\x00\x00\x00\x02\x08\x01" in done.stdout and b"grpc-status: 0" in done.stdout, "%s", done.stdout)
+        check(server.terminate() == 0, "%s", server.log_tail())
+
+
 def upgrade_allowed():
     with flamegrid.Server("--http2_upgrade", "true", "--allowed_hosts", "profiles.example") as server:
         server.start().wait_ready()
@@ -324,6 +335,7 @@ def main():
     tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
     run_cleartext(tally)
     tally.run("upgrade_allowed", upgrade_allowed)
+    tally.run("grpc_health", grpc_health)
     run_tls(tally)
     for case in hostile.CASES:
         tally.run("hostile_" + case.__name__, case)
