@@ -10,9 +10,10 @@
 #include "common/model/tree.h"
 
 /*
- * Writes a function tree (fg_tree_names()) as a file of speedscope (its file-format-schema.json): one
- * evented profile, in which the stacks follow one another, siblings by name. title: the profile's
- * name. unit: of the values; "nanoseconds" and "bytes" are known there, anything else is "none".
+ * Writes a function tree (fg_tree_names()) as a file of speedscope (its file-format-schema.json):
+ * one evented profile, in which the stacks follow one another, siblings by name. title: the
+ * profile's name. unit: of the values; "nanoseconds" and "bytes" are known there, anything else is
+ * "none".
  */
 void fg_drawing_speedscope(const struct fg_tree *tree, struct fg_slice title, struct fg_slice unit,
                            struct fg_buf *out);
