@@ -32,6 +32,7 @@ enum fg_code fg_ring_object_read(const struct fg_ring_object *object, struct fg_
     ask(object, &get);
     if (get.code != FG_OK && get.code != FG_E_NOT_FOUND) {
         *err = get.err;
+        fg_bucket_clear(&get); /* a read that failed halfway has a body */
         return err->code;
     }
     if (ret != NULL)
