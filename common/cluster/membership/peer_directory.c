@@ -162,6 +162,7 @@ static void add_member(struct fg_peer_set *set, const struct fg_peer_set *before
     member->url = fg_malloc(strlen(url) + 1);
     memcpy(member->url, url, strlen(url) + 1);
     member->hash = fg_hash64(fg_cstr(url));
+    /* Which address is our own is learnt by calls, and does not change with a lookup. */
     atomic_store(&member->self, known != NULL && atomic_load(&known->self));
     set->n++;
 }
@@ -188,8 +189,8 @@ static bool look_up(const struct directory_address *address, struct fg_peer_set 
     return true;
 }
 
-/* A name that does not resolve now keeps all addresses of the last set: an outage of DNS must not
- * empty it. */
+/* Resolves all names and replaces the set. If a name does not resolve, the last set keeps its
+ * members: an outage of DNS must not empty it. */
 static void look_up_all(struct fg_peer_directory *directory)
 {
     struct fg_peer_set *set = fg_new(struct fg_peer_set), *before = directory->set;
@@ -205,6 +206,8 @@ static void look_up_all(struct fg_peer_directory *directory)
         for (uint32_t k = 0; before != NULL && k < before->n; k++)
             add_member(set, before, before->members[k].url);
     }
+    /* Only around the exchange: getaddrinfo() may take seconds, and queries take the set
+     * meanwhile. */
     (void)pthread_mutex_lock(&directory->lock);
     directory->set = set;
     (void)pthread_mutex_unlock(&directory->lock);

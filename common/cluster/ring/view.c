@@ -3,6 +3,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+/* A revision never changes, so its table of 65,536 shards is built once and shared by all views
+ * that have the revision. */
 static struct fg_ring_table *known_table(const struct fg_ring_view *before, uint64_t revision)
 {
     for (uint32_t i = 0; before != NULL && i < before->ring.n_revisions; i++)
