@@ -368,7 +368,7 @@ static enum fg_code load_ranks(struct fg_block_samples *samples, uint32_t profil
     return FG_OK;
 }
 
-/* Adds the values of the profile before for stacks that it has as well. */
+/* Adds the values of the profile before for stacks that it has as well. Both are sorted by rank. */
 static void add_before(const struct samples_set *now, const struct samples_set *before,
                        uint32_t type, uint64_t *values)
 {
