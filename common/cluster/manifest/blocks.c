@@ -239,7 +239,7 @@ static bool part_with(struct fg_blocks *next, const struct fg_blocks_change *cha
     struct fg_id *replaced = fg_arena_new(arena, struct fg_id, change->n_replace);
     struct fg_blocks_gone *gone =
         fg_arena_new(arena, struct fg_blocks_gone, (size_t)next->n_gone + next->n_blocks);
-    uint32_t n = 0;
+    uint32_t n = 0, gone_before = next->n_gone;
 
     if (replaced == NULL || gone == NULL)
         return false;
@@ -254,6 +254,7 @@ static bool part_with(struct fg_blocks *next, const struct fg_blocks_change *cha
         else
             stay[n++] = next->blocks[i];
     }
+    fg_assert(next->n_gone - gone_before + n == next->n_blocks);
     qsort(gone, next->n_gone, sizeof *gone, compare_ids);
     next->gone = gone;
     *ret_stay = n;
@@ -303,6 +304,7 @@ static bool change_covered(struct fg_blocks *next, const struct fg_l0 *l0,
 {
     uint64_t *covered = fg_arena_new(arena, uint64_t, (size_t)next->n_covered + change->n_cover);
     uint32_t n = next->n_covered, kept = 0;
+    uint64_t floor;
 
     if (covered == NULL)
         return false;
@@ -315,7 +317,9 @@ static bool change_covered(struct fg_blocks *next, const struct fg_l0 *l0,
     qsort(covered, n, sizeof *covered, compare_u64);
     next->covered = covered;
     next->n_covered = n;
+    floor = next->covered_floor;
     next->covered_floor = raise_floor(next, l0);
+    fg_assert(next->covered_floor >= floor); /* what was covered stays so */
     for (uint32_t i = 0; i < n; i++)
         if (covered[i] > next->covered_floor)
             covered[kept++] = covered[i];

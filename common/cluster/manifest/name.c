@@ -17,7 +17,8 @@ void fg_name_segment(char out[FG_NAME_MAX_BYTES], const struct fg_segment_id *id
 static enum fg_code tenant_folder(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant,
                                   struct fg_err *err)
 {
-    /* A directory bucket and many tools hide names that begin with '.', or refuse "." and "..". */
+    /* A directory bucket and many tools hide names that begin with '.', or refuse "." and "..".
+     * '=' is in no tenant's name, so that no two share a folder. */
     bool dot = tenant.len > 0 && tenant.ptr[0] == '.';
     struct fg_slice rest = fg_slice_sub(tenant, dot ? 1 : 0, tenant.len);
 

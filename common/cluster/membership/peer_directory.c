@@ -53,6 +53,7 @@ static bool parse(struct fg_slice text, struct directory_address *ret_address)
 
     if (scheme == SIZE_MAX || rest.ptr == NULL)
         return false;
+    /* The last colon: an IPv6 address has others. */
     while (colon > 0 && rest.ptr[colon - 1] != ':')
         colon--;
     if (colon == 0)
@@ -129,6 +130,8 @@ struct fg_peer_set_member *fg_peer_set_owner(const struct fg_peer_set *set, stru
         struct fg_peer_set_member *member = &set->members[i];
         uint64_t drawn = fg_rendezvous_draw(member->hash, key);
 
+        /* A peer that fails is passed over: its objects go to the next ones until it recovers.
+         * Ourselves we can always ask. */
         if ((owner == NULL || drawn > highest) &&
             (atomic_load(&member->self) || !fg_peer_is_bad(member->peer, now_mono_ns))) {
             owner = member;
@@ -233,6 +236,7 @@ enum fg_code fg_peer_directory_create(const struct fg_peer_directory_config *con
         return err->code;
     }
     (void)pthread_mutex_init(&directory->lock, NULL);
+    /* At once, so that callers have a set from the start, if perhaps an empty one. */
     look_up_all(directory);
     if (fg_ticker_create(&ticker, &directory->ticker, err) != FG_OK) {
         fg_peer_directory_destroy(directory);
